@@ -25,6 +25,7 @@ from fedrec_auditor.reports.writers.terminal import render_system
 from tests.reports.conftest import glance_of, vary
 from tests.reports.printing import printed
 
+ORDER = ("dplcf-ap", "fcf", "dplcf-sp", "fmf-ldp")
 EVIL = "a|b\n<b>*x*</b> `c` [l](http://x) \x1b[31m\x00\x9b\ud8ff]]> [bold red]"
 
 
@@ -119,7 +120,7 @@ def test_the_lines_fit_the_terminal_and_hang(record: Record, width: int) -> None
     body, unwrapped = "\n".join(lines), " ".join(" ".join(lines).split())
     for glance in summarize_systems(record):
         assert body.count(f"\n{glance.severity.value:<8}  {glance.section.target}") == 1
-        for part in (glance.head, glance.head_scope, glance.todo):
+        for part in (glance.head, glance.scope, glance.todo):
             assert part in unwrapped
     heads = ("Critical", "High", "PRIVACY", "Targets", "Attacks", "")
     wrapped = [line for line in lines if not line.startswith((" ", *heads))]
@@ -127,9 +128,46 @@ def test_the_lines_fit_the_terminal_and_hang(record: Record, width: int) -> None
 
 
 def test_no_word_is_cut(record: Record) -> None:
-    words_ = {word for line in shown(record, 200, fancy=False).split("\n") for word in line.split()}
+    words_ = plain_words(shown(record, 200, fancy=False))
     for width in (40, 60, 81):
-        assert set(shown(record, width, fancy=True).split()) == words_
+        assert plain_words(shown(record, width, fancy=True)) == words_
+
+
+def plain_words(text: str) -> set[str]:
+    """The words of all lines but those of the axis of epsilon, which has a break."""
+    return {word for line in text.split("\n") if "│" not in line for word in line.split()}
+
+
+@pytest.mark.parametrize("width", [40, 80, 100, 200])
+@pytest.mark.parametrize("fancy", [True, False])
+def test_each_system_has_a_row_of_marks_on_one_axis(
+    record: Record, width: int, fancy: bool
+) -> None:
+    lines = [line for line in shown(record, width, fancy=fancy).split("\n") if "│" in line]
+    assert [line.split()[0] for line in lines] == ["epsilon", *ORDER]
+    assert len({line.index("│") for line in lines}) == 1
+    rows = dict(zip(ORDER, lines[1:], strict=True))
+    for name, pattern in (
+        ("dplcf-ap", "·+▼·+│► █+"),
+        ("fcf", "·+│► █+"),
+        ("dplcf-sp", "·+►▼◄·+│· █+"),
+        ("fmf-ldp", "·+►▼◄·*│·"),
+    ):
+        assert re.fullmatch(f"{name} +{pattern}", rows[name]), rows[name]
+    first = record["fmf-ldp"].findings[0]
+    claim, proof = first.claim, first.accounted
+    near = replace(first.measured, epsilon=2.500001)
+    for changes, pattern in (
+        ({"measured": None}, "━+▼◄·+│·"),
+        ({"measured": None, "accounted": None}, "━+▼━+│━"),
+        ({"measured": near, "accounted": None}, "·+▼►━+│━"),
+        ({"claim": replace(claim, epsilon=1e9), "accounted": replace(proof, epsilon=2.6)},
+         "·+►━*◄·+▼│·"),
+    ):  # fmt: skip
+        changed = vary(record, findings=(vary(first, **changes),), attacks=(), skipped=())
+        (row,) = (line for line in shown(changed, width, fancy=fancy).split("\n") if "│" in line
+                  and "fmf" in line)  # fmt: skip
+        assert re.fullmatch(f"fmf-ldp +{pattern}", row), row
 
 
 @pytest.mark.parametrize(
