@@ -1,4 +1,4 @@
-"""Drawing of epsilons on one axis, as SVG: what is claimed, what is proved, and what is shown.
+"""Drawing of the claimed, the proved and the shown epsilon on one axis, as SVG.
 
 The overview of an audit has one row per system, with the best attack beside it; the ladder of a
 system has one row per judged claim. All marks of a row have the scope and the delta of one finding
@@ -53,8 +53,8 @@ class EpsilonRow:
     def marks(self) -> tuple[Bound | None, Claim | None, Bound | None]:
         """The lower bound, the claim and the upper bound at the row's delta; None without one.
 
-        There is no mark for an epsilon that nobody claims here, for a lower bound with assumptions,
-        and for an upper bound that is infinite or refuted.
+        An epsilon that nobody claims here, a lower bound with assumptions, and an upper bound that
+        is infinite or refuted have no mark.
         """
         found = self.finding
         if found is None:
@@ -97,9 +97,10 @@ class EpsilonRow:
     @property
     def words(self) -> str:
         """The content of the row as text, with the scope in words."""
+        numbers = " ".join(self.numbers.translate(dict.fromkeys(map(ord, SIGNS))).split())
         scope = "" if self.finding is None else f"for {say.finding_scope_words(self.finding)}"
         attack = self.attack and f"best attack: {self.best}"
-        return f"{self.name}: {say.join_texts(self.numbers, scope, attack, by='; ')}"
+        return f"{self.name}: {say.join_texts(numbers, scope, attack, by='; ')}"
 
 
 def overview_row(glance: Summary) -> EpsilonRow:
@@ -110,7 +111,10 @@ def overview_row(glance: Summary) -> EpsilonRow:
     """
     finding, above = glance.section.headline_finding, (*glance.leaking, *glance.small_leaks)
     best = min(above, key=lambda x: (x.row.family == DISTINGUISHER, -x.advantage), default=None)
-    attack = "none shown to beat guessing" if best is None else best.row.attack
+    attack = "none shown to beat guessing"
+    if best is not None:
+        row, same = best.row, finding is None or best.row.vantage is finding.scope.vantage
+        attack = row.attack if same else f"{row.attack} ({row.vantage})"
     if glance.leak.gap:
         attack = f"{'none shown' if best is None else attack}, hardly tested"
     gain = None if best is None else best.advantage
@@ -143,7 +147,7 @@ class _Layout:
 
     width: width of the drawing.
     label: right end of the label.
-    left, right: ends of the axis of epsilon.
+    start, end: ends of the axis of epsilon.
     axis: distance from the top of a row to its axis.
     bar: left end of the attack's bar, and distance from the top of a row to the bar.
     row: height of a row.
@@ -151,8 +155,8 @@ class _Layout:
 
     width: float
     label: float
-    left: float
-    right: float
+    start: float
+    end: float
     axis: float
     bar: tuple[float, float]
     row: float
@@ -195,14 +199,14 @@ def axis_ends(rows: Sequence[EpsilonRow]) -> tuple[int, int]:
 def _draw(rows: Sequence[EpsilonRow], layout: _Layout, ends: tuple[int, int]) -> str:
     """Draws rows below the labels of their axis."""
     low, high = ends
-    place = make_axis(low, high, layout.left, layout.right, log=True)
-    heads = [(layout.right + _GAP + _INFINITE / 2, "infinite")]
+    place = make_axis(low, high, layout.start, layout.end, log=True)
+    heads = [(layout.end + _GAP + _INFINITE / 2, "infinite")]
     for power in range(low, high, max(1, math.ceil((high - low) / 5))):
         label = f"{10.0**power:,g}" if -4 < power < 5 else f"1e{power}"
         heads.append((max(place(10.0**power), 14.0), f"≤ {label}" if power == low else label))
     note = "epsilon; bar: not excluded; grey: a bit is guessed right 99.9%"
     drawn = [drawing.text(x, 28, words, anchor="middle", size=SMALL) for x, words in heads]
-    drawn.append(drawing.text(layout.left, 12, note, muted=True, size=SMALL))
+    drawn.append(drawing.text(layout.start, 12, note, muted=True, size=SMALL))
     if layout is _BROAD:
         note = "best attack, guess to certainty"
         drawn += [drawing.text(layout.bar[0], 12, note, muted=True, size=SMALL)]
@@ -224,42 +228,39 @@ def _row(row: EpsilonRow, top: float, place: AxisScale, layout: _Layout) -> Iter
     yield drawing.text(0, top + 14, name, bold=True, size=size)
     yield drawing.text(end, top + 14, judged, bold=True, colour=colour, anchor="end", size=SMALL)
     yield drawing.text(0, top + 29, scope, muted=True, size=SMALL)
-    yield from _epsilons(row, y, place, layout.left, layout.right)
-    yield drawing.text(layout.left, y + 20, row.numbers, muted=True, size=SMALL)
+    yield from _epsilons(row, y, place, layout)
+    yield drawing.text(layout.start, y + 20, row.numbers, muted=True, size=SMALL)
     if row.gain is not None:
         yield drawing.box(x, bar - 5, _BAR, 10, "shade")
         yield drawing.box(x, bar - 5, _BAR * row.gain, 10, "leak")
         yield drawing.text(x + _BAR + 8, bar + 4, row.share, size=SMALL)
-    y = bar + 4 if row.gain is None else bar + 20
+        bar += 16
     words = row.attack if layout is _BROAD else f"best attack: {row.attack}"
     if row.attack:
-        yield drawing.text(x, y, words, muted=row.gain is not None, size=SMALL)
+        yield drawing.text(x, bar + 4, words, muted=row.gain is not None, size=SMALL)
 
 
-def _epsilons(
-    row: EpsilonRow, y: float, place: AxisScale, left: float, right: float
-) -> Iterator[str]:
+def _epsilons(row: EpsilonRow, y: float, place: AxisScale, layout: _Layout) -> Iterator[str]:
     """Yields the SVG elements of the marks of one row, at the height ``y``."""
-    start, end, grey = right + _GAP, right + _GAP + _INFINITE, place(_VACUOUS)
-    infinite = (start + end) / 2
-    shown, claimed, proved = (
-        None if mark is None else place(mark.epsilon) if mark.epsilon < math.inf else infinite
+    beyond, grey = layout.end + _GAP, place(_VACUOUS)
+    lower_x, claim_x, upper_x = (
+        None if mark is None else place(mark.epsilon) if mark.epsilon < math.inf else beyond + 22
         for mark in row.marks
     )
-    yield drawing.box(grey, y - 8, right - grey, 16, "shade")
-    yield drawing.box(start, y - 8, end - start, 16, "shade")
-    yield drawing.line(left, y, right, y, "line", 1)
-    low, high = left if shown is None else shown, end if proved is None else proved
-    if row.finding is not None and low < min(high, start):
+    yield drawing.box(grey, y - 8, layout.end - grey, 16, "shade")
+    yield drawing.box(beyond, y - 8, _INFINITE, 16, "shade")
+    yield drawing.line(layout.start, y, layout.end, y, "line", 1)
+    low = layout.start if lower_x is None else lower_x
+    high = beyond + _INFINITE if upper_x is None else upper_x
+    if row.finding is not None and low < min(high, beyond):
         yield drawing.line(low, y, high, y, "muted", 4)
-    if shown is not None:
-        if claimed is not None and row.finding and row.finding.verdict is Verdict.VIOLATED:
-            yield drawing.line(claimed, y, shown, y, "leak", 2)
-        yield drawing.area(((shown - 10, y - 6), (shown, y), (shown - 10, y + 6)), "leak")
-    if proved is not None:
-        yield drawing.area(((proved + 10, y - 6), (proved, y), (proved + 10, y + 6)), "ink")
-    if claimed is not None:
-        yield drawing.line(claimed, y - 8, claimed, y + 8, "claim", 2)
-        yield drawing.area(
-            ((claimed - 6, y - 12), (claimed + 6, y - 12), (claimed, y - 3)), "claim"
-        )
+    if claim_x is not None and row.finding and row.finding.verdict is Verdict.VIOLATED:
+        yield drawing.line(claim_x, y, low, y, "leak", 2)
+    if lower_x is not None:
+        yield drawing.area(((low - 10, y - 6), (low, y), (low - 10, y + 6)), "leak")
+    if upper_x is not None:
+        yield drawing.area(((high + 10, y - 6), (high, y), (high + 10, y + 6)), "ink")
+    if claim_x is not None:
+        yield drawing.line(claim_x, y - 8, claim_x, y + 8, "claim", 2)
+        top, tip = y - 12, (claim_x, y - 3)
+        yield drawing.area(((claim_x - 6, top), (claim_x + 6, top), tip), "claim")

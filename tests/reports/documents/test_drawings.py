@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from fedrec_auditor.accountants.statements import Basis, Vantage
 from fedrec_auditor.accountants.verdict import Verdict
+from fedrec_auditor.reports.documents import overview
 from fedrec_auditor.reports.documents.document import Picture
 from fedrec_auditor.reports.documents.drawing import label_places
 from fedrec_auditor.reports.documents.figures import (
@@ -24,13 +25,6 @@ from fedrec_auditor.reports.documents.figures import (
     figures,
     resolution,
     tpr_at_rate,
-)
-from fedrec_auditor.reports.documents.overview import (
-    EpsilonRow,
-    draw_ladder,
-    ladder_rows,
-    overview_pictures,
-    overview_row,
 )
 from fedrec_auditor.reports.record.leaks import DISTINGUISHER
 from fedrec_auditor.reports.record.record import Record
@@ -106,10 +100,10 @@ def test_any_curve_is_drawn_within_the_picture(curve: RocRow, guessed: dict[floa
 @settings(max_examples=60)
 @given(st.lists(findings(st.just("<it>")), min_size=1, max_size=3))
 def test_any_findings_are_drawn_within_the_picture(found: list[Finding]) -> None:
-    drawing = draw_ladder(found)
+    drawing = overview.draw_ladder(found)
     inside(drawing)
     assert not re.search(r'="[^"]*inf', drawing)
-    labels = [(row.name, row.scope) for row in ladder_rows(found)]
+    labels = [(row.name, row.scope) for row in overview.ladder_rows(found)]
     assert len(labels) == len(set(labels))
 
 
@@ -117,25 +111,19 @@ def test_any_findings_are_drawn_within_the_picture(found: list[Finding]) -> None
 @given(findings(st.just("it")))
 def test_all_marks_of_a_row_have_its_scope_and_delta(found: Finding) -> None:
     """And no mark is drawn of what nobody claims or proves, or of what rests on assumptions."""
-    row = EpsilonRow("it", "", found)
+    row = overview.EpsilonRow("it", "", found)
     shown, claim, proof = row.marks
     if shown is not None:
         assert found.scope.covers(shown.scope)
-        assert shown.delta >= found.delta
-        assert not shown.assumptions
-    if claim is not None:
-        covers = claim.scope.covers(found.scope) and claim.delta <= found.delta
-        assert covers or found.verdict is Verdict.VIOLATED
-        assert math.isfinite(claim.epsilon)
-    if proof is not None:
-        assert proof.scope.covers(found.scope)
-        assert proof.delta <= found.delta
-        assert math.isfinite(proof.epsilon)
-    drawing = draw_ladder([found])
+        assert (shown.delta >= found.delta, shown.assumptions) == (True, ())
+    for limit in filter(None, (claim, proof)):
+        assert math.isfinite(limit.epsilon)
+        covers = limit.scope.covers(found.scope) and limit.delta <= found.delta
+        assert covers or (limit is claim and found.verdict is Verdict.VIOLATED)
     for mark, colour in zip(row.marks, ("leak", "claim", "ink"), strict=True):
-        assert len(tips(drawing, colour)) == (mark is not None)
-    for mark, name in zip(row.marks, ("shown", "claimed", "proved"), strict=True):
-        assert (f"not {name}" in row.numbers or f"nothing {name}" in row.numbers) == (mark is None)
+        assert len(tips(overview.draw_ladder([found]), colour)) == (mark is not None)
+    missing = [word in row.numbers for word in ("nothing shown", "not claimed", "nothing p")]
+    assert missing == [mark is None for mark in row.marks]
 
 
 def tips(drawing: str, colour: str) -> list[float]:
@@ -149,14 +137,14 @@ def test_marks_stand_in_the_order_of_their_epsilons_and_infinity_beyond_the_axis
     record: Record,
 ) -> None:
     first = record["fmf-ldp"].findings[0]
-    small, large = (vary(first, measured=replace(first.measured, epsilon=e)) for e in (0.5, 9.0))
-    (one,), (two,) = tips(draw_ladder([small]), "leak"), tips(draw_ladder([large]), "leak")
-    ends = tips(draw_ladder([small]), "claim") + tips(draw_ladder([small]), "ink")
-    assert one < ends[0] == ends[1] < two
-    endless = vary(first, measured=replace(first.measured, epsilon=math.inf))
-    (beyond,) = tips(draw_ladder([endless]), "leak")
-    axis = [float(e.attrib["x2"]) for e in ET.fromstring(draw_ladder([endless])).iter("line")]
-    assert beyond > axis[0] > two
+    drawn = [
+        overview.draw_ladder([vary(first, measured=replace(first.measured, epsilon=epsilon))])
+        for epsilon in (0.5, 9.0, math.inf)
+    ]
+    one, two, beyond = (tips(each, "leak")[0] for each in drawn)
+    assert one < tips(drawn[0], "claim")[0] == tips(drawn[0], "ink")[0] < two
+    axis = next(ET.fromstring(drawn[2]).iter("line"))
+    assert two < float(axis.attrib["x2"]) < beyond
 
 
 def test_what_is_not_claimed_has_no_mark_and_a_tiny_claim_does_not_stretch_the_axis(
@@ -166,41 +154,36 @@ def test_what_is_not_claimed_has_no_mark_and_a_tiny_claim_does_not_stretch_the_a
     other = vary(first, outside_model="a budget that is not printed")
     derived = vary(first, claim=replace(first.claim, basis=Basis.DERIVED))
     for each in (other, derived):
-        assert "not claimed" in draw_ladder([each])
-        assert tips(draw_ladder([each]), "claim") == []
+        assert "not claimed" in overview.draw_ladder([each])
+        assert tips(overview.draw_ladder([each]), "claim") == []
     tiny = vary(first, claim=replace(first.claim, epsilon=1e-9))
-    assert "≤ 0.1<" in draw_ladder([tiny])
+    assert "≤ 0.1<" in overview.draw_ladder([tiny])
 
 
 def test_the_overview_quotes_the_largest_gain_of_an_attack_and_hides_no_gap(record: Record) -> None:
-    best = overview_row(glance_of(record, "fcf"))
-    advantages = [leak.advantage for leak in glance_of(record, "fcf").leaking]
-    assert best.gain == max(advantages) > min(advantages)
-    assert (best.attack, best.share) == ("membership", "≥ 92.8%")
-    none = overview_row(glance_of(record, "fmf-ldp"))
-    assert (none.attack, none.gain) == ("none shown to beat guessing", None)
+    best, leaks = overview.overview_row(glance_of(record, "fcf")), glance_of(record, "fcf").leaking
+    assert best.gain == max(leak.advantage for leak in leaks)
+    assert best.best == "≥ 92.8% membership"
+    games = (vary(row, family=DISTINGUISHER) for row in record["fcf"].attacks)
+    others = (vary(row, target="fcf") for row in record["dplcf-sp"].attacks)
+    mixed = overview.overview_row(glance_of(vary(record, attacks=(*games, *others)), "fcf"))
+    assert 0.3 < mixed.gain < 0.4  # as in dplcf-sp
+    assert overview.overview_row(glance_of(record, "fmf-ldp")).best == "none shown to beat guessing"
     untested = vary(record, attacks=(), skipped=())
-    assert overview_row(glance_of(untested, "fcf")).best == "none shown, hardly tested"
-    games = (vary(row, family=DISTINGUISHER) for row in record.attacks if row.target == "fcf")
-    some = vary(record, attacks=(*games, *record["dplcf-sp"].attacks))
-    others = vary(some, attacks=tuple(vary(row, target="fcf") for row in some.attacks))
-    assert overview_row(glance_of(others, "fcf")).gain < max(advantages)
+    assert overview.overview_row(glance_of(untested, "fcf")).best == "none shown, hardly tested"
 
 
-def test_the_overview_names_every_system_with_its_scope_in_words(record: Record) -> None:
+def test_the_overview_has_every_system_with_its_scope_in_words_on_one_axis(record: Record) -> None:
     summaries = summarize_systems(record)
-    for drawn in overview_pictures(summaries):
-        for glance in summaries:
-            assert f">{glance.section.target}<" in drawn.svg
-            assert str(glance.section.headline_finding.scope).replace(" /", ",") in drawn.svg
-            words = finding_scope_words(glance.section.headline_finding)
-            assert f"{glance.section.target}: " in drawn.title
-            assert words in drawn.title
-            assert words in drawn.svg
-    first, rest = (overview_pictures(part, summaries) for part in (summaries[:1], summaries[1:]))
-    assert {"100", "1"} <= set(re.findall(r">(\d+)<", first[0].svg)) & set(
-        re.findall(r">(\d+)<", rest[0].svg)
-    )
+    for drawn, glance in itertools.product(overview.overview_pictures(summaries), summaries):
+        assert f">{glance.section.target}<" in drawn.svg
+        for text in (drawn.svg, drawn.title):
+            assert finding_scope_words(glance.section.headline_finding) in text
+    heads = [
+        re.findall(r">([^<]+)</text>", overview.overview_pictures(part, summaries)[0].svg)[:5]
+        for part in (summaries[:1], summaries[1:])
+    ]
+    assert heads[0] == heads[1] == ["infinite", "≤ 0.1", "1", "10", "100"]
 
 
 def test_no_cell_shows_more_than_it_proves(record: Record) -> None:

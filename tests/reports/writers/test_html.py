@@ -140,17 +140,11 @@ def test_errors_are_shown_first(record: Record) -> None:
 
 def test_the_picture_precedes_the_table_and_seconds_are_one_sentence(record: Record) -> None:
     timing = {"wall": 152.0, "fcf training": 60.0, "fcf bounds": 30.0}
-    timed = vary(record, provenance=vary(record.provenance, timing=timing))
-    text = html.render(timed)
+    text = html.render(vary(record, provenance=vary(record.provenance, timing=timing)))
     assert text.index("<svg") < text.index("<table")
-    said = Page(text).said
-    for once in (
-        "The audit took 2 min 32 s. Its 2 tasks took 1 min 30 s in total, the slowest 1 min "
-        "(fcf training).",
-        "1 false, 2 proved, 1 no claim. None of 4 systems is proved",
-    ):
-        assert once in said
-    assert "30 s," not in said.replace("1 min 30 s", "")
+    total, slowest = "Its 2 tasks took 1 min 30 s in total", "the slowest 1 min (fcf training)."
+    assert f"The audit took 2 min 32 s. {total}, {slowest}" in Page(text).said
+    assert "fcf bounds" not in text
 
 
 def test_rendering_46_targets_takes_less_than_ten_seconds_and_5_mb(record: Record) -> None:
