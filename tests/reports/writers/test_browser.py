@@ -40,7 +40,7 @@ for (const [name, open] of [["folded", "none"], ["page", ".page"], ["open", "det
         e => e.getBoundingClientRect().right > root.clientWidth + 1 && !e.closest(".wide")
       ).map(e => e.tagName + " " + e.className + " " + e.textContent.slice(0, 40)).slice(0, 5),
       height: root.scrollHeight,
-      picture: page.querySelector(".overview").getBoundingClientRect().bottom,
+      picture: page.querySelector(".overview")?.getBoundingClientRect().bottom,
       words: page.body.innerText.split(/\\s+/).length,
       twice: ids.length - new Set(ids).size,
       asked: frame.contentWindow.performance.getEntriesByType("resource").length,
