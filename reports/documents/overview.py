@@ -39,15 +39,17 @@ class EpsilonRow:
     name, scope: label of the row, on two lines.
     finding: the judged claim whose scope and delta all marks have; None without one.
     attack: name of the best attack, or the reason why there is none; empty in a ladder.
-    gain: share of the gap between guessing and certainty that the attack closes at least; None
+    gain: share of the gap between guessing and certainty that the attack closes at least; 0
         without an attack that beats guessing.
+    share: ``gain`` in percent, rounded down, as text; empty without such an attack.
     """
 
     name: str
     scope: str
     finding: Finding | None
     attack: str = ""
-    gain: float | None = None
+    gain: float = 0.0
+    share: str = ""
 
     @property
     def marks(self) -> tuple[Bound | None, Claim | None, Bound | None]:
@@ -85,11 +87,6 @@ class EpsilonRow:
         )
 
     @property
-    def share(self) -> str:
-        """The gain of the attack in percent, rounded down; empty without a gain."""
-        return "" if self.gain is None else f"≥ {say.percent(rounded(self.gain, math.floor))}"
-
-    @property
     def best(self) -> str:
         """The best attack with its gain."""
         return say.join_texts(self.share, self.attack, by=" ")
@@ -111,14 +108,16 @@ def overview_row(glance: Summary) -> EpsilonRow:
     """
     finding, above = glance.section.headline_finding, (*glance.leaking, *glance.small_leaks)
     best = min(above, key=lambda x: (x.row.family == DISTINGUISHER, -x.advantage), default=None)
-    attack = "none shown to beat guessing"
+    row = EpsilonRow(glance.section.target, "", finding, "none shown to beat guessing")
+    if finding is not None:
+        row = replace(row, scope=_scope_label(finding))
     if best is not None:
-        row, same = best.row, finding is None or best.row.vantage is finding.scope.vantage
-        attack = row.attack if same else f"{row.attack} ({row.vantage})"
-    if glance.leak.gap:
-        attack = f"{'none shown' if best is None else attack}, hardly tested"
-    gain = None if best is None else best.advantage
-    return EpsilonRow(glance.section.target, _scope_label(finding), finding, attack, gain)
+        same = finding is None or best.row.vantage is finding.scope.vantage
+        attack = best.row.attack if same else f"{best.row.attack} ({best.row.vantage})"
+        share = f"≥ {say.percent(rounded(best.advantage, math.floor))}"
+        row = replace(row, attack=attack, gain=best.advantage, share=share)
+    untested = "none shown" if best is None else row.attack
+    return replace(row, attack=f"{untested}, hardly tested") if glance.leak.gap else row
 
 
 def ladder_rows(findings: Sequence[Finding]) -> list[EpsilonRow]:
@@ -133,10 +132,8 @@ def ladder_rows(findings: Sequence[Finding]) -> list[EpsilonRow]:
     return rows
 
 
-def _scope_label(finding: Finding | None) -> str:
+def _scope_label(finding: Finding) -> str:
     """The scope of a finding in short, with its delta and its game."""
-    if finding is None:
-        return ""
     delta = say.delta_words(finding.delta) if finding.delta else ""
     return say.join_texts(str(finding.scope).replace(" /", ","), delta, finding.game)
 
@@ -230,14 +227,14 @@ def _row(row: EpsilonRow, top: float, place: AxisScale, layout: _Layout) -> Iter
     yield drawing.text(0, top + 29, scope, muted=True, size=SMALL)
     yield from _epsilons(row, y, place, layout)
     yield drawing.text(layout.start, y + 20, row.numbers, muted=True, size=SMALL)
-    if row.gain is not None:
+    if row.share:
         yield drawing.box(x, bar - 5, _BAR, 10, "shade")
         yield drawing.box(x, bar - 5, _BAR * row.gain, 10, "leak")
         yield drawing.text(x + _BAR + 8, bar + 4, row.share, size=SMALL)
         bar += 16
     words = row.attack if layout is _BROAD else f"best attack: {row.attack}"
     if row.attack:
-        yield drawing.text(x, bar + 4, words, muted=row.gain is not None, size=SMALL)
+        yield drawing.text(x, bar + 4, words, muted=bool(row.share), size=SMALL)
 
 
 def _epsilons(row: EpsilonRow, y: float, place: AxisScale, layout: _Layout) -> Iterator[str]:

@@ -357,7 +357,7 @@ def _render_overview(summaries: Sequence[Summary], console: Console) -> None:
             scale = f"{scale:<{at}}{label}"
     print_text(console, f"{'epsilon':<{room}} {scale:<{length}}│∞ best attack", "bold")
     for name, row in zip(names, rows, strict=True):
-        track, bar = _track(row, place, length), "█" * int(_BAR * (row.gain or 0.0))
+        track, bar = _track(row, place, length), "█" * int(_BAR * row.gain)
         print_text(console, f"{set_cell_size(name, room)} {track} {bar}".rstrip())
         texts = (say.join_texts(row.scope, row.numbers, by=": "), f"best attack: {row.best}")
         print_hanging(console, "; ".join(texts), indent=_INDENT)
