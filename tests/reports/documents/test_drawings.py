@@ -156,6 +156,10 @@ def test_what_is_not_claimed_has_no_mark_and_a_tiny_claim_does_not_stretch_the_a
     for each in (other, derived):
         assert "not claimed" in overview.draw_ladder([each])
         assert tips(overview.draw_ladder([each]), "claim") == []
+    assumed = {"assumptions": ("nobody colludes",)}
+    for name, colour, more in (("measured", "leak", {}), ("accounted", "ink", {"epsilon": 1.0})):
+        lost = vary(first, **{name: replace(getattr(first, name), **assumed, **more)})
+        assert tips(overview.draw_ladder([lost]), colour) == []  # of no force, and refuted by 2.5
     tiny = vary(first, claim=replace(first.claim, epsilon=1e-9))
     assert "≤ 0.1<" in overview.draw_ladder([tiny])
 
