@@ -52,7 +52,7 @@ from fedrec_auditor.reports.record.frontier import (
     quoted_figure,
 )
 from fedrec_auditor.reports.record.record import Sweep
-from fedrec_auditor.reports.writers.files import standalone_svg
+from fedrec_auditor.reports.writers.svg import standalone_svg
 from fedrec_auditor.targets.systems.base import Population
 
 ATTACKS = (

@@ -45,8 +45,9 @@ class Picture:
     title: description of the drawing in words, for screen readers.
     caption: explanation below the drawing.
     name: file name without extension; it is unique, and does not change from audit to audit.
-    kind: "ladder" (each claim's epsilons on one axis), "users" (an attack's success per user),
-        "roc" or "frontier" (utility against leakage).
+    kind: "broad" or "narrow" (the overview of systems), "ladder" (each claim's epsilons on one
+        axis), "users" (an attack's success per user), "roc" or "frontier" (utility against
+        leakage).
     """
 
     svg: str
@@ -58,8 +59,6 @@ class Picture:
 
 # Text of a fact, or a number with its qualifications.
 Text = str | Quantity
-# Content of one cell of a table.
-Cell = Text | Picture
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,13 +91,16 @@ class Grid:
 
     caption: str
     heads: tuple[str, ...]
-    rows: tuple[tuple[Cell, ...], ...]
+    rows: tuple[tuple[Text, ...], ...]
     block: Literal["table"] = "table"
 
 
 @dataclass(frozen=True, slots=True)
 class Pictures:
-    """Drawings side by side; only the HTML page shows this block."""
+    """Drawings side by side.
+
+    The HTML page shows them, Markdown links to the file NAME.svg in the same folder.
+    """
 
     pictures: tuple[Picture, ...]
     block: Literal["pictures"] = "pictures"
@@ -148,7 +150,7 @@ def make_pictures(drawn: Iterable[Picture]) -> tuple[Pictures, ...]:
 
 
 def make_grid(
-    rows: Iterable[Kept], columns: Mapping[str, Callable[[Kept], Cell]], caption: str = ""
+    rows: Iterable[Kept], columns: Mapping[str, Callable[[Kept], Text]], caption: str = ""
 ) -> Grid:
     """Returns a table with the ``caption`` and one row for each object in ``rows``.
 
@@ -225,7 +227,13 @@ def add_notes(whole: Passage) -> Passage:
 
 
 def _replaced(notes: Mapping[str, str], unit: re.Pattern[str], text: str) -> str:
-    return "".join(notes.get(piece, piece) for piece in unit.split(text))
+    replaced = "".join(notes.get(piece, piece) for piece in unit.split(text))
+    return re.sub(r"See note \d+\.( See note \d+\.)+", _merged, replaced)
+
+
+def _merged(references: re.Match[str]) -> str:
+    """One sentence for adjacent references to notes."""
+    return f"See notes {', '.join(re.findall('[0-9]+', references[0]))}."
 
 
 def _texts(part: Passage) -> Iterator[str]:

@@ -117,6 +117,11 @@ def translate(x: float, y: float, drawn: Sequence[str]) -> str:
     return f'<g transform="translate({x:g},{y:g})">{"".join(drawn)}</g>'
 
 
+def group(title: str, drawn: Sequence[str]) -> str:
+    """The SVG elements ``drawn`` as one group with a ``title``, which a browser shows on hover."""
+    return f"<g><title>{escape(say.legal(title))}</title>{''.join(drawn)}</g>"
+
+
 def svg(width: float, height: float, drawn: Sequence[str]) -> str:
     """The SVG document with the elements ``drawn``, of size ``width`` by ``height``.
 

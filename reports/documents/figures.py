@@ -1,22 +1,21 @@
 """Drawings of the results of an audit as inline SVG, for the HTML page and for the export of files.
 
-The drawings are the ladder (each claim's epsilons on one axis), the spread of an attack's success
-over users, ROC curves, and the interval of one attack, which is drawn in a table.
+The drawings are the overview of all systems, the ladder (each claim's epsilons on one axis), the
+spread of an attack's success over users, and ROC curves.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from fedrec_auditor.accountants.statements import Bound, Claim
-from fedrec_auditor.accountants.verdict import VACUOUS_GUESS
 from fedrec_auditor.reports import say
 from fedrec_auditor.reports.documents import drawing
 from fedrec_auditor.reports.documents.document import Picture
 from fedrec_auditor.reports.documents.drawing import AxisScale, make_axis
-from fedrec_auditor.reports.record.rows import AttackRow, Contents, Finding, RocRow, UsersRow
+from fedrec_auditor.reports.documents.overview import draw_ladder, overview_pictures
+from fedrec_auditor.reports.record.rows import AttackRow, Contents, RocRow, UsersRow
 from fedrec_auditor.reports.record.sections import Section, unique_slugs
 from fedrec_auditor.reports.say.metrics import attack_words
 from fedrec_auditor.reports.say.summary import Summary, summarize_systems
@@ -26,11 +25,6 @@ MAX_CURVES = 3
 # False-alarm rates at which the true positive rate is printed next to a curve.
 ALARM_RATES = (0.1, 0.01, 0.001)
 _WIDTH, _STEP, _LONGEST = 420.0, 16.0, 20  # figure width; line spacing; letters of a name
-_LEFT, _RIGHT = 98.0, 314.0  # ladder: start of the bars, end of the last decade
-_EDGE = 340.0  # ladder: place of infinity, beyond a break
-_ROW, _FOOT = 86.0, 26.0
-_ROOM = 44.0  # ladder: space between infinity and the next label
-_MIN_EPSILON = 0.01  # ladder: smaller values sit at the end of the axis
 _NAMES = 130.0  # width of the names of user groups
 _CURVE_LEFT, _TOP, _SIDE, _HIGH = 52.0, 24.0, 224.0, 196.0  # panel of a curve
 _POINTS = 100  # points of a drawn curve
@@ -38,12 +32,13 @@ _COIN = ("muted", 1.2, "4 3")  # colour, width and dashes of the line of guessin
 
 
 def figures(record: Contents) -> Iterator[Picture]:
-    """Yields every drawing of an audit's record, those of the most severe system first.
+    """Yields every drawing of an audit's record: the overview, then the most severe system first.
 
     The names of the drawings are unique.
     """
     summaries = summarize_systems(record)
-    drawn = [figure for glance in summaries for figure in system_figures(glance)]
+    drawn = [overview_pictures(summaries)[0]]
+    drawn += [figure for glance in summaries for figure in system_figures(glance)]
     for figure, name in zip(drawn, unique_slugs((each.name for each in drawn), ()), strict=True):
         yield replace(figure, name=name)
 
@@ -58,7 +53,6 @@ def system_figures(glance: Summary) -> Iterator[Picture]:
         yield Picture(
             draw_ladder(section.findings),
             f"Claimed epsilon, upper bound and lower bound of each claim of {section.target}",
-            say.fill_text("caption", "ladder"),
             name=f"{glance.anchor}-ladder",
             kind="ladder",
         )
@@ -68,116 +62,6 @@ def system_figures(glance: Summary) -> Iterator[Picture]:
     for row in _drawn_curves(glance):
         if row.roc is not None:
             yield _curve(glance, row, row.roc)
-
-
-def draw_ladder(findings: Sequence[Finding]) -> str:
-    """Draws the claimed, proved and shown epsilon of judged claims on one logarithmic axis, as SVG.
-
-    "Shown" is the lower bound. Each epsilon is one line with a label and, at the right end, its
-    value. A dot marks the value; a bar from the dot covers the epsilons that the claim, proof or
-    lower bound leaves possible. Zero is at the left end; an infinite epsilon lies beyond a break of
-    the axis.
-    """
-    low, high = _decades(findings)
-    place, height = make_axis(low, high, _LEFT, _RIGHT, log=True), _ROW * len(findings)
-    drawn = []
-    vacuous = math.log(VACUOUS_GUESS / (1 - VACUOUS_GUESS))
-    if math.log10(vacuous) < high:
-        start = place(vacuous)
-        drawn.append(drawing.box(start, 0, _EDGE + 4 - start, height, "shade"))
-    for row, finding in enumerate(findings):
-        top, scope = row * _ROW + 14, finding.scope
-        delta = f", {say.delta_words(finding.delta)}" if finding.delta else ""
-        game = ", in a game" if finding.game else ""
-        title = f"{say.UNITS[scope.unit]}, {say.HORIZONS[scope.horizon]}"
-        for y, words in ((top, title), (top + _STEP, f"{say.VIEWS[scope.vantage]}{delta}{game}")):
-            drawn.append(drawing.text(0, y, words, bold=True, size=drawing.SMALL))
-        claim, proof, shown = finding.claim, finding.accounted, finding.lower_bound
-        claimed, epsilon = claim if finding.is_claimed else None, say.short_number(claim.epsilon)
-        lines: tuple[tuple[str, Bound | Claim | None, str, str], ...] = (
-            (say.CLAIM_LABELS[claim.basis], claimed, "claim", epsilon),
-            ("proved at most", proof, "muted", say.proved_text(finding) if proof else ""),
-            ("shown at least", shown, "leak", say.lower_bound_text(finding) if shown else ""),
-        )
-        for step, (words, bound, colour, number) in enumerate(lines, 2):
-            y = top + step * _STEP
-            drawn.append(drawing.text(0, y, words))
-            if bound is None:
-                nothing = "no bound" if step > 2 else "not claimed here"
-                drawn.append(drawing.text(_LEFT + 4, y, nothing, muted=True))
-            else:
-                drawn += _rung(y - 4, bound.epsilon, place, colour)
-                drawn.append(drawing.text(_EDGE + 8, y, number))
-    return drawing.svg(_WIDTH, height + _FOOT, [*drawn, *_decade_ticks(low, high, height, place)])
-
-
-def _rung(y: float, epsilon: float, place: AxisScale, colour: str) -> Iterator[str]:
-    yield drawing.line(_LEFT, y, _EDGE, y, "line", 0.8)
-    if math.isinf(epsilon):
-        head = ((_EDGE - 8, y - 6), (_EDGE, y), (_EDGE - 8, y + 6))
-        yield drawing.line(_RIGHT + 3, y, _EDGE - 8, y, colour, 3) + drawing.area(head, colour)
-        return
-    at = place(epsilon)
-    ends = (at, _RIGHT) if colour == "leak" else (_LEFT, at)
-    yield drawing.line(ends[0], y, ends[1], y, colour, 2)
-    yield drawing.dot(at, y, colour)
-
-
-def _decades(findings: Sequence[Finding]) -> tuple[int, int]:
-    epsilons = [
-        bound.epsilon
-        for finding in findings
-        for bound in (finding.claim, finding.accounted, finding.lower_bound)
-        if bound is not None and _MIN_EPSILON <= bound.epsilon < math.inf
-    ]
-    low = math.floor(math.log10(min(epsilons, default=0.1)))
-    high = max(math.ceil(math.log10(max(epsilons, default=10.0))), 1)
-    return max(min(low, -1), high - 12), high
-
-
-def _decade_ticks(low: int, high: int, y: float, place: AxisScale) -> Iterator[str]:
-    """Yields the SVG elements of the ladder's axis, with a break before infinity."""
-    yield drawing.line(_LEFT, y, _RIGHT, y, "muted", 1)
-    yield drawing.line(_RIGHT, y - 4, _RIGHT + 4, y + 4, "muted", 1)
-    yield drawing.line(_RIGHT + 6, y - 4, _RIGHT + 10, y + 4, "muted", 1)
-    yield drawing.text(_EDGE, y + 16, "∞", anchor="middle")
-    for power in range(low, high + 1, max(1, math.ceil((high - low) / 5))):
-        x = place(10.0**power)
-        if power == low or _EDGE - x >= _ROOM:
-            label = say.number_text(10.0**power) if -4 < power < 5 else f"1e{power}"
-            yield drawing.line(x, y, x, y + 4, "muted", 1)
-            words = f"≤ {label}" if power == low else label
-            yield drawing.text(x, y + 16, words, anchor="middle")
-
-
-def draw_interval(attack: AttackRow, low: float, high: float) -> str:
-    """Draws an attack's value, its interval and its baseline on an axis ``low``..``high``, as SVG.
-
-    The baseline is the best guess without the uploads.
-    """
-    place = make_axis(low, high, 6.0, 134.0)
-    start, end = place(attack.ci_low), place(attack.ci_high)
-    drawn = [
-        drawing.line(6, 9, 134, 9, "muted", 0.8),
-        drawing.line(start, 9, end, 9, "leak", 3),
-        drawing.line(start, 5, start, 13, "leak", 1.6),
-        drawing.line(end, 5, end, 13, "leak", 1.6),
-        drawing.dot(place(attack.value), 9, "leak"),
-    ]
-    if attack.baseline is not None:
-        base = place(attack.baseline)
-        drawn.append(drawing.line(base, 1, base, 17, "ink", 2))
-    return drawing.svg(140, 18, drawn)
-
-
-def value_range(attacks: Sequence[AttackRow]) -> tuple[float, float]:
-    """Returns the ends (low, high) of one axis for the values, limits and baselines of attacks.
-
-    The ends are 0 and 1, or the smallest and the largest number if these lie outside.
-    """
-    values = [v for a in attacks for v in (a.value, a.ci_low, a.ci_high, a.baseline)]
-    finite = [v for v in values if v is not None and abs(v) < 1e100]
-    return min([0.0, *finite]), max([1.0, *finite])
 
 
 def row_with_spread(glance: Summary) -> AttackRow | None:

@@ -17,13 +17,11 @@ from fedrec_auditor.accountants.verdict import LEAK_MARGIN, Verdict, refutes
 from fedrec_auditor.reports import say
 from fedrec_auditor.reports.documents.document import (
     Block,
-    Cell,
     Facts,
     Grid,
     Listing,
     Paragraph,
     Passage,
-    Picture,
     Pictures,
     Quantity,
     Text,
@@ -36,11 +34,10 @@ from fedrec_auditor.reports.documents.document import (
     split_sentences,
 )
 from fedrec_auditor.reports.documents.figures import (
-    draw_interval,
     row_with_spread,
     system_figures,
-    value_range,
 )
+from fedrec_auditor.reports.documents.overview import overview_pictures
 from fedrec_auditor.reports.record.leaks import Leak, comparable, max_gain_clause
 from fedrec_auditor.reports.record.rows import AttackRow, Contents, Finding, SkippedRow, UtilityRow
 from fedrec_auditor.reports.record.sections import Anchor, Section, severity_key
@@ -170,7 +167,7 @@ def system_document(
         others = tuple(f"{say.bound_fact(other.bound)}" for other in section.other_bounds)
         blocks.append(Passage("Other lower bounds", (Listing(others),), folded=True))
     if section.attacks:
-        blocks.append(_attacks(record, glance, make_pictures(curves), page=page, alone=alone))
+        blocks.append(_attacks(record, glance, make_pictures(curves), alone=alone))
     if section.skipped and alone:
         blocks.append(_skipped(section))
     if section.utility:
@@ -271,7 +268,7 @@ def _witness(finding: Finding, *, page: bool) -> Iterator[Passage]:
 
 
 def _attacks(
-    record: Contents, glance: Summary, curves: Sequence[Pictures], *, page: bool, alone: bool
+    record: Contents, glance: Summary, curves: Sequence[Pictures], *, alone: bool
 ) -> Passage:
     """The section on attacks: results that beat guessing, and counts of all other results."""
     leaking = _varied(glance.leaking)
@@ -284,7 +281,7 @@ def _attacks(
         )
     ]
     if leaking:
-        blocks.append(_leaks(leaking[:_MAX_LEAKS], page=page))
+        blocks.append(make_grid(leaking[:_MAX_LEAKS], _LEAKS, "Results that beat guessing"))
     if alone and (notes := assumptions(glance)):
         blocks.append(Passage(NOTES_TITLE, (Facts(notes),), folded=True))
     blocks += curves
@@ -292,21 +289,6 @@ def _attacks(
         blocks.append(Listing(counts))
     blocks.append(_map(glance))
     return Passage("Attacks", tuple(blocks))
-
-
-def _leaks(leaking: Sequence[Leak], *, page: bool) -> Grid:
-    low, high = value_range([leak.row for leak in leaking])
-    columns: dict[str, Callable[[Leak], Cell]] = {"Result of the attack": _gained, "Value": _value}
-    caption = ""
-    if page:
-        caption = say.fill_text(
-            "caption", "leaks", low=say.number_text(low), high=say.number_text(high)
-        )
-        columns["Comparison with guessing"] = lambda leak: Picture(
-            draw_interval(leak.row, low, high), _bar_words(leak.row)
-        )
-    columns["Guesses without the uploads"] = lambda leak: metrics.baseline_words(leak.row)
-    return make_grid(leaking, columns, caption)
 
 
 def _gained(leak: Leak) -> Quantity:
@@ -326,8 +308,11 @@ def _value(leak: Leak) -> Quantity:
     return Quantity(say.short_number(row.value), tuple(filter(None, support)))
 
 
-def _bar_words(row: AttackRow) -> str:
-    return f"{row.metric} = {interval_words(row)}, guesses: {metrics.baseline_words(row)}"
+_LEAKS: dict[str, Callable[[Leak], Text]] = {
+    "Result of the attack": _gained,
+    "Value": _value,
+    "Guesses without the uploads": lambda leak: metrics.baseline_words(leak.row),
+}
 
 
 def _varied(leaking: Sequence[Leak]) -> list[Leak]:
@@ -370,7 +355,7 @@ def _map(glance: Summary) -> Passage:
     rows, above = glance.section.attacks, (*glance.leaking, *glance.small_leaks)
     over = f" {trainings_words(rows)}" if rows else ""
     marks = {id(leak.row): " ↗" if leak.is_small else " ↑" for leak in above}
-    columns: dict[str, Callable[[AttackRow], Cell]] = {
+    columns: dict[str, Callable[[AttackRow], Text]] = {
         "Attack": lambda row: metrics.attack_words(row).removeprefix("attack "),
         "Measure": lambda row: row.metric,
         "Result": lambda row: (
@@ -409,7 +394,7 @@ def skip_reasons(skipped: Sequence[SkippedRow]) -> tuple[tuple[str, str], ...]:
     )
 
 
-_UTILITY: dict[str, Callable[[UtilityRow], Cell]] = {
+_UTILITY: dict[str, Callable[[UtilityRow], Text]] = {
     "Measure": lambda row: row.metric,
     "Value with its interval": interval_words,
     "Recommender without personal data": metrics.baseline_text,
@@ -438,7 +423,7 @@ def _utility(section: Section) -> Passage:
     return Passage(title, tuple(blocks), folded=True, detail=True)
 
 
-_SYSTEMS: dict[str, Callable[[Summary], Cell]] = {
+_SYSTEMS: dict[str, Callable[[Summary], Text]] = {
     "Severity": lambda glance: glance.assessment.words,
     "System": lambda glance: glance.section.target,
     "Verdict on the claim": lambda glance: glance.verdict,
@@ -459,6 +444,7 @@ def report_document(record: Contents) -> Passage:
     gaps = [("Not completed", error) for error in record.errors]
     gaps += [("Left out", note) for note in record.notes]
     blocks: list[Block] = [
+        Pictures(overview_pictures(summaries)[:1]),
         Paragraph(
             f"Data: {read}; seed {origin.seed}. {limit} {say.fill_text('note', 'intervals')}"
         ),

@@ -24,13 +24,11 @@ from fedrec_auditor.reports.record.sections import Section, sections
 from fedrec_auditor.reports.say.summary import (
     Summary,
     apply_gate,
-    hidden_words,
     summarize_systems,
     summary,
-    tally,
 )
-from fedrec_auditor.reports.writers.files import standalone_svg
 from fedrec_auditor.reports.writers.html import fill_template
+from fedrec_auditor.reports.writers.svg import standalone_svg
 
 if TYPE_CHECKING:
     import pandas
@@ -189,13 +187,7 @@ class Record(Contents):
 
     def _repr_html_(self) -> str:
         """The first screen of the report as HTML with inline styles, without scripts."""
-        page = fill_template(
-            "notebook.html.j2",
-            record=self,
-            shares=tally(self),
-            hidden=hidden_words(self),
-            glances=summarize_systems(self),
-        )
+        page = fill_template("notebook.html.j2", record=self, glances=summarize_systems(self))
         return say.legal(page)
 
 

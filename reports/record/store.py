@@ -24,17 +24,19 @@ from fedrec_auditor.accountants.errors import IncompleteError, InputError
 from fedrec_auditor.accountants.statements import Basis
 from fedrec_auditor.accountants.verdict import DEFAULT_GATE, Gate
 from fedrec_auditor.reports import say
+from fedrec_auditor.reports.documents.overview import overview_pictures
 from fedrec_auditor.reports.record.leaks import SEVERITY_RULE
 from fedrec_auditor.reports.record.rows import SCHEMA_VERSION, Contents
 from fedrec_auditor.reports.say.summary import summarize_systems
-from fedrec_auditor.reports.writers import ci, html, markdown
+from fedrec_auditor.reports.writers import ci, html, markdown, svg
 
 Kept = TypeVar("Kept", bound=Contents)
 RECORD_FILE = "report.json"
 # Address of the JSON schema of a record, the value of ``$schema`` in every report.json.
 SCHEMA_ADDRESS = f"urn:fedrec-auditor:report:{SCHEMA_VERSION}"
 LOCK = ".lock"
-FILE_NAMES = ("report.html", "report.md", "junit.xml", "report.sarif", RECORD_FILE)
+PICTURE_FILE = "overview.svg"
+FILE_NAMES = ("report.html", "report.md", PICTURE_FILE, "junit.xml", "report.sarif", RECORD_FILE)
 # Maximum size of a record in bytes, a hundred times the size of a record of all systems.
 MAX_BYTES = 2**28
 _DAMAGED = "edited or damaged"
@@ -65,9 +67,11 @@ def write(record: Contents, directory: Path, gate: Gate = DEFAULT_GATE) -> None:
     ``gate`` (the rule for failing CI) decides which test cases of junit.xml are failures, and how
     far above guessing a leak is.
     """
+    overview, _ = overview_pictures(summarize_systems(record))
     contents = {
         "report.html": html.render(record).encode(),
         "report.md": markdown.render(record).encode(),
+        PICTURE_FILE: svg.standalone_svg(overview).encode(),
         "junit.xml": ci.render_junit(record, gate),
         "report.sarif": ci.render_sarif(record, gate),
         RECORD_FILE: encode_json(record),

@@ -81,15 +81,6 @@ class BoundsInScope:
         beside = () if self.shown is None else (self.shown.epsilon,)
         return f"proved ≤ {say.upper_bound_words(self.proved, (*self.claimed, *beside))}"
 
-    @property
-    def lines(self) -> tuple[str, ...]:
-        """Lines with the label, the lower bound if there is one, and the upper bound.
-
-        A star marks an upper bound with assumptions.
-        """
-        star = " *" if self.proved is not None and self.proved.assumptions else ""
-        return tuple(filter(None, (self.label, self.shown_words, self.proved_words + star)))
-
 
 @dataclass(frozen=True, slots=True)
 class Exposure:

@@ -43,8 +43,6 @@ from fedrec_auditor.reports.say.metrics import (
 from fedrec_auditor.reports.say.next_step import next_step
 
 _FIRST = (Verdict.UNSOUND, Verdict.VIOLATED)
-# Verdicts that the summary counts even if no system has them.
-_CARDS = (Verdict.VIOLATED, Verdict.UNSUBSTANTIATED, Verdict.CONSISTENT, Verdict.NO_CLAIM)
 # Families of attacks, the most harmful to a person first; unknown families precede the last.
 _FAMILIES = (
     "reconstruction",
@@ -167,17 +165,7 @@ class Summary:
     @property
     def head(self) -> str:
         """The verdict on the claim, with its bounds or the largest lower bound, in few words."""
-        bound = self._largest
-        shown = "" if bound is None else f"epsilon is {say.lower_bound_words(bound.epsilon)}"
-        return say.join_texts(f"claim: {self.verdict}", self.claim or shown, by="; ")
-
-    @property
-    def head_scope(self) -> str:
-        """The scope and the confidence of the bounds in ``head``, as text."""
-        bound = self._largest
-        if self.claim or bound is None:
-            return self.scope
-        return f"{_about(bound)} (lower bound: {say.sure_words(bound)})"
+        return say.join_texts(f"claim: {self.verdict}", self.claim or self.largest_shown, by="; ")
 
     @property
     def got(self) -> str:
@@ -332,21 +320,13 @@ def apply_gate(record: Contents, gate: Gate) -> tuple[tuple[Summary, ...], tuple
     return tuple(outcomes[True]), tuple(outcomes[None])
 
 
-def tally(record: Contents) -> dict[str, int]:
-    """The number of systems per label of their worst verdict, such as "refuted".
-
-    The numbers add up to all systems.
-    """
-    findings = [each.headline_finding for each in sections(record)]
-    counts = Counter(finding.verdict for finding in findings if finding is not None)
-    by_label = {say.WORDS[v]: counts[v] for v in Verdict if counts[v] or v in _CARDS}
-    return by_label | ({"not judged": findings.count(None)} if None in findings else {})
-
-
 def summary(record: Contents) -> str:
-    """A sentence with the number of systems per verdict on their claim."""
-    counts = [f"{count} {words}" for words, count in tally(record).items() if count]
-    return f"Verdicts on the claims of epsilon: {', '.join(counts) or 'none'}."
+    """A sentence with the number of systems per worst verdict on their claim."""
+    findings = [each.headline_finding for each in sections(record)]
+    counts = Counter(finding and finding.verdict for finding in findings)
+    texts = [f"{counts[verdict]} {say.WORDS[verdict]}" for verdict in Verdict if counts[verdict]]
+    texts += [f"{counts[None]} not judged"] if counts[None] else []
+    return f"Verdicts on the claims of epsilon: {', '.join(texts) or 'none'}."
 
 
 def hidden_words(record: Contents) -> str:

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import csv
 import io
-import re
-from collections.abc import Mapping
-from functools import cache
 from pathlib import Path
 from typing import Any
-from xml.sax.saxutils import escape
 
 from fedrec_auditor.reports import say
-from fedrec_auditor.reports.documents.document import Picture
 from fedrec_auditor.reports.documents.figures import figures
 from fedrec_auditor.reports.record import store
 from fedrec_auditor.reports.record.rows import Contents, Finding, flatten
+from fedrec_auditor.reports.writers.svg import standalone_svg
 
 # Names of the tables, which are fields of the record.
 TABLE_NAMES = ("findings", "attacks", "utility", "measurements", "skipped")
@@ -75,11 +71,6 @@ def _plain(value: Any) -> Any:
     return f"'{text}" if text.startswith(("=", "+", "-", "@")) else text
 
 
-_STYLE = Path(__file__).parent / "templates" / "glance.css"
-_FONTS = "DejaVu Sans, Helvetica, Arial, sans-serif"
-_MARGIN = 10.0
-
-
 def write_pictures(record: Contents, directory: Path) -> tuple[str, ...]:
     """Writes each drawing of an audit's record to ``directory`` as NAME.svg, and returns the names.
 
@@ -89,27 +80,3 @@ def write_pictures(record: Contents, directory: Path) -> tuple[str, ...]:
     store.check_writable(directory)
     store.write_all({directory / f"{name}.svg": text.encode() for name, text in drawn.items()})
     return tuple(drawn)
-
-
-def standalone_svg(drawing: Picture) -> str:
-    """The text of an SVG file with the drawing, a title, a white background and literal colours."""
-    palette = light_palette()
-    body = drawing.svg.partition(">")[2].removesuffix("</svg>")
-    box = drawing.svg.partition('viewBox="')[2].partition('"')[0]
-    x, y, width, height = map(float, box.split())
-    x, y, width, height = x - _MARGIN, y - _MARGIN, width + 2 * _MARGIN, height + 2 * _MARGIN
-    painted = re.sub(r"var\(--([\w-]+)\)", lambda match: palette[match[1]], body)
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" role="img" width="{width:g}" height="{height:g}" '
-        f'viewBox="{x:g} {y:g} {width:g} {height:g}" font-family="{_FONTS}">'
-        f"<title>{escape(say.legal(drawing.title))}</title>"
-        f'<rect x="{x:g}" y="{y:g}" width="{width:g}" height="{height:g}" '
-        f'fill="{palette["page"]}"/>{painted}</svg>\n'
-    )
-
-
-@cache
-def light_palette() -> Mapping[str, str]:
-    """The colours of the report's light scheme, by the name of their CSS variable."""
-    first = _STYLE.read_text(encoding="utf-8").split("}", 1)[0]
-    return dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6})", first))

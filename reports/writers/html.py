@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 from fedrec_auditor.accountants.statements import Vantage, guess_probability
 from fedrec_auditor.accountants.verdict import LEAK_MARGIN, Verdict
 from fedrec_auditor.reports import say
+from fedrec_auditor.reports.documents.overview import overview_pictures
 from fedrec_auditor.reports.documents.report import system_document
 from fedrec_auditor.reports.record.leaks import SEVERITY_RULE, claim_severity
 from fedrec_auditor.reports.record.rows import Contents
 from fedrec_auditor.reports.record.sections import anchors
 from fedrec_auditor.reports.say.exposure import exposure
-from fedrec_auditor.reports.say.summary import hidden_words, summarize_systems, tally
+from fedrec_auditor.reports.say.summary import hidden_words, summarize_systems, summary
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -46,11 +47,14 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.globals.update(
-        claim_severity=claim_severity,
         at_once=N_UNFOLDED,
+        claim_severity=claim_severity,
+        hidden_words=hidden_words,
         margin=LEAK_MARGIN,
+        overview_pictures=overview_pictures,
         say=say,
         severity_rule=SEVERITY_RULE,
+        summary=summary,
         verdicts=tuple(Verdict),
     )
     environment.filters.update(
@@ -97,8 +101,6 @@ def render(record: Contents) -> str:
         "report.html.j2",
         record=record,
         plan=plan_text(plan),
-        shares=tally(record),
-        hidden=hidden_words(record),
         glances=summaries,
         exposures=[
             (glance, [exposure(glance.section, vantage) for vantage in Vantage])

@@ -16,6 +16,7 @@ from fedrec_auditor.reports.documents.document import (
     Listing,
     Paragraph,
     Passage,
+    Pictures,
 )
 from fedrec_auditor.reports.documents.report import report_document
 from fedrec_auditor.reports.record.rows import Contents
@@ -73,6 +74,8 @@ def _block(block: Block, level: int) -> Iterator[str]:
         yield _line(block.heads)
         yield _line("---" for _ in block.heads)
         yield from (_line(map(str, row)) for row in block.rows)
+    elif isinstance(block, Pictures):
+        yield from (f"![{escape(drawn.title)}]({drawn.name}.svg)" for drawn in block.pictures)
     elif isinstance(block, Passage) and not block.detail:
         yield from _part(block, level + 1)
 

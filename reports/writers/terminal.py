@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import groupby
@@ -19,6 +20,8 @@ from fedrec_auditor.accountants.verdict import (
 from fedrec_auditor.reports import say
 from fedrec_auditor.reports.documents import catalogue
 from fedrec_auditor.reports.documents.document import Facts, Grid, Listing, Paragraph, Passage
+from fedrec_auditor.reports.documents.drawing import AxisScale, make_axis
+from fedrec_auditor.reports.documents.overview import SIGNS, EpsilonRow, axis_ends, overview_row
 from fedrec_auditor.reports.documents.report import claim_passages, system_document
 from fedrec_auditor.reports.record import frontier
 from fedrec_auditor.reports.record.comparison import Comparison, Trend
@@ -225,6 +228,8 @@ _TRENDS = {
     Trend.OTHER: ("Changed, neither worse nor better", "bold"),
 }
 _INDENT = 4
+# Number of columns of an attack's bar from guessing to certainty.
+_BAR = 11
 # Maximum width to which names of systems are padded.
 _NAME = 20
 
@@ -234,10 +239,13 @@ def render(record: Contents, console: Console) -> None:
 
     The first line of a system has its severity, name, verdict, and the bounds of its claim. Further
     lines have the scope of the bounds, the result of the attacks, advice, and a warning if utility
-    does not beat guessing or the baseline. The text has no styles unless the console is a terminal.
+    does not beat guessing or the baseline. Below them, all systems have a row of characters on one
+    axis of epsilon. The text has no styles unless the console is a terminal.
     """
     print_line(console, title_line(record), style="bold")
-    _render_glances(summarize_systems(record), console)
+    summaries = summarize_systems(record)
+    _render_glances(summaries, console)
+    _render_overview(summaries, console)
     print_hanging(console, summary(record))
     unplayed = {section.target: len(section.not_run) for section in sections(record)}
     if counts := ", ".join(f"{count} on {name}" for name, count in unplayed.items() if count):
@@ -329,5 +337,51 @@ def _render_glances(summaries: Sequence[Summary], console: Console) -> None:
         text.stylize("bold", levels + 2, levels + 2 + len(name))
         print_text(console, text)
         got, todo = say.capitalized(glance.got), f"To do: {glance.todo}"
-        texts = (glance.head_scope, got, glance.shortfall, todo)
+        texts = (glance.scope, got, glance.shortfall, todo)
         print_each(console, filter(None, texts), "", indent=_INDENT)
+
+
+def _render_overview(summaries: Sequence[Summary], console: Console) -> None:
+    """Prints one axis of epsilon with a row of characters per system, and a bar per best attack."""
+    from rich.cells import cell_len, set_cell_size
+
+    rows = [overview_row(glance) for glance in summaries]
+    names = [say.make_printable(row.name) for row in rows]
+    width, ends = console_width(console), axis_ends(rows)
+    room = min(max(map(cell_len, ("epsilon", *names))), width // 3)
+    length, scale = width - room - _BAR - 5, ""
+    place = make_axis(*ends, 0.0, length - 1.0, log=True)
+    for power in range(ends[0], ends[1] + 1):
+        at, label = round(place(10.0**power)), f"{10.0**power:g}"
+        if (not scale or at > len(scale)) and at + len(label) <= length:
+            scale = f"{scale:<{at}}{label}"
+    print_text(console, f"{'epsilon':<{room}} {scale:<{length}}│∞ best attack", "bold")
+    for name, row in zip(names, rows, strict=True):
+        track, bar = _track(row, place, length), "█" * int(_BAR * row.gain)
+        print_text(console, f"{set_cell_size(name, room)} {track} {bar}".rstrip())
+        texts = (say.join_texts(row.scope, row.numbers, by=": "), f"best attack: {row.best}")
+        print_hanging(console, "; ".join(texts), indent=_INDENT)
+    print_hanging(console, say.fill_text("caption", "track"))
+
+
+def _track(row: EpsilonRow, place: AxisScale, length: int) -> str:
+    """The marks of a row on an axis of ``length`` columns, and on a last column for infinity.
+
+    Every mark has its own column, and marks have the order of their epsilons; equal epsilons have
+    the order lower bound, claim, upper bound.
+    """
+    signed = zip(row.marks, SIGNS, strict=True)
+    known = [(mark.epsilon, sign) for mark, sign in signed if mark is not None]
+    known.sort(key=lambda pair: float(f"{pair[0]:.8g}"))
+    last = length - sum(epsilon < math.inf for epsilon, _ in known)
+    columns: dict[str, int] = {}
+    for number, (epsilon, sign) in enumerate(known):
+        after = max(columns.values(), default=-1) + 1
+        free = min(max(round(place(epsilon)), after), last + number)
+        columns[sign] = length + 1 if math.isinf(epsilon) else free
+    low, high = columns.get(SIGNS[0], 0), columns.get(SIGNS[2], length + 1)
+    cells = ["━" if row.finding and low <= i <= high else "·" for i in range(length + 2)]
+    for sign, column in columns.items():
+        cells[column] = sign
+    cells[length] = "│"
+    return "".join(cells)

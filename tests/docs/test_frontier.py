@@ -12,7 +12,7 @@ from benchmarks._frontier_page import figure, page
 from benchmarks._frontier_rows import FAMILIES, Setting, read, write
 from fedrec_auditor.auditor.plan.families import FAMILIES as PARTS
 from fedrec_auditor.auditor.plan.families import load_papers
-from fedrec_auditor.reports.writers.files import standalone_svg
+from fedrec_auditor.reports.writers.svg import standalone_svg
 from tests.docs.blocks import ROOT
 
 

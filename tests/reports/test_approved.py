@@ -17,7 +17,8 @@ from fedrec_auditor.reports.record.comparison import Comparison
 from fedrec_auditor.reports.record.record import GateOutcome, Record
 from fedrec_auditor.reports.say.summary import summarize_systems
 from fedrec_auditor.reports.writers import ci, html, markdown, terminal
-from fedrec_auditor.reports.writers.files import TABLE_NAMES, csv_table, standalone_svg
+from fedrec_auditor.reports.writers.files import TABLE_NAMES, csv_table
+from fedrec_auditor.reports.writers.svg import standalone_svg
 from tests.reports.conftest import sample, vary
 from tests.reports.documents.test_catalogue import ROWS
 from tests.reports.documents.test_catalogue import TABLES as CELLS

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
@@ -17,6 +18,7 @@ from fedrec_auditor.reports.documents.document import (
     Paragraph,
     Passage,
     Quantity,
+    add_notes,
     split_sentences,
 )
 from fedrec_auditor.reports.documents.report import (
@@ -138,6 +140,17 @@ def test_a_reason_is_told_once_for_all_that_it_keeps_from_running(record: Record
     )
 
 
+def separate(references: re.Match[str]) -> str:
+    return " ".join(f"see note {number}." for number in references[1].split(", "))
+
+
+def test_references_to_adjacent_notes_are_one_sentence() -> None:
+    one, two = (f"Each of these {n} sentences is long enough to become a note." for n in "AB")
+    facts = Facts((("Note", f"{one} {two} More."),) * 3)
+    (told, _) = add_notes(Passage("", (facts,))).blocks
+    assert dict(told.rows)["Note"] == "See notes 1, 2. More."
+
+
 def test_a_report_in_markdown_tells_each_finding_and_each_reason_once(record: Record) -> None:
     kept = vary(record.findings[-1], note="What is told of all is told in a note.")
     reason = "It reads whole messages, and none is seen."
@@ -149,6 +162,8 @@ def test_a_report_in_markdown_tells_each_finding_and_each_reason_once(record: Re
     findings = [vary(kept, target=name) for name in TARGETS]
     told = vary(record, findings=(*record.findings, *findings), skipped=tuple(skipped))
     text = flat(markdown.render(told))
+    assert "see note 1. see note" not in text
+    text = re.sub(r"see notes ([\d, ]+)\.", separate, text)
     assert text.count(flat(kept.note)) == text.count(flat(reason)) == 1
     assert f"**linkage, rows on {', '.join(sorted(TARGETS))}**" in text
     whole = report_document(told)

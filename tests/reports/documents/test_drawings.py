@@ -14,28 +14,28 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedrec_auditor.accountants.statements import Vantage
+from fedrec_auditor.accountants.statements import Basis, Vantage
+from fedrec_auditor.accountants.verdict import Verdict
+from fedrec_auditor.reports.documents import overview
 from fedrec_auditor.reports.documents.document import Picture
 from fedrec_auditor.reports.documents.drawing import label_places
 from fedrec_auditor.reports.documents.figures import (
     ALARM_RATES,
-    draw_ladder,
     draw_roc_curve,
     figures,
     resolution,
     tpr_at_rate,
 )
+from fedrec_auditor.reports.record.leaks import DISTINGUISHER
 from fedrec_auditor.reports.record.record import Record
 from fedrec_auditor.reports.record.rows import Finding, RocRow
 from fedrec_auditor.reports.record.sections import Section, sections
+from fedrec_auditor.reports.say import finding_scope_words
 from fedrec_auditor.reports.say.exposure import Tone, exposure
-from fedrec_auditor.reports.writers.files import (
-    __file__,
-    light_palette,
-    standalone_svg,
-    write_pictures,
-)
-from tests.reports.conftest import findings, roc, rocs, vary
+from fedrec_auditor.reports.say.summary import summarize_systems
+from fedrec_auditor.reports.writers.files import write_pictures
+from fedrec_auditor.reports.writers.svg import __file__, light_palette, standalone_svg
+from tests.reports.conftest import findings, glance_of, roc, rocs, vary
 
 
 def points(drawing: str, tag: str, colour: str) -> list[list[float]]:
@@ -100,24 +100,94 @@ def test_any_curve_is_drawn_within_the_picture(curve: RocRow, guessed: dict[floa
 @settings(max_examples=60)
 @given(st.lists(findings(st.just("<it>")), min_size=1, max_size=3))
 def test_any_findings_are_drawn_within_the_picture(found: list[Finding]) -> None:
-    inside(draw_ladder(found))
-    assert "inf" not in draw_ladder(found)
+    drawing = overview.draw_ladder(found)
+    inside(drawing)
+    assert not re.search(r'="[^"]*inf', drawing)
+    labels = [(row.name, row.scope) for row in overview.ladder_rows(found)]
+    assert len(labels) == len(set(labels))
 
 
-def dots(drawing: str, colour: str) -> list[float]:
-    found = ET.fromstring(drawing).iter("circle")
-    return [float(dot.attrib["cx"]) for dot in found if dot.attrib["fill"] == f"var(--{colour})"]
+@settings(max_examples=200)
+@given(findings(st.just("it")))
+def test_all_marks_of_a_row_have_its_scope_and_delta(found: Finding) -> None:
+    """And no mark is drawn of what nobody claims or proves, or of what rests on assumptions."""
+    row = overview.EpsilonRow("it", "", found)
+    shown, claim, proof = row.marks
+    if shown is not None:
+        assert found.scope.covers(shown.scope)
+        assert (shown.delta >= found.delta, shown.assumptions) == (True, ())
+    for limit in filter(None, (claim, proof)):
+        assert math.isfinite(limit.epsilon)
+        covers = limit.scope.covers(found.scope) and limit.delta <= found.delta
+        assert covers or (limit is claim and found.verdict is Verdict.VIOLATED)
+    for mark, colour in zip(row.marks, ("leak", "claim", "ink"), strict=True):
+        assert len(tips(overview.draw_ladder([found]), colour)) == (mark is not None)
+    missing = [word in row.numbers for word in ("nothing shown", "not claimed", "nothing p")]
+    assert missing == [mark is None for mark in row.marks]
 
 
-def test_what_is_not_claimed_has_no_dot_and_a_tiny_claim_does_not_stretch_the_axis(
+def tips(drawing: str, colour: str) -> list[float]:
+    """Where the triangles of a colour point to, from left to right."""
+    polygons = ET.fromstring(drawing).iter("polygon")
+    corners = [e.attrib["points"].split() for e in polygons if f"--{colour})" in e.attrib["fill"]]
+    return [float(each[2 if colour == "claim" else 1].split(",")[0]) for each in corners]
+
+
+def test_marks_stand_in_the_order_of_their_epsilons_and_infinity_beyond_the_axis(
+    record: Record,
+) -> None:
+    first = record["fmf-ldp"].findings[0]
+    drawn = [
+        overview.draw_ladder([vary(first, measured=replace(first.measured, epsilon=epsilon))])
+        for epsilon in (0.5, 9.0, math.inf)
+    ]
+    one, two, beyond = (tips(each, "leak")[0] for each in drawn)
+    assert one < tips(drawn[0], "claim")[0] == tips(drawn[0], "ink")[0] < two
+    axis = next(ET.fromstring(drawn[2]).iter("line"))
+    assert two < float(axis.attrib["x2"]) < beyond
+
+
+def test_what_is_not_claimed_has_no_mark_and_a_tiny_claim_does_not_stretch_the_axis(
     record: Record,
 ) -> None:
     first = record["fmf-ldp"].findings[0]
     other = vary(first, outside_model="a budget that is not printed")
-    assert "not claimed here" in draw_ladder([other])
-    assert len(dots(draw_ladder([other]), "claim")) == 0
+    derived = vary(first, claim=replace(first.claim, basis=Basis.DERIVED))
+    for each in (other, derived):
+        assert "not claimed" in overview.draw_ladder([each])
+        assert tips(overview.draw_ladder([each]), "claim") == []
+    assumed = {"assumptions": ("nobody colludes",)}
+    for name, colour, more in (("measured", "leak", {}), ("accounted", "ink", {"epsilon": 1.0})):
+        lost = vary(first, **{name: replace(getattr(first, name), **assumed, **more)})
+        assert tips(overview.draw_ladder([lost]), colour) == []  # of no force, and refuted by 2.5
     tiny = vary(first, claim=replace(first.claim, epsilon=1e-9))
-    assert "≤ 0.1<" in draw_ladder([tiny])
+    assert "≤ 0.1<" in overview.draw_ladder([tiny])
+
+
+def test_the_overview_quotes_the_largest_gain_of_an_attack_and_hides_no_gap(record: Record) -> None:
+    best, leaks = overview.overview_row(glance_of(record, "fcf")), glance_of(record, "fcf").leaking
+    assert best.gain == max(leak.advantage for leak in leaks)
+    assert best.best == "≥ 92.8% membership"
+    games = (vary(row, family=DISTINGUISHER) for row in record["fcf"].attacks)
+    others = (vary(row, target="fcf") for row in record["dplcf-sp"].attacks)
+    mixed = overview.overview_row(glance_of(vary(record, attacks=(*games, *others)), "fcf"))
+    assert 0.3 < mixed.gain < 0.4  # as in dplcf-sp
+    assert overview.overview_row(glance_of(record, "fmf-ldp")).best == "none shown to beat guessing"
+    untested = vary(record, attacks=(), skipped=())
+    assert overview.overview_row(glance_of(untested, "fcf")).best == "none shown, hardly tested"
+
+
+def test_the_overview_has_every_system_with_its_scope_in_words_on_one_axis(record: Record) -> None:
+    summaries = summarize_systems(record)
+    for drawn, glance in itertools.product(overview.overview_pictures(summaries), summaries):
+        assert f">{glance.section.target}<" in drawn.svg
+        for text in (drawn.svg, drawn.title):
+            assert finding_scope_words(glance.section.headline_finding) in text
+    heads = [
+        re.findall(r">([^<]+)</text>", overview.overview_pictures(part, summaries)[0].svg)[:5]
+        for part in (summaries[:1], summaries[1:])
+    ]
+    assert heads[0] == heads[1] == ["infinite", "≤ 0.1", "1", "10", "100"]
 
 
 def test_no_cell_shows_more_than_it_proves(record: Record) -> None:

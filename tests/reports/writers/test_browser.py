@@ -40,6 +40,7 @@ for (const [name, open] of [["folded", "none"], ["page", ".page"], ["open", "det
         e => e.getBoundingClientRect().right > root.clientWidth + 1 && !e.closest(".wide")
       ).map(e => e.tagName + " " + e.className + " " + e.textContent.slice(0, 40)).slice(0, 5),
       height: root.scrollHeight,
+      picture: page.querySelector(".overview")?.getBoundingClientRect().bottom,
       words: page.body.innerText.split(/\\s+/).length,
       twice: ids.length - new Set(ids).size,
       asked: frame.contentWindow.performance.getEntriesByType("resource").length,
@@ -134,6 +135,7 @@ def test_it_is_short_before_it_is_unfolded(measured: dict[str, Any]) -> None:
     """48 systems here; a screen is 800 pixels high."""
     assert measured["folded 1280"]["words"] < 1500
     assert measured["folded 1280"]["height"] < 12 * 800
+    assert 400 < measured["folded 1280"]["picture"] < 800  # nine systems
     assert measured["open 1280"]["words"] > 2 * measured["folded 1280"]["words"]
 
 
@@ -144,7 +146,7 @@ def test_a_system_is_told_in_few_words_before_its_parts_are_unfolded(
     assert (page - folded) / 48 < 800
 
 
-def test_axe_finds_nothing_serious(record: Record, tmp_path: Path) -> None:
+def test_axe_finds_nothing(record: Record, tmp_path: Path) -> None:
     """Folded and unfolded, in light and in dark."""
     spec = importlib.util.find_spec("axe_core_python")
     if BROWSER is None or spec is None or spec.origin is None:
@@ -153,7 +155,7 @@ def test_axe_finds_nothing_serious(record: Record, tmp_path: Path) -> None:
 
 
 def check_access(page: str, axe: Path, folder: Path) -> None:
-    """AssertionError if axe-core, in this folder, finds anything serious in a page."""
+    """AssertionError if axe-core, in this folder, finds anything in a page."""
     shutil.copy(axe / "axe.min.js", folder / "axe.js")
     scripts = f'<script src="axe.js"></script><script>const DARK = "{DARK}";{AXE}</script>'
     page, held = POLICY.subn(lambda _: scripts, page)
@@ -162,6 +164,6 @@ def check_access(page: str, axe: Path, folder: Path) -> None:
     seen = dumped(folder / "page.html")
     for name, found in seen.items():
         assert "color-contrast" in found["passed"], name
-        assert [rule for rule in found["bad"] if rule[0] in ("serious", "critical")] == [], name
+        assert found["bad"] == [], name
     assert len(seen) == 4
     assert len({found["ground"] for found in seen.values()}) == 2

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedrec_auditor.auditor.plan.plan import Plan, make_plan
-from fedrec_auditor.reports.documents.figures import draw_interval, draw_ladder
+from fedrec_auditor.reports.documents.overview import draw_ladder
 from fedrec_auditor.reports.record.record import Record
 from fedrec_auditor.reports.writers import html
 from fedrec_auditor.reports.writers.html import plan_text
@@ -117,8 +117,7 @@ def test_every_string_is_escaped_in_page_and_drawings(record: Record) -> None:
     assert page.count("script") == page.count("img") == 0
     assert "<script" not in text.lower()
     assert "alert(" in page.said
-    drawings = draw_ladder(evil.findings) + draw_interval(evil.attacks[0], 0.0, 1.0)
-    assert "alert" not in drawings
+    assert "<script" not in draw_ladder(evil.findings)
 
 
 def test_nothing_is_praised(page: Page) -> None:
@@ -136,6 +135,15 @@ def test_errors_are_shown_first(record: Record) -> None:
     broken = vary(record, errors=("fcf membership: out of memory",))
     said = Page(html.render(broken)).said
     assert said.index("out of memory") < said.index("At a glance")
+
+
+def test_the_picture_precedes_the_table_and_seconds_are_one_sentence(record: Record) -> None:
+    timing = {"wall": 152.0, "fcf training": 60.0, "fcf bounds": 30.0}
+    text = html.render(vary(record, provenance=vary(record.provenance, timing=timing)))
+    assert text.index("<svg") < text.index("<table")
+    total, slowest = "Its 2 tasks took 1 min 30 s in total", "the slowest 1 min (fcf training)."
+    assert f"The audit took 2 min 32 s. {total}, {slowest}" in Page(text).said
+    assert "fcf bounds" not in text
 
 
 def many(record: Record, times: int) -> Record:

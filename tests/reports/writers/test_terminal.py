@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 import re
 import subprocess
 import sys
@@ -119,7 +120,7 @@ def test_the_lines_fit_the_terminal_and_hang(record: Record, width: int) -> None
     body, unwrapped = "\n".join(lines), " ".join(" ".join(lines).split())
     for glance in summarize_systems(record):
         assert body.count(f"\n{glance.severity.value:<8}  {glance.section.target}") == 1
-        for part in (glance.head, glance.head_scope, glance.todo):
+        for part in (glance.head, glance.scope, glance.todo):
             assert part in unwrapped
     heads = ("Critical", "High", "PRIVACY", "Targets", "Attacks", "")
     wrapped = [line for line in lines if not line.startswith((" ", *heads))]
@@ -127,9 +128,38 @@ def test_the_lines_fit_the_terminal_and_hang(record: Record, width: int) -> None
 
 
 def test_no_word_is_cut(record: Record) -> None:
-    words_ = {word for line in shown(record, 200, fancy=False).split("\n") for word in line.split()}
+    words_ = plain_words(shown(record, 200, fancy=False))
     for width in (40, 60, 81):
-        assert set(shown(record, width, fancy=True).split()) == words_
+        assert plain_words(shown(record, width, fancy=True)) == words_
+
+
+def plain_words(text: str) -> set[str]:
+    """The words of all lines but those of the axis of epsilon, which has a break."""
+    return {word for line in text.split("\n") if "│" not in line for word in line.split()}
+
+
+@pytest.mark.parametrize("width", [40, 80, 200])
+def test_each_system_has_a_row_of_marks_on_one_axis(record: Record, width: int) -> None:
+    first = record["fmf-ldp"].findings[0]
+    near, far = (replace(first.measured, epsilon=epsilon) for epsilon in (2.500001, math.inf))
+    wide = {"claim": replace(first.claim, epsilon=1e9)}
+    cases = {
+        "·+►▼◄·*│·": {},
+        "━+▼◄·*│·": {"measured": None},
+        "━+▼━+│━": {"measured": None, "accounted": None},
+        "·+▼►━+│━": {"measured": near, "accounted": None},
+        "·+▼·+│►": {"measured": far, "accounted": None},
+        "·+►◄·+▼│·": wide,
+    }
+    found = [vary(first, target=f"s{i}", **each) for i, each in enumerate(cases.values())]
+    changed = vary(record, findings=tuple(found), attacks=(), skipped=(), utility=())
+    lines = [line for line in shown(changed, width, fancy=True).split("\n") if "│" in line]
+    assert len({line.index("│") for line in lines}) == 1
+    rows = dict(line.split(maxsplit=1) for line in lines)
+    for number, pattern in enumerate(cases):
+        assert re.fullmatch(pattern, rows[f"s{number}"]), rows[f"s{number}"]
+    bars = shown(record, width, fancy=False).count("█")
+    assert bars == sum(int(11 * gain) for gain in (0.563, 0.928, 0.393))
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,263 @@
+"""Drawing of the claimed, the proved and the shown epsilon on one axis, as SVG.
+
+The overview of an audit has one row per system, with the best attack beside it; the ladder of a
+system has one row per judged claim. All marks of a row have the scope and the delta of one finding
+(judged claim). A bar covers the epsilons that the proof and the lower bound leave possible: a claim
+to its left is false, a claim to its right is proved.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from fedrec_auditor.accountants.statements import Basis, Bound, Claim, rounded
+from fedrec_auditor.accountants.verdict import VACUOUS_GUESS, Verdict, refutes_assumptions
+from fedrec_auditor.reports import say
+from fedrec_auditor.reports.documents import drawing
+from fedrec_auditor.reports.documents.document import Picture
+from fedrec_auditor.reports.documents.drawing import SIZE, SMALL, AxisScale, make_axis, text_width
+from fedrec_auditor.reports.record.leaks import DISTINGUISHER
+from fedrec_auditor.reports.record.rows import Finding
+from fedrec_auditor.reports.say.summary import Summary
+
+# Signs of the lower bound, the claim and the upper bound.
+SIGNS = "►▼◄"
+_MIN_EPSILON = 0.01  # smaller values are drawn at the left end of the axis
+_GAP, _INFINITE = 14.0, 44.0  # space after the axis, and width of the area of infinity
+_LETTER = 5.5  # width of a letter in the label of a scope
+_BAR = 100.0  # length of an attack's bar from guessing to certainty
+_VACUOUS = math.log(VACUOUS_GUESS / (1 - VACUOUS_GUESS))
+
+
+@dataclass(frozen=True, slots=True)
+class EpsilonRow:
+    """One row of a drawing of epsilons.
+
+    name, scope: label of the row, on two lines.
+    finding: the judged claim whose scope and delta all marks have; None without one.
+    attack: name of the best attack, or the reason why there is none; empty in a ladder.
+    gain: share of the gap between guessing and certainty that the attack closes at least; 0
+        without an attack that beats guessing.
+    share: ``gain`` in percent, rounded down, as text; empty without such an attack.
+    """
+
+    name: str
+    scope: str
+    finding: Finding | None
+    attack: str = ""
+    gain: float = 0.0
+    share: str = ""
+
+    @property
+    def marks(self) -> tuple[Bound | None, Claim | None, Bound | None]:
+        """The lower bound, the claim and the upper bound at the row's delta; None without one.
+
+        An epsilon that nobody claims here, a lower bound with assumptions, and an upper bound that
+        is infinite or refuted have no mark.
+        """
+        found = self.finding
+        if found is None:
+            return None, None, None
+        shown, proof = found.lower_bound, found.accounted
+        if shown is not None and shown.delta < found.delta:
+            shown = None
+        if proof is not None and (math.isinf(proof.epsilon) or proof.delta > found.delta):
+            proof = None
+        proved = None if refutes_assumptions(found.measured, proof) else proof
+        is_claimed = found.is_claimed and found.claim.basis is not Basis.DERIVED
+        return shown, found.claim if is_claimed else None, proved
+
+    @property
+    def numbers(self) -> str:
+        """The claimed, shown and proved epsilon as text, with the signs of their marks."""
+        found, (shown, claimed, proved) = self.finding, self.marks
+        if found is None:
+            return "no claim was judged"
+        at_least = "" if shown is not None and math.isinf(shown.epsilon) else "≥ "
+        assumed = " (conditional)" if proved is not None and proved.assumptions else ""
+        return ", ".join(
+            (
+                f"▼ claimed {say.short_number(claimed.epsilon)}" if claimed else "not claimed",
+                f"► shown {at_least}{say.lower_bound_text(found)}" if shown else "nothing shown",
+                f"◄ proved ≤ {say.proved_text(found)}{assumed}" if proved else "nothing proved",
+            )
+        )
+
+    @property
+    def best(self) -> str:
+        """The best attack with its gain."""
+        return say.join_texts(self.share, self.attack, by=" ")
+
+    @property
+    def words(self) -> str:
+        """The content of the row as text, with the scope in words."""
+        numbers = " ".join(self.numbers.translate(dict.fromkeys(map(ord, SIGNS))).split())
+        scope = "" if self.finding is None else f"for {say.finding_scope_words(self.finding)}"
+        attack = self.attack and f"best attack: {self.best}"
+        return f"{self.name}: {say.join_texts(numbers, scope, attack, by='; ')}"
+
+
+def overview_row(glance: Summary) -> EpsilonRow:
+    """The row of one system: the finding to quote first, and the best attack.
+
+    Attacks that guess which of two worst-case inputs was sent count only if no other attack beats
+    guessing, because the lower bound of epsilon states the same.
+    """
+    finding, above = glance.section.headline_finding, (*glance.leaking, *glance.small_leaks)
+    best = min(above, key=lambda x: (x.row.family == DISTINGUISHER, -x.advantage), default=None)
+    row = EpsilonRow(glance.section.target, "", finding, "none shown to beat guessing")
+    if finding is not None:
+        row = replace(row, scope=_scope_label(finding))
+    if best is not None:
+        same = finding is None or best.row.vantage is finding.scope.vantage
+        attack = best.row.attack if same else f"{best.row.attack} ({best.row.vantage})"
+        share = f"≥ {say.percent(rounded(best.advantage, math.floor))}"
+        row = replace(row, attack=attack, gain=best.advantage, share=share)
+    untested = "none shown" if best is None else row.attack
+    return replace(row, attack=f"{untested}, hardly tested") if glance.leak.gap else row
+
+
+def ladder_rows(findings: Sequence[Finding]) -> list[EpsilonRow]:
+    """One row per judged claim of a system, each with its own label."""
+    rows, labels = list[EpsilonRow](), Counter[str]()
+    for finding in findings:
+        label, scope = _scope_label(finding), finding.scope
+        labels[label] += 1
+        numbered = f"{label} ({labels[label]})" if labels[label] > 1 else label
+        name = f"{say.UNITS[scope.unit]}, {say.HORIZONS[scope.horizon]}"
+        rows.append(EpsilonRow(name, numbered, finding))
+    return rows
+
+
+def _scope_label(finding: Finding) -> str:
+    """The scope of a finding in short, with its delta and its game."""
+    delta = say.delta_words(finding.delta) if finding.delta else ""
+    return say.join_texts(str(finding.scope).replace(" /", ","), delta, finding.game)
+
+
+@dataclass(frozen=True, slots=True)
+class _Layout:
+    """Places of the parts of a row, in drawing units.
+
+    width: width of the drawing.
+    label: right end of the label.
+    start, end: ends of the axis of epsilon.
+    axis: distance from the top of a row to its axis.
+    bar: left end of the attack's bar, and distance from the top of a row to the bar.
+    row: height of a row.
+    """
+
+    width: float
+    label: float
+    start: float
+    end: float
+    axis: float
+    bar: tuple[float, float]
+    row: float
+
+
+_BROAD = _Layout(1040.0, 292.0, 318.0, 734.0, 14.0, (826.0, 14.0), 38.0)
+_NARROW = _Layout(380.0, 380.0, 12.0, 318.0, 46.0, (12.0, 82.0), 114.0)
+_LADDER = _Layout(440.0, 440.0, 12.0, 378.0, 46.0, (0.0, 0.0), 76.0)
+
+
+def overview_pictures(
+    glances: Sequence[Summary], among: Sequence[Summary] = ()
+) -> tuple[Picture, Picture]:
+    """The broad and the narrow drawing of systems, on the axis that all systems ``among`` share.
+
+    By default, these are the drawn systems.
+    """
+    rows = [overview_row(glance) for glance in glances]
+    ends = axis_ends([overview_row(glance) for glance in among or glances])
+    title = f"Epsilon and best attack by system. {'. '.join(row.words for row in rows)}."
+    broad = Picture(_draw(rows, _BROAD, ends), title, name="overview", kind="broad")
+    return broad, replace(broad, svg=_draw(rows, _NARROW, ends), kind="narrow")
+
+
+def draw_ladder(findings: Sequence[Finding]) -> str:
+    """Draws the claimed, proved and shown epsilon of judged claims on one axis, as SVG."""
+    rows = ladder_rows(findings)
+    return _draw(rows, _LADDER, axis_ends(rows))
+
+
+def axis_ends(rows: Sequence[EpsilonRow]) -> tuple[int, int]:
+    """The exponents of ten at the ends of an axis on which the marks of all rows have a place."""
+    marks = [mark.epsilon for row in rows for mark in row.marks if mark is not None]
+    epsilons = [epsilon for epsilon in marks if _MIN_EPSILON <= epsilon < math.inf]
+    low = math.floor(math.log10(min(epsilons, default=0.1)))
+    high = max(math.ceil(math.log10(max(epsilons, default=10.0))), 1)
+    return max(min(low, -1), high - 12), high
+
+
+def _draw(rows: Sequence[EpsilonRow], layout: _Layout, ends: tuple[int, int]) -> str:
+    """Draws rows below the labels of their axis."""
+    low, high = ends
+    place = make_axis(low, high, layout.start, layout.end, log=True)
+    heads = [(layout.end + _GAP + _INFINITE / 2, "infinite")]
+    for power in range(low, high, max(1, math.ceil((high - low) / 5))):
+        label = f"{10.0**power:,g}" if -4 < power < 5 else f"1e{power}"
+        heads.append((max(place(10.0**power), 14.0), f"≤ {label}" if power == low else label))
+    note = "epsilon; bar: not excluded; grey: a bit is guessed right 99.9%"
+    drawn = [drawing.text(x, 28, words, anchor="middle", size=SMALL) for x, words in heads]
+    drawn.append(drawing.text(layout.start, 12, note, muted=True, size=SMALL))
+    if layout is _BROAD:
+        note = "best attack, guess to certainty"
+        drawn += [drawing.text(layout.bar[0], 12, note, muted=True, size=SMALL)]
+    for number, row in enumerate(rows):
+        parts = list(_row(row, 36 + number * layout.row, place, layout))
+        drawn.append(drawing.group(row.words, parts))
+    return drawing.svg(layout.width, 36 + layout.row * len(rows), drawn)
+
+
+def _row(row: EpsilonRow, top: float, place: AxisScale, layout: _Layout) -> Iterator[str]:
+    """Yields the SVG elements of one row: label, marks with their numbers, and attack."""
+    judged, size = (say.verdict_words(row.finding), SIZE) if row.attack else ("", SMALL)
+    is_bad = row.finding is not None and row.finding.verdict in (Verdict.VIOLATED, Verdict.UNSOUND)
+    colour, end = "leak" if is_bad else "ink", layout.label
+    room = end - text_width(judged, SMALL)
+    name = drawing.truncate(row.name, int(room / text_width("x", size)))
+    scope = drawing.truncate(row.scope, int(end / _LETTER))
+    y, (x, bar) = top + layout.axis, (layout.bar[0], top + layout.bar[1])
+    yield drawing.text(0, top + 14, name, bold=True, size=size)
+    yield drawing.text(end, top + 14, judged, bold=True, colour=colour, anchor="end", size=SMALL)
+    yield drawing.text(0, top + 29, scope, muted=True, size=SMALL)
+    yield from _epsilons(row, y, place, layout)
+    yield drawing.text(layout.start, y + 20, row.numbers, muted=True, size=SMALL)
+    if row.share:
+        yield drawing.box(x, bar - 5, _BAR, 10, "shade")
+        yield drawing.box(x, bar - 5, _BAR * row.gain, 10, "leak")
+        yield drawing.text(x + _BAR + 8, bar + 4, row.share, size=SMALL)
+        bar += 16
+    words = row.attack if layout is _BROAD else f"best attack: {row.attack}"
+    if row.attack:
+        yield drawing.text(x, bar + 4, words, muted=bool(row.share), size=SMALL)
+
+
+def _epsilons(row: EpsilonRow, y: float, place: AxisScale, layout: _Layout) -> Iterator[str]:
+    """Yields the SVG elements of the marks of one row, at the height ``y``."""
+    beyond, grey = layout.end + _GAP, place(_VACUOUS)
+    lower_x, claim_x, upper_x = (
+        None if mark is None else place(mark.epsilon) if mark.epsilon < math.inf else beyond + 22
+        for mark in row.marks
+    )
+    yield drawing.box(grey, y - 8, layout.end - grey, 16, "shade")
+    yield drawing.box(beyond, y - 8, _INFINITE, 16, "shade")
+    yield drawing.line(layout.start, y, layout.end, y, "line", 1)
+    low = layout.start if lower_x is None else lower_x
+    high = beyond + _INFINITE if upper_x is None else upper_x
+    if row.finding is not None and low < min(high, beyond):
+        yield drawing.line(low, y, high, y, "muted", 4)
+    if claim_x is not None and row.finding and row.finding.verdict is Verdict.VIOLATED:
+        yield drawing.line(claim_x, y, low, y, "leak", 2)
+    if lower_x is not None:
+        yield drawing.area(((low - 10, y - 6), (low, y), (low - 10, y + 6)), "leak")
+    if upper_x is not None:
+        yield drawing.area(((high + 10, y - 6), (high, y), (high + 10, y + 6)), "ink")
+    if claim_x is not None:
+        yield drawing.line(claim_x, y - 8, claim_x, y + 8, "claim", 2)
+        top, tip = y - 12, (claim_x, y - 3)
+        yield drawing.area(((claim_x - 6, top), (claim_x + 6, top), tip), "claim")
