@@ -210,11 +210,13 @@ class ItemKnn(CollectedBits):
 
     def cost_args(self, interactions: Interactions) -> dict[str, float]:
         """Returns the arguments of ``Cost.estimate`` for a training, by name: the number of pairs
-        of items, divided by 3000.
+        of items, which are held in memory.
 
-        Without the division, the time of counting pairs (``PackedCounts``) would be overestimated.
+        Without the division by 3000, the time of the product that counts pairs would be
+        overestimated.
         """
-        return {"made": interactions.n_items**2 / 3000}
+        pairs = interactions.n_items**2
+        return {"held": pairs, "made": pairs / 3000}
 
     def learn(self, uploads: Uploads, rng: np.random.Generator) -> TrainingResult:
         """Computes every item's nearest neighbours and their similarities from the uploaded bits,
