@@ -130,9 +130,9 @@ def test_what_is_private_is_found() -> None:
         (
             "targets.mechanisms.parts.additive",
             "noise",
-            "targets.papers.privrec.systems.privrec_systems",
+            "targets.papers.privrec.systems",
         ),
-        ("targets.papers.dplcf.systems.parts.jaccard", "similarity", "auditor.catalogue"),
+        ("targets.papers.dplcf.jaccard", "similarity", "auditor.catalogue"),
         ("attacks.base", "_hidden", "attacks.likelihood_ratio"),
         ("attacks.base", "__doc__", "auditor.runner"),
         ("targets.datasets.base", "Dataset", "auditor.runner"),

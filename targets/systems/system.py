@@ -341,7 +341,7 @@ class System(Checked, Target, ABC):
 def _called(kind: type) -> str:
     """Returns the name of a class on the command line; subclasses do not inherit ``called``."""
     module = kind.__module__.rpartition(".")[2]
-    own = member_name(kind.__name__) if module.endswith("_systems") else module.replace("_", "-")
+    own = member_name(kind.__name__) if module.endswith("systems") else module.replace("_", "-")
     return str(vars(kind).get("called", own))
 
 

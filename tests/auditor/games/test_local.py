@@ -33,12 +33,12 @@ from fedrec_auditor.auditor.run.tasks import Audit, TaskResult
 from fedrec_auditor.auditor.worlds.decision_rules import TestBudget
 from fedrec_auditor.targets.components import Component, Dense, Kind, RandomizedMessages
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.papers.dplcf.systems.neighbourhood_systems import DplcfSp
+from fedrec_auditor.targets.papers.dplcf.systems import DplcfSp
 from fedrec_auditor.targets.papers.federated_mf.systems.central_systems import GdDr
 from fedrec_auditor.targets.papers.federated_mf.systems.local_systems import LflLdp
 from fedrec_auditor.targets.papers.fedrec_apm.systems import FedRecApm
-from fedrec_auditor.targets.papers.fmf_ldp.systems.baseline_systems import Fcf
-from fedrec_auditor.targets.papers.privrec.systems.privrec_systems import DpPrivrec
+from fedrec_auditor.targets.papers.fmf_ldp.systems import Fcf
+from fedrec_auditor.targets.papers.privrec.systems import DpPrivrec
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.base import Target
 from fedrec_auditor.targets.transcript import Uploads

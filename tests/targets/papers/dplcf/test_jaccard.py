@@ -10,9 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedrec_auditor.targets.components import Dense, Kind
-from fedrec_auditor.targets.papers.dplcf.systems.neighbourhood_systems import DplcfAp, DplcfSp
-from fedrec_auditor.targets.papers.dplcf.systems.parts import jaccard as _jaccard
-from fedrec_auditor.targets.papers.dplcf.systems.parts.jaccard import (
+from fedrec_auditor.targets.papers.dplcf import jaccard as _jaccard
+from fedrec_auditor.targets.papers.dplcf.jaccard import (
     estimate_jaccard,
     flip_matrix,
     inverse_transition,
@@ -21,6 +20,7 @@ from fedrec_auditor.targets.papers.dplcf.systems.parts.jaccard import (
     printed_inverse,
     solve_jaccard,
 )
+from fedrec_auditor.targets.papers.dplcf.systems import DplcfAp, DplcfSp
 
 flips = st.tuples(st.floats(0.51, 1.0), st.floats(0.01, 0.49))
 

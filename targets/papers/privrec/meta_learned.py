@@ -19,7 +19,7 @@ from fedrec_auditor.accountants.statements import Scope, Unit
 from fedrec_auditor.targets.components import Component, Dense, Floats, Ints, Kind, Rows
 from fedrec_auditor.targets.compute import Compute, one_torch_thread
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.papers.privrec.systems.parts.device import (
+from fedrec_auditor.targets.papers.privrec.device import (
     BATCH_UNIT,
     ITEM,
     N_LAYERS,
@@ -41,7 +41,7 @@ from fedrec_auditor.targets.systems.system import (
 from fedrec_auditor.targets.transcript import Broadcast, Round, Uploads
 
 if TYPE_CHECKING:
-    from fedrec_auditor.targets.papers.privrec.systems.parts.device import (
+    from fedrec_auditor.targets.papers.privrec.device import (
         Devices,
         ProximalTraining,
         Weights,
@@ -314,7 +314,7 @@ class MetaLearned(NoiselessSystem):
         """Settings of a device's local training; by default without the proximal term (distance to
         the broadcast).
         """
-        from fedrec_auditor.targets.papers.privrec.systems.parts.device import ProximalTraining
+        from fedrec_auditor.targets.papers.privrec.device import ProximalTraining
 
         return ProximalTraining(n_epochs=self.local_epochs, rate=self.local_rate, prox_weight=0.0)
 
@@ -322,7 +322,7 @@ class MetaLearned(NoiselessSystem):
         """Returns the message of each device, as tensors by name; by default the change of its
         weights by local training (REPTILE).
         """
-        from fedrec_auditor.targets.papers.privrec.systems.parts.device import reptile_step
+        from fedrec_auditor.targets.papers.privrec.device import reptile_step
 
         return reptile_step(devices, self.training)
 
@@ -419,7 +419,7 @@ class MetaLearned(NoiselessSystem):
         """
         import torch
 
-        from fedrec_auditor.targets.papers.privrec.systems.parts.device import all_scores
+        from fedrec_auditor.targets.papers.privrec.device import all_scores
 
         broadcast = self.network.check(model.arrays, interactions)
         users = np.asarray(users)
@@ -443,7 +443,7 @@ class MetaLearned(NoiselessSystem):
         """Yields blocks of devices, beginning with those of most examples, each with the devices'
         positions in ``users``.
         """
-        from fedrec_auditor.targets.papers.privrec.systems.parts.device import Devices
+        from fedrec_auditor.targets.papers.privrec.device import Devices
 
         for start in range(0, len(users), _TOGETHER):
             block = np.arange(start, min(start + _TOGETHER, len(users)))
