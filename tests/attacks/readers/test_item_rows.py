@@ -25,6 +25,7 @@ from fedrec_auditor.targets.compute import Compute
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.features import user_features
 from fedrec_auditor.targets.federated.base import Clients, LocalTraining, ModelSizes
+from fedrec_auditor.targets.federated.noise import ClippedNoise
 from fedrec_auditor.targets.papers.fedgnn.systems.fedgnn import FedGnn
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.transcript import Round, View
@@ -50,7 +51,7 @@ def server_view(name: str, negatives: int, noise: float = 0.0) -> View:
     if noise:
         messages["item"] = RandomizedMessages(
             messages["item"],
-            lambda values, s: values + noise * s.laplace(960).reshape(values.shape),
+            ClippedNoise(np.inf, noise),
             streams.fold_in(9),
         )
     one = sent(messages, model, users)
