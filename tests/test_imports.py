@@ -128,7 +128,7 @@ def test_what_is_private_is_found() -> None:
         assert reaches(ast.parse(source.format(module, name)), importer), (module, importer)
     for module, name, importer in (
         (
-            "targets.mechanisms.parts.additive",
+            "targets.mechanisms.parts.bases",
             "noise",
             "targets.papers.privrec.systems",
         ),

@@ -33,7 +33,7 @@ from fedrec_auditor.targets.mechanisms.gaussian_mechanisms import (
     clip_embedding,
 )
 from fedrec_auditor.targets.mechanisms.laplace_mechanisms import Laplace
-from fedrec_auditor.targets.mechanisms.parts.additive import clip_norm
+from fedrec_auditor.targets.mechanisms.parts.bases import clip_norm
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.lower_bounds import LowerBound
 from tests.contracts.laws import check_ranges
 
