@@ -26,7 +26,6 @@ from fedrec_auditor.targets.components import (
 from fedrec_auditor.targets.federated.noise import ClippedNoise
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise_rounds import (
     MaskedGradient,
-    RepairedReplacement,
     Replacement,
 )
 from fedrec_auditor.targets.streams import Streams
@@ -186,7 +185,7 @@ _ROWS = Rows(
 _NOISES: dict[str, Randomizer] = {
     "masked": MaskedGradient(1.0),
     "replaced": Replacement(1.0, 0.5),
-    "repaired": RepairedReplacement(1.0, 0.5),
+    "repaired": Replacement(1.0, 0.5, is_repaired=True),
     "normal": ClippedNoise(0.5, 0.2, is_normal=True),
     "Laplace": ClippedNoise(0.5, 0.2),
 }

@@ -20,7 +20,7 @@ from dp_accounting import (
 from dp_accounting.pld.privacy_loss_distribution import from_gaussian_mechanism
 
 from fedrec_auditor.accountants.losses.divergences import gaussian_divergence
-from fedrec_auditor.accountants.statements import Adjacency, Horizon, Scope, Unit, Vantage
+from fedrec_auditor.accountants.statements import Adjacency, Horizon, Scope, Vantage
 from fedrec_auditor.accountants.theorems.neighbours import fixed_size_lower
 from fedrec_auditor.auditor import utility
 from fedrec_auditor.auditor.exact import exact_lower_bound
@@ -197,9 +197,7 @@ def test_a_new_device_fits_its_vector_to_half_of_its_items() -> None:
 PRIVATE = DpPrivrec(rounds=2, clients=6, local_epochs=2, embedding=4, width=16)
 
 
-PEERS = Scope(
-    unit=Unit.USER, adjacency=Adjacency.REPLACE, vantage=Vantage.PEERS, horizon=Horizon.TRAINING
-)
+PEERS = Scope.parse("user / replace / peers / training")
 
 
 class Fixed:
