@@ -16,13 +16,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.targets.datasets.base import MISSING_VALUE, Attribute, Interactions
+from fedrec_auditor.targets.datasets.base import (
+    MISSING_VALUE,
+    Attribute,
+    Interactions,
+    find_indices,
+)
 from fedrec_auditor.targets.datasets.parts.columns import (
     PADDED_REGEX,
     AnyColumn,
     IdCollector,
     broken,
-    find_indices,
 )
 from fedrec_auditor.targets.datasets.parts.table_file import find_usual_column, open_table
 

@@ -16,8 +16,7 @@ from scipy import sparse
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements import Vantage
-from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.datasets.parts.columns import find_indices
+from fedrec_auditor.targets.datasets.base import Interactions, find_indices
 from fedrec_auditor.targets.recorded.recording import Manifest, Recording
 from fedrec_auditor.targets.recorded.recording_writer import GroundTruth
 from fedrec_auditor.targets.recorded.tensors import check_file

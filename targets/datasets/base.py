@@ -32,6 +32,17 @@ def age_group(age: Any) -> Any:
     return 1 * (age >= 35) + (age > 45)
 
 
+def find_indices(wanted: NDArray[Any], among: NDArray[Any]) -> NDArray[np.int64]:
+    """Returns the index in ``among`` of each element of ``wanted``; -1 for an element that is
+    absent.
+
+    ``among`` must not be empty.
+    """
+    order = np.argsort(among, kind="stable")
+    index = order[np.searchsorted(among, wanted, sorter=order).clip(max=len(among) - 1)]
+    return np.where(among[index] == wanted, index, -1)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attribute:
     """One categorical attribute of all users, such as gender.

@@ -111,17 +111,6 @@ def factorize(ids: NDArray[np.integer[Any]]) -> tuple[NDArray[np.int64], NDArray
     return np.flatnonzero(occurs), place[ids]
 
 
-def find_indices(wanted: NDArray[Any], among: NDArray[Any]) -> NDArray[np.int64]:
-    """Returns the index in ``among`` of each element of ``wanted``; -1 for an element that is
-    absent.
-
-    ``among`` must not be empty.
-    """
-    order = np.argsort(among, kind="stable")
-    index = order[np.searchsorted(among, wanted, sorter=order).clip(max=len(among) - 1)]
-    return np.where(among[index] == wanted, index, -1)
-
-
 def narrow_ints(numbers: NDArray[np.integer[Any]]) -> NDArray[np.integer[Any]]:
     """Converts the numbers to int32 if all of them fit, and otherwise returns them unchanged."""
     fits = numbers.min() >= -(2**31) and numbers.max() < 2**31

@@ -16,7 +16,7 @@ from scipy import sparse
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.cache import find_path
-from fedrec_auditor.targets.datasets.base import Attribute, Interactions
+from fedrec_auditor.targets.datasets.base import Attribute, Interactions, find_indices
 from fedrec_auditor.targets.datasets.parts.batches import TypedTable
 from fedrec_auditor.targets.datasets.parts.columns import (
     PADDED_REGEX,
@@ -25,7 +25,6 @@ from fedrec_auditor.targets.datasets.parts.columns import (
     IdCollector,
     RowBlock,
     broken,
-    find_indices,
 )
 from fedrec_auditor.targets.datasets.parts.source import Source
 from fedrec_auditor.targets.datasets.parts.table_file import Delimited
