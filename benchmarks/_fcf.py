@@ -13,7 +13,7 @@ from scipy import sparse
 
 from benchmarks import own_peak
 from fedrec_auditor.targets.components import RankOne
-from fedrec_auditor.targets.papers.fmf_ldp.systems.parts.implicit_mf import item_gradients
+from fedrec_auditor.targets.papers.fmf_ldp.implicit_mf import item_gradients
 
 ALPHA, REGULARIZATION = 1.0, 1e-6
 

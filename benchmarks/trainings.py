@@ -32,9 +32,8 @@ from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.federated.base import Clients, LocalTraining, ModelSizes
 from fedrec_auditor.targets.federated.learners import Gcn
 from fedrec_auditor.targets.federated.local_training import draw_examples, draw_shuffles
-from fedrec_auditor.targets.papers.dplcf.systems.neighbourhood_systems import DplcfSp
-from fedrec_auditor.targets.papers.fmf_ldp.systems.baseline_systems import Fcf
-from fedrec_auditor.targets.papers.fmf_ldp.systems.fmf_ldp import FmfLdp
+from fedrec_auditor.targets.papers.dplcf.systems import DplcfSp
+from fedrec_auditor.targets.papers.fmf_ldp.systems import Fcf, FmfLdp
 from fedrec_auditor.targets.streams import Streams
 
 LOOP, AT_ONCE, OURS = "loop over clients", "numpy, all clients at once", "target.run"

@@ -552,7 +552,10 @@ class OverlaidTables(Component):
 
 
 class Randomizer(Protocol):
-    """A function that adds local noise to whole messages, with one random stream per client."""
+    """A function that adds local noise to whole messages, with one random stream per client.
+
+    The random numbers for an entry depend on the entry's position in its message.
+    """
 
     def __call__(self, values: NDArray[Any], streams: Streams) -> NDArray[Any]:
         """Returns the messages ``values`` (n, *shape) with noise; row i of the noise is from stream
@@ -560,19 +563,18 @@ class Randomizer(Protocol):
         """
         ...
 
-
-@runtime_checkable
-class PositionalRandomizer(Randomizer, Protocol):
-    """A randomizer that can draw the noise of single entries of a message.
-
-    The random numbers for an entry depend on the entry's position in its message.
-    """
-
     def skipping(self, count: int | Ints) -> Randomizer:
         """Returns the randomizer for messages whose first ``count`` entries have been left out.
 
         The noise of the remaining entries does not change. ``count`` is one number for all
         messages, or an array (n,) with one number per message.
+        """
+        ...
+
+    def limit(self, largest: float) -> float:
+        """Returns an upper limit of the absolute values of outputs, unless an input is NaN.
+
+        ``largest`` is an upper limit of the absolute values of inputs.
         """
         ...
 
@@ -585,21 +587,6 @@ class SumRandomizer(Randomizer, Protocol):
         """Computes the sum of the randomized messages from the sum ``total`` of the clean messages.
 
         ``streams`` are the random streams of all clients in the sum. No single message is computed.
-        """
-        ...
-
-
-@runtime_checkable
-class BoundedOutput(Randomizer, Protocol):
-    """A randomizer with a known limit of its output's absolute values.
-
-    The limit does not hold if an input is NaN.
-    """
-
-    def limit(self, largest: float) -> float:
-        """Returns an upper limit of the absolute values of outputs.
-
-        ``largest`` is an upper limit of the absolute values of inputs.
         """
         ...
 
@@ -627,16 +614,11 @@ class RandomizedMessages(Component):
         return self.randomize(self.clean.dense(clients), self.streams.take(clients))
 
     def max_magnitude(self) -> float:
-        """Returns an upper limit of the absolute values of messages; infinity if no limit is known.
-
-        A limit requires that the randomizer is a ``BoundedOutput`` and that the clean messages have
-        a finite limit.
+        """Returns an upper limit of the absolute values of messages; infinity if the clean messages
+        have no limit.
         """
-        if isinstance(self.randomize, BoundedOutput) and math.isfinite(
-            clean := self.clean.max_magnitude()
-        ):
-            return self.randomize.limit(clean)
-        return math.inf
+        clean = self.clean.max_magnitude()
+        return self.randomize.limit(clean) if math.isfinite(clean) else math.inf
 
     def total(self) -> NDArray[Any]:
         """Computes the sum of all clients' randomized messages.
@@ -651,11 +633,7 @@ class RandomizedMessages(Component):
     def drop_rows(self, first: int) -> Component:
         """Returns the messages without their first ``first`` rows; the noise in other rows is
         unchanged.
-
-        A ``PositionalRandomizer`` skips the random numbers of the rows that are left out.
         """
-        if not isinstance(self.randomize, PositionalRandomizer):
-            return super(RandomizedMessages, self).drop_rows(first)
         skipped = first * math.prod(self.shape[1:])
         return RandomizedMessages(
             self.clean.drop_rows(first), self.randomize.skipping(skipped), self.streams
@@ -664,11 +642,9 @@ class RandomizedMessages(Component):
     def select_rows(self, clients: Ints, rows: Ints) -> NDArray[Any]:
         """Computes selected rows of each client's randomized message, shape (n, k, *shape[1:]).
 
-        ``rows`` (n, k) holds the indices of k rows for each of the n ``clients``. A
-        ``PositionalRandomizer`` draws noise for these rows only.
+        ``rows`` (n, k) holds the indices of k rows for each of the n ``clients``. Noise is drawn
+        for these rows only.
         """
-        if not isinstance(self.randomize, PositionalRandomizer):
-            return super(RandomizedMessages, self).select_rows(clients, rows)
         clean = self.clean.select_rows(clients, rows)
         single = self.randomize.skipping(rows.ravel() * math.prod(self.shape[1:]))
         streams = self.streams.take(np.repeat(clients, rows.shape[1]))

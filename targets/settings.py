@@ -123,7 +123,7 @@ class NoiseSetting:
 
     A setting of a nested object is named by its attribute path, such as "protection.epsilon".
 
-    >>> from fedrec_auditor.targets.papers.fmf_ldp.systems.fmf_ldp import FmfLdp
+    >>> from fedrec_auditor.targets.papers.fmf_ldp.systems import FmfLdp
     >>> FmfLdp.noise_setting.scale_noise(FmfLdp(), 4.0)
     {'epsilon': 0.625}
     """

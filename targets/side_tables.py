@@ -16,7 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.targets.datasets.base import MISSING_VALUE, Attribute, Interactions
+from fedrec_auditor.targets.datasets.base import (
+    MISSING_VALUE,
+    Attribute,
+    Interactions,
+    find_indices,
+)
 from fedrec_auditor.targets.datasets.parts.columns import (
     PADDED_REGEX,
     AnyColumn,
@@ -412,14 +417,3 @@ def format_ids(ids: NDArray[np.int64], texts: Sequence[str]) -> NDArray[Any]:
     ``ids``.
     """
     return np.array(texts, dtype=np.str_) if texts else ids
-
-
-def find_indices(wanted: NDArray[Any], among: NDArray[Any]) -> NDArray[np.int64]:
-    """Returns the index in ``among`` of each element of ``wanted``; -1 for an element that is
-    absent.
-
-    ``among`` must not be empty.
-    """
-    order = np.argsort(among, kind="stable")
-    index = order[np.searchsorted(among, wanted, sorter=order).clip(max=len(among) - 1)]
-    return np.where(among[index] == wanted, index, -1)

@@ -16,15 +16,10 @@ SYSTEMS = (
 )  # fmt: skip
 
 
-# No system descends so by default, but learners' tests do.
-PLAIN_DESCENT = Plan(settings={"f-gerai": {"optimizer": "sgd"}})
-
-
 def main() -> None:
     data = Synthetic(n_users=30, n_items=20, profile=6).load()
-    plans = [(name, Plan()) for name in SYSTEMS] + [("f-gerai", PLAIN_DESCENT)]
-    for name, plan in plans:
-        make_target(name, plan).limit_rounds(1).run(data, np.random.default_rng(0))
+    for name in SYSTEMS:
+        make_target(name, Plan()).limit_rounds(1).run(data, np.random.default_rng(0))
 
 
 if __name__ == "__main__":

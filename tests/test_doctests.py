@@ -55,9 +55,8 @@ CALLED = {
     "reports.record.rows": "Finding",
     "targets.datasets.base": "Interactions",
     "targets.datasets.synthetic": "Synthetic",
-    "targets.papers.dplcf.systems.neighbourhood_systems": "DplcfSp",
-    "targets.papers.fmf_ldp.systems.baseline_systems": "Fcf",
-    "targets.papers.fmf_ldp.systems.fmf_ldp": "FmfLdp",
+    "targets.papers.dplcf.systems": "DplcfSp",
+    "targets.papers.fmf_ldp.systems": "Fcf FmfLdp",
     "targets.transcript": "View",
 }
 

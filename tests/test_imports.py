@@ -128,11 +128,11 @@ def test_what_is_private_is_found() -> None:
         assert reaches(ast.parse(source.format(module, name)), importer), (module, importer)
     for module, name, importer in (
         (
-            "targets.mechanisms.parts.additive",
+            "targets.mechanisms.parts.bases",
             "noise",
-            "targets.papers.privrec.systems.privrec_systems",
+            "targets.papers.privrec.systems",
         ),
-        ("targets.papers.dplcf.systems.parts.jaccard", "similarity", "auditor.catalogue"),
+        ("targets.papers.dplcf.jaccard", "similarity", "auditor.catalogue"),
         ("attacks.base", "_hidden", "attacks.likelihood_ratio"),
         ("attacks.base", "__doc__", "auditor.runner"),
         ("targets.datasets.base", "Dataset", "auditor.runner"),

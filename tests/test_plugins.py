@@ -55,7 +55,7 @@ import numpy as np
 from fedrec_auditor.accountants.events.leaves import BitFlipDpEvent
 from fedrec_auditor.targets.mechanisms.base import Domain
 from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip
-from fedrec_auditor.targets.papers.fmf_ldp.systems.baseline_systems import Fcf
+from fedrec_auditor.targets.papers.fmf_ldp.systems import Fcf
 
 KEEP = 0.75
 

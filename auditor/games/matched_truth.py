@@ -16,11 +16,10 @@ from scipy import sparse
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements import Vantage
-from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.datasets.base import Interactions, find_indices
 from fedrec_auditor.targets.recorded.recording import Manifest, Recording
 from fedrec_auditor.targets.recorded.recording_writer import GroundTruth
 from fedrec_auditor.targets.recorded.tensors import check_file
-from fedrec_auditor.targets.side_tables import find_indices
 
 # Maximum size in bytes of a file with senders and users.
 MAX_BYTES = 2**31

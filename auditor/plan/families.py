@@ -10,10 +10,10 @@ A family is a package with a ``base.py``. Every other module in the package defi
 Related members may have a package of their own inside the family; a package ``parts`` has code that
 members share. A module has several members, named like its public classes, if its name ends in the
 name of its folder (``attribute_attacks`` in ``attacks``), or if the family is a single module
-(``learners``). A member of "papers" is a package. The systems in it, which are modules or lines of
-a table, are members of "targets". Other distributions add members to the families in ``EXTENSIBLE``
-by entry points of the group ``fedrec_auditor.<family>``. A plug-in (member that another
-distribution adds) that cannot be loaded is left out, and a message says so.
+(``learners``). A member of "papers" is a folder with claims. The systems in it, which are modules
+or lines of a table, are members of "targets". Other distributions add members to the families in
+``EXTENSIBLE`` by entry points of the group ``fedrec_auditor.<family>``. A plug-in (member that
+another distribution adds) that cannot be loaded is left out, and a message says so.
 """
 
 from __future__ import annotations
@@ -161,13 +161,15 @@ class Family:
         """Returns a one-line description of the component (such as an attack) ``name``, without
         importing it.
 
-        The line is the first line of the component's docstring. For a plug-in, the line states the
-        distribution.
+        The line is the first line of the component's docstring. For a paper, it is the title, and
+        for a plug-in, the distribution.
         """
         modules = self._modules()
         if name not in modules:
             plugin = self._plugins()[name]
             return f"plug-in {plugin.value} of {plugin.distribution} {plugin.version}"
+        if self.kind == "papers":
+            return load_papers()[name].heading.title
         module, _, kind = modules[name].partition(":")
         for paper in load_papers().values() if kind else ():
             if name in paper.composed.system:
@@ -191,6 +193,10 @@ class Family:
         """Module of each of the family's members in this package, by name of the member;
         MODULE:CLASS for a module with several members.
         """
+        if self.kind == "papers":
+            folders = (each for each in files(self.package).iterdir() if (each / CLAIMS).is_file())
+            names = sorted(each.name for each in folders)
+            return {name.replace("_", "-"): f"{self.package}.{name}" for name in names}
         if self.kind != "targets":
             return _members(self.package)
         systems: dict[str, str] = {}
@@ -298,7 +304,7 @@ def _walked(package: str, path: tuple[str, ...]) -> Mapping[str, str]:
         return _members_in(package, several=True)
     for info in pkgutil.iter_modules((spec and spec.submodule_search_locations) or ()):
         where = f"{package}.{info.name}"
-        if not info.ispkg or (files(package) / info.name / CLAIMS).is_file():
+        if not info.ispkg:
             members |= _members_in(where)
         elif info.name != "parts" and importlib.util.find_spec(f"{where}.base") is None:
             members |= _walked(where, path)

@@ -9,8 +9,7 @@ from typing import Any
 
 from fedrec_auditor.auditor.plan.plan import Plan, amend_plan
 from fedrec_auditor.auditor.plan.sources import check_source, from_memory, load_data, open_as_file
-from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.filter import Filter
+from fedrec_auditor.targets.datasets.base import Filter, Interactions
 from fedrec_auditor.targets.side_tables import SideTables
 
 

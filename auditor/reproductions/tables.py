@@ -29,10 +29,9 @@ from fedrec_auditor.auditor.utility.baselines import item_popularity
 from fedrec_auditor.auditor.utility.held_out import HeldOutData
 from fedrec_auditor.reports.record.rows import ReproducedRow, UtilityRow
 from fedrec_auditor.targets.compute import one_thread
-from fedrec_auditor.targets.datasets.base import Attribute, Interactions
+from fedrec_auditor.targets.datasets.base import Attribute, Filter, Interactions
 from fedrec_auditor.targets.declarations.paper import AttackedRows, Attacks, Paper, TrainedRows
 from fedrec_auditor.targets.federated.systems import Federated
-from fedrec_auditor.targets.filter import Filter
 from fedrec_auditor.targets.systems.base import Evaluation, Model, Target
 
 

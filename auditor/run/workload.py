@@ -55,7 +55,7 @@ class Workload:
     All estimates follow from the ``Cost`` that the system declares.
 
     >>> from fedrec_auditor.targets.datasets.synthetic import Synthetic
-    >>> from fedrec_auditor.targets.papers.fmf_ldp.systems.fmf_ldp import FmfLdp
+    >>> from fedrec_auditor.targets.papers.fmf_ldp.systems import FmfLdp
     >>> work = Workload.of(FmfLdp(reports=10**9), Synthetic().load())
     >>> f"{work.memory_bytes / 2**30:,.0f} GiB"
     '2,795 GiB'

@@ -111,7 +111,7 @@ class TargetCase:
 class TargetContract:
     """Tests that every target (system under audit) must pass; a subclass sets ``subject``.
 
-    >>> from fedrec_auditor.targets.papers.fmf_ldp.systems.baseline_systems import Fcf
+    >>> from fedrec_auditor.targets.papers.fmf_ldp.systems import Fcf
     >>> class TestFcf(TargetContract):
     ...     subject = TargetCase(Fcf(rounds=2))
     """

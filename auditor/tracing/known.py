@@ -35,7 +35,7 @@ from typing import Any
 
 import numpy as np
 
-from fedrec_auditor.targets.mechanisms.parts import uses
+from fedrec_auditor.targets.mechanisms.parts import bases
 
 
 def split_names(text: str) -> set[str]:
@@ -102,7 +102,7 @@ _MODULES: dict[Any, str] = {
     # Numbers that are computed from their operands.
     fractions: "Fraction",
     # Functions of this package that compute rates with 60 decimal digits, in a separate context.
-    uses: "flip_rate share_of_noise at_least check_rate_epsilon",
+    bases: "flip_rate share_of_noise at_least check_rate_epsilon",
 }
 _CLASSES: tuple[Any, ...] = (
     int, float, bool, str, bytes, complex, list, tuple, dict, set, frozenset, object, type,

@@ -17,13 +17,12 @@ from fedrec_auditor.targets.datasets.parts.joined import (
     GENRES,
     LICENCE,
     RATING_COLS,
-    GenreColumn,
     MovieLens,
     PairRows,
     UserColumn,
+    genre_flags,
+    genre_words,
     join_files,
-    read_movies,
-    read_users,
 )
 from fedrec_auditor.targets.datasets.parts.source import Source
 from fedrec_auditor.targets.datasets.parts.table_file import Delimited
@@ -96,10 +95,9 @@ class Ml100k(MovieLens):
             )
             for name, width in zip(layout, (4, 5, 24 if official else 4), strict=True)
         )
-        words = None if official else GenreColumn(at=3, names=GENRE_NAMES, separator=" ")
+        genres = genre_flags(5, GENRE_NAMES) if official else genre_words(3, GENRE_NAMES, " ")
         stars = PairRows.read(rated, RATING_COLS)
-        known = read_users(people, **ATTRIBUTES)
-        return join_files(self.name, known, read_movies(films, words, GENRE_NAMES), stars)
+        return join_files(self.name, stars, people, ATTRIBUTES, films, genres, GENRE_NAMES)
 
 
 def _download() -> Path:

@@ -11,13 +11,11 @@ from fedrec_auditor.targets.datasets.parts.joined import (
     GENDERS,
     GENRES,
     RATING_COLS,
-    GenreColumn,
     MovieLens,
     PairRows,
     UserColumn,
+    genre_words,
     join_files,
-    read_movies,
-    read_users,
 )
 from fedrec_auditor.targets.datasets.parts.source import Source
 from fedrec_auditor.targets.datasets.parts.table_file import Delimited
@@ -76,12 +74,9 @@ class Ml1m(MovieLens):
             for name, width in (("users.dat", 5), ("movies.dat", 3), ("ratings.dat", 4))
         )
         alone = layout == PAIR_FILES
-        return join_files(
-            f"{self.name} (pairs only)" if alone else self.name,
-            read_users(people, **ATTRIBUTES),
-            read_movies(films, GenreColumn(at=2, names=GENRES)),
-            _pairs(source) if alone else PairRows.read(rated, RATING_COLS),
-        )
+        pairs = _pairs(source) if alone else PairRows.read(rated, RATING_COLS)
+        name = f"{self.name} (pairs only)" if alone else self.name
+        return join_files(name, pairs, people, ATTRIBUTES, films, genre_words(2, GENRES), GENRES)
 
 
 def _pairs(source: Source) -> PairRows:

@@ -1,18 +1,9 @@
 """Local training of devices one after another, compiled by numba, with each device's data in cache.
 
-Plain gradient descent is lazy: instead of changing whole arrays at every step, a device keeps three
-running sums. The sums are applied to the arrays after the last step:
-
-- ``shift``: every step adds one vector to all rows of the device's own items; sum of these vectors.
-- ``spent``: every step subtracts the coefficients of the loss's linear term (objective
-  perturbation), times a weight, from the item rows; sum of the weights.
-- ``taken``: every step subtracts a vector times the user's features from the matrix E, which maps
-  features to the user's vector; sum of these vectors.
-
-Adam moves every parameter of the device at every minibatch, including item rows, as torch's dense
-Adam does: a row keeps moving after the minibatch that contains it. The moments start at zero in
-every round, because a device keeps nothing between rounds. Within a round they persist from epoch
-to epoch, even if noise is added between two epochs.
+Every minibatch ends with one step of gradient descent or of Adam on all parameters of the device,
+including item rows. As in torch's dense Adam, a row keeps moving after the minibatch that contains
+it. The moments start at zero in every round, because a device keeps nothing between rounds. Within
+a round they persist from epoch to epoch, even if noise is added between two epochs.
 
 A device's result is equal to the last bit in any batch of devices and with any number of threads.
 """
@@ -131,191 +122,6 @@ class Device(NamedTuple):
     visit_order: Int32Array
 
 
-@_part
-def _own_means(mean: F32, mean_drawn: F32, own: F32, drawn: F32, positive: BoolArray) -> np.float32:
-    """Computes two means over the device's own items, and returns 1 / (number of own items).
-
-    ``mean`` receives the mean of the item rows ``own``, and ``mean_drawn`` that of the rows'
-    coefficients ``drawn`` in the linear term of the loss.
-    """
-    mean[:] = 0
-    mean_drawn[:] = 0
-    held = 0
-    for i in range(len(own)):
-        if positive[i]:
-            held += 1
-            for k in range(len(mean)):
-                mean[k] += own[i, k]
-            if len(drawn):
-                for k in range(len(mean)):
-                    mean_drawn[k] += drawn[i, k]
-    part = np.float32(1) / np.float32(held)
-    for k in range(len(mean)):
-        mean[k] *= part
-        mean_drawn[k] *= part
-    return part
-
-
-@_part
-def _gather(
-    z: F32,
-    own: F32,
-    drawn: F32,
-    positive: BoolArray,
-    visit: Int32Array,
-    shift: F32,
-    spent: np.float32,
-) -> None:
-    """Copies the item rows of a minibatch into ``z``, and adds the running sums ``shift`` and
-    ``spent``.
-
-    The rows ``own`` of the device do not yet contain these sums (see the module).
-    """
-    for e in range(len(visit)):
-        at = visit[e]
-        for k in range(z.shape[1]):
-            z[e, k] = own[at, k]
-        if positive[at]:
-            for k in range(z.shape[1]):
-                z[e, k] += shift[k]
-        if len(drawn):
-            for k in range(z.shape[1]):
-                z[e, k] -= spent * drawn[at, k]
-
-
-@_part
-def _move_rows(
-    own: F32,
-    mean: F32,
-    shift: F32,
-    d_mean: F32,
-    dz: F32,
-    positive: BoolArray,
-    visit: Int32Array,
-    rate: np.float32,
-    part: np.float32,
-    neighbours: int,
-) -> None:
-    """Takes a gradient step of the item rows in a minibatch, and updates ``mean`` and ``shift``
-    accordingly.
-
-    ``mean`` is the mean of the rows of the device's own items, and ``shift`` a running sum that is
-    not yet in these rows. ``dz`` and ``d_mean`` are the gradients of the minibatch's rows and of
-    the mean.
-    """
-    for e in range(len(visit)):
-        at = visit[e]
-        for k in range(len(mean)):
-            own[at, k] -= rate * dz[e, k]
-        if positive[at]:
-            for k in range(len(mean)):
-                mean[k] -= rate * part * dz[e, k]
-    if neighbours != 0:
-        for k in range(len(mean)):
-            moved = rate * part * d_mean[k]
-            mean[k] -= moved
-            shift[k] -= moved
-
-
-@_part
-def _norm(vector: F32) -> np.float32:
-    """Squared length of a vector."""
-    norm = np.float32(0)
-    for k in range(len(vector)):
-        norm += vector[k] * vector[k]
-    return norm
-
-
-@_part
-def _settle_layer(e: F32, taken: F32, features: F32) -> None:
-    """Subtracts the running sum ``taken`` of all steps, times the features, from the matrix
-    ``e``.
-    """
-    for h in range(len(taken)):
-        for k in range(len(features)):
-            e[h, k] -= taken[h] * features[k]
-
-
-@_part
-def _settle_rows(own: F32, drawn: F32, positive: BoolArray, shift: F32, spent: np.float32) -> None:
-    """Adds the running sums ``shift`` and ``spent`` of all steps to the device's item rows
-    ``own``.
-    """
-    for i in range(len(own)):
-        if positive[i]:
-            for k in range(len(shift)):
-                own[i, k] += shift[k]
-        if len(drawn):
-            for k in range(len(shift)):
-                own[i, k] -= spent * drawn[i, k]
-
-
-@_inlined
-def _train_plainly(
-    device: Device,
-    term: Layers,
-    has_term: bool,
-    s: ScratchArrays,
-    p: Layers,
-    g: Layers,
-    settings: KernelSettings,
-) -> None:
-    """Trains one device by plain gradient descent with running sums (see the module).
-
-    ``term`` holds the coefficients of the linear term of the loss, if ``has_term``. ``s`` holds
-    temporary arrays, ``p`` the parameters, which change in place, and ``g`` their gradients.
-    """
-    own, positive, features, drawn, order = device
-    z, dz, layer, logits, mean, z_u, inner, user, d_z_u, d_mean, d_user, d_first = s
-    _, e, w_1, w_2, bias, from_user, from_item, tail = p
-    rate, (size, d) = settings.learn_rate, own.shape
-    lazy = np.zeros((4, d), np.float32)
-    shift, taken, mean_drawn, drawn_z_u = lazy[0], lazy[1], lazy[2], lazy[3]
-    part, spent = _own_means(mean, mean_drawn, own, drawn, positive), np.float32(0)
-    matvec(z_u, e, features)
-    if has_term:
-        matvec(drawn_z_u, term.e, features)
-    norm = _norm(features)
-    for epoch in range(order.shape[0]):
-        for start in range(0, size, settings.batch):
-            visit = order[epoch, start : min(start + settings.batch, size)]
-            b = len(visit)
-            _gather(z, own, drawn, positive, visit, shift, rate * spent)
-            logit, hidden = logits[:b], layer[: d * b].reshape(d, b)
-            embed_user(user, inner, z_u, mean, w_1, w_2, bias, settings.neighbours)
-            if settings.has_mlp:
-                score_items(logit, hidden, z[:b], user, from_user, from_item, tail, d_first)
-                loss_grads(logit, positive, visit, settings.is_squared)
-                mlp_gradients(logit, hidden, z[:b], dz[:b], user, d_user, d_first, p, g, rate)
-            else:
-                matvec(logit, z[:b], user)
-                loss_grads(logit, positive, visit, settings.is_squared)
-                product_gradients(d_user, dz, logit, z, user)
-            if settings.neighbours == 2:
-                embed_backward(d_z_u, d_mean, d_user, user, inner, mean, p, g, rate)
-            else:
-                copy_into(d_z_u, d_user)
-                copy_into(d_mean, d_user)
-            for k in range(d):
-                taken[k] += rate * d_z_u[k]
-                z_u[k] -= rate * norm * d_z_u[k]
-            _move_rows(
-                own, mean, shift, d_mean, dz, positive, visit, rate, part, settings.neighbours
-            )
-            share = np.float32(b) / np.float32(size)
-            if len(drawn):
-                spent += share
-                for k in range(d):
-                    mean[k] -= rate * share * mean_drawn[k]
-            if has_term:
-                for k in range(d):
-                    z_u[k] -= rate * share * drawn_z_u[k]
-                for k in range(len(p.flat)):
-                    p.flat[k] -= rate * share * term.flat[k]
-    _settle_layer(e, taken, features)
-    _settle_rows(own, drawn, positive, shift, rate * spent)
-
-
 @_vectorized
 def _move(
     p: F32, g: F32, m: F32, v: F32, rate: np.float32, scale: np.float32, tiny: np.float32
@@ -331,6 +137,13 @@ def _move(
         m[k] = keep_1 * m[k] + new_1 * g[k]
         v[k] = keep_2 * v[k] + new_2 * g[k] * g[k]
         p[k] -= rate * m[k] / (scale * np.sqrt(v[k]) + tiny)
+
+
+@_vectorized
+def _descend(p: F32, g: F32, rate: np.float32) -> None:
+    """Takes one step of gradient descent: updates the parameters ``p`` by their gradients ``g``."""
+    for k in range(len(p)):
+        p[k] -= rate * g[k]
 
 
 @_part
@@ -387,7 +200,7 @@ def _gradient_rows(
 
 
 @_inlined
-def _train_by_adam(
+def _train(
     device: Device,
     term: Layers,
     has_term: bool,
@@ -399,12 +212,13 @@ def _train_by_adam(
     row_state: F32,
     done: int,
 ) -> None:
-    """Trains one device by Adam, beginning after ``done`` epochs with the given moments.
+    """Trains one device, beginning after ``done`` epochs.
 
-    ``moments``: moments of the parameters ``p``, shape (2, P).
+    ``term`` holds the coefficients of the linear term of the loss, if ``has_term``. ``s`` holds
+    temporary arrays, ``p`` the parameters, which change in place, and ``g`` their gradients.
+
+    ``moments``: Adam's moments of the parameters ``p``, shape (2, P).
     ``row_state``: gradients of the item rows and their two moments, shape (3, size * d).
-
-    The other arguments are those of ``_train_plainly``.
     """
     own, positive, features, drawn, order = device
     z, dz, layer, logits, mean, z_u, inner, user, d_z_u, d_mean, d_user, d_first = s
@@ -428,13 +242,13 @@ def _train_by_adam(
             if settings.has_mlp:
                 score_items(logit, hidden, z[:b], user, from_user, from_item, tail, d_first)
                 loss_grads(logit, positive, visit, settings.is_squared)
-                mlp_gradients(logit, hidden, z[:b], dz[:b], user, d_user, d_first, p, g, None)
+                mlp_gradients(logit, hidden, z[:b], dz[:b], user, d_user, d_first, p, g)
             else:
                 matvec(logit, z[:b], user)
                 loss_grads(logit, positive, visit, settings.is_squared)
                 product_gradients(d_user, dz, logit, z, user)
             if settings.neighbours == 2:
-                embed_backward(d_z_u, d_mean, d_user, user, inner, mean, p, g, None)
+                embed_backward(d_z_u, d_mean, d_user, user, inner, mean, p, g)
             else:
                 copy_into(d_z_u, d_user)
                 copy_into(d_mean, d_user)
@@ -445,6 +259,10 @@ def _train_by_adam(
             if has_term:
                 for k in range(len(g.flat)):
                     g.flat[k] += share * term.flat[k]
+            if not settings.is_adam:
+                _descend(p.flat, g.flat, settings.learn_rate)
+                _descend(own.ravel(), row_state[0], settings.learn_rate)
+                continue
             decay_1 *= BETA_1
             decay_2 *= BETA_2
             step = np.float32(settings.learn_rate / (1 - decay_1))
@@ -455,12 +273,11 @@ def _train_by_adam(
 
 @compiled(fastmath=REORDERED_MATH)
 def train_block(
-    block: DeviceBlock, tables: DeviceTables, settings: KernelSettings, adam: AdamMoments | None
+    block: DeviceBlock, tables: DeviceTables, settings: KernelSettings, adam: AdamMoments
 ) -> None:
     """Trains the devices of ``block`` on their rows of ``tables``, in place.
 
-    The optimizer is Adam if moments ``adam`` are given, and otherwise plain gradient descent. The
-    moments also change in place.
+    The moments ``adam`` also change in place, if the optimizer is Adam and they are kept.
     """
     width, d, length = (
         tables.features.shape[1],
@@ -481,16 +298,13 @@ def train_block(
         if len(tables.row_coefficients):
             drawn = tables.row_coefficients[first:end]
         device = Device(own, positive, tables.features[at], drawn, block.visit_order[:, place])
-        if adam is None:
-            _train_plainly(device, term, has_term, s, p, g, settings)
-        else:
-            moments = np.zeros((2, length), np.float32)
-            row_state = np.zeros((3, len(own) * d), np.float32)
-            for which in range(len(adam.dense_theta)):
-                copy_into(moments[which], adam.dense_theta[which, at])
-                copy_into(row_state[1 + which], adam.item_rows[which, first:end].ravel())
-            _train_by_adam(device, term, has_term, s, p, g, settings, moments, row_state, adam.done)
-            for which in range(len(adam.dense_theta)):
-                copy_into(adam.dense_theta[which, at], moments[which])
-                copy_into(adam.item_rows[which, first:end].ravel(), row_state[1 + which])
+        moments = np.zeros((2, length), np.float32)
+        row_state = np.zeros((3, len(own) * d), np.float32)
+        for which in range(len(adam.dense_theta)):
+            copy_into(moments[which], adam.dense_theta[which, at])
+            copy_into(row_state[1 + which], adam.item_rows[which, first:end].ravel())
+        _train(device, term, has_term, s, p, g, settings, moments, row_state, adam.done)
+        for which in range(len(adam.dense_theta)):
+            copy_into(adam.dense_theta[which, at], moments[which])
+            copy_into(adam.item_rows[which, first:end].ravel(), row_state[1 + which])
         store_theta(tables.dense_theta[at], p, settings.has_mlp)

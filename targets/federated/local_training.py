@@ -193,7 +193,7 @@ class TrainJob:
     ``tables``: data of the devices, and their parameters, which are trained in place.
     ``settings``: settings of the compiled code.
     ``moments``: moments of Adam, kept between calls of the compiled code; arrays of length 0 if one
-        call runs all epochs; None without Adam.
+        call runs all epochs.
     """
 
     shapes: dict[str, tuple[int, ...]]
@@ -202,7 +202,7 @@ class TrainJob:
     examples: Examples
     tables: kernel.DeviceTables
     settings: KernelSettings
-    moments: kernel.AdamMoments | None
+    moments: kernel.AdamMoments
 
     def iter_blocks(self, bound: int) -> Iterator[NDArray[np.int64]]:
         """Yields the row indices of devices in blocks, so that a block has devices with similar
@@ -336,15 +336,18 @@ def _work(
         examples=examples,
         tables=tables,
         settings=KernelSettings(
-            neighbours, deep, squared, np.float32(local.learning_rate), local.batch
+            neighbours,
+            deep,
+            squared,
+            local.optimizer == "adam",
+            np.float32(local.learning_rate),
+            local.batch,
         ),
         moments=kernel.AdamMoments(
             np.zeros(copies + tables.dense_theta.shape, dtype=np.float32),
             np.zeros(copies + tables.item_rows.shape, dtype=np.float32),
             done=0,
-        )
-        if local.optimizer == "adam"
-        else None,
+        ),
     )
 
 
@@ -399,9 +402,7 @@ def _run(work: TrainJob, epochs: range, compute: Compute) -> None:
     """Trains all devices of ``work`` in place for these epochs."""
     from fedrec_auditor.targets.federated import kernel
 
-    examples, moments = work.examples, work.moments
-    if moments is not None:
-        moments = moments._replace(done=epochs.start)
+    examples, moments = work.examples, work.moments._replace(done=epochs.start)
 
     def run(devices: NDArray[np.int64]) -> None:
         sizes, streams = examples.n_examples[devices], work.streams.take(devices)

@@ -30,6 +30,7 @@ class KernelSettings(NamedTuple):
         by a convolution (``local_training.NeighbourUse``).
     ``has_mlp``: whether an MLP scores items; otherwise the score is a dot product.
     ``is_squared``: whether the loss is the squared error; otherwise it is the cross-entropy.
+    ``is_adam``: whether the optimizer is Adam; otherwise it is gradient descent.
     ``learn_rate``: learning rate.
     ``batch``: examples per minibatch.
     """
@@ -37,6 +38,7 @@ class KernelSettings(NamedTuple):
     neighbours: int
     has_mlp: bool
     is_squared: bool
+    is_adam: bool
     learn_rate: np.float32
     batch: int
 
@@ -284,31 +286,6 @@ def loss_grads(logit: F32, positive: BoolArray, visit: Int32Array, squared: bool
 
 
 @_part
-def _descend(matrix: F32, out: F32, vector: F32, back: F32, rate: np.float32) -> None:
-    """Computes ``back`` = matrix^T out, then updates matrix -= rate out (x) vector.
-
-    Four rows are processed together, and read before any of them is written, so that the compiler
-    vectorizes the loop.
-    """
-    back[:] = 0
-    n = matrix.shape[0]
-    for i in range(0, n - 3, 4):  # this end lets the compiler see that indices are in range
-        s0, s1, s2, s3 = out[i], out[i + 1], out[i + 2], out[i + 3]
-        for j in range(matrix.shape[1]):
-            step = rate * vector[j]
-            m0, m1, m2, m3 = matrix[i, j], matrix[i + 1, j], matrix[i + 2, j], matrix[i + 3, j]
-            back[j] += (s0 * m0 + s1 * m1) + (s2 * m2 + s3 * m3)
-            matrix[i, j] = m0 - s0 * step
-            matrix[i + 1, j] = m1 - s1 * step
-            matrix[i + 2, j] = m2 - s2 * step
-            matrix[i + 3, j] = m3 - s3 * step
-    for i in range(n - n % 4, n):
-        for j in range(matrix.shape[1]):
-            back[j] += out[i] * matrix[i, j]
-            matrix[i, j] -= rate * out[i] * vector[j]
-
-
-@_part
 def _outer(gradient: F32, back: F32, matrix: F32, out: F32, vector: F32) -> None:
     """Computes gradient = out (x) vector, and back = matrix^T out."""
     back[:] = 0
@@ -329,7 +306,6 @@ def mlp_gradients(
     d_first: F32,
     p: Layers,
     g: Layers,
-    rate: np.float32 | None,
 ) -> None:
     """Computes the gradients of the MLP's parameters, of the item rows and of the user's embedding.
 
@@ -339,8 +315,6 @@ def mlp_gradients(
     ``dz``, ``d_user``, ``d_first``: receive the gradients of ``z``, of ``user`` and of the first
         bias.
     ``p``, ``g``: the parameters, and the arrays that receive their gradients.
-    ``rate``: learning rate of a gradient step of ``p``, which leaves the gradient of ``from_user``
-        unwritten; None for no step.
     """
     d = len(hidden)
     total = np.float32(0)
@@ -359,15 +333,7 @@ def mlp_gradients(
         g.mlp_tail[h] = to_first
     np.dot(hidden.T, p.from_item.T, dz)
     np.dot(z.T, hidden.T, g.from_item)
-    if rate is None:
-        _outer(g.from_user, d_user, p.from_user, d_first, user)
-    else:
-        for k in range(len(p.mlp_tail)):
-            p.mlp_tail[k] -= rate * g.mlp_tail[k]
-        for k in range(d):
-            for h in range(d):
-                p.from_item[k, h] -= rate * g.from_item[k, h]
-        _descend(p.from_user, d_first, user, d_user, rate)
+    _outer(g.from_user, d_user, p.from_user, d_first, user)
 
 
 @_part
@@ -396,7 +362,6 @@ def embed_backward(
     mean: F32,
     p: Layers,
     g: Layers,
-    rate: np.float32 | None,
 ) -> None:
     """Computes the gradients of the user's embedding ReLU(W2 (z_u + W1 ``mean``) + b) by its
     parameters and inputs.
@@ -404,17 +369,10 @@ def embed_backward(
     ``d_user``: gradient of the loss by the embedding ``user``; is overwritten.
     ``d_z_u``, ``d_mean``: receive the gradients of the inputs z_u and ``mean``, the mean item row.
     ``inner``: the vector z_u + W1 ``mean``.
-    ``p``, ``g``: the parameters, and the arrays that receive their gradients if ``rate`` is None.
-    ``rate``: learning rate of a gradient step of ``p``; None for no step.
+    ``p``, ``g``: the parameters, and the arrays that receive their gradients.
     """
     for k in range(len(user)):
         d_user[k] = d_user[k] if user[k] > 0 else np.float32(0)
-        g.bias[k] = d_user[k] if rate is None else rate * d_user[k]
-    if rate is None:
-        _outer(g.w_2, d_z_u, p.w_2, d_user, inner)
-        _outer(g.w_1, d_mean, p.w_1, d_z_u, mean)
-    else:
-        for k in range(len(user)):
-            p.bias[k] -= g.bias[k]
-        _descend(p.w_2, d_user, inner, d_z_u, rate)
-        _descend(p.w_1, d_z_u, mean, d_mean, rate)
+        g.bias[k] = d_user[k]
+    _outer(g.w_2, d_z_u, p.w_2, d_user, inner)
+    _outer(g.w_1, d_mean, p.w_1, d_z_u, mean)

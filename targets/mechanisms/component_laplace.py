@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.events import dp
 from fedrec_auditor.targets.mechanisms.base import Domain, WorstCase
-from fedrec_auditor.targets.mechanisms.parts.additive import LaplaceNoise
+from fedrec_auditor.targets.mechanisms.parts.bases import LaplaceNoise
 from fedrec_auditor.targets.settings import Checked, PositiveFloat, Range, Whole, check
 
 

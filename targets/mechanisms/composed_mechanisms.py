@@ -15,17 +15,15 @@ from scipy.special import expit
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.events import dp
 from fedrec_auditor.targets.mechanisms.base import Domain, Mechanism, PrivacyCurve, Size, WorstCase
-from fedrec_auditor.targets.mechanisms.parts.additive import (
-    NormalNoise,
-    RealVectorInput,
-    check_mu,
-    clip_norm,
-)
-from fedrec_auditor.targets.mechanisms.parts.uses import (
+from fedrec_auditor.targets.mechanisms.parts.bases import (
     BitInput,
     GaussianUses,
+    NormalNoise,
+    RealVectorInput,
     Repetition,
     UnitNumber,
+    check_mu,
+    clip_norm,
 )
 from fedrec_auditor.targets.mechanisms.report_mechanisms import OneCoordinate
 from fedrec_auditor.targets.settings import PositiveFloat, Range, Whole, check

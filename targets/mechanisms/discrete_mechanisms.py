@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.events import dp
 from fedrec_auditor.targets.mechanisms.base import WorstCase
+from fedrec_auditor.targets.mechanisms.parts.bases import PureEpsilon, at_least, check_rate_epsilon
 from fedrec_auditor.targets.mechanisms.parts.grid import GridNoise, bernoulli_exp, discrete_laplace
-from fedrec_auditor.targets.mechanisms.parts.uses import PureEpsilon, at_least, check_rate_epsilon
 from fedrec_auditor.targets.settings import PositiveFloat
 
 _DIGITS = 2**53

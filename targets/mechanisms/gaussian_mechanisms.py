@@ -18,9 +18,10 @@ from fedrec_auditor.accountants.losses.composition import LowerCurve, lower_curv
 from fedrec_auditor.accountants.losses.divergences import gaussian_divergence, gaussian_mu
 from fedrec_auditor.accountants.losses.pairs import ListedPair, normal_masses
 from fedrec_auditor.targets.mechanisms.base import Domain, Size
-from fedrec_auditor.targets.mechanisms.parts.additive import (
+from fedrec_auditor.targets.mechanisms.parts.bases import (
     LOG_ROOT_TAU,
     GaussianCurve,
+    IntervalInput,
     NormalNoise,
     RealVectorInput,
     check_mu,
@@ -28,7 +29,6 @@ from fedrec_auditor.targets.mechanisms.parts.additive import (
     clip_norm,
 )
 from fedrec_auditor.targets.mechanisms.parts.secure_aggregation import NoiseShares
-from fedrec_auditor.targets.mechanisms.parts.uses import IntervalInput
 from fedrec_auditor.targets.settings import (
     Checked,
     FiniteFloat,

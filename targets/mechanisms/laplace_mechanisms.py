@@ -14,9 +14,13 @@ from numpy.typing import ArrayLike, NDArray
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.events import dp
 from fedrec_auditor.targets.mechanisms.base import Size, WorstCase
-from fedrec_auditor.targets.mechanisms.parts.additive import LaplaceNoise, check_range
+from fedrec_auditor.targets.mechanisms.parts.bases import (
+    IntervalInput,
+    LaplaceNoise,
+    PureEpsilon,
+    check_range,
+)
 from fedrec_auditor.targets.mechanisms.parts.grid import bernoulli_exp, geometric
-from fedrec_auditor.targets.mechanisms.parts.uses import IntervalInput, PureEpsilon
 from fedrec_auditor.targets.settings import FiniteFloat, PositiveFloat, check
 
 

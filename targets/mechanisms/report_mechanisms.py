@@ -16,8 +16,7 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.events import dp
 from fedrec_auditor.accountants.statements import check_epsilon
 from fedrec_auditor.targets.mechanisms.base import Domain, Size, WorstCase
-from fedrec_auditor.targets.mechanisms.parts.grid import bernoulli, to_uniform
-from fedrec_auditor.targets.mechanisms.parts.uses import (
+from fedrec_auditor.targets.mechanisms.parts.bases import (
     BitInput,
     EpsilonOrZero,
     NumberOutput,
@@ -25,6 +24,7 @@ from fedrec_auditor.targets.mechanisms.parts.uses import (
     UnitNumber,
     share_of_noise,
 )
+from fedrec_auditor.targets.mechanisms.parts.grid import bernoulli, to_uniform
 from fedrec_auditor.targets.settings import Checked, Positive, Probability, Range, Whole, check
 from fedrec_auditor.targets.streams import Streams
 

@@ -26,7 +26,7 @@ from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.declarations.paper import Paper, find_paper
 from fedrec_auditor.targets.mechanisms.base import Mechanism
 from fedrec_auditor.targets.mechanisms.composed_mechanisms import Identity, Repeated, Shuffled
-from fedrec_auditor.targets.mechanisms.parts.uses import EpsilonOrZero
+from fedrec_auditor.targets.mechanisms.parts.bases import EpsilonOrZero
 from fedrec_auditor.targets.mechanisms.report_mechanisms import OneCoordinate
 from fedrec_auditor.targets.memory_mapping import RoundStore
 from fedrec_auditor.targets.own_modules import member_name
@@ -341,7 +341,7 @@ class System(Checked, Target, ABC):
 def _called(kind: type) -> str:
     """Returns the name of a class on the command line; subclasses do not inherit ``called``."""
     module = kind.__module__.rpartition(".")[2]
-    own = member_name(kind.__name__) if module.endswith("_systems") else module.replace("_", "-")
+    own = member_name(kind.__name__) if module.endswith("systems") else module.replace("_", "-")
     return str(vars(kind).get("called", own))
 
 

@@ -35,10 +35,10 @@ from fedrec_auditor.reports.record.rows import AttackRow
 from fedrec_auditor.targets.components import Dense, Kind
 from fedrec_auditor.targets.compute import DEFAULT
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
-from fedrec_auditor.targets.papers.dplcf.systems.neighbourhood_systems import LcfAp, LcfUb
+from fedrec_auditor.targets.papers.dplcf.systems import LcfAp, LcfUb
 from fedrec_auditor.targets.papers.federated_mf.systems.horizontal_systems import FmfHfl
-from fedrec_auditor.targets.papers.fmf_ldp.systems.baseline_systems import Fcf
-from fedrec_auditor.targets.papers.privrec.systems.privrec_systems import NnSelf, Privrec
+from fedrec_auditor.targets.papers.fmf_ldp.systems import Fcf
+from fedrec_auditor.targets.papers.privrec.systems import NnSelf, Privrec
 from fedrec_auditor.targets.systems.base import Population, Target
 from fedrec_auditor.targets.transcript import DeviceCode, Public, RoundView, View
 from tests.attacks.made import SKEWED, renamed, reported, scored, sent, view_of

@@ -35,10 +35,10 @@ from fedrec_auditor.targets.federated.systems import Federated
 from fedrec_auditor.targets.mechanisms.composed_mechanisms import Identity
 from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip
 from fedrec_auditor.targets.memory_mapping import count_bytes
-from fedrec_auditor.targets.papers.dplcf.systems.neighbourhood_systems import DplcfSp, LcfUb
+from fedrec_auditor.targets.papers.dplcf.systems import DplcfSp, LcfUb
 from fedrec_auditor.targets.papers.federated_mf.systems.central_systems import DpSgdMf, ObjPertb
 from fedrec_auditor.targets.papers.federated_mf.systems.local_systems import LocalOnly
-from fedrec_auditor.targets.papers.fmf_ldp.systems.baseline_systems import Fcf
+from fedrec_auditor.targets.papers.fmf_ldp.systems import Fcf
 from fedrec_auditor.targets.systems.base import Model, Population, Run, ScopedClaim, Target
 from fedrec_auditor.targets.transcript import Broadcast, Round, Uploads
 from tests.contracts.laws import BROKEN, catches, hold

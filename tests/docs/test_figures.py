@@ -19,7 +19,7 @@ from fedrec_auditor.reports.writers.reproductions import PaperRun, RunResults, e
 from fedrec_auditor.targets.datasets.base import Attribute
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.papers.fedrec_apm.systems import FedNcfApm, FedRecApm
-from fedrec_auditor.targets.papers.privrec.systems.privrec_systems import DpPrivrec
+from fedrec_auditor.targets.papers.privrec.systems import DpPrivrec
 from fedrec_auditor.targets.systems.base import Population
 from tests.docs.alike import alike
 from tests.docs.blocks import ROOT

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tracemalloc
-from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -27,7 +26,6 @@ from fedrec_auditor.targets.components import (
 from fedrec_auditor.targets.federated.noise import ClippedNoise
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise_rounds import (
     MaskedGradient,
-    RepairedReplacement,
     Replacement,
 )
 from fedrec_auditor.targets.streams import Streams
@@ -97,20 +95,11 @@ def test_what_is_sent_is_told_from_zeros(seed: int) -> None:
     assert rows(seed, whole=True)[0].sent_rows(np.arange(4)).all()
 
 
-@dataclass(frozen=True)
-class Noise:
-    scale: float
-
-    def __call__(self, values: np.ndarray, streams: Streams) -> np.ndarray:
-        size = int(np.prod(values.shape[1:]))
-        return values + self.scale * streams.laplace(size).reshape(values.shape)
-
-
 @given(st.integers(0, 2**32))
 def test_noise_is_redrawn_the_same(seed: int) -> None:
     clean, dense = rows(seed, whole=True)
     streams = Streams.spawn(np.random.default_rng(seed), 4)
-    noisy = RandomizedMessages(clean, Noise(2.0), streams)
+    noisy = RandomizedMessages(clean, MaskedGradient(2.0), streams)
     whole = noisy.dense(np.arange(4))
     assert (whole != dense).all()
     np.testing.assert_array_equal(noisy.dense(np.array([3, 1])), whole[[3, 1]])
@@ -123,7 +112,7 @@ def test_trained_rows_lie_over_a_table_of_noise(seed: int) -> None:
     changed, dense = rows(seed, whole=True)
     noise = RandomizedMessages(
         Dense(np.zeros((4, 6, 2)), Kind.MODEL),
-        Noise(2.0),
+        MaskedGradient(2.0),
         Streams.spawn(np.random.default_rng(seed), 4),
     )
     overlaid, noisy = OverlaidTables(noise, changed), noise.dense(np.arange(4))
@@ -147,13 +136,13 @@ def test_trained_rows_lie_over_a_table_of_noise(seed: int) -> None:
 def test_noise_is_fresh_in_every_entry() -> None:
     noisy = RandomizedMessages(
         Dense(np.zeros((50, 8, 5)), Kind.MODEL),
-        Noise(1.0),
+        MaskedGradient(1.0),
         Streams.spawn(np.random.default_rng(0), 50),
     )
     values = noisy.dense(np.arange(50)).ravel()
     assert len(np.unique(values)) == len(values)
-    # 2,000 draws of variance 2: the mean square is within 6 standard deviations of it
-    assert np.mean(values**2) == pytest.approx(2.0, abs=6 * np.sqrt(20 / len(values)))
+    # 2,000 draws of variance 1: the mean square is within 6 standard deviations of it
+    assert np.mean(values**2) == pytest.approx(1.0, abs=6 * np.sqrt(2 / len(values)))
 
 
 @given(st.integers(1, 5), st.integers(0, 2**32))
@@ -196,7 +185,7 @@ _ROWS = Rows(
 _NOISES: dict[str, Randomizer] = {
     "masked": MaskedGradient(1.0),
     "replaced": Replacement(1.0, 0.5),
-    "repaired": RepairedReplacement(1.0, 0.5),
+    "repaired": Replacement(1.0, 0.5, is_repaired=True),
     "normal": ClippedNoise(0.5, 0.2, is_normal=True),
     "Laplace": ClippedNoise(0.5, 0.2),
 }

@@ -14,10 +14,9 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.targets.datasets.base import Attribute, Interactions
+from fedrec_auditor.targets.datasets.base import Attribute, Filter, Interactions
 from fedrec_auditor.targets.datasets.table import Table
 from fedrec_auditor.targets.features import count_user_features, user_features
-from fedrec_auditor.targets.filter import Filter
 from fedrec_auditor.targets.side_tables import SideTables
 from tests.contracts.laws import check_ranges
 

@@ -21,7 +21,7 @@ from fedrec_auditor.targets.compute import Compute
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.memory_mapping import RoundStore, map_arrays
 from fedrec_auditor.targets.papers.fedrec_apm.systems import FedRec
-from fedrec_auditor.targets.papers.privrec.systems.privrec_systems import NnSelf
+from fedrec_auditor.targets.papers.privrec.systems import NnSelf
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.base import Target
 from fedrec_auditor.targets.transcript import Round, Uploads

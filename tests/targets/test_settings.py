@@ -11,7 +11,7 @@ import pytest
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets import settings
-from fedrec_auditor.targets.mechanisms.parts.uses import MIN_EPSILON
+from fedrec_auditor.targets.mechanisms.parts.bases import MIN_EPSILON
 from fedrec_auditor.targets.settings import (
     Checked,
     Positive,

@@ -16,7 +16,7 @@ from scipy import sparse
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.cache import find_path
-from fedrec_auditor.targets.datasets.base import Attribute, Interactions
+from fedrec_auditor.targets.datasets.base import Attribute, Interactions, find_indices
 from fedrec_auditor.targets.datasets.parts.batches import TypedTable
 from fedrec_auditor.targets.datasets.parts.columns import (
     PADDED_REGEX,
@@ -152,7 +152,6 @@ def _stars(block: RowBlock, at: int) -> NDArray[np.float32]:
     return stars
 
 
-ID_FIELD = Column(what="identifier")
 # The columns of MovieLens 100K and 1M: whole numbers, written in any form of a number.
 RATING_COLS = {
     "user": (0, Column(what="user id", written=PADDED_REGEX)),
@@ -161,7 +160,7 @@ RATING_COLS = {
     "timestamp": (3, Column(what="timestamp", written=PADDED_REGEX)),
 }
 # Name of a cell in error messages, and function that reads a cell, by position of the column.
-_Readers = dict[int, tuple[str, Callable[[str], Any]]]
+Cells = Mapping[int, tuple[str, Callable[[str], Any]]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,143 +179,52 @@ class UserColumn:
     categories: tuple[str, ...]
     written: Mapping[str, int] = field(default_factory=dict)
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GenreColumn:
-    """A column with the genres of items, in any order; a cell may be empty.
-
-    at: position of the column, from 0
-    names: names of all genres
-    separator: text between the genres in a cell
-    """
-
-    at: int
-    names: tuple[str, ...]
-    separator: str = "|"
-
-    def genre_flags(self, text: str) -> list[bool]:
-        """Returns one flag per genre in ``names`` for the ``text`` of a cell; KeyError at an
-        unknown genre.
-        """
-        words = {name: name for name in self.names}
-        present = {words[word] for word in text.split(self.separator) if word}
-        return [name in present for name in self.names]
+    @property
+    def cell(self) -> tuple[str, Callable[[str], int]]:
+        """Name of a cell in error messages, and the function that reads a cell."""
+        words = self.written or {name: place for place, name in enumerate(self.categories)}
+        return f"{self.what}, one of {', '.join(words)},", words.__getitem__
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SideData:
-    """Attributes of users, or titles and genres of items, read from a file of users or of items.
+def genre_words(at: int, names: Sequence[str], separator: str = "|") -> Cells:
+    """Returns the column at position ``at`` with the genres of a movie in any order, or none."""
+    words = {name: name for name in names}
 
-    place: name of the file in error messages
-    ids: identifiers of the n users or items, in the order of the file (n,)
-    attributes: attributes of users, by name; empty for items
-    titles: titles of items (n,); empty for users
-    genres: flags of the genres of items (n, genres); None for users
-    genre_names: names of the genres
-    """
+    def read(text: str) -> list[bool]:
+        present = {words[word] for word in text.split(separator) if word}
+        return [name in present for name in names]
 
-    place: str
-    ids: NDArray[np.int64]
-    attributes: Mapping[str, Attribute] = field(default_factory=dict)
-    titles: Sequence[str] = ()
-    genres: NDArray[np.bool_] | None = None
-    genre_names: tuple[str, ...] = ()
+    return {at: (f"genres among {', '.join(names)},", read)}
 
 
-def read_users(file: Delimited, **traits: UserColumn) -> SideData:
-    """Reads a file of users: identifiers from the first column, and attributes from other columns.
-
-    ``traits`` describes the column of each attribute, by the attribute's name. Raises InputError at
-    the first invalid line.
-    """
-    words = [trait.written or _places(trait.categories) for trait in traits.values()]
-    cells = {
-        trait.at: (f"{trait.what}, one of {', '.join(known)},", known.__getitem__)
-        for trait, known in zip(traits.values(), words, strict=True)
-    }
-    ids, *codes = _cells(file, cells)
-    return SideData(
-        place=file.place,
-        ids=ids,
-        attributes={
-            name: Attribute(codes=np.array(code, dtype=np.int64), categories=trait.categories)
-            for (name, trait), code in zip(traits.items(), codes, strict=True)
-        },
-    )
-
-
-def read_movies(file: Delimited, genres: GenreColumn | None, flags: Sequence[str] = ()) -> SideData:
-    """Reads a file of movies: identifiers from the first column, titles from the second, and
-    genres.
-
-    genres: column of the genres; None if the file has one column of 0 and 1 per genre
-    flags: names of the genres in the columns of 0 and 1, from position 5 on, counted from 0
-
-    Raises InputError at the first invalid line.
-    """
+def genre_flags(first: int, names: Sequence[str]) -> Cells:
+    """Returns the columns from position ``first`` on with a 0 or a 1 for each genre."""
     flag = ("a genre flag, one of 0, 1,", {"0": False, "1": True}.__getitem__)
-    cells: _Readers = {1: ("a title", str)}
-    if genres:
-        cells[genres.at] = (f"genres among {', '.join(genres.names)},", genres.genre_flags)
-    else:
-        cells |= dict.fromkeys(range(5, 5 + len(flags)), flag)
-    ids, titles, *flagged = _cells(file, cells)
-    return SideData(
-        place=file.place,
-        ids=ids,
-        titles=titles,
-        genres=np.array(flagged[0]) if genres else np.array(flagged).T,
-        genre_names=genres.names if genres else tuple(flags),
-    )
+    return dict.fromkeys(range(first, first + len(names)), flag)
 
 
-def _cells(file: Delimited, readers: _Readers) -> list[Any]:
-    """Returns the identifiers in column 0 (n,), and for each reader the list of its results.
+def join_files(
+    name: str,
+    pairs: PairRows,
+    users: Delimited,
+    attributes: Mapping[str, UserColumn],
+    movies: Delimited,
+    genres: Cells,
+    genre_names: tuple[str, ...],
+) -> Interactions:
+    """Joins ratings with a file of users and a file of movies, under the given ``name``.
 
-    ``readers`` maps the position of a column to the name of a cell in error messages and to a
-    function that converts a cell. Raises InputError at the first cell for which a function raises
-    KeyError.
+    Identifiers are in the first column of both files, and titles in the second of ``movies``. Rows
+    of the result are the users with a rating, and columns are the movies with a rating. Raises
+    InputError at the first invalid line of a file, and with the place of a pair that occurs twice,
+    or whose user or movie has no line in its file. Memory, in addition to pairs and result: about
+    25 bytes per pair if the pairs are in the order of users and items, as in the official files, or
+    else about 45.
     """
-    ids: list[NDArray[Any]] = []
-    columns: list[list[Any]] = [[] for _ in readers]
-    for block in file.blocks({0: ID_FIELD, **dict.fromkeys(readers, "text")}):
-        ids.append(block.numbers(0))
-        for (at, (what, read)), made in zip(readers.items(), columns, strict=True):
-            for row, text in enumerate(block.texts(at)):
-                try:
-                    made.append(read(text))
-                except KeyError as error:
-                    raise block.field_error(row, at, what) from error
-    return [_distinct(file, np.concatenate(ids)), *columns]
-
-
-def _places(names: Sequence[str]) -> dict[str, int]:
-    return {name: place for place, name in enumerate(names)}
-
-
-def _distinct(file: Delimited, ids: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Returns ``ids``; InputError with the line of the first identifier that occurs twice."""
-    _, first, place = np.unique(ids, return_index=True, return_inverse=True)
-    again = np.flatnonzero(first[place] != np.arange(len(ids)))
-    if again.size:
-        row = int(again[0])
-        before = file.row_name(int(first[place[row]]))
-        raise broken(
-            file.row_name(row), f"an identifier that is absent from {before},", str(ids[row])
-        )
-    return ids
-
-
-def join_files(name: str, users: SideData, items: SideData, pairs: PairRows) -> Interactions:
-    """Joins users, items and their ratings to ``Interactions`` with the given ``name``.
-
-    Rows of the result are the users with a rating, and columns are the items with a rating. Raises
-    InputError with the place of a user-item pair that occurs twice, or whose user or item has no
-    line in its file. Memory, in addition to pairs and result: about 25 bytes per pair if the pairs
-    are in the order of users and items, as in the official files, or else about 45.
-    """
-    row_at = _known(pairs.users, users, "user", pairs.row_name)
-    item_at = _known(pairs.items, items, "movie", pairs.row_name)
+    cells = {column.at: column.cell for column in attributes.values()}
+    codes = _read_cells(users, cells, pairs.users, "user", pairs.row_name)
+    titled: Cells = {1: ("a title", str), **genres}
+    titles, *flags = _read_cells(movies, titled, pairs.items, "movie", pairs.row_name)
     table, times = pairs.latest_rows()
     if table.nnz < len(pairs.ratings):
         raise _repeated(pairs)
@@ -327,12 +235,48 @@ def join_files(name: str, users: SideData, items: SideData, pairs: PairRows) -> 
         ratings=table,
         timestamps=None if times is None else times.astype(np.int64),
         attributes={
-            key: replace(each, codes=each.codes[row_at]) for key, each in users.attributes.items()
+            key: Attribute(codes=np.array(code, dtype=np.int64), categories=column.categories)
+            for (key, column), code in zip(attributes.items(), codes, strict=True)
         },
-        genres=None if items.genres is None else items.genres[item_at],
-        genre_names=items.genre_names,
-        titles=tuple(items.titles[at] for at in item_at),
+        genres=np.column_stack([np.array(flag) for flag in flags]),
+        genre_names=genre_names,
+        titles=tuple(titles),
     )
+
+
+def _read_cells(
+    file: Delimited, cells: Cells, wanted: EncodedIds, what: str, where: Callable[[int], str]
+) -> list[list[Any]]:
+    """Returns the ``cells`` of each wanted identifier, one list per column.
+
+    Raises InputError at the first cell for which its function raises KeyError, at the first
+    identifier that occurs twice, and at the first wanted identifier without a line. ``what`` is the
+    name of an identifier, and ``where`` describes the row that has a wanted one.
+    """
+    numbers: list[NDArray[Any]] = []
+    columns: list[list[Any]] = [[] for _ in cells]
+    for block in file.blocks({0: Column(what="identifier"), **dict.fromkeys(cells, "text")}):
+        numbers.append(block.numbers(0))
+        for (at, (cell, read)), column in zip(cells.items(), columns, strict=True):
+            for row, text in enumerate(block.texts(at)):
+                try:
+                    column.append(read(text))
+                except KeyError as error:
+                    raise block.field_error(row, at, cell) from error
+    ids = np.concatenate(numbers)
+    _, first, place = np.unique(ids, return_index=True, return_inverse=True)
+    if (again := np.flatnonzero(first[place] != np.arange(len(ids)))).size:
+        before = file.row_name(int(first[place[again[0]]]))
+        expected = f"an identifier that is absent from {before},"
+        raise broken(file.row_name(int(again[0])), expected, str(ids[again[0]]))
+    places = find_indices(wanted.ids, ids)
+    if (strange := np.flatnonzero(places < 0)).size:
+        row = int(np.argmax(np.isin(wanted.id_indices, strange)))
+        raise InputError(
+            f"Expected a {what} that occurs in {file.place} in {where(row)}, got {what} "
+            f"{wanted.ids[wanted.id_indices[row]]}. Add a line for this {what}, or remove the row."
+        )
+    return [[column[place] for place in places] for column in columns]
 
 
 def _repeated(pairs: PairRows) -> InputError:
@@ -348,26 +292,6 @@ def _repeated(pairs: PairRows) -> InputError:
         f"Expected each pair of user and movie once, got user {user} and {thing} in "
         f"{pairs.row_name(second)}, and before that in {pairs.row_name(first)}. Keep one of them."
     )
-
-
-def _known(
-    codes: EncodedIds, known: SideData, what: str, where: Callable[[int], str]
-) -> NDArray[np.int64]:
-    """Returns the index in ``known`` of each identifier in ``codes``.
-
-    Raises InputError at the first row with an unknown identifier.
-    """
-    order = np.argsort(known.ids)
-    near = np.searchsorted(known.ids, codes.ids, sorter=order)
-    at = order[np.minimum(near, len(known.ids) - 1)]
-    strange = np.flatnonzero(known.ids[at] != codes.ids)
-    if strange.size:
-        row = int(np.argmax(np.isin(codes.id_indices, strange)))
-        raise InputError(
-            f"Expected a {what} that occurs in {known.place} in {where(row)}, got {what} "
-            f"{codes.ids[codes.id_indices[row]]}. Add a line for this {what}, or remove the row."
-        )
-    return at
 
 
 LICENCE = (

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.targets.mechanisms.parts.uses import IntervalInput
+from fedrec_auditor.targets.mechanisms.parts.bases import IntervalInput
 from fedrec_auditor.targets.settings import FiniteFloat, Range, check
 
 PowerOfTwo = Annotated[

@@ -17,14 +17,14 @@ from fedrec_auditor.accountants.methods.accounting_methods import Pure
 from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, any_pair
 from fedrec_auditor.targets.declarations.entry import NumberPair
 from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip
-from fedrec_auditor.targets.papers.dplcf.systems.neighbourhood_systems import DplcfAp, DplcfSp
-from fedrec_auditor.targets.papers.dplcf.systems.parts.jaccard import (
+from fedrec_auditor.targets.papers.dplcf.jaccard import (
     estimate_jaccard,
     flip_matrix,
     inverse_transition,
     printed_inverse,
     printed_transition,
 )
+from fedrec_auditor.targets.papers.dplcf.systems import DplcfAp, DplcfSp
 from fedrec_auditor.targets.systems.base import Population
 
 _BIT = any_pair(Unit.INTERACTION, Vantage.SERVER, Horizon.TRAINING)

@@ -20,8 +20,8 @@ from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.declarations.entry import NumberPair
 from fedrec_auditor.targets.declarations.paper import Paper
 from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip, OneCoordinate
-from fedrec_auditor.targets.papers.dplcf.systems.neighbourhood_systems import DplcfAp, DplcfSp
-from fedrec_auditor.targets.papers.fmf_ldp.systems.fmf_ldp import FmfLdp
+from fedrec_auditor.targets.papers.dplcf.systems import DplcfAp, DplcfSp
+from fedrec_auditor.targets.papers.fmf_ldp.systems import FmfLdp
 from fedrec_auditor.targets.systems.base import Population
 
 _TRAINING = any_pair(Unit.USER, Vantage.SERVER, Horizon.TRAINING)

@@ -28,8 +28,8 @@ from fedrec_auditor.accountants.theorems.neighbours import attained_epsilon
 from fedrec_auditor.targets.declarations.entry import NumberPair
 from fedrec_auditor.targets.declarations.paper import Paper
 from fedrec_auditor.targets.mechanisms.composed_mechanisms import PrivateAverage
-from fedrec_auditor.targets.papers.privrec.systems.parts.meta_learned import printed_epsilon
-from fedrec_auditor.targets.papers.privrec.systems.privrec_systems import DpPrivrec, Privrec
+from fedrec_auditor.targets.papers.privrec.meta_learned import printed_epsilon
+from fedrec_auditor.targets.papers.privrec.systems import DpPrivrec, Privrec
 from fedrec_auditor.targets.systems.base import Population
 
 _SERVER = Scope(

@@ -18,7 +18,7 @@ from fedrec_auditor.targets.components import Dense, Kind
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.papers.federated_mf.systems.local_systems import FmfLfl
-from fedrec_auditor.targets.papers.fmf_ldp.systems.fmf_ldp import FmfLdp
+from fedrec_auditor.targets.papers.fmf_ldp.systems import FmfLdp
 from fedrec_auditor.targets.transcript import View
 from tests.attacks.made import read_all, reported, sent, view_of
 

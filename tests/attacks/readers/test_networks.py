@@ -17,8 +17,8 @@ from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.targets.components import Dense, Kind, Rows
 from fedrec_auditor.targets.datasets.base import Attribute, Interactions
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
-from fedrec_auditor.targets.papers.privrec.systems.parts.device import logits
-from fedrec_auditor.targets.papers.privrec.systems.privrec_systems import Privrec
+from fedrec_auditor.targets.papers.privrec.device import logits
+from fedrec_auditor.targets.papers.privrec.systems import Privrec
 from fedrec_auditor.targets.systems.base import Run
 from fedrec_auditor.targets.transcript import View
 from tests.attacks.made import renamed, sent, view_of

@@ -47,9 +47,8 @@ from fedrec_auditor.reports.record.record import Record
 from fedrec_auditor.targets.compute import DEFAULT
 from fedrec_auditor.targets.papers.federated_mf.systems.local_systems import LflSgdmf
 from fedrec_auditor.targets.papers.fedrec_apm.systems import FedRecGn
-from fedrec_auditor.targets.papers.fmf_ldp.systems.baseline_systems import Fcf
-from fedrec_auditor.targets.papers.fmf_ldp.systems.fmf_ldp import FmfLdp
-from fedrec_auditor.targets.papers.privrec.systems.privrec_systems import DpPrivrec
+from fedrec_auditor.targets.papers.fmf_ldp.systems import Fcf, FmfLdp
+from fedrec_auditor.targets.papers.privrec.systems import DpPrivrec
 from fedrec_auditor.targets.systems.base import Population, Target
 from fedrec_auditor.targets.transcript import Public, Round, Transcript, Uploads
 from tests.auditor.games.played import DATA, POPULATION, SURE, play

@@ -32,12 +32,13 @@ from fedrec_auditor.auditor.run.audited_target import AuditedTarget
 from fedrec_auditor.auditor.run.tasks import Audit, TaskResult
 from fedrec_auditor.targets.components import Component, Dense, Kind, RandomizedMessages
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.papers.dplcf.systems.neighbourhood_systems import DplcfSp
+from fedrec_auditor.targets.federated.noise import ClippedNoise
+from fedrec_auditor.targets.papers.dplcf.systems import DplcfSp
 from fedrec_auditor.targets.papers.federated_mf.systems.central_systems import GdDr
 from fedrec_auditor.targets.papers.federated_mf.systems.local_systems import LflLdp
 from fedrec_auditor.targets.papers.fedrec_apm.systems import FedRecApm
-from fedrec_auditor.targets.papers.fmf_ldp.systems.baseline_systems import Fcf
-from fedrec_auditor.targets.papers.privrec.systems.privrec_systems import DpPrivrec
+from fedrec_auditor.targets.papers.fmf_ldp.systems import Fcf
+from fedrec_auditor.targets.papers.privrec.systems import DpPrivrec
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.base import Target
 from fedrec_auditor.targets.transcript import Uploads
@@ -47,15 +48,8 @@ USER = replace(any_pair(Unit.USER, Vantage.SERVER, Horizon.ROUND), adjacency=Adj
 SIZE = 400
 
 
-@dataclass(frozen=True)
-class Added:
-    """Normal noise of ``scale`` on every entry."""
-
-    scale: float
-
-    def __call__(self, values: Any, streams: Streams) -> Any:
-        noise = streams.normal(int(np.prod(values.shape[1:]))).reshape(values.shape)
-        return values + self.scale * noise
+def normal_noise(scale: float) -> ClippedNoise:
+    return ClippedNoise(np.inf, scale, is_normal=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,7 +67,7 @@ class Specimen(Fcf):
         sent = super().upload(profiles, broadcast, rng, *more, **settings)
         users, gradient = sent.users, sent.components["gradient"]
         streams = Streams.spawn(rng, len(users))
-        hidden = RandomizedMessages(gradient, Added(self.scale), streams)
+        hidden = RandomizedMessages(gradient, normal_noise(self.scale), streams)
         plain = gradient.dense(np.arange(len(users)))
         held = (profiles.ratings.toarray() != 0)[users][:, :, None]
         noise = rng.normal(size=plain.shape)
@@ -81,7 +75,9 @@ class Specimen(Fcf):
         if self.leak == "wrong tensor":
             parts = {
                 "gradient": gradient,
-                "noise": RandomizedMessages(Dense(0 * plain, Kind.GRADIENT), Added(1.0), streams),
+                "noise": RandomizedMessages(
+                    Dense(0 * plain, Kind.GRADIENT), normal_noise(1.0), streams
+                ),
             }
         elif self.leak == "zeros":
             parts["mask"] = Dense(np.where(held, 0.0, noise), Kind.GRADIENT)
@@ -160,15 +156,13 @@ def test_noise_of_a_known_length_is_told_as_far_as_it_lets() -> None:
 def test_clipped_means_are_read_through_the_same_coins() -> None:
     """A difference that a randomizer clips does not count."""
 
-    class Cut(Added):
-        def __call__(self, values: Any, streams: Streams) -> Any:
-            return super().__call__(np.clip(values, -1.0, 1.0), streams)
-
     clean = np.zeros((2, 4, 3))
     clean[0] = [5.0, 0.5, 0.0]
     first, second = (
         RandomizedMessages(
-            Dense(each, Kind.CHANGE), Cut(2.0), Streams.spawn(np.random.default_rng(0), 4)
+            Dense(each, Kind.CHANGE),
+            ClippedNoise(1.0, 2.0, is_normal=True),
+            Streams.spawn(np.random.default_rng(0), 4),
         )
         for each in clean
     )

@@ -22,9 +22,8 @@ from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.papers.federated_mf.systems.local_systems import LflSgdmf
 from fedrec_auditor.targets.papers.federated_mf.systems.vertical_systems import FmfVfl
 from fedrec_auditor.targets.papers.fedrec_apm.systems import FedRec
-from fedrec_auditor.targets.papers.fmf_ldp.systems.baseline_systems import Fcf
-from fedrec_auditor.targets.papers.fmf_ldp.systems.fmf_ldp import FmfLdp
-from fedrec_auditor.targets.papers.privrec.systems.privrec_systems import DpPrivrec
+from fedrec_auditor.targets.papers.fmf_ldp.systems import Fcf, FmfLdp
+from fedrec_auditor.targets.papers.privrec.systems import DpPrivrec
 from fedrec_auditor.targets.systems.base import Target
 from fedrec_auditor.targets.transcript import Public, RoundView, View
 

@@ -20,7 +20,7 @@ from fedrec_auditor.reports.say.summary import summarize_systems
 from fedrec_auditor.targets.components import Dense
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
-from fedrec_auditor.targets.papers.dplcf.systems.neighbourhood_systems import LcfSp as Lcf
+from fedrec_auditor.targets.papers.dplcf.systems import LcfSp as Lcf
 from fedrec_auditor.targets.recorded.recording import Recording
 from fedrec_auditor.targets.recorded.recording_writer import GroundTruth
 from fedrec_auditor.targets.transcript import HistoriesRefused, Kind, RoundView

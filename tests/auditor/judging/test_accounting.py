@@ -30,10 +30,10 @@ from fedrec_auditor.auditor.judging.accounting import (
 from fedrec_auditor.reports.record.rows import Finding
 from fedrec_auditor.targets.mechanisms.composed_mechanisms import Repeated
 from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip
-from fedrec_auditor.targets.papers.dplcf.systems.neighbourhood_systems import DplcfAp
+from fedrec_auditor.targets.papers.dplcf.systems import DplcfAp
 from fedrec_auditor.targets.papers.federated_mf.systems.local_systems import LflSgdmf
 from fedrec_auditor.targets.papers.federated_mf.systems.vertical_systems import VflSgdmf
-from fedrec_auditor.targets.papers.fmf_ldp.systems.fmf_ldp import FmfLdp
+from fedrec_auditor.targets.papers.fmf_ldp.systems import FmfLdp
 from fedrec_auditor.targets.systems.base import Population, ScopedClaim
 from fedrec_auditor.targets.wrapped.wrapped_system import WrappedSystem
 

@@ -35,7 +35,7 @@ from fedrec_auditor.reports.say.summary import summarize_systems
 from fedrec_auditor.targets.components import Component, Dense, RankOne
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.papers.fedrec_apm.systems import FedRecApm
-from fedrec_auditor.targets.papers.fmf_ldp.systems.baseline_systems import Fcf
+from fedrec_auditor.targets.papers.fmf_ldp.systems import Fcf
 from fedrec_auditor.targets.transcript import Round, Uploads
 
 

@@ -11,7 +11,7 @@ import fedrec_auditor
 from fedrec_auditor.accountants.statements import Vantage
 from fedrec_auditor.targets.components import Bits, Dense, Kind
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.papers.fmf_ldp.systems.baseline_systems import Fcf
+from fedrec_auditor.targets.papers.fmf_ldp.systems import Fcf
 from fedrec_auditor.targets.systems.base import Run
 from fedrec_auditor.targets.systems.system import Messages, UploadRequest
 from fedrec_auditor.targets.transcript import Public, Uploads

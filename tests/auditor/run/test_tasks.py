@@ -20,8 +20,8 @@ from fedrec_auditor.auditor.run.tasks import (
 )
 from fedrec_auditor.targets.compute import Compute
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
-from fedrec_auditor.targets.papers.dplcf.systems.neighbourhood_systems import DplcfSp
-from fedrec_auditor.targets.papers.fmf_ldp.systems.baseline_systems import Fcf
+from fedrec_auditor.targets.papers.dplcf.systems import DplcfSp
+from fedrec_auditor.targets.papers.fmf_ldp.systems import Fcf
 from fedrec_auditor.targets.systems.base import Run
 
 

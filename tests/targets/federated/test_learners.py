@@ -100,35 +100,6 @@ def test_a_device_without_items_has_scores(name: str) -> None:
     ).all()
 
 
-@pytest.mark.parametrize("name", sorted(LOGITS))
-def test_averaged_training_learns_which_items_go_together(name: str) -> None:
-    """Two groups of users, distinguished by a feature, each with its own items."""
-    rng = np.random.default_rng(0)
-    group = np.arange(40) % 2
-    same = group[:, None] == np.arange(30) % 2
-    interacted = same & (rng.random((40, 30)) < 0.5)
-    devices = Clients(
-        interactions=Interactions.create(interacted.astype(float)),
-        features=np.stack([group == 0, group == 1], axis=1).astype(float),
-        streams=Streams.spawn(rng, 40),
-    )
-    learner = made(name, dimension=8, init_scale=0.3)
-    model = learner.init_model(ModelSizes(n_items=30, n_user_features=2), rng)
-
-    def apart() -> float:
-        scores = learner.score(model, devices)
-        new = ~interacted
-        return float(scores[new & same].mean() - scores[new & ~same].mean())
-
-    before = apart()
-    for _ in range(15):
-        trained = learner.train(
-            model, devices, LocalTraining(learning_rate=0.05, negatives=1), Compute()
-        )
-        model = {key: (part.total() / 40).astype(np.float32) for key, part in trained.items()}
-    assert apart() > before + 0.3
-
-
 def test_models_of_other_shapes_and_linear_terms_of_nothing_are_refused() -> None:
     learner, devices = made("ncf", dimension=3), clients()
     model = learner.init_model(CATALOGUE, np.random.default_rng(0))

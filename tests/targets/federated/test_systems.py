@@ -26,7 +26,7 @@ from hypothesis import strategies as st
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.events.leaves import PureDpEvent, ShuffledDpEvent
-from fedrec_auditor.accountants.statements import Adjacency, Horizon, Scope, Unit, Vantage, any_pair
+from fedrec_auditor.accountants.statements import Horizon, Scope, Unit, Vantage, any_pair
 from fedrec_auditor.auditor.exact import exact_lower_bound
 from fedrec_auditor.auditor.judging.accounting import (
     all_accountants,
@@ -208,12 +208,7 @@ def test_without_noise_nothing_is_private_from_any_vantage() -> None:
 
 
 def test_noise_does_not_hide_who_takes_part() -> None:
-    scope = Scope(
-        unit=Unit.USER,
-        adjacency=Adjacency.ADD_REMOVE,
-        vantage=Vantage.SERVER,
-        horizon=Horizon.ROUND,
-    )
+    scope = Scope.parse("user / add-remove / server / round")
     assert Small(protection=LaplaceProtection()).event(scope, ML_100K) == NonPrivateDpEvent()
     assert Small(protection=LaplaceProtection()).mechanism(scope, ML_100K) is None
 

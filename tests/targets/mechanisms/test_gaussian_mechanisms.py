@@ -20,7 +20,7 @@ from scipy import integrate, stats
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.losses.divergences import gaussian_divergence
 from fedrec_auditor.accountants.methods.accounting_methods import Pld
-from fedrec_auditor.accountants.statements import Adjacency, Horizon, Scope, Unit, Vantage
+from fedrec_auditor.accountants.statements import Scope
 from fedrec_auditor.auditor.exact import exact_lower_bound
 from fedrec_auditor.targets.mechanisms.composed_mechanisms import Repeated
 from fedrec_auditor.targets.mechanisms.gaussian_mechanisms import (
@@ -33,7 +33,7 @@ from fedrec_auditor.targets.mechanisms.gaussian_mechanisms import (
     clip_embedding,
 )
 from fedrec_auditor.targets.mechanisms.laplace_mechanisms import Laplace
-from fedrec_auditor.targets.mechanisms.parts.additive import clip_norm
+from fedrec_auditor.targets.mechanisms.parts.bases import clip_norm
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.lower_bounds import LowerBound
 from tests.contracts.laws import check_ranges
 
@@ -216,12 +216,7 @@ def test_a_simulated_lie_leaves_the_variance_that_is_said() -> None:
         assert 1e-9 < stats.chi2.cdf(seen, n - 1) < 1 - 1e-9
 
 
-RATING = Scope(
-    unit=Unit.RATING,
-    adjacency=Adjacency.ADD_REMOVE,
-    vantage=Vantage.SERVER,
-    horizon=Horizon.TRAINING,
-)
+RATING = Scope.parse("rating / add-remove / server / training")
 
 
 def revealed(z: float = 1.0, rate: float = 0.3, count: int = 4) -> RevealedGaussian:

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.papers.dplcf.systems.factor_systems import BprMf, Gmf
+from fedrec_auditor.targets.papers.dplcf.systems import BprMf, Gmf
 from fedrec_auditor.targets.papers.federated_mf.systems.central_systems import DpSgdMf, ObjPertb
 from fedrec_auditor.targets.papers.federated_mf.systems.horizontal_systems import FmfHfl
 from fedrec_auditor.targets.papers.federated_mf.systems.local_systems import FmfLfl, LflSgdmf
 from fedrec_auditor.targets.papers.federated_mf.systems.vertical_systems import FmfVfl
-from fedrec_auditor.targets.papers.fmf_ldp.systems.baseline_systems import Fcf, MfNp
-from fedrec_auditor.targets.papers.privrec.systems.privrec_systems import NnSelf, Privrec
+from fedrec_auditor.targets.papers.fmf_ldp.systems import Fcf, MfNp
+from fedrec_auditor.targets.papers.privrec.systems import NnSelf, Privrec
 from tests.points import later
 from tests.targets.papers.made import alike, liked, low_rank, stars
 

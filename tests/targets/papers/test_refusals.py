@@ -13,7 +13,7 @@ from scipy import sparse
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
-from fedrec_auditor.targets.papers.dplcf.systems.neighbourhood_systems import DplcfAp
+from fedrec_auditor.targets.papers.dplcf.systems import DplcfAp
 from fedrec_auditor.targets.papers.federated_mf.systems.central_systems import DpSgdMf, GdDr
 from fedrec_auditor.targets.papers.federated_mf.systems.horizontal_systems import FmfHfl, HflSynsgd
 from fedrec_auditor.targets.papers.federated_mf.systems.local_systems import (
@@ -22,10 +22,9 @@ from fedrec_auditor.targets.papers.federated_mf.systems.local_systems import (
     LflSgdmf,
 )
 from fedrec_auditor.targets.papers.federated_mf.systems.vertical_systems import FmfVfl
-from fedrec_auditor.targets.papers.fmf_ldp.systems.baseline_systems import Fcf
-from fedrec_auditor.targets.papers.fmf_ldp.systems.fmf_ldp import FmfLdp
-from fedrec_auditor.targets.papers.fmf_ldp.systems.parts.implicit_mf import item_gradients
-from fedrec_auditor.targets.papers.privrec.systems.privrec_systems import CLIP, DpPrivrec, Privrec
+from fedrec_auditor.targets.papers.fmf_ldp.implicit_mf import item_gradients
+from fedrec_auditor.targets.papers.fmf_ldp.systems import Fcf, FmfLdp
+from fedrec_auditor.targets.papers.privrec.systems import CLIP, DpPrivrec, Privrec
 from tests.targets.papers.made import liked, rated, stars
 
 RNG = np.random.default_rng(0)

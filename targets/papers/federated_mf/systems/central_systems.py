@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.random import Generator
@@ -18,8 +18,7 @@ from fedrec_auditor.accountants.statements import Adjacency, Horizon, Scope, Uni
 from fedrec_auditor.targets.components import Component, Dense, Floats, Ints, Kind, Reports
 from fedrec_auditor.targets.compute import Compute, one_thread
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.mechanisms.parts.additive import clip_norm
-from fedrec_auditor.targets.mechanisms.parts.uses import MAX_EPSILON, MIN_EPSILON
+from fedrec_auditor.targets.mechanisms.parts.bases import MAX_EPSILON, MIN_EPSILON, clip_norm
 from fedrec_auditor.targets.mechanisms.report_mechanisms import OneCoordinate
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent import (
     Clipping,
@@ -193,7 +192,7 @@ class ObjPertb(System):
         ``NonPrivateDpEvent`` for other changes, and for the method as published.
         """
         value = scope.unit is Unit.RATING and scope.adjacency is Adjacency.REPLACE
-        if self.user_embeddings.public and value and scope.horizon is not Horizon.REPORT:
+        if not self.as_published and value and scope.horizon is not Horizon.REPORT:
             return dp.PureDpEvent(self._share)
         return dp.NonPrivateDpEvent()
 
@@ -256,11 +255,6 @@ class ObjPertb(System):
             return np.asarray(model.arrays["users"][users] @ model.arrays["items"].T)
 
     @property
-    def user_embeddings(self) -> _FittedUsers | _RandomUsers:
-        """Source of the curator's user embeddings: fitted to the ratings, or random and public."""
-        return _FittedUsers(self.sweeps) if self.as_published else _RandomUsers()
-
-    @property
     def _share(self) -> float:
         """Epsilon per rating: ``epsilon``, divided by ``trim`` if the unit is the user."""
         return self.epsilon / self.trim if self.unit == "user" else self.epsilon
@@ -274,7 +268,7 @@ class ObjPertb(System):
         """
         m, p = ratings.shape[1], self.factors
         ridge = self.regularization * np.eye(p)
-        users = self.user_embeddings(ratings, ridge, streams.fold_in(0))
+        users = self._users(ratings, ridge, streams.fold_in(0))
         direction = _directions(streams.fold_in(1), m, p)
         # The norm has density r^(p-1) exp(-epsilon r/2R): it is a sum of p exponentials.
         steps = -np.log(streams.fold_in(2).uniform(m // len(streams) * p)).reshape(m, p)
@@ -282,36 +276,18 @@ class ObjPertb(System):
         items = _least_squares(ratings.T.tocsr(), users, ridge, noise)
         return users.astype(np.float32), items.astype(np.float32)
 
-
-@dataclass(frozen=True, slots=True)
-class _FittedUsers:
-    """User embeddings that alternating least squares fits to the private ratings."""
-
-    sweeps: int
-
-    public: ClassVar[bool] = False
-
-    def __call__(
+    def _users(
         self, ratings: sparse.csr_array, ridge: NDArray[np.float64], streams: Streams
     ) -> NDArray[np.float64]:
-        (_, m), p = ratings.shape, len(ridge)
+        """Returns user embeddings fitted to the private ratings, or random ones if repaired."""
+        (n, m), p = ratings.shape, self.factors
+        if not self.as_published:
+            return _directions(streams, n, p)
         items = streams.normal(m // len(streams) * p).reshape(m, p)
         for _ in range(self.sweeps):
             users = clip_norm(_least_squares(ratings, items, ridge), 1.0)
             items = _least_squares(ratings.T.tocsr(), users, ridge)
         return users
-
-
-@dataclass(frozen=True, slots=True)
-class _RandomUsers:
-    """Random user embeddings of norm 1, independent of the ratings."""
-
-    public: ClassVar[bool] = True
-
-    def __call__(
-        self, ratings: sparse.csr_array, ridge: NDArray[np.float64], streams: Streams
-    ) -> NDArray[np.float64]:
-        return _directions(streams, ratings.shape[0], len(ridge))
 
 
 def _directions(streams: Streams, count: int, dimension: int) -> NDArray[np.float64]:

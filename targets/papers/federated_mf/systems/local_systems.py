@@ -40,7 +40,6 @@ from fedrec_auditor.targets.papers.federated_mf.systems.parts.exchange import Dr
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.local_mf import LocalMf, PretrainedMf
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise import NoiseOnBoth, NoisySteps
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise_rounds import (
-    RepairedReplacement,
     Replacement,
     sum_messages,
 )
@@ -195,11 +194,6 @@ class LflSgdmf(PretrainedMf):
         return replace(super().public(interactions), route=Vantage.AGGREGATE)
 
     @property
-    def replacement_type(self) -> type[Replacement]:
-        """Class of the message that a device sends second in a round, as published or repaired."""
-        return Replacement if self.as_published else RepairedReplacement
-
-    @property
     def colludes(self) -> bool:
         """Whether users reveal their noise to the server."""
         return self.colluding > 0.0
@@ -251,7 +245,7 @@ class LflSgdmf(PretrainedMf):
             omega=self.omega,
             dropout=self.dropout,
             count=count,
-            repaired=self.replacement_type.is_repaired,
+            repaired=not self.as_published,
             colluding=self._colluding(n),
             overstated=self.overstated,
         )
@@ -270,7 +264,8 @@ class LflSgdmf(PretrainedMf):
         """
         n = population.n_users
         if scope.vantage in (Vantage.SERVER, Vantage.SHUFFLED):
-            left = self.replacement_type.unknown_variance(*self.variances(n, self._n_announced(n)))
+            first, second = self.variances(n, self._n_announced(n))
+            left = 1.0 / (1.0 / first + 1.0 / second) if self.as_published else second
         else:
             left = self._unknown_variance(n, joint=scope.vantage is Vantage.AGGREGATE)
         presence = scope.unit is Unit.USER and scope.adjacency is Adjacency.ADD_REMOVE
@@ -300,7 +295,7 @@ class LflSgdmf(PretrainedMf):
         nothing = replace(
             clean, indptr=0 * clean.indptr, row_ids=clean.row_ids[:0], values=clean.values[:0]
         )
-        second = self.replacement_type(before, after)
+        second = Replacement(before, after, not self.as_published)
         return {
             "update": update,
             "replacement": RandomizedMessages(nothing, second, streams),
@@ -370,7 +365,7 @@ class LflSgdmf(PretrainedMf):
             omega=self.omega,
             colluding=self._colluding(n_users) / n_users,
             announced=self.overstated,
-            repaired=self.replacement_type.is_repaired or not joint,
+            repaired=not (self.as_published and joint),
         )
 
     def _shares(self, n_users: int) -> NoiseShares:
@@ -381,7 +376,7 @@ class LflSgdmf(PretrainedMf):
             replaced=n_users,
             colluding=self._colluding(n_users),
             announced=self._n_announced(n_users),
-            repaired=self.replacement_type.is_repaired,
+            repaired=not self.as_published,
         )
 
     def _colluding(self, n_users: int) -> int:

@@ -23,7 +23,7 @@ from fedrec_auditor.targets.federated.systems import FedAdam, first_item_entry
 from fedrec_auditor.targets.mechanisms.base import Mechanism
 from fedrec_auditor.targets.mechanisms.composed_mechanisms import Identity
 from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip
-from fedrec_auditor.targets.papers.fedgnn.systems.parts.rating_graph import Gradients, RatingGraph
+from fedrec_auditor.targets.papers.fedgnn.rating_graph import Gradients, RatingGraph
 from fedrec_auditor.targets.settings import NoiseSetting, Positive, Whole
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.base import DesignedPair, Population

@@ -16,7 +16,7 @@ from scipy.special import log_ndtr
 from fedrec_auditor.targets.components import Dense, Kind
 from fedrec_auditor.targets.compute import Compute
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.papers.fedgnn.systems.parts.rating_graph import Gradients, RatingGraph
+from fedrec_auditor.targets.papers.fedgnn.rating_graph import Gradients, RatingGraph
 from fedrec_auditor.targets.settings import Budget, NoiseSetting, Positive, Whole
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.base import Population

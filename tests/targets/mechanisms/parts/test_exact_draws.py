@@ -13,16 +13,16 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.targets.mechanisms.parts.bases import (
+    check_rate_epsilon,
+    flip_rate,
+    share_of_noise,
+)
 from fedrec_auditor.targets.mechanisms.parts.grid import (
     bernoulli,
     bernoulli_exp,
     discrete_laplace,
     geometric,
-)
-from fedrec_auditor.targets.mechanisms.parts.uses import (
-    check_rate_epsilon,
-    flip_rate,
-    share_of_noise,
 )
 
 P_VALUE = 1e-9

@@ -13,9 +13,9 @@ from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, any_pa
 from fedrec_auditor.targets.declarations.entry import ComputedNumber
 from fedrec_auditor.targets.declarations.paper import Paper
 from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip
-from fedrec_auditor.targets.papers.dplcf.systems.neighbourhood_systems import DplcfAp
-from fedrec_auditor.targets.papers.dplcf.systems.parts.collected_bits import FlippedKnn, first_bits
-from fedrec_auditor.targets.papers.dplcf.systems.parts.jaccard import flip_matrix
+from fedrec_auditor.targets.papers.dplcf.collected_bits import FlippedKnn, first_bits
+from fedrec_auditor.targets.papers.dplcf.jaccard import flip_matrix
+from fedrec_auditor.targets.papers.dplcf.systems import DplcfAp
 from tests.two_worlds import ReadUploads, shown
 
 PAPER = Paper.of("fedrec_auditor.targets.papers.dplcf")

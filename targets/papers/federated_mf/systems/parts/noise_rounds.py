@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -219,18 +219,19 @@ class Replacement:
 
     ``old_sigma``: standard deviation of xi.
     ``new_sigma``: standard deviation of the new noise xi'.
+    ``is_repaired``: whether the message is -b instead, a part of the noise xi = a + b.
     ``start``: position in the flattened item table at which the messages begin; one number, or one
         per client.
-    ``is_repaired``: false here; true in the subclass with the messages of the repaired protocol.
 
-    The messages do not depend on the gradients.
+    The messages do not depend on the gradients. In the repaired protocol a and b are independent,
+    and a has deviation ``new_sigma``. Given xi, b is N(rho xi, rho (1 - rho) ``old_sigma``^2), with
+    rho = 1 - (``new_sigma``/``old_sigma``)^2.
     """
 
     old_sigma: float
     new_sigma: float
+    is_repaired: bool = False
     start: int | Ints = 0
-
-    is_repaired: ClassVar[bool] = False
 
     def __call__(self, values: NDArray[Any], streams: Streams) -> NDArray[Any]:
         """Returns the messages of all n clients: (n, *shape), float32; ``values`` gives only the
@@ -263,47 +264,13 @@ class Replacement:
     def draw_weights(self) -> tuple[float, float]:
         """Weights of a client's two standard normal draws in the sum of its two messages.
 
-        The first draw makes xi, the noise of the first message; the second makes the new noise.
+        The first draw makes xi, the noise of the first message. The second makes the new noise, or
+        in the repaired protocol b, which is random given xi.
         """
-        return 0.0, self.new_sigma
-
-    @staticmethod
-    def unknown_variance(first: float, second: float) -> float:
-        """Returns the variance of xi, the noise of the first message, given the second message.
-
-        ``first`` and ``second`` are the variances of xi and of the new noise.
-        """
-        return 1.0 / (1.0 / first + 1.0 / second)
-
-
-@dataclass(frozen=True, slots=True)
-class RepairedReplacement(Replacement):
-    """Second message of the repaired protocol: -b, a part of the noise xi = a + b of the first
-    message.
-
-    a and b are independent, and a has deviation ``new_sigma``. Given xi, b is N(rho xi, rho (1 -
-    rho) ``old_sigma``^2), with rho = 1 - (``new_sigma``/``old_sigma``)^2.
-    """
-
-    is_repaired: ClassVar[bool] = True
-
-    @property
-    def draw_weights(self) -> tuple[float, float]:
-        """Weights of a client's two standard normal draws in the sum of its two messages.
-
-        The first draw makes xi, the noise of the first message; the second makes b random given xi.
-        """
+        if not self.is_repaired:
+            return 0.0, self.new_sigma
         rho = 1.0 - (self.new_sigma / self.old_sigma) ** 2
         return (1.0 - rho) * self.old_sigma, -self.old_sigma * math.sqrt(rho * (1.0 - rho))
-
-    @staticmethod
-    def unknown_variance(first: float, second: float) -> float:
-        """Returns the variance of xi, the noise of the first message, given the second message.
-
-        This is ``second``, the variance of the part a of xi that the second message does not
-        reveal.
-        """
-        return second
 
 
 def sum_messages(

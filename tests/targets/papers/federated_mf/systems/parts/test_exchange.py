@@ -15,7 +15,7 @@ from scipy import stats
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.losses.divergences import gaussian_divergence
 from fedrec_auditor.accountants.methods.accounting_methods import Pld
-from fedrec_auditor.accountants.statements import Adjacency, Horizon, Scope, Unit, Vantage
+from fedrec_auditor.accountants.statements import Scope
 from fedrec_auditor.auditor.exact import exact_lower_bound
 from fedrec_auditor.targets.components import Dense, Kind, RandomizedMessages
 from fedrec_auditor.targets.mechanisms.base import PrivacyCurve
@@ -24,7 +24,6 @@ from fedrec_auditor.targets.mechanisms.parts.secure_aggregation import NoiseShar
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.exchange import Dropouts
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise_rounds import (
     MaskedGradient,
-    RepairedReplacement,
     Replacement,
     sum_messages,
     table_normals,
@@ -32,12 +31,7 @@ from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise_rounds impor
 from fedrec_auditor.targets.streams import Streams
 from tests.contracts.laws import check_ranges
 
-SCOPE = Scope(
-    unit=Unit.USER,
-    adjacency=Adjacency.ADD_REMOVE,
-    vantage=Vantage.AGGREGATE,
-    horizon=Horizon.TRAINING,
-)
+SCOPE = Scope.parse("user / add-remove / aggregate / training")
 
 
 def build(
@@ -260,9 +254,6 @@ def test_draws_are_standard_normal_and_independent() -> None:
         assert abs(np.mean((a**2 - 1) * (b**2 - 1))) < 6 * 2 / np.sqrt(a.size)
 
 
-KINDS = {False: Replacement, True: RepairedReplacement}
-
-
 OMEGA, USERS, COUNT = 0.3, 10, 40_000
 
 
@@ -274,7 +265,7 @@ def test_the_messages_have_the_law_of_noise_replacement(repaired: bool) -> None:
     """Covariances of (xi, reply), to 6 standard errors; 40,000 clients with one entry."""
     streams, zero = Streams.spawn(np.random.default_rng(0), COUNT), np.zeros((COUNT, 1), "f4")
     xi = MaskedGradient(BEFORE)(zero, streams)[:, 0].astype(float)
-    reply = KINDS[repaired](BEFORE, AFTER)(zero, streams)[:, 0].astype(float)
+    reply = Replacement(BEFORE, AFTER, repaired)(zero, streams)[:, 0].astype(float)
     z1, z2 = BEFORE**2, AFTER**2
     expected = [z1 - z2, -(z1 - z2)] if repaired else [z1 + z2, -z1]
     for a, b, mean in (
@@ -292,7 +283,7 @@ def test_what_the_server_cannot_know_is_what_the_mechanism_says(repaired: bool) 
     streams, zero = Streams.spawn(np.random.default_rng(1), COUNT), np.zeros((COUNT, 1), "f4")
     total, replies = (
         randomize(zero, streams).reshape(-1, USERS).sum(axis=1, dtype=float)
-        for randomize in (MaskedGradient(BEFORE), KINDS[repaired](BEFORE, AFTER))
+        for randomize in (MaskedGradient(BEFORE), Replacement(BEFORE, AFTER, repaired))
     )
     slope = np.mean(total * replies) / np.mean(replies**2)
     unknown = np.var(total - slope * replies)
@@ -329,7 +320,7 @@ def test_the_result_is_the_sum_of_all_messages(repaired: bool) -> None:
     update = RandomizedMessages(Dense(values, Kind.GRADIENT), MaskedGradient(BEFORE), streams).take(
         masked
     )
-    reply = KINDS[repaired](BEFORE, AFTER)
+    reply = Replacement(BEFORE, AFTER, repaired)
     clear = RandomizedMessages(Dense(np.zeros_like(values), Kind.GRADIENT), reply, streams).take(
         replaced
     )

@@ -17,25 +17,29 @@ from fedrec_auditor.targets.components import Dense, Kind
 from fedrec_auditor.targets.compute import Compute
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.mechanisms.composed_mechanisms import Identity, Product
-from fedrec_auditor.targets.papers.dplcf.systems.factor_systems import BprMf, Gmf
-from fedrec_auditor.targets.papers.dplcf.systems.neighbourhood_systems import (
+from fedrec_auditor.targets.papers.dplcf import collected_bits as _central_mf
+from fedrec_auditor.targets.papers.dplcf.collected_bits import (
+    CentralMf,
+    CollectedBits,
+    ItemKnn,
+    iter_visits,
+)
+from fedrec_auditor.targets.papers.dplcf.jaccard import estimate_jaccard, pair_counts
+from fedrec_auditor.targets.papers.dplcf.kernels import Adam, bpr_epoch, gmf_epoch
+from fedrec_auditor.targets.papers.dplcf.systems import (
+    BprMf,
     DplcfAp,
     DplcfSp,
+    Gmf,
     LcfAp,
     LcfSp,
     LcfUb,
 )
-from fedrec_auditor.targets.papers.dplcf.systems.parts import central_mf as _central_mf
-from fedrec_auditor.targets.papers.dplcf.systems.parts.central_mf import CentralMf, iter_visits
-from fedrec_auditor.targets.papers.dplcf.systems.parts.collected_bits import CollectedBits, ItemKnn
-from fedrec_auditor.targets.papers.dplcf.systems.parts.jaccard import estimate_jaccard, pair_counts
-from fedrec_auditor.targets.papers.dplcf.systems.parts.kernels import Adam, bpr_epoch, gmf_epoch
 from fedrec_auditor.targets.papers.federated_mf.systems.central_systems import GdDr
 from fedrec_auditor.targets.papers.federated_mf.systems.horizontal_systems import FmfHfl
 from fedrec_auditor.targets.papers.federated_mf.systems.local_systems import FmfLfl
 from fedrec_auditor.targets.papers.fedrec_apm.systems import FedRec
-from fedrec_auditor.targets.papers.fmf_ldp.systems.baseline_systems import Fcf
-from fedrec_auditor.targets.papers.fmf_ldp.systems.fmf_ldp import FmfLdp
+from fedrec_auditor.targets.papers.fmf_ldp.systems import Fcf, FmfLdp
 from fedrec_auditor.targets.systems.base import Population
 from tests.targets.papers.made import liked
 

@@ -1,13 +1,8 @@
-"""Tests of pair counts and of similarities.
-
-Pairs counted from packed bits agree with a product of matrices, to the last user. The corrected
-matrices, the estimator and the neighbourhoods agree with slow oracles.
-"""
+"""Tests of similarities: matrices, estimator and neighbourhoods agree with slow oracles."""
 
 from __future__ import annotations
 
 import math
-import tracemalloc
 
 import numpy as np
 import pytest
@@ -15,11 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedrec_auditor.targets.components import Dense, Kind
-from fedrec_auditor.targets.papers.dplcf.systems.neighbourhood_systems import DplcfAp, DplcfSp
-from fedrec_auditor.targets.papers.dplcf.systems.parts import jaccard
-from fedrec_auditor.targets.papers.dplcf.systems.parts import jaccard as _jaccard
-from fedrec_auditor.targets.papers.dplcf.systems.parts.jaccard import (
-    PackedCounts,
+from fedrec_auditor.targets.papers.dplcf import jaccard as _jaccard
+from fedrec_auditor.targets.papers.dplcf.jaccard import (
     estimate_jaccard,
     flip_matrix,
     inverse_transition,
@@ -28,49 +20,7 @@ from fedrec_auditor.targets.papers.dplcf.systems.parts.jaccard import (
     printed_inverse,
     solve_jaccard,
 )
-
-
-@given(st.integers(0, 2**32), st.integers(0, 300), st.integers(1, 9))
-def test_rows_of_pairs_are_those_of_the_product(seed: int, users: int, items: int) -> None:
-    """For any chunks, with a partly filled last word."""
-    rng = np.random.default_rng(seed)
-    bits = rng.random((users, items)) < rng.random()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(jaccard, "_WORDS", int(rng.integers(1, 4)))
-        patch.setattr(jaccard, "_BLOCK", 64 * items)
-        counts = PackedCounts(Dense(bits, Kind.BITS))
-    expected = bits.T.astype(int) @ bits.astype(int)
-    rows = rng.permutation(items)
-    np.testing.assert_array_equal(counts[rows], expected[rows])
-    np.testing.assert_array_equal(counts.diagonal(), expected.diagonal())
-    assert len(counts) == items
-
-
-def test_neighbours_are_the_same_from_either_table(monkeypatch: pytest.MonkeyPatch) -> None:
-    bits = Dense(np.random.default_rng(3).random((500, 90)) < 0.4, Kind.BITS)
-    whole = pair_counts(bits)
-    monkeypatch.setattr(jaccard, "_WORK", 0)
-    monkeypatch.setattr(jaccard, "_BLOCK", 1000)
-    packed = pair_counts(bits)
-    assert isinstance(whole, np.ndarray)
-    assert isinstance(packed, PackedCounts)
-    one, other = (neighbourhoods(each, 500, 0.7, 0.3, 20) for each in (whole, packed))
-    np.testing.assert_array_equal(one.items, other.items)
-    np.testing.assert_array_equal(one.similarity, other.similarity)
-
-
-def test_no_table_of_pairs_is_kept_of_many_items() -> None:
-    """A table of 5,000 items takes 100 MB; all arrays here take a quarter of it."""
-    bits = Dense(np.random.default_rng(0).random((100, 5000)) < 0.5, Kind.BITS)
-    tracemalloc.start()
-    try:
-        counts = pair_counts(bits)
-        assert counts[np.arange(50)].shape == (50, 5000)
-        _, peak = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert peak < 25e6
-
+from fedrec_auditor.targets.papers.dplcf.systems import DplcfAp, DplcfSp
 
 flips = st.tuples(st.floats(0.51, 1.0), st.floats(0.01, 0.49))
 

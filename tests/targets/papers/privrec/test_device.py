@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedrec_auditor.targets.datasets.base import Attribute, Interactions
-from fedrec_auditor.targets.papers.privrec.systems.parts.device import (
+from fedrec_auditor.targets.papers.privrec.device import (
     DeviceExamples,
     Devices,
     Network,

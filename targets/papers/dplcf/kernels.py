@@ -1,6 +1,6 @@
-"""Compiled loops: minibatch Adam for BPR-MF and GMF, and counts of users per pair of items.
+"""Compiled loops: minibatch Adam for BPR-MF and GMF.
 
-This module imports numba, so import it only to train a model or to count pairs.
+This module imports numba, so import it only to train a model.
 """
 
 from __future__ import annotations
@@ -8,8 +8,6 @@ from __future__ import annotations
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from numba.core import types
-from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 from fedrec_auditor.targets.compiled import compiled
@@ -138,39 +136,3 @@ def gmf_epoch(users, items, weights, visits, batch, rate, decay, step):  # type:
         _step(items, rate, step)
         _step(weights, rate, step)
     return step
-
-
-_ROWS = 64  # number of rows that stay in the cache while the code loops over all rows
-
-
-def _population_count(context: Any, word: Any) -> Any:
-    """Intrinsic that counts the ones of a 64-bit word by a single processor instruction."""
-    return types.uint64(types.uint64), lambda c, builder, signature, words: builder.ctpop(words[0])
-
-
-_ones: Any = intrinsic(_population_count)
-
-
-@compiled(kept=False)
-def _both(a: NDArray[np.uint64], b: NDArray[np.uint64]) -> np.uint64:
-    found = np.uint64(0)
-    for word in range(a.shape[0]):
-        found += _ones(a[word] & b[word])
-    return found
-
-
-# ``packed`` (n_items, words) holds the bits of all items, 64 users per word. The k items ``rows``
-# are paired with all items.
-@compiled()
-def count_pairs(
-    packed: NDArray[np.uint64], rows: NDArray[np.int64], found: NDArray[np.int64]
-) -> None:
-    """Adds to ``found`` (k, n_items) the numbers of users with a 1 for both an item of ``rows`` and
-    any item.
-    """
-    for first in range(0, rows.shape[0], _ROWS):
-        last = min(first + _ROWS, rows.shape[0])
-        for other in range(packed.shape[0]):
-            words = packed[other]
-            for row in range(first, last):
-                found[row, other] += np.int64(_both(packed[rows[row]], words))

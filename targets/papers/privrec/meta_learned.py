@@ -19,7 +19,7 @@ from fedrec_auditor.accountants.statements import Scope, Unit
 from fedrec_auditor.targets.components import Component, Dense, Floats, Ints, Kind, Rows
 from fedrec_auditor.targets.compute import Compute, one_torch_thread
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.papers.privrec.systems.parts.device import (
+from fedrec_auditor.targets.papers.privrec.device import (
     BATCH_UNIT,
     ITEM,
     N_LAYERS,
@@ -41,7 +41,7 @@ from fedrec_auditor.targets.systems.system import (
 from fedrec_auditor.targets.transcript import Broadcast, Round, Uploads
 
 if TYPE_CHECKING:
-    from fedrec_auditor.targets.papers.privrec.systems.parts.device import (
+    from fedrec_auditor.targets.papers.privrec.device import (
         Devices,
         ProximalTraining,
         Weights,
@@ -155,21 +155,9 @@ def make_messages(
     return sent
 
 
-def join_blocks(
-    blocks: Sequence[Mapping[str, Component]], model: Broadcast, kind: Kind, rate: float
-) -> dict[str, Component]:
-    """Concatenates the messages of several blocks of devices, array by array.
-
-    ``model``: the broadcast model, which determines names and shapes of the messages' arrays.
-    ``kind``, ``rate``: what the messages' numbers are (a change or a gradient), and their learning
-        rate.
-
-    Without blocks, the result has the arrays of messages, for 0 devices.
-    """
-    return {
-        name: _joined([block[name] for block in blocks], name, np.shape(part), kind, rate)
-        for name, part in model.items()
-    }
+def join_blocks(blocks: Sequence[Mapping[str, Component]]) -> dict[str, Component]:
+    """Concatenates the messages of several blocks of devices, array by array."""
+    return {name: _joined([block[name] for block in blocks]) for name in blocks[0]}
 
 
 def l2_norms(components: Mapping[str, Component]) -> NDArray[np.float64]:
@@ -202,23 +190,17 @@ def scaled(part: Component, factor: NDArray[np.float64]) -> Component:
     return Dense((values * factors).astype(np.float32), part.kind)
 
 
-def _joined(
-    parts: list[Component], name: str, shape: tuple[int, ...], kind: Kind, rate: float
-) -> Component:
-    if name != ITEM and not name.startswith(USER):
+def _joined(parts: list[Component]) -> Component:
+    if isinstance(first := parts[0], Dense):
         dense = [part.values for part in parts if isinstance(part, Dense)]
-        values = np.concatenate([np.zeros((0, *shape), dtype=np.float32), *dense])
-        return Dense(values, kind, rate)
+        return replace(first, values=np.concatenate(dense))
     tables = [part for part in parts if isinstance(part, Rows)]
-    sizes = np.concatenate([np.zeros(1, dtype=np.int64), *(np.diff(t.indptr) for t in tables)])
-    none = np.zeros((0, shape[1]), dtype=np.float32)
-    return Rows(
-        indptr=np.cumsum(sizes),
-        row_ids=np.concatenate([np.zeros(0, dtype=np.int64), *(t.row_ids for t in tables)]),
-        values=np.concatenate([none, *(t.values for t in tables)]),
-        n_rows=shape[0],
-        kind=kind,
-        rate=rate,
+    sizes = np.concatenate([np.diff(table.indptr) for table in tables])
+    return replace(
+        tables[0],
+        indptr=np.concatenate([[0], np.cumsum(sizes)]),
+        row_ids=np.concatenate([table.row_ids for table in tables]),
+        values=np.concatenate([table.values for table in tables]),
     )
 
 
@@ -314,7 +296,7 @@ class MetaLearned(NoiselessSystem):
         """Settings of a device's local training; by default without the proximal term (distance to
         the broadcast).
         """
-        from fedrec_auditor.targets.papers.privrec.systems.parts.device import ProximalTraining
+        from fedrec_auditor.targets.papers.privrec.device import ProximalTraining
 
         return ProximalTraining(n_epochs=self.local_epochs, rate=self.local_rate, prox_weight=0.0)
 
@@ -322,7 +304,7 @@ class MetaLearned(NoiselessSystem):
         """Returns the message of each device, as tensors by name; by default the change of its
         weights by local training (REPTILE).
         """
-        from fedrec_auditor.targets.papers.privrec.systems.parts.device import reptile_step
+        from fedrec_auditor.targets.papers.privrec.device import reptile_step
 
         return reptile_step(devices, self.training)
 
@@ -408,7 +390,7 @@ class MetaLearned(NoiselessSystem):
                 blocks.append(
                     make_messages(change, examples, held, model, self.kind, self.message_rate)
                 )
-        return join_blocks(blocks, model, self.kind, self.message_rate)
+        return join_blocks(blocks)
 
     def score(self, model: Model, interactions: Interactions, users: Ints) -> Floats:
         """Computes the scores of all items for ``users``, shape (len(users), n_items).
@@ -419,7 +401,7 @@ class MetaLearned(NoiselessSystem):
         """
         import torch
 
-        from fedrec_auditor.targets.papers.privrec.systems.parts.device import all_scores
+        from fedrec_auditor.targets.papers.privrec.device import all_scores
 
         broadcast = self.network.check(model.arrays, interactions)
         users = np.asarray(users)
@@ -443,9 +425,9 @@ class MetaLearned(NoiselessSystem):
         """Yields blocks of devices, beginning with those of most examples, each with the devices'
         positions in ``users``.
         """
-        from fedrec_auditor.targets.papers.privrec.systems.parts.device import Devices
+        from fedrec_auditor.targets.papers.privrec.device import Devices
 
-        for start in range(0, len(users), _TOGETHER):
+        for start in range(0, max(1, len(users)), _TOGETHER):
             block = np.arange(start, min(start + _TOGETHER, len(users)))
             held = interactions.take_users(users[block])
             examples = DeviceExamples.draw(held, streams.take(block), negatives=self.negatives)

@@ -20,9 +20,9 @@ from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.mechanisms.base import Mechanism
 from fedrec_auditor.targets.mechanisms.composed_mechanisms import Identity, PrivateAverage, Repeated
 from fedrec_auditor.targets.mechanisms.gaussian_mechanisms import SampledGaussian
-from fedrec_auditor.targets.papers.fmf_ldp.systems.baseline_systems import Fcf
-from fedrec_auditor.targets.papers.privrec.systems.parts.device import Averaged, Network
-from fedrec_auditor.targets.papers.privrec.systems.parts.meta_learned import (
+from fedrec_auditor.targets.papers.fmf_ldp.systems import Fcf
+from fedrec_auditor.targets.papers.privrec.device import Averaged, Network
+from fedrec_auditor.targets.papers.privrec.meta_learned import (
     CUTOFFS,
     MetaLearned,
     l2_norms,
@@ -35,7 +35,7 @@ from fedrec_auditor.targets.systems.system import CentralSystem, Messages, Train
 from fedrec_auditor.targets.transcript import Broadcast, Uploads
 
 if TYPE_CHECKING:
-    from fedrec_auditor.targets.papers.privrec.systems.parts.device import (
+    from fedrec_auditor.targets.papers.privrec.device import (
         Devices,
         ProximalTraining,
         Weights,
@@ -359,7 +359,7 @@ class NnSelf(_WithFeatures):
         """Returns the message of each device, as tensors by name: minus the gradient of the query
         loss through the support steps.
         """
-        from fedrec_auditor.targets.papers.privrec.systems.parts.device import maml_step
+        from fedrec_auditor.targets.papers.privrec.device import maml_step
 
         return maml_step(devices, self.training)
 

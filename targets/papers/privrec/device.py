@@ -216,7 +216,7 @@ def logits(weights: Mapping[str, Tensor], flags: Tensor) -> Tensor:
     if GENRE in weights:
         genre, last = weights[GENRE], first[:, du + d :]
         if last.shape[1] > genre.shape[2]:  # one input per genre
-            parts = (genre[:, :, None] @ last.reshape(*genre.shape, -1))[:, :, 0]
+            parts = (genre[:, :, None] @ last.reshape(*genre.shape, last.shape[-1]))[:, :, 0]
         else:
             flags = flags / flags.sum(dim=-1, keepdim=True).clamp(min=1)
             parts = genre @ last

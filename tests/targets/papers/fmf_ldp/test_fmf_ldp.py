@@ -18,9 +18,9 @@ from fedrec_auditor.targets.declarations.entry import ComputedNumber
 from fedrec_auditor.targets.declarations.paper import Paper
 from fedrec_auditor.targets.mechanisms.composed_mechanisms import Repeated, Shuffled
 from fedrec_auditor.targets.mechanisms.report_mechanisms import OneCoordinate
-from fedrec_auditor.targets.papers.fmf_ldp.systems import fmf_ldp
-from fedrec_auditor.targets.papers.fmf_ldp.systems.fmf_ldp import FmfLdp, ReportDistribution
-from fedrec_auditor.targets.papers.fmf_ldp.systems.parts.implicit_mf import item_gradients
+from fedrec_auditor.targets.papers.fmf_ldp import systems as fmf_ldp
+from fedrec_auditor.targets.papers.fmf_ldp.implicit_mf import item_gradients
+from fedrec_auditor.targets.papers.fmf_ldp.systems import FmfLdp, ReportDistribution
 from fedrec_auditor.targets.systems.base import Population
 
 # A correct sampler fails one of the tests below once in a billion seeds; the seeds are fixed.

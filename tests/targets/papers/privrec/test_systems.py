@@ -21,7 +21,7 @@ from dp_accounting.pld.privacy_loss_distribution import from_gaussian_mechanism
 
 from fedrec_auditor.accountants.events import dp
 from fedrec_auditor.accountants.losses.divergences import gaussian_divergence
-from fedrec_auditor.accountants.statements import Adjacency, Horizon, Scope, Unit, Vantage
+from fedrec_auditor.accountants.statements import Adjacency, Horizon, Scope, Vantage
 from fedrec_auditor.accountants.theorems.neighbours import attained_epsilon
 from fedrec_auditor.auditor import utility
 from fedrec_auditor.auditor.exact import exact_lower_bound
@@ -29,10 +29,10 @@ from fedrec_auditor.targets.components import Dense, Kind
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.declarations.paper import Paper
-from fedrec_auditor.targets.papers.fmf_ldp.systems.baseline_systems import Fcf
-from fedrec_auditor.targets.papers.privrec.systems.parts.device import DeviceExamples
-from fedrec_auditor.targets.papers.privrec.systems.parts.meta_learned import l2_norms as lengths
-from fedrec_auditor.targets.papers.privrec.systems.privrec_systems import (
+from fedrec_auditor.targets.papers.fmf_ldp.systems import Fcf
+from fedrec_auditor.targets.papers.privrec.device import DeviceExamples
+from fedrec_auditor.targets.papers.privrec.meta_learned import l2_norms as lengths
+from fedrec_auditor.targets.papers.privrec.systems import (
     BIT,
     CLIP,
     DpPrivrec,
@@ -198,9 +198,7 @@ def test_a_new_device_fits_its_vector_to_half_of_its_items() -> None:
 PRIVATE = DpPrivrec(rounds=2, clients=6, local_epochs=2, embedding=4, width=16)
 
 
-PEERS = Scope(
-    unit=Unit.USER, adjacency=Adjacency.REPLACE, vantage=Vantage.PEERS, horizon=Horizon.TRAINING
-)
+PEERS = Scope.parse("user / replace / peers / training")
 
 
 class Fixed:

@@ -4,70 +4,14 @@ flips.
 
 from __future__ import annotations
 
-import tempfile
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from fedrec_auditor.targets.components import Component, Ints
+from fedrec_auditor.targets.components import Component
 from fedrec_auditor.targets.compute import iter_blocks
-
-# Counts of users who sent a 1 for both items of a pair, computed from bits packed into words.
-#
-# For M items and n users, a full table of pairs takes 4 M^2 bytes, and a matrix product takes n M^2
-# multiplications. With packed bits, one instruction counts 64 users, and only the requested rows
-# are in memory.
-
-_WORDS = 512  # words per item of a chunk of users: 4 KiB
-_BITS_AT_ONCE = 1 << 24  # bits drawn per block
-
-
-class PackedCounts:
-    """Table (n_items, n_items) of the numbers of users who uploaded a 1 for both items of a pair.
-
-    Rows are computed when they are read: ``counts[rows]`` is a float32 array of shape (len(rows),
-    n_items). Its values are integers, exact up to 2^24 users. The diagonal counts the users of
-    single items. The bits are packed into n_users n_items / 8 bytes of a memory-mapped temporary
-    file, so that they can leave memory when it is short.
-    """
-
-    def __init__(self, bits: Component) -> None:
-        (width,) = bits.shape
-        users = len(bits)
-        words = min(_WORDS, max(1, -(-users // 64)))
-        chunks = max(1, -(-users // (64 * words)))
-        self._file = tempfile.TemporaryFile(prefix="bits-")  # noqa: SIM115, it lives as long as self
-        self._packed = np.memmap(self._file, np.uint8, "w+", shape=(chunks, width, 8 * words))
-        self._totals = np.zeros(width, dtype=np.int64)
-        step = max(64, _BITS_AT_ONCE // max(1, width) // 64 * 64)
-        for chunk in range(chunks):
-            first = chunk * 64 * words
-            last = min(users, first + 64 * words)
-            for start in range(first, last, step):
-                sent = bits.dense(np.arange(start, min(start + step, last)))
-                part = np.packbits(sent, axis=0)
-                place = (start - first) // 8
-                self._packed[chunk, :, place : place + len(part)] = part.T
-                self._totals += np.count_nonzero(sent, axis=0)
-
-    def __len__(self) -> int:
-        return len(self._totals)
-
-    def diagonal(self) -> NDArray[np.float32]:
-        """Returns the number of users who uploaded a 1 for each item, shape (n_items,)."""
-        return self._totals.astype(np.float32)
-
-    def __getitem__(self, rows: Ints) -> NDArray[np.float32]:
-        from fedrec_auditor.targets.papers.dplcf.systems.parts.kernels import count_pairs
-
-        found = np.zeros((len(rows), len(self)), dtype=np.int64)
-        for chunk in self._packed:
-            count_pairs(chunk.view(np.uint64), rows.astype(np.int64), found)
-        return found.astype(np.float32)
-
 
 # Jaccard similarity of all pairs of items, estimated from flipped bits, and item neighbourhoods.
 #
@@ -78,29 +22,6 @@ class PackedCounts:
 # has A = B (x) B, and so A^-1 = B^-1 (x) B^-1 with B^-1 = 1/(p-q) [[p, -(1-p)], [-q, 1-q]].
 
 _BLOCK = 1 << 22  # numbers in one block of users or of items
-# Limits on items and multiplications, above which bits are packed and no table is stored.
-_WIDE, _WORK = 1 << 12, 5e10
-
-
-class Counts(Protocol):
-    """Table (n_items, n_items) of the numbers of users who uploaded a 1 for both items of a pair.
-
-    The table is either a full array or an object that computes rows when they are read.
-    """
-
-    def __len__(self) -> int:
-        """Returns the number of items."""
-        ...
-
-    def diagonal(self) -> NDArray[np.floating]:
-        """Returns the number of users who uploaded a 1 for each item, shape (n_items,)."""
-        ...
-
-    def __getitem__(self, rows: Ints) -> NDArray[np.floating]:
-        """Returns the counts for the items at indices ``rows`` with all items, shape (len(rows),
-        n_items).
-        """
-        ...
 
 
 def flip_matrix(p: float, q: float) -> NDArray[np.float64]:
@@ -160,17 +81,14 @@ def printed_inverse(q: float) -> NDArray[np.float64]:
     )
 
 
-def pair_counts(bits: Component) -> Counts:
+def pair_counts(bits: Component) -> NDArray[np.float32]:
     """Counts the users who uploaded a 1 for both items of each pair: a table (n_items, n_items).
 
     ``bits`` has one row of bits per user. The diagonal counts the users of single items. The counts
     are integers, exact up to 2^24 users. Users are read in blocks: memory is 4 n_items^2 bytes and
-    one block. With many items or users, the bits are packed instead, and rows are counted when they
-    are read.
+    one block.
     """
     (width,) = bits.shape
-    if width > _WIDE or len(bits) * width**2 > _WORK:
-        return PackedCounts(bits)
     both = np.zeros((width, width), dtype=np.float32)
     for block in iter_blocks(len(bits), width, _BLOCK):
         sent = bits.dense(np.arange(block.start, block.stop)).astype(np.float32)
@@ -179,7 +97,7 @@ def pair_counts(bits: Component) -> Counts:
 
 
 def estimate_jaccard(
-    both: Counts, users: int, p: float, q: float, rows: slice = slice(None)
+    both: NDArray[np.float32], users: int, p: float, q: float, rows: slice = slice(None)
 ) -> NDArray[np.float64]:
     """Estimates the Jaccard similarity of the items ``rows`` to all items, shape (len(rows),
     n_items).
@@ -210,7 +128,7 @@ def estimate_jaccard(
 
 
 def solve_jaccard(
-    both: Counts, users: int, inverse: NDArray[np.float64], rows: slice = slice(None)
+    both: NDArray[np.float32], users: int, inverse: NDArray[np.float64], rows: slice = slice(None)
 ) -> NDArray[np.float64]:
     """Estimates the Jaccard similarity of the items ``rows`` to all items, shape (len(rows),
     n_items), by a given ``inverse``.
@@ -258,7 +176,7 @@ class Neighbourhoods:
 
 
 def neighbourhoods(
-    both: Counts,
+    both: NDArray[np.float32],
     users: int,
     p: float,
     q: float,

@@ -10,9 +10,9 @@ from scipy import sparse, stats
 
 from fedrec_auditor.targets.components import RankOne
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.papers.fmf_ldp.systems.baseline_systems import Fcf, MfNp, Random
-from fedrec_auditor.targets.papers.fmf_ldp.systems.parts import implicit_mf as _closed_form
-from fedrec_auditor.targets.papers.fmf_ldp.systems.parts.implicit_mf import item_gradients
+from fedrec_auditor.targets.papers.fmf_ldp import implicit_mf as _closed_form
+from fedrec_auditor.targets.papers.fmf_ldp.implicit_mf import item_gradients
+from fedrec_auditor.targets.papers.fmf_ldp.systems import Fcf, MfNp, Random
 from tests.targets.papers.made import liked
 
 

@@ -1,1 +1,0 @@
-"""Systems of the DPLCF paper: DPLCF, its ablations and its two central baselines."""

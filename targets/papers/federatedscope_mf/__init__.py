@@ -1,1 +1,0 @@
-"""Privacy claims of the federated matrix factorization that FederatedScope released."""

@@ -1,1 +1,0 @@
-"""Code that both systems of the FedGNN papers share."""

@@ -1,1 +1,0 @@
-"""Systems of the FMF-LDP paper: FMF-LDP and its baselines."""

@@ -1,1 +1,0 @@
-"""Code that several systems of the FMF-LDP paper share."""

@@ -1,1 +1,0 @@
-"""Systems of the PrivRec paper: PrivRec, DP-PrivRec and their baselines."""
