@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 import os
-import zipfile
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -26,38 +25,37 @@ from fedrec_auditor.auditor.worlds.estimators.lower_bound_estimators import AllT
 from fedrec_auditor.auditor.worlds.guesses import ThresholdBand
 from fedrec_auditor.auditor.worlds.one_run import AUTO, MIN_CANARIES, OneRun, one_run_worlds
 from fedrec_auditor.auditor.worlds.worlds import Worlds, as_array, check_outputs, check_seed
-from fedrec_auditor.targets.recorded.tensors import check_file
+from fedrec_auditor.targets.recorded.tensors import NumpyArchive
 
-_REQUIRED, _IDS = ("in_scores", "out_scores"), ("in_ids", "out_ids")
-_MAX_BYTES = 2**31  # maximum size of the arrays in a file of scores
+
+class ScoreArchive(NumpyArchive):
+    """An npz file of at most 2 GiB with canary scores and identifiers, which is read entirely.
+
+    A canary is a user or record that was put into the training data of some trainings.
+    """
+
+    max_bytes = 2**31
+    only_names = ("in_scores", "out_scores", "in_ids", "out_ids")
+    text_names = ("in_ids", "out_ids")
+
+    def _indexes(self, name: str) -> bool:
+        return True
 
 
 def read_scores(path: Path) -> Mapping[str, NDArray[Any]]:
     """Reads the arrays of an npz file with canary scores, and returns them by name.
 
-    A canary is a user or record that was put into the training data of some trainings. The names
-    are in_scores and out_scores (scores with and without the canary in the training), and in_ids
-    and out_ids (identifiers of the canaries) if present. No pickled objects are loaded. Raises
-    InputError if the file is not an archive of these arrays, of at most 2 GiB.
+    The names are in_scores and out_scores (scores with and without the canary in the training), and
+    in_ids and out_ids (identifiers of the canaries) if present. No pickled objects are loaded.
+    Raises InputError if the file is not an archive of these arrays.
     """
-    check_file(Path(os.path.realpath(path)), _MAX_BYTES, "a file of arrays")
     try:
-        with zipfile.ZipFile(path) as members:
-            if (size := sum(each.file_size for each in members.infolist())) > _MAX_BYTES:
-                raise ValueError(f"{size:,} bytes, more than {_MAX_BYTES:,}")
-        with np.load(path, allow_pickle=False) as archive:
-            names = [name for name in _REQUIRED + _IDS if name in archive.files]
-            arrays = {name: archive[name] for name in names}
-        for name in names:
-            if arrays[name].dtype.kind not in ("biufUS" if name in _IDS else "biuf"):
-                raise ValueError(f"{name!r} of {arrays[name].dtype}, which are not numbers")
-    except Exception as error:
-        why = " ".join(str(error).split())[:160] or type(error).__name__
+        arrays = ScoreArchive(Path(os.path.realpath(path))).index
+    except InputError as error:
         raise InputError(
-            f"Expected a complete file of arrays at {path}, got: {why}. Write scores by "
-            "numpy.savez(path, in_scores=..., out_scores=...)."
+            f"{error} Write scores by numpy.savez(path, in_scores=..., out_scores=...)."
         ) from error
-    missing = [name for name in _REQUIRED if name not in arrays]
+    missing = [name for name in ScoreArchive.only_names[:2] if name not in arrays]
     if missing:
         raise InputError(
             f"Expected the arrays in_scores and out_scores in {str(path)!r}, got no "

@@ -20,7 +20,7 @@ from fedrec_auditor.accountants.statements import Vantage
 from fedrec_auditor.targets.components import Kind
 from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip
 from fedrec_auditor.targets.recorded.tensors import (
-    SUFFIX,
+    FILE_READERS,
     MessageFile,
     Tensors,
     check_file,
@@ -423,8 +423,8 @@ def _entries(folder: Path, digest: Any) -> Iterator[Path]:
 
 
 def _role(entry: Path) -> str:
-    """Returns the file's name up to a hyphen, without suffix; "" if it is not a file of arrays."""
-    return entry.stem.partition("-")[0] if entry.suffix == SUFFIX else ""
+    """Returns the file's name up to a hyphen, without suffix; "" if the format is not known."""
+    return entry.stem.partition("-")[0] if entry.suffix in FILE_READERS else ""
 
 
 def _round(folder: Path, digest: Any, memory: float) -> RecordedRound:
@@ -453,8 +453,7 @@ def _round(folder: Path, digest: Any, memory: float) -> RecordedRound:
         else:
             raise InputError(
                 f"Expected only files {BROADCAST}, {UPLOADS}-*, {CLEAR}-* or {AGGREGATE} of type "
-                f"safetensors in {folder}, got {entry.name!r}. Remove it, or save its arrays by "
-                "safetensors.numpy.save_file."
+                f"safetensors or npz in {folder}, got {entry.name!r}. Remove it."
             )
     return RecordedRound(
         number=int(folder.name),
@@ -467,5 +466,7 @@ def _round(folder: Path, digest: Any, memory: float) -> RecordedRound:
 
 def _once(before: Tensors | None, entry: Path) -> Tensors:
     if before is not None:
-        raise InputError(f"Expected one file {entry.stem}{SUFFIX}, got also {entry}. Remove it.")
-    return Tensors(entry)
+        raise InputError(
+            f"Expected one file {entry.stem}.safetensors or .npz, got also {entry}. Remove it."
+        )
+    return FILE_READERS[entry.suffix](entry)

@@ -1,4 +1,4 @@
-"""Arrays in safetensors files of unknown origin, which are checked."""
+"""Arrays in files of unknown origin (safetensors, npz), which are checked and never unpickled."""
 
 from __future__ import annotations
 
@@ -6,14 +6,16 @@ import json
 import math
 import os
 import stat
-from collections.abc import Callable, Iterator, Mapping
+import zipfile
+from abc import abstractmethod
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,6 +62,8 @@ def _check(path: Path, what: str, fits: object, noun: str) -> None:
 SENDERS, COUNTS = "senders", "counts"
 # Maximum size of a file in bytes.
 MAX_BYTES = 2**40
+# Maximum number of bytes of the senders, or of the counts, in a compressed file.
+MAX_INDEX_BYTES = 2**28
 # Maximum number of characters in a sender's name.
 MAX_NAME_LEN = 1024
 # Maximum number of arrays in a file.
@@ -85,15 +89,19 @@ RowReader = Callable[[str, slice], NDArray[Any]]
 
 @dataclass(frozen=True, slots=True)
 class ArrayInfo:
-    """Shape and data type of an array that has not been read yet."""
+    """Shape and data type of an array that has not been read yet.
+
+    ``is_fortran`` states whether its numbers are in Fortran order, that is, column by column.
+    """
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
+    is_fortran: bool = False
 
 
 @dataclass(frozen=True, eq=False)
 class Tensors(Mapping[str, NDArray[Any]]):
-    """Named arrays of one safetensors file: shapes are read at once, and numbers in slices.
+    """Named arrays of one file. Their shapes are read at once, and their numbers in slices.
 
     As a mapping, the object has all arrays except the senders, each read in full on access.
 
@@ -101,12 +109,14 @@ class Tensors(Mapping[str, NDArray[Any]]):
     heads: shapes and data types of the arrays, by name
     index: the arrays with one entry per message, which are read at once: the senders, and the
         numbers of rows per message
+    largest: least number of array elements in memory while a slice is read
 
     Raises InputError if the file is not a regular file, is incomplete, or contains data that are
     not numbers.
     """
 
     path: Path
+    largest: int = field(init=False, default=0)
     heads: Mapping[str, ArrayInfo] = field(init=False)
     index: Mapping[str, NDArray[Any]] = field(init=False)
 
@@ -134,21 +144,8 @@ class Tensors(Mapping[str, NDArray[Any]]):
 
         Raises InputError if the file is damaged.
         """
-        from safetensors import safe_open
-
         try:
-            with ExitStack() as stack:
-                file = stack.enter_context(safe_open(self.path, framework="numpy"))
-
-                def read(name: str, rows: slice) -> NDArray[Any]:
-                    head, source = self.heads[name], file
-                    if head.shape and not len(range(*rows.indices(head.shape[0]))):  # unsupported
-                        return np.zeros((0, *head.shape[1:]), head.dtype)
-                    if wide := file.get_slice(name).get_dtype() == "BF16":  # unknown to numpy
-                        source = stack.enter_context(safe_open(self.path, framework="pt"))
-                    part = source.get_slice(name)[rows] if head.shape else source.get_tensor(name)
-                    return np.asarray(part.float() if wide else part)
-
+            with self._opened() as read:
                 yield read
         except InputError:
             raise
@@ -195,6 +192,22 @@ class Tensors(Mapping[str, NDArray[Any]]):
         """Whether an array has one entry per message, and is read when the file is opened."""
         return name == SENDERS or name.endswith(f":{COUNTS}")
 
+    @abstractmethod
+    def _scan(self) -> tuple[dict[str, ArrayInfo], dict[str, NDArray[Any]]]: ...
+
+    @abstractmethod
+    def _opened(self) -> Any: ...
+
+    def _broken(self, error: Exception) -> InputError:
+        why = " ".join(str(error).split())[:160] or type(error).__name__
+        return InputError(
+            f"Expected a complete file of arrays at {self.path}, got: {why}. Write it anew."
+        )
+
+
+class SafeTensors(Tensors):
+    """A file .safetensors, from which only the requested slices are read."""
+
     def _scan(self) -> tuple[dict[str, ArrayInfo], dict[str, NDArray[Any]]]:
         from safetensors import safe_open
 
@@ -224,15 +237,116 @@ class Tensors(Mapping[str, NDArray[Any]]):
         check_senders(np.empty(0, f"<U{max(1, longest)}"), self.path)  # before memory is allocated
         return np.array(names, dtype=np.str_)
 
-    def _broken(self, error: Exception) -> InputError:
-        why = " ".join(str(error).split())[:160] or type(error).__name__
-        return InputError(
-            f"Expected a complete file of arrays at {self.path}, got: {why}. Write it anew."
-        )
+    @contextmanager
+    def _opened(self) -> Iterator[RowReader]:
+        from safetensors import safe_open
+
+        with ExitStack() as stack:
+            file = stack.enter_context(safe_open(self.path, framework="numpy"))
+
+            def read(name: str, rows: slice) -> NDArray[Any]:
+                head, source = self.heads[name], file
+                if head.shape and not len(range(*rows.indices(head.shape[0]))):  # unsupported
+                    return np.zeros((0, *head.shape[1:]), head.dtype)
+                if wide := file.get_slice(name).get_dtype() == "BF16":  # unknown to numpy
+                    source = stack.enter_context(safe_open(self.path, framework="pt"))
+                part = source.get_slice(name)[rows] if head.shape else source.get_tensor(name)
+                return np.asarray(part.float() if wide else part)
+
+            yield read
 
 
-# Suffix of the files of arrays.
-SUFFIX = ".safetensors"
+class NumpyArchive(Tensors):
+    """A file .npz, in which an array is read from its start to the end of the requested slice.
+
+    max_bytes: maximum number of bytes of an array with one entry per message
+    only_names: names of the arrays that are read, by default all
+    text_names: names of the arrays that may hold texts
+    """
+
+    max_bytes: ClassVar[int] = MAX_INDEX_BYTES
+    only_names: ClassVar[Collection[str]] = ()
+    text_names: ClassVar[Collection[str]] = (SENDERS,)
+
+    def _scan(self) -> tuple[dict[str, ArrayInfo], dict[str, NDArray[Any]]]:
+        heads, index = {}, {}
+        with zipfile.ZipFile(self.path) as archive:
+            if len(archive.infolist()) > MAX_ARRAYS:
+                raise ValueError(f"more than {MAX_ARRAYS:,} arrays")
+            for info in archive.infolist():
+                name = info.filename.removesuffix(".npy")
+                if name == info.filename or name in heads:
+                    raise ValueError(f"{info.filename!r:.80}, not an array with a unique name")
+                if self.only_names and name not in self.only_names:
+                    continue
+                with archive.open(info) as file:
+                    head, start = _header(file)
+                    if head.dtype.kind not in ("biufUS" if name in self.text_names else "biuf"):
+                        raise ValueError(f"{name!r} of {head.dtype}, which are not numbers")
+                    size = int(np.prod(head.shape, dtype=object)) * head.dtype.itemsize
+                    if info.file_size != start + size:
+                        raise ValueError(f"{name!r} without all of its {size:,} bytes")
+                    heads[name] = head
+                    if head.is_fortran:  # to read a few rows, all rows have to be read
+                        object.__setattr__(
+                            self, "largest", max(self.largest, math.prod(head.shape))
+                        )
+                    if self._indexes(name):
+                        if size > self.max_bytes:
+                            raise ValueError(
+                                f"{size:,} bytes of {name!r}, more than {self.max_bytes:,}"
+                            )
+                        index[name] = _slice(file, head, slice(None))
+        return heads, index
+
+    @contextmanager
+    def _opened(self) -> Iterator[RowReader]:
+        with zipfile.ZipFile(self.path) as archive:
+
+            def read(name: str, rows: slice) -> NDArray[Any]:
+                with archive.open(f"{name}.npy") as file:
+                    _header(file)
+                    return _slice(file, self.heads[name], rows)
+
+            yield read
+
+
+def _header(file: IO[bytes]) -> tuple[ArrayInfo, int]:
+    """Returns an array's shape and data type, and the offset of its first number in the file.
+
+    Raises ValueError for arrays of objects.
+    """
+    version = np.lib.format.read_magic(file)
+    if version == (1, 0):
+        shape, fortran, dtype = np.lib.format.read_array_header_1_0(file)
+    elif version == (2, 0):
+        shape, fortran, dtype = np.lib.format.read_array_header_2_0(file)
+    else:
+        raise ValueError(f"an array of version {version}")
+    if dtype.hasobject:
+        raise ValueError("an array of Python objects, which are never unpickled")
+    return ArrayInfo(tuple(shape), dtype, fortran and len(shape) > 1), file.tell()
+
+
+def _slice(file: IO[bytes], head: ArrayInfo, rows: slice) -> NDArray[Any]:
+    """Reads rows of the array whose numbers begin at the file's position.
+
+    In Fortran order, the whole array is read.
+    """
+    if head.is_fortran:
+        content = file.read(head.dtype.itemsize * math.prod(head.shape))
+        return np.frombuffer(content, head.dtype).reshape(head.shape, order="F")[rows].copy()
+    width = head.dtype.itemsize * math.prod(head.shape[1:])
+    start, stop, _ = rows.indices(head.shape[0]) if head.shape else (0, 1, 1)
+    file.seek(start * width, 1)
+    content = file.read((stop - start) * width)
+    return np.frombuffer(content, head.dtype).reshape(
+        (stop - start, *head.shape[1:]) if head.shape else ()
+    )
+
+
+# Classes that read files of arrays, by the file's suffix.
+FILE_READERS: Mapping[str, type[Tensors]] = {".safetensors": SafeTensors, ".npz": NumpyArchive}
 
 
 def check_finite(values: NDArray[Any], name: str, path: Path) -> NDArray[Any]:
@@ -315,7 +429,7 @@ class MessageFile:
     ``NAME`` (r, *shape of a row), the row indices (r,), and the number of rows per message,
     ``NAME:counts`` (n,). The indices are called ``NAME:rows`` if other rows were not sent, and
     ``NAME:moved`` if other rows equal the broadcast. The array ``senders`` (n,) contains numbers;
-    senders that are texts are in the header of the file. Raises InputError if the file is
+    senders that are texts are in the header of a safetensors file. Raises InputError if the file is
     damaged or has a different layout.
     """
 
@@ -327,7 +441,7 @@ class MessageFile:
     starts: Mapping[str, NDArray[np.int64]] = field(init=False)
 
     def __post_init__(self) -> None:
-        tensors = Tensors(self.path)
+        tensors = FILE_READERS[self.path.suffix](self.path)
         heads = dict(tensors.heads)
         heads.pop(SENDERS, None)
         senders = tensors.senders
@@ -370,7 +484,7 @@ class MessageFile:
         read.
         """
         rows = np.diff(self.starts.get(name, np.arange(2))).max(initial=0)
-        return int(rows) * math.prod(self.layouts[name].shape)
+        return max(int(rows) * math.prod(self.layouts[name].shape), self.tensors.largest)
 
     def read(self, name: str, places: Ints, *, ordered: bool = True) -> StoredPart:
         """Reads one named part of the messages with the indices ``places`` in the file.

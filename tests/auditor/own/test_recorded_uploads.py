@@ -236,17 +236,32 @@ def test_arrays_beyond_memory_are_refused_before_anything_is_read(
 
 
 @pytest.mark.parametrize(
-    ("name", "shape"),
-    [("uploads-b", (3, 2**30)), ("broadcast", (2**30,)), ("aggregate", (2**30,))],
+    ("name", "heads"),
+    [
+        ("uploads-b.npz", {"item": ((3, 2**30), "<f4")}),
+        ("broadcast.npz", {"item": ((2**30,), "<f4")}),
+        ("aggregate.npz", {"item": ((2**30,), "<f4")}),
+    ],
 )
-def test_stored_arrays_beyond_memory_are_refused_before_they_are_read(
-    tmp_path: Path, name: str, shape: tuple[int, ...]
+def test_numbers_that_a_small_file_unfolds_to_are_refused_before_they_are_read(
+    tmp_path: Path, name: str, heads: dict[str, tuple[tuple[int, ...], str]]
 ) -> None:
     RecordingWriter(tmp_path, n_items=20, kinds="change").close()
     (tmp_path / "rounds" / "1").mkdir(parents=True)
-    declared(tmp_path / "rounds" / "1" / f"{name}.safetensors", "item", shape)
-    with pytest.raises(InputError, match=rf"within 2 GiB of memory.*{name}.*, which takes 16 GiB"):
+    declared(tmp_path / "rounds" / "1" / name, **heads)
+    assert (tmp_path / "rounds" / "1" / name).stat().st_size < 2**10
+    with pytest.raises(InputError, match=rf"within 2 GiB of memory.*{name}, which takes 16 GiB"):
         attack(tmp_path, memory=2)
+
+
+def test_an_array_beyond_memory_that_is_read_completely_is_refused(tmp_path: Path) -> None:
+    """An array stored in column order is read completely for one message."""
+    RecordingWriter(tmp_path, n_items=20, kinds="change").close()
+    place = tmp_path / "rounds" / "1"
+    place.mkdir(parents=True)
+    np.savez(place / "uploads-a.npz", item=np.zeros((2**17, 16), order="F"))
+    with pytest.raises(InputError, match=r"2,097,152 numbers of 'item' at once in .*a.npz"):
+        attack(tmp_path, memory=2**-6)
 
 
 def test_another_file_is_another_recording(tmp_path: Path) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import json
 import math
 import os
 import pickle
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -49,13 +51,20 @@ def saved(place: Path, **arrays: Any) -> None:
     save_file({"senders": np.array([2, 3]), **named}, place / "uploads-b.safetensors")
 
 
-def declared(path: Path, name: str, shape: tuple[int, ...]) -> None:
-    """A sparse safetensors file of one array in single precision, which takes no space."""
-    size = 4 * math.prod(shape)
-    head = {name: {"dtype": "F32", "shape": shape, "data_offsets": [0, size]}}
-    text = json.dumps(head).encode()
-    path.write_bytes(len(text).to_bytes(8, "little") + text)
-    os.truncate(path, 8 + len(text) + size)
+def zipped(place: Path, **arrays: Any) -> None:
+    np.savez(place / "uploads-b.npz", senders=np.array([2, 3]), **arrays)
+
+
+def declared(path: Path, **heads: tuple[tuple[int, ...], str]) -> None:
+    """An npz file of arrays with heads of these shapes and types, but without numbers."""
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, (shape, dtype) in heads.items():
+            head = io.BytesIO()
+            text = {"descr": dtype, "fortran_order": False, "shape": shape}
+            np.lib.format.write_array_header_1_0(head, text)
+            archive.writestr(f"{name}.npy", head.getvalue())
+            size = math.prod(shape) * np.dtype(dtype).itemsize
+            archive.getinfo(f"{name}.npy").file_size = len(head.getvalue()) + size
 
 
 class Harm:
@@ -71,11 +80,8 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
     "cut safetensors": (lambda p: cut(p / "uploads-a.safetensors"), "complete file of arrays"),
     "cut after the head": (lambda p: cut(p / "uploads-a.safetensors", 250), "complete file of"),
     "no file": (lambda p: (p / "uploads-b.safetensors").mkdir(), "got something else"),
-    "fifo": (lambda p: os.mkfifo(p / "uploads-b.safetensors"), "got something else"),
-    "link": (
-        lambda p: (p / "uploads-b.safetensors").symlink_to("/etc/passwd"),
-        "got a link",
-    ),
+    "fifo": (lambda p: os.mkfifo(p / "uploads-b.npz"), "got something else"),
+    "link": (lambda p: (p / "uploads-b.npz").symlink_to("/etc/passwd"), "got a link"),
     "linked round": (lambda p: (p.parent / "2").symlink_to(p), "got a link"),
     "stray file": (lambda p: (p / "notes.txt").touch(), "got 'notes.txt'"),
     "stray file outside": (lambda p: (p.parents[1] / "run.sh").touch(), "got 'run.sh'"),
@@ -98,14 +104,25 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
         lambda p: safetensors(p / "uploads-b", np.array([1]), {"item": np.ones((1, ITEMS, 2))}),
         "got two of 1",
     ),
-    "pickle": (pickled, "of type safetensors"),
+    "pickle": (pickled, "never unpickled"),
+    "half": (
+        lambda p: (zipped(p, item=np.ones((2, ITEMS, 2))), cut(p / "uploads-b.npz", 300)),
+        "complete file of arrays",
+    ),
+    "text": (lambda p: zipped(p, item=np.array(["a", "b"])), "which are not numbers"),
+    "a GiB of senders": (
+        lambda p: declared(p / "uploads-b.npz", senders=((2**27,), "<i8")),
+        "1,073,741,824 bytes of 'senders', more than 268,435,456",
+    ),
+    "a GiB of counts": (
+        lambda p: declared(p / "uploads-b.npz", **{"item:counts": ((2**27,), "<i8")}),
+        "1,073,741,824 bytes of 'item:counts'",
+    ),
     "a sender of 2,000 letters": (
-        lambda p: save_file(
-            {}, p / "uploads-b.safetensors", {"senders": json.dumps(["2", "3" * 2000])}
-        ),
+        lambda p: np.savez(p / "uploads-b.npz", senders=np.array(["2", "3" * 2000])),
         "at most 1,024 characters",
     ),
-    "no arrays": (lambda p: (p / "uploads-b.parquet").write_text("a,b\n"), "save_file"),
+    "no arrays": (lambda p: (p / "uploads-b.parquet").write_text("a,b\n"), "safetensors or npz"),
 }
 
 

@@ -1,8 +1,9 @@
-"""Recorded messages equal arrays in memory, in any number of files."""
+"""Recorded messages equal arrays in memory, in every format and number of files."""
 
 from __future__ import annotations
 
 import pickle
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +20,23 @@ from fedrec_auditor.targets.recorded.recording import Manifest, Recording
 from fedrec_auditor.targets.systems.base import Run
 
 USERS, ITEMS, WIDTH = 7, 5, 3
+Save = Callable[[Path, NDArray[Any], dict[str, NDArray[Any]]], None]
 
 
 def safetensors(path: Path, senders: NDArray[Any], arrays: dict[str, NDArray[Any]]) -> None:
     save_file({"senders": senders, **arrays}, path.with_suffix(".safetensors"))
+
+
+def npz(path: Path, senders: NDArray[Any], arrays: dict[str, NDArray[Any]]) -> None:
+    named: dict[str, Any] = {"senders": senders.astype(str), **arrays}
+    np.savez_compressed(path.with_suffix(".npz"), **named)
+
+
+def columns_first(path: Path, senders: NDArray[Any], arrays: dict[str, NDArray[Any]]) -> None:
+    npz(path, senders, {name: np.asfortranarray(array) for name, array in arrays.items()})
+
+
+FORMATS = {"safetensors": safetensors, "npz": npz, "columns first": columns_first}
 
 
 def recorded(
@@ -80,15 +94,18 @@ def forms(rng: np.random.Generator) -> dict[str, tuple[Component, dict[str, Any]
 
 
 @pytest.mark.parametrize("form", ["whole", "rows", "moved", "moved by a change"])
+@pytest.mark.parametrize("name", FORMATS)
 @pytest.mark.parametrize("batches", [1, 3, USERS])
-def test_messages_in_files_are_those_in_memory(tmp_path: Path, form: str, batches: int) -> None:
+def test_messages_in_files_are_those_in_memory(
+    tmp_path: Path, form: str, name: str, batches: int
+) -> None:
     expected, part, written = forms(np.random.default_rng(0))[form]
     folder = tmp_path / "rounds" / "1"
     folder.mkdir(parents=True)
     for number, users in enumerate(
         np.array_split(np.random.default_rng(1).permutation(USERS), batches)
     ):
-        safetensors(folder / f"uploads-{number}", users, written(users))
+        FORMATS[name](folder / f"uploads-{number}", users, written(users))
     if isinstance(expected, Rows) and expected.rest is not None:
         # A change does not include the broadcast: rows that it omits are zero.
         model = expected.rest if expected.kind is Kind.MODEL else np.ones_like(expected.rest)
