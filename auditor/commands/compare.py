@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from fedrec_auditor.accountants.verdict import INCOMPLETE, NOT_ASSESSED
+from fedrec_auditor.accountants.verdict import INCOMPLETE, Exemption
 from fedrec_auditor.auditor.commands.options import Allow, AsJson
 
 
@@ -41,5 +41,5 @@ def command(
         print(json.dumps(to_json(dataclasses.asdict(compared)), indent=2))
     else:
         render_comparison(compared, Console())
-    unknown = compared.unassessed and NOT_ASSESSED not in (allow or ())
+    unknown = compared.unassessed and Exemption.NOT_ASSESSED not in (allow or ())
     raise typer.Exit(compared.exit_code or (INCOMPLETE if unknown else 0))

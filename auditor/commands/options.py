@@ -5,8 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from enum import StrEnum
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import UnionType
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Union, ge
 import typer
 
 from fedrec_auditor.accountants.errors import IncompleteError
-from fedrec_auditor.accountants.verdict import ALLOW_INCONCLUSIVE, NOT_ASSESSED, FailOn
+from fedrec_auditor.accountants.verdict import Exemption, FailOn, Word
 from fedrec_auditor.auditor.plan.plan import (
     Plan,
     amend_plan,
@@ -65,14 +64,26 @@ _OF_A_TABLE = {
 }
 
 
-class Exemption(StrEnum):
-    """Outcomes that do not lead to exit code 3 if a user names them (option --allow).
+def parse_words(*kinds: type[Word]) -> Callable[[str], Word]:
+    """Returns a function that finds a member of ``kinds`` by its word or its code, in any case.
 
-    They are an inconclusive verdict, and an unknown leak or severity of a system.
+    The function raises ValueError, with all words, for an unknown word.
     """
 
-    INCONCLUSIVE = ALLOW_INCONCLUSIVE
-    NOT_ASSESSED = NOT_ASSESSED
+    def parse(text: str) -> Word:
+        for kind in kinds:
+            with suppress(ValueError):
+                return kind(text)
+        words = ", ".join(repr(word.option) for kind in kinds for word in kind)
+        raise ValueError(f"{text!r} is not one of {words}")
+
+    return parse
+
+
+def word_option(help: str, *kinds: type[Word]) -> Any:
+    """Makes an option whose value is a word or a code of the enumerations ``kinds``."""
+    words = "|".join(word.option for kind in kinds for word in kind)
+    return typer.Option(help=help, parser=parse_words(*kinds), metavar=words)
 
 
 Out = Annotated[Path, typer.Option(help="Directory of the run, for its reports.")]
@@ -84,16 +95,18 @@ Memory = Annotated[
 ]
 FailAt = Annotated[
     FailOn,
-    typer.Option(
-        help="Exit with 1 if a claim's verdict is at this level or worse; for critical, high and "
-        "medium, if a system's severity is; for leak, if a claim is refuted or a system leaks."
+    word_option(
+        "Exit with 1 if a claim's verdict is at this level or worse; for critical, high and "
+        "medium, if a system's severity is; for leak, if a claim is refuted or a system leaks.",
+        FailOn,
     ),
 ]
 FailAtVerdict = Annotated[
     FailOn,
-    typer.Option(
-        help="Exit with 1 if the verdict is at this level or above. This command runs no attacks: "
-        "leak, critical and high count as violated, and medium as unsubstantiated."
+    word_option(
+        "Exit with 1 if the verdict is at this level or above. This command runs no attacks: "
+        "leak, critical and high count as false, and medium as unproved.",
+        FailOn,
     ),
 ]
 LeakMargin = Annotated[
@@ -102,9 +115,10 @@ LeakMargin = Annotated[
 ]
 Allow = Annotated[
     list[Exemption] | None,
-    typer.Option(
-        help="Do not exit with 3 for this outcome. inconclusive: a sample is too small to refute a "
-        "claim. not-assessed: the leak or severity of a system is unknown, and --fail-on needs it."
+    word_option(
+        "Do not exit with 3 for this outcome. not-tested: a sample is too small to refute a claim. "
+        "not-assessed: the leak or severity of a system is unknown, and --fail-on needs it.",
+        Exemption,
     ),
 ]
 Baseline = Annotated[

@@ -10,8 +10,9 @@ import typer
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.verdict import DEFAULT_GATE, LEAK_MARGIN, FailOn, Gate
-from fedrec_auditor.auditor.commands.options import Allow, Baseline
+from fedrec_auditor.auditor.commands.options import Allow, Baseline, word_option
 from fedrec_auditor.auditor.machine.output import summary_output
+from fedrec_auditor.auditor.plan.families import suggest_names
 
 if TYPE_CHECKING:
     from fedrec_auditor.reports.record.record import Record
@@ -24,7 +25,7 @@ def command(
         typer.Argument(help="A system of the run to print in full, instead of writing reports."),
     ] = None,
     fail_on: Annotated[
-        FailOn, typer.Option(help="Level from which findings are failures in junit.xml.")
+        FailOn, word_option("Level from which findings are failures in junit.xml.", FailOn)
     ] = FailOn.VIOLATED,
     allow: Allow = None,
     leak_margin: Annotated[
@@ -87,8 +88,11 @@ def _show(record: Record, target: str, run: Path) -> None:
     from fedrec_auditor.reports.writers.paragraph import print_line
     from fedrec_auditor.reports.writers.terminal import render_system
 
-    console, name = Console(), record[target].target
-    (glance,) = (each for each in summarize_systems(record) if each.section.target == name)
+    console, glances = Console(), {each.section.target: each for each in summarize_systems(record)}
+    if target not in glances:
+        hint = suggest_names(target, list(glances), "It has")
+        raise InputError(f"Expected a system of the run, got {target!r}. {hint}")
+    glance = glances[target]
     render_system(record, glance, console)
     page = (run if run.is_dir() else run.parent) / "report.html"
     if page.is_file():

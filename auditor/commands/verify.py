@@ -7,6 +7,7 @@ import importlib
 import itertools
 import json
 import os
+import re
 import shlex
 import sys
 import tempfile
@@ -79,7 +80,7 @@ WaivedChecks = Annotated[
     list[str] | None,
     typer.Option(
         metavar="CHECK",
-        help="Check that may fail, or `inconclusive` if the sample may be too small. Repeatable.",
+        help="Check that may fail, or `not-tested` if the sample may be too small. Repeatable.",
     ),
 ]
 
@@ -226,7 +227,7 @@ def load(target: str, settings: Sequence[str] = ()) -> Any:
     from fedrec_auditor.auditor.plan.members import make_mechanism
 
     if ":" not in target and target in FAMILIES["mechanisms"].names():
-        return make_mechanism(target, settings)
+        return make_mechanism(target, [text.removeprefix(f"{target}.") for text in settings])
     if settings:
         raise InputError(
             f"Expected --set only with a mechanism of `auditor list mechanisms`, got {target!r}. "
@@ -234,9 +235,13 @@ def load(target: str, settings: Sequence[str] = ()) -> Any:
         )
     module_name, colon, path = target.partition(":")
     if not (module_name and colon and path):
+        family, words = FAMILIES["mechanisms"], re.sub(r"[-_]", " ", target).lower()
+        near = [name for name in family.names() if words in family.summary(name).lower()]
+        hint = f"Did you mean {' or '.join(near)}?"
+        if not near:
+            hint = suggest_names(target, family.names(), "The mechanisms are")
         raise InputError(
-            f"Expected PACKAGE.MODULE:CALLABLE or a mechanism's name, got {target!r}. "
-            f"{suggest_names(target, FAMILIES['mechanisms'].names(), 'The mechanisms are')}"
+            f"Expected PACKAGE.MODULE:CALLABLE or a mechanism's name, got {target!r}. {hint}"
         )
     if "" not in sys.path:
         sys.path.insert(0, "")

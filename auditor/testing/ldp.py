@@ -31,7 +31,7 @@ def assert_ldp(
     The test also fails if a check for another fault of the mechanism fails, or if the sample is too
     small to refute the claim (INCONCLUSIVE). The arguments are those of
     ``fedrec_auditor.verify_ldp`` except ``progress``. In addition, ``allow`` names checks that may
-    fail, such as ("floating point",), or "inconclusive".
+    fail, such as ("floating point",), or "not-tested".
 
     The AssertionError states the pair of inputs, the event, its two probabilities, their ratio
     compared with e^epsilon, the results of all checks and, if it can be written as code, the call

@@ -9,12 +9,12 @@ from typing import NoReturn
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements import Bound, Claim, Side, Witness
-from fedrec_auditor.accountants.verdict import ALLOW_INCONCLUSIVE, Gate, Verdict, judge_claim
+from fedrec_auditor.accountants.verdict import Exemption, Gate, Verdict, judge_claim
 from fedrec_auditor.auditor.exact.fit import Check, Status
 from fedrec_auditor.auditor.worlds.measure import Power
 from fedrec_auditor.auditor.worlds.sampler import ONE_REPORT
 from fedrec_auditor.reports.record.rows import Finding
-from fedrec_auditor.reports.say import WORDS, capitalized
+from fedrec_auditor.reports.say import capitalized
 from fedrec_auditor.reports.writers.paragraph import FULL, paragraph
 
 _LABEL = 12
@@ -182,12 +182,12 @@ class Verification:
     def unwaived(self, allow: Collection[str]) -> tuple[Check, ...]:
         """The checks that failed and are not named in ``allow``.
 
-        ``allow`` may also contain "inconclusive", which is not a check. Raises InputError for any
+        ``allow`` may also contain "not-tested", which is not a check. Raises InputError for any
         other unknown name. The verdict stays as it is; ``waiving`` judges again.
         """
-        known = [check.name for check in self.checks] + [ALLOW_INCONCLUSIVE]
+        known = [check.name for check in self.checks] + [Exemption.INCONCLUSIVE]
         for name in allow:
-            if name not in known:
+            if name not in known and not Gate(allow=(name,)).allows(Exemption.INCONCLUSIVE):
                 raise InputError(
                     f"Expected the name of a check to allow, one of {', '.join(known)}, got "
                     f"{name!r}. Correct the name."
@@ -230,7 +230,7 @@ class Verification:
         """Raises AssertionError with a description if the claim is refuted or if a check failed.
 
         An inconclusive verdict (the sample is too small) also raises AssertionError. ``allow``
-        names checks that may fail, or "inconclusive" to accept such a verdict, as for
+        names checks that may fail, or "not-tested" to accept such a verdict, as for
         ``assert_ldp``. If nothing is raised, the verification is returned, judged without these
         checks. The claim is then not refuted, which does not prove it.
         """
@@ -284,7 +284,7 @@ def _headline(result: Verification, *, failures: int) -> str:
         text = f"{claim} was not tested: outputs never repeat, and their content is not read"
     joint = "and" if result.verdict is Verdict.VIOLATED else "but"
     failed = f", {joint} {failures} check{'s' * (failures > 1)} failed" if failures else ""
-    return f"{capitalized(WORDS[result.verdict])}: {text}{failed}"
+    return f"{capitalized(result.verdict.label)}: {text}{failed}"
 
 
 def _evidence(result: Verification) -> Iterator[tuple[str, str]]:

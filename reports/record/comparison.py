@@ -420,7 +420,7 @@ def _verdicts(record: Contents, baseline: Contents, gate: Gate) -> Iterator[Chan
         elif old.verdict is now.verdict:
             continue
         else:
-            was = f"the earlier verdict was {say.WORDS[old.verdict]}."
+            was = f"the earlier verdict was {old.verdict.label}."
             if is_worse(now.verdict, old.verdict):
                 trend = Trend.WORSE
             elif now.verdict is Verdict.CONSISTENT and is_worse(old.verdict, now.verdict):
@@ -428,7 +428,7 @@ def _verdicts(record: Contents, baseline: Contents, gate: Gate) -> Iterator[Chan
             elif old.verdict is Verdict.VIOLATED:
                 was += " The missing refutation does not make the claim true."
         claimed = f"epsilon {say.number_text(now.claim.epsilon)} for {say.finding_scope_words(now)}"
-        words = f"the verdict is {say.WORDS[now.verdict]}: {claimed}; {was}"
+        words = f"the verdict is {now.verdict.label}: {claimed}; {was}"
         earlier = None if old is None else str(old.verdict)
         yield Change(trend, Subject.VERDICT, now.target, words, earlier, str(now.verdict))
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 from pydantic import ValidationError
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.verdict import DEFAULT_GATE, INCOMPLETE, NOT_ASSESSED, FailOn, Gate
+from fedrec_auditor.accountants.verdict import DEFAULT_GATE, INCOMPLETE, Exemption, FailOn, Gate
 from fedrec_auditor.reports import say
 from fedrec_auditor.reports.documents import sweep_figure
 from fedrec_auditor.reports.documents.document import Picture
@@ -74,7 +74,7 @@ class GateOutcome:
             gaps |= dict.fromkeys(compared.lost)
         fails: bool | None = bool(compared.regressions) if compared else (True if failing else None)
         code = gate.exit_code((finding.verdict for finding in record.findings), failing=fails)
-        open_ = gaps and NOT_ASSESSED not in gate.allow
+        open_ = gaps and not gate.allows(Exemption.NOT_ASSESSED)
         apart = compared is not None and not (compared.regressions or compared.has_overlap)
         if record.errors or apart or (open_ and not code):
             code = INCOMPLETE

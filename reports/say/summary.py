@@ -115,7 +115,7 @@ class Summary:
         if finding.verdict is Verdict.NO_CLAIM:
             return "none"
         flag = say.vacuous_words(finding) if finding.verdict is Verdict.CONSISTENT else ""
-        return say.join_texts(say.WORDS[finding.verdict], flag)
+        return say.join_texts(finding.verdict.label, flag)
 
     @property
     def claim(self) -> str:
@@ -339,7 +339,7 @@ def tally(record: Contents) -> dict[str, int]:
     """
     findings = [each.headline_finding for each in sections(record)]
     counts = Counter(finding.verdict for finding in findings if finding is not None)
-    by_label = {say.WORDS[v]: counts[v] for v in Verdict if counts[v] or v in _CARDS}
+    by_label = {v.label: counts[v] for v in Verdict if counts[v] or v in _CARDS}
     return by_label | ({"not judged": findings.count(None)} if None in findings else {})
 
 

@@ -20,7 +20,7 @@ from xml.etree import ElementTree as ET
 from fedrec_auditor.accountants.verdict import (
     DEFAULT_GATE,
     INCOMPLETE,
-    NOT_ASSESSED,
+    Exemption,
     FailOn,
     Gate,
     Verdict,
@@ -228,7 +228,7 @@ def _cases(record: Contents, gate: Gate, checks: Sequence[CheckRow]) -> Iterator
     name = f"severity: {gate.fail_on}"
     for glance in failing:
         yield _Result("SEVERITY", glance.section.target, name, glance.severity_line, "failure")
-    kind = "skipped" if NOT_ASSESSED in gate.allow else "error"
+    kind = "skipped" if gate.allows(Exemption.NOT_ASSESSED) else "error"
     for glance in unknown:
         yield _Result(_UNKNOWN, glance.section.target, name, glance.unknown_line, kind)
     for position, error in enumerate(record.errors, 1):

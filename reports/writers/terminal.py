@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from fedrec_auditor.accountants.verdict import (
     INCOMPLETE,
-    NOT_ASSESSED,
+    Exemption,
     Gate,
     NumberLabel,
     Verdict,
@@ -153,7 +153,7 @@ def render_catalogue(
             console.print()
     texts = [catalogue.count_words(selected)] if selected else []
     if only:
-        options = " --only ".join(word.lower().replace(" ", "-") for word in only)
+        options = " --only ".join(word.option for word in only)
         hidden = [row for row in rows if row not in selected]
         texts.append(f"Hidden by --only {options}: {catalogue.count_words(hidden) or 'none.'}")
     if selected and console.is_terminal:
@@ -261,8 +261,9 @@ def render_gate(outcome: GateOutcome, gate: Gate, console: Console) -> None:
     if outcome.leak:
         print_hanging(console, outcome.leak)
     print_each(console, (glance.severity_line for glance in outcome.failing), "fails:", "bold red")
-    so = f". Exit {INCOMPLETE}; --allow {NOT_ASSESSED}" if outcome.code == INCOMPLETE else ""
-    so = ". Allowed" if NOT_ASSESSED in gate.allow else so
+    unknown = Exemption.NOT_ASSESSED
+    so = f". Exit {INCOMPLETE}; --allow {unknown}" if outcome.code == INCOMPLETE else ""
+    so = ". Allowed" if gate.allows(unknown) else so
     print_each(console, (line + so for line in outcome.unassessed), "not assessed:", "yellow")
     if (compared := outcome.compared) is not None:
         print_each(console, compared.regressions, "worse:", "bold red")

@@ -128,7 +128,7 @@ def test_the_help_defines_every_verdict(command: str) -> None:
     done = CliRunner().invoke(app, [command, "--help"], env={"COLUMNS": "100", "TERM": "dumb"})
     said = " ".join(re.sub(r"[│|]", " ", done.stdout).split())
     for word in (*Verdict, *(NumberLabel if command == "claims" else ())):
-        assert f"{word.value}: {word.definition}" in said
+        assert f"{word.label} ({word}): {word.definition}" in said
 
 
 GATE = text_of("ci-gate")

@@ -34,7 +34,8 @@ def test_without_a_system_the_summary_says_how_to_go_on(run: Path) -> None:
 
 
 def test_an_unknown_system_is_refused_with_those_there_are(run: Path) -> None:
-    assert "one of fcf, fmf-ldp, dplcf-sp, dplcf-ap, got 'fcf2'" in refusal("report", run, "fcf2")
+    assert "got 'DPLCF'. Did you mean dplcf-ap or dplcf-sp?" in refusal("report", run, "DPLCF")
+    assert "It has: " in refusal("report", run, "xyz")
     assert cli("report", run / "nowhere")[0] == 2
 
 
