@@ -35,10 +35,17 @@ def command(
         ),
     ] = LEAK_MARGIN,
     baseline: Baseline = None,
-    figures: Annotated[Path | None, typer.Option(help="Folder for all figures (SVG).")] = None,
-    tables: Annotated[Path | None, typer.Option(help="Folder for all tables (CSV).")] = None,
+    figures: Annotated[
+        Path | None, typer.Option(help="Write only all figures (SVG) to this folder.")
+    ] = None,
+    tables: Annotated[
+        Path | None, typer.Option(help="Write only all tables (CSV) to this folder.")
+    ] = None,
 ) -> None:
-    """Write all reports of a run again from its report.json, or print one system in full."""
+    """Write all reports of a run again from its report.json, or print one system in full.
+
+    With --tables or --figures, only these are written.
+    """
     from rich.console import Console
 
     from fedrec_auditor.reports.record import store
@@ -62,21 +69,21 @@ def command(
     outcome = GateOutcome.of(record, gate, before)
     if before is None:  # without a baseline the exit code is 0
         outcome = replace(outcome, code=0)
-    record.save(run, gate)
-    drawn = None if figures is None else write_pictures(record, figures)
-    listed = () if tables is None else write_tables(record, tables)
+    written = []
+    if figures is not None:
+        written.append(f"Figures: {len(write_pictures(record, figures))} as SVG in {figures}.")
+    if tables is not None:
+        written.append(f"Tables: {', '.join(write_tables(record, tables))} as CSV in {tables}.")
+    if not written:
+        record.save(run, gate)
+        first, *others, source = store.FILE_NAMES
+        written.append(f"Rendered {run / first}, {', '.join(others)} from {source}.")
     with summary_output("The reports are written."):
         console = Console()
         terminal.render(record, console)
         terminal.render_gate(outcome, gate, console)
-        first, *others, source = store.FILE_NAMES
-        text = f"Rendered {run / first}, {', '.join(others)} from {source}."
-        console.out(text, highlight=False)
-        if drawn is not None:
-            console.out(f"Figures: {len(drawn)} as SVG in {figures}.", highlight=False)
-        if listed:
-            text = f"Tables: {', '.join(listed)} as CSV in {tables}."
-            console.out(text, highlight=False)
+        for line in written:
+            console.out(line, highlight=False)
         terminal.render_pointer(record, run, console)
     raise typer.Exit(outcome.code)
 

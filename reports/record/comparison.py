@@ -173,8 +173,11 @@ def _entry(value: Any) -> Any:
 
 
 def _plain(value: Any) -> str:
+    if isinstance(value, Mapping) and value:
+        entries = ((name, each) for name, each in value.items() if _entry(each) is not None)
+        return f"({', '.join(f'{name} {_plain(each)}' for name, each in entries)})"
     if isinstance(value, list | tuple):
-        return ", ".join(map(str, value)) or "none"
+        return ", ".join(map(_plain, value)) or "none"
     if isinstance(value, bool):
         return str(value).lower()
     return "none" if value in (None, {}) else str(value)
@@ -355,7 +358,7 @@ class Comparison:
             changes=tuple(changes),
             differences=tuple(_differences(record, baseline)),
             uncertain=tuple(_uncertain(record, baseline, _moved_samples(both))),
-            findings=len(both),
+            findings=len(pair_by_key(record.findings, baseline.findings, _judged)),
             rows=len(pair_by_key(comparable(record), comparable(baseline), _row_key)),
             claimed=bool(record.findings or baseline.findings),
             complete=not (record.errors or baseline.errors),
@@ -457,14 +460,14 @@ def _moved(row: AttackRow, old: AttackRow, trend: Trend) -> Change:
 
 
 def _claims(record: Contents, baseline: Contents) -> Iterator[Change]:
-    """Yields the changed claims of the systems that are in both records."""
+    """Yields the changed claims of the systems that are in both records, with their verdicts."""
     for target in sorted(_targets(record) & _targets(baseline)):
         now, was = (
-            {_promise(f) for f in each.findings if f.target == target}
+            {_promise(f): f.verdict.label for f in each.findings if f.target == target}
             for each in (record, baseline)
         )
-        texts = [f"it now claims {text}" for text in sorted(now - was)]
-        texts += [f"it no longer claims {text}" for text in sorted(was - now)]
+        texts = [f"it now claims {text} ({now[text]})" for text in sorted(now.keys() - was)]
+        texts += [f"it no longer claims {text} ({was[text]})" for text in sorted(was.keys() - now)]
         if texts:
             yield Change(Trend.OTHER, Subject.CLAIM, target, f"{'; '.join(texts)}.")
 

@@ -20,7 +20,17 @@ OWN = ("account", "--gaussian", "z=1.1", "--rate", "0.01", "--rounds", "1000", "
 def test_the_command_prints_what_python_does() -> None:
     code, out, err = cli(*OWN)
     assert (code, err) == (0, "")
-    assert out == f"{account(gaussian=1.1, rate=0.01, rounds=1000, delta=1e-6)}\n"
+    found = account(gaussian=1.1, rate=0.01, rounds=1000, delta=1e-6)
+    assert out == f"{found}\n"
+    assert " ".join(out.split()).endswith(f" {found.statement}")
+
+
+def test_the_figure_to_state_is_rounded_up_and_has_its_scope() -> None:
+    stated = account(laplace=3, adjacency="replace", rounds=2).statement
+    assert stated == (
+        "State: (epsilon = 1.34, delta = 0.0) for everything about one user, replace adjacency, "
+        "over the whole training, against a server behind secure aggregation."
+    )
 
 
 def test_noise_of_ones_own_gives_findings_as_json() -> None:
