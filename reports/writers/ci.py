@@ -28,6 +28,7 @@ from fedrec_auditor.accountants.verdict import (
 from fedrec_auditor.reports import say
 from fedrec_auditor.reports.record.leaks import Severity, find_leaks
 from fedrec_auditor.reports.record.rows import CheckRow, Contents, Finding
+from fedrec_auditor.reports.say.links import rule_address
 from fedrec_auditor.reports.say.summary import apply_gate, summarize_systems
 
 SARIF_SCHEMA = (
@@ -92,6 +93,7 @@ def render_sarif(
                 "id": name,
                 "shortDescription": {"text": _RULES[name][1]},
                 "defaultConfiguration": {"level": _RULES[name][0]},
+                **({"helpUri": address} if (address := rule_address(name)) else {}),
             }
             for name in rules
         ],

@@ -16,6 +16,7 @@ from fedrec_auditor.reports.record.leaks import SEVERITY_RULE, claim_severity
 from fedrec_auditor.reports.record.rows import Contents
 from fedrec_auditor.reports.record.sections import anchors
 from fedrec_auditor.reports.say.exposure import exposure
+from fedrec_auditor.reports.say.links import rule_address
 from fedrec_auditor.reports.say.summary import hidden_words, summarize_systems, tally
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ def _environment() -> Environment:
         claim_severity=claim_severity,
         at_once=N_UNFOLDED,
         margin=LEAK_MARGIN,
+        rule_address=rule_address,
         say=say,
         severity_rule=SEVERITY_RULE,
         verdicts=tuple(Verdict),
