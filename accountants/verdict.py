@@ -28,6 +28,7 @@ from fedrec_auditor.accountants.statements import (
     guess_probability,
 )
 from fedrec_auditor.accountants.theorems.conversions import convert
+from fedrec_auditor.accountants.waivers import Waiver
 
 # A claim is vacuous if it permits guessing a bit with this probability (epsilon 6.9).
 VACUOUS_GUESS = 0.999
@@ -66,10 +67,13 @@ class Word(StrEnum):
         """The label as one word of a command line, such as not-tested."""
         return _spelled(self.label)
 
+    def is_called(self, text: str) -> bool:
+        """Whether ``text`` is the member's name (a code) or its label, in any spelling."""
+        return _spelled(text) in (self.option, _spelled(self.name))
+
     @classmethod
     def _missing_(cls, value: object) -> Self | None:
-        text = _spelled(str(value))
-        return next((each for each in cls if text in (each.option, _spelled(each.name))), None)
+        return next((each for each in cls if each.is_called(str(value))), None)
 
 
 def _spelled(text: str) -> str:
@@ -215,6 +219,7 @@ class Gate:
     - ``allow``: gaps that do not make the audit incomplete: "not-tested" (too few measurements to
       refute a claim), "not-assessed" (severity unknown), or both.
     - ``leak_margin``: advantage over guessing, in [0, 1), with which an attack counts as a leak.
+    - ``waivers``: results that do not count. An expired waiver is a failure.
 
     >>> Gate().exit_code([Verdict.CONSISTENT]), Gate().exit_code([Verdict.VIOLATED])
     (0, 1)
@@ -227,6 +232,7 @@ class Gate:
     fail_on: FailOn = FailOn.VIOLATED
     allow: Collection[str] = ()
     leak_margin: float = LEAK_MARGIN
+    waivers: tuple[Waiver, ...] = ()
 
     def __post_init__(self) -> None:
         """Raises InputError if ``leak_margin`` is not in [0, 1)."""
@@ -261,9 +267,14 @@ class Gate:
         untested = Verdict.INCONCLUSIVE in reached and not self.allows(Exemption.INCONCLUSIVE)
         return INCOMPLETE if untested else 0
 
+    def with_expired(self, code: int) -> int:
+        """Returns the exit code ``code``, or 1 instead of 0 if a waiver is expired."""
+        fails = self.fail_on is not FailOn.NEVER and any(each.is_expired for each in self.waivers)
+        return code or (EXIT_FOUND if fails else 0)
+
     def allows(self, outcome: Exemption) -> bool:
         """Whether ``allow`` lists an outcome, by its word or its code."""
-        return any(_spelled(each) in (outcome, _spelled(outcome.name)) for each in self.allow)
+        return any(map(outcome.is_called, self.allow))
 
 
 # Gate that fails if a claim is refuted or if the audit allows no conclusion.

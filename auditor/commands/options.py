@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import date
 from pathlib import Path
 from types import UnionType
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Union, ge
 import typer
 
 from fedrec_auditor.accountants.errors import IncompleteError
-from fedrec_auditor.accountants.verdict import Exemption, FailOn, Word
+from fedrec_auditor.accountants.verdict import LEAK_MARGIN, Exemption, FailOn, Gate, Word
 from fedrec_auditor.auditor.plan.plan import (
     Plan,
     amend_plan,
@@ -64,26 +65,17 @@ _OF_A_TABLE = {
 }
 
 
-def parse_words(*kinds: type[Word]) -> Callable[[str], Word]:
-    """Returns a function that finds a member of ``kinds`` by its word or its code, in any case.
-
-    The function raises ValueError, with all words, for an unknown word.
-    """
-
-    def parse(text: str) -> Word:
-        for kind in kinds:
-            with suppress(ValueError):
-                return kind(text)
-        words = ", ".join(repr(word.option) for kind in kinds for word in kind)
-        raise ValueError(f"{text!r} is not one of {words}")
-
-    return parse
-
-
 def word_option(help: str, *kinds: type[Word]) -> Any:
     """Makes an option whose value is a word or a code of the enumerations ``kinds``."""
-    words = "|".join(word.option for kind in kinds for word in kind)
-    return typer.Option(help=help, parser=parse_words(*kinds), metavar=words)
+    words = {word.option: word for kind in kinds for word in kind}
+
+    def parse(text: str) -> Word:
+        for word in words.values():
+            if word.is_called(text):
+                return word
+        raise ValueError(f"{text!r} is not one of {', '.join(map(repr, words))}")
+
+    return typer.Option(help=help, parser=parse, metavar="|".join(words))
 
 
 Out = Annotated[Path, typer.Option(help="Directory of the run, for its reports.")]
@@ -121,6 +113,10 @@ Allow = Annotated[
         Exemption,
     ),
 ]
+Waivers = Annotated[
+    Path | None,
+    typer.Option(help="TOML file of accepted findings and attacks, with owner and expiry."),
+]
 Baseline = Annotated[
     Path | None,
     typer.Option(help="Earlier report.json. Exit with 1 only if findings are worse than in it."),
@@ -131,6 +127,21 @@ Force = Annotated[
 Sarif = Annotated[Path | None, typer.Option(help="Also write the findings to this SARIF file.")]
 Junit = Annotated[Path | None, typer.Option(help="Also write a JUnit test report to this file.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+
+
+def make_gate(
+    fail_on: FailOn,
+    allow: Sequence[str] | None,
+    waivers: Path | None,
+    leak_margin: float = LEAK_MARGIN,
+) -> Gate:
+    """Makes the gate (the rule for failing CI) of a command, with the waivers valid today.
+
+    The arguments are the values of its options.
+    """
+    from fedrec_auditor.auditor.plan.waivers import read_waivers
+
+    return Gate(fail_on, tuple(allow or ()), leak_margin, read_waivers(waivers, date.today()))
 
 
 def add_options(

@@ -9,8 +9,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.verdict import DEFAULT_GATE, LEAK_MARGIN, FailOn, Gate
-from fedrec_auditor.auditor.commands.options import Allow, Baseline, word_option
+from fedrec_auditor.accountants.verdict import DEFAULT_GATE, LEAK_MARGIN, FailOn
+from fedrec_auditor.auditor.commands.options import (
+    Allow,
+    Baseline,
+    LeakMargin,
+    Waivers,
+    make_gate,
+    word_option,
+)
 from fedrec_auditor.auditor.machine.output import summary_output
 from fedrec_auditor.auditor.plan.families import suggest_names
 
@@ -28,12 +35,8 @@ def command(
         FailOn, word_option("Level from which findings are failures in junit.xml.", FailOn)
     ] = FailOn.VIOLATED,
     allow: Allow = None,
-    leak_margin: Annotated[
-        float,
-        typer.Option(
-            help="Minimum advantage for leak: (x - guessing) / (1 - guessing) of an attack."
-        ),
-    ] = LEAK_MARGIN,
+    waivers: Waivers = None,
+    leak_margin: LeakMargin = LEAK_MARGIN,
     baseline: Baseline = None,
     figures: Annotated[
         Path | None, typer.Option(help="Write only all figures (SVG) to this folder.")
@@ -53,7 +56,7 @@ def command(
     from fedrec_auditor.reports.writers import terminal
     from fedrec_auditor.reports.writers.files import write_pictures, write_tables
 
-    gate = Gate(fail_on, tuple(allow or ()), leak_margin)
+    gate = make_gate(fail_on, allow, waivers, leak_margin)
     record = Record.read(run)
     if target is not None:
         if gate != DEFAULT_GATE or baseline or figures or tables:

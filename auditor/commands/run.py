@@ -19,6 +19,8 @@ from fedrec_auditor.auditor.commands.options import (
     Memory,
     Out,
     PlanFile,
+    Waivers,
+    make_gate,
     plan_options,
     read_and_amend_plan,
     show_progress,
@@ -51,6 +53,7 @@ def command(
     fail_on: FailAt = FailOn.VIOLATED,
     leak_margin: LeakMargin = LEAK_MARGIN,
     allow: Allow = None,
+    waivers: Waivers = None,
     baseline: Baseline = None,
     force: Force = False,
 ) -> None:
@@ -63,7 +66,7 @@ def command(
 
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
     resources = make_resources(jobs, device, memory, backend, address)
-    gate = Gate(fail_on, tuple(allow or ()), leak_margin)
+    gate = make_gate(fail_on, allow, waivers, leak_margin)
     earlier = None if baseline is None else Record.read(baseline)
     with show_progress(out) as observe:
         record = run_plan(chosen, resources, out=out, gate=gate, observe=observe, force=force)

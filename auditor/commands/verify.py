@@ -18,14 +18,21 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.verdict import EXIT_FOUND, FailOn, Gate
+from fedrec_auditor.accountants.verdict import EXIT_FOUND, FailOn
 from fedrec_auditor.auditor.commands.ci_files import (
     check_files,
     find_source,
     render_files,
     write_files,
 )
-from fedrec_auditor.auditor.commands.options import AsJson, FailAtVerdict, Junit, Sarif
+from fedrec_auditor.auditor.commands.options import (
+    AsJson,
+    FailAtVerdict,
+    Junit,
+    Sarif,
+    Waivers,
+    make_gate,
+)
 from fedrec_auditor.auditor.machine.output import summary_output
 
 if TYPE_CHECKING:
@@ -99,6 +106,7 @@ def command(
     timeout: Timeout = 600.0,
     fail_on: FailAtVerdict = FailOn.VIOLATED,
     allow: WaivedChecks = None,
+    waivers: Waivers = None,
     as_json: AsJson = False,
     sarif: Sarif = None,
     junit: Junit = None,
@@ -110,10 +118,12 @@ def command(
     """
     from fedrec_auditor.auditor.machine.workers import run_within
     from fedrec_auditor.reports.record.store import to_json
+    from fedrec_auditor.reports.record.waivers import find_waiver
     from fedrec_auditor.reports.writers.paragraph import output_width
 
     check_files(sarif, junit)
-    width, waived = output_width(), allow or []
+    width, gate = output_width(), make_gate(fail_on.verdict_level, allow, waivers)
+    waived = gate.allow
 
     def work() -> tuple[int, str]:
         tested, verification = _verify(
@@ -129,16 +139,20 @@ def command(
             trace=trace,
         )
         verification = verification.waiving(waived)
-        gate = Gate(fail_on.verdict_level, waived)
-        code = gate.exit_code([verification.verdict])
+        finding = verification.finding(target, waived)
+        excused = find_waiver(finding, gate)
+        code = gate.exit_code([] if excused else [verification.verdict])
         if verification.unwaived(waived) and fail_on is not FailOn.NEVER:
             code = code or EXIT_FOUND
+        code = gate.with_expired(code)
         if as_json:
             text = json.dumps(to_json(dataclasses.asdict(verification)), indent=2, allow_nan=False)
         else:
+            lines = (f"waiver: {each}" for each in gate.waivers if each.target == target)
             text = verification.describe(allow=waived, command=_again(), width=width)
+            text = "\n".join([text, *lines])
         files = render_files(
-            [verification.finding(target, waived)],
+            [finding],
             sarif,
             junit,
             gate=gate,
@@ -237,11 +251,9 @@ def load(target: str, settings: Sequence[str] = ()) -> Any:
     if not (module_name and colon and path):
         family, words = FAMILIES["mechanisms"], re.sub(r"[-_]", " ", target).lower()
         near = [name for name in family.names() if words in family.summary(name).lower()]
-        hint = f"Did you mean {' or '.join(near)}?"
-        if not near:
-            hint = suggest_names(target, family.names(), "The mechanisms are")
         raise InputError(
-            f"Expected PACKAGE.MODULE:CALLABLE or a mechanism's name, got {target!r}. {hint}"
+            f"Expected PACKAGE.MODULE:CALLABLE or a mechanism's name, got {target!r}. "
+            f"{suggest_names(target, near or family.names(), 'The mechanisms are')}"
         )
     if "" not in sys.path:
         sys.path.insert(0, "")

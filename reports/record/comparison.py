@@ -43,6 +43,7 @@ from fedrec_auditor.reports.record.leaks import (
 )
 from fedrec_auditor.reports.record.rows import AttackRow, Contents, Finding, UtilityRow, walk_leaves
 from fedrec_auditor.reports.record.sections import sections
+from fedrec_auditor.reports.record.waivers import excuse
 from fedrec_auditor.reports.say.metrics import interval_words, joint_limits
 from fedrec_auditor.reports.say.summary import summarize_systems
 
@@ -336,8 +337,9 @@ class Comparison:
         which an audit fails in CI). An epsilon is worse if its lower or its upper bound is larger.
         An attack result is worse if it is a leak and its lower limit now exceeds its upper limit in
         the baseline, at the same seed; with ``--fail-on leak`` also if it is a new leak. With
-        ``--fail-on never`` nothing is worse.
+        ``--fail-on never`` nothing is worse. What the gate waives is not compared.
         """
+        record, baseline = excuse(record, gate), excuse(baseline, gate)
         both = pair_by_key(record.findings, baseline.findings, question_key)
         changes = [
             *_verdicts(record, baseline, gate),

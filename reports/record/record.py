@@ -21,6 +21,7 @@ from fedrec_auditor.reports.record.frontier import SWEEP_FILE, OverTrainingsRow,
 from fedrec_auditor.reports.record.leaks import find_leaks, leak_sentences
 from fedrec_auditor.reports.record.rows import Contents, Finding, flatten
 from fedrec_auditor.reports.record.sections import Section, sections
+from fedrec_auditor.reports.record.waivers import excuse, waiver_lines
 from fedrec_auditor.reports.say.summary import (
     Summary,
     apply_gate,
@@ -46,6 +47,7 @@ class GateOutcome:
     unassessed: one line per system whose severity the gate needs, but which was not assessed.
     compared: comparison with the baseline, an earlier record; None without a baseline.
     leak: sentences on the worst leak, if the gate is on leaks; else empty.
+    waived: one line per waiver of the gate.
     """
 
     code: int
@@ -53,6 +55,7 @@ class GateOutcome:
     unassessed: tuple[str, ...]
     compared: Comparison | None
     leak: str
+    waived: tuple[str, ...]
 
     @classmethod
     def of(cls, record: Contents, gate: Gate, baseline: Contents | None = None) -> Self:
@@ -65,10 +68,13 @@ class GateOutcome:
         - 3 if a ``baseline`` is given and no claim is in both records, or a leak was assessed in
           the baseline but is not now;
         - 1 if ``gate`` fails; with a ``baseline`` only for changes for the worse;
+        - 1 if a waiver of the gate is expired;
         - 0 otherwise.
         """
-        failing, unknown = apply_gate(record, gate)
+        waived = tuple(waiver_lines(record, gate))
         compared = None if baseline is None else Comparison.of(record, baseline, gate)
+        record = excuse(record, gate)
+        failing, unknown = apply_gate(record, gate)
         gaps = {each.gap_line: None for each in unknown}
         if compared is not None:
             gaps |= dict.fromkeys(compared.lost)
@@ -78,6 +84,7 @@ class GateOutcome:
         apart = compared is not None and not (compared.regressions or compared.has_overlap)
         if record.errors or apart or (open_ and not code):
             code = INCOMPLETE
+        code = gate.with_expired(code)
         informative = find_leaks(record, gate.leak_margin) or not (failing or unknown)
         line = gate.fail_on is FailOn.LEAK and informative
         return cls(
@@ -86,6 +93,7 @@ class GateOutcome:
             tuple(gaps),
             compared,
             leak_sentences(record, gate.leak_margin) if line else "",
+            waived,
         )
 
 

@@ -66,8 +66,8 @@ def write(record: Contents, directory: Path, gate: Gate = DEFAULT_GATE) -> None:
     far above guessing a leak is.
     """
     contents = {
-        "report.html": html.render(record).encode(),
-        "report.md": markdown.render(record).encode(),
+        "report.html": html.render(record, gate).encode(),
+        "report.md": markdown.render(record, gate).encode(),
         "junit.xml": ci.render_junit(record, gate),
         "report.sarif": ci.render_sarif(record, gate),
         RECORD_FILE: encode_json(record),

@@ -25,9 +25,11 @@ from fedrec_auditor.accountants.verdict import (
     Gate,
     Verdict,
 )
+from fedrec_auditor.accountants.waivers import Waiver
 from fedrec_auditor.reports import say
 from fedrec_auditor.reports.record.leaks import Severity, find_leaks
 from fedrec_auditor.reports.record.rows import CheckRow, Contents, Finding
+from fedrec_auditor.reports.record.waivers import excuse, find_waiver, waiver_lines
 from fedrec_auditor.reports.say.links import rule_address
 from fedrec_auditor.reports.say.summary import apply_gate, summarize_systems
 
@@ -61,6 +63,7 @@ class _Result:
     # message: text for the reader.
     # kind: JUnit element (failure, error or skipped); empty if the test case passes.
     # out: output of the test case.
+    # waiver: the waiver that is valid for the result; None without one.
 
     rule: str
     target: str
@@ -68,6 +71,13 @@ class _Result:
     message: str
     kind: str = ""
     out: str = ""
+    waiver: Waiver | None = None
+
+    @property
+    def suppressions(self) -> dict[str, Any]:
+        """The entry of SARIF for the waiver; empty without one."""
+        note = {"kind": "external", "justification": _inert(str(self.waiver))}
+        return {} if self.waiver is None else {"suppressions": [note]}
 
 
 def render_sarif(
@@ -113,6 +123,7 @@ def render_sarif(
                 }
             ],
             "partialFingerprints": {"audit/v1": _mark(each)},
+            **each.suppressions,
         }
         for each in _results(record, gate, checks)
     ]
@@ -135,11 +146,14 @@ def _results(record: Contents, gate: Gate, checks: Sequence[CheckRow]) -> Iterat
             message = (
                 f"{verdict}: epsilon {say.number_text(claim.epsilon)} for {scope}: {finding.reason}"
             )
-            yield _Result(verdict, finding.target, f"{name} {finding.game}", message)
+            waiver = find_waiver(finding, gate)
+            name = f"{name} {finding.game}"
+            yield _Result(verdict, finding.target, name, message, waiver=waiver)
     for leak in find_leaks(record, gate.leak_margin):
         row = leak.row
         name = f"{row.attack} {row.vantage} {row.metric}"
-        yield _Result(_LEAK, row.target, name, f"{leak.clause}.")
+        waiver = find_waiver(row, gate)
+        yield _Result(_LEAK, row.target, name, f"{leak.clause}.", waiver=waiver)
     summaries = summarize_systems(record, gate.leak_margin)
     for glance in summaries:
         if not glance.leaking and glance.leak.severity in (Severity.CRITICAL, Severity.HIGH):
@@ -174,6 +188,7 @@ def render_junit(
       leak; with ``--fail-on`` leak or a severity, each system that reaches it.
     - error: UNSOUND and INCONCLUSIVE, from which nothing follows; errors that kept the audit from
       being completed; a system that was not assessed.
+    - failure or skipped: each waiver, if it is expired or not. A waived result is skipped.
     - skipped: NO CLAIM; INCONCLUSIVE and not assessed if the gate allows them; checks that did not
       run.
     """
@@ -214,6 +229,8 @@ def _cases(record: Contents, gate: Gate, checks: Sequence[CheckRow]) -> Iterator
             kind = "error" if code == INCOMPLETE else "failure"
         elif verdict in (Verdict.NO_CLAIM, Verdict.INCONCLUSIVE):
             kind = "skipped"
+        if find_waiver(finding, gate) is not None:
+            kind = "skipped"
         rule = "" if kind == "skipped" else str(verdict)
         name = f"epsilon {say.number_text(finding.claim.epsilon)} [{finding.scope}]"
         message = f"{verdict}: {finding.reason}"
@@ -222,6 +239,10 @@ def _cases(record: Contents, gate: Gate, checks: Sequence[CheckRow]) -> Iterator
     for row in checks:
         rule = _CHECK if row.failed else ""
         yield _Result(rule, row.target, row.check, row.reason, kinds[row.failed])
+    for line, waiver in zip(waiver_lines(record, gate), gate.waivers, strict=True):
+        kind = "failure" if waiver.is_expired else "skipped"
+        yield _Result("WAIVER", waiver.target, f"waiver: {waiver.result}", line, kind)
+    record = excuse(record, gate)
     if gate.fail_on is FailOn.LEAK:
         for leak in find_leaks(record, gate.leak_margin):
             name = f"{leak.row.attack} ({leak.row.vantage}): {leak.row.metric}"

@@ -264,6 +264,7 @@ def render_gate(outcome: GateOutcome, gate: Gate, console: Console) -> None:
     unknown = Exemption.NOT_ASSESSED
     so = f". Exit {INCOMPLETE}; --allow {unknown}" if outcome.code == INCOMPLETE else ""
     so = ". Allowed" if gate.allows(unknown) else so
+    print_each(console, outcome.waived, "waiver:", "yellow")
     print_each(console, (line + so for line in outcome.unassessed), "not assessed:", "yellow")
     if (compared := outcome.compared) is not None:
         print_each(console, compared.regressions, "worse:", "bold red")

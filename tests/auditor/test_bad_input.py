@@ -32,7 +32,7 @@ BROKEN = {
     "setting of no target": (("run", "--set", "epsilon=1"), "Expected --set TARGET.NAME=VALUE"),
     "mechanism in words": (
         ("verify", "randomized-response", "--epsilon", "1"),
-        "Did you mean bit-flip or one-coordinate?",
+        "The mechanisms are: bit-flip, one-coordinate.",
     ),
     "unknown mechanism": (("verify", "bitflip", "--epsilon", "1"), "Did you mean bit-flip"),
     "no such path": (("run", "--data", "/nowhere/at/all"), "not there"),
