@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Self
 
@@ -28,7 +28,6 @@ from fedrec_auditor.accountants.statements import (
     guess_probability,
 )
 from fedrec_auditor.accountants.theorems.conversions import convert
-from fedrec_auditor.accountants.waivers import Waiver
 
 # A claim is vacuous if it permits guessing a bit with this probability (epsilon 6.9).
 VACUOUS_GUESS = 0.999
@@ -219,7 +218,9 @@ class Gate:
     - ``allow``: gaps that do not make the audit incomplete: "not-tested" (too few measurements to
       refute a claim), "not-assessed" (severity unknown), or both.
     - ``leak_margin``: advantage over guessing, in [0, 1), with which an attack counts as a leak.
-    - ``waivers``: results that do not count. An expired waiver is a failure.
+    - ``waivers``: a sentence on each result that does not count, by the name of its system and its
+      own name: an attack's, or the scope of a claim.
+    - ``expired``: a sentence on each expired waiver, which is a failure.
 
     >>> Gate().exit_code([Verdict.CONSISTENT]), Gate().exit_code([Verdict.VIOLATED])
     (0, 1)
@@ -232,7 +233,8 @@ class Gate:
     fail_on: FailOn = FailOn.VIOLATED
     allow: Collection[str] = ()
     leak_margin: float = LEAK_MARGIN
-    waivers: tuple[Waiver, ...] = ()
+    waivers: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    expired: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Raises InputError if ``leak_margin`` is not in [0, 1)."""
@@ -269,7 +271,7 @@ class Gate:
 
     def with_expired(self, code: int) -> int:
         """Returns the exit code ``code``, or 1 instead of 0 if a waiver is expired."""
-        fails = self.fail_on is not FailOn.NEVER and any(each.is_expired for each in self.waivers)
+        fails = self.expired and self.fail_on is not FailOn.NEVER
         return code or (EXIT_FOUND if fails else 0)
 
     def allows(self, outcome: Exemption) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import date
 from pathlib import Path
@@ -23,6 +23,7 @@ from fedrec_auditor.auditor.plan.plan import (
     help_text,
     option_name,
 )
+from fedrec_auditor.auditor.plan.waivers import read_waivers
 
 if TYPE_CHECKING:
     from fedrec_auditor.auditor.machine.progress import Observer
@@ -129,19 +130,10 @@ Junit = Annotated[Path | None, typer.Option(help="Also write a JUnit test report
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
 
-def make_gate(
-    fail_on: FailOn,
-    allow: Sequence[str] | None,
-    waivers: Path | None,
-    leak_margin: float = LEAK_MARGIN,
-) -> Gate:
-    """Makes the gate (the rule for failing CI) of a command, with the waivers valid today.
-
-    The arguments are the values of its options.
-    """
-    from fedrec_auditor.auditor.plan.waivers import read_waivers
-
-    return Gate(fail_on, tuple(allow or ()), leak_margin, read_waivers(waivers, date.today()))
+def make_gate(level: FailOn, allow: Any, waivers: Path | None, margin: float = LEAK_MARGIN) -> Gate:
+    """Makes the gate (the rule for failing CI) from values of options, with waivers as of today."""
+    read = () if waivers is None else read_waivers(waivers, date.today())
+    return Gate(level, tuple(allow or ()), margin, *read)
 
 
 def add_options(

@@ -38,19 +38,13 @@ def command(
     waivers: Waivers = None,
     leak_margin: LeakMargin = LEAK_MARGIN,
     baseline: Baseline = None,
-    figures: Annotated[
-        Path | None, typer.Option(help="Write only all figures (SVG) to this folder.")
-    ] = None,
-    tables: Annotated[
-        Path | None, typer.Option(help="Write only all tables (CSV) to this folder.")
-    ] = None,
+    figures: Annotated[Path | None, typer.Option(help="Write only figures (SVG), here.")] = None,
+    tables: Annotated[Path | None, typer.Option(help="Write only tables (CSV), here.")] = None,
 ) -> None:
     """Write all reports of a run again from its report.json, or print one system in full.
 
     With --tables or --figures, only these are written.
     """
-    from rich.console import Console
-
     from fedrec_auditor.reports.record import store
     from fedrec_auditor.reports.record.record import GateOutcome, Record
     from fedrec_auditor.reports.writers import terminal
@@ -70,8 +64,8 @@ def command(
     for folder in filter(None, (figures, tables)):
         store.check_writable(folder)
     outcome = GateOutcome.of(record, gate, before)
-    if before is None:  # without a baseline the exit code is 0
-        outcome = replace(outcome, code=0)
+    if before is None:  # without a baseline only an expired waiver fails
+        outcome = replace(outcome, code=gate.with_expired(0))
     written = []
     if figures is not None:
         written.append(f"Figures: {len(write_pictures(record, figures))} as SVG in {figures}.")
@@ -82,12 +76,7 @@ def command(
         first, *others, source = store.FILE_NAMES
         written.append(f"Rendered {run / first}, {', '.join(others)} from {source}.")
     with summary_output("The reports are written."):
-        console = Console()
-        terminal.render(record, console)
-        terminal.render_gate(outcome, gate, console)
-        for line in written:
-            console.out(line, highlight=False)
-        terminal.render_pointer(record, run, console)
+        terminal.render_outcome(record, outcome, gate, written, run)
     raise typer.Exit(outcome.code)
 
 

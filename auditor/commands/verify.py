@@ -117,13 +117,13 @@ def command(
     3 if the sample is too small to refute the claim.
     """
     from fedrec_auditor.auditor.machine.workers import run_within
+    from fedrec_auditor.auditor.verification.verification import wrap_entry
     from fedrec_auditor.reports.record.store import to_json
     from fedrec_auditor.reports.record.waivers import find_waiver
     from fedrec_auditor.reports.writers.paragraph import output_width
 
     check_files(sarif, junit)
     width, gate = output_width(), make_gate(fail_on.verdict_level, allow, waivers)
-    waived = gate.allow
 
     def work() -> tuple[int, str]:
         tested, verification = _verify(
@@ -138,25 +138,25 @@ def command(
             seed=seed,
             trace=trace,
         )
-        verification = verification.waiving(waived)
-        finding = verification.finding(target, waived)
+        verification = verification.waiving(gate.allow)
+        finding = verification.finding(target)
         excused = find_waiver(finding, gate)
-        code = gate.exit_code([] if excused else [verification.verdict])
-        if verification.unwaived(waived) and fail_on is not FailOn.NEVER:
+        code = gate.exit_code([] if excused else [finding.verdict])
+        if verification.faults and fail_on is not FailOn.NEVER:
             code = code or EXIT_FOUND
         code = gate.with_expired(code)
         if as_json:
             text = json.dumps(to_json(dataclasses.asdict(verification)), indent=2, allow_nan=False)
         else:
-            lines = (f"waiver: {each}" for each in gate.waivers if each.target == target)
-            text = verification.describe(allow=waived, command=_again(), width=width)
-            text = "\n".join([text, *lines])
+            text = verification.describe(command=_again(), width=width)
+            lines = filter(None, (*gate.expired, excused))
+            text = "\n".join([text, *(wrap_entry("waiver", line, width) for line in lines)])
         files = render_files(
             [finding],
             sarif,
             junit,
             gate=gate,
-            checks=_rows(target, verification, waived),
+            checks=_rows(target, verification),
             place=find_source(tested),
             seed=seed,
         )
@@ -193,21 +193,20 @@ def _verify(
         return tested, verify_ldp(tested, inputs=pairs, progress=False, **options)
 
 
-def _rows(target: str, verification: Verification, waived: Sequence[str]) -> list[CheckRow]:
+def _rows(target: str, verification: Verification) -> list[CheckRow]:
     """Converts the checks of a verification to rows for reports, which state failures.
 
-    Checks that are named in ``waived``, and checks that did not run, count neither as passed nor as
-    failed.
+    Checks that are waived or did not run count neither as passed nor as failed.
     """
     from fedrec_auditor.auditor.exact.fit import Status
     from fedrec_auditor.reports.record.rows import CheckRow
 
-    failed = {Status.PASSED: False, Status.FAILED: True, Status.NOT_RUN: None}
+    failed = {Status.PASSED: False, Status.FAILED: True}
     return [
         CheckRow(
             target=target,
             check=check.name,
-            failed=None if check.name in waived else failed[check.status],
+            failed=failed.get(check.status),
             reason=check.reason,
         )
         for check in verification.checks

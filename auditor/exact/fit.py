@@ -28,11 +28,12 @@ Floats = NDArray[np.float64]
 
 
 class Status(StrEnum):
-    """Status of a check of a randomizer: passed, failed or not run."""
+    """Status of a check of a randomizer: passed, failed, not run, or failed and waived."""
 
     PASSED = "passed"
     FAILED = "failed"
     NOT_RUN = "not run"
+    WAIVED = "waived"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -67,9 +67,8 @@ def qualify_setting(text: str, target: str) -> str:
     >>> qualify_setting("epsilon=1", "fmf-ldp"), qualify_setting("fcf.rounds=5", "fmf-ldp")
     ('fmf-ldp.epsilon=1', 'fcf.rounds=5')
     """
-    named = SEPARATOR in text.partition("=")[0] or any(
-        text.startswith(f"{name}.") for name in FAMILIES["targets"].names()
-    )
+    others = tuple(f"{name}." for name in FAMILIES["targets"].names())
+    named = SEPARATOR in text.partition("=")[0] or text.startswith(others)
     return text if named else f"{target}.{text}"
 
 

@@ -1,37 +1,58 @@
-"""Reads waivers (accepted findings, attacks and checks) from a TOML file."""
+"""Reads waivers: results of an audit that an owner accepts until a date.
+
+A waiver changes no verdict. It changes only whether a gate (the rule for failing CI) fails.
+"""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import date
 from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.waivers import Waiver
 from fedrec_auditor.auditor.plan.stated_claim import read_toml
 
+_Text = Annotated[str, Field(min_length=1)]
 
-def read_waivers(path: Path | None, today: date) -> tuple[Waiver, ...]:
-    """Reads the tables ``[[waiver]]`` of a file; empty if ``path`` is None.
 
-    A waiver is expired if its last day is before ``today``. Raises InputError, which states the
-    file, the waiver and the key, if one is wrong.
+class _Waiver(BaseModel):
+    # result: the name of an attack, or the scope of a claim as in junit.xml.
+    # expires: the last day of the waiver.
+    model_config = ConfigDict(extra="forbid", strict=True)
+    target: _Text
+    result: _Text
+    reason: _Text
+    owner: _Text
+    expires: date
+
+    def __str__(self) -> str:
+        return f"{self.target}, {self.result}: the waiver of {self.owner}"
+
+
+_FILE = TypeAdapter(dict[Literal["waiver"], list[_Waiver]])
+
+
+def read_waivers(path: Path, today: date) -> tuple[dict[tuple[str, str], str], tuple[str, ...]]:
+    """Reads waivers from a TOML file, as ``Gate`` takes them: those valid ``today``, and a sentence
+    on each expired one.
+
+    Raises InputError, which states the file, the number of the waiver and the key, if one is wrong.
     """
-    if path is None:
-        return ()
     _, values = read_toml(path, "file of waivers")
-    tables = values.get("waiver")
-    if not isinstance(tables, list) or len(values) > 1:
-        raise InputError(f"Expected only tables [[waiver]] in {path}, got others. Correct it.")
-    waivers = []
-    for number, table in enumerate(tables, 1):
-        try:
-            waiver = Waiver(**table)
-        except (TypeError, InputError) as error:
-            why = str(error).replace("Waiver.__init__() ", "")
-            raise InputError(
-                f"Expected a waiver as in docs/ci-gate.md in {path}, got an error in waiver "
-                f"{number} ({why}). Correct it."
-            ) from error
-        waivers.append(replace(waiver, is_expired=waiver.expires < today))
-    return tuple(waivers)
+    try:
+        waivers = _FILE.validate_python(values).get("waiver", [])
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise InputError(
+            f"Expected tables [[waiver]] as in docs/ci-gate.md in {path}, got "
+            f"{'.'.join(map(str, first['loc']))}: {first['msg']}. Correct it."
+        ) from error
+    valid = {
+        (w.target, w.result): f"{w} holds until {w.expires} ({w.reason})."
+        for w in waivers
+        if today <= w.expires
+    }
+    late = (w for w in waivers if w.expires < today)
+    return valid, tuple(f"{w} expired on {w.expires}. Renew or remove it." for w in late)

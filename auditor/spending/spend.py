@@ -177,14 +177,8 @@ class Account:
         if proof is None or math.isinf(proof.epsilon):
             return "State: no epsilon, because no finite epsilon is proved."
         stated = f"State: (epsilon = {say.round_up(proof.epsilon)}, delta = {proof.delta!r})"
-        texts = (
-            f"{stated} for {say.UNITS[scope.unit]}",
-            f"{scope.adjacency} adjacency",
-            say.HORIZONS[scope.horizon],
-            say.VIEWS[scope.vantage],
-            say.assumption_words(proof),
-        )
-        return say.join_texts(*texts) + "."
+        where = f"for {say.brief_scope_words(scope)}, {scope.adjacency} adjacency"
+        return say.join_texts(f"{stated} {where}", say.assumption_words(proof)) + "."
 
     def describe(self, width: int = FULL) -> str:
         """Formats the findings (bounds and verdicts) as text in lines of at most ``width`` columns,
@@ -263,9 +257,9 @@ def account(
     >>> found.total.scope.adjacency, f"no less than {found.total.measured.epsilon:.3f}"
     (<Adjacency.ADD_REMOVE: 'add-remove'>, 'no less than 1.753')
     >>> print(found.statement)
-    State: (epsilon = 1.76, delta = 1e-06) for everything about one user, add-remove adjacency, over
-    the whole training, against a server behind secure aggregation, if the adversary does not learn
-    who was drawn.
+    State: (epsilon = 1.76, delta = 1e-06) for everything about one user, over the whole training,
+    against a server behind secure aggregation, add-remove adjacency, if the adversary does not
+    learn who was drawn.
     >>> def accountant(gaussian, rounds):
     ...     return rounds**0.5 / gaussian
     >>> account(gaussian=2, rounds=9, delta=1e-6, claimed_epsilon=accountant).total.verdict

@@ -58,11 +58,11 @@ def assert_ldp(
         "trace": None if trace else False,
     }
     verification = verify_ldp(mechanism, **{**settings, "trace": trace}).waiving(allow)
-    if verification.unwaived(allow) or Gate(allow=allow).exit_code([verification.verdict]):
+    if verification.faults or Gate(allow=allow).exit_code([verification.verdict]):
         settings["samples"] = verification.needed or samples
         again = _again(mechanism, settings)
         name = Sampler.of(mechanism).name
-        raise AssertionError("\n".join([name, verification.describe(allow=allow), *again]))
+        raise AssertionError("\n".join([name, verification.describe(), *again]))
     return verification
 
 

@@ -15,11 +15,6 @@ def _site() -> str:
     return by_label.get("Documentation", "").rstrip("/")
 
 
-def anchor(rule: str) -> str:
-    """The anchor of a verdict or rule on its page, such as not-assessed."""
-    return rule.lower().replace(" ", "-")
-
-
 def rule_address(rule: str) -> str:
     """The address that explains a verdict or rule; "" if the documentation has no address."""
-    return _site() and f"{_site()}/verdicts/#{anchor(rule)}"
+    return _site() and f"{_site()}/verdicts/#{rule.lower().replace(' ', '-')}"

@@ -25,11 +25,10 @@ from fedrec_auditor.accountants.verdict import (
     Gate,
     Verdict,
 )
-from fedrec_auditor.accountants.waivers import Waiver
 from fedrec_auditor.reports import say
 from fedrec_auditor.reports.record.leaks import Severity, find_leaks
 from fedrec_auditor.reports.record.rows import CheckRow, Contents, Finding
-from fedrec_auditor.reports.record.waivers import excuse, find_waiver, waiver_lines
+from fedrec_auditor.reports.record.waivers import excuse, find_waiver
 from fedrec_auditor.reports.say.links import rule_address
 from fedrec_auditor.reports.say.summary import apply_gate, summarize_systems
 
@@ -63,7 +62,7 @@ class _Result:
     # message: text for the reader.
     # kind: JUnit element (failure, error or skipped); empty if the test case passes.
     # out: output of the test case.
-    # waiver: the waiver that is valid for the result; None without one.
+    # waiver: the sentence of the waiver for the result; empty without one.
 
     rule: str
     target: str
@@ -71,13 +70,7 @@ class _Result:
     message: str
     kind: str = ""
     out: str = ""
-    waiver: Waiver | None = None
-
-    @property
-    def suppressions(self) -> dict[str, Any]:
-        """The entry of SARIF for the waiver; empty without one."""
-        note = {"kind": "external", "justification": _inert(str(self.waiver))}
-        return {} if self.waiver is None else {"suppressions": [note]}
+    waiver: str = ""
 
 
 def render_sarif(
@@ -123,7 +116,7 @@ def render_sarif(
                 }
             ],
             "partialFingerprints": {"audit/v1": _mark(each)},
-            **each.suppressions,
+            **({"suppressions": [_suppression(each.waiver)]} if each.waiver else {}),
         }
         for each in _results(record, gate, checks)
     ]
@@ -146,8 +139,7 @@ def _results(record: Contents, gate: Gate, checks: Sequence[CheckRow]) -> Iterat
             message = (
                 f"{verdict}: epsilon {say.number_text(claim.epsilon)} for {scope}: {finding.reason}"
             )
-            waiver = find_waiver(finding, gate)
-            name = f"{name} {finding.game}"
+            name, waiver = f"{name} {finding.game}", find_waiver(finding, gate)
             yield _Result(verdict, finding.target, name, message, waiver=waiver)
     for leak in find_leaks(record, gate.leak_margin):
         row = leak.row
@@ -165,6 +157,10 @@ def _results(record: Contents, gate: Gate, checks: Sequence[CheckRow]) -> Iterat
         if check.failed:
             message = f"{check.check}: {check.reason}"
             yield _Result(_CHECK, check.target, check.check, message)
+
+
+def _suppression(waiver: str) -> dict[str, str]:
+    return {"kind": "external", "justification": _inert(waiver)}
 
 
 def _mark(result: _Result) -> str:
@@ -188,9 +184,8 @@ def render_junit(
       leak; with ``--fail-on`` leak or a severity, each system that reaches it.
     - error: UNSOUND and INCONCLUSIVE, from which nothing follows; errors that kept the audit from
       being completed; a system that was not assessed.
-    - failure or skipped: each waiver, if it is expired or not. A waived result is skipped.
-    - skipped: NO CLAIM; INCONCLUSIVE and not assessed if the gate allows them; checks that did not
-      run.
+    - skipped: waived findings; NO CLAIM; INCONCLUSIVE and not assessed if the gate allows them;
+      checks that did not run.
     """
     suite = ET.Element("testsuite", name="privacy audit")
     properties = ET.SubElement(suite, "properties")
@@ -229,19 +224,18 @@ def _cases(record: Contents, gate: Gate, checks: Sequence[CheckRow]) -> Iterator
             kind = "error" if code == INCOMPLETE else "failure"
         elif verdict in (Verdict.NO_CLAIM, Verdict.INCONCLUSIVE):
             kind = "skipped"
-        if find_waiver(finding, gate) is not None:
-            kind = "skipped"
+        waiver = find_waiver(finding, gate)
+        kind = "skipped" if waiver else kind
         rule = "" if kind == "skipped" else str(verdict)
         name = f"epsilon {say.number_text(finding.claim.epsilon)} [{finding.scope}]"
-        message = f"{verdict}: {finding.reason}"
+        message = waiver or f"{verdict}: {finding.reason}"
         yield _Result(rule, finding.target, name, message, kind, "\n".join(_lines(finding)))
     kinds = {True: "failure", None: "skipped", False: ""}
     for row in checks:
         rule = _CHECK if row.failed else ""
         yield _Result(rule, row.target, row.check, row.reason, kinds[row.failed])
-    for line, waiver in zip(waiver_lines(record, gate), gate.waivers, strict=True):
-        kind = "failure" if waiver.is_expired else "skipped"
-        yield _Result("WAIVER", waiver.target, f"waiver: {waiver.result}", line, kind)
+    for line in gate.expired:
+        yield _Result("WAIVER", "waivers", line.partition(":")[0], line, "failure")
     record = excuse(record, gate)
     if gate.fail_on is FailOn.LEAK:
         for leak in find_leaks(record, gate.leak_margin):

@@ -253,6 +253,20 @@ def render_system(record: Contents, glance: Summary, console: Console) -> None:
     write_blocks(system_document(record, glance), console)
 
 
+def render_outcome(
+    record: Contents, outcome: GateOutcome, gate: Gate, written: Iterable[str], directory: Path
+) -> None:
+    """Prints an audit, the outcome of its gate, lines on the ``written`` files, and a pointer."""
+    from rich.console import Console
+
+    console = Console()
+    render(record, console)
+    render_gate(outcome, gate, console)
+    for line in written:
+        console.out(line, highlight=False)
+    render_pointer(record, directory, console)
+
+
 def render_gate(outcome: GateOutcome, gate: Gate, console: Console) -> None:
     """Prints the reasons for the exit code of a gate (the rule for failing CI), without findings.
 

@@ -28,8 +28,8 @@ def test_the_command_prints_what_python_does() -> None:
 def test_the_figure_to_state_is_rounded_up_and_has_its_scope() -> None:
     stated = account(laplace=3, adjacency="replace", rounds=2).statement
     assert stated == (
-        "State: (epsilon = 1.34, delta = 0.0) for everything about one user, replace adjacency, "
-        "over the whole training, against a server behind secure aggregation."
+        "State: (epsilon = 1.34, delta = 0.0) for everything about one user, over the whole "
+        "training, against a server behind secure aggregation, replace adjacency."
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from email.message import Message
 
 import pytest
@@ -17,39 +18,28 @@ from tests.docs.blocks import ROOT
 
 CHECKS = [CheckRow(target="it", check="seed", failed=True, reason="Shared.")]
 PAGE = (ROOT / "docs" / "verdicts.md").read_text(encoding="utf-8")
+HEADINGS = {name.lower().replace(" ", "-") for name in re.findall(r"(?m)^### (.+)$", PAGE)}
 
 
-def rules(record: Record) -> list[dict[str, str]]:
-    log = json.loads(ci.render_sarif(record, checks=CHECKS))
-    listed: list[dict[str, str]] = log["runs"][0]["tool"]["driver"]["rules"]
-    return listed
-
-
-def stated(monkeypatch: pytest.MonkeyPatch, *urls: str) -> None:
-    made = Message()
-    for url in urls:
-        made["Project-URL"] = url
+@pytest.fixture(params=["Documentation, https://docs.example/x/", "Source, https://a.example"])
+def site(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    stated = Message()
+    stated["Project-URL"] = request.param
     links._site.cache_clear()
-    monkeypatch.setattr(links, "metadata", lambda _: made)
-
-
-def test_every_rule_and_verdict_leads_to_a_heading(
-    record: Record, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    stated(monkeypatch, "Source, https://a.example", "Documentation, https://docs.example/x/")
-    headings = {links.anchor(name) for name in re.findall(r"^### (.+)$", PAGE, re.MULTILINE)}
-    ids = [rule["id"] for rule in rules(record)]
-    assert {links.anchor(name) for name in (*ids, *Verdict)} <= headings
-    for rule in rules(record):
-        assert rule["helpUri"] == f"https://docs.example/x/verdicts/#{links.anchor(rule['id'])}"
-    assert all(f'href="{links.rule_address(word)}"' in html.render(record) for word in Verdict)
+    monkeypatch.setattr(links, "metadata", lambda _: stated)
+    yield "https://docs.example/x/verdicts/#" if "Doc" in request.param else ""
     links._site.cache_clear()
 
 
-def test_without_an_address_there_is_no_link(
-    record: Record, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    stated(monkeypatch, "Source, https://a.example")
-    assert not any("helpUri" in rule for rule in rules(record))
-    assert "Learn more" not in html.render(record)
-    links._site.cache_clear()
+def test_every_rule_and_verdict_leads_to_a_heading(record: Record, site: str) -> None:
+    (run,) = json.loads(ci.render_sarif(record, checks=CHECKS))["runs"]
+    rules = run["tool"]["driver"]["rules"]
+    assert len(rules) == 7
+    for rule in rules:
+        name = rule["id"].lower().replace(" ", "-")
+        assert name in HEADINGS
+        assert rule.get("helpUri", "") == (site and f"{site}{name}")
+    named = set(re.findall(r'href="https://docs[^#]*#([a-z-]+)">Learn more', html.render(record)))
+    assert {word.lower().replace(" ", "-") for word in Verdict} <= HEADINGS
+    assert len(named) == (len(Verdict) if site else 0)
+    assert named <= HEADINGS
