@@ -251,8 +251,8 @@ def check_name(kind: str, name: str, names: Sequence[str]) -> None:
         )
 
 
-def suggest_names(name: str, names: Sequence[str], otherwise: str, most: int = 3) -> str:
-    """Returns a hint with ``names`` that begin with ``name``, or at most ``most`` similar ones.
+def suggest_names(name: str, names: Sequence[str], otherwise: str, max_names: int = 3) -> str:
+    """Returns a hint with ``names`` that begin with ``name``, or at most ``max_names`` similar.
 
     Case and underscores do not count. If none is similar, the hint is ``otherwise`` and all names;
     empty if ``otherwise`` is empty.
@@ -267,7 +267,7 @@ def suggest_names(name: str, names: Sequence[str], otherwise: str, most: int = 3
     plain = {each.casefold().replace("_", "-"): each for each in names}
     text = name.casefold().replace("_", "-")
     near = [text] if text in plain else [each for each in plain if each.startswith(text)][:_SHOWN]
-    near = near or difflib.get_close_matches(text, plain, n=most, cutoff=0.5)
+    near = near or difflib.get_close_matches(text, plain, n=max_names, cutoff=0.5)
     if near := [plain[each] for each in near]:
         return f"Did you mean {' or '.join(near)}?"
     return f"{otherwise}: {', '.join(names)}." if otherwise else ""

@@ -337,7 +337,7 @@ class Comparison:
         which an audit fails in CI). An epsilon is worse if its lower or its upper bound is larger.
         An attack result is worse if it is a leak and its lower limit now exceeds its upper limit in
         the baseline, at the same seed; with ``--fail-on leak`` also if it is a new leak. With
-        ``--fail-on never`` nothing is worse. What the gate waives is not compared.
+        ``--fail-on never`` nothing is worse. Waived results are not compared.
         """
         record, baseline = excuse(record, gate), excuse(baseline, gate)
         both = pair_by_key(record.findings, baseline.findings, question_key)

@@ -21,7 +21,7 @@ from fedrec_auditor.reports.record.frontier import SWEEP_FILE, OverTrainingsRow,
 from fedrec_auditor.reports.record.leaks import find_leaks, leak_sentences
 from fedrec_auditor.reports.record.rows import Contents, Finding, flatten
 from fedrec_auditor.reports.record.sections import Section, sections
-from fedrec_auditor.reports.record.waivers import excuse, waiver_lines
+from fedrec_auditor.reports.record.waivers import excuse
 from fedrec_auditor.reports.say.summary import (
     Summary,
     apply_gate,
@@ -47,7 +47,6 @@ class GateOutcome:
     unassessed: one line per system whose severity the gate needs, but which was not assessed.
     compared: comparison with the baseline, an earlier record; None without a baseline.
     leak: sentences on the worst leak, if the gate is on leaks; else empty.
-    waived: one line per waiver of the gate.
     """
 
     code: int
@@ -55,7 +54,6 @@ class GateOutcome:
     unassessed: tuple[str, ...]
     compared: Comparison | None
     leak: str
-    waived: tuple[str, ...]
 
     @classmethod
     def of(cls, record: Contents, gate: Gate, baseline: Contents | None = None) -> Self:
@@ -71,7 +69,6 @@ class GateOutcome:
         - 1 if a waiver of the gate is expired;
         - 0 otherwise.
         """
-        waived = tuple(waiver_lines(record, gate))
         compared = None if baseline is None else Comparison.of(record, baseline, gate)
         record = excuse(record, gate)
         failing, unknown = apply_gate(record, gate)
@@ -93,7 +90,6 @@ class GateOutcome:
             tuple(gaps),
             compared,
             leak_sentences(record, gate.leak_margin) if line else "",
-            waived,
         )
 
 

@@ -39,8 +39,8 @@ def excuse(record: Kept, gate: Gate) -> Kept:
 
 def waiver_lines(record: Contents, gate: Gate) -> list[str]:
     """A sentence on each waiver of ``gate``, and on whether the record has what it accepts."""
-    leaks = [leak.row for leak in find_leaks(record, gate.leak_margin)]
     failing = [row for row in record.findings if row.verdict is not Verdict.CONSISTENT]
-    used = {find_waiver(row, gate) for row in (*leaks, *failing)}
+    used = {find_waiver(row, gate) for row in failing}
+    used |= {find_waiver(leak.row, gate) for leak in find_leaks(record, gate.leak_margin)}
     unused = " It is not used: the audit has no such finding or leak."
     return [*gate.expired, *(f"{w}{'' if w in used else unused}" for w in gate.waivers.values())]

@@ -26,6 +26,7 @@ from fedrec_auditor.reports.record.leaks import Severity
 from fedrec_auditor.reports.record.record import GateOutcome
 from fedrec_auditor.reports.record.rows import Contents, Finding
 from fedrec_auditor.reports.record.sections import sections, severity_key
+from fedrec_auditor.reports.record.waivers import waiver_lines
 from fedrec_auditor.reports.say.summary import Summary, summarize_systems, summary
 from fedrec_auditor.reports.writers.paragraph import (
     console_width,
@@ -262,6 +263,7 @@ def render_outcome(
     console = Console()
     render(record, console)
     render_gate(outcome, gate, console)
+    print_each(console, waiver_lines(record, gate), "waiver:", "yellow")
     for line in written:
         console.out(line, highlight=False)
     render_pointer(record, directory, console)
@@ -278,7 +280,6 @@ def render_gate(outcome: GateOutcome, gate: Gate, console: Console) -> None:
     unknown = Exemption.NOT_ASSESSED
     so = f". Exit {INCOMPLETE}; --allow {unknown}" if outcome.code == INCOMPLETE else ""
     so = ". Allowed" if gate.allows(unknown) else so
-    print_each(console, outcome.waived, "waiver:", "yellow")
     print_each(console, (line + so for line in outcome.unassessed), "not assessed:", "yellow")
     if (compared := outcome.compared) is not None:
         print_each(console, compared.regressions, "worse:", "bold red")

@@ -43,7 +43,7 @@ NUMBER = re.compile(r"(?<![\w.])\d+(?:,\d{3})*(?:\.\d+)?(?!\w)")
 
 def statement(row: CatalogueRow) -> tuple[str, ...]:
     """A line of the table: one statement."""
-    judgement = ", ".join(word for word in (row.verdict, row.arithmetic) if word is not None)
+    judgement = ", ".join(word.label for word in (row.verdict, row.arithmetic) if word is not None)
     words = (judgement, catalogue.claim_words(row), catalogue.correct_words(row))
     return (row.number, row.target, row.kind.value, row.basis.value, *words)
 

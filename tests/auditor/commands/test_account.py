@@ -87,11 +87,6 @@ def test_noise_of_ones_own_and_lists_need_no_torch_and_no_catalogue(words: list[
         (("--gaussian",), "--gaussian"),
         (("--gaussian", "1", "--delta", "1e-5", "--rounds", "1.5"), "'--rounds'"),
         (("--gaussian", "1"), "delta=0"),
-        (("22",), "`auditor claims 22`"),
-        (("--entry", "22", "--json"), "`auditor claims 22 --json`"),
-        (("fmf-ldp", "--set", "k=5"), "`auditor claims fmf-ldp --set k=5`"),
-        (("--all", "--only", "wrong"), "`auditor claims --all --only wrong`"),
-        (("--gaussian", "1", "--sarif", "x"), "`auditor claims"),
     ],
     ids=str,
 )
