@@ -9,8 +9,9 @@ delta.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable
-from dataclasses import dataclass, replace
+import re
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Self
 
@@ -38,18 +39,44 @@ _SLACK = 1e-9
 
 
 class Word(StrEnum):
-    """Base class of string enumerations whose members also have an attribute ``definition``, a
-    sentence that pages and help texts print.
+    """Base class of enumerations of verdicts, labels and levels: codes with a word for people.
+
+    - ``label``: the word for people. JSON, SARIF and JUnit have the value of the member instead.
+    - ``definition``: a sentence that pages and help texts print; "" without one.
+
+    A member is found by its value, its name or its label, in any case and spelling:
+
+    >>> Verdict("not-tested") is Verdict("inconclusive") is Verdict.INCONCLUSIVE
+    True
     """
 
+    label: str
     definition: str
 
-    def __new__(cls, word: str, meaning: str) -> Self:
-        """Creates the member with the value ``word`` and the definition ``meaning``."""
+    def __new__(cls, word: str, label: str = "", meaning: str = "") -> Self:
+        """Creates the member with the value ``word``, its label and its definition ``meaning``."""
         member = str.__new__(cls, word)
         member._value_ = word
+        member.label = label or word
         member.definition = meaning
         return member
+
+    @property
+    def option(self) -> str:
+        """The label as one word of a command line, such as not-tested."""
+        return _spelled(self.label)
+
+    def is_called(self, text: str) -> bool:
+        """Whether ``text`` is the member's name (a code) or its label, in any spelling."""
+        return _spelled(text) in (self.option, _spelled(self.name))
+
+    @classmethod
+    def _missing_(cls, value: object) -> Self | None:
+        return next((each for each in cls if each.is_called(str(value))), None)
+
+
+def _spelled(text: str) -> str:
+    return re.sub(r"[\s_-]+", "-", text.strip().lower().replace("'", ""))
 
 
 class Verdict(Word):
@@ -62,30 +89,36 @@ class Verdict(Word):
 
     VIOLATED = (
         "VIOLATED",
+        "false",
         "A lower bound exceeds the claim in a scope that the claim covers: the claim is refuted.",
     )
-    UNSUBSTANTIATED = ("UNSUBSTANTIATED", "The claim is neither refuted nor proved.")
+    UNSUBSTANTIATED = ("UNSUBSTANTIATED", "unproved", "The claim is neither refuted nor proved.")
     INCONCLUSIVE = (
         "INCONCLUSIVE",
+        "not tested",
         "The claim is not proved, and the audit could not have refuted it: no game was run, the "
         "samples were too few to refute the claim even if every guess had been right, or the "
         "trainings were too few to refute a claim of half their epsilon.",
     )
     CONSISTENT = (
         "CONSISTENT",
+        "proved",
         "The claim is proved in this scope and not refuted. An audit can only fail to refute.",
     )
     INCOMPARABLE = (
         "INCOMPARABLE",
+        "outside the claim's scope",
         "The claim is about another scope, so the audit neither refutes nor proves it here.",
     )
     NO_CLAIM = (
         "NO CLAIM",
+        "no claim",
         "The authors claim no epsilon, so there is nothing to refute. A lower bound may exceed "
         "an epsilon that the audit derived.",
     )
     UNSOUND = (
         "UNSOUND",
+        "contradicts our own proof",
         "A lower bound exceeds our own proved upper bound, so the system's code, the accountant "
         "or the estimator is wrong. Do not trust any number of this audit.",
     )
@@ -98,26 +131,28 @@ class NumberLabel(Word):
     Labels are ordered from the best to the worst. WRONG is only for numbers that authors state.
     """
 
-    RIGHT = ("RIGHT", "The numbers that the paper states or relies on are correct.")
+    RIGHT = ("RIGHT", "right", "The numbers that the paper states or relies on are correct.")
     LOOSE = (
         "LOOSE",
+        "loose",
         "A number that the paper states is a valid bound, but it exceeds the correct number by "
         "more than rounding.",
     )
     UNSTATED = (
         "UNSTATED",
+        "not stated",
         "A number that the audit derived, and that the authors do not state, is not correct.",
     )
-    WRONG = ("WRONG", "A number that the paper states or relies on is not correct.")
+    WRONG = ("WRONG", "wrong", "A number that the paper states or relies on is not correct.")
 
 
-class FailOn(StrEnum):
+class FailOn(Word):
     """Level at which a command exits with a failure: certain verdicts on claims, or the severity of
     a system in the report.
 
-    - ``violated``: a refuted claim.
-    - ``unsubstantiated``: a refuted claim, or a claim that is neither refuted nor proved.
-    - ``no-claim``: as ``unsubstantiated``, or a system whose authors state no epsilon.
+    - ``false``: a refuted claim.
+    - ``unproved``: a refuted claim, or a claim that is neither refuted nor proved.
+    - ``no-claim``: as ``unproved``, or a system whose authors state no epsilon.
     - ``leak``: a refuted claim, or attacks that succeed with severity medium or worse, even without
       a claim.
     - ``critical``, ``high``, ``medium``: a system with this severity or a worse one.
@@ -127,12 +162,12 @@ class FailOn(StrEnum):
     be determined makes the audit incomplete.
     """
 
-    VIOLATED = "violated"
+    VIOLATED = "false"
     LEAK = "leak"
     CRITICAL = "critical"
     HIGH = "high"
     MEDIUM = "medium"
-    UNSUBSTANTIATED = "unsubstantiated"
+    UNSUBSTANTIATED = "unproved"
     NO_CLAIM = "no-claim"
     NEVER = "never"
 
@@ -144,7 +179,7 @@ class FailOn(StrEnum):
         A refuted claim fails at all levels except ``never``.
 
         >>> print(FailOn.CRITICAL.verdict_level, FailOn.MEDIUM.verdict_level)
-        violated unsubstantiated
+        false unproved
         """
         if self is FailOn.MEDIUM:
             return FailOn.UNSUBSTANTIATED
@@ -163,11 +198,16 @@ EXIT_FOUND, INCOMPLETE = 1, 3
 # Smallest advantage over guessing, as a fraction of 1 - baseline, with which an attack counts as a
 # leak.
 LEAK_MARGIN = 0.05
-# Value in ``Gate.allow`` with which an INCONCLUSIVE verdict does not count as a failure.
-ALLOW_INCONCLUSIVE = str(Verdict.INCONCLUSIVE).lower()
-# Value in ``Gate.allow`` with which a leak or a severity that was not assessed does not count as a
-# failure.
-NOT_ASSESSED = "not-assessed"
+
+
+class Exemption(Word):
+    """Outcomes that do not lead to exit code 3 if a user names them (option --allow).
+
+    They are an inconclusive verdict, and an unknown leak or severity of a system.
+    """
+
+    INCONCLUSIVE = "not-tested"
+    NOT_ASSESSED = "not-assessed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,13 +215,16 @@ class Gate:
     """Condition on the verdicts of an audit under which a command or a test fails.
 
     - ``fail_on``: level at which it fails.
-    - ``allow``: gaps that do not make the audit incomplete: "inconclusive" (too few measurements to
+    - ``allow``: gaps that do not make the audit incomplete: "not-tested" (too few measurements to
       refute a claim), "not-assessed" (severity unknown), or both.
     - ``leak_margin``: advantage over guessing, in [0, 1), with which an attack counts as a leak.
+    - ``waivers``: a sentence on each result that does not count, by the name of its system and its
+      own name: an attack's, or the scope of a claim.
+    - ``expired``: a sentence on each expired waiver, which is a failure.
 
     >>> Gate().exit_code([Verdict.CONSISTENT]), Gate().exit_code([Verdict.VIOLATED])
     (0, 1)
-    >>> [gate.exit_code([Verdict.INCONCLUSIVE]) for gate in (Gate(), Gate(allow=("inconclusive",)))]
+    >>> [gate.exit_code([Verdict.INCONCLUSIVE]) for gate in (Gate(), Gate(allow=("not-tested",)))]
     [3, 0]
     >>> Gate().exit_code([Verdict.INCONCLUSIVE, Verdict.VIOLATED])
     1
@@ -190,6 +233,8 @@ class Gate:
     fail_on: FailOn = FailOn.VIOLATED
     allow: Collection[str] = ()
     leak_margin: float = LEAK_MARGIN
+    waivers: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    expired: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Raises InputError if ``leak_margin`` is not in [0, 1)."""
@@ -208,7 +253,7 @@ class Gate:
         - 3 if a verdict is UNSOUND (the audit contradicts itself);
         - 1 if a verdict fails at the level ``fail_on``;
         - 3 if a verdict is INCONCLUSIVE (the audit could not have refuted the claim), unless
-          ``allow`` lists "inconclusive";
+          ``allow`` lists "not-tested";
         - 0 otherwise.
 
         ``failing``: whether the audit fails at the level, if this depends on more than the
@@ -221,8 +266,17 @@ class Gate:
             failing = bool(reached & _LEVELS.get(self.fail_on, frozenset()))
         if failing:
             return EXIT_FOUND
-        untested = Verdict.INCONCLUSIVE in reached and ALLOW_INCONCLUSIVE not in self.allow
+        untested = Verdict.INCONCLUSIVE in reached and not self.allows(Exemption.INCONCLUSIVE)
         return INCOMPLETE if untested else 0
+
+    def with_expired(self, code: int) -> int:
+        """Returns the exit code ``code``, or 1 instead of 0 if a waiver is expired."""
+        fails = self.expired and self.fail_on is not FailOn.NEVER
+        return code or (EXIT_FOUND if fails else 0)
+
+    def allows(self, outcome: Exemption) -> bool:
+        """Whether ``allow`` lists an outcome, by its word or its code."""
+        return any(map(outcome.is_called, self.allow))
 
 
 # Gate that fails if a claim is refuted or if the audit allows no conclusion.

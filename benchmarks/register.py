@@ -80,7 +80,7 @@ def of_papers(judged: Iterable[CatalogueRow]) -> Iterator[Entry]:
             statement=row.statement,
             claimed=claim_words(row),
             holds=row.provable,
-            verdict=str(row.verdict or row.arithmetic),
+            verdict=(row.verdict or row.arithmetic).label,
             unit=NONE if row.scope is None else str(row.scope.unit),
             vantage=NONE if row.scope is None else str(row.scope.vantage),
             why=f"{row.reason} Source: {row.source}.",
@@ -105,7 +105,7 @@ def of_code() -> Iterator[Entry]:
             statement=f"{finding.claim}. {row.setting}".rstrip(". ") + ".",
             claimed=row.claimed,
             holds=row.exact,
-            verdict=row.verdict,
+            verdict=Verdict(row.verdict).label,
             unit="report",
             vantage="server",
             why=" ".join(finding.remark.split()),
@@ -134,7 +134,7 @@ def of_unclaimed() -> Iterator[Entry]:
             statement=row["claim"],
             claimed="no epsilon",
             holds=f"Sent: {row['sends']}. It shows {row['shows']}.",
-            verdict=str(Verdict.NO_CLAIM),
+            verdict=Verdict.NO_CLAIM.label,
             unit=NONE,
             vantage="server",
             why=f"Read at this commit, not run. To repair it: {row['repair']}.",
@@ -162,7 +162,8 @@ def page(claims: Sequence[Entry]) -> str:
     filters = {
         name: sorted({getattr(claim, name) for claim in claims}, key=str.lower) for name in FILTERS
     }
-    words = [word for kind in (Verdict, NumberLabel) for word in kind if word in filters["verdict"]]
+    every = (*Verdict, *NumberLabel)
+    words = [word for word in every if word.label in filters["verdict"]]
     return legal(fill_template("register.html.j2", claims=claims, filters=filters, verdicts=words))
 
 

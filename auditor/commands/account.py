@@ -5,10 +5,8 @@ total.
 from __future__ import annotations
 
 import json
-import shlex
-import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
@@ -59,29 +57,17 @@ _NOISE = {
         metavar="NUMBER or PACKAGE.MODULE:CALLABLE",
     ),
 }
-# Options of `auditor claims` that `auditor account` accepted in earlier versions.
-_OF_CLAIMS = ("all", "entry", "items", "junit", "markdown", "only", "sarif", "set", "tables")
 
 
 @add_options(_NOISE)
 def command(
     options: dict[str, Any],
     as_json: AsJson = False,
-    moved: Annotated[list[str] | None, typer.Argument(hidden=True)] = None,
-    of_claims: Annotated[
-        bool, typer.Option(*(f"--{name}" for name in _OF_CLAIMS), hidden=True)
-    ] = False,
 ) -> None:
     """Compute upper and lower bounds on epsilon of your own noise, per round and in total.
 
     Exits with 1 if a claimed epsilon is refuted. Claims of papers are judged by `auditor claims`.
     """
-    if moved or of_claims:
-        words = shlex.join(word for word in sys.argv[2:] if word != "--entry")
-        raise InputError(
-            f"Expected your own noise, such as --gaussian z=1.1, got {words}. For claims of papers "
-            f"and targets, use `auditor claims {words}`."
-        )
     if "event" in options:
         try:
             options["event"] = options["event"].read_text(encoding="utf-8")

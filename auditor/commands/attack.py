@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from fedrec_auditor.accountants.verdict import LEAK_MARGIN, FailOn, Gate
+from fedrec_auditor.accountants.verdict import LEAK_MARGIN, FailOn
 from fedrec_auditor.auditor.commands.options import (
     Allow,
     Baseline,
@@ -18,6 +18,8 @@ from fedrec_auditor.auditor.commands.options import (
     LeakMargin,
     Memory,
     Out,
+    Waivers,
+    make_gate,
     plan_options,
     show_progress,
 )
@@ -44,6 +46,7 @@ def command(
     fail_on: FailAt = FailOn.VIOLATED,
     leak_margin: LeakMargin = LEAK_MARGIN,
     allow: Allow = None,
+    waivers: Waivers = None,
     baseline: Baseline = None,
     force: Force = False,
 ) -> None:
@@ -52,7 +55,7 @@ def command(
     from fedrec_auditor.reports.record.record import Record
 
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
-    gate = Gate(fail_on, tuple(allow or ()), leak_margin)
+    gate = make_gate(fail_on, allow, waivers, leak_margin)
     before = None if baseline is None else Record.read(baseline)
     with show_progress(out) as observe:
         record = attack_recording(

@@ -15,8 +15,8 @@ import typer
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.verdict import NumberLabel, Verdict, Word
 from fedrec_auditor.auditor.commands.ci_files import check_files, render_files, write_files
-from fedrec_auditor.auditor.commands.options import AsJson, Junit, Sarif
-from fedrec_auditor.auditor.plan.families import FAMILIES, suggest_names
+from fedrec_auditor.auditor.commands.options import AsJson, Junit, Sarif, word_option
+from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.auditor.plan.plan import amend_plan, make_target
 
 if TYPE_CHECKING:
@@ -53,15 +53,16 @@ Tables = Annotated[
 ]
 Settings = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="NAME=VALUE", help="Setting of the target. Repeatable."),
+    typer.Option("--set", metavar="[TARGET.]NAME=VALUE", help="Setting of the target. Repeatable."),
 ]
 Users = Annotated[int | None, typer.Option(help="Number of users. Default 943.")]
 Items = Annotated[int | None, typer.Option(help="Number of items. Default 1682.")]
 Only = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="WORD",
-        help="Show only entries with this verdict, such as violated or wrong. Repeatable.",
+    list[Word] | None,
+    word_option(
+        "Show only entries with this verdict, such as false or wrong. Repeatable.",
+        Verdict,
+        NumberLabel,
     ),
 ]
 AsMarkdown = Annotated[
@@ -109,7 +110,7 @@ def command(
     check_files(sarif, junit)
     if markdown and (as_json or only):
         raise InputError("Expected --markdown without --json and --only, got several. Omit one.")
-    words = parse_verdicts(only or ())
+    words = only or ()
 
     from fedrec_auditor.reports.record.store import to_json
 
@@ -227,22 +228,6 @@ def _check(judged: Sequence[str], given: Sequence[str]) -> None:
             )
 
 
-def parse_verdicts(given: Sequence[str]) -> list[Word]:
-    """Converts texts, in upper or lower case, to verdicts. Raises InputError for an unknown
-    verdict.
-    """
-    known: dict[str, Word] = {word.lower(): word for word in (*Verdict, *NumberLabel)}
-    verdicts = []
-    for text in given:
-        word = known.get(" ".join(re.split(r"[\s_-]+", text.strip().lower())))
-        if word is None:
-            choices = [each.replace(" ", "-") for each in known]
-            near = suggest_names(text, choices, "") or "Choose one."
-            raise InputError(f"Expected --only among {', '.join(choices)}, got {text!r}. {near}")
-        verdicts.append(word)
-    return verdicts
-
-
 def _findings(
     name: str, given: list[str], users: int | None, items: int | None
 ) -> tuple[Finding, ...]:
@@ -253,7 +238,7 @@ def _findings(
     if name in set(FAMILIES["papers"].names()) - set(FAMILIES["targets"].names()):
         raise InputError(f"Expected a target, got the paper {name}. Use --paper {name}.")
     FAMILIES["targets"].check_name(name)
-    settings = amend_plan(None, {"settings": [f"{name}.{each}" for each in given]})
+    settings = amend_plan(None, {"targets": name, "settings": given})
 
     from fedrec_auditor.auditor.judging import accounting
     from fedrec_auditor.targets.systems.base import Population

@@ -52,7 +52,8 @@ _SPELLINGS = {"≤": "<=", "≥": ">=", "≠": "!=", "∞": "inf", "−": "-", "
 
 def _glossary(*words: type[Word]) -> str:
     """Returns the meanings of all verdicts of the enumerations ``words``, one paragraph each."""
-    return "\n\n".join(f"{word.value}: {word.definition}" for kind in words for word in kind)
+    entries = (f"{word.label} ({word}): {word.definition}" for kind in words for word in kind)
+    return "\n\n".join(entries)
 
 
 app = typer.Typer(

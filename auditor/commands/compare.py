@@ -9,14 +9,15 @@ from typing import Annotated
 
 import typer
 
-from fedrec_auditor.accountants.verdict import INCOMPLETE, NOT_ASSESSED
-from fedrec_auditor.auditor.commands.options import Allow, AsJson
+from fedrec_auditor.accountants.verdict import INCOMPLETE, Exemption, FailOn
+from fedrec_auditor.auditor.commands.options import Allow, AsJson, Waivers, make_gate
 
 
 def command(
     before: Annotated[Path, typer.Argument(help="Directory of the earlier run, or report.json.")],
     now: Annotated[Path, typer.Argument(help="Directory of the later run, or report.json.")],
     allow: Allow = None,
+    waivers: Waivers = None,
     as_json: AsJson = False,
 ) -> None:
     """Compare two runs, and exit with 1 if a verdict, an epsilon or an attack is worse.
@@ -33,13 +34,17 @@ def command(
     from fedrec_auditor.reports.record.comparison import Comparison
     from fedrec_auditor.reports.record.record import Record
     from fedrec_auditor.reports.record.store import to_json
+    from fedrec_auditor.reports.record.waivers import waiver_lines
+    from fedrec_auditor.reports.writers.paragraph import print_each
     from fedrec_auditor.reports.writers.terminal import render_comparison
 
     baseline, record = Record.read(before), Record.read(now)
-    compared = Comparison.of(record, baseline)
+    gate = make_gate(FailOn.VIOLATED, allow, waivers)
+    compared = Comparison.of(record, baseline, gate)
     if as_json:
         print(json.dumps(to_json(dataclasses.asdict(compared)), indent=2))
     else:
-        render_comparison(compared, Console())
-    unknown = compared.unassessed and NOT_ASSESSED not in (allow or ())
-    raise typer.Exit(compared.exit_code or (INCOMPLETE if unknown else 0))
+        print_each(console := Console(), waiver_lines(record, gate), "waiver:", "yellow")
+        render_comparison(compared, console)
+    unknown = compared.unassessed and not gate.allows(Exemption.NOT_ASSESSED)
+    raise typer.Exit(gate.with_expired(compared.exit_code or (INCOMPLETE if unknown else 0)))

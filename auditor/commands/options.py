@@ -6,7 +6,7 @@ import functools
 import inspect
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from enum import StrEnum
+from datetime import date
 from pathlib import Path
 from types import UnionType
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Union, ge
 import typer
 
 from fedrec_auditor.accountants.errors import IncompleteError
-from fedrec_auditor.accountants.verdict import ALLOW_INCONCLUSIVE, NOT_ASSESSED, FailOn
+from fedrec_auditor.accountants.verdict import LEAK_MARGIN, Exemption, FailOn, Gate, Word
 from fedrec_auditor.auditor.plan.plan import (
     Plan,
     amend_plan,
@@ -23,6 +23,7 @@ from fedrec_auditor.auditor.plan.plan import (
     help_text,
     option_name,
 )
+from fedrec_auditor.auditor.plan.waivers import read_waivers
 
 if TYPE_CHECKING:
     from fedrec_auditor.auditor.machine.progress import Observer
@@ -65,14 +66,17 @@ _OF_A_TABLE = {
 }
 
 
-class Exemption(StrEnum):
-    """Outcomes that do not lead to exit code 3 if a user names them (option --allow).
+def word_option(help: str, *kinds: type[Word]) -> Any:
+    """Makes an option whose value is a word or a code of the enumerations ``kinds``."""
+    words = {word.option: word for kind in kinds for word in kind}
 
-    They are an inconclusive verdict, and an unknown leak or severity of a system.
-    """
+    def parse(text: str) -> Word:
+        for word in words.values():
+            if word.is_called(text):
+                return word
+        raise ValueError(f"{text!r} is not one of {', '.join(map(repr, words))}")
 
-    INCONCLUSIVE = ALLOW_INCONCLUSIVE
-    NOT_ASSESSED = NOT_ASSESSED
+    return typer.Option(help=help, parser=parse, metavar="|".join(words))
 
 
 Out = Annotated[Path, typer.Option(help="Directory of the run, for its reports.")]
@@ -84,16 +88,18 @@ Memory = Annotated[
 ]
 FailAt = Annotated[
     FailOn,
-    typer.Option(
-        help="Exit with 1 if a claim's verdict is at this level or worse; for critical, high and "
-        "medium, if a system's severity is; for leak, if a claim is refuted or a system leaks."
+    word_option(
+        "Exit with 1 if a claim's verdict is at this level or worse; for critical, high and "
+        "medium, if a system's severity is; for leak, if a claim is refuted or a system leaks.",
+        FailOn,
     ),
 ]
 FailAtVerdict = Annotated[
     FailOn,
-    typer.Option(
-        help="Exit with 1 if the verdict is at this level or above. This command runs no attacks: "
-        "leak, critical and high count as violated, and medium as unsubstantiated."
+    word_option(
+        "Exit with 1 if the verdict is at this level or above. This command runs no attacks: "
+        "leak, critical and high count as false, and medium as unproved.",
+        FailOn,
     ),
 ]
 LeakMargin = Annotated[
@@ -102,10 +108,15 @@ LeakMargin = Annotated[
 ]
 Allow = Annotated[
     list[Exemption] | None,
-    typer.Option(
-        help="Do not exit with 3 for this outcome. inconclusive: a sample is too small to refute a "
-        "claim. not-assessed: the leak or severity of a system is unknown, and --fail-on needs it."
+    word_option(
+        "Do not exit with 3 for this outcome. not-tested: a sample is too small to refute a claim. "
+        "not-assessed: the leak or severity of a system is unknown, and --fail-on needs it.",
+        Exemption,
     ),
+]
+Waivers = Annotated[
+    Path | None,
+    typer.Option(help="TOML file of accepted findings and attacks, with owner and expiry."),
 ]
 Baseline = Annotated[
     Path | None,
@@ -117,6 +128,12 @@ Force = Annotated[
 Sarif = Annotated[Path | None, typer.Option(help="Also write the findings to this SARIF file.")]
 Junit = Annotated[Path | None, typer.Option(help="Also write a JUnit test report to this file.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+
+
+def make_gate(level: FailOn, allow: Any, waivers: Path | None, margin: float = LEAK_MARGIN) -> Gate:
+    """Makes the gate (the rule for failing CI) from values of options, with waivers as of today."""
+    read = () if waivers is None else read_waivers(waivers, date.today())
+    return Gate(level, tuple(allow or ()), margin, *read)
 
 
 def add_options(

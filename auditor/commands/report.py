@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.verdict import DEFAULT_GATE, LEAK_MARGIN, FailOn, Gate
-from fedrec_auditor.auditor.commands.options import Allow, Baseline
+from fedrec_auditor.accountants.verdict import DEFAULT_GATE, LEAK_MARGIN, FailOn
+from fedrec_auditor.auditor.commands.options import (
+    Allow,
+    Baseline,
+    LeakMargin,
+    Waivers,
+    make_gate,
+    word_option,
+)
 from fedrec_auditor.auditor.machine.output import summary_output
+from fedrec_auditor.auditor.plan.families import suggest_names
 
 if TYPE_CHECKING:
     from fedrec_auditor.reports.record.record import Record
@@ -24,28 +31,25 @@ def command(
         typer.Argument(help="A system of the run to print in full, instead of writing reports."),
     ] = None,
     fail_on: Annotated[
-        FailOn, typer.Option(help="Level from which findings are failures in junit.xml.")
+        FailOn, word_option("Level from which findings are failures in junit.xml.", FailOn)
     ] = FailOn.VIOLATED,
     allow: Allow = None,
-    leak_margin: Annotated[
-        float,
-        typer.Option(
-            help="Minimum advantage for leak: (x - guessing) / (1 - guessing) of an attack."
-        ),
-    ] = LEAK_MARGIN,
+    waivers: Waivers = None,
+    leak_margin: LeakMargin = LEAK_MARGIN,
     baseline: Baseline = None,
-    figures: Annotated[Path | None, typer.Option(help="Folder for all figures (SVG).")] = None,
-    tables: Annotated[Path | None, typer.Option(help="Folder for all tables (CSV).")] = None,
+    figures: Annotated[Path | None, typer.Option(help="Write only figures (SVG), here.")] = None,
+    tables: Annotated[Path | None, typer.Option(help="Write only tables (CSV), here.")] = None,
 ) -> None:
-    """Write all reports of a run again from its report.json, or print one system in full."""
-    from rich.console import Console
+    """Write all reports of a run again from its report.json, or print one system in full.
 
+    With --tables or --figures, only these are written.
+    """
     from fedrec_auditor.reports.record import store
     from fedrec_auditor.reports.record.record import GateOutcome, Record
     from fedrec_auditor.reports.writers import terminal
     from fedrec_auditor.reports.writers.files import write_pictures, write_tables
 
-    gate = Gate(fail_on, tuple(allow or ()), leak_margin)
+    gate = make_gate(fail_on, allow, waivers, leak_margin)
     record = Record.read(run)
     if target is not None:
         if gate != DEFAULT_GATE or baseline or figures or tables:
@@ -59,25 +63,18 @@ def command(
     for folder in filter(None, (figures, tables)):
         store.check_writable(folder)
     outcome = GateOutcome.of(record, gate, before)
-    if before is None:  # without a baseline the exit code is 0
-        outcome = replace(outcome, code=0)
-    record.save(run, gate)
-    drawn = None if figures is None else write_pictures(record, figures)
-    listed = () if tables is None else write_tables(record, tables)
-    with summary_output("The reports are written."):
-        console = Console()
-        terminal.render(record, console)
-        terminal.render_gate(outcome, gate, console)
+    written = []
+    if figures is not None:
+        written.append(f"Figures: {len(write_pictures(record, figures))} as SVG in {figures}.")
+    if tables is not None:
+        written.append(f"Tables: {', '.join(write_tables(record, tables))} as CSV in {tables}.")
+    if not written:
+        record.save(run, gate)
         first, *others, source = store.FILE_NAMES
-        text = f"Rendered {run / first}, {', '.join(others)} from {source}."
-        console.out(text, highlight=False)
-        if drawn is not None:
-            console.out(f"Figures: {len(drawn)} as SVG in {figures}.", highlight=False)
-        if listed:
-            text = f"Tables: {', '.join(listed)} as CSV in {tables}."
-            console.out(text, highlight=False)
-        terminal.render_pointer(record, run, console)
-    raise typer.Exit(outcome.code)
+        written.append(f"Rendered {run / first}, {', '.join(others)} from {source}.")
+    with summary_output("The reports are written."):
+        terminal.render_outcome(record, outcome, gate, written, run)
+    raise typer.Exit(gate.with_expired(0) if before is None else outcome.code)
 
 
 def _show(record: Record, target: str, run: Path) -> None:
@@ -87,8 +84,11 @@ def _show(record: Record, target: str, run: Path) -> None:
     from fedrec_auditor.reports.writers.paragraph import print_line
     from fedrec_auditor.reports.writers.terminal import render_system
 
-    console, name = Console(), record[target].target
-    (glance,) = (each for each in summarize_systems(record) if each.section.target == name)
+    console, glances = Console(), {each.section.target: each for each in summarize_systems(record)}
+    if target not in glances:
+        hint = suggest_names(target, list(glances), "It has")
+        raise InputError(f"Expected a system of the run, got {target!r}. {hint}")
+    glance = glances[target]
     render_system(record, glance, console)
     page = (run if run.is_dir() else run.parent) / "report.html"
     if page.is_file():

@@ -19,6 +19,8 @@ from fedrec_auditor.auditor.commands.options import (
     Memory,
     Out,
     PlanFile,
+    Waivers,
+    make_gate,
     plan_options,
     read_and_amend_plan,
     show_progress,
@@ -51,6 +53,7 @@ def command(
     fail_on: FailAt = FailOn.VIOLATED,
     leak_margin: LeakMargin = LEAK_MARGIN,
     allow: Allow = None,
+    waivers: Waivers = None,
     baseline: Baseline = None,
     force: Force = False,
 ) -> None:
@@ -63,7 +66,7 @@ def command(
 
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
     resources = make_resources(jobs, device, memory, backend, address)
-    gate = Gate(fail_on, tuple(allow or ()), leak_margin)
+    gate = make_gate(fail_on, allow, waivers, leak_margin)
     earlier = None if baseline is None else Record.read(baseline)
     with show_progress(out) as observe:
         record = run_plan(chosen, resources, out=out, gate=gate, observe=observe, force=force)
@@ -78,8 +81,6 @@ def finish(record: Record, out: Path, gate: Gate, baseline: Record | None = None
     ``gate``: which findings (verdicts on claims) count as failures, for the exit code.
     ``baseline``: results of an earlier audit for comparison, or None.
     """
-    from rich.console import Console
-
     from fedrec_auditor.auditor.run.checkpoints import TASKS_FOLDER
     from fedrec_auditor.reports.record import store
     from fedrec_auditor.reports.record.record import GateOutcome
@@ -91,11 +92,8 @@ def finish(record: Record, out: Path, gate: Gate, baseline: Record | None = None
             f"Finished tasks are kept in {out / TASKS_FOLDER}. The same command runs what failed "
             f"again; remove {out / TASKS_FOLDER} to start afresh."
         )
+    first, *others = store.FILE_NAMES
     with summary_output(f"Read {out / 'report.md'}."):
-        console = Console()
-        terminal.render(record, console)
-        terminal.render_gate(outcome, gate, console)
-        first, *others = store.FILE_NAMES
-        console.out(f"Report: {out / first} (also {', '.join(others)})", highlight=False)
-        terminal.render_pointer(record, out, console)
+        written = f"Report: {out / first} (also {', '.join(others)})"
+        terminal.render_outcome(record, outcome, gate, [written], out)
     raise typer.Exit(outcome.code)

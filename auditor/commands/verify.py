@@ -7,6 +7,7 @@ import importlib
 import itertools
 import json
 import os
+import re
 import shlex
 import sys
 import tempfile
@@ -17,14 +18,21 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.verdict import EXIT_FOUND, FailOn, Gate
+from fedrec_auditor.accountants.verdict import EXIT_FOUND, FailOn
 from fedrec_auditor.auditor.commands.ci_files import (
     check_files,
     find_source,
     render_files,
     write_files,
 )
-from fedrec_auditor.auditor.commands.options import AsJson, FailAtVerdict, Junit, Sarif
+from fedrec_auditor.auditor.commands.options import (
+    AsJson,
+    FailAtVerdict,
+    Junit,
+    Sarif,
+    Waivers,
+    make_gate,
+)
 from fedrec_auditor.auditor.machine.output import summary_output
 
 if TYPE_CHECKING:
@@ -79,7 +87,7 @@ WaivedChecks = Annotated[
     list[str] | None,
     typer.Option(
         metavar="CHECK",
-        help="Check that may fail, or `inconclusive` if the sample may be too small. Repeatable.",
+        help="Check that may fail, or `not-tested` if the sample may be too small. Repeatable.",
     ),
 ]
 
@@ -98,6 +106,7 @@ def command(
     timeout: Timeout = 600.0,
     fail_on: FailAtVerdict = FailOn.VIOLATED,
     allow: WaivedChecks = None,
+    waivers: Waivers = None,
     as_json: AsJson = False,
     sarif: Sarif = None,
     junit: Junit = None,
@@ -108,11 +117,13 @@ def command(
     3 if the sample is too small to refute the claim.
     """
     from fedrec_auditor.auditor.machine.workers import run_within
+    from fedrec_auditor.auditor.verification.verification import wrap_entry
     from fedrec_auditor.reports.record.store import to_json
+    from fedrec_auditor.reports.record.waivers import find_waiver
     from fedrec_auditor.reports.writers.paragraph import output_width
 
     check_files(sarif, junit)
-    width, waived = output_width(), allow or []
+    width, gate = output_width(), make_gate(fail_on.verdict_level, allow, waivers)
 
     def work() -> tuple[int, str]:
         tested, verification = _verify(
@@ -127,21 +138,25 @@ def command(
             seed=seed,
             trace=trace,
         )
-        verification = verification.waiving(waived)
-        gate = Gate(fail_on.verdict_level, waived)
-        code = gate.exit_code([verification.verdict])
-        if verification.unwaived(waived) and fail_on is not FailOn.NEVER:
+        verification = verification.waiving(gate.allow)
+        finding = verification.finding(target)
+        excused = find_waiver(finding, gate)
+        code = gate.exit_code([] if excused else [finding.verdict])
+        if verification.faults and fail_on is not FailOn.NEVER:
             code = code or EXIT_FOUND
+        code = gate.with_expired(code)
         if as_json:
             text = json.dumps(to_json(dataclasses.asdict(verification)), indent=2, allow_nan=False)
         else:
-            text = verification.describe(allow=waived, command=_again(), width=width)
+            text = verification.describe(command=_again(), width=width)
+            lines = filter(None, (*gate.expired, excused))
+            text = "\n".join([text, *(wrap_entry("waiver", line, width) for line in lines)])
         files = render_files(
-            [verification.finding(target, waived)],
+            [finding],
             sarif,
             junit,
             gate=gate,
-            checks=_rows(target, verification, waived),
+            checks=_rows(target, verification),
             place=find_source(tested),
             seed=seed,
         )
@@ -178,21 +193,20 @@ def _verify(
         return tested, verify_ldp(tested, inputs=pairs, progress=False, **options)
 
 
-def _rows(target: str, verification: Verification, waived: Sequence[str]) -> list[CheckRow]:
+def _rows(target: str, verification: Verification) -> list[CheckRow]:
     """Converts the checks of a verification to rows for reports, which state failures.
 
-    Checks that are named in ``waived``, and checks that did not run, count neither as passed nor as
-    failed.
+    Checks that are waived or did not run count neither as passed nor as failed.
     """
     from fedrec_auditor.auditor.exact.fit import Status
     from fedrec_auditor.reports.record.rows import CheckRow
 
-    failed = {Status.PASSED: False, Status.FAILED: True, Status.NOT_RUN: None}
+    failed = {Status.PASSED: False, Status.FAILED: True}
     return [
         CheckRow(
             target=target,
             check=check.name,
-            failed=None if check.name in waived else failed[check.status],
+            failed=failed.get(check.status),
             reason=check.reason,
         )
         for check in verification.checks
@@ -226,7 +240,7 @@ def load(target: str, settings: Sequence[str] = ()) -> Any:
     from fedrec_auditor.auditor.plan.members import make_mechanism
 
     if ":" not in target and target in FAMILIES["mechanisms"].names():
-        return make_mechanism(target, settings)
+        return make_mechanism(target, [text.removeprefix(f"{target}.") for text in settings])
     if settings:
         raise InputError(
             f"Expected --set only with a mechanism of `auditor list mechanisms`, got {target!r}. "
@@ -234,9 +248,11 @@ def load(target: str, settings: Sequence[str] = ()) -> Any:
         )
     module_name, colon, path = target.partition(":")
     if not (module_name and colon and path):
+        family, words = FAMILIES["mechanisms"], re.sub(r"[-_]", " ", target).lower()
+        near = [name for name in family.names() if words in family.summary(name).lower()]
         raise InputError(
             f"Expected PACKAGE.MODULE:CALLABLE or a mechanism's name, got {target!r}. "
-            f"{suggest_names(target, FAMILIES['mechanisms'].names(), 'The mechanisms are')}"
+            f"{suggest_names(target, near or family.names(), 'The mechanisms are')}"
         )
     if "" not in sys.path:
         sys.path.insert(0, "")

@@ -28,11 +28,12 @@ Floats = NDArray[np.float64]
 
 
 class Status(StrEnum):
-    """Status of a check of a randomizer: passed, failed or not run."""
+    """Status of a check of a randomizer: passed, failed, not run, or failed and waived."""
 
     PASSED = "passed"
     FAILED = "failed"
     NOT_RUN = "not run"
+    WAIVED = "waived"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +42,7 @@ class Check:
     claimed probabilities.
 
     - ``name``: name of the check, set by the code that runs it.
-    - ``status``: passed, failed or not run.
+    - ``status``: passed, failed, not run or waived.
     - ``reason``: one or two sentences: the evidence, the remedy of a failure, or the reason why the
       check was not run.
     - ``bound``: lower bound on epsilon, if a failed check counted outputs that distinguish inputs;

@@ -39,6 +39,8 @@ from fedrec_auditor.targets.own_modules import member_class, member_name
 if TYPE_CHECKING:
     from fedrec_auditor.targets.declarations.paper import Paper
 
+# Maximum number of names with a common beginning in a hint.
+_SHOWN = 8
 # Names of the families to which other distributions may add members.
 EXTENSIBLE = ("targets", "papers", "attacks", "mechanisms", "datasets")
 _CLOSED = (
@@ -255,18 +257,24 @@ def check_name(kind: str, name: str, names: Sequence[str]) -> None:
         )
 
 
-def suggest_names(name: str, names: Sequence[str], otherwise: str, most: int = 3) -> str:
-    """Returns a hint with at most ``most`` of ``names`` that are similar to ``name``.
+def suggest_names(name: str, names: Sequence[str], otherwise: str, max_names: int = 3) -> str:
+    """Returns a hint with ``names`` that begin with ``name``, or at most ``max_names`` similar.
 
-    If none is similar, the hint is ``otherwise`` and all names; empty if ``otherwise`` is empty.
+    Case and underscores do not count. If none is similar, the hint is ``otherwise`` and all names;
+    empty if ``otherwise`` is empty.
 
+    >>> suggest_names("FMF", ["fcf", "fmf-ldp", "fmf-vfl"], "There are")
+    'Did you mean fmf-ldp or fmf-vfl?'
     >>> suggest_names("fmf-lpd", ["fcf", "fmf-ldp"], "There are")
     'Did you mean fmf-ldp?'
     >>> suggest_names("x", ["fcf", "fmf-ldp"], "There are")
     'There are: fcf, fmf-ldp.'
     """
-    near = difflib.get_close_matches(name, names, n=most, cutoff=0.5)
-    if near:
+    plain = {each.casefold().replace("_", "-"): each for each in names}
+    text = name.casefold().replace("_", "-")
+    near = [text] if text in plain else [each for each in plain if each.startswith(text)][:_SHOWN]
+    near = near or difflib.get_close_matches(text, plain, n=max_names, cutoff=0.5)
+    if near := [plain[each] for each in near]:
         return f"Did you mean {' or '.join(near)}?"
     return f"{otherwise}: {', '.join(names)}." if otherwise else ""
 

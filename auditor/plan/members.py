@@ -61,6 +61,17 @@ def parse_pairs(form: str, example: str, given: Sequence[str]) -> dict[str, str]
     return values
 
 
+def qualify_setting(text: str, target: str) -> str:
+    """Returns the setting ``text`` with the name of the only ``target``, unless it names a target.
+
+    >>> qualify_setting("epsilon=1", "fmf-ldp"), qualify_setting("fcf.rounds=5", "fmf-ldp")
+    ('fmf-ldp.epsilon=1', 'fcf.rounds=5')
+    """
+    others = tuple(f"{name}." for name in FAMILIES["targets"].names())
+    named = SEPARATOR in text.partition("=")[0] or text.startswith(others)
+    return text if named else f"{target}.{text}"
+
+
 def parse_settings(given: Sequence[str]) -> dict[str, dict[str, Setting]]:
     """Parses texts such as "fcf.rounds=5" into settings, by name of the system.
 
@@ -76,12 +87,12 @@ def parse_settings(given: Sequence[str]) -> dict[str, dict[str, Setting]]:
     form, example = "--set TARGET.NAME=VALUE", "--set fcf.rounds=5"
     for key, value in parse_pairs(form, example, given).items():
         name = key.rpartition(".")[0]
-        if SEPARATOR not in key:
+        if name and SEPARATOR not in key:
             names = [n for n in FAMILIES["targets"].names() if key.startswith(f"{n}.")]
             name = max(names, key=len, default=key.partition(".")[0])
             FAMILIES["targets"].check_name(name)
         setting = key[len(name) + 1 :].strip()
-        if not setting:
+        if not (name and setting):
             raise InputError(f"Expected {form}, got {f'{key}={value}'!r}. Write, e.g., {example}.")
         by_target.setdefault(name, {})[setting] = value
     return {name: _settings_of_target(name, texts) for name, texts in by_target.items()}

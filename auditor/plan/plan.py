@@ -31,6 +31,7 @@ from fedrec_auditor.auditor.plan.members import (
     make_member,
     parse_pairs,
     parse_settings,
+    qualify_setting,
 )
 from fedrec_auditor.auditor.plan.sources import check_source
 from fedrec_auditor.auditor.plan.stated_claim import (
@@ -299,7 +300,7 @@ class Plan(BaseModel):
         PlanOption(
             "Setting of a target (`auditor list TARGET`). Repeatable.",
             "set",
-            "TARGET.NAME=VALUE",
+            "[TARGET.]NAME=VALUE",
             parse=parse_settings,
         ),
     ] = Field(default_factory=dict)
@@ -402,11 +403,15 @@ def amend_plan(plan: Plan | None, values: Mapping[str, Any]) -> Plan:
     ``plan``: the plan; None for a plan with all defaults.
 
     The values may have the form of the command line (``PlanOption``), such as one text for several
-    names. Settings of each system are merged one by one. The new plan is checked; raises PlanError
-    for a wrong value.
+    names. Settings of each system are merged one by one; the name of a single system may be
+    omitted. The new plan is checked; raises PlanError for a wrong value.
     """
     before = {} if plan is None else plan.model_dump()
-    given = {name: _read(name, value) for name, value in values.items() if value is not None}
+    given = {name: value for name, value in values.items() if value is not None}
+    targets = _read("targets", given.get("targets", plan.targets if plan else ()))
+    if len(targets) == 1 and isinstance(given.get("settings"), list | tuple):
+        given["settings"] = [qualify_setting(text, targets[0]) for text in given["settings"]]
+    given = {name: _read(name, value) for name, value in given.items()}
     if plan is not None and "settings" in given:
         merged = {
             name: plan.settings.get(name, {}) | more for name, more in given["settings"].items()

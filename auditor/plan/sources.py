@@ -118,7 +118,7 @@ def check_source(
             "a device, a FIFO or a socket. Copy its content into a file."
         )
     if data not in names and not exists:
-        hint = suggest_names(data, names, "Data sets", most=1)
+        hint = suggest_names(data, names, "Data sets", max_names=1)
         raise InputError(f"Expected a data set or a path, got {data!r}, which is not there. {hint}")
     if columns is not None and not _is_table(data):
         raise InputError(

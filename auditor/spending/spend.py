@@ -39,9 +39,10 @@ from fedrec_auditor.auditor.spending.deployment import (
     Deployment,
     StatedNoise,
 )
+from fedrec_auditor.reports import say
 from fedrec_auditor.reports.record.rows import Finding
 from fedrec_auditor.reports.record.store import to_json
-from fedrec_auditor.reports.writers.paragraph import FULL
+from fedrec_auditor.reports.writers.paragraph import FULL, paragraph
 from fedrec_auditor.reports.writers.terminal import findings_text
 from fedrec_auditor.targets.systems.base import Population, ScopedClaim
 from fedrec_auditor.targets.wrapped.client import convert_errors
@@ -166,21 +167,34 @@ class Account:
         rounds = (f for f in self.findings if f.scope.horizon is not Horizon.TRAINING)
         return next(rounds, self.total)
 
+    @property
+    def statement(self) -> str:
+        """The epsilon and delta to state for all rounds, with their scope and assumptions.
+
+        Epsilon is the proved upper bound, rounded up to 3 significant digits.
+        """
+        proof, scope = self.total.accounted, self.total.scope
+        if proof is None or math.isinf(proof.epsilon):
+            return "State: no epsilon, because no finite epsilon is proved."
+        stated = f"State: (epsilon = {say.round_up(proof.epsilon)}, delta = {proof.delta!r})"
+        where = f"for {say.brief_scope_words(scope)}, {scope.adjacency} adjacency"
+        return say.join_texts(f"{stated} {where}", say.assumption_words(proof)) + "."
+
     def describe(self, width: int = FULL) -> str:
         """Formats the findings (bounds and verdicts) as text in lines of at most ``width`` columns,
-        unless a word is longer.
+        unless a word is longer. It ends with ``statement``.
         """
-        return findings_text(self.findings, width)
+        return f"{findings_text(self.findings, width)}\n\n{paragraph(self.statement, width)}"
 
     def __str__(self) -> str:
         return self.describe()
 
     def as_data(self) -> dict[str, Any]:
-        """Returns the fields ``solved`` (computed settings) and ``findings`` (bounds and verdicts)
-        as a dictionary for JSON.
+        """Returns ``solved`` (computed settings), ``statement`` and ``findings`` (bounds and
+        verdicts) as a dictionary for JSON.
         """
         rows = [row.model_dump(mode="python") for row in self.findings]
-        return {"solved": self.solved, "findings": to_json(rows)}
+        return {"solved": self.solved, "statement": self.statement, "findings": to_json(rows)}
 
 
 def account(
@@ -242,6 +256,10 @@ def account(
     '0.254 per round, 1.753 in total'
     >>> found.total.scope.adjacency, f"no less than {found.total.measured.epsilon:.3f}"
     (<Adjacency.ADD_REMOVE: 'add-remove'>, 'no less than 1.753')
+    >>> print(found.statement)
+    State: (epsilon = 1.76, delta = 1e-06) for everything about one user, over the whole training,
+    against a server behind secure aggregation, add-remove adjacency, if the adversary does not
+    learn who was drawn.
     >>> def accountant(gaussian, rounds):
     ...     return rounds**0.5 / gaussian
     >>> account(gaussian=2, rounds=9, delta=1e-6, claimed_epsilon=accountant).total.verdict

@@ -29,7 +29,7 @@ def assert_ldp(
     The test also fails if a check for another fault of the mechanism fails, or if the sample is too
     small to refute the claim (INCONCLUSIVE). The arguments are those of
     ``fedrec_auditor.verify_ldp`` except ``progress``. In addition, ``allow`` names checks that may
-    fail, such as ("floating point",), or "inconclusive".
+    fail, such as ("floating point",), or "not-tested".
 
     The AssertionError states the pair of inputs, the event, its two probabilities, their ratio
     compared with e^epsilon, and the results of all checks. A test that passes is not a proof. The
@@ -55,6 +55,6 @@ def assert_ldp(
         seed=seed,
         trace=trace,
     ).waiving(allow)
-    if verification.unwaived(allow) or Gate(allow=allow).exit_code([verification.verdict]):
-        raise AssertionError(f"{Sampler.of(mechanism).name}\n{verification.describe(allow=allow)}")
+    if verification.faults or Gate(allow=allow).exit_code([verification.verdict]):
+        raise AssertionError(f"{Sampler.of(mechanism).name}\n{verification.describe()}")
     return verification

@@ -9,12 +9,12 @@ from typing import NoReturn
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements import Bound, Claim, Side, Witness
-from fedrec_auditor.accountants.verdict import ALLOW_INCONCLUSIVE, Gate, Verdict, judge_claim
+from fedrec_auditor.accountants.verdict import Exemption, Gate, Verdict, judge_claim
 from fedrec_auditor.auditor.exact.fit import Check, Status
 from fedrec_auditor.auditor.worlds.measure import Power
 from fedrec_auditor.auditor.worlds.sampler import ONE_REPORT
 from fedrec_auditor.reports.record.rows import Finding
-from fedrec_auditor.reports.say import WORDS, capitalized
+from fedrec_auditor.reports.say import capitalized
 from fedrec_auditor.reports.writers.paragraph import FULL, paragraph
 
 _LABEL = 12
@@ -133,7 +133,6 @@ class Verification:
         *,
         needed: int | None = None,
         checks: tuple[Check, ...] = (),
-        allow: Collection[str] = (),
     ) -> Verification:
         """Judges a claim by a lower bound on epsilon, and by checks for faults.
 
@@ -144,12 +143,11 @@ class Verification:
         ``needed``: number of draws per input that could refute the claim, if ``searched`` could
             not.
         ``checks``: results of the checks.
-        ``allow``: names of checks whose bounds are disregarded.
 
         If a failed check has a larger bound than ``searched``, its bound is used instead, and an
         upper bound is dropped, because the code does not follow the stated distribution.
         """
-        bound, proof = _bounds(searched, checks, allow)
+        bound, proof = _bounds(searched, checks)
         judgement = judge_claim(claim, scope=ONE_REPORT, accounted=proof, measured=bound)
         return cls(
             verdict=judgement.verdict,
@@ -168,59 +166,53 @@ class Verification:
         )
 
     def waiving(self, allow: Collection[str]) -> Verification:
-        """Returns a copy with a new verdict, without the bounds of checks named in ``allow``."""
-        claim = ldp_claim(self.epsilon, self.delta)
-        return Verification.of(
-            self.searched, claim, needed=self.needed, checks=self.checks, allow=allow
+        """Returns a copy with a new verdict, in which failed checks named in ``allow`` are waived.
+
+        Their bounds are disregarded. ``allow`` may also contain "not-tested", which is not a check.
+        Raises InputError for any other unknown name.
+        """
+        known = [check.name for check in self.checks] + [Exemption.INCONCLUSIVE]
+        for name in allow:
+            if name not in known and not Exemption.INCONCLUSIVE.is_called(name):
+                raise InputError(
+                    f"Expected the name of a check to allow, one of {', '.join(known)}, got "
+                    f"{name!r}. Correct the name."
+                )
+        checks = tuple(
+            replace(check, status=Status.WAIVED)
+            if check.status is Status.FAILED and check.name in allow
+            else check
+            for check in self.checks
         )
+        claim = ldp_claim(self.epsilon, self.delta)
+        return Verification.of(self.searched, claim, needed=self.needed, checks=checks)
 
     @property
     def faults(self) -> tuple[Check, ...]:
         """Checks that failed."""
         return tuple(check for check in self.checks if check.status is Status.FAILED)
 
-    def unwaived(self, allow: Collection[str]) -> tuple[Check, ...]:
-        """The checks that failed and are not named in ``allow``.
-
-        ``allow`` may also contain "inconclusive", which is not a check. Raises InputError for any
-        other unknown name. The verdict stays as it is; ``waiving`` judges again.
-        """
-        known = [check.name for check in self.checks] + [ALLOW_INCONCLUSIVE]
-        for name in allow:
-            if name not in known:
-                raise InputError(
-                    f"Expected the name of a check to allow, one of {', '.join(known)}, got "
-                    f"{name!r}. Correct the name."
-                )
-        return tuple(check for check in self.faults if check.name not in allow)
-
-    def describe(self, *, allow: Collection[str] = (), command: str = "", width: int = FULL) -> str:
+    def describe(self, *, command: str = "", width: int = FULL) -> str:
         """Describes verdict, bound, distinguishing event and checks, in lines of ``width`` columns.
 
-        ``allow``: names of failed checks that are marked as waived. Raises InputError for an
-            unknown name.
         ``command``: command line that repeats the verification with another number of draws, which
             is appended to it.
         """
-        standing = self.unwaived(allow)
-        lines = [paragraph(_headline(self, failures=len(standing)), width, hang=2)]
+        lines = [paragraph(_headline(self, failures=len(self.faults)), width, hang=2)]
         lines += [wrap_entry(label, text, width) for label, text in _evidence(self)]
         if self.verdict is Verdict.INCONCLUSIVE:
             lines.append(wrap_entry("sample", _too_small(self, command or "samples="), width))
         if self.checks:
             lines.append("checks for faults that a ratio does not show")
-        for check in sorted(self.checks, key=lambda check: list(_MARKS).index(check.status)):
-            waived = check.status is Status.FAILED and check not in standing
-            mark = "waived" if waived else _MARKS[check.status]
-            lines.append(wrap_entry(mark, f"{check.name}: {check.reason}", width))
+        for check in sorted(self.checks, key=lambda check: _ORDER.index(check.status)):
+            text = f"{check.name}: {check.reason}"
+            mark = "FAILED" if check.status is Status.FAILED else check.status
+            lines.append(wrap_entry(mark, text, width))
         return "\n".join(lines)
 
-    def finding(self, target: str, allow: Collection[str] = ()) -> Finding:
-        """Returns the verdict on ``target``'s claim as a finding, one row of an audit's record.
-
-        The bounds of checks named in ``allow`` are disregarded.
-        """
-        bound, proof = _bounds(self.searched, self.checks, allow)
+    def finding(self, target: str) -> Finding:
+        """Returns the verdict on ``target``'s claim as a finding, one row of an audit's record."""
+        bound, proof = _bounds(self.searched, self.checks)
         claim = ldp_claim(self.epsilon, self.delta)
         return Finding.of(
             target, claim, ONE_REPORT, delta=self.delta, accounted=proof, measured=bound
@@ -230,14 +222,14 @@ class Verification:
         """Raises AssertionError with a description if the claim is refuted or if a check failed.
 
         An inconclusive verdict (the sample is too small) also raises AssertionError. ``allow``
-        names checks that may fail, or "inconclusive" to accept such a verdict, as for
+        names checks that may fail, or "not-tested" to accept such a verdict, as for
         ``assert_ldp``. If nothing is raised, the verification is returned, judged without these
         checks. The claim is then not refuted, which does not prove it.
         """
         __tracebackhide__ = True
         found = self.waiving(allow)
-        if found.unwaived(allow) or Gate(allow=allow).exit_code([found.verdict]):
-            raise AssertionError(found.describe(allow=allow))
+        if found.faults or Gate(allow=allow).exit_code([found.verdict]):
+            raise AssertionError(found.describe())
         return found
 
     def __str__(self) -> str:
@@ -251,19 +243,13 @@ class Verification:
         )
 
 
-def _bounds(
-    searched: Bound, checks: tuple[Check, ...], allow: Collection[str]
-) -> tuple[Bound, Bound | None]:
+def _bounds(searched: Bound, checks: tuple[Check, ...]) -> tuple[Bound, Bound | None]:
     """Returns the largest lower bound on epsilon, and an upper bound or None.
 
-    The lower bound includes those of failed checks that are not named in ``allow``. The upper bound
-    is None unless the lower bound is tight.
+    The lower bound includes those of failed checks. The upper bound is None unless the lower bound
+    is tight.
     """
-    shown = [
-        check.bound
-        for check in checks
-        if check.status is Status.FAILED and check.bound and check.name not in allow
-    ]
+    shown = [check.bound for check in checks if check.status is Status.FAILED and check.bound]
     bound = max([searched, *shown], key=lambda each: each.epsilon)
     return bound, replace(bound, side=Side.UPPER, tight=False) if bound.tight else None
 
@@ -274,7 +260,7 @@ _CONCLUSIONS = {
     Verdict.UNSUBSTANTIATED: "is not refuted (which does not prove it)",
     Verdict.INCONCLUSIVE: "could not have been refuted by so small a sample",
 }
-_MARKS = {Status.FAILED: "FAILED", Status.PASSED: "passed", Status.NOT_RUN: "not run"}
+_ORDER = (Status.FAILED, Status.WAIVED, Status.PASSED, Status.NOT_RUN)
 
 
 def _headline(result: Verification, *, failures: int) -> str:
@@ -284,7 +270,7 @@ def _headline(result: Verification, *, failures: int) -> str:
         text = f"{claim} was not tested: outputs never repeat, and their content is not read"
     joint = "and" if result.verdict is Verdict.VIOLATED else "but"
     failed = f", {joint} {failures} check{'s' * (failures > 1)} failed" if failures else ""
-    return f"{capitalized(WORDS[result.verdict])}: {text}{failed}"
+    return f"{capitalized(result.verdict.label)}: {text}{failed}"
 
 
 def _evidence(result: Verification) -> Iterator[tuple[str, str]]:

@@ -216,9 +216,9 @@ class EpsilonTables(Row):
 
 def judgement_words(row: CatalogueRow) -> str:
     """The judgements of an entry as text: of its epsilon, and of its other numbers."""
-    labels = [] if row.verdict is None else [say.WORDS[row.verdict]]
+    labels = [] if row.verdict is None else [row.verdict.label]
     if row.arithmetic is not None:
-        word = say.WORDS[row.arithmetic]
+        word = row.arithmetic.label
         labels.append(f"numbers {word}" if labels else word)
     return ", ".join(labels)
 
@@ -372,7 +372,7 @@ _EPSILONS: dict[str, Callable[[TableRow], Text]] = {
 def catalogue_document(rows: Sequence[CatalogueRow], tables: Sequence[EpsilonTables]) -> Passage:
     """The document of all entries, with the tables of epsilons that papers print."""
     words: list[Word] = [*Verdict, *NumberLabel]
-    meanings = tuple(f"{say.WORDS[word]} ({word}): {word.definition}" for word in words)
+    meanings = tuple(f"{word.label} ({word}): {word.definition}" for word in words)
     papers = {row.paper.title: row.paper for row in rows}.values()
     about = tuple((paper.title, _about(paper)) for paper in papers)
     blocks = (
@@ -447,7 +447,7 @@ def _count(word: Word, kinds: Mapping[str, StatementKind]) -> str:
     tally = Counter(kinds.values())
     apart = [f"{tally[kind]} {kind}" for kind in StatementKind if kind in tally]
     known = f" ({', '.join(apart)})" if set(tally) - {StatementKind.PRIVACY} else ""
-    return f"{len(kinds)} {say.WORDS[word]}{known}"
+    return f"{len(kinds)} {word.label}{known}"
 
 
 def _facts(row: CatalogueRow) -> Iterator[tuple[str, Text]]:
@@ -463,7 +463,7 @@ def _facts(row: CatalogueRow) -> Iterator[tuple[str, Text]]:
         settings = say.settings_words(row.repaired_settings)
         if row.paper.code:  # settings of released code, which no command sets
             settings = settings.replace("--set ", "")
-        word = say.WORDS[row.repaired.verdict]
+        word = row.repaired.verdict.label
         yield "Repair", f"with {settings}, epsilon {claim} is claimed and {epsilon} holds: {word}"
     yield "Reason", row.reason
     for name, meaning in row.symbols.items():

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from fedrec_auditor.accountants.statements import Basis
-from fedrec_auditor.accountants.verdict import LEAK_MARGIN, Verdict, refutes
+from fedrec_auditor.accountants.verdict import DEFAULT_GATE, LEAK_MARGIN, Gate, Verdict, refutes
 from fedrec_auditor.reports import say
 from fedrec_auditor.reports.documents.document import (
     Block,
@@ -41,6 +41,7 @@ from fedrec_auditor.reports.documents.overview import overview_pictures
 from fedrec_auditor.reports.record.leaks import Leak, comparable, max_gain_clause
 from fedrec_auditor.reports.record.rows import AttackRow, Contents, Finding, SkippedRow, UtilityRow
 from fedrec_auditor.reports.record.sections import Anchor, Section, severity_key
+from fedrec_auditor.reports.record.waivers import waiver_lines
 from fedrec_auditor.reports.say import metrics
 from fedrec_auditor.reports.say.metrics import ends_words, interval_words, trainings_words
 from fedrec_auditor.reports.say.summary import Summary, hidden_words, summarize_systems, summary
@@ -432,8 +433,11 @@ _SYSTEMS: dict[str, Callable[[Summary], Text]] = {
 }
 
 
-def report_document(record: Contents) -> Passage:
-    """The document of a whole audit: a summary, one section per system, and shared notes."""
+def report_document(record: Contents, gate: Gate = DEFAULT_GATE) -> Passage:
+    """The document of a whole audit: a summary, one section per system, and shared notes.
+
+    The summary has the waivers of ``gate``.
+    """
     summaries, origin, data = summarize_systems(record), record.provenance, record.provenance.data
     read, made, limit = "no data set", list[str](), say.fill_text("note", "limit")
     if data is not None:
@@ -443,6 +447,7 @@ def report_document(record: Contents) -> Passage:
     made += [f"{name} {version}" for name, version in sorted(origin.versions.items())]
     gaps = [("Not completed", error) for error in record.errors]
     gaps += [("Left out", note) for note in record.notes]
+    gaps += [("Waiver", line) for line in waiver_lines(record, gate)]
     blocks: list[Block] = [
         Pictures(overview_pictures(summaries)[:1]),
         Paragraph(

@@ -43,6 +43,7 @@ from fedrec_auditor.reports.record.leaks import (
 )
 from fedrec_auditor.reports.record.rows import AttackRow, Contents, Finding, UtilityRow, walk_leaves
 from fedrec_auditor.reports.record.sections import sections
+from fedrec_auditor.reports.record.waivers import excuse
 from fedrec_auditor.reports.say.metrics import interval_words, joint_limits
 from fedrec_auditor.reports.say.summary import summarize_systems
 
@@ -173,8 +174,11 @@ def _entry(value: Any) -> Any:
 
 
 def _plain(value: Any) -> str:
+    if isinstance(value, Mapping) and value:
+        entries = ((name, each) for name, each in value.items() if _entry(each) is not None)
+        return f"({', '.join(f'{name} {_plain(each)}' for name, each in entries)})"
     if isinstance(value, list | tuple):
-        return ", ".join(map(str, value)) or "none"
+        return ", ".join(map(_plain, value)) or "none"
     if isinstance(value, bool):
         return str(value).lower()
     return "none" if value in (None, {}) else str(value)
@@ -333,8 +337,9 @@ class Comparison:
         which an audit fails in CI). An epsilon is worse if its lower or its upper bound is larger.
         An attack result is worse if it is a leak and its lower limit now exceeds its upper limit in
         the baseline, at the same seed; with ``--fail-on leak`` also if it is a new leak. With
-        ``--fail-on never`` nothing is worse.
+        ``--fail-on never`` nothing is worse. Waived results are not compared.
         """
+        record, baseline = excuse(record, gate), excuse(baseline, gate)
         both = pair_by_key(record.findings, baseline.findings, question_key)
         changes = [
             *_verdicts(record, baseline, gate),
@@ -355,7 +360,7 @@ class Comparison:
             changes=tuple(changes),
             differences=tuple(_differences(record, baseline)),
             uncertain=tuple(_uncertain(record, baseline, _moved_samples(both))),
-            findings=len(both),
+            findings=len(pair_by_key(record.findings, baseline.findings, _judged)),
             rows=len(pair_by_key(comparable(record), comparable(baseline), _row_key)),
             claimed=bool(record.findings or baseline.findings),
             complete=not (record.errors or baseline.errors),
@@ -420,7 +425,7 @@ def _verdicts(record: Contents, baseline: Contents, gate: Gate) -> Iterator[Chan
         elif old.verdict is now.verdict:
             continue
         else:
-            was = f"the earlier verdict was {say.WORDS[old.verdict]}."
+            was = f"the earlier verdict was {old.verdict.label}."
             if is_worse(now.verdict, old.verdict):
                 trend = Trend.WORSE
             elif now.verdict is Verdict.CONSISTENT and is_worse(old.verdict, now.verdict):
@@ -428,7 +433,7 @@ def _verdicts(record: Contents, baseline: Contents, gate: Gate) -> Iterator[Chan
             elif old.verdict is Verdict.VIOLATED:
                 was += " The missing refutation does not make the claim true."
         claimed = f"epsilon {say.number_text(now.claim.epsilon)} for {say.finding_scope_words(now)}"
-        words = f"the verdict is {say.WORDS[now.verdict]}: {claimed}; {was}"
+        words = f"the verdict is {now.verdict.label}: {claimed}; {was}"
         earlier = None if old is None else str(old.verdict)
         yield Change(trend, Subject.VERDICT, now.target, words, earlier, str(now.verdict))
 
@@ -457,14 +462,14 @@ def _moved(row: AttackRow, old: AttackRow, trend: Trend) -> Change:
 
 
 def _claims(record: Contents, baseline: Contents) -> Iterator[Change]:
-    """Yields the changed claims of the systems that are in both records."""
+    """Yields the changed claims of the systems that are in both records, with their verdicts."""
     for target in sorted(_targets(record) & _targets(baseline)):
         now, was = (
-            {_promise(f) for f in each.findings if f.target == target}
+            {_promise(f): f.verdict.label for f in each.findings if f.target == target}
             for each in (record, baseline)
         )
-        texts = [f"it now claims {text}" for text in sorted(now - was)]
-        texts += [f"it no longer claims {text}" for text in sorted(was - now)]
+        texts = [f"it now claims {text} ({now[text]})" for text in sorted(now.keys() - was)]
+        texts += [f"it no longer claims {text} ({was[text]})" for text in sorted(was.keys() - now)]
         if texts:
             yield Change(Trend.OTHER, Subject.CLAIM, target, f"{'; '.join(texts)}.")
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 from pydantic import ValidationError
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.verdict import DEFAULT_GATE, INCOMPLETE, NOT_ASSESSED, FailOn, Gate
+from fedrec_auditor.accountants.verdict import DEFAULT_GATE, INCOMPLETE, Exemption, FailOn, Gate
 from fedrec_auditor.reports import say
 from fedrec_auditor.reports.documents import sweep_figure
 from fedrec_auditor.reports.documents.document import Picture
@@ -21,6 +21,7 @@ from fedrec_auditor.reports.record.frontier import SWEEP_FILE, OverTrainingsRow,
 from fedrec_auditor.reports.record.leaks import find_leaks, leak_sentences
 from fedrec_auditor.reports.record.rows import Contents, Finding, flatten
 from fedrec_auditor.reports.record.sections import Section, sections
+from fedrec_auditor.reports.record.waivers import excuse
 from fedrec_auditor.reports.say.summary import (
     Summary,
     apply_gate,
@@ -63,19 +64,22 @@ class GateOutcome:
         - 3 if a ``baseline`` is given and no claim is in both records, or a leak was assessed in
           the baseline but is not now;
         - 1 if ``gate`` fails; with a ``baseline`` only for changes for the worse;
+        - 1 if a waiver of the gate is expired;
         - 0 otherwise.
         """
-        failing, unknown = apply_gate(record, gate)
         compared = None if baseline is None else Comparison.of(record, baseline, gate)
+        record = excuse(record, gate)
+        failing, unknown = apply_gate(record, gate)
         gaps = {each.gap_line: None for each in unknown}
         if compared is not None:
             gaps |= dict.fromkeys(compared.lost)
         fails: bool | None = bool(compared.regressions) if compared else (True if failing else None)
         code = gate.exit_code((finding.verdict for finding in record.findings), failing=fails)
-        open_ = gaps and NOT_ASSESSED not in gate.allow
+        open_ = gaps and not gate.allows(Exemption.NOT_ASSESSED)
         apart = compared is not None and not (compared.regressions or compared.has_overlap)
         if record.errors or apart or (open_ and not code):
             code = INCOMPLETE
+        code = gate.with_expired(code)
         informative = find_leaks(record, gate.leak_margin) or not (failing or unknown)
         line = gate.fail_on is FailOn.LEAK and informative
         return cls(

@@ -69,8 +69,8 @@ def write(record: Contents, directory: Path, gate: Gate = DEFAULT_GATE) -> None:
     """
     overview, _ = overview_pictures(summarize_systems(record))
     contents = {
-        "report.html": html.render(record).encode(),
-        "report.md": markdown.render(record).encode(),
+        "report.html": html.render(record, gate).encode(),
+        "report.md": markdown.render(record, gate).encode(),
         PICTURE_FILE: svg.standalone_svg(overview).encode(),
         "junit.xml": ci.render_junit(record, gate),
         "report.sarif": ci.render_sarif(record, gate),

@@ -36,7 +36,6 @@ VANTAGES: Table = TABLES["vantage"]
 HORIZONS: Table = TABLES["horizon"]
 LOOKERS: Table = TABLES["looker"]
 VIEWS: Table = TABLES["view"]
-WORDS: Table = TABLES["word"]
 SIGNS: Table = TABLES["sign"]
 BASIS_WORDS: Table = TABLES["basis"]
 CLAIM_LABELS: Table = TABLES["claimed"]
@@ -216,7 +215,7 @@ def verdict_words(finding: Finding | None) -> str:
     if finding is None:
         return "not judged"
     flag = vacuous_words(finding)
-    return f"{SIGNS[finding.verdict]} {WORDS[finding.verdict]}{flag and f', {flag}'}"
+    return f"{SIGNS[finding.verdict]} {finding.verdict.label}{flag and f', {flag}'}"
 
 
 def count_phrase(count: int, what: str) -> str:

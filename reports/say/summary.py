@@ -113,7 +113,7 @@ class Summary:
         if finding.verdict is Verdict.NO_CLAIM:
             return "none"
         flag = say.vacuous_words(finding) if finding.verdict is Verdict.CONSISTENT else ""
-        return say.join_texts(say.WORDS[finding.verdict], flag)
+        return say.join_texts(finding.verdict.label, flag)
 
     @property
     def claim(self) -> str:
@@ -324,7 +324,7 @@ def summary(record: Contents) -> str:
     """A sentence with the number of systems per worst verdict on their claim."""
     findings = [each.headline_finding for each in sections(record)]
     counts = Counter(finding and finding.verdict for finding in findings)
-    texts = [f"{counts[verdict]} {say.WORDS[verdict]}" for verdict in Verdict if counts[verdict]]
+    texts = [f"{counts[verdict]} {verdict.label}" for verdict in Verdict if counts[verdict]]
     texts += [f"{counts[None]} not judged"] if counts[None] else []
     return f"Verdicts on the claims of epsilon: {', '.join(texts) or 'none'}."
 

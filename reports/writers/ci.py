@@ -20,7 +20,7 @@ from xml.etree import ElementTree as ET
 from fedrec_auditor.accountants.verdict import (
     DEFAULT_GATE,
     INCOMPLETE,
-    NOT_ASSESSED,
+    Exemption,
     FailOn,
     Gate,
     Verdict,
@@ -28,6 +28,8 @@ from fedrec_auditor.accountants.verdict import (
 from fedrec_auditor.reports import say
 from fedrec_auditor.reports.record.leaks import Severity, find_leaks
 from fedrec_auditor.reports.record.rows import CheckRow, Contents, Finding
+from fedrec_auditor.reports.record.waivers import excuse, find_waiver
+from fedrec_auditor.reports.say.links import rule_address
 from fedrec_auditor.reports.say.summary import apply_gate, summarize_systems
 
 SARIF_SCHEMA = (
@@ -60,6 +62,7 @@ class _Result:
     # message: text for the reader.
     # kind: JUnit element (failure, error or skipped); empty if the test case passes.
     # out: output of the test case.
+    # waiver: the sentence of the waiver for the result; empty without one.
 
     rule: str
     target: str
@@ -67,6 +70,7 @@ class _Result:
     message: str
     kind: str = ""
     out: str = ""
+    waiver: str = ""
 
 
 def render_sarif(
@@ -92,6 +96,7 @@ def render_sarif(
                 "id": name,
                 "shortDescription": {"text": _RULES[name][1]},
                 "defaultConfiguration": {"level": _RULES[name][0]},
+                **({"helpUri": address} if (address := rule_address(name)) else {}),
             }
             for name in rules
         ],
@@ -111,6 +116,7 @@ def render_sarif(
                 }
             ],
             "partialFingerprints": {"audit/v1": _mark(each)},
+            **({"suppressions": [_suppression(each.waiver)]} if each.waiver else {}),
         }
         for each in _results(record, gate, checks)
     ]
@@ -133,11 +139,13 @@ def _results(record: Contents, gate: Gate, checks: Sequence[CheckRow]) -> Iterat
             message = (
                 f"{verdict}: epsilon {say.number_text(claim.epsilon)} for {scope}: {finding.reason}"
             )
-            yield _Result(verdict, finding.target, f"{name} {finding.game}", message)
+            name, waiver = f"{name} {finding.game}", find_waiver(finding, gate)
+            yield _Result(verdict, finding.target, name, message, waiver=waiver)
     for leak in find_leaks(record, gate.leak_margin):
         row = leak.row
         name = f"{row.attack} {row.vantage} {row.metric}"
-        yield _Result(_LEAK, row.target, name, f"{leak.clause}.")
+        waiver = find_waiver(row, gate)
+        yield _Result(_LEAK, row.target, name, f"{leak.clause}.", waiver=waiver)
     summaries = summarize_systems(record, gate.leak_margin)
     for glance in summaries:
         if not glance.leaking and glance.leak.severity in (Severity.CRITICAL, Severity.HIGH):
@@ -149,6 +157,10 @@ def _results(record: Contents, gate: Gate, checks: Sequence[CheckRow]) -> Iterat
         if check.failed:
             message = f"{check.check}: {check.reason}"
             yield _Result(_CHECK, check.target, check.check, message)
+
+
+def _suppression(waiver: str) -> dict[str, str]:
+    return {"kind": "external", "justification": _inert(waiver)}
 
 
 def _mark(result: _Result) -> str:
@@ -172,8 +184,8 @@ def render_junit(
       leak; with ``--fail-on`` leak or a severity, each system that reaches it.
     - error: UNSOUND and INCONCLUSIVE, from which nothing follows; errors that kept the audit from
       being completed; a system that was not assessed.
-    - skipped: NO CLAIM; INCONCLUSIVE and not assessed if the gate allows them; checks that did not
-      run.
+    - skipped: waived findings; NO CLAIM; INCONCLUSIVE and not assessed if the gate allows them;
+      checks that did not run.
     """
     suite = ET.Element("testsuite", name="privacy audit")
     properties = ET.SubElement(suite, "properties")
@@ -212,14 +224,19 @@ def _cases(record: Contents, gate: Gate, checks: Sequence[CheckRow]) -> Iterator
             kind = "error" if code == INCOMPLETE else "failure"
         elif verdict in (Verdict.NO_CLAIM, Verdict.INCONCLUSIVE):
             kind = "skipped"
+        waiver = find_waiver(finding, gate)
+        kind = "skipped" if waiver else kind
         rule = "" if kind == "skipped" else str(verdict)
         name = f"epsilon {say.number_text(finding.claim.epsilon)} [{finding.scope}]"
-        message = f"{verdict}: {finding.reason}"
+        message = waiver or f"{verdict}: {finding.reason}"
         yield _Result(rule, finding.target, name, message, kind, "\n".join(_lines(finding)))
     kinds = {True: "failure", None: "skipped", False: ""}
     for row in checks:
         rule = _CHECK if row.failed else ""
         yield _Result(rule, row.target, row.check, row.reason, kinds[row.failed])
+    for line in gate.expired:
+        yield _Result("WAIVER", "waivers", line.partition(":")[0], line, "failure")
+    record = excuse(record, gate)
     if gate.fail_on is FailOn.LEAK:
         for leak in find_leaks(record, gate.leak_margin):
             name = f"{leak.row.attack} ({leak.row.vantage}): {leak.row.metric}"
@@ -228,7 +245,7 @@ def _cases(record: Contents, gate: Gate, checks: Sequence[CheckRow]) -> Iterator
     name = f"severity: {gate.fail_on}"
     for glance in failing:
         yield _Result("SEVERITY", glance.section.target, name, glance.severity_line, "failure")
-    kind = "skipped" if NOT_ASSESSED in gate.allow else "error"
+    kind = "skipped" if gate.allows(Exemption.NOT_ASSESSED) else "error"
     for glance in unknown:
         yield _Result(_UNKNOWN, glance.section.target, name, glance.unknown_line, kind)
     for position, error in enumerate(record.errors, 1):

@@ -37,13 +37,16 @@ def csv_table(record: Contents, name: str) -> str:
     - An entry of a nested object has a column of the form ``claim.epsilon``.
     - A text is on one line. It begins with a ' if a spreadsheet would read it as a formula.
     - None is empty, and infinity is "inf".
+    - A verdict is the word for people, such as "false".
     - The epsilon and delta of a claim are empty in a scope in which nothing is claimed.
     """
     parts = getattr(record, name)
     rows = flatten(parts)
     for row, part in zip(rows, parts, strict=True):
-        if isinstance(part, Finding) and not part.is_claimed:
-            row |= dict.fromkeys(("claim.epsilon", "claim.delta", "claimed_guess"))
+        if isinstance(part, Finding):
+            row["verdict"] = part.verdict.label
+            if not part.is_claimed:
+                row |= dict.fromkeys(("claim.epsilon", "claim.delta", "claimed_guess"))
     names = [
         column
         for column in (rows[0] if rows else ())

@@ -9,14 +9,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedrec_auditor.accountants.statements import Vantage, guess_probability
-from fedrec_auditor.accountants.verdict import LEAK_MARGIN, Verdict
+from fedrec_auditor.accountants.verdict import DEFAULT_GATE, LEAK_MARGIN, Gate, Verdict
 from fedrec_auditor.reports import say
 from fedrec_auditor.reports.documents.overview import overview_pictures
 from fedrec_auditor.reports.documents.report import system_document
 from fedrec_auditor.reports.record.leaks import SEVERITY_RULE, claim_severity
 from fedrec_auditor.reports.record.rows import Contents
 from fedrec_auditor.reports.record.sections import anchors
+from fedrec_auditor.reports.record.waivers import waiver_lines
 from fedrec_auditor.reports.say.exposure import exposure
+from fedrec_auditor.reports.say.links import rule_address
 from fedrec_auditor.reports.say.summary import hidden_words, summarize_systems, summary
 
 if TYPE_CHECKING:
@@ -52,6 +54,7 @@ def _environment() -> Environment:
         hidden_words=hidden_words,
         margin=LEAK_MARGIN,
         overview_pictures=overview_pictures,
+        rule_address=rule_address,
         say=say,
         severity_rule=SEVERITY_RULE,
         summary=summary,
@@ -93,13 +96,14 @@ def _value(value: Any) -> str:
     return say.escape(json.dumps(value, ensure_ascii=False))
 
 
-def render(record: Contents) -> str:
-    """The whole report of an audit as HTML; equal records give equal bytes."""
+def render(record: Contents, gate: Gate = DEFAULT_GATE) -> str:
+    """The whole report of an audit as HTML, with the waivers of ``gate``."""
     summaries, places = summarize_systems(record), anchors(record)
     plan = record.model_dump(mode="json")["plan"]
     page = fill_template(
         "report.html.j2",
         record=record,
+        waived=waiver_lines(record, gate),
         plan=plan_text(plan),
         glances=summaries,
         exposures=[

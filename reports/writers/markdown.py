@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
+from fedrec_auditor.accountants.verdict import DEFAULT_GATE, Gate
 from fedrec_auditor.reports import say
 from fedrec_auditor.reports.documents.document import (
     Block,
@@ -29,9 +30,9 @@ _LINKED = re.compile(r"([<>&]|\](?=[(\[:])|:(?=//|\w+:)|(?<!\w)[@#](?=\w)|^#)")
 _DEEPEST = 6
 
 
-def render(record: Contents) -> str:
-    """The whole report of an audit as Markdown, with one section per system."""
-    return write(report_document(record))
+def render(record: Contents, gate: Gate = DEFAULT_GATE) -> str:
+    """The whole report of an audit as Markdown, with the waivers of ``gate``."""
+    return write(report_document(record, gate))
 
 
 def write(part: Passage) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from fedrec_auditor.accountants.verdict import (
     INCOMPLETE,
-    NOT_ASSESSED,
+    Exemption,
     Gate,
     NumberLabel,
     Verdict,
@@ -29,6 +29,7 @@ from fedrec_auditor.reports.record.leaks import Severity
 from fedrec_auditor.reports.record.record import GateOutcome
 from fedrec_auditor.reports.record.rows import Contents, Finding
 from fedrec_auditor.reports.record.sections import sections, severity_key
+from fedrec_auditor.reports.record.waivers import waiver_lines
 from fedrec_auditor.reports.say.summary import Summary, summarize_systems, summary
 from fedrec_auditor.reports.writers.paragraph import (
     console_width,
@@ -156,7 +157,7 @@ def render_catalogue(
             console.print()
     texts = [catalogue.count_words(selected)] if selected else []
     if only:
-        options = " --only ".join(word.lower().replace(" ", "-") for word in only)
+        options = " --only ".join(word.option for word in only)
         hidden = [row for row in rows if row not in selected]
         texts.append(f"Hidden by --only {options}: {catalogue.count_words(hidden) or 'none.'}")
     if selected and console.is_terminal:
@@ -261,6 +262,21 @@ def render_system(record: Contents, glance: Summary, console: Console) -> None:
     write_blocks(system_document(record, glance), console)
 
 
+def render_outcome(
+    record: Contents, outcome: GateOutcome, gate: Gate, written: Iterable[str], directory: Path
+) -> None:
+    """Prints an audit, the outcome of its gate, lines on the ``written`` files, and a pointer."""
+    from rich.console import Console
+
+    console = Console()
+    render(record, console)
+    render_gate(outcome, gate, console)
+    print_each(console, waiver_lines(record, gate), "waiver:", "yellow")
+    for line in written:
+        console.out(line, highlight=False)
+    render_pointer(record, directory, console)
+
+
 def render_gate(outcome: GateOutcome, gate: Gate, console: Console) -> None:
     """Prints the reasons for the exit code of a gate (the rule for failing CI), without findings.
 
@@ -269,8 +285,9 @@ def render_gate(outcome: GateOutcome, gate: Gate, console: Console) -> None:
     if outcome.leak:
         print_hanging(console, outcome.leak)
     print_each(console, (glance.severity_line for glance in outcome.failing), "fails:", "bold red")
-    so = f". Exit {INCOMPLETE}; --allow {NOT_ASSESSED}" if outcome.code == INCOMPLETE else ""
-    so = ". Allowed" if NOT_ASSESSED in gate.allow else so
+    unknown = Exemption.NOT_ASSESSED
+    so = f". Exit {INCOMPLETE}; --allow {unknown}" if outcome.code == INCOMPLETE else ""
+    so = ". Allowed" if gate.allows(unknown) else so
     print_each(console, (line + so for line in outcome.unassessed), "not assessed:", "yellow")
     if (compared := outcome.compared) is not None:
         print_each(console, compared.regressions, "worse:", "bold red")

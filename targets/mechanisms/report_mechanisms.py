@@ -33,7 +33,7 @@ _BYTE = 256
 
 @dataclass(frozen=True, slots=True)
 class BitFlip(BitInput):
-    """Keeps or flips every bit independently, at rates that depend on the bit.
+    """Randomized response: keeps or flips every bit independently, at rates that depend on the bit.
 
     P(1 | 1) = p and P(1 | 0) = q; epsilon = max(|ln(p/q)|, |ln((1-q)/(1-p))|) per bit.
 

@@ -14,6 +14,7 @@ import shlex
 import sys
 import tomllib
 from collections.abc import Iterator
+from datetime import date
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Self
@@ -25,6 +26,7 @@ from fedrec_auditor.auditor.commands.command_line import app, main
 from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.auditor.plan.plan import make_target, read_plan
 from fedrec_auditor.auditor.plan.stated_claim import read_claims
+from fedrec_auditor.auditor.plan.waivers import read_waivers
 from tests.contracts.laws import hold
 from tests.docs.blocks import ROOT, Block
 
@@ -129,6 +131,8 @@ class Session:
             return
         if "epsilon" in found:
             assert read_claims(path)
+        elif "waiver" in found:
+            assert read_waivers(path, date(2026, 1, 1))[0]
         else:
             plan = read_plan(path)
             assert [make_target(name, plan).name for name in plan.targets] == list(plan.targets)

@@ -21,7 +21,7 @@ from fedrec_auditor.auditor.judging.catalogue import (
 from fedrec_auditor.auditor.plan.plan import Plan, make_target
 from fedrec_auditor.reports.documents import catalogue
 from fedrec_auditor.reports.documents.catalogue import CatalogueRow, TableRow
-from fedrec_auditor.reports.say import WORDS, format_4_lower, format_4_upper, number_text
+from fedrec_auditor.reports.say import format_4_lower, format_4_upper, number_text
 from fedrec_auditor.targets.papers.privrec import numbers
 from fedrec_auditor.targets.systems.base import Population
 from tests.docs.blocks import ROOT
@@ -43,7 +43,7 @@ NUMBER = re.compile(r"(?<![\w.])\d+(?:,\d{3})*(?:\.\d+)?(?!\w)")
 
 def statement(row: CatalogueRow) -> tuple[str, ...]:
     """A line of the table: one statement."""
-    judgement = ", ".join(word for word in (row.verdict, row.arithmetic) if word is not None)
+    judgement = ", ".join(word.label for word in (row.verdict, row.arithmetic) if word is not None)
     words = (judgement, catalogue.claim_words(row), catalogue.correct_words(row))
     return (row.number, row.target, row.kind.value, row.basis.value, *words)
 
@@ -91,7 +91,7 @@ def test_distinct_statements_are_counted_from_json_as_on_the_page(
         for field, word in (("verdict", Verdict.VIOLATED), ("arithmetic", NumberLabel.WRONG)):
             mine = (row for row in data if (row["basis"], row[field]) == (basis, word))
             count = len({row["repeats"] or row["number"] for row in mine})
-            assert (f" {count} {WORDS[word]}" in told) is (count > 0)
+            assert (f" {count} {word.label}" in told) is (count > 0)
 
 
 def test_the_summary_says_what_the_entries_do(judged: tuple[CatalogueRow, ...]) -> None:

@@ -108,19 +108,12 @@ def test_make_knows_what_the_page_says() -> None:
     assert set(named) <= rules
 
 
-def defined(page: str) -> dict[str, str]:
-    """What a page's table of verdicts says of each."""
-    text = (ROOT / page).read_text(encoding="utf-8")
-    return dict(re.findall(r"^\| ([A-Z]+(?: [A-Z]+)?) \| (.*) \|$", text, re.MULTILINE))
+RULES = " ".join(text_of("verdicts").split())
 
 
-def test_the_page_on_the_command_line_defines_every_verdict() -> None:
-    assert defined("docs/command-line.md") == {word.value: word.definition for word in Verdict}
-
-
-def test_it_names_every_word_for_a_number() -> None:
-    text = (ROOT / "docs" / "command-line.md").read_text(encoding="utf-8")
-    assert all(word.value in text for word in NumberLabel)
+def test_the_page_on_verdicts_defines_each() -> None:
+    for word in (*Verdict, *NumberLabel):
+        assert f"**{word.label}** ({word}): {word.definition}" in RULES
 
 
 @pytest.mark.parametrize("command", ["run", "claims", "account", "verify", "attack"])
@@ -128,7 +121,7 @@ def test_the_help_defines_every_verdict(command: str) -> None:
     done = CliRunner().invoke(app, [command, "--help"], env={"COLUMNS": "100", "TERM": "dumb"})
     said = " ".join(re.sub(r"[│|]", " ", done.stdout).split())
     for word in (*Verdict, *(NumberLabel if command == "claims" else ())):
-        assert f"{word.value}: {word.definition}" in said
+        assert f"{word.label} ({word}): {word.definition}" in said
 
 
 GATE = text_of("ci-gate")

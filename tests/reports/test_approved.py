@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from unittest import mock
 
 from rich.console import Console
 
@@ -15,6 +16,7 @@ from fedrec_auditor.reports.documents.catalogue import catalogue_document
 from fedrec_auditor.reports.documents.figures import figures
 from fedrec_auditor.reports.record.comparison import Comparison
 from fedrec_auditor.reports.record.record import GateOutcome, Record
+from fedrec_auditor.reports.say import links
 from fedrec_auditor.reports.say.summary import summarize_systems
 from fedrec_auditor.reports.writers import ci, html, markdown, terminal
 from fedrec_auditor.reports.writers.files import TABLE_NAMES, csv_table
@@ -49,6 +51,11 @@ def _unstyled(page: str) -> str:
 
 def written(record: Record) -> dict[str, str]:
     """Return what each writer gives by the name of its file; the page without its style."""
+    with mock.patch.object(links, "_site", return_value="https://docs.example"):
+        return _written(record)
+
+
+def _written(record: Record) -> dict[str, str]:
     return {
         "report.html": _unstyled(html.render(record)),
         "report.md": markdown.render(record),

@@ -69,7 +69,7 @@ def test_a_seed_and_what_is_allowed_are_checked(scores: str) -> None:
     for words, told in (
         (("--seed", "-1"), "a seed of at least 0"),
         (("--seed", "-1", "--curve"), "a seed of at least 0"),
-        (("--allow", "everything"), "inconclusive"),
+        (("--allow", "everything"), "not-tested"),
     ):
         assert told in refusal("estimate", scores, *words)
 

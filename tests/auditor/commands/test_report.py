@@ -34,7 +34,8 @@ def test_without_a_system_the_summary_says_how_to_go_on(run: Path) -> None:
 
 
 def test_an_unknown_system_is_refused_with_those_there_are(run: Path) -> None:
-    assert "one of fcf, fmf-ldp, dplcf-sp, dplcf-ap, got 'fcf2'" in refusal("report", run, "fcf2")
+    assert "got 'DPLCF'. Did you mean dplcf-ap or dplcf-sp?" in refusal("report", run, "DPLCF")
+    assert "It has: " in refusal("report", run, "xyz")
     assert cli("report", run / "nowhere")[0] == 2
 
 
@@ -53,13 +54,17 @@ def test_a_system_is_shown_without_rendering_and_refuses_what_that_would_ask(
 
 def test_report_prints_the_summary_and_exports(tmp_path: Path) -> None:
     out = sample().save(tmp_path / "run")
-    summary = cli("report", out)[1].split("Rendered")[0]
+    code, text, _ = cli("report", out)
+    summary, _, rendered = text.partition("Rendered")
+    assert rendered.startswith(f" {out / 'report.html'}, report.md")
+    (out / "report.md").write_text("of another gate")
     code, text, err = cli(
         "report", out, "--figures", tmp_path / "figures", "--tables", out / "tables"
     )
     assert code == 0
     assert text.startswith(summary)
-    assert f"Rendered {out / 'report.html'}, report.md" in text
+    assert (out / "report.md").read_text() == "of another gate"
+    assert "Rendered" not in text
     assert f"as CSV in {out / 'tables'}." in text
     assert len(list((out / "tables").iterdir())) == 5
     drawn = {path.suffix for path in (tmp_path / "figures").iterdir()}

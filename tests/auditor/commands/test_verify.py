@@ -107,6 +107,7 @@ def test_what_is_neither_refuted_nor_proved_is_a_finding_only_where_asked_for() 
     for more, expected in (
         ((), 0),
         (("--fail-on", "unsubstantiated"), 1),
+        (("--fail-on", "unproved"), 1),
         (("--fail-on", "never"), 0),
     ):
         code, out, _ = cli(*words, *more)
@@ -124,7 +125,7 @@ def test_a_sample_that_shows_nothing_exits_with_3_and_says_what_to_run() -> None
     assert said.count("--samples 37948") == 1
     assert "--samples 8000" not in said
     assert cli(*words, "--allow", "inconclusive")[0] == 0
-    assert cli(*words, "--allow", "inconclusive", "--fail-on", "unsubstantiated")[0] == 0
+    assert cli(*words, "--allow", "not-tested", "--fail-on", "unsubstantiated")[0] == 0
     code, out, _ = cli(*words[:-1], "37948")
     assert (code, out.split(":")[0]) == (1, "False")
 
@@ -171,7 +172,7 @@ def test_a_failed_check_exits_with_1_unless_it_is_waived(monkeypatch: pytest.Mon
     assert (code, "FAILED    a name: Seen. Mend it." in out) == (1, True)
     code, out, _ = cli(*words, "--allow", "a name")
     assert (code, "waived    a name: Seen. Mend it." in out) == (0, True)
-    assert "one of a name, inconclusive, got 'a nam'" in refusal(*words, "--allow", "a nam")
+    assert "one of a name, not-tested, got 'a nam'" in refusal(*words, "--allow", "a nam")
 
 
 BAD = {

@@ -9,7 +9,7 @@ import pytest
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.plan.members import make_mechanism, parse_settings
-from fedrec_auditor.auditor.plan.plan import amend_plan, make_target
+from fedrec_auditor.auditor.plan.plan import Plan, amend_plan, make_target
 
 
 def overridden(name: str, given: list[str]) -> Any:
@@ -99,6 +99,15 @@ def test_settings_of_several_targets_are_told_apart() -> None:
         "f-gerai-nl": {"share": 0.25},
         "mine:a.system": {"x": 1},
     }
+
+
+@pytest.mark.parametrize("text", ["rounds=3", "fcf.rounds=3"])
+@pytest.mark.parametrize("plan", [None, Plan(targets=("fcf",))])
+def test_the_only_target_need_not_be_named(text: str, plan: Plan | None) -> None:
+    given = {"settings": [text]} | ({"targets": "fcf"} if plan is None else {})
+    assert amend_plan(plan, given).settings == {"fcf": {"rounds": 3}}
+    with pytest.raises(InputError, match="got settings for 'fmf-ldp'"):
+        amend_plan(plan, given | {"settings": ["fmf-ldp.rounds=3"]}).resolve()
 
 
 @pytest.mark.parametrize(

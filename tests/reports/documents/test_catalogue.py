@@ -136,7 +136,7 @@ def test_what_is_not_asked_for_is_counted(terminal: bool) -> None:
     rows = [row(), row(number="12", verdict=Verdict.VIOLATED, arithmetic=None)]
     text = " ".join(listed(terminal, *rows, only=(Verdict.VIOLATED,)).split())
     assert "3b" not in text
-    assert "1 printed statement: 1 false. Hidden by --only violated: 1 printed" in text
+    assert "1 printed statement: 1 false. Hidden by --only false: 1 printed" in text
     assert "Hidden by --only no-claim: 2 printed" in " ".join(
         listed(terminal, *rows, only=(Verdict.NO_CLAIM,)).split()
     )

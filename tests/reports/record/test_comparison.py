@@ -18,7 +18,7 @@ from fedrec_auditor.accountants.statements import (
     any_pair,
 )
 from fedrec_auditor.accountants.verdict import FailOn, Gate, Verdict
-from fedrec_auditor.reports.record.comparison import Comparison, Trend
+from fedrec_auditor.reports.record.comparison import Comparison, Subject, Trend
 from fedrec_auditor.reports.record.record import Record
 from fedrec_auditor.reports.record.rows import AttackRow, Finding
 from tests.reports.conftest import vary
@@ -92,6 +92,22 @@ def test_without_a_claim_of_both_the_comparison_is_incomplete(record: Record) ->
     attacked = of(with_findings(record), with_findings(record))  # of systems without claims
     assert attacked.exit_code == 0
     assert attacked.conclusion.startswith("Nothing is worse")
+
+
+def test_a_changed_claim_is_told_in_words_and_not_compared(record: Record) -> None:
+    proved = next(f for f in record.findings if f.verdict is Verdict.CONSISTENT)
+    stricter = replace(proved.claim, epsilon=proved.claim.epsilon / 2)
+    changed = vary(proved, claim=stricter, measured=None).with_new_judgement()
+    plan = {**record.plan, "claims": [{"epsilon": 1.5, "scope": {"unit": "user"}, "proof": ""}]}
+    found = of(vary(with_findings(record, changed), plan=plan), with_findings(record, proved))
+    assert (found.exit_code, "Nothing is worse" in found.conclusion) == (3, False)
+    (claimed,) = (each.words for each in found.changes if each.subject is Subject.CLAIM)
+    assert claimed.startswith("it now claims epsilon ")
+    assert " (unproved); it no longer claims epsilon " in claimed
+    assert claimed.endswith(" (proved).")
+    assert found.differences == (
+        "Differences of the plan: claims = (epsilon 1.5, scope (unit user)), was none.",
+    )
 
 
 @pytest.mark.parametrize(

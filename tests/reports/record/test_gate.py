@@ -13,7 +13,7 @@ import jsonschema
 import pytest
 from rich.console import Console
 
-from fedrec_auditor.accountants.verdict import NOT_ASSESSED, FailOn, Gate, Verdict
+from fedrec_auditor.accountants.verdict import Exemption, FailOn, Gate, Verdict
 from fedrec_auditor.reports.record import store
 from fedrec_auditor.reports.record.leaks import DISTINGUISHER, Severity, find_leaks
 from fedrec_auditor.reports.record.record import GateOutcome, Record
@@ -73,7 +73,7 @@ def test_the_exit_code_of_every_verdict_leak_and_level(record: Record, fail_on: 
         untested = verdict is Verdict.INCONCLUSIVE
         found = audited(record, verdict, leak, assessed=assessed)
         told = (verdict, leak, assessed)
-        for allow, open_ in (((), unknown or untested), ((NOT_ASSESSED,), untested)):
+        for allow, open_ in (((), unknown or untested), ((Exemption.NOT_ASSESSED,), untested)):
             code = 3 if verdict is Verdict.UNSOUND else 1 if fails else 3 if open_ else 0
             assert found.exit_code(Gate(fail_on, allow)) == code, (told, allow)
 
@@ -123,10 +123,11 @@ def test_the_line_names_the_system_the_reason_and_the_way_out(record: Record) ->
     line = "not assessed: it: leak (1 of 2 attacks could not run here)"
     for level in (FailOn.LEAK, FailOn.HIGH, FailOn.CRITICAL):
         assert told(open_, Gate(level)) == f"{line}. Exit 3; --allow not-assessed"
-        assert f"{line}. Allowed" in told(open_, Gate(level, (NOT_ASSESSED,)))
+        assert f"{line}. Allowed" in told(open_, Gate(level, (Exemption.NOT_ASSESSED,)))
         suite = ci.render_junit(open_, Gate(level)).decode()
         assert 'type="NOT ASSESSED"' in suite
-        assert "<error" not in ci.render_junit(open_, Gate(level, (NOT_ASSESSED,))).decode()
+        allowing = Gate(level, (Exemption.NOT_ASSESSED,))
+        assert "<error" not in ci.render_junit(open_, allowing).decode()
     assert told(open_, Gate(FailOn.MEDIUM)).startswith(
         "fails: it: Medium or worse; claim: unproved; leak: not assessed; "
     )
@@ -183,7 +184,7 @@ def test_a_comparison_is_no_pass_of_what_was_not_assessed(record: Record, tmp_pa
         assert lost == (0 if level is FailOn.NEVER else 3)
         kept = level in BARS or level is FailOn.LEAK
         assert unknown.exit_code(Gate(level), unknown) == (3 if kept else 0)
-        assert unknown.exit_code(Gate(level, (NOT_ASSESSED,)), known) == 0
+        assert unknown.exit_code(Gate(level, (Exemption.NOT_ASSESSED,)), known) == 0
         assert known.exit_code(Gate(level), unknown) == 0
 
 

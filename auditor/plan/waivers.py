@@ -1,0 +1,58 @@
+"""Reads waivers: results of an audit that an owner accepts until a date.
+
+A waiver changes no verdict. It changes only whether a gate (the rule for failing CI) fails.
+"""
+
+from __future__ import annotations
+
+from datetime import date
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.auditor.plan.stated_claim import read_toml
+
+_Text = Annotated[str, Field(min_length=1)]
+
+
+class _Waiver(BaseModel):
+    # result: the name of an attack, or the scope of a claim as in junit.xml.
+    # expires: the last day of the waiver.
+    model_config = ConfigDict(extra="forbid", strict=True)
+    target: _Text
+    result: _Text
+    reason: _Text
+    owner: _Text
+    expires: date
+
+    def __str__(self) -> str:
+        return f"{self.target}, {self.result}: the waiver of {self.owner}"
+
+
+_FILE = TypeAdapter(dict[Literal["waiver"], list[_Waiver]])
+
+
+def read_waivers(path: Path, today: date) -> tuple[dict[tuple[str, str], str], tuple[str, ...]]:
+    """Reads waivers from a TOML file, as ``Gate`` takes them: those valid ``today``, and a sentence
+    on each expired one.
+
+    Raises InputError, which states the file, the number of the waiver and the key, if one is wrong.
+    """
+    _, values = read_toml(path, "file of waivers")
+    try:
+        waivers = _FILE.validate_python(values).get("waiver", [])
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise InputError(
+            f"Expected tables [[waiver]] as in docs/ci-gate.md in {path}, got "
+            f"{'.'.join(map(str, first['loc']))}: {first['msg']}. Correct it."
+        ) from error
+    valid = {
+        (w.target, w.result): f"{w} holds until {w.expires} ({w.reason})."
+        for w in waivers
+        if today <= w.expires
+    }
+    late = (w for w in waivers if w.expires < today)
+    return valid, tuple(f"{w} expired on {w.expires}. Renew or remove it." for w in late)

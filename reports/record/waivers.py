@@ -1,0 +1,46 @@
+"""Applies waivers to the record of an audit, for gates (rules for failing CI)."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from fedrec_auditor.accountants.verdict import Gate, Verdict
+from fedrec_auditor.reports.record.leaks import find_leaks
+from fedrec_auditor.reports.record.rows import AttackRow, Contents, Finding
+
+Kept = TypeVar("Kept", bound=Contents)
+
+
+def find_waiver(row: Finding | AttackRow, gate: Gate) -> str:
+    """Returns the sentence of the waiver for a finding or an attack's result; "" without one.
+
+    A contradiction within the audit (UNSOUND) cannot be waived.
+    """
+    if isinstance(row, Finding) and row.verdict is Verdict.UNSOUND:
+        return ""
+    result = row.attack if isinstance(row, AttackRow) else str(row.scope)
+    return gate.waivers.get((row.target, result), "")
+
+
+def excuse(record: Kept, gate: Gate) -> Kept:
+    """Returns the record as ``gate`` judges it: without waived findings and leaks.
+
+    A waived attack counts as one that ran and only guessed.
+    """
+    attacks = []
+    for row in record.attacks:
+        if row.baseline is not None and find_waiver(row, gate):
+            guess = dict.fromkeys(("value", "ci_low", "ci_high"), row.baseline)
+            row = row.model_copy(update={**guess, "gain": None})
+        attacks.append(row)
+    findings = tuple(row for row in record.findings if not find_waiver(row, gate))
+    return record.model_copy(update={"findings": findings, "attacks": tuple(attacks)})
+
+
+def waiver_lines(record: Contents, gate: Gate) -> list[str]:
+    """A sentence on each waiver of ``gate``, and on whether the record has what it accepts."""
+    failing = [row for row in record.findings if row.verdict is not Verdict.CONSISTENT]
+    used = {find_waiver(row, gate) for row in failing}
+    used |= {find_waiver(leak.row, gate) for leak in find_leaks(record, gate.leak_margin)}
+    unused = " It is not used: the audit has no such finding or leak."
+    return [*gate.expired, *(f"{w}{'' if w in used else unused}" for w in gate.waivers.values())]

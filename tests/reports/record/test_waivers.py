@@ -1,0 +1,106 @@
+"""Waivers change the exit code until they expire, and never a verdict."""
+
+from __future__ import annotations
+
+import json
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.verdict import FailOn, Gate, Verdict
+from fedrec_auditor.auditor.plan.waivers import read_waivers
+from fedrec_auditor.reports.record.record import GateOutcome, Record
+from fedrec_auditor.reports.record.rows import Finding
+from fedrec_auditor.reports.record.waivers import find_waiver, waiver_lines
+from fedrec_auditor.reports.writers import ci, html, markdown
+from tests.command import cli
+from tests.reports.conftest import sample, vary
+
+TABLE = '[[waiver]]\ntarget = "{}"\nresult = "{}"\nreason = "Known"\nowner = "Ada"\nexpires = {}\n'
+
+
+def refuted(record: Record) -> Finding:
+    return next(each for each in record.findings if each.verdict is Verdict.VIOLATED)
+
+
+def test_a_waived_claim_passes_until_the_waiver_expires(record: Record, tmp_path: Path) -> None:
+    found, path = refuted(record), tmp_path / "waivers.toml"
+    path.write_text(TABLE.format(found.target, found.scope, "2026-06-30"))
+    last, after = (read_waivers(path, day) for day in (date(2026, 6, 30), date(2026, 7, 1)))
+    gate, late = Gate(FailOn.VIOLATED, (), 0.05, *last), Gate(FailOn.VIOLATED, (), 0.05, *after)
+    proved = vary(record, findings=tuple(f for f in record.findings if f is not found))
+    for each, codes in ((record, [1, 0, 1]), (proved, [0, 0, 1])):
+        assert [each.exit_code(gate_) for gate_ in (Gate(), gate, late)] == codes
+    assert proved.exit_code(Gate(FailOn.NEVER, expired=late.expired)) == 0
+    assert "of Ada expired on 2026-06-30" in waiver_lines(proved, late)[0]
+    assert 'type="WAIVER"' in ci.render_junit(proved, late).decode()
+    assert ["not used" in waiver_lines(r, gate)[0] for r in (record, proved)] == [0, 1]
+    assert record.exit_code(Gate(waivers={("fcf", str(found.scope)): "of another"})) == 1
+    assert find_waiver(found, gate)
+    assert not find_waiver(vary(found, verdict=Verdict.UNSOUND), gate)
+
+
+def test_a_waived_attack_is_no_leak_and_another_remains(record: Record) -> None:
+    def leaking(gate: Gate) -> set[tuple[str, str]]:
+        failing = GateOutcome.of(record, gate).failing
+        return {(leak.row.target, leak.row.attack) for each in failing for leak in each.leaking}
+
+    found = leaking(Gate(FailOn.LEAK))
+    assert len(found) > 1
+    first, *others = found
+    waivers = dict.fromkeys(others, "of all others")
+    assert leaking(Gate(FailOn.LEAK, waivers=waivers)) == {first}
+    assert not leaking(Gate(FailOn.LEAK, waivers=waivers | {first: "of it"}))
+
+
+def test_every_report_shows_it_and_no_verdict_changes(record: Record) -> None:
+    found = refuted(record)
+    gate = Gate(waivers={(found.target, str(found.scope)): "Known to Ada"})
+    for render in (html.render, markdown.render):
+        assert "Known to Ada" not in render(record)
+        assert "Known to Ada" in render(record, gate)
+        assert render(record, gate).count("false") == render(record).count("false")
+    results = json.loads(ci.render_sarif(record, gate))["runs"][0]["results"]
+    assert [r["ruleId"] for r in results if "suppressions" in r] == ["VIOLATED"]
+    assert len(results) == len(json.loads(ci.render_sarif(record))["runs"][0]["results"])
+    suite = ci.render_junit(record, gate).decode()
+    assert 'failures="0"' in suite
+    assert '<skipped message="Known to Ada"' in suite
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (TABLE.format("a", "", "2026-06-30"), "got waiver.0.result: String should have"),
+        (TABLE.format("a", "b", '"soon"'), "got waiver.0.expires: "),
+        (TABLE.format("a", "b", "2026-06-30\nwho = 1"), "got waiver.0.who: Extra"),
+        ("other = 1", "got other"),
+    ],
+)
+def test_a_wrong_file_is_refused(tmp_path: Path, text: str, said: str) -> None:
+    path = tmp_path / "waivers.toml"
+    path.write_text(text)
+    with pytest.raises(InputError, match=said):
+        read_waivers(path, date(2026, 6, 30))
+
+
+def test_commands_obey_it(tmp_path: Path) -> None:
+    found, path = refuted(sample()), tmp_path / "waivers.toml"
+    now, before = sample().save(tmp_path / "now"), tmp_path / "before"
+    rest = tuple(f for f in sample().findings if f.verdict is not Verdict.VIOLATED)
+    vary(sample(), findings=rest).save(before)
+    claim = found.target, found.scope
+    mechanism = "bit-flip", "report / any pair / server / report"
+    for words, names in (
+        (("compare", before, now), claim),
+        (("report", now, "--baseline", before), claim),
+        (("verify", "bit-flip", "--set", "p=0.9", "--set", "q=0.1", "--epsilon", "1"), mechanism),
+    ):
+        assert cli(*words)[0] == 1
+        path.write_text(TABLE.format(*names, "9999-06-30"))
+        code, out, _ = cli(*words, "--waivers", path)
+        assert (code, "the waiver of Ada" in " ".join(out.split())) == (0, True)
+        path.write_text(TABLE.format(*names, "2001-06-30"))
+        assert cli(*words, "--waivers", path)[0] == 1
