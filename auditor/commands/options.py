@@ -15,17 +15,10 @@ import typer
 
 from fedrec_auditor.accountants.errors import IncompleteError
 from fedrec_auditor.accountants.verdict import ALLOW_INCONCLUSIVE, NOT_ASSESSED, FailOn
-from fedrec_auditor.auditor.plan.plan import (
-    Plan,
-    amend_plan,
-    check_plan,
-    get_plan_option,
-    help_text,
-    option_name,
-)
 
 if TYPE_CHECKING:
     from fedrec_auditor.auditor.machine.progress import Observer
+    from fedrec_auditor.auditor.plan.plan import Plan
 
 
 class ExtraOption(NamedTuple):
@@ -180,23 +173,23 @@ def read_and_amend_plan(file: Path | None, options: Mapping[str, Any]) -> Plan:
     The plan is checked early: InputError for a wrong value is raised before large modules are
     imported.
     """
-    before = None
-    if file is not None:
-        from fedrec_auditor.auditor.plan.plan import read_plan
+    from fedrec_auditor.auditor.plan.plan import amend_plan, check_plan, read_plan
 
-        before = read_plan(file)
-    chosen = amend_plan(before, options)
+    chosen = amend_plan(None if file is None else read_plan(file), options)
     check_plan(chosen)
     return chosen
 
 
 def _option(name: str) -> ExtraOption:
-    declared, kind = get_plan_option(name), _plain_type(Plan.model_fields[name].annotation)
+    from fedrec_auditor.auditor.plan import plan
+
+    kind, text = _plain_type(plan.Plan.model_fields[name].annotation), plan.help_text(name)
     if name == "targets":
-        return ExtraOption(list[str], typer.Argument(help=help_text(name)))
+        return ExtraOption(list[str], typer.Argument(help=text))
+    declared = plan.get_plan_option(name)
     if declared.parse is not None:
         kind = list[str] if kind is dict else str
-    return make_option(kind, help_text(name), name=option_name(name), metavar=declared.metavar)
+    return make_option(kind, text, name=plan.option_name(name), metavar=declared.metavar)
 
 
 def _plain_type(annotation: Any) -> Any:

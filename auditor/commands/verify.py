@@ -108,7 +108,6 @@ def command(
     3 if the sample is too small to refute the claim.
     """
     from fedrec_auditor.auditor.machine.workers import run_within
-    from fedrec_auditor.reports.record.store import to_json
     from fedrec_auditor.reports.writers.paragraph import output_width
 
     check_files(sarif, junit)
@@ -133,6 +132,8 @@ def command(
         if verification.unwaived(waived) and fail_on is not FailOn.NEVER:
             code = code or EXIT_FOUND
         if as_json:
+            from fedrec_auditor.reports.record.store import to_json
+
             text = json.dumps(to_json(dataclasses.asdict(verification)), indent=2, allow_nan=False)
         else:
             text = verification.describe(allow=waived, command=_again(), width=width)

@@ -7,9 +7,9 @@ import io
 import re
 from collections.abc import Mapping
 from functools import cache
+from html import escape
 from pathlib import Path
 from typing import Any
-from xml.sax.saxutils import escape
 
 from fedrec_auditor.reports import say
 from fedrec_auditor.reports.documents.document import Picture
@@ -102,7 +102,7 @@ def standalone_svg(drawing: Picture) -> str:
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" role="img" width="{width:g}" height="{height:g}" '
         f'viewBox="{x:g} {y:g} {width:g} {height:g}" font-family="{_FONTS}">'
-        f"<title>{escape(say.legal(drawing.title))}</title>"
+        f"<title>{escape(say.legal(drawing.title), quote=False)}</title>"
         f'<rect x="{x:g}" y="{y:g}" width="{width:g}" height="{height:g}" '
         f'fill="{palette["page"]}"/>{painted}</svg>\n'
     )

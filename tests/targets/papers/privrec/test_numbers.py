@@ -19,7 +19,6 @@ from fedrec_auditor.targets.declarations.entry import ComputedNumber
 from fedrec_auditor.targets.declarations.paper import Paper
 from fedrec_auditor.targets.papers.privrec import numbers
 from fedrec_auditor.targets.papers.privrec.numbers import printed_epsilons, upper_bound
-from fedrec_auditor.targets.papers.privrec.systems.parts.device import DeviceExamples
 from fedrec_auditor.targets.papers.privrec.systems.parts.meta_learned import (
     join_blocks,
     l2_norms,
@@ -28,6 +27,7 @@ from fedrec_auditor.targets.papers.privrec.systems.parts.meta_learned import (
     sampled_renyi,
     scaled,
 )
+from fedrec_auditor.targets.papers.privrec.systems.parts.network import DeviceExamples
 from fedrec_auditor.targets.papers.privrec.systems.privrec_systems import DpPrivrec, Privrec
 from fedrec_auditor.targets.streams import Streams
 

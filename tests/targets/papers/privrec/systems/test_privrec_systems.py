@@ -29,8 +29,8 @@ from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.declarations.paper import Paper
 from fedrec_auditor.targets.papers.fmf_ldp.systems.baseline_systems import Fcf
-from fedrec_auditor.targets.papers.privrec.systems.parts.device import DeviceExamples
 from fedrec_auditor.targets.papers.privrec.systems.parts.meta_learned import l2_norms as lengths
+from fedrec_auditor.targets.papers.privrec.systems.parts.network import DeviceExamples
 from fedrec_auditor.targets.papers.privrec.systems.privrec_systems import (
     BIT,
     CLIP,
