@@ -173,10 +173,14 @@ def read_and_amend_plan(file: Path | None, options: Mapping[str, Any]) -> Plan:
     The plan is checked early: InputError for a wrong value is raised before large modules are
     imported.
     """
-    from fedrec_auditor.auditor.plan.plan import amend_plan, check_plan, read_plan
+    from fedrec_auditor.auditor.plan.members import SEPARATOR
+    from fedrec_auditor.auditor.plan.plan import amend_plan, check_plan, make_target, read_plan
 
     chosen = amend_plan(None if file is None else read_plan(file), options)
     check_plan(chosen)
+    for name in chosen.targets:
+        if SEPARATOR in name:
+            make_target(name, chosen)
     return chosen
 
 

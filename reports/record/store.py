@@ -173,21 +173,36 @@ def read(location: Path, kind: type[Kept]) -> Kept:
     return record
 
 
+def check_creatable(directory: Path) -> None:
+    """Raises InputError unless files can be created in ``directory``, or in its nearest parent that
+    exists; creates nothing that remains.
+    """
+    try:
+        places = (directory.absolute(), *directory.absolute().parents)
+        probe = next(filter(Path.exists, places)) / f".probe.{secrets.token_hex(8)}"
+        probe.touch(exist_ok=False)
+        probe.unlink()
+    except OSError as error:
+        raise _unwritable(directory, error) from error
+
+
+def _unwritable(directory: Path, error: OSError) -> InputError:
+    return InputError(
+        f"Expected a directory that can be written, got {directory} "
+        f"({error.strerror or error}). Give another directory."
+    )
+
+
 def check_writable(directory: Path) -> None:
     """Creates ``directory`` and tests that it can be written, before any work is done.
 
     Raises InputError if the directory cannot be written.
     """
-    probe = directory / f".probe.{secrets.token_hex(8)}"
     try:
         directory.mkdir(parents=True, exist_ok=True)
-        probe.touch(exist_ok=False)
-        probe.unlink()
     except OSError as error:
-        raise InputError(
-            f"Expected a directory that can be written, got {directory} "
-            f"({error.strerror or error}). Give another directory."
-        ) from error
+        raise _unwritable(directory, error) from error
+    check_creatable(directory)
     for path in (directory / name for name in (*FILE_NAMES, LOCK)):
         odd = path.is_symlink() or (path.exists() and not path.is_file())
         if path.is_dir() or (odd and path.name == LOCK):  # other files are replaced, not opened
