@@ -51,15 +51,17 @@ def command(
     from fedrec_auditor.auditor.run.resources import make_resources
     from fedrec_auditor.reports.record.record import Record
     from fedrec_auditor.reports.record.store import check_creatable
-    from fedrec_auditor.targets.recorded.recording import Manifest
 
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
     gate = Gate(fail_on, tuple(allow or ()), leak_margin)
     before = None if baseline is None else Record.read(baseline)
     amend_plan(None, options).resolve()
     make_resources(jobs, "cpu", memory)
-    Manifest.read(recording)
     check_creatable(out)
+
+    from fedrec_auditor.targets.recorded.recording import Manifest
+
+    Manifest.read(recording)
 
     from fedrec_auditor.auditor.own.recorded_uploads import attack_recording
 

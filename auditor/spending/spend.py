@@ -39,6 +39,7 @@ from fedrec_auditor.auditor.spending.deployment import (
     StatedNoise,
 )
 from fedrec_auditor.reports.record.rows import Finding
+from fedrec_auditor.reports.say import proved_text
 from fedrec_auditor.reports.writers.paragraph import FULL
 from fedrec_auditor.targets.systems.base import Population, ScopedClaim
 from fedrec_auditor.targets.wrapped.client import convert_errors
@@ -175,6 +176,12 @@ class Account:
 
     def __str__(self) -> str:
         return self.describe()
+
+    def __repr__(self) -> str:
+        bounds = f"{proved_text(self.total)} in total, {proved_text(self.per_round)} per round"
+        return (
+            f"<{self.total.target}: epsilon at most {bounds}, at delta {self.total.claim.delta:g}>"
+        )
 
     def as_data(self) -> dict[str, Any]:
         """Returns the fields ``solved`` (computed settings) and ``findings`` (bounds and verdicts)
