@@ -140,7 +140,7 @@ def try_device(device: str) -> None:
     """Checks that torch can store a number on ``device``, and raises InputError if it cannot."""
     try:
         if device.partition(":")[0] not in _DEVICES:
-            raise RuntimeError(f"it is none of {', '.join(_DEVICES)}")
+            raise RuntimeError(f"torch knows {', '.join(_DEVICES)}")
         import torch
 
         torch.zeros(1, device=device).item()

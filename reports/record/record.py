@@ -278,8 +278,8 @@ class Sweep(SweepContents):
         return say.legal(page)
 
     def to_frame(self) -> pandas.DataFrame | pyarrow.Table:
-        """Returns the numbers of each training, with one column per swept setting, as a pandas
-        DataFrame, or as a pyarrow Table if pandas is not installed.
+        """Returns the numbers of each training, with one column per swept setting, in the form of
+        ``Record.to_frame``.
         """
         return _make_frame(self._table().to_pylist())
 

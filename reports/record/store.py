@@ -174,8 +174,9 @@ def read(location: Path, kind: type[Kept]) -> Kept:
 
 
 def check_creatable(directory: Path) -> None:
-    """Raises InputError unless files can be created in ``directory``, or in its nearest parent that
-    exists; creates nothing that remains.
+    """Tests that files can be created in ``directory``, or in its nearest parent that exists.
+
+    Raises InputError otherwise. Nothing remains of the test.
     """
     try:
         places = (directory.absolute(), *directory.absolute().parents)
@@ -183,14 +184,10 @@ def check_creatable(directory: Path) -> None:
         probe.touch(exist_ok=False)
         probe.unlink()
     except OSError as error:
-        raise _unwritable(directory, error) from error
-
-
-def _unwritable(directory: Path, error: OSError) -> InputError:
-    return InputError(
-        f"Expected a directory that can be written, got {directory} "
-        f"({error.strerror or error}). Give another directory."
-    )
+        raise InputError(
+            f"Expected a directory that can be written, got {directory} "
+            f"({error.strerror or error}). Give another directory."
+        ) from error
 
 
 def check_writable(directory: Path) -> None:
@@ -198,11 +195,8 @@ def check_writable(directory: Path) -> None:
 
     Raises InputError if the directory cannot be written.
     """
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise _unwritable(directory, error) from error
     check_creatable(directory)
+    directory.mkdir(parents=True, exist_ok=True)
     for path in (directory / name for name in (*FILE_NAMES, LOCK)):
         odd = path.is_symlink() or (path.exists() and not path.is_file())
         if path.is_dir() or (odd and path.name == LOCK):  # other files are replaced, not opened
