@@ -48,6 +48,7 @@ _Result = TypeVar("_Result")
 _threads: ContextVar[int] = ContextVar("threads", default=1)
 # Share of the memory of all workers that messages may use.
 RAM_SHARE = 1 / 4
+_DEVICES = ("cpu", "cuda", "hpu", "mps", "mtia", "xla", "xpu")  # torch's devices that compute
 
 
 def iter_blocks(count: int, numbers: int, most: int) -> Iterator[slice]:
@@ -137,9 +138,11 @@ def _pools(modules: int) -> ThreadpoolController:
 
 def try_device(device: str) -> None:
     """Checks that torch can store a number on ``device``, and raises InputError if it cannot."""
-    import torch
-
     try:
+        if device.partition(":")[0] not in _DEVICES:
+            raise RuntimeError(f"torch knows {', '.join(_DEVICES)}")
+        import torch
+
         torch.zeros(1, device=device).item()
     except (RuntimeError, AssertionError, NotImplementedError) as error:
         first = str(error).splitlines()[0]

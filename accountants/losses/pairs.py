@@ -11,8 +11,8 @@ from typing import Protocol
 
 import attr
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import stats
 from scipy.special import log_ndtr, ndtri
 
 from fedrec_auditor.accountants.events import dp
@@ -422,7 +422,7 @@ class ClonePair:
 @lru_cache(maxsize=4)
 def _listed(pair: ClonePair) -> ListedPair:
     n_users, growth = pair.n_users, math.exp(pair.epsilon)
-    clones = stats.binom(min(n_users, _MOST_USERS) - 1, pair.clone_rate)
+    clones = scipy.stats.binom(min(n_users, _MOST_USERS) - 1, pair.clone_rate)
     # Bernstein: the number of clones is farther than this from its mean with probability at most
     # 1e-17.
     log_tail = math.log(1.0 / _TAIL)
@@ -440,7 +440,7 @@ def _listed(pair: ClonePair) -> ListedPair:
     inside = (a >= 0) & (a <= m)
     m, mass, a = (np.broadcast_to(part, a.shape)[inside] for part in (m, chance, a))
     share = (growth * a + (m - a)) / (growth + 1.0)
-    mass = mass * stats.binom.pmf(a, m, 0.5) * 2.0 * share / m
+    mass = mass * scipy.stats.binom.pmf(a, m, 0.5) * 2.0 * share / m
     kept = mass > 0
     loss = np.log((growth * a + (m - a)) / (a + growth * (m - a)))
     return ListedPair.build(loss[kept], np.log(mass[kept]))
@@ -966,7 +966,7 @@ def shuffled_pairs(missed: float, unlikely: float, n_users: int) -> tuple[Pair, 
     """
     if n_users == 1:
         return _flip(1.0 - missed, unlikely), _flip(unlikely, 1.0 - missed)
-    seconds = stats.binom(n_users, unlikely)
+    seconds = scipy.stats.binom(n_users, unlikely)
     reach = _DEVIATIONS * float(seconds.std()) + _DEVIATIONS**2
     low, high = max(0, math.floor(seconds.mean() - reach)), math.ceil(seconds.mean() + reach)
     count = np.arange(low, min(n_users, high) + 1)

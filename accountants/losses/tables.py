@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import stats
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.losses.composition import lower_epsilon
@@ -305,11 +305,13 @@ def statistic(log_p: Array, log_q: Array, copies: int, exchanged: int = 0) -> tu
         low, high = max(low, math.floor(plain * p - width)), min(high, math.ceil(plain * p + width))
     numbers = np.arange(low, high + 1)
     if not math.isfinite(more - less) or (copies <= _MANY_COPIES and not exchanged):
-        return stats.binom.logpmf(numbers, copies, p), stats.binom.logpmf(numbers, copies, q)
+        return scipy.stats.binom.logpmf(numbers, copies, p), scipy.stats.binom.logpmf(
+            numbers, copies, q
+        )
     # Log-factorials would lose too many digits here.
     masses = np.convolve(
-        stats.binom.pmf(numbers, plain, p),
-        stats.binom.pmf(np.arange(exchanged + 1), exchanged, rest),
+        scipy.stats.binom.pmf(numbers, plain, p),
+        scipy.stats.binom.pmf(np.arange(exchanged + 1), exchanged, rest),
     )
     with np.errstate(divide="ignore"):
         first = np.log(masses)

@@ -8,9 +8,9 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from dp_accounting.rdp import compute_epsilon
 from numpy.typing import NDArray
-from scipy import stats
 from scipy.special import ndtri
 
 from fedrec_auditor.accountants.events import dp
@@ -239,8 +239,8 @@ def _responses(leaf: dp.DpEvent, count: int, delta: float) -> float:
     # Log-factorials have a relative error of 1e-16, and so have the masses; delta is reduced by it.
     lost = 2.0**-50 * (8.0 + count * math.log(count + 1.0))
     return smallest_epsilon(
-        stats.binom.logpmf(truthful, count, pair.p_likely),
-        stats.binom.logpmf(truthful, count, pair.p_unlikely),
+        scipy.stats.binom.logpmf(truthful, count, pair.p_likely),
+        scipy.stats.binom.logpmf(truthful, count, pair.p_unlikely),
         delta * (1.0 - lost),
     )
 

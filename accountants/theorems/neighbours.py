@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-from scipy import stats
+import scipy
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.events import dp
@@ -134,7 +134,7 @@ def group_event(event: dp.DpEvent, size: int) -> dp.DpEvent | None:
         return _wider(event, size)
     if isinstance(event, dp.PoissonSampledDpEvent) and isinstance(event.event, dp.GaussianDpEvent):
         drawn = np.arange(size + 1)
-        chances = stats.binom.pmf(drawn, size, event.sampling_probability)
+        chances = scipy.stats.binom.pmf(drawn, size, event.sampling_probability)
         return dp.MixtureOfGaussiansDpEvent(
             event.event.noise_multiplier,
             tuple(drawn.astype(float).tolist()),

@@ -24,7 +24,7 @@ from fedrec_auditor.auditor.commands.options import (
     show_progress,
 )
 from fedrec_auditor.auditor.commands.run import finish
-from fedrec_auditor.auditor.plan.plan import SIDE_KEYS
+from fedrec_auditor.auditor.plan.plan import SIDE_KEYS, amend_plan
 
 
 @plan_options("columns", *SIDE_KEYS, "attacks", "claims", "seed", "confidence", "quick")
@@ -51,12 +51,23 @@ def command(
     force: Force = False,
 ) -> None:
     """Run all suitable attacks on recorded uploads, and compare guesses with the truth."""
-    from fedrec_auditor.auditor.own.recorded_uploads import attack_recording
+    from fedrec_auditor.auditor.run.resources import make_resources
     from fedrec_auditor.reports.record.record import Record
+    from fedrec_auditor.reports.record.store import check_creatable
 
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
     gate = make_gate(fail_on, allow, waivers, leak_margin)
     before = None if baseline is None else Record.read(baseline)
+    amend_plan(None, options).resolve()
+    make_resources(jobs, "cpu", memory)
+    check_creatable(out)
+
+    from fedrec_auditor.targets.recorded.recording import Manifest
+
+    Manifest.read(recording)
+
+    from fedrec_auditor.auditor.own.recorded_uploads import attack_recording
+
     with show_progress(out) as observe:
         record = attack_recording(
             recording,

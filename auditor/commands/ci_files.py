@@ -75,9 +75,9 @@ def write_files(files: Mapping[str, str]) -> None:
 
     ``files``: contents by path.
     """
-    from fedrec_auditor.reports.record.store import write_atomically
-
     for path, content in files.items():
+        from fedrec_auditor.reports.record.store import write_atomically
+
         write_atomically(Path(path), content.encode())
 
 

@@ -13,33 +13,16 @@ import codecs
 import io
 import itertools
 import re
-import signal
 import sys
 import traceback
 from collections.abc import Sequence
-from importlib.metadata import version as installed_version
+from importlib import import_module
 from typing import Annotated
 
 import typer
 
 from fedrec_auditor.accountants.errors import AuditError, InputError
 from fedrec_auditor.accountants.verdict import NumberLabel, Verdict, Word
-from fedrec_auditor.auditor.commands import (
-    account,
-    attack,
-    claims,
-    compare,
-    doctor,
-    estimate,
-    listing,
-    new,
-    record,
-    report,
-    reproduce,
-    run,
-    sweep,
-    verify,
-)
 from fedrec_auditor.auditor.machine.output import discard_output, open_std_streams, print_message
 
 BAD_INPUT = 2
@@ -50,60 +33,71 @@ _SPELLED = "fedrec_auditor.auditor.spelled"
 _SPELLINGS = {"≤": "<=", "≥": ">=", "≠": "!=", "∞": "inf", "−": "-", "‼": "!!", "✗": "x", "é": "e"}
 
 
+# Module of each command, and the verdicts that its help defines.
+_COMMANDS: dict[str, tuple[str, tuple[type[Word], ...]]] = {
+    "run": ("run", (Verdict,)),
+    "sweep": ("sweep", ()),
+    "list": ("listing", ()),
+    "claims": ("claims", (Verdict, NumberLabel)),
+    "account": ("account", (Verdict,)),
+    "verify": ("verify", (Verdict,)),
+    "estimate": ("estimate", (Verdict,)),
+    "new": ("new", ()),
+    "record": ("record", ()),
+    "attack": ("attack", (Verdict,)),
+    "report": ("report", ()),
+    "compare": ("compare", ()),
+    "reproduce": ("reproduce", ()),
+    "doctor": ("doctor", ()),
+}
+_VERSION = ("--version", "-V")
+
+
+def make_app(first: str = "") -> typer.Typer:
+    """Makes the application with all commands, or only the command that its ``first`` word names.
+
+    The modules of other commands are then not imported.
+    """
+    app = typer.Typer(
+        name="auditor",
+        help="Audits privacy claims of federated recommenders: tests whether a claimed epsilon "
+        "holds.",
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback()(_options)
+    for name in () if first in _VERSION else {first} & _COMMANDS.keys() or _COMMANDS:
+        place, words = _COMMANDS[name]
+        module = import_module(f"fedrec_auditor.auditor.commands.{place}")
+        app.command(name, epilog=_glossary(*words) or None)(module.command)
+    return app
+
+
 def _glossary(*words: type[Word]) -> str:
     """Returns the meanings of all verdicts of the enumerations ``words``, one paragraph each."""
     entries = (f"{word.label} ({word}): {word.definition}" for kind in words for word in kind)
     return "\n\n".join(entries)
 
 
-app = typer.Typer(
-    name="auditor",
-    help="Audits privacy claims of federated recommenders: tests whether a claimed epsilon holds.",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-
-
 def _print_version(asked: bool) -> None:
     if asked:
-        typer.echo(f"fedrec-auditor {installed_version('fedrec-auditor')}")
+        from importlib.metadata import version
+
+        typer.echo(f"fedrec-auditor {version('fedrec-auditor')}")
         raise typer.Exit
 
 
-@app.callback()
 def _options(
     version: Annotated[
-        bool,
-        typer.Option(
-            "--version", "-V", callback=_print_version, help="Print the version and exit."
-        ),
+        bool, typer.Option(*_VERSION, callback=_print_version, help="Print the version and exit.")
     ] = False,
 ) -> None:
     """Options of ``auditor`` itself, without a command."""
 
 
-app.command("run", epilog=_glossary(Verdict))(run.command)
-app.command("sweep")(sweep.command)
-app.command("list")(listing.command)
-app.command("claims", epilog=_glossary(Verdict, NumberLabel))(claims.command)
-app.command("account", epilog=_glossary(Verdict))(account.command)
-app.command("verify", epilog=_glossary(Verdict))(verify.command)
-app.command("estimate", epilog=_glossary(Verdict))(estimate.command)
-app.command("new")(new.command)
-app.command("record")(record.command)
-app.command("attack", epilog=_glossary(Verdict))(attack.command)
-app.command("report")(report.command)
-app.command("compare")(compare.command)
-app.command("reproduce")(reproduce.command)
-app.command("doctor")(doctor.command)
-
-
 def main() -> None:
     """Runs the command line. An error of the user is reported in one line on standard error."""
-    for ending in (signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(ending) == signal.SIG_DFL:  # a signal that nohup ignores stays ignored
-            signal.signal(ending, signal.default_int_handler)
     open_std_streams()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
@@ -112,8 +106,9 @@ def main() -> None:
 
 
 def _run() -> int:
+    words = sys.argv[1:] or ["--help"]
     try:
-        code: int = app(sys.argv[1:] or ["--help"], standalone_mode=False)
+        code: int = make_app(words[0])(words, standalone_mode=False)
         print(end="", flush=True)
     except AuditError as error:
         return _refuse(str(error), BAD_INPUT if isinstance(error, InputError) else INCOMPLETE)

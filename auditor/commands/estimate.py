@@ -89,9 +89,8 @@ def command(
     Exits with 1 if the claim is refuted, and with 3 if the scores are too few to refute it. With
     --curve or --renyi the estimator is all-thresholds.
     """
-    from fedrec_auditor.auditor.verification.verification import wrap_entry
     from fedrec_auditor.auditor.worlds.scores import CanaryScores, from_scores, read_scores
-    from fedrec_auditor.reports.writers.paragraph import output_width, paragraph
+    from fedrec_auditor.reports.writers.paragraph import output_width, paragraph, wrap_entry
 
     if curve or renyi:
         estimator = _of_all_thresholds(estimator, one_run)

@@ -22,7 +22,6 @@ from fedrec_auditor.auditor.plan.families import (
     suggest_names,
 )
 from fedrec_auditor.auditor.plan.members import LEARNS
-from fedrec_auditor.reports.record.rows import walk_leaves
 from fedrec_auditor.targets.settings import allowed_values, class_doc, meaning
 
 _PAGES = {
@@ -97,6 +96,7 @@ def _of(paper: str, names: Callable[[], Iterable[str]]) -> list[str]:
 
 def _describe(name: str, width: int, *, as_json: bool) -> None:
     """Prints a target (system), its paper, and each setting's default, choices and meaning."""
+    from fedrec_auditor.reports.record.rows import walk_leaves
     from fedrec_auditor.reports.writers.paragraph import paragraph
 
     target = FAMILIES["targets"].member_class(name)()

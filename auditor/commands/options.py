@@ -15,18 +15,10 @@ import typer
 
 from fedrec_auditor.accountants.errors import IncompleteError
 from fedrec_auditor.accountants.verdict import LEAK_MARGIN, Exemption, FailOn, Gate, Word
-from fedrec_auditor.auditor.plan.plan import (
-    Plan,
-    amend_plan,
-    check_plan,
-    get_plan_option,
-    help_text,
-    option_name,
-)
-from fedrec_auditor.auditor.plan.waivers import read_waivers
 
 if TYPE_CHECKING:
     from fedrec_auditor.auditor.machine.progress import Observer
+    from fedrec_auditor.auditor.plan.plan import Plan
 
 
 class ExtraOption(NamedTuple):
@@ -132,6 +124,8 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON."
 
 def make_gate(level: FailOn, allow: Any, waivers: Path | None, margin: float = LEAK_MARGIN) -> Gate:
     """Makes the gate (the rule for failing CI) from values of options, with waivers as of today."""
+    from fedrec_auditor.auditor.plan.waivers import read_waivers
+
     read = () if waivers is None else read_waivers(waivers, date.today())
     return Gate(level, tuple(allow or ()), margin, *read)
 
@@ -197,23 +191,27 @@ def read_and_amend_plan(file: Path | None, options: Mapping[str, Any]) -> Plan:
     The plan is checked early: InputError for a wrong value is raised before large modules are
     imported.
     """
-    before = None
-    if file is not None:
-        from fedrec_auditor.auditor.plan.plan import read_plan
+    from fedrec_auditor.auditor.plan.members import SEPARATOR
+    from fedrec_auditor.auditor.plan.plan import amend_plan, check_plan, make_target, read_plan
 
-        before = read_plan(file)
-    chosen = amend_plan(before, options)
+    chosen = amend_plan(None if file is None else read_plan(file), options)
     check_plan(chosen)
+    for name in chosen.targets:
+        if SEPARATOR in name:
+            make_target(name, chosen)
     return chosen
 
 
 def _option(name: str) -> ExtraOption:
-    declared, kind = get_plan_option(name), _plain_type(Plan.model_fields[name].annotation)
+    from fedrec_auditor.auditor.plan import plan
+
+    kind, text = _plain_type(plan.Plan.model_fields[name].annotation), plan.help_text(name)
     if name == "targets":
-        return ExtraOption(list[str], typer.Argument(help=help_text(name)))
+        return ExtraOption(list[str], typer.Argument(help=text))
+    declared = plan.get_plan_option(name)
     if declared.parse is not None:
         kind = list[str] if kind is dict else str
-    return make_option(kind, help_text(name), name=option_name(name), metavar=declared.metavar)
+    return make_option(kind, text, name=plan.option_name(name), metavar=declared.metavar)
 
 
 def _plain_type(annotation: Any) -> Any:

@@ -33,10 +33,15 @@ def command(
     """Record a training for `auditor attack`: all messages, their senders, and the models."""
     chosen = read_and_amend_plan(plan, {**options, "targets": target, "games": ("local",)})
 
-    from fedrec_auditor.auditor.own.recorded_uploads import record_plan
     from fedrec_auditor.auditor.run.resources import make_resources
+    from fedrec_auditor.reports.record.store import check_creatable
 
-    record_plan(chosen, make_resources(1, "cpu", memory), out, with_truth=with_truth)
+    check_creatable(out)
+    resources = make_resources(1, "cpu", memory)
+
+    from fedrec_auditor.auditor.own.recorded_uploads import record_plan
+
+    record_plan(chosen, resources, out, with_truth=with_truth)
     truth = "with the truth" if with_truth else "without the truth"
     with summary_output(f"The recording is in {out}."):
         print(f"Recorded {target} to {out}, {truth}. Attack it with `auditor attack {out}`.")

@@ -9,7 +9,7 @@ import typer
 
 from fedrec_auditor.auditor.commands.options import Jobs, show_progress
 from fedrec_auditor.auditor.machine.output import summary_output
-from fedrec_auditor.auditor.plan.families import FAMILIES, reproduction_names
+from fedrec_auditor.auditor.plan.families import FAMILIES, check_name, reproduction_names
 from fedrec_auditor.auditor.plan.members import parse_pairs
 
 
@@ -32,19 +32,22 @@ def command(
     jobs: Jobs = None,
 ) -> None:
     """Measure the printed numbers of papers again, and compare them with the papers."""
-    from fedrec_auditor.auditor.reproductions import reproduction
-
-    chosen = reproduction_names() if names == ["all"] else tuple(dict.fromkeys(names))
+    known = reproduction_names()
+    chosen = known if names == ["all"] else tuple(dict.fromkeys(names))
     for name in chosen:
-        reproduction.get_reproduction(name)
+        check_name("reproductions", name, known)
     places = parse_pairs("--data NAME=PATH", "ml-1m=../ml-1m", data or ())
     for name in places:
         FAMILIES["datasets"].check_name(name)
 
-    from fedrec_auditor.auditor.reproductions.reproduction import reproduce
     from fedrec_auditor.auditor.run.resources import make_resources
+    from fedrec_auditor.reports.record.store import check_creatable
 
+    check_creatable(out)
     workers = make_resources(jobs, "cpu", None).jobs
+
+    from fedrec_auditor.auditor.reproductions.reproduction import reproduce
+
     with show_progress(out, "parts") as observe:
         page = reproduce(
             chosen, out, data=places, only=only or (), quick=quick, jobs=workers, observe=observe

@@ -61,13 +61,17 @@ def command(
     chosen = read_and_amend_plan(plan, options)
 
     from fedrec_auditor.auditor.run.resources import make_resources
-    from fedrec_auditor.auditor.run.runner import run_plan
     from fedrec_auditor.reports.record.record import Record
+    from fedrec_auditor.reports.record.store import check_creatable
 
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
-    resources = make_resources(jobs, device, memory, backend, address)
     gate = make_gate(fail_on, allow, waivers, leak_margin)
     earlier = None if baseline is None else Record.read(baseline)
+    check_creatable(out)
+    resources = make_resources(jobs, device, memory, backend, address)
+
+    from fedrec_auditor.auditor.run.runner import run_plan
+
     with show_progress(out) as observe:
         record = run_plan(chosen, resources, out=out, gate=gate, observe=observe, force=force)
     finish(record, out, gate, earlier)

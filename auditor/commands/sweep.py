@@ -52,13 +52,17 @@ def command(
     chosen = read_and_amend_plan(plan, options)
 
     from fedrec_auditor.auditor.run.resources import make_resources
+    from fedrec_auditor.reports.record.store import check_creatable
+
+    check_creatable(out)
+    resources = make_resources(jobs, "cpu", memory)
+
     from fedrec_auditor.auditor.sweep.grid import FACTORS, NOISE_AXIS
     from fedrec_auditor.auditor.sweep.sweep import parse_axes, run_sweep
 
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
     texts = [*(settings or ()), *([f"{NOISE_AXIS}={','.join(FACTORS)}"] if along else ())]
     axes = parse_axes(chosen, texts)
-    resources = make_resources(jobs, "cpu", memory)
     with show_progress(out) as observe:
         swept = run_sweep(chosen, axes, seeds, resources, out=out, observe=observe, force=force)
     show_sweep(swept, out)

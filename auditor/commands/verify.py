@@ -117,10 +117,8 @@ def command(
     3 if the sample is too small to refute the claim.
     """
     from fedrec_auditor.auditor.machine.workers import run_within
-    from fedrec_auditor.auditor.verification.verification import wrap_entry
-    from fedrec_auditor.reports.record.store import to_json
     from fedrec_auditor.reports.record.waivers import find_waiver
-    from fedrec_auditor.reports.writers.paragraph import output_width
+    from fedrec_auditor.reports.writers.paragraph import output_width, wrap_entry
 
     check_files(sarif, junit)
     width, gate = output_width(), make_gate(fail_on.verdict_level, allow, waivers)
@@ -146,6 +144,8 @@ def command(
             code = code or EXIT_FOUND
         code = gate.with_expired(code)
         if as_json:
+            from fedrec_auditor.reports.record.store import to_json
+
             text = json.dumps(to_json(dataclasses.asdict(verification)), indent=2, allow_nan=False)
         else:
             text = verification.describe(command=_again(), width=width)

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import special, stats
+from scipy import special
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.losses.tables import integrate_cells, integration_edges
@@ -106,8 +106,8 @@ class _Test:
         """Exact two-sided binomial p-values of the events, (events,): twice the smaller tail, at
         most 1.
         """
-        over = stats.binom.sf(self.count - 1, self.trials, np.clip(self.high, 0.0, 1.0))
-        under = stats.binom.cdf(self.count, self.trials, np.clip(self.low, 0.0, 1.0))
+        over = special.bdtrc(self.count - 1, self.trials, np.clip(self.high, 0.0, 1.0))
+        under = special.bdtr(self.count, self.trials, np.clip(self.low, 0.0, 1.0))
         return np.minimum(1.0, 2.0 * np.minimum(over, under))
 
 

@@ -17,8 +17,6 @@ from fedrec_auditor.accountants.statements import Bound, Scope, Vantage
 from fedrec_auditor.accountants.verdict import Verdict, exceeds, refutes, refutes_assumptions
 from fedrec_auditor.auditor.exact import delta_at, exact_lower_bound, has_exact_bound
 from fedrec_auditor.auditor.plan.families import FAMILIES, load_papers
-from fedrec_auditor.auditor.plan.objects import with_settings
-from fedrec_auditor.auditor.worlds.measure import too_few_trainings
 from fedrec_auditor.reports.record.rows import Finding, SkippedRow
 from fedrec_auditor.reports.say import settings_words
 from fedrec_auditor.targets.mechanisms.base import Mechanism
@@ -340,6 +338,8 @@ def _with_untested(
         reason = " ".join(dict.fromkeys(reasons)) or of_others[finding.target]
         why = f"No game tested the claim: {reason}"
     else:
+        from fedrec_auditor.auditor.worlds.measure import too_few_trainings
+
         why = too_few_trainings(finding.claim, measured)
     return finding if not why else finding.model_copy(update={"untested": why}).with_new_judgement()
 
@@ -365,6 +365,8 @@ def _repair(
     The settings are those by which the catalogue's entries on papers repair the system. The length
     of the training and the behaviour of other parties are never changed.
     """
+    from fedrec_auditor.auditor.plan.objects import with_settings
+
     known = {
         settings_words(entry.repaired).removeprefix("--set "): entry.repaired
         for paper in load_papers().values()

@@ -16,13 +16,13 @@ from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
-
-from rich.console import Console, RenderableType
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedColumn
-from rich.text import Text
+from typing import TYPE_CHECKING
 
 from fedrec_auditor.reports.say import duration
 from fedrec_auditor.reports.writers.paragraph import paragraph
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
 
 # Function that receives progress: the name of the counted things (rounds, draws, runs), the
 # finished number, the total.
@@ -235,12 +235,14 @@ def show_progress(progress: bool | Observer | None) -> Iterator[Observer | None]
     ``progress``: a function to be called instead, True to display, False not to display, or None to
         display only in a terminal or a notebook.
     """
-    if callable(progress):
-        yield progress
+    if progress is False or callable(progress):
+        yield progress or None
         return
+    from rich.console import Console
+
     console = Console(stderr=True)
     is_interactive = console.is_jupyter or (console.is_terminal and sys.stderr.isatty())
-    if progress is False or (progress is None and not is_interactive):
+    if progress is None and not is_interactive:
         yield None
         return
     with display(console) as observe:
@@ -276,8 +278,22 @@ def display(console: Console) -> Iterator[Observer]:
     if not console.is_terminal:
         yield _log(console)
         return
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedColumn
+    from rich.text import Text
+
+    class Bar(Progress):
+        """Progress bar with the running tasks below it."""
+
+        running: tuple[str, ...] = ()
+
+        def get_renderables(self) -> Iterable[RenderableType]:
+            """Yields the bar, and a paragraph for each running task."""
+            yield from super().get_renderables()
+            for text in self.running:
+                yield Text(paragraph(text, self.console.width, indent=2, hang=2))
+
     columns = BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
-    with _Bar(*columns, console=console, transient=True) as bar:
+    with Bar(*columns, console=console, transient=True) as bar:
         task = bar.add_task("starting", total=None)
 
         def observe(standing: ProgressReport) -> None:
@@ -285,18 +301,6 @@ def display(console: Console) -> Iterator[Observer]:
             bar.update(task, completed=standing.done, total=standing.total)
 
         yield observe
-
-
-class _Bar(Progress):
-    """Progress bar with the running tasks below it."""
-
-    running: tuple[str, ...] = ()
-
-    def get_renderables(self) -> Iterable[RenderableType]:
-        """Yields the bar, and a paragraph for each running task."""
-        yield from super().get_renderables()
-        for text in self.running:
-            yield Text(paragraph(text, self.console.width, indent=2, hang=2))
 
 
 def _log(console: Console) -> Observer:

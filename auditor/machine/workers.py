@@ -20,10 +20,6 @@ from multiprocessing import get_context
 from multiprocessing.connection import Connection, Pipe
 from typing import Any, TypeVar
 
-import joblib
-from joblib.externals.loky import get_reusable_executor
-from joblib.externals.loky.backend.process import LokyProcess
-
 from fedrec_auditor.accountants.errors import AuditError, IncompleteError, InputError
 
 # Code that may hang, also in C, is stopped at a deadline.
@@ -156,6 +152,8 @@ def run_parallel(
     if jobs <= 1:
         yield from (function(*args) for args in arguments)
         return
+    import joblib
+
     _restart_outdated_workers()
     parallel = joblib.Parallel(
         n_jobs=jobs,
@@ -184,12 +182,16 @@ def _restart_outdated_workers() -> None:
     """Ends idle workers that were started in another directory or with another import path."""
     here = (os.getcwd(), *sys.path)
     if _STARTED and _STARTED[0] != here:
+        from joblib.externals.loky import get_reusable_executor
+
         get_reusable_executor().shutdown(wait=True, kill_workers=True)
     _STARTED[:] = [here]
 
 
 def _end_workers() -> None:
     """Kills the worker processes of joblib, as joblib fails to do if it is interrupted."""
+    from joblib.externals.loky.backend.process import LokyProcess
+
     for worker in multiprocessing.active_children():
         if isinstance(worker, LokyProcess) and worker.pid is not None:
             with suppress(ProcessLookupError):

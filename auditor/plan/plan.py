@@ -511,6 +511,8 @@ def _refused(error: ValidationError) -> PlanError:
         why = (
             "It is a name, or a table of a name and settings" if part else "It is a number or text"
         )
+    elif location[0] == "settings" and len(location) == 2:
+        why = f'Settings belong to a target: settings={{"TARGET": {{{location[1]!r}: {value}}}}}'
     elif first["type"] == "tuple_type":
         why = f"It is a list, for example [{value}]"
     key = ".".join(map(str, location))[:80]

@@ -9,24 +9,21 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar, Self
 
-from dp_accounting import (
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.events.dp import (
+    BitFlipDpEvent,
     ComposedDpEvent,
     DpEvent,
     GaussianDpEvent,
     LaplaceDpEvent,
     PoissonSampledDpEvent,
+    PureDpEvent,
     RandomizedResponseDpEvent,
     SampledWithoutReplacementDpEvent,
     SelfComposedDpEvent,
-)
-
-from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.events.leaves import (
-    BitFlipDpEvent,
-    PureDpEvent,
     ShuffledDpEvent,
-    leaves,
 )
+from fedrec_auditor.accountants.events.leaves import leaves
 from fedrec_auditor.accountants.losses.pure import pure_epsilon
 from fedrec_auditor.accountants.statements import (
     Adjacency,

@@ -13,12 +13,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from dp_accounting import DpEvent, SelfComposedDpEvent
-from scipy.optimize import brentq
+import scipy
 
 from fedrec_auditor.accountants.errors import AuditError, InputError
 from fedrec_auditor.accountants.events.documents import read_event
-from fedrec_auditor.accountants.events.leaves import ShuffledDpEvent
+from fedrec_auditor.accountants.events.dp import DpEvent, SelfComposedDpEvent, ShuffledDpEvent
 from fedrec_auditor.accountants.methods.base import Accountant
 from fedrec_auditor.accountants.statements import Bound, Horizon, Scope, Side, check_epsilon
 from fedrec_auditor.accountants.theorems.neighbours import (
@@ -41,9 +40,7 @@ from fedrec_auditor.auditor.spending.deployment import (
 )
 from fedrec_auditor.reports import say
 from fedrec_auditor.reports.record.rows import Finding
-from fedrec_auditor.reports.record.store import to_json
 from fedrec_auditor.reports.writers.paragraph import FULL, paragraph
-from fedrec_auditor.reports.writers.terminal import findings_text
 from fedrec_auditor.targets.systems.base import Population, ScopedClaim
 from fedrec_auditor.targets.wrapped.client import convert_errors
 
@@ -98,7 +95,9 @@ def calibrate(
         return bad
     if keeps(good) < 0.0:
         raise _unreachable(name, good, target)
-    root = brentq(lambda x: keeps(math.exp(x)), math.log(good), math.log(bad), xtol=_CLOSE / 2)
+    root = scipy.optimize.brentq(
+        lambda x: keeps(math.exp(x)), math.log(good), math.log(bad), xtol=_CLOSE / 2
+    )
     found, step = math.exp(root), math.copysign(_CLOSE, good - bad)
     while keeps(found) < 0.0:
         found *= math.exp(step)
@@ -184,15 +183,24 @@ class Account:
         """Formats the findings (bounds and verdicts) as text in lines of at most ``width`` columns,
         unless a word is longer. It ends with ``statement``.
         """
+        from fedrec_auditor.reports.writers.terminal import findings_text
+
         return f"{findings_text(self.findings, width)}\n\n{paragraph(self.statement, width)}"
 
     def __str__(self) -> str:
         return self.describe()
 
+    def __repr__(self) -> str:
+        total, per_round = say.proved_text(self.total), say.proved_text(self.per_round)
+        bounds = f"at most {total} in total, {per_round} per round"
+        return f"<{self.total.target}: epsilon {bounds}, at delta {self.total.claim.delta:g}>"
+
     def as_data(self) -> dict[str, Any]:
         """Returns ``solved`` (computed settings), ``statement`` and ``findings`` (bounds and
         verdicts) as a dictionary for JSON.
         """
+        from fedrec_auditor.reports.record.store import to_json
+
         rows = [row.model_dump(mode="python") for row in self.findings]
         return {"solved": self.solved, "statement": self.statement, "findings": to_json(rows)}
 

@@ -10,9 +10,9 @@ from fractions import Fraction
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
 from scipy import special
-from scipy.optimize import brentq
 
 from fedrec_auditor.accountants.losses.densities import Mixture
 from fedrec_auditor.accountants.losses.density_ratios import (
@@ -106,7 +106,7 @@ class DistPair:
                 endless = self.divergence(math.inf)[0] > delta
                 known = high / 2.0 if self.divergence(high / 2.0)[0] > delta else 0.0
                 return math.inf if endless else known, math.inf
-        middle = brentq(
+        middle = scipy.optimize.brentq(
             lambda epsilon: sum(self.divergence(epsilon)) / 2.0 - delta, 0.0, high, xtol=1e-13
         )
         step = 1e-12 * max(1.0, middle)

@@ -15,9 +15,8 @@ from fedrec_auditor.auditor.worlds.measure import Power
 from fedrec_auditor.auditor.worlds.sampler import ONE_REPORT
 from fedrec_auditor.reports.record.rows import Finding
 from fedrec_auditor.reports.say import capitalized
-from fedrec_auditor.reports.writers.paragraph import FULL, paragraph
+from fedrec_auditor.reports.writers.paragraph import FULL, paragraph, wrap_entry
 
-_LABEL = 12
 _LONGEST = 500
 # Smallest exponent from which a ratio is written as a power of e.
 _WRITABLE = 40.0
@@ -54,11 +53,6 @@ def power_text(exponent: float) -> str:
 def shorten(text: str) -> str:
     """Shortens ``text`` to its first 500 characters."""
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]} ..."
-
-
-def wrap_entry(label: str, text: str, width: int) -> str:
-    """Formats ``text`` as a paragraph of ``width`` columns, after a label, with hanging indent."""
-    return paragraph(text, width, label=label, indent=2, hang=_LABEL - 2)
 
 
 # Source of a bound on outputs that are texts and never repeat, such as ciphertexts.

@@ -9,8 +9,9 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy import optimize, special, stats
+from scipy import special
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.worlds.estimators.base import NOISELESS_RATES, Rates
@@ -149,7 +150,7 @@ class GuessCounts:
         def excess(epsilon: float) -> float:
             return self._chance(epsilon, revealed) - left
 
-        return 0.0 if excess(0.0) >= 0 else float(optimize.brentq(excess, 0.0, _FAR))
+        return 0.0 if excess(0.0) >= 0 else float(scipy.optimize.brentq(excess, 0.0, _FAR))
 
     def _chance(self, epsilon: float, revealed: int) -> float:
         """Returns an upper bound of the probability of at least this many right guesses.
@@ -169,8 +170,8 @@ class GuessCounts:
         spread = _DEVIATIONS * math.sqrt(guesses * p * (1 - p)) + _RARE
         ends = max(0.0, guesses * p - spread), min(guesses * p + spread, guesses)
         hits = np.arange(int(ends[0]), int(ends[1]) + 1)
-        chances = stats.binom.pmf(hits, guesses, p)
-        beyond = stats.binom.sf(
+        chances = scipy.stats.binom.pmf(hits, guesses, p)
+        beyond = scipy.stats.binom.sf(
             right + others - hits - 1, others + errors, special.expit(other_odds + epsilon)
         )
         return float(chances @ beyond)
@@ -224,7 +225,7 @@ def failure_mass(
     if delta == 0:
         return 0, alpha
     spent = _REVEALED * alpha
-    return int(stats.binom.isf(spent, draws, delta if both else delta * share)), alpha - spent
+    return int(scipy.stats.binom.isf(spent, draws, delta if both else delta * share)), alpha - spent
 
 
 def joint_binomial_epsilon(

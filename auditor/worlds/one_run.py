@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from typing import Annotated, Any, NoReturn
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import special, stats
+from scipy import special
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.losses.divergences import bisect_threshold
@@ -416,7 +417,7 @@ def _values(
     values = scores[:, 0].astype(np.float64)
     limit = 2 * float(np.abs(values[np.isfinite(values)]).max(initial=1.0))
     values = np.clip(values, -limit, limit)
-    if stats.rankdata(values[selecting]) @ (labels - labels.mean()) < 0:
+    if scipy.stats.rankdata(values[selecting]) @ (labels - labels.mean()) < 0:
         values = -values
     return values, values[selecting]
 

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy import stats
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements import Adjacency, Bound, Horizon, Scope, Unit, Vantage
@@ -369,7 +369,7 @@ class OneRunScores(_Scores):
                 f"{coins.dtype} of shape {coins.shape}. Give True for each included canary."
             )
         count = int(coins.sum())
-        if stats.binomtest(count, len(coins)).pvalue < _UNFAIR:
+        if scipy.stats.binomtest(count, len(coins)).pvalue < _UNFAIR:
             raise InputError(
                 f"Expected canaries included by fair coins, got {count} of {len(coins)} included. "
                 "Include each canary with probability 1/2, independently."

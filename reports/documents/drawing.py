@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from xml.sax.saxutils import escape
+from html import escape
 
 from fedrec_auditor.reports import say
 
@@ -109,7 +109,8 @@ def text(
     at = "" if anchor == "start" else f' text-anchor="{anchor}"'
     colour = colour or ("muted" if muted else "ink")
     place = f'x="{x:.1f}" y="{y:.1f}" font-size="{size:g}"'
-    return f'<text {place}{weight}{at} fill="var(--{colour})">{escape(say.legal(words))}</text>'
+    words = escape(say.legal(words), quote=False)
+    return f'<text {place}{weight}{at} fill="var(--{colour})">{words}</text>'
 
 
 def translate(x: float, y: float, drawn: Sequence[str]) -> str:

@@ -155,25 +155,18 @@ class Record(Contents):
             )
         return by_name[target]
 
-    def to_frame(self, what: str = "findings") -> pandas.DataFrame:
-        """Returns the rows of one kind (such as findings or attacks) as a table.
+    def to_frame(self, what: str = "findings") -> pandas.DataFrame | pyarrow.Table:
+        """Returns the rows of one kind (such as findings or attacks) as a pandas DataFrame, or as a
+        pyarrow Table if pandas is not installed.
 
         Each number or text has a column; entries of a nested object have columns such as
-        ``claim.epsilon`` and ``scope.unit``. Raises InputError for an unknown kind, and if pandas
-        is not installed.
+        ``claim.epsilon`` and ``scope.unit``. Raises InputError for an unknown kind.
         """
         if what not in _TABLES:
             raise InputError(
                 f"Expected what to be one of {', '.join(_TABLES)}, got {what!r}. Give one of them."
             )
-        try:
-            import pandas
-        except ImportError as error:
-            raise InputError(
-                f"Expected pandas to be installed, got: {error}. Install it (`pip install "
-                f"pandas`), or read the rows from record.{what}."
-            ) from error
-        return pandas.DataFrame(flatten(getattr(self, what)))
+        return _make_frame(flatten(getattr(self, what)))
 
     def __repr__(self) -> str:
         names = ", ".join(section.target for section in sections(self)) or "no system"
@@ -280,9 +273,11 @@ class Sweep(SweepContents):
         )
         return say.legal(page)
 
-    def to_frame(self) -> pandas.DataFrame:
-        """The numbers of each training as a table, with one column per swept setting."""
-        return self._table().to_pandas()
+    def to_frame(self) -> pandas.DataFrame | pyarrow.Table:
+        """Returns the numbers of each training, with one column per swept setting, in the form of
+        ``Record.to_frame``.
+        """
+        return _make_frame(self._table().to_pylist())
 
     def _of(self, kind: str) -> list[tuple[str, OverTrainingsRow]]:
         """Pairs of a variant's name and a figure of one ``kind`` over all trainings."""
@@ -304,3 +299,13 @@ class Sweep(SweepContents):
             settings = {axis: variant.swept.get(axis, "") for axis in axes}
             rows.append({"target": variant.target, **settings, **row.model_dump(mode="python")})
         return pyarrow.Table.from_pylist(rows)
+
+
+def _make_frame(rows: list[dict[str, Any]]) -> pandas.DataFrame | pyarrow.Table:
+    try:
+        import pandas
+    except ImportError:
+        import pyarrow
+
+        return pyarrow.Table.from_pylist(rows)
+    return pandas.DataFrame(rows)

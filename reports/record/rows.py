@@ -32,7 +32,9 @@ SCHEMA_VERSION: Literal[5] = 5
 class Row(BaseModel):
     """Base class of the immutable rows of an audit's record; unknown fields are rejected."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, ser_json_inf_nan="strings")
+    model_config = ConfigDict(
+        defer_build=True, extra="forbid", frozen=True, ser_json_inf_nan="strings"
+    )
 
 
 class Finding(Row):

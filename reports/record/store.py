@@ -177,14 +177,14 @@ def read(location: Path, kind: type[Kept]) -> Kept:
     return record
 
 
-def check_writable(directory: Path) -> None:
-    """Creates ``directory`` and tests that it can be written, before any work is done.
+def check_creatable(directory: Path) -> None:
+    """Tests that files can be created in ``directory``, or in its nearest parent that exists.
 
-    Raises InputError if the directory cannot be written.
+    Raises InputError otherwise. Nothing remains of the test.
     """
-    probe = directory / f".probe.{secrets.token_hex(8)}"
     try:
-        directory.mkdir(parents=True, exist_ok=True)
+        places = (directory.absolute(), *directory.absolute().parents)
+        probe = next(filter(Path.exists, places)) / f".probe.{secrets.token_hex(8)}"
         probe.touch(exist_ok=False)
         probe.unlink()
     except OSError as error:
@@ -192,6 +192,15 @@ def check_writable(directory: Path) -> None:
             f"Expected a directory that can be written, got {directory} "
             f"({error.strerror or error}). Give another directory."
         ) from error
+
+
+def check_writable(directory: Path) -> None:
+    """Creates ``directory`` and tests that it can be written, before any work is done.
+
+    Raises InputError if the directory cannot be written.
+    """
+    check_creatable(directory)
+    directory.mkdir(parents=True, exist_ok=True)
     for path in (directory / name for name in (*FILE_NAMES, LOCK)):
         odd = path.is_symlink() or (path.exists() and not path.is_file())
         if path.is_dir() or (odd and path.name == LOCK):  # other files are replaced, not opened

@@ -13,7 +13,7 @@ import shlex
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fedrec_auditor.accountants.statements import (
     Basis,
@@ -25,7 +25,9 @@ from fedrec_auditor.accountants.statements import (
 )
 from fedrec_auditor.accountants.verdict import Verdict
 from fedrec_auditor.reports.documents.document import Quantity
-from fedrec_auditor.reports.record.rows import Contents, Finding
+
+if TYPE_CHECKING:
+    from fedrec_auditor.reports.record.rows import Contents, Finding
 
 Table = dict[str, str]
 # The fixed texts of reports, by table and by the value that they describe.

@@ -16,8 +16,6 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from scipy.special import ndtri
-
 from fedrec_auditor.reports import say
 from fedrec_auditor.reports.record.rows import (
     AttackRow,
@@ -204,6 +202,8 @@ def widen_factor(confidence: float, rows: int) -> float:
     1.684
     """
     failing = (1.0 - confidence) / 2
+    from scipy.special import ndtri
+
     return float(ndtri(failing / rows) / ndtri(failing)) if failing > 0.0 and rows > 1 else 1.0
 
 

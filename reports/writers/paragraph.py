@@ -97,3 +97,8 @@ def print_line(console: Console, line: str, style: str = "") -> None:
 def print_text(console: Console, text: str | Text, style: str = "") -> None:
     """Prints a text of printable characters unchanged."""
     console.print(text, style=style, markup=False, highlight=False, soft_wrap=True, emoji=False)
+
+
+def wrap_entry(label: str, text: str, width: int) -> str:
+    """Formats ``text`` as a paragraph of ``width`` columns, after a label, with hanging indent."""
+    return paragraph(text, width, label=label, indent=2, hang=10)

@@ -1,6 +1,33 @@
-"""Runs the ``auditor`` command as ``python -m fedrec_auditor``."""
+"""Runs the command ``auditor``, also as ``python -m fedrec_auditor``."""
 
-from fedrec_auditor.auditor.commands.command_line import main
+import os
+import signal
+from typing import Any, NoReturn
+
+
+def _stop(*_: Any) -> NoReturn:
+    os.write(2, b"auditor: Interrupted.\n")
+    os._exit(3)
+
+
+def main() -> None:
+    """Runs the command line; Ctrl-C or a request to terminate ends it with one line and code 3.
+
+    Signals are handled before large imports, whose code need not expect an exception.
+    """
+    endings = [
+        each
+        for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+        if signal.getsignal(each) is not signal.SIG_IGN  # a signal that nohup ignores stays ignored
+    ]
+    for each in endings:
+        signal.signal(each, _stop)
+    from fedrec_auditor.auditor.commands import command_line
+
+    for each in endings:
+        signal.signal(each, signal.default_int_handler)
+    command_line.main()
+
 
 if __name__ == "__main__":
     main()

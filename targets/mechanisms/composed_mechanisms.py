@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Any, Self
 
 import numpy as np
+import scipy
 from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
-from scipy import stats
 from scipy.special import expit
 
 from fedrec_auditor.accountants.errors import InputError
@@ -260,7 +260,7 @@ class Shuffled(UnitNumber):
         Above a million users, the logarithm of the probability is computed, because differences of
         log-factorials lose too many digits.
         """
-        others = stats.binom(self.n_users - 1, expit(-self.epsilon))
+        others = scipy.stats.binom(self.n_users - 1, expit(-self.epsilon))
         if self.n_users <= _MANY:
             return np.asarray(others.logpmf(count))
         probability = others.pmf(count)
@@ -273,7 +273,7 @@ class Shuffled(UnitNumber):
         """Returns the numbers of +B reports that are not extremely improbable, and 0 and
         ``n_users``.
         """
-        others = stats.binom(self.n_users - 1, expit(-self.epsilon))
+        others = scipy.stats.binom(self.n_users - 1, expit(-self.epsilon))
         width = math.sqrt(2.0 * _RARE * others.var()) + _RARE
         low = max(1, math.floor(others.mean() - width))
         high = min(self.n_users - 1, math.ceil(others.mean() + width) + 1)

@@ -8,9 +8,9 @@ from functools import lru_cache
 from typing import Any, Self
 
 import numpy as np
+import scipy
 from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
-from scipy import stats
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.events import dp
@@ -199,7 +199,9 @@ class RevealedGaussian(Checked):
         outputs, values = np.asarray(output, dtype=np.float64), self.domain.check(value)
         marks, sums = outputs[..., 0], outputs[..., 1]
         center = values[..., None] * self._drawn(marks)
-        each = stats.norm.logpdf(sums, center, self.noise_multiplier) + stats.norm.logpdf(marks)
+        each = scipy.stats.norm.logpdf(
+            sums, center, self.noise_multiplier
+        ) + scipy.stats.norm.logpdf(marks)
         return np.asarray(each.sum(axis=-1))
 
     def worst_case(self) -> None:
@@ -216,7 +218,7 @@ class RevealedGaussian(Checked):
         sqrt(K)/noise_multiplier and the normal distribution function Phi.
         """
         counts = np.arange(1, self.count + 1)
-        weights = stats.binom.pmf(counts, self.count, self.sampling_probability)
+        weights = scipy.stats.binom.pmf(counts, self.count, self.sampling_probability)
         kept = weights > _RARE
         curve = [
             gaussian_divergence(math.sqrt(k) / self.noise_multiplier, epsilon) for k in counts[kept]
@@ -231,7 +233,7 @@ class RevealedGaussian(Checked):
         )
 
     def _drawn(self, marks: NDArray[np.float64]) -> NDArray[np.bool_]:
-        return np.asarray(marks < stats.norm.ppf(self.sampling_probability))
+        return np.asarray(marks < scipy.stats.norm.ppf(self.sampling_probability))
 
 
 # Number of cells per sum, and their range beyond the outer centers, in standard deviations.
@@ -350,7 +352,7 @@ class SampledGaussian(Checked):
 def _draws(steps: int, rate: float) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """Returns the possible numbers of draws of the unit in a round, and their log-probabilities."""
     counts = np.arange(steps + 1)
-    return counts, stats.binom.logpmf(counts, steps, rate)
+    return counts, scipy.stats.binom.logpmf(counts, steps, rate)
 
 
 def _log_mixture(
@@ -595,7 +597,7 @@ class NoiseReplacement(NoiseShares, GaussianCurve):
         out, gradient = np.asarray(output, dtype=np.float64), self.domain.check(value)
         messages = out[..., 1:]
         spread = self.zeta1 - self.zeta2 if self.repaired else self.zeta1 + self.zeta2
-        sent = stats.norm.logpdf(messages, 0.0, self.sigma * math.sqrt(spread)).sum(axis=-1)
+        sent = scipy.stats.norm.logpdf(messages, 0.0, self.sigma * math.sqrt(spread)).sum(axis=-1)
         center = gradient - self.weight * messages.sum(axis=-1)
         left = self.sigma * math.sqrt(self.variance)
-        return np.asarray(sent + stats.norm.logpdf(out[..., 0], center, left))
+        return np.asarray(sent + scipy.stats.norm.logpdf(out[..., 0], center, left))

@@ -153,6 +153,11 @@ class Manifest(BaseModel):
 
         Raises InputError if the file is missing, too large, not JSON, or invalid.
         """
+        if not folder.is_dir():
+            raise InputError(
+                f"Expected the directory of a recording, got {str(folder)!r}. Write one with "
+                "`auditor record` or fedrec_auditor.RecordingWriter."
+            )
         path = folder / MANIFEST
         check_file(path, MAX_MANIFEST, "a recording's manifest")
         try:
@@ -285,11 +290,6 @@ class Recording:
         messages need more than ``memory`` bytes. The header of every file of arrays is read, which
         takes about 0.1 ms per file.
         """
-        if not path.is_dir():
-            raise InputError(
-                f"Expected the directory of a recording, got {str(path)!r}. Write one with "
-                "`auditor record` or fedrec_auditor.RecordingWriter."
-            )
         digest, path = hashlib.sha256(), path.absolute()  # for workers with another directory
         manifest = Manifest.read(path)
         release: Tensors | None = None

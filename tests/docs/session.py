@@ -22,7 +22,7 @@ from unittest import mock
 
 import typer
 
-from fedrec_auditor.auditor.commands.command_line import app, main
+from fedrec_auditor.auditor.commands.command_line import main, make_app
 from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.auditor.plan.plan import make_target, read_plan
 from fedrec_auditor.auditor.plan.stated_claim import read_claims
@@ -188,7 +188,7 @@ def check(line: str) -> None:
 
 def _parse(words: list[str]) -> None:
     """Options, their values and arguments, by the command line's own parser; names of targets."""
-    group = typer.main.get_command(app)
+    group = typer.main.get_command(make_app())
     above = group.make_context("auditor", list(words))
     name, command, rest = group.resolve_command(above, words)
     found = command.make_context(name, rest, parent=above).params

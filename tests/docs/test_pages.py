@@ -26,7 +26,7 @@ from fedrec_auditor.accountants.verdict import (
     Verdict,
 )
 from fedrec_auditor.auditor import testing
-from fedrec_auditor.auditor.commands.command_line import app
+from fedrec_auditor.auditor.commands.command_line import make_app
 from fedrec_auditor.auditor.games import (
     attribute,
     canary,
@@ -98,7 +98,7 @@ COMMANDS = text_of("command-line")
 def test_every_command_is_shown() -> None:
     lines = [line for block in blocks("docs/command-line.md") for line in block.text.splitlines()]
     shown = {line.split()[1] for line in lines if line.startswith("auditor ")}
-    assert shown == {command.name for command in app.registered_commands}
+    assert shown == {command.name for command in make_app().registered_commands}
 
 
 def test_make_knows_what_the_page_says() -> None:
@@ -118,7 +118,9 @@ def test_the_page_on_verdicts_defines_each() -> None:
 
 @pytest.mark.parametrize("command", ["run", "claims", "account", "verify", "attack"])
 def test_the_help_defines_every_verdict(command: str) -> None:
-    done = CliRunner().invoke(app, [command, "--help"], env={"COLUMNS": "100", "TERM": "dumb"})
+    done = CliRunner().invoke(
+        make_app(), [command, "--help"], env={"COLUMNS": "100", "TERM": "dumb"}
+    )
     said = " ".join(re.sub(r"[│|]", " ", done.stdout).split())
     for word in (*Verdict, *(NumberLabel if command == "claims" else ())):
         assert f"{word.label} ({word}): {word.definition}" in said
@@ -151,7 +153,7 @@ def test_hooks_are_the_commands_that_they_name() -> None:
     assert len(entries) == 2
     for line in entries:
         _, command, *words = shlex.split(line)
-        told = CliRunner().invoke(app, [command, "--help"], env=WIDE).stdout
+        told = CliRunner().invoke(make_app(), [command, "--help"], env=WIDE).stdout
         assert all(word in told for word in words)
     assert set(re.findall(r"- id: (\S+)", GATE)) == set(re.findall(r"- id: (\S+)", HOOKS))
 

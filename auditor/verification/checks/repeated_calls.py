@@ -7,8 +7,9 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import ndimage, special, stats
+from scipy import special
 
 from fedrec_auditor.accountants.statements import Bound
 from fedrec_auditor.auditor.exact.fit import Check
@@ -125,7 +126,7 @@ def _follows(column: NDArray[Any], places: NDArray[np.integer[Any]]) -> bool:
     with np.errstate(
         invalid="ignore"
     ):  # if groups are equal, rounding may give a statistic slightly below 0
-        return not stats.kruskal(*groups).pvalue <= FALSE_ALARM
+        return not scipy.stats.kruskal(*groups).pvalue <= FALSE_ALARM
 
 
 def _within(steps: NDArray[np.float64], period: float) -> NDArray[np.float64]:
@@ -157,7 +158,7 @@ def remove_drift(
         centred = column.copy()
         for place in inputs:
             centred[places == place] -= np.median(column[places == place])
-        column -= ndimage.median_filter(centred, _AROUND, mode="nearest")
+        column -= scipy.ndimage.median_filter(centred, _AROUND, mode="nearest")
         fresh = [column[half:][places[half:] == place] for place in inputs]
         for cut in np.quantile(column[:half], _DECILES):
             above = [(int((each > cut).sum()), len(each)) for each in fresh]

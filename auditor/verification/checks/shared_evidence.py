@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
+from scipy import special
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements import Bound, Side, Witness
@@ -254,7 +254,7 @@ def check_call_noise(
         informative = four[four.sum(axis=1) == 2]
         alike, trials = int((informative[:, 0] == informative[:, 1]).sum()), len(informative)
         max_trials = max(max_trials, trials)
-        least = min(stats.binom.cdf(alike, trials, 1 / 3), stats.binom.sf(alike - 1, trials, 1 / 3))
+        least = min(special.bdtr(alike, trials, 1 / 3), special.bdtrc(alike - 1, trials, 1 / 3))
         if 2.0 * least * len(tests) < alpha:
             what = "output" if inside else "call"
             apart = f"the next {what}" if lag == 1 else f"the {what} {lag} later"

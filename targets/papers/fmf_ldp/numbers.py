@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterator
 
 import numpy as np
-from scipy import stats
+import scipy
 from scipy.special import expit
 
 from fedrec_auditor.accountants.methods.accounting_methods import Pure
@@ -176,7 +176,7 @@ def profiles() -> Iterator[NumberPair]:
         rate = float(expit(-system.epsilon))
         deviation = math.sqrt((users - 1) * rate * (1.0 - rate))
         moved = math.sqrt(system.reports * system.rounds) * (1.0 - 2.0 * rate) / deviation
-        yield 0.5, float(stats.norm.cdf(moved / 2.0)), {"users": users}
+        yield 0.5, float(scipy.stats.norm.cdf(moved / 2.0)), {"users": users}
 
 
 def compared_at() -> Iterator[NumberPair]:

@@ -1,194 +1,27 @@
-"""Local training on PrivRec's devices: the network, the examples, the loss and the gradient
-steps.
-"""
+"""Local training on PrivRec's devices: the loss and the gradient steps, in torch."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any
 
 import numpy as np
 import torch
-from numpy.random import Generator
-from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits
 
-from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.targets.components import Ints
 from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.papers.privrec.network import (
+    BATCH_UNIT,
+    GENRE,
+    ITEM,
+    N_LAYERS,
+    USER,
+    DeviceExamples,
+    genre_flags,
+)
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.transcript import Broadcast
-
-# The recommender of the PrivRec paper: embedded features into a multi-layer network (equation 1).
-#
-# The features of a user are the categorical attributes in the data (gender, occupation, age group);
-# those of an item are its index and its genres. Each value has an embedding; a genre that an item
-# does not have gives zeros. The embeddings of user and item are concatenated, [U; V], and go
-# through four hidden layers with ReLU into one sigmoid. The paper states the dimension of
-# embeddings (64) and the number of layers, but not the layers' sizes. Here the first layer has
-# ``width`` outputs, and each next layer has half as many.
-# Section 4.1 names the sigmoid as "the" activation. Equation 1, which is followed here, has ReLU in
-# the hidden layers and a sigmoid at the end for implicit feedback.
-
-N_LAYERS = 4
-Averaged = Annotated[bool, "reads the mean of the embeddings of an item's genres, not each"]
-USER, ITEM, GENRE = "user.", "item", "genre"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Network:
-    """Sizes of the recommender network, and the features that it reads.
-
-    ``embedding``: dimension of an embedding.
-    ``width``: number of outputs of the first hidden layer.
-    ``has_ids``: whether every item has its own embedding. Without genres as features, every item
-        has its own embedding in any case.
-    ``has_side``: whether the network reads features of users and items.
-    ``mean_genres``: whether an item's genres give one input, the mean of their embeddings, instead
-        of one input each.
-    """
-
-    embedding: int
-    width: int
-    has_ids: bool
-    has_side: bool
-    mean_genres: bool = False
-
-    def shapes(self, interactions: Interactions) -> dict[str, tuple[int, ...]]:
-        """Returns the shape of every array of the model, by name: "user.<attribute>", "item",
-        "genre", "mlp1.weight", ...
-
-        Rows of "mlp1.weight" belong to the user's attributes in alphabetical order, then to the
-        item, then to its genres.
-        """
-        tables: dict[str, tuple[int, ...]] = {}
-        if self.has_side:
-            for key in sorted(interactions.attributes):
-                categories = interactions.attributes[key].categories
-                tables[f"{USER}{key}"] = (len(categories), self.embedding)
-        genres = 0 if interactions.genres is None else interactions.genres.shape[1]
-        if self.has_ids or not (self.has_side and genres):
-            tables[ITEM] = (interactions.n_items, self.embedding)
-        if self.has_side and genres:
-            tables[GENRE] = (genres, self.embedding)
-        count = len(tables) + (genres - 1 if GENRE in tables and not self.mean_genres else 0)
-        sizes = [self.embedding * count, *(self.width >> layer for layer in range(N_LAYERS))]
-        for layer in range(N_LAYERS):
-            tables[f"mlp{layer + 1}.weight"] = (sizes[layer], sizes[layer + 1])
-            tables[f"mlp{layer + 1}.bias"] = (sizes[layer + 1],)
-        return tables | {"output.weight": (sizes[-1],), "output.bias": ()}
-
-    def initial(self, interactions: Interactions, rng: Generator) -> dict[str, NDArray[np.float32]]:
-        """Draws the initial model for the sizes of ``interactions``, as arrays by name.
-
-        Embeddings are from N(0, 1/d) for dimension d, weights from N(0, 2/inputs), and biases are
-        0.
-        """
-        model = {}
-        for name, shape in self.shapes(interactions).items():
-            if name.endswith("bias"):
-                scale = 0.0
-            elif name.endswith("weight"):
-                scale = np.sqrt(2.0 / shape[0])
-            else:
-                scale = self.embedding**-0.5
-            model[name] = (scale * rng.standard_normal(shape)).astype(np.float32)
-        return model
-
-    def check(self, broadcast: Broadcast | None, interactions: Interactions) -> Broadcast:
-        """Returns the arrays of ``broadcast`` that a network for these data has, by name, in order.
-
-        Raises InputError if the broadcast lacks an array, or if its shape is wrong.
-        """
-        expected = self.shapes(interactions)
-        got: dict[str, Any] = {k: np.shape(v) for k, v in (broadcast or {}).items()}
-        for name, shape in expected.items():
-            if got.get(name) != shape:
-                raise InputError(
-                    f"Expected a broadcast with {name!r} of shape {shape}, got {got.get(name)}. "
-                    "Send a model for these items, attributes and genres."
-                )
-        return {name: (broadcast or {})[name] for name in expected}
-
-
-def genre_flags(interactions: Interactions) -> NDArray[np.float32]:
-    """Returns a table (n_items, genres) with a 1 where an item has a genre, and a 0 elsewhere."""
-    if interactions.genres is None:
-        return np.zeros((interactions.n_items, 0), dtype=np.float32)
-    return interactions.genres.astype(np.float32)
-
-
-BATCH_UNIT = 16
-"""Divisor of minibatch sizes.
-
-If an array does not fill whole vectors, torch rounds the sigmoids of its last entries differently.
-These entries would depend on the number of devices."""
-_DRAW, _ORDER = 0, 1  # keys of a device's random streams
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeviceExamples:
-    """Training examples of n devices, each item at most once per device, padded to one width.
-
-    ``items``: item indices of each device, shape (n, width): positives, ascending, then negatives,
-        then padding.
-    ``n_positives``: number of each device's positives, shape (n,).
-    ``n_examples``: number of each device's examples, positives and negatives, shape (n,).
-    """
-
-    items: NDArray[np.int64]
-    n_positives: NDArray[np.int64]
-    n_examples: NDArray[np.int64]
-
-    @classmethod
-    def draw(
-        cls, interactions: Interactions, streams: Streams, *, negatives: int
-    ) -> DeviceExamples:
-        """Draws the examples of the users of ``interactions``: positives and randomly drawn
-        negatives.
-
-        Every stored interaction is a positive. A device gets ``negatives`` times as many different
-        negatives, or fewer if the catalogue has no more. Each device draws from its own stream in
-        ``streams``. Memory: 8 bytes per device and item of the catalogue.
-        """
-        n_items = interactions.n_items
-        counts = np.diff(interactions.ratings.indptr).astype(np.int64)
-        sizes = counts + np.minimum(negatives * counts, n_items - counts)
-        keys = streams.fold_in(_DRAW).uniform(n_items)
-        row = np.repeat(np.arange(len(counts)), counts)
-        keys[row, interactions.ratings.indices] = -1.0
-        items = np.argsort(keys, axis=1, kind="stable")[:, : int(sizes.max(initial=0))]
-        return cls(items=items, n_positives=counts, n_examples=sizes)
-
-    def __len__(self) -> int:
-        return len(self.n_examples)
-
-    @property
-    def labels(self) -> NDArray[np.float32]:
-        """Label of each example, shape (n, width): 1 for positives, 0 for negatives and padding."""
-        return (np.arange(self.items.shape[1]) < self.n_positives[:, None]).astype(np.float32)
-
-    def epoch_orders(self, streams: Streams, epoch: int, width: int) -> NDArray[np.int64]:
-        """Draws the random order of each device's examples in ``epoch``, shape (n, width), with
-        padding last.
-
-        Entries of the result are column indices of ``items``. ``width`` may be larger than that of
-        ``items``. An order depends only on the device's own stream and number of examples.
-        """
-        keys = streams.fold_in(_ORDER + epoch).uniform(width)
-        keys[np.arange(width) >= self.n_examples[:, None]] = 2.0
-        return np.argsort(keys, axis=1, kind="stable")
-
-    def take(self, devices: Ints) -> DeviceExamples:
-        """Returns a copy with only the devices at the row indices ``devices``."""
-        return DeviceExamples(
-            items=self.items[devices],
-            n_positives=self.n_positives[devices],
-            n_examples=self.n_examples[devices],
-        )
-
 
 Weights = dict[str, Tensor]
 """Weights that a device trains, all with a leading device axis.

@@ -19,7 +19,7 @@ from fedrec_auditor.accountants.statements import Scope, Unit
 from fedrec_auditor.targets.components import Component, Dense, Floats, Ints, Kind, Rows
 from fedrec_auditor.targets.compute import Compute, one_torch_thread
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.papers.privrec.device import (
+from fedrec_auditor.targets.papers.privrec.network import (
     BATCH_UNIT,
     ITEM,
     N_LAYERS,

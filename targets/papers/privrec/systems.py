@@ -21,7 +21,6 @@ from fedrec_auditor.targets.mechanisms.base import Mechanism
 from fedrec_auditor.targets.mechanisms.composed_mechanisms import Identity, PrivateAverage, Repeated
 from fedrec_auditor.targets.mechanisms.gaussian_mechanisms import SampledGaussian
 from fedrec_auditor.targets.papers.fmf_ldp.systems import Fcf
-from fedrec_auditor.targets.papers.privrec.device import Averaged, Network
 from fedrec_auditor.targets.papers.privrec.meta_learned import (
     CUTOFFS,
     MetaLearned,
@@ -29,6 +28,7 @@ from fedrec_auditor.targets.papers.privrec.meta_learned import (
     printed_epsilon,
     scaled,
 )
+from fedrec_auditor.targets.papers.privrec.network import Averaged, Network
 from fedrec_auditor.targets.settings import NoiseSetting, NotNegative, OpenUnitInterval, Positive
 from fedrec_auditor.targets.systems.base import Evaluation, Population, Split
 from fedrec_auditor.targets.systems.system import CentralSystem, Messages, Training, UploadRequest

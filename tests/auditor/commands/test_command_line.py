@@ -314,7 +314,8 @@ def test_a_command_that_ends_the_program_is_no_success(monkeypatch: pytest.Monke
     def ended(*words: object, **options: object) -> None:
         raise SystemExit(0)
 
-    monkeypatch.setattr("fedrec_auditor.auditor.commands.command_line.app", ended)
+    place = "fedrec_auditor.auditor.commands.command_line.make_app"
+    monkeypatch.setattr(place, lambda first: ended)
     assert cli("run", "fcf")[0] == 141
 
 

@@ -57,6 +57,7 @@ def test_a_plan_file_is_read(tmp_path: Path) -> None:
         ("confidence = 0.4\n", r"line 1: confidence=0.4 is refused: .*more often than not"),
         ('seed = "one"\n', r"line 1: seed='one'"),
         ("seed = \n", r"plan\.toml: expected TOML.*line 1"),
+        ("[settings]\nrounds = 2\n", r"line 2: .*settings=\{\"TARGET\": \{'rounds': 2\}\}"),
         ("[settings.fcf]\nfactors = [1]\n", r"line 2: settings\.fcf\.factors=\[1\].*a number"),
         ("# dotted\n\nsettings.fcf.nope = 1\n", r"line 3: Expected a setting of fcf .*'nope'"),
         ("seed = 1\nsettings = {fcf = {factors = 'x'}}\n", r"line 2: .*whole number.*'x'"),

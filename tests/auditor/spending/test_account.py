@@ -383,3 +383,10 @@ def test_local_noise_is_pointed_to_the_row_of_replace() -> None:
     found = account(gaussian=1.0, delta=1e-5, rounds=3)
     assert "local noise" not in found.total.note
     assert "local noise" in found.findings[2].note
+
+
+def test_an_account_is_shown_in_a_line() -> None:
+    shown = (
+        "<Laplace noise, b = 5, 10 rounds: epsilon at most 2 in total, 0.2 per round, at delta 0>"
+    )
+    assert repr(account(laplace=5, rounds=10)) == shown

@@ -18,15 +18,17 @@ from hypothesis import strategies as st
 
 from fedrec_auditor.targets.datasets.base import Attribute, Interactions
 from fedrec_auditor.targets.papers.privrec.device import (
-    DeviceExamples,
     Devices,
-    Network,
     ProximalTraining,
     Weights,
     all_scores,
-    genre_flags,
     maml_step,
     reptile_step,
+)
+from fedrec_auditor.targets.papers.privrec.network import (
+    DeviceExamples,
+    Network,
+    genre_flags,
 )
 from fedrec_auditor.targets.streams import Streams
 

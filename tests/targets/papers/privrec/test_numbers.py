@@ -18,7 +18,6 @@ from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.declarations.entry import ComputedNumber
 from fedrec_auditor.targets.declarations.paper import Paper
 from fedrec_auditor.targets.papers.privrec import numbers
-from fedrec_auditor.targets.papers.privrec.device import DeviceExamples
 from fedrec_auditor.targets.papers.privrec.meta_learned import (
     join_blocks,
     l2_norms,
@@ -27,6 +26,7 @@ from fedrec_auditor.targets.papers.privrec.meta_learned import (
     sampled_renyi,
     scaled,
 )
+from fedrec_auditor.targets.papers.privrec.network import DeviceExamples
 from fedrec_auditor.targets.papers.privrec.numbers import printed_epsilons, upper_bound
 from fedrec_auditor.targets.papers.privrec.systems import DpPrivrec, Privrec
 from fedrec_auditor.targets.streams import Streams

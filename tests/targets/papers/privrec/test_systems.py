@@ -30,8 +30,8 @@ from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.declarations.paper import Paper
 from fedrec_auditor.targets.papers.fmf_ldp.systems import Fcf
-from fedrec_auditor.targets.papers.privrec.device import DeviceExamples
 from fedrec_auditor.targets.papers.privrec.meta_learned import l2_norms as lengths
+from fedrec_auditor.targets.papers.privrec.network import DeviceExamples
 from fedrec_auditor.targets.papers.privrec.systems import (
     BIT,
     CLIP,

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.targets.compiled import FUSED_MATH, compiled
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise_rounds import normals
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise_kernel import normals
 
 _compiled = compiled(fastmath=FUSED_MATH, error_model="numpy")
 _part = compiled(kept=False, fastmath=FUSED_MATH, error_model="numpy")

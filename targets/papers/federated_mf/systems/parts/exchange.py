@@ -11,9 +11,10 @@ from functools import lru_cache
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
+import scipy
 from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
-from scipy import sparse, stats
+from scipy import sparse
 from scipy.special import log_ndtr, ndtr
 
 from fedrec_auditor.accountants.errors import InputError
@@ -466,8 +467,10 @@ class Dropouts(Checked):
         m = m[m > (1.0 - self.omega) * self.n_users]
         left = _bulk(self.n_users - self.colluding, stays * stays)
         masked, honest = (grid.ravel() for grid in np.meshgrid(m, left, indexing="ij"))
-        probability = stats.binom.pmf(masked - 1 - self.colluding, others, stays)
-        probability = probability * stats.binom.pmf(honest, masked - self.colluding, stays) * stays
+        probability = scipy.stats.binom.pmf(masked - 1 - self.colluding, others, stays)
+        probability = (
+            probability * scipy.stats.binom.pmf(honest, masked - self.colluding, stays) * stays
+        )
         seen = probability > 0.0
         return masked[seen], honest[seen] + self.colluding, probability[seen]
 
@@ -513,8 +516,8 @@ class Dropouts(Checked):
         wide = self.sigma * np.sqrt(np.maximum(honest * spread, 0.0))
         there = m > 0
         center = np.asarray(gradient)[..., None] - weight * sent
-        density = stats.norm.logpdf(total, center, np.where(there, left, 1.0))
-        blurred = stats.norm.logpdf(sent, 0.0, np.where(wide > 0, wide, 1.0))
+        density = scipy.stats.norm.logpdf(total, center, np.where(there, left, 1.0))
+        blurred = scipy.stats.norm.logpdf(sent, 0.0, np.where(wide > 0, wide, 1.0))
         density = density + np.where(wide > 0, blurred, np.where(sent == 0, 0.0, -np.inf))
         with np.errstate(divide="ignore"):
             return np.asarray((np.log(known) + np.where(there, density, 0.0)).sum(axis=-1))

@@ -20,7 +20,7 @@ from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent import (
     StepRatings,
     gradients,
 )
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise_rounds import table_normals
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise_kernel import table_normals
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import initialize
 from fedrec_auditor.targets.streams import Streams
 from tests.targets.papers.made import table

@@ -22,11 +22,11 @@ from fedrec_auditor.targets.mechanisms.base import PrivacyCurve
 from fedrec_auditor.targets.mechanisms.gaussian_mechanisms import NoiseReplacement
 from fedrec_auditor.targets.mechanisms.parts.secure_aggregation import NoiseShares
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.exchange import Dropouts
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise_kernel import table_normals
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise_rounds import (
     MaskedGradient,
     Replacement,
     sum_messages,
-    table_normals,
 )
 from fedrec_auditor.targets.streams import Streams
 from tests.contracts.laws import check_ranges
