@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import email
+import functools
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -15,6 +18,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 FOLDERS = ("accountants", "attacks", "auditor", "reports", "targets")
+MADE = {"PKG-INFO", "setup.cfg"}  # what setuptools adds to a source distribution
 BUILD = "import sys; from setuptools import build_meta as b; b.build_{}(sys.argv[1])"
 
 # Modules of the user's own, called like our folders and like what stands in them.
@@ -59,16 +63,22 @@ def needed() -> list[str]:
     return [path for path in sys.path if Path(path).name in ("site-packages", "dist-packages")]
 
 
+@functools.cache
+def sources() -> set[str]:
+    """The files of the repository; outside of one, those that were installed from."""
+    known = ROOT / "fedrec_auditor.egg-info" / "SOURCES.txt"
+    listed = call("git", "ls-files", folder=ROOT) if (ROOT / ".git").exists() else known.read_text()
+    return {x for x in listed.splitlines() if ".egg-info/" not in x and (ROOT / x).exists()}
+
+
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A clean copy of what is needed to build, without links: as Windows or a zip has it."""
+    """The files alone, without links and modes: as Windows has them, or Python from a zip."""
     copy = tmp_path_factory.mktemp("clone") / "tree"
-    caches = shutil.ignore_patterns("__pycache__", "*.egg-info")
-    for folder in (*FOLDERS, "src"):
-        assert not any(path.is_symlink() for path in (ROOT / folder).rglob("*"))
-        shutil.copytree(ROOT / folder, copy / folder, ignore=caches)
-    for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE"):
-        shutil.copy(ROOT / name, copy)
+    for name in sources():
+        assert not (ROOT / name).is_symlink(), name
+        (copy / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(ROOT / name, copy / name)
     return copy
 
 
@@ -120,13 +130,30 @@ def test_one_package_is_at_the_top_and_all_of_it_is_there(tree: Path, wheel: Pat
     assert "reports/writers/templates/report.html.j2" in ours
 
 
-def test_a_source_distribution_builds_the_same_wheel(
+def test_a_source_distribution_is_the_repository_and_builds_the_same_wheel(
     tree: Path, wheel: Path, tmp_path: Path
 ) -> None:
     with tarfile.open(build("sdist", tree, tmp_path / "source")) as archive:
         archive.extractall(tmp_path / "unpacked", filter="data")
     (unpacked,) = (tmp_path / "unpacked").iterdir()
+    inside = {str(path.relative_to(unpacked)) for path in unpacked.rglob("*") if path.is_file()}
+    assert {name for name in inside - MADE if ".egg-info" not in name} == sources()
+    assert {"docs/glossary.md", "examples/own_torch.py", "tests/test_wheel.py"} <= inside
     assert files(build("wheel", unpacked, tmp_path / "again")) == files(wheel)
+
+
+def test_an_index_shows_where_to_go(wheel: Path) -> None:
+    """No link of README needs the repository around it: each leads to a file of this version."""
+    (path,) = (name for name in files(wheel) if name.endswith("/METADATA"))
+    found = email.message_from_bytes(ZipFile(wheel).read(path))
+    addresses = dict(line.split(", ", 1) for line in found.get_all("Project-URL", []))
+    text, source = str(found.get_payload()), addresses["Repository"]
+    ours = re.findall(rf"\]\({source}/(?:blob|raw)/v{found['Version']}/([^)]*)\)", text)
+    assert re.findall(r"\]\((?!https://).*", text) == []
+    assert len({*ours} & sources()) == len({*ours}) > 20
+    assert f"![The first screen of the report]({source}/raw/" in text
+    assert f"git clone {source} " in text
+    assert str(found["Author-email"]).startswith("fedrec-auditor developers <")
 
 
 def test_it_runs_beside_modules_of_the_same_names(binaries: Path, folder: Path) -> None:
