@@ -17,7 +17,7 @@ from zipfile import ZipFile
 import pytest
 
 ROOT = Path(__file__).parents[1]
-FOLDERS = ("accountants", "attacks", "auditor", "reports", "targets")
+FOLDERS = ("accountants/", "attacks/", "auditor/", "reports/", "targets/")
 MADE = {"PKG-INFO", "setup.cfg"}  # what setuptools adds to a source distribution
 BUILD = "import sys; from setuptools import build_meta as b; b.build_{}(sys.argv[1])"
 
@@ -36,17 +36,11 @@ def randomize(x, rng, size):
 }
 
 
-def call(*words: str | Path, folder: Path, path: str = "") -> str:
-    """What a program prints in ``folder``, found there or in ``path``, not in this checkout."""
+def call(*words: str | Path, folder: Path) -> str:
+    """What a program prints in ``folder``, which imports from there, not from this checkout."""
     own = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
-    done = subprocess.run(
-        [str(word) for word in words],
-        cwd=folder,
-        env={**own, "PYTHONPATH": path} if path else own,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    program = [str(word) for word in words]
+    done = subprocess.run(program, cwd=folder, env=own, capture_output=True, text=True)
     assert done.returncode == 0, f"{words}\n{done.stdout}\n{done.stderr}"
     return done.stdout
 
@@ -114,16 +108,11 @@ def files(wheel: Path) -> set[str]:
     return set(ZipFile(wheel).namelist())
 
 
-def test_one_package_is_at_the_top_and_all_of_it_is_there(tree: Path, wheel: Path) -> None:
+def test_one_package_is_at_the_top_and_all_of_it_is_there(wheel: Path) -> None:
     tops = {name.partition("/")[0] for name in files(wheel)}
     assert {top for top in tops if not top.endswith(".dist-info")} == {"fedrec_auditor"}
     assert len(tops) == 2
-    ours = {
-        str(path.relative_to(tree))
-        for folder in FOLDERS
-        for path in (tree / folder).rglob("*")
-        if path.is_file() and "__pycache__" not in path.parts
-    }
+    ours = {name for name in sources() if name.startswith(FOLDERS)}
     ours |= {"__init__.py", "__main__.py", "flower.py", "py.typed"}
     inside = {name for name in files(wheel) if name.startswith("fedrec_auditor/")}
     assert inside == {f"fedrec_auditor/{name}" for name in ours}
@@ -153,7 +142,6 @@ def test_an_index_shows_where_to_go(wheel: Path) -> None:
     assert len({*ours} & sources()) == len({*ours}) > 20
     assert f"![The first screen of the report]({source}/raw/" in text
     assert f"git clone {source} " in text
-    assert str(found["Author-email"]).startswith("fedrec-auditor developers <")
 
 
 def test_it_runs_beside_modules_of_the_same_names(binaries: Path, folder: Path) -> None:

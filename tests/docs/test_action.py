@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from fedrec_auditor.accountants.verdict import FailOn
 from tests.docs.blocks import ROOT, blocks
 from tests.docs.session import check
 
@@ -53,7 +52,7 @@ def run(tmp_path: Path) -> Any:
 def test_a_step_has_the_inputs_and_no_words_of_others_in_its_shell() -> None:
     assert set(re.findall(r"inputs\.([\w-]+)", TEXT)) == set(ACTION["inputs"])
     assert not any("${{" in step.get("run", "") for step in STEPS.values())
-    assert FailOn(ACTION["inputs"]["fail-on"]["default"])
+    check(f"auditor run x:y --fail-on {ACTION['inputs']['fail-on']['default']}")
 
 
 def test_the_steps(run: Any) -> None:

@@ -82,7 +82,7 @@ def test_texts_repeat_the_addresses_and_the_version_of_pyproject() -> None:
     paths = [*PAGES, *(ROOT / ".github").rglob("*.yml"), *ROOT.glob("*.yml"), ROOT / "CITATION.cff"]
     texts = {str(path.relative_to(ROOT)): path.read_text(encoding="utf-8") for path in paths}
     found = [(name, link) for name in texts for link in PLACEHOLDER.findall(texts[name])]
-    assert [(name, link) for name, link in found if not link.startswith(known)] == []
+    assert sorted({name for name, link in found if not link.startswith(known)}) == []
     assert sum(text.count(PROJECT["urls"]["Repository"]) for text in texts.values()) >= 5
     gate = re.findall(r"(?:fedrec-auditor@|rev: )v([\d.]+)", texts["docs/ci-gate.md"])
     assert gate == [PROJECT["version"]] * 3
