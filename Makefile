@@ -3,8 +3,13 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 OUT ?= audit
+# Words for pip: a release that is tested, as the CPU build where the index has that. Elsewhere
+# TORCH='torch --index-url https://download.pytorch.org/whl/cpu' avoids gigabytes of CUDA.
+TORCH ?= torch==2.13.0
+PIP := pip install --quiet --disable-pip-version-check
 
-.PHONY: setup audit test suite test-extras test-kernels test-newest lint tree bench frontier calibrate docs clean
+.PHONY: setup audit test suite test-extras test-kernels test-newest test-versions lint tree bench frontier calibrate \
+	docs dist sbom clean
 
 setup: $(VENV)/.ready
 
@@ -23,8 +28,8 @@ suite: $(VENV)/.ready
 EXTRAS := $(VENV)-extras
 test-extras:
 	$(PYTHON) -m venv $(EXTRAS)
-	$(EXTRAS)/bin/pip install --quiet --disable-pip-version-check torch==2.13.0 || true
-	$(EXTRAS)/bin/pip install --quiet --disable-pip-version-check --editable '.[dev,flower,dask,ray]'
+	$(EXTRAS)/bin/$(PIP) $(TORCH) || true
+	$(EXTRAS)/bin/$(PIP) --editable '.[dev,flower,dask,ray]'
 	$(EXTRAS)/bin/pytest -q tests/targets/wrapped/flower tests/docs/test_blocks.py \
 		tests/auditor/own/test_flower_app.py tests/auditor/run/test_clusters.py
 
@@ -52,10 +57,25 @@ test-kernels: $(VENV)/.ready
 NEWEST := $(VENV)-newest
 test-newest:
 	$(PYTHON) -m venv $(NEWEST)
-	$(NEWEST)/bin/pip install --quiet --disable-pip-version-check --upgrade \
-		--upgrade-strategy eager --editable '.[dev]'
+	$(NEWEST)/bin/$(PIP) --upgrade --upgrade-strategy eager --editable '.[dev]'
 	$(NEWEST)/bin/pip list --outdated --disable-pip-version-check
 	$(NEWEST)/bin/pytest -n auto --dist worksteal -q
+
+# Fast tests with the lowest releases that pyproject.toml allows on the oldest Python, and with the newest on all others.
+# uv brings the Pythons that this machine lacks; UV_TORCH_BACKEND=cpu avoids gigabytes of CUDA.
+VERSIONS ?= 3.11-lowest 3.12-newest 3.13-newest 3.14-newest
+FAST := tests/contracts/test_accountants.py tests/contracts/test_mechanisms.py tests/auditor/tracing \
+	tests/auditor/commands tests/test_package.py
+UV := $(VENV)-uv/bin/uv
+test-versions: $(addprefix test-on-,$(VERSIONS))
+test-on-%: $(UV)
+	$(UV) venv --quiet --clear --python $(firstword $(subst -, ,$*)) $(VENV)-$*
+	$(UV) pip install --quiet --python $(VENV)-$* --resolution $(if $(findstring lowest,$*),lowest-direct,highest) \
+		--editable '.[test]'
+	$(VENV)-$*/bin/pytest -q $(FAST)
+$(UV):
+	$(PYTHON) -m venv $(VENV)-uv
+	$(VENV)-uv/bin/$(PIP) uv
 
 bench: $(VENV)/.ready
 	$(BIN)/python -m benchmarks
@@ -73,14 +93,33 @@ calibrate: $(VENV)/.ready
 docs: $(VENV)/.ready tree
 	$(BIN)/mkdocs build --strict
 
-# The CPU build of torch where the index has it as 2.13.0; otherwise whatever torch pip resolves.
 $(VENV)/.ready: pyproject.toml setup.py
 	@$(PYTHON) -c 'import sys; sys.exit("Expected Python 3.11 or newer, got %d.%d. Name one: make PYTHON=python3.12" % sys.version_info[:2] if sys.version_info < (3, 11) else 0)'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check torch==2.13.0 || \
-		echo "torch 2.13.0 is not to be had here; installing another, which serves as well."
-	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	$(BIN)/$(PIP) $(TORCH) || echo "$(TORCH) is not to be had here; installing another, which serves as well."
+	$(BIN)/$(PIP) --editable '.[dev]'
 	touch $@
 
+# What a release uploads, into dist/: both distributions, with README as an index shows it.
+RELEASE := $(VENV)-release
+dist: pyproject.toml
+	rm -rf dist
+	$(PYTHON) -m venv --clear $(RELEASE)
+	$(RELEASE)/bin/$(PIP) build twine pip-licenses cyclonedx-bom
+	$(RELEASE)/bin/python -m build
+	$(RELEASE)/bin/twine check --strict dist/*
+
+# What the wheel brings along, into build/: the licence of each package (GPL and LGPL are an error), and the SBOM.
+PLAIN := $(VENV)-plain
+sbom: dist
+	$(PYTHON) -m venv --clear $(PLAIN)
+	$(PLAIN)/bin/$(PIP) $(TORCH) || true
+	$(PLAIN)/bin/$(PIP) dist/*.whl
+	@mkdir -p build
+	$(RELEASE)/bin/pip-licenses --python $(PLAIN)/bin/python --with-urls --format markdown \
+		--partial-match --fail-on 'GPL;General Public' --output-file build/licences.md
+	$(RELEASE)/bin/cyclonedx-py environment --pyproject pyproject.toml --output-reproducible \
+		--output-file build/sbom.cdx.json $(PLAIN)/bin/python
+
 clean:
-	rm -rf $(VENV) build dist site *.egg-info
+	rm -rf $(VENV) $(VENV)-* build dist site *.egg-info

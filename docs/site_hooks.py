@@ -13,6 +13,7 @@ import json
 import posixpath
 import re
 import sys
+import tomllib
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -32,6 +33,14 @@ SPEED = "benchmarks/RESULTS.md"
 RULED = re.compile(r"^(\w+)\n-{3,}$", re.MULTILINE)
 PARAMETER = re.compile(r"^([\w*, ]+) : ", re.MULTILINE)
 EXAMPLE = re.compile(r"^>>> .*?(?=\n\n|\Z)", re.MULTILINE | re.DOTALL)
+
+
+def on_config(config: Any) -> Any:
+    """Sets the addresses of the site and of its repository, which pyproject.toml has."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    config.site_url = f"{project['urls']['Documentation']}/"
+    config.repo_url = project["urls"]["Repository"]
+    return config
 
 
 def on_files(files: Files, config: Any) -> Files:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import email
+import functools
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -14,7 +17,8 @@ from zipfile import ZipFile
 import pytest
 
 ROOT = Path(__file__).parents[1]
-FOLDERS = ("accountants", "attacks", "auditor", "reports", "targets")
+FOLDERS = ("accountants/", "attacks/", "auditor/", "reports/", "targets/")
+MADE = {"PKG-INFO", "setup.cfg"}  # what setuptools adds to a source distribution
 BUILD = "import sys; from setuptools import build_meta as b; b.build_{}(sys.argv[1])"
 
 # Modules of the user's own, called like our folders and like what stands in them.
@@ -32,17 +36,11 @@ def randomize(x, rng, size):
 }
 
 
-def call(*words: str | Path, folder: Path, path: str = "") -> str:
-    """What a program prints in ``folder``, found there or in ``path``, not in this checkout."""
+def call(*words: str | Path, folder: Path) -> str:
+    """What a program prints in ``folder``, which imports from there, not from this checkout."""
     own = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
-    done = subprocess.run(
-        [str(word) for word in words],
-        cwd=folder,
-        env={**own, "PYTHONPATH": path} if path else own,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    program = [str(word) for word in words]
+    done = subprocess.run(program, cwd=folder, env=own, capture_output=True, text=True)
     assert done.returncode == 0, f"{words}\n{done.stdout}\n{done.stderr}"
     return done.stdout
 
@@ -59,16 +57,22 @@ def needed() -> list[str]:
     return [path for path in sys.path if Path(path).name in ("site-packages", "dist-packages")]
 
 
+@functools.cache
+def sources() -> set[str]:
+    """The files of the repository; outside of one, those that were installed from."""
+    known = ROOT / "fedrec_auditor.egg-info" / "SOURCES.txt"
+    listed = call("git", "ls-files", folder=ROOT) if (ROOT / ".git").exists() else known.read_text()
+    return {x for x in listed.splitlines() if ".egg-info/" not in x and (ROOT / x).exists()}
+
+
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A clean copy of what is needed to build, without links: as Windows or a zip has it."""
+    """The files alone, without links and modes: as Windows has them, or Python from a zip."""
     copy = tmp_path_factory.mktemp("clone") / "tree"
-    caches = shutil.ignore_patterns("__pycache__", "*.egg-info")
-    for folder in (*FOLDERS, "src"):
-        assert not any(path.is_symlink() for path in (ROOT / folder).rglob("*"))
-        shutil.copytree(ROOT / folder, copy / folder, ignore=caches)
-    for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE"):
-        shutil.copy(ROOT / name, copy)
+    for name in sources():
+        assert not (ROOT / name).is_symlink(), name
+        (copy / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(ROOT / name, copy / name)
     return copy
 
 
@@ -104,29 +108,40 @@ def files(wheel: Path) -> set[str]:
     return set(ZipFile(wheel).namelist())
 
 
-def test_one_package_is_at_the_top_and_all_of_it_is_there(tree: Path, wheel: Path) -> None:
+def test_one_package_is_at_the_top_and_all_of_it_is_there(wheel: Path) -> None:
     tops = {name.partition("/")[0] for name in files(wheel)}
     assert {top for top in tops if not top.endswith(".dist-info")} == {"fedrec_auditor"}
     assert len(tops) == 2
-    ours = {
-        str(path.relative_to(tree))
-        for folder in FOLDERS
-        for path in (tree / folder).rglob("*")
-        if path.is_file() and "__pycache__" not in path.parts
-    }
+    ours = {name for name in sources() if name.startswith(FOLDERS)}
     ours |= {"__init__.py", "__main__.py", "flower.py", "py.typed"}
     inside = {name for name in files(wheel) if name.startswith("fedrec_auditor/")}
     assert inside == {f"fedrec_auditor/{name}" for name in ours}
     assert "reports/writers/templates/report.html.j2" in ours
 
 
-def test_a_source_distribution_builds_the_same_wheel(
+def test_a_source_distribution_is_the_repository_and_builds_the_same_wheel(
     tree: Path, wheel: Path, tmp_path: Path
 ) -> None:
     with tarfile.open(build("sdist", tree, tmp_path / "source")) as archive:
         archive.extractall(tmp_path / "unpacked", filter="data")
     (unpacked,) = (tmp_path / "unpacked").iterdir()
+    inside = {str(path.relative_to(unpacked)) for path in unpacked.rglob("*") if path.is_file()}
+    assert {name for name in inside - MADE if ".egg-info" not in name} == sources()
+    assert {"docs/glossary.md", "examples/own_torch.py", "tests/test_wheel.py"} <= inside
     assert files(build("wheel", unpacked, tmp_path / "again")) == files(wheel)
+
+
+def test_an_index_shows_where_to_go(wheel: Path) -> None:
+    """No link of README needs the repository around it: each leads to a file of this version."""
+    (path,) = (name for name in files(wheel) if name.endswith("/METADATA"))
+    found = email.message_from_bytes(ZipFile(wheel).read(path))
+    addresses = dict(line.split(", ", 1) for line in found.get_all("Project-URL", []))
+    text, source = str(found.get_payload()), addresses["Repository"]
+    ours = re.findall(rf"\]\({source}/(?:blob|raw)/v{found['Version']}/([^)]*)\)", text)
+    assert re.findall(r"\]\((?!https://).*", text) == []
+    assert len({*ours} & sources()) == len({*ours}) > 20
+    assert f"![The first screen of the report]({source}/raw/" in text
+    assert f"git clone {source} " in text
 
 
 def test_it_runs_beside_modules_of_the_same_names(binaries: Path, folder: Path) -> None:

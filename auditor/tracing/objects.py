@@ -35,8 +35,9 @@ _OPEN_METHODS: dict[Any, tuple[str, ...]] = {
 }
 _ARGS = vars(BaseException)["args"]
 _CLASS = vars(object)["__class__"]
-# Methods that look up attributes of objects, classes, modules and bound methods.
-_GETTERS = [vars(kind)["__getattribute__"] for kind in
+# Methods that look up attributes of objects, classes, modules and bound methods. From Python 3.14
+# on, exceptions have that of ``object``.
+_GETTERS = [kind.__getattribute__ for kind in
             (object, type, types.ModuleType, types.MethodType, BaseException)]  # fmt: skip
 _MRO, _NAMES = (vars(type)[name].__get__ for name in ("__mro__", "__dict__"))
 METACLASSES: tuple[Any, ...] = (type, abc.ABCMeta, enum.EnumType, type(Protocol))

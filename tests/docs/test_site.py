@@ -19,6 +19,7 @@ from fedrec_auditor.auditor import testing
 from fedrec_auditor.auditor.plan.families import FAMILIES
 from tests.docs.blocks import ROOT
 
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 PAGES = [*sorted((ROOT / "docs").glob("*.md")), *sorted(ROOT.glob("*.md"))]
 LINK = re.compile(r"\]\((?!https?:)([^)#\s]*)(?:#([^)\s]+))?\)")
 ID = re.compile(r'id="(fedrec_auditor[\w.]+)"')
@@ -66,10 +67,25 @@ def test_contributing_has_a_row_a_family() -> None:
 
 
 def test_the_citation_is_of_this_version() -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     cited = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
-    assert f"version: {project['version']}\n" in cited
-    assert f"license: {project['license']}\n" in cited
+    assert f"version: {PROJECT['version']}\n" in cited
+    assert f"license: {PROJECT['license']}\n" in cited
+    assert f"  - name: {PROJECT['authors'][0]['name']}\n" in cited
+
+
+PLACEHOLDER = re.compile(r"(?:https://|[\w-]+@)example\.org[^\s)>\"@]*")
+
+
+def test_texts_repeat_the_addresses_and_the_version_of_pyproject() -> None:
+    """pyproject.toml is their only home. Whoever fills them in learns here what else to replace."""
+    known = (*PROJECT["urls"].values(), PROJECT["authors"][0]["email"])
+    paths = [*PAGES, *(ROOT / ".github").rglob("*.yml"), *ROOT.glob("*.yml"), ROOT / "CITATION.cff"]
+    texts = {str(path.relative_to(ROOT)): path.read_text(encoding="utf-8") for path in paths}
+    found = [(name, link) for name in texts for link in PLACEHOLDER.findall(texts[name])]
+    assert sorted({name for name, link in found if not link.startswith(known)}) == []
+    assert sum(text.count(PROJECT["urls"]["Repository"]) for text in texts.values()) >= 5
+    gate = re.findall(r"(?:fedrec-auditor@|rev: )v([\d.]+)", texts["docs/ci-gate.md"])
+    assert gate == [PROJECT["version"]] * 3
 
 
 def test_the_site_is_built_without_a_warning(tmp_path: Path) -> None:
