@@ -59,7 +59,7 @@ def described(name: str, public: Any) -> Iterator[str]:
     if name == "InputError" or not callable(public):
         yield f"    {name}"
         return
-    taken = inspect.signature(public).parameters
+    taken = getattr(public, "model_fields", None) or inspect.signature(public).parameters
     yield f"    {name}({', '.join(taken)})"
     if inspect.isclass(public):
         own = {each for each in vars(public) if not each.startswith(("_", "model_"))}
