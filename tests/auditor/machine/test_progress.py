@@ -121,7 +121,7 @@ def test_a_notebook_gets_lines_without_being_asked(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     console = Console(stderr=True, force_jupyter=True)
-    monkeypatch.setattr(progress, "Console", lambda stderr: console)
+    monkeypatch.setattr("rich.console.Console", lambda stderr: console)
     with show_progress(None) as observe:
         assert observe is not None
         observe(standing())
