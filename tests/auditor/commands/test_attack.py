@@ -21,6 +21,7 @@ def test_with_a_baseline_only_what_got_worse_fails(
     attacks = (record.attacks[0], low, *record.attacks[2:])
     before = record.model_copy(update={"attacks": attacks})
     before.save(tmp_path / "before")
+    (tmp_path / "manifest.json").write_text('{"algorithm": "mine", "n_items": 3}')
     words = ("attack", tmp_path, "--baseline", tmp_path / "before" / "report.json")
     for found, expected, said in (
         (before, 0, "Comparison with the baseline: Nothing is worse."),
