@@ -160,7 +160,7 @@ def test_as_many_workers_train_as_fit_the_memory(ml_100k: Interactions) -> None:
 
 
 def test_pairs_of_items_take_time_and_no_table_of_users_times_items_takes_memory() -> None:
-    """Neighbours of 200,000 users and 20,000 items, within 3 GiB (their table takes 1.5) and minutes."""
+    """Neighbours of 200,000 users and 20,000 items: minutes, and 3 GiB, of which pairs take 1.5."""
     data = of_size(200_000, 20_000, 50)
     work = Workload.of(make_target("dplcf-sp", Plan()), data)
     assert work.memory_bytes < 3 * 2**30
