@@ -46,6 +46,8 @@ BAD_INPUT = 2
 INCOMPLETE = 3
 CLOSED_PIPE = 141
 _TYPER_INTERRUPTED = 130
+# Commands that may run code of a user without a time limit.
+_RUN_CODE = (["run"], ["sweep"], ["record"], ["attack"])
 _SPELLED = "fedrec_auditor.auditor.spelled"
 _SPELLINGS = {"≤": "<=", "≥": ">=", "≠": "!=", "∞": "inf", "−": "-", "‼": "!!", "✗": "x", "é": "e"}
 
@@ -107,7 +109,21 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors=_SPELLED)
-    sys.exit(_run())
+    sys.exit(_run_with_code() if _may_name_code(sys.argv) else _run())
+
+
+def _may_name_code(words: Sequence[str]) -> bool:
+    """Whether a command line may name code of a user, MODULE:OBJECT, to be run in this process."""
+    return words[1:2] in _RUN_CODE and any(":" in word or "--plan" in word for word in words)
+
+
+def _run_with_code() -> int:
+    from fedrec_auditor.auditor.machine.workers import run_in_child
+
+    try:
+        return run_in_child(_run)
+    except AuditError as error:
+        return _refuse(str(error), BAD_INPUT if isinstance(error, InputError) else INCOMPLETE)
 
 
 def _run() -> int:

@@ -83,6 +83,7 @@ def finish(record: Record, out: Path, gate: Gate, baseline: Record | None = None
     from fedrec_auditor.auditor.run.checkpoints import TASKS_FOLDER
     from fedrec_auditor.reports.record import store
     from fedrec_auditor.reports.record.record import GateOutcome
+    from fedrec_auditor.reports.say import make_printable
     from fedrec_auditor.reports.writers import terminal
 
     outcome = GateOutcome.of(record, gate, baseline)
@@ -96,6 +97,7 @@ def finish(record: Record, out: Path, gate: Gate, baseline: Record | None = None
         terminal.render(record, console)
         terminal.render_gate(outcome, gate, console)
         first, *others = store.FILE_NAMES
-        console.out(f"Report: {out / first} (also {', '.join(others)})", highlight=False)
+        text = f"Report: {out / first} (also {', '.join(others)})"
+        console.out(make_printable(text), highlight=False)
         terminal.render_pointer(record, out, console)
     raise typer.Exit(outcome.code)

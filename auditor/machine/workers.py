@@ -35,6 +35,8 @@ from fedrec_auditor.accountants.errors import AuditError, IncompleteError, Input
 _LONGEST = 1e6
 # Seconds after the deadline at which a child process ends itself, if its parent was killed.
 _GRACE = 5.0
+# Maximum number of bytes of an answer.
+_LARGEST = 1 << 28
 
 
 def run_within(seconds: float, work: Callable[[], tuple[int, str]]) -> tuple[int, str]:
@@ -53,9 +55,12 @@ def run_within(seconds: float, work: Callable[[], tuple[int, str]]) -> tuple[int
     if not hasattr(os, "fork"):
         return _run_watched(seconds, work)
     receiver, sender = Pipe(duplex=False)
+    seal = os.urandom(16)
     # An interrupt is blocked while the child starts, so that the child can be ended.
     unblocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    child = get_context("fork").Process(target=_run_child, args=(sender, seconds, work, unblocked))
+    child = get_context("fork").Process(
+        target=_run_child, args=(sender, seal, seconds, work, unblocked)
+    )
     try:
         child.start()
     except BaseException:
@@ -65,30 +70,49 @@ def run_within(seconds: float, work: Callable[[], tuple[int, str]]) -> tuple[int
     try:
         signal.pthread_sigmask(signal.SIG_SETMASK, unblocked)
         sender.close()
-        answer = receiver.recv_bytes() if receiver.poll(seconds) else None
-    except EOFError:
-        answer = b""
+        answer, is_late = _receive(receiver, seal, seconds)
     finally:
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(child.pid, signal.SIGKILL)
         child.kill()
         child.join()
         receiver.close()
-    if answer is None:
+    if is_late:
         raise _timeout_error(seconds)
     if not answer:
-        ended = f"ended with exit code {child.exitcode}"
-        if child.exitcode is not None and child.exitcode < 0:
-            ended = f"was ended by {signal.Signals(-child.exitcode).name}"
-        raise InputError(f"Expected an answer, but the process {ended}. Correct the callable.")
-    kind, code, text = json.loads(answer)
+        raise _end_error(child.exitcode)
+    try:
+        kind, code, text = json.loads(answer)
+    except ValueError as error:
+        raise InputError(
+            "Expected an answer, but the code wrote into the pipe of the answer. Correct the "
+            "callable: it may write to files that it opened."
+        ) from error
     if kind:
         raise {"input": InputError, "audit": AuditError, "fault": IncompleteError}[kind](text)
     return code, text
 
 
+def _receive(receiver: Connection, seal: bytes, seconds: float) -> tuple[bytes, bool]:
+    """Reads an answer until its ``seal``, which the child process appends.
+
+    Returns the answer without the seal, and whether the time is over. An answer that ends without
+    the seal was not written by the auditor, and keeps a zero byte, so that it is not valid JSON.
+    """
+    data, deadline = b"", time.monotonic() + seconds
+    while receiver.poll(max(0.0, deadline - time.monotonic())):
+        part = os.read(receiver.fileno(), 1 << 20)
+        data += part
+        if data.endswith(seal):
+            return data.removesuffix(seal), False
+        if not part or len(data) > _LARGEST:
+            return data and data + b"\0", False
+    return b"", True
+
+
 def _run_child(
     sender: Connection,
+    seal: bytes,
     seconds: float,
     work: Callable[[], tuple[int, str]],
     unblocked: set[signal.Signals],
@@ -98,6 +122,7 @@ def _run_child(
     ``unblocked`` is the mask of blocked signals that is set again when the child has started.
     """
     os.setpgid(0, 0)
+    _end_with_parent(os.getppid())
     signal.setitimer(signal.ITIMER_REAL, seconds + _GRACE)
     for ending in (signal.SIGALRM, signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
         if signal.getsignal(ending) != signal.SIG_IGN or ending == signal.SIGALRM:
@@ -117,7 +142,54 @@ def _run_child(
         kind, text = "fault", "a fault of ours, not yours; please report these lines."
     with suppress(OSError, ValueError):
         sys.stderr.flush()
-    sender.send_bytes(json.dumps([kind, code, text]).encode())
+    with os.fdopen(sender.fileno(), "wb", closefd=False) as pipe:
+        pipe.write(json.dumps([kind, code, text]).encode() + seal)
+
+
+def run_in_child(work: Callable[[], int]) -> int:
+    """Runs ``work``, which returns an exit code, in a child process; returns the exit code.
+
+    Code of a user may end its process, and so also the audit, in a way that no handler sees. Raises
+    InputError if the child process ends in this way. Signals are passed on to the child process,
+    which ends with this process. Without such signals (not on Linux), ``work`` runs in this
+    process.
+    """
+    if not hasattr(signal, "sigwaitinfo"):
+        return work()
+    passed = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD}
+    unblocked = signal.pthread_sigmask(signal.SIG_BLOCK, passed)
+    receiver, sender = os.pipe()
+    parent, child = os.getpid(), os.fork()
+    if not child:
+        os.close(receiver)
+        _end_with_parent(parent)
+        signal.pthread_sigmask(signal.SIG_SETMASK, unblocked)
+        code = work()
+        os.write(sender, bytes([code]))
+        return code
+    os.close(sender)
+    while not (ended := os.waitpid(child, os.WNOHANG))[0]:
+        got = signal.sigwaitinfo(passed)
+        if got.si_signo != signal.SIGCHLD and got.si_pid:  # a terminal signals both processes
+            os.kill(child, got.si_signo)
+    signal.pthread_sigmask(signal.SIG_SETMASK, unblocked)
+    if answer := os.read(receiver, 1):
+        return answer[0]
+    code = os.waitstatus_to_exitcode(ended[1])
+    if -code in (*passed, signal.SIGKILL, signal.SIGQUIT):
+        raise IncompleteError(
+            f"Expected the audit to end, but it was ended by {signal.Signals(-code).name}, perhaps "
+            "for lack of memory. Finished tasks are stored."
+        )
+    raise _end_error(code)
+
+
+def _end_error(code: int | None) -> InputError:
+    """Error for a process that ended without an answer, with ``code`` or by a signal."""
+    ended = f"ended with exit code {code}"
+    if code is not None and code < 0:
+        ended = f"was ended by {signal.Signals(-code).name}"
+    return InputError(f"Expected an answer, but the process {ended}. Correct the callable.")
 
 
 def _run_watched(seconds: float, work: Callable[[], tuple[int, str]]) -> tuple[int, str]:

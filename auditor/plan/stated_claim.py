@@ -21,10 +21,13 @@ from fedrec_auditor.targets.systems.base import ScopedClaim
 MAX_BYTES = 2**18
 # Maximum dots in a TOML statement, because the time to parse a key grows with their square.
 MAX_DOTS = 256
-# Tokens that determine where a TOML statement ends: strings, comments, brackets and line ends.
+# Number in base 2, 8 or 16 that Python reads, but cannot print.
+_LONG_NUMBER = re.compile(r"0[xob]\w{1000}")
+# Tokens that determine where a TOML statement ends: strings (also those without an end, so that the
+# search is linear), comments, brackets and line ends.
 _TOKEN = re.compile(
-    r'''"""(?:\\.|[^\\])*?"""(?:"{0,2})|\'{3}.*?\'{3}(?:\'{0,2})|"(?:\\.|[^"\\\n])*"'''
-    r"""|'[^'\n]*'|\#[^\n]*|[][{}.\n]""",
+    r'''"""(?:\\.|[^\\])*?(?:"""|\Z)"{0,2}|\'{3}.*?(?:\'{3}|\Z)\'{0,2}|"(?:\\.|[^"\\\n])*"?'''
+    r"""|'[^'\n]*'?|\#[^\n]*|[][{}.\n]""",
     re.DOTALL,
 )
 
@@ -45,6 +48,10 @@ def read_toml(path: Path, noun: str) -> tuple[str, dict[str, Any]]:
         raise InputError(
             f"Expected a readable {noun}, got {str(path)!r} ({why}). Check the path."
         ) from error
+    if _LONG_NUMBER.search(text):
+        raise InputError(
+            f"Expected numbers of at most 1,000 digits in {path}, got a longer one. Shorten it."
+        )
     for end, dots in statement_ends(text):
         if dots > MAX_DOTS:
             raise InputError(

@@ -215,12 +215,12 @@ def check_recording(recording: Recording, memory: float) -> None:
         for name, head in model.heads.items()
         for size in (_as_read(math.prod(head.shape), head.dtype),)
     ]
-    for text, path, size in sizes:
+    for text, path, size in sorted(sizes, key=lambda each: -each[2])[:1]:
         if size > memory:
             raise InputError(
                 f"Expected a recording whose tables are within {memory / 2**30:,.3g} GiB of "
-                f"memory, got {text} in {path}, which takes {size / 2**30:,.3g} GiB. Correct the "
-                "recording, or give more with --memory."
+                f"memory, got {text} in {path}. Correct the recording, or give --memory "
+                f"{round_up_text(size / 2**30)}."
             )
 
 
