@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 OUT ?= audit
 
-.PHONY: setup audit test suite test-extras test-kernels test-newest lint tree bench frontier calibrate docs clean
+.PHONY: setup audit test suite test-extras test-kernels test-newest lint tree hostile bench frontier calibrate docs clean
 
 setup: $(VENV)/.ready
 
@@ -57,6 +57,10 @@ test-newest:
 		--upgrade-strategy eager --editable '.[dev]'
 	$(NEWEST)/bin/pip list --outdated --disable-pip-version-check
 	$(NEWEST)/bin/pytest -n auto --dist worksteal -q
+
+# Three thousand hostile names, files, recordings and callables: one line each, within seconds.
+hostile: $(VENV)/.ready
+	$(BIN)/python -m tests.hostile
 
 bench: $(VENV)/.ready
 	$(BIN)/python -m benchmarks

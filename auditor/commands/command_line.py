@@ -10,6 +10,7 @@ output closes it, and with 3 if the output cannot be written.
 from __future__ import annotations
 
 import codecs
+import errno
 import io
 import itertools
 import re
@@ -141,7 +142,8 @@ def _run() -> int:
         discard_output()
         return CLOSED_PIPE
     except OSError as error:
-        return _refuse(f"Expected to read and write files, got: {error}. Check them.", INCOMPLETE)
+        code = BAD_INPUT if error.errno == errno.ENAMETOOLONG else INCOMPLETE
+        return _refuse(f"Expected to read and write files, got: {error}. Check them.", code)
     except Exception as error:
         if callable(message := getattr(error, "format_message", None)):
             return _refuse(_usage(error, message()), BAD_INPUT)
@@ -174,7 +176,8 @@ def _usage(error: Exception, message: str) -> str:
     """Returns typer's message on wrong usage in one line, with the given value and the remedy."""
     value = _given(getattr(getattr(error, "param", None), "opts", ()))
     got = "" if value is None else f", got {value!r}"
-    path = getattr(getattr(error, "ctx", None), "command_path", "auditor")
+    named = [word for word in sys.argv[1:2] if word.isalpha()]
+    path = getattr(getattr(error, "ctx", None), "command_path", " ".join(["auditor", *named]))
     message = message.replace("Value error, ", "").rstrip(".")
     near = ""
     if wrong := re.search(r"'([^']*)' is not one of (.+)", message):

@@ -227,16 +227,16 @@ def load(target: str, settings: Sequence[str] = ()) -> Any:
 
     if ":" not in target and target in FAMILIES["mechanisms"].names():
         return make_mechanism(target, settings)
-    if settings:
-        raise InputError(
-            f"Expected --set only with a mechanism of `auditor list mechanisms`, got {target!r}. "
-            "Leave the settings out."
-        )
     module_name, colon, path = target.partition(":")
     if not (module_name and colon and path):
         raise InputError(
             f"Expected PACKAGE.MODULE:CALLABLE or a mechanism's name, got {target!r}. "
             f"{suggest_names(target, FAMILIES['mechanisms'].names(), 'The mechanisms are')}"
+        )
+    if settings:
+        raise InputError(
+            f"Expected --set only with a mechanism of `auditor list mechanisms`, got {target!r}. "
+            "Leave the settings out."
         )
     if "" not in sys.path:
         sys.path.insert(0, "")

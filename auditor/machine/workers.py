@@ -55,7 +55,7 @@ def run_within(seconds: float, work: Callable[[], tuple[int, str]]) -> tuple[int
     if not hasattr(os, "fork"):
         return _run_watched(seconds, work)
     receiver, sender = Pipe(duplex=False)
-    seal = os.urandom(16)
+    seal = os.urandom(16).hex().encode()
     # An interrupt is blocked while the child starts, so that the child can be ended.
     unblocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     child = get_context("fork").Process(
@@ -70,44 +70,31 @@ def run_within(seconds: float, work: Callable[[], tuple[int, str]]) -> tuple[int
     try:
         signal.pthread_sigmask(signal.SIG_SETMASK, unblocked)
         sender.close()
-        answer, is_late = _receive(receiver, seal, seconds)
+        answer = receiver.recv_bytes(_LARGEST) if receiver.poll(seconds) else None
+    except EOFError:
+        answer = b""
+    except OSError:  # not a whole message
+        answer = b"[]"
     finally:
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(child.pid, signal.SIGKILL)
         child.kill()
         child.join()
         receiver.close()
-    if is_late:
+    if answer is None:
         raise _timeout_error(seconds)
     if not answer:
         raise _end_error(child.exitcode)
-    try:
-        kind, code, text = json.loads(answer)
-    except ValueError as error:
+    sealed, _, content = answer.partition(b"\n")
+    if sealed != seal:  # the child process has written a message of its own
         raise InputError(
             "Expected an answer, but the code wrote into the pipe of the answer. Correct the "
             "callable: it may write to files that it opened."
-        ) from error
+        )
+    kind, code, text = json.loads(content)
     if kind:
         raise {"input": InputError, "audit": AuditError, "fault": IncompleteError}[kind](text)
     return code, text
-
-
-def _receive(receiver: Connection, seal: bytes, seconds: float) -> tuple[bytes, bool]:
-    """Reads an answer until its ``seal``, which the child process appends.
-
-    Returns the answer without the seal, and whether the time is over. An answer that ends without
-    the seal was not written by the auditor, and keeps a zero byte, so that it is not valid JSON.
-    """
-    data, deadline = b"", time.monotonic() + seconds
-    while receiver.poll(max(0.0, deadline - time.monotonic())):
-        part = os.read(receiver.fileno(), 1 << 20)
-        data += part
-        if data.endswith(seal):
-            return data.removesuffix(seal), False
-        if not part or len(data) > _LARGEST:
-            return data and data + b"\0", False
-    return b"", True
 
 
 def _run_child(
@@ -142,8 +129,7 @@ def _run_child(
         kind, text = "fault", "a fault of ours, not yours; please report these lines."
     with suppress(OSError, ValueError):
         sys.stderr.flush()
-    with os.fdopen(sender.fileno(), "wb", closefd=False) as pipe:
-        pipe.write(json.dumps([kind, code, text]).encode() + seal)
+    sender.send_bytes(seal + b"\n" + json.dumps([kind, code, text]).encode())
 
 
 def run_in_child(work: Callable[[], int]) -> int:
@@ -175,20 +161,15 @@ def run_in_child(work: Callable[[], int]) -> int:
     signal.pthread_sigmask(signal.SIG_SETMASK, unblocked)
     if answer := os.read(receiver, 1):
         return answer[0]
-    code = os.waitstatus_to_exitcode(ended[1])
-    if -code in (*passed, signal.SIGKILL, signal.SIGQUIT):
-        raise IncompleteError(
-            f"Expected the audit to end, but it was ended by {signal.Signals(-code).name}, perhaps "
-            "for lack of memory. Finished tasks are stored."
-        )
-    raise _end_error(code)
+    raise _end_error(os.waitstatus_to_exitcode(ended[1]))
 
 
 def _end_error(code: int | None) -> InputError:
     """Error for a process that ended without an answer, with ``code`` or by a signal."""
     ended = f"ended with exit code {code}"
     if code is not None and code < 0:
-        ended = f"was ended by {signal.Signals(-code).name}"
+        lack = ", perhaps for lack of memory" * (code == -signal.SIGKILL)
+        ended = f"was ended by {signal.Signals(-code).name}{lack}"
     return InputError(f"Expected an answer, but the process {ended}. Correct the callable.")
 
 
