@@ -227,8 +227,8 @@ def check_recording(recording: Recording, memory: float) -> None:
         if size > memory:
             raise InputError(
                 f"Expected a recording whose tables are within {memory / 2**30:,.3g} GiB of "
-                f"memory, got {text} in {path}. Correct the recording, or give --memory "
-                f"{round_up_text(size / 2**30)}."
+                f"memory, got {text} in {path}, which takes {size / 2**30:,.3g} GiB. Correct the "
+                f"recording, or give --memory {round_up_text(size / 2**30)}."
             )
 
 

@@ -421,23 +421,23 @@ class _Trial:
 
         Otherwise the result is None: the place alone, such as a row number, is not a fault.
         """
-        if not sampler.takes_size:
+        calls = min(_CALLS[1], draws // 100)
+        if not sampler.takes_size or calls < _CALLS[0] or self.budget.seconds is not None:
             return None
-        calls = _CALLS[0] if self.budget.seconds else min(_CALLS[1], max(_CALLS[0], draws // 100))
         with suppress(InputError):
             place = find_odd_place(sampler, inputs, self.places, calls)
             if place is None:
                 return None
             row = sampler.unbatched(ROWS, place)
-            measured = self._measure(row, inputs, min(draws, SINGLE_SAMPLES))
-            if exceeds(measured[0].epsilon, self.claim.epsilon):
+            bound, _ = self._measure(row, inputs, min(draws, SINGLE_SAMPLES))
+            if exceeds(bound.epsilon, self.claim.epsilon):
                 reason = (
                     f"Output number {place} of each call for {ROWS} outputs differs from the others"
                     " and is measured here: whose output comes there is told apart. Treat all "
                     "outputs of a call alike."
                 )
                 check = replace(Check.failed(reason), name="places in a call")
-                return self._conclude(*measured, (check,))
+                return self._conclude(bound, self._evidence(sampler, inputs, draws, None), (check,))
         return None
 
     def _inputs(self, sampler: Sampler, given: Inputs, draws: int) -> list[Any]:

@@ -93,6 +93,8 @@ def find_odd_place(
     rng = np.random.default_rng(seed)
     for value in (inputs[0], inputs[-1]):
         outputs = stack_draws([sampler.draw(value, rng, ROWS) for _ in range(calls)])
+        if (outputs == outputs[:1]).all():  # predictable noise, which another check names
+            continue
         variants = [outputs]
         if outputs.dtype.kind in "iuf":
             numbers = outputs.astype(np.float64)
