@@ -8,8 +8,8 @@ OUT ?= audit
 TORCH ?= torch==2.13.0
 PIP := pip install --quiet --disable-pip-version-check
 
-.PHONY: setup audit test suite test-extras test-kernels test-newest test-versions lint tree bench frontier calibrate \
-	docs dist sbom clean
+.PHONY: setup audit test suite test-extras test-kernels test-newest test-versions lint tree hostile bench frontier \
+	calibrate docs dist sbom clean
 
 setup: $(VENV)/.ready
 
@@ -76,6 +76,10 @@ test-on-%: $(UV)
 $(UV):
 	$(PYTHON) -m venv $(VENV)-uv
 	$(VENV)-uv/bin/$(PIP) uv
+
+# Three thousand hostile names, files, recordings and callables: one line each, within seconds.
+hostile: $(VENV)/.ready
+	$(BIN)/python -m tests.hostile
 
 bench: $(VENV)/.ready
 	$(BIN)/python -m benchmarks

@@ -49,6 +49,8 @@ MAX_UNBINNED, QUANTILES = 10, (1 / 3, 2 / 3)
 # Maximum number of categories of an attribute, and minimum mean number of users per category.
 MAX_CLASSES, MIN_CLASS_USERS = 100, 2
 MAX_GENRES = 1_000
+# Maximum number of columns that are read, unless a user names attributes.
+MAX_COLUMNS = {"user": 100, "item": MAX_GENRES}
 BinEdges = Mapping[str, Sequence[float]]
 
 
@@ -117,7 +119,7 @@ class SideTables:
 
     def _with_users(self, interactions: Interactions, path: Path, read: set[str]) -> Interactions:
         own = format_ids(interactions.users, interactions.names)
-        row, cells, notes = _read(path, "user", own, self.columns.get("user"))
+        row, cells, notes = _read(path, "user", own, self.columns.get("user"), self.attributes)
         read.update(cells)
         attributes, remarks = dict(interactions.attributes), list(notes)
         for name, cell in cells.items():
@@ -228,12 +230,17 @@ def _is_index(name: str, what: str) -> bool:
 
 
 def _read(
-    path: Path, what: str, own: NDArray[Any], given: str | None
+    path: Path,
+    what: str,
+    own: NDArray[Any],
+    given: str | None,
+    named: Sequence[str] | None = None,
 ) -> tuple[NDArray[np.int64], dict[str, _Cells], tuple[str, ...]]:
     """Reads the side table at ``path``, and matches its identifiers with the identifiers ``own``.
 
     what: "user" or "item"
     given: name of the column of identifiers; None for a usual name
+    named: attributes that are asked for; only these are read from a file of very many columns
 
     Returns the row of each identifier in ``own`` (-1 if the file does not have it), the other
     columns by name, and notes that count the identifiers without a match. Names of columns omit the
@@ -259,6 +266,14 @@ def _read(
     }
     if len(set(others.values())) < len(others) or not others:
         raise broken(str(path), f"columns besides {names[at]!r}, with distinct names", names)
+    if len(others) > MAX_COLUMNS[what]:
+        if named is None:
+            remedy = {"user": "Name the attributes by --attribute.", "item": "Leave columns out."}
+            raise InputError(
+                f"Expected at most {MAX_COLUMNS[what]:,} columns of {what}s in {path}, got "
+                f"{len(others):,}. {remedy[what]}"
+            )
+        others = {place: name for place, name in others.items() if name in named}
     identifiers = IdCollector(f"{what} of {path}")
     cells = {place: IdCollector() for place in others}
     for block in file.blocks({at: what, **{place: AnyColumn("value") for place in others}}):

@@ -10,6 +10,7 @@ from unittest import mock
 import pytest
 
 from fedrec_auditor.auditor.commands.command_line import main
+from fedrec_auditor.auditor.machine import workers
 
 
 def cli(*words: object) -> tuple[int, str, str]:
@@ -17,6 +18,7 @@ def cli(*words: object) -> tuple[int, str, str]:
     out, err = io.BytesIO(), io.BytesIO()
     streams = [io.TextIOWrapper(to, "utf-8", newline="", write_through=True) for to in (out, err)]
     with (
+        mock.patch.object(workers, "run_in_child", lambda work: work()),  # streams are redirected
         mock.patch.object(sys, "argv", ["auditor", *map(str, words)]),
         contextlib.redirect_stdout(streams[0]),
         contextlib.redirect_stderr(streams[1]),

@@ -69,8 +69,10 @@ def command(
     Exits with 1 if a claimed epsilon is refuted. Claims of papers are judged by `auditor claims`.
     """
     if "event" in options:
+        from fedrec_auditor.reports.record.store import MAX_BYTES, read_regular
+
         try:
-            options["event"] = options["event"].read_text(encoding="utf-8")
+            options["event"] = read_regular(options["event"], MAX_BYTES, follow=True).decode()
         except (OSError, ValueError) as error:
             raise InputError(
                 f"Expected a readable event in {options['event']}, got: {error}. Give a JSON file."

@@ -10,6 +10,7 @@ output closes it, and with 3 if the output cannot be written.
 from __future__ import annotations
 
 import codecs
+import errno
 import io
 import itertools
 import re
@@ -29,6 +30,8 @@ BAD_INPUT = 2
 INCOMPLETE = 3
 CLOSED_PIPE = 141
 _TYPER_INTERRUPTED = 130
+# Commands that may run code of a user without a time limit.
+_RUN_CODE = (["run"], ["sweep"], ["record"], ["attack"])
 _SPELLED = "fedrec_auditor.auditor.spelled"
 _SPELLINGS = {"≤": "<=", "≥": ">=", "≠": "!=", "∞": "inf", "−": "-", "‼": "!!", "✗": "x", "é": "e"}
 
@@ -102,7 +105,21 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors=_SPELLED)
-    sys.exit(_run())
+    sys.exit(_run_with_code() if _may_name_code(sys.argv) else _run())
+
+
+def _may_name_code(words: Sequence[str]) -> bool:
+    """Whether a command line may name code of a user, MODULE:OBJECT, to be run in this process."""
+    return words[1:2] in _RUN_CODE and any(":" in word or "--plan" in word for word in words)
+
+
+def _run_with_code() -> int:
+    from fedrec_auditor.auditor.machine.workers import run_in_child
+
+    try:
+        return run_in_child(_run)
+    except AuditError as error:
+        return _refuse(str(error), BAD_INPUT if isinstance(error, InputError) else INCOMPLETE)
 
 
 def _run() -> int:
@@ -121,7 +138,8 @@ def _run() -> int:
         discard_output()
         return CLOSED_PIPE
     except OSError as error:
-        return _refuse(f"Expected to read and write files, got: {error}. Check them.", INCOMPLETE)
+        code = BAD_INPUT if error.errno == errno.ENAMETOOLONG else INCOMPLETE
+        return _refuse(f"Expected to read and write files, got: {error}. Check them.", code)
     except Exception as error:
         if callable(message := getattr(error, "format_message", None)):
             return _refuse(_usage(error, message()), BAD_INPUT)
@@ -154,7 +172,8 @@ def _usage(error: Exception, message: str) -> str:
     """Returns typer's message on wrong usage in one line, with the given value and the remedy."""
     value = _given(getattr(getattr(error, "param", None), "opts", ()))
     got = "" if value is None else f", got {value!r}"
-    path = getattr(getattr(error, "ctx", None), "command_path", "auditor")
+    named = [word for word in sys.argv[1:2] if word.isalpha()]
+    path = getattr(getattr(error, "ctx", None), "command_path", " ".join(["auditor", *named]))
     message = message.replace("Value error, ", "").rstrip(".")
     near = ""
     if wrong := re.search(r"'([^']*)' is not one of (.+)", message):

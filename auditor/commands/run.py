@@ -88,6 +88,7 @@ def finish(record: Record, out: Path, gate: Gate, baseline: Record | None = None
     from fedrec_auditor.auditor.run.checkpoints import TASKS_FOLDER
     from fedrec_auditor.reports.record import store
     from fedrec_auditor.reports.record.record import GateOutcome
+    from fedrec_auditor.reports.say import make_printable
     from fedrec_auditor.reports.writers import terminal
 
     outcome = GateOutcome.of(record, gate, baseline)
@@ -98,6 +99,6 @@ def finish(record: Record, out: Path, gate: Gate, baseline: Record | None = None
         )
     first, *others = store.FILE_NAMES
     with summary_output(f"Read {out / 'report.md'}."):
-        written = f"Report: {out / first} (also {', '.join(others)})"
+        written = make_printable(f"Report: {out / first} (also {', '.join(others)})")
         terminal.render_outcome(record, outcome, gate, [written], out)
     raise typer.Exit(outcome.code)

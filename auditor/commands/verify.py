@@ -241,11 +241,6 @@ def load(target: str, settings: Sequence[str] = ()) -> Any:
 
     if ":" not in target and target in FAMILIES["mechanisms"].names():
         return make_mechanism(target, [text.removeprefix(f"{target}.") for text in settings])
-    if settings:
-        raise InputError(
-            f"Expected --set only with a mechanism of `auditor list mechanisms`, got {target!r}. "
-            "Leave the settings out."
-        )
     module_name, colon, path = target.partition(":")
     if not (module_name and colon and path):
         family, words = FAMILIES["mechanisms"], re.sub(r"[-_]", " ", target).lower()
@@ -253,6 +248,11 @@ def load(target: str, settings: Sequence[str] = ()) -> Any:
         raise InputError(
             f"Expected PACKAGE.MODULE:CALLABLE or a mechanism's name, got {target!r}. "
             f"{suggest_names(target, near or family.names(), 'The mechanisms are')}"
+        )
+    if settings:
+        raise InputError(
+            f"Expected --set only with a mechanism of `auditor list mechanisms`, got {target!r}. "
+            "Leave the settings out."
         )
     if "" not in sys.path:
         sys.path.insert(0, "")

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-_LONGEST = 4_000  # characters of a line
+_LONGEST, _LONG_WORD = 4_000, 300  # characters of a line, and of a word in it
 
 
 def open_std_streams() -> None:
@@ -28,11 +29,15 @@ def discard_output() -> None:
 def print_message(message: str) -> None:
     """Prints one line on standard error, if it is writable, without terminal control codes.
 
-    The middle of a very long line, which may quote a user's input, is omitted.
+    The middle of a very long word or line, which may quote a user's input, is omitted.
     """
     from fedrec_auditor.reports.say import make_printable
 
-    line = make_printable(message)
+    line = re.sub(
+        rf"\S{{{_LONG_WORD},}}",
+        lambda word: f"{word[0][:100]} ... {word[0][-100:]}",
+        make_printable(message),
+    )
     if len(line) > _LONGEST:
         line = f"{line[: _LONGEST // 2]} ... {line[-_LONGEST // 2 :]}"
     with suppress(OSError):

@@ -31,6 +31,8 @@ from fedrec_auditor.accountants.errors import AuditError, IncompleteError, Input
 _LONGEST = 1e6
 # Seconds after the deadline at which a child process ends itself, if its parent was killed.
 _GRACE = 5.0
+# Maximum number of bytes of an answer.
+_LARGEST = 1 << 28
 
 
 def run_within(seconds: float, work: Callable[[], tuple[int, str]]) -> tuple[int, str]:
@@ -49,9 +51,12 @@ def run_within(seconds: float, work: Callable[[], tuple[int, str]]) -> tuple[int
     if not hasattr(os, "fork"):
         return _run_watched(seconds, work)
     receiver, sender = Pipe(duplex=False)
+    seal = os.urandom(16).hex().encode()
     # An interrupt is blocked while the child starts, so that the child can be ended.
     unblocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    child = get_context("fork").Process(target=_run_child, args=(sender, seconds, work, unblocked))
+    child = get_context("fork").Process(
+        target=_run_child, args=(sender, seal, seconds, work, unblocked)
+    )
     try:
         child.start()
     except BaseException:
@@ -61,9 +66,11 @@ def run_within(seconds: float, work: Callable[[], tuple[int, str]]) -> tuple[int
     try:
         signal.pthread_sigmask(signal.SIG_SETMASK, unblocked)
         sender.close()
-        answer = receiver.recv_bytes() if receiver.poll(seconds) else None
+        answer = receiver.recv_bytes(_LARGEST) if receiver.poll(seconds) else None
     except EOFError:
         answer = b""
+    except OSError:  # not a whole message
+        answer = b"[]"
     finally:
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(child.pid, signal.SIGKILL)
@@ -73,11 +80,14 @@ def run_within(seconds: float, work: Callable[[], tuple[int, str]]) -> tuple[int
     if answer is None:
         raise _timeout_error(seconds)
     if not answer:
-        ended = f"ended with exit code {child.exitcode}"
-        if child.exitcode is not None and child.exitcode < 0:
-            ended = f"was ended by {signal.Signals(-child.exitcode).name}"
-        raise InputError(f"Expected an answer, but the process {ended}. Correct the callable.")
-    kind, code, text = json.loads(answer)
+        raise _end_error(child.exitcode)
+    sealed, _, content = answer.partition(b"\n")
+    if sealed != seal:  # the child process has written a message of its own
+        raise InputError(
+            "Expected an answer, but the code wrote into the pipe of the answer. Correct the "
+            "callable: it may write to files that it opened."
+        )
+    kind, code, text = json.loads(content)
     if kind:
         raise {"input": InputError, "audit": AuditError, "fault": IncompleteError}[kind](text)
     return code, text
@@ -85,6 +95,7 @@ def run_within(seconds: float, work: Callable[[], tuple[int, str]]) -> tuple[int
 
 def _run_child(
     sender: Connection,
+    seal: bytes,
     seconds: float,
     work: Callable[[], tuple[int, str]],
     unblocked: set[signal.Signals],
@@ -94,6 +105,7 @@ def _run_child(
     ``unblocked`` is the mask of blocked signals that is set again when the child has started.
     """
     os.setpgid(0, 0)
+    _end_with_parent(os.getppid())
     signal.setitimer(signal.ITIMER_REAL, seconds + _GRACE)
     for ending in (signal.SIGALRM, signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
         if signal.getsignal(ending) != signal.SIG_IGN or ending == signal.SIGALRM:
@@ -113,7 +125,48 @@ def _run_child(
         kind, text = "fault", "a fault of ours, not yours; please report these lines."
     with suppress(OSError, ValueError):
         sys.stderr.flush()
-    sender.send_bytes(json.dumps([kind, code, text]).encode())
+    sender.send_bytes(seal + b"\n" + json.dumps([kind, code, text]).encode())
+
+
+def run_in_child(work: Callable[[], int]) -> int:
+    """Runs ``work``, which returns an exit code, in a child process; returns the exit code.
+
+    Code of a user may end its process, and so also the audit, in a way that no handler sees. Raises
+    InputError if the child process ends in this way. Signals are passed on to the child process,
+    which ends with this process. Without such signals (not on Linux), ``work`` runs in this
+    process.
+    """
+    if not hasattr(signal, "sigwaitinfo"):
+        return work()
+    passed = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD}
+    unblocked = signal.pthread_sigmask(signal.SIG_BLOCK, passed)
+    receiver, sender = os.pipe()
+    parent, child = os.getpid(), os.fork()
+    if not child:
+        os.close(receiver)
+        _end_with_parent(parent)
+        signal.pthread_sigmask(signal.SIG_SETMASK, unblocked)
+        code = work()
+        os.write(sender, bytes([code]))
+        return code
+    os.close(sender)
+    while not (ended := os.waitpid(child, os.WNOHANG))[0]:
+        got = signal.sigwaitinfo(passed)
+        if got.si_signo != signal.SIGCHLD and got.si_pid:  # a terminal signals both processes
+            os.kill(child, got.si_signo)
+    signal.pthread_sigmask(signal.SIG_SETMASK, unblocked)
+    if answer := os.read(receiver, 1):
+        return answer[0]
+    raise _end_error(os.waitstatus_to_exitcode(ended[1]))
+
+
+def _end_error(code: int | None) -> InputError:
+    """Error for a process that ended without an answer, with ``code`` or by a signal."""
+    ended = f"ended with exit code {code}"
+    if code is not None and code < 0:
+        lack = ", perhaps for lack of memory" * (code == -signal.SIGKILL)
+        ended = f"was ended by {signal.Signals(-code).name}{lack}"
+    return InputError(f"Expected an answer, but the process {ended}. Correct the callable.")
 
 
 def _run_watched(seconds: float, work: Callable[[], tuple[int, str]]) -> tuple[int, str]:

@@ -42,7 +42,7 @@ def _loaded(text: str) -> Target:
     try:
         value: Any = importlib.import_module(module)
     except ModuleNotFoundError as error:
-        if error.name != module.partition(".")[0]:
+        if error.name not in (module, module.partition(".")[0]):
             raise
         raise InputError(
             f"Expected a module {module!r} for {text!r}, found none in {here} or among installed "
@@ -72,7 +72,7 @@ def as_target(value: Any, text: str) -> Target:
     """
     if isinstance(value, type) or (callable(value) and not hasattr(value, "scoped_claims")):
         what = f"{text!r} to make a system without arguments"
-        with foreign_call(what, value, "Give the system itself."):
+        with foreign_call(what, value, "Give what wrap_system returned."):
             value = value()
     missing = FAMILIES["targets"].missing(value)
     if missing:

@@ -21,10 +21,11 @@ from fedrec_auditor.targets.systems.base import ScopedClaim
 MAX_BYTES = 2**18
 # Maximum dots in a TOML statement, because the time to parse a key grows with their square.
 MAX_DOTS = 256
-# Tokens that determine where a TOML statement ends: strings, comments, brackets and line ends.
+# Tokens that determine where a TOML statement ends: strings (also those without an end, so that the
+# search is linear), comments, brackets and line ends.
 _TOKEN = re.compile(
-    r'''"""(?:\\.|[^\\])*?"""(?:"{0,2})|\'{3}.*?\'{3}(?:\'{0,2})|"(?:\\.|[^"\\\n])*"'''
-    r"""|'[^'\n]*'|\#[^\n]*|[][{}.\n]""",
+    r'''"""(?:\\.|[^\\])*?(?:"""|\Z)"{0,2}|\'{3}.*?(?:\'{3}|\Z)\'{0,2}|"(?:\\.|[^"\\\n])*"?'''
+    r"""|'[^'\n]*'?|\#[^\n]*|[][{}.\n]""",
     re.DOTALL,
 )
 
@@ -183,6 +184,8 @@ def read_claims(path: Path) -> tuple[StatedClaim, ...]:
 
 
 def _message(error: ValidationError) -> str:
+    from fedrec_auditor.auditor.plan.families import brief
+
     first = error.errors()[0]
     key = ".".join(map(str, first["loc"]))
     if first["type"] == "missing":
@@ -191,4 +194,6 @@ def _message(error: ValidationError) -> str:
         known = ", ".join(StatedClaim.model_fields)
         return f"Expected one of {known} in the claim, got {key!r}. Remove or rename it."
     message = first["msg"].removeprefix("Input should be ")
-    return f"Expected {key} {message} in the claim, got {first['input']!r:.60}. Give another value."
+    return (
+        f"Expected {key} {message} in the claim, got {brief(first['input'])}. Give another value."
+    )

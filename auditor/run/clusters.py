@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import functools
 import math
+import re
+import socket
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -76,6 +78,7 @@ class DaskCluster:
             from distributed import Client
         except ImportError as error:
             raise _not_installed_error("dask") from error
+        _check_reachable(address)
         try:
             client = Client(address, timeout=_LOOK, set_as_default=False)
             client.wait_for_workers(1, timeout=_LOOK)
@@ -153,6 +156,8 @@ class RayCluster:
         except ImportError as error:
             raise _not_installed_error("ray") from error
         if not ray.is_initialized():
+            if address not in (None, "auto", "local"):
+                _check_reachable(address)
             try:
                 ray.init(address=address or "auto", log_to_driver=False)
             except (OSError, ValueError, RuntimeError) as error:
@@ -228,6 +233,22 @@ def connect(backend: str, address: str | None) -> Cluster | None:
             "choose a cluster with --backend dask or ray."
         )
     return None
+
+
+def _check_reachable(address: str) -> None:
+    """Raises InputError if nothing accepts a connection at ``address``, which both libraries would
+    try for half a minute.
+    """
+    parts = re.fullmatch(r"(?:(?:tcp|tls|ray)://)?\[?([^/\s]+?)]?:(\d{1,5})/?", address)
+    try:
+        if parts is None:
+            raise ValueError("not HOST:PORT")
+        socket.create_connection((parts[1], int(parts[2])), timeout=_LOOK / 2).close()
+    except (OSError, OverflowError, ValueError) as error:
+        raise InputError(
+            f"Expected the address HOST:PORT of a cluster, got {address!r} ({error}). Start the "
+            "cluster, or correct --address."
+        ) from error
 
 
 def _pack(

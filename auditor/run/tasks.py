@@ -316,14 +316,16 @@ def _check_workloads(
 
     ``memory``: limit of the memory of a training, in bytes.
     """
+    trained = list[tuple[Target, Interactions]]()
     for target in targets:
         if LOCAL_NAME in plan.games:
-            check_workload(training_target(target, plan), interactions, compute, memory)
+            trained.append((training_target(target, plan), interactions))
         if ONE_RUN_GAME.name in plan.games:
-            trained = ONE_RUN_GAME.max_workload(
-                make_game_inputs(target, interactions, plan, compute)
-            )
-            check_workload(*trained, compute, memory)
+            game = make_game_inputs(target, interactions, plan, compute)
+            trained.append(ONE_RUN_GAME.max_workload(game))
+    # The largest comes first: the memory that its refusal names suffices for all.
+    for each in sorted(trained, key=lambda each: -Workload.of(*each).required_bytes):
+        check_workload(*each, compute, memory)
 
 
 def make_game_inputs(

@@ -29,6 +29,7 @@ from fedrec_auditor.targets.components import Kind
 from fedrec_auditor.targets.compute import DEFAULT, RAM_SHARE, Compute
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.recorded.recording import MANIFEST, Recording
+from fedrec_auditor.targets.recorded.tensors import Form
 from fedrec_auditor.targets.systems.base import Cost, Target
 
 # Longest allowed time of a training, in seconds. A longer training is refused.
@@ -188,7 +189,8 @@ def check_recording(recording: Recording, memory: float) -> None:
     """Raises InputError if declared or stored arrays of a recording (stored uploads) need more than
     ``memory`` bytes.
 
-    The function checks the table of an attack's guesses (some users times all items), each message
+    InputError is also raised if whole messages have another shape than the manifest declares. The
+    function checks the table of an attack's guesses (some users times all items), each message
     and each model: a recording may declare any size, and a compressed file may be a thousand times
     smaller than its content.
     """
@@ -201,6 +203,12 @@ def check_recording(recording: Recording, memory: float) -> None:
         if part.shape is not None and part.kind is not Kind.REPORTS
     ]
     for one in recording.rounds:
+        for file in (*one.uploads, *one.cleartext):
+            for name, layout in file.layouts.items():
+                part = manifest.components.get(name)
+                declared = None if part is None or part.kind is Kind.REPORTS else part.shape
+                if declared not in (None, layout.shape) and layout.form is Form.FULL:
+                    raise file.file_error(f"{name!r} of shape {declared}", f"{layout.shape}")
         sizes += [
             (f"{count:,} numbers of {name!r:.60} at once", file.path, _as_read(count, layout.dtype))
             for file in (*one.uploads, *one.cleartext)
@@ -215,12 +223,12 @@ def check_recording(recording: Recording, memory: float) -> None:
         for name, head in model.heads.items()
         for size in (_as_read(math.prod(head.shape), head.dtype),)
     ]
-    for text, path, size in sizes:
+    for text, path, size in sorted(sizes, key=lambda each: -each[2])[:1]:
         if size > memory:
             raise InputError(
                 f"Expected a recording whose tables are within {memory / 2**30:,.3g} GiB of "
                 f"memory, got {text} in {path}, which takes {size / 2**30:,.3g} GiB. Correct the "
-                "recording, or give more with --memory."
+                f"recording, or give --memory {round_up_text(size / 2**30)}."
             )
 
 

@@ -190,6 +190,8 @@ def prove(
     try:
         trace = Trace.trace(sampler.randomizer, inputs, sized=sampler.takes_size, names=names)
         bound, forms = trace.bound(delta, enough), trace.check_forms(delta)
+        if sampler.takes_size:
+            bound = replace(bound, source=f"{bound.source}, size=1")
     except NotTraced as refusal:
         return _sampled(str(refusal))
     chosen, entropy = list(inputs), int(seed.generate_state(1)[0])

@@ -26,7 +26,12 @@ from fedrec_auditor.auditor.exact.pair_search import NoCurveError
 from fedrec_auditor.auditor.exact.search import exact_search
 from fedrec_auditor.auditor.machine.progress import Observer, show_stages
 from fedrec_auditor.auditor.tracing.trace import prove
-from fedrec_auditor.auditor.verification.checks.repeated_calls import ClockColumns, detect_clocks
+from fedrec_auditor.auditor.verification.checks.repeated_calls import (
+    ROWS,
+    ClockColumns,
+    detect_clocks,
+    find_odd_place,
+)
 from fedrec_auditor.auditor.verification.checks.run import run_checks
 from fedrec_auditor.auditor.verification.checks.shared_evidence import (
     ClaimUnderTest,
@@ -67,6 +72,8 @@ MAX_WIDE_NUMBERS, MIN_WIDE_SAMPLES = 1 << 28, 10_000
 # the seconds. The fixed cost of a call is negligible if the time per output is at most `_NEAR`
 # times the smallest time per output. A measurement makes `_FEWEST_TURNS` calls per input or more.
 _PILOTS, _LARGER, _PILOTED, _NEAR, _FEWEST_TURNS = 5, 8, 0.5, 1.25, 8
+# Calls per input that compare the places in a call: the minimum, and the maximum.
+_CALLS = 64, 1024
 # Share of the seconds that is planned for draws. Decision rules take the rest of the time.
 _PLANNED = 0.6
 
@@ -312,7 +319,7 @@ def verify_ldp(
     claim = ldp_claim(epsilon, delta)
     _check(mechanism, claim, confidence, seed)
     with show_stages(progress, "verifying"):
-        seeds = np.random.SeedSequence(seed).spawn(6)
+        seeds = np.random.SeedSequence(seed).spawn(7)
         trial, given = _Trial(claim, budget, confidence, seed, *seeds), _as_inputs(inputs)
         if hasattr(mechanism, "log_prob"):
             return trial.judge_stated(OutputDistribution.of(mechanism), given)
@@ -327,9 +334,9 @@ class _Trial:
     ``budget``: requested number of draws, or time for them.
     ``confidence``: confidence of a measured bound.
     ``seed``: seed from which all other seeds are derived.
-    ``search``, ``measuring``, ``look``, ``fit``, ``reading``, ``turning``: seeds for the search of
-        inputs, the measurement, the checks, the test of fit or proof, the structure of outputs, and
-        clocks.
+    ``search``, ``measuring``, ``look``, ``fit``, ``reading``, ``turning``, ``places``: seeds for
+        the search of inputs, the measurement, the checks, the test of fit or proof, the structure
+        of outputs, clocks, and places in a call.
     """
 
     claim: Claim
@@ -342,6 +349,7 @@ class _Trial:
     fit: np.random.SeedSequence
     reading: np.random.SeedSequence
     turning: np.random.SeedSequence
+    places: np.random.SeedSequence
 
     def judge_stated(self, dist: OutputDistribution, given: Inputs) -> Verification:
         """Judges a randomizer that states its probabilities.
@@ -352,6 +360,8 @@ class _Trial:
         most = self.budget.max_samples(dist.sampler)
         inputs = CandidateInputs.collect(dist, given, self.seed).probes
         dist = dist.with_encoding(inputs, self.seed)
+        if (odd := self._judge_odd_place(dist.sampler, inputs, most)) is not None:
+            return odd
         draws = self.budget.plan_draws(dist.sampler, inputs, most)[1]
         fitted = check_fit(dist.sampler, dist, inputs, samples=draws, seed=self.fit)
         checks = (replace(fitted, name="fit to the claimed distribution"),)
@@ -379,6 +389,8 @@ class _Trial:
         """
         draws, listed = self.budget.max_samples(sampler), given is None or isinstance(given, list)
         inputs = self._inputs(sampler, given, draws)
+        if (odd := self._judge_odd_place(sampler, inputs, draws)) is not None:
+            return odd
         checks: tuple[Check, ...] = ()
         if trace:
             proof = prove(
@@ -400,6 +412,33 @@ class _Trial:
                 stated = proof.dist if proof.is_complete else None
                 return self._conclude(bound, self._evidence(traced, inputs, draws, stated), checks)
         return self._conclude(*self._measure(sampler, inputs, draws), checks)
+
+    def _judge_odd_place(
+        self, sampler: Sampler, inputs: list[Any], draws: int
+    ) -> Verification | None:
+        """Judges the outputs at one place of a call, if they differ from others and refute the
+        claim.
+
+        Otherwise the result is None: the place alone, such as a row number, is not a fault.
+        """
+        calls = min(_CALLS[1], draws // 100)
+        if not sampler.takes_size or calls < _CALLS[0] or self.budget.seconds is not None:
+            return None
+        with suppress(InputError):
+            place = find_odd_place(sampler, inputs, self.places, calls)
+            if place is None:
+                return None
+            row = sampler.unbatched(ROWS, place)
+            bound, _ = self._measure(row, inputs, min(draws, SINGLE_SAMPLES))
+            if exceeds(bound.epsilon, self.claim.epsilon):
+                reason = (
+                    f"Output number {place} of each call for {ROWS} outputs differs from the others"
+                    " and is measured here: whose output comes there is told apart. Treat all "
+                    "outputs of a call alike."
+                )
+                check = replace(Check.failed(reason), name="places in a call")
+                return self._conclude(bound, self._evidence(sampler, inputs, draws, None), (check,))
+        return None
 
     def _inputs(self, sampler: Sampler, given: Inputs, draws: int) -> list[Any]:
         """Returns the inputs of a list, or the pair of inputs found by a search in a strategy."""

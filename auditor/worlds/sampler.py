@@ -316,12 +316,16 @@ class Sampler:
         )
         return [drawn[place] for place in range(len(inputs))]
 
-    def unbatched(self) -> Sampler:
+    def unbatched(self, size: int = 1, place: int = 0) -> Sampler:
         """Returns a copy that calls the randomizer once per output, instead of once for many
         outputs.
+
+        Each call is for ``size`` outputs, of which the one at ``place`` is returned.
         """
         many = self.randomizer
-        return replace(self, randomizer=lambda value, rng: many(value, rng, 1)[0], takes_size=False)
+        return replace(
+            self, randomizer=lambda value, rng: many(value, rng, size)[place], takes_size=False
+        )
 
     def with_limit(self, most: float) -> Sampler:
         """Returns a copy that may draw at most ``most`` outputs in total."""

@@ -4,6 +4,7 @@ messages, and guards against process exits.
 
 from __future__ import annotations
 
+import functools
 import inspect
 import os
 import random
@@ -11,7 +12,7 @@ import sys
 import sysconfig
 import traceback
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -109,9 +110,10 @@ def block_exits() -> Iterator[None]:
     ``ProcessExit``.
 
     Calls of ``os._exit`` in this process also raise a ``ProcessExit``; a process that the code
-    forks may end. Ctrl-C still raises a KeyboardInterrupt.
+    forks may end. Ctrl-C still raises a KeyboardInterrupt. Standard output and standard error are
+    opened again if the code has closed them.
     """
-    leave, process = os._exit, os.getpid()
+    leave, process, copies = os._exit, os.getpid(), _copy_std_streams()
 
     def refuse(status: int = 0) -> None:
         if os.getpid() != process:
@@ -127,6 +129,23 @@ def block_exits() -> Iterator[None]:
         raise ProcessExit(f"{type(error).__name__}: {error_message(error)}") from error
     finally:
         os._exit = leave
+        for name, (number, copy) in copies.items():
+            try:
+                os.fstat(number)
+            except OSError:
+                os.dup2(copy, number)
+            if getattr(getattr(sys, name), "closed", False):
+                setattr(sys, name, open(number, "w", closefd=False))  # noqa: SIM115
+
+
+@functools.cache
+def _copy_std_streams() -> dict[str, tuple[int, int]]:
+    """Descriptors of standard output and standard error by name, each with its open copy."""
+    copies = {}
+    for number, name in ((1, "stdout"), (2, "stderr")):
+        with suppress(OSError):  # closed before
+            copies[name] = number, os.dup(number)
+    return copies
 
 
 @contextmanager

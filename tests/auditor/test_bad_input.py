@@ -49,8 +49,12 @@ BROKEN = {
     "seed not a number": (("run", "--seed", "x"), "'--seed'"),
     "seed not whole": (("run", "--seed=1.5"), "got '1.5'"),
     "unknown level": (("run", "--fail-on", "maybe"), "got 'maybe'. See `auditor run --help`"),
+    "a device as event": (("account", "--event", "/dev/zero"), "a device"),
+    "a path that is too long": (("report", "x" * 5000), "xx ... xx"),
+    "settings of nothing": (("verify", "bit-flop", "--epsilon", "1", "--set", "a=1"), "bit-flip"),
+    "a module with .py": (("run", "math.py:sin", "--data", "synthetic"), "no .py at its end"),
     "unknown option": (("run", "--sede", "1"), "--sede"),
-    "option without a value": (("run", "--out"), "--out"),
+    "option without a value": (("run", "--out"), "See `auditor run --help`"),
     "unknown command": (("rum",), "'rum'. Did you mean 'run'? See"),
     "no epsilon": (("verify", "math:sin"), "--epsilon"),
     "relative module": (("verify", ".math:sin", "--epsilon", "1"), ".math:sin"),
@@ -109,6 +113,26 @@ def test_the_columns_of_a_table_are_asked_for_in_words_of_the_command_line(tmp_p
     table.write_text("customer,article\n1,2\n")
     err = refusal("run", "random", "--data", table, "--out", tmp_path / "out")
     assert "--column item=NAME" in err or "--column user=NAME" in err
+
+
+def test_a_table_of_very_many_columns_asks_which_are_attributes(tmp_path: Path) -> None:
+    (tmp_path / "r.csv").write_text("user,item\n1,2\n2,3\n3,2\n4,3\n")
+    rows = [
+        ",".join(f"c{k}" for k in range(10_000)),
+        *[",".join("ab"[u % 2] * 10_000) for u in range(4)],
+    ]
+    table = "\n".join(f"{user},{row}" for user, row in zip(["user", 1, 2, 3, 4], rows, strict=True))
+    (tmp_path / "u.csv").write_text(table)
+    words = ("doctor", "--data", tmp_path / "r.csv", "--users", tmp_path / "u.csv")
+    assert "--attribute" in refusal(*words)
+    assert cli(*words, "--attribute", "c7")[0] == 0
+
+
+# Files that took minutes to read.
+@pytest.mark.parametrize("text", ['"a\\' * 60_000, '"""\\"' * 50_000, "x = 0x" + "f" * 9_000])
+def test_claims_without_an_end_are_refused(tmp_path: Path, text: str) -> None:
+    (tmp_path / "claim.toml").write_text(text)
+    refusal("run", "os:x", "--claim", tmp_path / "claim.toml", "--data", "nowhere")
 
 
 @pytest.mark.parametrize("device", ["meta", "cuda:99"])

@@ -19,6 +19,7 @@ from fedrec_auditor.auditor.verification.checks.shared_evidence import (
     ClaimUnderTest,
     Event,
     SharedEvidence,
+    _large,
     stack_draws,
     words,
 )
@@ -72,6 +73,41 @@ def detect_clocks(
     first = outputs[::_SEVERAL, columns]
     columns = sampler.fields.with_related(columns) if sampler.fields else columns
     return ClockColumns(columns, bool((first != first[:1]).any()))
+
+
+ROWS = 4  # outputs of a call whose places are compared
+
+
+def find_odd_place(
+    sampler: Sampler, inputs: list[Any], seed: np.random.SeedSequence, calls: int
+) -> int | None:
+    """Finds the place in calls for four outputs at which outputs differ from those at other places.
+
+    ``sampler``: the randomizer, which returns many outputs per call.
+    ``inputs``: inputs of the sampler, of which the first and the last are used.
+    ``calls``: number of calls per input.
+
+    Outputs that are treated alike are exchangeable, so that the large entries (and those far from
+    the median) at one place are a hypergeometric number. Returns None if this is not refuted, which
+    happens for such outputs with probability 1 - 1e-6 at least.
+    """
+    rng = np.random.default_rng(seed)
+    for value in (inputs[0], inputs[-1]):
+        outputs = stack_draws([sampler.draw(value, rng, ROWS) for _ in range(calls)])
+        if (outputs == outputs[:1]).all():  # predictable noise, which another check names
+            continue
+        variants = [outputs]
+        if outputs.dtype.kind in "iuf":
+            numbers = outputs.astype(np.float64)
+            variants.append(np.abs(numbers - np.median(numbers, axis=(0, 1))))
+        every = [bits for each in variants for _, bits in _large(each)]
+        for bits in every:
+            urn = scipy.stats.hypergeom(ROWS * calls, int(bits.sum()), calls)
+            counts = bits.sum(axis=0)
+            rarest = np.minimum(urn.cdf(counts), urn.sf(counts - 1))
+            if 4 * ROWS * len(every) * rarest.min() < FALSE_ALARM:
+                return int(rarest.argmin())
+    return None
 
 
 def interleave(parts: NDArray[Any], places: NDArray[np.integer[Any]]) -> NDArray[Any]:

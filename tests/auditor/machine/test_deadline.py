@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
+import stat
 import subprocess
 import sys
 import time
@@ -149,3 +151,65 @@ def test_without_forks_a_watchdog_ends_the_process() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "in time\n", 1)
     assert done.stderr.startswith("auditor: Expected an answer within 0.2 s")
+
+
+def _run(code: str) -> subprocess.Popen[str]:
+    """A process that runs ``code``."""
+    lines, pipe = f"import ctypes, os, signal, sys, time\n{code}", subprocess.PIPE
+    return subprocess.Popen([sys.executable, "-c", lines], stdout=pipe, stderr=pipe, text=True)
+
+
+BEGUN = (
+    "from fedrec_auditor.auditor.machine.workers import run_in_child, run_within\n"
+    "out = os.dup(1)\n"
+    "def work():\n    os.write(out, f'{os.getpid()}\\n'.encode())\n    time.sleep(60)\n"
+)
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="there is no /proc here")
+@pytest.mark.parametrize("call", ["run_within(600, work)", "run_in_child(work)"])
+def test_the_child_of_a_killed_process_ends_within_seconds(call: str) -> None:
+    running = _run(BEGUN + call)
+    assert running.stdout is not None
+    child = int(running.stdout.readline())
+    assert child != running.pid
+    running.kill()
+    deadline = time.monotonic() + 10
+    while _alive(child) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not _alive(child)
+    running.communicate()
+
+
+def test_an_answer_that_the_code_wrote_itself_is_not_believed() -> None:
+    def forge() -> tuple[int, str]:
+        for number in range(3, 60):
+            with contextlib.suppress(OSError):
+                if stat.S_ISFIFO(os.fstat(number).st_mode):
+                    os.write(number, b'\0\0\0\x0b["", 0, ""]')
+        os._exit(0)
+
+    with pytest.raises(InputError, match="wrote into the pipe"):
+        run_within(60, forge)
+
+
+@pytest.mark.skipif(not hasattr(signal, "sigwaitinfo"), reason="signals are not waited for here")
+@pytest.mark.parametrize(
+    ("work", "code", "said"),
+    [
+        ("lambda: 3", 3, ""),
+        ("lambda: ctypes.CDLL(None)._exit(0)", 1, "ended with exit code 0"),
+        ("lambda: os.kill(os.getppid(), signal.SIGTERM) or time.sleep(60)", 1, "by SIGTERM"),
+    ],
+)
+def test_an_end_that_no_handler_sees_is_an_error(work: str, code: int, said: str) -> None:
+    import_ = "from fedrec_auditor.auditor.machine.workers import run_in_child\n"
+    running = _run(f"{import_}sys.exit(run_in_child({work}))")
+    assert said in running.communicate(timeout=60)[1]
+    assert running.returncode == code
+
+
+def test_standard_output_is_opened_again_after_foreign_code() -> None:
+    code = "from fedrec_auditor.targets.wrapped.client import block_exits\nwith block_exits():\n"
+    running = _run(f"{code}    sys.stdout.close(); os.close(1)\nprint('there')")
+    assert running.communicate(timeout=60) == ("there\n", "")

@@ -221,3 +221,9 @@ def test_workers_of_several_threads_are_refused() -> None:
 def test_a_cluster_simulates_on_the_cpu(dask: str) -> None:
     with pytest.raises(InputError, match="device cpu on a cluster"):
         make_resources(device="cuda", backend="dask", address=dask)
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:18786x", "http://x", "", "tcp://127.0.0.1:1"])
+def test_an_address_without_a_cluster_is_told_at_once(address: str) -> None:
+    with pytest.raises(InputError, match="HOST:PORT"):
+        clusters._check_reachable(address)

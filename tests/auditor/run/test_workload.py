@@ -218,3 +218,12 @@ def test_the_memory_that_a_refusal_asks_for_is_one_figure_that_suffices(
     (figure,) = asked
     enough = make_resources(jobs, memory=float(figure))
     check_workload(target, data, enough.compute, enough.memory)
+
+
+def test_the_memory_that_a_refusal_of_several_systems_asks_for_suffices_for_all() -> None:
+    plan, memory = Plan(targets=("fcf", "fedrec", "dp-privrec"), data="synthetic"), 2.0**20
+    data = of_size(200, 300, 20)
+    with pytest.raises(InputError, match="--memory") as refused:
+        Audit.of(plan, data, memory=memory)
+    figure = float(str(refused.value).rpartition("--memory ")[2].rstrip("."))
+    Audit.of(plan, data, make_resources(1, memory=figure).compute, figure * 2**30)

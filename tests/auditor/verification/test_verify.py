@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 import re
 import time
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.verdict import Verdict
@@ -517,3 +519,36 @@ def test_a_leak_of_the_first_call_is_seen_where_every_call_makes_the_client_anew
     found = verify_ldp(lambda bit, rng: WarmsUp().report(bit, rng), epsilon=1.0, samples=1_000)
     assert found.verdict is Verdict.VIOLATED
     assert verify_ldp(WarmsUp().report, epsilon=1.0, samples=1_000).verdict is not Verdict.VIOLATED
+
+
+def respond_plainly_at(place: int) -> Callable[..., Any]:
+    """Randomized response, but one output of each larger batch is the input."""
+
+    def respond(x: int, rng: np.random.Generator, size: int) -> NDArray[Any]:
+        answers = np.where(rng.random(size) < 0.75, x, 1 - x)
+        if size > 1:
+            answers[place] = x
+        return answers
+
+    return respond
+
+
+@pytest.mark.parametrize("place", [0, -1])
+def test_a_leak_at_one_place_of_a_batch_refutes(place: int) -> None:
+    found = verify_ldp(respond_plainly_at(place), epsilon=1.2, samples=20_000)
+    assert found.verdict is Verdict.VIOLATED
+    assert found.epsilon_lower > 4
+    assert found.checks[0].name == "places in a call"
+
+
+def test_a_number_of_the_row_is_no_fault_and_a_proof_says_that_it_is_of_one_output() -> None:
+    def respond(x: int, rng: np.random.Generator, size: int) -> NDArray[Any]:
+        return np.where(rng.random(size) < 0.75, x, 1 - x)
+
+    def numbered(x: int, rng: np.random.Generator, size: int) -> NDArray[Any]:
+        return np.stack([respond(x, rng, size), np.arange(size)], axis=1)
+
+    found = verify_ldp(respond, epsilon=1.2, samples=20_000)
+    assert found.verdict is Verdict.CONSISTENT
+    assert found.method.endswith("size=1")
+    assert verify_ldp(numbered, epsilon=1.2, samples=20_000).verdict is not Verdict.VIOLATED
