@@ -202,8 +202,8 @@ def check_recording(recording: Recording, memory: float) -> None:
         for name, part in manifest.components.items()
         if part.shape is not None and part.kind is not Kind.REPORTS
     ]
-    for one in recording.rounds:
-        for file in (*one.uploads, *one.cleartext):
+    for recorded in recording.rounds:
+        for file in (*recorded.uploads, *recorded.cleartext):
             for name, layout in file.layouts.items():
                 part = manifest.components.get(name)
                 declared = None if part is None or part.kind is Kind.REPORTS else part.shape
@@ -211,7 +211,7 @@ def check_recording(recording: Recording, memory: float) -> None:
                     raise file.file_error(f"{name!r} of shape {declared}", f"{layout.shape}")
         sizes += [
             (f"{count:,} numbers of {name!r:.60} at once", file.path, _as_read(count, layout.dtype))
-            for file in (*one.uploads, *one.cleartext)
+            for file in (*recorded.uploads, *recorded.cleartext)
             for name, layout in file.layouts.items()
             for count in (file.min_memory(name),)
         ]
