@@ -99,29 +99,29 @@ def test_any_curve_is_drawn_within_the_picture(curve: RocRow, guessed: dict[floa
 
 @settings(max_examples=60)
 @given(st.lists(findings(st.just("<it>")), min_size=1, max_size=3))
-def test_any_findings_are_drawn_within_the_picture(found: list[Finding]) -> None:
-    drawing = overview.draw_ladder(found)
+def test_any_findings_are_drawn_within_the_picture(findings: list[Finding]) -> None:
+    drawing = overview.draw_ladder(findings)
     inside(drawing)
     assert not re.search(r'="[^"]*inf', drawing)
-    labels = [(row.name, row.scope) for row in overview.ladder_rows(found)]
+    labels = [(row.name, row.scope) for row in overview.ladder_rows(findings)]
     assert len(labels) == len(set(labels))
 
 
 @settings(max_examples=200)
 @given(findings(st.just("it")))
-def test_all_marks_of_a_row_have_its_scope_and_delta(found: Finding) -> None:
+def test_all_marks_of_a_row_have_its_scope_and_delta(finding: Finding) -> None:
     """And no mark is drawn of what nobody claims or proves, or of what rests on assumptions."""
-    row = overview.EpsilonRow("it", "", found)
+    row = overview.EpsilonRow("it", "", finding)
     shown, claim, proof = row.marks
     if shown is not None:
-        assert found.scope.covers(shown.scope)
-        assert (shown.delta >= found.delta, shown.assumptions) == (True, ())
+        assert finding.scope.covers(shown.scope)
+        assert (shown.delta >= finding.delta, shown.assumptions) == (True, ())
     for limit in filter(None, (claim, proof)):
         assert math.isfinite(limit.epsilon)
-        covers = limit.scope.covers(found.scope) and limit.delta <= found.delta
-        assert covers or (limit is claim and found.verdict is Verdict.VIOLATED)
+        covers = limit.scope.covers(finding.scope) and limit.delta <= finding.delta
+        assert covers or (limit is claim and finding.verdict is Verdict.VIOLATED)
     for mark, colour in zip(row.marks, ("leak", "claim", "ink"), strict=True):
-        assert len(tips(overview.draw_ladder([found]), colour)) == (mark is not None)
+        assert len(tips(overview.draw_ladder([finding]), colour)) == (mark is not None)
     missing = [word in row.numbers for word in ("nothing shown", "not claimed", "nothing p")]
     assert missing == [mark is None for mark in row.marks]
 

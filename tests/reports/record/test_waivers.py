@@ -26,20 +26,20 @@ def refuted(record: Record) -> Finding:
 
 
 def test_a_waived_claim_passes_until_the_waiver_expires(record: Record, tmp_path: Path) -> None:
-    found, path = refuted(record), tmp_path / "waivers.toml"
-    path.write_text(TABLE.format(found.target, found.scope, "2026-06-30"))
+    finding, path = refuted(record), tmp_path / "waivers.toml"
+    path.write_text(TABLE.format(finding.target, finding.scope, "2026-06-30"))
     last, after = (read_waivers(path, day) for day in (date(2026, 6, 30), date(2026, 7, 1)))
     gate, late = Gate(FailOn.VIOLATED, (), 0.05, *last), Gate(FailOn.VIOLATED, (), 0.05, *after)
-    proved = vary(record, findings=tuple(f for f in record.findings if f is not found))
+    proved = vary(record, findings=tuple(f for f in record.findings if f is not finding))
     for each, codes in ((record, [1, 0, 1]), (proved, [0, 0, 1])):
         assert [each.exit_code(gate_) for gate_ in (Gate(), gate, late)] == codes
     assert proved.exit_code(Gate(FailOn.NEVER, expired=late.expired)) == 0
     assert "of Ada expired on 2026-06-30" in waiver_lines(proved, late)[0]
     assert 'type="WAIVER"' in ci.render_junit(proved, late).decode()
     assert ["not used" in waiver_lines(r, gate)[0] for r in (record, proved)] == [0, 1]
-    assert record.exit_code(Gate(waivers={("fcf", str(found.scope)): "of another"})) == 1
-    assert find_waiver(found, gate)
-    assert not find_waiver(vary(found, verdict=Verdict.UNSOUND), gate)
+    assert record.exit_code(Gate(waivers={("fcf", str(finding.scope)): "of another"})) == 1
+    assert find_waiver(finding, gate)
+    assert not find_waiver(vary(finding, verdict=Verdict.UNSOUND), gate)
 
 
 def test_a_waived_attack_is_no_leak_and_another_remains(record: Record) -> None:
@@ -47,17 +47,17 @@ def test_a_waived_attack_is_no_leak_and_another_remains(record: Record) -> None:
         failing = GateOutcome.of(record, gate).failing
         return {(leak.row.target, leak.row.attack) for each in failing for leak in each.leaking}
 
-    found = leaking(Gate(FailOn.LEAK))
-    assert len(found) > 1
-    first, *others = found
+    leaks = leaking(Gate(FailOn.LEAK))
+    assert len(leaks) > 1
+    first, *others = leaks
     waivers = dict.fromkeys(others, "of all others")
     assert leaking(Gate(FailOn.LEAK, waivers=waivers)) == {first}
     assert not leaking(Gate(FailOn.LEAK, waivers=waivers | {first: "of it"}))
 
 
 def test_every_report_shows_it_and_no_verdict_changes(record: Record) -> None:
-    found = refuted(record)
-    gate = Gate(waivers={(found.target, str(found.scope)): "Known to Ada"})
+    finding = refuted(record)
+    gate = Gate(waivers={(finding.target, str(finding.scope)): "Known to Ada"})
     for render in (html.render, markdown.render):
         assert "Known to Ada" not in render(record)
         assert "Known to Ada" in render(record, gate)
@@ -87,11 +87,11 @@ def test_a_wrong_file_is_refused(tmp_path: Path, text: str, said: str) -> None:
 
 
 def test_commands_obey_it(tmp_path: Path) -> None:
-    found, path = refuted(sample()), tmp_path / "waivers.toml"
+    finding, path = refuted(sample()), tmp_path / "waivers.toml"
     now, before = sample().save(tmp_path / "now"), tmp_path / "before"
     rest = tuple(f for f in sample().findings if f.verdict is not Verdict.VIOLATED)
     vary(sample(), findings=rest).save(before)
-    claim = found.target, found.scope
+    claim = finding.target, finding.scope
     mechanism = "bit-flip", "report / any pair / server / report"
     for words, names in (
         (("compare", before, now), claim),
