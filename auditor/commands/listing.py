@@ -47,6 +47,7 @@ def command(
     as_json: AsJson = False,
 ) -> None:
     """List the systems that can be audited (targets), and attacks, estimators and other parts."""
+    from fedrec_auditor.reports.say import make_printable
     from fedrec_auditor.reports.writers.paragraph import output_width, paragraph
 
     listed: dict[str, tuple[Callable[[], Iterable[str]], Callable[[str], str]]] = {
@@ -79,7 +80,7 @@ def command(
         print(family)
         hang = max([24, *(len(name) + 2 for name in summaries)])
         for name, summary in summaries.items():
-            print(paragraph(summary, width, label=name, indent=2, hang=hang))
+            print(paragraph(summary, width, label=make_printable(name), indent=2, hang=hang))
         if family in _PAGES:
             print(paragraph(f"More of each: {_PAGES[family]}", width, indent=2, hang=2))
 

@@ -54,9 +54,7 @@ def paragraph(text: str, width: int, *, label: str = "", indent: int = 0, hang: 
         textwrap.wrap(
             say.make_printable(text),
             width,
-            initial_indent=f"{' ' * indent}{say.make_printable(label) + ' ':<{hang}}"
-            if label
-            else " " * indent,
+            initial_indent=f"{' ' * indent}{label + ' ':<{hang}}" if label else " " * indent,
             subsequent_indent=" " * (indent + hang),
             break_long_words=False,
             break_on_hyphens=False,

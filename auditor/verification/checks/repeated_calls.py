@@ -98,7 +98,7 @@ def find_odd_place(
             continue
         variants = [outputs]
         if outputs.dtype.kind in "iuf":
-            numbers = outputs.astype(np.float64)
+            numbers = np.nan_to_num(outputs.astype(np.float64), posinf=1e100, neginf=-1e100)
             variants.append(np.abs(numbers - np.median(numbers, axis=(0, 1))))
         every = [bits for each in variants for _, bits in _large(each)]
         for bits in every:
