@@ -39,11 +39,16 @@ def command(
     baseline: Baseline = None,
     figures: Annotated[Path | None, typer.Option(help="Write only figures (SVG), here.")] = None,
     tables: Annotated[Path | None, typer.Option(help="Write only tables (CSV), here.")] = None,
+    by_attack: Annotated[
+        bool, typer.Option("--by-attack", help="Print how far each attack got on each system.")
+    ] = False,
 ) -> None:
     """Write all reports of a run again from its report.json, or print one system in full.
 
-    With --tables or --figures, only these are written.
+    With --tables or --figures, only these are written. With --by-attack, nothing is written.
     """
+    from rich.console import Console
+
     from fedrec_auditor.reports.record import store
     from fedrec_auditor.reports.record.record import GateOutcome, Record
     from fedrec_auditor.reports.writers import terminal
@@ -51,13 +56,17 @@ def command(
 
     gate = make_gate(fail_on, allow, waivers, leak_margin)
     record = Record.read(run)
-    if target is not None:
-        if gate != DEFAULT_GATE or baseline or figures or tables:
+    if target is not None or by_attack:
+        shown = "--by-attack" if target is None else repr(target)
+        if gate != DEFAULT_GATE or baseline or figures or tables or (target and by_attack):
             raise InputError(
-                f"Expected no options with a system, got options with {target!r}. No report is "
-                "written for a single system. Leave out the options or the system."
+                f"Expected {shown} without options, for it writes no report. Leave out the options "
+                f"or {shown}."
             )
-        _show(record, target, run)
+        if target is None:
+            terminal.render_advantages(record, Console())
+        else:
+            _show(record, target, run)
         return
     before = None if baseline is None else Record.read(baseline)
     for folder in filter(None, (figures, tables)):

@@ -31,7 +31,7 @@ from enum import StrEnum
 from fedrec_auditor.accountants.statements import Bound, guess_probability
 from fedrec_auditor.accountants.verdict import LEAK_MARGIN, VACUOUS_GUESS, Verdict, is_vacuous
 from fedrec_auditor.reports import say
-from fedrec_auditor.reports.record.rows import AttackRow, Contents, Finding
+from fedrec_auditor.reports.record.rows import AttackRow, Contents, Finding, SkippedRow
 from fedrec_auditor.reports.record.sections import Section, sections
 from fedrec_auditor.reports.say.metrics import trainings_words
 
@@ -98,6 +98,22 @@ def above_guessing(record: Contents, margin: float = LEAK_MARGIN) -> tuple[Leak,
         for leak in _of_system([row for row in tried if row.target == target], margin)
     ]
     return tuple(sorted(beating, key=lambda leak: -leak.advantage))
+
+
+def advantages(record: Contents) -> dict[str, dict[str, float | None]]:
+    """The largest advantage over guessing of each attack on each system, by attack and system.
+
+    The advantage is 0 if no result beats guessing, and None if no result has a baseline, which is
+    so for an attack that could not run.
+    """
+    rows: tuple[AttackRow | SkippedRow, ...] = (*record.attacks, *record.skipped)
+    systems = dict.fromkeys(row.target for row in rows)
+    table = {row.attack: dict[str, float | None].fromkeys(systems) for row in rows}
+    for row in comparable(record):
+        table[row.attack][row.target] = 0.0
+    for leak in reversed(above_guessing(record)):
+        table[leak.row.attack][leak.row.target] = leak.advantage
+    return table
 
 
 def find_leaks(record: Contents, margin: float = LEAK_MARGIN) -> tuple[Leak, ...]:

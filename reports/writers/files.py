@@ -4,17 +4,26 @@ from __future__ import annotations
 
 import csv
 import io
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from fedrec_auditor.reports import say
 from fedrec_auditor.reports.documents.figures import figures
 from fedrec_auditor.reports.record import store
-from fedrec_auditor.reports.record.rows import Contents, Finding, flatten
+from fedrec_auditor.reports.record.leaks import advantages
+from fedrec_auditor.reports.record.rows import (
+    Contents,
+    Finding,
+    FurtherFigure,
+    flatten,
+    walk_leaves,
+)
 from fedrec_auditor.reports.writers.svg import standalone_svg
 
-# Names of the tables, which are fields of the record.
-TABLE_NAMES = ("findings", "attacks", "utility", "measurements", "skipped")
+# Names of the tables: fields of the record, and the advantage of each attack on each system.
+TABLE_NAMES = ("findings", "attacks", "advantages", "utility", "measurements", "skipped")
+_INTERVAL = tuple(FurtherFigure.model_fields)
 
 
 def write_tables(record: Contents, directory: Path) -> tuple[str, ...]:
@@ -34,19 +43,26 @@ def csv_table(record: Contents, name: str) -> str:
 
     ``name`` is one of ``TABLE_NAMES``.
 
+    - "attacks" has one row per figure: an attack's metric, gain, baselines and further figures.
+    - "advantages" has one row per attack and one column per system (``leaks.advantages``).
     - An entry of a nested object has a column of the form ``claim.epsilon``.
     - A text is on one line. It begins with a ' if a spreadsheet would read it as a formula.
     - None is empty, and infinity is "inf".
     - A verdict is the word for people, such as "false".
     - The epsilon and delta of a claim are empty in a scope in which nothing is claimed.
     """
-    parts = getattr(record, name)
-    rows = flatten(parts)
-    for row, part in zip(rows, parts, strict=True):
-        if isinstance(part, Finding):
-            row["verdict"] = part.verdict.label
-            if not part.is_claimed:
-                row |= dict.fromkeys(("claim.epsilon", "claim.delta", "claimed_guess"))
+    if name == "attacks":
+        rows = [*_attack_figures(record)]
+    elif name == "advantages":
+        rows = [{"attack": attack} | by_system for attack, by_system in advantages(record).items()]
+    else:
+        parts = getattr(record, name)
+        rows = flatten(parts)
+        for row, part in zip(rows, parts, strict=True):
+            if isinstance(part, Finding):
+                row["verdict"] = part.verdict.label
+                if not part.is_claimed:
+                    row |= dict.fromkeys(("claim.epsilon", "claim.delta", "claimed_guess"))
     names = [
         column
         for column in (rows[0] if rows else ())
@@ -54,9 +70,33 @@ def csv_table(record: Contents, name: str) -> str:
     ]
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow([say.make_printable(name) for name in names] or ["target"])
+    writer.writerow([_plain(column) for column in names] or ["target"])
     writer.writerows([_plain(row[column]) for column in names] for row in rows)
     return text.getvalue()
+
+
+def _attack_figures(record: Contents) -> Iterator[dict[str, Any]]:
+    """Yields the figures of all attack rows, with the fields of their row and their interval."""
+    for row in record.attacks:
+        fields = row.model_dump(mode="python", exclude={"roc"})
+        figures = {"value": {end: fields.pop(end) for end in _INTERVAL}}
+        for name in ("gain", "baselines", "from_interactions", "further", "users"):
+            figures[name] = fields.pop(name)
+        for figure, interval in _figures(figures):
+            yield (
+                dict(walk_leaves(fields)) | {"figure": figure} | dict.fromkeys(_INTERVAL) | interval
+            )
+
+
+def _figures(part: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yields the dotted name of each number in nested mappings, and its value and interval."""
+    for name, value in part.items():
+        if isinstance(value, float):
+            yield f"{above}{name}", {"value": value}
+        elif isinstance(value, Mapping) and value.keys() == {*_INTERVAL}:
+            yield f"{above}{name}", dict(value)
+        elif isinstance(value, Mapping):
+            yield from _figures(value, f"{above}{name}.")
 
 
 def _curve(value: Any) -> bool:

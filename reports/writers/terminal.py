@@ -25,7 +25,7 @@ from fedrec_auditor.reports.documents.overview import SIGNS, EpsilonRow, axis_en
 from fedrec_auditor.reports.documents.report import claim_passages, system_document
 from fedrec_auditor.reports.record import frontier
 from fedrec_auditor.reports.record.comparison import Comparison, Trend
-from fedrec_auditor.reports.record.leaks import Severity
+from fedrec_auditor.reports.record.leaks import Severity, advantages
 from fedrec_auditor.reports.record.record import GateOutcome
 from fedrec_auditor.reports.record.rows import Contents, Finding
 from fedrec_auditor.reports.record.sections import sections, severity_key
@@ -253,6 +253,32 @@ def render(record: Contents, console: Console) -> None:
         print_hanging(console, f"Number of attacks that could not run: {counts}.")
     print_each(console, record.notes, "note:", "yellow")
     print_each(console, record.errors, "error:", "bold red")
+
+
+def render_advantages(record: Contents, console: Console) -> None:
+    """Prints attacks by systems: the share of the gap from guessing to certainty that is closed."""
+    from rich.table import Table
+    from rich.text import Text
+
+    table, rows = Table(), advantages(record)
+    systems = next(iter(rows.values()), {})
+    for name in ("attack", *systems):
+        table.add_column(Text(say.make_printable(name)))
+    for attack, by_system in rows.items():
+        table.add_row(Text(say.make_printable(attack)), *map(_share_text, by_system.values()))
+    console.print(table)
+    print_hanging(
+        console,
+        "Share of the gap from guessing to certainty that the attack is shown to close: a lower "
+        "limit, corrected for all results of the system; 0% if no result is shown to beat "
+        "guessing; - if the attack did not run, or has no result with a baseline.",
+    )
+
+
+def _share_text(share: float | None) -> str:
+    if share is None:
+        return "-"
+    return "<1%" if 0.0 < share < 0.01 else f"{math.floor(100 * share)}%"
 
 
 def render_system(record: Contents, glance: Summary, console: Console) -> None:

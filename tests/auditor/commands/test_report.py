@@ -47,8 +47,11 @@ def test_a_system_is_shown_without_rendering_and_refuses_what_that_would_ask(
 ) -> None:
     out = sample().save(tmp_path / "run")
     (out / "junit.xml").write_text("of another gate")
-    assert "Leave out the options or the system" in refusal("report", out, "fcf", *option)
+    assert "Leave out the options or 'fcf'" in refusal("report", out, "fcf", *option)
     assert cli("report", out, "fcf")[0] == 0
+    assert "Leave out the options or --by-attack" in refusal("report", out, "--by-attack", *option)
+    code, text, _ = cli("report", out, "--by-attack")
+    assert (code, "membership" in text, "92%" in text) == (0, True, True)
     assert (out / "junit.xml").read_text() == "of another gate"
 
 
@@ -66,7 +69,7 @@ def test_report_prints_the_summary_and_exports(tmp_path: Path) -> None:
     assert (out / "report.md").read_text() == "of another gate"
     assert "Rendered" not in text
     assert f"as CSV in {out / 'tables'}." in text
-    assert len(list((out / "tables").iterdir())) == 5
+    assert len(list((out / "tables").iterdir())) == 6
     drawn = {path.suffix for path in (tmp_path / "figures").iterdir()}
     assert (drawn, err) == ({".svg"}, "")
     (tmp_path / "file").touch()

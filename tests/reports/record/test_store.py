@@ -21,6 +21,7 @@ from fedrec_auditor.accountants.errors import IncompleteError, InputError
 from fedrec_auditor.accountants.statements import Unit
 from fedrec_auditor.accountants.verdict import Verdict
 from fedrec_auditor.reports.record import store
+from fedrec_auditor.reports.record.leaks import above_guessing
 from fedrec_auditor.reports.record.record import Record
 from fedrec_auditor.reports.record.rows import SCHEMA_VERSION, Finding, MessagesRow, UtilityRow
 from fedrec_auditor.reports.record.sections import anchors
@@ -416,7 +417,13 @@ def test_a_table_has_a_column_a_number(record: Record, monkeypatch: pytest.Monke
 def test_without_pandas_a_table_is_of_pyarrow(
     record: Record, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(sys.modules, "pandas", None)
+    class NoPandas:
+        def find_spec(self, name: str, *more: Any) -> None:
+            if name == "pandas":
+                raise ModuleNotFoundError(name)
+
+    monkeypatch.delitem(sys.modules, "pandas", raising=False)
+    monkeypatch.setattr(sys, "meta_path", [NoPandas(), *sys.meta_path])
     table: Any = record.to_frame("attacks")
     assert table["baselines.random"].to_pylist() == [0.5] * len(record.attacks)
 
@@ -488,6 +495,23 @@ def test_no_text_is_a_formula_to_a_spreadsheet(record: Record, sign: str) -> Non
     (read,) = csv.DictReader(io.StringIO(csv_table(vary(record, findings=(row,)), "findings")))
     assert read["target"] == f"'{sign.strip()}cmd|' /C calc'!A0"
     assert not any(cell.startswith(("=", "+", "-", "@")) for cell in read.values())
+
+
+def test_a_figure_of_an_attack_is_a_row_and_an_advantage_a_cell(record: Record) -> None:
+    figures = list(csv.DictReader(io.StringIO(csv_table(record, "attacks"))))
+    key = ("target", "attack", "vantage", "metric", "figure")
+    assert len({tuple(row[name] for name in key) for row in figures}) == len(figures)
+    values = [float(row["value"]) for row in figures if row["figure"] == "value"]
+    assert values == [row.value for row in record.attacks]
+    fewest = {row["value"] for row in figures if row["figure"].endswith("activity.fewest items")}
+    assert fewest
+    (membership,) = (
+        row
+        for row in csv.DictReader(io.StringIO(csv_table(record, "advantages")))
+        if row["attack"] == "membership"
+    )
+    worst = {leak.row.target: leak.advantage for leak in reversed(above_guessing(record))}
+    assert float(membership["fcf"]) == worst["fcf"]
 
 
 def test_all_are_written(record: Record, tmp_path: Path) -> None:
