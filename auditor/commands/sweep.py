@@ -41,7 +41,9 @@ def command(
         Literal["privacy"] | None,
         typer.Option(help="Use 1/16 to 16 times the noise, for systems with a noise setting."),
     ] = None,
-    seeds: Annotated[int, typer.Option(help="Number of trainings per setting.")] = 3,
+    seeds: Annotated[
+        int, typer.Option(min=1, max=1000, help="Number of trainings per setting.")
+    ] = 3,
     plan: PlanFile = None,
     out: Annotated[Path, typer.Option(help="Directory of results.")] = Path("sweep"),
     jobs: Jobs = None,
@@ -57,12 +59,15 @@ def command(
     check_creatable(out)
     resources = make_resources(jobs, "cpu", memory)
 
-    from fedrec_auditor.auditor.sweep.grid import FACTORS, NOISE_AXIS
-    from fedrec_auditor.auditor.sweep.sweep import parse_axes, run_sweep
+    from fedrec_auditor.auditor.sweep.grid import FACTORS, NOISE_AXIS, make_variants, parse_axes
 
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
     texts = [*(settings or ()), *([f"{NOISE_AXIS}={','.join(FACTORS)}"] if along else ())]
     axes = parse_axes(chosen, texts)
+    make_variants(chosen.model_copy(update={"targets": chosen.resolve().targets}), axes, seeds)
+
+    from fedrec_auditor.auditor.sweep.sweep import run_sweep
+
     with show_progress(out) as observe:
         swept = run_sweep(chosen, axes, seeds, resources, out=out, observe=observe, force=force)
     show_sweep(swept, out)

@@ -25,7 +25,6 @@ from fedrec_auditor.auditor.plan.members import (
     target_fields,
 )
 from fedrec_auditor.auditor.plan.plan import Plan, make_target
-from fedrec_auditor.auditor.run.trainings import combine_figures, lower_median
 from fedrec_auditor.reports.record.frontier import (
     BREACH_WORDS,
     DELTA_PREFIX,
@@ -135,6 +134,14 @@ class Variant:
         return base.model_copy(update=change)
 
 
+def parse_axes(plan: Plan, texts: Sequence[str]) -> list[Axis]:
+    """Parses varied settings of the systems of ``plan`` from ``texts`` such as "epsilon=1,2,4".
+    Raises InputError for a wrong text.
+    """
+    targets = plan.resolve().targets
+    return [Axis.parse(text, targets) for text in texts]
+
+
 def make_variants(plan: Plan, axes: Sequence[Axis], seeds: int = 1) -> tuple[Variant, ...]:
     """Returns each system of ``plan`` with all combinations of values of the varied settings
     (``axes``), followed by the counterparts without noise.
@@ -155,7 +162,12 @@ def make_variants(plan: Plan, axes: Sequence[Axis], seeds: int = 1) -> tuple[Var
             grid.append(Variant(target, _settings(target, plan, fields), swept))
     for axis in axes:
         if not any(axis.name in variant.swept for variant in grid):
-            known = {NOISE_AXIS}.union(*map(_fields, plan.targets))
+            known = frozenset[str]().union(*map(_fields, plan.targets))
+            if axis.field == NOISE_AXIS:
+                raise InputError(
+                    f"Expected a system with a noise setting, got {', '.join(plan.targets)}. Leave "
+                    f"{NOISE_AXIS} out, or name another system."
+                )
             raise InputError(
                 f"Expected a setting of {', '.join(plan.targets)}, got {axis.name!r}. "
                 f"{suggest_names(axis.field, sorted(known), 'They have')}"
@@ -389,6 +401,8 @@ def combine_rows(
     Metrics are averaged. The combined lower bound on epsilon is the lower median, with 0 for a
     training without a lower bound. The combined claim or upper bound is the largest.
     """
+    from fedrec_auditor.auditor.run.trainings import lower_median
+
     for (place, kind, metric, view), group in _grouped(rows).items():
         values = [row.value for row in group]
         ends = [(row.ci_low, row.ci_high) for row in group]
@@ -431,6 +445,8 @@ def _combined(
     - ``count``: number of trainings of each variant in the plan.
     - ``confidence``: confidence of the combined interval.
     """
+    from fedrec_auditor.auditor.run.trainings import combine_figures
+
     figure = combine_figures(values, lows, highs, confidence)
     complete = figure.trainings == count
     several = complete and count > 1

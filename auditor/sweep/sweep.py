@@ -27,6 +27,7 @@ from fedrec_auditor.auditor.sweep.grid import (
     Variant,
     combine_rows,
     make_variants,
+    parse_axes,
     ratios,
     training_rows,
 )
@@ -88,14 +89,6 @@ def sweep(
             observe=observe,
             interactions=interactions,
         )
-
-
-def parse_axes(plan: Plan, texts: Sequence[str]) -> list[Axis]:
-    """Parses varied settings of the systems of ``plan`` from ``texts`` such as "epsilon=1,2,4".
-    Raises InputError for a wrong text.
-    """
-    targets = plan.resolve().targets
-    return [Axis.parse(text, targets) for text in texts]
 
 
 def run_sweep(
