@@ -107,8 +107,9 @@ def advantages(record: Contents) -> dict[str, dict[str, float | None]]:
     so for an attack that could not run.
     """
     rows: tuple[AttackRow | SkippedRow, ...] = (*record.attacks, *record.skipped)
-    systems = dict.fromkeys(row.target for row in rows)
-    table = {row.attack: dict[str, float | None].fromkeys(systems) for row in rows}
+    systems, games = dict.fromkeys(row.target for row in rows), record.plan.get("games", ())
+    attacks = dict.fromkeys(row.attack for row in rows if row.attack not in games)
+    table = {attack: dict[str, float | None].fromkeys(systems) for attack in attacks}
     for row in comparable(record):
         table[row.attack][row.target] = 0.0
     for leak in reversed(above_guessing(record)):

@@ -260,10 +260,10 @@ def render_advantages(record: Contents, console: Console) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    table, rows = Table(), advantages(record)
-    systems = next(iter(rows.values()), {})
-    for name in ("attack", *systems):
-        table.add_column(Text(say.make_printable(name)))
+    table, rows = Table(box=None, padding=(0, 1, 0, 0)), advantages(record)
+    table.add_column("attack", no_wrap=True)
+    for name in next(iter(rows.values()), ()):
+        table.add_column(Text(say.make_printable(name)), overflow="fold", min_width=4)
     for attack, by_system in rows.items():
         table.add_row(Text(say.make_printable(attack)), *map(_share_text, by_system.values()))
     console.print(table)
