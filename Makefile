@@ -24,7 +24,7 @@ suite: $(VENV)/.ready
 	$(BIN)/python -m tests.compiled
 	$(BIN)/pytest -n auto --dist worksteal -q --durations=10
 
-# What needs Flower, Dask and Ray: an environment of its own.
+# Tests with Flower, Dask and Ray, in an environment of its own.
 EXTRAS := $(VENV)-extras
 test-extras:
 	$(PYTHON) -m venv $(EXTRAS)
@@ -104,7 +104,7 @@ $(VENV)/.ready: pyproject.toml setup.py
 	$(BIN)/$(PIP) --editable '.[dev]'
 	touch $@
 
-# What a release uploads, into dist/: both distributions, with README as an index shows it.
+# Files that a release uploads, into dist/: both distributions, with README as an index shows it.
 RELEASE := $(VENV)-release
 dist: pyproject.toml
 	rm -rf dist
@@ -113,7 +113,7 @@ dist: pyproject.toml
 	$(RELEASE)/bin/python -m build
 	$(RELEASE)/bin/twine check --strict dist/*
 
-# What the wheel brings along, into build/: the licence of each package (GPL and LGPL are an error), and the SBOM.
+# Contents of the wheel's dependencies, into build/: the licence of each package (GPL and LGPL are an error), and the SBOM.
 PLAIN := $(VENV)-plain
 sbom: dist
 	$(PYTHON) -m venv --clear $(PLAIN)

@@ -37,7 +37,7 @@ def randomize(x, rng, size):
 
 
 def call(*words: str | Path, folder: Path) -> str:
-    """What a program prints in ``folder``, which imports from there, not from this checkout."""
+    """Output of a program in ``folder``, which imports from there, not from this checkout."""
     own = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
     program = [str(word) for word in words]
     done = subprocess.run(program, cwd=folder, env=own, capture_output=True, text=True)

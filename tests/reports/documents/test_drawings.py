@@ -127,7 +127,7 @@ def test_all_marks_of_a_row_have_its_scope_and_delta(finding: Finding) -> None:
 
 
 def tips(drawing: str, colour: str) -> list[float]:
-    """Where the triangles of a colour point to, from left to right."""
+    """Tips of the triangles of a colour, from left to right."""
     polygons = ET.fromstring(drawing).iter("polygon")
     corners = [e.attrib["points"].split() for e in polygons if f"--{colour})" in e.attrib["fill"]]
     return [float(each[2 if colour == "claim" else 1].split(",")[0]) for each in corners]
