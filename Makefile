@@ -113,7 +113,7 @@ dist: pyproject.toml
 	$(RELEASE)/bin/python -m build
 	$(RELEASE)/bin/twine check --strict dist/*
 
-# Contents of the wheel's dependencies, into build/: the licence of each package (GPL and LGPL are an error), and the SBOM.
+# Licences of the wheel's dependencies (GPL and LGPL are an error), and the SBOM, into build/.
 PLAIN := $(VENV)-plain
 sbom: dist
 	$(PYTHON) -m venv --clear $(PLAIN)
