@@ -165,8 +165,8 @@ def run_plan(
 
 
 def _refuse_another_plans_report(out: Path, plan: Plan) -> None:
-    """Raises InputError if the directory ``out`` contains a finished audit of another plan, or a
-    sweep (audits of one plan with several settings).
+    """Raises InputError if the directory ``out`` contains a finished audit of another plan or
+    version, or a sweep (audits of one plan with several settings).
     """
     if (out / SWEEP_FILE).exists():
         raise InputError(
@@ -177,8 +177,11 @@ def _refuse_another_plans_report(out: Path, plan: Plan) -> None:
         return
     try:
         before = store.read(out, Contents).plan
-    except InputError:  # not a report
-        return
+    except InputError as error:
+        raise InputError(
+            f"Expected no other report in {out}, got a report.json that this version cannot read. "
+            "Give another directory with --out, or --force to replace it."
+        ) from error
     fields = store.to_json(plan.model_dump(mode="json"))
     if differ := sorted(
         key for key in before.keys() | fields.keys() if before.get(key) != fields.get(key)

@@ -128,6 +128,9 @@ def test_a_report_of_another_plan_is_replaced_only_by_force(tmp_path: Path) -> N
     assert json.loads((out / "report.json").read_bytes())["plan"] == json.loads(before)["plan"]
     assert cli("run", *words, "--seed", "5", "--force")[0] == 0
     assert json.loads((out / "report.json").read_bytes())["plan"]["seed"] == 5
+    (out / "report.json").write_text('{"schema_version": 4}')
+    assert "--force" in refusal("run", *words)
+    assert (out / "report.json").read_text() == '{"schema_version": 4}'
 
 
 def test_a_table_is_read_by_its_separator_and_columns(tmp_path: Path) -> None:
