@@ -185,20 +185,6 @@ class Component(ABC):
         row, column, entries = (np.concatenate(part) for part in zip(*parts, strict=True))
         return row, column, entries
 
-    def lookup(
-        self, clients: Ints, row: NDArray[np.intp], column: NDArray[np.intp]
-    ) -> NDArray[Any]:
-        """Returns single entries of messages that are vectors of shape (width,), as an array (E,).
-
-        Entry e is at ``column[e]`` of the message of client ``clients[row[e]]``. ``row`` must be in
-        ascending order.
-        """
-        parts = [self.dense(clients[:0]).ravel()]
-        for block in iter_blocks(len(clients), math.prod(self.shape), _BLOCK):
-            some = slice(*np.searchsorted(row, [block.start, block.stop]))
-            parts.append(self.dense(clients[block])[row[some] - block.start, column[some]])
-        return np.concatenate(parts)
-
     def select_rows(self, clients: Ints, rows: Ints) -> NDArray[Any]:
         """Returns selected rows of each client's message, shape (len(clients), k, *shape[1:]).
 

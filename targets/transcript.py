@@ -187,7 +187,7 @@ class PartView(Component):
         self._shape, self._count = stored.shape, len(stored)
 
         def read(name: str, *of: Ints) -> Any:
-            assert name in ("dense", "sent_rows", "list_entries", "lookup", "select_rows", "total")
+            assert name in ("dense", "sent_rows", "list_entries", "select_rows", "total")
             return getattr(stored, name)(*of)
 
         def made(name: str, of: Any) -> PartView:
@@ -256,16 +256,6 @@ class PartView(Component):
         """
         row, column, entries = self._read("list_entries", clients)
         return row, column, entries
-
-    def lookup(
-        self, clients: Ints, row: NDArray[np.intp], column: NDArray[np.intp]
-    ) -> NDArray[Any]:
-        """Returns single entries (E,) of messages that are vectors of shape (width,).
-
-        Entry e is at ``column[e]`` of the message of client ``clients[row[e]]``. ``row`` must be in
-        ascending order.
-        """
-        return np.asarray(self._read("lookup", clients, row, column))
 
     def select_rows(self, clients: Ints, rows: Ints) -> NDArray[Any]:
         """Returns selected rows of each client's message, shape (len(clients), k, *shape[1:]).

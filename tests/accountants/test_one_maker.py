@@ -18,7 +18,7 @@ SOURCES = [
     for path in sorted((ROOT / folder).rglob("*.py"))
     if path != MAKER
 ]
-KINDS = ("Verdict", "Arithmetic")
+KINDS = ("Verdict", "NumberLabel")
 WORDS = {str(word) for kind in (Verdict, NumberLabel) for word in kind}
 
 
@@ -73,7 +73,7 @@ def test_no_verdict_is_made_elsewhere() -> None:
         "Finding(verdict=Verdict.UNSUBSTANTIATED)",
         "Finding(verdict='CONSISTENT')",
         "row.model_copy(update={'verdict': Verdict.CONSISTENT})",
-        "word = Arithmetic.RIGHT if close else Arithmetic.WRONG",
+        "word = NumberLabel.RIGHT if close else NumberLabel.WRONG",
         "def both():\n    return [Verdict.VIOLATED]",
     ],
 )
