@@ -12,6 +12,7 @@ from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import lru_cache
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
@@ -139,8 +140,12 @@ def _pools(modules: int) -> ThreadpoolController:
 def try_device(device: str) -> None:
     """Checks that torch can store a number on ``device``, and raises InputError if it cannot."""
     try:
-        if device.partition(":")[0] not in _DEVICES:
+        kind = device.partition(":")[0]
+        if kind not in _DEVICES:
             raise RuntimeError(f"torch knows {', '.join(_DEVICES)}")
+        if kind == "cuda" and version("torch").endswith("+cpu"):
+            # This check spares the import of torch, which takes seconds.
+            raise RuntimeError("the installed torch is the build for CPUs")
         import torch
 
         torch.zeros(1, device=device).item()
