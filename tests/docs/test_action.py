@@ -35,7 +35,7 @@ def run(tmp_path: Path) -> Any:
         (tmp_path / name).chmod(0o700)
     (tmp_path / "my out").mkdir()
     for name in ("report.md", "report.sarif"):
-        (tmp_path / "my out" / name).write_text(f"# {name}\n", encoding="utf-8")
+        (tmp_path / "my out" / name).write_text("# A\n![B [c]](overview.svg)\n", encoding="utf-8")
     wrote = tmp_path / "wrote"
 
     def step(name: str, **given: str) -> tuple[int, list[str]]:
@@ -63,7 +63,8 @@ def test_the_steps(run: Any) -> None:
     assert (code, wrote[:7]) == (3, ["auditor", "run", *shlex.split(AUDIT["ARGUMENTS"])])
     assert wrote[7:11] == ["--fail-on", "leak", "--out", "my out"]
     assert wrote[11:] == ["exit-code=3", "sarif=my out/report.sarif"]
-    assert run("Summary") == (0, ["# report.md"])
+    assert run("Summary") == (0, ["# A", "B [c]"])
+    assert run("Summary", OUT="nothing") == (0, [])
 
 
 @pytest.mark.parametrize(
@@ -71,9 +72,10 @@ def test_the_steps(run: Any) -> None:
     [("", "POST repos/o/r/issues/7/comments"), ("12\n34", "PATCH repos/o/r/issues/comments/12")],
 )
 def test_a_later_commit_rewrites_the_comment(run: Any, earlier: str, call: str) -> None:
+    assert run("Comment") == (0, [])
+    run("Summary")
     code, wrote = run("Comment", GITHUB_REPOSITORY="o/r", NUMBER="7", EARLIER=earlier)
     assert (code, f"gh api --method {call} --field body=@" in " ".join(wrote)) == (0, True)
-    assert run("Comment", OUT="nothing") == (0, [])
 
 
 def test_the_recipe_and_the_hooks() -> None:
