@@ -191,12 +191,12 @@ def render_sweep(swept: frontier.SweepContents, console: Console) -> None:
             rows.append((point.name, *figures, *epsilons))
         heads, *texts = ([Text(say.make_printable(cell)) for cell in row] for row in rows)
         for head in heads:
-            table.add_column(head)
+            table.add_column(head, overflow="fold")
         for cells in texts:
             table.add_row(*cells)
         console.print(table)
         notes = (
-            f"{system.metric}: {system.protocol}",
+            f"{system.measure}: {system.protocol}",
             *(f"{level.name}: {frontier.level_words(level)}" for level in system.levels),
             f"gain of {system.attack} over guessing" if system.attack else "no attack ran",
             f"epsilon: {system.scope}" if system.scope else "",
