@@ -357,7 +357,7 @@ class LocalGame(CanaryGame):
                     f"most revealing of {pair.n_tried} tried pairs of histories and broadcasts"
                     f"{pair.refusal_text}"
                 ),
-                size_text=f"over {sizes.n_items:,} items",
+                size_text=f"over {sizes.n_items:,} items ({canaries.NEW_ITEMS} new)",
                 statistic=reading.STATISTIC_TEXT,
                 max_runs=int(np.clip(_NUMBERS // numbers, _FEW_RUNS, UPLOAD_RUNS)),
                 exact_bound=_make_prover(alone, pair, QUICK_RATIO if ground.quick else 1),
