@@ -23,7 +23,8 @@ _LARGE = """\
 ## At the printed noise, MovieLens 1M
 
 {systems} systems, attacked on interactions. The data have no times, so a random item per user is
-held out, which favours popular items. {missing} of {families} families were not trained.
+held out, which favours popular items. {missing} of {families} families were not trained. For the
+gains, see the data.
 
 ![The same on MovieLens 1M](frontier-ml-1m.svg)
 
@@ -295,7 +296,7 @@ def _says(rows: Sequence[Setting]) -> str:
         ("not all trainings finished, or there is no interval", untold),
     ):
         if found:
-            names = ", ".join(f"`{row.system}` {_short(row.relative)}".rstrip() for row in found)
+            names = _names([row.system for row in found])
             says.append(f"- **Not judged: {len(found)}**, as {reason}: {names}.")
     useful = [row.system for row in printed if not blunt(row)]
     says.append(
@@ -335,10 +336,11 @@ def _names(names: Sequence[str]) -> str:
 
 
 def _line(row: Setting, rows: Sequence[Setting]) -> str:
-    """A system, its relative utility, and attacks' gain without noise and, at most, with noise."""
+    """A system with its relative utility; for ``FIRST`` also the gain without and with noise."""
     bare = without(row, rows)
     before = "" if bare is None else f"{_short(bare.gain)} to "
-    return f"`{row.system}` {_short(row.relative)} ({before}{_short(row.gain_high)})"
+    gains = f" ({before}{_short(row.gain_high)})" if row.data == FIRST else ""
+    return f"`{row.system}` {_short(row.relative)}{gains}"
 
 
 def _short(value: float) -> str:

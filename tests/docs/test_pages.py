@@ -8,6 +8,7 @@ import re
 import runpy
 import shlex
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from scipy import stats
 from typer.testing import CliRunner
 
 import fedrec_auditor
+from fedrec_auditor import InputError
 from fedrec_auditor.accountants import crosscheck, verdict
 from fedrec_auditor.accountants.events.documents import SUPPORTED, read_event
 from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, guess_probability
@@ -37,12 +39,16 @@ from fedrec_auditor.auditor.games import (
     local,
 )
 from fedrec_auditor.auditor.plan.families import FAMILIES
+from fedrec_auditor.auditor.plan.objects import load_object
 from fedrec_auditor.auditor.plan.plan import DEFAULTS, Plan, amend_plan, make_target, read_plan
 from fedrec_auditor.auditor.plan.planned_data import load_planned
 from fedrec_auditor.auditor.run import tasks
+from fedrec_auditor.auditor.run.resources import make_resources
 from fedrec_auditor.auditor.spending.spend import account
+from fedrec_auditor.auditor.sweep.sweep import run_sweep
 from fedrec_auditor.auditor.verification import verify_ldp
 from fedrec_auditor.reports.record import store
+from fedrec_auditor.reports.record.record import Sweep
 from fedrec_auditor.targets.components import Kind
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.federated.learners import Ncf
@@ -127,6 +133,27 @@ def test_the_help_defines_every_verdict(command: str) -> None:
 
 
 GATE = text_of("ci-gate")
+
+
+def test_the_refusal_that_the_page_on_ci_quotes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (quoted,) = re.findall(r"`(Expected to import [^`]*)`", " ".join(GATE.split()))
+    (tmp_path / "mymodule.py").write_text("import lightfm", encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(InputError, match=re.escape(quoted)):
+        load_object("mymodule:system")
+
+
+def test_the_refusal_that_the_page_on_sweeps_quotes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (quoted,) = re.findall(r"`(Expected no sweep [^`]*)`", " ".join(text_of("sweeps").split()))
+    stored = Plan(attacks=["linkage"]).model_dump(mode="json")
+    monkeypatch.setattr(Sweep, "load", lambda _: SimpleNamespace(plan=stored))
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match=re.escape(quoted)):
+        run_sweep(Plan(targets=("dplcf-sp",)), [], 1, make_resources(1, "cpu"), out=Path("sweep"))
 
 
 WIDE = {"COLUMNS": "200", "TERM": "dumb"}
@@ -331,6 +358,13 @@ def test_the_population_of_games_is_that_of_a_plan() -> None:
     edges = " ".join(GUARANTEES.split())
     assert f"{users} users and {items} items" in edges
     assert f"`training` games {crowd_game.MAX_ROUNDS} rounds" in edges
+
+
+def test_the_largest_bounds_of_so_many_draws() -> None:
+    made = FAMILIES["estimators"].member_class("joint-binomial")()
+    for n, bound in ((1_000, "5.8"), (1_000_000, "13.3")):
+        assert f"{bound} for {n:,}" in " ".join(GUARANTEES.split()).replace(" draws", "")
+        assert f"{made.largest_bound(n, delta=0.0, confidence=0.95):.1f}" == bound
 
 
 ESTIMATORS = text_of("estimators")
