@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from fedrec_auditor.accountants.errors import AuditError, InputError
 from fedrec_auditor.auditor.exact.output_distribution import OutputDistribution, input_key
 from fedrec_auditor.auditor.worlds.statistics import grid_step
-from fedrec_auditor.targets.mechanisms.base import value_text
+from fedrec_auditor.targets.mechanisms.base import format_value
 
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
@@ -209,7 +209,7 @@ def _some(
     if len(different) < 2:
         raise InputError(
             "Expected a strategy with at least 2 different inputs, got "
-            f"{[value_text(value) for value in different.values()]}. Widen the strategy."
+            f"{[format_value(value) for value in different.values()]}. Widen the strategy."
         )
     return list(different.values())[:_SHOWN]
 

@@ -22,7 +22,7 @@ from fedrec_auditor.auditor.exact.output_distribution import OutputDistribution
 from fedrec_auditor.auditor.worlds.fields import MAX_ANSWERS
 from fedrec_auditor.auditor.worlds.sampler import Sampler
 from fedrec_auditor.auditor.worlds.statistics import grid_step
-from fedrec_auditor.targets.mechanisms.base import value_text
+from fedrec_auditor.targets.mechanisms.base import format_value
 
 Floats = NDArray[np.float64]
 
@@ -182,11 +182,11 @@ def _test_input(
     Raises InputError if a drawn output is impossible, or if the claimed distribution does not sum
     or integrate to 1.
     """
-    where = f"Under the input {value_text(value)}"
+    where = f"Under the input {format_value(value)}"
     impossible = np.flatnonzero(np.isneginf(log))
     if len(impossible):
         raise InputError(
-            f"{where}, the output {value_text(drawn[impossible[0]])} was drawn, which is "
+            f"{where}, the output {format_value(drawn[impossible[0]])} was drawn, which is "
             "impossible under the claimed distribution. Correct log_prob or the sampler."
         )
     half = len(drawn) // 2
@@ -213,7 +213,7 @@ def _test_input(
         )
     fresh = drawn[half:]
     count = _counts(atoms, fresh)
-    names = [f"the output {value_text(atom)}" for atom in atoms]
+    names = [f"the output {format_value(atom)}" for atom in atoms]
     low = high = mass
     if not discrete:
         rest = drawn[:half][~np.isin(drawn[:half], atoms)]
@@ -340,7 +340,7 @@ def _calibration(
     ends = np.concatenate([blocks[1:], ranks, 0 * ranks + total, [total]])
     trials = ends - starts
     mean = (probability[ends] - probability[starts]) / trials
-    a, b = value_text(inputs[i]), value_text(inputs[j])
+    a, b = format_value(inputs[i]), format_value(inputs[j])
 
     def words(k: int) -> str:
         low, high = ratios[order[starts[k]]], ratios[order[ends[k] - 1]]

@@ -14,7 +14,7 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.worlds.fields import Fields
 from fedrec_auditor.auditor.worlds.sampler import Sampler
 from fedrec_auditor.auditor.worlds.worlds import check_outputs
-from fedrec_auditor.targets.mechanisms.base import Domain, WorstCase, value_text
+from fedrec_auditor.targets.mechanisms.base import Domain, WorstCase, format_value
 
 if TYPE_CHECKING:
     from fedrec_auditor.targets.mechanisms.base import Mechanism
@@ -136,7 +136,7 @@ class OutputDistribution:
         if len(wrong):
             raise InputError(
                 f"Expected log-probabilities below infinity, got {log_probs[wrong[0]]} for "
-                f"output {value_text(outputs[wrong[0]])} under input {value_text(value)}. "
+                f"output {format_value(outputs[wrong[0]])} under input {format_value(value)}. "
                 "Fix log_prob."
             )
         return log_probs
@@ -185,11 +185,11 @@ class OutputDistribution:
 
     def name_input(self, value: Any) -> str:
         """Returns the input ``value`` as text, by the mechanism's own function if it has one."""
-        return self.named.name_input(value) if self.named else value_text(value)
+        return self.named.name_input(value) if self.named else format_value(value)
 
     def name_output(self, output: Any) -> str:
         """Returns ``output`` as text, by the mechanism's own function if it has one."""
-        return self.named.name_output(output) if self.named else value_text(output)
+        return self.named.name_output(output) if self.named else format_value(output)
 
     def check_input(self, value: Any) -> Any:
         """Returns ``value`` if it is a single input of the domain. Raises InputError otherwise."""
@@ -292,7 +292,7 @@ def _adds_up(mechanism: Mechanism, part: Mechanism, worst_case: WorstCase, table
     ``part`` is the mechanism of one copy, and ``table`` has its log-probabilities, (inputs,
     outputs).
     """
-    copies, shape = worst_case.copies, mechanism.output_shape
+    copies, shape = worst_case.n_copies, mechanism.output_shape
     outer = len(shape) - len(part.output_shape)
     if shape[outer:] != part.output_shape or copies != math.prod(shape[:outer]):
         return False

@@ -41,7 +41,7 @@ from fedrec_auditor.auditor.exact.output_distribution import (
     without_underflow,
 )
 from fedrec_auditor.auditor.worlds.sampler import ONE_REPORT
-from fedrec_auditor.targets.mechanisms.base import value_text
+from fedrec_auditor.targets.mechanisms.base import format_value
 
 Floats = NDArray[np.float64]
 
@@ -583,5 +583,5 @@ class Divergence(PairSearch):
             if mass > 1.0 + 1e-6:
                 raise InputError(
                     f"Expected probabilities that sum to 1, got at least {mass:.9g} under the "
-                    f"input {value_text(value)}. Correct the normaliser of log_prob."
+                    f"input {format_value(value)}. Correct the normaliser of log_prob."
                 )

@@ -89,7 +89,7 @@ def exact_lower_bound(mechanism: Mechanism, scope: Scope, delta: float = 0.0) ->
     worst_case = mechanism.worst_case()
     if delta > 0:
         # A mechanism with finitely many outputs also has a witness.
-        witnessed = worst_case is not None and worst_case.exhaustive and worst_case.copies == 1
+        witnessed = worst_case is not None and worst_case.exhaustive and worst_case.n_copies == 1
         if isinstance(mechanism, PrivacyCurve) and not witnessed:
             source = "exact hockey-stick divergence: the mechanism's own curve"
             return exact_bound(_on_curve(mechanism, delta), scope, delta, source)
@@ -151,8 +151,8 @@ def _table(mechanism: Mechanism, worst_case: WorstCase) -> ProbabilityTable:
         part.log_prob(worst_case.outputs[None], worst_case.inputs[:, None]),
         name_input=lambda i: worst_case.name_input(worst_case.inputs[i]),
         name_output=lambda j: worst_case.name_output(worst_case.outputs[j]),
-        copies=worst_case.copies,
-        groups=worst_case.groups,
+        copies=worst_case.n_copies,
+        groups=worst_case.n_groups,
     )
 
 

@@ -349,7 +349,7 @@ def _delta_that_holds(mechanism: Mechanism, epsilon: float) -> float | None:
     computed.
     """
     known = mechanism.worst_case()
-    if known is not None and known.copies > _MOST_COPIES:
+    if known is not None and known.n_copies > _MOST_COPIES:
         return None
     try:
         return delta_at(mechanism, epsilon)

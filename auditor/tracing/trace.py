@@ -20,7 +20,7 @@ from fedrec_auditor.auditor.tracing.proof import prove_bound
 from fedrec_auditor.auditor.tracing.run import OneOutput, run_all
 from fedrec_auditor.auditor.tracing.traced_distribution import TracedDist, distributions_of
 from fedrec_auditor.auditor.worlds.sampler import Sampler
-from fedrec_auditor.targets.mechanisms.base import value_text
+from fedrec_auditor.targets.mechanisms.base import format_value
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ class Trace:
 
     @property
     def _names(self) -> Sequence[str]:
-        return self.names or [value_text(value) for value in self.inputs]
+        return self.names or [format_value(value) for value in self.inputs]
 
     @property
     def atoms(self) -> list[float]:

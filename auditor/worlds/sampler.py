@@ -16,7 +16,7 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, any_pair
 from fedrec_auditor.auditor.worlds.fields import Fields, canonical, is_opaque
 from fedrec_auditor.auditor.worlds.worlds import Worlds, check_one_shape, check_outputs
-from fedrec_auditor.targets.mechanisms.base import value_text
+from fedrec_auditor.targets.mechanisms.base import format_value
 from fedrec_auditor.targets.wrapped.client import error_message
 
 T = TypeVar("T")
@@ -350,7 +350,7 @@ class Sampler:
     def worlds(self, inputs: Sequence[Any]) -> Worlds:
         """Returns ``Worlds``: the ``inputs`` to compare, whose outputs this randomizer draws."""
         return Worlds(
-            names=tuple(value_text(value) for value in inputs),
+            names=tuple(format_value(value) for value in inputs),
             scope=ONE_REPORT,
             draw=lambda world, size, rng: self.draw(inputs[world], rng, size),
             fields=self.fields,

@@ -15,13 +15,14 @@ from numpy.typing import ArrayLike, NDArray
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.events import dp
 
-# Batch shape of the outputs to draw; None means the batch shape of the input values.
-Size = tuple[int, ...] | None
+# Batch shape of the outputs that a mechanism draws; None means the batch shape of its inputs.
+Shape = tuple[int, ...] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Domain:
-    """Set of inputs that a mechanism accepts: arrays whose entries lie in a range.
+    """Set of inputs that a mechanism accepts: arrays of a fixed shape with entries in a fixed
+    range.
 
     ``low``, ``high``: ends of the range of an entry; both are infinite if the mechanism clips its
         input.
@@ -55,12 +56,12 @@ class Domain:
             raise InputError(f"Expected inputs in {self}, got {bad!r}. Clip or round them first.")
         return array
 
-    def expand_batch(self, value: ArrayLike, size: Size) -> NDArray[Any]:
-        """Checks ``value`` and broadcasts its batch axes to ``size``; returns shape (*size,
+    def expand_batch(self, value: ArrayLike, size: Shape) -> NDArray[Any]:
+        """Checks inputs, and broadcasts their batch axes to ``size``; returns shape (*size,
         *shape).
 
-        ``size`` defaults to the value's own batch shape. Raises InputError if the batch of
-        ``value`` does not broadcast to ``size``.
+        ``shape`` is the shape of one input. ``size`` defaults to the batch shape of ``value``.
+        Raises InputError if the batch of ``value`` does not broadcast to ``size``.
         """
         array = self.check(value)
         batch = array.shape[: array.ndim - len(self.shape)]
@@ -79,11 +80,10 @@ class Domain:
         return f"{entries}^{'x'.join(map(str, self.shape))}" if self.shape else entries
 
 
-def value_text(value: Any) -> str:
-    """Returns an input or an output of a mechanism as text.
+def format_value(value: Any) -> str:
+    """Formats an input or an output of a mechanism as text for reports.
 
-    Reports use the text to describe an event that distinguishes two inputs, if the mechanism has no
-    wording of its own.
+    Mechanisms may give their own text by ``WorstCase.name_input`` and ``WorstCase.name_output``.
     """
     array = np.asarray(value)
     if array.dtype.kind not in "biuf":
@@ -97,20 +97,20 @@ def value_text(value: Any) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorstCase:
-    """Inputs and outputs among which a mechanism attains its largest log-ratio of probabilities.
+    """Inputs and outputs of a mechanism that attain its largest privacy loss.
 
-    The log-ratio is that of the probabilities of one output under two inputs. A mechanism may
-    consist of several independent randomizations by one simpler mechanism, called copies.
+    The privacy loss of an output y is ln(P(y | x) / P(y | x')) for two inputs x and x'. A mechanism
+    may consist of several independent uses of one simpler mechanism, called copies.
 
     ``inputs``: inputs of one copy, shape (a, *domain shape).
     ``outputs``: outputs of one copy, shape (b, *output shape).
-    ``copies``: number of copies. All copies may have the worst pair of inputs together, so that
-        their log-ratios add up.
-    ``groups``: number of groups of equal size into which the copies are divided. Copies in one
+    ``n_copies``: number of copies. All copies can have the worst pair of inputs at once, so that
+        their privacy losses add up.
+    ``n_groups``: number of groups of equal size into which the copies are divided. Copies in one
         group have the same pair of inputs. Different groups may have different pairs, or the same
         pair in exchanged order. The exchanged order is worse at delta > 0 if the two directions of
         the pair are not equally distinguishable.
-    ``one_copy``: the mechanism of one copy; None if the mechanism has a single copy, itself.
+    ``one_copy``: the mechanism of one copy; None if the mechanism is itself the only copy.
     ``exhaustive``: whether ``outputs`` lists all outputs whose probability is positive as a double,
         and no ordered pair of inputs of one copy is, at any epsilon, easier to distinguish than all
         pairs among ``inputs``.
@@ -120,12 +120,12 @@ class WorstCase:
 
     inputs: NDArray[Any]
     outputs: NDArray[Any]
-    copies: int = 1
-    groups: int = 1
+    n_copies: int = 1
+    n_groups: int = 1
     one_copy: Mechanism | None = None
     exhaustive: bool = False
-    name_input: Callable[[Any], str] = value_text
-    name_output: Callable[[Any], str] = value_text
+    name_input: Callable[[Any], str] = format_value
+    name_output: Callable[[Any], str] = format_value
 
 
 class Mechanism(Protocol):
@@ -146,49 +146,48 @@ class Mechanism(Protocol):
         """Shape of one output, without batch axes."""
         ...
 
-    def randomize(self, value: ArrayLike, rng: Generator, size: Size = None) -> NDArray[Any]:
-        """Draws an output for every input, shape (*size, *output_shape).
+    def randomize(self, value: ArrayLike, rng: Generator, size: Shape = None) -> NDArray[Any]:
+        """Draws one random output per input, shape (*size, *output_shape).
 
         Raises InputError if ``value`` is outside the domain.
         """
         ...
 
     def log_prob(self, output: ArrayLike, value: ArrayLike) -> NDArray[np.float64]:
-        """Returns the exact log-probability or log-density of ``output`` given the input ``value``.
+        """Returns ln P(``output`` | ``value``), the exact log-probability or log-density.
 
         The batches of the two arguments broadcast to the shape of the result.
         """
         ...
 
     def worst_case(self) -> WorstCase | None:
-        """Returns inputs and outputs among which the largest log-ratio of probabilities occurs.
+        """Returns inputs and outputs that attain the largest privacy loss ln(P(y | x) / P(y | x')).
 
-        The log-ratio is that of one output under two inputs. None if it is unbounded.
+        None if the privacy loss is unbounded.
         """
         ...
 
     def event(self) -> dp.DpEvent:
-        """Returns the accounting event, from which accountants compute the epsilon of one use.
+        """Returns the dp-accounting event of one use, from which accountants compute epsilon.
 
-        This epsilon holds for every pair of inputs.
+        The epsilon holds for every pair of inputs.
         """
         ...
 
 
 @runtime_checkable
 class PrivacyCurve(Protocol):
-    """Interface of a mechanism that computes its privacy curve: the delta at every epsilon, exact
-    or from below.
+    """Interface of mechanisms that compute their privacy curve: delta as a function of epsilon.
 
-    The interface is for mechanisms whose outputs cannot all be listed, such as those with
-    infinitely many outputs.
+    The curve is exact or a lower bound. The interface is for mechanisms whose outputs cannot all be
+    listed, such as those with infinitely many outputs.
     """
 
     def delta(self, epsilon: float) -> float:
-        """Returns the smallest delta at ``epsilon`` for all ordered pairs of inputs, or a lower
-        bound of this delta.
+        """Returns the smallest delta at which the mechanism has (epsilon, delta)-DP, or a lower
+        bound of it.
 
-        The smallest delta is the largest hockey-stick divergence over the pairs. The result never
-        rises with epsilon.
+        The smallest delta is the largest hockey-stick divergence over all ordered pairs of inputs.
+        The result never rises with epsilon.
         """
         ...

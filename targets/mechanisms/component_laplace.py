@@ -18,9 +18,9 @@ from fedrec_auditor.targets.settings import Checked, PositiveFloat, Range, Whole
 
 @dataclass(frozen=True, slots=True)
 class NoisyComponent(Checked):
-    """One named part of an upload, such as an item table, with its epsilon per coordinate.
+    """One named part of an upload, such as an item table, and its privacy per coordinate.
 
-    name: name of the component.
+    name: name of the part.
     size: number of coordinates.
     epsilon: epsilon of each coordinate.
     """
@@ -32,11 +32,13 @@ class NoisyComponent(Checked):
 
 @dataclass(frozen=True, slots=True)
 class ComponentLaplace(LaplaceNoise):
-    """Clips each coordinate to [-c, c] and adds Laplace noise, with one scale per component.
+    """Clips every coordinate of an upload and adds Laplace noise, with one noise scale per
+    component.
 
-    The noise on the coordinates of component i (a named part of an upload) has the scale 2c/eps_i,
-    where c is ``clip`` and eps_i the component's epsilon per coordinate. The epsilon of one
-    coordinate is eps_i, and that of an upload is the sum over its coordinates.
+    A component is a named part of an upload. Coordinates are clipped to [-c, c], where c is
+    ``clip``. The noise on component i has the scale 2c/eps_i, where eps_i is the component's
+    epsilon per coordinate. The epsilon of one coordinate is eps_i, and that of an upload is the sum
+    over its coordinates.
 
     Clipping bounds a coordinate to a range of width 2c, so that a scale of c/eps_i would spend 2
     eps_i. A user sends all coordinates, and all may depend on the same secret. The upload therefore
@@ -79,27 +81,28 @@ class ComponentLaplace(LaplaceNoise):
         return np.repeat([2.0 * self.clip / c.epsilon for c in self.components], sizes)
 
     def noiseless(self, value: NDArray[Any]) -> NDArray[Any]:
-        """Returns the input, clipped elementwise to [-clip, clip]."""
+        """Returns the input clipped elementwise to [-clip, clip], before noise."""
         return np.asarray(np.clip(value, -self.clip, self.clip))
 
     def split(self, upload: NDArray[Any]) -> dict[str, NDArray[Any]]:
-        """Splits ``upload`` into its components by name, as views of shape (*batch, size)."""
+        """Splits uploads (*batch, total size) into views of their components (*batch, size), by
+        name.
+        """
         ends = np.cumsum([component.size for component in self.components])[:-1]
         parts = np.split(upload, ends, axis=-1)
         return {c.name: part for c, part in zip(self.components, parts, strict=True)}
 
     def worst_case(self) -> WorstCase:
-        """Returns inputs and outputs among which the largest log-ratio of densities occurs.
+        """Returns inputs and outputs that attain the largest privacy loss.
 
-        Inputs and outputs are the vectors with all entries ``clip`` and all entries -``clip``.
+        Inputs and outputs are the vector with all entries ``clip`` and the vector with all entries
+        -``clip``.
         """
         corners = np.full((2, *self.output_shape), self.clip) * [[1.0], [-1.0]]
         return WorstCase(inputs=corners, outputs=corners)
 
     def event(self) -> dp.DpEvent:
-        """Returns the accounting event: one Laplace mechanism per coordinate of every component,
-        composed.
-        """
+        """Returns the accounting event: the composition of one Laplace mechanism per coordinate."""
         return dp.ComposedDpEvent(
             [
                 dp.SelfComposedDpEvent(dp.LaplaceDpEvent(1.0 / component.epsilon), component.size)

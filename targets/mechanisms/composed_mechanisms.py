@@ -1,4 +1,4 @@
-"""Mechanisms built from other mechanisms: clipped, repeated, entry by entry, shuffled, averaged."""
+"""Mechanisms built from other mechanisms: input clipping, repetition, shuffling and averages."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from scipy.special import expit
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.events import dp
-from fedrec_auditor.targets.mechanisms.base import Domain, Mechanism, PrivacyCurve, Size, WorstCase
+from fedrec_auditor.targets.mechanisms.base import Domain, Mechanism, PrivacyCurve, Shape, WorstCase
 from fedrec_auditor.targets.mechanisms.parts.bases import (
-    BitInput,
-    GaussianUses,
+    BitMechanism,
+    GaussianRepetition,
     NormalNoise,
-    RealVectorInput,
     Repetition,
-    UnitNumber,
+    UnitIntervalMechanism,
+    VectorMechanism,
     check_mu,
     clip_norm,
 )
@@ -31,15 +31,15 @@ from fedrec_auditor.targets.settings import PositiveFloat, Range, Whole, check
 
 @dataclass(frozen=True, slots=True)
 class Clipped:
-    """Clips the input to the interval of an inner mechanism and then applies this mechanism.
+    """Clips every input entry to the interval that an inner mechanism accepts, and applies it.
 
-    Every entry is clipped to [low, high], the domain of the inner ``mechanism``. Epsilon does not
-    change: clipping maps all real numbers onto the inner domain, so that the pair of inputs with
-    the largest log-ratio is that of the inner mechanism. Clipping must come before the noise, and
-    its bounds must not depend on the data: clipping after the noise does not bound the input.
-    "Laplace noise with clipping" (eq. 12 of Zhang et al.; FedNews) is
-    ``Clipped(Product(Laplace(...), d))``. The epsilon that the paper claims for this is that of one
-    coordinate, while the user sends all d coordinates and spends d epsilon.
+    The interval is [low, high], the domain of the inner ``mechanism``. Clipping does not change
+    epsilon: it maps all real numbers onto the inner domain, so that the worst pair of inputs is
+    that of the inner mechanism. Clipping must come before the noise, and its bounds must not depend
+    on the data: clipping after the noise does not bound the input. "Laplace noise with clipping"
+    (eq. 12 of Zhang et al.; FedNews) is ``Clipped(Product(Laplace(...), d))``. The epsilon that the
+    paper claims for this is that of one coordinate, while the user sends all d coordinates and
+    spends d epsilon.
 
     Inputs are any real numbers, (*batch, *inner domain shape). A clipped mechanism has a privacy
     curve (``PrivacyCurve``) if the inner mechanism has one.
@@ -48,7 +48,7 @@ class Clipped:
     mechanism: Mechanism
 
     def __new__(cls, mechanism: Mechanism) -> Self:
-        """Returns an instance that has a privacy curve if ``mechanism`` has one."""
+        """Creates a ``Clipped``, of a subclass with a privacy curve if ``mechanism`` has one."""
         kind = _Curved if isinstance(mechanism, PrivacyCurve) else Clipped
         # ``replace`` may call one class to make an instance of the other class, which Python
         # would not initialise.
@@ -67,7 +67,7 @@ class Clipped:
 
     @property
     def domain(self) -> Domain:
-        """All real numbers, in the shape of the inner domain."""
+        """All real numbers, in arrays of the inner mechanism's input shape."""
         return replace(self.mechanism.domain, low=-math.inf, high=math.inf)
 
     @property
@@ -75,22 +75,19 @@ class Clipped:
         """Shape of one output of the inner mechanism."""
         return self.mechanism.output_shape
 
-    def randomize(self, value: ArrayLike, rng: Generator, size: Size = None) -> NDArray[Any]:
+    def randomize(self, value: ArrayLike, rng: Generator, size: Shape = None) -> NDArray[Any]:
         """Clips ``value`` and draws outputs of the inner mechanism."""
         return self.mechanism.randomize(self._clip(value), rng, size)
 
     def log_prob(self, output: ArrayLike, value: ArrayLike) -> NDArray[np.float64]:
-        """Returns the inner mechanism's log-probability of ``output`` given the clipped
-        ``value``.
-        """
+        """Returns ln P(``output`` | clipped ``value``) of the inner mechanism."""
         return self.mechanism.log_prob(output, self._clip(value))
 
     def worst_case(self) -> WorstCase | None:
-        """Returns inputs and outputs of the inner mechanism among which its largest log-ratio
-        occurs.
+        """Returns inputs and outputs of the inner mechanism that attain its largest privacy loss.
 
-        The log-ratio is that of the probabilities of one output under two inputs; None if it is
-        unbounded. Clipping reaches every input of the inner domain, and no others.
+        None if the privacy loss is unbounded. Clipping reaches every input of the inner domain, and
+        no others.
         """
         return self.mechanism.worst_case()
 
@@ -120,10 +117,10 @@ class Product(Repetition):
     The epsilon of the vector is exactly ``count`` times the epsilon of one entry.
 
     Two vectors may differ in every entry, so that all entries may have the worst pair of one entry
-    (the inputs with the largest log-ratio) together. The sum of epsilons is exact at delta 0. At
-    delta > 0 the worst pair of vectors may have the worst pair of one entry in some positions and
-    the exchanged pair in others, such as two bits (0, 1) against (1, 0). With Gaussian noise the
-    mechanism has a privacy curve, whose mu (sensitivity in standard deviations) is sqrt(count)
+    (the two inputs with the largest privacy loss) at once. The sum of epsilons is exact at delta 0.
+    At delta > 0 the worst pair of vectors may have the worst pair of one entry in some positions
+    and the exchanged pair in others, such as two bits (0, 1) against (1, 0). With Gaussian noise
+    the mechanism has a privacy curve, whose mu (sensitivity in standard deviations) is sqrt(count)
     times the mu of one entry.
 
     Inputs have shape (*batch, count, *inner domain), outputs (*size, count, *inner output).
@@ -131,7 +128,7 @@ class Product(Repetition):
 
     @property
     def domain(self) -> Domain:
-        """Vectors of ``count`` inputs of the inner mechanism."""
+        """Arrays of ``count`` inputs of the inner mechanism."""
         inner = self.mechanism.domain
         return replace(inner, shape=(self.count, *inner.shape))
 
@@ -139,30 +136,29 @@ class Product(Repetition):
         return values
 
     def worst_case(self) -> WorstCase | None:
-        """Returns inputs and outputs of one entry among which its largest log-ratio of
-        probabilities occurs.
+        """Returns inputs and outputs of one entry that attain its largest privacy loss.
 
-        ``copies`` (independent randomizations) and ``groups`` (of copies with one common pair of
-        inputs) are ``count`` times as many as for one entry, because entries may have different
-        pairs. None if the log-ratio of one entry is unbounded.
+        ``n_copies`` (independent uses) and ``n_groups`` (of copies with one common pair of inputs)
+        are ``count`` times as many as for one entry, because entries may have different pairs. None
+        if the privacy loss of one entry is unbounded.
         """
         one = Repetition.worst_case(self)
-        return None if one is None else replace(one, groups=one.groups * self.count)
+        return None if one is None else replace(one, n_groups=one.n_groups * self.count)
 
 
-class _NormalProduct(Product, GaussianUses):
+class _NormalProduct(Product, GaussianRepetition):
     """A product whose entries have Gaussian noise."""
 
     __slots__ = ()
     __qualname__ = "Product"
 
 
-Product.use_classes = (Product, _NormalProduct)
+Product.instance_classes = (Product, _NormalProduct)
 
 
 @dataclass(frozen=True, slots=True)
 class Repeated(Repetition):
-    """Draws several independent outputs for the same input, as a client does in several rounds.
+    """Applies a mechanism several times, independently, to the same input, as in several rounds.
 
     The epsilons of the ``count`` outputs add up. The sum is attained, because all outputs may be
     the same worst output. With Gaussian noise the mechanism has a privacy curve, whose mu
@@ -173,21 +169,21 @@ class Repeated(Repetition):
 
     @property
     def domain(self) -> Domain:
-        """Inputs of the inner mechanism."""
+        """Set of inputs of the inner mechanism."""
         return self.mechanism.domain
 
     def _lift(self, values: NDArray[Any]) -> NDArray[Any]:
         return np.expand_dims(values, values.ndim - len(self.domain.shape))
 
 
-class _NormalRepeated(Repeated, GaussianUses):
+class _NormalRepeated(Repeated, GaussianRepetition):
     """Repeated outputs with Gaussian noise."""
 
     __slots__ = ()
     __qualname__ = "Repeated"
 
 
-Repeated.use_classes = (Repeated, _NormalRepeated)
+Repeated.instance_classes = (Repeated, _NormalRepeated)
 
 
 _MANY = 10**6
@@ -196,32 +192,32 @@ _RARE = 750.0
 
 
 @dataclass(frozen=True, slots=True)
-class Shuffled(UnitNumber):
-    """Counts the positive reports among the shuffled binary reports of ``n_users`` users.
+class Shuffled(UnitIntervalMechanism):
+    """Shuffles the binary reports of ``n_users`` users; the output is the number of positive
+    reports.
 
-    The input is the entry of one user, and all other users have the entry -1.
+    The input is one user's number in [-1, 1], called entry. All other users have the entry -1.
 
     Each user reports +B with probability (1 + v (e^eps - 1)/(e^eps + 1))/2 for the entry v in [-1,
-    1], else -B; eps is ``epsilon``. The output is the number of +B reports, from 0 to ``n_users``.
-    A shuffle of binary reports reveals only this number. For reports of one random coordinate of a
-    vector (``OneCoordinate``), the number is also a sufficient statistic if all entries of a user's
-    vector are 1 or all are -1, because all users draw coordinates from the same distribution. The
-    entries of the other users are fixed. A lower bound of epsilon for this distribution is
-    therefore also a lower bound for the shuffle, but an upper bound is not.
+    1], else -B; eps is ``epsilon``. The output is the number of +B reports, an integer from 0 to
+    ``n_users``. A shuffle of binary reports reveals only this number. For reports of one random
+    coordinate of a vector (``OneCoordinate``), the number is also a sufficient statistic if all
+    entries of a user's vector are 1 or all are -1, because all users draw coordinates from the same
+    distribution. The entries of the other users are fixed. A lower bound of epsilon for this
+    distribution is therefore also a lower bound for the shuffle, but an upper bound is not.
     """
 
     epsilon: PositiveFloat
     n_users: Whole
 
-    def randomize(self, value: ArrayLike, rng: Generator, size: Size = None) -> NDArray[Any]:
+    def randomize(self, value: ArrayLike, rng: Generator, size: Shape = None) -> NDArray[Any]:
         """Draws the number of +B reports for each input ``value``, int64 of shape ``size``."""
         values = self.domain.expand_batch(value, size)
         others = rng.binomial(self.n_users - 1, expit(-self.epsilon), size=values.shape)
         return np.asarray(others + self._report.draw_bits(values, rng))
 
     def log_prob(self, output: ArrayLike, value: ArrayLike) -> NDArray[np.float64]:
-        """Returns the log-probability that ``output`` users report +B if one user has the entry
-        ``value``.
+        """Returns ln P(``output`` users report +B | one user has the entry ``value``).
 
         The result is -inf for an impossible number.
         """
@@ -234,12 +230,12 @@ class Shuffled(UnitNumber):
         )
 
     def worst_case(self) -> WorstCase:
-        """Returns inputs and outputs among which the largest log-ratio of probabilities occurs.
+        """Returns inputs and outputs that attain the largest privacy loss.
 
         The inputs are the entries 1 and -1, and the outputs are the numbers of +B reports. Above a
         million users, numbers with a probability below e^-745, the smallest double, are left out
         (by Bernstein's inequality). The numbers 0 and ``n_users`` are always included, because they
-        have the largest log-ratio.
+        have the largest privacy loss.
         """
         outputs = np.arange(self.n_users + 1) if self.n_users <= _MANY else self._likely()
         return WorstCase(
@@ -285,8 +281,9 @@ class Shuffled(UnitNumber):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PrivateAverage(RealVectorInput, NormalNoise):
-    """Noisy average of clipped updates, and noisy share of clients whose update was not clipped.
+class PrivateAverage(VectorMechanism, NormalNoise):
+    """Releases a noisy average of clipped updates, and a noisy share of updates that were not
+    clipped.
 
     One round of DP-PrivRec releases both numbers: the average times the server's step size, and the
     share.
@@ -295,9 +292,11 @@ class PrivateAverage(RealVectorInput, NormalNoise):
     ``clip``: clipping norm S.
     ``batch``: number M of clients in the round.
     ``dimension``: number of entries of an update.
-    ``balance``: fraction h of the intended mu^2, 1/z^2, that the share of clients spends.
+    ``balance``: fraction h of the intended mu^2, 1/z^2, that the release of the share spends (mu:
+        sensitivity in standard deviations).
     ``step``: step size alpha3 of the server.
-    ``counts_clipped``: whether the share is computed after clipping, as the paper's algorithm does.
+    ``counts_clipped``: whether the share is computed after clipping, and so counts every update, as
+        the paper's algorithm does.
 
     One of the M clients is replaced. The other clients are fixed at update 0, without loss of
     generality, because they only shift the output. The sensitivity of the average is 2S/M. The
@@ -339,32 +338,34 @@ class PrivateAverage(RealVectorInput, NormalNoise):
 
     @property
     def mu(self) -> float:
-        """Sensitivity of average and share together, in standard deviations of the noise."""
+        """Sensitivity of the average and the share together, in standard deviations of their
+        noise.
+        """
         share = 0.0 if self.counts_clipped else 0.25 * self.balance
         return math.sqrt(self.step**2 * (1.0 - self.balance) + share) / self.multiplier
 
     @property
     def output_shape(self) -> tuple[int, ...]:
-        """Shape (dimension + 1,): noisy average, followed by the noisy share of updates not
+        """Shape (dimension + 1,): the noisy average, then the noisy share of updates not
         clipped.
         """
         return (self.dimension + 1,)
 
     @property
     def noise_scale(self) -> NDArray[np.float64]:
-        """Standard deviations of the noise on the average and, last, on the share, shape (dimension
-        + 1,).
+        """Standard deviations of the noise (dimension + 1,): of the average's entries, then of the
+        share.
         """
         scale = np.full(self.output_shape, self.clip / math.sqrt(1.0 - self.balance))
         scale[-1] = 1.0 / math.sqrt(self.balance)
         return np.asarray(scale * (2.0 * self.multiplier / self.batch))
 
     def noiseless(self, value: NDArray[Any]) -> NDArray[np.float64]:
-        """Returns the output without noise: the average of updates times ``step``, then the share.
+        """Returns the output without noise: the average times ``step``, then the share of updates
+        not clipped.
 
-        The share is that of clients whose update was not clipped. With M = ``batch`` the output is
-        [step * clipped update / M, (M - 1 + b) / M], where b is 1 if the update was not clipped,
-        else 0.
+        With M = ``batch`` the output is [step * clipped update / M, (M - 1 + b) / M], where b is 1
+        if the update was not clipped, else 0.
         """
         clipped = clip_norm(value, self.clip)
         kept = np.all(clipped == value, axis=-1) | self.counts_clipped
@@ -373,16 +374,14 @@ class PrivateAverage(RealVectorInput, NormalNoise):
 
 
 @dataclass(frozen=True, slots=True)
-class Identity(BitInput):
-    """Outputs the input bit without protection.
-
-    The output equals the input, so that epsilon is infinite.
+class Identity(BitMechanism):
+    """Outputs the input bit itself, without any protection, so that epsilon is infinite.
 
     The mechanism acts elementwise on arrays of bits, and outputs are bool.
     """
 
-    def randomize(self, value: ArrayLike, rng: Generator, size: Size = None) -> NDArray[Any]:
-        """Returns the value as bool of shape ``size``; ``rng`` is not used."""
+    def randomize(self, value: ArrayLike, rng: Generator, size: Shape = None) -> NDArray[Any]:
+        """Returns the input bits as bool of shape ``size``; ``rng`` is not used."""
         return self.domain.expand_batch(value, size).astype(bool)
 
     def log_prob(self, output: ArrayLike, value: ArrayLike) -> NDArray[np.float64]:
@@ -390,9 +389,8 @@ class Identity(BitInput):
         return np.where(np.asarray(output) == self.domain.check(value), 0.0, -np.inf)
 
     def worst_case(self) -> WorstCase:
-        """Returns inputs and outputs among which the largest log-ratio of probabilities occurs.
-
-        The inputs are both bits, and the outputs are both bits.
+        """Returns inputs and outputs that attain the largest privacy loss: both bits, as inputs and
+        outputs.
         """
         return WorstCase(
             inputs=np.array([0, 1]),

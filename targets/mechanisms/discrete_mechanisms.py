@@ -1,4 +1,4 @@
-"""Discrete Gaussian and discrete Laplace noise on a grid, sampled exactly as integers."""
+"""Discrete Gaussian and discrete Laplace noise on a grid, drawn exactly with integers."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.events import dp
 from fedrec_auditor.targets.mechanisms.base import WorstCase
-from fedrec_auditor.targets.mechanisms.parts.bases import PureEpsilon, at_least, check_rate_epsilon
-from fedrec_auditor.targets.mechanisms.parts.grid import GridNoise, bernoulli_exp, discrete_laplace
+from fedrec_auditor.targets.mechanisms.parts.bases import PureDpMixin, check_rate_epsilon, round_up
+from fedrec_auditor.targets.mechanisms.parts.grid import GridNoise, draw_bernoulli_exp, draw_laplace
 from fedrec_auditor.targets.settings import PositiveFloat
 
 _DIGITS = 2**53
@@ -23,16 +23,17 @@ _TAIL = 12.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiscreteGaussian(GridNoise):
-    """Adds discrete Gaussian noise on a grid, which does not leak through floating-point rounding.
+    """Rounds an entry to a grid and adds discrete Gaussian noise, without leaks through double
+    rounding.
 
-    The noise is k grid steps with a probability proportional to e^(-(k step)^2/(2 sigma^2)); no
-    epsilon holds at delta 0.
+    The noise is k grid steps with a probability proportional to e^(-(k step)^2/(2 sigma^2)), for
+    integers k. No epsilon holds at delta 0.
 
-    The log-ratio of two inputs grows without bound. With the sensitivity D, the distance of the
-    rounded ends of the range, the mechanism is D^2/(2 sigma^2)-zCDP, as the Gaussian mechanism is
-    (Canonne, Kamath and Steinke 2020, Theorem 4). Its privacy curve at delta > 0 differs from the
-    Gaussian one and is above it at some deltas. The input is rounded to the grid, see
-    ``GridNoise``; the output is unbiased about the rounded input.
+    The privacy loss is unbounded. With the sensitivity D, the distance of the rounded ends of the
+    range, the mechanism is D^2/(2 sigma^2)-zCDP, as the Gaussian mechanism is (Canonne, Kamath and
+    Steinke 2020, Theorem 4). Its privacy curve at delta > 0 differs from the Gaussian one and is
+    above it at some deltas. The input is rounded to the grid, see ``GridNoise``; the output is
+    unbiased about the rounded input.
 
     The noise is sampled by Algorithm 3 of the same paper. All steps use integers except for the
     acceptance probability, a double. The relative error of a probability is at most 1e-14, and no
@@ -56,7 +57,7 @@ class DiscreteGaussian(GridNoise):
         k, so that the delta is the largest F(k) - e^epsilon F(k - distance), which grows with the
         distance. F is the cumulative distribution function of the noise.
         """
-        sigma, width = self.sigma / self.step, self.n_steps
+        sigma, width = self.sigma / self.step, self.sensitivity_steps
         last = math.ceil(width / 2.0 - epsilon * sigma**2 / width) - 1
         reach = math.ceil(_TAIL * sigma) + 2
         k = np.arange(min(last, 0) - reach, min(last, reach) + 1, dtype=np.float64)
@@ -65,29 +66,27 @@ class DiscreteGaussian(GridNoise):
         return float(terms.sum())
 
     def worst_case(self) -> None:
-        """Returns None, because the log-ratio of one output's probabilities under two inputs has no
-        bound.
-        """
+        """Returns None, because the privacy loss is unbounded."""
         return None
 
     def event(self) -> dp.DpEvent:
-        """Returns the accounting event of zCDP with rho = D^2/(2 sigma^2).
+        """Returns the accounting event: rho-zCDP with rho = D^2/(2 sigma^2).
 
         D is the sensitivity, the distance of the rounded ends of the range.
         """
-        return dp.ZCDpEvent((self.n_steps * self.step / self.sigma) ** 2 / 2.0)
+        return dp.ZCDpEvent((self.sensitivity_steps * self.step / self.sigma) ** 2 / 2.0)
 
     def _noise(self, rng: np.random.Generator, size: int) -> NDArray[np.int64]:
         sigma = self.sigma / self.step
         scale = math.floor(sigma) + 1
         out, pending = np.zeros(size, dtype=np.int64), np.arange(size)
         while pending.size:
-            drawn = discrete_laplace(Fraction(scale), rng, pending.size)
+            drawn = draw_laplace(Fraction(scale), rng, pending.size)
             cost = (np.abs(drawn) - sigma**2 / scale) ** 2 / (2.0 * sigma**2)
             whole = np.floor(cost)
             digits = np.rint((cost - whole) * _DIGITS).astype(np.int64)
-            accepted = bernoulli_exp(digits, _DIGITS, rng, pending.size)
-            accepted[accepted] = bernoulli_exp(
+            accepted = draw_bernoulli_exp(digits, _DIGITS, rng, pending.size)
+            accepted[accepted] = draw_bernoulli_exp(
                 whole[accepted].astype(np.int64), 1, rng, int(accepted.sum())
             )
             out[pending[accepted]] = drawn[accepted]
@@ -112,11 +111,13 @@ def _log_total(sigma: float) -> float:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DiscreteLaplace(PureEpsilon, GridNoise):
-    """Adds discrete Laplace noise on a grid, which does not leak through floating-point rounding.
+class DiscreteLaplace(PureDpMixin, GridNoise):
+    """Rounds an entry to a grid and adds discrete Laplace noise, without leaks through double
+    rounding.
 
-    The noise is k grid steps with probability tanh(step/(2 scale)) e^(-|k| step/scale). The epsilon
-    of an entry is exactly D/scale, with D the distance of the rounded ends of the range.
+    The noise is k grid steps with probability tanh(step/(2 scale)) e^(-|k| step/scale), for
+    integers k. The epsilon of an entry is exactly D/scale, with D the distance of the rounded ends
+    of the range.
 
     This two-sided geometric distribution avoids the leaks of doubles (Mironov 2012): the noise is
     an integer, drawn by comparing integers, and its range has no end that depends on the input. The
@@ -133,7 +134,8 @@ class DiscreteLaplace(PureEpsilon, GridNoise):
 
     @classmethod
     def calibrate(cls, epsilon: float, *, low: float, high: float, step: float = 1.0) -> Self:
-        """Returns the mechanism with the smallest scale at which an entry has at most ``epsilon``.
+        """Creates the mechanism with the smallest scale at which the epsilon of an entry is at most
+        ``epsilon``.
 
         low, high: ends of the range of an entry.
         step: step of the grid.
@@ -141,45 +143,45 @@ class DiscreteLaplace(PureEpsilon, GridNoise):
         Raises InputError unless ``epsilon`` is in [1e-9, 700].
         """
         check_rate_epsilon(epsilon)
-        width = cls(low=low, high=high, step=step, scale=step).n_steps
-        scale = at_least(width * Fraction(step) / Fraction(epsilon))
+        width = cls(low=low, high=high, step=step, scale=step).sensitivity_steps
+        scale = round_up(width * Fraction(step) / Fraction(epsilon))
         return cls(low=low, high=high, step=step, scale=scale)
 
     @property
     def epsilon(self) -> float:
-        """Exact epsilon of one entry: the distance of the rounded ends of the range, divided by
-        ``scale``.
+        """Exact epsilon of one entry: D/scale, with D the distance of the rounded ends of the
+        range.
         """
-        return self.n_steps * self.step / self.scale
+        return self.sensitivity_steps * self.step / self.scale
 
     def delta(self, epsilon: float) -> float:
         """Returns the exact delta at ``epsilon``.
 
         The delta is the sum of P - e^epsilon Q over the outputs with P/Q above e^epsilon, where P
         and Q are the output distributions for the two ends of the range. All outputs up to the
-        first end have the ratio e^(self.epsilon). Beyond that end, the log-ratio of each of the
-        next outputs is two steps (2 step/scale) smaller than that of the previous output. Other
-        pairs of inputs have smaller deltas, because they are closer and the cumulative distribution
-        function is shifted by less.
+        first end have the ratio e^(self.epsilon). Beyond that end, the privacy loss of each next
+        output is 2 step/scale smaller than that of the previous output. Other pairs of inputs have
+        smaller deltas, because they are closer and the cumulative distribution function is shifted
+        by less.
         """
         rate = self.step / self.scale
         outer = -math.expm1(min(epsilon - self.epsilon, 0.0))
-        inner = max(0, math.ceil((self.n_steps - epsilon / rate) / 2.0) - 1)
-        rest = epsilon - (self.n_steps - inner - 1) * rate
+        inner = max(0, math.ceil((self.sensitivity_steps - epsilon / rate) / 2.0) - 1)
+        rest = epsilon - (self.sensitivity_steps - inner - 1) * rate
         gained = math.expm1(-inner * rate) * math.expm1(min(rest, 0.0)) * math.exp(-rate)
         return (outer + gained) / (1.0 + math.exp(-rate))
 
     def worst_case(self) -> WorstCase:
-        """Returns inputs and outputs among which the largest log-ratio of probabilities occurs.
+        """Returns inputs and outputs that attain the largest privacy loss.
 
-        The inputs are the two ends of the range, and the outputs the rounded ends. Outputs beyond
-        the ends have the same log-ratio.
+        The inputs are the two ends of the range, and the outputs are the rounded ends. Outputs
+        beyond the ends have the same privacy loss.
         """
         ends = np.array([self.low, self.high])
         return WorstCase(inputs=ends, outputs=np.rint(ends / self.step) * self.step)
 
     def _noise(self, rng: np.random.Generator, size: int) -> NDArray[np.int64]:
-        return discrete_laplace(Fraction(self.scale) / Fraction(self.step), rng, size)
+        return draw_laplace(Fraction(self.scale) / Fraction(self.step), rng, size)
 
     def _log_mass(self, steps: NDArray[np.float64]) -> NDArray[np.float64]:
         rate = self.step / self.scale

@@ -1,4 +1,4 @@
-"""Mechanisms with Gaussian noise: on numbers, vectors, sampled sums and noisy aggregates."""
+"""Mechanisms with Gaussian noise: on numbers, vectors, sampled sums and sums of several clients."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from fedrec_auditor.accountants.events import dp
 from fedrec_auditor.accountants.losses.composition import LowerCurve, lower_curve
 from fedrec_auditor.accountants.losses.divergences import gaussian_divergence, gaussian_mu
 from fedrec_auditor.accountants.losses.pairs import ListedPair, normal_masses
-from fedrec_auditor.targets.mechanisms.base import Domain, Size
+from fedrec_auditor.targets.mechanisms.base import Domain, Shape
 from fedrec_auditor.targets.mechanisms.parts.bases import (
     LOG_ROOT_TAU,
-    GaussianCurve,
-    IntervalInput,
+    GaussianDpMechanism,
+    IntervalMechanism,
     NormalNoise,
-    RealVectorInput,
+    VectorMechanism,
     check_mu,
     check_range,
     clip_norm,
 )
-from fedrec_auditor.targets.mechanisms.parts.secure_aggregation import NoiseShares
+from fedrec_auditor.targets.mechanisms.parts.secure_aggregation import NoiseProtocol
 from fedrec_auditor.targets.settings import (
     Checked,
     FiniteFloat,
@@ -42,15 +42,15 @@ from fedrec_auditor.targets.settings import (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Gaussian(IntervalInput, NormalNoise):
+class Gaussian(IntervalMechanism, NormalNoise):
     """Adds independent Gaussian noise to every entry.
 
-    The noise is N(0, sigma^2) on an entry in [low, high]; no epsilon holds at delta 0.
+    Entries lie in [low, high], and the noise is N(0, sigma^2). No epsilon holds at delta 0.
 
-    The log-ratio of two inputs grows without bound towards large outputs. At delta > 0 the exact
-    privacy curve is that of mu = (high - low)/sigma, the sensitivity in standard deviations (Balle
-    and Wang 2018, Theorem 8). The mechanism acts elementwise on arrays of any shape: every entry is
-    a separate input.
+    The privacy loss grows without bound towards large outputs. At delta > 0 the exact privacy curve
+    is that of mu = (high - low)/sigma, the sensitivity in standard deviations (Balle and Wang 2018,
+    Theorem 8). The mechanism acts elementwise on arrays of any shape: every entry is a separate
+    input.
     """
 
     sigma: PositiveFloat
@@ -64,7 +64,7 @@ class Gaussian(IntervalInput, NormalNoise):
 
     @classmethod
     def calibrate(cls, *, epsilon: float, delta: float, low: float, high: float) -> Self:
-        """Returns the mechanism with the smallest sigma at which one entry has (epsilon, delta)-DP.
+        """Creates the mechanism with the smallest sigma at which one entry has (epsilon, delta)-DP.
 
         low, high: ends of the range of an entry.
 
@@ -80,7 +80,7 @@ class Gaussian(IntervalInput, NormalNoise):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class VectorGaussian(RealVectorInput, NormalNoise):
+class VectorGaussian(VectorMechanism, NormalNoise):
     """Clips the L2 norm of a vector and adds Gaussian noise to every entry.
 
     The output is x min(1, C/|x|) + N(0, sigma^2 I); mu = 2C/sigma for the worst pair of vectors.
@@ -108,7 +108,7 @@ class VectorGaussian(RealVectorInput, NormalNoise):
 
     @classmethod
     def calibrate(cls, *, epsilon: float, delta: float, clip: float, dimension: int) -> Self:
-        """Returns the mechanism with the smallest sigma at which a vector has (epsilon, delta)-DP.
+        """Creates the mechanism with the smallest sigma at which a vector has (epsilon, delta)-DP.
 
         clip: bound on the norm of the vector.
         dimension: length of the vector.
@@ -120,13 +120,13 @@ class VectorGaussian(RealVectorInput, NormalNoise):
 
     @property
     def mu(self) -> float:
-        """Sensitivity in standard deviations: 2 clip/sigma, for opposite vectors of norm
+        """Sensitivity in standard deviations, 2 clip/sigma, attained by opposite vectors of norm
         ``clip``.
         """
         return 2.0 * self.clip / self.sigma
 
     def noiseless(self, value: NDArray[Any]) -> NDArray[np.float64]:
-        """Returns the vector, scaled down to a norm of at most ``clip``, before noise."""
+        """Returns the vectors before noise: scaled down to an L2 norm of at most ``clip``."""
         return clip_norm(value, self.clip)
 
 
@@ -137,7 +137,8 @@ _RARE = 1e-30
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RevealedGaussian(Checked):
-    """Adds Gaussian noise to randomly sampled sums; the adversary sees which sums are sampled.
+    """Adds Gaussian noise to sums of randomly sampled rows; the adversary sees which uses drew the
+    row.
 
     ``noise_multiplier``: standard deviation z of the noise on a sum, in units of the sensitivity.
     ``sampling_probability``: probability q with which the data row is drawn in one use.
@@ -170,21 +171,21 @@ class RevealedGaussian(Checked):
 
     @property
     def domain(self) -> Domain:
-        """The interval [0, 1], in units of the sensitivity."""
+        """The interval [0, 1]; the unit is the sensitivity."""
         return Domain(low=0.0, high=1.0)
 
     @property
     def output_shape(self) -> tuple[int, ...]:
-        """Shape (count, 2): per use, a mark that shows whether the data row is drawn, and the noisy
+        """Shape (count, 2): per use a mark, which shows whether the row is drawn, and the noisy
         sum.
         """
         return (self.count, 2)
 
-    def randomize(self, value: ArrayLike, rng: Generator, size: Size = None) -> NDArray[Any]:
-        """Draws ``count`` pairs [mark, sum] for each input, float64 of shape (*size, count, 2).
+    def randomize(self, value: ArrayLike, rng: Generator, size: Shape = None) -> NDArray[Any]:
+        """Draws ``count`` pairs [mark, sum] per input, float64 of shape (*size, count, 2).
 
-        The mark shows whether the input's data row is drawn in this use; the noisy sum contains the
-        input only then.
+        The mark shows whether the input's data row is drawn in this use. The noisy sum contains the
+        input only if the row is drawn.
         """
         values = self.domain.expand_batch(value, size)
         marks, noise = rng.standard_normal((2, *values.shape, self.count))
@@ -192,7 +193,8 @@ class RevealedGaussian(Checked):
         return np.stack([marks, sums], axis=-1)
 
     def log_prob(self, output: ArrayLike, value: ArrayLike) -> NDArray[np.float64]:
-        """Returns the log-density of the marks and sums in ``output`` given the number ``value``.
+        """Returns the log-density of the pairs [mark, sum] in ``output``, given the number
+        ``value``.
 
         The two arguments broadcast.
         """
@@ -205,16 +207,14 @@ class RevealedGaussian(Checked):
         return np.asarray(each.sum(axis=-1))
 
     def worst_case(self) -> None:
-        """Returns None, because the log-ratio of one output's densities under two inputs has no
-        bound.
-        """
+        """Returns None, because the privacy loss is unbounded."""
         return
 
     def delta(self, epsilon: float) -> float:
-        """Returns the exact delta at ``epsilon``: the mean over the number K of uses that draw the
+        """Returns the exact delta at ``epsilon``: a mean over the number K of uses that draw the
         row.
 
-        Given K it is Phi(mu/2 - eps/mu) - e^eps Phi(-mu/2 - eps/mu), with mu =
+        The delta given K is Phi(mu/2 - eps/mu) - e^eps Phi(-mu/2 - eps/mu), with mu =
         sqrt(K)/noise_multiplier and the normal distribution function Phi.
         """
         counts = np.arange(1, self.count + 1)
@@ -226,7 +226,7 @@ class RevealedGaussian(Checked):
         return float(weights[kept] @ np.array(curve))
 
     def event(self) -> dp.DpEvent:
-        """Returns the accounting event of sampled Gaussians whose draws the adversary knows."""
+        """Returns the accounting event of Gaussian noise with sampling that the adversary sees."""
         one = dp.GaussianDpEvent(self.noise_multiplier)
         return dp.SelfComposedDpEvent(
             dp.RevealedSamplingDpEvent(self.sampling_probability, one), self.count
@@ -244,9 +244,10 @@ _RARE_LOG = -92.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SampledGaussian(Checked):
-    """Adds Gaussian noise to sums in which a unit takes part in secret, randomly drawn steps.
+    """Adds Gaussian noise to sums to which a protected unit contributes in randomly drawn, secret
+    steps.
 
-    The unit is the part of the data that is protected, such as one user or one row.
+    The unit is one user or one row.
 
     ``noise_multiplier``: standard deviation z of the noise of one step.
     ``sampling_probability``: probability q with which the unit is drawn in one step.
@@ -287,9 +288,10 @@ class SampledGaussian(Checked):
         """Shape (rounds,): one noisy sum per round, in standard deviations of its noise."""
         return (self.rounds,)
 
-    def randomize(self, value: ArrayLike, rng: Generator, size: Size = None) -> NDArray[Any]:
-        """Draws one sum per round, float64 of shape (*size, rounds), in standard deviations of its
-        noise.
+    def randomize(self, value: ArrayLike, rng: Generator, size: Shape = None) -> NDArray[Any]:
+        """Draws one noisy sum per round, float64 of shape (*size, rounds).
+
+        The sums are in standard deviations of their noise.
         """
         values = self.domain.expand_batch(value, size)
         shape = (*values.shape, self.rounds)
@@ -297,23 +299,20 @@ class SampledGaussian(Checked):
         return np.asarray(rng.standard_normal(shape) + drawn * self._shift(values)[..., None])
 
     def log_prob(self, output: ArrayLike, value: ArrayLike) -> NDArray[np.float64]:
-        """Returns the log-density of the sums in ``output``; ``value`` is 1 if the unit is present,
-        else 0.
+        """Returns the log-density of the sums in ``output`` given ``value``.
 
-        The two arguments broadcast.
+        ``value`` is 1 if the unit is present, else 0. The two arguments broadcast.
         """
         outputs = np.asarray(output, dtype=np.float64)
         shift = self._shift(self.domain.check(value))[..., None]
         return np.asarray(_log_mixture(outputs, shift, *self._draws).sum(axis=-1))
 
     def worst_case(self) -> None:
-        """Returns None, because the log-ratio of one output's densities under two inputs has no
-        bound.
-        """
+        """Returns None, because the privacy loss is unbounded."""
         return
 
     def delta(self, epsilon: float) -> float:
-        """Returns a lower bound of the delta at ``epsilon`` of all rounds together.
+        """Returns a lower bound of the delta at ``epsilon`` for all rounds together.
 
         The two inputs are the presence and the absence of the protected unit (a user or a row).
         """
@@ -326,10 +325,11 @@ class SampledGaussian(Checked):
         ).delta(epsilon)
 
     def event(self) -> dp.DpEvent:
-        """Returns the accounting event of sampled Gaussians for an adversary who also sees the
-        draws.
+        """Returns the accounting event of sampled Gaussian noise if the adversary also sees the
+        sampling.
 
-        This adversary learns more than that of the mechanism, whose draws are secret.
+        In the mechanism itself the sampling is secret, so that its true epsilon is at most that of
+        the event.
         """
         one = dp.GaussianDpEvent(self.noise_multiplier / (1.0 + self.opposite))
         steps = self.rounds * self.local_steps
@@ -399,18 +399,19 @@ def _log_masses(
     return found
 
 
-def clip_embedding(embedding: ArrayLike, bound: float) -> NDArray[np.float64]:
-    """Replaces negative entries of embeddings by 0, and clips the squared norm to ``bound``.
+def clip_embedding(embedding: ArrayLike, max_squared_norm: float) -> NDArray[np.float64]:
+    """Replaces negative entries of embeddings by 0, then scales embeddings down to a maximum norm.
 
-    Embeddings lie along the last axis. They are scaled down if their norm is too large.
+    Embeddings lie along the last axis. ``max_squared_norm`` is the maximum of the squared L2 norm.
     """
     positive = np.maximum(np.asarray(embedding, dtype=np.float64), 0.0)
-    return clip_norm(positive, math.sqrt(bound))
+    return clip_norm(positive, math.sqrt(max_squared_norm))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmbeddingGaussian(NormalNoise):
-    """Noisy gradient of the squared error of one rating; clipped embeddings bound its sensitivity.
+    """Adds Gaussian noise to the gradient of one rating's squared error; clipped embeddings bound
+    it.
 
     The output is the gradient of (x - u.v)^2 in v, or jointly in u and v, plus N(0, sigma^2 I).
 
@@ -419,10 +420,10 @@ class EmbeddingGaussian(NormalNoise):
     v is ``item``, and ``joint`` adds the gradient in u. Embeddings are first projected
     (``clip_embedding``), so that 0 <= u.v <= R. The norm of the gradient -2u (x - u.v) in v, or -2v
     (x - u.v) in u, is at most 2 R^(3/2), and at most 2 sqrt(2) R^(3/2) jointly. Orthogonal u and v
-    of norm sqrt(R) attain both bounds at x = R (``at_worst``). At given embeddings a rating may
-    also be replaced by another rating. The outputs without noise are then |w| 2R apart, with w = u
-    or (u, v). The worst addition of a rating moves this output as far, so that every pair of inputs
-    has at most the paper's sensitivity.
+    of norm sqrt(R) attain both bounds at x = R (``create_worst_case``). At given embeddings a
+    rating may also be replaced by another rating. The outputs without noise are then |w| 2R apart,
+    with w = u or (u, v). The worst addition of a rating moves this output as far, so that every
+    pair of inputs has at most the paper's sensitivity.
 
     ``mu``, the sensitivity in standard deviations, and the privacy curve are those of the given
     embeddings. ``event`` uses the worst embeddings, because embeddings change from step to step. It
@@ -457,8 +458,8 @@ class EmbeddingGaussian(NormalNoise):
         check_mu(self.mu, "sigma")
 
     @classmethod
-    def at_worst(cls, *, sigma: float, bound: float, joint: bool = False) -> Self:
-        """Returns the mechanism at user and item embeddings that attain the largest sensitivity.
+    def create_worst_case(cls, *, sigma: float, bound: float, joint: bool = False) -> Self:
+        """Creates the mechanism for user and item embeddings that attain the largest sensitivity.
 
         sigma: standard deviation of the noise.
         bound: best rating R of the scale.
@@ -469,7 +470,8 @@ class EmbeddingGaussian(NormalNoise):
 
     @property
     def sensitivity(self) -> float:
-        """Largest sensitivity over all embeddings: 2 R^(3/2), or 2 sqrt(2) R^(3/2) if ``joint``.
+        """Largest sensitivity over all clipped embeddings: 2 R^(3/2), or 2 sqrt(2) R^(3/2) if
+        ``joint``.
 
         R is ``bound``, the best rating of the scale.
         """
@@ -477,10 +479,10 @@ class EmbeddingGaussian(NormalNoise):
 
     @property
     def mu(self) -> float:
-        """Sensitivity in standard deviations: distance of lowest and highest rating's noiseless
-        outputs.
+        """Sensitivity for the given embeddings, in standard deviations of the noise.
 
-        No added or removed rating moves the output farther at these embeddings.
+        The sensitivity is the distance between the noiseless gradients of the lowest and the
+        highest rating. No added or removed rating moves the gradient farther for these embeddings.
         """
         return 2.0 * self.bound * math.hypot(*self._factors) / self.sigma
 
@@ -491,17 +493,17 @@ class EmbeddingGaussian(NormalNoise):
 
     @property
     def output_shape(self) -> tuple[int, ...]:
-        """Shape of one gradient: the length of an embedding, or twice this length if ``joint``."""
+        """Shape of one gradient: (p,) for embeddings of length p, or (2p,) if ``joint``."""
         return self._factors.shape
 
     def noiseless(self, value: NDArray[Any]) -> NDArray[np.float64]:
-        """Returns the gradient without noise; 0 if the rating is absent (negative)."""
+        """Returns the gradient before noise; 0 if the rating is absent (negative)."""
         u, v = clip_embedding(self.user, self.bound), clip_embedding(self.item, self.bound)
         error = np.where(value < 0, 0.0, value - u @ v)
         return np.asarray(-2.0 * error[..., None] * self._factors)
 
     def event(self) -> dp.DpEvent:
-        """Returns the accounting event of Gaussian noise at the largest sensitivity over all
+        """Returns the accounting event of Gaussian noise for the largest sensitivity over all
         embeddings.
         """
         return dp.GaussianDpEvent(self.sigma / self.sensitivity)
@@ -516,15 +518,16 @@ class EmbeddingGaussian(NormalNoise):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NoiseReplacement(NoiseShares, GaussianCurve):
-    """Secure aggregation in two rounds, in which clients replace their Gaussian noise by less.
+class NoiseReplacement(NoiseProtocol, GaussianDpMechanism):
+    """Secure aggregation in two rounds; in the second, clients replace their Gaussian noise by
+    smaller noise.
 
-    An output holds all messages of one iteration of LFL-SGDMF that the server sees: the sum S of
-    round 1, in which each client adds noise to its gradient, and one message R_i per honest user of
-    round 2, which exchanges that user's noise for smaller noise. The privacy curve is that of a
-    Gaussian with sensitivity mu = sensitivity/(sigma sqrt(v)) in standard deviations, where v is
-    ``variance``. The base class ``NoiseShares`` describes the messages and their senders. The noise
-    of the two rounds has variance zeta1 sigma^2 and zeta2 sigma^2.
+    An output is all messages that the server sees in one iteration of LFL-SGDMF: the sum S of round
+    1, in which each client adds noise to its gradient, and one message R_i per honest user of round
+    2, which exchanges that user's noise for smaller noise. The privacy curve is that of a Gaussian
+    with sensitivity mu = sensitivity/(sigma sqrt(v)) in standard deviations, where v is
+    ``variance``. The base class ``NoiseProtocol`` describes the messages and their senders. The
+    noise of the two rounds has variance zeta1 sigma^2 and zeta2 sigma^2.
 
     The paper accounts for the last sum S + sum of R_i alone, whose variance is at least sigma^2
     (``claimed_variance``), and claims mu = sensitivity/sigma. Theorem 5 is violated, because v is
@@ -543,7 +546,7 @@ class NoiseReplacement(NoiseShares, GaussianCurve):
     sensitivity: PositiveFloat
 
     def __post_init__(self) -> None:
-        NoiseShares.__post_init__(self)
+        NoiseProtocol.__post_init__(self)
         if self.variance <= 0.0:
             raise InputError(
                 f"Expected at least one honest user with noise, got colluding={self.colluding!r} "
@@ -553,25 +556,23 @@ class NoiseReplacement(NoiseShares, GaussianCurve):
 
     @property
     def mu(self) -> float:
-        """Sensitivity in standard deviations of the noise that hides a user's gradient from the
-        server.
-        """
+        """Sensitivity of one user's gradient, in standard deviations of the noise that hides it."""
         return self.sensitivity / (self.sigma * math.sqrt(self.variance))
 
     @property
     def domain(self) -> Domain:
-        """A gradient in [0, sensitivity], along the direction in which it can change."""
+        """The interval [0, sensitivity]: a gradient along the direction in which it can change."""
         return Domain(low=0.0, high=self.sensitivity)
 
     @property
     def output_shape(self) -> tuple[int, ...]:
-        """Shape (1 + honest users in round 2,): the sum of round 1, then one message of round 2 per
-        user.
+        """Shape (1 + h,): the sum of round 1, then one message of each of h honest users in round
+        2.
         """
         return (1 + self.replaced - self.colluding,)
 
-    def randomize(self, value: ArrayLike, rng: Generator, size: Size = None) -> NDArray[Any]:
-        """Draws all that the server sees, float64 of shape (*size, *output_shape).
+    def randomize(self, value: ArrayLike, rng: Generator, size: Shape = None) -> NDArray[Any]:
+        """Draws all numbers that the server sees, float64 of shape (*size, *output_shape).
 
         These are the sum of round 1, and one message of round 2 per honest user, with independent
         noise.
@@ -590,7 +591,7 @@ class NoiseReplacement(NoiseShares, GaussianCurve):
         return np.concatenate([total[..., None], messages], axis=-1)
 
     def log_prob(self, output: ArrayLike, value: ArrayLike) -> NDArray[np.float64]:
-        """Returns the log-density of all messages in ``output`` given the gradient ``value``.
+        """Returns the log-density of all numbers in ``output`` given the gradient ``value``.
 
         The two arguments broadcast.
         """
@@ -598,6 +599,6 @@ class NoiseReplacement(NoiseShares, GaussianCurve):
         messages = out[..., 1:]
         spread = self.zeta1 - self.zeta2 if self.repaired else self.zeta1 + self.zeta2
         sent = scipy.stats.norm.logpdf(messages, 0.0, self.sigma * math.sqrt(spread)).sum(axis=-1)
-        center = gradient - self.weight * messages.sum(axis=-1)
+        center = gradient - self.message_weight * messages.sum(axis=-1)
         left = self.sigma * math.sqrt(self.variance)
         return np.asarray(sent + scipy.stats.norm.logpdf(out[..., 0], center, left))

@@ -1,4 +1,6 @@
-"""Laplace noise on one number, and a variant without leaks through floating-point rounding."""
+"""Laplace noise on numbers, and a variant on a grid without leaks through floating-point
+rounding.
+"""
 
 from __future__ import annotations
 
@@ -13,22 +15,23 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.events import dp
-from fedrec_auditor.targets.mechanisms.base import Size, WorstCase
+from fedrec_auditor.targets.mechanisms.base import Shape, WorstCase
 from fedrec_auditor.targets.mechanisms.parts.bases import (
-    IntervalInput,
+    IntervalMechanism,
     LaplaceNoise,
-    PureEpsilon,
+    PureDpMixin,
     check_range,
 )
-from fedrec_auditor.targets.mechanisms.parts.grid import bernoulli_exp, geometric
+from fedrec_auditor.targets.mechanisms.parts.grid import draw_bernoulli_exp, draw_geometric
 from fedrec_auditor.targets.settings import FiniteFloat, PositiveFloat, check
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Laplace(IntervalInput, LaplaceNoise):
+class Laplace(IntervalMechanism, LaplaceNoise):
     """Adds independent Laplace noise to every entry.
 
-    Noise of scale b on an entry in [low, high] has an epsilon of exactly (high - low)/b.
+    Entries lie in [low, high]. With noise of scale b the epsilon of an entry is exactly (high -
+    low)/b.
 
     The mechanism acts elementwise on arrays of any shape: every entry is a separate input. The
     sensitivity is the whole range, not half of it. A common error is a scale of delta/eps for
@@ -53,20 +56,21 @@ class Laplace(IntervalInput, LaplaceNoise):
 
     @property
     def noise_scale(self) -> float:
-        """Scale of the Laplace noise, equal to ``scale``."""
+        """Scale of the Laplace noise; the same number as the field ``scale``."""
         return self.scale
 
     def worst_case(self) -> WorstCase:
-        """Returns inputs and outputs among which the largest log-ratio of densities occurs.
+        """Returns inputs and outputs that attain the largest privacy loss.
 
         Inputs and outputs are the two ends of the range. Outputs beyond the ends have the same
-        log-ratio.
+        privacy loss.
         """
         ends = np.array([self.low, self.high])
         return WorstCase(inputs=ends, outputs=ends)
 
     def delta(self, epsilon: float) -> float:
-        """Returns the exact delta at ``epsilon``, which the two ends of the range attain.
+        """Returns the exact delta at ``epsilon``; the worst pair of inputs is the two ends of the
+        range.
 
         The value is 1 - e^((epsilon - self.epsilon)/2), or 0 if epsilon is above self.epsilon.
         """
@@ -83,7 +87,7 @@ _MOST_STEPS = 2**16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SnappedLaplace(PureEpsilon, IntervalInput):
+class SnappedLaplace(PureDpMixin, IntervalMechanism):
     """Adds Laplace noise to an entry and rounds the sum to a grid, against floating-point leaks.
 
     The sum is rounded to multiples of a power of two and clamped to [-bound, bound].
@@ -124,7 +128,7 @@ class SnappedLaplace(PureEpsilon, IntervalInput):
 
     @property
     def grid_step(self) -> float:
-        """Distance between neighbouring outputs: the least power of two that is at least
+        """Distance between neighbouring outputs: the smallest power of two that is not below
         ``scale``.
         """
         mantissa, exponent = math.frexp(self.scale)
@@ -132,13 +136,13 @@ class SnappedLaplace(PureEpsilon, IntervalInput):
 
     @property
     def epsilon(self) -> float:
-        """Exact epsilon of one entry: the largest absolute log-ratio over all outputs."""
+        """Exact epsilon of one entry: the largest absolute privacy loss over all outputs."""
         worst_case = self.worst_case()
         first, second = self.log_prob(worst_case.outputs, worst_case.inputs[:, None])
         return float(np.abs(first - second).max())
 
-    def randomize(self, value: ArrayLike, rng: Generator, size: Size = None) -> NDArray[Any]:
-        """Draws multiples of ``grid_step``, float64 of shape ``size``.
+    def randomize(self, value: ArrayLike, rng: Generator, size: Shape = None) -> NDArray[Any]:
+        """Draws outputs, which are multiples of ``grid_step``, float64 of shape ``size``.
 
         The draws follow the distribution of ``log_prob`` exactly.
         """
@@ -146,14 +150,14 @@ class SnappedLaplace(PureEpsilon, IntervalInput):
         cell, offset = (part.ravel() for part in self._cell(values))
         side = 2 * rng.integers(0, 2, values.size) - 1
         gap = (_FINE // 2 - side * offset) * _DIGITS
-        left = bernoulli_exp(gap, _FINE * self._scale.numerator, rng, values.size)
-        steps = 1 + geometric(self._scale / _DIGITS, rng, int(left.sum()))
+        left = draw_bernoulli_exp(gap, _FINE * self._scale.numerator, rng, values.size)
+        steps = 1 + draw_geometric(self._scale / _DIGITS, rng, int(left.sum()))
         cell[left] += side[left] * steps
         out = np.clip(cell, -self._max_steps, self._max_steps) * self.grid_step
         return np.asarray(out.reshape(values.shape))
 
     def log_prob(self, output: ArrayLike, value: ArrayLike) -> NDArray[np.float64]:
-        """Returns ln P(output | value).
+        """Returns ln P(``output`` | ``value``), exactly as ``randomize`` draws outputs.
 
         The result is -inf for an output that is not a multiple of ``grid_step`` within [-bound,
         bound].
@@ -176,7 +180,7 @@ class SnappedLaplace(PureEpsilon, IntervalInput):
         return np.where(possible, np.where(moved == 0, stays, away), -np.inf)
 
     def worst_case(self) -> WorstCase:
-        """Returns inputs and outputs among which the largest log-ratio of probabilities occurs.
+        """Returns inputs and outputs that attain the largest privacy loss.
 
         The inputs are the two ends of the range. The outputs are all possible outputs.
 

@@ -1,4 +1,4 @@
-"""Mechanisms with bounded outputs: flipped bits, one coordinate's sign, three values, intervals."""
+"""Mechanisms with few or bounded outputs: randomized response, ternary and piecewise reports."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from scipy.special import expit
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.events import dp
 from fedrec_auditor.accountants.statements import check_epsilon
-from fedrec_auditor.targets.mechanisms.base import Domain, Size, WorstCase
+from fedrec_auditor.targets.mechanisms.base import Domain, Shape, WorstCase
 from fedrec_auditor.targets.mechanisms.parts.bases import (
-    BitInput,
+    BitMechanism,
     EpsilonOrZero,
-    NumberOutput,
-    PureEpsilon,
-    UnitNumber,
-    share_of_noise,
+    NumberMechanism,
+    PureDpMixin,
+    UnitIntervalMechanism,
+    compute_noise_rate,
 )
-from fedrec_auditor.targets.mechanisms.parts.grid import bernoulli, to_uniform
+from fedrec_auditor.targets.mechanisms.parts.grid import draw_bernoulli, to_uniform
 from fedrec_auditor.targets.settings import Checked, Positive, Probability, Range, Whole, check
 from fedrec_auditor.targets.streams import Streams
 
@@ -32,15 +32,17 @@ _BYTE = 256
 
 
 @dataclass(frozen=True, slots=True)
-class BitFlip(BitInput):
-    """Randomized response: keeps or flips every bit independently, at rates that depend on the bit.
+class BitFlip(BitMechanism):
+    """Randomized response on bits: every bit is independently kept or flipped, at a rate that
+    depends on it.
 
-    P(1 | 1) = p and P(1 | 0) = q; epsilon = max(|ln(p/q)|, |ln((1-q)/(1-p))|) per bit.
+    A 1 is reported with probability P(1 | 1) = p for the bit 1 and P(1 | 0) = q for the bit 0. The
+    epsilon of a bit is max(|ln(p/q)|, |ln((1-q)/(1-p))|).
 
-    Both ratios count. A common error is that p/q <= e^eps alone bounds epsilon (Gao et al. 2020,
-    section on asymmetric flipping, eq. 11: p = 1, q = e^-eps). At these rates a reported 0 proves a
-    0, and epsilon is infinite. With q = p e^-eps the ratio (1-q)/(1-p) is at most e^eps only if p
-    <= e^eps/(1+e^eps).
+    Both ratios count. A common error is to bound only p/q by e^eps (Gao et al. 2020, section on
+    asymmetric flipping, eq. 11: p = 1, q = e^-eps). At these rates a reported 0 proves a 0, and
+    epsilon is infinite. With q = p e^-eps the ratio (1-q)/(1-p) is at most e^eps only if p <=
+    e^eps/(1+e^eps).
 
     The mechanism acts elementwise on arrays of any shape: every entry is a separate input, in {0,
     1}. Vectors in which every bit may differ are a ``Product`` of this mechanism. Outputs are bool.
@@ -51,12 +53,11 @@ class BitFlip(BitInput):
 
     @classmethod
     def symmetric(cls, epsilon: float) -> Self:
-        """Returns randomized response: P(1 | 1) = P(0 | 0) = e^eps/(1+e^eps), with ``epsilon`` per
-        bit.
+        """Creates randomized response with equal flip rates: P(1 | 1) = P(0 | 0) = e^eps/(1+e^eps).
 
-        P(1 | 1) is rounded down, so that the epsilon of the stored rates never exceeds ``epsilon``.
-        It is lower by 1e-12 at epsilon 10 and by 1e-7 at 20. Doubles near 1 allow no epsilon above
-        36.7.
+        eps is ``epsilon``, the epsilon of a bit. P(1 | 1) is rounded down, so that the epsilon of
+        the stored rates never exceeds ``epsilon``. It is lower by 1e-12 at epsilon 10 and by 1e-7
+        at 20. Doubles near 1 allow no epsilon above 36.7.
         """
         p = min(float(expit(check_epsilon(epsilon))), 1.0 - 2.0**-53)
         while p > 0.5 and math.log(p) - math.log(1.0 - p) > epsilon:
@@ -65,7 +66,7 @@ class BitFlip(BitInput):
 
     @classmethod
     def asymmetric(cls, epsilon: float) -> Self:
-        """Returns the mechanism of Gao et al. 2020, eq. 11: P(1 | 1) = 1 and P(1 | 0) = e^-epsilon.
+        """Creates the bit flips of Gao et al. 2020, eq. 11: P(1 | 1) = 1 and P(1 | 0) = e^-epsilon.
 
         Contrary to the paper, its epsilon is infinite, because a reported 0 proves a 0.
         """
@@ -73,13 +74,13 @@ class BitFlip(BitInput):
 
     @property
     def epsilon(self) -> float:
-        """Exact epsilon of one bit; infinite if an output is possible for only one of the bits 0
-        and 1.
+        """Exact epsilon of one bit; infinite if only one of the bits 0 and 1 can cause some
+        output.
         """
         return max(_log_ratio(self.p, self.q), _log_ratio(1.0 - self.p, 1.0 - self.q))
 
-    def randomize(self, value: ArrayLike, rng: Generator, size: Size = None) -> NDArray[Any]:
-        """Flips bits, bool of shape ``size``.
+    def randomize(self, value: ArrayLike, rng: Generator, size: Shape = None) -> NDArray[Any]:
+        """Draws the reported bits, bool of shape ``size``.
 
         A bit is flipped or kept by one random byte and, if this byte leaves it open, one random
         double. The probability of an output differs from p or q by less than 4.4e-19, because rates
@@ -93,8 +94,8 @@ class BitFlip(BitInput):
         return self._flip(bits, noise, lambda ties: rng.random(len(ties))).reshape(shape)
 
     def flip_by_streams(self, value: ArrayLike, streams: Streams) -> NDArray[np.bool_]:
-        """Flips the bits of n clients, shape (n, M) for M bits each, by one random stream per
-        client.
+        """Draws the reported bits of n clients, bool (n, M) for M bits each, with one random stream
+        per client.
 
         The distribution is that of ``randomize``. The j-th bit of a client is flipped or kept by
         byte j of its stream and, if this byte leaves it open, by a word of a separate stream. The
@@ -122,9 +123,8 @@ class BitFlip(BitInput):
         return np.where(out == 1, one, np.where(out == 0, zero, -np.inf))
 
     def worst_case(self) -> WorstCase:
-        """Returns inputs and outputs among which the largest log-ratio of probabilities occurs.
-
-        The inputs are both bits, and the outputs are both bits.
+        """Returns inputs and outputs that attain the largest privacy loss: both bits, as inputs and
+        outputs.
         """
         return WorstCase(
             inputs=np.array([0, 1]),
@@ -136,7 +136,7 @@ class BitFlip(BitInput):
 
     def event(self) -> dp.DpEvent:
         """Returns the accounting event: randomized response if p + q = 1 exactly, else asymmetric
-        bit flips.
+        flips.
         """
         # The sum is not rounded, because 1 + 1e-17 rounds to 1: a bit that proves a 0 would then be
         # accounted for as a bit that makes a 0 only likely.
@@ -191,7 +191,7 @@ def _log_ratio(a: float, b: float) -> float:
 class OneCoordinate(Checked):
     """Draws one coordinate of a vector uniformly and reports its sign after randomized response.
 
-    A report has exactly the given ``epsilon``, whatever the vector and its ``dimension``.
+    The epsilon of a report is exactly ``epsilon``, for every vector and every ``dimension``.
 
     The coordinate c is uniform for every input vector v. Then P(bit = 1 | v) = (v_c (e^eps - 1) +
     e^eps + 1) / (2 e^eps + 2), where eps is ``epsilon``. The server decodes the bit as +B or -B
@@ -208,10 +208,9 @@ class OneCoordinate(Checked):
 
     @property
     def magnitude(self) -> float:
-        """Value B of a report: the server estimates the vector as +B or -B at the reported
-        coordinate.
+        """Size B of the server's estimate from one report: +B or -B at the reported coordinate.
 
-        The estimate, with zeros elsewhere, is unbiased. B is infinite at epsilon 0.
+        The estimate of the vector, with zeros elsewhere, is unbiased. B is infinite at epsilon 0.
         """
         if self.epsilon == 0:
             return math.inf
@@ -219,7 +218,7 @@ class OneCoordinate(Checked):
 
     @property
     def domain(self) -> Domain:
-        """Vectors of shape (dimension,) with entries in [-1, 1]."""
+        """Vectors of length ``dimension`` with entries in [-1, 1]."""
         return Domain(low=-1, high=1, shape=(self.dimension,))
 
     @property
@@ -228,49 +227,50 @@ class OneCoordinate(Checked):
         return (2,)
 
     def clip_entries(self, value: ArrayLike) -> NDArray[np.float64]:
-        """Clips every entry to [-1, 1]; callers do so before ``randomize`` and ``draw_bits``."""
+        """Clips every entry to [-1, 1], as ``randomize`` and ``draw_bits`` require of their
+        input.
+        """
         return np.clip(np.asarray(value, dtype=np.float64), -1.0, 1.0)
 
     def draw_coordinates(self, rng: Generator, size: tuple[int, ...]) -> NDArray[np.int64]:
-        """Draws the coordinates to report, uniformly, int64 of shape ``size``.
+        """Draws the index of each report's coordinate uniformly, int64 of shape ``size``.
 
-        The caller then computes only the entries at these coordinates.
+        A caller that draws coordinates first needs to compute only the entries at these
+        coordinates.
         """
         return rng.integers(0, self.dimension, size=size)
 
-    def draw_bits(self, value_at: ArrayLike, rng: Generator) -> NDArray[np.bool_]:
-        """Draws the randomized bits for entries ``value_at`` of vectors, in the shape of
-        ``value_at``.
+    def draw_bits(self, entries: ArrayLike, rng: Generator) -> NDArray[np.bool_]:
+        """Draws one randomized bit per vector entry in ``entries``, bool of the same shape.
 
         Raises InputError for entries outside [-1, 1].
         """
-        shape = np.shape(value_at)
-        return self.report_bits(value_at, flip=rng.random(shape), corner=rng.random(shape))
+        shape = np.shape(entries)
+        return self.report_bits(entries, flip=rng.random(shape), corner=rng.random(shape))
 
     def to_coordinates(self, draw: NDArray[np.float64]) -> NDArray[np.int64]:
-        """Maps uniform draws from [0, 1) to coordinates (indices), each with probability
-        1/dimension.
+        """Maps uniform draws from [0, 1) to coordinate indices, each with probability 1/dimension.
 
         The probabilities are exact up to 2^-53.
         """
         return (draw * self.dimension).astype(np.int64)
 
     def report_bits(
-        self, value_at: ArrayLike, *, flip: NDArray[np.float64], corner: NDArray[np.float64]
+        self, entries: ArrayLike, *, flip: NDArray[np.float64], corner: NDArray[np.float64]
     ) -> NDArray[np.bool_]:
-        """Computes the randomized bits for entries ``value_at`` of vectors from given uniform
-        draws.
+        """Computes the randomized bits of vector entries from given uniform draws, so that draws
+        can be shared.
 
         ``corner`` and ``flip`` hold one draw in [0, 1) per entry. ``corner`` rounds the entry to -1
         or 1 at random, and ``flip`` decides whether the resulting bit is flipped. The flip rate is
         rounded up to a multiple of 2^-53.
         """
-        share = (1.0 + Domain(low=-1, high=1).check(value_at)) / 2.0
+        share = (1.0 + Domain(low=-1, high=1).check(entries)) / 2.0
         # Bits are flipped at the smaller rate. A rate close to 1 would round to 1 above epsilon 37,
         # and a bit would then prove to which of -1 and 1 the entry was rounded.
         return np.asarray((corner < share) ^ (flip < expit(-self.epsilon)))
 
-    def randomize(self, value: ArrayLike, rng: Generator, size: Size = None) -> NDArray[Any]:
+    def randomize(self, value: ArrayLike, rng: Generator, size: Shape = None) -> NDArray[Any]:
         """Draws reports [coordinate, bit], int64 of shape (*size, 2)."""
         vectors = self.domain.expand_batch(value, size)
         index = self.draw_coordinates(rng, vectors.shape[:-1])
@@ -290,7 +290,7 @@ class OneCoordinate(Checked):
         return np.where(possible, np.log(rate) - math.log(self.dimension), -np.inf)
 
     def worst_case(self) -> WorstCase:
-        """Returns inputs and outputs among which the largest log-ratio of probabilities occurs.
+        """Returns inputs and outputs that attain the largest privacy loss.
 
         The inputs are the vectors with all entries +1 and all entries -1. The outputs are all
         reports.
@@ -306,27 +306,27 @@ class OneCoordinate(Checked):
         )
 
     def event(self) -> dp.DpEvent:
-        """Returns the accounting event of randomized response on one bit.
+        """Returns the accounting event: randomized response on one bit.
 
         The coordinate does not count, because its distribution does not depend on the input.
         """
         return dp.RandomizedResponseDpEvent(2.0 * float(expit(-self.epsilon)), 2)
 
-    def _rate(self, value_at: ArrayLike) -> NDArray[np.float64]:
-        """Returns P(bit = 1) for entries ``value_at``.
+    def _rate(self, entries: ArrayLike) -> NDArray[np.float64]:
+        """Returns P(bit = 1) for entries ``entries``.
 
         The mixture of the probabilities at entries 1 and -1 loses no digits at large epsilon.
         """
-        share = (1.0 + np.asarray(value_at, dtype=np.float64)) / 2.0
+        share = (1.0 + np.asarray(entries, dtype=np.float64)) / 2.0
         return np.asarray(share * expit(self.epsilon) + (1.0 - share) * expit(-self.epsilon))
 
 
 @dataclass(frozen=True, slots=True)
-class Ternary(NumberOutput):
-    """Reports one number as one of three values: a fixed size with either sign, or 0.
+class Ternary(NumberMechanism):
+    """Reports one number as r, 0 or -r at random, without bias, for a fixed size r.
 
-    The report is +r with probability max(x, 0)/r, -r with max(-x, 0)/r, else 0, for x in [-B, B];
-    it is unbiased.
+    For x in [-B, B] the report is +r with probability max(x, 0)/r, -r with probability max(-x,
+    0)/r, and otherwise 0. Its mean is x.
 
     B is ``bound`` and r is ``size``. Without a ``share`` no epsilon is finite: +r is impossible for
     x <= 0, so that a report other than 0 proves a sign. The probability of such a report is at most
@@ -360,7 +360,7 @@ class Ternary(NumberOutput):
 
     @property
     def min_delta(self) -> float:
-        """Smallest possible delta without a ``share``: bound/size.
+        """Smallest possible delta if ``share`` is 0: bound/size, at every epsilon.
 
         This is the largest difference between two inputs in the probability of one sign.
         """
@@ -378,22 +378,20 @@ class Ternary(NumberOutput):
         """The interval [-bound, bound]."""
         return Domain(low=-self.bound, high=self.bound)
 
-    def randomize(self, value: ArrayLike, rng: Generator, size: Size = None) -> NDArray[Any]:
-        """Draws reports, float64; each is -self.size, 0 or self.size."""
+    def randomize(self, value: ArrayLike, rng: Generator, size: Shape = None) -> NDArray[Any]:
+        """Draws reports, float64 of shape ``size``; each is -self.size, 0 or self.size."""
         values = self.domain.expand_batch(value, size)
-        return self.report(values, rng.random(values.shape))
+        return self.quantize(values, rng.random(values.shape))
 
-    def report(self, values: NDArray[Any], uniform: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Computes the reports of ``values`` in [-bound, bound], from one uniform draw in (0, 1)
-        each.
+    def quantize(self, values: NDArray[Any], uniform: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Computes the reports of numbers in [-bound, bound] from one uniform draw in (0, 1) per
+        number.
         """
         plus, nonzero = self._chances(values)
         return np.where(uniform < plus, self.size, np.where(uniform < nonzero, -self.size, 0.0))
 
     def log_prob(self, output: ArrayLike, value: ArrayLike) -> NDArray[np.float64]:
-        """Returns the log-probability of ``output`` given ``value``; -inf for an impossible
-        output.
-        """
+        """Returns ln P(``output`` | ``value``); -inf for an impossible output."""
         out = np.asarray(output, dtype=np.float64)
         plus, nonzero = self._chances(self.domain.check(value))
         zero = np.where(out == 0.0, 1.0 - nonzero, 0.0)
@@ -402,8 +400,9 @@ class Ternary(NumberOutput):
             return np.asarray(np.log(chance))
 
     def worst_case(self) -> WorstCase:
-        """Returns inputs and outputs among which the largest log-ratio of probabilities occurs: the
-        two ends of the interval, and all three reports.
+        """Returns inputs and outputs that attain the largest privacy loss.
+
+        The inputs are the two ends of the interval, and the outputs are all three reports.
         """
         return WorstCase(
             inputs=np.array([self.bound, -self.bound]),
@@ -412,11 +411,12 @@ class Ternary(NumberOutput):
         )
 
     def event(self) -> dp.DpEvent:
-        """Returns the accounting event of a sign that is revealed with some probability.
+        """Returns the accounting event: a sign is released with some probability, after randomized
+        response.
 
-        The sign is the input's sign or random. The event is exact for the inputs ``bound`` and
-        -``bound``. If ``share`` is 0, other pairs of inputs differ by at most bound/size in total
-        variation, which these two attain at every epsilon.
+        The event is exact for the inputs ``bound`` and -``bound``. If ``share`` is 0, other pairs
+        of inputs differ by at most bound/size in total variation, which these two attain at every
+        epsilon.
         """
         nonzero, noise = self.share or self.min_delta, 0.0
         if self.share:
@@ -439,22 +439,23 @@ PiecewiseEpsilon = Annotated[float, Range("[1e-9, 40]")]
 
 
 @dataclass(frozen=True, slots=True)
-class Piecewise(PureEpsilon, UnitNumber):
+class Piecewise(PureDpMixin, UnitIntervalMechanism):
     """Reports a number in [-1, 1] as a random number that is likely to be near it.
 
-    For input x the density is e^eps times as high on [l(x), r(x)] as elsewhere on [-C, C].
+    Outputs lie in [-C, C]. For input x their density is e^eps times as high on [l(x), r(x)] as
+    elsewhere.
 
     C = (e^(eps/2) + 1)/(e^(eps/2) - 1), r - l = C - 1 and l(x) = (C + 1) x/2 - (C - 1)/2, so that
     the mean output is x. The draw is uniform on [-C, C] with probability e^(-eps/2), else uniform
     on [l, r].
 
     Source: Wang et al. 2019 (ICDE), Algorithm 2. The published algorithm computes l and r per input
-    and draws a double between them, and this double can reveal the input. In this class [-C, C] has
-    2^48 cells, l(x) is rounded to a cell's edge, and the output is the middle of a cell. Every
-    output is then possible under every input, with the probability that the density gives. The mean
-    is x up to that rounding, 2^-48 C. The property ``noise_rate`` is rounded up, so that the true
-    epsilon never exceeds ``epsilon``. The mechanism acts elementwise on arrays of any shape;
-    outputs are float64.
+    and draws a double between them, and this double can reveal the input. In this class [-C, C]
+    consists of 2^48 cells, l(x) is rounded to a cell's edge, and the output is the middle of a
+    cell. Every output is then possible under every input, with the probability that the density
+    gives. The mean is x up to that rounding, 2^-48 C. The property ``noise_rate`` is rounded up, so
+    that the true epsilon never exceeds ``epsilon``. The mechanism acts elementwise on arrays of any
+    shape; outputs are float64.
     """
 
     epsilon: PiecewiseEpsilon
@@ -464,25 +465,25 @@ class Piecewise(PureEpsilon, UnitNumber):
         """Probability that the output is drawn independently of the input: e^(-epsilon/2), rounded
         up.
         """
-        return share_of_noise(self.epsilon, _CELLS, self._near)
+        return compute_noise_rate(self.epsilon, _CELLS, self._near)
 
     @property
     def magnitude(self) -> float:
-        """Largest absolute value of an output."""
+        """Largest absolute value C of an output."""
         return _CELLS / (_CELLS - self._near) / (1.0 - self.noise_rate)
 
-    def randomize(self, value: ArrayLike, rng: Generator, size: Size = None) -> NDArray[Any]:
+    def randomize(self, value: ArrayLike, rng: Generator, size: Shape = None) -> NDArray[Any]:
         """Draws outputs with exact probabilities, float64 of shape ``size``.
 
         An output is the middle of one of 2^48 cells of the range.
         """
         first = self._first(self.domain.expand_batch(value, size))
-        anywhere = bernoulli(self.noise_rate, rng, first.shape)
+        anywhere = draw_bernoulli(self.noise_rate, rng, first.shape)
         near = first + rng.integers(0, self._near, first.shape)
         return self._middle(np.where(anywhere, rng.integers(0, _CELLS, first.shape), near))
 
     def log_prob(self, output: ArrayLike, value: ArrayLike) -> NDArray[np.float64]:
-        """Returns the log-density of ``output`` given ``value``; -inf for |output| above
+        """Returns the log-density of ``output`` given ``value``; -inf if |output| exceeds
         ``magnitude``.
         """
         cell = (np.asarray(output, dtype=np.float64) / self.magnitude + 1.0) * (_CELLS / 2)
@@ -495,7 +496,7 @@ class Piecewise(PureEpsilon, UnitNumber):
         return np.where(inside, density, -np.inf)
 
     def delta(self, epsilon: float) -> float:
-        """Returns the exact delta at ``epsilon``, which the inputs -1 and 1 attain.
+        """Returns the exact delta at ``epsilon``; the worst pair of inputs is -1 and 1.
 
         The intervals [l, r] of likely outputs are disjoint for these inputs. The delta is h (1 -
         e^(epsilon - self.epsilon)) times the length of one interval, where h is the density on it.
@@ -506,7 +507,7 @@ class Piecewise(PureEpsilon, UnitNumber):
         return near * -math.expm1(min(epsilon - own, 0.0))
 
     def worst_case(self) -> WorstCase:
-        """Returns inputs and outputs among which the largest log-ratio of densities occurs.
+        """Returns inputs and outputs that attain the largest privacy loss.
 
         The inputs are -1 and 1. The outputs are one per interval on which both densities are
         constant.

@@ -254,7 +254,7 @@ CASES: dict[str, tuple[Case, ...]] = _FURTHER | {
     ),
     "embedding-gaussian": (
         Case(
-            EmbeddingGaussian.at_worst(sigma=4.0, bound=2.0),
+            EmbeddingGaussian.create_worst_case(sigma=4.0, bound=2.0),
             _RATINGS,
             cdf=lambda y, x: stats.norm.cdf(y, [-2.0 * max(x, 0.0) * math.sqrt(2.0), 0.0], 4.0),
         ),

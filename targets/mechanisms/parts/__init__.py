@@ -1,1 +1,1 @@
-"""Base classes and exact samplers that several mechanisms share."""
+"""Base classes of mechanisms, exact samplers, and the variances of a secure aggregation."""

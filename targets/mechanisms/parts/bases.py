@@ -1,4 +1,4 @@
-"""Base classes of mechanisms: additive noise, repeated uses, and types of inputs and outputs."""
+"""Base classes of mechanisms: additive noise, repeated use, and sets of inputs and outputs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.events import dp
 from fedrec_auditor.accountants.losses.divergences import gaussian_divergence
 from fedrec_auditor.accountants.statements import check_epsilon
-from fedrec_auditor.targets.mechanisms.base import Domain, Mechanism, Size, WorstCase
+from fedrec_auditor.targets.mechanisms.base import Domain, Mechanism, Shape, WorstCase
 from fedrec_auditor.targets.settings import Checked, Range, Whole
 
 LOG_ROOT_TAU = 0.5 * math.log(2.0 * math.pi)
@@ -47,10 +47,12 @@ class AdditiveNoise(Checked, ABC):
     @property
     @abstractmethod
     def noise_scale(self) -> float | NDArray[np.float64]:
-        """Scale of the noise; an array broadcasts to ``output_shape``."""
+        """Scale of the noise: one number, or an array that broadcasts to ``output_shape``."""
 
     def noiseless(self, value: NDArray[Any]) -> NDArray[Any]:
-        """Returns the output without noise, shape (*batch, *output_shape); by default the input."""
+        """Returns the outputs before noise, shape (*batch, *output_shape); by default the
+        inputs.
+        """
         return value
 
     @abstractmethod
@@ -61,7 +63,7 @@ class AdditiveNoise(Checked, ABC):
     def _log_density(self, z: NDArray[np.float64]) -> NDArray[np.float64]:
         """Returns the log-density of noise of scale 1."""
 
-    def randomize(self, value: ArrayLike, rng: Generator, size: Size = None) -> NDArray[Any]:
+    def randomize(self, value: ArrayLike, rng: Generator, size: Shape = None) -> NDArray[Any]:
         """Draws ``noiseless(value)`` plus noise, float64 of shape (*size, *output_shape)."""
         spread = self.domain.expand_batch(value, size)
         batch = spread.shape[: spread.ndim - len(self.domain.shape)]
@@ -69,7 +71,7 @@ class AdditiveNoise(Checked, ABC):
         return np.asarray(noise * self.noise_scale + self.noiseless(np.asarray(value)))
 
     def log_prob(self, output: ArrayLike, value: ArrayLike) -> NDArray[np.float64]:
-        """Returns the log-density of ``output`` given ``value``; arguments broadcast."""
+        """Returns the log-density of ``output`` given ``value``; their batches broadcast."""
         center = self.noiseless(self.domain.check(value))
         z = (np.asarray(output, dtype=np.float64) - center) / self.noise_scale
         each = self._log_density(z) - np.log(self.noise_scale)
@@ -77,7 +79,7 @@ class AdditiveNoise(Checked, ABC):
 
 
 class LaplaceNoise(AdditiveNoise):
-    """Base class for Laplace noise, whose density at scale 1 is e^(-|z|)/2."""
+    """Base class of mechanisms with Laplace noise, whose density at scale 1 is e^(-|z|)/2."""
 
     __slots__ = ()
 
@@ -88,8 +90,9 @@ class LaplaceNoise(AdditiveNoise):
         return np.asarray(-np.abs(z) - math.log(2.0))
 
 
-class RealVectorInput:
-    """Base class of mechanisms whose input is any real vector, which the mechanism clips.
+class VectorMechanism:
+    """Base class of mechanisms whose input is any real vector; the mechanism itself bounds the
+    vector.
 
     dimension: number of entries of the vector.
     """
@@ -104,8 +107,8 @@ class RealVectorInput:
         return Domain(low=-math.inf, high=math.inf, shape=(self.dimension,))
 
 
-class GaussianCurve(ABC):
-    """Base class of mechanisms whose worst pair of inputs is like N(0, 1) against N(mu, 1).
+class GaussianDpMechanism(ABC):
+    """Base class of mu-GDP mechanisms: the worst pair of inputs is like N(0, 1) against N(mu, 1).
 
     The worst pair are the two inputs that are easiest to distinguish; mu is the sensitivity in
     standard deviations. No epsilon holds at delta 0.
@@ -116,19 +119,14 @@ class GaussianCurve(ABC):
     @property
     @abstractmethod
     def mu(self) -> float:
-        """Sensitivity: largest distance of two inputs' mean outputs, in standard deviations of the
-        noise.
-        """
+        """Sensitivity in standard deviations: the largest distance of two inputs' mean outputs."""
 
     def worst_case(self) -> WorstCase | None:
-        """Returns None, because the log-ratio of one output's densities under two inputs has no
-        bound.
-        """
+        """Returns None, because the privacy loss is unbounded."""
         return None
 
     def delta(self, epsilon: float) -> float:
-        """Returns the exact delta at ``epsilon`` for the two inputs that are easiest to
-        distinguish.
+        """Returns the exact delta at ``epsilon``, for the worst pair of inputs.
 
         The value is Phi(mu/2 - eps/mu) - e^eps Phi(-mu/2 - eps/mu), with the sensitivity mu in
         standard deviations and the normal distribution function Phi.
@@ -136,17 +134,17 @@ class GaussianCurve(ABC):
         return gaussian_divergence(self.mu, epsilon)
 
     def event(self) -> dp.DpEvent:
-        """Returns the accounting event of Gaussian noise with the noise multiplier 1/mu.
+        """Returns the accounting event: Gaussian noise with noise multiplier 1/mu.
 
         mu is the sensitivity in standard deviations of the noise.
         """
         return dp.GaussianDpEvent(1.0 / self.mu)
 
 
-class NormalNoise(GaussianCurve, AdditiveNoise):
-    """Base class for Gaussian noise; its scale is the standard deviation ``sigma``.
+class NormalNoise(GaussianDpMechanism, AdditiveNoise):
+    """Base class of mechanisms with Gaussian noise of standard deviation ``sigma``.
 
-    The center of an input is its output without noise. Two inputs can be distinguished only along
+    The center of an input is its output before noise. Two inputs can be distinguished only along
     the line through their centers, because the noise across this line has the same distribution
     under both inputs. ``mu`` is therefore the largest distance of two centers in standard
     deviations.
@@ -169,31 +167,31 @@ class NormalNoise(GaussianCurve, AdditiveNoise):
 
 
 def clip_norm(vectors: NDArray[Any], bound: float) -> NDArray[np.float64]:
-    """Scales vectors (along the last axis) with an L2 norm above ``bound`` down to this norm."""
+    """Scales vectors (along the last axis) down so that their L2 norm is at most ``bound``."""
     # divided by the largest entry or by the bound, so that no square overflows
     unit = np.maximum(np.abs(vectors).max(axis=-1, keepdims=True), bound)
     norm = np.linalg.norm(vectors / unit, axis=-1, keepdims=True)
     return np.asarray(vectors * (bound / unit / np.maximum(norm, bound / unit)))
 
 
-def check_mu(mu: float, noise: str) -> None:
-    """Raises InputError if ``mu`` is not in [1e-100, 1e100].
+def check_mu(mu: float, noise_name: str) -> None:
+    """Raises InputError if a mechanism's sensitivity ``mu`` is not in [1e-100, 1e100].
 
-    mu: sensitivity of a mechanism in standard deviations of the noise.
-    noise: name of the setting that determines the noise, for the message.
+    mu: sensitivity in standard deviations of the noise.
+    noise_name: name of the setting that determines the noise, for the message.
 
     Accountants need the square of mu as a normal double. At mu = 0 the output does not depend on
     the input.
     """
     if not 1e-100 <= mu <= 1e100:
         raise InputError(
-            f"Expected {noise} between 1e-100 and 1e+100 sensitivities, got a sensitivity of "
+            f"Expected {noise_name} between 1e-100 and 1e+100 sensitivities, got a sensitivity of "
             f"{mu!r} standard deviations of the noise. Change the noise or the sensitivity."
         )
 
 
 def check_range(low: float, high: float) -> None:
-    """Raises InputError unless ``low`` < ``high`` and both ends and the width are finite."""
+    """Raises InputError unless ``low`` < ``high``, and both and their distance are finite."""
     if not (-math.inf < low < high < math.inf and high - low < math.inf):
         raise InputError(
             f"Expected finite low < high, got low={low!r}, high={high!r}. Clip the values first."
@@ -202,33 +200,33 @@ def check_range(low: float, high: float) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Repetition(Checked, ABC):
-    """Base class for ``count`` independent applications of an inner ``mechanism``.
+    """Base class of mechanisms that apply an inner ``mechanism`` independently ``count`` times.
 
-    Outputs have shape (*size, count, *inner output). ``use_classes`` holds the class of which
-    instances are made for most mechanisms, and its subclass with a privacy curve for a mechanism
-    with Gaussian noise.
+    Outputs have shape (*size, count, *inner output). ``instance_classes`` are two classes: one for
+    most inner mechanisms, and its subclass with a privacy curve for inner mechanisms with Gaussian
+    noise.
     """
 
     mechanism: Mechanism
     count: Whole
 
-    use_classes: ClassVar[tuple[type[Repetition], type[Repetition]]]
+    instance_classes: ClassVar[tuple[type[Repetition], type[Repetition]]]
 
     def __new__(cls, mechanism: Mechanism, count: int) -> Self:
-        """Returns an instance; with a privacy curve if ``mechanism`` has Gaussian noise."""
-        kind = cls.use_classes[isinstance(mechanism, GaussianCurve)]
+        """Creates an instance, with a privacy curve if ``mechanism`` has Gaussian noise."""
+        kind = cls.instance_classes[isinstance(mechanism, GaussianDpMechanism)]
         # ``replace`` may call one class to make an instance of the other class, which Python
         # would not initialise.
         made = object.__new__(kind) if issubclass(kind, cls) else kind(mechanism, count)
         return made  # type: ignore[return-value]
 
     def __reduce__(self) -> tuple[type[Repetition], tuple[Mechanism, int]]:
-        return self.use_classes[0], (self.mechanism, self.count)
+        return self.instance_classes[0], (self.mechanism, self.count)
 
     @property
     @abstractmethod
     def domain(self) -> Domain:
-        """Set of inputs of all applications together."""
+        """Set of the joint inputs of all applications."""
 
     @abstractmethod
     def _lift(self, values: NDArray[Any]) -> NDArray[Any]:
@@ -238,11 +236,13 @@ class Repetition(Checked, ABC):
 
     @property
     def output_shape(self) -> tuple[int, ...]:
-        """Shape (count, ...): one output of the inner mechanism per application."""
+        """Shape (count, *inner output): one output of the inner mechanism per application."""
         return (self.count, *self.mechanism.output_shape)
 
-    def randomize(self, value: ArrayLike, rng: Generator, size: Size = None) -> NDArray[Any]:
-        """Draws the outputs of all applications independently, shape (*size, *output_shape)."""
+    def randomize(self, value: ArrayLike, rng: Generator, size: Shape = None) -> NDArray[Any]:
+        """Draws the outputs of all applications independently, shape (*size, count, *inner
+        output).
+        """
         values = self.domain.expand_batch(value, size)
         batch = values.shape[: values.ndim - len(self.domain.shape)]
         return self.mechanism.randomize(self._lift(values), rng, (*batch, self.count))
@@ -253,71 +253,71 @@ class Repetition(Checked, ABC):
         return np.asarray(each.sum(axis=-1))
 
     def worst_case(self) -> WorstCase | None:
-        """Returns inputs and outputs of one application among which its largest log-ratio of
-        probabilities occurs.
+        """Returns inputs and outputs of one application that attain its largest privacy loss.
 
-        ``copies``, the number of independent randomizations, is ``count`` times as large as for one
-        application. None if the log-ratio is unbounded.
+        ``n_copies``, the number of independent uses, is ``count`` times as large as for one
+        application. None if the privacy loss is unbounded.
         """
         one = self.mechanism.worst_case()
         if one is None:
             return None
-        return replace(one, copies=one.copies * self.count, one_copy=one.one_copy or self.mechanism)
+        inner = one.one_copy or self.mechanism
+        return replace(one, n_copies=one.n_copies * self.count, one_copy=inner)
 
     def event(self) -> dp.DpEvent:
         """Returns the accounting event of one application, composed ``count`` times."""
         return dp.SelfComposedDpEvent(self.mechanism.event(), self.count)
 
 
-class GaussianUses(Repetition, GaussianCurve):
-    """Base class of independent applications of a mechanism with Gaussian noise.
+class GaussianRepetition(Repetition, GaussianDpMechanism):
+    """Base class of repeated mechanisms with Gaussian noise, which are mu-GDP.
 
-    The squares of their mu, the sensitivity in standard deviations of the noise, add up.
+    mu is the sensitivity in standard deviations. The squares of the applications' mu add up.
     """
 
     __slots__ = ()
 
     @property
     def mu(self) -> float:
-        """Sensitivity in standard deviations: sqrt(count) times that of one application."""
-        assert isinstance(self.mechanism, GaussianCurve)
+        """Sensitivity in standard deviations: sqrt(count) times the mu of one application."""
+        assert isinstance(self.mechanism, GaussianDpMechanism)
         return self.mechanism.mu * math.sqrt(self.count)
 
 
-class PureEpsilon:
-    """Base class of mechanisms whose accounting uses only ``epsilon``, at delta 0."""
+class PureDpMixin:
+    """Base class of mechanisms that are accounted for by their ``epsilon`` alone, at delta 0."""
 
     __slots__ = ()
 
     def event(self: Any) -> dp.DpEvent:
-        """Returns the accounting event of an arbitrary mechanism with this epsilon at delta 0."""
+        """Returns the accounting event of any mechanism with this ``epsilon`` at delta 0."""
         return dp.PureDpEvent(self.epsilon)
 
 
-class NumberOutput(Checked):
+class NumberMechanism(Checked):
     """Base class of mechanisms whose output is one number."""
 
     __slots__ = ()
 
     @property
     def output_shape(self) -> tuple[int, ...]:
-        """The empty shape (), because an output is one number."""
+        """Shape of one output: (), because an output is one number."""
         return ()
 
 
-class BitInput(NumberOutput):
-    """Base class of mechanisms whose input is one bit."""
+class BitMechanism(NumberMechanism):
+    """Base class of mechanisms with one bit as input and one number as output."""
 
     __slots__ = ()
 
     @property
     def domain(self) -> Domain:
-        """The values 0 and 1."""
+        """The bits 0 and 1."""
         return Domain(low=0, high=1, values=(0.0, 1.0))
 
 
-class UnitNumber(NumberOutput):
-    """Base class of mechanisms whose input is one number in [-1, 1]."""
+class UnitIntervalMechanism(NumberMechanism):
+    """Base class of mechanisms with a number in [-1, 1] as input and one number as output."""
 
     __slots__ = ()
 
@@ -327,8 +327,10 @@ class UnitNumber(NumberOutput):
         return Domain(low=-1, high=1)
 
 
-class IntervalInput(NumberOutput):
-    """Base class of mechanisms whose input is one number in [``low``, ``high``]."""
+class IntervalMechanism(NumberMechanism):
+    """Base class of mechanisms with a number in [``low``, ``high``] as input and one number as
+    output.
+    """
 
     __slots__ = ()
 
@@ -362,7 +364,7 @@ _DIGITS = Context(prec=60)
 def check_rate_epsilon(epsilon: float) -> None:
     """Raises InputError unless ``epsilon`` is in [1e-9, 700].
 
-    Outside this range, doubles cannot represent the probabilities of a mechanism.
+    Outside this range, doubles cannot represent the output probabilities of mechanisms.
     """
     if not MIN_EPSILON <= check_epsilon(epsilon) <= MAX_EPSILON:
         raise InputError(
@@ -372,32 +374,33 @@ def check_rate_epsilon(epsilon: float) -> None:
 
 
 @lru_cache(maxsize=256)
-def share_of_noise(epsilon: float, outputs: int, favoured: int = 1) -> float:
-    """Returns the probability of ignoring the input at which a mechanism has this ``epsilon``.
+def compute_noise_rate(epsilon: float, n_outputs: int, n_favoured: int = 1) -> float:
+    """Computes how often a mechanism must ignore its input so that its epsilon is ``epsilon``.
 
-    The mechanism draws uniformly from all outputs with this probability a, and otherwise uniformly
-    from some outputs that the input favours. A favoured output is then 1 + (1 - a) outputs/(a
-    favoured) times as likely as another, and a = 1/(1 + (e^epsilon - 1) favoured/outputs). The
-    result is the smallest double that is not below a, so that the ratio never exceeds e^epsilon.
+    The mechanism draws uniformly from all outputs with the returned probability a, and otherwise
+    uniformly from some outputs that the input favours. A favoured output is then 1 + (1 - a)
+    n_outputs/(a n_favoured) times as likely as another, and a = 1/(1 + (e^epsilon - 1)
+    n_favoured/n_outputs). The result is the smallest double that is not below a, so that the ratio
+    never exceeds e^epsilon.
 
-    outputs: number of possible outputs.
-    favoured: number of outputs that the input makes more likely.
+    n_outputs: number of possible outputs.
+    n_favoured: number of outputs that the input makes more likely.
     """
     growth = _DIGITS.subtract(_DIGITS.exp(Decimal(epsilon)), Decimal(1))
-    exact = 1 / (1 + Fraction(growth) * Fraction(favoured, outputs))
-    return at_least(exact)
+    exact = 1 / (1 + Fraction(growth) * Fraction(n_favoured, n_outputs))
+    return round_up(exact)
 
 
 @lru_cache(maxsize=256)
-def flip_rate(epsilon: float) -> float:
-    """Returns the flip probability 1/(e^epsilon + 1) of randomized response, rounded up.
+def compute_flip_rate(epsilon: float) -> float:
+    """Computes the flip probability 1/(e^epsilon + 1) of randomized response, rounded up.
 
     Rounding up keeps the true epsilon from exceeding ``epsilon``.
     """
-    return at_least(1 / (1 + Fraction(_DIGITS.exp(Decimal(epsilon)))))
+    return round_up(1 / (1 + Fraction(_DIGITS.exp(Decimal(epsilon)))))
 
 
-def at_least(exact: Fraction) -> float:
-    """Returns the smallest double that is not below ``exact``."""
+def round_up(exact: Fraction) -> float:
+    """Converts a fraction to the smallest double that is not below it."""
     near = float(exact)
     return near if Fraction(near) >= exact else math.nextafter(near, math.inf)

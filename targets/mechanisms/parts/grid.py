@@ -1,4 +1,4 @@
-"""Discrete additive noise: inputs are rounded to a grid, and exactly sampled integers are added."""
+"""Discrete noise on a grid: a base class of mechanisms, and exact samplers of integers."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ from fractions import Fraction
 from typing import Annotated, Any
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.targets.mechanisms.parts.bases import IntervalInput
+from fedrec_auditor.targets.mechanisms.base import Shape
+from fedrec_auditor.targets.mechanisms.parts.bases import IntervalMechanism
 from fedrec_auditor.targets.settings import FiniteFloat, Range, check
 
 PowerOfTwo = Annotated[
@@ -27,8 +29,9 @@ _FARTHEST = 2.0**52
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GridNoise(IntervalInput, ABC):
-    """Base class of mechanisms that round an entry to a grid and add a random number of grid steps.
+class GridNoise(IntervalMechanism, ABC):
+    """Base class of mechanisms that round an entry to a grid and add a random integer number of
+    steps.
 
     ``low``, ``high``: ends of the range of an entry.
     ``step``: step of the grid, a power of two, so that doubles represent its multiples exactly.
@@ -45,23 +48,19 @@ class GridNoise(IntervalInput, ABC):
     def __post_init__(self) -> None:
         check(self)
         farthest = max(abs(self.low), abs(self.high)) / self.step
-        if not (self.low < self.high and farthest <= _FARTHEST and self.n_steps >= 1):
+        if not (self.low < self.high and farthest <= _FARTHEST and self.sensitivity_steps >= 1):
             raise InputError(
                 f"Expected low < high, at least one step apart and within 2^52 steps of 0, got "
                 f"low={self.low!r}, high={self.high!r}, step={self.step!r}. Change the step."
             )
 
     @property
-    def n_steps(self) -> int:
-        """Sensitivity in grid steps: the distance between ``low`` and ``high`` after rounding to
-        the grid.
-        """
+    def sensitivity_steps(self) -> int:
+        """Sensitivity in grid steps: the distance between ``low`` and ``high`` after rounding."""
         return round(self.high / self.step) - round(self.low / self.step)
 
-    def randomize(
-        self, value: ArrayLike, rng: np.random.Generator, size: tuple[int, ...] | None = None
-    ) -> NDArray[Any]:
-        """Draws multiples of ``step``, float64 of shape ``size``."""
+    def randomize(self, value: ArrayLike, rng: Generator, size: Shape = None) -> NDArray[Any]:
+        """Draws outputs, which are multiples of ``step``, float64 of shape ``size``."""
         values = self.domain.expand_batch(value, size)
         steps = self._noise(rng, values.size).reshape(values.shape)
         return np.asarray((np.rint(values / self.step) + steps) * self.step)
@@ -73,7 +72,7 @@ class GridNoise(IntervalInput, ABC):
         return np.where(steps == np.rint(steps), self._log_mass(noise), -np.inf)
 
     @abstractmethod
-    def _noise(self, rng: np.random.Generator, size: int) -> NDArray[np.int64]:
+    def _noise(self, rng: Generator, size: int) -> NDArray[np.int64]:
         """Draws the numbers of steps to add, int64 of shape (size,)."""
 
     @abstractmethod
@@ -97,18 +96,18 @@ _BITS = 2.0**53
 
 
 def to_uniform(words: NDArray[np.uint64]) -> NDArray[np.float64]:
-    """Converts random 64-bit words to uniform draws from [0, 1), as numpy's generators do.
+    """Converts random 64-bit words to uniform numbers in [0, 1), as numpy's generators do.
 
-    The draws are multiples of 2^-53.
+    The numbers are multiples of 2^-53.
     """
     return (words >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 
-def bernoulli(rate: float, rng: np.random.Generator, shape: tuple[int, ...]) -> NDArray[np.bool_]:
-    """Draws flags that are True with probability exactly ``rate``, also if it is a double close to
-    0.
+def draw_bernoulli(rate: float, rng: Generator, shape: tuple[int, ...]) -> NDArray[np.bool_]:
+    """Draws flags that are True with probability exactly ``rate``, bool of shape ``shape``.
 
-    Uniform digits to the base 2^53 are compared with the digits of ``rate`` until they differ.
+    The probability is also exact if ``rate`` is close to 0. Uniform digits to the base 2^53 are
+    compared with the digits of ``rate`` until they differ.
     """
     digit = math.floor(rate * _BITS)
     drawn = rng.integers(0, 2**53, math.prod(shape))
@@ -122,36 +121,34 @@ def bernoulli(rate: float, rng: np.random.Generator, shape: tuple[int, ...]) -> 
     return out.reshape(shape)
 
 
-def bernoulli_exp(
-    numerator: ArrayLike, denominator: int, rng: np.random.Generator, size: int
+def draw_bernoulli_exp(
+    numerator: ArrayLike, denominator: int, rng: Generator, size: int
 ) -> NDArray[np.bool_]:
     """Draws ``size`` flags that are True with probability exactly e^-(numerator/denominator).
 
     ``numerator`` is at least 0: one number for all flags, or an array (size,) with one per flag.
     """
     whole, rest = np.divmod(np.broadcast_to(np.asarray(numerator), (size,)), denominator)
-    out = _bernoulli_exp_below_one(rest, denominator, rng)
+    out = _draw_exp_below_one(rest, denominator, rng)
     left = whole.copy()
     running = np.flatnonzero(out & (left > 0))
     while running.size:
-        out[running] = _bernoulli_exp_below_one(np.ones(running.size, dtype=np.int64), 1, rng)
+        out[running] = _draw_exp_below_one(np.ones(running.size, dtype=np.int64), 1, rng)
         left[running] -= 1
         running = running[out[running] & (left[running] > 0)]
     return out
 
 
-def _bernoulli_exp_below_one(
-    numerators: NDArray[Any], denominator: int, rng: np.random.Generator
-) -> NDArray[np.bool_]:
-    """Draws True with probability e^-g for g = numerator/denominator in [0, 1].
+def _draw_exp_below_one(top: NDArray[Any], denominator: int, rng: Generator) -> NDArray[np.bool_]:
+    """Draws True with probability e^-g for g = top/denominator in [0, 1].
 
     Bernoulli draws of rate g/1, g/2, g/3, ... are made until one fails. The k-th draw is made with
     probability g^(k-1)/(k-1)!, so that the failure is at an odd k with probability 1 - g + g^2/2 -
     ... = e^-g (von Neumann 1951; Canonne, Kamath and Steinke 2020, Algorithm 1).
     """
-    out, running, k = np.zeros(len(numerators), dtype=bool), np.arange(len(numerators)), 1
+    out, running, k = np.zeros(len(top), dtype=bool), np.arange(len(top)), 1
     while running.size:
-        on = rng.integers(0, denominator, running.size) < numerators[running]
+        on = rng.integers(0, denominator, running.size) < top[running]
         if k > 1:
             on &= rng.integers(0, k, running.size) == 0
         out[running[~on]] = k % 2 == 1
@@ -159,29 +156,30 @@ def _bernoulli_exp_below_one(
     return out
 
 
-def geometric(scale: Fraction, rng: np.random.Generator, size: int) -> NDArray[np.int64]:
-    """Draws ``size`` integers g >= 0 with probability exactly proportional to e^(-g/scale).
+def draw_geometric(scale: Fraction, rng: Generator, size: int) -> NDArray[np.int64]:
+    """Draws ``size`` integers g >= 0 with probabilities exactly proportional to e^(-g/scale).
 
-    The range of g is not truncated. Canonne, Kamath and Steinke 2020, Algorithm 2, for all outputs
-    together. The numerator of ``scale`` must be below 2^53 and its denominator below 2^63.
+    The range of g is not truncated. The numerator of ``scale`` must be below 2^53 and its
+    denominator below 2^63. Source: Canonne, Kamath and Steinke 2020, Algorithm 2, for all outputs
+    together.
     """
     t, s = scale.numerator, scale.denominator
     low, pending = np.zeros(size, dtype=np.int64), np.arange(size)
     while pending.size:
         low[pending] = rng.integers(0, t, pending.size)
-        pending = pending[~bernoulli_exp(low[pending], t, rng, pending.size)]
+        pending = pending[~draw_bernoulli_exp(low[pending], t, rng, pending.size)]
     whole, running = np.zeros(size, dtype=np.int64), np.arange(size)
     while running.size:
-        running = running[bernoulli_exp(1, 1, rng, running.size)]
+        running = running[draw_bernoulli_exp(1, 1, rng, running.size)]
         whole[running] += 1
     return np.asarray((low + t * whole) // s)
 
 
-def discrete_laplace(scale: Fraction, rng: np.random.Generator, size: int) -> NDArray[np.int64]:
-    """Draws ``size`` integers k with probability exactly proportional to e^(-|k|/scale)."""
+def draw_laplace(scale: Fraction, rng: Generator, size: int) -> NDArray[np.int64]:
+    """Draws ``size`` integers k with probabilities exactly proportional to e^(-|k|/scale)."""
     out, pending = np.zeros(size, dtype=np.int64), np.arange(size)
     while pending.size:
-        distance = geometric(scale, rng, pending.size)
+        distance = draw_geometric(scale, rng, pending.size)
         minus = rng.integers(0, 2, pending.size) == 1
         out[pending] = np.where(minus, -distance, distance)
         pending = pending[minus & (distance == 0)]

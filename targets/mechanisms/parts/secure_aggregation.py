@@ -1,4 +1,4 @@
-"""Variances of noise in a secure aggregation in which clients replace their noise or drop out."""
+"""Noise variances in a secure aggregation whose clients replace their noise or drop out."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from fedrec_auditor.targets.settings import Checked, ShareOrZero, Whole, WholeOr
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NoiseShares(Checked):
-    """Noise variances in a secure aggregation in which clients replace their noise by smaller
-    noise.
+class NoiseProtocol(Checked):
+    """Secure aggregation in which clients replace their noise by smaller noise, and its noise
+    variances.
 
     In round 1, client i sends g_i + xi_i, its gradient plus noise, of which the server sees only
     the sum over clients. In round 2 it sends R_i = -xi_i + xi'_i, which replaces the noise xi_i by
@@ -33,10 +33,9 @@ class NoiseShares(Checked):
     The server then knows S' = g + sum of h1 xi_i, for the gradient g of one honest user, and h2
     messages R_i.
 
-    The server's best estimate of g follows from the distribution of xi_i given R_i: its mean is
-    -c R_i with c = zeta1/(zeta1 + zeta2), and its variance is zeta1 zeta2/(zeta1 + zeta2),
-    independent of all other messages. So S' + c sum of R_i has mean g and the smallest possible
-    variance,
+    The server's best estimate of g follows from the distribution of xi_i given R_i: its mean is -c
+    R_i with c = zeta1/(zeta1 + zeta2), and its variance is zeta1 zeta2/(zeta1 + zeta2), independent
+    of all other messages. So S' + c sum of R_i has mean g and the smallest possible variance,
 
         v = h2 zeta1 zeta2/(zeta1 + zeta2) + (h1 - h2) zeta1,
 
@@ -92,14 +91,14 @@ class NoiseShares(Checked):
 
     @property
     def min_masked(self) -> float:
-        """Smallest number of users left in round 1 at which the protocol continues: (1 - omega)
+        """Smallest number of survivors of round 1 with which the protocol continues: (1 - omega)
         n_users.
         """
         return (1.0 - self.omega) * self.n_users
 
     @property
     def n_announced(self) -> float:
-        """Number of users left in round 1, as the server announces it (and may lie)."""
+        """Number of survivors of round 1 that the server announces, which may be a lie."""
         return self.masked if self.announced is None else self.announced
 
     @property
@@ -109,14 +108,13 @@ class NoiseShares(Checked):
 
     @property
     def zeta2(self) -> float:
-        """Variance of the smaller noise that replaces a user's noise in round 2, in units of
-        sigma^2.
-        """
+        """Variance of the smaller noise that a user takes in round 2, in units of sigma^2."""
         return 1.0 / self.n_announced
 
     @property
-    def weight(self) -> float:
-        """Factor c in the statistic S + c * (sum of R_i) that estimates a user's gradient best.
+    def message_weight(self) -> float:
+        """Weight c of the messages R_i in S + c * (sum of R_i), the best estimate of a user's
+        gradient.
 
         S is the sum of gradients with noise that the server sees in round 1, and R_i are the
         messages of round 2, which replace noise.
@@ -136,7 +134,8 @@ class NoiseShares(Checked):
     def claimed_variance(self) -> float:
         """Variance of the honest users' noise in the final sum of both rounds, in units of sigma^2.
 
-        The paper accounts for this sum alone, as if the server did not see the messages of round 2.
+        The paper accounts for this sum alone, although the server also sees the messages of round
+        2.
         """
         return self._sum_over_honest(self.zeta2)
 
@@ -148,7 +147,8 @@ class NoiseShares(Checked):
 def min_variance(
     *, omega: float, colluding: float = 0.0, announced: float = 1.0, repaired: bool = False
 ) -> float:
-    """Returns the smallest variance of the noise that hides a gradient, over all allowed dropouts.
+    """Returns the smallest variance of the noise that hides a gradient, over all dropouts that may
+    occur.
 
     omega: largest share of users who drop out
     colluding: share of all users who reveal their gradients and noise to the server
@@ -156,8 +156,8 @@ def min_variance(
         true number; L below
     repaired: whether clients follow the repaired protocol
 
-    The unit is sigma^2. ``NoiseShares`` describes the protocol; the variance v is
-    ``NoiseShares.variance``, for n users and m survivors of round 1. The result is 0 if colluding
+    The unit is sigma^2. ``NoiseProtocol`` describes the protocol; the variance v is
+    ``NoiseProtocol.variance``, for n users and m survivors of round 1. The result is 0 if colluding
     users leave no noise.
 
     Because 1/(1/zeta1 + 1/zeta2) and zeta2 are at most zeta1, v is smallest if nobody drops out of

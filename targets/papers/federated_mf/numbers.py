@@ -19,7 +19,7 @@ from fedrec_auditor.targets.components import Floats
 from fedrec_auditor.targets.declarations.entry import NumberPair
 from fedrec_auditor.targets.mechanisms.composed_mechanisms import Repeated
 from fedrec_auditor.targets.mechanisms.gaussian_mechanisms import NoiseReplacement
-from fedrec_auditor.targets.mechanisms.parts.secure_aggregation import NoiseShares
+from fedrec_auditor.targets.mechanisms.parts.secure_aggregation import NoiseProtocol
 from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip
 from fedrec_auditor.targets.papers.federated_mf.gradients import (
     max_distance,
@@ -330,7 +330,7 @@ def dropped_out() -> Iterator[NumberPair]:
     In LFL-SGDMF, 20% of the devices drop out before each of the two messages of a round. In the
     first pair the adversary sees the last sum alone, in the second all messages.
     """
-    shares = NoiseShares(n_users=100, omega=0.3, masked=80, replaced=64)
+    shares = NoiseProtocol(n_users=100, omega=0.3, masked=80, replaced=64)
     for said, right in (
         ("the last sum alone", shares.claimed_variance),
         ("all messages", shares.variance),

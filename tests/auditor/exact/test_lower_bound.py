@@ -50,7 +50,7 @@ class Table:
         return WorstCase(
             inputs=np.arange(len(self.law)),
             outputs=np.arange(len(self.law[0])),
-            copies=self.copies,
+            n_copies=self.copies,
             exhaustive=True,
         )
 

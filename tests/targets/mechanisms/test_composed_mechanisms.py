@@ -55,7 +55,7 @@ def test_compositions_charge_every_use() -> None:
     event = Repeated(Product(one, 3), 5).event()
     assert event == SelfComposedDpEvent(SelfComposedDpEvent(one.event(), 3), 5)
     worst_case = Repeated(Product(one, 3), 5).worst_case()
-    assert worst_case.copies == 15
+    assert worst_case.n_copies == 15
     assert worst_case.one_copy is one
 
 

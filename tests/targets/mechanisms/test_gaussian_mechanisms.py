@@ -133,7 +133,7 @@ def test_adding_or_replacing_a_rating_never_beats_the_sensitivity(
 
 @pytest.mark.parametrize("joint", [False, True])
 def test_a_rating_of_r_at_orthogonal_embeddings_attains_it(joint: bool) -> None:
-    step = EmbeddingGaussian.at_worst(sigma=3.0, bound=R, joint=joint)
+    step = EmbeddingGaussian.create_worst_case(sigma=3.0, bound=R, joint=joint)
     none, rated = step.noiseless(np.array([-1.0, R]))
     assert (none == 0).all()
     assert np.linalg.norm(rated) == pytest.approx(step.sensitivity)
@@ -212,7 +212,7 @@ def test_a_simulated_lie_leaves_the_variance_that_is_said() -> None:
     for repaired in (False, True):
         run = replace(build(masked=9, replaced=8), colluding=2, announced=18, repaired=repaired)
         out = run.randomize(0.0, np.random.default_rng(1), (n,)) / run.sigma
-        seen = (out[:, 0] + run.weight * out[:, 1:].sum(axis=1)).var() * n / run.variance
+        seen = (out[:, 0] + run.message_weight * out[:, 1:].sum(axis=1)).var() * n / run.variance
         assert 1e-9 < stats.chi2.cdf(seen, n - 1) < 1 - 1e-9
 
 

@@ -30,7 +30,7 @@ from fedrec_auditor.targets.mechanisms.gaussian_mechanisms import (
     EmbeddingGaussian,
     NoiseReplacement,
 )
-from fedrec_auditor.targets.mechanisms.parts.secure_aggregation import NoiseShares, min_variance
+from fedrec_auditor.targets.mechanisms.parts.secure_aggregation import NoiseProtocol, min_variance
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent import (
     Clipping,
     Descent,
@@ -103,7 +103,7 @@ class LflLdp(PretrainedMf):
         plain = scope.unit is Unit.USER and scope.adjacency is Adjacency.ADD_REMOVE
         if not plain or scope.vantage is not Vantage.SERVER or not self.sigma:
             return None
-        one = EmbeddingGaussian.at_worst(sigma=self.sigma, bound=self.bound)
+        one = EmbeddingGaussian.create_worst_case(sigma=self.sigma, bound=self.bound)
         return Repeated(one, self.n_uses(scope.horizon))
 
     def event(self, scope: Scope, population: Population) -> dp.DpEvent:
@@ -258,7 +258,7 @@ class LflSgdmf(PretrainedMf):
         of a user, one gradient is sent or not. Any other change replaces one gradient by another,
         at most 1.618 times as far: both gradients are at the broadcast item embeddings, so that
         ``Clipping.user_gap`` holds for any drawn ratings. Behind secure aggregation the unknown
-        noise is that of ``NoiseShares``, without dropouts or, if devices drop out, at the worst
+        noise is that of ``NoiseProtocol``, without dropouts or, if devices drop out, at the worst
         dropouts with which the round continues. Peers see only the broadcast models, which follow
         from the last sum. Without secure aggregation, only a device's own noise remains.
         """
@@ -368,8 +368,8 @@ class LflSgdmf(PretrainedMf):
             repaired=not (self.as_published and joint),
         )
 
-    def _shares(self, n_users: int) -> NoiseShares:
-        return NoiseShares(
+    def _shares(self, n_users: int) -> NoiseProtocol:
+        return NoiseProtocol(
             n_users=n_users,
             omega=self.omega,
             masked=n_users,

@@ -115,7 +115,7 @@ def test_noise_out_of_all_proportion_is_refused(sigma: float) -> None:
     for make in (
         lambda: Gaussian(sigma=sigma, low=0, high=1),
         lambda: VectorGaussian(sigma=sigma, clip=1.0, dimension=2),
-        lambda: EmbeddingGaussian.at_worst(sigma=sigma, bound=2.0),
+        lambda: EmbeddingGaussian.create_worst_case(sigma=sigma, bound=2.0),
     ):
         with pytest.raises(InputError, match="standard deviations of the noise"):
             make()

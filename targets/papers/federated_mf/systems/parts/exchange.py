@@ -23,7 +23,7 @@ from fedrec_auditor.accountants.losses.composition import distribution_of_sum
 from fedrec_auditor.targets.components import Component, Dense, Floats, Ints, Kind, Rows
 from fedrec_auditor.targets.compute import one_thread
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.mechanisms.base import Domain, Size, WorstCase
+from fedrec_auditor.targets.mechanisms.base import Domain, Shape, WorstCase
 from fedrec_auditor.targets.mechanisms.parts.secure_aggregation import min_variance
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent import Clipping, Descent
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import (
@@ -474,7 +474,7 @@ class Dropouts(Checked):
         seen = probability > 0.0
         return masked[seen], honest[seen] + self.colluding, probability[seen]
 
-    def randomize(self, value: ArrayLike, rng: Generator, size: Size = None) -> NDArray[Any]:
+    def randomize(self, value: ArrayLike, rng: Generator, size: Shape = None) -> NDArray[Any]:
         """Draws outputs of all rounds for the gradient size ``value``: float64, (*size, count,
         4).
         """

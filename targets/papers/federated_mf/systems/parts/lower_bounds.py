@@ -15,7 +15,7 @@ from scipy.special import ndtr
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.events import dp
 from fedrec_auditor.targets.components import Floats
-from fedrec_auditor.targets.mechanisms.base import Domain, Mechanism, PrivacyCurve, Size, WorstCase
+from fedrec_auditor.targets.mechanisms.base import Domain, Mechanism, PrivacyCurve, Shape, WorstCase
 from fedrec_auditor.targets.mechanisms.gaussian_mechanisms import SampledGaussian
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise import NoisySteps
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import (
@@ -73,7 +73,7 @@ class LowerBound(Checked):
         """Shape of one output of ``mechanism``."""
         return self.mechanism.output_shape
 
-    def randomize(self, value: ArrayLike, rng: Generator, size: Size = None) -> NDArray[Any]:
+    def randomize(self, value: ArrayLike, rng: Generator, size: Shape = None) -> NDArray[Any]:
         """Draws outputs of ``mechanism``, (*size, *output_shape)."""
         return self.mechanism.randomize(value, rng, size)
 

@@ -20,7 +20,7 @@ from fedrec_auditor.auditor.exact import exact_lower_bound
 from fedrec_auditor.targets.components import Dense, Kind, RandomizedMessages
 from fedrec_auditor.targets.mechanisms.base import PrivacyCurve
 from fedrec_auditor.targets.mechanisms.gaussian_mechanisms import NoiseReplacement
-from fedrec_auditor.targets.mechanisms.parts.secure_aggregation import NoiseShares
+from fedrec_auditor.targets.mechanisms.parts.secure_aggregation import NoiseProtocol
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.exchange import Dropouts
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise_kernel import table_normals
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise_rounds import (
@@ -81,7 +81,7 @@ def square(run: Dropouts, m: int, r: int) -> float:
     """Value of mu^2 of one round."""
     if m == 0:
         return 0.0
-    shares = NoiseShares(
+    shares = NoiseProtocol(
         n_users=run.n_users,
         omega=run.omega,
         masked=m,
