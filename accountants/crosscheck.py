@@ -12,8 +12,8 @@ import numpy as np
 from fedrec_auditor.accountants.errors import AuditError
 from fedrec_auditor.accountants.events import dp
 from fedrec_auditor.accountants.events.leaves import leaves
-from fedrec_auditor.accountants.losses.pure import count_epsilons, pure_epsilon
-from fedrec_auditor.accountants.losses.responses import responses_epsilon
+from fedrec_auditor.accountants.losses.pure import count_epsilons, get_pure_epsilon
+from fedrec_auditor.accountants.losses.responses import compose_responses
 from fedrec_auditor.accountants.statements import Bound, check_delta
 
 # Largest number of uses and of different pure epsilons for which this check takes 10 ms.
@@ -22,7 +22,7 @@ _MOST_USES, _MOST_KINDS = 10**6, 3
 _SLACK = 1e-6
 
 
-def min_epsilon(event: dp.DpEvent, delta: float) -> float:
+def compute_min_epsilon(event: dp.DpEvent, delta: float) -> float:
     """Returns a lower bound on the epsilon that any correct accountant can prove for ``event`` at
     ``delta``.
 
@@ -54,7 +54,7 @@ def min_epsilon(event: dp.DpEvent, delta: float) -> float:
         return max(known, math.fsum(epsilon * count for epsilon, count in kinds))
     if len(kinds) > _MOST_KINDS or sum(count for _, count in kinds) > _MOST_USES:
         return known
-    return max(known, responses_epsilon(kinds, delta))
+    return max(known, compose_responses(kinds, delta))
 
 
 def _gaussian(delta: float, mu: float) -> float:
@@ -78,10 +78,10 @@ def _gaussian(delta: float, mu: float) -> float:
 
 def cross_check(event: dp.DpEvent, bounds: Iterable[Bound]) -> None:
     """Raises AuditError if any of the upper ``bounds`` proved for ``event`` is below the lower
-    bound that ``min_epsilon`` returns.
+    bound that ``compute_min_epsilon`` returns.
     """
     for bound in bounds:
-        least = min_epsilon(event, bound.delta)
+        least = compute_min_epsilon(event, bound.delta)
         if bound.epsilon < least - _SLACK * max(1.0, least) or math.isnan(bound.epsilon):
             raise AuditError(
                 f"Expected an upper bound on epsilon of at least {least:.9g} at delta="
@@ -95,7 +95,7 @@ def _two_sided(leaf: dp.DpEvent) -> bool:
     randomized response is then its worst case).
     """
     if isinstance(leaf, dp.RandomizedResponseDpEvent):
-        return leaf.num_buckets == 2 and math.isfinite(pure_epsilon(leaf))
+        return leaf.num_buckets == 2 and math.isfinite(get_pure_epsilon(leaf))
     if isinstance(leaf, dp.BitFlipDpEvent):
-        return leaf.p + leaf.q == 1.0 and math.isfinite(pure_epsilon(leaf))
+        return leaf.p + leaf.q == 1.0 and math.isfinite(get_pure_epsilon(leaf))
     return isinstance(leaf, dp.PureDpEvent)

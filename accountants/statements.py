@@ -35,7 +35,7 @@ class Basis(StrEnum):
 
     If a derived number is wrong, the authors need not have stated anything false.
 
-    >>> Basis.weaker(Basis.DERIVED, Basis.COMPUTED)
+    >>> Basis.pick_weaker(Basis.DERIVED, Basis.COMPUTED)
     <Basis.DERIVED: 'derived'>
     """
 
@@ -47,7 +47,7 @@ class Basis(StrEnum):
     UNKNOWN = "unknown"  # not recorded, as in records of earlier versions
 
     @staticmethod
-    def weaker(first: Basis, second: Basis) -> Basis:
+    def pick_weaker(first: Basis, second: Basis) -> Basis:
         """Returns the less direct of two origins, in the order printed, computed, derived, unknown.
 
         A number computed from two other numbers has the less direct of their origins.
@@ -227,12 +227,12 @@ class UnknownSizeError(InputError):
     """Error if the conversion of a bound to another scope needs an unknown size, such as the number
     of rounds.
 
-    ``size`` is the name of the size, a field of ``Sizes``.
+    ``size_name`` is the name of the size, a field of ``Sizes``.
     """
 
-    def __init__(self, message: str, size: str = "") -> None:
+    def __init__(self, message: str, size_name: str = "") -> None:
         super().__init__(message)
-        self.size = size
+        self.size_name = size_name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -255,7 +255,7 @@ class Sizes:
     reports: int | None = None
     rounds: int | None = None
 
-    def get(self, name: str, purpose: str) -> int:
+    def require(self, name: str, purpose: str) -> int:
         """Returns the field ``name``, a number. Raises UnknownSizeError, an InputError, if the
         field is None.
 
@@ -323,7 +323,7 @@ def guess_probability(epsilon: float, delta: float = 0.0) -> float:
     return 1.0 - (1.0 - delta) / (1.0 + math.exp(epsilon)) if epsilon < 700 else 1.0
 
 
-def rounded(value: float, towards: Callable[[float], int], digits: int = 3) -> float:
+def round_towards(value: float, towards: Callable[[float], int], digits: int = 3) -> float:
     """Rounds ``value`` up or down to ``digits`` significant digits.
 
     ``towards`` is math.ceil or math.floor. A value that already has this number of digits, up to
@@ -419,7 +419,7 @@ class Bound:
             check_confidence(self.confidence)
 
     @property
-    def rounded(self) -> float:
+    def rounded_epsilon(self) -> float:
         """Epsilon rounded for printing, up for an upper bound and down for a lower bound.
 
         The number of significant digits is at least six, or three if epsilon is below 1e-4 or at
@@ -427,7 +427,9 @@ class Bound:
         """
         towards = math.ceil if self.side is Side.UPPER else math.floor
         usual = 1e-4 <= self.epsilon < 1e9
-        return rounded(self.epsilon, towards, max(6, len(f"{self.epsilon:.0f}")) if usual else 3)
+        return round_towards(
+            self.epsilon, towards, max(6, len(f"{self.epsilon:.0f}")) if usual else 3
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

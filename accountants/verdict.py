@@ -27,7 +27,7 @@ from fedrec_auditor.accountants.statements import (
     check_delta,
     guess_probability,
 )
-from fedrec_auditor.accountants.theorems.conversions import convert
+from fedrec_auditor.accountants.theorems.conversions import convert_bound
 
 # A claim is vacuous if it permits guessing a bit with this probability (epsilon 6.9).
 VACUOUS_GUESS = 0.999
@@ -38,7 +38,7 @@ ALARM_CONFIDENCE = 1 - 1e-6
 _SLACK = 1e-9
 
 
-class Word(StrEnum):
+class LabelEnum(StrEnum):
     """Base class of enumerations of verdicts, labels and levels: codes with a word for people.
 
     - ``label``: the word for people. JSON, SARIF and JUnit have the value of the member instead.
@@ -62,13 +62,13 @@ class Word(StrEnum):
         return member
 
     @property
-    def option(self) -> str:
+    def option_value(self) -> str:
         """The label as one word of a command line, such as not-tested."""
         return _spelled(self.label)
 
     def is_called(self, text: str) -> bool:
         """Whether ``text`` is the member's name (a code) or its label, in any spelling."""
-        return _spelled(text) in (self.option, _spelled(self.name))
+        return _spelled(text) in (self.option_value, _spelled(self.name))
 
     @classmethod
     def _missing_(cls, value: object) -> Self | None:
@@ -79,7 +79,7 @@ def _spelled(text: str) -> str:
     return re.sub(r"[\s_-]+", "-", text.strip().lower().replace("'", ""))
 
 
-class Verdict(Word):
+class Verdict(LabelEnum):
     """Conclusion of an audit about a claim, for one scope (protected data, adversary and period):
     refuted, proved, neither, or not comparable.
 
@@ -124,7 +124,7 @@ class Verdict(Word):
     )
 
 
-class NumberLabel(Word):
+class NumberLabel(LabelEnum):
     """Label of a number in a paper's statement: whether the number is correct, independently of the
     claimed epsilon.
 
@@ -146,7 +146,7 @@ class NumberLabel(Word):
     WRONG = ("WRONG", "wrong", "A number that the paper states or relies on is not correct.")
 
 
-class FailOn(Word):
+class FailOn(LabelEnum):
     """Level at which a command exits with a failure: certain verdicts on claims, or the severity of
     a system in the report.
 
@@ -200,7 +200,7 @@ EXIT_FOUND, INCOMPLETE = 1, 3
 LEAK_MARGIN = 0.05
 
 
-class Exemption(Word):
+class Exemption(LabelEnum):
     """Outcomes that do not lead to exit code 3 if a user names them (option --allow).
 
     They are an inconclusive verdict, and an unknown leak or severity of a system.
@@ -220,7 +220,7 @@ class Gate:
     - ``leak_margin``: advantage over guessing, in [0, 1), with which an attack counts as a leak.
     - ``waivers``: a sentence on each result that does not count, by the name of its system and its
       own name: an attack's, or the scope of a claim.
-    - ``expired``: a sentence on each expired waiver, which is a failure.
+    - ``expired_waivers``: a sentence on each expired waiver, which is a failure.
 
     >>> Gate().exit_code([Verdict.CONSISTENT]), Gate().exit_code([Verdict.VIOLATED])
     (0, 1)
@@ -234,7 +234,7 @@ class Gate:
     allow: Collection[str] = ()
     leak_margin: float = LEAK_MARGIN
     waivers: Mapping[tuple[str, str], str] = field(default_factory=dict)
-    expired: tuple[str, ...] = ()
+    expired_waivers: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Raises InputError if ``leak_margin`` is not in [0, 1)."""
@@ -269,9 +269,9 @@ class Gate:
         untested = Verdict.INCONCLUSIVE in reached and not self.allows(Exemption.INCONCLUSIVE)
         return INCOMPLETE if untested else 0
 
-    def with_expired(self, code: int) -> int:
+    def check_expired(self, code: int) -> int:
         """Returns the exit code ``code``, or 1 instead of 0 if a waiver is expired."""
-        fails = self.expired and self.fail_on is not FailOn.NEVER
+        fails = self.expired_waivers and self.fail_on is not FailOn.NEVER
         return code or (EXIT_FOUND if fails else 0)
 
     def allows(self, outcome: Exemption) -> bool:
@@ -321,7 +321,7 @@ class Judgement:
 
 def judge_number(
     claimed: float,
-    right: float,
+    correct: float,
     *,
     tolerance: float = 1e-9,
     below: bool = False,
@@ -332,9 +332,9 @@ def judge_number(
 
     Parameters
     ----------
-    claimed, right : the stated number and the computed number. Equal infinities agree.
-    tolerance : largest difference of numbers that agree: relative to ``right``, or absolute if the
-        absolute value of ``right`` is below 1.
+    claimed, correct : the stated number and the computed number. Equal infinities agree.
+    tolerance : largest difference of numbers that agree: relative to ``correct``, or absolute if
+        the absolute value of ``correct`` is below 1.
     below : true if the paper states only that the number is below ``claimed``.
     upper : true if the number is an upper bound (epsilon, sensitivity), so that a larger number is
         valid.
@@ -343,16 +343,16 @@ def judge_number(
     """
     wrong = NumberLabel.UNSTATED if basis is Basis.DERIVED else NumberLabel.WRONG
     if below:
-        return NumberLabel.RIGHT if right < claimed else wrong
-    close = tolerance * max(1.0, abs(right))
-    if claimed == right or (math.isfinite(right) and abs(claimed - right) <= close):
+        return NumberLabel.RIGHT if correct < claimed else wrong
+    close = tolerance * max(1.0, abs(correct))
+    if claimed == correct or (math.isfinite(correct) and abs(claimed - correct) <= close):
         return NumberLabel.RIGHT
-    return NumberLabel.LOOSE if upper and claimed > right else wrong
+    return NumberLabel.LOOSE if upper and claimed > correct else wrong
 
 
-def worst_label(words: Iterable[NumberLabel]) -> NumberLabel | None:
+def find_worst_label(labels: Iterable[NumberLabel]) -> NumberLabel | None:
     """Returns the worst of several labels, or None if there are none."""
-    return max(words, key=list(NumberLabel).index, default=None)
+    return max(labels, key=list(NumberLabel).index, default=None)
 
 
 def exceeds(epsilon: float, limit: float) -> bool:
@@ -571,11 +571,12 @@ def _carried(claim: Claim, scope: Scope, delta: float, sizes: Sizes | None) -> s
         source="the claim",
     )
     try:
-        converted = convert(stated, scope, sizes, delta)
+        converted = convert_bound(stated, scope, sizes, delta)
     except UnknownSizeError as unknown:
         if sizes is None:
             return ""
-        return f"A conversion of the claim needs the number of {unknown.size}, which is not known."
+        name = unknown.size_name
+        return f"A conversion of the claim needs the number of {name}, which is not known."
     except InputError:
         if "vantage" in claim.scope.uncovered(scope):
             return (
@@ -645,4 +646,4 @@ def _if_so(bound: Bound) -> str:
 
 def _at(bound: Bound) -> str:
     delta = f" at delta={bound.delta:.3g}" if bound.delta else ""
-    return f"{_number(bound.rounded)}{delta}"
+    return f"{_number(bound.rounded_epsilon)}{delta}"

@@ -185,8 +185,8 @@ def measure() -> tuple[Row, ...]:
     rows = []
     for job in jobs():
         ways: dict[str, Callable[[], float]] = dict(job.others)
-        for name in family.names():
-            accountant = family.member_class(name)()
+        for name in family.list_names():
+            accountant = family.load_class(name)()
             if accountant.supports(job.event):
                 ways[f"ours: {name}"] = lambda accountant=accountant, job=job: ours(accountant, job)
         with threadpool_limits(1):

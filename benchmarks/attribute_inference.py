@@ -136,8 +136,8 @@ def by_toolbox(
 
 def on_fedrec() -> Row:
     """Time of all our classifiers on all message components of FedRec, in two processes."""
-    data = FAMILIES["datasets"].member_class("ml-100k")().load()
-    target = FAMILIES["targets"].member_class("fedrec")().limit_rounds(2)
+    data = FAMILIES["datasets"].load_class("ml-100k")().load()
+    target = FAMILIES["targets"].load_class("fedrec")().limit_rounds(2)
     with one_thread():
         view = target.run(data, np.random.default_rng(0)).transcript.view(Vantage.SERVER)
         start, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -189,7 +189,7 @@ def on_components(view: View, data: Interactions, groups: tuple[str, ...]) -> No
 
 
 def member(name: str) -> Any:
-    return FAMILIES["attacks"].member_class(f"attribute-{name}")()
+    return FAMILIES["attacks"].load_class(f"attribute-{name}")()
 
 
 def score(truth: NDArray[np.int64], guessed: NDArray[np.int64]) -> str:

@@ -112,7 +112,7 @@ def attacked(
     subjects = np.sort(np.concatenate([known, rest]))
     background = Background(known_users=known, classes=codes[known], n_classes=2, subjects=subjects)
     for name in OURS:
-        attack = FAMILIES["attacks"].member_class(f"attribute-{name}")()
+        attack = FAMILIES["attacks"].load_class(f"attribute-{name}")()
         told = attack.infer(view, background, np.random.default_rng(0))
         found[name].append(roc_auc_score(codes[told.users], told.scores[:, 1]))
     for of, table in tables.items():
@@ -131,7 +131,7 @@ def attacked(
 def movielens(name: str) -> Areas:
     """The AUC of all attacks on gender for one system, a list over draws of the known users."""
     data = load_data("ml-100k")
-    target = FAMILIES["targets"].member_class(name)().limit_rounds(4)
+    target = FAMILIES["targets"].load_class(name)().limit_rounds(4)
     view = target.run(data, np.random.default_rng(0)).transcript.view(Vantage.SERVER)
     users, codes = np.arange(data.n_users), data.attributes["gender"].codes
     found: Areas = defaultdict(list)

@@ -26,7 +26,7 @@ from scipy import optimize, special, stats
 
 from benchmarks import Row, best_of
 from benchmarks._peers import ERROR, Scores, imported
-from fedrec_auditor.accountants.losses.divergences import gaussian_epsilon, gaussian_mu
+from fedrec_auditor.accountants.losses.divergences import find_gaussian_epsilon, find_gaussian_mu
 from fedrec_auditor.auditor.worlds.guesses import clopper_pearson_lower, clopper_pearson_upper
 from fedrec_auditor.auditor.worlds.one_run import OneRunGuesses
 from fedrec_auditor.auditor.worlds.scores import OneRunScores
@@ -93,7 +93,7 @@ def whole(m: int = 100_000) -> list[Row]:
     """Times of a lower bound from drawn scores of m canaries, by ours and by jax_privacy."""
     rng = np.random.default_rng(0)
     included = rng.random(m) < 0.5
-    scores = rng.normal(gaussian_mu(4.0, DELTA) * included)
+    scores = rng.normal(find_gaussian_mu(4.0, DELTA) * included)
     ways: dict[str, Callable[[], float]] = {
         each: lambda each=each: (
             OneRunScores.of(scores, included).bound(delta=DELTA, estimator=each).epsilon
@@ -125,7 +125,7 @@ def ideal(truth: float, m: int) -> Row:
 
     The row also has the median of ten bounds on drawn scores.
     """
-    n, mu = m // 2, gaussian_mu(truth, DELTA)
+    n, mu = m // 2, find_gaussian_mu(truth, DELTA)
     quantiles = special.ndtri((np.arange(n) + 0.5) / n)
     scores = np.concatenate([quantiles + mu, quantiles])
     order = np.argsort(-scores, kind="stable")
@@ -187,7 +187,7 @@ def gaussian_inverse(mu: float) -> Callable[[float], float]:
 def gaussian_trade_off(found: OneRunGuesses) -> float:
     """Epsilon of the smallest ``mu`` that explains the guesses, if the trade-off is Gaussian."""
     # The project has no such estimator, because it may be wrong for other mechanisms.
-    return gaussian_epsilon(DELTA, found.largest_refuted(gaussian_inverse, ALPHA))
+    return find_gaussian_epsilon(DELTA, found.largest_refuted(gaussian_inverse, ALPHA))
 
 
 def _two_samples(right: NDArray[np.int64], n: int) -> float:
@@ -197,7 +197,7 @@ def _two_samples(right: NDArray[np.int64], n: int) -> float:
     apart = special.ndtri(clopper_pearson_lower(hits, n, ALPHA / 2)) - special.ndtri(
         clopper_pearson_upper(misses, n, ALPHA / 2)
     )
-    return gaussian_epsilon(DELTA, float(apart.max()))
+    return find_gaussian_epsilon(DELTA, float(apart.max()))
 
 
 def _jax_privacy(

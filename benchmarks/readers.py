@@ -28,7 +28,7 @@ ROUNDS, USERS = 2, 300
 
 def row(name: str, data: Interactions) -> str:
     """The table line of one system; empty if no message is linked to a user."""
-    target = FAMILIES["targets"].member_class(name)().limit_rounds(ROUNDS)
+    target = FAMILIES["targets"].load_class(name)().limit_rounds(ROUNDS)
     view = target.run(data, np.random.default_rng(0)).transcript.view(Vantage.SERVER)
     found = reading.readers_of(view)
     if not found or view.public.n_silos is not None:
@@ -58,7 +58,7 @@ def main() -> None:
     print("| system | readers | F1 of sets | popular items | mean AUC of a user | ms a user |")
     print("|---|---|---|---|---|---|")
     with one_thread():
-        for name in sys.argv[1:] or FAMILIES["targets"].names():
+        for name in sys.argv[1:] or FAMILIES["targets"].list_names():
             line = row(name, data)
             if line:
                 print(line, flush=True)

@@ -19,7 +19,7 @@ from benchmarks.wild.package import Package
 from benchmarks.wild.rows import stored
 from fedrec_auditor.accountants.statements import Basis
 from fedrec_auditor.accountants.verdict import NumberLabel, Verdict
-from fedrec_auditor.auditor.judging.catalogue import judge_all, list_entries, make_claimant
+from fedrec_auditor.auditor.judging.catalogue import judge_entries, list_entries, make_claimant
 from fedrec_auditor.reports.documents.catalogue import CatalogueRow, claim_words, command_words
 from fedrec_auditor.reports.record import store
 from fedrec_auditor.reports.say import legal
@@ -172,7 +172,7 @@ def main() -> int:
     parser.add_argument("file", nargs="?", type=Path, default=FILE, help="The page to write.")
     file = parser.parse_args().file
     file.parent.mkdir(parents=True, exist_ok=True)
-    store.write_atomically(file, page(everything(judge_all(list_entries()))).encode())
+    store.write_atomically(file, page(everything(judge_entries(list_entries()))).encode())
     print(file)
     return 0
 

@@ -65,7 +65,7 @@ def compared(view: View, background: Background) -> NDArray[np.float64]:
 def lines(name: str) -> Iterator[str]:
     """Yields table lines of one system: method, known profiles, AUC and seconds."""
     data = load_data("ml-100k")
-    target = FAMILIES["targets"].member_class(name)().limit_rounds(ROUNDS)
+    target = FAMILIES["targets"].load_class(name)().limit_rounds(ROUNDS)
     rng, peers = np.random.default_rng(5), (Vantage.PEERS, Vantage.RELEASE)
     halves = HalfRuns.train(target, data, peers, count=TRAININGS, compute=DEFAULT, rng=rng)
     shown = next(v for v in peers if not UserMembership().refusal(halves.views[v][0]))

@@ -22,7 +22,7 @@ from typing import Any
 import griffe
 from mkdocs.structure.files import File, Files, InclusionLevel
 
-from fedrec_auditor.auditor.judging.catalogue import judge_all, list_entries
+from fedrec_auditor.auditor.judging.catalogue import judge_entries, list_entries
 from fedrec_auditor.reports.writers import reproductions
 
 ROOT = Path(__file__).parents[1]
@@ -69,7 +69,7 @@ def on_files(files: Files, config: Any) -> Files:
         files.append(File.generated(config, page, content=_cells(path)))
     files.append(File.generated(config, SPEED, content=import_module("benchmarks.__main__").page()))
     register = import_module("benchmarks.register")
-    claims = register.everything(judge_all(list_entries()))
+    claims = register.everything(judge_entries(list_entries()))
     files.append(File.generated(config, "register.html", content=register.page(claims)))
     return files
 

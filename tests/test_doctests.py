@@ -40,7 +40,7 @@ CALLED = {
     "accountants.statements": "Bound Claim Scope",
     "accountants.verdict": "Gate Verdict judge_claim",
     "auditor.exact.candidates": "inputs_of",
-    "auditor.exact.search": "exact_lower_bound",
+    "auditor.exact.search": "find_exact_bound",
     "auditor.plan.plan": "Plan",
     "auditor.run.resources": "Resources",
     "auditor.run.runner": "audit run_plan",

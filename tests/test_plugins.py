@@ -99,7 +99,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def plugged(installed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert "coin" not in FAMILIES["mechanisms"].names()
+    assert "coin" not in FAMILIES["mechanisms"].list_names()
     monkeypatch.syspath_prepend(str(installed))
 
 
@@ -149,14 +149,14 @@ def test_settings_are_read_of_a_module_whose_annotations_are_no_texts() -> None:
 
 @pytest.mark.usefixtures("plugged")
 def test_its_members_keep_the_shipped_contracts() -> None:
-    coin = FAMILIES["mechanisms"].member_class("coin")()
+    coin = FAMILIES["mechanisms"].load_class("coin")()
     bits = np.array([0, 1])
     hold(MechanismContract, Case(coin, bits, bits))
-    hold(TargetContract, TargetCase(FAMILIES["targets"].member_class("their-fcf")()))
+    hold(TargetContract, TargetCase(FAMILIES["targets"].load_class("their-fcf")()))
 
 
 @pytest.mark.usefixtures("plugged")
 def test_an_entry_point_that_is_no_class_is_refused() -> None:
     assert "no-class" in {point.name for point in entry_points(group="fedrec_auditor.targets")}
     with pytest.raises(InputError, match=r"'no-class' of their-members 1.0 .*not a class"):
-        FAMILIES["targets"].member_class("no-class")
+        FAMILIES["targets"].load_class("no-class")

@@ -161,8 +161,8 @@ def test_a_new_file_is_seen_without_installing_again(tree: Path, tmp_path: Path)
     code = (
         f"import site, sys; site.addsitedir({str(tmp_path / 'site')!r}); sys.path += {needed()}\n"
         "from fedrec_auditor.auditor.plan.families import FAMILIES as f\n"
-        "member = f['mechanisms'].member_class('brand-new')\n"
-        "print(member.__module__, f['mechanisms'].summary('brand-new'))"
+        "member = f['mechanisms'].load_class('brand-new')\n"
+        "print(member.__module__, f['mechanisms'].read_summary('brand-new'))"
     )
     shown = call(sys.executable, "-S", "-c", code, folder=tmp_path)
     assert shown == "fedrec_auditor.targets.mechanisms.brand_new Seen at once.\n"

@@ -16,7 +16,7 @@ from fedrec_auditor.accountants.events import dp
 from fedrec_auditor.accountants.events.leaves import check_parameters, leaves
 
 # Event classes that at least one accountant supports, by class name.
-SUPPORTED: dict[str, type[dp.DpEvent]] = {
+EVENT_CLASSES: dict[str, type[dp.DpEvent]] = {
     kind.__name__: kind
     for kind in (
         dp.GaussianDpEvent,
@@ -49,7 +49,7 @@ def read_event(text: str) -> dp.DpEvent:
     keys are its fields.
 
     Sampled and composed events contain other events: the key ``event`` holds one JSON object, and
-    ``events`` a list of them. Only the classes in ``SUPPORTED`` can be created, and no text is
+    ``events`` a list of them. Only the classes in ``EVENT_CLASSES`` can be created, and no text is
     evaluated as code. Raises InputError if the text is not JSON, a type or a field is unknown, a
     field is missing, or a value has the wrong kind or is out of range.
 
@@ -75,12 +75,12 @@ def _event(document: Any) -> dp.DpEvent:
             f"got {json.dumps(document)[:80]}. Name its type."
         )
     name = document[_TYPE]
-    if name not in SUPPORTED:
+    if name not in EVENT_CLASSES:
         raise InputError(
             f"Expected a type of event that an accountant supports, got type {name[:80]!r}. There "
-            f"are: {', '.join(SUPPORTED)}."
+            f"are: {', '.join(EVENT_CLASSES)}."
         )
-    fields = {field.name: field for field in attr.fields(SUPPORTED[name])}
+    fields = {field.name: field for field in attr.fields(EVENT_CLASSES[name])}
     given = {key: value for key, value in document.items() if key != _TYPE}
     needed = [key for key, field in fields.items() if field.default is attr.NOTHING]
     wrong = [key for key in given if key not in fields] + [k for k in needed if k not in given]
@@ -89,7 +89,7 @@ def _event(document: Any) -> dp.DpEvent:
             f"Expected the fields {', '.join(fields) or 'none'} in {name}, got "
             f"{', '.join(given)[:200] or 'none'}. Correct {wrong[0][:80]!r}."
         )
-    return SUPPORTED[name](**{key: _value(name, key, value) for key, value in given.items()})
+    return EVENT_CLASSES[name](**{key: _value(name, key, value) for key, value in given.items()})
 
 
 def _value(name: str, key: str, value: Any) -> Any:

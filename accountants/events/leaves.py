@@ -128,7 +128,7 @@ _RANGES: dict[str, tuple[float, float]] = {
 }
 _COUNTS = ("num_buckets", "n_users", "source_dataset_size", "sample_size")
 # Adjacencies under which each sampling event is defined. Accountants refuse it under any other.
-SAMPLED_UNDER: dict[type[DpEvent], tuple[Adjacency, ...]] = {
+SAMPLING_ADJACENCIES: dict[type[DpEvent], tuple[Adjacency, ...]] = {
     PoissonSampledDpEvent: (Adjacency.ADD_REMOVE,),
     SampledWithoutReplacementDpEvent: (Adjacency.REPLACE,),
     ReplacedSamplingDpEvent: (Adjacency.REPLACE,),
@@ -136,7 +136,7 @@ SAMPLED_UNDER: dict[type[DpEvent], tuple[Adjacency, ...]] = {
     MixtureOfGaussiansDpEvent: (Adjacency.ADD_REMOVE,),
 }
 # For each sampling event class that an accountant supports, the event classes that may be sampled.
-SampledTypes = Mapping[type[DpEvent], tuple[type[DpEvent], ...]]
+SamplingSupport = Mapping[type[DpEvent], tuple[type[DpEvent], ...]]
 
 
 def leaves(event: DpEvent) -> list[tuple[DpEvent, int]]:
@@ -167,7 +167,7 @@ def merge_sample(event: DpEvent) -> DpEvent:
     # through the uses: no second derivative of the expected value before a use is negative if none
     # after it is.
     sampled: Any = event
-    if not isinstance(event, tuple(SAMPLED_UNDER)) or not hasattr(event, "event"):
+    if not isinstance(event, tuple(SAMPLING_ADJACENCIES)) or not hasattr(event, "event"):
         return event
     parts = leaves(sampled.event)
     if not parts:
@@ -190,7 +190,7 @@ def merge_sample(event: DpEvent) -> DpEvent:
     return attr.evolve(sampled, event=GaussianDpEvent(smallest))
 
 
-def sampling_rate(leaf: DpEvent) -> float:
+def get_sampling_rate(leaf: DpEvent) -> float:
     """Returns the probability with which the mechanism ``leaf`` samples a given record or, for
     ``RevealedSamplingDpEvent``, runs; 1 if it does not sample.
     """
@@ -201,25 +201,25 @@ def sampling_rate(leaf: DpEvent) -> float:
 
 def is_supported(
     event: DpEvent,
-    kinds: tuple[type[DpEvent], ...],
+    mechanisms: tuple[type[DpEvent], ...],
     *,
-    sampled: SampledTypes = MappingProxyType({}),
+    sampling: SamplingSupport = MappingProxyType({}),
 ) -> bool:
     """Checks whether every leaf (single mechanism) of ``event`` is of a supported class, or
     provides no privacy at all.
 
-    - ``kinds``: supported event classes of mechanisms.
-    - ``sampled``: supported sampling classes, each with the event classes that it may sample.
+    - ``mechanisms``: supported event classes of mechanisms.
+    - ``sampling``: supported sampling classes, each with the event classes that it may sample.
     """
     return all(
-        isinstance(leaf.event, sampled.get(type(leaf), ()))
+        isinstance(leaf.event, sampling.get(type(leaf), ()))
         if hasattr(leaf, "event")
-        else isinstance(leaf, (NonPrivateDpEvent, *kinds))
+        else isinstance(leaf, (NonPrivateDpEvent, *mechanisms))
         for leaf, _ in leaves(event)
     )
 
 
-def assumed(event: DpEvent) -> tuple[str, ...]:
+def list_assumptions(event: DpEvent) -> tuple[str, ...]:
     """Lists the assumptions about the adversary on which a proof for a sampled ``event`` rests, as
     sentences.
 
@@ -236,44 +236,44 @@ def assumed(event: DpEvent) -> tuple[str, ...]:
     return tuple(f"the adversary does not learn who{of} was drawn" for of in drawn)
 
 
-def supported_leaves(
+def list_supported_leaves(
     event: DpEvent,
-    kinds: tuple[type[DpEvent], ...],
+    mechanisms: tuple[type[DpEvent], ...],
     *,
     scope: Scope,
-    reader: str,
-    sampled: SampledTypes = MappingProxyType({}),
+    accountant: str,
+    sampling: SamplingSupport = MappingProxyType({}),
 ) -> list[tuple[DpEvent, int]] | None:
     """Lists the leaves (single mechanisms) of ``event``, each with its number of uses, after
     checking that all are supported.
 
     The result is None if a mechanism provides no privacy at all.
 
-    - ``kinds``: supported event classes of mechanisms.
+    - ``mechanisms``: supported event classes of mechanisms.
     - ``scope``: scope of the bound. Its adjacency must be one under which every sampling event of
       ``event`` is defined.
-    - ``reader``: name of the accountant, for the error message.
-    - ``sampled``: supported sampling classes, each with the event classes that it may sample.
+    - ``accountant``: name of the accountant, for the error message.
+    - ``sampling``: supported sampling classes, each with the event classes that it may sample.
 
     Raises InputError for a mechanism that is not supported. No mechanism is ever skipped.
     """
     all_leaves = leaves(event)
     for leaf, _ in all_leaves:
-        if not isinstance(leaf, (NonPrivateDpEvent, *kinds, *sampled)):
-            known = ", ".join(kind.__name__ for kind in (*kinds, *sampled))
+        if not isinstance(leaf, (NonPrivateDpEvent, *mechanisms, *sampling)):
+            known = ", ".join(kind.__name__ for kind in (*mechanisms, *sampling))
             raise InputError(
-                f"Expected an event that {reader} supports, got {type(leaf).__name__}. "
+                f"Expected an event that {accountant} supports, got {type(leaf).__name__}. "
                 f"It supports {known}. Use another accountant."
             )
         check_parameters(leaf)
-        inner, drawn = sampled.get(type(leaf)), getattr(leaf, "event", None)
+        inner, drawn = sampling.get(type(leaf)), getattr(leaf, "event", None)
         if inner is not None and not isinstance(drawn, inner):
             raise InputError(
-                f"Expected {type(leaf).__name__} of an event that {reader} supports, got "
+                f"Expected {type(leaf).__name__} of an event that {accountant} supports, got "
                 f"{type(drawn).__name__}. It supports sampling of "
                 f"{', '.join(kind.__name__ for kind in inner)}. Use another accountant."
             )
-        allowed = SAMPLED_UNDER.get(type(leaf))
+        allowed = SAMPLING_ADJACENCIES.get(type(leaf))
         if allowed is not None and scope.adjacency not in allowed:
             raise InputError(
                 f"Expected {allowed[0]} adjacency for {type(leaf).__name__}, got a scope of "

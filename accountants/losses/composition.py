@@ -15,13 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import fft
 
-from fedrec_auditor.accountants.losses.divergences import smallest_epsilon
-from fedrec_auditor.accountants.losses.pairs import Array, AtomicPair, ListedPair, Pair, log_sum
+from fedrec_auditor.accountants.losses.divergences import find_min_epsilon
+from fedrec_auditor.accountants.losses.pairs import Array, ArrayPair, AtomicPair, Pair, logsumexp
 
 # Pairs of distributions, each with its number of uses.
 PairCounts = tuple[tuple[Pair, int], ...]
 # For each pair, the interval of losses that contains all but a negligible mass.
-Spans = Sequence[tuple[float, float]]
+LossRanges = Sequence[tuple[float, float]]
 # Largest number of points of a grid for one use, and for the window of the sum.
 _MOST = 2**19
 # Grid steps per standard deviation of the loss of one use, if the grid is large enough: for upper
@@ -70,10 +70,10 @@ class _Grid:
             powers = log_mass + tilts[:, None] * loss
             top = powers.max(axis=1)
             return np.asarray(top + np.log(np.exp(powers - top[:, None]).sum(axis=1)))
-        return np.array([log_sum(log_mass + tilt * loss) for tilt in tilts])
+        return np.array([logsumexp(log_mass + tilt * loss) for tilt in tilts])
 
 
-def upper_epsilon(uses: PairCounts, delta: float) -> float:
+def bound_epsilon_above(uses: PairCounts, delta: float) -> float:
     """Computes an upper bound on the epsilon at ``delta`` > 0 of composed pairs of distributions.
 
     ``uses`` lists the pairs (P, Q), each with its number of uses. A loss is a value of ln(P/Q).
@@ -87,7 +87,7 @@ def upper_epsilon(uses: PairCounts, delta: float) -> float:
     The losses are then added by Fourier transform. All errors raise the bound.
 
     >>> from fedrec_auditor.accountants.losses.pairs import GaussianPair
-    >>> round(upper_epsilon(((GaussianPair(0.1), 100),), 1e-5), 3)  # as one Gaussian of mu = 1
+    >>> round(bound_epsilon_above(((GaussianPair(0.1), 100),), 1e-5), 3)  # one Gaussian of mu = 1
     4.377
     """
     # The error of connecting the dots is of second order in the step. Tails of 1e-5 delta in total
@@ -101,7 +101,7 @@ def upper_epsilon(uses: PairCounts, delta: float) -> float:
     return _remembered(tuple(uses), delta, True)
 
 
-def lower_epsilon(uses: PairCounts, delta: float) -> float:
+def bound_epsilon_below(uses: PairCounts, delta: float) -> float:
     """Computes a lower bound on the epsilon at ``delta`` > 0 of composed pairs of distributions.
 
     ``uses`` lists the pairs (P, Q), each with its number of uses. A loss is a value of ln(P/Q).
@@ -142,7 +142,7 @@ class LowerCurve:
         )
 
 
-def lower_curve(uses: PairCounts) -> LowerCurve:
+def compute_lower_curve(uses: PairCounts) -> LowerCurve:
     """Computes a lower bound on the privacy curve (delta by epsilon) of composed pairs of
     distributions: losses are rounded down to a grid and added by Fourier transform.
 
@@ -170,7 +170,7 @@ def lower_curve(uses: PairCounts) -> LowerCurve:
     )
 
 
-def distribution_of_sum(parts: Sequence[tuple[Array, int, int]], first: int, size: int) -> Array:
+def convolve_distributions(parts: Sequence[tuple[Array, int, int]], first: int, size: int) -> Array:
     """Computes the distribution of a sum of independent integers by Fourier transform, shape
     (size,).
 
@@ -180,7 +180,7 @@ def distribution_of_sum(parts: Sequence[tuple[Array, int, int]], first: int, siz
       ``size``.
 
     >>> coin = np.array([0.5, 0.5])
-    >>> distribution_of_sum([(coin, 0, 3)], first=0, size=4).round(3).tolist()
+    >>> convolve_distributions([(coin, 0, 3)], first=0, size=4).round(3).tolist()
     [0.125, 0.375, 0.375, 0.125]
     """
     total, offset = np.ones(size // 2 + 1, dtype=np.complex128), 0
@@ -207,7 +207,7 @@ def _remembered(uses: PairCounts, delta: float, above: bool) -> float:
 
     The result for pairs that are stored in arrays is not cached.
     """
-    if any(isinstance(pair, ListedPair) for pair, _ in uses):
+    if any(isinstance(pair, ArrayPair) for pair, _ in uses):
         return _epsilon(uses, delta, above)
     return _cached(uses, delta, above)
 
@@ -261,12 +261,12 @@ def _once(pair: Pair, delta: float, above: bool) -> float:
         with np.errstate(divide="ignore"):
             log_p = np.log(np.append(grid.mass, grid.infinite))
         log_q = log_p - np.append((grid.low + np.arange(len(grid.mass))) * step, np.inf)
-        least = smallest_epsilon(log_p[::-1], log_q[::-1], budget)
+        least = find_min_epsilon(log_p[::-1], log_q[::-1], budget)
         return _moved([grid], least) if least > 0 else 0.0
-    log_p, log_q = pair.between(np.concatenate([[-np.inf], points * step, [np.inf]]))
+    log_p, log_q = pair.bin_losses(np.concatenate([[-np.inf], points * step, [np.inf]]))
     infinite = math.log(pair.infinite_mass) if pair.infinite_mass > 0 else -math.inf
     log_p, log_q = np.append(log_p, infinite), np.append(log_q, -np.inf)
-    epsilon = smallest_epsilon(log_p[::-1], log_q[::-1], delta * (1.0 + _CELL_ROUNDING))
+    epsilon = find_min_epsilon(log_p[::-1], log_q[::-1], delta * (1.0 + _CELL_ROUNDING))
     return epsilon if math.isinf(epsilon) else max(0.0, epsilon * (1.0 - _ROUNDING) - 2.0**-46)
 
 
@@ -330,7 +330,7 @@ def _below(
     return 0.0, True
 
 
-def _step(uses: PairCounts, spans: Spans, above: bool) -> tuple[float, float]:
+def _step(uses: PairCounts, spans: LossRanges, above: bool) -> tuple[float, float]:
     """Step of the grid of the summed loss, and a step that resolves the loss of each use well for
     its moments.
 
@@ -365,14 +365,14 @@ def _spread(pair: Pair, low: float, high: float) -> float:
     reach = 1.01 * max(abs(low), abs(high), 1e-300)
     near = np.geomspace(1e-9, 1.0, 200) * reach
     edges = np.unique(np.concatenate([-near, near, np.linspace(low, high, 400), [-np.inf, np.inf]]))
-    log_p, _ = pair.between(edges)
+    log_p, _ = pair.bin_losses(edges)
     mass = np.exp(log_p[1:-1])
     middle = (edges[1:-2] + edges[2:-1]) / 2.0
     mean = float(mass @ middle)
     return math.sqrt(max(float(mass @ (middle - mean) ** 2), 0.0))
 
 
-def _discretized(uses: PairCounts, spans: Spans, step: float, above: bool) -> list[_Grid]:
+def _discretized(uses: PairCounts, spans: LossRanges, step: float, above: bool) -> list[_Grid]:
     return [
         (_split if above else _merged)(pair, n, step, _points(span, step))
         for (pair, n), span in zip(uses, spans, strict=True)
@@ -390,7 +390,7 @@ def _split(pair: Pair, count: int, step: float, points: NDArray[np.int64]) -> _G
     The mass of each interval is split between its two ends so that both P and Q keep their masses.
     """
     inner = points * step
-    log_p, log_q = pair.between(np.concatenate([[-np.inf], inner, [np.inf]]))
+    log_p, log_q = pair.bin_losses(np.concatenate([[-np.inf], inner, [np.inf]]))
     p = np.exp(log_p[1:-1])
     with np.errstate(invalid="ignore"):
         share = np.expm1(log_q[1:-1] - log_p[1:-1] + inner[:-1]) / math.expm1(-step)
@@ -410,7 +410,7 @@ def _merged(pair: Pair, count: int, step: float, points: NDArray[np.int64]) -> _
     of the grid is chosen from a few candidates so that rounding removes the least loss.
     """
     middles = (points[:-1] + 0.5) * step
-    log_p, log_q = pair.between(np.concatenate([[-np.inf], middles, [np.inf]]))
+    log_p, log_q = pair.bin_losses(np.concatenate([[-np.inf], middles, [np.inf]]))
     seen = log_p > -700.0
     p, loss = np.exp(log_p[seen]), log_p[seen] - log_q[seen]
     lowest, highest = int(points[0]) - 1, int(points[-1]) + 1
@@ -533,7 +533,7 @@ def _in_window(
         log_top = math.log(top) if top > 0 else -math.inf
         log_p = np.minimum(np.concatenate([[log_top], total.log_p[::-1]]), 300.0)
         losses = total.losses + (ceded or 0.0)
-        epsilon = smallest_epsilon(log_p, log_p - np.concatenate([[np.inf], losses[::-1]]), delta)
+        epsilon = find_min_epsilon(log_p, log_p - np.concatenate([[np.inf], losses[::-1]]), delta)
         if epsilon > losses[0] + step or losses[0] < 0:
             return epsilon
         lower = 1.5 * lower + 0.5
@@ -555,7 +555,7 @@ def _distribution(
         loss = (grid.low + np.arange(len(grid.mass))) * step
         with np.errstate(divide="ignore"):
             log_mass = np.log(grid.mass) + tilt * loss
-        log_moment = log_sum(log_mass)
+        log_moment = logsumexp(log_mass)
         masses = np.exp(log_mass - log_moment)
         centre = float(masses @ loss)
         mean += grid.count * centre
@@ -572,7 +572,7 @@ def _distribution(
     size = fft.next_fast_len(max(size, 64), real=True)
     losses = np.arange(first, first + size, dtype=np.float64) * step
     with np.errstate(divide="ignore"):
-        log_p = np.log(np.maximum(distribution_of_sum(tilted, first, size), 0.0))
+        log_p = np.log(np.maximum(convolve_distributions(tilted, first, size), 0.0))
     return _Distribution(losses, np.asarray(log_p + (moment - tilt * losses)), cut)
 
 

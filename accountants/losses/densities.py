@@ -86,22 +86,22 @@ class ExpTerm:
     step: float = 0.0
 
     @classmethod
-    def of(cls, piece: MixturePart) -> ExpTerm:
+    def from_part(cls, part: MixturePart) -> ExpTerm:
         """Builds the term of a part of a mixture, normalized so that its mass is the weight of the
         part.
         """
-        low, high = piece.low, piece.high
-        if piece.step and math.isfinite(high - low):
-            high = low + math.floor((high - low) / piece.step + 1e-9) * piece.step
-        if piece.sd:
-            anchor, centre, curve = min(max(piece.mean, low), high), piece.mean, piece.sd**-2
+        low, high = part.low, part.high
+        if part.step and math.isfinite(high - low):
+            high = low + math.floor((high - low) / part.step + 1e-9) * part.step
+        if part.sd:
+            anchor, centre, curve = min(max(part.mean, low), high), part.mean, part.sd**-2
         else:
-            anchor, centre, curve = high if piece.rate > 0.0 else low, piece.rate, 0.0
-        term = cls(low, high, anchor, 0.0, centre, curve, piece.step)
-        whole = float(term.log_masses(np.array(low), np.array(high)))
-        return replace(term, value=math.log(piece.weight) - whole)
+            anchor, centre, curve = high if part.rate > 0.0 else low, part.rate, 0.0
+        term = cls(low, high, anchor, 0.0, centre, curve, part.step)
+        whole = float(term.compute_log_masses(np.array(low), np.array(high)))
+        return replace(term, value=math.log(part.weight) - whole)
 
-    def log_masses(self, low: Floats, high: Floats) -> Floats:
+    def compute_log_masses(self, low: Floats, high: Floats) -> Floats:
         """Computes ln of the mass of the term on each interval [low, high] within its support.
 
         For a lattice, ``low`` and ``high`` are its first and its last point.
@@ -109,7 +109,7 @@ class ExpTerm:
         nearest = np.clip(self.anchor, low, high)
         slope = np.abs(self.slope - self.curvature * (nearest - self.anchor))
         sides = np.stack([nearest - low, high - nearest])
-        logs = log_integral(np.stack([slope, slope]), self.curvature, sides, self.step)
+        logs = integrate_log(np.stack([slope, slope]), self.curvature, sides, self.step)
         # If there is no curve, the anchor is an end, and the whole interval lies on one side of it.
         whole = np.logaddexp(*logs) if self.curvature else logs.max(axis=0)
         return np.asarray(self.log_at(nearest) + whole)
@@ -126,7 +126,7 @@ class ExpTerm:
         away = y - self.anchor
         return self.value + self.slope * away - self.curvature / 2.0 * away * away
 
-    def nearest(self, y: Floats) -> tuple[Floats, Floats]:
+    def find_nearest(self, y: Floats) -> tuple[Floats, Floats]:
         """Returns the lattice points nearest to ``y``, and the distances of ``y`` from them, in
         units of the lattice step.
         """
@@ -135,12 +135,12 @@ class ExpTerm:
         return origin + np.rint(index) * self.step, np.abs(index - np.rint(index))
 
     @property
-    def shape(self) -> tuple[float, float]:
+    def centre_and_curvature(self) -> tuple[float, float]:
         """Centre and curvature of the term. Terms with equal shapes differ only by a factor."""
         return self.centre, self.curvature
 
 
-def log_integral(fall: Floats, curve: Floats | float, width: Floats, step: float) -> Floats:
+def integrate_log(fall: Floats, curve: Floats | float, width: Floats, step: float) -> Floats:
     """Computes ln of the integral of exp(-fall t - curve t^2 / 2) for t in [0, width], with
     ``fall`` >= 0.
 
@@ -230,9 +230,9 @@ class Mixture:
                 masses = np.log([self.points[value] for value in values.tolist()])
             near = np.abs(y - values[nearest]) <= TOLERANCE * np.abs(values).max()
             mass = np.where(near, masses[nearest], mass)
-        for term in map(ExpTerm.of, self.pieces):
+        for term in map(ExpTerm.from_part, self.pieces):
             if term.step:
-                place, off = term.nearest(y)
+                place, off = term.find_nearest(y)
                 slack = term.step / 2.0
                 on = (off <= 1e-9) & (term.low - slack < y) & (y < term.high + slack)
                 mass = np.where(on, np.logaddexp(mass, term.log_at(place)), mass)
@@ -244,7 +244,7 @@ class Mixture:
         """
         y = np.asarray(y, dtype=np.float64)
         left, right = (np.full(y.shape, -np.inf) for _ in range(2))
-        for term in map(ExpTerm.of, self.pieces):
+        for term in map(ExpTerm.from_part, self.pieces):
             if not term.step:
                 log = np.where((term.low <= y) & (y <= term.high), term.log_at(y), -np.inf)
                 left = np.logaddexp(left, np.where(y > term.low, log, -np.inf))
@@ -302,7 +302,9 @@ def align_terms(p: Mixture, q: Mixture) -> Iterator[tuple[list[ExpTerm], dict[fl
             if low < high or piece.step:
                 rate, sd, step = (size[value] for value in (piece.rate, piece.sd, piece.step))
                 mean = place.get(piece.mean, piece.mean)
-                terms.append(ExpTerm.of(MixturePart(piece.weight, low, high, rate, mean, sd, step)))
+                terms.append(
+                    ExpTerm.from_part(MixturePart(piece.weight, low, high, rate, mean, sd, step))
+                )
             elif not _goes_on(piece, mixture.pieces):
                 raise InputError(
                     f"Expected pieces wider than {TOLERANCE} of the spread of all pieces, got "
@@ -344,7 +346,7 @@ class Lattice:
         return self.origin + self.step * float(n)
 
 
-def lattices_of(sides: Sequence[list[ExpTerm]]) -> list[Lattice]:
+def group_lattices(sides: Sequence[list[ExpTerm]]) -> list[Lattice]:
     """Groups terms on lattices (equally spaced points) into as few lattices as possible.
 
     ``sides`` has the terms of a first and of a second measure. Raises InputError if the steps of

@@ -20,8 +20,8 @@ from fedrec_auditor.accountants.losses.densities import (
     Lattice,
     Mixture,
     align_terms,
-    lattices_of,
-    log_integral,
+    group_lattices,
+    integrate_log,
 )
 from fedrec_auditor.accountants.losses.divergences import log_ratio as log_ratio_of_masses
 
@@ -49,21 +49,21 @@ class Enclosure:
     location: float = 0.0
 
 
-class NumberEvent(NamedTuple):
+class DistinguishingEvent(NamedTuple):
     """Distinguishing event for two distributions P and Q of a number: an interval, or a single
     number.
 
     - ``low``, ``high``: ends of the interval, which are equal for a single number.
     - ``log_p``, ``log_q``: logarithms of the probabilities of the event under P and Q.
-    - ``supremum``: lower limit of the supremum of ln P(event)/Q(event) over all events
-      (``max_log_ratio``).
+    - ``max_log_ratio``: lower limit of the supremum of ln P(event)/Q(event) over all events
+      (``bound_log_ratio``).
     """
 
     low: float
     high: float
     log_p: float
     log_q: float
-    supremum: float
+    max_log_ratio: float
 
 
 class DivergenceRange(NamedTuple):
@@ -80,7 +80,7 @@ class DivergenceRange(NamedTuple):
     mass_q: float
 
 
-def max_log_ratio(p: Mixture, q: Mixture) -> Enclosure:
+def bound_log_ratio(p: Mixture, q: Mixture) -> Enclosure:
     """Returns an interval that contains the supremum of ln(P(event)/Q(event)) over all events, for
     the distributions P = ``p`` and Q = ``q`` of a number.
 
@@ -94,12 +94,12 @@ def max_log_ratio(p: Mixture, q: Mixture) -> Enclosure:
     return replace(best, upper=max([best.upper, *(part.upper for part in parts)]))
 
 
-def distinguishing_event(p: Mixture, q: Mixture, apart: Iterable[float] = ()) -> NumberEvent:
+def find_event(p: Mixture, q: Mixture, apart: Iterable[float] = ()) -> DistinguishingEvent:
     """Finds a single number or an interval with almost the largest log-ratio ln(P(event)/Q(event)),
     for distributions P = ``p`` and Q = ``q``.
 
     The interval contains none of the points ``apart`` in its interior. The log-ratio of the event
-    equals the supremum (``max_log_ratio``) to 1e-7 relative, or is smaller if the supremum is not
+    equals the supremum (``bound_log_ratio``) to 1e-7 relative, or is smaller if the supremum is not
     attained.
     """
     suprema = [(stretches, stretches.supremum()) for stretches in _supports(p, q, apart)]
@@ -111,10 +111,10 @@ def distinguishing_event(p: Mixture, q: Mixture, apart: Iterable[float] = ()) ->
     logs = np.stack([mixture.log_mass(places) for mixture in (p, q)])
     k = int(np.where(_clearest(logs), logs[0], -np.inf).argmax())
     place, (log_p, log_q) = float(places[k]), logs[:, k].tolist()
-    return NumberEvent(place, place, log_p, log_q, supremum.lower)
+    return DistinguishingEvent(place, place, log_p, log_q, supremum.lower)
 
 
-def divergence(p: Mixture, q: Mixture, epsilon: float) -> DivergenceRange:
+def bound_divergence(p: Mixture, q: Mixture, epsilon: float) -> DivergenceRange:
     """Returns an interval that contains the hockey-stick divergence, the largest P(event) -
     e^epsilon Q(event), of the distributions P = ``p`` and Q = ``q``.
 
@@ -176,7 +176,10 @@ class _Stretches:
         """
         terms = [*sides[0], *sides[1]]
         gap = 1.0 if discrete else 0.0
-        shapes = {shape: k for k, shape in enumerate(sorted({term.shape for term in terms}))}
+        shapes = {
+            shape: k
+            for k, shape in enumerate(sorted({term.centre_and_curvature for term in terms}))
+        }
         means = [mean for mean, curve in shapes if curve]
         ends = [[term.low, term.high + gap] for term in terms]
         edges = np.unique(np.concatenate([np.ravel(ends), means, list(apart)]))
@@ -194,8 +197,10 @@ class _Stretches:
         for side, of_side in zip(logs, sides, strict=True):
             for term in of_side:
                 first, last = np.searchsorted(edges, [term.low, term.high + gap])
-                row = side[shapes[term.shape], first:last]
-                row[:] = np.logaddexp(row, term.log_at(anchor[shapes[term.shape], first:last]))
+                row = side[shapes[term.centre_and_curvature], first:last]
+                row[:] = np.logaddexp(
+                    row, term.log_at(anchor[shapes[term.centre_and_curvature], first:last])
+                )
         return cls(low, high, logs, anchor, slope, curve, discrete, place)
 
     @cached_property
@@ -318,7 +323,7 @@ class _Stretches:
         away = top - anchor
         fall = np.abs(slope - self.curve * away)
         widths = np.broadcast_to(high - low, away.shape)
-        whole = log_integral(fall, self.curve, widths, 1.0 if self.discrete else 0.0)
+        whole = integrate_log(fall, self.curve, widths, 1.0 if self.discrete else 0.0)
         with np.errstate(invalid="ignore"):
             inside = away * (slope - self.curve * away / 2.0) + whole
             logs = self.logs[:, :, j]
@@ -381,7 +386,7 @@ class _Stretches:
             low, high, j = self.split(low[doubt], high[doubt], j[doubt])
         return Enclosure(best, max(best, float(above.max(initial=upper))), self.place(at))
 
-    def event(self, supremum: Enclosure) -> NumberEvent:
+    def event(self, supremum: Enclosure) -> DistinguishingEvent:
         """An interval on which ln(P/Q) of the two measures is almost the given ``supremum``, with
         the masses of P and Q on it.
         """
@@ -406,7 +411,7 @@ class _Stretches:
             best = missing <= max(1e-7 * max(1.0, abs(supremum.lower)), missing.min())
         k = int(np.where(best, logs[0], -np.inf).argmax())
         log_p, log_q = logs[:, k].tolist()
-        return NumberEvent(float(low[k]), float(high[k]), log_p, log_q, supremum.lower)
+        return DistinguishingEvent(float(low[k]), float(high[k]), log_p, log_q, supremum.lower)
 
     def excess(self, epsilon: float) -> DivergenceRange:
         """Limits of the integral of max(0, p - e^epsilon q), for the densities p and q of the
@@ -469,7 +474,9 @@ def _supports(p: Mixture, q: Mixture, apart: Iterable[float] = ()) -> Iterator[_
     smooth = [[term for term in terms if not term.step] for terms in (terms_p, terms_q)]
     if any(smooth):
         yield _Stretches.of((smooth[0], smooth[1]), apart=apart)
-    lattices = lattices_of([[term for term in terms if term.step] for terms in (terms_p, terms_q)])
+    lattices = group_lattices(
+        [[term for term in terms if term.step] for terms in (terms_p, terms_q)]
+    )
     values = sorted({*of_p, *of_q})
     # Points are placed on every other integer, so that two of them never form one event.
     rest = Lattice(0.0, 1.0)

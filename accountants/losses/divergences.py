@@ -42,7 +42,7 @@ def log_ratio(log_p: Array, log_q: Array) -> Array:
     return np.where(possible, log_p - np.where(possible, log_q, 0.0), -np.inf)
 
 
-def hockey_stick(log_p: Array, log_q: Array, epsilon: float) -> float:
+def compute_hockey_stick(log_p: Array, log_q: Array, epsilon: float) -> float:
     """Computes the hockey-stick divergence: the sum of max(0, p - e^epsilon q) over all outputs, a
     number in [0, 1].
 
@@ -52,7 +52,7 @@ def hockey_stick(log_p: Array, log_q: Array, epsilon: float) -> float:
     return min(1.0, float(np.sum(np.exp(log_p) * -np.expm1(np.minimum(epsilon - ratio, 0.0)))))
 
 
-def worst_event(log_p: Array, log_q: Array, delta: float, rounding: float = 0.0) -> WorstEvent:
+def find_worst_event(log_p: Array, log_q: Array, delta: float, rounding: float = 0.0) -> WorstEvent:
     """Finds the event S of outputs with the largest epsilon = ln((P(S) - delta)/Q(S)), for the
     output distributions P and Q of two inputs.
 
@@ -81,7 +81,7 @@ def _log_cumsum(log_mass: Array) -> Array:
         return np.asarray(np.log(np.cumsum(np.exp(log_mass - top))) + top)
 
 
-def smallest_epsilon(log_p: Array, log_q: Array, delta: float) -> float:
+def find_min_epsilon(log_p: Array, log_q: Array, delta: float) -> float:
     """Computes the smallest epsilon >= 0 with P(S) <= e^epsilon Q(S) + ``delta`` for every event S.
 
     P and Q are the output distributions of two inputs.
@@ -91,12 +91,12 @@ def smallest_epsilon(log_p: Array, log_q: Array, delta: float) -> float:
 
     >>> import numpy as np
     >>> p, q = np.array([0.75, 0.25]), np.array([0.25, 0.75])
-    >>> round(smallest_epsilon(np.log(p), np.log(q), 0.0), 4)  # ln 3
+    >>> round(find_min_epsilon(np.log(p), np.log(q), 0.0), 4)  # ln 3
     1.0986
-    >>> round(smallest_epsilon(np.log(p), np.log(q), 0.25), 4)  # ln 2
+    >>> round(find_min_epsilon(np.log(p), np.log(q), 0.25), 4)  # ln 2
     0.6931
     """
-    return max(0.0, worst_event(log_p, log_q, delta).epsilon)
+    return max(0.0, find_worst_event(log_p, log_q, delta).epsilon)
 
 
 # Standard deviations beyond which every delta is below the smallest double.
@@ -106,7 +106,7 @@ _NODES, _WEIGHTS = (np.polynomial.legendre.leggauss(16) + np.array([[1.0], [0.0]
 _LOG_ROOT_TAU = 0.5 * math.log(2.0 * math.pi)
 
 
-def gaussian_divergence(mu: float, epsilon: float) -> float:
+def compute_gaussian_delta(mu: float, epsilon: float) -> float:
     """Computes the smallest delta at ``epsilon`` for two unit normal distributions whose means
     differ by ``mu``.
 
@@ -127,14 +127,15 @@ def gaussian_divergence(mu: float, epsilon: float) -> float:
 
 
 def bisect_threshold(
-    holds: Callable[[float], bool], *, max_value: float = math.inf, close: float = 0.0
+    holds: Callable[[float], bool], *, max_value: float = math.inf, precision: float = 0.0
 ) -> float:
     """Returns the threshold of a monotone condition: the largest tested number above 0 for which
     ``holds`` is false.
 
     - ``holds``: the condition. If it is true for a number, it is true for every larger number.
     - ``max_value``: the search stops once a number of at least ``max_value`` fails the condition.
-    - ``close``: relative precision of the result. The value 0 bisects down to neighbouring doubles.
+    - ``precision``: relative precision of the result. The value 0 bisects down to neighbouring
+      doubles.
 
     The function doubles the upper limit, starting from 1, until the condition holds, and then
     bisects. It returns infinity if all tested numbers fail, up to one of at least ``max_value``,
@@ -148,12 +149,12 @@ def bisect_threshold(
         if high >= max_value:
             return math.inf
         low, high = high, 2.0 * high
-    while high - low > close * high and low < (middle := (low + high) / 2.0) < high:
+    while high - low > precision * high and low < (middle := (low + high) / 2.0) < high:
         low, high = (low, middle) if holds(middle) else (middle, high)
     return low
 
 
-def gaussian_mu(epsilon: float, delta: float) -> float:
+def find_gaussian_mu(epsilon: float, delta: float) -> float:
     """Computes the largest mu whose Gaussian mechanism is (``epsilon``, ``delta``)-DP, where mu is
     sensitivity/sigma.
 
@@ -169,11 +170,11 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
         raise InputError(f"Expected delta in (0, 1), got delta={delta!r}. Give 1e-5, for example.")
     if not check_epsilon(epsilon) < math.inf:
         raise InputError(f"Expected a finite epsilon, got epsilon={epsilon!r}. Correct it.")
-    mu = bisect_threshold(lambda mu: gaussian_divergence(mu, epsilon) > delta)
+    mu = bisect_threshold(lambda mu: compute_gaussian_delta(mu, epsilon) > delta)
     return mu * (1.0 - 2.0**-46)
 
 
-def gaussian_epsilon(delta: float, mu: float) -> float:
+def find_gaussian_epsilon(delta: float, mu: float) -> float:
     """Computes the smallest epsilon at ``delta`` of a Gaussian mechanism with ``mu`` = sensitivity
     divided by standard deviation.
 
@@ -184,7 +185,7 @@ def gaussian_epsilon(delta: float, mu: float) -> float:
     The equation is solved for a = eps/mu - mu/2, because the privacy curve is a smooth function of
     a for arbitrarily large epsilon.
 
-    >>> round(gaussian_epsilon(1e-5, 1.0), 3)
+    >>> round(find_gaussian_epsilon(1e-5, 1.0), 3)
     4.377
     """
     from scipy import optimize

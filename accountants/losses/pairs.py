@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 from scipy.special import log_ndtr, ndtri
 
 from fedrec_auditor.accountants.events import dp
-from fedrec_auditor.accountants.events.leaves import sampling_rate
+from fedrec_auditor.accountants.events.leaves import get_sampling_rate
 from fedrec_auditor.accountants.losses.pure import (
     THREE_POINT_EVENTS,
     ThreePointLoss,
-    sampled_epsilon,
+    amplify_epsilon,
 )
 
 # A pair (P, Q) is represented by the probabilities of its privacy loss ln(P/Q).
@@ -45,7 +45,7 @@ class Pair(Protocol):
         """
         ...
 
-    def between(self, edges: Array) -> tuple[Array, Array]:
+    def bin_losses(self, edges: Array) -> tuple[Array, Array]:
         """Computes the log-probabilities, under the pair's distributions P and Q, that the privacy
         loss ln(P/Q) lies in each interval (edges[i], edges[i + 1]].
 
@@ -75,14 +75,14 @@ class GaussianPair:
     mu: float
     infinite_mass: float = 0.0
 
-    def between(self, edges: Array) -> tuple[Array, Array]:
+    def bin_losses(self, edges: Array) -> tuple[Array, Array]:
         """Computes the log-probabilities, under the pair's distributions P and Q, that the privacy
         loss ln(P/Q) lies in each interval (edges[i], edges[i + 1]].
 
         ``edges`` are ascending, (n + 1,). The log-probabilities are two arrays, (n,).
         """
         x = edges / self.mu + self.mu / 2.0
-        return normal_masses(x - self.mu), normal_masses(x)
+        return log_normal_masses(x - self.mu), log_normal_masses(x)
 
     def loss_range(self, tail: float) -> tuple[float, float]:
         """Returns an interval (low, high) of the privacy loss ln(P/Q) that contains almost all of
@@ -107,7 +107,7 @@ class LaplacePair:
     shift: float
     infinite_mass: float = 0.0
 
-    def between(self, edges: Array) -> tuple[Array, Array]:
+    def bin_losses(self, edges: Array) -> tuple[Array, Array]:
         """Computes the log-probabilities, under the pair's distributions P and Q, that the privacy
         loss ln(P/Q) lies in each interval (edges[i], edges[i + 1]].
 
@@ -151,7 +151,7 @@ class AtomicPair:
     infinite_mass: float = 0.0
 
     @classmethod
-    def of_atoms(cls, *atoms: tuple[float, float], infinite: float = 0.0) -> AtomicPair:
+    def from_atoms(cls, *atoms: tuple[float, float], infinite: float = 0.0) -> AtomicPair:
         """Builds a pair (P, Q) from tuples of a privacy loss ln(P/Q) and its probability under P.
 
         Losses of probability 0 are omitted. ``infinite`` is the probability of an infinite loss
@@ -161,14 +161,14 @@ class AtomicPair:
         return cls(tuple(loss for loss, _ in kept), tuple(log for _, log in kept), infinite)
 
     @classmethod
-    def of_epsilon(cls, epsilon: float) -> AtomicPair:
+    def from_epsilon(cls, epsilon: float) -> AtomicPair:
         """Builds the pair of binary randomized response with pure ``epsilon``, which may be
         arbitrarily large.
         """
         truth = -math.log1p(math.exp(-epsilon))
         return cls((epsilon, -epsilon), (truth, truth - epsilon))
 
-    def between(self, edges: Array) -> tuple[Array, Array]:
+    def bin_losses(self, edges: Array) -> tuple[Array, Array]:
         """Computes the log-probabilities, under the pair's distributions P and Q, that the privacy
         loss ln(P/Q) lies in each interval (edges[i], edges[i + 1]].
 
@@ -186,11 +186,11 @@ class AtomicPair:
 
 
 # Pair of data sent without noise or with negligible noise: every output reveals the input.
-REVEALING_PAIR = AtomicPair.of_atoms(infinite=1.0)
+REVEALING_PAIR = AtomicPair.from_atoms(infinite=1.0)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ListedPair:
+class ArrayPair:
     """Pair of distributions (P, Q) with many values of the privacy loss ln(P/Q), stored in arrays.
 
     - ``losses``: finite privacy losses in ascending order, (outputs,).
@@ -205,7 +205,7 @@ class ListedPair:
     infinite_mass: float = 0.0
 
     @classmethod
-    def build(cls, losses: Array, log_p: Array, infinite: float = 0.0) -> ListedPair:
+    def build(cls, losses: Array, log_p: Array, infinite: float = 0.0) -> ArrayPair:
         """Builds a pair (P, Q) from finite privacy losses ln(P/Q) in any order, (outputs,), and
         their log-probabilities under P, (outputs,).
 
@@ -214,7 +214,7 @@ class ListedPair:
         order = np.argsort(losses)
         return cls(losses[order], log_p[order], infinite)
 
-    def between(self, edges: Array) -> tuple[Array, Array]:
+    def bin_losses(self, edges: Array) -> tuple[Array, Array]:
         """Computes the log-probabilities, under the pair's distributions P and Q, that the privacy
         loss ln(P/Q) lies in each interval (edges[i], edges[i + 1]].
 
@@ -251,7 +251,7 @@ class ReversedPair:
     pair: Pair
     infinite_mass: float = 0.0
 
-    def between(self, edges: Array) -> tuple[Array, Array]:
+    def bin_losses(self, edges: Array) -> tuple[Array, Array]:
         """Computes the log-probabilities, under the pair's distributions P and Q, that the privacy
         loss ln(P/Q) lies in each interval (edges[i], edges[i + 1]].
 
@@ -259,7 +259,7 @@ class ReversedPair:
         are those of ``pair`` with P and Q exchanged and the loss negated. A loss exactly on an edge
         may be counted in either interval.
         """
-        log_p, log_q = self.pair.between(-edges[::-1])
+        log_p, log_q = self.pair.bin_losses(-edges[::-1])
         return log_q[::-1], log_p[::-1]
 
     def loss_range(self, tail: float) -> tuple[float, float]:
@@ -302,7 +302,7 @@ def _log_sums(log_mass: Array, first: NDArray[np.int64]) -> Array:
     return np.asarray(np.log(np.add.reduceat(np.exp(log_mass - top), first)) + top)
 
 
-def log_sum(x: Array) -> float:
+def logsumexp(x: Array) -> float:
     """Computes ln of the sum of e^x over all entries of ``x``."""
     top = float(x.max())
     return top + math.log(float(np.exp(x - top).sum())) if math.isfinite(top) else top
@@ -314,7 +314,7 @@ def log1mexp(x: Array) -> Array:
         return np.log(-np.expm1(-x))
 
 
-def normal_masses(x: Array) -> Array:
+def log_normal_masses(x: Array) -> Array:
     """Computes the logarithms of the standard normal probabilities of the intervals between
     ascending points ``x``, (n,), as (n - 1,).
     """
@@ -389,13 +389,13 @@ class ClonePair:
         """
         return 4.0 * _TAIL
 
-    def between(self, edges: Array) -> tuple[Array, Array]:
+    def bin_losses(self, edges: Array) -> tuple[Array, Array]:
         """Computes the log-probabilities, under the pair's distributions P and Q, that the privacy
         loss ln(P/Q) lies in each interval (edges[i], edges[i + 1]].
 
         ``edges`` are ascending, (n + 1,). The log-probabilities are two arrays, (n,).
         """
-        return self.list_losses().between(edges)
+        return self.list_losses().bin_losses(edges)
 
     def loss_range(self, tail: float) -> tuple[float, float]:
         """Returns the quantiles of the finite privacy loss, under the first distribution of the
@@ -403,9 +403,9 @@ class ClonePair:
         """
         return self.list_losses().loss_range(tail)
 
-    def list_losses(self) -> ListedPair:
+    def list_losses(self) -> ArrayPair:
         """Lists the privacy losses of all counts of clones that are not negligibly rare, with their
-        log-probabilities, as a ``ListedPair``.
+        log-probabilities, as a ``ArrayPair``.
 
         Clones are reports of other users that hide the user's own report. With C clones there are m
         = C + 1 relevant reports, and a of them are of the first kind: P(a | m) is proportional to
@@ -420,7 +420,7 @@ class ClonePair:
 
 
 @lru_cache(maxsize=4)
-def _listed(pair: ClonePair) -> ListedPair:
+def _listed(pair: ClonePair) -> ArrayPair:
     n_users, growth = pair.n_users, math.exp(pair.epsilon)
     clones = scipy.stats.binom(min(n_users, _MOST_USERS) - 1, pair.clone_rate)
     # Bernstein: the number of clones is farther than this from its mean with probability at most
@@ -443,7 +443,7 @@ def _listed(pair: ClonePair) -> ListedPair:
     mass = mass * scipy.stats.binom.pmf(a, m, 0.5) * 2.0 * share / m
     kept = mass > 0
     loss = np.log((growth * a + (m - a)) / (a + growth * (m - a)))
-    return ListedPair.build(loss[kept], np.log(mass[kept]))
+    return ArrayPair.build(loss[kept], np.log(mass[kept]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -479,14 +479,14 @@ class PoissonPair(_Sampled):
     q) after (1 - q) Q is added.
     """
 
-    def between(self, edges: Array) -> tuple[Array, Array]:
+    def bin_losses(self, edges: Array) -> tuple[Array, Array]:
         """Computes the log-probabilities, under the pair's distributions P and Q, that the privacy
         loss ln(P/Q) lies in each interval (edges[i], edges[i + 1]].
 
         ``edges`` are ascending, (n + 1,). The log-probabilities are two arrays, (n,). The values
         are computed from those of ``pair``.
         """
-        log_p, log_q = self.pair.between(self._inner(edges))
+        log_p, log_q = self.pair.bin_losses(self._inner(edges))
         other = log_q + math.log1p(-self.rate) if self.rate < 1 else np.full_like(log_q, -np.inf)
         log_p = np.logaddexp(other, log_p + math.log(self.rate))
         if self.pair.infinite_mass > 0 and self.rate < 1:
@@ -552,17 +552,17 @@ class FixedSizePair(_Sampled):
     # negative: b <= a, and a + b <= 1 because P(l < 0) = b for a symmetric pair. So the masses are
     # distributions, H is convex, and the pair dominates all neighbouring inputs at every x.
 
-    def between(self, edges: Array) -> tuple[Array, Array]:
+    def bin_losses(self, edges: Array) -> tuple[Array, Array]:
         """Computes the log-probabilities, under the pair's distributions P and Q, that the privacy
         loss ln(P/Q) lies in each interval (edges[i], edges[i + 1]].
 
         ``edges`` are ascending, (n + 1,). The log-probabilities are two arrays, (n,).
         """
         sampled = PoissonPair(self.pair, self.rate)
-        up_p, up_q = sampled.between(np.maximum(edges, 0.0))
-        down_q, down_p = sampled.between(np.maximum(-edges[::-1], 0.0))
+        up_p, up_q = sampled.bin_losses(np.maximum(edges, 0.0))
+        down_q, down_p = sampled.bin_losses(np.maximum(-edges[::-1], 0.0))
         log_p, log_q = np.logaddexp(up_p, down_p[::-1]), np.logaddexp(up_q, down_q[::-1])
-        mass_p, mass_q = (float(np.exp(part[0])) for part in sampled.between(_POSITIVE))
+        mass_p, mass_q = (float(np.exp(part[0])) for part in sampled.bin_losses(_POSITIVE))
         rest = 1.0 - mass_p - mass_q - self.infinite_mass
         if rest > 0:
             add_atom(edges, 0.0, math.log(rest), math.log(rest), log_p, log_q)
@@ -603,15 +603,15 @@ class ReplacedGaussianPair:
     rate: float
     infinite_mass: float = 0.0
 
-    def between(self, edges: Array) -> tuple[Array, Array]:
+    def bin_losses(self, edges: Array) -> tuple[Array, Array]:
         """Computes the log-probabilities, under the pair's distributions P and Q, that the privacy
         loss ln(P/Q) lies in each interval (edges[i], edges[i + 1]].
 
         ``edges`` are ascending, (n + 1,). The log-probabilities are two arrays, (n,).
         """
         x = np.sign(edges) * self._inner(np.abs(edges))
-        other = normal_masses(x) + self._stay
-        ways = (normal_masses(x - way * self.mu) + math.log(self.rate) for way in (1.0, -1.0))
+        other = log_normal_masses(x) + self._stay
+        ways = (log_normal_masses(x - way * self.mu) + math.log(self.rate) for way in (1.0, -1.0))
         log_p, log_q = (np.logaddexp(other, drawn) for drawn in ways)
         return log_p, log_q
 
@@ -649,7 +649,7 @@ class ReplacedGaussianPair:
 
 
 @dataclass(frozen=True, slots=True)
-class RevealedPair(_Sampled):
+class RevealedSamplingPair(_Sampled):
     """Pair of distributions for a mechanism that runs with probability q = ``rate``, when the
     adversary sees whether it ran.
 
@@ -657,13 +657,13 @@ class RevealedPair(_Sampled):
     the privacy loss is 0.
     """
 
-    def between(self, edges: Array) -> tuple[Array, Array]:
+    def bin_losses(self, edges: Array) -> tuple[Array, Array]:
         """Computes the log-probabilities, under the pair's distributions P and Q, that the privacy
         loss ln(P/Q) lies in each interval (edges[i], edges[i + 1]].
 
         ``edges`` are ascending, (n + 1,). The log-probabilities are two arrays, (n,).
         """
-        log_p, log_q = (part + math.log(self.rate) for part in self.pair.between(edges))
+        log_p, log_q = (part + math.log(self.rate) for part in self.pair.bin_losses(edges))
         if self.rate < 1:
             nothing = math.log1p(-self.rate)
             add_atom(edges, 0.0, nothing, nothing, log_p, log_q)
@@ -719,7 +719,7 @@ class GaussianMixturePair:
     log_weights: tuple[float, ...]
     infinite_mass: float = 0.0
 
-    def between(self, edges: Array) -> tuple[Array, Array]:
+    def bin_losses(self, edges: Array) -> tuple[Array, Array]:
         """Computes the log-probabilities, under the pair's distributions P and Q, that the privacy
         loss ln(P/Q) lies in each interval (edges[i], edges[i + 1]].
 
@@ -728,8 +728,8 @@ class GaussianMixturePair:
         x = self._inner(edges)
         log_p = np.full(len(edges) - 1, -np.inf)
         for centre, log_weight in zip(self.centres, self.log_weights, strict=True):
-            np.logaddexp(log_p, log_weight + normal_masses(x - centre), out=log_p)
-        return log_p, normal_masses(x)
+            np.logaddexp(log_p, log_weight + log_normal_masses(x - centre), out=log_p)
+        return log_p, log_normal_masses(x)
 
     def loss_range(self, tail: float) -> tuple[float, float]:
         """Returns an interval (low, high) of the privacy loss ln(P/Q) that contains almost all of
@@ -802,7 +802,7 @@ class GaussianMixturePair:
 
 # Largest loss for which a grid is used. For larger losses, the spacing of doubles is too coarse.
 MAX_LOSS = 1e7
-_NOTHING = AtomicPair.of_atoms((0.0, 1.0))
+_NOTHING = AtomicPair.from_atoms((0.0, 1.0))
 # Numbers of reports farther from the mean than this number of standard deviations are not listed:
 # their mass is e^-200.
 _DEVIATIONS = 20.0
@@ -810,7 +810,7 @@ _DEVIATIONS = 20.0
 _MOST_LOCAL = 500.0
 
 
-def gaussian_pair(mu: float) -> Pair:
+def make_gaussian_pair(mu: float) -> Pair:
     """Returns the pair of the unit normal distributions N(``mu``, 1) and N(0, 1).
 
     If ``mu`` is above ``MAX_LOSS``, the returned pair counts every output as revealing the input.
@@ -821,7 +821,7 @@ def gaussian_pair(mu: float) -> Pair:
     return GaussianPair(mu) if mu > 0 else _NOTHING
 
 
-def dominating_pair(leaf: dp.DpEvent) -> Pair:
+def make_dominating_pair(leaf: dp.DpEvent) -> Pair:
     """Returns a pair of distributions that dominates one use of a mechanism: no two neighbouring
     inputs have a larger divergence.
 
@@ -829,23 +829,23 @@ def dominating_pair(leaf: dp.DpEvent) -> Pair:
     """
     if isinstance(leaf, dp.ReplacedSamplingDpEvent):
         return _replaced(leaf.event, leaf.sampling_probability)
-    if hasattr(leaf, "event") and sampling_rate(leaf) == 1:
-        return dominating_pair(leaf.event)
+    if hasattr(leaf, "event") and get_sampling_rate(leaf) == 1:
+        return make_dominating_pair(leaf.event)
     if isinstance(leaf, dp.RevealedSamplingDpEvent):
-        return RevealedPair(dominating_pair(leaf.event), sampling_rate(leaf))
+        return RevealedSamplingPair(make_dominating_pair(leaf.event), get_sampling_rate(leaf))
     if isinstance(leaf, dp.SampledWithoutReplacementDpEvent):
-        return FixedSizePair(dominating_pair(leaf.event), sampling_rate(leaf))
+        return FixedSizePair(make_dominating_pair(leaf.event), get_sampling_rate(leaf))
     if isinstance(leaf, dp.PoissonSampledDpEvent):
-        return PoissonPair(dominating_pair(leaf.event), sampling_rate(leaf))
+        return PoissonPair(make_dominating_pair(leaf.event), get_sampling_rate(leaf))
     if isinstance(leaf, dp.MixtureOfGaussiansDpEvent):
         return _mixture(leaf)
     if isinstance(leaf, dp.PureDpEvent) and math.isfinite(leaf.epsilon):
-        return AtomicPair.of_epsilon(leaf.epsilon)
+        return AtomicPair.from_epsilon(leaf.epsilon)
     if isinstance(leaf, THREE_POINT_EVENTS):
-        pair = ThreePointLoss.of_event(leaf)
+        pair = ThreePointLoss.from_event(leaf)
         if math.isinf(pair.max_loss):
-            return AtomicPair.of_atoms((0.0, pair.p_uninformative), infinite=pair.p_likely)
-        return AtomicPair.of_atoms(
+            return AtomicPair.from_atoms((0.0, pair.p_uninformative), infinite=pair.p_likely)
+        return AtomicPair.from_atoms(
             (pair.max_loss, pair.p_likely),
             (0.0, pair.p_uninformative),
             (-pair.max_loss, pair.p_unlikely),
@@ -854,11 +854,11 @@ def dominating_pair(leaf: dp.DpEvent) -> Pair:
     if noise * MAX_LOSS < 1.0:
         return REVEALING_PAIR
     if isinstance(leaf, dp.GaussianDpEvent):
-        return gaussian_pair(1.0 / noise)
+        return make_gaussian_pair(1.0 / noise)
     return LaplacePair(1.0 / noise)
 
 
-def attained_pairs(leaf: dp.DpEvent) -> tuple[Pair, Pair] | None:
+def find_attained_pairs(leaf: dp.DpEvent) -> tuple[Pair, Pair] | None:
     """Returns output distributions that two neighbouring inputs have in one use of some mechanism
     with the event ``leaf``, for a lower bound on epsilon; None if none are known.
 
@@ -871,7 +871,7 @@ def attained_pairs(leaf: dp.DpEvent) -> tuple[Pair, Pair] | None:
     - A Poisson sample, for adding or removing a record or a group of records
       (``GaussianMixturePair``), attains the pair that dominates it.
     - Under Laplace noise on a Poisson sample, replacing a record of weight 0 attains the pair of
-      adding or removing a record (``sampled_epsilon`` is attained at delta 0).
+      adding or removing a record (``amplify_epsilon`` is attained at delta 0).
     - A sample of fixed size attains Poisson's pair if all other records, and the replaced one, lie
       at one end of the range of a record, and its replacement lies at the opposite end.
     - A pure epsilon, and the epsilon of shuffled reports, is attained by one mechanism of this
@@ -880,14 +880,14 @@ def attained_pairs(leaf: dp.DpEvent) -> tuple[Pair, Pair] | None:
     leaf = _with_room(leaf)
     inner = getattr(leaf, "event", leaf)
     if isinstance(leaf, dp.ReplacedSamplingDpEvent) and isinstance(inner, dp.LaplaceDpEvent):
-        return attained_pairs(dp.PoissonSampledDpEvent(leaf.sampling_probability, inner))
+        return find_attained_pairs(dp.PoissonSampledDpEvent(leaf.sampling_probability, inner))
     if isinstance(inner, dp.BitFlipDpEvent):
         return (_flip(leaf.p, leaf.q), _flip(leaf.q, leaf.p)) if inner is leaf else None
     if isinstance(leaf, dp.ShuffledDpEvent):
         if leaf.epsilon > _MOST_LOCAL:
             return (_NOTHING,) * 2
         flipped = 1.0 / (1.0 + math.exp(leaf.epsilon))
-        return shuffled_pairs(flipped, flipped, int(leaf.n_users))
+        return make_shuffled_pairs(flipped, flipped, int(leaf.n_users))
     known = (
         *THREE_POINT_EVENTS,
         dp.GaussianDpEvent,
@@ -896,12 +896,12 @@ def attained_pairs(leaf: dp.DpEvent) -> tuple[Pair, Pair] | None:
     )
     if not isinstance(inner, known):
         return None
-    rate = sampling_rate(leaf)
+    rate = get_sampling_rate(leaf)
     if rate == 0:
         return (_NOTHING,) * 2
     if isinstance(leaf, dp.SampledWithoutReplacementDpEvent) and rate < 1:
-        return (PoissonPair(dominating_pair(inner), rate),) * 2
-    return (dominating_pair(leaf),) * 2
+        return (PoissonPair(make_dominating_pair(inner), rate),) * 2
+    return (make_dominating_pair(leaf),) * 2
 
 
 def _with_room(leaf: dp.DpEvent) -> dp.DpEvent:
@@ -922,11 +922,11 @@ def _replaced(drawn: dp.DpEvent, rate: float) -> Pair:
     """
     noise = drawn.noise_multiplier
     if noise * MAX_LOSS < 1.0:
-        return AtomicPair.of_atoms((0.0, 1.0 - rate), infinite=rate)
+        return AtomicPair.from_atoms((0.0, 1.0 - rate), infinite=rate)
     if isinstance(drawn, dp.LaplaceDpEvent):
-        return AtomicPair.of_epsilon(sampled_epsilon(1.0 / noise, rate, replaced=True))
+        return AtomicPair.from_epsilon(amplify_epsilon(1.0 / noise, rate, replaced=True))
     if rate == 1 or math.isinf(noise):
-        return gaussian_pair(2.0 / noise)
+        return make_gaussian_pair(2.0 / noise)
     return ReplacedGaussianPair(1.0 / noise, rate)
 
 
@@ -951,10 +951,10 @@ def _flip(p: float, q: float) -> Pair:
     """Pair of the distributions of a bit with P(1) = p and a bit with Q(1) = q."""
     outputs = ((p, q), (1.0 - p, 1.0 - q))
     atoms = [(math.log(a / b), a) for a, b in outputs if a > 0 and b > 0]
-    return AtomicPair.of_atoms(*atoms, infinite=math.fsum(a for a, b in outputs if b == 0))
+    return AtomicPair.from_atoms(*atoms, infinite=math.fsum(a for a, b in outputs if b == 0))
 
 
-def shuffled_pairs(missed: float, unlikely: float, n_users: int) -> tuple[Pair, Pair]:
+def make_shuffled_pairs(missed: float, unlikely: float, n_users: int) -> tuple[Pair, Pair]:
     """Returns the pairs of distributions of the number of ones among ``n_users`` shuffled bits, for
     both orders of two inputs of one user.
 
@@ -976,4 +976,4 @@ def shuffled_pairs(missed: float, unlikely: float, n_users: int) -> tuple[Pair, 
     mass = seconds.pmf(count)
     seen = mass > 0
     loss, log_mass = loss[seen], np.log(mass[seen])
-    return ListedPair.build(loss, log_mass + loss), ListedPair.build(-loss, log_mass)
+    return ArrayPair.build(loss, log_mass + loss), ArrayPair.build(-loss, log_mass)

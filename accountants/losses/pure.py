@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.events import dp
-from fedrec_auditor.accountants.events.leaves import check_parameters, leaves, sampling_rate
+from fedrec_auditor.accountants.events.leaves import check_parameters, get_sampling_rate, leaves
 from fedrec_auditor.accountants.statements import check_delta
 
 # Event classes that ``ThreePointLoss`` supports.
@@ -18,7 +18,7 @@ THREE_POINT_EVENTS = (dp.RandomizedResponseDpEvent, dp.BitFlipDpEvent, dp.PureDp
 # Event classes that have a pure epsilon, without any composition.
 PURE_EVENTS = (*THREE_POINT_EVENTS, dp.LaplaceDpEvent, dp.ShuffledDpEvent)
 # Different pure epsilons above 0 in ascending order, each with its number of uses.
-PureCounts = tuple[tuple[float, int], ...]
+EpsilonCounts = tuple[tuple[float, int], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +48,7 @@ class ThreePointLoss:
     p_unlikely: float
 
     @classmethod
-    def of_event(cls, event: dp.DpEvent) -> ThreePointLoss:
+    def from_event(cls, event: dp.DpEvent) -> ThreePointLoss:
         """Builds the dominating pair of a randomized response, a bit flip or a mechanism with only
         a pure epsilon. Raises InputError for any other event.
         """
@@ -86,7 +86,7 @@ class ThreePointLoss:
         return max(0.0, 1.0 - self.p_likely - self.p_unlikely)
 
 
-def pure_epsilon(leaf: dp.DpEvent) -> float:
+def get_pure_epsilon(leaf: dp.DpEvent) -> float:
     """Returns the pure epsilon of one use of a mechanism, given as an event (``leaf``) whose class
     is in ``PURE_EVENTS``.
 
@@ -98,10 +98,10 @@ def pure_epsilon(leaf: dp.DpEvent) -> float:
         return 1.0 / leaf.noise_multiplier if leaf.noise_multiplier > 0 else float("inf")
     if isinstance(leaf, (dp.PureDpEvent, dp.ShuffledDpEvent)):
         return float(leaf.epsilon)
-    return ThreePointLoss.of_event(leaf).max_loss
+    return ThreePointLoss.from_event(leaf).max_loss
 
 
-def sampled_epsilon(epsilon: float, rate: float, *, replaced: bool = False) -> float:
+def amplify_epsilon(epsilon: float, rate: float, *, replaced: bool = False) -> float:
     """Computes the pure epsilon of a mechanism of pure ``epsilon`` on a Poisson sample with
     sampling rate ``rate``.
 
@@ -120,7 +120,7 @@ def sampled_epsilon(epsilon: float, rate: float, *, replaced: bool = False) -> f
     return math.log1p(rate * math.expm1(epsilon)) + back
 
 
-def count_epsilons(uses: list[tuple[dp.DpEvent, int]]) -> PureCounts:
+def count_epsilons(uses: list[tuple[dp.DpEvent, int]]) -> EpsilonCounts:
     """Returns the different pure epsilons of mechanisms, each with its total number of uses, sorted
     by epsilon.
 
@@ -129,14 +129,14 @@ def count_epsilons(uses: list[tuple[dp.DpEvent, int]]) -> PureCounts:
     """
     counts: Counter[float] = Counter()
     for leaf, count in uses:
-        counts[pure_epsilon(leaf)] += count
+        counts[get_pure_epsilon(leaf)] += count
     return tuple(sorted((epsilon, count) for epsilon, count in counts.items() if epsilon > 0))
 
 
 _UNBOUNDED = (dp.GaussianDpEvent, dp.ZCDpEvent, dp.MixtureOfGaussiansDpEvent)
 
 
-def infinite_reason(event: dp.DpEvent, delta: float) -> str:
+def explain_infinite_epsilon(event: dp.DpEvent, delta: float) -> str:
     """Returns the first reason why no finite epsilon holds for ``event`` at ``delta``, as text, or
     "" if no reason is known.
 
@@ -158,7 +158,7 @@ def _reason(leaf: dp.DpEvent, count: int, delta: float, rate: float = 1.0) -> st
     """
     drawn = getattr(leaf, "event", None)
     if isinstance(drawn, dp.DpEvent):
-        sampled = sampling_rate(leaf)
+        sampled = get_sampling_rate(leaf)
         return _reason(drawn, count, delta, sampled) if sampled > 0 else ""
     if _revealed(1.0, rate, count) > delta:
         if isinstance(leaf, dp.NonPrivateDpEvent):
@@ -168,7 +168,7 @@ def _reason(leaf: dp.DpEvent, count: int, delta: float, rate: float = 1.0) -> st
         if isinstance(leaf, (dp.GaussianDpEvent, dp.LaplaceDpEvent)) and leaf.noise_multiplier == 0:
             return "A part of the mechanism adds no noise: its noise multiplier is 0."
     if isinstance(leaf, (dp.BitFlipDpEvent, dp.RandomizedResponseDpEvent)):
-        pair = ThreePointLoss.of_event(leaf)
+        pair = ThreePointLoss.from_event(leaf)
         revealed = _revealed(pair.p_likely, rate, count)
         if math.isinf(pair.max_loss) and revealed > delta:
             return (

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import fft
 
-from fedrec_auditor.accountants.losses.pure import PureCounts
+from fedrec_auditor.accountants.losses.pure import EpsilonCounts
 
 # Method:
 #
@@ -62,11 +62,11 @@ class _Flipped:
 
 
 @lru_cache(maxsize=4096)
-def responses_epsilon(kinds: PureCounts, delta: float) -> float:
+def compose_responses(counts: EpsilonCounts, delta: float) -> float:
     """Computes the smallest epsilon at ``delta`` of composed randomized responses, or an upper
     bound on it.
 
-    ``kinds`` lists the different pure epsilons, each with its number of responses.
+    ``counts`` lists the different pure epsilons, each with its number of responses.
 
     The result is exact to 1e-9 if the total losses can be enumerated: one epsilon with up to 10^10
     uses, or several epsilons with up to 10^6 total losses that matter. Otherwise it is computed on
@@ -77,21 +77,21 @@ def responses_epsilon(kinds: PureCounts, delta: float) -> float:
     For more than 10^10 uses of one epsilon, or more than 4096 epsilons, the result is Chernoff's
     bound, which is a few per cent larger. Memory stays below 300 MB.
     """
-    total = math.fsum(epsilon * count for epsilon, count in kinds)
-    if delta <= 0 or not kinds or math.isinf(total):
+    total = math.fsum(epsilon * count for epsilon, count in counts)
+    if delta <= 0 or not counts or math.isinf(total):
         return total
-    tilt, chernoff = _tilt(kinds, -math.log(delta))
-    cells = sum(_width(epsilon, count, tilt) for epsilon, count in kinds)
-    if cells > _MOST_ALONE or len(kinds) > _MOST_KINDS:
+    tilt, chernoff = _tilt(counts, -math.log(delta))
+    cells = sum(_width(epsilon, count, tilt) for epsilon, count in counts)
+    if cells > _MOST_ALONE or len(counts) > _MOST_KINDS:
         return min(total, max(0.0, total + chernoff))
     parts = [
-        _flipped(epsilon, count, tilt, _TAIL + math.log(len(kinds))) for epsilon, count in kinds
+        _flipped(epsilon, count, tilt, _TAIL + math.log(len(counts))) for epsilon, count in counts
     ]
     spared = math.fsum(
-        2.0 * epsilon * part.mode for (epsilon, _), part in zip(kinds, parts, strict=True)
+        2.0 * epsilon * part.mode for (epsilon, _), part in zip(counts, parts, strict=True)
     )
     # ln of P/(delta R) at loss 0, where losses are counted from total - spared.
-    saved = _saved(kinds, tilt)
+    saved = _saved(counts, tilt)
     shift = -math.log(delta) - saved + tilt * spared
     # An allowance for the errors of arithmetic and windows is added; it decides if delta is nearly
     # 1.
@@ -112,7 +112,7 @@ def responses_epsilon(kinds: PureCounts, delta: float) -> float:
     return min(total, max(0.0, total - spared + found))
 
 
-def _saved(kinds: PureCounts, tilt: float) -> float:
+def _saved(kinds: EpsilonCounts, tilt: float) -> float:
     """The value t x - ln M(t), with t = ``tilt``, M the moment-generating function of the total
     privacy loss, and x its largest value.
     """
@@ -131,7 +131,7 @@ def _saved_by_one(epsilon: Vector | np.float64, tilt: Vector | np.float64) -> Ve
     return np.asarray(np.log1p(less / (1.0 + np.exp(-epsilon * (1.0 + 2.0 * tilt)))))
 
 
-def _tilt(kinds: PureCounts, level: float) -> tuple[float, float]:
+def _tilt(kinds: EpsilonCounts, level: float) -> tuple[float, float]:
     """The tilt that minimises Chernoff's bound on epsilon at delta = e^-level, and that bound minus
     the largest total loss.
     """

@@ -15,14 +15,14 @@ import scipy
 from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.losses.composition import lower_epsilon
+from fedrec_auditor.accountants.losses.composition import bound_epsilon_below
 from fedrec_auditor.accountants.losses.divergences import (
     WorstEvent,
-    hockey_stick,
+    compute_hockey_stick,
+    find_worst_event,
     log_ratio,
-    worst_event,
 )
-from fedrec_auditor.accountants.losses.pairs import Array, AtomicPair, ListedPair, Pair
+from fedrec_auditor.accountants.losses.pairs import Array, ArrayPair, AtomicPair, Pair
 from fedrec_auditor.accountants.statements import Bound, Scope, Side, Witness
 
 ROUNDING_ERROR = 2.0**-46
@@ -118,7 +118,7 @@ class ProbabilityTable:
                 f"Expected one group of copies, or two inputs and few copies, got {self.copies} "
                 "copies. Use one copy, or compute a lower bound."
             )
-        return max(hockey_stick(joint.log_p, joint.log_q, epsilon) for joint in together)
+        return max(compute_hockey_stick(joint.log_p, joint.log_q, epsilon) for joint in together)
 
     def _pairs(self) -> Iterator[tuple[Array, ...]]:
         """The log-probabilities of one copy under every ordered pair of inputs."""
@@ -128,7 +128,7 @@ class ProbabilityTable:
         """Number of different probability ratios of the outputs of one copy, if there are several
         copies; otherwise 0.
         """
-        return max(len(different_ratios(*pair)) for pair in self._pairs()) if self.copies > 1 else 0
+        return max(len(list_log_ratios(*pair)) for pair in self._pairs()) if self.copies > 1 else 0
 
     def _together(self) -> tuple[list[_Joint], bool]:
         """Joint outputs of all copies under each ordered pair of inputs, and whether the worst pair
@@ -138,11 +138,11 @@ class ProbabilityTable:
         """
         rows, exchanged, all_tried = self.log_probs, [0], self.groups == 1
         if len(rows) == 2:
-            exchanged, all_tried = exchange_counts(rows[0], rows[1], self.copies, self.groups)
+            exchanged, all_tried = list_exchanges(rows[0], rows[1], self.copies, self.groups)
         tried = [(a, b, 0) for a, b in itertools.permutations(range(len(rows)), 2)]
         tried += [(0, 1, number) for number in exchanged[1:]]
         return [
-            _Joint(a, b, number, *statistic(rows[a], rows[b], self.copies, number))
+            _Joint(a, b, number, *merge_copies(rows[a], rows[b], self.copies, number))
             for a, b, number in tried
         ], all_tried
 
@@ -164,15 +164,16 @@ class ProbabilityTable:
             mass_a, mass_b = (float(np.exp(column[k])) for k in (a, b))
         witness = self._witness(a, b, self.name_output(output), mass_a, mass_b, note)
         epsilon = max(0.0, float(ratios[output])) * self.copies
-        return exact_bound(epsilon, scope, 0.0, "exact log-ratio", witness)
+        return make_bound(epsilon, scope, 0.0, "exact log-ratio", witness)
 
     def _at_delta(self, scope: Scope, delta: float) -> Bound:
         source = "exact hockey-stick divergence"
         if self._ratios() > 2:
             least = max(
-                lower_epsilon(((loss_pair(*pair), self.copies),), delta) for pair in self._pairs()
+                bound_epsilon_below(((make_loss_pair(*pair), self.copies),), delta)
+                for pair in self._pairs()
             )
-            return exact_bound(least, scope, delta, f"{source}: {self.copies} copies from below")
+            return make_bound(least, scope, delta, f"{source}: {self.copies} copies from below")
         together, all_tried = self._together()
         if not all_tried:
             source += f": {self.copies} copies from below; not all pairs of inputs are tried"
@@ -187,7 +188,7 @@ class ProbabilityTable:
         def event(joint: _Joint) -> WorstEvent:
             order = by_ratio(joint)
             rounding = ROUNDING_ERROR * max(len(order), self.copies)
-            return worst_event(joint.log_p[order], joint.log_q[order], delta, rounding)
+            return find_worst_event(joint.log_p[order], joint.log_q[order], delta, rounding)
 
         events = [event(joint) for joint in together]
         k = max(range(len(events)), key=lambda k: max(0.0, events[k].epsilon))
@@ -203,7 +204,7 @@ class ProbabilityTable:
             text += f": {' or '.join(map(self.name_output, chosen.tolist()))}"
         masses = min(1.0, worst.mass_p), min(1.0, float(np.exp(worst.log_mass_q)))
         witness = self._witness(joint.a, joint.b, text, *masses, note)
-        return exact_bound(max(0.0, worst.epsilon), scope, delta, source, witness)
+        return make_bound(max(0.0, worst.epsilon), scope, delta, source, witness)
 
     def _witness(self, a: int, b: int, output: str, p: float, q: float, note: str) -> Witness:
         return Witness(
@@ -217,7 +218,7 @@ class ProbabilityTable:
         )
 
 
-def exact_bound(
+def make_bound(
     epsilon: float, scope: Scope, delta: float, source: str, witness: Witness | None = None
 ) -> Bound:
     """Wraps the calculated ``epsilon`` as a lower bound that is certain (confidence 1)."""
@@ -226,7 +227,7 @@ def exact_bound(
     )
 
 
-def loss_pair(log_p: Array, log_q: Array) -> Pair:
+def make_loss_pair(log_p: Array, log_q: Array) -> Pair:
     """Builds the pair of distributions of one use of a mechanism from the log-probabilities of its
     outputs under two inputs, (outputs,).
 
@@ -239,10 +240,10 @@ def loss_pair(log_p: Array, log_q: Array) -> Pair:
     losses, log_p = loss[seen], log_p[seen]
     if len(losses) <= _FEW_OUTPUTS:
         return AtomicPair(tuple(losses.tolist()), tuple(log_p.tolist()), infinite)
-    return ListedPair.build(losses, log_p, infinite)
+    return ArrayPair.build(losses, log_p, infinite)
 
 
-def different_ratios(log_p: Array, log_q: Array) -> Array:
+def list_log_ratios(log_p: Array, log_q: Array) -> Array:
     """Returns the different log-ratios ln(p/q) of the outputs, in ascending order, rounded to 12
     digits.
 
@@ -253,7 +254,7 @@ def different_ratios(log_p: Array, log_q: Array) -> Array:
     return np.unique(np.round(log_ratio(log_p, log_q)[possible], 12))
 
 
-def exchange_counts(log_p: Array, log_q: Array, copies: int, groups: int) -> tuple[list[int], bool]:
+def list_exchanges(log_p: Array, log_q: Array, copies: int, groups: int) -> tuple[list[int], bool]:
     """Returns in how many copies of a mechanism to exchange the two inputs, so that the
     hockey-stick divergence may be largest.
 
@@ -282,7 +283,9 @@ def exchange_counts(log_p: Array, log_q: Array, copies: int, groups: int) -> tup
     return [int(k) * (copies // groups) for k in numbers], tried == groups + 1
 
 
-def statistic(log_p: Array, log_q: Array, copies: int, exchanged: int = 0) -> tuple[Array, Array]:
+def merge_copies(
+    log_p: Array, log_q: Array, copies: int, exchanged: int = 0
+) -> tuple[Array, Array]:
     """Returns the log-probabilities, under two inputs, of a sufficient statistic of the outputs of
     all ``copies`` of a mechanism.
 
@@ -340,7 +343,7 @@ def _two_ratios(log_p: Array, log_q: Array) -> tuple[float, float, float, float,
 
 _ORDER = 16
 # Largest relative difference of the two quadratures on a cell for which the cell is accepted.
-MAX_DIFFERENCE = 1e-10
+MAX_RELATIVE_ERROR = 1e-10
 _HALVINGS = 24
 _MOST_CELLS = 1 << 14
 DensityFunction = Callable[[Array], Array]
@@ -362,7 +365,7 @@ _COARSE_WEIGHTS = _clenshaw_curtis(_ORDER // 2)[1]
 
 
 @dataclass(frozen=True, slots=True)
-class Cells:
+class IntegrationCells:
     """Disjoint intervals ("cells") of the line, with the masses of several densities on them.
 
     - ``masses``: masses, (densities, cells).
@@ -379,9 +382,9 @@ class Cells:
     lost_mass: Array
 
 
-def integrate_cells(densities: DensityFunction, edges: Array) -> Cells:
+def integrate_cells(densities: DensityFunction, edges: Array) -> IntegrationCells:
     """Integrates densities over the intervals between ascending ``edges``, with a relative error of
-    about ``MAX_DIFFERENCE`` per resulting cell.
+    about ``MAX_RELATIVE_ERROR`` per resulting cell.
 
     ``densities`` maps points (n,) to values (d, n). Intervals are halved until quadratures of order
     16 and 8 agree for all densities (Clenshaw and Curtis 1960). Cells on which they still disagree
@@ -399,7 +402,7 @@ def integrate_cells(densities: DensityFunction, edges: Array) -> Cells:
         with np.errstate(all="ignore"):
             values = densities(points.ravel()).reshape(-1, *points.shape)
             fine, coarse = values @ _FINE_WEIGHTS * half, values[..., ::2] @ _COARSE_WEIGHTS * half
-            known = np.all(np.abs(fine - coarse) <= MAX_DIFFERENCE * np.abs(fine), axis=0)
+            known = np.all(np.abs(fine - coarse) <= MAX_RELATIVE_ERROR * np.abs(fine), axis=0)
         done.append((fine[:, known], cell[known], low[known], high[known]))
         low, middle, high, cell = low[~known], middle[~known], high[~known], cell[~known]
         if last or not len(low) or len(low) > _MOST_CELLS:
@@ -408,10 +411,10 @@ def integrate_cells(densities: DensityFunction, edges: Array) -> Cells:
         low, high = np.concatenate([low, middle]), np.concatenate([middle, high])
         cell = np.concatenate([cell, cell])
     masses, cells, lows, highs = (np.concatenate(part, axis=-1) for part in zip(*done, strict=True))
-    return Cells(masses, cells.astype(np.int64), lows, highs, doubt)
+    return IntegrationCells(masses, cells.astype(np.int64), lows, highs, doubt)
 
 
-def integration_edges(points: Array) -> Array:
+def make_integration_edges(points: Array) -> Array:
     """Returns ascending ends of intervals for ``integrate_cells``.
 
     The ends are dense around ``points``, and reach about 7e11 times their spread beyond them.

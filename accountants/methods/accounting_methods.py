@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from fedrec_auditor.accountants.events import dp
-from fedrec_auditor.accountants.events.leaves import sampling_rate
-from fedrec_auditor.accountants.losses.composition import upper_epsilon
-from fedrec_auditor.accountants.losses.divergences import gaussian_epsilon, smallest_epsilon
+from fedrec_auditor.accountants.events.leaves import get_sampling_rate
+from fedrec_auditor.accountants.losses.composition import bound_epsilon_above
+from fedrec_auditor.accountants.losses.divergences import find_gaussian_epsilon, find_min_epsilon
 from fedrec_auditor.accountants.losses.pairs import (
     MAX_LOSS,
     AtomicPair,
@@ -25,18 +25,18 @@ from fedrec_auditor.accountants.losses.pairs import (
     Pair,
     PoissonPair,
     ReversedPair,
-    dominating_pair,
-    gaussian_pair,
+    make_dominating_pair,
+    make_gaussian_pair,
 )
 from fedrec_auditor.accountants.losses.pure import (
     PURE_EVENTS,
     THREE_POINT_EVENTS,
     ThreePointLoss,
+    amplify_epsilon,
     count_epsilons,
-    pure_epsilon,
-    sampled_epsilon,
+    get_pure_epsilon,
 )
-from fedrec_auditor.accountants.losses.responses import responses_epsilon
+from fedrec_auditor.accountants.losses.responses import compose_responses
 from fedrec_auditor.accountants.methods.base import LeafAccountant
 
 
@@ -59,13 +59,13 @@ class Pure(LeafAccountant):
 
     reference = "basic composition of pure epsilons (Dwork, McSherry, Nissim, Smith 2006)"
     name = "the pure accountant"
-    reads = PURE_EVENTS
+    supported_events = PURE_EVENTS
 
-    def epsilon(self, uses: list[tuple[dp.DpEvent, int]], delta: float) -> float:
+    def compute_epsilon(self, uses: list[tuple[dp.DpEvent, int]], delta: float) -> float:
         """Computes the sum of the pure epsilons of all ``uses``, which are mechanisms with their
         numbers of uses; ``delta`` has no effect.
         """
-        return math.fsum(count * pure_epsilon(leaf) for leaf, count in uses)
+        return math.fsum(count * get_pure_epsilon(leaf) for leaf, count in uses)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,15 +97,15 @@ class Optimal(LeafAccountant):
         "optimal composition of pure epsilons (Kairouz, Oh, Viswanath 2015; Murtagh, Vadhan 2016)"
     )
     name = "optimal composition"
-    reads = PURE_EVENTS
+    supported_events = PURE_EVENTS
 
-    def epsilon(self, uses: list[tuple[dp.DpEvent, int]], delta: float) -> float:
+    def compute_epsilon(self, uses: list[tuple[dp.DpEvent, int]], delta: float) -> float:
         """Computes the epsilon at ``delta`` of composed randomized responses that have the pure
         epsilons of the mechanisms.
 
         ``uses`` lists the mechanisms, each with its number of uses.
         """
-        return responses_epsilon(count_epsilons(uses), delta)
+        return compose_responses(count_epsilons(uses), delta)
 
 
 _SAMPLES = (*THREE_POINT_EVENTS, dp.LaplaceDpEvent, dp.GaussianDpEvent)
@@ -158,10 +158,10 @@ class Pld(LeafAccountant):
 
     reference = "privacy loss distributions (Sommer, Meiser, Mohammadi 2019)"
     name = "the loss accountant"
-    reads = _PLD_READS
-    sampled = _PLD_SAMPLED
+    supported_events = _PLD_READS
+    supported_sampling = _PLD_SAMPLED
 
-    def epsilon(self, uses: list[tuple[dp.DpEvent, int]], delta: float) -> float:
+    def compute_epsilon(self, uses: list[tuple[dp.DpEvent, int]], delta: float) -> float:
         """Computes an upper bound on the epsilon at ``delta`` of the composed mechanisms; at most
         the sum of their largest privacy losses.
 
@@ -191,8 +191,8 @@ def _largest(leaf: dp.DpEvent) -> float:
         return _largest(leaf.event)
     if hasattr(leaf, "event"):
         replaced = isinstance(leaf, dp.ReplacedSamplingDpEvent)
-        return sampled_epsilon(_largest(leaf.event), sampling_rate(leaf), replaced=replaced)
-    return pure_epsilon(leaf) if isinstance(leaf, PURE_EVENTS) else math.inf
+        return amplify_epsilon(_largest(leaf.event), get_sampling_rate(leaf), replaced=replaced)
+    return get_pure_epsilon(leaf) if isinstance(leaf, PURE_EVENTS) else math.inf
 
 
 def _revealing_probability(leaf: dp.DpEvent) -> float:
@@ -200,10 +200,10 @@ def _revealing_probability(leaf: dp.DpEvent) -> float:
     for other mechanisms.
     """
     if isinstance(leaf, dp.RevealedSamplingDpEvent):
-        return sampling_rate(leaf) * _revealing_probability(leaf.event)
+        return get_sampling_rate(leaf) * _revealing_probability(leaf.event)
     if not isinstance(leaf, THREE_POINT_EVENTS):
         return 0.0
-    pair = ThreePointLoss.of_event(leaf)
+    pair = ThreePointLoss.from_event(leaf)
     return pair.p_likely if math.isinf(pair.max_loss) else 0.0
 
 
@@ -223,22 +223,22 @@ def _gaussian(mu: float, delta: float) -> float:
     The error of the computed epsilon, 1e-12 (1 + mu), is added.
     """
     if mu <= 1e4:
-        if gaussian_epsilon(delta * (1.0 - 1e-9), mu) == 0.0:
+        if find_gaussian_epsilon(delta * (1.0 - 1e-9), mu) == 0.0:
             return 0.0
-        return (gaussian_epsilon(delta, mu) + 1e-12 * (1.0 + mu)) * (1.0 + 1e-14)
+        return (find_gaussian_epsilon(delta, mu) + 1e-12 * (1.0 + mu)) * (1.0 + 1e-14)
     # delta(eps) <= Phi(mu/2 - eps/mu), with near equality if mu is large.
     return mu * (mu / 2.0 - float(ndtri(delta))) if mu < 1e150 else math.inf
 
 
 def _responses(leaf: dp.DpEvent, count: int, delta: float) -> float:
     """The exact epsilon of ``count`` uses of one response, whose privacy loss is L, 0 or -L."""
-    pair = ThreePointLoss.of_event(leaf)
+    pair = ThreePointLoss.from_event(leaf)
     if pair.p_uninformative > _PLD_ROUNDING:
-        return upper_epsilon(((dominating_pair(leaf), count),), delta)
+        return bound_epsilon_above(((make_dominating_pair(leaf), count),), delta)
     truthful = np.arange(count, -1, -1)
     # Log-factorials have a relative error of 1e-16, and so have the masses; delta is reduced by it.
     lost = 2.0**-50 * (8.0 + count * math.log(count + 1.0))
-    return smallest_epsilon(
+    return find_min_epsilon(
         scipy.stats.binom.logpmf(truthful, count, pair.p_likely),
         scipy.stats.binom.logpmf(truthful, count, pair.p_unlikely),
         delta * (1.0 - lost),
@@ -261,13 +261,13 @@ def _composed(uses: list[tuple[dp.DpEvent, int]], delta: float) -> float:
     gaussians = [(leaf, n) for leaf, n in uses if isinstance(leaf, dp.GaussianDpEvent)]
     pairs: list[tuple[Pair, int]] = []
     if gaussians:
-        pairs.append((gaussian_pair(_joint_mu(gaussians)), 1))
+        pairs.append((make_gaussian_pair(_joint_mu(gaussians)), 1))
     others = [(leaf, n) for leaf, n in uses if not isinstance(leaf, dp.GaussianDpEvent)]
-    pairs += [(dominating_pair(leaf), n) for leaf, n in others]
-    found = upper_epsilon(tuple(pairs), delta)
+    pairs += [(make_dominating_pair(leaf), n) for leaf, n in others]
+    found = bound_epsilon_above(tuple(pairs), delta)
     if any(isinstance(pair, _DIRECTED) for pair, _ in pairs) and found < math.inf:
         turned = ((ReversedPair(p) if isinstance(p, _DIRECTED) else p, n) for p, n in pairs)
-        found = max(found, upper_epsilon(tuple(turned), delta))
+        found = max(found, bound_epsilon_above(tuple(turned), delta))
     return found
 
 
@@ -301,9 +301,9 @@ class Rdp(LeafAccountant):
 
     reference = "Rényi composition (Mironov 2017), converted by Canonne, Kamath, Steinke 2020"
     name = "the Rényi accountant"
-    reads = (*THREE_POINT_EVENTS, dp.LaplaceDpEvent, dp.GaussianDpEvent, dp.ZCDpEvent)
+    supported_events = (*THREE_POINT_EVENTS, dp.LaplaceDpEvent, dp.GaussianDpEvent, dp.ZCDpEvent)
 
-    def epsilon(self, uses: list[tuple[dp.DpEvent, int]], delta: float) -> float:
+    def compute_epsilon(self, uses: list[tuple[dp.DpEvent, int]], delta: float) -> float:
         """Computes the smallest epsilon at ``delta`` to which the summed Rényi divergence of any
         order converts.
 
@@ -316,7 +316,7 @@ class Rdp(LeafAccountant):
 def _curve(leaf: dp.DpEvent, orders: NDArray[np.float64]) -> NDArray[np.float64]:
     """Rényi divergences of one use at ``orders``, (orders,), for the worst pair of inputs."""
     if isinstance(leaf, THREE_POINT_EVENTS):
-        return _three_point(ThreePointLoss.of_event(leaf), orders)
+        return _three_point(ThreePointLoss.from_event(leaf), orders)
     if isinstance(leaf, dp.GaussianDpEvent):
         return _normal(leaf.noise_multiplier, orders)
     if isinstance(leaf, dp.LaplaceDpEvent):
@@ -392,7 +392,7 @@ class Shuffle(LeafAccountant):
 
     Assumptions: the shuffler is honest, all n users report in every shuffle, and no other user
     reveals its report to the adversary. A user who reveals its report is not a clone and is not
-    counted in n (``theorems.neighbours.anonymity_set_size``). If the shuffler colludes with the
+    counted in n (``theorems.neighbours.count_anonymity_set``). If the shuffler colludes with the
     adversary, only the sum of the local epsilons holds.
 
     >>> from dp_accounting import SelfComposedDpEvent
@@ -406,14 +406,14 @@ class Shuffle(LeafAccountant):
 
     reference = "clones (Feldman, McMillan, Talwar 2021 and 2023), composed numerically"
     name = "the shuffle accountant"
-    reads = (dp.ShuffledDpEvent,)
+    supported_events = (dp.ShuffledDpEvent,)
     assumptions = (
         "the shuffler is honest",
         "every user sends a report in every shuffle",
         "no other user reveals its report to the adversary",
     )
 
-    def epsilon(self, uses: list[tuple[dp.DpEvent, int]], delta: float) -> float:
+    def compute_epsilon(self, uses: list[tuple[dp.DpEvent, int]], delta: float) -> float:
         """Computes the epsilon at ``delta`` of the composed shuffles; at most the sum of the local
         epsilons.
 
@@ -425,11 +425,11 @@ class Shuffle(LeafAccountant):
         # The uses are sorted, so that equal sets of shuffles are composed once.
         kinds = sorted((float(s.epsilon), int(s.n_users), bool(s.binary), n) for s, n in uses)
         pairs = tuple((_pair(e, users, b), n) for e, users, b, n in kinds if e > 0)
-        return min(local, upper_epsilon(pairs, delta))
+        return min(local, bound_epsilon_above(pairs, delta))
 
 
 def _pair(epsilon: float, n_users: int, binary: bool) -> Pair:
     """Dominating pair of distributions of one shuffle; the report of a single user is not
     shuffled.
     """
-    return AtomicPair.of_epsilon(epsilon) if n_users == 1 else ClonePair(epsilon, n_users, binary)
+    return AtomicPair.from_epsilon(epsilon) if n_users == 1 else ClonePair(epsilon, n_users, binary)

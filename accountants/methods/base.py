@@ -11,10 +11,10 @@ from typing import ClassVar, Protocol
 
 from fedrec_auditor.accountants.events import dp
 from fedrec_auditor.accountants.events.leaves import (
-    SampledTypes,
-    assumed,
+    SamplingSupport,
     is_supported,
-    supported_leaves,
+    list_assumptions,
+    list_supported_leaves,
 )
 from fedrec_auditor.accountants.statements import Bound, Scope, Side, check_delta
 
@@ -52,22 +52,23 @@ class LeafAccountant(ABC):
 
     - ``reference``: theorem on which the bound rests.
     - ``name``: name of the accountant in error messages.
-    - ``reads``: supported event classes of mechanisms.
-    - ``sampled``: supported sampling classes, each with the event classes that it may sample.
-    - ``assumptions``: assumptions of its bounds, as sentences. If ``sampled`` is not empty, the
-      bounds have the assumptions of ``events.leaves.assumed`` instead.
-    - ``epsilon``: method that computes the bound.
+    - ``supported_events``: supported event classes of mechanisms.
+    - ``supported_sampling``: supported sampling classes, each with the event classes that it may
+      sample.
+    - ``assumptions``: assumptions of its bounds, as sentences. If ``supported_sampling`` is not
+      empty, the bounds have the assumptions of ``events.leaves.list_assumptions`` instead.
+    - ``compute_epsilon``: method that computes the bound.
     """
 
     __slots__ = ()
     reference: ClassVar[str]
     name: ClassVar[str]
-    reads: ClassVar[tuple[type[dp.DpEvent], ...]]
-    sampled: ClassVar[SampledTypes] = MappingProxyType({})
+    supported_events: ClassVar[tuple[type[dp.DpEvent], ...]]
+    supported_sampling: ClassVar[SamplingSupport] = MappingProxyType({})
     assumptions: ClassVar[tuple[str, ...]] = ()
 
     @abstractmethod
-    def epsilon(self, uses: list[tuple[dp.DpEvent, int]], delta: float) -> float:
+    def compute_epsilon(self, uses: list[tuple[dp.DpEvent, int]], delta: float) -> float:
         """Computes an upper bound on epsilon at ``delta`` for the composition of all mechanisms.
 
         ``uses`` lists the mechanisms, each with its number of uses.
@@ -77,7 +78,7 @@ class LeafAccountant(ABC):
         """Whether every mechanism in ``event`` is of a supported class, or provides no privacy at
         all (its epsilon is then infinite).
         """
-        return is_supported(event, self.reads, sampled=self.sampled)
+        return is_supported(event, self.supported_events, sampling=self.supported_sampling)
 
     def bound(self, event: dp.DpEvent, *, delta: float, scope: Scope) -> Bound:
         """Proves an upper bound on epsilon for ``event`` at ``delta``, a number in [0, 1), in
@@ -87,15 +88,19 @@ class LeafAccountant(ABC):
         that this accountant does not support, an invalid parameter of a mechanism, a sampling event
         that is not defined under the adjacency of ``scope``, or an invalid ``delta``.
         """
-        uses = supported_leaves(
-            event, self.reads, sampled=self.sampled, scope=scope, reader=self.name
+        uses = list_supported_leaves(
+            event,
+            self.supported_events,
+            sampling=self.supported_sampling,
+            scope=scope,
+            accountant=self.name,
         )
         check_delta(delta)
         return Bound(
-            epsilon=math.inf if uses is None else self.epsilon(uses, float(delta)),
+            epsilon=math.inf if uses is None else self.compute_epsilon(uses, float(delta)),
             delta=delta,
             side=Side.UPPER,
             scope=scope,
             source=self.reference,
-            assumptions=assumed(event) if self.sampled else self.assumptions,
+            assumptions=list_assumptions(event) if self.supported_sampling else self.assumptions,
         )

@@ -25,7 +25,7 @@ from fedrec_auditor.accountants.statements import (
 
 
 @dataclass(frozen=True, slots=True)
-class SumRule:
+class CompositionRule:
     """Composition theorem: ``count`` mechanisms that are (epsilon, delta)-DP are together (count
     epsilon, count delta)-DP.
 
@@ -33,7 +33,7 @@ class SumRule:
     ourselves", Theorem 1) is valid under adaptive composition too, and attained at delta 0. If the
     field ``delta`` is above 0, mechanisms with a pure epsilon cost less: randomized response
     dominates each of them (Kairouz, Oh and Viswanath 2015), and its composition is computed
-    exactly. In this case ``widen`` returns the smaller of the two results.
+    exactly. In this case ``widen_bound`` returns the smaller of the two results.
     """
 
     count: int
@@ -43,7 +43,7 @@ class SumRule:
         _check_count(self.count)
         check_delta(self.delta)
 
-    def widen(self, epsilon: float, delta: float) -> tuple[float, float]:
+    def widen_bound(self, epsilon: float, delta: float) -> tuple[float, float]:
         """Computes the pair (epsilon, delta) of the composition, if each mechanism satisfies the
         given (``epsilon``, ``delta``).
         """
@@ -58,7 +58,7 @@ class SumRule:
         least = Pld().bound(event, delta=self.delta, scope=scope).epsilon
         return min(self.count * epsilon, least), self.delta
 
-    def narrow(self, epsilon: float, delta: float) -> tuple[float, float]:
+    def narrow_bound(self, epsilon: float, delta: float) -> tuple[float, float]:
         """Computes the pair (epsilon, delta) of a lower bound for the worst single mechanism, given
         the lower bound (``epsilon``, ``delta``) for the composition.
         """
@@ -71,7 +71,7 @@ class SumRule:
 
 
 @dataclass(frozen=True, slots=True)
-class GroupRule:
+class GroupPrivacyRule:
     """Group privacy for a change of ``size`` = k units at once: (k epsilon, delta (e^(k epsilon) -
     1)/(e^epsilon - 1)).
 
@@ -87,7 +87,7 @@ class GroupRule:
     def __post_init__(self) -> None:
         _check_count(self.size)
 
-    def widen(self, epsilon: float, delta: float) -> tuple[float, float]:
+    def widen_bound(self, epsilon: float, delta: float) -> tuple[float, float]:
         """Computes the pair (epsilon, delta) for a change of the whole group, given (``epsilon``,
         ``delta``) for a change of one unit.
         """
@@ -97,7 +97,7 @@ class GroupRule:
         log_delta = math.log(delta) + self._log_growth(epsilon)
         return self.size * epsilon, math.exp(log_delta) if log_delta < 0.0 else 1.0
 
-    def narrow(self, epsilon: float, delta: float) -> tuple[float, float]:
+    def narrow_bound(self, epsilon: float, delta: float) -> tuple[float, float]:
         """Computes the pair (epsilon, delta) of a lower bound for some change of one unit, given
         the lower bound (``epsilon``, ``delta``) for the whole group.
         """
@@ -118,7 +118,7 @@ class GroupRule:
 
 
 # Theorem that converts a bound between a narrower scope and a wider scope.
-ConversionRule = SumRule | GroupRule
+ConversionRule = CompositionRule | GroupPrivacyRule
 
 
 def _check_count(count: int) -> None:
@@ -127,7 +127,7 @@ def _check_count(count: int) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class ScopeStep:
+class ConversionStep:
     """One step of the conversion of a bound between a narrower and a wider scope.
 
     - ``rule``: theorem of the step, or None if the bound does not change.
@@ -138,7 +138,9 @@ class ScopeStep:
     assumptions: tuple[str, ...]
 
 
-def convert(bound: Bound, scope: Scope, sizes: Sizes | None = None, delta: float = 0.0) -> Bound:
+def convert_bound(
+    bound: Bound, scope: Scope, sizes: Sizes | None = None, delta: float = 0.0
+) -> Bound:
     """Converts ``bound`` to another ``scope``, and adds the theorems used to its source and their
     assumptions to its assumptions.
 
@@ -165,7 +167,7 @@ def convert(bound: Bound, scope: Scope, sizes: Sizes | None = None, delta: float
     epsilon, delta_there = bound.epsilon, bound.delta
     for step in steps if up else steps[::-1]:
         if step.rule is not None:
-            move = step.rule.widen if up else step.rule.narrow
+            move = step.rule.widen_bound if up else step.rule.narrow_bound
             epsilon, delta_there = move(epsilon, delta_there)
     if not delta_there < 1.0:
         raise InputError(
@@ -188,7 +190,7 @@ def convert(bound: Bound, scope: Scope, sizes: Sizes | None = None, delta: float
     )
 
 
-def _path(low: Scope, high: Scope, sizes: Sizes, delta: float) -> list[ScopeStep]:
+def _path(low: Scope, high: Scope, sizes: Sizes, delta: float) -> list[ConversionStep]:
     """Lists the steps that convert an upper bound in the scope ``low`` to the scope ``high``: first
     unit and adjacency, then horizon.
     """
@@ -202,21 +204,21 @@ def _path(low: Scope, high: Scope, sizes: Sizes, delta: float) -> list[ScopeStep
     return [*_change(low, high, sizes), *horizon]
 
 
-def _horizon(low: Scope, high: Scope, sizes: Sizes, delta: float) -> list[ScopeStep]:
+def _horizon(low: Scope, high: Scope, sizes: Sizes, delta: float) -> list[ConversionStep]:
     order = list(Horizon)
     first, last = order.index(low.horizon), order.index(high.horizon)
     count, purpose = 1, f"{low.horizon} to {high.horizon}"
     if first == 0 < last:
-        count *= sizes.get("reports", purpose)
+        count *= sizes.require("reports", purpose)
     if first < 2 == last:
-        count *= sizes.get("rounds", purpose)
+        count *= sizes.require("rounds", purpose)
     if first >= last:
         return []
     fresh = f"each {low.horizon} has fresh randomness and the same bound, whatever preceded it"
-    return [ScopeStep(SumRule(count, delta), (fresh,))]
+    return [ConversionStep(CompositionRule(count, delta), (fresh,))]
 
 
-def _change(low: Scope, high: Scope, sizes: Sizes) -> list[ScopeStep]:
+def _change(low: Scope, high: Scope, sizes: Sizes) -> list[ConversionStep]:
     """Lists the steps that convert an upper bound from the unit and adjacency of ``low`` to those
     of ``high``, at one horizon.
     """
@@ -225,11 +227,11 @@ def _change(low: Scope, high: Scope, sizes: Sizes) -> list[ScopeStep]:
         return []
     if low.is_user_presence:
         stays = "a change by a user who stays is a removal and an addition"
-        return [ScopeStep(GroupRule(2), (stays,))]
+        return [ConversionStep(GroupPrivacyRule(2), (stays,))]
     if low.unit is Unit.USER and not high.is_user_presence:
         # The data of a user is replaced by the data of another user, of any length.
         if low.adjacency is Adjacency.REPLACE and high.unit is not Unit.USER:
-            return [ScopeStep(None, ("another history may be longer or shorter",))]
+            return [ConversionStep(None, ("another history may be longer or shorter",))]
         raise _refusal(low, high, "replacing a history does not cover an empty one")
     if high.is_user_presence and low.adjacency is not Adjacency.ADD_REMOVE:
         raise _refusal(low, high, "hiding what a user sends does not hide that the user sends")
@@ -250,22 +252,22 @@ def _change(low: Scope, high: Scope, sizes: Sizes) -> list[ScopeStep]:
     )
 
 
-def _adjacency(low: Scope, high: Scope) -> list[ScopeStep]:
+def _adjacency(low: Scope, high: Scope) -> list[ConversionStep]:
     """Lists the steps that convert an upper bound in ``low`` to ``high``, a scope of another
     adjacency and the same unit.
     """
     if low.unit is Unit.BIT:
-        return [ScopeStep(None, ("a bit has two values, so that every change is a flip",))]
+        return [ConversionStep(None, ("a bit has two values, so that every change is a flip",))]
     if low.covers(high):
         return []
     if low.adjacency is Adjacency.REPLACE:
         raise _refusal(low, high, "replacing keeps their number, which may be published exactly")
     if low.unit is Unit.INTERACTION and high.adjacency is Adjacency.ANY_PAIR:
-        return [ScopeStep(None, ("an interaction is present or absent",))]
-    return [ScopeStep(GroupRule(2), ("a replacement is a removal and an addition",))]
+        return [ConversionStep(None, ("an interaction is present or absent",))]
+    return [ConversionStep(GroupPrivacyRule(2), ("a replacement is a removal and an addition",))]
 
 
-def _sent(low: Scope, high: Scope, sizes: Sizes) -> list[ScopeStep]:
+def _sent(low: Scope, high: Scope, sizes: Sizes) -> list[ConversionStep]:
     """Lists the steps that convert an upper bound for one report or coordinate of a user to all
     reports or coordinates of the user.
 
@@ -279,14 +281,14 @@ def _sent(low: Scope, high: Scope, sizes: Sizes) -> list[ScopeStep]:
     name = "reports" if low.unit is Unit.REPORT else "coordinates"
     count = 1
     if low.unit is Unit.COORDINATE or low.horizon is not Horizon.REPORT:
-        count = sizes.get(name, purpose)
+        count = sizes.require(name, purpose)
     if low.horizon is Horizon.TRAINING:
-        count *= sizes.get("rounds", purpose)
+        count *= sizes.require("rounds", purpose)
     independent = f"the {name} of a user have independent randomness"
-    return [ScopeStep(SumRule(count), (independent,))] if count > 1 else []
+    return [ConversionStep(CompositionRule(count), (independent,))] if count > 1 else []
 
 
-def _bits(low: Scope, high: Scope, sizes: Sizes) -> list[ScopeStep]:
+def _bits(low: Scope, high: Scope, sizes: Sizes) -> list[ConversionStep]:
     """Lists the steps that convert an upper bound for one bit of an upload to an interaction or to
     a user.
 
@@ -294,18 +296,18 @@ def _bits(low: Scope, high: Scope, sizes: Sizes) -> list[ScopeStep]:
     """
     purpose, count = f"bit to {high.unit}", 1
     if high.unit is Unit.USER:
-        count = sizes.get("items", purpose)
+        count = sizes.require("items", purpose)
     if low.horizon is Horizon.TRAINING:
-        count *= sizes.get("rounds", purpose)
+        count *= sizes.require("rounds", purpose)
     assumed = ["an interaction is one bit of an upload, and a round has one upload"]
     if high.is_user_presence:
         assumed.append("an absent user looks like a user without interactions")
     if high.unit is Unit.INTERACTION and high.adjacency is Adjacency.REPLACE:
         count *= 2
-    return [ScopeStep(GroupRule(count) if count > 1 else None, tuple(assumed))]
+    return [ConversionStep(GroupPrivacyRule(count) if count > 1 else None, tuple(assumed))]
 
 
-def _entries(low: Scope, high: Scope, sizes: Sizes) -> list[ScopeStep]:
+def _entries(low: Scope, high: Scope, sizes: Sizes) -> list[ConversionStep]:
     """Lists the steps that convert an upper bound for one interaction or rating to all data of a
     user.
 
@@ -314,7 +316,7 @@ def _entries(low: Scope, high: Scope, sizes: Sizes) -> list[ScopeStep]:
     if low.adjacency is Adjacency.REPLACE:
         raise _refusal(low, high, f"replacement hides values of {low.unit}s, but not which exist")
     name = "items" if low.unit is Unit.INTERACTION else "ratings"
-    count = sizes.get(name, f"{low.unit} to user")
+    count = sizes.require(name, f"{low.unit} to user")
     if high.is_user_presence:
         assumed = (f"an absent user looks like a user without {low.unit}s",)
     elif low.unit is Unit.RATING:
@@ -322,7 +324,7 @@ def _entries(low: Scope, high: Scope, sizes: Sizes) -> list[ScopeStep]:
         assumed, count = ("no user has more ratings than stated, before or after",), 2 * count
     else:
         assumed = ("two histories differ at most in all items",)
-    return [ScopeStep(GroupRule(count) if count > 1 else None, assumed)]
+    return [ConversionStep(GroupPrivacyRule(count) if count > 1 else None, assumed)]
 
 
 def _refusal(low: Scope, high: Scope, reason: str) -> InputError:

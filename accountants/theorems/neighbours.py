@@ -13,22 +13,22 @@ import scipy
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.events import dp
 from fedrec_auditor.accountants.events.leaves import (
-    SAMPLED_UNDER,
+    SAMPLING_ADJACENCIES,
     check_parameters,
+    get_sampling_rate,
     leaves,
     merge_sample,
-    sampling_rate,
 )
-from fedrec_auditor.accountants.losses.composition import lower_epsilon
-from fedrec_auditor.accountants.losses.divergences import gaussian_epsilon
+from fedrec_auditor.accountants.losses.composition import bound_epsilon_below
+from fedrec_auditor.accountants.losses.divergences import find_gaussian_epsilon
 from fedrec_auditor.accountants.losses.pairs import (
     MAX_LOSS,
     Pair,
-    attained_pairs,
-    gaussian_pair,
-    shuffled_pairs,
+    find_attained_pairs,
+    make_gaussian_pair,
+    make_shuffled_pairs,
 )
-from fedrec_auditor.accountants.losses.pure import pure_epsilon, sampled_epsilon
+from fedrec_auditor.accountants.losses.pure import amplify_epsilon, get_pure_epsilon
 from fedrec_auditor.accountants.statements import Adjacency, check_delta
 
 _NOISE = (dp.GaussianDpEvent, dp.LaplaceDpEvent)
@@ -76,7 +76,7 @@ def convert_event(event: dp.DpEvent, adjacency: Adjacency) -> dp.DpEvent | None:
     return _wider(event, 2) if replaced and isinstance(event, _NOISE) else event
 
 
-def checked_event(event: dp.DpEvent, adjacency: Adjacency) -> dp.DpEvent:
+def convert_event_or_raise(event: dp.DpEvent, adjacency: Adjacency) -> dp.DpEvent:
     """Converts ``event``, in the convention of dp-accounting, to the event whose accounting is
     correct under ``adjacency``.
 
@@ -86,15 +86,17 @@ def checked_event(event: dp.DpEvent, adjacency: Adjacency) -> dp.DpEvent:
     """
     charged = convert_event(event, adjacency)
     kinds = [] if charged is None else [type(leaf) for leaf, _ in leaves(charged)]
-    if charged is None or any(adjacency not in SAMPLED_UNDER.get(k, (adjacency,)) for k in kinds):
+    if charged is None or any(
+        adjacency not in SAMPLING_ADJACENCIES.get(k, (adjacency,)) for k in kinds
+    ):
         raise InputError(
-            f"{unknown_event_text(event, adjacency)} Choose another adjacency, or account the "
+            f"{explain_unknown_event(event, adjacency)} Choose another adjacency, or account the "
             "parts separately."
         )
     return charged
 
 
-def leaf_names(event: dp.DpEvent) -> str:
+def format_leaf_names(event: dp.DpEvent) -> str:
     """Returns the names of the event classes of all mechanisms in ``event``, and of the events that
     they sample, joined by commas.
     """
@@ -106,14 +108,14 @@ def leaf_names(event: dp.DpEvent) -> str:
     return ", ".join(names)
 
 
-def unknown_event_text(event: dp.DpEvent, adjacency: Adjacency) -> str:
+def explain_unknown_event(event: dp.DpEvent, adjacency: Adjacency) -> str:
     """Returns a sentence for an error message: for which mechanisms of ``event`` no accounting
     under ``adjacency`` is known.
     """
-    return f"Under {adjacency} adjacency nothing is known of {leaf_names(event)}."
+    return f"Under {adjacency} adjacency nothing is known of {format_leaf_names(event)}."
 
 
-def group_event(event: dp.DpEvent, size: int) -> dp.DpEvent | None:
+def make_group_event(event: dp.DpEvent, size: int) -> dp.DpEvent | None:
     """Returns the event for adding or removing ``size`` records together; None if that event is
     unknown.
 
@@ -123,13 +125,13 @@ def group_event(event: dp.DpEvent, size: int) -> dp.DpEvent | None:
     becomes a mixture of Gaussians (``losses.pairs.GaussianMixturePair``). The resulting epsilon is
     far below that of group privacy, which multiplies epsilon by ``size`` and delta by more.
 
-    >>> event = group_event(dp.PoissonSampledDpEvent(0.1, dp.GaussianDpEvent(1.0)), 2)
+    >>> event = make_group_event(dp.PoissonSampledDpEvent(0.1, dp.GaussianDpEvent(1.0)), 2)
     >>> event.sensitivities, [round(chance, 2) for chance in event.sampling_probs]
     ((0.0, 1.0, 2.0), [0.81, 0.18, 0.01])
     """
     event = merge_sample(event)
     if isinstance(event, (dp.SelfComposedDpEvent, dp.ComposedDpEvent)):
-        return _of_parts(event, lambda part: group_event(part, size))
+        return _of_parts(event, lambda part: make_group_event(part, size))
     if isinstance(event, _NOISE):
         return _wider(event, size)
     if isinstance(event, dp.PoissonSampledDpEvent) and isinstance(event.event, dp.GaussianDpEvent):
@@ -185,7 +187,7 @@ def _fixed(event: dp.SampledWithoutReplacementDpEvent, replaced: bool) -> dp.DpE
         return dp.SampledWithoutReplacementDpEvent(
             event.source_dataset_size, event.sample_size, one
         )
-    return dp.PoissonSampledDpEvent(sampling_rate(event), one)
+    return dp.PoissonSampledDpEvent(get_sampling_rate(event), one)
 
 
 # Largest mu for which the exact curve of normal noise is solved.
@@ -193,18 +195,18 @@ _MOST_MU = 1e4
 _NEVER = 1e-300
 
 
-def attained_epsilon(event: dp.DpEvent, delta: float) -> float:
+def compute_attained_epsilon(event: dp.DpEvent, delta: float) -> float:
     """Computes a lower bound on the epsilon of ``event`` at ``delta``: no accountant can prove a
     smaller epsilon.
 
     Every mechanism of the event is applied to the same two neighbouring inputs, all in the same
-    order, and the privacy losses are composed into a lower bound (``losses.pairs.attained_pairs``,
-    ``losses.composition``). Mechanisms without known output distributions are omitted, because
-    seeing their outputs too never reduces epsilon. Raises InputError if the event or ``delta`` is
-    invalid.
+    order, and the privacy losses are composed into a lower bound
+    (``losses.pairs.find_attained_pairs``, ``losses.composition``). Mechanisms without known output
+    distributions are omitted, because seeing their outputs too never reduces epsilon. Raises
+    InputError if the event or ``delta`` is invalid.
 
     >>> from dp_accounting import GaussianDpEvent, SelfComposedDpEvent
-    >>> round(attained_epsilon(SelfComposedDpEvent(GaussianDpEvent(10.0), 100), 1e-5), 3)
+    >>> round(compute_attained_epsilon(SelfComposedDpEvent(GaussianDpEvent(10.0), 100), 1e-5), 3)
     4.377
     """
     check_delta(delta)
@@ -220,18 +222,18 @@ def attained_epsilon(event: dp.DpEvent, delta: float) -> float:
         if isinstance(leaf, dp.GaussianDpEvent):
             noise = leaf.noise_multiplier
             mu = math.hypot(mu, math.sqrt(count) / noise if noise > 0 else math.inf)
-        elif (pairs := attained_pairs(leaf)) is not None:
+        elif (pairs := find_attained_pairs(leaf)) is not None:
             known.append((pairs, count))
     if mu < math.inf:
         mu = min(mu, MAX_LOSS)  # more noise reveals less
     if not known:
         return _normal(mu, delta)
-    noisy: list[tuple[Pair, int]] = [(gaussian_pair(mu), 1)] if mu > 0 else []
+    noisy: list[tuple[Pair, int]] = [(make_gaussian_pair(mu), 1)] if mu > 0 else []
     orders = {tuple(noisy + [(pairs[way], n) for pairs, n in known]) for way in (0, 1)}
-    return max(lower_epsilon(order, delta) for order in orders)
+    return max(bound_epsilon_below(order, delta) for order in orders)
 
 
-def lower_shuffle_epsilon(
+def bound_shuffle_epsilon(
     missed: float, unlikely: float, n_users: int, rounds: int, delta: float
 ) -> float:
     """Computes a lower bound on the epsilon of ``rounds`` shuffles of one bit per user, at
@@ -242,7 +244,7 @@ def lower_shuffle_epsilon(
 
     - ``missed``: probability that the user sends 0 on the first of two inputs.
     - ``unlikely``: probability that the user sends 1 on the second input (see
-      ``losses.pairs.shuffled_pairs``).
+      ``losses.pairs.make_shuffled_pairs``).
     - ``n_users``: number of users in a shuffle.
     - ``rounds``: number of shuffles.
     """
@@ -250,13 +252,13 @@ def lower_shuffle_epsilon(
     if delta == 0.0:
         both = math.log((1.0 - missed) / unlikely), math.log((1.0 - unlikely) / missed)
         return rounds * max(both)
-    pairs = shuffled_pairs(missed, unlikely, n_users)
-    return max(lower_epsilon(((pair, rounds),), delta) for pair in pairs)
+    pairs = make_shuffled_pairs(missed, unlikely, n_users)
+    return max(bound_epsilon_below(((pair, rounds),), delta) for pair in pairs)
 
 
-def attained_assumptions(event: dp.DpEvent) -> tuple[str, ...]:
-    """Lists as sentences what ``attained_epsilon`` (a lower bound on epsilon) assumes of mechanisms
-    of ``event`` that are not fully known.
+def list_attained_assumptions(event: dp.DpEvent) -> tuple[str, ...]:
+    """Lists as sentences what ``compute_attained_epsilon`` (a lower bound on epsilon) assumes of
+    mechanisms of ``event`` that are not fully known.
 
     A mechanism of which only an epsilon is known is treated as randomized response on a bit. A
     mechanism without known output distributions is omitted.
@@ -266,7 +268,7 @@ def attained_assumptions(event: dp.DpEvent) -> tuple[str, ...]:
         name = type(leaf).__name__
         if isinstance(leaf, (dp.PureDpEvent, dp.ShuffledDpEvent)):
             sentences[f"{name} stands for randomized response on a bit"] = None
-        elif not isinstance(leaf, dp.NonPrivateDpEvent) and attained_pairs(leaf) is None:
+        elif not isinstance(leaf, dp.NonPrivateDpEvent) and find_attained_pairs(leaf) is None:
             sentences[f"the leakage of {name} is left out"] = None
     return tuple(sentences)
 
@@ -276,8 +278,8 @@ def _normal(mu: float, delta: float) -> float:
     standard deviation ``mu``.
     """
     if mu > _MOST_MU:
-        return lower_epsilon(((gaussian_pair(mu), 1),), delta)
-    return max(0.0, (gaussian_epsilon(delta, mu) - 1e-12 * (1.0 + mu)) * (1.0 - 1e-14))
+        return bound_epsilon_below(((make_gaussian_pair(mu), 1),), delta)
+    return max(0.0, (find_gaussian_epsilon(delta, mu) - 1e-12 * (1.0 + mu)) * (1.0 - 1e-14))
 
 
 def _largest(leaf: dp.DpEvent) -> tuple[float, float]:
@@ -290,9 +292,9 @@ def _largest(leaf: dp.DpEvent) -> tuple[float, float]:
     if isinstance(leaf, dp.ShuffledDpEvent):
         return (leaf.epsilon,) * 2
     if isinstance(leaf, dp.ReplacedSamplingDpEvent) and isinstance(inner, dp.LaplaceDpEvent):
-        rate = sampling_rate(leaf)
-        return (sampled_epsilon(pure_epsilon(inner), rate, replaced=True) * (1.0 - 1e-15),) * 2
-    pairs = attained_pairs(leaf)
+        rate = get_sampling_rate(leaf)
+        return (amplify_epsilon(get_pure_epsilon(inner), rate, replaced=True) * (1.0 - 1e-15),) * 2
+    pairs = find_attained_pairs(leaf)
     if pairs is None:
         return 0.0, 0.0
     first, second = (math.inf if p.infinite_mass > 0 else p.loss_range(_NEVER)[1] for p in pairs)
@@ -306,10 +308,10 @@ def _hidden(leaf: dp.DpEvent, inner: dp.DpEvent) -> bool:
             shift * chance > 0
             for shift, chance in zip(inner.sensitivities, inner.sampling_probs, strict=True)
         )
-    return math.isinf(inner.noise_multiplier) or sampling_rate(leaf) == 0
+    return math.isinf(inner.noise_multiplier) or get_sampling_rate(leaf) == 0
 
 
-def anonymity_set_size(n_users: int, colluding: float = 0.0) -> int:
+def count_anonymity_set(n_users: int, colluding: float = 0.0) -> int:
     """Returns the number of users among whom a report is hidden: all users who do not collude,
     including the sender of the report.
 
@@ -318,7 +320,7 @@ def anonymity_set_size(n_users: int, colluding: float = 0.0) -> int:
     reports. If the shuffler itself colludes, the adversary sees the unshuffled local reports, whose
     epsilons add up.
 
-    >>> anonymity_set_size(1000, colluding=0.1)
+    >>> count_anonymity_set(1000, colluding=0.1)
     900
     """
     if n_users < 1 or not 0.0 <= colluding < 1.0:

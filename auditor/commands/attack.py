@@ -24,10 +24,10 @@ from fedrec_auditor.auditor.commands.options import (
     show_progress,
 )
 from fedrec_auditor.auditor.commands.run import finish
-from fedrec_auditor.auditor.plan.plan import SIDE_KEYS, amend_plan
+from fedrec_auditor.auditor.plan.plan import SIDE_TABLE_KEYS, amend_plan
 
 
-@plan_options("columns", *SIDE_KEYS, "attacks", "claims", "seed", "confidence", "quick")
+@plan_options("columns", *SIDE_TABLE_KEYS, "attacks", "claims", "seed", "confidence", "quick")
 def command(
     options: dict[str, Any],
     recording: Annotated[Path, typer.Argument(help="Directory of a recording.")],

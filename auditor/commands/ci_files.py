@@ -49,13 +49,13 @@ def render_files(
     """
     if sarif is None and junit is None:
         return {}
-    from fedrec_auditor.auditor.plan.versions import versions
+    from fedrec_auditor.auditor.plan.versions import get_versions
     from fedrec_auditor.reports.record.rows import Contents, Provenance
     from fedrec_auditor.reports.writers import ci
 
     record = Contents(
         plan={},
-        provenance=Provenance(versions=versions(), seed=seed, data=None, timing={}, machine={}),
+        provenance=Provenance(versions=get_versions(), seed=seed, data=None, timing={}, machine={}),
         findings=tuple(findings),
         measurements=(),
         attacks=(),

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.verdict import NumberLabel, Verdict, Word
+from fedrec_auditor.accountants.verdict import LabelEnum, NumberLabel, Verdict
 from fedrec_auditor.auditor.commands.ci_files import check_files, render_files, write_files
 from fedrec_auditor.auditor.commands.options import AsJson, Junit, Sarif, word_option
 from fedrec_auditor.auditor.plan.families import FAMILIES
@@ -58,7 +58,7 @@ Settings = Annotated[
 Users = Annotated[int | None, typer.Option(help="Number of users. Default 943.")]
 Items = Annotated[int | None, typer.Option(help="Number of items. Default 1682.")]
 Only = Annotated[
-    list[Word] | None,
+    list[LabelEnum] | None,
     word_option(
         "Show only entries with this verdict, such as false or wrong. Repeatable.",
         Verdict,
@@ -151,7 +151,7 @@ def _judge_entries(number: str | None, paper: str | None, jobs: int) -> Sequence
     if paper is not None:
         FAMILIES["papers"].check_name(paper)
     chosen = catalogue.list_entries(paper) if number is None else catalogue.find_entries(number)
-    return catalogue.judge_all(chosen, jobs=jobs)
+    return catalogue.judge_entries(chosen, jobs=jobs)
 
 
 def _print_page(judged: Sequence[CatalogueRow], jobs: int) -> None:
@@ -163,7 +163,9 @@ def _print_page(judged: Sequence[CatalogueRow], jobs: int) -> None:
     print(write(catalogue_document(judged, catalogue.make_tables(jobs=jobs))), end="")
 
 
-def _show_entries(judged: Sequence[CatalogueRow], words: Sequence[Word], *, in_full: bool) -> None:
+def _show_entries(
+    judged: Sequence[CatalogueRow], words: Sequence[LabelEnum], *, in_full: bool
+) -> None:
     """Prints claims of the catalogue: each with its derivation, or a table of those with these
     verdicts.
 
@@ -206,7 +208,7 @@ def _show_findings(target: str, findings: Sequence[Finding], *, with_entries: bo
     entries = [entry for entry in catalogue.list_entries() if entry.system[0] == target]
     if entries and with_entries:
         print()
-        render_catalogue(catalogue.judge_all(entries), console)
+        render_catalogue(catalogue.judge_entries(entries), console)
 
 
 def _check(judged: Sequence[str], given: Sequence[str]) -> None:
@@ -235,7 +237,7 @@ def _findings(
 
     ``users`` and ``items`` are the numbers of the population; the default is MovieLens 100K.
     """
-    if name in set(FAMILIES["papers"].names()) - set(FAMILIES["targets"].names()):
+    if name in set(FAMILIES["papers"].list_names()) - set(FAMILIES["targets"].list_names()):
         raise InputError(f"Expected a target, got the paper {name}. Use --paper {name}.")
     FAMILIES["targets"].check_name(name)
     settings = amend_plan(None, {"targets": name, "settings": given})

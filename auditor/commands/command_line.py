@@ -23,7 +23,7 @@ from typing import Annotated
 import typer
 
 from fedrec_auditor.accountants.errors import AuditError, InputError
-from fedrec_auditor.accountants.verdict import NumberLabel, Verdict, Word
+from fedrec_auditor.accountants.verdict import LabelEnum, NumberLabel, Verdict
 from fedrec_auditor.auditor.machine.output import discard_output, open_std_streams, print_message
 
 BAD_INPUT = 2
@@ -37,7 +37,7 @@ _SPELLINGS = {"≤": "<=", "≥": ">=", "≠": "!=", "∞": "inf", "−": "-", "
 
 
 # Module of each command, and the verdicts that its help defines.
-_COMMANDS: dict[str, tuple[str, tuple[type[Word], ...]]] = {
+_COMMANDS: dict[str, tuple[str, tuple[type[LabelEnum], ...]]] = {
     "run": ("run", (Verdict,)),
     "sweep": ("sweep", ()),
     "list": ("listing", ()),
@@ -77,7 +77,7 @@ def make_app(first: str = "") -> typer.Typer:
     return app
 
 
-def _glossary(*words: type[Word]) -> str:
+def _glossary(*words: type[LabelEnum]) -> str:
     """Returns the meanings of all verdicts of the enumerations ``words``, one paragraph each."""
     entries = (f"{word.label} ({word}): {word.definition}" for kind in words for word in kind)
     return "\n\n".join(entries)

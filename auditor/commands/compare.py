@@ -47,4 +47,4 @@ def command(
         print_each(console := Console(), waiver_lines(record, gate), "waiver:", "yellow")
         render_comparison(compared, console)
     unknown = compared.unassessed and not gate.allows(Exemption.NOT_ASSESSED)
-    raise typer.Exit(gate.with_expired(compared.exit_code or (INCOMPLETE if unknown else 0)))
+    raise typer.Exit(gate.check_expired(compared.exit_code or (INCOMPLETE if unknown else 0)))

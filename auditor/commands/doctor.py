@@ -26,15 +26,15 @@ def command(options: dict[str, Any], as_json: AsJson = False) -> None:
     With --data, --users or --items, show how these data are read instead.
     """
     if options:
-        from fedrec_auditor.auditor.plan.planned_data import load_planned
+        from fedrec_auditor.auditor.plan.planned_data import load_planned_data
 
-        _show(_read(load_planned(read_and_amend_plan(None, options))), as_json)
+        _show(_read(load_planned_data(read_and_amend_plan(None, options))), as_json)
         return
     from fedrec_auditor.auditor.plan.families import FAMILIES
     from fedrec_auditor.auditor.plan.versions import PACKAGES
     from fedrec_auditor.targets.cache import cache_path, find_cached
 
-    kept = [name for name in FAMILIES["datasets"].names() if name not in _NEVER_CACHED]
+    kept = [name for name in FAMILIES["datasets"].list_names() if name not in _NEVER_CACHED]
     facts = {
         "python": platform.python_version(),
         **{name: version(name) for name in (PACKAGES[0], *sorted({*PACKAGES[1:], "hypothesis"}))},
@@ -47,7 +47,7 @@ def command(options: dict[str, Any], as_json: AsJson = False) -> None:
     _show(facts, as_json)
     if as_json:
         return
-    for line in (line for family in FAMILIES.values() for line in family.load_errors()):
+    for line in (line for family in FAMILIES.values() for line in family.list_load_errors()):
         print(line)
 
 

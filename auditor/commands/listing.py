@@ -17,8 +17,8 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.commands.options import AsJson
 from fedrec_auditor.auditor.plan.families import (
     FAMILIES,
+    list_reproductions,
     load_papers,
-    reproduction_names,
     suggest_names,
 )
 from fedrec_auditor.auditor.plan.members import LEARNS
@@ -51,15 +51,15 @@ def command(
     from fedrec_auditor.reports.writers.paragraph import output_width, paragraph
 
     listed: dict[str, tuple[Callable[[], Iterable[str]], Callable[[str], str]]] = {
-        family.kind: (family.names, family.summary) for family in FAMILIES.values()
+        family.kind: (family.list_names, family.read_summary) for family in FAMILIES.values()
     }
-    listed["reproductions"] = reproduction_names, FAMILIES["papers"].summary
+    listed["reproductions"] = list_reproductions, FAMILIES["papers"].read_summary
     if paper is not None:
-        of_paper = partial(_of, paper, FAMILIES["targets"].names)
-        listed = {"targets": (of_paper, FAMILIES["targets"].summary)}
+        of_paper = partial(_of, paper, FAMILIES["targets"].list_names)
+        listed = {"targets": (of_paper, FAMILIES["targets"].read_summary)}
     width = output_width() if sys.stdout.isatty() else sys.maxsize
     if kind is not None and kind not in listed:
-        names = () if paper else FAMILIES["targets"].names()
+        names = () if paper else FAMILIES["targets"].list_names()
         if kind not in names:
             near = suggest_names(kind, [*listed, *names], "")
             raise InputError(
@@ -91,7 +91,7 @@ def _of(paper: str, names: Callable[[], Iterable[str]]) -> list[str]:
     Raises InputError, which suggests similar names, if the paper is unknown.
     """
     FAMILIES["papers"].check_name(paper)
-    package, place = load_papers()[paper].package, FAMILIES["targets"].module
+    package, place = load_papers()[paper].package, FAMILIES["targets"].find_module
     return [name for name in names() if place(name).startswith(f"{package}.")]
 
 
@@ -100,7 +100,7 @@ def _describe(name: str, width: int, *, as_json: bool) -> None:
     from fedrec_auditor.reports.record.rows import walk_leaves
     from fedrec_auditor.reports.writers.paragraph import paragraph
 
-    target = FAMILIES["targets"].member_class(name)()
+    target = FAMILIES["targets"].load_class(name)()
     kind: type = type(target)
     allowed = {key: rule.said.removeprefix("to be ") for key, rule in allowed_values(kind).items()}
     allowed |= _PARTS

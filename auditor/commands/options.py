@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Union, ge
 import typer
 
 from fedrec_auditor.accountants.errors import IncompleteError
-from fedrec_auditor.accountants.verdict import LEAK_MARGIN, Exemption, FailOn, Gate, Word
+from fedrec_auditor.accountants.verdict import LEAK_MARGIN, Exemption, FailOn, Gate, LabelEnum
 
 if TYPE_CHECKING:
     from fedrec_auditor.auditor.machine.progress import Observer
@@ -58,11 +58,11 @@ _OF_A_TABLE = {
 }
 
 
-def word_option(help: str, *kinds: type[Word]) -> Any:
+def word_option(help: str, *kinds: type[LabelEnum]) -> Any:
     """Makes an option whose value is a word or a code of the enumerations ``kinds``."""
-    words = {word.option: word for kind in kinds for word in kind}
+    words = {word.option_value: word for kind in kinds for word in kind}
 
-    def parse(text: str) -> Word:
+    def parse(text: str) -> LabelEnum:
         for word in words.values():
             if word.is_called(text):
                 return word
@@ -191,13 +191,13 @@ def read_and_amend_plan(file: Path | None, options: Mapping[str, Any]) -> Plan:
     The plan is checked early: InputError for a wrong value is raised before large modules are
     imported.
     """
-    from fedrec_auditor.auditor.plan.members import SEPARATOR
+    from fedrec_auditor.auditor.plan.members import OBJECT_SEPARATOR
     from fedrec_auditor.auditor.plan.plan import amend_plan, check_plan, make_target, read_plan
 
     chosen = amend_plan(None if file is None else read_plan(file), options)
     check_plan(chosen)
     for name in chosen.targets:
-        if SEPARATOR in name:
+        if OBJECT_SEPARATOR in name:
             make_target(name, chosen)
     return chosen
 
@@ -205,13 +205,13 @@ def read_and_amend_plan(file: Path | None, options: Mapping[str, Any]) -> Plan:
 def _option(name: str) -> ExtraOption:
     from fedrec_auditor.auditor.plan import plan
 
-    kind, text = _plain_type(plan.Plan.model_fields[name].annotation), plan.help_text(name)
+    kind, text = _plain_type(plan.Plan.model_fields[name].annotation), plan.get_help_text(name)
     if name == "targets":
         return ExtraOption(list[str], typer.Argument(help=text))
     declared = plan.get_plan_option(name)
     if declared.parse is not None:
         kind = list[str] if kind is dict else str
-    return make_option(kind, text, name=plan.option_name(name), metavar=declared.metavar)
+    return make_option(kind, text, name=plan.get_option_name(name), metavar=declared.metavar)
 
 
 def _plain_type(annotation: Any) -> Any:

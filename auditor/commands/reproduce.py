@@ -9,7 +9,7 @@ import typer
 
 from fedrec_auditor.auditor.commands.options import Jobs, show_progress
 from fedrec_auditor.auditor.machine.output import summary_output
-from fedrec_auditor.auditor.plan.families import FAMILIES, check_name, reproduction_names
+from fedrec_auditor.auditor.plan.families import FAMILIES, check_name, list_reproductions
 from fedrec_auditor.auditor.plan.members import parse_pairs
 
 
@@ -32,7 +32,7 @@ def command(
     jobs: Jobs = None,
 ) -> None:
     """Measure the printed numbers of papers again, and compare them with the papers."""
-    known = reproduction_names()
+    known = list_reproductions()
     chosen = known if names == ["all"] else tuple(dict.fromkeys(names))
     for name in chosen:
         check_name("reproductions", name, known)

@@ -142,14 +142,14 @@ def command(
         code = gate.exit_code([] if excused else [finding.verdict])
         if verification.faults and fail_on is not FailOn.NEVER:
             code = code or EXIT_FOUND
-        code = gate.with_expired(code)
+        code = gate.check_expired(code)
         if as_json:
             from fedrec_auditor.reports.record.store import to_json
 
             text = json.dumps(to_json(dataclasses.asdict(verification)), indent=2, allow_nan=False)
         else:
             text = verification.describe(command=_again(), width=width)
-            lines = filter(None, (*gate.expired, excused))
+            lines = filter(None, (*gate.expired_waivers, excused))
             text = "\n".join([text, *(wrap_entry("waiver", line, width) for line in lines)])
         files = render_files(
             [finding],
@@ -198,10 +198,10 @@ def _rows(target: str, verification: Verification) -> list[CheckRow]:
 
     Checks that are waived or did not run count neither as passed nor as failed.
     """
-    from fedrec_auditor.auditor.exact.fit import Status
+    from fedrec_auditor.auditor.exact.fit import CheckStatus
     from fedrec_auditor.reports.record.rows import CheckRow
 
-    failed = {Status.PASSED: False, Status.FAILED: True}
+    failed = {CheckStatus.PASSED: False, CheckStatus.FAILED: True}
     return [
         CheckRow(
             target=target,
@@ -239,15 +239,15 @@ def load(target: str, settings: Sequence[str] = ()) -> Any:
     from fedrec_auditor.auditor.plan.families import FAMILIES, suggest_names
     from fedrec_auditor.auditor.plan.members import make_mechanism
 
-    if ":" not in target and target in FAMILIES["mechanisms"].names():
+    if ":" not in target and target in FAMILIES["mechanisms"].list_names():
         return make_mechanism(target, [text.removeprefix(f"{target}.") for text in settings])
     module_name, colon, path = target.partition(":")
     if not (module_name and colon and path):
         family, words = FAMILIES["mechanisms"], re.sub(r"[-_]", " ", target).lower()
-        near = [name for name in family.names() if words in family.summary(name).lower()]
+        near = [name for name in family.list_names() if words in family.read_summary(name).lower()]
         raise InputError(
             f"Expected PACKAGE.MODULE:CALLABLE or a mechanism's name, got {target!r}. "
-            f"{suggest_names(target, near or family.names(), 'The mechanisms are')}"
+            f"{suggest_names(target, near or family.list_names(), 'The mechanisms are')}"
         )
     if settings:
         raise InputError(

@@ -1,5 +1,5 @@
 """Exact lower bounds on epsilon, computed from known output probabilities without sampling."""
 
-from fedrec_auditor.auditor.exact.search import delta_at, exact_lower_bound, has_exact_bound
+from fedrec_auditor.auditor.exact.search import compute_delta, find_exact_bound, has_exact_bound
 
-__all__ = ["delta_at", "exact_lower_bound", "has_exact_bound"]
+__all__ = ["compute_delta", "find_exact_bound", "has_exact_bound"]

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import AuditError, InputError
-from fedrec_auditor.auditor.exact.output_distribution import OutputDistribution, input_key
+from fedrec_auditor.auditor.exact.output_distribution import OutputDistribution, make_input_key
 from fedrec_auditor.auditor.worlds.statistics import grid_step
 from fedrec_auditor.targets.mechanisms.base import format_value
 
@@ -155,8 +155,8 @@ class CandidateInputs:
                     "Give inputs as a list or as a Hypothesis strategy."
                 )
             strategy, listed, extreme = inputs_of(dist.domain), everything, [_ends(dist.domain)]
-            if dist.named is not None:
-                extreme.append(list(dist.named.inputs[:_SHOWN]))
+            if dist.namer is not None:
+                extreme.append(list(dist.namer.inputs[:_SHOWN]))
         elif isinstance(inputs, st.SearchStrategy):
             strategy = inputs
         else:
@@ -184,7 +184,7 @@ class CandidateInputs:
         )
 
     @property
-    def size(self) -> int:
+    def n_entries(self) -> int:
         """Number of entries (numbers) of one input."""
         return int(np.size(self.probes[0]))
 
@@ -198,11 +198,11 @@ def _some(
     Raises InputError if the strategy draws fewer than two different inputs.
     """
     different: dict[Hashable, Any] = {}
-    if whole and dist.named is not None:
-        different = {input_key(value): value for value in dist.named.inputs[:4]}
+    if whole and dist.namer is not None:
+        different = {make_input_key(value): value for value in dist.namer.inputs[:4]}
 
     def look(value: Any) -> float:
-        different.setdefault(input_key(dist.check_input(value)), value)
+        different.setdefault(make_input_key(dist.check_input(value)), value)
         return 0.0
 
     search_with_hypothesis(strategy, look, seed=seed, examples=2 * _SHOWN)
@@ -290,7 +290,7 @@ Floats = NDArray[np.float64]
 _DRAWS = 256
 _MOST_OUTPUTS = 1 << 14
 # Total number of entries drawn for all inputs to find rare outputs, if outputs are few and repeat.
-RARE_DRAWS = 1 << 21
+MAX_RARE_DRAWS = 1 << 21
 # Largest number of entries if a call returns a single output, and number of draws per call.
 _SINGLY, _AT_ONCE = 1 << 18, 1 << 17
 _REACH = 2.0 ** np.arange(-6, 12.5, 0.5)
@@ -302,7 +302,7 @@ _FARTHEST = 2.0**62
 # Tolerance of the sum of probabilities. Outputs with a smaller total probability may be missed.
 _WHOLE = 1e-9
 # Text for the probability of the outputs that a list of "all outputs" may lack.
-EXCEPT_RARE = f" but for {_WHOLE:g} of probability"
+RARE_NOTE = f" but for {_WHOLE:g} of probability"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -375,7 +375,7 @@ class CandidateOutputs:
         return replace(found, all_outputs=found._all_of(dist, inputs.all_inputs or inputs.probes))
 
     def __str__(self) -> str:
-        return "drawn and far outputs" if self.all_outputs is None else f"all outputs{EXCEPT_RARE}"
+        return "drawn and far outputs" if self.all_outputs is None else f"all outputs{RARE_NOTE}"
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -390,9 +390,9 @@ class CandidateOutputs:
         """
         if self.is_continuous:
             return None
-        worst_case = dist.named
+        worst_case = dist.namer
         told = worst_case is not None and worst_case.exhaustive
-        outputs = worst_case.outputs if worst_case is not None and told else self.full_grid()
+        outputs = worst_case.outputs if worst_case is not None and told else self.list_grid()
         table = dist.try_log_probs(outputs, inputs)
         if not sums_to_one(table):
             return None
@@ -401,7 +401,7 @@ class CandidateOutputs:
             return None
         return outputs[np.isfinite(table).any(axis=0)]
 
-    def unobserved(
+    def propose_outputs(
         self, drawn_a: NDArray[Any], drawn_b: NDArray[Any], a: Any, b: Any
     ) -> NDArray[Any]:
         """Returns outputs to try besides the drawn ones, within and far beyond their range.
@@ -481,7 +481,7 @@ class CandidateOutputs:
         rounded = np.where(self.entry_step > 0, grid, outputs)
         return rounded.astype(np.int64) if self.observed.dtype.kind in "iu" else rounded
 
-    def full_grid(self) -> NDArray[Any]:
+    def list_grid(self) -> NDArray[Any]:
         """Returns outputs with all combinations of values of their entries, (m, *output shape).
 
         The values of an entry are the drawn ones and the grid points between them. If there are too
@@ -525,7 +525,9 @@ def _seldom_too(
     Outputs are drawn in blocks, and only the different outputs of a block are stored.
     """
     listed = [] if dist.outputs is None else [dist.outputs]
-    most = (RARE_DRAWS if dist.sampler.takes_size else _SINGLY) // max(1, math.prod(pool.shape[1:]))
+    most = (MAX_RARE_DRAWS if dist.sampler.takes_size else _SINGLY) // max(
+        1, math.prod(pool.shape[1:])
+    )
     size = min(samples, most // len(inputs.probes))
     streams = np.random.SeedSequence([seed, 1]).spawn(len(inputs.probes))
     for value, stream in zip(inputs.probes, streams, strict=True):

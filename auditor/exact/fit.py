@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy import special
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.losses.tables import integrate_cells, integration_edges
+from fedrec_auditor.accountants.losses.tables import integrate_cells, make_integration_edges
 from fedrec_auditor.accountants.statements import Bound
 from fedrec_auditor.auditor.exact.output_distribution import OutputDistribution
 from fedrec_auditor.auditor.worlds.fields import MAX_ANSWERS
@@ -27,7 +27,7 @@ from fedrec_auditor.targets.mechanisms.base import format_value
 Floats = NDArray[np.float64]
 
 
-class Status(StrEnum):
+class CheckStatus(StrEnum):
     """Status of a check of a randomizer: passed, failed, not run, or failed and waived."""
 
     PASSED = "passed"
@@ -50,30 +50,30 @@ class Check:
     """
 
     name: str = ""
-    status: Status
+    status: CheckStatus
     reason: str
     bound: Bound | None = None
 
     @classmethod
     def passed(cls, reason: str) -> Check:
         """Builds the result of a check that ran and found no fault."""
-        return cls(status=Status.PASSED, reason=reason)
+        return cls(status=CheckStatus.PASSED, reason=reason)
 
     @classmethod
     def failed(cls, reason: str, bound: Bound | None = None) -> Check:
         """Builds the result of a check that ran and found a fault; ``bound`` is a lower bound on
         epsilon that it measured, if any.
         """
-        return cls(status=Status.FAILED, reason=reason, bound=bound)
+        return cls(status=CheckStatus.FAILED, reason=reason, bound=bound)
 
     @classmethod
     def not_run(cls, reason: str) -> Check:
         """Builds the result of a check that could not run, or could not decide."""
-        return cls(status=Status.NOT_RUN, reason=reason)
+        return cls(status=CheckStatus.NOT_RUN, reason=reason)
 
 
 # Largest probability that the check fails for a correct sampler, over all inputs and all tests.
-ERROR_RATE = 1e-6
+FALSE_FAILURE_RATE = 1e-6
 _CELLS, _ATOMS, _BLOCKS = 64, 256, 32
 # Largest number of entries drawn in total, and smallest number of draws per input.
 _MOST_ENTRIES, _FEWEST = 1 << 21, 1000
@@ -160,7 +160,7 @@ def check_fit(
     worst = min(range(len(tests)), key=lambda i: values[i].min(initial=1.0))
     test, k = tests[worst], int(values[worst].argmin())
     least = float(values[worst][k])
-    if least > ERROR_RATE / count:
+    if least > FALSE_FAILURE_RATE / count:
         return Check.passed(
             f"{count} exact tests on {len(chosen)} inputs, {len(drawn[0])} draws of each: the "
             f"least p-value is {least:.2g}."
@@ -275,7 +275,7 @@ def _intervals(
     numbers = drawn[np.isfinite(drawn)].astype(np.float64)
     inner = np.linspace(0.0, 1.0, _CELLS + 1)[1:-1]
     edges: Floats = np.unique(np.quantile(numbers, inner))
-    grid = np.union1d(integration_edges(numbers), edges)
+    grid = np.union1d(make_integration_edges(numbers), edges)
     inputs = [float(value)] if np.ndim(value) == 0 and np.isreal(value) else []
     grid = np.union1d(grid, inputs)
     cells = integrate_cells(lambda x: np.exp(dist.try_log_probs(x, (value,))), grid)

@@ -24,7 +24,7 @@ Floats = NDArray[np.float64]
 
 # A log-probability of -inf is not used against a claim that allows a log-probability below minus
 # this value.
-MAX_LOG_DEPTH = 600.0
+MAX_NEG_LOG_PROB = 600.0
 # Doubles are 0 below e^-746 and have few digits below e^-730.
 _NOTHING, _FEW_DIGITS = -746.0, -730.0
 _COARSE = 2.0**10
@@ -61,31 +61,31 @@ class OutputDistribution:
 
     - ``origin``: the mechanism or sampler that is wrapped.
     - ``sampler``: draws outputs.
-    - ``density``: function that returns log-probabilities of outputs, given the input.
+    - ``log_density``: function that returns log-probabilities of outputs, given the input.
     - ``domain``: the possible inputs, or None if unknown.
     - ``worst_case``: inputs and outputs among which the largest log-ratio occurs, as far as
-      ``density`` confirms them; otherwise None.
-    - ``is_unbounded``: true if the origin states that the log-ratios of its output probabilities
-      have no maximum.
+      ``log_density`` confirms them; otherwise None.
+    - ``has_unbounded_ratios``: true if the origin states that the log-ratios of its output
+      probabilities have no maximum.
     - ``outputs``: all possible outputs, if the origin lists them; otherwise None.
-    - ``batch_density``: ``density`` of many outputs that are not arrays, if the origin has such a
-      function; otherwise None.
+    - ``batch_log_density``: ``log_density`` of many outputs that are not arrays, if the origin has
+      such a function; otherwise None.
     - ``atoms``: numbers with a positive probability, if all other numbers have a density and the
       origin states these atoms.
     """
 
     origin: Any
     sampler: Sampler
-    density: Callable[[Any, Any], Any]
+    log_density: Callable[[Any, Any], Any]
     domain: Domain | None = None
     worst_case: WorstCase | None = None
-    is_unbounded: bool = False
+    has_unbounded_ratios: bool = False
     outputs: NDArray[Any] | None = None
-    batch_density: Callable[[Sequence[Any], Any], Floats] | None = None
+    batch_log_density: Callable[[Sequence[Any], Any], Floats] | None = None
     atoms: Sequence[float] = ()
 
     @classmethod
-    def of(cls, origin: Any) -> OutputDistribution:
+    def wrap(cls, origin: Any) -> OutputDistribution:
         """Wraps ``origin``: a ``Mechanism``, a ``Density``, or any object that samples outputs and
         has a method ``log_prob`` for their log-probabilities.
 
@@ -103,7 +103,7 @@ class OutputDistribution:
         dist = cls(
             origin=origin,
             sampler=Sampler.of(origin.sample if isinstance(origin, Density) else origin),
-            density=density,
+            log_density=density,
             domain=domain if isinstance(domain, Domain) else None,
         )
         if isinstance(origin, Density) and origin.outputs is not None:
@@ -115,7 +115,7 @@ class OutputDistribution:
         except Exception:  # foreign code that cannot state its worst case: the search goes on
             return dist
         if worst_case is None:
-            return replace(dist, is_unbounded=True)
+            return replace(dist, has_unbounded_ratios=True)
         return replace(dist, worst_case=_confirmed(origin, dist.domain, worst_case))
 
     def log_prob(self, outputs: NDArray[Any], value: Any) -> Floats:
@@ -176,7 +176,7 @@ class OutputDistribution:
         return self.sampler.encoder
 
     @property
-    def named(self) -> WorstCase | None:
+    def namer(self) -> WorstCase | None:
         """Worst-case inputs and outputs of the mechanism, with functions that name them in texts;
         None if unknown, or if stated only for one of several copies.
         """
@@ -185,11 +185,11 @@ class OutputDistribution:
 
     def name_input(self, value: Any) -> str:
         """Returns the input ``value`` as text, by the mechanism's own function if it has one."""
-        return self.named.name_input(value) if self.named else format_value(value)
+        return self.namer.name_input(value) if self.namer else format_value(value)
 
     def name_output(self, output: Any) -> str:
         """Returns ``output`` as text, by the mechanism's own function if it has one."""
-        return self.named.name_output(output) if self.named else format_value(output)
+        return self.namer.name_output(output) if self.namer else format_value(output)
 
     def check_input(self, value: Any) -> Any:
         """Returns ``value`` if it is a single input of the domain. Raises InputError otherwise."""
@@ -221,7 +221,7 @@ class OutputDistribution:
             if self.encoder is not None:
                 return self._singly(outputs, value)
             try:
-                found = np.asarray(self.density(outputs, value), dtype=np.float64)
+                found = np.asarray(self.log_density(outputs, value), dtype=np.float64)
             except Exception:  # one output at a time, as `if` and the module math need it
                 found = np.empty(0)
             if found.shape != (len(outputs),):
@@ -233,14 +233,14 @@ class OutputDistribution:
         per different output.
         """
         if outputs.ndim > 1:
-            return np.array([float(self.density(output, value)) for output in outputs])
+            return np.array([float(self.log_density(output, value)) for output in outputs])
         different, places = np.unique(outputs, return_inverse=True)
         asked = different.tolist()
         if self.encoder is not None:
             asked = [self.encoder.decode_word(word) for word in asked]
-        if self.encoder is not None and self.batch_density is not None:
-            return self.batch_density(asked, value)[places.ravel()]
-        found = [float(self.density(output, value)) for output in asked]
+        if self.encoder is not None and self.batch_log_density is not None:
+            return self.batch_log_density(asked, value)[places.ravel()]
+        found = [float(self.log_density(output, value)) for output in asked]
         return np.array(found, dtype=np.float64)[places.ravel()]
 
     def _answer(self, output: Any, value: Any) -> float:
@@ -250,7 +250,7 @@ class OutputDistribution:
             return math.nan
 
 
-def input_key(value: Any) -> Hashable:
+def make_input_key(value: Any) -> Hashable:
     """Returns a dictionary key for an input, which is equal only for inputs of one type that agree
     to the last bit.
     """
@@ -307,7 +307,7 @@ def _adds_up(mechanism: Mechanism, part: Mechanism, worst_case: WorstCase, table
     return True
 
 
-def without_underflow(log_probs: Floats, epsilon: float) -> Floats:
+def limit_underflow(log_probs: Floats, epsilon: float) -> Floats:
     """Returns log-probabilities (inputs, outputs) with values raised that may come from underflow,
     so that they cannot refute the claim of ``epsilon`` wrongly.
 
@@ -318,8 +318,8 @@ def without_underflow(log_probs: Floats, epsilon: float) -> Floats:
     """
     high = log_probs.max(axis=0)
     doubtful = np.isneginf(log_probs) | ((log_probs > _NOTHING) & (log_probs < _FEW_DIGITS))
-    lost = doubtful & (high - epsilon < -MAX_LOG_DEPTH)
-    return np.where(lost, np.minimum(high, -MAX_LOG_DEPTH), log_probs)
+    lost = doubtful & (high - epsilon < -MAX_NEG_LOG_PROB)
+    return np.where(lost, np.minimum(high, -MAX_NEG_LOG_PROB), log_probs)
 
 
 def is_single_precision(log_probs: Floats) -> bool:

@@ -18,11 +18,11 @@ from numpy.typing import NDArray
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.losses.divergences import log_ratio
 from fedrec_auditor.accountants.losses.tables import (
-    MAX_DIFFERENCE,
+    MAX_RELATIVE_ERROR,
     ProbabilityTable,
-    exact_bound,
     integrate_cells,
-    integration_edges,
+    make_bound,
+    make_integration_edges,
 )
 from fedrec_auditor.accountants.statements import Bound, Witness
 from fedrec_auditor.accountants.verdict import exceeds
@@ -34,11 +34,11 @@ from fedrec_auditor.auditor.exact.candidates import (
     sums_to_one,
 )
 from fedrec_auditor.auditor.exact.output_distribution import (
-    MAX_LOG_DEPTH,
+    MAX_NEG_LOG_PROB,
     OutputDistribution,
-    input_key,
     is_single_precision,
-    without_underflow,
+    limit_underflow,
+    make_input_key,
 )
 from fedrec_auditor.auditor.worlds.sampler import ONE_REPORT
 from fedrec_auditor.targets.mechanisms.base import format_value
@@ -76,26 +76,26 @@ class PairSearch(ABC):
 
     - ``dist``: the output probabilities.
     - ``inputs``, ``outputs``: candidate inputs and outputs.
-    - ``epsilon``: the claimed epsilon.
+    - ``claimed_epsilon``: the claimed epsilon.
     - ``delta``: delta at which epsilon is computed.
     - ``seed``: seed of all draws and of Hypothesis.
     - ``cache``: results by pair of inputs.
 
-    A subclass defines ``score_name``, the name of the maximized quantity in texts; ``has_singles``,
-    whether Hypothesis also proposes single outputs; and ``max_examples``, the largest number of
-    Hypothesis examples.
+    A subclass defines ``score_name``, the name of the maximized quantity in texts;
+    ``proposes_outputs``, whether Hypothesis also proposes single outputs; and ``max_examples``, the
+    largest number of Hypothesis examples.
     """
 
     dist: OutputDistribution
     inputs: CandidateInputs
     outputs: CandidateOutputs
-    epsilon: float
+    claimed_epsilon: float
     delta: float
     seed: int
     cache: dict[Hashable, PairEpsilon] = field(default_factory=dict, repr=False)
 
     score_name: ClassVar[str]
-    has_singles: ClassVar[bool]
+    proposes_outputs: ClassVar[bool]
     max_examples: ClassVar[int]
 
     def find_bound(self) -> Bound:
@@ -109,9 +109,9 @@ class PairSearch(ABC):
 
         inputs = self.inputs
         examples = count_examples(
-            self.max_examples, max(inputs.size, math.prod(self.outputs.shape))
+            self.max_examples, max(inputs.n_entries, math.prod(self.outputs.shape))
         )
-        output = st.none() | self.outputs.strategy() if self.has_singles else st.none()
+        output = st.none() | self.outputs.strategy() if self.proposes_outputs else st.none()
         strategy = st.tuples(inputs.strategy, inputs.strategy, output)
 
         def score(example: tuple[Any, Any, Any]) -> float:
@@ -127,17 +127,15 @@ class PairSearch(ABC):
         epsilon, source = self.summarize(best)
         source = f"{source} {self.outputs}, inputs by Hypothesis ({examples} examples)"
         witness = self.make_witness(best)
-        if exceeds(epsilon, self.epsilon):
-            above = self.epsilon + 1e-9 * max(1.0, self.epsilon)
+        if exceeds(epsilon, self.claimed_epsilon):
+            above = self.claimed_epsilon + 1e-9 * max(1.0, self.claimed_epsilon)
             above = _ENDLESS if math.isinf(best.epsilon) else above
             largest, example = search(above=above)
             if largest > above:
                 simplest = self.simplify(self.evaluate(*example), above)
                 simplest = replace(simplest, witness=self.make_witness(simplest))
-                witness = simplest_witness(
-                    simplest, replace(best, epsilon=epsilon), self.score_name
-                )
-        return exact_bound(max(0.0, epsilon), ONE_REPORT, self.delta, source, witness)
+                witness = choose_witness(simplest, replace(best, epsilon=epsilon), self.score_name)
+        return make_bound(max(0.0, epsilon), ONE_REPORT, self.delta, source, witness)
 
     def evaluate(self, a: Any, b: Any, output: Any = None) -> PairEpsilon:
         """Returns the largest epsilon that the inputs ``a`` and ``b`` show, in either order; a
@@ -145,7 +143,7 @@ class PairSearch(ABC):
 
         The result of a pair is cached.
         """
-        key = input_key(self.dist.check_input(a)), input_key(self.dist.check_input(b))
+        key = make_input_key(self.dist.check_input(a)), make_input_key(self.dist.check_input(b))
         if key not in self.cache:
             every = self.outputs.all_outputs
             log_probs = None if every is None else self.dist.try_log_probs(every, (a, b))
@@ -200,7 +198,7 @@ class PairSearch(ABC):
         return result
 
 
-def simplest_witness(
+def choose_witness(
     simplest: PairEpsilon | Bound, best: PairEpsilon | Bound, measure: str
 ) -> Witness | None:
     """Returns the witness (two inputs and an output) of the simplest pair of inputs that exceeds a
@@ -233,7 +231,7 @@ _LESS, _HALVINGS = 1e-3, 40
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LogRatio(PairSearch):
+class LogRatioSearch(PairSearch):
     """Search for the largest epsilon at delta 0, by log-ratios of output probabilities under two
     inputs.
 
@@ -241,7 +239,7 @@ class LogRatio(PairSearch):
     """
 
     score_name = "log-ratio"
-    has_singles = True
+    proposes_outputs = True
     max_examples = 200
 
     def evaluate(self, a: Any, b: Any, output: Any = None) -> PairEpsilon:
@@ -271,7 +269,7 @@ class LogRatio(PairSearch):
           excluded. None to exclude none.
         """
         if not self.outputs.shape:
-            log_probs = without_underflow(log_probs, self.epsilon)
+            log_probs = limit_underflow(log_probs, self.claimed_epsilon)
         ratios = [self._ratios(p, q, typical) for p, q in (log_probs, log_probs[::-1])]
         way, k = np.unravel_index(int(np.argmax(ratios)), np.shape(ratios))
         epsilon = float(ratios[way][k])
@@ -299,7 +297,7 @@ class LogRatio(PairSearch):
         drawn = np.concatenate([drawn_a, drawn_b])
         log_probs = np.stack([self.dist.log_prob(drawn, value) for value in (a, b)])
         typical = float(np.median(log_probs.max(axis=0)))
-        undrawn = [far] if self.dist.named is None else [far, self.dist.named.outputs]
+        undrawn = [far] if self.dist.namer is None else [far, self.dist.namer.outputs]
         ratios = [self.evaluate_on(a, b, drawn, log_probs)]
         ratios += [self._undrawn(a, b, outputs, typical) for outputs in undrawn]
         return replace(max(ratios, key=lambda each: each.epsilon), typical_log_p=typical)
@@ -313,7 +311,7 @@ class LogRatio(PairSearch):
         """
         if best.witness is None:
             return 0.0, "no ratio found,"
-        if self.dist.is_unbounded and not self.inputs.is_given and self._grows(best):
+        if self.dist.has_unbounded_ratios and not self.inputs.is_given and self._grows(best):
             return math.inf, (
                 "the mechanism states that its log-ratio has no bound, and it grows to "
                 f"{best.epsilon:.4g} within the search;"
@@ -371,7 +369,7 @@ class LogRatio(PairSearch):
         if self.outputs.shape:
             return densities
         place, reach = float(result.output), 4.0 * float(self.outputs.spread)
-        spare = result.epsilon - self.epsilon
+        spare = result.epsilon - self.claimed_epsilon
         least = result.epsilon - (min(_LESS, spare / 2.0) if spare > 0.0 else _LESS)
 
         def density(outputs: Floats) -> Floats:
@@ -422,7 +420,8 @@ class LogRatio(PairSearch):
         finite = np.isfinite(log_probs).all(axis=0)
         ratios = np.abs(log_probs[0] - log_probs[1], where=finite, out=0.0 * depth)
         near, deep = (
-            ratios[depth <= most].max(initial=0.0) for most in (MAX_LOG_DEPTH / 4, MAX_LOG_DEPTH)
+            ratios[depth <= most].max(initial=0.0)
+            for most in (MAX_NEG_LOG_PROB / 4, MAX_NEG_LOG_PROB)
         )
         return bool(deep > 1.2 * near)
 
@@ -432,7 +431,7 @@ class LogRatio(PairSearch):
         """
         size = max(4, min(_DRAWS, _ENTRIES // max(1, math.prod(self.outputs.shape))))
         drawn_a, drawn_b = (self.dist.draw(value, size, self.seed) for value in (a, b))
-        return drawn_a, drawn_b, self.outputs.unobserved(drawn_a, drawn_b, a, b)
+        return drawn_a, drawn_b, self.outputs.propose_outputs(drawn_a, drawn_b, a, b)
 
     def _undrawn(
         self, a: Any, b: Any, outputs: NDArray[Any], typical: float | None = None
@@ -448,7 +447,7 @@ class LogRatio(PairSearch):
         """
         counts = ~np.isneginf(log_p) & ~np.isnan(log_p) & ~np.isnan(log_q)
         if typical is not None:
-            counts &= log_p >= typical - max(MAX_LOG_DEPTH - self.epsilon, 0.0)
+            counts &= log_p >= typical - max(MAX_NEG_LOG_PROB - self.claimed_epsilon, 0.0)
         log_p, log_q = np.where(counts, log_p, -np.inf), np.where(counts, log_q, 0.0)
         sizes = np.nan_to_num(np.abs([log_p, log_q]), posinf=0.0)
         rounding = _ROUNDING_OF_SINGLES if is_single_precision(sizes) else _ROUNDING
@@ -472,7 +471,7 @@ class NoCurveError(InputError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Divergence(PairSearch):
+class DivergenceSearch(PairSearch):
     """Search for the largest epsilon at ``delta`` > 0, by hockey-stick divergences that are never
     above the true ones.
 
@@ -482,7 +481,7 @@ class Divergence(PairSearch):
     """
 
     score_name = "epsilon"
-    has_singles = False
+    proposes_outputs = False
     max_examples = 60
 
     def summarize(self, best: PairEpsilon) -> tuple[float, str]:
@@ -502,7 +501,7 @@ class Divergence(PairSearch):
         log_probs = np.where(np.isnan(log_probs).any(axis=0), -np.inf, log_probs)
         self._check_mass(np.exp(log_probs).sum(axis=1), a, b)
         if not self.outputs.shape:
-            log_probs = without_underflow(log_probs, self.epsilon)
+            log_probs = limit_underflow(log_probs, self.claimed_epsilon)
         return self._smallest_epsilon(log_probs, a, b, self.delta)
 
     def search_outputs(self, a: Any, b: Any) -> PairEpsilon:
@@ -528,14 +527,14 @@ class Divergence(PairSearch):
                 "are not arrays and may have densities. List them in Density(outputs=...), set "
                 "delta to 0, or pass only the sampler, to measure it."
             )
-        outputs = np.unique(np.concatenate([drawn, self.outputs.full_grid()]), axis=0)
+        outputs = np.unique(np.concatenate([drawn, self.outputs.list_grid()]), axis=0)
         return self.evaluate_on(a, b, outputs, self.dist.try_log_probs(outputs, (a, b)))
 
     def _integrated(self, a: Any, b: Any, drawn: NDArray[Any]) -> PairEpsilon:
         drawn = drawn[np.isfinite(drawn)].astype(np.float64)
         low, high = drawn.min(), drawn.max()
         fine = np.linspace(low - (high - low) / 2, high + (high - low) / 2, _FINE)
-        edges = np.union1d(integration_edges(drawn), fine)
+        edges = np.union1d(make_integration_edges(drawn), fine)
         inputs = [float(v) for v in (a, b) if np.ndim(v) == 0 and np.isreal(v)]
         edges = np.union1d(edges, inputs)
         cells = integrate_cells(lambda x: np.exp(self.dist.try_log_probs(x, (a, b))), edges)
@@ -549,9 +548,9 @@ class Divergence(PairSearch):
         middles = cells.low / 2.0 + cells.high / 2.0
         above = np.isfinite(self.dist.try_log_probs(middles, (a, b)))
         log_probs = np.where(above, np.maximum(log_probs, _UNDERFLOW), log_probs)
-        log_probs = without_underflow(log_probs, self.epsilon)
+        log_probs = limit_underflow(log_probs, self.claimed_epsilon)
         # Masses with a relative error r: P(1 - r) - delta against Q(1 + r).
-        r = 10.0 * MAX_DIFFERENCE
+        r = 10.0 * MAX_RELATIVE_ERROR
         delta = min(self.delta / (1.0 - r), math.nextafter(1.0, 0.0))
 
         def intervals(chosen: NDArray[np.intp]) -> str:

@@ -15,21 +15,25 @@ from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.losses.divergences import bisect_threshold
-from fedrec_auditor.accountants.losses.tables import ROUNDING_ERROR, ProbabilityTable, exact_bound
+from fedrec_auditor.accountants.losses.tables import ROUNDING_ERROR, ProbabilityTable, make_bound
 from fedrec_auditor.accountants.statements import Bound, Scope, check_delta, check_epsilon
 from fedrec_auditor.accountants.verdict import exceeds
 from fedrec_auditor.auditor.exact.candidates import (
-    EXCEPT_RARE,
-    RARE_DRAWS,
+    MAX_RARE_DRAWS,
+    RARE_NOTE,
     CandidateInputs,
     CandidateOutputs,
 )
 from fedrec_auditor.auditor.exact.output_distribution import (
     OutputDistribution,
     is_single_precision,
-    without_underflow,
+    limit_underflow,
 )
-from fedrec_auditor.auditor.exact.pair_search import Divergence, LogRatio, simplest_witness
+from fedrec_auditor.auditor.exact.pair_search import (
+    DivergenceSearch,
+    LogRatioSearch,
+    choose_witness,
+)
 from fedrec_auditor.auditor.worlds.sampler import ONE_REPORT
 from fedrec_auditor.targets.mechanisms.base import Mechanism, PrivacyCurve, WorstCase
 
@@ -45,7 +49,7 @@ _LARGEST = 2.0**1022
 
 
 def has_exact_bound(mechanism: Mechanism, delta: float) -> bool:
-    """Whether ``exact_lower_bound`` can compute a lower bound on the epsilon of ``mechanism`` at
+    """Whether ``find_exact_bound`` can compute a lower bound on the epsilon of ``mechanism`` at
     ``delta``.
 
     At delta 0 it always can. Otherwise the mechanism needs finitely many outputs or a privacy
@@ -57,7 +61,7 @@ def has_exact_bound(mechanism: Mechanism, delta: float) -> bool:
     return worst_case is not None and worst_case.exhaustive
 
 
-def exact_lower_bound(mechanism: Mechanism, scope: Scope, delta: float = 0.0) -> Bound:
+def find_exact_bound(mechanism: Mechanism, scope: Scope, delta: float = 0.0) -> Bound:
     """Computes a lower bound on the epsilon of ``mechanism`` at ``delta`` from its output
     probabilities, without sampling error.
 
@@ -80,9 +84,9 @@ def exact_lower_bound(mechanism: Mechanism, scope: Scope, delta: float = 0.0) ->
     >>> from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, any_pair
     >>> from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip
     >>> scope = any_pair(Unit.BIT, Vantage.SERVER, Horizon.REPORT)
-    >>> round(exact_lower_bound(BitFlip(p=0.75, q=0.25), scope).epsilon, 4)  # ln 3
+    >>> round(find_exact_bound(BitFlip(p=0.75, q=0.25), scope).epsilon, 4)  # ln 3
     1.0986
-    >>> exact_lower_bound(BitFlip(p=1.0, q=0.5), scope).epsilon
+    >>> find_exact_bound(BitFlip(p=1.0, q=0.5), scope).epsilon
     inf
     """
     check_delta(delta)
@@ -92,15 +96,15 @@ def exact_lower_bound(mechanism: Mechanism, scope: Scope, delta: float = 0.0) ->
         witnessed = worst_case is not None and worst_case.exhaustive and worst_case.n_copies == 1
         if isinstance(mechanism, PrivacyCurve) and not witnessed:
             source = "exact hockey-stick divergence: the mechanism's own curve"
-            return exact_bound(_on_curve(mechanism, delta), scope, delta, source)
+            return make_bound(_on_curve(mechanism, delta), scope, delta, source)
         return _table(mechanism, _finite_worst_case(mechanism)).lower_bound(scope, delta)
     if worst_case is None:
         source = "exact log-ratio: the log-ratio of the outputs has no bound"
-        return exact_bound(math.inf, scope, 0.0, source)
+        return make_bound(math.inf, scope, 0.0, source)
     return _table(mechanism, worst_case).lower_bound(scope, 0.0)
 
 
-def delta_at(mechanism: Mechanism, epsilon: float) -> float:
+def compute_delta(mechanism: Mechanism, epsilon: float) -> float:
     """Computes the smallest delta at which ``mechanism`` is (``epsilon``, delta)-DP, without
     sampling error.
 
@@ -112,7 +116,7 @@ def delta_at(mechanism: Mechanism, epsilon: float) -> float:
     copies may have different pairs of inputs, there must be only two inputs and few copies.
 
     >>> from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip
-    >>> delta_at(BitFlip(p=0.75, q=0.25), 0.0)
+    >>> compute_delta(BitFlip(p=0.75, q=0.25), 0.0)
     0.5
     """
     check_epsilon(epsilon)
@@ -129,7 +133,7 @@ def _on_curve(mechanism: PrivacyCurve, delta: float) -> float:
     def holds(epsilon: float) -> bool:
         return mechanism.delta(epsilon) * (1.0 - ROUNDING_ERROR) <= delta
 
-    return 0.0 if holds(0.0) else bisect_threshold(holds, max_value=_LARGEST, close=1e-12)
+    return 0.0 if holds(0.0) else bisect_threshold(holds, max_value=_LARGEST, precision=1e-12)
 
 
 def _finite_worst_case(mechanism: Mechanism) -> WorstCase:
@@ -156,19 +160,19 @@ def _table(mechanism: Mechanism, worst_case: WorstCase) -> ProbabilityTable:
     )
 
 
-def exact_search(
+def search_exact_bound(
     mechanism: Any,
     *,
     epsilon: float,
     delta: float,
     inputs: Iterable[Any] | SearchStrategy[Any] | None,
     seed: np.random.SeedSequence,
-    samples: int = RARE_DRAWS,
+    samples: int = MAX_RARE_DRAWS,
 ) -> Bound:
     """Computes a lower bound on epsilon at ``delta``, without sampling error, from the output
     probabilities that a mechanism states.
 
-    - ``mechanism``: any object that ``OutputDistribution.of`` accepts.
+    - ``mechanism``: any object that ``OutputDistribution.wrap`` accepts.
     - ``epsilon``, ``delta``: the claim with which the bound is compared.
     - ``inputs``: list of inputs or Hypothesis strategy to which the search is restricted, or None
       for all inputs.
@@ -188,7 +192,7 @@ def exact_search(
     Raises InputError for inputs outside the domain, if there are neither inputs nor a domain, and
     at delta > 0 for vectors of continuous outputs without a privacy curve.
     """
-    dist, entropy = OutputDistribution.of(mechanism), int(seed.generate_state(1)[0])
+    dist, entropy = OutputDistribution.wrap(mechanism), int(seed.generate_state(1)[0])
     candidates = CandidateInputs.collect(dist, inputs, entropy)
     outputs = CandidateOutputs.explore(dist, candidates, entropy, samples)
     every, listed = outputs.all_outputs, candidates.all_inputs
@@ -197,13 +201,18 @@ def exact_search(
         if few and len(listed) * len(every) <= _MOST_ENTRIES:
             log_probs = np.stack([dist.log_prob(every, value) for value in listed])
             if not is_single_precision(log_probs):
-                log_probs = without_underflow(log_probs, epsilon)
+                log_probs = limit_underflow(log_probs, epsilon)
                 return _exhaustive(dist, candidates, every, log_probs, epsilon, delta)
     known = None if candidates.is_given else _known(dist, delta)
     if delta > 0 and known is not None and outputs.shape and every is None:
         return known
-    search = (Divergence if delta > 0 else LogRatio)(
-        dist=dist, inputs=candidates, outputs=outputs, epsilon=epsilon, delta=delta, seed=entropy
+    search = (DivergenceSearch if delta > 0 else LogRatioSearch)(
+        dist=dist,
+        inputs=candidates,
+        outputs=outputs,
+        claimed_epsilon=epsilon,
+        delta=delta,
+        seed=entropy,
     )
     return _larger(known, search.find_bound())
 
@@ -247,10 +256,10 @@ def _exhaustive(
             range(len(listed) - 1), True, lo=1, key=lambda j: breaks(list(range(j + 1)))
         )
         first = next(i for i in range(last) if breaks([i, last]))
-        measure = Divergence.score_name if delta else LogRatio.score_name
-        witness = simplest_witness(bound([first, last]), best, measure)
+        measure = DivergenceSearch.score_name if delta else LogRatioSearch.score_name
+        witness = choose_witness(bound([first, last]), best, measure)
     which = "inputs given" if inputs.is_given else "inputs"
-    source = f"exhaustive: all {len(listed)} {which}, all {len(every)} outputs{EXCEPT_RARE}"
+    source = f"exhaustive: all {len(listed)} {which}, all {len(every)} outputs{RARE_NOTE}"
     return replace(best, source=source, witness=witness, tight=inputs.is_complete)
 
 
@@ -263,7 +272,7 @@ def _known(dist: OutputDistribution, delta: float) -> Bound | None:
     is_known = dist.worst_case is not None and (delta == 0 or dist.worst_case.exhaustive)
     if delta > 0 and callable(getattr(dist.origin, "worst_case", None)):
         is_known |= isinstance(dist.origin, PrivacyCurve)
-    return exact_lower_bound(dist.origin, ONE_REPORT, delta) if is_known else None
+    return find_exact_bound(dist.origin, ONE_REPORT, delta) if is_known else None
 
 
 def _larger(first: Bound | None, second: Bound) -> Bound:

@@ -298,7 +298,7 @@ class RunSampler:
         ``names``: descriptions of the two worlds.
         ``scope``: protected unit, adjacency, adversary and duration for which epsilon is bounded.
         ``source``: name of the adversary, such as "server".
-        ``statistic``: description of the score in reports.
+        ``merge_copies``: description of the score in reports.
         ``pilot``: number of runs per world to which the decision rule is fitted. These runs are not
             used for the bound.
         ``rng``: random generator of the pilot runs.
@@ -394,14 +394,14 @@ class Setting:
     ``simulation``: simulates runs of the two worlds.
     ``run_text``: description of a run in reports.
     ``size_text``: number of users or items of a run, in words.
-    ``statistic``: description of the adversary's score in reports.
+    ``merge_copies``: description of the adversary's score in reports.
     ``max_runs``: largest number of runs per world that ``n_runs`` returns. None for
         ``TRAINING_RUNS``, if a run includes the server's steps.
     ``chunk_size``: number of runs that are simulated together; None for the game's default.
     ``is_halved``: whether a measured bound is converted to the removal of one user
         (``SingleRemovalBound``). A bound for replacing a user is then a bound for two removals,
         because a user without items also sends a message that is not zero.
-    ``exact_bound``: function that traces the client's code in the two worlds and computes a lower
+    ``make_bound``: function that traces the client's code in the two worlds and computes a lower
         bound at a delta without sampling error; None if the code is not available.
     """
 

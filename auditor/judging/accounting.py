@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 from fedrec_auditor.accountants.crosscheck import cross_check
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.losses.pure import infinite_reason
+from fedrec_auditor.accountants.losses.pure import explain_infinite_epsilon
 from fedrec_auditor.accountants.methods.base import Accountant
 from fedrec_auditor.accountants.statements import Bound, Scope, Vantage
 from fedrec_auditor.accountants.verdict import Verdict, exceeds, refutes, refutes_assumptions
-from fedrec_auditor.auditor.exact import delta_at, exact_lower_bound, has_exact_bound
+from fedrec_auditor.auditor.exact import compute_delta, find_exact_bound, has_exact_bound
 from fedrec_auditor.auditor.plan.families import FAMILIES, load_papers
 from fedrec_auditor.reports.record.rows import Finding, SkippedRow
 from fedrec_auditor.reports.say import settings_words
@@ -33,17 +33,17 @@ _OF_THE_WORLD = frozenset({"rounds", "colluding", "overstated", "dropout"})
 _MOST_COPIES = 10**10
 
 
-def all_accountants() -> tuple[Accountant, ...]:
+def list_accountants() -> tuple[Accountant, ...]:
     """Returns one instance of every accountant (method that proves upper bounds on epsilon).
 
     The simplest ("pure") comes first, because the first of equal bounds is used.
     """
     family = FAMILIES["accountants"]
-    names = sorted(family.names(), key=lambda name: (name != "pure", name))
-    return tuple(family.member_class(name)() for name in names)
+    names = sorted(family.list_names(), key=lambda name: (name != "pure", name))
+    return tuple(family.load_class(name)() for name in names)
 
 
-def smallest_upper_bound(
+def find_upper_bound(
     target: Claimant,
     scope: Scope,
     population: Population,
@@ -66,14 +66,14 @@ def smallest_upper_bound(
     vantages = (replace(scope, vantage=vantage) for vantage in Vantage)
     events = [target.event(wider, population) for wider in vantages if wider.covers(scope)]
     different = [event for place, event in enumerate(events) if event not in events[:place]]
-    bounds = [event_upper_bound(event, scope, delta, accountants) for event in different]
+    bounds = [find_event_bound(event, scope, delta, accountants) for event in different]
     least = _least_of([bound for bound in bounds if bound is not None])
     if least is not None and target.assumes:
         least = replace(least, assumptions=(*least.assumptions, *target.assumes))
     return least
 
 
-def event_upper_bound(
+def find_event_bound(
     event: DpEvent, scope: Scope, delta: float, accountants: Sequence[Accountant]
 ) -> Bound | None:
     """Computes the smallest upper bound on the epsilon of an accounting event (composition of
@@ -101,7 +101,7 @@ def _least_of(bounds: Sequence[Bound]) -> Bound | None:
     return next((bound for bound in bounds if not exceeds(bound.epsilon, least)), None)
 
 
-def exact_bounds(
+def compute_exact_bounds(
     target: Claimant, population: Population, scoped: ScopedClaim | None = None
 ) -> tuple[Bound, ...]:
     """Computes exact lower bounds for the claims of a system whose mechanism is known, each at the
@@ -131,7 +131,7 @@ def _exact(
 ) -> tuple[Bound, ...]:
     mechanisms = ((target.mechanism(scope, population), scope, delta) for scope, delta in questions)
     return tuple(
-        exact_lower_bound(mechanism, scope, delta)
+        find_exact_bound(mechanism, scope, delta)
         for mechanism, scope, delta in mechanisms
         if mechanism is not None and has_exact_bound(mechanism, delta)
     )
@@ -165,7 +165,7 @@ def judge_scoped_claim(
     bound at delta 0 implies nothing at a larger delta, so a bound counts only if the delta of the
     claim is at most the delta of the bound.
     """
-    accounted = smallest_upper_bound(target, scoped.scope, population, scoped.delta, accountants)
+    accounted = find_upper_bound(target, scoped.scope, population, scoped.delta, accountants)
     finding = Finding.of(
         target.name,
         scoped.claim,
@@ -192,7 +192,7 @@ def judge_scoped_claim(
     if accounted is not None and math.isinf(accounted.epsilon):
         reason = target.why_unproved
         if not reason:
-            reason = infinite_reason(target.event(scoped.scope, population), scoped.delta)
+            reason = explain_infinite_epsilon(target.event(scoped.scope, population), scoped.delta)
         elif violated:
             reason = ""  # a refuted claim has no proof
         notes.append(f"No epsilon can be proved: {reason}" if reason else "")
@@ -210,7 +210,7 @@ def judge_claims(
 
     Returns the bounds and one judgement per claim.
     """
-    exact, accountants = exact_bounds(target, population), all_accountants()
+    exact, accountants = compute_exact_bounds(target, population), list_accountants()
     return exact, tuple(
         judge_scoped_claim(target, scoped, population, exact=exact, accountants=accountants)
         for scoped in target.scoped_claims(population)
@@ -302,20 +302,20 @@ def drop_refuted_proofs(
 
 
 def mark_untested(
-    findings: Sequence[Finding], skipped: Sequence[SkippedRow], of_others: Mapping[str, str]
+    findings: Sequence[Finding], skipped: Sequence[SkippedRow], other_reasons: Mapping[str, str]
 ) -> tuple[Finding, ...]:
     """Adds a reason to each judgement of a claim that no measurement could have refuted.
 
     - ``findings``: all judgements of an audit.
     - ``skipped``: games (simulated experiments) that were not run, with reasons.
-    - ``of_others``: for systems that only games can test, a reason to use if ``skipped`` has none,
-      by name of the system.
+    - ``other_reasons``: for systems that only games can test, a reason to use if ``skipped`` has
+      none, by name of the system.
 
     A claim on one of these systems without a measured bound in its scope could not have been
     refuted. A claim on a training, of any system, counts as tested if enough trainings were
     simulated to refute the claim about half of the time if the true epsilon were twice as large.
     """
-    return tuple(_with_untested(finding, findings, skipped, of_others) for finding in findings)
+    return tuple(_with_untested(finding, findings, skipped, other_reasons) for finding in findings)
 
 
 def _with_untested(
@@ -352,7 +352,7 @@ def _delta_that_holds(mechanism: Mechanism, epsilon: float) -> float | None:
     if known is not None and known.n_copies > _MOST_COPIES:
         return None
     try:
-        return delta_at(mechanism, epsilon)
+        return compute_delta(mechanism, epsilon)
     except InputError:
         return None
 
@@ -365,7 +365,7 @@ def _repair(
     The settings are those by which the catalogue's entries on papers repair the system. The length
     of the training and the behaviour of other parties are never changed.
     """
-    from fedrec_auditor.auditor.plan.objects import with_settings
+    from fedrec_auditor.auditor.plan.objects import apply_settings
 
     known = {
         settings_words(entry.repaired).removeprefix("--set "): entry.repaired
@@ -377,13 +377,13 @@ def _repair(
         and all(hasattr(target, name) for name in entry.repaired)
     }
     for words, settings in known.items():
-        mended = with_settings(target, settings, target.name)
+        mended = apply_settings(target, settings, target.name)
         for again in mended.scoped_claims(population):
             asked = (again.scope, again.delta, again.claim.scope)
             larger = exceeds(again.claim.epsilon, scoped.claim.epsilon)
             if larger or asked != (scoped.scope, scoped.delta, scoped.claim.scope):
                 continue
-            proof = smallest_upper_bound(mended, again.scope, population, again.delta, accountants)
+            proof = find_upper_bound(mended, again.scope, population, again.delta, accountants)
             judged = Finding.of(
                 target.name, again.claim, again.scope, delta=again.delta, accounted=proof
             )

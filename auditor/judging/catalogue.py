@@ -14,11 +14,11 @@ from typing import Any, ClassVar, Self
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.events import dp
 from fedrec_auditor.accountants.statements import Scope, Sizes
-from fedrec_auditor.accountants.verdict import Verdict, worst_label
+from fedrec_auditor.accountants.verdict import Verdict, find_worst_label
 from fedrec_auditor.auditor.judging.accounting import (
-    all_accountants,
-    exact_bounds,
+    compute_exact_bounds,
     judge_scoped_claim,
+    list_accountants,
 )
 from fedrec_auditor.auditor.machine.workers import run_parallel
 from fedrec_auditor.auditor.plan.families import FAMILIES, load_papers
@@ -51,7 +51,7 @@ class ReleasedCode:
       sees nothing, ``ANYTHING`` if nothing bounds the uploads, empty if the entry does not state
       it.
     - ``assumes``: assumptions of the entry.
-    - ``drawn``: the mechanism, or None if ``protection`` does not name one.
+    - ``noise``: the mechanism, or None if ``protection`` does not name one.
     - ``sizes``: number of rounds.
 
     Its only claim is the claim of the catalogue entry.
@@ -60,13 +60,13 @@ class ReleasedCode:
     name: str
     protection: str
     assumes: tuple[str, ...]
-    drawn: Mechanism | None
+    noise: Mechanism | None
     sizes: Sizes
 
     why_unproved: ClassVar[str] = ""
 
     @classmethod
-    def of(cls, entry: Entry, settings: Mapping[str, Any]) -> Self:
+    def from_entry(cls, entry: Entry, settings: Mapping[str, Any]) -> Self:
         """Describes the code to which a catalogue entry (a paper's claim) applies.
 
         ``settings``: settings of the code's mechanism, by name.
@@ -78,7 +78,7 @@ class ReleasedCode:
         if entry.draws not in ("", NOTHING, ANYTHING):
             counts = {Product: own.pop("entries", 1), Repeated: own.pop("times", 1)}
             try:
-                drawn = FAMILIES["mechanisms"].member_class(entry.draws)(**own)
+                drawn = FAMILIES["mechanisms"].load_class(entry.draws)(**own)
             except TypeError as error:
                 raise InputError(
                     f"Expected settings of {entry.draws}, got {own}: {error}. Correct the entry."
@@ -86,7 +86,7 @@ class ReleasedCode:
             for uses, count in counts.items():
                 drawn = drawn if count == 1 else uses(drawn, count)
         name, draws = entry.system[0], entry.draws
-        return cls(name=name, protection=draws, assumes=entry.assumes, drawn=drawn, sizes=sizes)
+        return cls(name=name, protection=draws, assumes=entry.assumes, noise=drawn, sizes=sizes)
 
     def scoped_claims(self, population: Population) -> tuple[ScopedClaim, ...]:
         """Returns an empty tuple, because the code states no claims besides that of the catalogue
@@ -100,7 +100,7 @@ class ReleasedCode:
 
         The arguments are ignored: the code has only one claim.
         """
-        return self.drawn
+        return self.noise
 
     def event(self, scope: Scope, population: Population) -> dp.DpEvent:
         """Returns the accounting event (composition of mechanisms) of the code's only claim; the
@@ -114,7 +114,7 @@ class ReleasedCode:
             )
         if self.protection == NOTHING:
             return dp.NoOpDpEvent()
-        return (self.drawn or Identity()).event()
+        return (self.noise or Identity()).event()
 
 
 # The data of the catalogue contain no verdicts. Claims come from the system, and verdicts from
@@ -124,12 +124,12 @@ _MOVIELENS = Population(n_users=943, n_items=1682)
 _SIZES = ("n_users", "n_items")
 
 
-def list_entries(of: str | None = None) -> tuple[Entry, ...]:
+def list_entries(paper_name: str | None = None) -> tuple[Entry, ...]:
     """Lists all numbered catalogue entries (claims that papers print), sorted by number and letter.
 
-    ``of``: name of the paper whose entries are listed; None for all papers.
+    ``paper_name``: name of the paper whose entries are listed; None for all papers.
     """
-    return tuple(entry for paper, entry in _numbered().values() if of in (None, paper.name))
+    return tuple(entry for paper, entry in _numbered().values() if paper_name in (None, paper.name))
 
 
 def _numbered() -> Mapping[str, tuple[Paper, Entry]]:
@@ -166,19 +166,19 @@ def find_entries(number: str) -> tuple[Entry, ...]:
     return found
 
 
-def judge_all(chosen: Sequence[Entry], *, jobs: int = 1) -> tuple[CatalogueRow, ...]:
-    """Judges the ``chosen`` catalogue entries (claims of papers); returns one row per entry, in
+def judge_entries(entries: Sequence[Entry], *, jobs: int = 1) -> tuple[CatalogueRow, ...]:
+    """Judges the ``entries`` catalogue entries (claims of papers); returns one row per entry, in
     their order.
 
     ``jobs``: number of worker processes.
     """
     # One worker judges all entries on one system with the same settings, one after another.
     alike: dict[str, list[str]] = defaultdict(list)
-    for entry in chosen:
+    for entry in entries:
         alike[f"{entry.system[0]} {sorted(entry.settings.items(), key=str)}"].append(entry.number)
     tasks = [(tuple(numbers),) for numbers in alike.values()]
     made = {row.number: row for rows in run_parallel(_judge_all, tasks, jobs=jobs) for row in rows}
-    return tuple(made[entry.number] for entry in chosen)
+    return tuple(made[entry.number] for entry in entries)
 
 
 def judge_entry(paper: Paper, entry: Entry) -> CatalogueRow:
@@ -239,7 +239,7 @@ def _judge(paper: Paper, entry: Entry) -> CatalogueRow:
         if finding is None or finding.measured is None
         else finding.measured.epsilon,
         verdict=None if finding is None else finding.verdict,
-        arithmetic=worst_label(figure.word for figure in figures),
+        arithmetic=find_worst_label(figure.word for figure in figures),
         reason=entry.reason,
         finding=finding,
         figures=figures,
@@ -272,8 +272,8 @@ def _evaluate_claim(paper: Paper, entry: Entry, settings: Mapping[str, Any]) -> 
         target,
         scoped,
         population,
-        exact=exact_bounds(target, population, scoped),
-        accountants=all_accountants(),
+        exact=compute_exact_bounds(target, population, scoped),
+        accountants=list_accountants(),
     )
 
 
@@ -287,8 +287,8 @@ def _claimant(paper: Paper, entry: Entry, settings: Mapping[str, Any]) -> Claima
     released code that has no system here.
     """
     (name, *_) = entry.system
-    if paper.heading.code and name not in FAMILIES["targets"].names():
-        return ReleasedCode.of(entry, settings)
+    if paper.heading.code and name not in FAMILIES["targets"].list_names():
+        return ReleasedCode.from_entry(entry, settings)
     return make_target(name, Plan(settings={name: dict(settings)}))
 
 
@@ -313,12 +313,12 @@ def make_tables(system: str | None = None, *, jobs: int = 1) -> tuple[EpsilonTab
 
     Raises InputError if ``system`` has no table.
     """
-    if system is not None and system not in (known := papers_with_tables()):
+    if system is not None and system not in (known := find_papers_with_tables()):
         raise InputError(
             f"Expected --tables alone or with {' or '.join(known)}, got {system!r}. Leave it out."
         )
     found = []
-    for name, paper in papers_with_tables().items():
+    for name, paper in find_papers_with_tables().items():
         if system in (None, name) and (declared := paper.printed.epsilons) is not None:
             # PrivRec's 36 entries take about 20 seconds on one core.
             made = dict(run_parallel(_table_row, enumerate(paper.epsilon_rows()), jobs=jobs))
@@ -327,7 +327,7 @@ def make_tables(system: str | None = None, *, jobs: int = 1) -> tuple[EpsilonTab
     return tuple(found)
 
 
-def papers_with_tables() -> Mapping[str, Paper]:
+def find_papers_with_tables() -> Mapping[str, Paper]:
     """Returns the papers that print tables of epsilons, by the lower-case name of the system in the
     tables.
     """

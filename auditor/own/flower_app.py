@@ -11,7 +11,7 @@ from typing import Any
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements import Vantage
-from fedrec_auditor.auditor.plan.stated_claim import Claims, as_tuple
+from fedrec_auditor.auditor.plan.stated_claim import ClaimsInput, list_claims
 from fedrec_auditor.targets.components import Kind
 from fedrec_auditor.targets.systems.base import ScopedClaim
 from fedrec_auditor.targets.wrapped.flower.flower_client import DataLoader, FlowerClient, named
@@ -44,7 +44,7 @@ def wrap(
     node_config: Mapping[str, Any] | None = None,
     metadata: bool = False,
     equal_weights: bool = False,
-    claim: Claims = (),
+    claim: ClaimsInput = (),
     title: str = "flower-app",
     public: Mapping[str, float] | None = None,
     scores: Callable[..., Any] | None = None,
@@ -119,7 +119,7 @@ def wrap(
         rounds=rounds,
         share=share,
         title=title,
-        stated=tuple(each.scoped() for each in as_tuple(claim)),
+        stated=tuple(each.scoped() for each in list_claims(claim)),
         promises=tuple(promised),
         kinds={} if by_items else dict.fromkeys(first, Kind.MODEL),
         route=Vantage.AGGREGATE if any(map(is_secagg, around)) else Vantage.SERVER,

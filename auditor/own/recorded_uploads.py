@@ -15,9 +15,9 @@ from fedrec_auditor.accountants.verdict import DEFAULT_GATE, Gate
 from fedrec_auditor.auditor.games.matched_truth import MatchedTruth, Senders
 from fedrec_auditor.auditor.games.row_order import ItemOrder, component_shapes
 from fedrec_auditor.auditor.machine.progress import Observer, show_progress
-from fedrec_auditor.auditor.plan.plan import ALL_NAME, Plan, amend_plan, make_target
-from fedrec_auditor.auditor.plan.planned_data import load_planned, prepare_data
-from fedrec_auditor.auditor.plan.stated_claim import Claims, as_tuple
+from fedrec_auditor.auditor.plan.plan import ALL_TARGETS, Plan, amend_plan, make_target
+from fedrec_auditor.auditor.plan.planned_data import load_planned_data, prepare_data
+from fedrec_auditor.auditor.plan.stated_claim import ClaimsInput, list_claims
 from fedrec_auditor.auditor.run.audited_target import AuditedTarget
 from fedrec_auditor.auditor.run.resources import Resources, make_resources
 from fedrec_auditor.auditor.run.runner import run_plan
@@ -93,7 +93,7 @@ def record_plan(
     Returns ``out``. Raises InputError unless the plan has one system, and ``out`` is empty or does
     not exist.
     """
-    if len(plan.targets) != 1 or ALL_NAME in plan.targets:
+    if len(plan.targets) != 1 or ALL_TARGETS in plan.targets:
         raise InputError(
             f"Expected one target to record, got {', '.join(plan.targets) or 'none'}. Give one."
         )
@@ -159,7 +159,7 @@ def attack_recording(
     items: Any = None,
     senders: Senders = None,
     client: str | Target | None = None,
-    claim: Claims = (),
+    claim: ClaimsInput = (),
     out: str | Path | None = None,
     jobs: int | None = None,
     memory: float | None = None,
@@ -196,7 +196,7 @@ def attack_recording(
     recording = Recording.open(Path(path), resources.memory)
     check_recording(recording, resources.memory)
     recording, unread = recording.drop_nonfinite()
-    plan = amend_plan(None, {"columns": columns, "claims": as_tuple(claim), **fields})
+    plan = amend_plan(None, {"columns": columns, "claims": list_claims(claim), **fields})
     plan.resolve()  # raises InputError for unknown attacks, before files are read
     known, plan = _truth(recording, truth, plan, {"users": users, "items": items})
     order = ItemOrder(recording=recording)
@@ -313,7 +313,7 @@ def _truth(
     """
     if truth is not None:
         read, plan = prepare_data(truth, plan, **sides)
-        return GroundTruth(load_planned(plan) if read is None else read), plan
+        return GroundTruth(load_planned_data(plan) if read is None else read), plan
     if plan.columns is not None:
         raise InputError("Expected a truth with columns, got columns only. Also give --truth.")
     source = {"data": str(recording.truth or recording.path)}

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements import Horizon, Vantage
 from fedrec_auditor.auditor.machine.progress import Observer, show_progress
-from fedrec_auditor.auditor.plan.objects import as_target, with_claims
+from fedrec_auditor.auditor.plan.objects import apply_claims, convert_to_target
 from fedrec_auditor.auditor.plan.plan import Plan, amend_plan
 from fedrec_auditor.auditor.plan.planned_data import prepare_data
-from fedrec_auditor.auditor.plan.stated_claim import Claims, as_tuple
+from fedrec_auditor.auditor.plan.stated_claim import ClaimsInput, list_claims
 from fedrec_auditor.auditor.run.resources import make_resources
 from fedrec_auditor.auditor.run.runner import run_plan
 from fedrec_auditor.reports.record.record import Record
@@ -34,7 +34,7 @@ def wrap_system(
     server: Callable[..., Any] | None = None,
     rounds: int = 1,
     share: float = 1.0,
-    claim: Claims = (),
+    claim: ClaimsInput = (),
     title: str = DEFAULT_TITLE,
     kinds: Mapping[str, str] | str | None = None,
     route: str | None = None,
@@ -100,7 +100,7 @@ def wrap_system(
     >>> system.name, system.rounds
     ('plain-bits', 1)
     """
-    stated = tuple(each.scoped() for each in as_tuple(claim))
+    stated = tuple(each.scoped() for each in list_claims(claim))
     strongest = [each.scope.vantage for each in stated]
     vantages = [v for v in Vantage if v in strongest][:1] or [Vantage.SERVER]
     if model is None and isinstance(client, TorchClient):
@@ -131,7 +131,7 @@ def audit_system(
     client: Callable[..., Any] | Target,
     *,
     data: Any,
-    claim: Claims = (),
+    claim: ClaimsInput = (),
     columns: Mapping[str, str] | None = None,
     users: Any = None,
     items: Any = None,
@@ -181,7 +181,7 @@ def audit_system(
     >>> [str(finding.verdict) for finding in record.findings if finding.measured]
     ['VIOLATED']
     """
-    claims = as_tuple(claim)
+    claims = list_claims(claim)
     fields = {name: given.pop(name) for name in list(given) if name in Plan.model_fields}
     target: Target
     if hasattr(client, "scoped_claims"):
@@ -190,7 +190,7 @@ def audit_system(
                 f"Expected a function as client for the settings {', '.join(given)}, got a system. "
                 "Pass the settings to wrap_system."
             )
-        target = with_claims(as_target(client, type(client).__name__), claims)
+        target = apply_claims(convert_to_target(client, type(client).__name__), claims)
     else:
         target = wrap_system(client, claim=claims, **given)
     more = {"targets": target.name, "columns": columns, "games": games, "claims": claims}

@@ -12,7 +12,7 @@ members share. A module has several members, named like its public classes, if i
 name of its folder (``attribute_attacks`` in ``attacks``), or if the family is a single module
 (``learners``). A member of "papers" is a folder with claims. The systems in it, which are modules
 or lines of a table, are members of "targets". Other distributions add members to the families in
-``EXTENSIBLE`` by entry points of the group ``fedrec_auditor.<family>``. A plug-in (member that
+``PLUGIN_FAMILIES`` by entry points of the group ``fedrec_auditor.<family>``. A plug-in (member that
 another distribution adds) that cannot be loaded is left out, and a message says so.
 """
 
@@ -42,10 +42,10 @@ if TYPE_CHECKING:
 # Maximum number of names with a common beginning in a hint.
 _SHOWN = 8
 # Names of the families to which other distributions may add members.
-EXTENSIBLE = ("targets", "papers", "attacks", "mechanisms", "datasets")
+PLUGIN_FAMILIES = ("targets", "papers", "attacks", "mechanisms", "datasets")
 _CLOSED = (
-    f"Expected a member of {', '.join(EXTENSIBLE)}, because other families accept no plug-ins. "
-    "Uninstall it."
+    f"Expected a member of {', '.join(PLUGIN_FAMILIES)}, because other families accept no plug-ins."
+    " Uninstall it."
 )
 
 
@@ -61,9 +61,9 @@ class Family:
     ``has_settings``: whether the fields of a member are its settings.
     ``has_default``: whether a member can be constructed without settings.
 
-    >>> FAMILIES["accountants"].names()
+    >>> FAMILIES["accountants"].list_names()
     ('optimal', 'pld', 'pure', 'rdp', 'shuffle')
-    >>> FAMILIES["accountants"].member_class("pure").__name__
+    >>> FAMILIES["accountants"].load_class("pure").__name__
     'Pure'
     """
 
@@ -73,21 +73,21 @@ class Family:
     has_settings: bool = False
     has_default: bool = True
 
-    def names(self) -> tuple[str, ...]:
+    def list_names(self) -> tuple[str, ...]:
         """Returns the sorted names of all components of this family (such as attacks), without
         importing them.
         """
         return tuple(sorted({*self._modules(), *self._plugins()}))
 
-    def loadable(self) -> tuple[str, ...]:
+    def list_loadable(self) -> tuple[str, ...]:
         """Returns the sorted names of all components of this family (such as attacks), except
         plug-ins (added by other distributions) that cannot be loaded.
         """
         plugins = self._plugins()
         broken = {name for name, each in plugins.items() if isinstance(self._load(each), str)}
-        return tuple(name for name in self.names() if name not in broken)
+        return tuple(name for name in self.list_names() if name not in broken)
 
-    def load_errors(self) -> tuple[str, ...]:
+    def list_load_errors(self) -> tuple[str, ...]:
         """Returns one message per plug-in (component that another distribution adds) that is left
         out.
 
@@ -95,8 +95,8 @@ class Family:
         """
         own, first = self._modules(), self._plugins()
         lines = []
-        for plugin in plugins.plugins(self.kind):
-            if self.kind not in EXTENSIBLE:
+        for plugin in plugins.list_plugins(self.kind):
+            if self.kind not in PLUGIN_FAMILIES:
                 lines.append(f"Left out: the {self.singular} {plugin}. {_CLOSED}")
                 continue
             loaded = self._load(plugin)
@@ -107,7 +107,7 @@ class Family:
                 lines.append(f"Left out: the {self.singular} {plugin}. {_expected(loaded)}")
         return tuple(lines)
 
-    def missing(self, value: object) -> tuple[str, ...]:
+    def list_missing_attributes(self, value: object) -> tuple[str, ...]:
         """Returns the names of the attributes that ``value`` lacks to be a component of this family
         (such as an attack).
 
@@ -128,7 +128,11 @@ class Family:
             return None
         own = next((p for p in self._plugins().values() if self._load(p) is member), None)
         return own or next(
-            (p for p in plugins.plugins("papers") if member.__module__.startswith(f"{p.value}.")),
+            (
+                p
+                for p in plugins.list_plugins("papers")
+                if member.__module__.startswith(f"{p.value}.")
+            ),
             None,
         )
 
@@ -136,9 +140,9 @@ class Family:
         """Raises InputError, which suggests similar names, unless this family (such as the attacks)
         has a component called ``name``.
         """
-        check_name(self.kind, name, self.names())
+        check_name(self.kind, name, self.list_names())
 
-    def member_class(self, name: str) -> type[Any]:
+    def load_class(self, name: str) -> type[Any]:
         """Returns the class of the component (such as an attack) called ``name``.
 
         Raises InputError, which suggests similar names, if there is no such component, or if it is
@@ -159,7 +163,7 @@ class Family:
         foreign: type[Any] = loaded
         return foreign
 
-    def summary(self, name: str) -> str:
+    def read_summary(self, name: str) -> str:
         """Returns a one-line description of the component (such as an attack) ``name``, without
         importing it.
 
@@ -179,7 +183,7 @@ class Family:
         document = ast.get_docstring(_classes(module)[kind] if kind else _source(module))
         return (document or "").partition("\n")[0]
 
-    def module(self, name: str) -> str:
+    def find_module(self, name: str) -> str:
         """Returns the name of the module that defines the component (such as an attack) ``name``.
 
         The result is MODULE:CLASS if the module defines several components.
@@ -218,8 +222,8 @@ class Family:
         """Plug-ins of the family (components that other distributions add) by name, except
         unreadable plug-ins. If several plug-ins have the same name, the first one counts.
         """
-        foreign = plugins.plugins(self.kind) if self.kind in EXTENSIBLE else ()
-        readable = [p for p in foreign if p.name != plugins.UNREADABLE]
+        foreign = plugins.list_plugins(self.kind) if self.kind in PLUGIN_FAMILIES else ()
+        readable = [p for p in foreign if p.name != plugins.UNREADABLE_NAME]
         return {plugin.name: plugin for plugin in reversed(readable)}
 
     def _load(self, plugin: plugins.Plugin) -> Any:
@@ -252,7 +256,7 @@ def check_name(kind: str, name: str, names: Sequence[str]) -> None:
     """
     if name not in names:
         raise InputError(
-            f"Expected a name from `auditor list {kind}`, got {brief(name)}. "
+            f"Expected a name from `auditor list {kind}`, got {shorten(name)}. "
             f"{suggest_names(name, names, 'There are')}"
         )
 
@@ -279,10 +283,10 @@ def suggest_names(name: str, names: Sequence[str], otherwise: str, max_names: in
     return f"{otherwise}: {', '.join(names)}." if otherwise else ""
 
 
-def brief(value: object) -> str:
+def shorten(value: object) -> str:
     """Returns the repr of ``value``, shortened to 80 characters.
 
-    >>> brief("fcf"), len(brief("x" * 1000))
+    >>> shorten("fcf"), len(shorten("x" * 1000))
     ("'fcf'", 80)
     """
     try:
@@ -358,7 +362,7 @@ def load_papers() -> dict[str, Paper]:
     return {name: each for name, each in (foreign | own).items() if isinstance(each, Paper)}
 
 
-def reproduction_names() -> tuple[str, ...]:
+def list_reproductions() -> tuple[str, ...]:
     """Returns the sorted names of the papers whose printed numbers (such as accuracies) are
     measured again.
     """

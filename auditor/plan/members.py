@@ -12,7 +12,7 @@ from dataclasses import MISSING, fields, is_dataclass
 from typing import TYPE_CHECKING, Any
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.auditor.plan.families import FAMILIES, brief, suggest_names
+from fedrec_auditor.auditor.plan.families import FAMILIES, shorten, suggest_names
 from fedrec_auditor.targets.settings import field_types
 
 if TYPE_CHECKING:
@@ -25,9 +25,9 @@ Setting = Number | Mapping[str, Number]
 # training converges.
 LEARNS = "learns"
 # Separator in the name ``module:object`` of a target that is an object of a user's module.
-SEPARATOR = ":"
+OBJECT_SEPARATOR = ":"
 # Settings whose values are members of another family, with the name of this family.
-PART_FAMILY = {"learner": "learners", "protection": "protections", "route": "routes"}
+PART_FAMILIES = {"learner": "learners", "protection": "protections", "route": "routes"}
 # Symbols that papers use for settings, and the fields that a symbol may denote.
 _USUAL = {
     "T": ("rounds", "iterations"),
@@ -67,8 +67,8 @@ def qualify_setting(text: str, target: str) -> str:
     >>> qualify_setting("epsilon=1", "fmf-ldp"), qualify_setting("fcf.rounds=5", "fmf-ldp")
     ('fmf-ldp.epsilon=1', 'fcf.rounds=5')
     """
-    others = tuple(f"{name}." for name in FAMILIES["targets"].names())
-    named = SEPARATOR in text.partition("=")[0] or text.startswith(others)
+    others = tuple(f"{name}." for name in FAMILIES["targets"].list_names())
+    named = OBJECT_SEPARATOR in text.partition("=")[0] or text.startswith(others)
     return text if named else f"{target}.{text}"
 
 
@@ -87,8 +87,8 @@ def parse_settings(given: Sequence[str]) -> dict[str, dict[str, Setting]]:
     form, example = "--set TARGET.NAME=VALUE", "--set fcf.rounds=5"
     for key, value in parse_pairs(form, example, given).items():
         name = key.rpartition(".")[0]
-        if name and SEPARATOR not in key:
-            names = [n for n in FAMILIES["targets"].names() if key.startswith(f"{n}.")]
+        if name and OBJECT_SEPARATOR not in key:
+            names = [n for n in FAMILIES["targets"].list_names() if key.startswith(f"{n}.")]
             name = max(names, key=len, default=key.partition(".")[0])
             FAMILIES["targets"].check_name(name)
         setting = key[len(name) + 1 :].strip()
@@ -98,26 +98,26 @@ def parse_settings(given: Sequence[str]) -> dict[str, dict[str, Setting]]:
     return {name: _settings_of_target(name, texts) for name, texts in by_target.items()}
 
 
-def target_fields(target: str) -> tuple[frozenset[str], Mapping[str, str]]:
-    """Returns the names of a system's fields, with ``LEARNS`` (a setting of every system), and the
-    fields that its aliases mean, by alias.
+def list_target_fields(target: str) -> tuple[frozenset[str], Mapping[str, str]]:
+    """Returns the names of a system's fields, with ``LEARNS`` (a setting of every system), and
+    the fields that its aliases mean, by alias.
 
     ``target``: name of the system.
 
     Raises InputError with similar names if there is no such system.
 
-    >>> "rounds" in target_fields("fcf")[0], target_fields("lfl-sgdmf")[1]["sigma"]
+    >>> "rounds" in list_target_fields("fcf")[0], list_target_fields("lfl-sgdmf")[1]["sigma"]
     (True, 'noise_multiplier')
     """
-    kind = FAMILIES["targets"].member_class(target)
+    kind = FAMILIES["targets"].load_class(target)
     fields = {field.name for field in dataclasses.fields(kind) if field.init}
     return frozenset({LEARNS, *fields}), kind.aliases
 
 
 def _settings_of_target(name: str, texts: Mapping[str, str]) -> dict[str, Setting]:
-    if SEPARATOR in name:
+    if OBJECT_SEPARATOR in name:
         return {key: _value(text.strip()) for key, text in texts.items()}
-    known, aliases = target_fields(name)
+    known, aliases = list_target_fields(name)
     usual = {letter: f for letter, names in _USUAL.items() for f in names if f in known}
     usual = {letter: field for letter, field in usual.items() if letter not in known}
     return convert_settings(name, texts, known, {**usual, **aliases})
@@ -141,13 +141,13 @@ def convert_settings(
     for key, text in texts.items():
         top, _, inner = key.partition(".")
         field = aliases.get(top, top)
-        if field not in known or (inner and field not in PART_FAMILY):
+        if field not in known or (inner and field not in PART_FAMILIES):
             raise InputError(
                 f"Expected a setting of {name}, got {key!r}. "
                 f"{suggest_names(key, sorted({*known, *aliases}), 'It has')}"
             )
-        table = settings.setdefault(field, {}) if field in PART_FAMILY else settings
-        place = (inner or "name") if field in PART_FAMILY else field
+        table = settings.setdefault(field, {}) if field in PART_FAMILIES else settings
+        place = (inner or "name") if field in PART_FAMILIES else field
         if place in table:
             raise InputError(f"Expected each setting of {name} once, got {key!r} twice. Omit one.")
         table[place] = _value(text.strip())
@@ -214,7 +214,7 @@ def fill_settings(name: str, given: Mapping[str, Setting], *location: str) -> di
     learns = given.get(LEARNS, False)
     if not isinstance(learns, bool):
         raise PlanError(
-            f"Expected true or false for {name} {LEARNS}, got {brief(learns)}. Give true or false.",
+            f"Expected true or false for {name} {LEARNS}, got {shorten(learns)}. Give either.",
             *location,
             LEARNS,
         )
@@ -222,7 +222,7 @@ def fill_settings(name: str, given: Mapping[str, Setting], *location: str) -> di
         return dict(given)
     rest = {key: value for key, value in given.items() if key != LEARNS}
     learning = make_member("targets", name, rest, *location).learning
-    parts = {key: {"name": given[key]} for key in PART_FAMILY if isinstance(given.get(key), str)}
+    parts = {key: {"name": given[key]} for key in PART_FAMILIES if isinstance(given.get(key), str)}
     return merge_settings(learning, {**given, **parts})
 
 
@@ -239,7 +239,7 @@ def make_member(kind: str, name: str, given: Mapping[str, Setting], *location: s
     Raises PlanError for a wrong setting.
     """
     try:
-        member: Any = FAMILIES[kind].member_class(name)
+        member: Any = FAMILIES[kind].load_class(name)
     except InputError as error:
         raise PlanError(str(error), *location) from error
     kinds = field_types(member)
@@ -254,24 +254,24 @@ def make_member(kind: str, name: str, given: Mapping[str, Setting], *location: s
         if key not in known:
             near = suggest_names(key, list(known), "") or "Rename it."
             raise PlanError(
-                f"Expected a setting of {name} ({', '.join(known)}), got {brief(key)}. {near}",
+                f"Expected a setting of {name} ({', '.join(known)}), got {shorten(key)}. {near}",
                 *where,
             )
-        if key in PART_FAMILY:
+        if key in PART_FAMILIES:
             part = {"name": value} if isinstance(value, str) else value
             if isinstance(part, Mapping) and "name" not in part and is_dataclass(known[key]):
-                own = _settings_of_part(PART_FAMILY[key], known[key])
+                own = _settings_of_part(PART_FAMILIES[key], known[key])
                 part = {**own, **part} if part.keys() <= own.keys() else part
             chosen = part.get("name") if isinstance(part, Mapping) else None
             if not isinstance(part, Mapping) or not isinstance(chosen, str):
-                names = ", ".join(FAMILIES[PART_FAMILY[key]].names())
+                names = ", ".join(FAMILIES[PART_FAMILIES[key]].list_names())
                 raise PlanError(
                     f"Expected the name of a {key} for {name}, or a table with its name and "
-                    f"settings, got {brief(value)}. Name one: {names}.",
+                    f"settings, got {shorten(value)}. Name one: {names}.",
                     *where,
                 )
             rest = {k: v for k, v in part.items() if k != "name"}
-            settings[key] = make_member(PART_FAMILY[key], chosen, rest, *where)
+            settings[key] = make_member(PART_FAMILIES[key], chosen, rest, *where)
         else:
             settings[key] = _setting_value(name, key, value, known[key], *where)
     try:
@@ -294,7 +294,9 @@ def _settings_of_part(kind: str, part: Any) -> dict[str, Any]:
 
     ``kind``: name of the part's family, such as "learners".
     """
-    names = (n for n in FAMILIES[kind].loadable() if FAMILIES[kind].member_class(n) is type(part))
+    names = (
+        n for n in FAMILIES[kind].list_loadable() if FAMILIES[kind].load_class(n) is type(part)
+    )
     settings = {field.name: getattr(part, field.name) for field in fields(part) if field.init}
     return {"name": next(names, None), **settings}
 
@@ -319,11 +321,11 @@ def _setting_value(name: str, key: str, value: Setting, default: object, *locati
             value = int(value) if fits else value
     if not fits or isinstance(value, Mapping):
         raise PlanError(
-            f"Expected {kind} for {name} {key}, got {brief(value)}. Give such a value.", *location
+            f"Expected {kind} for {name} {key}, got {shorten(value)}. Give such a value.", *location
         )
     if not isinstance(value, str) and MAX_NUMBER < abs(value) < math.inf:
         raise PlanError(
-            f"Expected a number up to {MAX_NUMBER:.0e} for {name} {key}, got {brief(value)}. "
+            f"Expected a number up to {MAX_NUMBER:.0e} for {name} {key}, got {shorten(value)}. "
             "Give a smaller number.",
             *location,
         )
@@ -337,7 +339,7 @@ def make_mechanism(name: str, given: Sequence[str]) -> Mechanism:
 
     Raises InputError for a wrong or missing setting.
     """
-    kind: Any = FAMILIES["mechanisms"].member_class(name)
+    kind: Any = FAMILIES["mechanisms"].load_class(name)
     plain = {field.name: field for field in fields(kind) if field.init}
     if not {field_types(kind)[key] for key in plain} <= set(_KINDS):
         raise InputError(

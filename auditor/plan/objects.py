@@ -56,13 +56,13 @@ def _loaded(text: str) -> Target:
                 "Give the name of the object that wrap_system returned."
             )
         value = getattr(value, part)
-    target = as_target(value, text)
+    target = convert_to_target(value, text)
     if origin_of(target).is_external and target.name == DEFAULT_TITLE:
-        return with_settings(target, {"title": module.rpartition(".")[2].replace("_", "-")}, text)
+        return apply_settings(target, {"title": module.rpartition(".")[2].replace("_", "-")}, text)
     return target
 
 
-def as_target(value: Any, text: str) -> Target:
+def convert_to_target(value: Any, text: str) -> Target:
     """Returns ``value`` if it is a system to audit, or the system that it makes if it is a class or
     a function without arguments.
 
@@ -74,7 +74,7 @@ def as_target(value: Any, text: str) -> Target:
         what = f"{text!r} to make a system without arguments"
         with foreign_call(what, value, "Give what wrap_system returned."):
             value = value()
-    missing = FAMILIES["targets"].missing(value)
+    missing = FAMILIES["targets"].list_missing_attributes(value)
     if missing:
         raise InputError(
             f"Expected a system as {text!r}, got {type(value).__name__} without the attributes "
@@ -84,7 +84,7 @@ def as_target(value: Any, text: str) -> Target:
     return target
 
 
-def with_settings(target: _Claimant, settings: Mapping[str, Any], text: str) -> _Claimant:
+def apply_settings(target: _Claimant, settings: Mapping[str, Any], text: str) -> _Claimant:
     """Returns a copy of a system with the fields in ``settings`` replaced, or the system itself if
     there are none.
 
@@ -106,7 +106,7 @@ def with_settings(target: _Claimant, settings: Mapping[str, Any], text: str) -> 
     return changed
 
 
-def with_claims(target: Target, claims: Sequence[StatedClaim]) -> Target:
+def apply_claims(target: Target, claims: Sequence[StatedClaim]) -> Target:
     """Returns a copy of a system that states these claims instead of its own, or the system itself
     if there are none.
 
@@ -119,10 +119,12 @@ def with_claims(target: Target, claims: Sequence[StatedClaim]) -> Target:
             f"Expected no claims for {target.name}, which states its own (scoped_claims), got "
             f"{len(claims)} claims. Leave the claims out."
         )
-    return with_settings(target, {"stated": tuple(claim.scoped() for claim in claims)}, target.name)
+    return apply_settings(
+        target, {"stated": tuple(claim.scoped() for claim in claims)}, target.name
+    )
 
 
-def is_own_member(target: Target) -> bool:
+def is_package_member(target: Target) -> bool:
     """Whether ``target`` is a system of this package, which its name, version and settings
     identify.
     """
@@ -130,7 +132,7 @@ def is_own_member(target: Target) -> bool:
     return type(target).__module__.startswith(f"{own}.") and not origin_of(target).is_external
 
 
-def identity_text(target: Target) -> str:
+def describe_identity(target: Target) -> str:
     """Text that distinguishes the system ``target`` from other systems of the same name.
 
     The text is the system's own ``digest``, or a hash of its code and values. For a recording
@@ -139,4 +141,4 @@ def identity_text(target: Target) -> str:
     own, code = getattr(target, "digest", None), origin_of(target).client
     if not isinstance(own, str):
         own = hashlib.sha256(cloudpickle.dumps(target)).hexdigest()
-    return own if code is None else f"{own} {identity_text(code)}"
+    return own if code is None else f"{own} {describe_identity(code)}"

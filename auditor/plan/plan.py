@@ -20,11 +20,11 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from pydantic_core import PydanticCustomError
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.auditor.plan.families import FAMILIES, brief, check_name, suggest_names
+from fedrec_auditor.auditor.plan.families import FAMILIES, check_name, shorten, suggest_names
 from fedrec_auditor.auditor.plan.members import (
     LEARNS,
-    PART_FAMILY,
-    SEPARATOR,
+    OBJECT_SEPARATOR,
+    PART_FAMILIES,
     Number,
     PlanError,
     fill_settings,
@@ -36,22 +36,23 @@ from fedrec_auditor.auditor.plan.members import (
 from fedrec_auditor.auditor.plan.sources import check_source
 from fedrec_auditor.auditor.plan.stated_claim import (
     StatedClaim,
+    find_statement_ends,
     read_claims,
     read_toml,
-    statement_ends,
 )
 
 if TYPE_CHECKING:
     from fedrec_auditor.targets.systems.base import Target
 
 
-SIDE_KEYS = ("users", "items", "attributes", "bins")
-# Names of the fields that select the audited data; ``SIDE_KEYS`` has those on users and items.
-DATA_KEYS = ("data", "columns", *SIDE_KEYS, "min_user", "min_item", "min_rating")
+SIDE_TABLE_KEYS = ("users", "items", "attributes", "bins")
+# Names of the fields that select the audited data; ``SIDE_TABLE_KEYS`` has those on users and
+# items.
+DATA_KEYS = ("data", "columns", *SIDE_TABLE_KEYS, "min_user", "min_item", "min_rating")
 # Name that stands for all systems.
-ALL_NAME = "all"
+ALL_TARGETS = "all"
 # Names of the default targets, which are systems of five papers.
-DEFAULTS = (
+DEFAULT_TARGETS = (
     "dp-privrec",
     "dplcf-ap",
     "dplcf-sp",
@@ -145,7 +146,7 @@ class Plan(BaseModel):
     """All settings on which the results of an audit depend. Equal plans on equal data give equal
     results.
 
-    ``targets``: names of systems, or "all"; by default ``DEFAULTS``.
+    ``targets``: names of systems, or "all"; by default ``DEFAULT_TARGETS``.
     ``data``: name of a data set, or a path.
     ``columns``: names of a table's columns for user, item, rating and timestamp.
     ``users``, ``items``: paths of tables of users and items (``SideTables``).
@@ -184,7 +185,7 @@ class Plan(BaseModel):
     >>> plan = Plan(targets=("fcf", "fmf-ldp"), settings={"fcf": {"rounds": 5}}, quick=True)
     >>> make_target("fcf", plan).rounds
     5
-    >>> Plan().resolve().targets == DEFAULTS
+    >>> Plan().resolve().targets == DEFAULT_TARGETS
     True
     """
 
@@ -325,32 +326,36 @@ class Plan(BaseModel):
         Raises PlanError for an unknown name, or a name that occurs twice.
         """
         targets = (
-            FAMILIES["targets"].loadable() if ALL_NAME in self.targets else self.targets or DEFAULTS
+            FAMILIES["targets"].list_loadable()
+            if ALL_TARGETS in self.targets
+            else self.targets or DEFAULT_TARGETS
         )
-        attacks = FAMILIES["attacks"].loadable() if self.attacks is None else self.attacks
+        attacks = FAMILIES["attacks"].list_loadable() if self.attacks is None else self.attacks
         _check("estimators", (self.estimator,), "estimator")
         if self.by is not None:
             _check("attacks", (self.by,), "by")
         for kind, names in (("targets", targets), ("attacks", attacks)):
-            own = [name for name in names if name in given or SEPARATOR in name]
+            own = [name for name in names if name in given or OBJECT_SEPARATOR in name]
             _check(kind, tuple(name for name in names if name not in own), kind)
             twice = {name for name, times in Counter(names).items() if times > 1}
             if twice:
                 raise PlanError(
-                    f"Expected each of the {kind} once, got {brief(min(twice))} twice. Omit one.",
+                    f"Expected each of the {kind} once, got {shorten(min(twice))} twice. Omit one.",
                     kind,
                 )
         for name in self.settings:
             if name not in targets:
                 _check("targets", (name,), "settings", name)
                 raise PlanError(
-                    f"Expected settings of audited targets only, got settings for {brief(name)}. "
+                    f"Expected settings of audited targets only, got settings for {shorten(name)}. "
                     "Add it to the targets, or remove its settings.",
                     "settings",
                     name,
                 )
         settings = {
-            name: given if SEPARATOR in name else fill_settings(name, given, "settings", name)
+            name: given
+            if OBJECT_SEPARATOR in name
+            else fill_settings(name, given, "settings", name)
             for name, given in self.settings.items()
         }
         change = {
@@ -374,11 +379,11 @@ def make_target(name: str, plan: Plan) -> Target:
     training converges. A user's own system ``module:object`` gets the claims in ``plan``. Raises
     PlanError for a wrong setting.
     """
-    if SEPARATOR in name:
-        from fedrec_auditor.auditor.plan.objects import load_object, with_claims, with_settings
+    if OBJECT_SEPARATOR in name:
+        from fedrec_auditor.auditor.plan.objects import apply_claims, apply_settings, load_object
 
-        made = with_settings(load_object(name), plan.settings.get(name, {}), name)
-        return with_claims(made, plan.claims)
+        made = apply_settings(load_object(name), plan.settings.get(name, {}), name)
+        return apply_claims(made, plan.claims)
     where = "settings", name
     settings = fill_settings(name, plan.settings.get(name, {}), *where)
     settings.pop(LEARNS, None)
@@ -441,21 +446,21 @@ def get_plan_option(name: str) -> PlanOption:
     return option
 
 
-def option_name(name: str) -> str:
+def get_option_name(name: str) -> str:
     """Returns the name of the command-line option that sets the plan's field ``name``.
 
-    >>> option_name("min_user"), option_name("columns")
+    >>> get_option_name("min_user"), get_option_name("columns")
     ('--min-user', '--column')
     """
     return f"--{get_plan_option(name).name or name.replace('_', '-')}"
 
 
-def help_text(name: str) -> str:
+def get_help_text(name: str) -> str:
     """Returns the help text of the command-line option for the plan's field ``name``.
 
     The text ends with the default, if that can be printed.
 
-    >>> help_text("population")
+    >>> get_help_text("population")
     'Numbers of users and items in a round or training game. Default 24x32.'
     """
     default = Plan.model_fields[name].get_default(call_default_factory=True)
@@ -477,12 +482,12 @@ def check_plan(plan: Plan, *, given: bool = False) -> None:
     if not given:
         check_source(plan.data, plan.columns, (plan.users, plan.items))
     for name in plan.settings:
-        if SEPARATOR not in name:
+        if OBJECT_SEPARATOR not in name:
             make_target(name, plan)
 
 
 def _check(kind: str, names: tuple[str, ...], *location: str) -> None:
-    known = FAMILIES[kind].names()
+    known = FAMILIES[kind].list_names()
     for name in names:
         try:
             check_name(kind, name, known)
@@ -498,16 +503,16 @@ def _refused(error: ValidationError) -> PlanError:
     if first["type"] == "extra_forbidden":
         known, key = ", ".join(Plan.model_fields), ".".join(map(str, location))
         remedy = suggest_names(key, list(Plan.model_fields), "") or "Remove or rename it."
-        message = f"expected one of the keys {known}, got {brief(key)}. {remedy}"
+        message = f"expected one of the keys {known}, got {shorten(key)}. {remedy}"
         return PlanError(message, *location)
     if first["type"] == "literal_error":
         names = re.findall(r"'([^']+)'", first["ctx"]["expected"])
         near = suggest_names(str(first["input"]), names, "They are")
-        message = f"expected a name of {location[0]}, got {brief(first['input'])}. {near}"
+        message = f"expected a name of {location[0]}, got {shorten(first['input'])}. {near}"
         return PlanError(message, *location)
-    value, why = brief(first["input"]), first["msg"]
+    value, why = shorten(first["input"]), first["msg"]
     if setting:
-        part = location[2] in PART_FAMILY
+        part = location[2] in PART_FAMILIES
         why = (
             "It is a name, or a table of a name and settings" if part else "It is a number or text"
         )
@@ -542,7 +547,7 @@ def _line(location: tuple[int | str, ...], text: str) -> int:
     values that span several lines.
     """
     text = text.replace("\r\n", "\n")
-    lines, ends = text.split("\n"), [end for end, _ in statement_ends(text)]
+    lines, ends = text.split("\n"), [end for end, _ in find_statement_ends(text)]
 
     def is_defined(statement: int) -> bool:
         value: Any = tomllib.loads("\n".join(lines[: ends[statement]]))

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from fedrec_auditor.auditor.plan.plan import Plan, amend_plan
-from fedrec_auditor.auditor.plan.sources import check_source, from_memory, load_data, open_as_file
+from fedrec_auditor.auditor.plan.sources import check_source, load_data, open_as_file, read_object
 from fedrec_auditor.targets.datasets.base import Filter, Interactions
 from fedrec_auditor.targets.side_tables import SideTables
 
 
-def load_planned(plan: Plan) -> Interactions:
+def load_planned_data(plan: Plan) -> Interactions:
     """Loads the data that a plan names, joins the tables of users and items, and filters the
     interactions.
     """
@@ -45,7 +45,7 @@ def prepare_data(
 
     The prepared interactions are None if no data are in memory.
     """
-    own, name = from_memory(data, plan.columns)
+    own, name = read_object(data, plan.columns)
     sides = {key: side for key, side in (("users", users), ("items", items)) if side is not None}
     paths = {key: str(side) for key, side in sides.items() if isinstance(side, str | Path)}
     columns = plan.columns if own is None else None

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from fedrec_auditor.targets.declarations.paper import Paper
 
-GROUP_ROOT = "fedrec_auditor."
+GROUP_PREFIX = "fedrec_auditor."
 # Name that stands for all plug-ins of a distribution whose entry points cannot be read.
-UNREADABLE = "*"
+UNREADABLE_NAME = "*"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 
 
@@ -46,7 +46,7 @@ class Plugin:
         return f"plug-in {self.name!r} of {self.distribution} {self.version} ({self.value})"
 
 
-def plugins(kind: str) -> tuple[Plugin, ...]:
+def list_plugins(kind: str) -> tuple[Plugin, ...]:
     """Returns the installed plug-ins (components that other distributions add) of a family, sorted
     by name, without importing them.
 
@@ -55,7 +55,7 @@ def plugins(kind: str) -> tuple[Plugin, ...]:
     return tuple(plugin for plugin in _installed(tuple(sys.path)) if plugin.kind == kind)
 
 
-def versions() -> dict[str, str]:
+def get_plugin_versions() -> dict[str, str]:
     """Returns the version of every installed distribution that has a plug-in, by name of the
     distribution.
     """
@@ -65,24 +65,24 @@ def versions() -> dict[str, str]:
 
 @functools.cache
 def load_class(
-    plugin: Plugin, protocols: tuple[frozenset[str], ...], settable: bool, alone: bool
+    plugin: Plugin, protocols: tuple[frozenset[str], ...], has_settings: bool, has_default: bool
 ) -> type[Any] | str:
     """Loads the class of a plug-in (component that another distribution adds), or returns the
     reason, as text, why the class cannot be used.
 
     ``protocols``: sets of attributes. The class must have all attributes of one set.
-    ``settable``: whether the class must be a dataclass, whose fields are its settings.
-    ``alone``: whether the class must be constructible without arguments.
+    ``has_settings``: whether the class must be a dataclass, whose fields are its settings.
+    ``has_default``: whether the class must be constructible without arguments.
     """
     if plugin.load_error:
         return plugin.load_error
     try:
-        loaded = EntryPoint(plugin.name, plugin.value, GROUP_ROOT + plugin.kind).load()
+        loaded = EntryPoint(plugin.name, plugin.value, GROUP_PREFIX + plugin.kind).load()
         if not isinstance(loaded, type):
             return f"{loaded!r:.80}, which is not a class"
-        if settable and not is_dataclass(loaded):
+        if has_settings and not is_dataclass(loaded):
             return "a class that is not a dataclass with settings as fields"
-        made = loaded() if alone else None
+        made = loaded() if has_default else None
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # importing runs the plug-in's code, which may even exit
@@ -139,7 +139,7 @@ def _names_members(distribution: Distribution) -> bool:
     This check is faster than reading the distribution's metadata.
     """
     try:
-        return f"[{GROUP_ROOT}" in (distribution.read_text("entry_points.txt") or "")
+        return f"[{GROUP_PREFIX}" in (distribution.read_text("entry_points.txt") or "")
     except Exception:  # the same as for damaged metadata
         return True
 
@@ -155,15 +155,15 @@ def _of(distribution: Distribution, name: str, version: str) -> Iterator[Plugin]
         points = list(distribution.entry_points)
     except Exception as error:
         text = distribution.read_text("entry_points.txt") or ""
-        for kind in dict.fromkeys(re.findall(rf"(?m)^\s*\[{re.escape(GROUP_ROOT)}(\w+)\]", text)):
+        for kind in dict.fromkeys(re.findall(rf"(?m)^\s*\[{re.escape(GROUP_PREFIX)}(\w+)\]", text)):
             fault = f"a list of entry points that cannot be read ({error})"
-            yield Plugin(kind, UNREADABLE, "entry_points.txt", name, version, fault)
+            yield Plugin(kind, UNREADABLE_NAME, "entry_points.txt", name, version, fault)
         return
     for point in points:
-        if point.group.startswith(GROUP_ROOT):
+        if point.group.startswith(GROUP_PREFIX):
             fault = ""
             match = EntryPoint.pattern.match(point.value)
-            kind = point.group.removeprefix(GROUP_ROOT)
+            kind = point.group.removeprefix(GROUP_PREFIX)
             form = "PACKAGE" if kind == "papers" else "MODULE:CLASS"
             if not _NAME.fullmatch(point.name):
                 fault = "a name that is not made of letters, digits, dots, hyphens and underscores"

@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 TABLE = "a table (text with one row per line, Parquet, Feather or lines of JSON)"
 
 
-def from_memory(
+def read_object(
     data: Any, columns: Mapping[str, str] | None = None
 ) -> tuple[Interactions | None, str]:
     """Returns the interactions of ``data`` if they are in memory, otherwise None; and the name of
@@ -58,7 +58,7 @@ def from_memory(
         return Interactions.create(table), "table"
     if hasattr(data, "__dataframe__"):
         with open_as_file(data, "data") as path:
-            loader: Dataset = FAMILIES["datasets"].member_class("table")(columns=columns)
+            loader: Dataset = FAMILIES["datasets"].load_class("table")(columns=columns)
             return replace(loader.load(path), name="table"), "table"
     raise InputError(
         f"Expected data as a DataFrame, a matrix of ratings, Interactions, a name or a path, got "
@@ -110,7 +110,7 @@ def check_source(
     for table in tables:
         if table is not None and not _is_table(table):
             raise InputError(f"Expected {TABLE} of users or items, got {table!r}. Check the path.")
-    names, path = FAMILIES["datasets"].names(), Path(data)
+    names, path = FAMILIES["datasets"].list_names(), Path(data)
     exists = os.path.exists(path)  # unlike Path.exists, this accepts names that are too long
     if data not in names and exists and not (path.is_file() or path.is_dir()):
         raise InputError(
@@ -128,7 +128,7 @@ def check_source(
 
 
 def _is_table(data: str) -> bool:
-    return data not in FAMILIES["datasets"].names() and is_table_path(Path(data))
+    return data not in FAMILIES["datasets"].list_names() and is_table_path(Path(data))
 
 
 def load_data(data: str, columns: Mapping[str, str] | None = None) -> Interactions:
@@ -142,22 +142,22 @@ def load_data(data: str, columns: Mapping[str, str] | None = None) -> Interactio
     check_source(data, columns)
     family, path = FAMILIES["datasets"], Path(data)
     dataset: Dataset
-    if data in family.names():
-        dataset = family.member_class(data)()
+    if data in family.list_names():
+        dataset = family.load_class(data)()
         interactions = dataset.load()
         check_cached_data(interactions, data)
         return interactions
-    for name in family.loadable() if columns is None else ():
-        dataset = family.member_class(name)()
+    for name in family.list_loadable() if columns is None else ():
+        dataset = family.load_class(name)()
         if name != "table" and _recognises(dataset, path):
             return dataset.load(path)
     if is_table_path(path):
-        dataset = family.member_class("table")(columns=columns)
+        dataset = family.load_class("table")(columns=columns)
         return dataset.load(path)
     raise InputError(
         f"Expected {TABLE}, or a directory or archive of a data set, got {data!r} without such "
         "files. Give the unpacked file of a table, such as ratings.csv, or the folder of MovieLens "
-        f"100K or 1M. Data sets: {', '.join(family.names())}."
+        f"100K or 1M. Data sets: {', '.join(family.list_names())}."
     )
 
 

@@ -18,7 +18,7 @@ from fedrec_auditor.accountants.statements import Adjacency, Claim, Horizon, Sco
 from fedrec_auditor.targets.systems.base import ScopedClaim
 
 # Maximum size of a TOML file in bytes, fifty times that of a plan with all settings.
-MAX_BYTES = 2**18
+MAX_TOML_BYTES = 2**18
 # Maximum dots in a TOML statement, because the time to parse a key grows with their square.
 MAX_DOTS = 256
 # Tokens that determine where a TOML statement ends: strings (also those without an end, so that the
@@ -40,13 +40,13 @@ def read_toml(path: Path, noun: str) -> tuple[str, dict[str, Any]]:
     from fedrec_auditor.reports.record.store import read_regular
 
     try:
-        text = read_regular(path, MAX_BYTES, follow=True).decode("utf-8-sig")
+        text = read_regular(path, MAX_TOML_BYTES, follow=True).decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
         raise InputError(
             f"Expected a readable {noun}, got {str(path)!r} ({why}). Check the path."
         ) from error
-    for end, dots in statement_ends(text):
+    for end, dots in find_statement_ends(text):
         if dots > MAX_DOTS:
             raise InputError(
                 f"Expected at most {MAX_DOTS} dots in a statement of a {noun}, got {dots} in the "
@@ -58,7 +58,7 @@ def read_toml(path: Path, noun: str) -> tuple[str, dict[str, Any]]:
         raise InputError(f"{path}: expected TOML, got: {error}. Correct that line.") from error
 
 
-def statement_ends(text: str) -> Iterator[tuple[int, int]]:
+def find_statement_ends(text: str) -> Iterator[tuple[int, int]]:
     """Yields the line in which each statement of a TOML text ends (counted from 1), and the
     statement's number of dots.
     """
@@ -140,10 +140,10 @@ class StatedClaim(BaseModel):
 
 
 # Type of an argument with one claim, several claims, or the path of a file with claims.
-Claims = StatedClaim | Sequence[StatedClaim] | str | Path
+ClaimsInput = StatedClaim | Sequence[StatedClaim] | str | Path
 
 
-def as_tuple(claims: Claims) -> tuple[StatedClaim, ...]:
+def list_claims(claims: ClaimsInput) -> tuple[StatedClaim, ...]:
     """Returns ``claims`` as a tuple: a single claim, several, or those of a file.
 
     Raises InputError if a file or one of its claims is wrong.
@@ -184,7 +184,7 @@ def read_claims(path: Path) -> tuple[StatedClaim, ...]:
 
 
 def _message(error: ValidationError) -> str:
-    from fedrec_auditor.auditor.plan.families import brief
+    from fedrec_auditor.auditor.plan.families import shorten
 
     first = error.errors()[0]
     key = ".".join(map(str, first["loc"]))
@@ -195,5 +195,5 @@ def _message(error: ValidationError) -> str:
         return f"Expected one of {known} in the claim, got {key!r}. Remove or rename it."
     message = first["msg"].removeprefix("Input should be ")
     return (
-        f"Expected {key} {message} in the claim, got {brief(first['input'])}. Give another value."
+        f"Expected {key} {message} in the claim, got {shorten(first['input'])}. Give another value."
     )

@@ -14,16 +14,16 @@ from fedrec_auditor.targets.own_modules import CODE_FOLDERS
 PACKAGES = ("fedrec-auditor", "dp-accounting", "numba", "numpy", "scikit-learn", "scipy", "torch")
 
 
-def versions() -> dict[str, str]:
+def get_versions() -> dict[str, str]:
     """Returns the versions of Python, of ``PACKAGES`` and of distributions with plug-ins
     (components that they add), by name.
     """
     own = {"python": platform.python_version(), **{name: version(name) for name in PACKAGES}}
-    return {**plugins.versions(), **own}
+    return {**plugins.get_plugin_versions(), **own}
 
 
 @cache
-def source_digest() -> str:
+def hash_source() -> str:
     """Returns the SHA-256 of this package's source code, so that results of other source code are
     not reused.
     """

@@ -18,9 +18,9 @@ import numpy as np
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.machine.progress import Observer, Tracker
 from fedrec_auditor.auditor.machine.workers import run_parallel
-from fedrec_auditor.auditor.plan.families import check_name, load_papers, reproduction_names
+from fedrec_auditor.auditor.plan.families import check_name, list_reproductions, load_papers
 from fedrec_auditor.auditor.plan.sources import load_data
-from fedrec_auditor.auditor.plan.versions import source_digest, versions
+from fedrec_auditor.auditor.plan.versions import get_versions, hash_source
 from fedrec_auditor.auditor.reproductions.tables import Measurable
 from fedrec_auditor.auditor.run import checkpoints
 from fedrec_auditor.auditor.run.checkpoints import Checkpoints
@@ -85,7 +85,7 @@ def get_reproduction(name: str) -> Reproduction:
     """Returns the reproduction of the paper with this short ``name``. Raises InputError, which
     suggests similar names, if there is none.
     """
-    check_name("reproductions", name, reproduction_names())
+    check_name("reproductions", name, list_reproductions())
     return Reproduction(load_papers()[name])
 
 
@@ -230,7 +230,7 @@ def _command(
     names: Sequence[str], data: Mapping[str, str], only: Sequence[str], quick: bool
 ) -> str:
     """The command line that repeats the reproduction, without paths of this machine."""
-    every = sorted(names) == sorted(reproduction_names())
+    every = sorted(names) == sorted(list_reproductions())
     words = ["auditor", "reproduce", *(["all"] if every else names)]
     words += [word for name in data for word in ("--data", f"{name}=PATH")]
     words += [word for text in only for word in ("--only", text)]
@@ -277,5 +277,5 @@ def _run_part(task: Task, part: Measurable, source: str, quick: bool) -> tuple[T
 
 
 def _key(data: Mapping[str, str], quick: bool) -> str:
-    text = f"{sorted(data.items())} {quick} {versions()} {source_digest()}"
+    text = f"{sorted(data.items())} {quick} {get_versions()} {hash_source()}"
     return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -103,7 +103,7 @@ def train_and_test(
     If the paper prints no metric, the result has the metrics at the largest K.
     """
     assert interactions is not None
-    target: Target = FAMILIES["targets"].member_class(system)(**trained.settings)
+    target: Target = FAMILIES["targets"].load_class(system)(**trained.settings)
     if quick:
         target = target.limit_rounds(max(1, (target.sizes.rounds or 1) // 10))
     data = Filter(min_rating=trained.min_rating)(interactions)
@@ -316,7 +316,7 @@ def _run_attacks(
     case: AttackedSystem, interactions: Interactions | None, rng: np.random.Generator, quick: bool
 ) -> tuple[ReproducedRow, ...]:
     assert interactions is not None
-    target: Target = FAMILIES["targets"].member_class(case.target)(**case.settings)
+    target: Target = FAMILIES["targets"].load_class(case.target)(**case.settings)
     if quick:
         target = target.limit_rounds(2)
     with one_thread():
@@ -432,7 +432,7 @@ class _Known:
         codes, classes = attribute.codes[self._users], len(attribute.categories)
         count = max(1, round(cell.known_share * len(self._users)))
         known = [np.sort(order[:count]) for order in self._orders]
-        attack: SupervisedAttack = FAMILIES["attacks"].member_class(cell.attack)()
+        attack: SupervisedAttack = FAMILIES["attacks"].load_class(cell.attack)()
         labels = attack.infer_each(
             view,
             [

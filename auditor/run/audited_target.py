@@ -366,8 +366,8 @@ def play_game(task: Task, audit: Audit, parallel: Parallel, store: Store) -> Tas
     once.
     """
     plan, target, game = audit.plan, audit.targets[task.target], CANARY_GAMES[task.step]
-    estimator = game.own_estimator or FAMILIES["estimators"].member_class(plan.estimator)()
-    accountants = accounting.all_accountants()
+    estimator = game.own_estimator or FAMILIES["estimators"].load_class(plan.estimator)()
+    accountants = accounting.list_accountants()
     by = make_guesser(plan.by) if game.allows_attack else None
     # The runs of a game occupy all workers.
     on = make_game_inputs(target, audit.interactions, plan, replace(audit.compute, threads=1), by)

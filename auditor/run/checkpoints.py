@@ -14,8 +14,8 @@ from pydantic import ValidationError
 
 from fedrec_auditor.accountants.errors import IncompleteError, InputError
 from fedrec_auditor.auditor.games.canary_game import Features, MemoryStore
-from fedrec_auditor.auditor.plan.objects import identity_text, is_own_member
-from fedrec_auditor.auditor.plan.versions import source_digest, versions
+from fedrec_auditor.auditor.plan.objects import describe_identity, is_package_member
+from fedrec_auditor.auditor.plan.versions import get_versions, hash_source
 from fedrec_auditor.auditor.run.tasks import Audit, Task, TaskResult
 from fedrec_auditor.reports.record import store
 
@@ -55,8 +55,8 @@ class Checkpoints:
                 "it, or give another directory with --out."
             )
         data = audit.interactions.digest()
-        own = [identity_text(t) for t in audit.targets.values() if not is_own_member(t)]
-        text = "\n".join([audit.plan.digest(), data, source_digest(), str(versions()), *own])
+        own = [describe_identity(t) for t in audit.targets.values() if not is_package_member(t)]
+        text = "\n".join([audit.plan.digest(), data, hash_source(), str(get_versions()), *own])
         return cls(folder, hashlib.sha256(text.encode()).hexdigest()[:16])
 
     def get(self, task: Task) -> TaskResult | None:

@@ -22,7 +22,7 @@ from typing import Any, Protocol, TypeVar
 import cloudpickle
 
 from fedrec_auditor.accountants.errors import AuditError, IncompleteError, InputError
-from fedrec_auditor.auditor.plan.versions import source_digest, versions
+from fedrec_auditor.auditor.plan.versions import get_versions, hash_source
 
 Result = TypeVar("Result")
 _LOOK = 10  # seconds to wait for a cluster
@@ -302,7 +302,7 @@ def _run_call(common: bytes, own: bytes) -> Any:
 @functools.cache
 def _versions() -> dict[str, str]:
     """Versions of packages on which results depend, and a digest of the auditor's source code."""
-    return {**versions(), "source": source_digest()[:16]}
+    return {**get_versions(), "source": hash_source()[:16]}
 
 
 def _not_installed_error(name: str) -> InputError:

@@ -31,10 +31,10 @@ from fedrec_auditor.auditor.games.canary_game import MemoryStore
 from fedrec_auditor.auditor.games.canary_games import CANARY_GAMES, LOCAL_NAME
 from fedrec_auditor.auditor.games.stated import is_external, no_game_reason
 from fedrec_auditor.auditor.judging.accounting import (
-    all_accountants,
     drop_refuted_proofs,
+    find_upper_bound,
+    list_accountants,
     mark_untested,
-    smallest_upper_bound,
 )
 from fedrec_auditor.auditor.machine import workers
 from fedrec_auditor.auditor.machine.progress import (
@@ -47,7 +47,7 @@ from fedrec_auditor.auditor.machine.progress import (
 )
 from fedrec_auditor.auditor.plan.plan import Plan, check_plan
 from fedrec_auditor.auditor.plan.planned_data import make_plan_with_data
-from fedrec_auditor.auditor.plan.versions import versions
+from fedrec_auditor.auditor.plan.versions import get_versions
 from fedrec_auditor.auditor.run.audited_target import AuditedTarget, play_game
 from fedrec_auditor.auditor.run.checkpoints import Checkpoints
 from fedrec_auditor.auditor.run.resources import Resources, make_resources
@@ -393,7 +393,7 @@ def assemble_record(audit: Audit, resources: Resources, results: Results, starte
     return Record(
         plan=audit.plan.model_dump(mode="json"),
         provenance=Provenance(
-            versions=versions(),
+            versions=get_versions(),
             seed=audit.plan.seed,
             data=_data(audit.interactions),
             timing={
@@ -432,7 +432,7 @@ def _proof(audit: Audit, name: str, bound: Bound) -> Bound | None:
     if target is None or data is None or not target.assumes:
         return None
     crowd = Population(n_users=data.n_users, n_items=data.n_items)
-    return smallest_upper_bound(target, bound.scope, crowd, bound.delta, all_accountants())
+    return find_upper_bound(target, bound.scope, crowd, bound.delta, list_accountants())
 
 
 def _kernels() -> str:

@@ -18,10 +18,10 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.attacks.base import Attack, AttackFamily
 from fedrec_auditor.auditor.games.canary_game import QUICK_RATIO, GameInputs
 from fedrec_auditor.auditor.games.canary_games import CANARY_GAMES, LOCAL_NAME, ONE_RUN_GAME
-from fedrec_auditor.auditor.plan.families import EXTENSIBLE, FAMILIES
-from fedrec_auditor.auditor.plan.members import SEPARATOR
-from fedrec_auditor.auditor.plan.plan import ALL_NAME, Plan, make_target
-from fedrec_auditor.auditor.plan.planned_data import load_planned
+from fedrec_auditor.auditor.plan.families import FAMILIES, PLUGIN_FAMILIES
+from fedrec_auditor.auditor.plan.members import OBJECT_SEPARATOR
+from fedrec_auditor.auditor.plan.plan import ALL_TARGETS, Plan, make_target
+from fedrec_auditor.auditor.plan.planned_data import load_planned_data
 from fedrec_auditor.auditor.run.workload import Workload, check_workload, cost_of
 from fedrec_auditor.reports.record.rows import (
     AttackRow,
@@ -191,13 +191,13 @@ class Audit:
             notes += (f"Slow attacks that did not run: {', '.join(slow)}.",)
             fast = tuple(name for name in plan.attacks or () if name not in slow)
             plan = plan.model_copy(update={"attacks": fast})
-        FAMILIES["estimators"].member_class(plan.estimator)
+        FAMILIES["estimators"].load_class(plan.estimator)
         make_guesser(plan.by)
         names = (plan.attacks or ()) if LOCAL_NAME in plan.games else ()
-        attacks = {name: FAMILIES["attacks"].member_class(name)() for name in names}
+        attacks = {name: FAMILIES["attacks"].load_class(name)() for name in names}
         untried = _make_targets(plan, own)
         if interactions is None:
-            interactions = load_planned(plan)
+            interactions = load_planned_data(plan)
         notes += interactions.notes
         interactions = map_arrays(interactions)
         tried = [try_target(target, interactions) for target in untried]
@@ -296,7 +296,7 @@ def _make_targets(plan: Plan, own: Mapping[str, Target]) -> list[Target]:
 
     Raises InputError if the plan has claims but no system of the user's own.
     """
-    if plan.claims and not any(SEPARATOR in name or name in own for name in plan.targets):
+    if plan.claims and not any(OBJECT_SEPARATOR in name or name in own for name in plan.targets):
         raise InputError(
             f"Expected claims of a system of your own (MODULE:OBJECT), got the targets "
             f"{', '.join(plan.targets)}. Leave out the claims."
@@ -372,21 +372,21 @@ def list_omissions(plan: Plan) -> tuple[str, ...]:
     """Lists what an audit of ``plan`` omits, as sentences: plug-ins (components of other
     distributions) that do not load, and attacks that the plan does not name.
     """
-    wants_all = {kind: kind not in EXTENSIBLE for kind in FAMILIES} | {
-        "targets": ALL_NAME in plan.targets,
+    wants_all = {kind: kind not in PLUGIN_FAMILIES for kind in FAMILIES} | {
+        "targets": ALL_TARGETS in plan.targets,
         "attacks": plan.attacks is None,
-        "datasets": plan.data not in FAMILIES["datasets"].names(),
-        "papers": ALL_NAME in plan.targets,
+        "datasets": plan.data not in FAMILIES["datasets"].list_names(),
+        "papers": ALL_TARGETS in plan.targets,
     }
     lines = [
-        line for kind, yes in wants_all.items() if yes for line in FAMILIES[kind].load_errors()
+        line for kind, yes in wants_all.items() if yes for line in FAMILIES[kind].list_load_errors()
     ]
     if LOCAL_NAME not in plan.games:
         lines.append(NO_LOCAL_NOTE)
     elif plan.attacks == ():
         lines.append(NO_ATTACK)
     elif plan.attacks:
-        every = FAMILIES["attacks"].loadable()
+        every = FAMILIES["attacks"].list_loadable()
         if set(every) - set(plan.attacks):
             names = ", ".join(plan.attacks)
             lines.append(f"Only these of {len(every)} attacks were requested: {names}.")
@@ -398,8 +398,7 @@ def _slow_attacks(plan: Plan) -> tuple[str, ...]:
     return tuple(
         name
         for name in plan.attacks or ()
-        if LOCAL_NAME in plan.games
-        and getattr(FAMILIES["attacks"].member_class(name), "slow", False)
+        if LOCAL_NAME in plan.games and getattr(FAMILIES["attacks"].load_class(name), "slow", False)
     )
 
 
@@ -431,7 +430,7 @@ def make_guesser(name: str | None) -> Attack | None:
     """
     if name is None:
         return None
-    attack: Attack = FAMILIES["attacks"].member_class(name)()
+    attack: Attack = FAMILIES["attacks"].load_class(name)()
     if attack.family is not AttackFamily.MEMBERSHIP:
         raise InputError(
             f"Expected an attack that scores interactions, such as interaction-membership, got "

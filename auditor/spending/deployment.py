@@ -24,7 +24,7 @@ from fedrec_auditor.accountants.events.dp import (
     ShuffledDpEvent,
 )
 from fedrec_auditor.accountants.events.leaves import leaves
-from fedrec_auditor.accountants.losses.pure import pure_epsilon
+from fedrec_auditor.accountants.losses.pure import get_pure_epsilon
 from fedrec_auditor.accountants.statements import (
     Adjacency,
     Claim,
@@ -35,10 +35,10 @@ from fedrec_auditor.accountants.statements import (
     Vantage,
 )
 from fedrec_auditor.accountants.theorems.neighbours import (
-    checked_event,
     convert_event,
-    group_event,
-    unknown_event_text,
+    convert_event_or_raise,
+    explain_unknown_event,
+    make_group_event,
 )
 from fedrec_auditor.reports.say import count_phrase
 from fedrec_auditor.targets.settings import Choice, Range, check
@@ -59,15 +59,15 @@ class NoiseKind:
     - ``name``: name of its argument in ``account``.
     - ``symbol``: name of the amount of noise: z (multiplier of Gaussian noise), b (multiplier of
       Laplace noise) or epsilon (of randomized response).
-    - ``valid_sizes``: valid amounts.
-    - ``min_size``, ``max_size``: range in which ``account`` searches for the least amount.
+    - ``valid_amounts``: valid amounts.
+    - ``min_amount``, ``max_amount``: range in which ``account`` searches for the least amount.
     """
 
     name: str
     symbol: str
-    valid_sizes: Range
-    min_size: float
-    max_size: float
+    valid_amounts: Range
+    min_amount: float
+    max_amount: float
 
 
 GAUSSIAN = NoiseKind("gaussian", "z", Range("(0, inf)"), 1e-3, 1e6)
@@ -84,13 +84,13 @@ class Noise:
     - ``size``: for Gaussian (Laplace) noise on a sum: standard deviation (scale), divided by the L2
       (L1) norm of the largest contribution of one unit. For randomized response: pure epsilon of
       one report. None if the amount is to be computed.
-    - ``categories``: for randomized response, the number k of categories. The true category is
+    - ``n_categories``: for randomized response, the number k of categories. The true category is
       reported with probability e^eps / (e^eps + k - 1).
     """
 
     kind: NoiseKind
     size: float | None
-    categories: int = 2
+    n_categories: int = 2
 
     @classmethod
     def parse(cls, kind: NoiseKind, stated: StatedNoise) -> Self:
@@ -117,9 +117,9 @@ class Noise:
             )
         if p is not None:
             size = math.log(p) + math.log(k - 1.0) - math.log1p(-p)
-        if size is not None and not kind.valid_sizes.allows(size):
+        if size is not None and not kind.valid_amounts.allows(size):
             raise InputError(
-                f"Expected {kind.symbol} {kind.valid_sizes.said} for {kind.name}, got "
+                f"Expected {kind.symbol} {kind.valid_amounts.said} for {kind.name}, got "
                 f"{kind.symbol}={size!r}. Give a valid amount of noise."
             )
         return cls(kind, size, int(k))
@@ -130,7 +130,7 @@ class Noise:
         """
         assert self.size is not None
         if self.kind is RESPONSE:
-            k = self.categories
+            k = self.n_categories
             return RandomizedResponseDpEvent(k / (math.expm1(self.size) + k), k)
         return (GaussianDpEvent if self.kind is GAUSSIAN else LaplaceDpEvent)(self.size)
 
@@ -154,8 +154,8 @@ class Noise:
         assert self.size is not None
         if self.kind is LAPLACE:
             return (max(math.exp(-1.0 / self.size) / 2.0, _LEAST),) * 2
-        one = 1.0 / (math.expm1(self.size) + self.categories)
-        return (self.categories - 1.0) * one, one
+        one = 1.0 / (math.expm1(self.size) + self.n_categories)
+        return (self.n_categories - 1.0) * one, one
 
 
 def _read(kind: NoiseKind, stated: StatedNoise) -> dict[str, float | None]:
@@ -219,13 +219,13 @@ class Deployment:
     why_unproved: ClassVar[str] = ""
     sizes: ClassVar[Sizes] = Sizes()
 
-    def for_users(self, interactions: int) -> tuple[Deployment, ...]:
+    def convert_to_users(self, interactions: int) -> tuple[Deployment, ...]:
         """Returns, in a tuple, a copy that protects whole users with at most this number of
         ``interactions``, without a claim.
 
         The tuple is empty if no accounting for such users is known.
         """
-        event = group_event(self.round_event, interactions)
+        event = make_group_event(self.round_event, interactions)
         if event is None:
             return ()
         return (
@@ -244,20 +244,20 @@ class Deployment:
         """Short description of the mechanism of a round, with the number of rounds (of reports, if
         each report is noisy by itself).
         """
-        times = count_phrase(self.rounds, "report" if is_local(self.round_event) else "round")
+        times = count_phrase(self.rounds, "report" if is_local_event(self.round_event) else "round")
         return self.round_text if self.rounds == 1 else f"{self.round_text}, {times}"
 
-    def n_rounds(self, scope: Scope) -> int:
-        """Number of rounds in the period of ``scope``: all rounds for the whole training, otherwise
-        1.
+    def count_rounds(self, scope: Scope) -> int:
+        """Number of rounds in the period of ``make_scope``: all rounds for the whole training,
+        otherwise 1.
         """
         return self.rounds if scope.horizon is Horizon.TRAINING else 1
 
-    def scope(self, adjacency: Adjacency, *, total: bool) -> Scope:
+    def make_scope(self, adjacency: Adjacency, *, total: bool) -> Scope:
         """Returns the scope of a bound on one round or, if ``total`` is true, on all rounds."""
         vantage, one = Vantage.AGGREGATE, Horizon.ROUND
-        if is_local(self.round_event):
-            shuffled = ShuffledDpEvent in leaf_types(self.round_event)
+        if is_local_event(self.round_event):
+            shuffled = ShuffledDpEvent in list_leaf_types(self.round_event)
             vantage, one = Vantage.SHUFFLED if shuffled else Vantage.SERVER, Horizon.REPORT
         horizon = Horizon.TRAINING if total else one
         return Scope(unit=self.unit, adjacency=adjacency, vantage=vantage, horizon=horizon)
@@ -273,14 +273,14 @@ class Deployment:
         claim = Claim(
             epsilon=self.epsilon_claim,
             delta=self.delta,
-            scope=self.scope(meant, total=True),
-            statement=_LOCALLY if is_local(self.round_event) else _CENTRALLY,
+            scope=self.make_scope(meant, total=True),
+            statement=_LOCALLY if is_local_event(self.round_event) else _CENTRALLY,
             source="as stated",
         )
         return tuple(
             ScopedClaim(
                 claim=claim,
-                scope=self.scope(adjacency, total=total),
+                scope=self.make_scope(adjacency, total=total),
                 delta=self.delta,
                 note=" ".join(self._notes(adjacency)) if total else "",
             )
@@ -295,13 +295,13 @@ class Deployment:
 
     def event(self, scope: Scope, population: Population) -> DpEvent:
         """Returns the mechanisms of one round or of all rounds, depending on the period of
-        ``scope``, as an accounting event.
+        ``make_scope``, as an accounting event.
 
         ``population`` has no effect. Raises InputError if no accounting under the adjacency of
-        ``scope`` is known.
+        ``make_scope`` is known.
         """
-        event = checked_event(self.round_event, scope.adjacency)
-        times = self.n_rounds(scope)
+        event = convert_event_or_raise(self.round_event, scope.adjacency)
+        times = self.count_rounds(scope)
         return event if times == 1 else SelfComposedDpEvent(event, times)
 
     def _notes(self, adjacency: Adjacency) -> Iterator[str]:
@@ -310,14 +310,14 @@ class Deployment:
         """
         replaced = adjacency is Adjacency.REPLACE
         displaced = (
-            SampledWithoutReplacementDpEvent in leaf_types(self.round_event) and not replaced
+            SampledWithoutReplacementDpEvent in list_leaf_types(self.round_event) and not replaced
         )
         if self.assumes:
             yield (
                 "All interactions of a user that are drawn move the sum in one direction. That "
                 "costs less than group privacy, which multiplies epsilon and delta."
             )
-        elif not is_local(self.round_event):
+        elif not is_local_event(self.round_event):
             moves = "is replaced by another" if replaced else "is added or removed"
             other = " and displaces another" if displaced else ""
             twice = "up to twice " if replaced or displaced else ""
@@ -334,19 +334,19 @@ class Deployment:
             yield f"The sum of the epsilons of the rounds holds at delta {together:g} only."
         for asked in self.adjacencies:
             if convert_event(self.round_event, asked) is None:
-                yield unknown_event_text(self.round_event, asked)
+                yield explain_unknown_event(self.round_event, asked)
 
 
-def leaf_types(event: DpEvent) -> set[type[DpEvent]]:
+def list_leaf_types(event: DpEvent) -> set[type[DpEvent]]:
     """Returns the event classes of the single mechanisms (leaves) of ``event``."""
     return {type(leaf) for leaf, _ in leaves(event)}
 
 
-def is_local(event: DpEvent) -> bool:
+def is_local_event(event: DpEvent) -> bool:
     """Whether every mechanism of ``event`` is a local randomizer, so that each report protects its
     user without further noise.
     """
-    leaf_kinds = leaf_types(event)
+    leaf_kinds = list_leaf_types(event)
     return bool(leaf_kinds) and leaf_kinds <= _LOCAL
 
 
@@ -371,7 +371,7 @@ def describe_event(event: DpEvent) -> str:
     if isinstance(event, LaplaceDpEvent):
         return f"Laplace noise, b = {event.noise_multiplier:.6g}"
     if isinstance(event, RandomizedResponseDpEvent):
-        epsilon = pure_epsilon(event)
+        epsilon = get_pure_epsilon(event)
         return f"randomized response, k = {event.num_buckets:,}, epsilon = {epsilon:.6g}"
     if isinstance(event, ShuffledDpEvent):
         return f"shuffled reports of {event.n_users:,} users, epsilon = {event.epsilon:.6g}"
@@ -465,7 +465,7 @@ class AccountRequest:
         user without further noise.
         """
         if self.event is not None:
-            return is_local(self.event)
+            return is_local_event(self.event)
         return self.randomized_response is not None or self.shuffle is not None
 
     @property
@@ -481,19 +481,19 @@ class AccountRequest:
         drawn = self.rate is not None or self.is_local or self.event is not None
         return "" if drawn else "rate"
 
-    def complete(self, value: float) -> AccountRequest:
+    def fill_missing(self, value: float) -> AccountRequest:
         """Returns a copy of the request in which the setting without a value (``missing_name``) has
         this ``value``.
         """
         changed: dict[str, Any] = {self.missing_name: value}
         noise = self.noise
         if noise is not None and noise.size is None:
-            categories = f",k={noise.categories}" if noise.kind is RESPONSE else ""
+            categories = f",k={noise.n_categories}" if noise.kind is RESPONSE else ""
             changed = {noise.kind.name: f"{value!r}{categories}"}
         return replace(self, **changed)
 
-    def deployments(self, promised: float = math.inf) -> tuple[Deployment, ...]:
-        """Returns the described system, with a claimed epsilon of ``promised``.
+    def make_deployments(self, epsilon_claim: float = math.inf) -> tuple[Deployment, ...]:
+        """Returns the described system, with a claimed epsilon of ``epsilon_claim``.
 
         If ``interactions_per_user`` is given, the same system follows, protecting whole users with
         this number of interactions.
@@ -501,7 +501,7 @@ class AccountRequest:
         noise, one_round = self.noise, self._one_round()
         adjacencies: tuple[Adjacency, ...] = (Adjacency.ANY_PAIR,)
         if not self.is_local:
-            fixed = SampledWithoutReplacementDpEvent in leaf_types(one_round)
+            fixed = SampledWithoutReplacementDpEvent in list_leaf_types(one_round)
             usual = Adjacency.REPLACE if fixed else Adjacency.ADD_REMOVE
             meant = usual if self.adjacency is None else Adjacency(self.adjacency)
             adjacencies = tuple(
@@ -514,12 +514,12 @@ class AccountRequest:
             delta=self.delta,
             unit=Unit(self.unit),
             adjacencies=adjacencies,
-            epsilon_claim=promised,
+            epsilon_claim=epsilon_claim,
             bit_probs=None if noise is None or self.shuffle is None else noise.bit_probs,
         )
         if self.interactions_per_user is None:
             return (deployment,)
-        return deployment, *deployment.for_users(self.interactions_per_user)
+        return deployment, *deployment.convert_to_users(self.interactions_per_user)
 
     def _one_round(self) -> DpEvent:
         noise, rate = self.noise, self.rate or 1.0
@@ -532,7 +532,7 @@ class AccountRequest:
                 "target_epsilon to find it."
             )
         if self.shuffle is not None:
-            binary = noise.kind is RESPONSE and noise.categories == 2
+            binary = noise.kind is RESPONSE and noise.n_categories == 2
             return ShuffledDpEvent(noise.local_epsilon, self.shuffle, binary)
         if self.users is not None:
             drawn = round(rate * self.users)

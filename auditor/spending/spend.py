@@ -21,16 +21,16 @@ from fedrec_auditor.accountants.events.dp import DpEvent, SelfComposedDpEvent, S
 from fedrec_auditor.accountants.methods.base import Accountant
 from fedrec_auditor.accountants.statements import Bound, Horizon, Scope, Side, check_epsilon
 from fedrec_auditor.accountants.theorems.neighbours import (
-    attained_assumptions,
-    attained_epsilon,
-    leaf_names,
-    lower_shuffle_epsilon,
+    bound_shuffle_epsilon,
+    compute_attained_epsilon,
+    format_leaf_names,
+    list_attained_assumptions,
 )
 from fedrec_auditor.accountants.verdict import refutes
 from fedrec_auditor.auditor.judging.accounting import (
-    all_accountants,
+    find_upper_bound,
     judge_scoped_claim,
-    smallest_upper_bound,
+    list_accountants,
 )
 from fedrec_auditor.auditor.spending.deployment import (
     RESPONSE,
@@ -53,7 +53,7 @@ _MOST_ROUNDS = 10**7
 _CLOSE, _FAR = 3e-5, 50.0
 
 
-def calibrate(
+def solve_setting(
     stated: AccountRequest, target: float, total: Callable[[AccountRequest], float]
 ) -> float:
     """Finds the value of the setting that ``stated`` leaves out, such that the total epsilon is at
@@ -79,7 +79,7 @@ def calibrate(
         """ln of the target divided by the epsilon at ``value``, but at least -50; negative if
         epsilon is above the target.
         """
-        epsilon = total(stated.complete(value))
+        epsilon = total(stated.fill_missing(value))
         return max(math.log(target) - math.log(max(epsilon, 1e-300)), -_FAR)
 
     if name == "rounds":
@@ -88,7 +88,7 @@ def calibrate(
         return _whole(lambda m: keeps(m / users), users, "rate x users", target) / users
     good, bad = 1e-9, 1.0
     if noise is not None and noise.size is None:
-        good, bad = noise.kind.max_size, noise.kind.min_size
+        good, bad = noise.kind.max_amount, noise.kind.min_amount
         if noise.kind is RESPONSE:
             good, bad = bad, good
     if keeps(bad) >= 0.0:
@@ -285,13 +285,13 @@ def account(
             one, arguments["rounds"] = (one.event, int(one.count)) if repeats else (one, 1)
         arguments["event"] = one
     stated = AccountRequest(**arguments)
-    accountants, name, solved = all_accountants(), stated.missing_name, {}
+    accountants, name, solved = list_accountants(), stated.missing_name, {}
     if target_epsilon is not None:
-        found = calibrate(stated, target_epsilon, lambda trial: _total(trial, accountants))
-        stated, solved = stated.complete(found), {name: found}
+        found = solve_setting(stated, target_epsilon, lambda trial: _total(trial, accountants))
+        stated, solved = stated.fill_missing(found), {name: found}
     findings = [
         _finding(deployment, scoped, accountants)
-        for deployment in stated.deployments(_claimed(target_epsilon, claimed_epsilon, stated))
+        for deployment in stated.make_deployments(_claimed(target_epsilon, claimed_epsilon, stated))
         for scoped in deployment.scoped_claims(_ANYBODY)
     ]
     return Account(tuple(findings), solved)
@@ -329,9 +329,9 @@ def _claimed(
 
 def _total(stated: AccountRequest, accountants: Sequence[Accountant]) -> float:
     """Smallest proved epsilon of all rounds together, under the requested adjacency."""
-    deployment, *_ = stated.deployments()
-    scope = deployment.scope(deployment.adjacencies[0], total=True)
-    proof = smallest_upper_bound(deployment, scope, _ANYBODY, deployment.delta, accountants)
+    deployment, *_ = stated.make_deployments()
+    scope = deployment.make_scope(deployment.adjacencies[0], total=True)
+    proof = find_upper_bound(deployment, scope, _ANYBODY, deployment.delta, accountants)
     return _proved(proof, deployment).epsilon
 
 
@@ -342,8 +342,8 @@ def _proved(proof: Bound | None, deployment: Deployment) -> Bound:
     if proof is None:
         raise InputError(
             "Expected events that a single accountant supports together, got "
-            f"{leaf_names(deployment.round_event)}. Account them separately, or use a PureDpEvent "
-            "for events with a pure epsilon."
+            f"{format_leaf_names(deployment.round_event)}. Account them separately, or use a "
+            "PureDpEvent for events with a pure epsilon."
         )
     return proof
 
@@ -374,13 +374,13 @@ def _lower_bound(deployment: Deployment, scope: Scope) -> Bound:
     """Lower bound on epsilon that two neighbouring inputs attain, in a scope."""
     one, delta, event = deployment.round_event, deployment.delta, deployment.event(scope, _ANYBODY)
     if deployment.bit_probs is not None and isinstance(one, ShuffledDpEvent):
-        shown = lower_shuffle_epsilon(
-            *deployment.bit_probs, one.n_users, deployment.n_rounds(scope), delta
+        shown = bound_shuffle_epsilon(
+            *deployment.bit_probs, one.n_users, deployment.count_rounds(scope), delta
         )
         source = "the number of shuffled reports of one kind, given the inputs of all other users"
         supposing: tuple[str, ...] = ()
     else:
-        shown, supposing = attained_epsilon(event, delta), attained_assumptions(event)
+        shown, supposing = compute_attained_epsilon(event, delta), list_attained_assumptions(event)
         source = "two neighbours that attain the losses, composed from below"
     return Bound(
         epsilon=shown,

@@ -17,12 +17,12 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements import Basis, Bound, Side
 from fedrec_auditor.auditor.plan.families import suggest_names
 from fedrec_auditor.auditor.plan.members import (
-    SEPARATOR,
+    OBJECT_SEPARATOR,
     Setting,
     fill_settings,
+    list_target_fields,
     merge_settings,
     parse_settings,
-    target_fields,
 )
 from fedrec_auditor.auditor.plan.plan import Plan, make_target
 from fedrec_auditor.reports.record.frontier import (
@@ -311,9 +311,9 @@ def _place(target: str, axis: Axis) -> str:
 
 
 def _fields(target: str) -> frozenset[str]:
-    if SEPARATOR in target:
+    if OBJECT_SEPARATOR in target:
         return frozenset()
-    known, aliases = target_fields(target)
+    known, aliases = list_target_fields(target)
     return known | aliases.keys()
 
 

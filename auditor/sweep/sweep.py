@@ -16,7 +16,7 @@ from fedrec_auditor.auditor.machine.progress import Observer
 from fedrec_auditor.auditor.machine.progress import show_progress as shown_progress
 from fedrec_auditor.auditor.plan.plan import Plan, check_plan, make_target
 from fedrec_auditor.auditor.plan.planned_data import make_plan_with_data
-from fedrec_auditor.auditor.plan.versions import versions
+from fedrec_auditor.auditor.plan.versions import get_versions
 from fedrec_auditor.auditor.run.checkpoints import Checkpoints
 from fedrec_auditor.auditor.run.resources import Resources, make_resources
 from fedrec_auditor.auditor.run.runner import assemble_record, run_audits
@@ -224,7 +224,7 @@ class _Trainings:
             axes={axis.name: axis.values for axis in sorted(axes, key=lambda axis: axis.name)},
             seeds=seeds,
             data={} if data is None else data.model_dump(mode="json"),
-            versions=versions(),
+            versions=get_versions(),
             method=CI_METHOD,
             variants=tuple(
                 VariantRow(

@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.auditor.exact import exact_lower_bound, has_exact_bound
-from fedrec_auditor.auditor.judging.accounting import all_accountants
+from fedrec_auditor.auditor.exact import find_exact_bound, has_exact_bound
+from fedrec_auditor.auditor.judging.accounting import list_accountants
 from fedrec_auditor.auditor.worlds.sampler import ONE_REPORT
 from fedrec_auditor.targets.mechanisms.base import Mechanism, PrivacyCurve
 
@@ -145,7 +145,7 @@ class MechanismContract:
         with np.errstate(invalid="ignore"):
             ratios = table[:, None] - table[None]
         worst = np.max(np.where(np.isnan(ratios), 0.0, ratios))
-        bound = exact_lower_bound(case.mechanism, ONE_REPORT)
+        bound = find_exact_bound(case.mechanism, ONE_REPORT)
         if case.mechanism.worst_case() is None:
             assert worst > 30.0, "worst_case() is None, but the log-ratio seems bounded"
         else:
@@ -178,10 +178,10 @@ class MechanismContract:
         """
         mechanism = self.subject.mechanism
         event = mechanism.event()
-        readers = [accountant for accountant in all_accountants() if accountant.supports(event)]
+        readers = [accountant for accountant in list_accountants() if accountant.supports(event)]
         assert readers, f"no accountant reads {event}"
         for delta in (d for d in (0.0, 1e-6, 0.01, 0.3) if has_exact_bound(mechanism, d)):
-            exact = exact_lower_bound(mechanism, ONE_REPORT, delta).epsilon
+            exact = find_exact_bound(mechanism, ONE_REPORT, delta).epsilon
             for accountant in readers:
                 charged = accountant.bound(event, delta=delta, scope=ONE_REPORT).epsilon
                 assert charged >= exact - 1e-9, (

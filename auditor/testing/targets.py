@@ -21,14 +21,14 @@ from dp_accounting import ComposedDpEvent, DpEvent, SelfComposedDpEvent
 from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.statements import Adjacency, Bound, Horizon, Scope, Unit, Vantage
-from fedrec_auditor.auditor.exact import exact_lower_bound
+from fedrec_auditor.auditor.exact import find_exact_bound
 from fedrec_auditor.auditor.games.canary_game import RunSampler
 from fedrec_auditor.auditor.games.local import LocalGame, make_designed_setting
 from fedrec_auditor.auditor.judging.accounting import (
-    all_accountants,
-    event_upper_bound,
-    exact_bounds,
-    smallest_upper_bound,
+    compute_exact_bounds,
+    find_event_bound,
+    find_upper_bound,
+    list_accountants,
 )
 from fedrec_auditor.auditor.worlds.estimators.lower_bound_estimators import AllThresholds
 from fedrec_auditor.targets.components import Component
@@ -138,9 +138,9 @@ class TargetContract:
     def test_exact_bounds_stay_below_proofs(self) -> None:
         """Checks that no exact lower bound on epsilon exceeds the smallest proved upper bound."""
         target = self.subject.target
-        for lower in exact_bounds(target, POPULATION):
-            query = (target, lower.scope, POPULATION, lower.delta, all_accountants())
-            upper = smallest_upper_bound(*query)
+        for lower in compute_exact_bounds(target, POPULATION):
+            query = (target, lower.scope, POPULATION, lower.delta, list_accountants())
+            upper = find_upper_bound(*query)
             assert upper is not None, f"no upper bound in [{lower.scope}]"
             assert lower.epsilon <= upper.epsilon * (1 + 1e-9), (
                 f"exact {lower.epsilon} exceeds proved {upper.epsilon} in [{lower.scope}]"
@@ -155,9 +155,9 @@ class TargetContract:
         """
         target = self.subject.target
         known = {scope: target.mechanism(scope, POPULATION) for scope in SCOPES}
-        lost = {s: exact_lower_bound(m, s).epsilon for s, m in known.items() if m is not None}
+        lost = {s: find_exact_bound(m, s).epsilon for s, m in known.items() if m is not None}
         for event, scopes in _events(target) if lost else ():
-            bound = event_upper_bound(event, scopes[0], 0.0, all_accountants())
+            bound = find_event_bound(event, scopes[0], 0.0, list_accountants())
             charged = math.inf if bound is None else bound.epsilon
             for wide, (scope, epsilon) in itertools.product(scopes, lost.items()):
                 assert not wide.covers(scope) or epsilon <= charged * (1 + 1e-9), (
@@ -173,7 +173,7 @@ class TargetContract:
         the event, and not less than for one copy.
         """
         for event, (scope, *_) in _events(self.subject.target):
-            readers = [a for a in all_accountants() if a.supports(event)]
+            readers = [a for a in list_accountants() if a.supports(event)]
             assert readers, f"no accountant reads {event} in [{scope}]"
             twice = (SelfComposedDpEvent(event, 2), ComposedDpEvent([event, event]))
             for accountant in readers:
@@ -198,7 +198,7 @@ class TargetContract:
             measured = measure_bound(self.subject.target, population, pair).epsilon
             mechanism = pair.target.mechanism(pair.scope, population)
             assert mechanism is not None, f"no distribution is stated in [{pair.scope}]"
-            exact = exact_lower_bound(mechanism, pair.scope).epsilon
+            exact = find_exact_bound(mechanism, pair.scope).epsilon
             assert min(0.8 * exact, 6.0) <= measured <= exact, (
                 f"{measured} measured, {exact} stated"
             )

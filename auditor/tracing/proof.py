@@ -16,12 +16,12 @@ from scipy import special
 
 from fedrec_auditor.accountants.losses.densities import Mixture
 from fedrec_auditor.accountants.losses.density_ratios import (
-    distinguishing_event,
-    divergence,
-    max_log_ratio,
+    bound_divergence,
+    bound_log_ratio,
+    find_event,
 )
 from fedrec_auditor.accountants.losses.divergences import log_ratio as log_ratio_of_masses
-from fedrec_auditor.accountants.losses.tables import ProbabilityTable, exact_bound
+from fedrec_auditor.accountants.losses.tables import ProbabilityTable, make_bound
 from fedrec_auditor.accountants.statements import Bound, Witness
 from fedrec_auditor.accountants.verdict import exceeds
 from fedrec_auditor.auditor.tracing.affine_noise import Cells
@@ -189,7 +189,7 @@ class _Part:
             part = -p * np.expm1(np.minimum(epsilon + logs[1] - logs[0], 0.0))
             parts = np.where(logs[1] > -np.inf, part, p)
         total = float(parts.sum())
-        found = [divergence(*pair, epsilon) for pair in self.dense]
+        found = [bound_divergence(*pair, epsilon) for pair in self.dense]
         return np.asarray(np.sum([[total, total, p.sum(), q.sum()], *found], axis=0))
 
 
@@ -317,7 +317,7 @@ def prove_bound(
         worst = max(worst, ratio.upper)
         if largest is None or ratio.lower > best:
             best, largest = max(best, ratio.lower), (a, b, ratio)
-    bound = _mark_tight(exact_bound(best, ONE_REPORT, delta, source), worst, enough)
+    bound = _mark_tight(make_bound(best, ONE_REPORT, delta, source), worst, enough)
     if largest is None:
         return bound
     a, b, ratio = largest
@@ -449,7 +449,7 @@ def _of_entry(key: Key, p: OutputMass, q: OutputMass | None) -> tuple[float, flo
         return (_difference(p.mass, q.mass),) * 2
     if p.mixture == q.mixture:
         return 0.0, 0.0
-    found = max_log_ratio(p.mixture, q.mixture)
+    found = bound_log_ratio(p.mixture, q.mixture)
     return found.lower, found.upper
 
 
@@ -495,9 +495,7 @@ def _of_key(
         note = _draw_names(p.cells) if q else _IMPOSSIBLE
         words = [_value_name(structure, value) for value in key]
         return words, (log(p.mass), log(q.mass) if q else -math.inf), note
-    event = distinguishing_event(
-        p.mixture, q.mixture if q else Mixture(), numbers_of(atoms, key.index(HOLE))
-    )
+    event = find_event(p.mixture, q.mixture if q else Mixture(), numbers_of(atoms, key.index(HOLE)))
     words = []
     for value in key:
         if value is not HOLE and not isinstance(value, tuple):
@@ -506,7 +504,7 @@ def _of_key(
         slope, shift = value[1:] if isinstance(value, tuple) else (1.0, 0.0)
         low, high = sorted((slope * event.low + shift, slope * event.high + shift))
         words.append(_number(low) if low == high else f"in ({_number(low)}, {_number(high)})")
-    note = _ENDLESS if math.isinf(event.supremum) else ""
+    note = _ENDLESS if math.isinf(event.max_log_ratio) else ""
     return words, (event.log_p, event.log_q), note if event.log_q > -math.inf else _IMPOSSIBLE
 
 

@@ -377,7 +377,7 @@ def _rounded_down(mixture: Mixture) -> Mixture:
         first, beyond = float(np.ceil(low)), float(np.floor(high))
         steps = np.arange(first, beyond + 1.0) if piece.sd else np.array([first, beyond])
         ends = np.unique([low, high, *(steps if first <= beyond else [])])
-        masses = np.exp(ExpTerm.of(piece).log_masses(ends[:-1], ends[1:]))
+        masses = np.exp(ExpTerm.from_part(piece).compute_log_masses(ends[:-1], ends[1:]))
         for a, b, mass in zip(ends[:-1], ends[1:], masses.tolist(), strict=True):
             if (a, b) == (first, beyond) and not piece.sd:
                 lattices.append(MixturePart(mass, a, b - 1.0, rate=piece.rate, step=1.0))

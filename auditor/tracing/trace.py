@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements import Bound
-from fedrec_auditor.auditor.exact.fit import Check, Status, check_fit
+from fedrec_auditor.auditor.exact.fit import Check, CheckStatus, check_fit
 from fedrec_auditor.auditor.exact.output_distribution import OutputDistribution
 from fedrec_auditor.auditor.tracing.outputs import Forms, check_forms, form_of
 from fedrec_auditor.auditor.tracing.paths import NotTraced, StepBudget
@@ -199,8 +199,8 @@ def prove(
         dist = OutputDistribution(
             origin=trace,
             sampler=sampler,
-            density=trace.log_prob,
-            batch_density=trace.log_probs,
+            log_density=trace.log_prob,
+            batch_log_density=trace.log_probs,
             atoms=trace.atoms,
         )
         dist = dist.with_encoding(chosen, entropy)
@@ -208,7 +208,7 @@ def prove(
         fit = check_fit(real, dist, chosen, samples=samples, seed=seed)
     except (InputError, NotTraced) as error:
         return _sampled(str(error))
-    if fit.status is not Status.PASSED:
+    if fit.status is not CheckStatus.PASSED:
         return _sampled(f"real draws do not follow the traced distribution: {fit.reason}")
     complete = not any(dist.left_out or dist.is_cut for dist in trace.dists)
     counted = " of probability 2^-100 or more" if any(dist.left_out for dist in trace.dists) else ""

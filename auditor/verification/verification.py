@@ -10,7 +10,7 @@ from typing import NoReturn
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements import Bound, Claim, Side, Witness
 from fedrec_auditor.accountants.verdict import Exemption, Gate, Verdict, judge_claim
-from fedrec_auditor.auditor.exact.fit import Check, Status
+from fedrec_auditor.auditor.exact.fit import Check, CheckStatus
 from fedrec_auditor.auditor.worlds.measure import Power
 from fedrec_auditor.auditor.worlds.sampler import ONE_REPORT
 from fedrec_auditor.reports.record.rows import Finding
@@ -173,8 +173,8 @@ class Verification:
                     f"{name!r}. Correct the name."
                 )
         checks = tuple(
-            replace(check, status=Status.WAIVED)
-            if check.status is Status.FAILED and check.name in allow
+            replace(check, status=CheckStatus.WAIVED)
+            if check.status is CheckStatus.FAILED and check.name in allow
             else check
             for check in self.checks
         )
@@ -184,7 +184,7 @@ class Verification:
     @property
     def faults(self) -> tuple[Check, ...]:
         """Checks that failed."""
-        return tuple(check for check in self.checks if check.status is Status.FAILED)
+        return tuple(check for check in self.checks if check.status is CheckStatus.FAILED)
 
     def describe(self, *, command: str = "", width: int = FULL) -> str:
         """Describes verdict, bound, distinguishing event and checks, in lines of ``width`` columns.
@@ -200,7 +200,7 @@ class Verification:
             lines.append("checks for faults that a ratio does not show")
         for check in sorted(self.checks, key=lambda check: _ORDER.index(check.status)):
             text = f"{check.name}: {check.reason}"
-            mark = "FAILED" if check.status is Status.FAILED else check.status
+            mark = "FAILED" if check.status is CheckStatus.FAILED else check.status
             lines.append(wrap_entry(mark, text, width))
         return "\n".join(lines)
 
@@ -243,7 +243,7 @@ def _bounds(searched: Bound, checks: tuple[Check, ...]) -> tuple[Bound, Bound | 
     The lower bound includes those of failed checks. The upper bound is None unless the lower bound
     is tight.
     """
-    shown = [check.bound for check in checks if check.status is Status.FAILED and check.bound]
+    shown = [check.bound for check in checks if check.status is CheckStatus.FAILED and check.bound]
     bound = max([searched, *shown], key=lambda each: each.epsilon)
     return bound, replace(bound, side=Side.UPPER, tight=False) if bound.tight else None
 
@@ -254,7 +254,7 @@ _CONCLUSIONS = {
     Verdict.UNSUBSTANTIATED: "is not refuted (which does not prove it)",
     Verdict.INCONCLUSIVE: "could not have been refuted by so small a sample",
 }
-_ORDER = (Status.FAILED, Status.WAIVED, Status.PASSED, Status.NOT_RUN)
+_ORDER = (CheckStatus.FAILED, CheckStatus.WAIVED, CheckStatus.PASSED, CheckStatus.NOT_RUN)
 
 
 def _headline(result: Verification, *, failures: int) -> str:

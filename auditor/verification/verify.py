@@ -20,10 +20,10 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements import Bound, Claim, check_confidence, check_delta
 from fedrec_auditor.accountants.verdict import exceeds
 from fedrec_auditor.auditor.exact.candidates import CandidateInputs, search_with_hypothesis
-from fedrec_auditor.auditor.exact.fit import Check, Status, check_fit
-from fedrec_auditor.auditor.exact.output_distribution import OutputDistribution, input_key
+from fedrec_auditor.auditor.exact.fit import Check, CheckStatus, check_fit
+from fedrec_auditor.auditor.exact.output_distribution import OutputDistribution, make_input_key
 from fedrec_auditor.auditor.exact.pair_search import NoCurveError
-from fedrec_auditor.auditor.exact.search import exact_search
+from fedrec_auditor.auditor.exact.search import search_exact_bound
 from fedrec_auditor.auditor.machine.progress import Observer, show_stages
 from fedrec_auditor.auditor.tracing.trace import prove
 from fedrec_auditor.auditor.verification.checks.repeated_calls import (
@@ -206,7 +206,7 @@ def search_pair(
         return min(_SAMPLES, max(_FEWEST, allowed[0] // _MOST_PAIRS))
 
     def score(pair: tuple[Any, Any]) -> float:
-        key = input_key(pair[0]), input_key(pair[1])
+        key = make_input_key(pair[0]), make_input_key(pair[1])
         if key[0] == key[1]:
             return -1.0
         if key not in scores:
@@ -322,7 +322,7 @@ def verify_ldp(
         seeds = np.random.SeedSequence(seed).spawn(7)
         trial, given = _Trial(claim, budget, confidence, seed, *seeds), _as_inputs(inputs)
         if hasattr(mechanism, "log_prob"):
-            return trial.judge_stated(OutputDistribution.of(mechanism), given)
+            return trial.judge_stated(OutputDistribution.wrap(mechanism), given)
         return trial.judge_callable(Sampler.of(mechanism), given, trace=trace)
 
 
@@ -365,10 +365,10 @@ class _Trial:
         draws = self.budget.plan_draws(dist.sampler, inputs, most)[1]
         fitted = check_fit(dist.sampler, dist, inputs, samples=draws, seed=self.fit)
         checks = (replace(fitted, name="fit to the claimed distribution"),)
-        if fitted.status is Status.FAILED:  # the stated distribution is not that of the code
+        if fitted.status is CheckStatus.FAILED:  # the stated distribution is not that of the code
             return self._conclude(*self._measure(dist.sampler, inputs, draws), checks)
         try:
-            exact = exact_search(
+            exact = search_exact_bound(
                 dist,
                 epsilon=self.claim.epsilon,
                 delta=self.claim.delta,
@@ -618,7 +618,7 @@ def _as_inputs(inputs: Sequence[Any] | SearchStrategy[Any] | None) -> Inputs:
 
 def _check_list(inputs: list[Any] | None) -> list[Any]:
     chosen = [0, 1] if inputs is None else inputs
-    different = len(set(map(input_key, chosen)))
+    different = len(set(map(make_input_key, chosen)))
     if not 2 <= different <= len(chosen) <= MAX_INPUTS:
         raise InputError(
             f"Expected 2 to {MAX_INPUTS} different inputs, got {different} in a list of "

@@ -247,8 +247,8 @@ class RatedTable(NamedTuple):
 def candidate_rules(
     statistic: Statistic, first: Floats, second: Floats, budget: TestBudget
 ) -> list[tuple[float, DecisionRule]]:
-    """Returns rules on ``statistic`` with their predicted lower bounds on epsilon, most promising
-    first.
+    """Returns rules on ``merge_copies`` with their predicted lower bounds on epsilon, most
+    promising first.
 
     statistic: function that maps an output to a number.
     first, second: values of the statistic on outputs of the two worlds (inputs), which are set

@@ -13,7 +13,7 @@ from functools import cache
 import numpy as np
 from scipy import special
 
-from fedrec_auditor.accountants.losses.divergences import gaussian_mu
+from fedrec_auditor.accountants.losses.divergences import find_gaussian_mu
 from fedrec_auditor.accountants.statements import Bound, Claim, Horizon
 from fedrec_auditor.accountants.verdict import ALARM_CONFIDENCE, exceeds, refutes
 from fedrec_auditor.auditor.worlds.estimators.base import Estimator, Rates, fewest_samples
@@ -119,7 +119,7 @@ def _gaussian(epsilon: float, delta: float) -> Rates:
     The distributions are those of the Gaussian mechanism with (epsilon, delta). The two arrays hold
     the shares of right and of wrong guesses.
     """
-    mu = gaussian_mu(epsilon, delta or _REFERENCE_DELTA)
+    mu = find_gaussian_mu(epsilon, delta or _REFERENCE_DELTA)
     return special.ndtr(mu / 2 - _ABSTAIN), special.ndtr(-mu / 2 - _ABSTAIN)
 
 

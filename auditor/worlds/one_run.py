@@ -225,7 +225,7 @@ class OneRunGuesses:
         def holds(parameter: float) -> bool:
             return parameter >= _FAR or self.can_explain(inverse(parameter), alpha)
 
-        return 0.0 if holds(0.0) else bisect_threshold(holds, close=_TOLERANCE)
+        return 0.0 if holds(0.0) else bisect_threshold(holds, precision=_TOLERANCE)
 
 
 def trade_off_inverse(epsilon: float, delta: float) -> Callable[[float], float]:

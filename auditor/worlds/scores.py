@@ -290,7 +290,7 @@ class CanaryScores(_Scores):
         self, estimator: str | None, scope: Scope, rng: np.random.Generator
     ) -> tuple[Estimator, Worlds, int, np.random.Generator]:
         ordering, rest = rng.spawn(2)
-        member = FAMILIES["estimators"].member_class(estimator or self.estimator_name)()
+        member = FAMILIES["estimators"].load_class(estimator or self.estimator_name)()
         return member, self.worlds(scope, ordering), self.n_scores, rest
 
     def curve(self, *, confidence: float = 0.95, seed: int = 0) -> ThresholdBand:

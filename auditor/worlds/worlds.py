@@ -91,7 +91,7 @@ class Worlds:
         return tuple(map(len, self.stored))
 
     def describe_event(self, event: str) -> str:
-        """Returns the text ``event``, after the name of the statistic (``statistic``) if outputs
+        """Returns the text ``event``, after the name of the statistic (``merge_copies``) if outputs
         have one.
         """
         return f"{self.statistic}: {event}" if self.statistic else event

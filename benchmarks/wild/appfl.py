@@ -7,7 +7,7 @@ from typing import Any
 
 from benchmarks.wild import one_by_one
 from benchmarks.wild.package import Package
-from fedrec_auditor.accountants.losses.divergences import gaussian_epsilon
+from fedrec_auditor.accountants.losses.divergences import find_gaussian_epsilon
 
 INSTALLED = Package.of(__name__)
 PRIVACY = INSTALLED.load("appfl.privacy.dp", "appfl", "appfl.privacy")
@@ -42,4 +42,4 @@ def gaussian(x: float) -> float:
 
 def second_routes() -> dict[str, float]:
     """Exact epsilon by mechanism, derived from the noise."""
-    return {"gaussian": gaussian_epsilon(DELTA, 1.0 / math.sqrt(2.0 * math.log(1.25 / DELTA)))}
+    return {"gaussian": find_gaussian_epsilon(DELTA, 1.0 / math.sqrt(2.0 * math.log(1.25 / DELTA)))}

@@ -10,8 +10,8 @@ from scipy import stats
 
 from benchmarks.wild import exact, one_by_one
 from benchmarks.wild.package import Package
-from fedrec_auditor.accountants.losses.divergences import gaussian_epsilon
-from fedrec_auditor.accountants.losses.responses import responses_epsilon
+from fedrec_auditor.accountants.losses.divergences import find_gaussian_epsilon
+from fedrec_auditor.accountants.losses.responses import compose_responses
 from fedrec_auditor.auditor.verification import Density
 
 INSTALLED = Package.of(__name__)
@@ -70,6 +70,6 @@ def second_routes() -> dict[str, float]:
     """Exact epsilon by mechanism, from listed outputs or from the noise."""
     return {
         "count": exact.epsilon(count_distribution(x, EPSILON) for x in (0, 1)),
-        "gaussian_sigma": gaussian_epsilon(DELTA, 1.0 / SIGMA),
-        "composed": responses_epsilon(((1.0, USES),), USES * EACH),
+        "gaussian_sigma": find_gaussian_epsilon(DELTA, 1.0 / SIGMA),
+        "composed": compose_responses(((1.0, USES),), USES * EACH),
     }

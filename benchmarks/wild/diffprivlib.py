@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from benchmarks.others import diffprivlib as others
 from benchmarks.wild.package import Package
-from fedrec_auditor.accountants.losses.divergences import gaussian_epsilon
+from fedrec_auditor.accountants.losses.divergences import find_gaussian_epsilon
 
 INSTALLED = Package.of(__name__)
 INSTALLED.load("diffprivlib.mechanisms", "diffprivlib.models")
@@ -28,4 +28,4 @@ def exponential(x: str, rng: np.random.Generator, size: int) -> NDArray[np.str_]
 def second_routes() -> dict[str, float]:
     """Exact epsilon by mechanism, from the noise and from normalisers."""
     balanced = math.log(100.0) + math.log(2.65 / 2.01)
-    return {"gaussiananalytic": gaussian_epsilon(DELTA, MU), "exponential": balanced}
+    return {"gaussiananalytic": find_gaussian_epsilon(DELTA, MU), "exponential": balanced}

@@ -12,7 +12,7 @@ import numpy as np
 
 from benchmarks.wild import one_by_one
 from benchmarks.wild.package import Package
-from fedrec_auditor.accountants.losses.divergences import gaussian_epsilon
+from fedrec_auditor.accountants.losses.divergences import find_gaussian_epsilon
 
 INSTALLED = Package.of(__name__)
 PROTOTYPES = INSTALLED.load("dp_learning_ff.prototypes")
@@ -43,7 +43,7 @@ def sample(x: int) -> float:
 def second_routes() -> dict[str, float]:
     """Exact epsilon by mechanism, from the zCDP of a record and the times it is sampled."""
     return {
-        "sample": gaussian_epsilon(
+        "sample": find_gaussian_epsilon(
             DELTA, math.sqrt(2.0 * 0.31548309326171875) * int(_times().max())
         )
     }

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from benchmarks.wild.package import Package
-from fedrec_auditor.accountants.losses.divergences import gaussian_epsilon
+from fedrec_auditor.accountants.losses.divergences import find_gaussian_epsilon
 
 INSTALLED = Package.of(__name__)
 PRIVACY = INSTALLED.load("fairhealth.federated.privacy", "fairhealth", "fairhealth.federated")
@@ -22,4 +22,4 @@ def ten() -> float:
 
 def second_routes() -> dict[str, float]:
     """Exact epsilon by mechanism, derived from the noise."""
-    return {"ten": gaussian_epsilon(DELTA, EPSILON / math.sqrt(2.0 * math.log(1.25 / DELTA)))}
+    return {"ten": find_gaussian_epsilon(DELTA, EPSILON / math.sqrt(2.0 * math.log(1.25 / DELTA)))}

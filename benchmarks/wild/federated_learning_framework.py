@@ -8,7 +8,7 @@ import numpy as np
 
 from benchmarks.wild import one_by_one
 from benchmarks.wild.package import Package
-from fedrec_auditor.accountants.losses.divergences import gaussian_epsilon
+from fedrec_auditor.accountants.losses.divergences import find_gaussian_epsilon
 
 INSTALLED = Package.of(__name__)
 PRIVACY = INSTALLED.load("federated_learning_framework.privacy", "federated_learning_framework")
@@ -30,4 +30,4 @@ def spent(rounds: int, delta: float) -> float:
 def second_routes() -> dict[str, float]:
     """Exact epsilon by mechanism, from the noise of all steps together."""
     each = math.sqrt(2.0 * math.log(1.25 / 1e-8))
-    return {"spent": gaussian_epsilon(1e-4, 100.0 / each)}
+    return {"spent": find_gaussian_epsilon(1e-4, 100.0 / each)}

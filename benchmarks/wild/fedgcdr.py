@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from fedrec_auditor.accountants.losses.divergences import gaussian_epsilon
+from fedrec_auditor.accountants.losses.divergences import find_gaussian_epsilon
 
 EPSILON, DELTA = 8.0, 1e-5
 SIGMA = math.sqrt(2.0 * math.log(1.25 / DELTA)) / EPSILON
@@ -13,6 +13,6 @@ SIGMA = math.sqrt(2.0 * math.log(1.25 / DELTA)) / EPSILON
 def second_routes() -> dict[str, float]:
     """Exact epsilon by mechanism, derived from the noise."""
     return {
-        "present": gaussian_epsilon(DELTA, 1.0 / SIGMA),
-        "replaced": gaussian_epsilon(DELTA, 2.0 / SIGMA),
+        "present": find_gaussian_epsilon(DELTA, 1.0 / SIGMA),
+        "replaced": find_gaussian_epsilon(DELTA, 2.0 / SIGMA),
     }

@@ -9,7 +9,7 @@ import numpy as np
 
 from benchmarks.wild import one_by_one
 from benchmarks.wild.package import Package
-from fedrec_auditor.accountants.losses.divergences import gaussian_epsilon
+from fedrec_auditor.accountants.losses.divergences import find_gaussian_epsilon
 
 INSTALLED = Package.of(__name__)
 _PARTS = ("fedml", "fedml.core", "fedml.core.dp", "fedml.core.dp.frames", "fedml.core.dp.common")
@@ -76,7 +76,7 @@ def tensors(x: float) -> list[float]:
 def second_routes() -> dict[str, float]:
     """Exact epsilon by mechanism, derived from the noise."""
     return {
-        "clients": gaussian_epsilon(DELTA, 2.0 * LARGEST / SIGMA),
-        "tensors": gaussian_epsilon(DELTA, float(WEIGHT)),
-        "gaussian": gaussian_epsilon(DELTA, 1.0 / math.sqrt(2.0 * math.log(1.25 / DELTA))),
+        "clients": find_gaussian_epsilon(DELTA, 2.0 * LARGEST / SIGMA),
+        "tensors": find_gaussian_epsilon(DELTA, float(WEIGHT)),
+        "gaussian": find_gaussian_epsilon(DELTA, 1.0 / math.sqrt(2.0 * math.log(1.25 / DELTA))),
     }

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from benchmarks.wild import one_by_one
 from benchmarks.wild.package import Package
-from fedrec_auditor.accountants.losses.divergences import gaussian_epsilon
+from fedrec_auditor.accountants.losses.divergences import find_gaussian_epsilon
 
 INSTALLED = Package.of(__name__)
 PRIVACY = INSTALLED.load("flwr.supercore.differential_privacy", "flwr", "flwr.supercore.logger")
@@ -55,7 +55,7 @@ def local() -> float:
 def second_routes() -> dict[str, float]:
     """Exact epsilon by mechanism, derived from the noise."""
     return {
-        "diverged": gaussian_epsilon(DELTA, 1000.0 / _deviation(1.0)),
-        "local": gaussian_epsilon(DELTA, 1.0 / _deviation(20.0)),
-        "clipped": gaussian_epsilon(DELTA, 1.0 / _deviation(1.0)),
+        "diverged": find_gaussian_epsilon(DELTA, 1000.0 / _deviation(1.0)),
+        "local": find_gaussian_epsilon(DELTA, 1.0 / _deviation(20.0)),
+        "clipped": find_gaussian_epsilon(DELTA, 1.0 / _deviation(1.0)),
     }

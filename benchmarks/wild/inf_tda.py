@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from benchmarks.wild.package import Package
-from fedrec_auditor.accountants.losses.divergences import gaussian_epsilon
+from fedrec_auditor.accountants.losses.divergences import find_gaussian_epsilon
 
 INSTALLED = Package.of(__name__)
 MECHANISM = INSTALLED.load("InfTDA.mechanism", "InfTDA")
@@ -22,4 +22,4 @@ def alike() -> float:
 
 def second_routes() -> dict[str, float]:
     """Exact epsilon by mechanism, from the noise, if all tuples of a user change together."""
-    return {"alike": gaussian_epsilon(DELTA, math.sqrt(2.0) * TUPLES / 53.499800619763)}
+    return {"alike": find_gaussian_epsilon(DELTA, math.sqrt(2.0) * TUPLES / 53.499800619763)}

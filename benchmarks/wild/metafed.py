@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any
 
 from benchmarks.wild.package import Package
-from fedrec_auditor.accountants.losses.divergences import gaussian_epsilon
+from fedrec_auditor.accountants.losses.divergences import find_gaussian_epsilon
 
 INSTALLED = Package.of(__name__)
 PRIVACY = INSTALLED.load("metafed.privacy.differential_privacy", "metafed", "metafed.privacy")
@@ -32,4 +32,4 @@ def turned() -> float:
 
 def second_routes() -> dict[str, float]:
     """Exact epsilon by mechanism, from the noise if a client moves by twice the norm."""
-    return {"turned": gaussian_epsilon(DELTA, 2.0 / math.sqrt(2.0 * math.log(1.25 / DELTA)))}
+    return {"turned": find_gaussian_epsilon(DELTA, 2.0 / math.sqrt(2.0 * math.log(1.25 / DELTA)))}

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from benchmarks.wild import at_once, exact
 from benchmarks.wild.package import Package
-from fedrec_auditor.accountants.losses.divergences import gaussian_epsilon
+from fedrec_auditor.accountants.losses.divergences import find_gaussian_epsilon
 
 INSTALLED = Package.of(__name__)
 UNARY = INSTALLED.load("plato.utils.unary_encoding", "plato", "plato.utils", "plato.processors")
@@ -61,7 +61,7 @@ def second_routes() -> dict[str, float]:
     laws = {bit: exact.product([exact.bit(kept if bit else 1.0 - kept)] * WIDTH) for bit in (0, 1)}
     places = (exact.unary(x, WIDTH, kept, 1.0 - kept) for x in (0, 1))
     return {
-        "gaussian": gaussian_epsilon(DELTA, LARGE**2 / (2.0 * math.log(1.25 / DELTA))),
+        "gaussian": find_gaussian_epsilon(DELTA, LARGE**2 / (2.0 * math.log(1.25 / DELTA))),
         "signs": exact.epsilon(laws.values()),
         "one_hot": exact.epsilon(places),
     }

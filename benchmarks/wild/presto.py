@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from benchmarks.wild import at_once, exact, one_by_one
 from benchmarks.wild.package import Package
-from fedrec_auditor.accountants.losses.divergences import gaussian_epsilon
+from fedrec_auditor.accountants.losses.divergences import find_gaussian_epsilon
 
 INSTALLED = Package.of(__name__)
 EPSILON, DELTA, LARGEST = 1.0, 1e-5, 3
@@ -71,7 +71,7 @@ def second_routes() -> dict[str, float]:
     """Exact epsilon by mechanism, from listed outputs and from the noise."""
     values = range(LARGEST + 1)
     return {
-        "applydpgaussian": gaussian_epsilon(DELTA, 1.0 / SIGMA),
-        "gaussian": gaussian_epsilon(DELTA, math.sqrt(SENSITIVITY) / SIGMA),
+        "applydpgaussian": find_gaussian_epsilon(DELTA, 1.0 / SIGMA),
+        "gaussian": find_gaussian_epsilon(DELTA, math.sqrt(SENSITIVITY) / SIGMA),
         "response": exact.epsilon(response_distribution(x, len(values), EPSILON) for x in values),
     }

@@ -13,7 +13,7 @@ from benchmarks.wild.finding import Finding
 from benchmarks.wild.package import Package
 from fedrec_auditor.accountants.errors import AuditError
 from fedrec_auditor.accountants.verdict import Verdict
-from fedrec_auditor.auditor.exact.fit import Status
+from fedrec_auditor.auditor.exact.fit import CheckStatus
 from fedrec_auditor.auditor.spending.spend import account
 from fedrec_auditor.auditor.tracing.trace import PROOF_CHECK
 from fedrec_auditor.auditor.verification import Verification
@@ -109,7 +109,7 @@ def seen(finding: Finding, found: Verification) -> Row:
     if finding.inputs is None:  # our sampler, with the noise that theirs is given
         failed = "not run"
     followed = any(
-        check.name == PROOF_CHECK and check.status is Status.PASSED for check in found.checks
+        check.name == PROOF_CHECK and check.status is CheckStatus.PASSED for check in found.checks
     )
     proof = followed and found.exact and found.searched.tight
     event = ""

@@ -14,7 +14,7 @@ from typing import Self
 from pydantic import model_validator
 
 from fedrec_auditor.accountants.statements import Basis, Scope, Side, StatementKind
-from fedrec_auditor.accountants.verdict import NumberLabel, Verdict, Word
+from fedrec_auditor.accountants.verdict import LabelEnum, NumberLabel, Verdict
 from fedrec_auditor.reports import say
 from fedrec_auditor.reports.documents.document import (
     Block,
@@ -157,7 +157,7 @@ class CatalogueRow(Row):
             if re.search(rf"(?<![\w'.]){re.escape(symbol)}(?![\w'])", text)
         }
 
-    def has_any_label(self, words: Collection[Word]) -> bool:
+    def has_any_label(self, words: Collection[LabelEnum]) -> bool:
         """Whether one of the labels ``words`` is the entry's verdict or the label of its numbers.
 
         True if ``words`` is empty.
@@ -371,7 +371,7 @@ _EPSILONS: dict[str, Callable[[TableRow], Text]] = {
 
 def catalogue_document(rows: Sequence[CatalogueRow], tables: Sequence[EpsilonTables]) -> Passage:
     """The document of all entries, with the tables of epsilons that papers print."""
-    words: list[Word] = [*Verdict, *NumberLabel]
+    words: list[LabelEnum] = [*Verdict, *NumberLabel]
     meanings = tuple(f"{word.label} ({word}): {word.definition}" for word in words)
     papers = {row.paper.title: row.paper for row in rows}.values()
     about = tuple((paper.title, _about(paper)) for paper in papers)
@@ -426,11 +426,11 @@ def count_words(rows: Sequence[CatalogueRow]) -> str:
     The basis is printed, computed or derived. Entries on one statement count as one. Statements
     that are not about privacy are counted separately.
     """
-    order: list[Word] = [*Verdict, *NumberLabel]
+    order: list[LabelEnum] = [*Verdict, *NumberLabel]
     texts = []
     for basis in Basis:
         entries = [row for row in rows if row.basis is basis]
-        kinds: dict[Word, dict[str, StatementKind]] = {}
+        kinds: dict[LabelEnum, dict[str, StatementKind]] = {}
         for row in entries:
             for word in (row.verdict, row.arithmetic):
                 if word is not None:
@@ -443,7 +443,7 @@ def count_words(rows: Sequence[CatalogueRow]) -> str:
     return " ".join(texts)
 
 
-def _count(word: Word, kinds: Mapping[str, StatementKind]) -> str:
+def _count(word: LabelEnum, kinds: Mapping[str, StatementKind]) -> str:
     tally = Counter(kinds.values())
     apart = [f"{tally[kind]} {kind}" for kind in StatementKind if kind in tally]
     known = f" ({', '.join(apart)})" if set(tally) - {StatementKind.PRIVACY} else ""

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal, TypeVar
 
-from fedrec_auditor.accountants.verdict import Word
+from fedrec_auditor.accountants.verdict import LabelEnum
 
 Kept = TypeVar("Kept")
 
@@ -123,7 +123,7 @@ class Passage:
     title: str
     blocks: tuple[Block, ...]
     verdict: str = ""
-    colour: Word | None = None
+    colour: LabelEnum | None = None
     folded: bool = False
     detail: bool = False
     place: str = ""

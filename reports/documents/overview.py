@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from fedrec_auditor.accountants.statements import Basis, Bound, Claim, rounded
+from fedrec_auditor.accountants.statements import Basis, Bound, Claim, round_towards
 from fedrec_auditor.accountants.verdict import VACUOUS_GUESS, Verdict, refutes_assumptions
 from fedrec_auditor.reports import say
 from fedrec_auditor.reports.documents import drawing
@@ -114,7 +114,7 @@ def overview_row(glance: Summary) -> EpsilonRow:
     if best is not None:
         same = finding is None or best.row.vantage is finding.scope.vantage
         attack = best.row.attack if same else f"{best.row.attack} ({best.row.vantage})"
-        share = f"≥ {say.percent(rounded(best.advantage, math.floor))}"
+        share = f"≥ {say.percent(round_towards(best.advantage, math.floor))}"
         row = replace(row, attack=attack, gain=best.advantage, share=share)
     untested = "none shown" if best is None else row.attack
     return replace(row, attack=f"{untested}, hardly tested") if glance.leak.gap else row

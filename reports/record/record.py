@@ -79,7 +79,7 @@ class GateOutcome:
         apart = compared is not None and not (compared.regressions or compared.has_overlap)
         if record.errors or apart or (open_ and not code):
             code = INCOMPLETE
-        code = gate.with_expired(code)
+        code = gate.check_expired(code)
         informative = find_leaks(record, gate.leak_margin) or not (failing or unknown)
         line = gate.fail_on is FailOn.LEAK and informative
         return cls(

@@ -21,7 +21,7 @@ from fedrec_auditor.accountants.statements import (
     Claim,
     Scope,
     guess_probability,
-    rounded,
+    round_towards,
 )
 from fedrec_auditor.accountants.verdict import Verdict
 from fedrec_auditor.reports.documents.document import Quantity
@@ -98,7 +98,7 @@ def short_number(value: float) -> str:
 
 def round_down(value: float) -> str:
     """A lower bound with 3 significant digits, rounded down; a whole number keeps all digits."""
-    return number_text(value if _is_whole(value) else rounded(value, math.floor))
+    return number_text(value if _is_whole(value) else round_towards(value, math.floor))
 
 
 def lower_bound_words(value: float) -> str:
@@ -108,7 +108,7 @@ def lower_bound_words(value: float) -> str:
 
 def round_up(value: float) -> str:
     """An upper bound with 3 significant digits, rounded up; a whole number keeps all digits."""
-    return number_text(value if _is_whole(value) else rounded(value, math.ceil))
+    return number_text(value if _is_whole(value) else round_towards(value, math.ceil))
 
 
 def _is_whole(value: float) -> bool:
@@ -124,7 +124,7 @@ def upper_bound_words(proof: Bound, beside: Iterable[float], *, exactly: bool = 
     """
     near = number_text if exactly else short_number
     limits = [near(each) for each in beside if proof.epsilon <= each * (1 + 1e-9) < math.inf]
-    rounded_up = number_text(proof.rounded) if exactly else round_up(proof.epsilon)
+    rounded_up = number_text(proof.rounded_epsilon) if exactly else round_up(proof.epsilon)
     texts = [rounded_up, *limits]
     return min(texts, key=lambda text: float(text.replace(",", "").replace("∞", "inf")))
 
@@ -137,7 +137,7 @@ def lower_words(shown: Bound, beside: Iterable[float], *, exactly: bool = False)
     """
     if any(math.isclose(shown.epsilon, each, rel_tol=1e-9) for each in beside):
         return (number_text if exactly else short_number)(shown.epsilon)
-    return number_text(shown.rounded) if exactly else round_down(shown.epsilon)
+    return number_text(shown.rounded_epsilon) if exactly else round_down(shown.epsilon)
 
 
 def proved_text(finding: Finding, *, exactly: bool = False) -> str:
@@ -365,12 +365,12 @@ def short(value: float) -> str:
 
 def format_4_lower(value: float) -> str:
     """A lower bound as text with 4 significant digits, rounded down."""
-    return short(rounded(value, math.floor, _digits(value)))
+    return short(round_towards(value, math.floor, _digits(value)))
 
 
 def format_4_upper(value: float) -> str:
     """An upper bound as text with 4 significant digits, rounded up."""
-    return short(rounded(value, math.ceil, _digits(value)))
+    return short(round_towards(value, math.ceil, _digits(value)))
 
 
 def _digits(value: float) -> int:

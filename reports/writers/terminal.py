@@ -13,9 +13,9 @@ from fedrec_auditor.accountants.verdict import (
     INCOMPLETE,
     Exemption,
     Gate,
+    LabelEnum,
     NumberLabel,
     Verdict,
-    Word,
 )
 from fedrec_auditor.reports import say
 from fedrec_auditor.reports.documents import catalogue
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 # Terminal style of each verdict that has one.
-_STYLES: dict[Word, str] = {
+_STYLES: dict[LabelEnum, str] = {
     Verdict.VIOLATED: "bold red",
     Verdict.UNSOUND: "bold magenta",
     Verdict.UNSUBSTANTIATED: "yellow",
@@ -137,7 +137,7 @@ _BRIEF = ("Claim", "Reading", "Claimed", "Derived", "Correct number")
 
 
 def render_catalogue(
-    rows: Sequence[catalogue.CatalogueRow], console: Console, only: Collection[Word] = ()
+    rows: Sequence[catalogue.CatalogueRow], console: Console, only: Collection[LabelEnum] = ()
 ) -> None:
     """Prints the catalogue's entries paper by paper, in the order of their numbers, then counts.
 
@@ -157,7 +157,7 @@ def render_catalogue(
             console.print()
     texts = [catalogue.count_words(selected)] if selected else []
     if only:
-        options = " --only ".join(word.option for word in only)
+        options = " --only ".join(word.option_value for word in only)
         hidden = [row for row in rows if row not in selected]
         texts.append(f"Hidden by --only {options}: {catalogue.count_words(hidden) or 'none.'}")
     if selected and console.is_terminal:

@@ -228,7 +228,7 @@ class Entry(Declaration):
             scope=self.scope,
             statement=words.fill_text(self.statement),
             source=f"{title}, {words.fill_text(self.source)}",
-            basis=Basis.weaker(self.basis, Basis.COMPUTED) if self.curve else self.basis,
+            basis=Basis.pick_weaker(self.basis, Basis.COMPUTED) if self.curve else self.basis,
         )
 
     def rescope_claim(self, claim: Claim, words: Namespace, stating: Entry) -> ScopedClaim:

@@ -14,9 +14,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.events import dp
-from fedrec_auditor.accountants.losses.composition import LowerCurve, lower_curve
-from fedrec_auditor.accountants.losses.divergences import gaussian_divergence, gaussian_mu
-from fedrec_auditor.accountants.losses.pairs import ListedPair, normal_masses
+from fedrec_auditor.accountants.losses.composition import LowerCurve, compute_lower_curve
+from fedrec_auditor.accountants.losses.divergences import compute_gaussian_delta, find_gaussian_mu
+from fedrec_auditor.accountants.losses.pairs import ArrayPair, log_normal_masses
 from fedrec_auditor.targets.mechanisms.base import Domain, Shape
 from fedrec_auditor.targets.mechanisms.parts.bases import (
     LOG_ROOT_TAU,
@@ -71,7 +71,7 @@ class Gaussian(IntervalMechanism, NormalNoise):
         The exact privacy curve is inverted, so that any epsilon is allowed, also above 1.
         """
         check_range(low, high)
-        return cls(sigma=(high - low) / gaussian_mu(epsilon, delta), low=low, high=high)
+        return cls(sigma=(high - low) / find_gaussian_mu(epsilon, delta), low=low, high=high)
 
     @property
     def mu(self) -> float:
@@ -116,7 +116,7 @@ class VectorGaussian(VectorMechanism, NormalNoise):
         The exact privacy curve is inverted, so that any epsilon is allowed, also above 1.
         """
         one = cls(sigma=1.0, clip=clip, dimension=dimension)
-        return replace(one, sigma=one.mu / gaussian_mu(epsilon, delta))
+        return replace(one, sigma=one.mu / find_gaussian_mu(epsilon, delta))
 
     @property
     def mu(self) -> float:
@@ -221,7 +221,8 @@ class RevealedGaussian(Checked):
         weights = scipy.stats.binom.pmf(counts, self.count, self.sampling_probability)
         kept = weights > _RARE
         curve = [
-            gaussian_divergence(math.sqrt(k) / self.noise_multiplier, epsilon) for k in counts[kept]
+            compute_gaussian_delta(math.sqrt(k) / self.noise_multiplier, epsilon)
+            for k in counts[kept]
         ]
         return float(weights[kept] @ np.array(curve))
 
@@ -265,8 +266,8 @@ class SampledGaussian(Checked):
     the same distribution if a fixed number of rows is drawn.
 
     ``delta`` is a lower bound: sums are grouped in cells, and their privacy losses are rounded to a
-    grid (``lower_curve``). The ratio of the two densities increases with the sum, so that the bound
-    also holds for any system whose shifts are at least as large.
+    grid (``compute_lower_curve``). The ratio of the two densities increases with the sum, so that
+    the bound also holds for any system whose shifts are at least as large.
 
     The input is 1 if the unit is present, else 0. Outputs are sums divided by sqrt(local_steps) z,
     shape (rounds,). Source: Abadi et al. 2016, section 3.2, for the pair of mixtures.
@@ -381,9 +382,9 @@ def _composed(up: float, down: float, rate: float, steps: int, rounds: int) -> L
     inner = np.linspace(-down * steps - _REACH, up * steps + _REACH, _CELLS)
     edges = np.concatenate([[-np.inf], inner, [np.inf]])
     there = _log_masses(edges, up, counts, log_weights)
-    gone = _log_masses(edges, -down, counts, log_weights) if down else normal_masses(edges)
+    gone = _log_masses(edges, -down, counts, log_weights) if down else log_normal_masses(edges)
     seen = (there > _RARE_LOG) & (gone > -np.inf)
-    return lower_curve(((ListedPair.build((there - gone)[seen], there[seen]), rounds),))
+    return compute_lower_curve(((ArrayPair.build((there - gone)[seen], there[seen]), rounds),))
 
 
 def _log_masses(
@@ -395,7 +396,7 @@ def _log_masses(
     """
     found = np.full(len(edges) - 1, -np.inf)
     for count, log_p in zip(counts, log_weights, strict=True):
-        found = np.logaddexp(found, log_p + normal_masses(edges - count * shift))
+        found = np.logaddexp(found, log_p + log_normal_masses(edges - count * shift))
     return found
 
 

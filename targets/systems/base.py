@@ -176,7 +176,7 @@ class ScopedClaim:
             return None
         epsilon = self.curve(delta)
         statement = f"By the formula of the claim at delta {self.claim.delta:g}, at {delta:g}."
-        basis = Basis.weaker(self.claim.basis, Basis.COMPUTED)
+        basis = Basis.pick_weaker(self.claim.basis, Basis.COMPUTED)
         claim = replace(self.claim, epsilon=epsilon, delta=delta, statement=statement, basis=basis)
         return replace(self, claim=claim, delta=delta)
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements import Horizon, Scope, Vantage
-from fedrec_auditor.accountants.theorems.neighbours import checked_event
+from fedrec_auditor.accountants.theorems.neighbours import convert_event_or_raise
 from fedrec_auditor.targets.components import Dense, Floats, Ints, Kind
 from fedrec_auditor.targets.compute import DEFAULT, Compute
 from fedrec_auditor.targets.datasets.base import Interactions
@@ -182,7 +182,7 @@ class WrappedSystem(System):
             )
         for event in self.proof.values():
             for _, adjacency, _ in claimed:
-                checked_event(event, adjacency)
+                convert_event_or_raise(event, adjacency)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.title!r}, rounds={self.rounds}, {self.digest[:16]})"
@@ -310,7 +310,7 @@ class WrappedSystem(System):
             wider = replace(scope, horizon=horizon)
             claims = [s.claim.scope for s in self.stated if s.claim.scope.covers(wider)]
             if horizon in self.proof and wider.covers(scope) and claims:
-                return checked_event(self.proof[horizon], claims[0].adjacency)
+                return convert_event_or_raise(self.proof[horizon], claims[0].adjacency)
         return super().event(scope, population)
 
     def without_refuted_proofs(self, repeated: RepeatedMessages) -> tuple[WrappedSystem, str]:

@@ -17,7 +17,7 @@ from dp_accounting import (
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedrec_auditor.accountants.crosscheck import cross_check, min_epsilon
+from fedrec_auditor.accountants.crosscheck import compute_min_epsilon, cross_check
 from fedrec_auditor.accountants.errors import AuditError
 from fedrec_auditor.accountants.events.leaves import BitFlipDpEvent, PureDpEvent, ShuffledDpEvent
 from fedrec_auditor.accountants.methods.accounting_methods import Optimal, Pld, Pure, Rdp
@@ -47,7 +47,7 @@ def test_no_accountant_is_below_the_floor(event: DpEvent, delta: float) -> None:
     cross_check(event, bounds)
     if event in TIGHT.values():
         best = min(bound.epsilon for bound in bounds)
-        assert min_epsilon(event, delta) == pytest.approx(best, rel=1e-6, abs=1e-9)
+        assert compute_min_epsilon(event, delta) == pytest.approx(best, rel=1e-6, abs=1e-9)
 
 
 MECHANISMS = st.one_of(
@@ -80,12 +80,14 @@ def test_accountants_agree_with_each_other_and_with_the_floor(event: DpEvent, de
 
 
 def test_the_floor_is_the_closed_form() -> None:
-    assert min_epsilon(TIGHT["gaussians"], 1e-5) == pytest.approx(gaussian(5.0)(30, 1e-5), abs=1e-9)
-    assert min_epsilon(TIGHT["responses"], 1e-5) == pytest.approx(
+    assert compute_min_epsilon(TIGHT["gaussians"], 1e-5) == pytest.approx(
+        gaussian(5.0)(30, 1e-5), abs=1e-9
+    )
+    assert compute_min_epsilon(TIGHT["responses"], 1e-5) == pytest.approx(
         response(0.25)(2000, 1e-5), abs=1e-9
     )
-    assert min_epsilon(SelfComposedDpEvent(LaplaceDpEvent(2.0), 40), 0.0) == 20.0
-    assert math.isinf(min_epsilon(LOOSE["mixture"], 0.0))
+    assert compute_min_epsilon(SelfComposedDpEvent(LaplaceDpEvent(2.0), 40), 0.0) == 20.0
+    assert math.isinf(compute_min_epsilon(LOOSE["mixture"], 0.0))
 
 
 def test_where_nothing_is_known_the_floor_is_zero() -> None:
@@ -94,14 +96,14 @@ def test_where_nothing_is_known_the_floor_is_zero() -> None:
         ShuffledDpEvent(1.0, 100),
         BitFlipDpEvent(1.0, 0.4),
     ):
-        assert min_epsilon(event, 1e-6) == 0.0
+        assert compute_min_epsilon(event, 1e-6) == 0.0
 
 
 @pytest.mark.parametrize("wrong", [0.999, 0.5, 0.0])
 @pytest.mark.parametrize("event", TIGHT.values(), ids=TIGHT)
 def test_a_bound_below_the_floor_stops_the_audit(event: DpEvent, wrong: float) -> None:
     bound = Bound(
-        epsilon=wrong * min_epsilon(event, 1e-5),
+        epsilon=wrong * compute_min_epsilon(event, 1e-5),
         delta=1e-5,
         side=Side.UPPER,
         scope=SCOPE,
@@ -118,4 +120,4 @@ def test_extremes_do_not_trip_it(event: DpEvent) -> None:
             a.bound(event, delta=delta, scope=SCOPE) for a in ACCOUNTANTS if a.supports(event)
         ]
         cross_check(event, bounds)
-        assert min_epsilon(event, delta) >= 0
+        assert compute_min_epsilon(event, delta) >= 0

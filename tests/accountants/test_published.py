@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from scipy import integrate, special, stats
 
 from fedrec_auditor.accountants.events.leaves import PureDpEvent, ShuffledDpEvent
-from fedrec_auditor.accountants.losses.divergences import gaussian_epsilon
+from fedrec_auditor.accountants.losses.divergences import find_gaussian_epsilon
 from fedrec_auditor.accountants.methods.accounting_methods import Optimal, Pld, Pure, Rdp, Shuffle
 from fedrec_auditor.accountants.methods.base import Accountant
 from fedrec_auditor.accountants.statements import Scope
@@ -63,7 +63,7 @@ def test_gaussian_values(row: Exact) -> None:
         for off, above in ((-1e-12, True), (1e-12, False)):
             eps = mpmath.mpf(row.epsilon) * (1 + mpmath.mpf(off))
             assert (gaussian_delta(eps, mu) > mpmath.mpf(row.delta)) is above, row.source
-    assert gaussian_epsilon(row.delta, math.sqrt(count) / noise) == pytest.approx(
+    assert find_gaussian_epsilon(row.delta, math.sqrt(count) / noise) == pytest.approx(
         row.epsilon, rel=1e-10
     )
     assert epsilon(Pld(), row.event, row.delta) == pytest.approx(row.epsilon, rel=1e-7)
@@ -225,7 +225,7 @@ def test_zcdp_is_below_bun_and_steinke() -> None:
     for rho in (0.001, 0.05, 1.0, 30.0):
         for delta in (1e-9, 1e-5, 1e-2):
             found = epsilon(Rdp(), ZCDpEvent(rho), delta)
-            assert gaussian_epsilon(delta, math.sqrt(2 * rho)) <= found
+            assert find_gaussian_epsilon(delta, math.sqrt(2 * rho)) <= found
             assert found <= rho + 2 * math.sqrt(rho * math.log(1 / delta))
 
 

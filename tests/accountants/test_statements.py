@@ -23,7 +23,7 @@ from fedrec_auditor.accountants.statements import (
     Vantage,
     guess_probability,
 )
-from fedrec_auditor.auditor.exact import exact_lower_bound
+from fedrec_auditor.auditor.exact import find_exact_bound
 from fedrec_auditor.auditor.testing.targets import SCOPES
 from fedrec_auditor.targets.mechanisms.laplace_mechanisms import Laplace
 
@@ -110,8 +110,8 @@ def test_unlike_things_are_not_compared(name: str, one: object, two: object) -> 
 def test_hiding_whether_a_user_is_there_hides_half_of_what_a_user_who_stays_changes() -> None:
     # A noisy sum of contributions in [-1, 1]: removing a user changes it by at most 1, but a user
     # of one item who swaps it may change it from -1 to 1.
-    leaves = exact_lower_bound(Laplace(scale=1.0, low=0.0, high=1.0), WIDEST)
-    changes = exact_lower_bound(Laplace(scale=1.0, low=-1.0, high=1.0), WIDEST)
+    leaves = find_exact_bound(Laplace(scale=1.0, low=0.0, high=1.0), WIDEST)
+    changes = find_exact_bound(Laplace(scale=1.0, low=-1.0, high=1.0), WIDEST)
     assert changes.epsilon == pytest.approx(2 * leaves.epsilon)
     there = _with(WIDEST, "adjacency", Adjacency.ADD_REMOVE)
     for unit in set(Unit) - {Unit.USER}:
@@ -169,8 +169,10 @@ def bound(**changes: object) -> Bound:
 def test_what_is_told_of_a_bound_is_on_the_side_on_which_it_holds(
     epsilon: float, least: float, most: float
 ) -> None:
-    assert bound(epsilon=epsilon, side=Side.LOWER).rounded == pytest.approx(least, rel=1e-12)
-    assert bound(epsilon=epsilon, side=Side.UPPER).rounded == pytest.approx(most, rel=1e-12)
+    assert bound(epsilon=epsilon, side=Side.LOWER).rounded_epsilon == pytest.approx(
+        least, rel=1e-12
+    )
+    assert bound(epsilon=epsilon, side=Side.UPPER).rounded_epsilon == pytest.approx(most, rel=1e-12)
 
 
 @pytest.mark.parametrize("epsilon", [-1e-9, -1.0, -math.inf, math.nan, "1", None])

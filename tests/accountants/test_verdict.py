@@ -26,10 +26,10 @@ from fedrec_auditor.accountants.verdict import (
     Gate,
     NumberLabel,
     Verdict,
+    find_worst_label,
     judge_claim,
     judge_number,
     refutes,
-    worst_label,
 )
 
 ROUND = any_pair(Unit.USER, Vantage.SERVER, Horizon.ROUND)
@@ -329,6 +329,6 @@ def test_what_is_refuted_outranks_what_could_not_be_tested() -> None:
 
 def test_the_worst_number_stands_for_all() -> None:
     right, loose, _, wrong = NumberLabel
-    assert worst_label([right, loose]) is loose
-    assert worst_label([wrong, loose, right]) is wrong
-    assert worst_label([]) is None
+    assert find_worst_label([right, loose]) is loose
+    assert find_worst_label([wrong, loose, right]) is wrong
+    assert find_worst_label([]) is None

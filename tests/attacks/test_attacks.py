@@ -109,7 +109,7 @@ NOISY_OBJECTIVE = {"f-dpmf", "f-gerai", "f-gerai-nl"}
 @cache
 def server_view(name: str) -> View:
     """The server's view of one round; systems with optional item embeddings use them."""
-    target = FAMILIES["targets"].member_class(name)().limit_rounds(1)
+    target = FAMILIES["targets"].load_class(name)().limit_rounds(1)
     if isinstance(target, Privrec | NnSelf):
         target = replace(target, item_ids=True)
     transcript = target.run(DATA, np.random.default_rng(0)).transcript
@@ -119,8 +119,8 @@ def server_view(name: str) -> View:
 def unprotected() -> list[str]:
     """Systems without protection whose uploads the server receives user by user."""
     scope, found = any_pair(Unit.INTERACTION, Vantage.SERVER, Horizon.ROUND), []
-    for name in FAMILIES["targets"].names():
-        event = FAMILIES["targets"].member_class(name)().event(scope, POPULATION)
+    for name in FAMILIES["targets"].list_names():
+        event = FAMILIES["targets"].load_class(name)().event(scope, POPULATION)
         if isinstance(event, NonPrivateDpEvent) and name not in NOISY_OBJECTIVE:
             view = server_view(name)
             if view.public.n_silos is None and any(one.uploads for one in view.rounds):

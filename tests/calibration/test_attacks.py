@@ -26,10 +26,10 @@ PLAYS = 100
 
 
 @pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("name", FAMILIES["attacks"].names())
+@pytest.mark.parametrize("name", FAMILIES["attacks"].list_names())
 @pytest.mark.parametrize("vantage", Vantage)
 def test_alarms_over_many_plays(name: str, target: str, vantage: Vantage) -> None:
-    attack: Attack = FAMILIES["attacks"].member_class(name)()
+    attack: Attack = FAMILIES["attacks"].load_class(name)()
     trainings = halves(target) if attack.family is AttackFamily.USER_MEMBERSHIP else None
     case = AttackCase(attack, training(target), vantage, trainings, PLAYS)
     if not case.is_read:
@@ -40,7 +40,7 @@ def test_alarms_over_many_plays(name: str, target: str, vantage: Vantage) -> Non
 
 
 @pytest.mark.parametrize("seed", range(1, 6))
-@pytest.mark.parametrize("target", FAMILIES["targets"].names())
+@pytest.mark.parametrize("target", FAMILIES["targets"].list_names())
 def test_evidence_of_several_trainings(target: str, seed: int) -> None:
     """As attacks use it: by an adversary who knows popularity and has the devices' code."""
     system = narrow(target, rounds=4)

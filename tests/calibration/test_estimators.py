@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy import special, stats
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.losses.divergences import gaussian_epsilon
+from fedrec_auditor.accountants.losses.divergences import find_gaussian_epsilon
 from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.auditor.worlds.decision_rules import TestBudget
 from fedrec_auditor.auditor.worlds.estimators.base import Estimator
@@ -68,9 +68,9 @@ WIDER = {
 }
 
 
-@pytest.fixture(params=FAMILIES["estimators"].names())
+@pytest.fixture(params=FAMILIES["estimators"].list_names())
 def estimator(request: pytest.FixtureRequest) -> Estimator:
-    made: Estimator = FAMILIES["estimators"].member_class(request.param)()
+    made: Estimator = FAMILIES["estimators"].load_class(request.param)()
     return made
 
 
@@ -194,7 +194,7 @@ def test_honest_noise_is_accused_no_more_often_than_allowed(noise: str, shift: f
     delta = 0.01 if noise == "normal" else 0.0
     truth = shift * _WIDTH
     if noise == "normal":
-        truth = gaussian_epsilon(delta, shift * _WIDTH**0.5)
+        truth = find_gaussian_epsilon(delta, shift * _WIDTH**0.5)
     found = [_bound(noise, mean, delta, rng) for rng in np.random.default_rng(7).spawn(VOTES)]
     above = int(np.count_nonzero(np.array(found) > truth + 1e-12))
     print(f"\n{noise}, {shift}: over {truth:.4g} in {above}, median {np.median(found):.4g}")

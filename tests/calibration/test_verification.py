@@ -287,7 +287,7 @@ FAMILIES: dict[str, tuple[Callable[[float], Honest], float]] = {
 
 def shift(epsilon: float, delta: float) -> float:
     """The shift of unit normal noise whose true epsilon at ``delta`` this is."""
-    return bisect_threshold(lambda shift: gaussian(shift).truth(delta) >= epsilon, close=1e-15)
+    return bisect_threshold(lambda shift: gaussian(shift).truth(delta) >= epsilon, precision=1e-15)
 
 
 @pytest.mark.parametrize(("samples", "runs"), [(10_000, 100), (100_000, 100), (1_000_000, 50)])

@@ -80,7 +80,7 @@ class Use:
 
 
 def _root(delta_at: Callable[[float], float], delta: float, high: float) -> float:
-    """Returns the least epsilon with ``delta_at(epsilon) <= delta``, by root finding."""
+    """Returns the least epsilon with ``compute_delta(epsilon) <= delta``, by root finding."""
     if delta_at(0.0) <= delta:
         return 0.0
     return float(optimize.brentq(lambda eps: delta_at(eps) - delta, 0.0, high, xtol=1e-12))

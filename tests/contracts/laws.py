@@ -23,7 +23,7 @@ def members(family: str) -> dict[str, Any]:
 
     All settings have their defaults.
     """
-    return {name: FAMILIES[family].member_class(name)() for name in FAMILIES[family].names()}
+    return {name: FAMILIES[family].load_class(name)() for name in FAMILIES[family].list_names()}
 
 
 def each(named: Mapping[str, Any]) -> Any:

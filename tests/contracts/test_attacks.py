@@ -135,7 +135,7 @@ def test_trainings_have_every_form_of_message_that_users_send() -> None:
         sent = run.transcript.rounds and run.transcript.public.n_silos is None
         return tuple(run.transcript.rounds[0].uploads.components) if sent else ()
 
-    forms = {form(name) for name in FAMILIES["targets"].names()} - {()}
+    forms = {form(name) for name in FAMILIES["targets"].list_names()} - {()}
     assert {form(name) for name in TARGETS} == forms
     assert len(forms) == len(TARGETS)
 
@@ -143,9 +143,7 @@ def test_trainings_have_every_form_of_message_that_users_send() -> None:
 @functools.cache
 def clean() -> tuple[Interactions, Run]:
     many = Synthetic(n_users=200, n_items=80, profile=25, signal=1.0).load()
-    return many, FAMILIES["targets"].member_class("fcf")(rounds=8).run(
-        many, np.random.default_rng(0)
-    )
+    return many, FAMILIES["targets"].load_class("fcf")(rounds=8).run(many, np.random.default_rng(0))
 
 
 @pytest.mark.parametrize(

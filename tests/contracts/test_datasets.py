@@ -83,10 +83,10 @@ NAMED = {f"{name} {at}": case for name, cases in CASES.items() for at, case in e
 case = each(NAMED)
 
 
-@pytest.mark.parametrize("name", FAMILIES["datasets"].names())
+@pytest.mark.parametrize("name", FAMILIES["datasets"].list_names())
 def test_every_member_has_a_case_of_its_class(name: str) -> None:
     assert CASES.get(name), f"Add a case for {name}."
-    member = FAMILIES["datasets"].member_class(name)
+    member = FAMILIES["datasets"].load_class(name)
     assert all(isinstance(case.dataset, member) for case in CASES[name])
 
 

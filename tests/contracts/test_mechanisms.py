@@ -330,10 +330,10 @@ class TestMechanisms(MechanismContract):
         self.subject = case
 
 
-@pytest.mark.parametrize("name", FAMILIES["mechanisms"].names())
+@pytest.mark.parametrize("name", FAMILIES["mechanisms"].list_names())
 def test_every_member_has_a_case_of_its_class(name: str) -> None:
     assert CASES.get(name), f"Add a case for {name}."
-    member = FAMILIES["mechanisms"].member_class(name)
+    member = FAMILIES["mechanisms"].load_class(name)
     assert all(isinstance(case.mechanism, member) for case in CASES[name])
 
 

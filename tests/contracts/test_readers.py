@@ -186,7 +186,7 @@ def test_readers_keep_the_law(law: Callable[[ReaderCase], None], target: str) ->
 def test_all_members_of_the_family_are_asked() -> None:
     asked = {type(reader).__name__ for reader in reading.all_readers()}
     family = FAMILIES["readers"]
-    assert asked == {family.member_class(name).__name__ for name in family.names()}
+    assert asked == {family.load_class(name).__name__ for name in family.list_names()}
 
 
 @pytest.mark.parametrize("target", TARGETS)

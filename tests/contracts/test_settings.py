@@ -16,15 +16,15 @@ from tests.contracts.test_mechanisms import CASES
 MEMBERS = [
     (family, name)
     for family in ("targets", "learners", "protections", "routes", "mechanisms")
-    for name in FAMILIES[family].names()
+    for name in FAMILIES[family].list_names()
 ]
 
 
 CHECKED = [
     pytest.param(family, name, id=name)
     for family in ("targets", "learners", "protections", "routes", "mechanisms", "datasets")
-    for name in FAMILIES[family].names()
-    if issubclass(FAMILIES[family].member_class(name), Checked)
+    for name in FAMILIES[family].list_names()
+    if issubclass(FAMILIES[family].load_class(name), Checked)
 ]
 
 
@@ -40,22 +40,22 @@ def plain(hint: Any) -> bool:
 
 @pytest.mark.parametrize(("family", "name"), MEMBERS, ids=str)
 def test_every_number_and_choice_declares_its_range(family: str, name: str) -> None:
-    member = FAMILIES[family].member_class(name)
+    member = FAMILIES[family].load_class(name)
     known = field_types(member)
     named = {field.name for field in fields(member) if plain(known[field.name])}
     assert named <= allowed_values(member).keys() | UNDECLARED.keys()
 
 
-@pytest.mark.parametrize("name", FAMILIES["targets"].names())
+@pytest.mark.parametrize("name", FAMILIES["targets"].list_names())
 def test_every_setting_of_a_target_says_what_it_is(name: str) -> None:
-    kind = FAMILIES["targets"].member_class(name)
+    kind = FAMILIES["targets"].load_class(name)
     assert [each.name for each in fields(kind) if each.init and not meaning(kind, each.name)] == []
 
 
 @pytest.mark.parametrize(("family", "name"), CHECKED)
 def test_no_setting_is_taken_outside_its_range(family: str, name: str) -> None:
     mechanism = family == "mechanisms"
-    check_ranges(CASES[name][0].mechanism if mechanism else FAMILIES[family].member_class(name)())
+    check_ranges(CASES[name][0].mechanism if mechanism else FAMILIES[family].load_class(name)())
 
 
 class Contract:

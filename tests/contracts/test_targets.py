@@ -12,7 +12,7 @@ import pytest
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements import Adjacency, Scope, Unit, Vantage
-from fedrec_auditor.auditor.judging.accounting import exact_bounds
+from fedrec_auditor.auditor.judging.accounting import compute_exact_bounds
 from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.auditor.run.workload import cost_of
 from fedrec_auditor.auditor.testing.targets import (
@@ -45,7 +45,7 @@ from tests.contracts.laws import BROKEN, catches, hold
 from tests.contracts.trainings import narrow
 from tests.points import later
 
-NAMES = FAMILIES["targets"].names()
+NAMES = FAMILIES["targets"].list_names()
 # Asked of statements alone, of every system; other laws train it.
 STATED = (
     "test_scoped_claims",
@@ -70,7 +70,7 @@ PARTIES = (
 @functools.cache
 def stated(name: str) -> TargetCase:
     """The named system with its default settings."""
-    return TargetCase(FAMILIES["targets"].member_class(name)())
+    return TargetCase(FAMILIES["targets"].load_class(name)())
 
 
 @functools.cache
@@ -133,7 +133,7 @@ def applies(law: str, name: str) -> bool:
     if law == "test_sampled_uploads_agree_with_the_stated_distribution":
         return bool(target.designed_pairs())
     if law == "test_exact_bounds_stay_below_proofs":
-        return bool(exact_bounds(target, POPULATION))
+        return bool(compute_exact_bounds(target, POPULATION))
     if law == "test_no_scope_is_charged_less_than_any_within_it_is_known_to_lose":
         return any(target.mechanism(scope, POPULATION) is not None for scope in SCOPES)
     if law == "test_exact_bounds_are_of_what_is_sent" and isinstance(target, Federated):
@@ -295,7 +295,7 @@ class WatchedCompute:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_device_is_used_by_those_that_say_so(name: str) -> None:
-    target: Target = FAMILIES["targets"].member_class(name)()
+    target: Target = FAMILIES["targets"].load_class(name)()
     compute: Any = WatchedCompute()
     target.limit_rounds(1).run(make_interactions(), np.random.default_rng(0), compute=compute)
     assert compute.is_read == target.trains_on_device

@@ -16,8 +16,8 @@ from scipy import stats
 
 from fedrec_auditor.accountants.events.leaves import PureDpEvent
 from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, any_pair
-from fedrec_auditor.auditor.exact import exact_lower_bound
-from fedrec_auditor.auditor.judging.accounting import all_accountants, event_upper_bound
+from fedrec_auditor.auditor.exact import find_exact_bound
+from fedrec_auditor.auditor.judging.accounting import find_event_bound, list_accountants
 from fedrec_auditor.targets.components import Component, Dense, Kind, Rows
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.federated.base import Clients, LocalTraining, Protection, Route
@@ -124,13 +124,13 @@ def test_spending(protection: Protection) -> None:
         assert math.isinf(spent), f"{spent} is spent by an upload without a mechanism"
         return
     _close(
-        exact_lower_bound(mechanism, SCOPE).epsilon, spent, "exact bound of the upload's mechanism"
+        find_exact_bound(mechanism, SCOPE).epsilon, spent, "exact bound of the upload's mechanism"
     )
     for group in GROUPS:
         entry = protection.coordinate(group)
         assert entry is not None, f"no mechanism for an entry of {group}"
-        assert exact_lower_bound(entry, SCOPE).epsilon <= spent, f"an entry of {group} spends more"
-    proved = event_upper_bound(mechanism.event(), SCOPE, 0.0, all_accountants())
+        assert find_exact_bound(entry, SCOPE).epsilon <= spent, f"an entry of {group} spends more"
+    proved = find_event_bound(mechanism.event(), SCOPE, 0.0, list_accountants())
     assert proved is not None, f"no accountant reads {mechanism.event()}"
     _close(proved.epsilon, spent, "least proved bound of the upload's mechanism")
 
@@ -172,13 +172,13 @@ def test_promises(protection: Protection) -> None:
         assert 0.0 <= promise.further_delta < 1.0, f"notable from {promise.further_delta}"
         if promise.unit is Unit.COORDINATE:
             entries = [protection.coordinate(group) for group in GROUPS]
-            worst = max(exact_lower_bound(one, SCOPE).epsilon for one in entries if one is not None)
+            worst = max(find_exact_bound(one, SCOPE).epsilon for one in entries if one is not None)
             _close(promise.epsilon, worst, "promise for an entry")
 
 
 def _proved(event: DpEvent, route: Route, delta: float) -> float:
     scope = any_pair(Unit.USER, route.vantage, Horizon.ROUND)
-    bound = event_upper_bound(event, scope, delta, all_accountants())
+    bound = find_event_bound(event, scope, delta, list_accountants())
     assert bound is not None, f"no accountant reads {event}"
     return bound.epsilon
 

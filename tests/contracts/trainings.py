@@ -36,7 +36,7 @@ def data() -> Interactions:
 
 def narrow(name: str, rounds: int = 2) -> Target:
     """The named system with at most ``rounds`` rounds, and embeddings of 8 numbers."""
-    target: Any = FAMILIES["targets"].member_class(name)()
+    target: Any = FAMILIES["targets"].load_class(name)()
     settings = {f.name for f in fields(target)}
     if "learner" in settings:
         target = replace(target, learner=replace(target.learner, dimension=8))

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrec_auditor.accountants.losses.divergences import gaussian_epsilon
+from fedrec_auditor.accountants.losses.divergences import find_gaussian_epsilon
 from fedrec_auditor.accountants.statements import Bound
 from fedrec_auditor.auditor.worlds.estimators.base import Estimator
 from fedrec_auditor.auditor.worlds.sampler import ONE_REPORT
@@ -56,7 +56,7 @@ def gaussian(mu: float) -> World:
     return World(
         lambda rng, n: rng.normal(mu, 1, n),
         lambda rng, n: rng.normal(0, 1, n),
-        lambda delta: gaussian_epsilon(delta, mu),
+        lambda delta: find_gaussian_epsilon(delta, mu),
     )
 
 

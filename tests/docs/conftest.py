@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from benchmarks.wild import package
-from fedrec_auditor.auditor.judging.catalogue import judge_all, list_entries
+from fedrec_auditor.auditor.judging.catalogue import judge_entries, list_entries
 from fedrec_auditor.reports.documents.catalogue import CatalogueRow
 
 package.INSTALLED /= "nowhere"  # what a benchmark has installed is not imported here
@@ -13,4 +13,4 @@ package.INSTALLED /= "nowhere"  # what a benchmark has installed is not imported
 
 @pytest.fixture(scope="session")
 def judged() -> tuple[CatalogueRow, ...]:
-    return judge_all(list_entries(), jobs=1)
+    return judge_entries(list_entries(), jobs=1)

@@ -195,7 +195,7 @@ def _parse(words: list[str]) -> None:
     one = {"claims": "subject", "record": "target"}.get(str(name))
     named = found.get("targets") or ([found[one]] if one and not str(found[one]).isdigit() else [])
     for target in named:
-        assert target in (None, "all", *FAMILIES["targets"].names()) or ":" in target, words
+        assert target in (None, "all", *FAMILIES["targets"].list_names()) or ":" in target, words
 
 
 def _values(data: Any) -> Iterator[str]:

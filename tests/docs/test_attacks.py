@@ -16,7 +16,7 @@ from tests.docs.blocks import ROOT
 
 PAGE = ROOT / "docs" / "attacks.md"
 TEXT = PAGE.read_text(encoding="utf-8")
-ATTACKS = FAMILIES["attacks"].names()
+ATTACKS = FAMILIES["attacks"].list_names()
 TABLE = re.compile(r"(?<=<!-- table: strength -->\n).*?(?=<!-- end: strength -->)", re.DOTALL)
 # The figure of the table, and from where it is looked.
 FIGURES = {
@@ -49,7 +49,7 @@ def strength(record: Record) -> str:
     names = " | ".join(f"`{name}`" for name in systems)
     lines = [f"| | {names} |", "|---" * len(systems) + "|---|"]
     for name in ATTACKS:
-        metric, vantage = FIGURES[FAMILIES["attacks"].member_class(name)().family]
+        metric, vantage = FIGURES[FAMILIES["attacks"].load_class(name)().family]
         cells = dict.fromkeys(systems, "-")
         for row in record.attacks:
             whole = row.metric.split(" (")[0] == metric and row.metric.count(",") == 0

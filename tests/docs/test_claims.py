@@ -14,7 +14,7 @@ from fedrec_auditor.accountants.statements import Basis
 from fedrec_auditor.accountants.verdict import NumberLabel, Verdict
 from fedrec_auditor.auditor.judging.catalogue import (
     find_entries,
-    judge_all,
+    judge_entries,
     list_entries,
     make_tables,
 )
@@ -181,5 +181,5 @@ if __name__ == "__main__":
         writer = csv.writer(file, lineterminator="\n")
         (declared,) = make_tables()
         writer.writerows(
-            [HEAD, *map(statement, judge_all(list_entries())), *map(printed, declared.rows)]
+            [HEAD, *map(statement, judge_entries(list_entries())), *map(printed, declared.rows)]
         )

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from fedrec_auditor.auditor.plan.families import EXTENSIBLE
+from fedrec_auditor.auditor.plan.families import PLUGIN_FAMILIES
 from tests.contracts import attacks
 from tests.contracts import test_datasets as datasets
 from tests.contracts.trainings import training
@@ -24,7 +24,7 @@ PAGE = "docs/extending.md"
 def test_every_open_family_has_an_entry_point_whose_class_the_page_defines() -> None:
     (settings,) = [b.text for b in blocks(PAGE) if b.language == "toml" and not b.file]
     groups = tomllib.loads(settings)["project"]["entry-points"]
-    assert set(groups) == {f"fedrec_auditor.{kind}" for kind in EXTENSIBLE}
+    assert set(groups) == {f"fedrec_auditor.{kind}" for kind in PLUGIN_FAMILIES}
     code = "".join(block.text for block in blocks(PAGE) if block.language == "python")
     assert groups.pop("fedrec_auditor.papers") == {"my-paper": "my_paper"}
     for ((name, value),) in (group.items() for group in groups.values()):

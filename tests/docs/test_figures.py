@@ -12,9 +12,9 @@ import pytest
 
 from benchmarks.__main__ import page as results
 from fedrec_auditor.accountants.statements import Adjacency, Horizon, Scope, Unit, Vantage
-from fedrec_auditor.auditor.judging.accounting import all_accountants, smallest_upper_bound
+from fedrec_auditor.auditor.judging.accounting import find_upper_bound, list_accountants
 from fedrec_auditor.auditor.plan.families import FAMILIES, load_papers
-from fedrec_auditor.auditor.reproductions.reproduction import get_reproduction, reproduction_names
+from fedrec_auditor.auditor.reproductions.reproduction import get_reproduction, list_reproductions
 from fedrec_auditor.reports.writers.reproductions import PaperRun, RunResults, encode_json
 from fedrec_auditor.targets.datasets.base import Attribute
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
@@ -50,7 +50,7 @@ SETTINGS = {
 def test_a_setting_of_the_page_is_one_and_has_its_default(name: str) -> None:
     target, part, default = SETTINGS[name]
     assert f"`{name}`" in PAGE
-    made = FAMILIES["targets"].member_class(target)()
+    made = FAMILIES["targets"].load_class(target)()
     assert getattr(made if part is None else getattr(made, part), name) == default
 
 
@@ -59,7 +59,7 @@ def test_every_system_of_the_page_exists() -> None:
     named = {word for cell in first for word in cell.split("`")[1::2]}
     suffixes = {"-ldp", "-apm", "+LDP"}
     assert len(named) > 15
-    assert named - suffixes <= set(FAMILIES["targets"].names())
+    assert named - suffixes <= set(FAMILIES["targets"].list_names())
 
 
 def test_the_figures_of_an_upload() -> None:
@@ -117,9 +117,7 @@ def test_what_is_proved_where_dp_privrec_learns() -> None:
     scope = Scope(
         unit=Unit.USER, adjacency=Adjacency.REPLACE, vantage=Vantage.PEERS, horizon=Horizon.TRAINING
     )
-    bound = smallest_upper_bound(
-        DpPrivrec(multiplier=0.003), scope, ML_100K, 1e-6, all_accountants()
-    )
+    bound = find_upper_bound(DpPrivrec(multiplier=0.003), scope, ML_100K, 1e-6, list_accountants())
     proved = bound.epsilon
     assert f"epsilon {round(proved):,} at delta 1e-6" in PAGE
 
@@ -135,7 +133,7 @@ TEXT = (ROOT / "docs" / "reproductions.md").read_text(encoding="utf-8")
 
 def test_every_paper_is_there_a_figure_a_line() -> None:
     assert encode_json(WHOLE) == STORED
-    assert tuple(page.name for page in WHOLE.pages) == reproduction_names()
+    assert tuple(page.name for page in WHOLE.pages) == list_reproductions()
 
 
 @pytest.mark.parametrize("page", WHOLE.pages, ids=lambda page: page.name)

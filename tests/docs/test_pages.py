@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 import fedrec_auditor
 from fedrec_auditor import InputError
 from fedrec_auditor.accountants import crosscheck, verdict
-from fedrec_auditor.accountants.events.documents import SUPPORTED, read_event
+from fedrec_auditor.accountants.events.documents import EVENT_CLASSES, read_event
 from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, guess_probability
 from fedrec_auditor.accountants.verdict import (
     LEAK_MARGIN,
@@ -40,8 +40,14 @@ from fedrec_auditor.auditor.games import (
 )
 from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.auditor.plan.objects import load_object
-from fedrec_auditor.auditor.plan.plan import DEFAULTS, Plan, amend_plan, make_target, read_plan
-from fedrec_auditor.auditor.plan.planned_data import load_planned
+from fedrec_auditor.auditor.plan.plan import (
+    DEFAULT_TARGETS,
+    Plan,
+    amend_plan,
+    make_target,
+    read_plan,
+)
+from fedrec_auditor.auditor.plan.planned_data import load_planned_data
 from fedrec_auditor.auditor.run import tasks
 from fedrec_auditor.auditor.run.resources import make_resources
 from fedrec_auditor.auditor.spending.spend import account
@@ -194,7 +200,7 @@ def test_the_table_names_every_system() -> None:
     ends = {end for end in named if end.startswith("-")}
     bases = ("fedmf", "fedncf", "fedlightgcn")
     assert named - ends | {base + end for base in bases for end in ends} == set(
-        FAMILIES["targets"].names()
+        FAMILIES["targets"].list_names()
     )
 
 
@@ -213,9 +219,9 @@ def test_the_plan_composes_what_the_page_says(tmp_path: Path) -> None:
 
 def test_what_is_audited_by_default_is_of_five_papers() -> None:
     papers = {
-        FAMILIES["targets"].member_class(name)().paper for name in FAMILIES["targets"].names()
+        FAMILIES["targets"].load_class(name)().paper for name in FAMILIES["targets"].list_names()
     }
-    core = {FAMILIES["targets"].member_class(name)().paper for name in DEFAULTS}
+    core = {FAMILIES["targets"].load_class(name)().paper for name in DEFAULT_TARGETS}
     assert len(core) == 5
     assert core < papers  # FedGNN is audited by name
 
@@ -237,7 +243,7 @@ def test_a_published_file_is_read_by_the_options_of_the_page(name: str, tmp_path
     columns = dict(text.split("=") for text in re.findall(r"--column (\S+)", options))
     columns |= {"header": "no"} if "--no-header" in options else {}
     plan = amend_plan(None, {"data": str(tmp_path / file), "columns": columns or None})
-    found = load_planned(plan)
+    found = load_planned_data(plan)
     assert (found.users.tolist(), found.items.tolist()) == ([1, 2], [5, 6])
     ratings = [1, 1] if name == "AppUsage" else [0.5, 4.5]
     assert found.ratings.data.tolist() == ratings
@@ -361,7 +367,7 @@ def test_the_population_of_games_is_that_of_a_plan() -> None:
 
 
 def test_the_largest_bounds_of_so_many_draws() -> None:
-    made = FAMILIES["estimators"].member_class("joint-binomial")()
+    made = FAMILIES["estimators"].load_class("joint-binomial")()
     for n, bound in ((1_000, "5.8"), (1_000_000, "13.3")):
         assert f"{bound} for {n:,}" in " ".join(GUARANTEES.split()).replace(" draws", "")
         assert f"{made.largest_bound(n, delta=0.0, confidence=0.95):.1f}" == bound
@@ -375,14 +381,14 @@ MISSES = dict(re.findall(r"^\| `([a-z-]+)` \| \d+ \| \**([\d,]+)\**", ESTIMATORS
 
 
 def test_every_estimator_has_its_rows() -> None:
-    names = set(FAMILIES["estimators"].names())
+    names = set(FAMILIES["estimators"].list_names())
     first = ESTIMATORS.partition("\n## ")[0]
     assert set(re.findall(r"^\| `([a-z-]+)`", first, re.MULTILINE)) == set(MISSES) == names
 
 
 def test_the_misses_of_the_page() -> None:
     """Of one that takes about a second; `make calibrate` prints all."""
-    made, world = FAMILIES["estimators"].member_class("all-thresholds")(), WORLDS["response 1"]
+    made, world = FAMILIES["estimators"].load_class("all-thresholds")(), WORLDS["response 1"]
     found = estimates(made, world, n=1000, delta=0.0, confidences=(0.95,), runs=1000)
     missed = np.count_nonzero(found > world.truth(0.0) + 1e-12)
     assert missed == int(MISSES["all-thresholds"])
@@ -405,7 +411,7 @@ def test_the_event_of_the_page_is_accounted() -> None:
 
 def test_the_table_of_events_has_all_that_are_read() -> None:
     named = set(re.findall(r"`(\w+DpEvent)`", ACCOUNTANTS))
-    assert named == set(SUPPORTED)
+    assert named == set(EVENT_CLASSES)
 
 
 def number(text: str) -> float:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import brentq
 
-from fedrec_auditor.accountants.losses.divergences import gaussian_divergence
+from fedrec_auditor.accountants.losses.divergences import compute_gaussian_delta
 
 # ``f(x, rng, size)``, or ``f(x, rng)`` for one report at a time.
 Randomizer = Callable[..., Any]
@@ -128,9 +128,9 @@ def piecewise(epsilon: float, swap: bool = False) -> Randomizer:
 
 def gaussian_epsilon(mu: float, delta: float) -> float:
     """The exact epsilon at delta of two unit normals ``mu`` apart."""
-    return float(brentq(lambda e: gaussian_divergence(mu, e) - delta, 0.0, 1e3))
+    return float(brentq(lambda e: compute_gaussian_delta(mu, e) - delta, 0.0, 1e3))
 
 
 def gaussian_mu(epsilon: float, delta: float) -> float:
     """How far apart two unit normals may be at (epsilon, delta)."""
-    return float(brentq(lambda mu: gaussian_divergence(mu, epsilon) - delta, 1e-6, 1e3))
+    return float(brentq(lambda mu: compute_gaussian_delta(mu, epsilon) - delta, 1e-6, 1e3))

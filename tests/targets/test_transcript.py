@@ -78,7 +78,7 @@ def stored(root: object) -> list[str]:
 @functools.cache
 def transcript(target: str) -> Transcript:
     data = Synthetic(n_users=20, n_items=15, profile=5.0, tastes=3).load()
-    system = FAMILIES["targets"].member_class(target)().limit_rounds(1)
+    system = FAMILIES["targets"].load_class(target)().limit_rounds(1)
     found: Transcript = system.run(data, np.random.default_rng(0)).transcript
     return found
 

@@ -14,7 +14,7 @@ from scipy import special
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements import Bound, Side, Witness
-from fedrec_auditor.auditor.exact.fit import Check, Status
+from fedrec_auditor.auditor.exact.fit import Check, CheckStatus
 from fedrec_auditor.auditor.exact.output_distribution import OutputDistribution
 from fedrec_auditor.auditor.worlds.guesses import clopper_pearson_lower, event_epsilon
 from fedrec_auditor.auditor.worlds.sampler import ONE_REPORT, Sampler
@@ -200,7 +200,7 @@ def _shared(calls: NDArray[Any], inputs: list[Any]) -> Check | None:
     for value, each in zip(inputs, calls, strict=True):
         for inside in (False, True):
             found = check_call_noise(each, value, alpha, inside=inside)
-            if found.status is Status.FAILED:
+            if found.status is CheckStatus.FAILED:
                 return found
         if shares := _exact_share(each, alpha):
             return Check.failed(
@@ -463,7 +463,7 @@ class SharedEvidence:
         """
         if not self.output_size:
             raise InputError("Expected outputs with entries, got empty outputs. Return numbers.")
-        if self.calls_check and self.calls_check.status is Status.FAILED:
+        if self.calls_check and self.calls_check.status is CheckStatus.FAILED:
             raise InputError(
                 "Expected independent outputs, got outputs of one call, or of several calls, that "
                 "share noise. Draw fresh noise for every output."

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrec_auditor.auditor.exact.fit import Check, Status
+from fedrec_auditor.auditor.exact.fit import Check, CheckStatus
 from fedrec_auditor.auditor.verification.checks.repeated_calls import (
     find_clocks,
     interleave,
@@ -26,7 +26,7 @@ from fedrec_auditor.auditor.verification.checks.shared_evidence import (
 from fedrec_auditor.auditor.worlds.sampler import call_order
 
 _ENTRIES = 64
-_WORST_FIRST = (Status.FAILED, Status.NOT_RUN, Status.PASSED)
+_WORST_FIRST = (CheckStatus.FAILED, CheckStatus.NOT_RUN, CheckStatus.PASSED)
 
 
 def check_shared_noise(evidence: SharedEvidence) -> Check:
@@ -49,7 +49,7 @@ def check_shared_noise(evidence: SharedEvidence) -> Check:
     found = Check.passed("Outputs of one call are no more alike than those of many.")
     if not evidence.sampler.takes_size:
         found, note = _by_turns(evidence)
-    if found.status is not Status.FAILED and batch.ndim > 2 and batch.dtype.kind in "biuf":
+    if found.status is not CheckStatus.FAILED and batch.ndim > 2 and batch.dtype.kind in "biuf":
         found = _among_entries(evidence)
     return replace(found, reason=f"{found.reason}{note}")
 
@@ -69,7 +69,9 @@ def _by_turns(evidence: SharedEvidence) -> tuple[Check, str]:
         return min(check, key=lambda each: _WORST_FIRST.index(each.status))
 
     check, note = worst(rows), ""
-    if check.status is Status.FAILED and (clocks := find_clocks(interleave(rows, order), order)):
+    if check.status is CheckStatus.FAILED and (
+        clocks := find_clocks(interleave(rows, order), order)
+    ):
         named = dict.fromkeys(fields.field_name(k) if fields else f"entry {k}" for k in clocks)
         note = (
             f" In the output, {' and '.join([*named][:3])} follows the order of calls: a clock or "
@@ -77,11 +79,11 @@ def _by_turns(evidence: SharedEvidence) -> tuple[Check, str]:
         )
         rows[:, :, fields.with_related(clocks) if fields else clocks] = 0
         check = worst(rows)
-    if check.status is Status.FAILED and rows.dtype.kind in "biuf":
+    if check.status is CheckStatus.FAILED and rows.dtype.kind in "biuf":
         residual = remove_drift(interleave(rows, order), order, evidence.claim)
         if residual is not None:
             still = worst(np.stack([residual[order == place] for place in range(len(inputs))]))
-            if still.status is not Status.FAILED:
+            if still.status is not CheckStatus.FAILED:
                 check = still
                 note += " Outputs drift with the order of calls, in the same way for every input."
     return check, note

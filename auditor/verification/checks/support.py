@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.auditor.exact.fit import Check
-from fedrec_auditor.auditor.exact.output_distribution import OutputDistribution, without_underflow
+from fedrec_auditor.auditor.exact.output_distribution import OutputDistribution, limit_underflow
 from fedrec_auditor.auditor.verification.checks.shared_evidence import (
     ClaimUnderTest,
     Event,
@@ -135,7 +135,7 @@ def _by_distribution(
     if worst_case is not None:
         ask = dist.log_prob if worst_case.one_copy is None else worst_case.one_copy.log_prob
         table = np.stack([ask(worst_case.outputs, value) for value in worst_case.inputs])
-        table = without_underflow(table, claim.epsilon)
+        table = limit_underflow(table, claim.epsilon)
         for a, b in itertools.permutations(range(len(table)), 2):
             only = np.isfinite(table[a]) & np.isneginf(table[b])
             reached = np.exp(table[a][only]).sum() if worst_case.exhaustive else float(only.any())
@@ -151,7 +151,7 @@ def _by_distribution(
     for a, b in pairs:
         asked = batch[a][:_ASKED]
         log_probs = np.stack([dist.log_prob(asked, inputs[place]) for place in (a, b)])
-        own, other = log_probs if asked.ndim > 1 else without_underflow(log_probs, claim.epsilon)
+        own, other = log_probs if asked.ndim > 1 else limit_underflow(log_probs, claim.epsilon)
         only = np.isfinite(own) & np.isneginf(other)
         hits = int(only.sum())
         if claim.is_impossible(hits, len(only)):

@@ -84,8 +84,8 @@ class Source:
     def blocks(self, name: str, *, whole: bool = False) -> Iterator[bytes]:
         """Reads the file ``name`` block by block; InputError if it does not exist or is too large.
 
-        A file may have ``MAX_BYTES`` bytes if ``whole``, that is, if the caller keeps all of it in
-        memory, and otherwise ``MAX_STREAMED`` bytes.
+        A file may have ``MAX_TOML_BYTES`` bytes if ``whole``, that is, if the caller keeps all of
+        it in memory, and otherwise ``MAX_STREAMED`` bytes.
         """
         max_size = MAX_BYTES if whole else MAX_STREAMED
         self.find_layout(((name,),))

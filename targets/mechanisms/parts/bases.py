@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.events import dp
-from fedrec_auditor.accountants.losses.divergences import gaussian_divergence
+from fedrec_auditor.accountants.losses.divergences import compute_gaussian_delta
 from fedrec_auditor.accountants.statements import check_epsilon
 from fedrec_auditor.targets.mechanisms.base import Domain, Mechanism, Shape, WorstCase
 from fedrec_auditor.targets.settings import Checked, Range, Whole
@@ -131,7 +131,7 @@ class GaussianDpMechanism(ABC):
         The value is Phi(mu/2 - eps/mu) - e^eps Phi(-mu/2 - eps/mu), with the sensitivity mu in
         standard deviations and the normal distribution function Phi.
         """
-        return gaussian_divergence(self.mu, epsilon)
+        return compute_gaussian_delta(self.mu, epsilon)
 
     def event(self) -> dp.DpEvent:
         """Returns the accounting event: Gaussian noise with noise multiplier 1/mu.

@@ -14,7 +14,7 @@ from scipy import sparse
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements import Horizon, Scope, Sizes, Unit, Vantage, any_pair
-from fedrec_auditor.accountants.theorems.neighbours import anonymity_set_size
+from fedrec_auditor.accountants.theorems.neighbours import count_anonymity_set
 from fedrec_auditor.targets.components import Floats, Ints, RankOne, Reports
 from fedrec_auditor.targets.compute import Compute, iter_blocks, one_thread
 from fedrec_auditor.targets.datasets.base import Interactions
@@ -255,7 +255,7 @@ class FmfLdp(ReportingSystem, ImplicitMf):
         """Number of users among whose reports the proxy hides one report: users who do not collude
         with the server.
         """
-        return anonymity_set_size(population.n_users, self.colluding)
+        return count_anonymity_set(population.n_users, self.colluding)
 
     def n_uses(self, horizon: Horizon) -> int:
         """Returns the number of reports that a user sends within ``horizon``: one, those of a

@@ -24,7 +24,7 @@ from fedrec_auditor.accountants.statements import (
     Vantage,
     guess_probability,
 )
-from fedrec_auditor.accountants.theorems.neighbours import attained_epsilon
+from fedrec_auditor.accountants.theorems.neighbours import compute_attained_epsilon
 from fedrec_auditor.targets.declarations.entry import NumberPair
 from fedrec_auditor.targets.declarations.paper import Paper
 from fedrec_auditor.targets.mechanisms.composed_mechanisms import PrivateAverage
@@ -78,7 +78,7 @@ def lower_bound(*, clients: int, n_users: int, delta: float) -> float:
 
     The noise multiplier is 1, as in Tables 3 and 4.
     """
-    return attained_epsilon(_training(n_users, clients, _ROUNDS, _MULTIPLIER), delta)
+    return compute_attained_epsilon(_training(n_users, clients, _ROUNDS, _MULTIPLIER), delta)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

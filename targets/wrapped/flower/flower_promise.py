@@ -14,7 +14,7 @@ from typing import Any
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.events import dp
-from fedrec_auditor.accountants.losses.divergences import gaussian_epsilon, gaussian_mu
+from fedrec_auditor.accountants.losses.divergences import find_gaussian_epsilon, find_gaussian_mu
 from fedrec_auditor.accountants.statements import (
     Adjacency,
     Claim,
@@ -251,17 +251,17 @@ def _local(mod: Any) -> FlowerPromise:
             f"and delta={delta:g}, for which its noise is not defined. Give both."
         )
     factor = math.sqrt(2.0 * math.log(1.25 / delta)) / epsilon
-    sigma, needed = stated * factor, 2.0 * clip / gaussian_mu(epsilon, delta)
+    sigma, needed = stated * factor, 2.0 * clip / find_gaussian_mu(epsilon, delta)
     text = [
         f"LocalDpMod clips updates at {clip:g} and adds Gaussian noise of deviation {sigma:.4g}, "
         f"which its formula, sqrt(2 ln(1.25 / delta)) / epsilon, gives for sensitivity "
         f"{stated:g}; two clipped updates may be {2.0 * clip:g} apart, twice the clipping norm."
     ]
     if sigma > 0:
-        worth = gaussian_epsilon(delta, 2.0 * clip / sigma)
+        worth = find_gaussian_epsilon(delta, 2.0 * clip / sigma)
         text.append(f"This noise guarantees epsilon {worth:,.4g} at delta {delta:g}.")
     if epsilon > _PROVED:
-        usual = gaussian_epsilon(delta, 1.0 / factor)
+        usual = find_gaussian_epsilon(delta, 1.0 / factor)
         text.append(
             "That formula is a theorem only for epsilon up to 1 (Dwork and Roth 2014, Theorem "
             f"A.1): with sensitivity {2.0 * clip:g} its noise gives {usual:.4g}, not {epsilon:g}."

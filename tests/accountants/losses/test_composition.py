@@ -14,26 +14,26 @@ from hypothesis import strategies as st
 from fedrec_auditor.accountants.losses import composition
 from fedrec_auditor.accountants.losses.composition import (
     PairCounts,
-    distribution_of_sum,
-    lower_curve,
-    lower_epsilon,
-    upper_epsilon,
+    bound_epsilon_above,
+    bound_epsilon_below,
+    compute_lower_curve,
+    convolve_distributions,
 )
-from fedrec_auditor.accountants.losses.divergences import gaussian_epsilon
+from fedrec_auditor.accountants.losses.divergences import find_gaussian_epsilon
 from fedrec_auditor.accountants.losses.pairs import (
+    ArrayPair,
     AtomicPair,
     FixedSizePair,
     GaussianPair,
     LaplacePair,
-    ListedPair,
     PoissonPair,
-    RevealedPair,
+    RevealedSamplingPair,
     ReversedPair,
 )
 from tests.contracts.events import response
 
 STEP = 1e-4
-responses = AtomicPair.of_epsilon
+responses = AtomicPair.from_epsilon
 
 
 @pytest.mark.parametrize("delta", [1e-100, 1e-30, 1e-9, 1e-2, 0.4])
@@ -44,8 +44,8 @@ def test_gaussians_are_bracketed_however_rare_the_event(
     mu: float, count: int, delta: float
 ) -> None:
     uses = ((GaussianPair(mu), count),)
-    truth = gaussian_epsilon(delta, mu * math.sqrt(count))
-    above, below = upper_epsilon(uses, delta), lower_epsilon(uses, delta)
+    truth = find_gaussian_epsilon(delta, mu * math.sqrt(count))
+    above, below = bound_epsilon_above(uses, delta), bound_epsilon_below(uses, delta)
     assert below <= truth * (1 + 1e-9) <= above * (1 + 2e-9) + 1e-12
     assert above <= truth * (1 + 2e-3) + 1e-4
     assert below >= truth * (1 - 1e-2) - 1e-3
@@ -56,8 +56,8 @@ def test_gaussians_are_bracketed_however_rare_the_event(
 def test_responses_are_bracketed(local: float, count: int, delta: float) -> None:
     uses = ((responses(local), count),)
     truth = response(local)(count, delta)
-    assert lower_epsilon(uses, delta) <= truth * (1 + 1e-9) + 1e-9
-    assert truth <= upper_epsilon(uses, delta) <= truth * (1 + 1e-5) + 1e-6
+    assert bound_epsilon_below(uses, delta) <= truth * (1 + 1e-9) + 1e-9
+    assert truth <= bound_epsilon_above(uses, delta) <= truth * (1 + 1e-5) + 1e-6
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,9 @@ def test_poisson_samples_agree_with_the_library(rate: float, noise: float, count
 
 def assert_equal_costs(slow: Any, pair: PoissonPair, count: int) -> None:
     for delta in (1e-8, 1e-5, 1e-2):
-        ours = max(upper_epsilon(((one, count),), delta) for one in (pair, ReversedPair(pair)))
+        ours = max(
+            bound_epsilon_above(((one, count),), delta) for one in (pair, ReversedPair(pair))
+        )
         assert ours == pytest.approx(slow.get_epsilon_for_delta(delta), rel=1e-3, abs=1e-3)
 
 
@@ -90,7 +92,7 @@ def test_unlike_leaves_agree_with_the_library() -> None:
     uses = ((LaplacePair(1 / 3.0), 40), (GaussianPair(1 / 1.3), 1))
     for delta in (1e-8, 1e-5, 1e-2):
         truth = slow.get_epsilon_for_delta(delta)
-        assert upper_epsilon(uses, delta) == pytest.approx(truth, rel=1e-3, abs=1e-3)
+        assert bound_epsilon_above(uses, delta) == pytest.approx(truth, rel=1e-3, abs=1e-3)
 
 
 PAIRS = st.sampled_from(
@@ -98,13 +100,13 @@ PAIRS = st.sampled_from(
         GaussianPair(0.3),
         LaplacePair(0.5),
         responses(0.7),
-        AtomicPair.of_atoms(
+        AtomicPair.from_atoms(
             (0.4, 0.3), (0.0, 0.7 - 0.3 * math.exp(-0.4)), (-0.4, 0.3 * math.exp(-0.4))
         ),
         PoissonPair(GaussianPair(0.9), 0.1),
         ReversedPair(PoissonPair(GaussianPair(0.9), 0.1)),
         FixedSizePair(LaplacePair(1.0), 0.2),
-        RevealedPair(GaussianPair(0.5), 0.3),
+        RevealedSamplingPair(GaussianPair(0.5), 0.3),
     ]
 )
 
@@ -115,12 +117,12 @@ PAIRS = st.sampled_from(
     delta=st.sampled_from([1e-12, 1e-6, 1e-3, 0.1]),
 )
 def test_the_two_ends_meet(uses: PairCounts, delta: float) -> None:
-    below, above = lower_epsilon(uses, delta), upper_epsilon(uses, delta)
+    below, above = bound_epsilon_below(uses, delta), bound_epsilon_above(uses, delta)
     assert below <= above
     assert above - below <= 0.05 * above + 0.05
     more = tuple((pair, count + 1) for pair, count in uses)
-    assert upper_epsilon(more, delta) >= above - 1e-3
-    assert upper_epsilon(uses, 2 * delta) <= above
+    assert bound_epsilon_above(more, delta) >= above - 1e-3
+    assert bound_epsilon_above(uses, 2 * delta) <= above
 
 
 @pytest.mark.parametrize(
@@ -137,15 +139,15 @@ def test_the_two_ends_meet(uses: PairCounts, delta: float) -> None:
     ],
 )
 def test_extremes_are_bracketed(uses: PairCounts) -> None:
-    above = upper_epsilon(uses, 1e-6)
-    assert lower_epsilon(uses, 1e-6) <= above < math.inf
+    above = bound_epsilon_above(uses, 1e-6)
+    assert bound_epsilon_below(uses, 1e-6) <= above < math.inf
 
 
 def test_an_impossible_output_is_told_with_its_probability() -> None:
-    pair = AtomicPair.of_atoms((0.0, 0.99), infinite=0.01)
-    assert math.isinf(upper_epsilon(((pair, 3),), 0.0297))
-    assert math.isinf(lower_epsilon(((pair, 3),), 0.0297))
-    assert upper_epsilon(((pair, 3),), 0.0298) == pytest.approx(0, abs=1e-9)
+    pair = AtomicPair.from_atoms((0.0, 0.99), infinite=0.01)
+    assert math.isinf(bound_epsilon_above(((pair, 3),), 0.0297))
+    assert math.isinf(bound_epsilon_below(((pair, 3),), 0.0297))
+    assert bound_epsilon_above(((pair, 3),), 0.0298) == pytest.approx(0, abs=1e-9)
 
 
 @given(
@@ -159,7 +161,7 @@ def test_the_grid_dominates_and_keeps_both_masses(
     mass = np.array([float(w) for w, _ in outputs])
     mass /= mass.sum()
     loss = np.array([at for _, at in outputs])
-    pair = ListedPair.build(loss, np.log(mass))
+    pair = ArrayPair.build(loss, np.log(mass))
     (grid,) = composition._discretized(((pair, 1),), [(loss.min(), loss.max())], step, True)
     exact = float(mass @ -np.expm1(np.minimum(epsilon - loss, 0.0)))
     points = (grid.low + np.arange(len(grid.mass))) * step
@@ -174,14 +176,14 @@ def test_the_grid_dominates_and_keeps_both_masses(
         ((GaussianPair(0.4), 30),),
         ((PoissonPair(GaussianPair(1.0), 0.1), 200),),
         ((LaplacePair(0.5), 12), (GaussianPair(0.3), 5)),
-        ((AtomicPair.of_atoms((0.0, 0.9), (0.3, 0.09), infinite=0.01), 3),),
+        ((AtomicPair.from_atoms((0.0, 0.9), (0.3, 0.09), infinite=0.01), 3),),
     ],
 )
 def test_the_curve_from_below_meets_the_bounds_at_every_delta(uses: PairCounts) -> None:
     """Below the proof at the same delta, and within 2% of the bound for this delta alone."""
-    curve = lower_curve(uses)
+    curve = compute_lower_curve(uses)
     for delta in (1e-7, 1e-4, 1e-2, 0.2):
-        above, below = upper_epsilon(uses, delta), lower_epsilon(uses, delta)
+        above, below = bound_epsilon_above(uses, delta), bound_epsilon_below(uses, delta)
         if math.isfinite(above):
             assert curve.delta(above) <= delta
         if math.isfinite(below) and below > 0.1:
@@ -201,7 +203,7 @@ def test_sums_of_integers_have_the_convolved_law(
     slow = second
     for _ in range(count):
         slow = np.convolve(slow, first)
-    found = distribution_of_sum(
+    found = convolve_distributions(
         [(first, low, count), (second, -1, 1)], count * low - 1, len(slow) + 5
     )
     assert found[: len(slow)] == pytest.approx(slow, abs=1e-14)
@@ -223,6 +225,6 @@ def test_masses_are_those_of_many_draws(pair: GaussianPair | LaplacePair | Poiss
         x = rng.standard_normal(n) + noise.mu * (rng.random(n) < rate)
         loss = np.log1p(rate * np.expm1(noise.mu * x - noise.mu**2 / 2))
     edges = np.array([-np.inf, -2.1, -1.0, -0.06, 0.01, 0.3, 1.5, 2.1, np.inf])
-    expected = np.exp(pair.between(edges)[0])
+    expected = np.exp(pair.bin_losses(edges)[0])
     seen = np.histogram(loss, np.nan_to_num(edges, posinf=1e9, neginf=-1e9))[0] / n
     assert np.all(np.abs(seen - expected) <= 6 * np.sqrt(expected * (1 - expected) / n) + 1e-9)

@@ -8,7 +8,7 @@ import mpmath
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedrec_auditor.accountants.losses.divergences import gaussian_epsilon
+from fedrec_auditor.accountants.losses.divergences import find_gaussian_epsilon
 
 
 def curve(epsilon: float, mu: float) -> mpmath.mpf:
@@ -27,7 +27,7 @@ def curve(epsilon: float, mu: float) -> mpmath.mpf:
     st.one_of(st.floats(-300, -1e-3).map(lambda x: 10**x), st.floats(1e-3, 0.999)),
 )
 def test_the_inverse_is_right(mu: float, delta: float) -> None:
-    epsilon = gaussian_epsilon(delta, mu)
+    epsilon = find_gaussian_epsilon(delta, mu)
     off = 1e-12 + 1e-12 * mu + 1e-15 * epsilon
     with mpmath.workdps(700):
         assert curve(epsilon + off, mu) <= mpmath.mpf(delta) * (1 + mpmath.mpf(10) ** -12)
@@ -36,7 +36,7 @@ def test_the_inverse_is_right(mu: float, delta: float) -> None:
 
 
 def test_the_ends() -> None:
-    assert gaussian_epsilon(0.0, 0.0) == gaussian_epsilon(1e-9, 0.0) == 0.0
-    assert math.isinf(gaussian_epsilon(0.0, 1.0))
-    assert math.isinf(gaussian_epsilon(1e-9, math.inf))
-    assert gaussian_epsilon(0.5, 1.0) == 0.0
+    assert find_gaussian_epsilon(0.0, 0.0) == find_gaussian_epsilon(1e-9, 0.0) == 0.0
+    assert math.isinf(find_gaussian_epsilon(0.0, 1.0))
+    assert math.isinf(find_gaussian_epsilon(1e-9, math.inf))
+    assert find_gaussian_epsilon(0.5, 1.0) == 0.0

@@ -24,7 +24,7 @@ from fedrec_auditor.accountants.events.leaves import (
     PureDpEvent,
     RevealedSamplingDpEvent,
 )
-from fedrec_auditor.accountants.losses.pure import infinite_reason
+from fedrec_auditor.accountants.losses.pure import explain_infinite_epsilon
 from fedrec_auditor.accountants.methods.accounting_methods import Pld, Rdp
 from fedrec_auditor.accountants.statements import Adjacency
 from tests.contracts.events import SCOPE, USES, scope_of
@@ -52,8 +52,8 @@ FINITE = [
 
 @pytest.mark.parametrize(("event", "delta", "words"), INFINITE, ids=str)
 def test_the_reason_names_the_part(event: DpEvent, delta: float, words: str) -> None:
-    assert words in infinite_reason(event, delta)
-    assert "Event" not in infinite_reason(event, delta)
+    assert words in explain_infinite_epsilon(event, delta)
+    assert "Event" not in explain_infinite_epsilon(event, delta)
     for accountant in (Pld(), Rdp()):
         if accountant.supports(event):
             assert math.isinf(accountant.bound(event, delta=delta, scope=SCOPE).epsilon)
@@ -61,7 +61,7 @@ def test_the_reason_names_the_part(event: DpEvent, delta: float, words: str) -> 
 
 @pytest.mark.parametrize(("event", "delta"), FINITE, ids=str)
 def test_no_reason_where_an_epsilon_holds(event: DpEvent, delta: float) -> None:
-    assert infinite_reason(event, delta) == ""
+    assert explain_infinite_epsilon(event, delta) == ""
     assert math.isfinite(Pld().bound(event, delta=delta, scope=SCOPE).epsilon)
 
 
@@ -73,7 +73,7 @@ def test_there_is_a_reason_just_where_the_loss_accountant_says_infinite(
     event = USES[name].event
     if Pld().supports(event):
         found = Pld().bound(event, delta=delta, scope=scope_of(event)).epsilon
-        assert bool(infinite_reason(event, delta)) is math.isinf(found)
+        assert bool(explain_infinite_epsilon(event, delta)) is math.isinf(found)
 
 
 @pytest.mark.parametrize(
@@ -91,4 +91,4 @@ def test_what_is_drawn_rarely_enough_is_hidden_in_delta(drawn: DpEvent, delta: f
     ):
         scope = replace(SCOPE, adjacency=adjacency)
         found = Pld().bound(event, delta=delta, scope=scope).epsilon
-        assert bool(infinite_reason(event, delta)) is math.isinf(found)
+        assert bool(explain_infinite_epsilon(event, delta)) is math.isinf(found)

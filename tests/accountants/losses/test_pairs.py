@@ -16,15 +16,15 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from fedrec_auditor.accountants.events.leaves import BitFlipDpEvent, ShuffledDpEvent
-from fedrec_auditor.accountants.losses.composition import lower_epsilon, upper_epsilon
-from fedrec_auditor.accountants.losses.divergences import smallest_epsilon
+from fedrec_auditor.accountants.losses.composition import bound_epsilon_above, bound_epsilon_below
+from fedrec_auditor.accountants.losses.divergences import find_min_epsilon
 from fedrec_auditor.accountants.losses.pairs import (
     GaussianMixturePair,
     GaussianPair,
     PoissonPair,
     ReversedPair,
-    attained_pairs,
-    shuffled_pairs,
+    find_attained_pairs,
+    make_shuffled_pairs,
 )
 
 
@@ -51,35 +51,35 @@ def test_shuffled_bits_are_those_enumerated(
 ) -> None:
     p, q = enumerated(missed, unlikely, n_users)
     for pair, (one, other) in zip(
-        shuffled_pairs(missed, unlikely, n_users), ((p, q), (q, p)), strict=True
+        make_shuffled_pairs(missed, unlikely, n_users), ((p, q), (q, p)), strict=True
     ):
         order = np.argsort(-(one / other))
-        exact = smallest_epsilon(np.log(one[order]), np.log(other[order]), delta)
-        found = lower_epsilon(((pair, 1),), delta)
+        exact = find_min_epsilon(np.log(one[order]), np.log(other[order]), delta)
+        found = bound_epsilon_below(((pair, 1),), delta)
         assert found <= exact + 1e-9
         assert found == pytest.approx(exact, rel=1e-3, abs=1e-5)
 
 
 def test_a_flip_has_its_own_pair_either_way() -> None:
     """The pair is not the symmetric one that dominates both directions at once."""
-    pairs = attained_pairs(BitFlipDpEvent(0.9, 0.2))
+    pairs = find_attained_pairs(BitFlipDpEvent(0.9, 0.2))
     for pair, (p, q) in zip(pairs, ((0.9, 0.2), (0.2, 0.9)), strict=True):
         exact = max(math.log((a - 0.05) / b) for a, b in ((p, q), (1 - p, 1 - q)) if a > 0.05)
-        assert lower_epsilon(((pair, 1),), 0.05) == pytest.approx(exact, rel=1e-6)
-    certain = attained_pairs(BitFlipDpEvent(1.0, 0.2))
+        assert bound_epsilon_below(((pair, 1),), 0.05) == pytest.approx(exact, rel=1e-6)
+    certain = find_attained_pairs(BitFlipDpEvent(1.0, 0.2))
     assert [pair.infinite_mass for pair in certain] == [0.0, pytest.approx(0.8)]
 
 
 def test_a_report_alone_is_not_hidden() -> None:
-    pairs = attained_pairs(ShuffledDpEvent(1.0, 1))
-    assert lower_epsilon(((pairs[0], 1),), 1e-9) == pytest.approx(1.0, rel=1e-6)
+    pairs = find_attained_pairs(ShuffledDpEvent(1.0, 1))
+    assert bound_epsilon_below(((pairs[0], 1),), 1e-9) == pytest.approx(1.0, rel=1e-6)
 
 
 @pytest.mark.parametrize(
     "event", [ZCDpEvent(0.1), PoissonSampledDpEvent(0.1, ComposedDpEvent([]))], ids=str
 )
 def test_of_others_none_is_known(event: object) -> None:
-    assert attained_pairs(event) is None
+    assert find_attained_pairs(event) is None
 
 
 def group(rate: float, size: int, noise: float) -> GaussianMixturePair:
@@ -109,8 +109,10 @@ def test_it_costs_what_another_library_says(
     pair = group(rate, size, noise)
     for delta in (1e-6, 1e-3):
         theirs = other.get_epsilon_for_delta(delta)
-        shown = lower_epsilon(((pair, uses),), delta)
-        proved = max(upper_epsilon(((way, uses),), delta) for way in (pair, ReversedPair(pair)))
+        shown = bound_epsilon_below(((pair, uses),), delta)
+        proved = max(
+            bound_epsilon_above(((way, uses),), delta) for way in (pair, ReversedPair(pair))
+        )
         assert shown <= theirs * (1 + 1e-9)
         assert shown <= proved
         assert proved == pytest.approx(shown, rel=1e-3, abs=1e-4)
@@ -126,7 +128,7 @@ def test_it_costs_what_another_library_says(
 def test_a_group_of_one_is_a_sampled_record(rate: float, noise: float, edges: list[float]) -> None:
     points = np.concatenate([[-np.inf], np.sort(edges), [np.inf]])
     ours, known = group(rate, 1, noise), PoissonPair(GaussianPair(1 / noise), rate)
-    for found, expected in zip(ours.between(points), known.between(points), strict=True):
+    for found, expected in zip(ours.bin_losses(points), known.bin_losses(points), strict=True):
         assert np.exp(found) == pytest.approx(np.exp(expected), abs=1e-12)
 
 
@@ -149,7 +151,7 @@ def test_the_interval_below_a_loss_is_that_of_its_output(
     loss = math.log(float(ratios.sum()))
     # Weights are right to some 1e-13, which is a step of the output where the loss is flat.
     blur = 1e-13 * float(ratios.sum()) / float(centres @ ratios)
-    p, q = (float(np.exp(part[0])) for part in pair.between(np.array([-np.inf, loss, np.inf])))
+    p, q = (float(np.exp(part[0])) for part in pair.bin_losses(np.array([-np.inf, loss, np.inf])))
     for found, below, density in (
         (q, float(stats.norm.cdf(at)), float(stats.norm.pdf(at))),
         (
@@ -175,7 +177,9 @@ def test_any_group_within_the_norms_is_dominated() -> None:
     none = density(np.zeros(2))
     worst = group(rate, 2, noise)
     edges = np.linspace(-2.0, 6.0, 20_001)
-    masses = [np.exp(part) for part in worst.between(np.concatenate([[-np.inf], edges, [np.inf]]))]
+    masses = [
+        np.exp(part) for part in worst.bin_losses(np.concatenate([[-np.inf], edges, [np.inf]]))
+    ]
     for _ in range(12):
         angle, norm = rng.uniform(0, 2 * np.pi, 2), np.sqrt(rng.random(2))
         one, two = (norm * np.array([np.cos(angle), np.sin(angle)])).T

@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from fedrec_auditor.accountants.losses import tables
-from fedrec_auditor.accountants.losses.composition import lower_epsilon
-from fedrec_auditor.accountants.losses.divergences import bisect_threshold, smallest_epsilon
+from fedrec_auditor.accountants.losses.composition import bound_epsilon_below
+from fedrec_auditor.accountants.losses.divergences import bisect_threshold, find_min_epsilon
 from fedrec_auditor.accountants.losses.tables import (
-    MAX_DIFFERENCE,
+    MAX_RELATIVE_ERROR,
     integrate_cells,
-    integration_edges,
-    loss_pair,
+    make_integration_edges,
+    make_loss_pair,
 )
 
 LAWS = {
@@ -34,7 +34,7 @@ LAWS = {
 
 def _cells(law: Any, seed: int = 0) -> Any:
     draws = law.rvs(1000, random_state=np.random.default_rng(seed))
-    return integrate_cells(lambda x: np.exp(law.logpdf(x))[None], integration_edges(draws))
+    return integrate_cells(lambda x: np.exp(law.logpdf(x))[None], make_integration_edges(draws))
 
 
 @pytest.mark.parametrize("name", LAWS)
@@ -43,7 +43,7 @@ def test_every_cell_kept_has_its_mass(name: str) -> None:
     cells = _cells(law)
     known = law.cdf(cells.high) - law.cdf(cells.low)
     seen = known > 1e-3  # where the difference of two numbers near 1 still has digits
-    np.testing.assert_allclose(cells.masses[0, seen], known[seen], rtol=100 * MAX_DIFFERENCE)
+    np.testing.assert_allclose(cells.masses[0, seen], known[seen], rtol=100 * MAX_RELATIVE_ERROR)
     assert cells.masses.sum() == pytest.approx(1.0, abs=2 * cells.lost_mass[0] + 1e-9)
     assert cells.lost_mass[0] < 1e-6
     assert (cells.low[1:] != cells.low[:-1]).all()
@@ -90,8 +90,8 @@ def test_losses_beyond_the_doubles_are_composed_from_below() -> None:
     def delta_of(epsilon: float) -> float:
         return float(chance @ -np.expm1(np.minimum(epsilon - loss, 0.0)))
 
-    truth = bisect_threshold(lambda epsilon: delta_of(epsilon) <= 1e-3, close=1e-12)
-    found = lower_epsilon(((loss_pair(*laws), 100),), 1e-3)
+    truth = bisect_threshold(lambda epsilon: delta_of(epsilon) <= 1e-3, precision=1e-12)
+    found = bound_epsilon_below(((make_loss_pair(*laws), 100),), 1e-3)
     assert truth - 0.1 <= found <= truth + 1e-9
 
 
@@ -101,12 +101,12 @@ def test_millions_of_copies_from_below_against_an_exact_sum(
 ) -> None:
     """Bits of rates 0.5 and 0.55: on a grid, and with the likely counts instead of all."""
     pair = np.log([0.45, 0.55]), np.log([0.5, 0.5])
-    on_grid = lower_epsilon(((loss_pair(*pair), count),), 1e-6)
+    on_grid = bound_epsilon_below(((make_loss_pair(*pair), count),), 1e-6)
     monkeypatch.setattr(tables, "_MANY_COPIES", 0)
-    bulk = tables.statistic(*pair, count)
+    bulk = tables.merge_copies(*pair, count)
     assert len(bulk[0]) < count
     monkeypatch.setattr(tables, "_MANY_COPIES", count)
-    whole = tables.statistic(*pair, count) if count < 10**6 else bulk
-    truth, short = (smallest_epsilon(p[::-1], q[::-1], 1e-6) for p, q in (whole, bulk))
+    whole = tables.merge_copies(*pair, count) if count < 10**6 else bulk
+    truth, short = (find_min_epsilon(p[::-1], q[::-1], 1e-6) for p, q in (whole, bulk))
     assert 0.98 * truth <= on_grid <= truth
     assert short == pytest.approx(truth, rel=1e-7)

@@ -40,12 +40,12 @@ from fedrec_auditor.accountants.events.leaves import (
     ShuffledDpEvent,
 )
 from fedrec_auditor.accountants.losses import composition, pairs
-from fedrec_auditor.accountants.losses.pairs import ClonePair, PoissonPair, dominating_pair
+from fedrec_auditor.accountants.losses.pairs import ClonePair, PoissonPair, make_dominating_pair
 from fedrec_auditor.accountants.losses.pure import ThreePointLoss
 from fedrec_auditor.accountants.methods import accounting_methods
 from fedrec_auditor.accountants.methods.accounting_methods import Optimal, Pld, Pure, Rdp, Shuffle
 from fedrec_auditor.accountants.statements import Adjacency
-from fedrec_auditor.auditor.exact import exact_lower_bound
+from fedrec_auditor.auditor.exact import find_exact_bound
 from fedrec_auditor.auditor.worlds.sampler import ONE_REPORT
 from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip
 from tests.contracts.events import SCOPE, gaussian, response, response_event
@@ -134,7 +134,7 @@ def test_opposite_flips_are_covered() -> None:
 
 @pytest.mark.parametrize(("p", "q"), [(0.7, 0.2), (0.2, 0.7), (0.9, 0.3), (1.0, 0.4), (0.3, 0.3)])
 def test_the_three_point_pair_is_the_larger_of_both_directions(p: float, q: float) -> None:
-    pair = ThreePointLoss.of_event(BitFlipDpEvent(p, q))
+    pair = ThreePointLoss.from_event(BitFlipDpEvent(p, q))
     rest = pair.p_uninformative
     for a in np.geomspace(1e-3, 1e3, 61):
         ours = sum(
@@ -209,8 +209,8 @@ def test_the_pair_of_every_leaf_is_a_pair_of_laws(event: DpEvent) -> None:
     edges = np.concatenate([[-np.inf], np.linspace(-3e3, 3e3, 6001), [np.inf]])
     seen = [event, RevealedSamplingDpEvent(0.3, event), PoissonSampledDpEvent(0.3, event)]
     for one in (*seen, SampledWithoutReplacementDpEvent(10, 3, event)):
-        pair = dominating_pair(one)
-        log_p, log_q = pair.between(edges)
+        pair = make_dominating_pair(one)
+        log_p, log_q = pair.bin_losses(edges)
         assert np.exp(log_p).sum() + pair.infinite_mass == pytest.approx(1, abs=1e-12)
         told_by_q = 0.0 if isinstance(pair, PoissonPair) else pair.infinite_mass
         assert np.exp(log_q).sum() + told_by_q == pytest.approx(1, abs=1e-12)
@@ -282,7 +282,7 @@ def test_of_a_fixed_sample_it_is_told_of_how_many_nobody_is_known() -> None:
 @pytest.mark.parametrize("delta", [1e-15, 1e-12, 1e-6])
 def test_no_divergence_is_rounded_away(epsilon: float, delta: float) -> None:
     flip = BitFlip.symmetric(epsilon)
-    shown = exact_lower_bound(flip, ONE_REPORT, delta).epsilon
+    shown = find_exact_bound(flip, ONE_REPORT, delta).epsilon
     owed = Rdp().bound(flip.event(), delta=delta, scope=ONE_REPORT).epsilon
     assert owed >= shown
     assert owed <= shown + 1e-3

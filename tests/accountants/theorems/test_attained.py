@@ -21,11 +21,11 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.events.leaves import BitFlipDpEvent, PureDpEvent, ShuffledDpEvent
 from fedrec_auditor.accountants.methods.accounting_methods import Pld
 from fedrec_auditor.accountants.theorems.neighbours import (
-    attained_assumptions,
-    attained_epsilon,
-    lower_shuffle_epsilon,
+    bound_shuffle_epsilon,
+    compute_attained_epsilon,
+    list_attained_assumptions,
 )
-from fedrec_auditor.auditor.judging.accounting import all_accountants
+from fedrec_auditor.auditor.judging.accounting import list_accountants
 from tests.contracts.events import DELTAS, PRESENCE, SAMPLED, USES
 
 # Events whose proved epsilon is larger than the attained one.
@@ -38,10 +38,10 @@ TIGHT = {"fixed size", "shuffled", "shuffled bits", "flip", "five buckets"}
 def test_it_is_never_above_a_proof(name: str, count: int, delta: float) -> None:
     use = USES[name]
     event = SelfComposedDpEvent(use.event, count)
-    shown = attained_epsilon(event, delta)
+    shown = compute_attained_epsilon(event, delta)
     proofs = [
         accountant.bound(event, delta=delta, scope=use.scope).epsilon
-        for accountant in all_accountants()
+        for accountant in list_accountants()
         if accountant.supports(event)
     ]
     least = min(proofs)
@@ -54,7 +54,7 @@ def test_it_is_never_above_a_proof(name: str, count: int, delta: float) -> None:
 def test_draws_of_the_losses_show_as_much(name: str) -> None:
     """The divergence slightly below the epsilon, estimated from 400,000 draws, is above delta."""
     sampled, delta = SAMPLED[name], 0.02
-    epsilon = attained_epsilon(sampled.event, delta)
+    epsilon = compute_attained_epsilon(sampled.event, delta)
     assert epsilon > 0
     rng = np.random.default_rng(0)
     best = -math.inf
@@ -82,7 +82,7 @@ def test_draws_of_the_losses_show_as_much(name: str) -> None:
     ids=str,
 )
 def test_known_epsilons(event: DpEvent, delta: float, known: float) -> None:
-    assert attained_epsilon(event, delta) == pytest.approx(known, rel=1e-9)
+    assert compute_attained_epsilon(event, delta) == pytest.approx(known, rel=1e-9)
 
 
 @pytest.mark.parametrize("noise", [1e-6, 1e-8, 1e-160, 1e-300])
@@ -92,7 +92,7 @@ def test_noise_that_doubles_have_no_room_for_shows_no_more_than_is_proved(
     noise: float, rate: float, kind: type[DpEvent]
 ) -> None:
     event = kind(noise) if rate == 1 else PoissonSampledDpEvent(rate, kind(noise))
-    shown = attained_epsilon(SelfComposedDpEvent(event, 10), 1e-6)
+    shown = compute_attained_epsilon(SelfComposedDpEvent(event, 10), 1e-6)
     proved = Pld().bound(SelfComposedDpEvent(event, 10), delta=1e-6, scope=PRESENCE).epsilon
     assert 1e6 < shown <= proved
 
@@ -102,15 +102,15 @@ def test_laplace_reports_tell_their_sign_through_a_shuffle() -> None:
     flipped = math.exp(-1.0) / 2.0
     own = math.log((1.0 - flipped) / flipped)
     assert own < 2.0
-    assert lower_shuffle_epsilon(flipped, flipped, 500, 3, 0.0) == pytest.approx(3 * own)
-    assert lower_shuffle_epsilon(flipped, flipped, 500, 3, 1e-6) == pytest.approx(
-        attained_epsilon(SelfComposedDpEvent(ShuffledDpEvent(own, 500), 3), 1e-6), rel=1e-9
+    assert bound_shuffle_epsilon(flipped, flipped, 500, 3, 0.0) == pytest.approx(3 * own)
+    assert bound_shuffle_epsilon(flipped, flipped, 500, 3, 1e-6) == pytest.approx(
+        compute_attained_epsilon(SelfComposedDpEvent(ShuffledDpEvent(own, 500), 3), 1e-6), rel=1e-9
     )
 
 
 def test_what_is_supposed_is_said() -> None:
-    assert attained_assumptions(GaussianDpEvent(1.0)) == ()
-    assert attained_assumptions(ComposedDpEvent([ZCDpEvent(1.0), PureDpEvent(1.0)])) == (
+    assert list_attained_assumptions(GaussianDpEvent(1.0)) == ()
+    assert list_attained_assumptions(ComposedDpEvent([ZCDpEvent(1.0), PureDpEvent(1.0)])) == (
         "the leakage of ZCDpEvent is left out",
         "PureDpEvent stands for randomized response on a bit",
     )
@@ -118,6 +118,6 @@ def test_what_is_supposed_is_said() -> None:
 
 def test_senseless_input_is_refused() -> None:
     with pytest.raises(InputError, match="noise_multiplier=-1"):
-        attained_epsilon(GaussianDpEvent(-1.0), 1e-5)
+        compute_attained_epsilon(GaussianDpEvent(-1.0), 1e-5)
     with pytest.raises(InputError, match="delta=1"):
-        attained_epsilon(GaussianDpEvent(1.0), 1.0)
+        compute_attained_epsilon(GaussianDpEvent(1.0), 1.0)

@@ -12,7 +12,11 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.theorems.conversions import ConversionRule, GroupRule, SumRule
+from fedrec_auditor.accountants.theorems.conversions import (
+    CompositionRule,
+    ConversionRule,
+    GroupPrivacyRule,
+)
 
 Law = NDArray[np.float64]
 EPSILONS = st.floats(0.0, 3.0)
@@ -60,7 +64,7 @@ def test_a_group_has_no_more_than_the_chain_of_its_changes(
     delta = max(either_way(p, q, epsilon) for p, q in itertools.pairwise(chain))
     if delta >= 1.0:
         return
-    total, grown = GroupRule(size).widen(epsilon, delta)
+    total, grown = GroupPrivacyRule(size).widen_bound(epsilon, delta)
     assert total == pytest.approx(size * epsilon)
     assert either_way(chain[0], chain[-1], total) <= grown + 1e-12
 
@@ -70,8 +74,8 @@ def test_bits_flipped_together_have_exactly_the_group_epsilon(size: int, epsilon
     """k randomized responses, all inputs changed: k eps is attained at delta 0, and not below."""
     zero, one = response(epsilon)
     p, q = product([zero] * size), product([one] * size)
-    for rule in (GroupRule(size), SumRule(size)):
-        total, delta = rule.widen(epsilon, 0.0)
+    for rule in (GroupPrivacyRule(size), CompositionRule(size)):
+        total, delta = rule.widen_bound(epsilon, 0.0)
         assert delta == 0.0
         assert either_way(p, q, total) <= 1e-12
         assert math.log(p.max() / q[p.argmax()]) == pytest.approx(total, abs=1e-9)
@@ -86,7 +90,7 @@ def test_a_composition_has_no_more_than_the_sums(
     delta = max(either_way(p, q, epsilon) for p, q in pairs)
     if delta >= 1.0:
         return
-    total, grown = SumRule(count).widen(epsilon, delta)
+    total, grown = CompositionRule(count).widen_bound(epsilon, delta)
     p, q = (product([pair[world] for pair in pairs]) for world in (0, 1))
     assert either_way(p, q, total) <= grown + 1e-12
 
@@ -96,14 +100,14 @@ def test_pure_epsilons_compose_optimally(count: int, epsilon: float, delta: floa
     """The exact epsilon of composed randomized responses: attained, and never undercut."""
     zero, one = response(epsilon)
     p, q = product([zero] * count), product([one] * count)
-    total, reached = SumRule(count, delta).widen(epsilon, 0.0)
+    total, reached = CompositionRule(count, delta).widen_bound(epsilon, 0.0)
     assert reached == delta
     assert total <= count * epsilon
     assert hockey_stick(p, q, total) <= delta + 1e-12
     if total > 0:
         assert hockey_stick(p, q, total * (1 - 1e-6)) >= delta * (1 - 1e-5)
     # A part with a delta of its own is charged unchanged.
-    assert SumRule(count, delta).widen(epsilon, 1e-9)[0] == count * epsilon
+    assert CompositionRule(count, delta).widen_bound(epsilon, 1e-9)[0] == count * epsilon
 
 
 def staircase(size: int, epsilon: float, delta: float) -> list[Law]:
@@ -120,7 +124,7 @@ def test_the_groups_delta_is_attained_so_that_k_delta_is_wrong(
     chain = staircase(size, epsilon, delta)
     for p, q in itertools.pairwise(chain):
         assert either_way(p, q, epsilon) <= delta * (1 + 1e-9)
-    total, grown = GroupRule(size).widen(epsilon, delta)
+    total, grown = GroupPrivacyRule(size).widen_bound(epsilon, delta)
     assert hockey_stick(chain[0], chain[-1], total) == pytest.approx(grown)
     assert grown > size * delta  # the wrong formula, which this mechanism breaks
 
@@ -129,33 +133,39 @@ def test_the_groups_delta_is_attained_so_that_k_delta_is_wrong(
 def test_the_way_back_undoes_the_way_there(
     data: st.DataObject, size: int, epsilon: float, delta: float
 ) -> None:
-    rule: ConversionRule = GroupRule(size) if data.draw(st.booleans()) else SumRule(size)
-    total, grown = rule.widen(epsilon, delta)
+    rule: ConversionRule = (
+        GroupPrivacyRule(size) if data.draw(st.booleans()) else CompositionRule(size)
+    )
+    total, grown = rule.widen_bound(epsilon, delta)
     if grown < 1.0:
-        assert rule.narrow(total, grown) == pytest.approx((epsilon, delta), rel=1e-9, abs=1e-300)
-    assert rule.narrow(total, 0.0) == pytest.approx((epsilon, 0.0))
+        assert rule.narrow_bound(total, grown) == pytest.approx(
+            (epsilon, delta), rel=1e-9, abs=1e-300
+        )
+    assert rule.narrow_bound(total, 0.0) == pytest.approx((epsilon, 0.0))
 
 
-@pytest.mark.parametrize("rule", [GroupRule(7), SumRule(7), SumRule(7, 1e-6)])
+@pytest.mark.parametrize(
+    "rule", [GroupPrivacyRule(7), CompositionRule(7), CompositionRule(7, 1e-6)]
+)
 def test_extremes_print_and_do_not_crash(rule: ConversionRule) -> None:
-    assert rule.widen(0.0, 0.0)[0] == 0.0
-    assert rule.widen(1e6, 0.0)[0] == pytest.approx(7e6)
-    assert rule.widen(math.inf, 0.0)[0] == math.inf
-    assert rule.widen(math.inf, 1e-5)[0] == math.inf
-    assert GroupRule(7).widen(1e6, 1e-5) == (7e6, 1.0)
-    assert GroupRule(7).widen(0.0, 1e-5) == pytest.approx((0.0, 7e-5))
-    assert GroupRule(7).widen(1e-300, 1e-5)[1] == pytest.approx(7e-5)
+    assert rule.widen_bound(0.0, 0.0)[0] == 0.0
+    assert rule.widen_bound(1e6, 0.0)[0] == pytest.approx(7e6)
+    assert rule.widen_bound(math.inf, 0.0)[0] == math.inf
+    assert rule.widen_bound(math.inf, 1e-5)[0] == math.inf
+    assert GroupPrivacyRule(7).widen_bound(1e6, 1e-5) == (7e6, 1.0)
+    assert GroupPrivacyRule(7).widen_bound(0.0, 1e-5) == pytest.approx((0.0, 7e-5))
+    assert GroupPrivacyRule(7).widen_bound(1e-300, 1e-5)[1] == pytest.approx(7e-5)
     assert str(rule)
 
 
 def test_counts_and_numbers_that_make_no_sense_are_refused() -> None:
     for count in (0, -1, 1.5, True, math.nan):
-        for kind in (GroupRule, SumRule):
+        for kind in (GroupPrivacyRule, CompositionRule):
             with pytest.raises(InputError, match="count"):
                 kind(count)
-    rules_of_two: tuple[ConversionRule, ...] = (GroupRule(2), SumRule(2))
+    rules_of_two: tuple[ConversionRule, ...] = (GroupPrivacyRule(2), CompositionRule(2))
     for rule in rules_of_two:
-        for move in (rule.widen, rule.narrow):
+        for move in (rule.widen_bound, rule.narrow_bound):
             with pytest.raises(InputError, match="epsilon"):
                 move(-1.0, 0.0)
             with pytest.raises(InputError, match="delta"):

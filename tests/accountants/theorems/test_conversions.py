@@ -24,7 +24,7 @@ from fedrec_auditor.accountants.statements import (
     Vantage,
     Witness,
 )
-from fedrec_auditor.accountants.theorems.conversions import convert
+from fedrec_auditor.accountants.theorems.conversions import convert_bound
 from fedrec_auditor.auditor.testing.targets import SCOPES
 
 SIZES = Sizes(items=6, ratings=4, coordinates=5, reports=3, rounds=2)
@@ -103,14 +103,14 @@ def test_the_table_of_units_and_adjacencies(
     words: str,
 ) -> None:
     before, after = scope(*low, horizon), scope(*high, horizon)
-    found = convert(upper(E, D, before), after, SIZES)
+    found = convert_bound(upper(E, D, before), after, SIZES)
     assert (found.epsilon, found.delta) == pytest.approx((epsilon, delta))
     assert found.scope == after
     assert words in " ".join(found.assumptions)
     assert found.assumptions[0] == "theirs"
     assert found.source.endswith("from: paper")
     # In the opposite direction a lower bound of the whole is a lower bound of the worst part.
-    back = convert(lower(epsilon, delta, after), before, SIZES)
+    back = convert_bound(lower(epsilon, delta, after), before, SIZES)
     assert (back.epsilon, back.delta) == pytest.approx((E, D))
     assert back.side is Side.LOWER
     assert (back.confidence, back.samples) == (0.95, 7)
@@ -123,24 +123,24 @@ def test_the_table_of_units_and_adjacencies(
 )
 def test_horizons_compose(low: str, high: str, count: int) -> None:
     before, after = scope(horizon=Horizon[low]), scope(horizon=Horizon[high])
-    found = convert(upper(E, D, before), after, SIZES)
+    found = convert_bound(upper(E, D, before), after, SIZES)
     assert (found.epsilon, found.delta) == pytest.approx((count * E, count * D))
     assert "fresh randomness" in " ".join(found.assumptions)
     assert f"basic composition, {count} times" in found.source
-    assert convert(upper(E, D, after), before).epsilon == E
-    assert convert(lower(E, D, before), after).epsilon == E
-    less = convert(lower(count * E, count * D, after), before, SIZES)
+    assert convert_bound(upper(E, D, after), before).epsilon == E
+    assert convert_bound(lower(E, D, before), after).epsilon == E
+    less = convert_bound(lower(count * E, count * D, after), before, SIZES)
     assert (less.epsilon, less.delta) == pytest.approx((E, D))
 
 
 def test_pure_rounds_compose_optimally_where_a_delta_is_allowed() -> None:
     sizes, training = Sizes(rounds=200), scope(horizon=Horizon.TRAINING)
-    found = convert(upper(0.1), training, sizes, delta=1e-6)
+    found = convert_bound(upper(0.1), training, sizes, delta=1e-6)
     assert found.delta == 1e-6
     assert 0.1 * math.sqrt(200) < found.epsilon < 0.5 * 20
     assert "optimal composition" in found.source
-    assert convert(upper(0.1), training, sizes).epsilon == pytest.approx(20)
-    assert convert(upper(0.1, 1e-9), training, sizes, delta=1e-6).epsilon == pytest.approx(20)
+    assert convert_bound(upper(0.1), training, sizes).epsilon == pytest.approx(20)
+    assert convert_bound(upper(0.1, 1e-9), training, sizes, delta=1e-6).epsilon == pytest.approx(20)
 
 
 @given(
@@ -166,7 +166,7 @@ def test_a_bit_carried_to_a_user_covers_enumerated_flips(
     bound = upper(part, delta, scope(BIT, REPLACE, Horizon.TRAINING))
     sizes, asked = Sizes(items=items, rounds=rounds), scope(horizon=Horizon.TRAINING)
     try:
-        carried = convert(bound, asked, sizes)
+        carried = convert_bound(bound, asked, sizes)
     except InputError:
         assert delta > 0
         return
@@ -174,7 +174,7 @@ def test_a_bit_carried_to_a_user_covers_enumerated_flips(
     assert exact <= carried.delta + 1e-12
     # The worst bit really has the lower bound converted from the user's exact ratio.
     total = rounds * sum(epsilons)
-    shown = convert(lower(total, where=asked), bound.scope, sizes)
+    shown = convert_bound(lower(total, where=asked), bound.scope, sizes)
     assert shown.epsilon <= largest + 1e-12
 
 
@@ -202,18 +202,18 @@ def test_what_no_theorem_carries_is_refused_with_the_reason(
 ) -> None:
     before, after = scope(*low), scope(*high)
     with pytest.raises(InputError, match=words):
-        convert(upper(E, D, before), after, SIZES)
+        convert_bound(upper(E, D, before), after, SIZES)
     with pytest.raises(InputError, match=words):
-        convert(lower(E, D, after), before, SIZES)
+        convert_bound(lower(E, D, after), before, SIZES)
 
 
 def test_a_weaker_vantage_says_nothing_of_a_stronger_one() -> None:
     server, sum_only = scope(), scope(vantage=Vantage.AGGREGATE)
-    assert convert(upper(E), sum_only).epsilon == E
-    assert convert(lower(E, where=sum_only), server).epsilon == E
+    assert convert_bound(upper(E), sum_only).epsilon == E
+    assert convert_bound(lower(E, where=sum_only), server).epsilon == E
     for bound, asked in ((upper(E, where=sum_only), server), (lower(E), sum_only)):
         with pytest.raises(InputError, match="vantage"):
-            convert(bound, asked)
+            convert_bound(bound, asked)
 
 
 @pytest.mark.parametrize(
@@ -230,19 +230,19 @@ def test_a_weaker_vantage_says_nothing_of_a_stronger_one() -> None:
 )
 def test_a_size_that_is_missing_is_named(low: Scope, high: Scope, name: str) -> None:
     with pytest.raises(InputError, match=f"number of {name}"):
-        convert(upper(E, where=low), high)
+        convert_bound(upper(E, where=low), high)
     with pytest.raises(UnknownSizeError) as failure:
-        convert(upper(E, where=low), high)
-    assert failure.value.size == copy(failure.value).size == name
+        convert_bound(upper(E, where=low), high)
+    assert failure.value.size_name == copy(failure.value).size_name == name
     with pytest.raises(InputError, match=f"number of {name}"):
-        convert(upper(E, where=low), high, replace(SIZES, **{name: None}))
+        convert_bound(upper(E, where=low), high, replace(SIZES, **{name: None}))
 
 
 def test_a_delta_that_grows_beyond_one_is_refused() -> None:
     with pytest.raises(InputError, match="delta"):
-        convert(upper(3.0, 1e-3, scope(BIT)), scope(), SIZES)
+        convert_bound(upper(3.0, 1e-3, scope(BIT)), scope(), SIZES)
     with pytest.raises(InputError, match="delta"):
-        convert(upper(1.0), scope(horizon=Horizon.TRAINING), SIZES, delta=1.0)
+        convert_bound(upper(1.0), scope(horizon=Horizon.TRAINING), SIZES, delta=1.0)
 
 
 @given(st.sampled_from(SCOPES), st.sampled_from(SCOPES))
@@ -250,7 +250,7 @@ def test_what_is_covered_is_carried_unchanged(one: Scope, two: Scope) -> None:
     """To wider scopes for lower bounds, to narrower ones for upper: no assumptions, no sizes."""
     if one.covers(two):
         for bound, after in ((upper(E, D, one), two), (lower(E, D, two), one)):
-            found = convert(bound, after)
+            found = convert_bound(bound, after)
             assert (found.epsilon, found.delta) == (E, D)
             assert found.assumptions == ("theirs",)
 
@@ -258,8 +258,8 @@ def test_what_is_covered_is_carried_unchanged(one: Scope, two: Scope) -> None:
 @given(st.sampled_from(SCOPES), st.sampled_from(SCOPES))
 def test_there_and_back_gains_nothing(one: Scope, two: Scope) -> None:
     try:
-        there = convert(upper(E, D, one), two, SIZES)
-        back = convert(there, one, SIZES)
+        there = convert_bound(upper(E, D, one), two, SIZES)
+        back = convert_bound(there, one, SIZES)
     except InputError:
         return
     assert back.epsilon >= E
@@ -269,6 +269,6 @@ def test_there_and_back_gains_nothing(one: Scope, two: Scope) -> None:
 def test_a_witness_stays_only_with_its_own_epsilon() -> None:
     witness = Witness(input_a="a", input_b="b", output="o", probability_a=1, probability_b=0)
     shown = replace(lower(E), witness=witness)
-    assert convert(shown, scope(horizon=Horizon.TRAINING)).witness is witness
-    assert convert(shown, scope(BIT), SIZES).witness is None
-    assert convert(shown, shown.scope) == shown
+    assert convert_bound(shown, scope(horizon=Horizon.TRAINING)).witness is witness
+    assert convert_bound(shown, scope(BIT), SIZES).witness is None
+    assert convert_bound(shown, shown.scope) == shown

@@ -30,7 +30,7 @@ from fedrec_auditor.accountants.losses.pairs import (
 )
 from fedrec_auditor.accountants.methods.accounting_methods import Pld
 from fedrec_auditor.accountants.statements import Adjacency, Scope
-from fedrec_auditor.accountants.theorems.neighbours import attained_epsilon, convert_event
+from fedrec_auditor.accountants.theorems.neighbours import compute_attained_epsilon, convert_event
 from tests.contracts.events import PRESENCE, REPLACED
 
 
@@ -52,7 +52,7 @@ def test_the_truth_of_the_privrec_tables(
 ) -> None:
     """At T = 1000, z = 1, delta = 1e-6, where Tables 3 and 4 print 16.6081 and 45.5485."""
     event = training(n_users, sample, 1000, 1.0)
-    assert attained_epsilon(event, 1e-6) == pytest.approx(low, abs=1e-3)
+    assert compute_attained_epsilon(event, 1e-6) == pytest.approx(low, abs=1e-3)
     assert proved(event, 1e-6) == pytest.approx(high, abs=1e-3)
 
 
@@ -62,14 +62,14 @@ def test_the_reached_figure_is_the_librarys_for_poisson() -> None:
         1.2, sampling_prob=0.02, value_discretization_interval=1e-4
     ).self_compose(300)
     for delta in (1e-8, 1e-5, 1e-2):
-        below = attained_epsilon(training(100, 2, 300, 1.2), delta)
+        below = compute_attained_epsilon(training(100, 2, 300, 1.2), delta)
         assert below <= other.get_epsilon_for_delta(delta)
         assert below == pytest.approx(other.get_epsilon_for_delta(delta), rel=2e-3)
 
 
 def curve_of(pair: Pair, edges: np.ndarray) -> Callable[[float], float]:
     """The divergence of a pair, to the width of the cells."""
-    log_p, log_q = pair.between(edges)
+    log_p, log_q = pair.bin_losses(edges)
     p, q = np.exp(log_p), np.exp(log_q)
     return lambda x: float(np.maximum(p - x * q, 0).sum()) + pair.infinite_mass
 
@@ -85,8 +85,8 @@ def curve_of(pair: Pair, edges: np.ndarray) -> Callable[[float], float]:
             ),
         ),
         (LaplacePair(1.5), lambda y: max(0.0, 1 - math.sqrt(y) * math.exp(-0.75))),
-        (AtomicPair.of_epsilon(1.2), lambda y: max(0.0, 0.768524783 - y * 0.231475217)),
-        (AtomicPair.of_atoms((0.0, 0.6), infinite=0.4), lambda y: 0.4 + max(0.0, 0.6 - 0.6 * y)),
+        (AtomicPair.from_epsilon(1.2), lambda y: max(0.0, 0.768524783 - y * 0.231475217)),
+        (AtomicPair.from_atoms((0.0, 0.6), infinite=0.4), lambda y: 0.4 + max(0.0, 0.6 - 0.6 * y)),
     ],
 )
 def test_the_pair_has_the_amplified_curve(
@@ -104,8 +104,8 @@ def test_the_pair_has_the_amplified_curve(
 @pytest.mark.parametrize("rate", [0.01, 0.3, 1.0])
 def test_both_laws_of_the_pair_are_laws(rate: float) -> None:
     edges = np.concatenate([[-np.inf], np.linspace(-40, 40, 8001), [np.inf]])
-    for pair in (GaussianPair(2.0), LaplacePair(3.0), AtomicPair.of_epsilon(0.7)):
-        for log_mass in FixedSizePair(pair, rate).between(edges):
+    for pair in (GaussianPair(2.0), LaplacePair(3.0), AtomicPair.from_epsilon(0.7)):
+        for log_mass in FixedSizePair(pair, rate).bin_losses(edges):
             assert np.exp(log_mass).sum() == pytest.approx(
                 1, abs=1e-3 if pair.loss_range(0)[1] < 1 else 1e-9
             )
@@ -125,7 +125,7 @@ def sampled(data: tuple[int, ...]) -> np.ndarray:
 
 def test_every_pair_of_data_sets_is_dominated_in_both_directions() -> None:
     """All samples of 2 of 4, one bit replaced, by enumeration."""
-    pair = FixedSizePair(AtomicPair.of_epsilon(math.log(KEEP / (1 - KEEP))), 2 / 4)
+    pair = FixedSizePair(AtomicPair.from_epsilon(math.log(KEEP / (1 - KEEP))), 2 / 4)
     dominating = curve_of(pair, CELLS)
     for rest in itertools.product((0, 1), repeat=3):
         laws = sampled((0, *rest)), sampled((1, *rest))
@@ -136,7 +136,7 @@ def test_every_pair_of_data_sets_is_dominated_in_both_directions() -> None:
 
 def test_presence_costs_what_poisson_does_at_the_price_of_a_replacement() -> None:
     """All samples of 2, of 4 records or of 3, by enumeration."""
-    pair = PoissonPair(AtomicPair.of_epsilon(math.log(KEEP / (1 - KEEP))), 2 / 4)
+    pair = PoissonPair(AtomicPair.from_epsilon(math.log(KEEP / (1 - KEEP))), 2 / 4)
     curves = curve_of(pair, CELLS), curve_of(ReversedPair(pair), CELLS)
     for rest in itertools.product((0, 1), repeat=3):
         with_it, without = sampled((1, *rest)), sampled(rest)
@@ -151,7 +151,7 @@ def test_a_poisson_accountant_undercounts_batches_of_fixed_size() -> None:
     """Records clipped to C, noise C: what replacing costs has half that multiplier."""
     event = convert_event(training(1000, 10, 100, 1.0), Adjacency.ADD_REMOVE)
     said = library.from_gaussian_mechanism(1.0, sampling_prob=0.01).self_compose(100)
-    reached, found = attained_epsilon(event, 1e-5), proved(event, 1e-5, PRESENCE)
+    reached, found = compute_attained_epsilon(event, 1e-5), proved(event, 1e-5, PRESENCE)
     assert said.get_epsilon_for_delta(1e-5) < 1.0 < 3.0 < reached
     assert reached <= found <= reached * 1.001
     assert found <= proved(training(1000, 10, 100, 0.5), 1e-5)
@@ -168,7 +168,7 @@ def test_what_is_reached_is_never_above_what_is_proved(
     sample: int, rounds: int, multiplier: float, delta: float
 ) -> None:
     event = training(50, sample, rounds, multiplier)
-    below, above = attained_epsilon(event, delta), proved(event, delta)
+    below, above = compute_attained_epsilon(event, delta), proved(event, delta)
     assert 0 <= below <= above
     if sample == 50:
         assert below == pytest.approx(above, rel=5e-3, abs=5e-3)
@@ -178,6 +178,6 @@ def test_what_is_reached_is_never_above_what_is_proved(
 def test_without_noise_a_record_is_revealed_if_it_is_drawn(multiplier: float) -> None:
     """With probability 1e-6, which delta may cover."""
     event = training(10**6, 1, 1, multiplier)
-    for found in (proved(event, 1e-3), attained_epsilon(event, 1e-3)):
+    for found in (proved(event, 1e-3), compute_attained_epsilon(event, 1e-3)):
         assert found == 0.0
     assert math.isinf(proved(event, 1e-7))

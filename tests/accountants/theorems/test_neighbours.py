@@ -28,9 +28,9 @@ from fedrec_auditor.accountants.events.leaves import (
 from fedrec_auditor.accountants.methods.accounting_methods import Pld
 from fedrec_auditor.accountants.statements import Adjacency
 from fedrec_auditor.accountants.theorems.neighbours import (
-    attained_epsilon,
+    compute_attained_epsilon,
     convert_event,
-    group_event,
+    make_group_event,
 )
 from tests.contracts.events import PRESENCE, REPLACED
 
@@ -85,17 +85,17 @@ def test_what_an_adjacency_asks(
 
 
 def test_a_group_moves_a_sum_as_many_times_as_far() -> None:
-    assert group_event(GAUSSIAN, 4) == GaussianDpEvent(0.5)
-    assert group_event(LAPLACE, 3) == LaplaceDpEvent(1.0)
-    assert group_event(ComposedDpEvent([GAUSSIAN, SelfComposedDpEvent(LAPLACE, 2)]), 2) == (
+    assert make_group_event(GAUSSIAN, 4) == GaussianDpEvent(0.5)
+    assert make_group_event(LAPLACE, 3) == LaplaceDpEvent(1.0)
+    assert make_group_event(ComposedDpEvent([GAUSSIAN, SelfComposedDpEvent(LAPLACE, 2)]), 2) == (
         ComposedDpEvent([GaussianDpEvent(1.0), SelfComposedDpEvent(LaplaceDpEvent(1.5), 2)])
     )
-    assert group_event(FIXED, 2) is None
-    assert group_event(ComposedDpEvent([GAUSSIAN, FIXED]), 2) is None
+    assert make_group_event(FIXED, 2) is None
+    assert make_group_event(ComposedDpEvent([GAUSSIAN, FIXED]), 2) is None
 
 
 def test_a_sampled_group_is_in_with_as_many_as_are_drawn() -> None:
-    event = group_event(SAMPLED, 2)
+    event = make_group_event(SAMPLED, 2)
     assert isinstance(event, MixtureOfGaussiansDpEvent)
     assert (event.standard_deviation, event.sensitivities) == (2.0, (0.0, 1.0, 2.0))
     assert event.sampling_probs == pytest.approx((0.81, 0.18, 0.01))
@@ -111,7 +111,7 @@ def test_a_replacement_is_half_the_multiplier_for_another_library_too() -> None:
         other.compose(GaussianDpEvent(1.0))
         theirs[kind] = other.get_epsilon(1e-5)
     assert theirs[PLDAccountant] == pytest.approx(exact, rel=1e-4)
-    assert theirs[RdpAccountant] < 0.5 * attained_epsilon(event, 1e-5)
+    assert theirs[RdpAccountant] < 0.5 * compute_attained_epsilon(event, 1e-5)
 
 
 @pytest.mark.parametrize("adjacency", [Adjacency.ADD_REMOVE, Adjacency.REPLACE])

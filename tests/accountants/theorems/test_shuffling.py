@@ -16,8 +16,8 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.events.leaves import ShuffledDpEvent
 from fedrec_auditor.accountants.methods.accounting_methods import Shuffle
 from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, any_pair
-from fedrec_auditor.accountants.theorems.neighbours import anonymity_set_size
-from fedrec_auditor.auditor.exact import exact_lower_bound
+from fedrec_auditor.accountants.theorems.neighbours import count_anonymity_set
+from fedrec_auditor.auditor.exact import find_exact_bound
 from fedrec_auditor.targets.mechanisms.composed_mechanisms import Repeated, Shuffled
 from tests.contracts.events import response
 
@@ -31,7 +31,7 @@ def proved(local: float, users: int, times: int, delta: float, *, binary: bool =
 
 def reached(local: float, users: int, times: int, delta: float) -> float:
     """A lower bound by two worlds in which all other users have the opposite bit."""
-    return exact_lower_bound(Repeated(Shuffled(local, users), times), SHUFFLED, delta).epsilon
+    return find_exact_bound(Repeated(Shuffled(local, users), times), SHUFFLED, delta).epsilon
 
 
 def ones(local: float, bits: tuple[int, ...]) -> np.ndarray:
@@ -153,11 +153,11 @@ def test_who_tells_its_report_leaves_a_shuffle_of_the_others(
     seen, left = (hockey_stick(one, two, epsilon) for one, two in (worlds, alone))
     assert seen == pytest.approx(left)
     n = silent + telling
-    assert anonymity_set_size(n, telling / n) == silent
+    assert count_anonymity_set(n, telling / n) == silent
 
 
 def test_shares_are_rounded_up_and_one_stays() -> None:
-    assert [anonymity_set_size(10, share) for share in (0.0, 0.01, 0.1, 0.11, 0.999)] == [
+    assert [count_anonymity_set(10, share) for share in (0.0, 0.01, 0.1, 0.11, 0.999)] == [
         10,
         9,
         9,
@@ -166,4 +166,4 @@ def test_shares_are_rounded_up_and_one_stays() -> None:
     ]
     for users, share in ((0, 0.0), (10, 1.0), (10, -0.1), (10, math.nan)):
         with pytest.raises(InputError, match="colluding"):
-            anonymity_set_size(users, share)
+            count_anonymity_set(users, share)

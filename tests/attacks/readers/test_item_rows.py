@@ -35,7 +35,7 @@ DATA = Synthetic(n_users=60, n_items=120, profile=15).load()
 
 def server_view(name: str, negatives: int) -> View:
     """The server's view of one round of 50 devices."""
-    learner = FAMILIES["learners"].member_class(name)(dimension=8)
+    learner = FAMILIES["learners"].load_class(name)(dimension=8)
     features = user_features(DATA).values
     catalogue = ModelSizes(n_items=120, n_user_features=features.shape[1])
     rng = np.random.default_rng(0)
@@ -52,7 +52,7 @@ def server_view(name: str, negatives: int) -> View:
 
 
 @pytest.mark.parametrize("negatives", [1, 4])
-@pytest.mark.parametrize("name", FAMILIES["learners"].names())
+@pytest.mark.parametrize("name", FAMILIES["learners"].list_names())
 def test_own_items_score_above_sampled_and_untouched_ones(name: str, negatives: int) -> None:
     _, found = read_all(server_view(name, negatives))
     own = DATA.ratings.toarray()[5:55] != 0

@@ -163,7 +163,7 @@ def test_messages_without_the_rank_are_refused() -> None:
 
 
 def trained(**settings: Any) -> Run:
-    target: Any = FAMILIES["targets"].member_class("fedncf")(rounds=2, **settings)
+    target: Any = FAMILIES["targets"].load_class("fedncf")(rounds=2, **settings)
     return target.run(DATA, np.random.default_rng(0))
 
 
@@ -187,6 +187,6 @@ def test_private_vectors_are_read_without_a_matrix_that_spans_them() -> None:
 
 
 def test_noise_on_the_layer_is_recognised_by_the_rank() -> None:
-    target: Any = FAMILIES["targets"].member_class("fedncf-ldp")(rounds=1)
+    target: Any = FAMILIES["targets"].load_class("fedncf-ldp")(rounds=1)
     view = target.run(DATA, np.random.default_rng(0)).transcript.view(Vantage.SERVER)
     assert FirstLayer().refusal(view)

@@ -279,7 +279,7 @@ def test_the_systems_of_a_paper_are_listed() -> None:
     assert "Did you mean dplcf?" in cli("list", "targets", "--paper", "dplfc")[2]
 
 
-@pytest.mark.parametrize("name", FAMILIES["targets"].names())
+@pytest.mark.parametrize("name", FAMILIES["targets"].list_names())
 def test_every_target_can_be_listed(name: str) -> None:
     code, said, _ = cli("list", name)
     assert code == 0

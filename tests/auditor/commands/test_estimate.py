@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedrec_auditor.accountants.losses.divergences import gaussian_epsilon
+from fedrec_auditor.accountants.losses.divergences import find_gaussian_epsilon
 from fedrec_auditor.auditor.worlds.guesses import ThresholdBand
 from tests.command import cli, refusal
 
@@ -96,7 +96,7 @@ def test_the_curve_and_divergences_hold_with_the_bound(scores: str) -> None:
     assert {"delta": 0.02, "epsilon": found["bound"]["epsilon"]} in found["curve"]
     for each in found["curve"]:
         if each["delta"] > 0:
-            assert 0.2 < each["epsilon"] < gaussian_epsilon(each["delta"], 1.0)
+            assert 0.2 < each["epsilon"] < find_gaussian_epsilon(each["delta"], 1.0)
     with np.load(scores) as arrays:
         band = ThresholdBand.of(arrays["in_scores"], arrays["out_scores"], 1 - 0.95)
     assert found["renyi"] == [{"order": q, "divergence": band.renyi(q)} for q in (2.0, 8.0)]

@@ -18,8 +18,8 @@ from scipy import special
 
 from fedrec_auditor.accountants.statements import Bound
 from fedrec_auditor.auditor.exact.output_distribution import Density
-from fedrec_auditor.auditor.exact.pair_search import Divergence, LogRatio
-from fedrec_auditor.auditor.exact.search import exact_search
+from fedrec_auditor.auditor.exact.pair_search import DivergenceSearch, LogRatioSearch
+from fedrec_auditor.auditor.exact.search import search_exact_bound
 from fedrec_auditor.targets.mechanisms.base import Domain
 
 Rows = NDArray[np.float64] | Sequence[NDArray[np.float64]]
@@ -39,10 +39,10 @@ def search(
 ) -> Bound:
     """The search with a third of its usual Hypothesis examples, which suffice here."""
     with (
-        mock.patch.object(LogRatio, "max_examples", 60),
-        mock.patch.object(Divergence, "max_examples", 30),
+        mock.patch.object(LogRatioSearch, "max_examples", 60),
+        mock.patch.object(DivergenceSearch, "max_examples", 30),
     ):
-        return exact_search(
+        return search_exact_bound(
             mechanism,
             epsilon=epsilon,
             delta=delta,

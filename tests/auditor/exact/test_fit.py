@@ -12,7 +12,7 @@ from scipy import stats
 
 import fedrec_auditor.auditor.exact.fit as fit
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.auditor.exact.fit import Check, Status, check_fit
+from fedrec_auditor.auditor.exact.fit import Check, CheckStatus, check_fit
 from fedrec_auditor.auditor.exact.output_distribution import Density, OutputDistribution
 from fedrec_auditor.auditor.worlds.sampler import Sampler
 from fedrec_auditor.targets.mechanisms.composed_mechanisms import Product, Shuffled
@@ -26,7 +26,7 @@ NUMBERS = [0.0, 0.3, 1.0]
 
 
 def check(thing: Any, inputs: list[Any], samples: int = 40_000, seed: int = 0) -> Check:
-    law = OutputDistribution.of(thing)
+    law = OutputDistribution.wrap(thing)
     return check_fit(law.sampler, law, inputs, samples=samples, seed=np.random.SeedSequence(seed))
 
 
@@ -98,7 +98,7 @@ HONEST: dict[str, tuple[Any, list[Any]]] = {
 @pytest.mark.parametrize("name", HONEST)
 def test_honest_samplers_pass(name: str, seed: int) -> None:
     found = check(*HONEST[name], seed=seed)
-    assert found.status is Status.PASSED, found.reason
+    assert found.status is CheckStatus.PASSED, found.reason
 
 
 def _no_tail(rng: np.random.Generator, size: Any) -> Any:
@@ -172,7 +172,7 @@ BROKEN: dict[str, tuple[Any, list[Any], str]] = {
 def test_broken_ones_fail_and_the_worst_cell_is_named(name: str) -> None:
     thing, inputs, words = BROKEN[name]
     found = check(thing, inputs)
-    assert found.status is Status.FAILED
+    assert found.status is CheckStatus.FAILED
     assert re.search(words, found.reason), found.reason
 
 
@@ -192,18 +192,18 @@ def test_chi_square_at_5_expected_is_no_test_at_this_level() -> None:
 @pytest.mark.calibration
 def test_the_level_holds(monkeypatch: pytest.MonkeyPatch) -> None:
     """At a level of 20%, honest samplers fail at most that often: one bound for all tests."""
-    monkeypatch.setattr(fit, "ERROR_RATE", 0.2)
+    monkeypatch.setattr(fit, "FALSE_FAILURE_RATE", 0.2)
     runs = [
         check(HONEST[name][0], HONEST[name][1][:2], samples=2000, seed=seed).status
         for name in ("bits", "numbers", "vectors")
         for seed in range(20)
     ]
-    failed = runs.count(Status.FAILED)
+    failed = runs.count(CheckStatus.FAILED)
     assert stats.binom.sf(failed - 1, len(runs), 0.2) > 1e-3
 
 
 def test_a_single_input_of_vectors_cannot_be_tested() -> None:
-    assert check(of_vectors(plain), VECTORS[:1]).status is Status.NOT_RUN
+    assert check(of_vectors(plain), VECTORS[:1]).status is CheckStatus.NOT_RUN
 
 
 def test_a_sampler_that_raises_is_an_error_of_input() -> None:
@@ -218,12 +218,12 @@ def test_a_discrete_law_on_a_grid_too_fine_to_repeat_is_no_density() -> None:
     fine = DiscreteLaplace.calibrate(1.0, low=-1, high=1, step=2.0**-20)
     found = check_fit(
         Sampler.of(fine),
-        OutputDistribution.of(fine),
+        OutputDistribution.wrap(fine),
         [-1, 1],
         samples=50_000,
         seed=np.random.SeedSequence(3),
     )
-    assert found.status is Status.PASSED
+    assert found.status is CheckStatus.PASSED
 
 
 def test_a_log_probability_of_one_output_at_a_time_passes() -> None:
@@ -243,4 +243,4 @@ def test_a_log_probability_of_one_output_at_a_time_passes() -> None:
 
     noise = Density(sample=lambda x, rng, size: x + rng.laplace(size=size), log_prob=log_noise)
     for thing in (Density(sample=flip, log_prob=log_flip), noise):
-        assert check(thing, [0, 1], samples=4_000).status is Status.PASSED
+        assert check(thing, [0, 1], samples=4_000).status is CheckStatus.PASSED

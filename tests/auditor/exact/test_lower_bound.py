@@ -18,7 +18,7 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.losses.divergences import bisect_threshold
 from fedrec_auditor.accountants.methods.accounting_methods import Pld
 from fedrec_auditor.accountants.statements import Horizon, Side, Unit, Vantage, any_pair
-from fedrec_auditor.auditor.exact import delta_at, exact_lower_bound
+from fedrec_auditor.auditor.exact import compute_delta, find_exact_bound
 from fedrec_auditor.targets.mechanisms.base import Mechanism, WorstCase
 from fedrec_auditor.targets.mechanisms.composed_mechanisms import (
     Identity,
@@ -57,7 +57,7 @@ class Table:
 
 @given(laws(), st.integers(1, 1000))
 def test_the_largest_log_ratio_is_that_of_the_double_loop(law: np.ndarray, copies: int) -> None:
-    bound = exact_lower_bound(Table(law, copies), SCOPE)
+    bound = find_exact_bound(Table(law, copies), SCOPE)
     assert bound.epsilon == pytest.approx(copies * slow_epsilon(law), abs=1e-9)
     assert (bound.side, bound.confidence, bound.samples) == (Side.LOWER, 1.0, None)
     witness = bound.witness
@@ -72,17 +72,17 @@ def test_the_largest_log_ratio_is_that_of_the_double_loop(law: np.ndarray, copie
 
 @given(laws(), st.floats(0, 5))
 def test_the_hockey_stick_is_that_of_the_double_loop(law: np.ndarray, epsilon: float) -> None:
-    assert delta_at(Table(law), epsilon) == pytest.approx(slow_delta(law, epsilon), abs=1e-12)
+    assert compute_delta(Table(law), epsilon) == pytest.approx(slow_delta(law, epsilon), abs=1e-12)
 
 
 @given(laws(), st.floats(1e-6, 0.999))
 def test_epsilon_at_delta_is_the_least_that_holds(law: np.ndarray, delta: float) -> None:
-    assert_least(exact_lower_bound(Table(law), SCOPE, delta).epsilon, law, delta)
+    assert_least(find_exact_bound(Table(law), SCOPE, delta).epsilon, law, delta)
 
 
 def test_the_asymmetric_flip_is_refuted_by_an_uploaded_zero() -> None:
     flip = BitFlip.asymmetric(1.0)
-    bound = exact_lower_bound(flip, SCOPE)
+    bound = find_exact_bound(flip, SCOPE)
     assert math.isinf(bound.epsilon)
     witness = bound.witness
     assert (witness.input_a, witness.input_b, witness.output) == (
@@ -92,19 +92,19 @@ def test_the_asymmetric_flip_is_refuted_by_an_uploaded_zero() -> None:
     )
     assert witness.probability_b == 0.0
     assert "impossible" in witness.note
-    assert delta_at(flip, 1.0) == pytest.approx(1 - math.exp(-1))
+    assert compute_delta(flip, 1.0) == pytest.approx(1 - math.exp(-1))
 
 
 def test_what_holds_with_equality_is_not_refuted_by_rounding() -> None:
     for epsilon in np.linspace(0.05, 5, 200):
         delta = 1 - math.exp(-epsilon)
-        assert exact_lower_bound(BitFlip.asymmetric(epsilon), SCOPE, delta).epsilon <= epsilon
-        less = exact_lower_bound(BitFlip.asymmetric(epsilon), SCOPE, delta - 1e-9)
+        assert find_exact_bound(BitFlip.asymmetric(epsilon), SCOPE, delta).epsilon <= epsilon
+        less = find_exact_bound(BitFlip.asymmetric(epsilon), SCOPE, delta - 1e-9)
         assert math.isinf(less.epsilon)
     for p, q, copies in ((0.75, 0.087, 100), (0.9, 0.4, 7), (0.51, 0.5, 1000)):
         flips = Repeated(BitFlip(p, q), copies)
         for epsilon in (0.3, 1.0, 3.0):
-            found = exact_lower_bound(flips, SCOPE, delta_at(flips, epsilon)).epsilon
+            found = find_exact_bound(flips, SCOPE, compute_delta(flips, epsilon)).epsilon
             assert found <= epsilon + 1e-9
 
 
@@ -119,19 +119,19 @@ def test_sound_mechanisms_reach_their_epsilon_exactly(epsilon: float) -> None:
         (Repeated(OneCoordinate(epsilon, 7), 2000), 2000),
         (Repeated(Product(BitFlip.symmetric(epsilon), 3), 5), 15),
     ):
-        assert exact_lower_bound(mechanism, SCOPE).epsilon == pytest.approx(times * epsilon)
+        assert find_exact_bound(mechanism, SCOPE).epsilon == pytest.approx(times * epsilon)
 
 
 def test_no_epsilon_holds_for_gaussian_noise_or_none_at_all() -> None:
     noise = Gaussian(sigma=1.0, low=0, high=1)
     for mechanism in (noise, Identity(), Product(noise, 4)):
-        assert math.isinf(exact_lower_bound(mechanism, SCOPE).epsilon)
-    assert exact_lower_bound(noise, SCOPE).witness is None
+        assert math.isinf(find_exact_bound(mechanism, SCOPE).epsilon)
+    assert find_exact_bound(noise, SCOPE).witness is None
 
 
 def test_densities_without_a_curve_have_no_finite_sum_at_delta() -> None:
     with pytest.raises(InputError, match="finitely many outputs"):
-        exact_lower_bound(Product(Laplace(scale=1.0, low=0, high=1), 2), SCOPE, 0.01)
+        find_exact_bound(Product(Laplace(scale=1.0, low=0, high=1), 2), SCOPE, 0.01)
 
 
 RATES = st.sampled_from([0.0, 0.001, 0.1, 0.375, 0.5, 0.625, 0.875, 0.9, 1.0])
@@ -168,43 +168,43 @@ def test_vectors_of_bits_have_the_curve_of_their_worst_pair(
     mechanism = kind(BitFlip(p, q))
     law = _joint(mechanism)
     slow = np.maximum(law[:, None] - math.exp(epsilon) * law[None], 0.0).sum(axis=-1).max()
-    assert delta_at(mechanism, epsilon) == pytest.approx(slow, abs=1e-13)
+    assert compute_delta(mechanism, epsilon) == pytest.approx(slow, abs=1e-13)
     if 1e-9 < slow < 1:
-        assert exact_lower_bound(mechanism, SCOPE, slow).epsilon <= epsilon + 1e-9
-        above = exact_lower_bound(mechanism, SCOPE, slow * (1 - 1e-6)).epsilon
+        assert find_exact_bound(mechanism, SCOPE, slow).epsilon <= epsilon + 1e-9
+        above = find_exact_bound(mechanism, SCOPE, slow * (1 - 1e-6)).epsilon
         assert above >= epsilon * (1 - 1e-9)
 
 
 def test_the_worst_vectors_of_asymmetric_bits_differ_either_way() -> None:
     flips = Product(BitFlip(0.875, 0.375), 3)
-    assert delta_at(flips, 0.0) == pytest.approx(0.703125)
-    one_way = delta_at(Repeated(BitFlip(0.875, 0.375), 3), 0.0)
+    assert compute_delta(flips, 0.0) == pytest.approx(0.703125)
+    one_way = compute_delta(Repeated(BitFlip(0.875, 0.375), 3), 0.0)
     assert one_way == pytest.approx(0.640625)
-    bound = exact_lower_bound(flips, SCOPE, 0.66)
-    assert bound.epsilon > 0 == exact_lower_bound(Repeated(flips.mechanism, 3), SCOPE, 0.66).epsilon
+    bound = find_exact_bound(flips, SCOPE, 0.66)
+    assert bound.epsilon > 0 == find_exact_bound(Repeated(flips.mechanism, 3), SCOPE, 0.66).epsilon
     assert "exchanged in 1 of 3" in bound.witness.note
 
 
 def test_millions_of_copies_that_tell_nothing_show_nothing() -> None:
     coins = Repeated(BitFlip(0.5, 0.5), 2**20 + 1)
-    assert exact_lower_bound(coins, SCOPE, 1e-3).epsilon == 0.0
+    assert find_exact_bound(coins, SCOPE, 1e-3).epsilon == 0.0
 
 
 def test_what_is_not_known_exactly_is_not_said_to_be() -> None:
     long = Product(BitFlip(0.7, 0.2), 4000)
-    assert "from below" in exact_lower_bound(long, SCOPE, 1e-6).source
+    assert "from below" in find_exact_bound(long, SCOPE, 1e-6).source
     near, far = np.array([math.e, 1.0]) / (math.e + 2.0)  # of three categories, 0 and 1 are merged
     unlike = Product(Table(((near + far, far), (near + far, far), (2 * far, near))), 4)
-    assert "from below" in exact_lower_bound(unlike, SCOPE, 1e-6).source
+    assert "from below" in find_exact_bound(unlike, SCOPE, 1e-6).source
     for mechanism in (long, unlike):
         with pytest.raises(InputError, match="copies"):
-            delta_at(mechanism, 1.0)
+            compute_delta(mechanism, 1.0)
     for mechanism in (
         Product(BitFlip.asymmetric(1e-3), 10**5),
         Product(BitFlip.symmetric(1.0), 10**4),
     ):
-        assert "below" not in exact_lower_bound(mechanism, SCOPE, 1e-6).source
-        assert 0.0 <= delta_at(mechanism, 1.0) <= 1.0
+        assert "below" not in find_exact_bound(mechanism, SCOPE, 1e-6).source
+        assert 0.0 <= compute_delta(mechanism, 1.0) <= 1.0
 
 
 def test_a_finite_law_with_a_curve_has_its_witness() -> None:
@@ -213,10 +213,10 @@ def test_a_finite_law_with_a_curve_has_its_witness() -> None:
             return slow_delta(self.law, epsilon)
 
     law = ((0.6, 0.3, 0.1), (0.2, 0.3, 0.5))
-    bound = exact_lower_bound(Curved(law), SCOPE, 0.05)
+    bound = find_exact_bound(Curved(law), SCOPE, 0.05)
     assert bound.epsilon == pytest.approx(math.log(0.45 / 0.1))
     assert bound.witness.output.startswith("the 1 of 3 outputs")
-    many = exact_lower_bound(Curved(law, copies=2), SCOPE, 0.05)
+    many = find_exact_bound(Curved(law, copies=2), SCOPE, 0.05)
     assert (many.witness, many.source) == (
         None,
         "exact hockey-stick divergence: the mechanism's own curve",
@@ -233,12 +233,12 @@ def test_a_finite_law_with_a_curve_has_its_witness() -> None:
     ids=str,
 )
 def test_curves_of_noise_meet_what_the_accountant_charges(noise: Any, delta: float) -> None:
-    shown = exact_lower_bound(noise, SCOPE, delta).epsilon
+    shown = find_exact_bound(noise, SCOPE, delta).epsilon
     owed = Pld().bound(noise.event(), delta=delta, scope=SCOPE).epsilon
     close = 1e-9 if isinstance(noise, Gaussian) else 1e-4
     assert shown * (1 - 1e-9) - 1e-9 <= owed == pytest.approx(shown, rel=close, abs=close)
     if 0 < shown < 1e3:
-        assert delta_at(noise, shown) == pytest.approx(delta, rel=1e-6)
+        assert compute_delta(noise, shown) == pytest.approx(delta, rel=1e-6)
 
 
 def test_a_curve_is_an_integral() -> None:
@@ -264,28 +264,28 @@ def test_many_ratios_in_copies_are_bounded_closely_from_below(
     """Against every output of all copies, enumerated."""
     p, q = np.array(one) / sum(one), np.array(two[: len(one)]) / sum(two[: len(one)])
     mechanism = Table((tuple(p), tuple(q)), copies=copies)
-    found = exact_lower_bound(mechanism, SCOPE, delta).epsilon
+    found = find_exact_bound(mechanism, SCOPE, delta).epsilon
     joint = [functools.reduce(np.multiply.outer, [law] * copies).ravel() for law in (p, q)]
-    truth = bisect_threshold(lambda epsilon: slow_delta(joint, epsilon) <= delta, close=1e-12)
+    truth = bisect_threshold(lambda epsilon: slow_delta(joint, epsilon) <= delta, precision=1e-12)
     assert truth - 0.11 <= found <= truth + 1e-9
 
 
 def test_more_than_two_ratios_in_copies_have_no_exact_delta() -> None:
     law = ((0.5, 0.3, 0.2), (0.2, 0.3, 0.5))
     with pytest.raises(InputError, match="two different probability ratios"):
-        delta_at(Table(law, copies=3), 1.0)
+        compute_delta(Table(law, copies=3), 1.0)
 
 
 @pytest.mark.parametrize("delta", [-0.1, 1.0, math.nan])
 def test_senseless_deltas_are_refused(delta: float) -> None:
     with pytest.raises(InputError, match="delta"):
-        exact_lower_bound(Identity(), SCOPE, delta)
+        find_exact_bound(Identity(), SCOPE, delta)
 
 
 def test_many_copies_at_delta_do_not_underflow_to_an_infinite_bound() -> None:
     """The second input makes the typical output e^-4500 likely, less than the smallest double."""
     reports = Repeated(BitFlip.symmetric(2.5), 2000)
-    bound = exact_lower_bound(reports, SCOPE, 1e-6)
+    bound = find_exact_bound(reports, SCOPE, 1e-6)
     assert bound.epsilon == pytest.approx(response(2.5)(2000, 1e-6), rel=1e-9)
     owed = Pld().bound(reports.event(), delta=1e-6, scope=SCOPE)
     assert owed.epsilon == pytest.approx(bound.epsilon, rel=1e-9)
@@ -298,7 +298,7 @@ def test_shuffles_of_millions_leave_out_what_no_double_holds() -> None:
     assert len(worst_case.outputs) < 10**5
     chance = np.exp(law.log_prob(worst_case.outputs[:, None], worst_case.inputs))
     assert chance.sum(axis=0) == pytest.approx(1.0, rel=1e-10)
-    assert exact_lower_bound(law, SCOPE).epsilon == pytest.approx(2.5)
-    lower = exact_lower_bound(law, SCOPE, 1e-6).epsilon
-    fewer = exact_lower_bound(Shuffled(2.5, 10**6), SCOPE, 1e-6).epsilon
+    assert find_exact_bound(law, SCOPE).epsilon == pytest.approx(2.5)
+    lower = find_exact_bound(law, SCOPE, 1e-6).epsilon
+    fewer = find_exact_bound(Shuffled(2.5, 10**6), SCOPE, 1e-6).epsilon
     assert lower == pytest.approx(fewer, rel=1e-4)

@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from numpy.typing import NDArray
 
-from fedrec_auditor.accountants.losses.divergences import gaussian_divergence
+from fedrec_auditor.accountants.losses.divergences import compute_gaussian_delta
 from fedrec_auditor.accountants.verdict import exceeds
-from fedrec_auditor.auditor.exact.fit import Status
+from fedrec_auditor.auditor.exact.fit import CheckStatus
 from fedrec_auditor.auditor.exact.output_distribution import (
-    MAX_LOG_DEPTH,
+    MAX_NEG_LOG_PROB,
     Density,
     is_single_precision,
-    without_underflow,
+    limit_underflow,
 )
 from fedrec_auditor.auditor.verification.checks.support import check_support
 from fedrec_auditor.targets.mechanisms.gaussian_mechanisms import Gaussian
@@ -51,8 +51,8 @@ def test_at_a_delta_the_epsilon_is_where_the_divergence_meets_it(
 )
 def test_densities_without_a_curve_are_integrated_from_below(sigma: float, delta: float) -> None:
     found = search(gaussian(sigma), 100.0, delta).epsilon
-    assert gaussian_divergence(1 / sigma, found) >= delta * (1 - 1e-9)
-    assert gaussian_divergence(1 / sigma, found + 1e-3) < delta
+    assert compute_gaussian_delta(1 / sigma, found) >= delta * (1 - 1e-9)
+    assert compute_gaussian_delta(1 / sigma, found + 1e-3) < delta
     truth = 2.0 + 2.0 * math.log1p(-delta)
     assert truth - 1e-4 < search(laplace(0.5), 9.0, delta).epsilon <= truth + 1e-9
 
@@ -61,7 +61,7 @@ class ModestCurve(Gaussian):
     """A broken mechanism: its curve is that of half the distance."""
 
     def delta(self, epsilon: float) -> float:
-        return gaussian_divergence((self.high - self.low) / self.sigma / 2, epsilon)
+        return compute_gaussian_delta((self.high - self.low) / self.sigma / 2, epsilon)
 
 
 def test_a_curve_that_is_too_low_hides_nothing() -> None:
@@ -110,7 +110,7 @@ def test_an_underflow_is_no_impossible_output(inputs: list[int]) -> None:
     assert not refuted(law, 996.0, inputs)
     assert refuted(law, 590.0, inputs)
     found = check_support(evidence(law, inputs, epsilon=996.0, samples=3_000, law=True))
-    assert found.status is Status.PASSED
+    assert found.status is CheckStatus.PASSED
 
 
 def laplace_in_singles(shape: tuple[int, ...]) -> Density:
@@ -143,13 +143,13 @@ LOGS = st.one_of(st.just(-math.inf), st.floats(-2000.0, 0.0), st.floats(-750.0, 
 
 @given(hnp.arrays(np.float64, (3, 4), elements=LOGS), st.floats(0.0, 2000.0))
 def test_only_what_the_claim_allows_is_raised(laws: Any, claim: float) -> None:
-    raised = without_underflow(laws, claim)
+    raised = limit_underflow(laws, claim)
     assert (raised >= laws).all()
     assert (raised.max(axis=0) == laws.max(axis=0)).all()
     changed = raised != laws
     high = np.broadcast_to(laws.max(axis=0), laws.shape)
     assert (high[changed] - raised[changed] <= claim).all()
-    assert (high < claim - MAX_LOG_DEPTH)[changed].all()
+    assert (high < claim - MAX_NEG_LOG_PROB)[changed].all()
 
 
 @pytest.mark.parametrize("scale", [0.05, 0.02, 0.01])

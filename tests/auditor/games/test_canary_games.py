@@ -368,7 +368,7 @@ CASES: dict[str, tuple[Target, str, Vantage]] = {
 def test_no_bound_is_above_the_proof(case: str) -> None:
     target, name, vantage = CASES[case]
     game, ground = CANARY_GAMES[name], GameInputs(target=target, interactions=DATA, shape=(4, 6))
-    compared, every = 0, accounting.all_accountants()
+    compared, every = 0, accounting.list_accountants()
     for setting in game.settings(ground, np.random.default_rng(1)):
         assert isinstance(setting, Setting)
         store = MemoryStore()
@@ -377,7 +377,7 @@ def test_no_bound_is_above_the_proof(case: str) -> None:
                 continue
             # One seed, so that all bounds use the same runs.
             result = play(game, setting, scope, delta, 2, runs=40, store=store, accountants=every)
-            proved = accounting.smallest_upper_bound(
+            proved = accounting.find_upper_bound(
                 setting.target, scope, setting.population, delta, every
             )
             assert proved is not None

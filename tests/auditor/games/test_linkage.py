@@ -157,7 +157,7 @@ def test_hidden_messages_carry_no_sender() -> None:
 def test_a_single_round_and_split_reports_are_refused_in_a_sentence() -> None:
     once = bits((np.arange(3), np.eye(3)))
     assert "only one round" in ATTACK.refusal(once)
-    target = FAMILIES["targets"].member_class("fmf-ldp")(rounds=2)
+    target = FAMILIES["targets"].load_class("fmf-ldp")(rounds=2)
     transcript = target.run(DATA, np.random.default_rng(0)).transcript
     split = transcript.view(Vantage.SHUFFLED, np.random.default_rng(0))
     assert "a separate message" in ATTACK.refusal(split)
@@ -169,7 +169,7 @@ def test_a_single_round_and_split_reports_are_refused_in_a_sentence() -> None:
 
 @cache
 def gradients() -> View:
-    target = FAMILIES["targets"].member_class("fcf")(rounds=3)
+    target = FAMILIES["targets"].load_class("fcf")(rounds=3)
     run = target.run(DATA, np.random.default_rng(0))
     return as_arrays(run.transcript.view(Vantage.SERVER))
 

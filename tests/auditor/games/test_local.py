@@ -241,7 +241,7 @@ def test_a_party_of_one_user_is_not_the_system_that_is_audited(name: str) -> Non
     found = measured(name)
     assert not found.measurements
     assert "parties" in found.skipped[0].reason
-    target: Target = FAMILIES["targets"].member_class(name)()
+    target: Target = FAMILIES["targets"].load_class(name)()
     ground = GameInputs(target=target, interactions=DATA, shape=(8, 10), quick=True)
     for made in CANARY_GAMES["round"].settings(ground, np.random.default_rng(0)):
         assert not isinstance(made, Setting) or not isinstance(made.simulation, RoundSimulator)
@@ -300,8 +300,8 @@ def test_no_local_bound_is_above_the_proof() -> None:
     for target in (LflLdp(factors=2), DplcfSp(epsilon=1.0), GdDr(factors=2, rows=3, epsilon=1.0)):
         made = setting(target)
         (scope,), (deltas,) = made.scope_deltas, made.scope_deltas.values()
-        proved = accounting.smallest_upper_bound(
-            made.target, scope, made.population, deltas[0], accounting.all_accountants()
+        proved = accounting.find_upper_bound(
+            made.target, scope, made.population, deltas[0], accounting.list_accountants()
         )
         assert proved is not None
         assert 0.0 < bound(target, 2000, delta=deltas[0]).epsilon <= proved.epsilon

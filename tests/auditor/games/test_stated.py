@@ -11,7 +11,7 @@ import pytest
 
 from fedrec_auditor import Claim, audit_system, wrap_system
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.losses.divergences import gaussian_epsilon
+from fedrec_auditor.accountants.losses.divergences import find_gaussian_epsilon
 from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, any_pair
 from fedrec_auditor.auditor.games.canary_game import (
     GameInputs,
@@ -22,7 +22,7 @@ from fedrec_auditor.auditor.games.canary_game import (
 from fedrec_auditor.auditor.games.canary_games import CANARY_GAMES
 from fedrec_auditor.auditor.games.crowd_game import TrainingSimulator
 from fedrec_auditor.auditor.games.round import RoundSimulator
-from fedrec_auditor.auditor.plan.sources import from_memory
+from fedrec_auditor.auditor.plan.sources import read_object
 from fedrec_auditor.auditor.worlds.estimators.lower_bound_estimators import JointBinomial
 from fedrec_auditor.auditor.worlds.worlds import Worlds
 
@@ -69,7 +69,7 @@ def settings(
     game: str, client: Callable[..., Any], claim: Claim | list[Claim], **system: Any
 ) -> list[Setting | Skipped]:
     target = wrap_system(client, claim=claim, **system)
-    data = from_memory(TABLE, None)[0]
+    data = read_object(TABLE, None)[0]
     assert data is not None
     ground = GameInputs(target=target, interactions=data, shape=(24, 32), quick=True)
     return list(CANARY_GAMES[game].settings(ground, np.random.default_rng(1)))
@@ -89,7 +89,7 @@ def test_who_is_drawn_by_lot_may_not_send(vantage: str, share: float, users: int
 
 def test_a_delta_may_count_on_the_lot_and_a_ratio_not() -> None:
     """Sent with probability .08, a Gaussian's delta is .08 times as large."""
-    noise = Claim(epsilon=gaussian_epsilon(0.25, 1.0), delta=0.02, unit="user")
+    noise = Claim(epsilon=find_gaussian_epsilon(0.25, 1.0), delta=0.02, unit="user")
     (none,) = settings("local", noisy, noise, share=0.08)
     assert isinstance(none, Skipped)
     assert "random sampling" in none.reason
@@ -173,7 +173,7 @@ def test_half_a_bound_for_two_is_one_for_one(delta: float) -> None:
             2.0 * (world == 0) + (rng.normal(size=size) if delta else rng.laplace(size=size))
         ),
     )
-    true = gaussian_epsilon(delta, 1.0) if delta else 1.0
+    true = find_gaussian_epsilon(delta, 1.0) if delta else 1.0
     estimator = SingleRemovalBound(estimator=JointBinomial(), max_claim=true)
     found = estimator.bound(
         worlds, delta=delta, confidence=0.99, samples=20_000, rng=np.random.default_rng(1)

@@ -22,10 +22,10 @@ from fedrec_auditor.accountants.statements import (
 )
 from fedrec_auditor.accountants.verdict import ALARM_CONFIDENCE, Verdict
 from fedrec_auditor.auditor.judging.accounting import (
-    all_accountants,
-    exact_bounds,
+    compute_exact_bounds,
+    find_upper_bound,
     judge_scoped_claim,
-    smallest_upper_bound,
+    list_accountants,
 )
 from fedrec_auditor.reports.record.rows import Finding
 from fedrec_auditor.targets.mechanisms.composed_mechanisms import Repeated
@@ -80,7 +80,7 @@ def evaluated(
 ) -> Finding:
     """The finding by all accountants and all exact bounds, unless others are given."""
     first = scoped or target.scoped_claims(population)[0]
-    known = {"exact": exact_bounds(target, population), "accountants": all_accountants()}
+    known = {"exact": compute_exact_bounds(target, population), "accountants": list_accountants()}
     return judge_scoped_claim(target, first, population, **known | bounds)
 
 
@@ -144,14 +144,14 @@ def test_bounds_elsewhere_do_not_speak() -> None:
 
 
 def test_the_simplest_proof_wins_a_tie() -> None:
-    bound = smallest_upper_bound(Ten(), TRAINING, POPULATION, 0.0, all_accountants())  # type: ignore[arg-type]
+    bound = find_upper_bound(Ten(), TRAINING, POPULATION, 0.0, list_accountants())  # type: ignore[arg-type]
     assert bound.epsilon == pytest.approx(10.0)
     assert "composition" in bound.source
 
 
 def test_a_weaker_vantage_inherits_the_proof_of_a_stronger_one() -> None:
     peers = replace(TRAINING, vantage=Vantage.PEERS)
-    bound = smallest_upper_bound(Ten(), peers, POPULATION, 0.0, all_accountants())  # type: ignore[arg-type]
+    bound = find_upper_bound(Ten(), peers, POPULATION, 0.0, list_accountants())  # type: ignore[arg-type]
     assert bound.epsilon == pytest.approx(10.0)
     assert bound.scope == peers
 
@@ -204,7 +204,7 @@ def test_repeated_laws_are_exact() -> None:
         def mechanism(self, scope: Scope, population: Population) -> Any:
             return Repeated(BitFlip.symmetric(1.0), 10 if scope == TRAINING else 1)
 
-    bounds = exact_bounds(Known(), POPULATION)  # type: ignore[arg-type]
+    bounds = compute_exact_bounds(Known(), POPULATION)  # type: ignore[arg-type]
     assert sorted(bound.epsilon for bound in bounds) == pytest.approx([1.0, 10.0])
 
 

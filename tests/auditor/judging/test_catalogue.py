@@ -19,7 +19,7 @@ from fedrec_auditor.accountants.verdict import Verdict
 from fedrec_auditor.auditor.judging.catalogue import (
     ReleasedCode,
     find_entries,
-    judge_all,
+    judge_entries,
     judge_entry,
     list_entries,
 )
@@ -137,7 +137,8 @@ ONE = PAPER.entry("1").model_copy(
 @pytest.fixture(scope="module")
 def rows() -> dict[str, CatalogueRow]:
     return {
-        row.number: row for row in judge_all([e for e in list_entries() if e.number in EPSILONS])
+        row.number: row
+        for row in judge_entries([e for e in list_entries() if e.number in EPSILONS])
     }
 
 

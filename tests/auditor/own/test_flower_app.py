@@ -145,7 +145,7 @@ def test_the_page_is_true() -> None:
         mod = LocalDpMod(1.0, float(sensitivity), 10.0, 1e-5)
         made = flower_app.wrap(lambda history: None, model=apps.model, mods=[mod])
         crowd = Population(n_users=10, n_items=6)
-        (exact, *_) = accounting.exact_bounds(made, crowd)
+        (exact, *_) = accounting.compute_exact_bounds(made, crowd)
         assert exact.epsilon == pytest.approx(float(epsilon.replace(",", "")), rel=1e-3)
         (randomizer,) = [each.randomizer for each in made.promises]
         assert randomizer.sigma == pytest.approx(float(deviation), rel=2e-3)

@@ -24,7 +24,7 @@ from fedrec_auditor.accountants.events.leaves import PureDpEvent
 from fedrec_auditor.accountants.statements import Horizon
 from fedrec_auditor.accountants.verdict import Gate, Verdict
 from fedrec_auditor.auditor.games import local, round
-from fedrec_auditor.auditor.judging.accounting import all_accountants, smallest_upper_bound
+from fedrec_auditor.auditor.judging.accounting import find_upper_bound, list_accountants
 from fedrec_auditor.auditor.run import workload as module
 from fedrec_auditor.auditor.spending.spend import account
 from fedrec_auditor.reports.record.record import Record
@@ -81,7 +81,7 @@ def test_a_correct_version_is_not_accused(planted: Planted) -> None:
 def proved(system: WrappedSystem, horizon: Horizon) -> float:
     population = Population(n_users=40, n_items=16)
     (scope,) = (c.scope for c in system.scoped_claims(population) if c.scope.horizon is horizon)
-    bound = smallest_upper_bound(system, scope, population, 1e-3, all_accountants())
+    bound = find_upper_bound(system, scope, population, 1e-3, list_accountants())
     return bound.epsilon
 
 

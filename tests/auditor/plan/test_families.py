@@ -11,14 +11,14 @@ from fedrec_auditor.auditor.plan.families import FAMILIES
 @pytest.mark.parametrize("kind", sorted({*FAMILIES} - {"papers"}))
 def test_every_member_loads_under_its_file_name(kind: str) -> None:
     family = FAMILIES[kind]
-    assert family.names()
-    for name in family.names():
-        member = family.member_class(name)
+    assert family.list_names()
+    for name in family.list_names():
+        member = family.load_class(name)
         own = name.replace("-", "")
         assert member.__name__.lower() in (own, own + kind.removesuffix("s"))
-        assert family.summary(name)
+        assert family.read_summary(name)
 
 
 def test_no_near_name_lists_all() -> None:
     with pytest.raises(InputError, match=r"There are: .*fcf"):
-        FAMILIES["targets"].member_class("zzzzzz")
+        FAMILIES["targets"].load_class("zzzzzz")

@@ -15,13 +15,13 @@ from fedrec_auditor.auditor.plan.plan import (
     MAX_CONFIDENCE,
     Plan,
     amend_plan,
+    get_option_name,
     get_plan_option,
     make_plan,
     make_target,
-    option_name,
     read_plan,
 )
-from fedrec_auditor.auditor.plan.stated_claim import MAX_BYTES
+from fedrec_auditor.auditor.plan.stated_claim import MAX_TOML_BYTES
 from fedrec_auditor.auditor.run.runner import audit
 from fedrec_auditor.reports.record.rows import walk_leaves
 from fedrec_auditor.targets.systems.base import Population
@@ -111,7 +111,7 @@ def test_a_plan_that_cannot_be_read(tmp_path: Path) -> None:
 def test_a_plan_that_never_ends_is_not_read(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "fifo.toml")
     (tmp_path / "zero.toml").symlink_to("/dev/zero")
-    (tmp_path / "large.toml").write_text("#" * (MAX_BYTES + 1))
+    (tmp_path / "large.toml").write_text("#" * (MAX_TOML_BYTES + 1))
     for name, said in (("fifo", "a FIFO"), ("zero", "a device"), ("large", "more than 262,144")):
         with pytest.raises(InputError, match=rf"readable plan file.*{name}.*\({said}"):
             read_plan(tmp_path / f"{name}.toml")
@@ -150,7 +150,7 @@ def test_a_whole_number_may_be_written_with_a_point() -> None:
     assert isinstance(vars(target)["reports"], int)
 
 
-@pytest.mark.parametrize("name", FAMILIES["targets"].loadable())
+@pytest.mark.parametrize("name", FAMILIES["targets"].list_loadable())
 def test_what_a_system_learns_under_is_beneath_the_settings_given(name: str) -> None:
     plan = Plan(targets=(name,), settings={name: {"learns": True}})
     made, told = make_target(name, plan), plan.resolve()
@@ -189,7 +189,7 @@ def test_a_system_learns_or_does_not(value: Any) -> None:
 
 
 def test_every_field_says_what_it_is_and_has_an_option() -> None:
-    options = [option_name(name) for name in Plan.model_fields]
+    options = [get_option_name(name) for name in Plan.model_fields]
     assert (
         len({*options})
         == len(options)

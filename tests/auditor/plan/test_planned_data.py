@@ -7,7 +7,7 @@ import pytest
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.plan.plan import Plan, amend_plan, read_plan
-from fedrec_auditor.auditor.plan.planned_data import load_planned, prepare_data
+from fedrec_auditor.auditor.plan.planned_data import load_planned_data, prepare_data
 from fedrec_auditor.reports.record.record import Record
 from tests.command import cli, refusal
 
@@ -30,7 +30,7 @@ def test_a_file_of_a_plan_names_users_items_and_bins(folder):
         'data = "r.csv"\nusers = "u.csv"\nitems = "i.csv"\nattributes = ["age"]\n'
         "[bins]\nage = [25, 40]\n"
     )
-    data = load_planned(read_plan(folder / "plan.toml"))
+    data = load_planned_data(read_plan(folder / "plan.toml"))
     assert data.attributes["age"].classes == ("below 25", "25 to below 40", "40 and more")
     assert data.genre_names == ("g0", "g1")
 
@@ -62,7 +62,7 @@ def test_a_file_without_names_is_read_as_the_refusal_says(folder):
     columns = {"header": "no", "user": 1, "item": 2, "rating": 3}
     data, plan = prepare_data("ratings.dat", amend_plan(None, {"columns": columns}))
     assert data is None
-    assert load_planned(plan).ratings.data.tolist() == [4.0] * 210
+    assert load_planned_data(plan).ratings.data.tolist() == [4.0] * 210
 
 
 def test_a_file_of_users_without_names_is_refused(folder):

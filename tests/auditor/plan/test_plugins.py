@@ -9,7 +9,7 @@ import pytest
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.plan import plugins
-from fedrec_auditor.auditor.plan.families import EXTENSIBLE, FAMILIES, load_papers
+from fedrec_auditor.auditor.plan.families import FAMILIES, PLUGIN_FAMILIES, load_papers
 from fedrec_auditor.auditor.plan.plan import Plan, make_target
 from fedrec_auditor.auditor.plan.sources import load_data
 from fedrec_auditor.auditor.run.tasks import Audit, list_omissions
@@ -63,7 +63,7 @@ FAULTS = {
 
 
 # The families of others whose members are classes.
-CLASSES = sorted({*EXTENSIBLE} - {"papers"})
+CLASSES = sorted({*PLUGIN_FAMILIES} - {"papers"})
 
 
 @pytest.fixture
@@ -87,21 +87,21 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
 def test_a_plugin_that_does_not_load_is_a_line_that_names_its_distribution(
     install: Install, value: str, said: str
 ) -> None:
-    ours = {kind: FAMILIES[kind].names() for kind in CLASSES}
+    ours = {kind: FAMILIES[kind].list_names() for kind in CLASSES}
     install("".join(f"[fedrec_auditor.{kind}]\ntheirs = {value}\n" for kind in CLASSES))
     for kind in CLASSES:
         family = FAMILIES[kind]
-        assert "theirs" in family.names()
-        assert family.summary("theirs").startswith("plug-in")
-        assert family.loadable() == ours[kind]
-        (line,) = family.load_errors()
+        assert "theirs" in family.list_names()
+        assert family.read_summary("theirs").startswith("plug-in")
+        assert family.list_loadable() == ours[kind]
+        (line,) = family.list_load_errors()
         assert line.startswith(
             f"Left out: the {family.singular} plug-in 'theirs' of their-members 1.0"
         )
         assert said in line
         assert "\n" not in line
         with pytest.raises(InputError, match=r"their-members 1\.0") as caught:
-            family.member_class("theirs")
+            family.load_class("theirs")
         assert said in str(caught.value)
 
 
@@ -119,13 +119,13 @@ def test_a_plugin_that_does_not_load_is_a_line_that_names_its_distribution(
 def test_a_paper_that_cannot_be_read_is_a_line_and_ours_are_there(
     install: Install, value: str, said: str
 ) -> None:
-    ours, systems = tuple(load_papers()), FAMILIES["targets"].names()
+    ours, systems = tuple(load_papers()), FAMILIES["targets"].list_names()
     install(f"[fedrec_auditor.papers]\ntheirs = {value}\n")
-    (line,) = FAMILIES["papers"].load_errors()
+    (line,) = FAMILIES["papers"].list_load_errors()
     assert line.startswith("Left out: the paper plug-in 'theirs' of their-members 1.0")
     assert said in line
     assert tuple(load_papers()) == ours
-    assert FAMILIES["targets"].names() == systems
+    assert FAMILIES["targets"].list_names() == systems
 
 
 @pytest.mark.parametrize("kind", sorted({*CLASSES} - {"mechanisms"}))
@@ -133,7 +133,7 @@ def test_a_plugin_that_cannot_be_made_without_settings_does_not_load(
     install: Install, kind: str
 ) -> None:
     install(f"[fedrec_auditor.{kind}]\ntheirs = theirs:Needs\n")
-    (line,) = FAMILIES[kind].load_errors()
+    (line,) = FAMILIES[kind].list_load_errors()
     settable = FAMILIES[kind].has_settings
     assert ("not a dataclass" if settable else "TypeError: ") in line
 
@@ -145,20 +145,18 @@ def test_names_that_are_taken_or_odd_are_told(install: Install) -> None:
     install("[fedrec_auditor.attacks]\nbroken\n", "second")
     install("[fedrec_auditor.mechanisms]\none = theirs:Plain\n", "third")
     install("[fedrec_auditor.mechanisms]\none = theirs:Plain\n", "fourth")
-    lines = FAMILIES["attacks"].load_errors()
+    lines = FAMILIES["attacks"].list_load_errors()
     assert len(lines) == 3
     assert any("of first 1.0" in line and "a name that is taken" in line for line in lines)
     assert any("'../x' of first 1.0" in line and "letters, digits" in line for line in lines)
     assert any("of second 1.0" in line and "cannot be read" in line for line in lines)
-    assert (
-        FAMILIES["attacks"].member_class("attribute-mlp").__module__.startswith("fedrec_auditor.")
-    )
-    lines = FAMILIES["mechanisms"].load_errors()
+    assert FAMILIES["attacks"].load_class("attribute-mlp").__module__.startswith("fedrec_auditor.")
+    lines = FAMILIES["mechanisms"].list_load_errors()
     assert [("third" in line, "taken" in line) for line in lines] in (
         [(True, True), (False, False)],
         [(False, False), (True, True)],
     )
-    assert {"first", "third", "fourth"} <= set(plugins.versions())
+    assert {"first", "third", "fourth"} <= set(plugins.get_plugin_versions())
 
 
 BROKEN = """
@@ -205,7 +203,7 @@ def test_the_audit_goes_on_and_the_record_says_without_what(
 def test_all_targets_are_those_that_load_and_one_by_name_is_refused(
     install: Install, tmp_path: Path
 ) -> None:
-    ours = FAMILIES["targets"].names()
+    ours = FAMILIES["targets"].list_names()
     install(BROKEN)
     assert Plan(targets=("all",)).resolve().targets == ours
     assert "the target plug-in 'theirs' of their-members 1.0" in refusal(
@@ -219,14 +217,14 @@ def test_all_targets_are_those_that_load_and_one_by_name_is_refused(
             assert "Left out: the accountant plug-in 'theirs' of their-members 1.0" in out + err
 
 
-@pytest.mark.parametrize("kind", sorted({*FAMILIES} - {*EXTENSIBLE}))
+@pytest.mark.parametrize("kind", sorted({*FAMILIES} - {*PLUGIN_FAMILIES}))
 def test_a_member_of_a_family_that_is_ours_alone_is_a_line_and_takes_no_part(
     install: Install, kind: str
 ) -> None:
-    ours = FAMILIES[kind].names()
+    ours = FAMILIES[kind].list_names()
     install(f"[fedrec_auditor.{kind}]\ntheirs = theirs_exits:X\n")
-    assert FAMILIES[kind].names() == ours
-    (line,) = FAMILIES[kind].load_errors()
+    assert FAMILIES[kind].list_names() == ours
+    (line,) = FAMILIES[kind].list_load_errors()
     assert line.startswith(
         f"Left out: the {FAMILIES[kind].singular} plug-in 'theirs' of their-members"
     )

@@ -31,7 +31,7 @@ def test_the_digest_is_of_code_and_of_declarations_alone(
     digests = []
     for text in ("a = 1", "a = 2"):
         path.write_text(text, "utf-8")
-        digests.append(versions.source_digest.__wrapped__())
+        digests.append(versions.hash_source.__wrapped__())
     assert (digests[0] != digests[1]) == counts
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor import utility
-from fedrec_auditor.auditor.plan.families import FAMILIES, reproduction_names
+from fedrec_auditor.auditor.plan.families import FAMILIES, list_reproductions
 from fedrec_auditor.auditor.reproductions import reproduction as module
 from fedrec_auditor.auditor.reproductions.reproduction import get_reproduction, reproduce
 from fedrec_auditor.auditor.reproductions.tables import AttackedSystem, Measurable, train_and_test
@@ -137,7 +137,7 @@ def test_every_figure_of_utility_has_its_baseline() -> None:
     data = Interactions.create((met * rng.integers(1, 6, met.shape)).astype(np.float32))
 
     def measured(target: str) -> tuple[Any, tuple[ReproducedRow, ...]]:
-        evaluation = FAMILIES["targets"].member_class(target)().evaluation
+        evaluation = FAMILIES["targets"].load_class(target)().evaluation
         declared = TrainedRows(place="Table 1", rows=(target,))
         split = utility.hold_out(evaluation, data, np.random.default_rng(0))
         rng = np.random.default_rng(0)
@@ -166,7 +166,7 @@ def _popular(split: HeldOutItems, cutoff: int) -> float:
     return float(np.mean(hits))
 
 
-@pytest.mark.parametrize("name", reproduction_names())
+@pytest.mark.parametrize("name", list_reproductions())
 def test_parts_have_unique_names(name: str) -> None:
     made = get_reproduction(name)
     parts = [part.name for part in made.parts()]

@@ -78,7 +78,7 @@ def test_a_long_job_is_begun_before_short_ones() -> None:
 
 def test_an_audit_without_attacks_says_so() -> None:
     data = Synthetic(n_users=12, n_items=10, profile=4).load()
-    for attacks, notes in (((), (NO_ATTACK,)), (None, ()), (FAMILIES["attacks"].names(), ())):
+    for attacks, notes in (((), (NO_ATTACK,)), (None, ()), (FAMILIES["attacks"].list_names(), ())):
         assert Audit.of(Plan(targets=("random",), attacks=attacks), data).notes == notes
         other = Audit.of(Plan(targets=("random",), attacks=attacks, games=("training",)), data)
         assert NO_LOCAL_NOTE in other.notes
@@ -90,7 +90,7 @@ def test_an_audit_of_some_attacks_names_them() -> None:
     plan = Plan(targets=("random",), attacks=("linkage", "user-membership"))
     (note,) = Audit.of(plan, data).notes
     assert note == (
-        f"Only these of {len(FAMILIES['attacks'].names())} attacks were requested: "
+        f"Only these of {len(FAMILIES['attacks'].list_names())} attacks were requested: "
         "linkage, user-membership."
     )
     assert Audit.of(plan.model_copy(update={"games": ("round",)}), data).notes == (NO_LOCAL_NOTE,)

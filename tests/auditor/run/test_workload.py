@@ -70,7 +70,7 @@ def test_a_training_beyond_the_machine_is_refused_within_seconds(
         assert "Lower" in str(caught.value) or "Expected" in str(caught.value)
 
 
-@pytest.mark.parametrize("name", FAMILIES["targets"].names())
+@pytest.mark.parametrize("name", FAMILIES["targets"].list_names())
 def test_what_the_papers_set_is_not_refused(ml_100k: Interactions, name: str) -> None:
     resources = make_resources(1, memory=2.0)
     check_workload(make_target(name, Plan()), ml_100k, resources.compute, resources.memory)

@@ -349,7 +349,7 @@ def test_bad_input_is_one_clear_line(asked: dict[str, Any], said: str) -> None:
 
 
 def test_a_lower_bound_above_the_proof_is_an_alarm(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "attained_epsilon", lambda event, delta: 100.0)
+    monkeypatch.setattr(module, "compute_attained_epsilon", lambda event, delta: 100.0)
     with pytest.raises(AuditError, match="trust neither"):
         account(gaussian=1.0, delta=1e-5)
 

@@ -17,7 +17,7 @@ from scipy import integrate, stats
 
 from fedrec_auditor import verify_ldp
 from fedrec_auditor.accountants.verdict import Verdict
-from fedrec_auditor.auditor.exact.fit import Status, check_fit
+from fedrec_auditor.auditor.exact.fit import CheckStatus, check_fit
 from fedrec_auditor.auditor.exact.output_distribution import OutputDistribution
 from fedrec_auditor.auditor.worlds.sampler import Sampler
 from tests.auditor.tracing.distributions import epsilon, traced
@@ -176,14 +176,14 @@ def test_draws_with_an_atom_that_is_too_heavy_do_not_fit() -> None:
 
     trace = traced(far, [0, 1])
 
-    def fitted(function: Callable[..., Any]) -> Status:
+    def fitted(function: Callable[..., Any]) -> CheckStatus:
         dist = OutputDistribution(
             origin=trace, sampler=Sampler.of(function), density=trace.log_prob, atoms=trace.atoms
         )
         seed = np.random.SeedSequence(0)
         return check_fit(dist.sampler, dist, [*trace.inputs], samples=6_000, seed=seed).status
 
-    assert (fitted(far), fitted(heavier)) == (Status.PASSED, Status.FAILED)
+    assert (fitted(far), fitted(heavier)) == (CheckStatus.PASSED, CheckStatus.FAILED)
 
 
 @pytest.mark.parametrize("share", [0.0, 1e-4])

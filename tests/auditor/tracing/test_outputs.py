@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from fedrec_auditor import verify_ldp
 from fedrec_auditor.accountants.verdict import Verdict
-from fedrec_auditor.auditor.exact.fit import Status
+from fedrec_auditor.auditor.exact.fit import CheckStatus
 from fedrec_auditor.auditor.tracing.outputs import FORM_CHECK, decompose
 from fedrec_auditor.auditor.tracing.paths import NotTraced
 from fedrec_auditor.auditor.tracing.trace import PROOF_CHECK
@@ -169,12 +169,14 @@ TELLING: dict[str, Callable[[int, Rng], Any]] = {
 def test_a_form_that_tells_fails_a_check_however_seldom(function: Any) -> None:
     check = traced(function, [0, 1]).check_forms(0.0)
     assert check is not None
-    assert (check.name, check.status) == (FORM_CHECK, Status.FAILED)
+    assert (check.name, check.status) == (FORM_CHECK, CheckStatus.FAILED)
 
 
 def test_the_check_stands_in_a_verification() -> None:
     found = verify_ldp(TELLING["type"], epsilon=2.0, inputs=[0, 1], samples=2_000)
-    assert FORM_CHECK in [check.name for check in found.checks if check.status is Status.FAILED]
+    assert FORM_CHECK in [
+        check.name for check in found.checks if check.status is CheckStatus.FAILED
+    ]
 
 
 @pytest.mark.parametrize("share", [1.0, 1e-7])

@@ -16,8 +16,8 @@ from scipy import stats
 
 from fedrec_auditor import verify_ldp
 from fedrec_auditor.accountants.verdict import Verdict
-from fedrec_auditor.auditor.exact import exact_lower_bound
-from fedrec_auditor.auditor.exact.fit import Status
+from fedrec_auditor.auditor.exact import find_exact_bound
+from fedrec_auditor.auditor.exact.fit import CheckStatus
 from fedrec_auditor.auditor.tracing import trace
 from fedrec_auditor.auditor.tracing.paths import NotTraced, StepBudget
 from fedrec_auditor.auditor.tracing.trace import PROOF_CHECK, Trace
@@ -39,7 +39,7 @@ def verified(randomizer: Callable[..., Any], **settings: Any) -> tuple[Verificat
         randomizer, **{"epsilon": 2.0, "inputs": [0, 1], "samples": 4_000} | settings
     )
     (check,) = (check for check in found.checks if check.name == PROOF_CHECK)
-    assert (check.status is Status.PASSED) is found.method.startswith("proved from the code")
+    assert (check.status is CheckStatus.PASSED) is found.method.startswith("proved from the code")
     return found, check.reason
 
 
@@ -230,7 +230,7 @@ def test_our_own_mechanisms_have_the_epsilon_that_they_state(
         monkeypatch.setattr(trace, "StepBudget", StepBudget)
         found = Trace.trace(one, inputs, sized=False).bound(0.0)
         assert found.tight
-        expected = exact_lower_bound(mechanism, ONE_REPORT).epsilon
+        expected = find_exact_bound(mechanism, ONE_REPORT).epsilon
         assert found.epsilon == pytest.approx(expected, rel=1e-9), mechanism
 
 

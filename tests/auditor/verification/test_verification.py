@@ -11,15 +11,15 @@ import pytest
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements import Bound, Side, Witness
-from fedrec_auditor.auditor.verification import Check, Status, Verification, verify_ldp
+from fedrec_auditor.auditor.verification import Check, CheckStatus, Verification, verify_ldp
 from fedrec_auditor.auditor.verification.verification import ldp_claim, ratio_text
 from fedrec_auditor.auditor.worlds.sampler import ONE_REPORT
 from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip
 
 CHECKS = (
-    Check(name="determinism", status=Status.PASSED, reason="Different seeds differ."),
-    Check(name="floating point", status=Status.FAILED, reason="Seen. Round the output."),
-    Check(name="clipping", status=Status.NOT_RUN, reason="The inputs are strings."),
+    Check(name="determinism", status=CheckStatus.PASSED, reason="Different seeds differ."),
+    Check(name="floating point", status=CheckStatus.FAILED, reason="Seen. Round the output."),
+    Check(name="clipping", status=CheckStatus.NOT_RUN, reason="The inputs are strings."),
 )
 
 

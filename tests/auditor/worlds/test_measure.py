@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedrec_auditor.accountants.losses.divergences import gaussian_mu
+from fedrec_auditor.accountants.losses.divergences import find_gaussian_mu
 from fedrec_auditor.accountants.statements import (
     Bound,
     Claim,
@@ -57,9 +57,9 @@ def measured(
     )
 
 
-@pytest.fixture(params=FAMILIES["estimators"].names())
+@pytest.fixture(params=FAMILIES["estimators"].list_names())
 def estimator(request: pytest.FixtureRequest) -> Estimator:
-    made: Estimator = FAMILIES["estimators"].member_class(request.param)()
+    made: Estimator = FAMILIES["estimators"].load_class(request.param)()
     return made
 
 
@@ -117,13 +117,13 @@ def _response(epsilon: float) -> World:
 
 
 def _gaussian(epsilon: float) -> World:
-    return gaussian(gaussian_mu(epsilon, 1e-5))
+    return gaussian(find_gaussian_mu(epsilon, 1e-5))
 
 
 def _members() -> Iterator[Any]:
     """All estimators; `make calibrate` alone runs those that are not the default."""
-    for name in FAMILIES["estimators"].names():
-        member = FAMILIES["estimators"].member_class(name)()
+    for name in FAMILIES["estimators"].list_names():
+        member = FAMILIES["estimators"].load_class(name)()
         marks = () if name == "joint-binomial" else pytest.mark.calibration
         yield pytest.param(member, marks=marks, id=name)
     yield pytest.param(OneRun(), marks=pytest.mark.calibration, id="one-run")

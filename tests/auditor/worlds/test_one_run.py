@@ -15,7 +15,7 @@ from scipy import optimize, special, stats
 from sklearn.covariance import LedoitWolf
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.losses.divergences import gaussian_epsilon, gaussian_mu
+from fedrec_auditor.accountants.losses.divergences import find_gaussian_epsilon, find_gaussian_mu
 from fedrec_auditor.auditor.worlds.one_run import (
     AUTO,
     THEOREMS,
@@ -211,7 +211,7 @@ def test_ideal_gaussians_show_at_least_what_others_find(
     """
     n = m // 2
     scores = special.ndtri((np.arange(n) + 0.5) / n)
-    both = np.concatenate([scores + gaussian_mu(truth, 1e-5), scores])
+    both = np.concatenate([scores + find_gaussian_mu(truth, 1e-5), scores])
     right = np.cumsum(np.argsort(-both, kind="stable") < n)
     sizes = np.arange(10, m // 10, 1 if m < 5000 else 3)
     known = {"delta": 1e-5, "alpha": 0.05}
@@ -248,7 +248,7 @@ def gaussian(mu: float, m: int, seed: int) -> OneRunScores:
 @pytest.mark.parametrize("method", ["auto", "guesses", "trade-off"])
 def test_gaussian_scores_show_much_and_never_more_than_there_is(method: str) -> None:
     truth = 4.0
-    scores = gaussian(gaussian_mu(truth, 1e-5), 10_000, 7)
+    scores = gaussian(find_gaussian_mu(truth, 1e-5), 10_000, 7)
     bound = scores.bound(delta=1e-5, estimator=method)
     assert 1.7 < bound.epsilon < truth
     assert bound == scores.bound(delta=1e-5, estimator=method)
@@ -286,7 +286,7 @@ def test_a_direction_of_features_is_learned(columns: int) -> None:
     rows = rng.normal(3 / np.sqrt(columns) * included[:, None], size=(1500, columns))
     rows *= np.geomspace(1e-3, 1e3, columns)  # so that a plain sum reveals the last column only
     bound = OneRunScores.of(rows, included).bound(delta=1e-3)
-    assert (0.3 if columns == 3000 else 2.0) < bound.epsilon < gaussian_epsilon(1e-3, 3.0)
+    assert (0.3 if columns == 3000 else 2.0) < bound.epsilon < find_gaussian_epsilon(1e-3, 3.0)
 
 
 def test_features_that_differ_nowhere_or_lie_far_out_are_no_error() -> None:
@@ -303,7 +303,7 @@ def test_scores_of_both_sides_are_one_training() -> None:
     inside, outside = rng.normal(2, 1, 1020), rng.normal(0, 1, 980)
     bound = from_scores(inside, outside, delta=1e-5, one_run=True)
     assert bound.source.startswith("guesses of which canaries one training included")
-    assert 1.0 < bound.epsilon < gaussian_epsilon(1e-5, 2.0)
+    assert 1.0 < bound.epsilon < find_gaussian_epsilon(1e-5, 2.0)
     assert bound.samples == 2000
 
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.losses.divergences import gaussian_epsilon
+from fedrec_auditor.accountants.losses.divergences import find_gaussian_epsilon
 from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.auditor.worlds.guesses import ThresholdBand
 from fedrec_auditor.auditor.worlds.scores import (
@@ -158,11 +158,11 @@ def test_zeros_and_ones_show_no_more_than_the_truth(rare: float) -> None:
 @pytest.mark.parametrize(
     "runs", [10, pytest.param(1_000, marks=pytest.mark.calibration, id="many")]
 )
-@pytest.mark.parametrize("name", FAMILIES["estimators"].names())
+@pytest.mark.parametrize("name", FAMILIES["estimators"].list_names())
 @pytest.mark.parametrize(("n", "m"), [(10, 400), (250, 2000)])
 def test_uneven_scores_show_no_more_than_the_truth(name: str, n: int, m: int, runs: int) -> None:
     """The scores are Gaussian, so the assumptions of all estimators hold."""
-    truth, above = gaussian_epsilon(0.05, 1.0), 0
+    truth, above = find_gaussian_epsilon(0.05, 1.0), 0
     for rng in np.random.default_rng(3).spawn(runs):
         inside, outside = rng.normal(1, 1, n), rng.normal(0, 1, m)
         above += from_scores(inside, outside, delta=0.05, estimator=name).epsilon > truth

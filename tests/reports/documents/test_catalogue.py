@@ -21,7 +21,7 @@ from fedrec_auditor.accountants.statements import (
     Vantage,
     any_pair,
 )
-from fedrec_auditor.accountants.verdict import NumberLabel, Verdict, Word
+from fedrec_auditor.accountants.verdict import LabelEnum, NumberLabel, Verdict
 from fedrec_auditor.reports.documents.catalogue import (
     CatalogueRow,
     EpsilonTables,
@@ -110,7 +110,7 @@ def test_settings_are_said_as_the_command_line_takes_them() -> None:
 
 
 def listed(
-    terminal: bool, *rows: CatalogueRow, width: int = 140, only: tuple[Word, ...] = ()
+    terminal: bool, *rows: CatalogueRow, width: int = 140, only: tuple[LabelEnum, ...] = ()
 ) -> str:
     return printed(
         lambda console: render_catalogue(rows, console, only), width=width, terminal=terminal
@@ -176,7 +176,7 @@ def test_what_is_derived_is_called_so_and_accuses_nobody() -> None:
 
 
 @pytest.mark.parametrize("word", [{"verdict": Verdict.VIOLATED}, {"arithmetic": NumberLabel.WRONG}])
-def test_no_row_that_is_derived_can_accuse(word: dict[str, Word]) -> None:
+def test_no_row_that_is_derived_can_accuse(word: dict[str, LabelEnum]) -> None:
     with pytest.raises(ValidationError, match="entry 3b is derived"):
         row(**{"basis": Basis.DERIVED, "arithmetic": None, **word})
 

@@ -112,7 +112,7 @@ def test_a_proof_below_a_claim_is_not_printed_above_it(record: Record) -> None:
     claim = replace(finding.claim, epsilon=0.9811234)
     proof = replace(finding.accounted, epsilon=0.98112339)
     kept = vary(finding, claim=claim, accounted=proof)
-    assert number_text(proof.rounded) == "0.981124"
+    assert number_text(proof.rounded_epsilon) == "0.981124"
     assert upper_bound_fact(kept).value == claim_fact(claim).value == "epsilon ≤ 0.981123"
 
 

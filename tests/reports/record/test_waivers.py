@@ -33,7 +33,7 @@ def test_a_waived_claim_passes_until_the_waiver_expires(record: Record, tmp_path
     proved = vary(record, findings=tuple(f for f in record.findings if f is not finding))
     for each, codes in ((record, [1, 0, 1]), (proved, [0, 0, 1])):
         assert [each.exit_code(gate_) for gate_ in (Gate(), gate, late)] == codes
-    assert proved.exit_code(Gate(FailOn.NEVER, expired=late.expired)) == 0
+    assert proved.exit_code(Gate(FailOn.NEVER, expired_waivers=late.expired_waivers)) == 0
     assert "of Ada expired on 2026-06-30" in waiver_lines(proved, late)[0]
     assert 'type="WAIVER"' in ci.render_junit(proved, late).decode()
     assert ["not used" in waiver_lines(r, gate)[0] for r in (record, proved)] == [0, 1]

@@ -22,7 +22,7 @@ CATALOGUE = ModelSizes(n_items=30, n_user_features=4)
 
 
 def made(name: str, **settings: float) -> Learner:
-    learner: Learner = FAMILIES["learners"].member_class(name)(**settings)
+    learner: Learner = FAMILIES["learners"].load_class(name)(**settings)
     return learner
 
 

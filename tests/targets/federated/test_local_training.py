@@ -157,7 +157,7 @@ def setting(
     rng = np.random.default_rng(seed)
     held = rng.random((users, items)) < dense
     held[0], held[-1] = False, True
-    learner: Learner = FAMILIES["learners"].member_class(name)(dimension=d, init_scale=0.5)
+    learner: Learner = FAMILIES["learners"].load_class(name)(dimension=d, init_scale=0.5)
     model = learner.init_model(ModelSizes(n_items=items, n_user_features=width), rng)
     clients = Clients(
         interactions=Interactions.create(held.astype(float)),

@@ -33,7 +33,7 @@ SYSTEMS = tuple(base + suffix for base in BASES for suffix in ("", "-ldp", "-apm
 
 
 def system(name: str, **settings: object) -> Federated:
-    made = FAMILIES["targets"].member_class(name)(**settings)
+    made = FAMILIES["targets"].load_class(name)(**settings)
     return made
 
 

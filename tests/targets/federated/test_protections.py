@@ -11,9 +11,9 @@ import pytest
 from scipy import integrate, stats
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.losses.divergences import gaussian_divergence
+from fedrec_auditor.accountants.losses.divergences import compute_gaussian_delta
 from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, any_pair
-from fedrec_auditor.auditor.exact import exact_lower_bound
+from fedrec_auditor.auditor.exact import find_exact_bound
 from fedrec_auditor.targets.components import Dense, Kind
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.federated.base import Clients, LocalTraining
@@ -68,7 +68,7 @@ def test_the_noise_factors_are_the_printed_ones() -> None:
 @pytest.mark.parametrize("group", GROUPS)
 def test_an_entry_spends_its_groups_budget_exactly(group: str) -> None:
     protection = AdaptiveLaplace()
-    bound = exact_lower_bound(protection.coordinate(group), SCOPE)
+    bound = find_exact_bound(protection.coordinate(group), SCOPE)
     assert bound.epsilon == pytest.approx(protection.budget(group))
 
 
@@ -78,7 +78,7 @@ def test_an_upload_spends_the_sum_over_all_entries() -> None:
     assert protection.upload_cost({"user": 64 * 64 * 2 + 64}) == pytest.approx(247_680)
     sizes = {"user": 5, "item": 7, "mlp1": 2, "mlp2": 1}
     assert protection.upload_cost(sizes) == 5 * 30 + 7 * 60 + 2 * 40 + 50
-    exact = exact_lower_bound(protection.randomizer(sizes), SCOPE)
+    exact = find_exact_bound(protection.randomizer(sizes), SCOPE)
     assert exact.epsilon == pytest.approx(protection.upload_cost(sizes))
 
 
@@ -96,16 +96,16 @@ def test_a_group_without_a_budget_is_refused() -> None:
 def test_no_epsilon_is_promised_and_none_holds_without_a_delta() -> None:
     (promise,) = GaussianProtection().promises(("user", "item"))
     assert promise.epsilon == GaussianProtection().upload_cost({"item": 3}) == math.inf
-    assert exact_lower_bound(GaussianProtection().coordinate("item"), SCOPE).epsilon == math.inf
+    assert find_exact_bound(GaussianProtection().coordinate("item"), SCOPE).epsilon == math.inf
 
 
 @pytest.mark.parametrize("entries", [1, 9, 400])
 def test_an_upload_of_n_entries_has_the_curve_of_opposite_corners(entries: int) -> None:
     protection = GaussianProtection(sigma=2.0, clip=0.5)
     law = protection.randomizer({"user": 1, "item": entries - 1})
-    bound = exact_lower_bound(law, SCOPE, 1e-5).epsilon
+    bound = find_exact_bound(law, SCOPE, 1e-5).epsilon
     mu = math.sqrt(entries) / 2.0
-    assert gaussian_divergence(mu, bound) == pytest.approx(1e-5, rel=1e-6)
+    assert compute_gaussian_delta(mu, bound) == pytest.approx(1e-5, rel=1e-6)
 
 
 def test_it_disturbs_as_much_as_the_laplace_noise_beside_it() -> None:

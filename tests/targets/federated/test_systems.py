@@ -27,12 +27,12 @@ from hypothesis import strategies as st
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.events.leaves import PureDpEvent, ShuffledDpEvent
 from fedrec_auditor.accountants.statements import Horizon, Scope, Unit, Vantage, any_pair
-from fedrec_auditor.auditor.exact import exact_lower_bound
+from fedrec_auditor.auditor.exact import find_exact_bound
 from fedrec_auditor.auditor.judging.accounting import (
-    all_accountants,
-    exact_bounds,
+    compute_exact_bounds,
+    find_upper_bound,
     judge_scoped_claim,
-    smallest_upper_bound,
+    list_accountants,
 )
 from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.auditor.plan.plan import make_plan, make_target
@@ -174,18 +174,18 @@ def test_apm_is_right_for_a_parameter_and_millions_for_an_upload() -> None:
             system,
             scoped,
             ML_100K,
-            exact=exact_bounds(system, ML_100K),
-            accountants=all_accountants(),
+            exact=compute_exact_bounds(system, ML_100K),
+            accountants=list_accountants(),
         )
         for scoped in claims
     ]
     assert [f.verdict for f in findings] == ["CONSISTENT"] + 3 * ["INCOMPARABLE"]
     whole = 64 * 44 * 30 + 247_680 + 64 * 1682 * 60 + (64 * 128 + 64) * 40 + 65 * 50
     mechanism = system.mechanism(server(Unit.USER), ML_100K)
-    assert exact_lower_bound(mechanism, server(Unit.USER)).epsilon == pytest.approx(whole)
+    assert find_exact_bound(mechanism, server(Unit.USER)).epsilon == pytest.approx(whole)
     for horizon, rounds in ((Horizon.ROUND, 1), (Horizon.TRAINING, 3)):
-        proved = smallest_upper_bound(
-            system, server(Unit.USER, horizon), ML_100K, 0.0, all_accountants()
+        proved = find_upper_bound(
+            system, server(Unit.USER, horizon), ML_100K, 0.0, list_accountants()
         )
         assert proved.epsilon == pytest.approx(rounds * whole)
     assert f"{whole:,}" in claims[1].note
@@ -196,7 +196,7 @@ def test_an_entry_in_a_training_costs_as_often_as_its_user_may_be_drawn() -> Non
     system = Small(protection=AdaptiveLaplace(), rounds=4)
     scope = server(Unit.COORDINATE, Horizon.TRAINING)
     mechanism = system.mechanism(scope, ML_100K)
-    assert exact_lower_bound(mechanism, scope).epsilon == pytest.approx(4 * 60.0)
+    assert find_exact_bound(mechanism, scope).epsilon == pytest.approx(4 * 60.0)
     assert system.event(scope, ML_100K).count == 4
 
 
@@ -222,7 +222,7 @@ def test_the_shuffler_amplifies_whole_uploads_of_small_budgets_only() -> None:
         ShuffledDpEvent(cheap.protection.upload_cost(cheap.count_entries(ML_100K)), 472), 3
     )
     shuffled = [
-        smallest_upper_bound(system, scope, ML_100K, 1e-6, all_accountants())
+        find_upper_bound(system, scope, ML_100K, 1e-6, list_accountants())
         for system in (cheap, dear)
     ]
     assert shuffled[0].epsilon < 2.0  # 3 rounds of epsilon 1, unshuffled
@@ -236,7 +236,7 @@ def test_the_shuffler_amplifies_whole_uploads_of_small_budgets_only() -> None:
 
 def test_many_small_noises_are_charged_one_by_one_and_large_ones_at_once() -> None:
     small, large = (Small(protection=LaplaceProtection(epsilon=e)) for e in (0.01, 30.0))
-    exact = smallest_upper_bound(small, server(Unit.USER), ML_100K, 1e-6, all_accountants())
+    exact = find_upper_bound(small, server(Unit.USER), ML_100K, 1e-6, list_accountants())
     assert exact.epsilon < 0.5 * small.protection.upload_cost(small.count_entries(ML_100K))
     assert large.event(server(Unit.USER), ML_100K) == PureDpEvent(
         large.protection.upload_cost(large.count_entries(ML_100K))
@@ -247,7 +247,7 @@ def test_gaussian_noise_is_asked_at_a_delta() -> None:
     system = Small(protection=GaussianProtection(sigma=5.0))
     asked = system.scoped_claims(Population(n_users=9, n_items=4))
     assert [q.delta for q in asked] == [0.0, 1e-5, 1e-5]
-    bounds = exact_bounds(system, Population(n_users=9, n_items=4))
+    bounds = compute_exact_bounds(system, Population(n_users=9, n_items=4))
     by_scope = {(b.scope.unit, b.delta): b.epsilon for b in bounds}
     assert by_scope[Unit.USER, 0.0] == math.inf
     assert 0 < by_scope[Unit.COORDINATE, 1e-5] < by_scope[Unit.USER, 1e-5] < math.inf
@@ -297,15 +297,15 @@ def test_rows_without_noise_show_which_items_were_not_trained_on(learner: type) 
     np.testing.assert_allclose(moved[1].mean(), 4 / 11, atol=0.08)
     scope = server(Unit.INTERACTION)
     mechanism = Small(protection=Objective()).mechanism(scope, ML_100K)
-    assert exact_lower_bound(mechanism, scope).epsilon == math.inf
+    assert find_exact_bound(mechanism, scope).epsilon == math.inf
 
 
 def test_an_unprinted_objective_is_not_refuted_and_features_cover_an_attribute() -> None:
     system = FGerai()
-    exact = exact_bounds(system, ML_100K)
+    exact = compute_exact_bounds(system, ML_100K)
     findings = {
         scoped.claim.scope.unit: judge_scoped_claim(
-            system, scoped, ML_100K, exact=exact, accountants=all_accountants()
+            system, scoped, ML_100K, exact=exact, accountants=list_accountants()
         )
         for scoped in system.scoped_claims(ML_100K)
     }
@@ -494,8 +494,8 @@ def test_what_extends_one_has_a_name_of_its_own() -> None:
 
 def test_a_family_lists_and_finds_them() -> None:
     family = FAMILIES["targets"]
-    assert family.member_class("fedncf-apm") is fedrec_apm.FedNcfApm
-    assert family.summary("fedncf-apm") == fedrec_apm.FedNcfApm.__doc__.partition("\n")[0]
+    assert family.load_class("fedncf-apm") is fedrec_apm.FedNcfApm
+    assert family.read_summary("fedncf-apm") == fedrec_apm.FedNcfApm.__doc__.partition("\n")[0]
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 from dp_accounting import ComposedDpEvent, LaplaceDpEvent, SelfComposedDpEvent
 
 from fedrec_auditor.accountants.methods.accounting_methods import Pure
-from fedrec_auditor.auditor.exact import exact_lower_bound
+from fedrec_auditor.auditor.exact import find_exact_bound
 from fedrec_auditor.auditor.worlds.sampler import ONE_REPORT as SCOPE
 from fedrec_auditor.targets.federated.protections import AdaptiveLaplace
 from fedrec_auditor.targets.mechanisms.component_laplace import ComponentLaplace, NoisyComponent
@@ -31,7 +31,7 @@ def test_no_pair_of_corners_beats_the_sum_and_opposite_ones_attain_it() -> None:
     corners = np.array(list(itertools.product([-0.5, 0.5], repeat=4)))
     table = SMALL.log_prob(corners[:, None], corners)
     assert (table[:, :, None] - table[:, None]).max() == pytest.approx(SMALL.epsilon)
-    assert exact_lower_bound(SMALL, SCOPE).epsilon == pytest.approx(SMALL.epsilon)
+    assert find_exact_bound(SMALL, SCOPE).epsilon == pytest.approx(SMALL.epsilon)
     assert Pure().bound(SMALL.event(), delta=0.0, scope=SCOPE).epsilon == pytest.approx(
         SMALL.epsilon
     )

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from fedrec_auditor.accountants.events.leaves import ShuffledDpEvent
-from fedrec_auditor.accountants.losses.divergences import gaussian_epsilon
+from fedrec_auditor.accountants.losses.divergences import find_gaussian_epsilon
 from fedrec_auditor.accountants.methods.accounting_methods import Pld, Shuffle
-from fedrec_auditor.auditor.exact import delta_at, exact_lower_bound, has_exact_bound
+from fedrec_auditor.auditor.exact import compute_delta, find_exact_bound, has_exact_bound
 from fedrec_auditor.auditor.worlds.sampler import ONE_REPORT as SCOPE
 from fedrec_auditor.targets.mechanisms.base import PrivacyCurve
 from fedrec_auditor.targets.mechanisms.composed_mechanisms import (
@@ -63,9 +63,9 @@ LAPLACE = Laplace(scale=0.5, low=-0.5, high=0.5)
 
 
 def test_epsilon_is_that_of_one_coordinate_times_all_that_are_sent() -> None:
-    assert exact_lower_bound(Clipped(LAPLACE), SCOPE).epsilon == pytest.approx(2.0)
+    assert find_exact_bound(Clipped(LAPLACE), SCOPE).epsilon == pytest.approx(2.0)
     upload = Clipped(Product(LAPLACE, 100))
-    assert exact_lower_bound(upload, SCOPE).epsilon == pytest.approx(200.0)
+    assert find_exact_bound(upload, SCOPE).epsilon == pytest.approx(200.0)
     ends = np.array([[9.0] * 100, [-9.0] * 100])
     table = upload.log_prob(ends, ends[:, None])
     assert table[0, 0] - table[1, 0] == pytest.approx(200.0)
@@ -74,13 +74,13 @@ def test_epsilon_is_that_of_one_coordinate_times_all_that_are_sent() -> None:
 def test_a_curve_is_known_where_the_inner_one_is() -> None:
     curved = Clipped(Gaussian(sigma=1.0, low=0.0, high=1.0))
     assert isinstance(curved, PrivacyCurve)
-    assert delta_at(curved, 0.5) == delta_at(curved.mechanism, 0.5)
+    assert compute_delta(curved, 0.5) == compute_delta(curved.mechanism, 0.5)
     blunt = Clipped(Product(LAPLACE, 2))
     assert not isinstance(blunt, PrivacyCurve)
     assert not has_exact_bound(blunt, 0.1)
     reports = Clipped(OneCoordinate(1.0, 3))
     assert has_exact_bound(reports, 0.1)
-    assert exact_lower_bound(reports, SCOPE).epsilon == pytest.approx(1.0)
+    assert find_exact_bound(reports, SCOPE).epsilon == pytest.approx(1.0)
 
 
 BOUND, BATCH = 2.0, 5
@@ -131,7 +131,9 @@ def test_queries_together_are_the_gaussians_composed(z: float, h: float, step: f
     alone = (z / (step * math.sqrt(1 - h)), 2 * z / math.sqrt(h))
     event = ComposedDpEvent([GaussianDpEvent(one) for one in alone])
     composed = Pld().bound(event, delta=1e-6, scope=SCOPE).epsilon
-    assert gaussian_epsilon(1e-6, average(z, h, step=step).mu) == pytest.approx(composed, rel=1e-9)
+    assert find_gaussian_epsilon(1e-6, average(z, h, step=step).mu) == pytest.approx(
+        composed, rel=1e-9
+    )
 
 
 @given(st.floats(0.05, 0.95), st.floats(0.2, 8.0), st.floats(0.1, 6.0))

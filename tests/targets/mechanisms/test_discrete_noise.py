@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from fedrec_auditor.accountants.events.leaves import PureDpEvent
-from fedrec_auditor.accountants.losses.divergences import gaussian_divergence
-from fedrec_auditor.auditor.exact import delta_at, exact_lower_bound
+from fedrec_auditor.accountants.losses.divergences import compute_gaussian_delta
+from fedrec_auditor.auditor.exact import compute_delta, find_exact_bound
 from fedrec_auditor.auditor.worlds.sampler import ONE_REPORT as SCOPE
 from fedrec_auditor.targets.mechanisms.discrete_mechanisms import DiscreteGaussian, DiscreteLaplace
 from fedrec_auditor.targets.mechanisms.laplace_mechanisms import SnappedLaplace
@@ -53,7 +53,7 @@ def test_the_discrete_laplace_curve_is_the_sum_over_outputs(
     epsilon = share * mechanism.epsilon
     slow = slow_curve(mechanism, epsilon, 1500)
     assert mechanism.delta(epsilon) == pytest.approx(slow, rel=1e-9, abs=1e-14)
-    assert exact_lower_bound(mechanism, SCOPE).epsilon == pytest.approx(mechanism.epsilon)
+    assert find_exact_bound(mechanism, SCOPE).epsilon == pytest.approx(mechanism.epsilon)
     assert mechanism.event() == PureDpEvent(mechanism.epsilon)
 
 
@@ -71,7 +71,7 @@ def test_a_calibrated_scale_is_the_least_that_keeps_epsilon(
 def test_rounding_the_input_may_widen_the_sensitivity_and_is_charged() -> None:
     mechanism = DiscreteLaplace(scale=1.0, low=0.4, high=1.6)
     assert mechanism.epsilon == 2.0
-    assert exact_lower_bound(mechanism, SCOPE).epsilon == pytest.approx(2.0)
+    assert find_exact_bound(mechanism, SCOPE).epsilon == pytest.approx(2.0)
 
 
 @pytest.mark.parametrize("sigma", [0.1, 0.6, 1.0, 1.5, 40.0])
@@ -107,7 +107,7 @@ def test_the_discrete_gaussian_curve_is_dp_accountings(
 
 def test_the_gaussians_curve_is_no_bound_for_the_discrete_one() -> None:
     mechanism = DiscreteGaussian(sigma=1.0, low=0, high=1)
-    ratios = [mechanism.delta(e) / gaussian_divergence(1.0, e) for e in (0.0, 0.5, 1.0, 2.0)]
+    ratios = [mechanism.delta(e) / compute_gaussian_delta(1.0, e) for e in (0.0, 0.5, 1.0, 2.0)]
     assert max(ratios) > 1.01
     assert mechanism.event() == ZCDpEvent(0.5)
 
@@ -115,7 +115,7 @@ def test_the_gaussians_curve_is_no_bound_for_the_discrete_one() -> None:
 def test_a_wide_discrete_gaussian_is_the_gaussian() -> None:
     mechanism = DiscreteGaussian(sigma=1.0, low=0, high=1, step=2.0**-12)
     for epsilon in (0.0, 1.0, 3.0):
-        wanted = gaussian_divergence(1.0, epsilon)
+        wanted = compute_gaussian_delta(1.0, epsilon)
         assert mechanism.delta(epsilon) == pytest.approx(wanted, rel=1e-6)
 
 
@@ -168,7 +168,7 @@ def test_the_snapped_law_is_a_rounded_clamped_laplace(
     np.testing.assert_allclose(law, mass, rtol=1e-6, atol=1e-14)
     epsilon = mechanism.epsilon
     assert epsilon <= width / scale + 2.0**-19
-    assert exact_lower_bound(mechanism, SCOPE).epsilon == pytest.approx(epsilon)
+    assert find_exact_bound(mechanism, SCOPE).epsilon == pytest.approx(epsilon)
 
 
 def test_a_clamp_at_the_ends_of_the_range_costs_less_than_the_noise_is_charged() -> None:
@@ -183,15 +183,15 @@ def test_the_snapped_curve_is_of_the_two_ends() -> None:
     law = np.exp(mechanism.log_prob(outputs, inputs[:, None]))
     for epsilon in (0.0, 0.7, 2.0, 3.5):
         over = np.maximum(law[:, None] - math.exp(epsilon) * law[None], 0).sum(axis=-1)
-        assert delta_at(mechanism, epsilon) == pytest.approx(over.max(), rel=1e-9, abs=1e-12)
+        assert compute_delta(mechanism, epsilon) == pytest.approx(over.max(), rel=1e-9, abs=1e-12)
 
 
 def test_a_bound_at_delta_takes_no_longer_on_a_fine_grid_than_one_waits() -> None:
     began = time.process_time()
-    bound = exact_lower_bound(
+    bound = find_exact_bound(
         DiscreteGaussian(sigma=1.0, low=0, high=1, step=2.0**-14), SCOPE, delta=1e-5
     )
-    assert gaussian_divergence(1.0, bound.epsilon) == pytest.approx(1e-5, rel=1e-3)
+    assert compute_gaussian_delta(1.0, bound.epsilon) == pytest.approx(1e-5, rel=1e-3)
     assert time.process_time() - began < 10.0
 
 

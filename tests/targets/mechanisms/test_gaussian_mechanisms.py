@@ -18,10 +18,10 @@ from hypothesis.extra.numpy import arrays
 from scipy import integrate, stats
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.losses.divergences import gaussian_divergence
+from fedrec_auditor.accountants.losses.divergences import compute_gaussian_delta
 from fedrec_auditor.accountants.methods.accounting_methods import Pld
 from fedrec_auditor.accountants.statements import Scope
-from fedrec_auditor.auditor.exact import exact_lower_bound
+from fedrec_auditor.auditor.exact import find_exact_bound
 from fedrec_auditor.targets.mechanisms.composed_mechanisms import Repeated
 from fedrec_auditor.targets.mechanisms.gaussian_mechanisms import (
     EmbeddingGaussian,
@@ -249,7 +249,7 @@ def test_the_accountant_finds_the_same_epsilon(
     z: float, rate: float, count: int, delta: float
 ) -> None:
     mechanism = revealed(z, rate, count)
-    least = exact_lower_bound(mechanism, RATING, delta).epsilon
+    least = find_exact_bound(mechanism, RATING, delta).epsilon
     proved = Pld().bound(mechanism.event(), delta=delta, scope=RATING).epsilon
     assert least <= proved <= least * 1.001 + 0.01
 
@@ -337,7 +337,7 @@ def test_seeing_less_tells_less(
 def test_where_every_row_is_drawn_it_is_one_gaussian_in_sums_too() -> None:
     for steps in (1, 4):
         mechanism = sampled(2.0, 1.0, 5, steps, 0.5)
-        exact = gaussian_divergence(1.5 * math.sqrt(5 * steps) / 2.0, 1.0)
+        exact = compute_gaussian_delta(1.5 * math.sqrt(5 * steps) / 2.0, 1.0)
         assert exact - 0.01 <= mechanism.delta(1.0) <= exact
 
 

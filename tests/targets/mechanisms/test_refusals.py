@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.losses.divergences import gaussian_mu
+from fedrec_auditor.accountants.losses.divergences import find_gaussian_mu
 from fedrec_auditor.targets.mechanisms.component_laplace import ComponentLaplace, NoisyComponent
 from fedrec_auditor.targets.mechanisms.composed_mechanisms import Clipped, Product
 from fedrec_auditor.targets.mechanisms.discrete_mechanisms import DiscreteGaussian, DiscreteLaplace
@@ -50,8 +50,8 @@ CASES = [  # constructor, its arguments, and words of the message
     (lambda x: COORDINATE.randomize([x, 0.0], RNG), (1.01,), "Clip or round them first"),
     (lambda x: COORDINATE.draw_bits(np.array([x]), RNG), (1.01,), "Clip or round them first"),
     (lambda x: VectorGaussian.calibrate(**GOAL, clip=x), NO_LENGTH, r"clip in \(0, inf\)"),
-    (lambda x: gaussian_mu(1.0, x), NO_LENGTH, r"delta in \(0, 1\)"),
-    (lambda x: gaussian_mu(x, 1e-5), (math.inf,), "finite epsilon"),
+    (lambda x: find_gaussian_mu(1.0, x), NO_LENGTH, r"delta in \(0, 1\)"),
+    (lambda x: find_gaussian_mu(x, 1e-5), (math.inf,), "finite epsilon"),
 ]
 
 

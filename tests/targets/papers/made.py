@@ -6,9 +6,9 @@ import numpy as np
 from scipy import sparse
 
 from fedrec_auditor.auditor.judging.accounting import (
-    all_accountants,
-    exact_bounds,
+    compute_exact_bounds,
     judge_scoped_claim,
+    list_accountants,
 )
 from fedrec_auditor.reports.record.rows import Finding
 from fedrec_auditor.targets.datasets.base import Interactions
@@ -17,7 +17,7 @@ from fedrec_auditor.targets.systems.base import Population, Target
 
 def judged(target: Target, population: Population) -> list[Finding]:
     """All bounds for each of a system's claims, in their order."""
-    exact, accountants = exact_bounds(target, population), all_accountants()
+    exact, accountants = compute_exact_bounds(target, population), list_accountants()
     return [
         judge_scoped_claim(target, scoped, population, exact=exact, accountants=accountants)
         for scoped in target.scoped_claims(population)

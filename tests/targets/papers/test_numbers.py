@@ -12,7 +12,7 @@ from unittest.mock import ANY
 import pytest
 
 from fedrec_auditor.accountants.verdict import NumberLabel, Verdict
-from fedrec_auditor.auditor.judging.catalogue import judge_all, list_entries
+from fedrec_auditor.auditor.judging.catalogue import judge_entries, list_entries
 from fedrec_auditor.reports.documents.catalogue import CatalogueRow
 from fedrec_auditor.targets.declarations.paper import Paper
 
@@ -172,7 +172,9 @@ JUDGED: dict[str, tuple[Any, float, Any, Any]] = {  # verdict, claimed, proved, 
 
 @pytest.fixture(scope="module")
 def rows() -> dict[str, CatalogueRow]:
-    return {row.number: row for row in judge_all([e for e in list_entries() if e.number in JUDGED])}
+    return {
+        row.number: row for row in judge_entries([e for e in list_entries() if e.number in JUDGED])
+    }
 
 
 @pytest.mark.parametrize("number", JUDGED)

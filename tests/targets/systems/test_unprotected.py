@@ -9,12 +9,12 @@ import pytest
 from dp_accounting import NonPrivateDpEvent, NoOpDpEvent
 
 from fedrec_auditor.accountants.statements import Vantage
-from fedrec_auditor.auditor.exact import exact_lower_bound
+from fedrec_auditor.auditor.exact import find_exact_bound
 from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.targets.systems.base import Population
 
 TARGETS = FAMILIES["targets"]
-PROTECTED = [name for name in TARGETS.names() if TARGETS.member_class(name)().unprotected]
+PROTECTED = [name for name in TARGETS.list_names() if TARGETS.load_class(name)().unprotected]
 MANY = Population(n_users=943, n_items=1682)
 SENT = (
     "fcf fcf-meta fedlightgcn fedmf fedncf fedrec fmf-hfl fmf-lfl fofl-self lcf-ub nn-self privrec"
@@ -30,8 +30,8 @@ def test_most_papers_have_one() -> None:
 
 @pytest.mark.parametrize("name", PROTECTED)
 def test_it_is_measured_alike_and_claims_nothing(name: str) -> None:
-    target = TARGETS.member_class(name)()
-    plain = TARGETS.member_class(target.unprotected)()
+    target = TARGETS.load_class(name)()
+    plain = TARGETS.load_class(target.unprotected)()
     assert plain.name == target.unprotected
     assert plain.evaluation == target.evaluation
     claims = plain.scoped_claims(MANY)
@@ -40,7 +40,7 @@ def test_it_is_measured_alike_and_claims_nothing(name: str) -> None:
 
 @pytest.mark.parametrize("name", UNPROMISED)
 def test_who_promises_nothing_is_charged_without_bound_from_every_vantage(name: str) -> None:
-    target = TARGETS.member_class(name)()
+    target = TARGETS.load_class(name)()
     (scoped,) = target.scoped_claims(MANY)
     scope, central = scoped.scope, name in ("mf-np", "privrec-cen")
     assert math.isinf(scoped.claim.epsilon)
@@ -50,12 +50,12 @@ def test_who_promises_nothing_is_charged_without_bound_from_every_vantage(name: 
         assert target.event(replace(scope, vantage=vantage), MANY) == event
     mechanism = target.mechanism(scope, MANY)
     assert (mechanism is not None) == (name in SENT.split())
-    assert mechanism is None or math.isinf(exact_lower_bound(mechanism, scope).epsilon)
+    assert mechanism is None or math.isinf(find_exact_bound(mechanism, scope).epsilon)
     assert target.mechanism(replace(scope, vantage=Vantage.PEERS), MANY) is None
     assert target.designed_pairs() == ()
 
 
 def test_all_that_promise_nothing_are_here() -> None:
-    made = {name: TARGETS.member_class(name)().scoped_claims(MANY) for name in TARGETS.names()}
+    made = {name: TARGETS.load_class(name)().scoped_claims(MANY) for name in TARGETS.list_names()}
     none = {name for name, (first, *_) in made.items() if math.isinf(first.claim.epsilon)}
     assert none == {*UNPROMISED, "fedrec-gn"}  # which claims epsilon at a delta above 0

@@ -32,6 +32,6 @@ def evidence(
         claim=ClaimUnderTest(epsilon=epsilon, delta=delta),
         seed=np.random.SeedSequence(seed),
         samples=samples,
-        dist=OutputDistribution.of(f) if law else None,
+        dist=OutputDistribution.wrap(f) if law else None,
         **more,
     )

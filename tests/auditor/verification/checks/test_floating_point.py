@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedrec_auditor.auditor.exact.fit import Check, Status
+from fedrec_auditor.auditor.exact.fit import Check, CheckStatus
 from fedrec_auditor.auditor.verification.checks.floating_point import (
     BITS,
     OneUniform,
@@ -234,49 +234,49 @@ def rounded_noise(x: float, rng: Rng, size: int) -> Any:
 @pytest.mark.parametrize(("f", "inputs"), grid(numpy_laplace, laplace_at, scipy_laplace, by_hand))
 def test_laplace_in_doubles_is_refuted_by_inversion(f: Any, inputs: Any) -> None:
     found = look(f, inputs)
-    assert found.status is Status.FAILED
+    assert found.status is CheckStatus.FAILED
     assert "inverting" in found.reason
 
 
 def test_a_large_sensitivity_changes_nothing() -> None:
-    assert look(wide_laplace, (0.0, 1000.0)).status is Status.FAILED
+    assert look(wide_laplace, (0.0, 1000.0)).status is CheckStatus.FAILED
     assert look(lambda x, rng, size: x + rng.normal(0.0, 2e3, size), (0.0, 1e3)).status is (
-        Status.FAILED
+        CheckStatus.FAILED
     )
 
 
 def test_outputs_beyond_the_range_are_no_matter_of_bits() -> None:
-    assert look(numpy_laplace, (0.0, 1000.0)).status is Status.PASSED
+    assert look(numpy_laplace, (0.0, 1000.0)).status is CheckStatus.PASSED
 
 
 @pytest.mark.parametrize(("f", "inputs"), grid(numpy_normal, torch_laplace, torch_normal))
 def test_other_noise_is_refuted_by_its_lowest_bits(f: Any, inputs: Any) -> None:
     found = look(f, inputs, delta=1e-5)
-    assert found.status is Status.FAILED
+    assert found.status is CheckStatus.FAILED
     assert "lowest set bit" in found.reason
 
 
 def test_inversion_sees_inputs_that_only_differ_in_the_last_place() -> None:
     """The black-box method does not: a Gaussian with such inputs passes, and the reason says so."""
     inputs = (0.0, 2.0**-30)
-    assert look(numpy_laplace, inputs).status is Status.FAILED
+    assert look(numpy_laplace, inputs).status is CheckStatus.FAILED
     passed = look(numpy_normal, inputs)
-    assert passed.status is Status.PASSED
+    assert passed.status is CheckStatus.PASSED
     assert "could not be inverted" in passed.reason
 
 
 def test_bounded_mechanisms_leak_as_well() -> None:
     found = look(piecewise(1.0), (0.0, 1.0))
-    assert found.status is Status.FAILED
+    assert found.status is CheckStatus.FAILED
 
 
 def test_the_remedy_helps_and_half_of_it_does_not() -> None:
     for inputs in PAIRS:
         found = look(rounded, inputs)
-        assert found.status is Status.PASSED
+        assert found.status is CheckStatus.PASSED
         assert "grid of 2^-20" in found.reason
-    assert look(rounded_noise, (0.0, 1.0)).status is Status.PASSED
-    assert look(rounded_noise, (0.1, 0.3)).status is Status.FAILED
+    assert look(rounded_noise, (0.0, 1.0)).status is CheckStatus.PASSED
+    assert look(rounded_noise, (0.1, 0.3)).status is CheckStatus.FAILED
 
 
 @pytest.mark.parametrize(
@@ -294,7 +294,7 @@ def test_the_remedy_helps_and_half_of_it_does_not() -> None:
     ids=["integers", "whole", "booleans", "floats", "words", "float32", "no input", "clamped"],
 )
 def test_honest_outputs_pass(f: Any) -> None:
-    assert look(f, (0, 1)).status is Status.PASSED
+    assert look(f, (0, 1)).status is CheckStatus.PASSED
 
 
 def test_the_example_is_proof() -> None:
@@ -339,31 +339,31 @@ def test_share_is_a_confidence_limit() -> None:
 )
 def test_the_mechanisms_it_offers_are_clean(mechanism: Any, clean: bool) -> None:
     found = look(mechanism, (0.0, 1.0), epsilon=1.2)
-    assert found.status is (Status.PASSED if clean else Status.FAILED)
+    assert found.status is (CheckStatus.PASSED if clean else CheckStatus.FAILED)
 
 
 def test_a_large_claim_is_refuted_by_proof_and_not_by_counting() -> None:
     """Epsilon is infinite if no uniform exists; 'never in 16,384 draws' gives about 7 at most."""
-    assert look(numpy_laplace, (0.0, 1.0), epsilon=30.0).status is Status.FAILED
+    assert look(numpy_laplace, (0.0, 1.0), epsilon=30.0).status is CheckStatus.FAILED
     found = look(numpy_normal, (0.0, 1.0), epsilon=30.0, delta=1e-5)
-    assert found.status is Status.NOT_RUN
+    assert found.status is CheckStatus.NOT_RUN
     assert "too few to refute" in found.reason
 
 
 def test_delta_may_pay_for_it() -> None:
-    assert look(numpy_laplace, (0.0, 1.0), delta=0.95).status is not Status.FAILED
+    assert look(numpy_laplace, (0.0, 1.0), delta=0.95).status is not CheckStatus.FAILED
 
 
 def test_vectors() -> None:
     def vector(x: Any, rng: Rng, size: int) -> Any:
         return np.asarray(x) + rng.laplace(0.0, 1.0, (size, 3))
 
-    assert look(vector, ([0.0, 0.0, 0.0], [0.0, 1.0, 0.0])).status is Status.FAILED
+    assert look(vector, ([0.0, 0.0, 0.0], [0.0, 1.0, 0.0])).status is CheckStatus.FAILED
     honest = look(
         lambda x, rng, size: np.round(vector(x, rng, size) * 1024.0) / 1024.0,
         ([0.0, 0.0, 0.0], [0.0, 1.0, 0.0]),
     )
-    assert honest.status is Status.PASSED
+    assert honest.status is CheckStatus.PASSED
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -374,7 +374,7 @@ def test_ideal_laws_are_not_accused(seed: int) -> None:
         return rng.normal(size=size) * (1.0 + 1e-9 * x)
 
     found = look(f, (0, 1), epsilon=0.0, samples=24_000, seed=seed)
-    assert found.status is Status.PASSED
+    assert found.status is CheckStatus.PASSED
 
 
 def sign_of_zero(x: float, rng: Rng, size: int) -> Any:
@@ -385,12 +385,12 @@ def sign_of_zero(x: float, rng: Rng, size: int) -> Any:
 
 def test_the_sign_of_a_zero_is_seen() -> None:
     found = look(sign_of_zero, (0.0, 1.0))
-    assert found.status is Status.FAILED
+    assert found.status is CheckStatus.FAILED
     assert "-0.0" in found.reason
     vector = look(
         lambda x, rng, size: np.stack([np.ones(size), sign_of_zero(x, rng, size)], 1), (0.0, 1.0)
     )
-    assert vector.status is Status.FAILED
+    assert vector.status is CheckStatus.FAILED
 
 
 def test_a_sign_of_zero_that_the_claim_allows_is_none() -> None:
@@ -401,7 +401,8 @@ def test_a_sign_of_zero_that_the_claim_allows_is_none() -> None:
                 [seed, int(x), int(rng.integers(2**32))]).laplace(size=size)),
             (0.0, 1.0),
         )  # fmt: skip
-        assert found.status is Status.PASSED
+        assert found.status is CheckStatus.PASSED
     assert (
-        look(lambda x, rng, size: sign_of_zero(0.0, rng, size), (0.0, 1.0)).status is Status.PASSED
+        look(lambda x, rng, size: sign_of_zero(0.0, rng, size), (0.0, 1.0)).status
+        is CheckStatus.PASSED
     )

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedrec_auditor.auditor.exact.fit import Status
+from fedrec_auditor.auditor.exact.fit import CheckStatus
 from fedrec_auditor.auditor.verification.checks.repeated_calls import (
     _log_probability,
     check_determinism,
@@ -59,7 +59,7 @@ Rng = np.random.Generator
     ids=["one seed", "seed by input", "bits", "one a call", "identity", "clear", "words"],
 )
 def test_noise_that_can_be_foretold_is_found(f: Any) -> None:
-    assert check_determinism(evidence(f)).status is Status.FAILED
+    assert check_determinism(evidence(f)).status is CheckStatus.FAILED
 
 
 def test_memoised_answers_are_found() -> None:
@@ -68,7 +68,7 @@ def test_memoised_answers_are_found() -> None:
     def memoised(x: int, rng: Rng, size: int) -> Any:
         return kept.setdefault((x, size), x + rng.laplace(size=size))
 
-    assert check_determinism(evidence(memoised)).status is Status.FAILED
+    assert check_determinism(evidence(memoised)).status is CheckStatus.FAILED
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_memoised_answers_are_found() -> None:
 )
 def test_honest_ones_pass(f: Any) -> None:
     found = check_determinism(evidence(f))
-    assert found.status is Status.PASSED
+    assert found.status is CheckStatus.PASSED
     assert "source of its own" not in found.reason
 
 
@@ -91,20 +91,23 @@ def test_a_source_of_its_own_is_no_fault() -> None:
     found = check_determinism(
         evidence(lambda x, rng, size: x + np.random.default_rng().laplace(size=size))
     )
-    assert found.status is Status.PASSED
+    assert found.status is CheckStatus.PASSED
     assert "does not reproduce" in found.reason
 
 
 def test_rare_outputs_are_no_proof() -> None:
     """At epsilon 20 no answer is false; at 6 one or two are, sometimes at equal positions."""
-    assert check_determinism(evidence(response(20.0), epsilon=20.0)).status is Status.NOT_RUN
+    assert check_determinism(evidence(response(20.0), epsilon=20.0)).status is CheckStatus.NOT_RUN
     for seed in range(100):
         found = check_determinism(evidence(response(6.0), epsilon=6.0, samples=3840, seed=seed))
-        assert found.status is not Status.FAILED
+        assert found.status is not CheckStatus.FAILED
 
 
 def test_constants_that_say_nothing_are_no_fault() -> None:
-    assert check_determinism(evidence(lambda x, rng, size: np.zeros(size))).status is Status.NOT_RUN
+    assert (
+        check_determinism(evidence(lambda x, rng, size: np.zeros(size))).status
+        is CheckStatus.NOT_RUN
+    )
 
 
 def test_chance_by_counting_all_orders() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedrec_auditor.auditor.exact.fit import Check, Status
+from fedrec_auditor.auditor.exact.fit import Check, CheckStatus
 from fedrec_auditor.auditor.verification.checks.run import CHECKS, run_checks
 from fedrec_auditor.auditor.verification.checks.shared_evidence import MAX_SHARE, ClaimUnderTest
 from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip, OneCoordinate
@@ -56,23 +56,23 @@ def test_honest_callables_and_mechanisms_pass() -> None:
             OneCoordinate(epsilon=1.0, dimension=3), [[1.0, 1.0, 1.0], [-1.0, -1.0, -1.0]], law=True
         ),
     ):
-        assert not [check for check in checks if check.status is Status.FAILED]
+        assert not [check for check in checks if check.status is CheckStatus.FAILED]
 
 
 def test_each_fault_is_found_under_its_name() -> None:
     found = look(lambda x, rng, size: np.full(size, x + rng.laplace()))
     by_name = {check.name: check for check in found}
-    assert by_name["shared noise"].status is Status.FAILED
-    assert by_name["support"].status is Status.NOT_RUN
+    assert by_name["shared noise"].status is CheckStatus.FAILED
+    assert by_name["support"].status is CheckStatus.NOT_RUN
     assert "share noise" in by_name["support"].reason
     failed = [c.name for c in look(lambda x, rng, size: x + rng.laplace(size=size))
-              if c.status is Status.FAILED]  # fmt: skip
+              if c.status is CheckStatus.FAILED]  # fmt: skip
     assert failed == ["floating point"]
 
 
 def test_unreadable_outputs_are_told_and_do_not_raise() -> None:
     checks = look(lambda x, rng, size: np.full(size, np.nan))
-    assert all(check.status is not Status.FAILED for check in checks)
+    assert all(check.status is not CheckStatus.FAILED for check in checks)
     assert "NaN" in checks[0].reason
 
 
@@ -104,7 +104,7 @@ def test_single_calls_are_a_share_of_the_draws(samples: int) -> None:
 
 def test_enough_draws_let_every_check_look_at_single_calls() -> None:
     checks = look(lambda x, rng: round(x + rng.laplace(), 2), [0.5, 1.5])
-    not_run = [check.name for check in checks if check.status is Status.NOT_RUN]
+    not_run = [check.name for check in checks if check.status is CheckStatus.NOT_RUN]
     assert not not_run
 
 

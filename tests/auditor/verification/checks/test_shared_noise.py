@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedrec_auditor.auditor.exact.fit import Check, Status
+from fedrec_auditor.auditor.exact.fit import Check, CheckStatus
 from fedrec_auditor.auditor.verification.checks.shared_evidence import check_call_noise
 from fedrec_auditor.auditor.verification.checks.shared_noise import _echelon, check_shared_noise
 from tests.auditor.verification.checks.evidence import evidence
@@ -39,7 +39,7 @@ def entries(f: Any, inputs: Any, **more: Any) -> Check:
 )
 def test_noise_of_a_call_is_found(f: Any) -> None:
     found = in_call(f)
-    assert found.status is Status.FAILED
+    assert found.status is CheckStatus.FAILED
 
 
 def antithetic_halves(x: Any, rng: Rng, size: int) -> Any:
@@ -92,7 +92,7 @@ def copied(x: Any, rng: Rng, size: int) -> Any:
 def test_dependence_within_a_call_is_found(f: Any) -> None:
     for seed in range(3):
         found = in_call(f, seed=seed)
-        assert found.status is Status.FAILED
+        assert found.status is CheckStatus.FAILED
 
 
 @pytest.mark.parametrize(
@@ -143,7 +143,7 @@ def some_bits(x: Any, rng: Rng, size: int) -> Any:
 )  # fmt: skip
 def test_noise_of_entries_is_found(f: Any, inputs: Any, word: str) -> None:
     found = entries(f, inputs)
-    assert found.status is Status.FAILED
+    assert found.status is CheckStatus.FAILED
     assert word in found.reason
 
 
@@ -172,11 +172,11 @@ def index_and_bit(x: Any, rng: Rng, size: int) -> Any:
     ids=["laplace", "scales", "one-hot", "index and bit", "flips", "said thrice", "two-hot"],
 )  # fmt: skip
 def test_honest_vectors_pass(f: Any, inputs: Any) -> None:
-    assert entries(f, inputs).status is Status.PASSED
+    assert entries(f, inputs).status is CheckStatus.PASSED
 
 
 def test_a_large_claim_is_left_open() -> None:
-    assert entries(additive(1), VECTORS, epsilon=30.0).status is Status.NOT_RUN
+    assert entries(additive(1), VECTORS, epsilon=30.0).status is CheckStatus.NOT_RUN
 
 
 @given(st.lists(st.integers(0, 255), max_size=12))
@@ -249,7 +249,7 @@ def antithetic(later: int, f: Any) -> Any:
 )
 def test_noise_that_calls_share_is_found(f: Any) -> None:
     found = by_calls(f)
-    assert found.status is Status.FAILED
+    assert found.status is CheckStatus.FAILED
     assert "in every call" in found.reason
 
 
@@ -272,12 +272,12 @@ def test_calls_for_many_outputs_that_share_noise_are_found() -> None:
     ids=["laplace", "bit", "rare bit", "vector", "constant", "words"],
 )
 def test_independent_calls_are_not_accused(f: Any) -> None:
-    assert by_calls(f).status is not Status.FAILED
+    assert by_calls(f).status is not CheckStatus.FAILED
 
 
 @pytest.mark.parametrize("calls", [np.zeros(2000), np.arange(40) % 2])
 def test_calls_that_cannot_tell_pass_nothing(calls: Any) -> None:
-    assert check_call_noise(calls[:, None], 0, 1e-6).status is Status.NOT_RUN
+    assert check_call_noise(calls[:, None], 0, 1e-6).status is CheckStatus.NOT_RUN
 
 
 @pytest.mark.calibration
@@ -285,7 +285,7 @@ def test_independent_calls_are_accused_as_seldom_as_is_said() -> None:
     """500 sequences of independent bits are tested at an error of 5%."""
     rng = np.random.default_rng(5)
     accused = sum(
-        check_call_noise(rng.random((400, 1)) < 0.3, 0, 0.05).status is Status.FAILED
+        check_call_noise(rng.random((400, 1)) < 0.3, 0, 0.05).status is CheckStatus.FAILED
         for _ in range(500)
     )
     assert accused <= 40  # 25 are expected; more than 40 have probability 2e-3

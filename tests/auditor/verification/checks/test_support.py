@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedrec_auditor.auditor.exact.fit import Check, Status
+from fedrec_auditor.auditor.exact.fit import Check, CheckStatus
 from fedrec_auditor.auditor.exact.output_distribution import Density
 from fedrec_auditor.auditor.verification.checks.support import check_output_type, check_support
 from fedrec_auditor.targets.mechanisms.laplace_mechanisms import Laplace
@@ -48,7 +48,7 @@ def never_lies(x: int, rng: Rng, size: int) -> Any:
 )  # fmt: skip
 def test_impossible_outputs_are_found(f: Any, word: str) -> None:
     found = look(f)
-    assert found.status is Status.FAILED
+    assert found.status is CheckStatus.FAILED
     assert word in found.reason
 
 
@@ -66,7 +66,7 @@ def test_impossible_outputs_are_found(f: Any, word: str) -> None:
     ids=["response", "laplace", "clamped", "geometric", "vector", "cauchy", "on a grid"],
 )
 def test_honest_supports_pass(f: Any) -> None:
-    assert all(look(f, seed=seed).status is Status.PASSED for seed in range(5))
+    assert all(look(f, seed=seed).status is CheckStatus.PASSED for seed in range(5))
 
 
 def test_rare_is_not_impossible() -> None:
@@ -75,25 +75,28 @@ def test_rare_is_not_impossible() -> None:
     def f(x: int, rng: Rng, size: int) -> Any:
         return np.where(rng.random(size) < 1e-9, 1 - x, x)
 
-    assert look(f, epsilon=20.0).status is Status.NOT_RUN
-    assert look(f, epsilon=3.0).status is Status.FAILED
+    assert look(f, epsilon=20.0).status is CheckStatus.NOT_RUN
+    assert look(f, epsilon=3.0).status is CheckStatus.FAILED
 
 
 def test_delta_pays_for_what_is_impossible() -> None:
     def f(x: int, rng: Rng, size: int) -> Any:
         return np.where(rng.random(size) < 0.05, x + 1, 0)
 
-    assert look(f).status is Status.FAILED
-    assert look(f, delta=0.05).status is Status.PASSED
+    assert look(f).status is CheckStatus.FAILED
+    assert look(f, delta=0.05).status is CheckStatus.PASSED
 
 
 def test_by_distribution() -> None:
-    assert by_distribution(BitFlip.symmetric(1.0)).status is Status.PASSED
-    assert by_distribution(Laplace(scale=1.0, low=0, high=1)).status is Status.PASSED
+    assert by_distribution(BitFlip.symmetric(1.0)).status is CheckStatus.PASSED
+    assert by_distribution(Laplace(scale=1.0, low=0, high=1)).status is CheckStatus.PASSED
     broken = by_distribution(BitFlip.asymmetric(1.0))
-    assert broken.status is Status.FAILED
+    assert broken.status is CheckStatus.FAILED
     assert "By the stated distribution" in broken.reason
-    assert by_distribution(BitFlip.asymmetric(1.0), delta=1 - math.exp(-1)).status is Status.PASSED
+    assert (
+        by_distribution(BitFlip.asymmetric(1.0), delta=1 - math.exp(-1)).status
+        is CheckStatus.PASSED
+    )
 
 
 def test_by_a_density_alone() -> None:
@@ -104,7 +107,7 @@ def test_by_a_density_alone() -> None:
     found = by_distribution(
         Density(sample=lambda x, rng, size: x + rng.uniform(-2, 2, size), log_prob=log_prob)
     )
-    assert found.status is Status.FAILED
+    assert found.status is CheckStatus.FAILED
     assert "the stated distribution calls them impossible" in found.reason
 
 
@@ -148,7 +151,7 @@ def fields(x: int, rng: Rng, size: int) -> Any:
 )  # fmt: skip
 def test_forms_that_tell_the_input_are_found(f: Any, word: str) -> None:
     found = check_output_type(evidence(f))
-    assert found.status is Status.FAILED
+    assert found.status is CheckStatus.FAILED
     assert word in found.reason
 
 
@@ -175,7 +178,7 @@ def one_of(x: Any, rng: Rng) -> Any:
          "things"],
 )  # fmt: skip
 def test_honest_answers_pass(f: Any) -> None:
-    assert check_output_type(evidence(f)).status is Status.PASSED
+    assert check_output_type(evidence(f)).status is CheckStatus.PASSED
 
 
 def test_the_type_of_many_outputs_is_not_held_against_one() -> None:
@@ -185,16 +188,16 @@ def test_the_type_of_many_outputs_is_not_held_against_one() -> None:
         kept = rng.random(size) < 1.0 / (1.0 + np.exp(-1.0))
         return np.array([0 if (x == 0) == bool(k) else 0.5 for k in kept])
 
-    assert check_output_type(evidence(f, (0.0, 0.5))).status is Status.PASSED
+    assert check_output_type(evidence(f, (0.0, 0.5))).status is CheckStatus.PASSED
 
 
 def test_types_of_the_inputs_themselves_are_no_fault() -> None:
     def f(x: float, rng: Rng, size: int) -> Any:
         return np.where(rng.random(size) < 0.7, x, 1 - x)
 
-    assert check_output_type(evidence(f, (0, 0.5))).status is Status.PASSED
+    assert check_output_type(evidence(f, (0, 0.5))).status is CheckStatus.PASSED
 
 
 def test_a_large_claim_is_left_open() -> None:
     found = check_output_type(evidence(lambda x, rng: None if x else 7, epsilon=20.0))
-    assert found.status is Status.NOT_RUN
+    assert found.status is CheckStatus.NOT_RUN

@@ -13,9 +13,9 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import integrate, stats
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.losses.divergences import gaussian_divergence
+from fedrec_auditor.accountants.losses.divergences import compute_gaussian_delta
 from fedrec_auditor.accountants.methods.accounting_methods import Pld
-from fedrec_auditor.auditor.exact import exact_lower_bound
+from fedrec_auditor.auditor.exact import find_exact_bound
 from fedrec_auditor.auditor.testing import Case, MechanismContract
 from fedrec_auditor.auditor.worlds.sampler import ONE_REPORT as SCOPE
 from fedrec_auditor.targets.mechanisms.base import PrivacyCurve
@@ -107,7 +107,7 @@ def test_the_curve_is_accurate_at_any_distance(mu: float, t: float) -> None:
         integrate.quad(more, a, b, epsabs=0, epsrel=1e-13)[0] for a, b in itertools.pairwise(points)
     ]
     wanted = sum(pieces) * float(stats.norm.pdf(t))
-    assert gaussian_divergence(mu, epsilon) == pytest.approx(wanted, rel=1e-10 + slack)
+    assert compute_gaussian_delta(mu, epsilon) == pytest.approx(wanted, rel=1e-10 + slack)
 
 
 @pytest.mark.parametrize("sigma", [1e-200, 1e200])
@@ -150,6 +150,6 @@ def test_normal_noise_adds_up_in_squares() -> None:
         for epsilon in (0.0, 0.5, 2.0):
             wanted = Gaussian(sigma=1.5 / 2, low=0, high=1).delta(epsilon)
             assert many.delta(epsilon) == pytest.approx(wanted, rel=1e-12)
-        shown = exact_lower_bound(many, SCOPE, 1e-6).epsilon
+        shown = find_exact_bound(many, SCOPE, 1e-6).epsilon
         owed = Pld().bound(many.event(), delta=1e-6, scope=SCOPE).epsilon
         assert owed - 1e-9 <= shown <= owed

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from fedrec_auditor.accountants.statements import Adjacency, Horizon, Scope, Unit, Vantage, any_pair
-from fedrec_auditor.auditor.exact import delta_at, exact_lower_bound
+from fedrec_auditor.auditor.exact import compute_delta, find_exact_bound
 from fedrec_auditor.targets.components import Dense, Kind
 from fedrec_auditor.targets.compute import Compute
 from fedrec_auditor.targets.datasets.base import Interactions
@@ -81,7 +81,7 @@ def test_symmetric_claim_is_tight_and_the_user_has_all_items_of_it(kind: type[Dp
     own, user = target.scoped_claims(POPULATION)
     for scoped, epsilon in ((own, 0.7), (user, 0.7 * 40)):
         mechanism = target.mechanism(scoped.scope, POPULATION)
-        bound = exact_lower_bound(mechanism, scoped.scope)
+        bound = find_exact_bound(mechanism, scoped.scope)
         assert bound.epsilon == pytest.approx(epsilon)
     assert isinstance(target.mechanism(user.scope, POPULATION), Product)
     assert user.scope.unit is Unit.USER
@@ -93,12 +93,12 @@ def test_asymmetric_claim_is_broken_by_an_uploaded_zero(kind: type[DplcfAp]) -> 
     target = kind(epsilon=1.0)
     own, _ = target.scoped_claims(POPULATION)
     mechanism = target.mechanism(own.scope, POPULATION)
-    bound = exact_lower_bound(mechanism, own.scope)
+    bound = find_exact_bound(mechanism, own.scope)
     assert math.isinf(bound.epsilon)
     assert bound.witness.output == "uploaded bit 0"
     possible, impossible = bound.witness.probability_a, bound.witness.probability_b
     assert (possible, impossible) == (pytest.approx(1 - math.exp(-1)), 0.0)
-    assert delta_at(target.randomizer, 1.0) == pytest.approx(1 - math.exp(-1))
+    assert compute_delta(target.randomizer, 1.0) == pytest.approx(1 - math.exp(-1))
 
 
 @pytest.mark.parametrize(("keep", "epsilon"), [(0.9, 1.9005), (0.74, 1.0293), (0.73, 1.0)])

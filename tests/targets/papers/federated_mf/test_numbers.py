@@ -17,9 +17,9 @@ from fedrec_auditor.accountants.statements import (
     Unit,
     Vantage,
 )
-from fedrec_auditor.accountants.theorems.conversions import convert
-from fedrec_auditor.auditor.exact import exact_lower_bound
-from fedrec_auditor.auditor.judging.catalogue import judge_all
+from fedrec_auditor.accountants.theorems.conversions import convert_bound
+from fedrec_auditor.auditor.exact import find_exact_bound
+from fedrec_auditor.auditor.judging.catalogue import judge_entries
 from fedrec_auditor.reports.documents.catalogue import CatalogueRow, meaning_words
 from fedrec_auditor.targets.declarations.entry import ComputedNumber
 from fedrec_auditor.targets.declarations.paper import Paper
@@ -43,7 +43,7 @@ def of(number: str) -> tuple[ComputedNumber, ...]:
 
 @pytest.fixture(scope="module")
 def rows() -> dict[str, CatalogueRow]:
-    return {row.number: row for row in judge_all([PAPER.entry(n) for n in ("24",)])}
+    return {row.number: row for row in judge_entries([PAPER.entry(n) for n in ("24",)])}
 
 
 def test_sensitivities_are_the_closed_forms() -> None:
@@ -69,7 +69,7 @@ def test_users_of_fewer_ratings_have_the_epsilons_that_are_told(
     system = HflSgdmf(rounds=1000, local_steps=1, learning_rate=rate)
     sizes = Population(n_users=943, n_items=2 * ratings)
     mechanism = system.mechanism(scope_of(Unit.RATING), sizes)
-    shown = exact_lower_bound(mechanism, scope_of(Unit.RATING), 1e-5)
+    shown = find_exact_bound(mechanism, scope_of(Unit.RATING), 1e-5)
     assert f"at least {least}" in f"{meaning_words(rows['24'])} {rows['24'].reason}"
     assert shown.epsilon == pytest.approx(float(least), rel=1e-3)
     assert shown.epsilon >= float(least)
@@ -83,7 +83,7 @@ def test_a_user_of_half_of_all_items_has_the_epsilon_of_the_finding(
     assert finding.lower_bound is not None
     system = HflSgdmf(rounds=1000, local_steps=1, learning_rate=0.1)
     mechanism = system.mechanism(scope_of(Unit.RATING), Population(n_users=943, n_items=1682))
-    shown = exact_lower_bound(mechanism, scope_of(Unit.RATING), 1e-5)
+    shown = find_exact_bound(mechanism, scope_of(Unit.RATING), 1e-5)
     assert shown.epsilon == pytest.approx(finding.lower_bound.epsilon, rel=1e-3)
     assert shown.epsilon == pytest.approx(1702, rel=1e-3)
 
@@ -95,7 +95,7 @@ def test_a_replacement_has_more_than_twice_the_delta() -> None:
         for change in (Adjacency.ADD_REMOVE, Adjacency.REPLACE)
     )
     one = Bound(epsilon=1.0, delta=1e-5, side=Side.UPPER, scope=presence, source="claimed")
-    two = convert(one, replaced)
+    two = convert_bound(one, replaced)
     assert (two.epsilon, two.delta) == pytest.approx((2.0, number.right))
 
 

@@ -24,12 +24,14 @@ from fedrec_auditor.targets.papers.fedrec_apm.systems import FixRecMax, FixRecMi
 
 
 def system(name: str) -> Federated:
-    made = FAMILIES["targets"].member_class(name)()
+    made = FAMILIES["targets"].load_class(name)()
     return made
 
 
 SYSTEMS = [
-    name for name in FAMILIES["targets"].names() if "fedrec_apm" in FAMILIES["targets"].module(name)
+    name
+    for name in FAMILIES["targets"].list_names()
+    if "fedrec_apm" in FAMILIES["targets"].find_module(name)
 ]
 
 

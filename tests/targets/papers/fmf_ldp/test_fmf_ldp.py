@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from fedrec_auditor.accountants.statements import Horizon, Scope, Unit, Vantage, any_pair
-from fedrec_auditor.auditor.exact import exact_lower_bound
+from fedrec_auditor.auditor.exact import find_exact_bound
 from fedrec_auditor.targets.components import Reports
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.declarations.entry import ComputedNumber
@@ -159,7 +159,7 @@ def test_each_horizon_costs_its_number_of_reports_exactly() -> None:
     for horizon, count in ((Horizon.REPORT, 1), (Horizon.ROUND, 3), (Horizon.TRAINING, 12)):
         asked = scope(Vantage.SERVER, horizon)
         mechanism = system.mechanism(asked, population)
-        bound = exact_lower_bound(mechanism, scope=asked)
+        bound = find_exact_bound(mechanism, scope=asked)
         assert bound.epsilon == pytest.approx(count * 0.5)
         assert system.event(asked, population).count == count
         shuffled = scope(Vantage.SHUFFLED, horizon)
@@ -258,7 +258,7 @@ def test_unlinked_reports_tell_histories_apart_in_a_simulation_too() -> None:
     right = ((sums[0] > middle).mean() + (sums[1] < middle).mean()) / 2
     assert right == pytest.approx(few.right, abs=0.003)
     exact = Repeated(Shuffled(2.5, 50_000), 2000)
-    bound = exact_lower_bound(exact, any_pair(Unit.USER, Vantage.SHUFFLED, Horizon.TRAINING), 0.2)
+    bound = find_exact_bound(exact, any_pair(Unit.USER, Vantage.SHUFFLED, Horizon.TRAINING), 0.2)
     assert 2 * many.right - 1 > 0.2  # at epsilon 0 the divergence is the advantage of a guess
     assert bound.epsilon > 0
 

@@ -20,11 +20,11 @@ from dp_accounting import (
 from dp_accounting.pld.privacy_loss_distribution import from_gaussian_mechanism
 
 from fedrec_auditor.accountants.events import dp
-from fedrec_auditor.accountants.losses.divergences import gaussian_divergence
+from fedrec_auditor.accountants.losses.divergences import compute_gaussian_delta
 from fedrec_auditor.accountants.statements import Adjacency, Horizon, Scope, Vantage
-from fedrec_auditor.accountants.theorems.neighbours import attained_epsilon
+from fedrec_auditor.accountants.theorems.neighbours import compute_attained_epsilon
 from fedrec_auditor.auditor import utility
-from fedrec_auditor.auditor.exact import exact_lower_bound
+from fedrec_auditor.auditor.exact import find_exact_bound
 from fedrec_auditor.targets.components import Dense, Kind
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
@@ -352,7 +352,7 @@ def test_the_law_where_all_take_part_is_that_of_its_event() -> None:
     system, everyone = replace(PRIVATE, rounds=7), Population(n_users=6, n_items=20)
     mechanism = system.mechanism(PEERS, everyone)
     mu = math.sqrt(7 * 0.3)
-    assert mechanism.delta(1.3) == pytest.approx(gaussian_divergence(mu, 1.3))
+    assert mechanism.delta(1.3) == pytest.approx(compute_gaussian_delta(mu, 1.3))
     assert system.mechanism(replace(PEERS, vantage=Vantage.SERVER), everyone) is not None
     gone = replace(PEERS, adjacency=Adjacency.ADD_REMOVE)
     assert system.mechanism(gone, everyone) is None  # 2S/M is between two users
@@ -360,16 +360,18 @@ def test_the_law_where_all_take_part_is_that_of_its_event() -> None:
 
 @pytest.mark.parametrize(("step", "violated"), [(5.0, True), (1.0, False)])
 def test_a_sampled_training_has_a_lower_bound(step: float, violated: bool) -> None:
-    """30 of 4,800 in 1,000 rounds: the bound of ``attained_epsilon``, near the library's upper."""
+    """30 of 4,800 in 1,000 rounds: the bound of ``compute_attained_epsilon``, near the library's
+    upper.
+    """
     system, population = DpPrivrec(server_rate=step), Population(n_users=4800, n_items=3706)
     (scoped,) = [
         q for q in system.scoped_claims(population) if q.delta == 1e-6 and q.scope == PEERS
     ]
     mechanism = system.mechanism(PEERS, population)
-    bound = exact_lower_bound(mechanism, PEERS, 1e-6).epsilon
+    bound = find_exact_bound(mechanism, PEERS, 1e-6).epsilon
     multiplier = 1 / (step * math.sqrt(0.3))
     drawn = dp.SampledWithoutReplacementDpEvent(4800, 30, dp.GaussianDpEvent(multiplier))
-    attained = attained_epsilon(dp.SelfComposedDpEvent(drawn, 1000), 1e-6)
+    attained = compute_attained_epsilon(dp.SelfComposedDpEvent(drawn, 1000), 1e-6)
     assert bound == pytest.approx(attained, rel=1e-3)
     library = from_gaussian_mechanism(
         multiplier,
@@ -426,7 +428,7 @@ def test_a_step_above_one_breaks_the_multiplier_of_a_round(
     (scoped,) = [q for q in system.scoped_claims(everyone) if q.scope.horizon is Horizon.ROUND]
     assert scoped.claim.epsilon == pytest.approx(4.8866, abs=1e-4)  # one Gaussian of z = 1
     mechanism = system.mechanism(scoped.scope, everyone)
-    bound = exact_lower_bound(mechanism, scoped.scope, scoped.delta)
+    bound = find_exact_bound(mechanism, scoped.scope, scoped.delta)
     assert (bound.epsilon > scoped.claim.epsilon) is violated
 
 

@@ -30,8 +30,8 @@ def system(*mods: Any, **more: Any) -> FlowerSystem:
 
 
 def judged(target: FlowerSystem) -> list[Finding]:
-    exact = accounting.exact_bounds(target, CROWD)
-    accountants = accounting.all_accountants()
+    exact = accounting.compute_exact_bounds(target, CROWD)
+    accountants = accounting.list_accountants()
     return [
         accounting.judge_scoped_claim(target, each, CROWD, exact=exact, accountants=accountants)
         for each in target.scoped_claims(CROWD)

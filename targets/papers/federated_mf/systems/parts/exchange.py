@@ -19,7 +19,7 @@ from scipy.special import log_ndtr, ndtr
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.events import dp
-from fedrec_auditor.accountants.losses.composition import distribution_of_sum
+from fedrec_auditor.accountants.losses.composition import convolve_distributions
 from fedrec_auditor.targets.components import Component, Dense, Floats, Ints, Kind, Rows
 from fedrec_auditor.targets.compute import one_thread
 from fedrec_auditor.targets.datasets.base import Interactions
@@ -590,7 +590,7 @@ def _totals(rounds: Dropouts) -> tuple[Doubles, Doubles]:
     one = np.bincount(cells, weights=probability, minlength=_CELLS + 1).astype(np.float64)
     one[0] += max(0.0, 1.0 - float(probability.sum()))
     size = rounds.count * _CELLS + 1
-    masses = distribution_of_sum([(one, 0, rounds.count)], 0, size)
+    masses = convolve_distributions([(one, 0, rounds.count)], 0, size)
     kept = np.flatnonzero(masses > _NOISE)
     kept = kept[kept > 0]
     return np.asarray(kept * step), np.asarray(masses[kept] - _NOISE)

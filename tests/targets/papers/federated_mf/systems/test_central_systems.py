@@ -16,7 +16,7 @@ from fedrec_auditor.accountants.events.leaves import PureDpEvent
 from fedrec_auditor.accountants.methods.accounting_methods import Pld
 from fedrec_auditor.accountants.statements import Adjacency, Unit, Vantage
 from fedrec_auditor.accountants.verdict import Verdict
-from fedrec_auditor.auditor.judging.accounting import all_accountants, smallest_upper_bound
+from fedrec_auditor.auditor.judging.accounting import find_upper_bound, list_accountants
 from fedrec_auditor.targets.components import Rows
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.papers.federated_mf.systems.central_systems import (
@@ -60,7 +60,7 @@ def test_more_noise_than_the_moments_accountant_asks_for() -> None:
 def test_even_rows_that_are_seen_to_be_drawn_owe_less_than_is_claimed(unit: str) -> None:
     target = DpSgld(unit=unit)
     (scoped,) = target.scoped_claims(SOME)
-    bound = smallest_upper_bound(target, scoped.scope, SOME, 1e-5, all_accountants())
+    bound = find_upper_bound(target, scoped.scope, SOME, 1e-5, list_accountants())
     assert scoped.claim.epsilon == 1.0
     assert 0.02 < bound.epsilon < 0.5
     # drawn in every step instead of seldom, as much noise would not do

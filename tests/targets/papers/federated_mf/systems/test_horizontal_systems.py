@@ -21,7 +21,7 @@ from fedrec_auditor.accountants.events.leaves import (
 )
 from fedrec_auditor.accountants.statements import Adjacency, Horizon, Scope, Unit
 from fedrec_auditor.accountants.verdict import Verdict
-from fedrec_auditor.auditor.judging.accounting import all_accountants, judge_scoped_claim
+from fedrec_auditor.auditor.judging.accounting import judge_scoped_claim, list_accountants
 from fedrec_auditor.targets.components import RandomizedMessages
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.papers.federated_mf.systems.horizontal_systems import (
@@ -222,7 +222,7 @@ def test_a_rating_needs_the_repair_and_a_user_of_ten_does_not(
         own = [c for c in target.scoped_claims(LARGE) if c.scope == c.claim.scope]
         for scoped in own:
             found = judge_scoped_claim(
-                target, scoped, LARGE, exact=(), accountants=all_accountants()
+                target, scoped, LARGE, exact=(), accountants=list_accountants()
             )
             # Proposition 3 as printed accounts for a hundredth of the steps, which is not enough
             short = not settings and scoped.claim.epsilon == own[0].claim.epsilon and len(own) > 1

@@ -21,7 +21,7 @@ from scipy import optimize, sparse, stats
 from fedrec_auditor.accountants.events.leaves import RevealedSamplingDpEvent
 from fedrec_auditor.accountants.statements import Adjacency, Unit, Vantage
 from fedrec_auditor.accountants.verdict import Verdict
-from fedrec_auditor.auditor.judging.accounting import exact_bounds
+from fedrec_auditor.auditor.judging.accounting import compute_exact_bounds
 from fedrec_auditor.targets.components import RandomizedMessages
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
@@ -85,7 +85,7 @@ def test_the_local_epsilon_is_that_of_ten_gaussians_and_reached() -> None:
     assert target.event(presence.scope, SMALL) == SelfComposedDpEvent(GaussianDpEvent(1.64), 10)
     golden = (1 + math.sqrt(5)) / 2  # any two users, whose embeddings differ
     assert target.event(pair.scope, SMALL).event.noise_multiplier == pytest.approx(1.64 / golden)
-    assert exact_bounds(target, SMALL)[0].epsilon == pytest.approx(target.claimed, rel=1e-6)
+    assert compute_exact_bounds(target, SMALL)[0].epsilon == pytest.approx(target.claimed, rel=1e-6)
     found = judged(target, SMALL)
     assert found[0].verdict is Verdict.CONSISTENT
     assert found[1].verdict is Verdict.INCOMPARABLE

@@ -15,7 +15,7 @@ from fedrec_auditor.accountants.events.leaves import (
     RevealedSamplingDpEvent,
 )
 from fedrec_auditor.accountants.statements import Adjacency, Scope, Unit, Vantage
-from fedrec_auditor.auditor.judging.accounting import all_accountants, smallest_upper_bound
+from fedrec_auditor.auditor.judging.accounting import find_upper_bound, list_accountants
 from fedrec_auditor.targets.papers.federated_mf.systems.horizontal_systems import HflSgdmf
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent import GOLDEN_RATIO
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import scope_of
@@ -218,7 +218,7 @@ def test_the_repair_is_proved_and_the_paper_is_not() -> None:
     for as_published in (True, False):
         target = VflSgdmf(as_published=as_published)
         (scoped, _) = target.scoped_claims(LARGE)
-        bound = smallest_upper_bound(target, scoped.scope, LARGE, 1e-5, all_accountants())
+        bound = find_upper_bound(target, scoped.scope, LARGE, 1e-5, list_accountants())
         bounds.append((bound.epsilon, scoped.claim.epsilon))
     assert bounds[0][0] > 13 * bounds[0][1]
     assert bounds[1][0] < bounds[1][1]

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.losses.divergences import gaussian_divergence
+from fedrec_auditor.accountants.losses.divergences import compute_gaussian_delta
 from fedrec_auditor.accountants.methods.accounting_methods import Pld
 from fedrec_auditor.accountants.statements import Scope
-from fedrec_auditor.auditor.exact import exact_lower_bound
+from fedrec_auditor.auditor.exact import find_exact_bound
 from fedrec_auditor.targets.components import Dense, Kind, RandomizedMessages
 from fedrec_auditor.targets.mechanisms.base import PrivacyCurve
 from fedrec_auditor.targets.mechanisms.gaussian_mechanisms import NoiseReplacement
@@ -112,7 +112,7 @@ def test_the_curve_is_the_mean_over_all_survivors(run: Dropouts, epsilon: float)
         total = sum(square(run, m, r) for m, r, _ in rounds)
         if total > 0:
             chance = math.prod(p for _, _, p in rounds)
-            exact += chance * gaussian_divergence(math.sqrt(total), epsilon)
+            exact += chance * compute_gaussian_delta(math.sqrt(total), epsilon)
     assert isinstance(run, PrivacyCurve)
     assert exact * (1 - 5e-3) - 1e-9 <= run.delta(epsilon) <= exact * (1 + 1e-9) + 1e-15
 
@@ -121,17 +121,17 @@ def test_the_curve_is_the_mean_over_all_survivors(run: Dropouts, epsilon: float)
 @pytest.mark.parametrize("n", [10, 943])
 def test_the_lower_bound_lies_below_the_event_at_the_worst_dropouts(n: int, repaired: bool) -> None:
     run = build(n, 0.1, 10, omega=0.3, repaired=repaired)
-    lower = exact_lower_bound(run, SCOPE, 1e-5).epsilon
+    lower = find_exact_bound(run, SCOPE, 1e-5).epsilon
     upper = Pld().bound(run.event(), delta=1e-5, scope=SCOPE).epsilon
     assert 0.7 * upper < lower < upper
-    fewer = exact_lower_bound(replace(run, dropout=0.2), SCOPE, 1e-5).epsilon
+    fewer = find_exact_bound(replace(run, dropout=0.2), SCOPE, 1e-5).epsilon
     assert fewer < lower
 
 
 def test_few_dropouts_cost_what_none_does() -> None:
     """In the limit it is the curve of T rounds that all survive: mu^2 = T (2 - omega)."""
     run = build(50, 1e-9, 10, omega=0.3)
-    limit = gaussian_divergence(math.sqrt(10 * 1.7), 20.0)
+    limit = compute_gaussian_delta(math.sqrt(10 * 1.7), 20.0)
     assert run.delta(20.0) == pytest.approx(limit, rel=5e-3)
 
 

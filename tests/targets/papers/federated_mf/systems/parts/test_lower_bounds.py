@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from scipy import sparse, stats
 
 from fedrec_auditor.accountants.statements import Adjacency, Horizon, Unit, Vantage
-from fedrec_auditor.auditor.exact import exact_lower_bound
-from fedrec_auditor.auditor.judging.accounting import all_accountants
+from fedrec_auditor.auditor.exact import find_exact_bound
+from fedrec_auditor.auditor.judging.accounting import list_accountants
 from fedrec_auditor.targets.components import Floats
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.mechanisms.gaussian_mechanisms import RevealedGaussian, SampledGaussian
@@ -182,7 +182,7 @@ def test_the_law_is_below_what_is_charged_and_above_the_claim_at_one_rating_or_m
         law = HflSgdmf(rounds=1000, local_steps=1, learning_rate=1e-4).mechanism(
             scope_of("rating"), population
         )
-        found[items] = exact_lower_bound(law, scope_of("rating"), 1e-5).epsilon
+        found[items] = find_exact_bound(law, scope_of("rating"), 1e-5).epsilon
     assert 1 < found[6] < found[60] / 5 < found[600] / 25
 
 
@@ -302,11 +302,11 @@ def test_theorem_3_falls_and_its_repair_stands() -> None:
 def test_the_law_stays_below_what_is_charged(factors: int, z: float) -> None:
     target = vertical(factors=factors, noise_multiplier=z)
     found = bound_of(target)
-    least = exact_lower_bound(found, scope_of("rating"), 1e-5).epsilon
+    least = find_exact_bound(found, scope_of("rating"), 1e-5).epsilon
     event = target.event(scope_of("rating"), CROWD)
     owed = min(
         accountant.bound(event, delta=1e-5, scope=scope_of("rating")).epsilon
-        for accountant in all_accountants()
+        for accountant in list_accountants()
         if accountant.supports(event)
     )
     assert 0.05 * owed < least < owed / 2

@@ -14,7 +14,7 @@ from scipy import stats
 
 from fedrec_auditor.accountants.losses.pairs import GaussianPair, PoissonPair, ReversedPair
 from fedrec_auditor.accountants.statements import Adjacency
-from fedrec_auditor.auditor.judging.accounting import all_accountants, smallest_upper_bound
+from fedrec_auditor.auditor.judging.accounting import find_upper_bound, list_accountants
 from fedrec_auditor.targets.papers.federated_mf.systems.horizontal_systems import HflSgdmf
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import scope_of
 from fedrec_auditor.targets.papers.federated_mf.systems.vertical_systems import VflSgdmf
@@ -27,7 +27,7 @@ _GRID = 1e-4
 
 def proved(target: Target, adjacency: Adjacency, delta: float) -> float:
     scope = scope_of("user", adjacency=adjacency)
-    bound = smallest_upper_bound(target, scope, MOVIELENS, delta, all_accountants())
+    bound = find_upper_bound(target, scope, MOVIELENS, delta, list_accountants())
     return bound.epsilon
 
 
@@ -127,7 +127,7 @@ def test_half_the_noise_is_needed_and_is_enough(z: float) -> None:
         edges = np.concatenate([[-np.inf], np.linspace(-30, 30, 60_001), [np.inf]])
         curves = []
         for one in (pair, ReversedPair(pair)):
-            p, q = (np.exp(part) for part in one.between(edges))
+            p, q = (np.exp(part) for part in one.bin_losses(edges))
             curves.append(np.maximum(p - x * q, 0).sum())
         return max(curves)
 
