@@ -457,7 +457,7 @@ def _conclude(
         verdict, reason = _conclude(claim, scope, delta, accounted, None, sizes, outside_model)
         return verdict, (
             f"{reason} Epsilon is at least {_at(measured)} ({measured.source}) if "
-            f"{' and '.join(measured.assumptions)}. That is not known, so it decides nothing."
+            f"{' and '.join(measured.assumptions)}. That is unknown, so this bound decides nothing."
         )
     if measured is not None and accounted is not None and refutes(measured, accounted):
         if accounted.assumptions:
@@ -472,8 +472,8 @@ def _conclude(
                 claim, scope, delta, accounted, capped, sizes, outside_model
             )
             return verdict, (
-                f"{reason} (The measured lower bound, {_at(measured)}, is above the proof. That "
-                f"counts as chance below {ALARM_CONFIDENCE} confidence.)"
+                f"{reason} (The measured lower bound, {_at(measured)}, exceeds the proved upper "
+                f"bound. At a confidence below {ALARM_CONFIDENCE}, that counts as chance.)"
             )
         return Verdict.UNSOUND, (
             f"The lower bound {_at(measured)} ({measured.source}) exceeds our own proved upper "
@@ -494,7 +494,7 @@ def _conclude(
         )
         if not derived:
             return Verdict.VIOLATED, reason
-        return Verdict.NO_CLAIM, f"{reason} Nobody claims the latter, so nothing is refuted."
+        return Verdict.NO_CLAIM, f"{reason} Nobody claims this epsilon, so no claim is refuted."
     if math.isinf(claim.epsilon):
         return Verdict.NO_CLAIM, "No epsilon is claimed, so there is nothing to refute."
     differences = [
@@ -512,9 +512,9 @@ def _conclude(
     unproved = _unproved(claim, delta, accounted)
     if unproved and measured is not None and not exceeds(measured.largest, claim.epsilon):
         return Verdict.INCONCLUSIVE, (
-            f"If every guess had been right, the lower bound would be {_number(measured.largest)} "
-            f"at most ({measured.source}). The draws were too few to refute the claimed epsilon "
-            f"{_number(claim.epsilon)}. {unproved}"
+            f"Even if every guess had been right, the lower bound would be at most "
+            f"{_number(measured.largest)} ({measured.source}). The draws were too few to refute "
+            f"the claimed epsilon {_number(claim.epsilon)}. {unproved}"
         )
     if unproved or accounted is None:
         return Verdict.UNSUBSTANTIATED, f"{_tested(measured)}{unproved}"
@@ -586,7 +586,7 @@ def _carried(claim: Claim, scope: Scope, delta: float, sizes: Sizes | None) -> s
             )
         return "The claim implies nothing in this scope."
     how = converted.source.removesuffix("; from: the claim")
-    return f"Converted to this scope, the claim is epsilon {_at(converted)} ({how})."
+    return f"Converted to this scope, the claim is epsilon at most {_at(converted)} ({how})."
 
 
 def _incomparable(

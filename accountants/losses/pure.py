@@ -172,8 +172,8 @@ def _reason(leaf: dp.DpEvent, count: int, delta: float, rate: float = 1.0) -> st
         revealed = _revealed(pair.p_likely, rate, count)
         if math.isinf(pair.max_loss) and revealed > delta:
             return (
-                "Some output is possible under one input only, so it reveals the input. Its "
-                f"probability is {revealed:.4g}, above delta ({_describe(leaf)})."
+                f"With probability {revealed:.4g}, above delta, an output occurs that is possible "
+                f"under one input only and so reveals the input ({_describe(leaf)})."
             )
     if delta == 0.0 and isinstance(leaf, _UNBOUNDED):
         return (

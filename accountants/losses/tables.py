@@ -157,7 +157,7 @@ class ProbabilityTable:
                 "The output is impossible under the second input: seeing it rules that input out."
             )
         elif self.copies > 1:
-            note = f"All {self.copies} independent copies may have these inputs: log-ratios add up."
+            note = f"The log-ratios of all {self.copies} independent copies of these inputs add up."
         # A density may exceed the largest double, as densities of long vectors do; it is then
         # infinite.
         with np.errstate(over="ignore"):

@@ -224,11 +224,11 @@ def calibrated(
 
     best, note = UNSCALED, ""
     if by is not None and by != UNSCALED:
-        best, note = by, "The attack trusts messages as far as tests with the devices' code allow."
+        best, note = by, "The attack weighs messages by tests with the devices' code."
         if loss(by) > loss(UNSCALED) + _CLEAR:
-            best, note = _DISPUTED, "Popularity contradicts the tests with the devices' code."
+            best, note = _DISPUTED, "The popularity of items contradicts the tests."
     if loss(best) > loss(_NOTHING) + _CLEAR:
-        note = "The attack trusts messages as far as the popularity of items allows."
+        note = "The attack weighs messages by how well they agree with the popularity of items."
         fit = minimize_scalar(
             lambda scale: loss(Calibration(scale, scale, 0.0)), bounds=(0, 1), method="bounded"
         )

@@ -358,14 +358,14 @@ def _row(
     )
     note = (
         f"The adversary knows the attribute of {share:.0%} of users{others}. The result is a mean "
-        f"over {draws} draws of the known users. The interval covers users and draws."
+        f"over {draws} draws of the known users. The interval covers the choice of users and draws."
     )
     if not part and any(read):
         used = "; ".join(f"{name} ({count})" for name, count in read.most_common())
         note += (
             " The attack uses the features of uploads that classify the known users best in cross-"
             "validation. If no features help, the attack guesses without uploads. "
-            f"Features used (number of draws): {used}."
+            f"Features used for {key} (number of draws): {used}."
         )
         if game.quick:
             note += " An audit without --quick also attacks with each set of features alone."

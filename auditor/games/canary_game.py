@@ -667,13 +667,13 @@ class CanaryGame(ABC):
         ``draws_text``: numbers of runs, in words.
         """
         note = (
-            f"The {self.name} game simulates {setting.run_text}. An attack guesses which of two "
-            f"inputs an invented user (the canary) has, '{setting.world_names[0]}' or "
-            f"'{setting.world_names[1]}', {draws_text}. The guess uses {setting.statistic}."
+            f"The {self.name} game simulates {setting.run_text}. An invented user (the canary) has "
+            f"one of two inputs, '{setting.world_names[0]}' or '{setting.world_names[1]}'. An "
+            f"attack guesses which one, {draws_text}. The guess uses {setting.statistic}."
         )
         if setting.is_halved:
             note += (
-                " The bound is half the measured epsilon: a user without items sends messages, too."
+                " The bound is half the measured epsilon, because a user without items also sends."
             )
         note += f" {describe_population(setting.target)}"
         exact: list[Bound] = []
@@ -727,7 +727,7 @@ class CanaryGame(ABC):
             budget=TestBudget(draws=2 * runs, delta=setting.scope_deltas[scope][0], alpha=_ALPHA),
             trees=self.has_trees,
         )
-        return worlds, f"in {runs:,} runs with each input, after {pilot:,} more to learn the guess"
+        return worlds, f"in {runs:,} runs with each input, after training on {pilot:,} others"
 
 
 def vantages_of(scopes: Iterable[Scope]) -> tuple[Vantage, ...]:

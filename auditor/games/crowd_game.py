@@ -232,7 +232,7 @@ def malicious_broadcasts(broadcast: Broadcast | None) -> dict[str, Broadcast | N
     sent: dict[str, Broadcast | None] = {"": broadcast}
     for name, part in movable_parts(broadcast or {}).items():
         zeros = {**(broadcast or {}), name: np.zeros_like(part)}
-        sent[f" at a malicious broadcast, {name} all 0"] = zeros
+        sent[f" after a malicious broadcast, {name} all 0"] = zeros
     return sent
 
 
@@ -429,8 +429,8 @@ class RoundGame(CrowdGame):
             scope_deltas=scopes,
             simulation=rounds.build_rounds(pair, system, vantages_of(scopes), rng, n_users - 1),
             run_text=(
-                f"one round of {crowd.n_users:,} users over {crowd.n_items} items at a malicious "
-                "broadcast, where all other users have the second history"
+                f"one round of {crowd.n_users:,} users and {crowd.n_items} items after a malicious "
+                "broadcast, in which all other users have the second history"
             ),
             size_text=f"of {crowd.n_users:,} users",
             statistic=rounds.ROUND_STATISTIC,

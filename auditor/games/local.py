@@ -115,7 +115,7 @@ def search_pair(
         for name, malicious in _malicious_broadcasts(broadcast):
             distance = trial(canary, malicious)
             if distance > far:
-                far, chosen, text = distance, malicious, f" at a malicious broadcast, {name}"
+                far, chosen, text = distance, malicious, f" after a malicious broadcast ({name})"
         for candidate in designed if text else ():
             distance = trial(candidate, chosen)
             if distance > far:
@@ -123,7 +123,7 @@ def search_pair(
         climbed, top = _climb(trial, canary, chosen or {}, far, rng)
         if top > far:
             far, chosen = top, climbed
-            text = f"{text or ' at a malicious broadcast'}{', and' if text else ','} optimized"
+            text = f"{text or ' after a malicious broadcast'}, optimized to reveal more"
     if not _any_differs(honest) and not text:
         return None
     return WorstPair(
@@ -353,9 +353,9 @@ class LocalGame(CanaryGame):
                     alone, pair.canary, pair.broadcast, (Vantage.SERVER,), rng
                 ),
                 run_text=(
-                    f"the first message of a client over {sizes.n_items} items{pair.text}, for the "
-                    f"most revealing of {pair.n_tried} tried pairs of histories and broadcasts"
-                    f"{pair.refusal_text}"
+                    f"the first message of a client of a system with {sizes.n_items} items"
+                    f"{pair.text}. Of {pair.n_tried} tried pairs of histories and broadcasts, it "
+                    f"uses the most revealing{pair.refusal_text}"
                 ),
                 size_text=f"over {sizes.n_items:,} items ({canaries.NEW_ITEMS} new)",
                 statistic=reading.STATISTIC_TEXT,
@@ -409,11 +409,11 @@ def make_designed_setting(
         world_names=pair.world_names,
         scope_deltas={pair.scope: (0.0,)},
         simulation=build_rounds(pair, pair.target, (Vantage.SERVER,), rng, read=pair.reducer),
-        run_text=f"one message of a client over {items} items, at the worst broadcast by design",
+        run_text=f"one message of a client of a system with {items} items, for the worst broadcast",
         size_text=f"over {items:,} items",
         statistic=reading.STATISTIC_TEXT
         if pair.reducer is None
-        else "the numbers that differ by design",
+        else "the numbers of a message that differ by design",
         max_runs=DESIGNED_RUNS,
         chunk_size=_TOGETHER,
     )

@@ -70,14 +70,14 @@ def run_attack(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
     curve = game.roc_curve(scores, members, users, sorted({fpr, *FURTHER_FPRS}), baseline=prior)
     note = (
         "The adversary knows the algorithm, the messages that the server receives, and how many "
-        f"other users have each item. For each of {curve.auc.n_users} users, tests use up to "
-        f"{MAX_MEMBERS} items of the user and as many other items. The interval covers users."
+        f"other users have each item. Tests use up to {MAX_MEMBERS} items of each of "
+        f"{curve.auc.n_users} users, and as many others. The interval covers the choice of users."
         f"{known_note}{_describe_silence(scores, prior, pairs[:, 1])}"
     )
     by_user = metrics.roc_area_per_user(scores, members, users)
     auc_row, tpr_row = _rows(game, curve, [fpr], "popularity", len(pairs), note)
     unresolved = (
-        f" TPR at FPR {rate:.2g} cannot be resolved with {negatives} items that users do not have."
+        f" TPR at FPR {rate:.2g} needs more than the {negatives} items that users do not have."
         for rate in FURTHER_FPRS
         if rate not in curve.tpr
     )
@@ -265,7 +265,7 @@ def run_user_attack(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
     trainings = np.repeat(np.arange(len(views)), len(users))
     curve = game.roc_curve(values, members, whose, USER_FPRS, baseline=sizes, trainings=trainings)
     note += "".join(
-        f" TPR at FPR {fpr:g} is not resolvable with {negatives:,} cases of users who took no part."
+        f" TPR at FPR {fpr:g} needs more than the {negatives:,} cases of users who took no part."
         for fpr in USER_FPRS
         if fpr not in curve.tpr
     )

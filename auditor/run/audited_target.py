@@ -464,8 +464,8 @@ def _skipped_at_route(
         others = {why: vantage for vantage, why in reasons.items() if route.determines(vantage)}
         start = f"{sentences[0].partition('. ')[0]}. "
         for why, vantage in others.items():
-            new = why.removeprefix(start).replace(". ", "; ")
-            sentences += [f"For the adversary {vantage}: {new}"] if why not in sentences else []
+            new = f"Nor can '{vantage}' run it: " + why.removeprefix(start).replace(". ", "; ")
+            sentences += [new] if why not in sentences else []
     return (SkippedRow(target=task.target, attack=task.step, reason=" ".join(sentences)),)
 
 

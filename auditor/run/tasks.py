@@ -410,7 +410,7 @@ def _quick_note(plan: Plan, targets: Sequence[Target]) -> tuple[str, ...]:
         return ()
     savings = []
     if plan.quick and plan.runs is None and any(origin_of(target).at_hand for target in targets):
-        savings.append(f"Each game (a simulation) makes 1 in {QUICK_RATIO} of its usual runs")
+        savings.append(f"Each game (a simulation) has one in {QUICK_RATIO} of its usual runs")
     if plan.trainings == 1:
         savings.append("Attacks and utility are measured on one training of each system")
     if plan.quick:

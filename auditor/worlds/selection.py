@@ -611,10 +611,10 @@ def guess_witness(
         ),
         key=lambda s: (s[1] in rule.guessable, (s[0][0] + 1) / (s[0][1] + 1)),
     )
-    note = f"measured shares: {right} of {n} draws of a, {wrong} of {m} of b"
+    note = f"{right} of {n} draws of input a and {wrong} of {m} of input b gave this output"
     if -side in rule.guessable:
         note += (
-            f"; '{worlds.names[unlikely]}' is guessed on {rule.describe(-side)}; {counts.n_right} "
+            f"; '{worlds.names[unlikely]}' is guessed if {rule.describe(-side)}; {counts.n_right} "
             f"of all {counts.n_right + counts.n_wrong} guesses are right"
         )
     chances = right / max(n, 1), wrong / max(m, 1)

@@ -202,16 +202,16 @@ def draw_roc_curve(
     drawn += [_cross(x_of(r), y_of(share)) for r, share in guessed.items() if share >= finest]
     lines = ["Share found at a", "false-alarm rate of"]
     for rate, share in shares.items():
-        words = "not resolvable" if share is None else say.percent(share)
+        words = "too few data" if share is None else say.percent(share)
         lines.append(f"{say.percent(rate)}: {words}")
     drawn += [drawing.text(right, _TOP + 10 + 17 * i, words) for i, words in enumerate(lines)]
     top = _TOP + 10 + 17 * len(lines) + 8
     drawn += _key(right, top, "coin toss", *_COIN)
     if guessed:
         drawn.append(_cross(right + 10, top + 13))
-        drawn.append(drawing.text(right + 26, top + 17, "guess alone"))
+        drawn.append(drawing.text(right + 26, top + 17, "guess, no uploads"))
     limit = f"1 in {say.number_text(round(1.0 / finest))}"
-    words = f"Rate of false alarms; these data show at best {limit}"
+    words = f"Rate of false alarms (smallest with these data: {limit})"
     drawn += [drawing.text(0, 12, "Share found"), drawing.text(_CURVE_LEFT, bottom + 34, words)]
     return drawing.svg(_WIDTH, bottom + 42, drawn)
 

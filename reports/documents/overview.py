@@ -88,8 +88,8 @@ class EpsilonRow:
 
     @property
     def best(self) -> str:
-        """The best attack with its gain."""
-        return say.join_texts(self.share, self.attack, by=" ")
+        """The best attack, with the share of the gap between guessing and certainty it closes."""
+        return say.join_texts(self.attack, self.share and f"({self.share} of the gap)", by=" ")
 
     @property
     def words(self) -> str:
@@ -201,11 +201,11 @@ def _draw(rows: Sequence[EpsilonRow], layout: _Layout, ends: tuple[int, int]) ->
     for power in range(low, high, max(1, math.ceil((high - low) / 5))):
         label = f"{10.0**power:,g}" if -4 < power < 5 else f"1e{power}"
         heads.append((max(place(10.0**power), 14.0), f"≤ {label}" if power == low else label))
-    note = "epsilon; bar: not excluded; grey: a bit is guessed right 99.9%"
+    note = "epsilon; thick line: still possible; grey: guesses 99.9% right"
     drawn = [drawing.text(x, 28, words, anchor="middle", size=SMALL) for x, words in heads]
     drawn.append(drawing.text(layout.start, 12, note, muted=True, size=SMALL))
     if layout is _BROAD:
-        note = "best attack, guess to certainty"
+        note = "best attack: share of the gap closed"
         drawn += [drawing.text(layout.bar[0], 12, note, muted=True, size=SMALL)]
     for number, row in enumerate(rows):
         parts = list(_row(row, 36 + number * layout.row, place, layout))

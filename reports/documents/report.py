@@ -84,13 +84,13 @@ def _tried(record: Contents, glance: Summary, families: tuple[str, ...]) -> str:
     tried = [row for row in comparable(record) if row.target == glance.section.target]
     rows = [row for row in tried if row.family in families]
     if best is not None:
-        row, much = best.row, ", but little more than guessing" if best.is_small else ""
+        row, much = best.row, ", but learns little more than a guess" if best.is_small else ""
         won, by = metrics.success_words(row, row.value), metrics.attack_words(row)
-        return f"Shown{much}: {won} ({by})."
+        return f"An attack succeeds{much}: {won} ({by})."
     if rows:
         names = ", ".join(dict.fromkeys(row.attack for row in rows))
-        return f"Not shown by {names}: {max_gain_clause(rows, len(tried))}."
-    return "Not tested."
+        return f"No success is shown by {names}: {max_gain_clause(rows, len(tried))}."
+    return "No attack tested this risk."
 
 
 def _epsilon(glance: Summary) -> Iterator[tuple[str, Text]]:
@@ -107,7 +107,7 @@ def _epsilon(glance: Summary) -> Iterator[tuple[str, Text]]:
     yield "Proved upper bound", say.upper_bound_fact(finding)
     yield "Shown lower bound", say.lower_bound_fact(finding)
     if math.isfinite(claim.epsilon):
-        yield "Floating point", "Not examined: proofs assume real numbers (see `auditor verify`)."
+        yield "Floating point", say.fill_text("note", "floating-point")
 
 
 def _subject(record: Contents, glance: Summary) -> Iterator[str]:
@@ -120,14 +120,14 @@ def _subject(record: Contents, glance: Summary) -> Iterator[str]:
     if glance.section.is_quick:
         cut = metrics.rounds_words(glance.section)
         of = f": it trained {cut} rounds" if cut else ""
-        yield f"The audit was quick{of}. A quick audit that finds nothing is not evidence."
+        yield f"The audit was quick{of}. If it finds nothing, that is not evidence of privacy."
     yield f"Severity: {glance.assessment.words.lower()}."
     if gap := glance.assessment.gap:
         yield f"Not assessed: {gap}."
 
 
 # The title of the notes on attacks.
-NOTES_TITLE = "Knowledge that each attack assumes, and notes on its results"
+NOTES_TITLE = "What each attack assumes that the adversary knows, and notes on its results"
 # Maximum number of figures per system that are listed as beating guessing.
 _MAX_LEAKS = 5
 
@@ -213,7 +213,7 @@ def claim_passages(
                         ("Shown lower bound", say.lower_bound_fact(finding)),
                         ("Reason", _why(finding)),
                         ("Note", note),
-                        ("Repaired by", finding.repair),
+                        ("Repair", finding.repair and f"the claim is proved with {finding.repair}"),
                     ),
                     *_witness(finding, page=page),
                 ),
@@ -273,12 +273,12 @@ def _attacks(
 ) -> Passage:
     """The section on attacks: results that beat guessing, and counts of all other results."""
     leaking = _varied(glance.leaking)
-    but = f"; {glance.not_excluded}" if glance.n_rows and not leaking else ""
+    but = f" Still, {glance.not_excluded}." if glance.n_rows and not leaking else ""
     blocks: list[Block] = [
         Paragraph(
-            f"Results that beat guessing by {say.percent(LEAK_MARGIN)} or more of the gap to "
-            f"certainty: {len(leaking)} of {glance.n_rows:,}; by less: {len(glance.small_leaks)} "
-            f"(corrected for all){but}."
+            f"Results that close at least {say.percent(LEAK_MARGIN)} of the gap between guessing "
+            f"and certainty: {len(leaking)} of {glance.n_rows:,}. Results that close less: "
+            f"{len(glance.small_leaks)}. Both are corrected for the number of results.{but}"
         )
     ]
     if leaking:
@@ -302,8 +302,8 @@ def _value(leak: Leak) -> Quantity:
     row, gain = leak.row, leak.row.gain
     support = (
         f"{ends_words(row)} at {say.percent(row.confidence)} confidence, {trainings_words([row])}",
-        "" if gain is None else f"above guessing by {ends_words(gain)}",
-        f"at least {say.short_number(leak.low_limit)} corrected for all results",
+        "" if gain is None else f"the excess over the best guess lies in {ends_words(gain)}",
+        f"at least {say.short_number(leak.low_limit)} after correction for the number of results",
         metrics.further_words(row),
     )
     return Quantity(say.short_number(row.value), tuple(filter(None, support)))
@@ -312,7 +312,7 @@ def _value(leak: Leak) -> Quantity:
 _LEAKS: dict[str, Callable[[Leak], Text]] = {
     "Result of the attack": _gained,
     "Value": _value,
-    "Guesses without the uploads": lambda leak: metrics.baseline_words(leak.row),
+    "Value of guesses without the uploads": lambda leak: metrics.baseline_words(leak.row),
 }
 
 
@@ -359,7 +359,7 @@ def _map(glance: Summary) -> Passage:
     columns: dict[str, Callable[[AttackRow], Text]] = {
         "Attack": lambda row: metrics.attack_words(row).removeprefix("attack "),
         "Measure": lambda row: row.metric,
-        "Result": lambda row: (
+        "Result [confidence interval]": lambda row: (
             f"{say.short_number(row.value)}{marks.get(id(row), '')} {ends_words(row)}"
         ),
         "Best guess": lambda row: "" if row.baseline is None else say.short_number(row.baseline),
@@ -372,8 +372,8 @@ def _map(glance: Summary) -> Passage:
 
 def _skipped(section: Section) -> Passage:
     some = {row.attack for row in section.skipped} & {row.attack for row in section.attacks}
-    also = f", {len(some)} for some" if some else ""
-    title = f"Attacks that could not run: {len(set(section.not_run))} for all adversaries{also}"
+    also = f", {len(some)} by some adversaries" if some else ""
+    title = f"Attacks that could not run: {len(set(section.not_run))} by any adversary{also}"
     return Passage(title, (Facts(skip_reasons(section.skipped)),), folded=True)
 
 
@@ -397,9 +397,9 @@ def skip_reasons(skipped: Sequence[SkippedRow]) -> tuple[tuple[str, str], ...]:
 
 _UTILITY: dict[str, Callable[[UtilityRow], Text]] = {
     "Measure": lambda row: row.metric,
-    "Value with its interval": interval_words,
-    "Recommender without personal data": metrics.baseline_text,
-    "Random ranking or mean rating": lambda row: say.short_number(row.random),
+    "Value [confidence interval]": interval_words,
+    "Value of a recommender without personal data": metrics.baseline_text,
+    "Value of random ranking or the mean rating": lambda row: say.short_number(row.random),
     "Value in the paper": lambda row: (
         "none" if row.paper_value is None else say.short_number(row.paper_value)
     ),
@@ -413,8 +413,8 @@ def _utility(section: Section) -> Passage:
     blocks: list[Block] = []
     for (protocol, confidence, n), rows in groups.items():
         caption = (
-            f"Test: {protocol}. Intervals over users, {trainings_words(rows)}, at "
-            f"{say.percent(confidence)} confidence; {n:,} test cases"
+            f"Test: {protocol}, {n:,} test cases. The intervals cover the choice of users, "
+            f"{trainings_words(rows)}, at {say.percent(confidence)} confidence"
         )
         blocks.append(make_grid(rows, _UTILITY, caption))
         for note in dict.fromkeys(row.paper_note for row in rows if row.paper_note):
@@ -463,7 +463,7 @@ def report_document(record: Contents, gate: Gate = DEFAULT_GATE) -> Passage:
         blocks += [_by_system(record, summaries), known]
     if record.skipped:
         why = _by_attack(summaries, lambda glance: skip_reasons(glance.section.skipped))
-        blocks.append(Passage("Attacks that could not run, or not against every adversary", (why,)))
+        blocks.append(Passage("Attacks that no adversary or only some could run", (why,)))
     blocks.append(Passage("Provenance", (Paragraph(", ".join(made)),)))
     return add_notes(Passage("Privacy audit", tuple(blocks)))
 
@@ -483,7 +483,7 @@ def _by_system(record: Contents, summaries: Sequence[Summary]) -> Passage:
         count = f"{won[key]} of {compared[key]}" if key in compared else ""
         return "could not run" if key in lost else count
 
-    caption = "Each cell states how many results beat guessing, of all that were compared with it"
+    caption = "Each cell states how many of the attack's results on the system beat guessing"
     rows = tuple((name, *(cell(name, glance) for glance in summaries)) for name in sorted(names))
     heads = ("Attack", *(glance.section.target for glance in summaries))
     return Passage("Results of each attack on each system", (Grid(caption, heads, rows),))

@@ -380,7 +380,7 @@ def severity_of(section: Section, leaks: Sequence[Leak]) -> Assessment:
     claim, leak = claim_severity(finding), leak_severity(section, leaks)
     gaps = [leak.gap]
     if finding is not None and claim is None:
-        gaps.insert(0, "claim (not judged for what it speaks of)")
+        gaps.insert(0, "claim (not judged in the scope that it states)")
     level = min(leak.level, claim or leak.level, key=lambda each: each.rank)
     if section.violated and leak.level.rank <= Severity.HIGH.rank:
         level = Severity.CRITICAL
@@ -430,7 +430,7 @@ def _unassessed(section: Section) -> str:
     """The reason why the attacks that ran cannot exclude a leak; empty if they suffice."""
     counts, unplayed = section.messages, len(section.not_run)
     if counts is not None and 2 * counts.n_unusable > counts.sent:
-        return f"{counts.n_unusable:,} of {counts.sent:,} messages tell nothing"
+        return f"{counts.n_unusable:,} of {counts.sent:,} messages reveal nothing"
     if len({row.attack for row in comparable(section) if row.family != DISTINGUISHER}) > unplayed:
         return ""
     run = dict.fromkeys(row.attack for row in section.attacks)

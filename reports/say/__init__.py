@@ -300,11 +300,7 @@ def sampling_words(record: Contents) -> str:
     fewest, most = (f"{f(b.samples or 0 for b in sampled):,}" for f in (min, max))
     sizes = fewest if fewest == most else f"{fewest} to {most}"
     sure = percent(min(b.confidence for b in sampled))
-    return (
-        f"The sampled lower bounds rest on {sizes} samples. Each holds at {sure} confidence or "
-        "more: the plan's error budget is divided by the number of bounds (Bonferroni's "
-        "correction), so that all of them hold together at the plan's confidence."
-    )
+    return fill_text("note", "sampled", sizes=sizes, sure=sure)
 
 
 def claimed_guess_words(claim: Claim) -> str:
@@ -313,10 +309,9 @@ def claimed_guess_words(claim: Claim) -> str:
         return "No epsilon is promised, so nothing limits what an adversary can learn."
     guess = guess_probability(claim.epsilon, claim.delta)
     what = "derived epsilon" if claim.basis is Basis.DERIVED else "claim"
-    return (
-        f"By the {what} (epsilon {number_text(claim.epsilon)}, {delta_words(claim.delta)}), an "
-        f"adversary can be right about one secret bit {rate_words('up to', guess)}, a coin 50%."
-    )
+    epsilon, right = number_text(claim.epsilon), rate_words("up to", guess)
+    at = delta_words(claim.delta)
+    return fill_text("note", "allowed", what=what, epsilon=epsilon, delta=at, right=right)
 
 
 def shown_guess_words(measured: Bound) -> str:
@@ -329,8 +324,8 @@ def shown_guess_words(measured: Bound) -> str:
     right = rate_words("at least", guess_probability(measured.epsilon))
     if math.isinf(measured.epsilon):
         right = "every time"
-    clause = f"{how}, an adversary who sees the most revealing message is right {right}"
-    return f"{clause} about which of two inputs it came from."
+    clause = f"{how}, an adversary who sees the most revealing output is right {right}"
+    return f"{clause} in guessing which of two inputs produced it."
 
 
 def bounds_guess_words(finding: Finding) -> str:
@@ -342,7 +337,7 @@ def bounds_guess_words(finding: Finding) -> str:
     if proof is not None and math.isinf(finding.claim.epsilon) and math.isfinite(proof.epsilon):
         right = rate_words("up to", guess_probability(proof.epsilon, proof.delta))
         assumed = assumption_words(proof)
-        texts.append(f"By proof, an adversary can be right {join_texts(right, assumed)}.")
+        texts.append(f"By proof, an adversary can guess a bit right {join_texts(right, assumed)}.")
     if finding.lower_bound is not None:
         texts.append(shown_guess_words(finding.lower_bound))
     return " ".join(texts)
@@ -478,7 +473,7 @@ def witness_words(measured: Bound) -> Iterator[tuple[str, str]]:
     yield "output", witness.output
     pair = (probability_words(measured, p) for p in (witness.probability_a, witness.probability_b))
     yield f"{event_kind_words(measured).lower()} of the output under a and b", " and ".join(pair)
-    yield "ratio, larger by smaller", ratio_words(measured)
+    yield "ratio of larger to smaller", ratio_words(measured)
     if witness.copies > 1:
         yield "number of independent copies", f"{witness.copies:,}"
     if witness.note:

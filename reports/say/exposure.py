@@ -71,15 +71,15 @@ class BoundsInScope:
             return ""
         beside = (*self.claimed, *(() if self.proved is None else (self.proved.epsilon,)))
         epsilon = say.lower_words(self.shown, beside)
-        return f"shown {'' if math.isinf(self.shown.epsilon) else '≥ '}{epsilon}"
+        return f"shown: epsilon {'=' if math.isinf(self.shown.epsilon) else '≥'} {epsilon}"
 
     @property
     def proved_words(self) -> str:
-        """The smallest finite upper bound of epsilon, or "no upper bound proved"."""
+        """The smallest finite upper bound of epsilon, or "no upper bound is proved"."""
         if self.proved is None:
-            return "no upper bound proved"
+            return "no upper bound is proved"
         beside = () if self.shown is None else (self.shown.epsilon,)
-        return f"proved ≤ {say.upper_bound_words(self.proved, (*self.claimed, *beside))}"
+        return f"proved: epsilon ≤ {say.upper_bound_words(self.proved, (*self.claimed, *beside))}"
 
 
 @dataclass(frozen=True, slots=True)

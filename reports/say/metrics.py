@@ -26,7 +26,7 @@ from fedrec_auditor.reports.record.rows import (
     UtilityRow,
 )
 from fedrec_auditor.reports.record.sections import Section
-from fedrec_auditor.reports.say import TABLES, Table, percent, short_number
+from fedrec_auditor.reports.say import TABLES, Table, fill_text, percent, short_number
 
 # First words of an attack's note if its adversary sees data that the protocol hides.
 BREACH_WORDS = "Somebody breaks the protocol:"
@@ -59,10 +59,9 @@ def baseline_text(row: UtilityRow) -> str:
     """
     if row.baseline is None:
         return "none"
-    difference = ends_words(row.baseline.difference)
-    return (
-        f"{row.baseline.name} = {short_number(row.baseline.value)}; value minus it in {difference}"
-    )
+    name, difference = row.baseline.name, ends_words(row.baseline.difference)
+    value = short_number(row.baseline.value)
+    return f"{name} = {value}; the system's value minus it lies in {difference}"
 
 
 def trainings_words(rows: Iterable[AttackRow | UtilityRow]) -> str:
@@ -89,7 +88,7 @@ def result_words(row: AttackRow) -> str:
     gained = success_words(row, row.value)
     if row.baseline is None:
         return gained
-    return f"{gained}, against {_figure(row, row.baseline)} without the uploads"
+    return f"{gained}; a guess without the uploads reaches {_figure(row, row.baseline)}"
 
 
 def success_words(row: AttackRow, value: float) -> str:
@@ -108,7 +107,7 @@ def success_words(row: AttackRow, value: float) -> str:
         return f"the attack reaches {row.metric} = {plain}"
     name = attribute[1].replace("_", " ")
     if attribute[2] == "macro F1":
-        return f"the attacker guesses a user's {name} with a macro F1 of {plain} out of 1"
+        return f"the attacker guesses a user's {name} with a macro F1 of {plain} (1 is no error)"
     how = "correctly" if row.baseline else "for certain"  # a certain reading is never wrong
     return f"the attacker reads the {name} of {round(value * row.n):,} of {row.n:,} senders {how}"
 
@@ -145,27 +144,26 @@ def spread_words(row: AttackRow) -> str:
     if low.value == high.value:
         value = short_number(low.value)
         return f"The {users.success} is {value} for all users ({attack_words(row)})."
-    spread = (
-        f"In the {attack_words(row)}, the {users.success} reaches {short_number(half.value)} for "
-        f"half of the users, {interval_words(high)} ({percent(row.confidence)} confidence) for the "
-        f"{short_number(100 - highest)}% most exposed. The {short_number(lowest)}% least exposed "
-        f"have at most {short_number(low.value)}."
-    )
+    at = {"half": short_number(half.value), "high": interval_words(high)}
+    at |= {"low": short_number(low.value), "least": short_number(lowest)}
+    most, sure = short_number(100 - highest), percent(row.confidence)
+    success, attack = users.success, attack_words(row)
+    spread = fill_text("note", "spread", **at, most=most, sure=sure, success=success, attack=attack)
     if users.sure is not None:
-        spread += f" It reaches 0.9 for {_share(users.sure.value)} of the users."
-    chance = " Few items judge each user: part of this is chance."
+        spread += f" It is at least 0.9 for {_share(users.sure.value)} of the users."
+    chance = " Each user is tested on few items, so a part of these differences is chance."
     return f"{spread}{chance if row.family in _AREAS else ''}{_unequal(users)}"
 
 
 def _unequal(users: UsersRow) -> str:
     """A sentence on the most and the least exposed group; empty if their intervals overlap."""
-    named = [(m, f"“{name}” ({by}) at {interval_words(m)}") for by, name, m in users.group_means]
+    named = [(m, f"“{name}” (by {by}), {interval_words(m)}") for by, name, m in users.group_means]
     if not named:
         return ""
     low, high = (f(named, key=lambda pair: pair[0].value) for f in (min, max))
     if low[0].ci_high >= high[0].ci_low:
         return ""
-    return f" The most exposed group is {high[1]}. The least exposed group is {low[1]}."
+    return f" The most exposed group has {high[1]}; the least exposed group, {low[1]}."
 
 
 def baseline_words(row: AttackRow) -> str:
@@ -180,7 +178,7 @@ def further_words(row: AttackRow) -> str:
     """A text with the attack's further metrics, and its value on the true interactions."""
     further = [f"{name} = {interval_words(figure)}" for name, figure in sorted(row.further.items())]
     if row.from_interactions is not None:
-        further.insert(0, f"the true interactions give {short_number(row.from_interactions)}")
+        further.insert(0, f"{short_number(row.from_interactions)} from the true interactions")
     return "; ".join(further)
 
 
@@ -262,8 +260,8 @@ def utility_line(section: Section, record: Contents) -> str:
         if (other.target, other.metric, other.protocol) == key
     ]
     line = (
-        f"{_measure(row)} = {say.short_number(row.value)}, interval {ends_words(row)} "
-        f"({row.protocol}; {trainings_words([row])}){under}, against {', '.join(beside)}."
+        f"{_measure(row)} is {say.short_number(row.value)}, interval {ends_words(row)} (test: "
+        f"{row.protocol}; {trainings_words([row])}){under}. For comparison: {', '.join(beside)}."
     )
     return f"{line} {_verdict(section)[1]}".strip()
 
@@ -283,8 +281,8 @@ def shortfall_words(section: Section) -> str:
     if row is None or not verdict:
         return ""
     value = row.baseline.value if row.baseline and row.baseline.name == level else row.random
-    figures = f"{_measure(row)} = {say.short_number(row.value)}, against {short_number(value)}"
-    return f"quality of the recommendations: {figures} by {level} alone. {verdict}"
+    figures = f"{_measure(row)} is {short_number(row.value)}; by {level} alone, it would be"
+    return f"quality of the recommendations: {figures} {short_number(value)}. {verdict}"
 
 
 def _measure(row: UtilityRow) -> str:
@@ -306,11 +304,12 @@ def _verdict(section: Section) -> tuple[str, str]:
     elif gaps and all(low <= 0.0 for low, _, _ in gaps):
         than = next(row.baseline.name for row in rows if row.baseline is not None)
         sure = all(value <= 0.0 for _, value, _ in gaps) and any(high < 0.0 for *_, high in gaps)
-        so = "the system learned nothing personal that helps"
-        unsure = ": the system may have learned nothing personal that helps"
+        so = "it learned nothing about single users that helps"
+        unsure = ": it may have learned nothing about single users that helps"
     else:
         return "", ""
-    no_figure = "The value is not" if len(rows) == 1 else f"None of {len(rows)} measures is"
+    no_figure = f"On none of {len(rows)} measures is the system"
+    no_figure = "On this measure, the system is not" if len(rows) == 1 else no_figure
     if after := rounds_words(section):
         return than, (
             f"{no_figure} shown to be better than {than} after {after} rounds; a full audit shows "

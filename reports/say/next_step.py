@@ -108,7 +108,7 @@ def _of_violated(section: Section, finding: Finding) -> str:
     delta = finding.holds_at
     if delta is not None and section.n_users and delta < 1.0 / section.n_users:
         small = say.round_up(delta)
-        ways.append(f"state delta = {small} with it, the probability with which it may fail")
+        ways.append(f"state with the claim that it may fail with probability delta = {small}")
     return _or(ways) + _proved_at_all(section, finding)
 
 
@@ -128,7 +128,7 @@ def _proved_at_all(section: Section, finding: Finding) -> str:
     proof = _proved(section, finding)
     if proof is not None:
         most = say.round_up(proof.epsilon)
-        little = f" The proved epsilon, {most}, promises next to nothing."
+        little = f" The proved epsilon, {most}, is so large that it protects almost nothing."
         return little if is_vacuous(proof) else ""
     if not section.is_own or (
         finding.lower_bound is not None and math.isinf(finding.lower_bound.epsilon)
@@ -139,10 +139,10 @@ def _proved_at_all(section: Section, finding: Finding) -> str:
 
 def _of_upheld(section: Section, finding: Finding) -> str:
     claim, proof = finding.claim.epsilon, _proved(section, finding)
-    little = f"Reduce epsilon: an epsilon of {say.short_number(claim)} promises next to nothing"
+    little = f"Reduce epsilon: an epsilon of {say.short_number(claim)} protects almost nothing"
     if proof is not None and proof.epsilon < 0.9 * claim:
         if is_vacuous(proof):
-            return f"{little}, and so does the proved upper bound."
+            return f"{little}, and the proved upper bound is too large as well."
         return f"You may claim {_statement(proof, finding.scope, instead=say.short_number(claim))}."
     if finding.vacuous:
         return f"{little}."
@@ -161,8 +161,8 @@ def _reach(section: Section, finding: Finding) -> Iterator[str]:
     if proof is None or math.isinf(proof.epsilon):
         known = "no finite epsilon is proved"
         if reach.lower_bound is not None:
-            known = f"epsilon is then {say.lower_bound_words(reach.lower_bound.epsilon)}"
-        yield f"Make no claim {where}: {known}."
+            known = f"that epsilon is {say.lower_bound_words(reach.lower_bound.epsilon)}"
+        yield f"Claim no epsilon {where}: {known}."
         return
     if proof.epsilon <= finding.claim.epsilon:
         return
@@ -174,7 +174,7 @@ def _reach(section: Section, finding: Finding) -> Iterator[str]:
         if reach.lower_bound is None
         else f"at least {say.short_number(reach.lower_bound.epsilon)} and "
     )
-    yield f"Do not use the claim {where}: epsilon is then {shown}{proved}."
+    yield f"Do not use the claim {where}: that epsilon is {shown}{proved}."
 
 
 def _difference(scope: Scope, other: Scope) -> str:

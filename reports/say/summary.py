@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fedrec_auditor.accountants.statements import Bound, Horizon, Unit, Vantage
@@ -122,19 +123,18 @@ class Summary:
         if finding is None or finding.verdict is Verdict.NO_CLAIM:
             return ""
         proof, refuted = finding.accounted, finding.verdict is Verdict.VIOLATED
-        proved = "" if refuted else "no finite upper bound is proved"
+        proved = "" if refuted else "without a proved upper bound"
         if proof is not None and math.isfinite(proof.epsilon):
-            proved = f"upper bound = {say.proved_text(finding)}"
+            proved = f"at most {say.proved_text(finding)} (proved)"
         shown, bound, claim = "", finding.lower_bound, finding.claim.epsilon
         if bound is not None:
-            shown = f"lower bound = {_limit(bound, say.lower_bound_text(finding))}"
+            shown = _limit(bound, say.lower_bound_text(finding))
             times = bound.epsilon / claim if refuted and claim else math.inf
             shown += f" ({say.round_down(times)} times the claim)" if math.isfinite(times) else ""
-        claimed = (
-            f"{say.CLAIM_LABELS[finding.claim.basis]} epsilon = "
-            f"{say.short_number(finding.claim.epsilon)}"
-        )
-        return say.join_texts(claimed, proved, shown)
+        label = say.CLAIM_LABELS[finding.claim.basis]
+        claimed = f"{label} epsilon = {say.short_number(claim)}"
+        bounds = say.join_texts(shown, proved, by=" and " if "at most" in proved else ", ")
+        return say.join_texts(claimed, bounds and f"by this audit, epsilon is {bounds}", by="; ")
 
     @property
     def scope(self) -> str:
@@ -147,8 +147,9 @@ class Summary:
             return ""
         assumed = say.assumption_words(finding.accounted)
         bound = finding.lower_bound
-        shown = "" if bound is None else f"lower bound: {say.sure_words(bound)}"
-        rests = say.join_texts(shown, f"the proof holds {assumed}" if assumed else "", by="; ")
+        holds = "is" if bound is None or bound.confidence == 1.0 else "holds at"
+        shown = "" if bound is None else f"the lower bound {holds} {say.sure_words(bound)}"
+        rests = say.join_texts(shown, f"the proof holds only {assumed}" if assumed else "", by="; ")
         return f"for {say.finding_scope_words(finding)}" + (f" ({rests})" if rests else "")
 
     @property
@@ -159,7 +160,7 @@ class Summary:
             return "No claim was judged."
         claim = say.join_texts(self.claim, self.scope)
         verdict = say.join_texts(say.TABLES["sentence"][finding.verdict], claim, by=": ")
-        little = "A claim this large promises next to nothing" if finding.vacuous else ""
+        little = "An epsilon this large protects almost nothing" if finding.vacuous else ""
         return f"{say.join_texts(verdict, little, say.capitalized(self.largest_shown), by='. ')}."
 
     @property
@@ -213,15 +214,14 @@ class Summary:
         tested = "the system was hardly tested: " if self.leak.gap else ""
         if not self.small_leaks:
             return f"{tested}no attack is shown to beat guessing ({basis})"
-        return (
-            f"{tested}little more than guessing: {result_words(self.small_leaks[0].row)} ({basis})"
-        )
+        won = result_words(self.small_leaks[0].row)
+        return f"{tested}attacks learn little more than a guess: {won} ({basis})"
 
     @property
     def _also(self) -> str:
         """A clause on further quantities that attacks infer better than guessing; may be empty."""
         others = [*dict.fromkeys(inferred_quantity(leak.row) for leak in self.leaking)][1:]
-        return f"attacks also beat a guess about {', '.join(others)}" if others else ""
+        return f"better than a guess, attacks also infer {_listed(others)}" if others else ""
 
     @property
     def by(self) -> str:
@@ -231,12 +231,12 @@ class Summary:
         """
         for leak in (*self.leaking, *self.small_leaks):
             row, gain = leak.row, leak.row.gain
-            ends = f"{say.short_number(row.ci_low)} to {say.short_number(row.ci_high)}"
+            ends = f"between {say.short_number(row.ci_low)} and {say.short_number(row.ci_high)}"
             if gain is not None:
                 above = f"{say.short_number(gain.ci_low)} to {say.short_number(gain.ci_high)}"
                 ends += f", which is {above} above guessing,"
             sure = f"{say.percent(row.confidence)} confidence, {trainings_words([row])}"
-            return f"attack {row.attack}: {row.metric} from {ends} at {sure}"
+            return f"attack {row.attack}: {row.metric} is {ends} at {sure}"
         return ""
 
     @property
@@ -250,7 +250,7 @@ class Summary:
         much = [
             x.row for x in self.leaking if x.advantage >= MIN_HIGH and x.row.family != DISTINGUISHER
         ]
-        alarms, objects = [], ", ".join(dict.fromkeys(map(inferred_quantity, much)))
+        alarms, objects = [], _listed([*dict.fromkeys(map(inferred_quantity, much))])
         if max_advantage(self.leaking) >= MIN_CRITICAL:
             alarms.append(f"Do not deploy the system as it is: attacks reveal {objects}.")
         elif much:
@@ -326,7 +326,7 @@ def summary(record: Contents) -> str:
     counts = Counter(finding and finding.verdict for finding in findings)
     texts = [f"{counts[verdict]} {verdict.label}" for verdict in Verdict if counts[verdict]]
     texts += [f"{counts[None]} not judged"] if counts[None] else []
-    return f"Verdicts on the claims of epsilon: {', '.join(texts) or 'none'}."
+    return f"Verdicts on the claimed epsilons, one per system: {', '.join(texts) or 'none'}."
 
 
 def hidden_words(record: Contents) -> str:
@@ -338,7 +338,7 @@ def hidden_words(record: Contents) -> str:
     count = sum(any(map(_hides, section.findings)) for section in parts)
     systems = say.count_phrase(len(parts), "system")
     some = f"{count or 'None'} of {systems} {'is' if count < 2 else 'are'}"
-    return f"{some} proved to hide a whole user from the server over the training."
+    return f"{some} proved to hide all data of a user from the server in training (epsilon < 6.9)."
 
 
 def _hides(finding: Finding) -> bool:
@@ -379,7 +379,11 @@ def _harm(leak: Leak) -> tuple[bool, int, int, float]:
 
 
 def _limit(shown: Bound, words: str) -> str:
-    return "infinite" if math.isinf(shown.epsilon) else f"{words}"
+    return "infinite" if math.isinf(shown.epsilon) else f"at least {words}"
+
+
+def _listed(words: Sequence[str]) -> str:
+    return " and ".join(filter(None, (", ".join(words[:-1]), *words[-1:])))
 
 
 def _about(bound: Bound) -> str:

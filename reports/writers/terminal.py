@@ -402,7 +402,8 @@ def _render_overview(summaries: Sequence[Summary], console: Console) -> None:
     for name, row in zip(names, rows, strict=True):
         track, bar = _track(row, place, length), "█" * int(_BAR * row.gain)
         print_text(console, f"{set_cell_size(name, room)} {track} {bar}".rstrip())
-        texts = (say.join_texts(row.scope, row.numbers, by=": "), f"best attack: {row.best}")
+        scope = row.finding and f"epsilon for {say.finding_scope_words(row.finding)}"
+        texts = (say.join_texts(scope or "", row.numbers, by=": "), f"best attack: {row.best}")
         print_hanging(console, "; ".join(texts), indent=_INDENT)
     print_hanging(console, say.fill_text("caption", "track"))
 

@@ -139,7 +139,7 @@ class ClaimUnderTest:
                 output=event.name,
                 probability_a=hits / trials,
                 probability_b=misses / trials,
-                note=f"measured shares: {hits} of {trials} draws of a, {misses} of {trials} of b",
+                note=f"{hits} of {trials} draws of input a and {misses} of {trials} of b gave it",
             ),
         )
 

@@ -147,7 +147,7 @@ def test_evidence_that_is_too_large_by_a_factor_is_scaled_back(factor: float) ->
     np.testing.assert_array_equal(np.sign(after.log_ratio), np.sign(before.log_ratio))
     assert np.abs(before.log_ratio) == pytest.approx(factor)
     assert np.abs(after.log_ratio) == pytest.approx(1.0, abs=0.1)
-    assert how == ("The attack trusts messages as far as tests with the devices' code allow.",)
+    assert how == ("The attack weighs messages by tests with the devices' code.",)
 
 
 def test_activity_without_support_by_evidence_is_scaled_to_nothing() -> None:

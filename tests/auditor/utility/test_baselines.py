@@ -87,7 +87,7 @@ def test_a_system_below_popularity_gets_a_remark_although_it_beats_guessing(spli
     _, rows = evaluated(split, noisy, cutoffs=(10,))
     assert any(each.ci_low > each.random for each in rows)
     assert remark(*rows).endswith(
-        "better than popularity: the system learned nothing personal that helps."
+        "better than popularity: it learned nothing about single users that helps."
     )
 
 
@@ -184,7 +184,7 @@ def test_ratings_are_compared_with_the_means_user_by_user(noise: float) -> None:
     sentence = remark(found)
     if noise:
         assert sentence.endswith("better than guessing: the recommendations are useless.") or (
-            "user and item means: the system learned nothing personal that helps" in sentence
+            "user and item means: it learned nothing about single users that helps" in sentence
         )
     else:
         assert sentence == ""

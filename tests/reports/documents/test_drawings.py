@@ -59,7 +59,7 @@ def test_both_axes_stop_at_the_resolution() -> None:
     assert resolution(curve) == pytest.approx(1 / 640)
     drawing = draw_roc_curve(curve, {0.1: 0.5, 0.001: None}, {0.1: 0.2})
     assert "1 in 640" in drawing
-    assert "0.1%: not resolvable" in drawing
+    assert "0.1%: too few data" in drawing
     assert "10%: 50%" in drawing
     assert drawing.count("<circle") == 1
     x, _ = ends(curve)
@@ -167,7 +167,7 @@ def test_what_is_not_claimed_has_no_mark_and_a_tiny_claim_does_not_stretch_the_a
 def test_the_overview_quotes_the_largest_gain_of_an_attack_and_hides_no_gap(record: Record) -> None:
     best, leaks = overview.overview_row(glance_of(record, "fcf")), glance_of(record, "fcf").leaking
     assert best.gain == max(leak.advantage for leak in leaks)
-    assert best.best == "≥ 92.8% membership"
+    assert best.best == "membership (≥ 92.8% of the gap)"
     games = (vary(row, family=DISTINGUISHER) for row in record["fcf"].attacks)
     others = (vary(row, target="fcf") for row in record["dplcf-sp"].attacks)
     mixed = overview.overview_row(glance_of(vary(record, attacks=(*games, *others)), "fcf"))

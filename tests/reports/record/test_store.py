@@ -368,7 +368,7 @@ def test_its_style_touches_nothing_else_on_the_page(record: Record) -> None:
 
 
 def test_the_counts_add_up_to_all_systems(record: Record) -> None:
-    assert "of epsilon: 1 false, 2 proved, 1 no claim." in summary(record)
+    assert "per system: 1 false, 2 proved, 1 no claim." in summary(record)
     assert hidden_words(record).startswith("None of 4 systems is proved")
     first = record.findings[0]
     user = scope("user", "training")
@@ -377,7 +377,7 @@ def test_the_counts_add_up_to_all_systems(record: Record) -> None:
     vacuous = finding("wide", promised, user, upper(9.0, user, "a proof"), None)
     bare = finding("bare", promised, user, None, None)
     changed = vary(record, findings=(hidden, vacuous, bare), attacks=())
-    assert "of epsilon: 2 unproved, 1 proved, 4 not judged." in summary(changed)
+    assert "per system: 2 unproved, 1 proved, 4 not judged." in summary(changed)
     # Wide and bare are unproved; an epsilon of 9 hides nobody.
     assert hidden_words(changed).startswith("1 of 7 systems is proved")
 

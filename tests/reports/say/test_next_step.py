@@ -45,7 +45,8 @@ def test_what_to_do_names_what_the_record_knows(record: Record) -> None:
     little = judged(record, 1.0, 10.76, None, repair="as_published=false")
     assert todo(record, little) == (
         "Change the settings to as_published=false, with which the claim is proved; or supply the "
-        "missing proof of epsilon 1. The proved epsilon, 10.8, promises next to nothing."
+        "missing proof of epsilon 1. The proved epsilon, 10.8, is so large that "
+        "it protects almost nothing."
     )
     assert todo(record, judged(record, math.inf, math.inf, None)).startswith("Protect the uploads")
 
@@ -62,7 +63,7 @@ def test_no_delta_is_advised_that_fails_somebody(
 ) -> None:
     """One of 1 / 600 and above; neither as the claim's own nor with a proof."""
     endless = judged(record, 1.0, math.inf, math.inf, holds_at=delta)
-    assert ("state delta" in todo(record, endless)) == told
+    assert ("delta = " in todo(record, endless)) == told
     proof = upper(2.0, USER, "a proof", delta)
     unproved = judged(record, 1.0, None, None, accounted=proof)
     assert ("laim epsilon 2" in todo(record, unproved)) == told
@@ -101,10 +102,10 @@ def test_what_is_wrong_comes_before_what_may_be_claimed(record: Record) -> None:
     section = Section("it", (peers, open_), is_quick=True, n_users=600)
     said = next_step(section, leaks=True, alarms=["Do not deploy it as it is: all is read."])
     wrong, beyond, may, last = (
-        said.index(part) for part in ("Do not deploy", "Make no claim", "You may", "This audit")
+        said.index(part) for part in ("Do not deploy", "Claim no epsilon", "You may", "This audit")
     )
     assert 0 == wrong < beyond < may < last
-    assert "Make no claim against the server: no finite epsilon is proved." in said
+    assert "Claim no epsilon against the server: no finite epsilon is proved." in said
 
 
 KINDS = {
@@ -167,8 +168,8 @@ def test_a_game_of_few_items_is_no_proof_for_the_data(record: Record) -> None:
     assert "Claim epsilon" not in seen(record, refuted).todo
     wider = replace(USER, horizon=Horizon.ROUND)
     played = vary(refuted, verdict=Verdict.INCOMPARABLE, scope=wider)
-    assert "epsilon is then" not in todo(record, judged(record, 1.0, 1.0, None), played)
-    assert "epsilon is then" in todo(record, judged(record, 1.0, 1.0, None), vary(played, game=""))
+    assert "that epsilon is" not in todo(record, judged(record, 1.0, 1.0, None), played)
+    assert "that epsilon is" in todo(record, judged(record, 1.0, 1.0, None), vary(played, game=""))
 
 
 def test_a_shorter_horizon_is_advised_only_where_the_same_claim_is_proved(record: Record) -> None:
@@ -179,7 +180,7 @@ def test_a_shorter_horizon_is_advised_only_where_the_same_claim_is_proved(record
     said = next_step(Section("it", (refuted, held)), leaks=False)
     assert said == (
         "Withdraw the claim; or claim it only over one round, for which it is proved. The "
-        "proved epsilon, 5,000, promises next to nothing."
+        "proved epsilon, 5,000, is so large that it protects almost nothing."
     )
     for other in (
         vary(held, claim=replace(claim, epsilon=260.0)),

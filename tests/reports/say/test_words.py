@@ -112,7 +112,7 @@ def test_an_event_that_no_draw_showed_is_given_no_probability() -> None:
 
 def test_groups_that_may_be_alike_are_not_told_apart(record: Record) -> None:
     row = next(row for row in record.attacks if row.users and row.users.groups)
-    assert "most exposed group is “most items” (activity) at 0.99 [0.98, 1]." in spread_words(row)
+    assert "most exposed group has “most items” (by activity), 0.99 [0.98, 1];" in spread_words(row)
     one = row.users.groups["gender"]
     alike = vary(row.users, groups={"gender": {**one, "F": one["M"]}})
     assert "exposed group" not in spread_words(vary(row, users=alike))
@@ -165,8 +165,8 @@ def test_equal_epsilons_print_alike_and_others_on_their_side(
         if less < 0.9:
             assert float(shown.replace(",", "")) <= claimed * less * (1 + 1e-9)
         if not exactly:
-            assert cell.proved_words == f"proved ≤ {proved}"
-            assert cell.shown_words == f"shown ≥ {shown}"
+            assert cell.proved_words == f"proved: epsilon ≤ {proved}"
+            assert cell.shown_words == f"shown: epsilon ≥ {shown}"
 
 
 def test_whole_epsilons_are_printed_in_full() -> None:
@@ -187,9 +187,9 @@ def test_the_line_stands_beside_guessing_the_paper_and_the_unprotected_version(
     noisy = vary(utility("fmf-ldp", 0.31, 0.45), unprotected="fcf")
     said = of(record, noisy, plain)
     assert said == (
-        f"{HR} = 0.31, interval [0.28, 0.34] (leave one out, 99 sampled negatives; in one "
-        "training), against 0.1 by random ranking, 0.45 in the paper under its own conditions, "
-        "0.62 without protection (fcf)."
+        f"{HR} is 0.31, interval [0.28, 0.34] (test: leave one out, 99 sampled negatives; in one "
+        "training). For comparison: 0.1 by random ranking, 0.45 in the paper under its own "
+        "conditions, 0.62 without protection (fcf)."
     )
 
 
@@ -211,7 +211,9 @@ def test_the_line_says_whether_the_settings_learn(record: Record) -> None:
 def test_useless_is_what_no_interval_shows_to_be_better_than_guessing(record: Record) -> None:
     open_ = utility("dplcf-sp", 0.12, None)
     assert not beats_guessing([open_])
-    assert "The value is not shown to be better than guessing." in of(record, open_)
+    assert "On this measure, the system is not shown to be better than guessing." in of(
+        record, open_
+    )
     weak = utility("dplcf-sp", 0.09, None)
     said = of(record, weak)
     assert "not better than guessing: the recommendations are useless at this epsilon." in said
@@ -251,32 +253,33 @@ def ahead(row: UtilityRow, by: float, half: float, name: str = "popularity") -> 
     return vary(row, baseline=found)
 
 
-NOTHING = "the system learned nothing personal that helps."
-HR = "HR@10 (right item among the first 10)"
-PERHAPS = "the system may have learned nothing personal that helps."
+NOTHING = "it learned nothing about single users that helps."
+NOT = "On this measure, the system is not"
+HR = "HR@10 (share of tests with the right item among the first 10)"
+PERHAPS = "it may have learned nothing about single users that helps."
 
 
 @pytest.mark.parametrize(
     ("gaps", "said"),
     [
         ([(0.05, 0.02)], ""),
-        ([(0.01, 0.02)], f"The value is not shown to be better than popularity: {PERHAPS}"),
-        ([(0.0, 0.0)], f"The value is not shown to be better than popularity: {PERHAPS}"),
-        ([(-0.01, 0.02)], f"The value is not shown to be better than popularity: {PERHAPS}"),
-        ([(-0.05, 0.02)], f"The value is not better than popularity: {NOTHING}"),
+        ([(0.01, 0.02)], f"{NOT} shown to be better than popularity: {PERHAPS}"),
+        ([(0.0, 0.0)], f"{NOT} shown to be better than popularity: {PERHAPS}"),
+        ([(-0.01, 0.02)], f"{NOT} shown to be better than popularity: {PERHAPS}"),
+        ([(-0.05, 0.02)], f"{NOT} better than popularity: {NOTHING}"),
         (
             [(-0.05, 0.02), (-0.01, 0.02)],
-            f"None of 2 measures is better than popularity: {NOTHING}",
+            f"On none of 2 measures is the system better than popularity: {NOTHING}",
         ),
         (
             [(-0.05, 0.02), (0.01, 0.02)],
-            f"None of 2 measures is shown to be better than popularity: {PERHAPS}",
+            f"On none of 2 measures is the system shown to be better than popularity: {PERHAPS}",
         ),
         ([(-0.05, 0.02), (0.05, 0.02)], ""),
         # above by an interval of its own, but not by one that holds for all of ten at once
         (
             [(0.021, 0.02)] * 10,
-            f"None of 10 measures is shown to be better than popularity: {PERHAPS}",
+            f"On none of 10 measures is the system shown to be better than popularity: {PERHAPS}",
         ),
     ],
 )  # fmt: skip
@@ -284,16 +287,21 @@ def test_what_is_not_shown_to_beat_its_baseline_is_told(
     record: Record, gaps: list[tuple[float, float]], said: str
 ) -> None:
     rows = [ahead(utility("fcf", 0.31, None), *gap) for gap in gaps]
-    level = f"{0.31 - gaps[-1][0]:.3g} by popularity"
-    begin = f"quality of the recommendations: {HR} = 0.31, against {level} alone. "
+    level = f"{0.31 - gaps[-1][0]:.3g}"
+    begin = (
+        f"quality of the recommendations: {HR} is 0.31; by popularity alone, it would be {level}. "
+    )
     assert shortfall_words(vary(record, utility=tuple(rows))["fcf"]) == (said and begin + said)
     assert of(record, *rows).endswith(said or "by random ranking.")
-    assert f"against {level}, 0.1 by random" in of(record, *rows)
+    assert f"comparison: {level} by popularity, 0.1 by random" in of(record, *rows)
 
 
 def test_of_an_error_the_difference_counts_the_other_way(record: Record) -> None:
     row = vary(utility("fcf", 0.9, None), metric="MSE", random=1.2)
-    for by, said in ((-0.1, ""), (0.1, f"The value is not better than two means: {NOTHING}")):
+    for by, said in (
+        (-0.1, ""),
+        (0.1, f"{NOT} better than two means: {NOTHING}"),
+    ):
         got = shortfall_words(vary(record, utility=(ahead(row, by, 0.05, "two means"),))["fcf"])
         assert got.endswith(said)
     assert said in of(record, ahead(row, 0.1, 0.05, "two means"))
@@ -303,14 +311,14 @@ def test_what_does_not_beat_guessing_is_told_that_alone(record: Record) -> None:
     """A ranking that learns nothing, such as `random`, or one after a part of the training."""
     lost = ahead(utility("fcf", 0.09, None), -0.2, 0.01)
     said = (
-        f"quality of the recommendations: {HR} = 0.09, against 0.1 by guessing alone. "
-        "The value is not better than guessing: the recommendations are useless."
+        f"quality of the recommendations: {HR} is 0.09; by guessing alone, it would be 0.1. "
+        "On this measure, the system is not better than guessing: the recommendations are useless."
     )
     assert shortfall_words(vary(record, utility=(lost,))["fcf"]) == said
     below = ahead(utility("fcf", 0.31, None), -0.2, 0.01)
     cut = vary(below, paper_note=f"{CUT_WORDS}20 of 1000 rounds.")
     told = shortfall_words(vary(record, utility=(cut,))["fcf"])
-    assert "The value is not shown to be better than popularity after 20 of 1000 rounds" in told
+    assert f"{NOT} shown to be better than popularity after 20 of 1000 rounds" in told
     assert "learned" not in told
 
 
@@ -324,11 +332,11 @@ def test_what_is_not_beaten_stands_on_every_first_screen(record: Record) -> None
         "text": str(changed),
         "terminal": " ".join(printed(lambda c: terminal.render(changed, c)).split()),
     }
-    said = f"against 0.33 by popularity alone. The value is not better than popularity: {NOTHING}"
+    said = f"alone, it would be 0.33. {NOT} better than popularity: {NOTHING}"
     for name, text in texts.items():
         assert text.count(said) == 1, name
     system = texts["html"].partition('id="systems"')[2]
-    assert "popularity = 0.33; value minus it in [-0.07, -0.03]" in system
+    assert "s value minus it lies in [-0.07, -0.03]" in system
     for name in ("html", "markdown"):
         assert say.fill_text("note", "intervals") in texts[name]
 
