@@ -226,7 +226,7 @@ def calibrated(
     if by is not None and by != UNSCALED:
         best, note = by, "The attack weighs messages by tests with the devices' code."
         if loss(by) > loss(UNSCALED) + _CLEAR:
-            best, note = _DISPUTED, "The popularity of items contradicts the tests."
+            best, note = _DISPUTED, "Item popularity contradicts the tests with the devices' code."
     if loss(best) > loss(_NOTHING) + _CLEAR:
         note = "The attack weighs messages by how well they agree with the popularity of items."
         fit = minimize_scalar(

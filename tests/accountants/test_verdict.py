@@ -105,7 +105,7 @@ CASES = [
     # The authors promise nothing in any scope.
     (claimed(math.inf), TRAINING, None, lower(9), Verdict.NO_CLAIM, "No epsilon"),
     # A sample that could not have refuted the claim does not test it.
-    (claimed(10), ROUND, None, lower(8.2, largest=8.3), Verdict.INCONCLUSIVE, "8.3 at most"),
+    (claimed(10), ROUND, None, lower(8.2, largest=8.3), Verdict.INCONCLUSIVE, "at most 8.3"),
     (claimed(10), ROUND, upper(11), lower(0, largest=10), Verdict.INCONCLUSIVE, "proved is 11"),
     (claimed(10), ROUND, None, lower(0, largest=10.1), Verdict.UNSUBSTANTIATED, "no accountant"),
     (claimed(10), ROUND, upper(10), lower(8.2, largest=8.3), Verdict.CONSISTENT, "The proved"),
@@ -156,11 +156,11 @@ def test_it_is_said_what_a_claim_becomes_in_another_scope() -> None:
         assert judgement.verdict is Verdict.INCOMPARABLE
         return judgement.reason
 
-    assert "is epsilon 5000 (basic composition, 20 times)" in reason(claimed(250), TRAINING)
+    assert "is epsilon at most 5000 (basic composition, 20 times)" in reason(claimed(250), TRAINING)
     assert "at delta=1e-06 (optimal" in reason(claimed(0.1), TRAINING, 1e-6)
     presence = replace(ROUND, adjacency=Adjacency.ADD_REMOVE)
     swapped = replace(ROUND, adjacency=Adjacency.REPLACE)
-    assert "is epsilon 2 at delta=3.72e-05" in reason(claimed(1, 1e-5, presence), swapped)
+    assert "is epsilon at most 2 at delta=3.72e-05" in reason(claimed(1, 1e-5, presence), swapped)
     assert "published exactly" not in reason(claimed(1, 1e-5, presence), swapped)
     nothing = reason(claimed(1, scope=PEERS), ROUND)
     assert "adversary server sees do not follow from those that the adversary peers" in nothing

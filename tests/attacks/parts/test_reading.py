@@ -54,7 +54,7 @@ def test_overconfident_ratios_are_scaled_to_their_value(epsilon: float) -> None:
     found = calibrated(evidence, ODDS, said.append).log_ratio
     assert found is not None
     assert np.abs(found) == pytest.approx(epsilon, abs=0.25)
-    assert "".join(said).endswith("messages as far as the popularity of items allows.")
+    assert "".join(said).endswith("how well they agree with the popularity of items.")
 
 
 @pytest.mark.parametrize("scale", [3.0, CERTAIN])
@@ -177,7 +177,7 @@ def test_popularity_supports_evidence_against_shadows_unlike_users() -> None:
     assert after.log_ratio is not None
     bent = before.log_ratio / (1 + np.abs(before.log_ratio) / 16)
     np.testing.assert_allclose(after.log_ratio, bent, rtol=1e-6)
-    assert how == ("Popularity contradicts the tests with the devices' code.",)
+    assert how == ("Item popularity contradicts the tests with the devices' code.",)
 
 
 def test_large_ratios_that_are_often_wrong_are_bent() -> None:

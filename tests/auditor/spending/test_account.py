@@ -192,7 +192,7 @@ def test_what_is_only_supposed_of_an_event_is_said_to_be_shown_if_it_is_so() -> 
     found = account(event='{"type": "PureDpEvent", "epsilon": 1.5}')
     assert found.total.lower_bound is None
     said = " ".join(str(found).split())
-    assert "an adversary can be right up to 81.8% of the time. Proved upper bound:" in said
+    assert "an adversary can guess a bit right up to 81.8% of the time. Proved upper bound:" in said
     assert "if PureDpEvent stands for randomized response" in " ".join(str(found).split())
 
 
@@ -362,9 +362,9 @@ def test_each_finding_says_what_it_means_first_and_what_is_run_is_said_once(base
     assert lines[0] == "Gaussian noise, z = 1.1, rate 0.01, 1,000 rounds"
     said, *_ = " ".join(" ".join(lines).split()).partition("Proved upper bound: epsilon ≤")
     assert said.endswith(
-        "an adversary can be right up to 85.2% of the time, if the adversary does not learn who "
-        "was drawn. By calculation, an adversary who sees the most revealing message is right at "
-        "least 85.2% of the time about which of two inputs it came from. "
+        "an adversary can guess a bit right up to 85.2% of the time, if the adversary does not "
+        "learn who was drawn. By calculation, an adversary who sees the most revealing output is "
+        "right at least 85.2% of the time in guessing which of two inputs produced it. "
     )
     assert sum("Source:" in line for line in lines) == 1
     for number in ("≤ 1.75298 ", "≥ 1.75296 ", "≤ 0.254055 ", "up to twice "):
