@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.targets.datasets.base import AGE_GROUPS, Attribute, Interactions, age_group
+from fedrec_auditor.targets.datasets.base import AGE_GROUPS, Attribute, Interactions, classify_age
 
 N_LEVELS = 5
 N_RATING_COLS = 18
@@ -120,6 +120,6 @@ def _grouped(interactions: Interactions) -> dict[str, Attribute]:
     years = known["age"].categories
     if not all(year.isdecimal() for year in years):
         return {**known, "age_group": known["age"]}
-    group = np.array([age_group(int(year)) for year in years], dtype=np.int64)
+    group = np.array([classify_age(int(year)) for year in years], dtype=np.int64)
     known["age_group"] = Attribute(codes=group[known["age"].codes], categories=AGE_GROUPS)
     return known

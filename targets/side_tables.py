@@ -26,7 +26,7 @@ from fedrec_auditor.targets.datasets.parts.columns import (
     PADDED_REGEX,
     AnyColumn,
     IdCollector,
-    broken,
+    make_error,
 )
 from fedrec_auditor.targets.datasets.parts.table_file import find_usual_column, open_table
 
@@ -118,7 +118,7 @@ class SideTables:
         return interactions
 
     def _with_users(self, interactions: Interactions, path: Path, read: set[str]) -> Interactions:
-        own = format_ids(interactions.users, interactions.names)
+        own = format_ids(interactions.users, interactions.user_names)
         row, cells, notes = _read(path, "user", own, self.columns.get("user"), self.attributes)
         read.update(cells)
         attributes, remarks = dict(interactions.attributes), list(notes)
@@ -257,7 +257,7 @@ def _read(
         return name
 
     file = open_table(path, {}, column, ID_COLUMNS[what], "Write a line with the names above it.")
-    names = file.names()
+    names = file.read_names()
     at = names.index(column(names))
     others = {
         place: name.partition(":")[0]
@@ -265,7 +265,7 @@ def _read(
         if place != at and not _is_index(name, what)
     }
     if len(set(others.values())) < len(others) or not others:
-        raise broken(str(path), f"columns besides {names[at]!r}, with distinct names", names)
+        raise make_error(str(path), f"columns besides {names[at]!r}, with distinct names", names)
     if len(others) > MAX_COLUMNS[what]:
         if named is None:
             remedy = {"user": "Name the attributes by --attribute.", "item": "Leave columns out."}
@@ -276,17 +276,17 @@ def _read(
         others = {place: name for place, name in others.items() if name in named}
     identifiers = IdCollector(f"{what} of {path}")
     cells = {place: IdCollector() for place in others}
-    for block in file.blocks({at: what, **{place: AnyColumn("value") for place in others}}):
+    for block in file.read_blocks({at: what, **{place: AnyColumn("value") for place in others}}):
         block.collect_ids(at, identifiers)
         for place, texts_of in cells.items():
-            block.add_cells(place, texts_of)
-    ids, order, texts = identifiers.make_codes()
+            block.collect_cells(place, texts_of)
+    ids, order, texts = identifiers.encode_ids()
     _, first = np.unique(order, return_index=True)
     if len(first) < len(order):
         again = int(np.setdiff1d(np.arange(len(order)), first)[0])
         twice = format_ids(ids, texts)[order[again]]
-        before = file.row_name(int(first[order[again]]))
-        raise broken(file.row_name(again), f"a {what} that is absent from {before},", str(twice))
+        here, before = (file.name_row(int(row)) for row in (again, first[order[again]]))
+        raise make_error(here, f"a {what} that is absent from {before},", str(twice))
     in_file = format_ids(ids, texts)[order]
     wanted, among = (own, in_file) if own.dtype.kind == in_file.dtype.kind else _texts(own, in_file)
     row = find_indices(wanted, among)
@@ -305,7 +305,7 @@ def _read(
         notes += (f"Columns of {path.name} left out as identifiers: {', '.join(unused)}.",)
     made = {}
     for place, texts_of in cells.items():
-        _, codes, distinct = texts_of.make_codes()
+        _, codes, distinct = texts_of.encode_ids()
         made[others[place]] = _Cells(codes, distinct)
     return row, made, notes
 

@@ -167,7 +167,7 @@ def small_population(
     If the data have genres, new items have the genre that is rarest among the kept items.
     """
     if catalogue is not None:
-        old = interactions.keep_where(
+        old = interactions.keep_ratings(
             interactions.ratings.indices < interactions.n_items - NEW_ITEMS
         )
         return old.take_users(
@@ -177,7 +177,7 @@ def small_population(
     items = np.sort(np.argsort(-counts, kind="stable")[:n_items])
     place = np.full(interactions.n_items, -1)
     place[items] = np.arange(len(items))
-    dense = interactions.keep_where(place[interactions.ratings.indices] >= 0)
+    dense = interactions.keep_ratings(place[interactions.ratings.indices] >= 0)
     dense = dense.take_users(_most_active(np.diff(dense.ratings.indptr), len(items), n_users))
     table, titles = dense.ratings, dense.titles
     numbers = table.data, place[table.indices], table.indptr

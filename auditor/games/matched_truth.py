@@ -154,8 +154,8 @@ def _find_rows(names: NDArray[Any], interactions: Interactions) -> NDArray[np.in
     """
     wanted: NDArray[Any] | None
     among: NDArray[Any]
-    if interactions.names:
-        wanted, among = names.astype(np.str_), np.array(interactions.names, dtype=np.str_)
+    if interactions.user_names:
+        wanted, among = names.astype(np.str_), np.array(interactions.user_names, dtype=np.str_)
     else:
         wanted, among = _to_integers(names), interactions.users
     if wanted is None or not len(among):
@@ -185,7 +185,7 @@ def _reindex_items(
         )
     table = interactions.ratings
     is_recorded = column[table.indices] >= 0
-    some = interactions.keep_where(is_recorded)
+    some = interactions.keep_ratings(is_recorded)
     to = column[some.ratings.indices]
     rows = np.repeat(np.arange(interactions.n_users), np.diff(some.ratings.indptr))
     order = np.lexsort((to, rows))

@@ -171,7 +171,7 @@ def split_known_items(
     place = np.empty(ratings.nnz, dtype=np.int64)
     place[order] = np.arange(ratings.nnz) - np.repeat(ratings.indptr[:-1], sizes)
     is_known = place < np.minimum(N_KNOWN_ITEMS, sizes // 2)[whose]
-    return interactions.keep_where(is_known).ratings, interactions.keep_where(~is_known)
+    return interactions.keep_ratings(is_known).ratings, interactions.keep_ratings(~is_known)
 
 
 def draw_candidates(

@@ -107,7 +107,7 @@ def hold_out(interactions: Interactions, rng: np.random.Generator) -> HeldOutRat
     keep = np.ones(table.nnz, dtype=bool)
     keep[held_out] = False
     return HeldOutRatings(
-        train=interactions.keep_where(keep),
+        train=interactions.keep_ratings(keep),
         users=rows[held_out],
         items=table.indices[held_out].astype(np.int64),
         ratings=table.data[held_out].astype(np.float64),

@@ -109,8 +109,8 @@ def hold_out(interactions: Interactions, rng: np.random.Generator) -> HeldOutUse
     tested = place < (sizes // 2)[owner]
     return HeldOutUsers(
         train=interactions.take_users(np.sort(users[count:])),
-        tuning=held_out.keep_where(~tested),
-        test_data=held_out.keep_where(tested),
+        tuning=held_out.keep_ratings(~tested),
+        test_data=held_out.keep_ratings(tested),
     )
 
 

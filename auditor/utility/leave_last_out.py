@@ -134,4 +134,4 @@ def hold_out(interactions: Interactions, rng: np.random.Generator) -> HeldOutIte
     items[chosen] = ratings.indices[last[chosen]]
     keep = np.ones(ratings.nnz, dtype=bool)
     keep[last[chosen]] = False
-    return HeldOutItems(train=interactions.keep_where(keep), items=items, n_tied=tied)
+    return HeldOutItems(train=interactions.keep_ratings(keep), items=items, n_tied=tied)

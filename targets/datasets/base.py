@@ -1,4 +1,6 @@
-"""Interactions of users with items, their filter, and the protocol of classes that load them."""
+"""Interactions of users with items, a filter for them, and the interface of classes that load
+them.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +24,9 @@ AGE_GROUPS = ("under 35", "35 to 45", "over 45")
 MISSING_VALUE = ""
 
 
-def age_group(age: Any) -> Any:
-    """Returns the index in ``AGE_GROUPS`` of an age in years, or of each age in an array.
+def classify_age(age: Any) -> Any:
+    """Returns the age group of an age in years, or of each age in an array: an index in
+    ``AGE_GROUPS``.
 
     Ages 35 and 45 belong to the middle group. Table I of the FedRec paper prints the outer groups
     as "under 45" and "over 35", which overlap. The groups that do not overlap are under 35 and over
@@ -33,8 +36,7 @@ def age_group(age: Any) -> Any:
 
 
 def find_indices(wanted: NDArray[Any], among: NDArray[Any]) -> NDArray[np.int64]:
-    """Returns the index in ``among`` of each element of ``wanted``; -1 for an element that is
-    absent.
+    """Returns the index in ``among`` of each element of ``wanted`` (m,); -1 for an absent element.
 
     ``among`` must not be empty.
     """
@@ -65,7 +67,7 @@ class Attribute:
 
     @property
     def has_value(self) -> NDArray[np.bool_]:
-        """Flags of the users who have a value of this attribute, bool of shape (n_users,)."""
+        """Flags of the users whose value of this attribute is known, bool of shape (n_users,)."""
         return self.codes < len(self.classes)
 
 
@@ -82,7 +84,7 @@ class Interactions:
     genres: flags of each item's genres (n_items, len(genre_names)); None if the data have no genres
     genre_names: names of the genres
     titles: titles of items (n_items,), or empty
-    names: identifiers of users in the source, if they are texts (n_users,), or empty
+    user_names: identifiers of users in the source, if they are texts (n_users,), or empty
     notes: sentences on data of the source that were left out or merged
 
     >>> table = Interactions.create(np.array([[5.0, 0.0, 3.0], [0.0, 4.0, 0.0]]))
@@ -99,7 +101,7 @@ class Interactions:
     genres: NDArray[np.bool_] | None = None
     genre_names: tuple[str, ...] = ()
     titles: tuple[str, ...] = ()
-    names: tuple[str, ...] = ()
+    user_names: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
     @classmethod
@@ -109,7 +111,7 @@ class Interactions:
         """Creates interactions from a table of ratings (n_users, n_items); 0 means no rating.
 
         Users and items get the identifiers 0, 1, 2, ... ``rest`` gives further fields of the class,
-        whose rows are in the order of the table. Raises InputError for ratings that are not finite.
+        in the table's order of users or items. Raises InputError for ratings that are not finite.
         """
         made: Any = sparse.csr_array
         table = made(ratings).astype(np.float32, copy=True)
@@ -121,7 +123,7 @@ class Interactions:
         return cls(name=name, users=users, items=items, ratings=table, **rest)
 
     def take_users(self, users: NDArray[np.integer[Any]]) -> Self:
-        """Returns the data of the users at the row indices ``users``, in this order.
+        """Returns the interactions of the users at the row indices ``users``, in this order.
 
         An index may occur several times. All items stay.
         """
@@ -133,7 +135,7 @@ class Interactions:
         return replace(
             self,
             users=self.users[users],
-            names=tuple(self.names[user] for user in users) if self.names else (),
+            user_names=tuple(self.user_names[user] for user in users) if self.user_names else (),
             ratings=ratings,
             timestamps=times,
             attributes={
@@ -141,17 +143,17 @@ class Interactions:
             },
         )
 
-    def keep_where(self, entries: NDArray[np.bool_]) -> Self:
-        """Returns the interactions without the ratings for which ``entries`` is False.
+    def keep_ratings(self, mask: NDArray[np.bool_]) -> Self:
+        """Returns the interactions with only the ratings for which ``mask`` is True.
 
-        ``entries`` has one flag per stored rating, in the order of ``ratings.data``. All users and
+        ``mask`` has one flag per stored rating, in the order of ``ratings.data``. All users and
         items stay.
         """
         table = self.ratings
-        starts = np.concatenate([[0], np.cumsum(entries, dtype=np.int64)])[table.indptr]
-        parts = (table.data[entries], table.indices[entries], starts)
+        starts = np.concatenate([[0], np.cumsum(mask, dtype=np.int64)])[table.indptr]
+        parts = (table.data[mask], table.indices[mask], starts)
         ratings = sparse.csr_array(parts, shape=table.shape)
-        times = None if self.timestamps is None else self.timestamps[entries]
+        times = None if self.timestamps is None else self.timestamps[mask]
         return replace(self, ratings=ratings, timestamps=times)
 
     @property
@@ -194,13 +196,14 @@ class Interactions:
 
 
 class Dataset(Protocol):
-    """Interface of a loader of one data set. The location of the files does not change the
-    result.
+    """Interface of a loader of one data set.
+
+    The result does not depend on the location of the files.
     """
 
     def recognises(self, path: Path) -> bool:
-        """Whether the directory or archive ``path`` has files with the names that this data set
-        uses.
+        """Whether the directory or archive ``path`` has files with the names of this data set's
+        files.
         """
         ...
 
@@ -214,18 +217,20 @@ class Dataset(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filter(Checked):
-    """Keeps ratings of at least ``min_rating``, then users and items with enough interactions.
+    """Filter that keeps ratings of at least ``min_rating``, then users and items with many
+    interactions.
 
     The result is the largest part of the data whose users have at least ``min_user`` interactions
     and whose items have at least ``min_item``. For example, PrivRec counts ratings above 3 as
     interactions (section 3.1), so its ``min_rating`` is 4.
 
-    Dropping a user removes interactions of items, and vice versa, so one pass over users and items
-    leaves some of them below the limit. The papers that retain "users and items with at least 60
-    interactions" (DPLCF, section 4.1.1; FMF-LDP, section 4) do not state the number of passes. This
-    class repeats the passes until nothing changes, because only then does the result have the
-    stated property. The result does not depend on the order of dropping. A limit of 0 keeps all
-    users or items, even those without an interaction. A limit of 1 drops those.
+    Dropping a user also removes interactions of items, and vice versa. One pass over users and
+    items therefore leaves some of them below the limit. The papers that retain "users and items
+    with at least 60 interactions" (DPLCF, section 4.1.1; FMF-LDP, section 4) do not state the
+    number of passes. This class repeats the passes until nothing changes, because only then does
+    the result have the stated property. The result does not depend on the order of dropping. A
+    limit of 0 keeps all users or items, even those without an interaction. A limit of 1 drops
+    those.
 
     Identifiers, attributes, timestamps, genres and titles of the remaining users and items do not
     change. Memory: about 17 bytes per interaction in addition to the result. Time: one scan of the
@@ -237,12 +242,9 @@ class Filter(Checked):
     min_rating: NotNegative = 0.0
 
     def __call__(self, interactions: Interactions) -> Interactions:
-        """Returns the interactions that pass the filter.
-
-        Raises InputError if no interaction passes.
-        """
+        """Returns the interactions that pass the filter; InputError if there are none."""
         if self.min_rating > 0:
-            interactions = interactions.keep_where(interactions.ratings.data >= self.min_rating)
+            interactions = interactions.keep_ratings(interactions.ratings.data >= self.min_rating)
             if not interactions.ratings.nnz:
                 raise InputError(
                     f"Expected ratings of at least {self.min_rating:g} in {interactions.name}, got "
@@ -278,7 +280,7 @@ def _part(
     (flags).
     """
     rows = interactions.take_users(users)
-    rows = rows.keep_where(items[rows.ratings.indices])
+    rows = rows.keep_ratings(items[rows.ratings.indices])
     place = np.cumsum(items) - 1
     ratings = rows.ratings
     return replace(

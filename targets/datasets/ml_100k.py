@@ -11,21 +11,21 @@ from pathlib import Path
 
 from fedrec_auditor.accountants.errors import IncompleteError
 from fedrec_auditor.targets.cache import cache_path, find_cached, store
-from fedrec_auditor.targets.datasets.base import AGE_GROUPS, Interactions, age_group
+from fedrec_auditor.targets.datasets.base import AGE_GROUPS, Interactions, classify_age
 from fedrec_auditor.targets.datasets.parts.joined import (
     GENDERS,
     GENRES,
     LICENCE,
-    RATING_COLS,
+    RATING_COLUMNS,
+    InteractionRows,
     MovieLens,
-    PairRows,
     UserColumn,
-    genre_flags,
-    genre_words,
     join_files,
+    make_flag_readers,
+    make_word_reader,
 )
 from fedrec_auditor.targets.datasets.parts.source import Source
-from fedrec_auditor.targets.datasets.parts.table_file import Delimited
+from fedrec_auditor.targets.datasets.parts.table_file import TextTable
 
 OFFICIAL_FILES = ("u.data", "u.user", "u.item")
 RECBOLE_FILES = ("ml-100k.inter", "ml-100k.user", "ml-100k.item")
@@ -36,7 +36,7 @@ FILE_HEADERS = {
 }
 RECBOLE_PIN = "recbole==1.2.1"
 WHEEL_SHA256 = "9c9948202011f37eb0a7c6768129313f00d6403ad221ec940d5e2d5d5f33a407"
-GENRE_NAMES = ("unknown", *GENRES)
+ALL_GENRES = ("unknown", *GENRES)
 OCCUPATIONS = (
     "administrator", "artist", "doctor", "educator", "engineer", "entertainment", "executive",
     "healthcare", "homemaker", "lawyer", "librarian", "marketing", "none", "other", "programmer",
@@ -44,21 +44,22 @@ OCCUPATIONS = (
 )  # fmt: skip
 # Attributes of users. Both layouts also have a zip code, which is not read.
 ATTRIBUTES = {
-    "gender": UserColumn(at=2, what="a gender", categories=GENDERS),
+    "gender": UserColumn(index=2, label="a gender", categories=GENDERS),
     "age_group": UserColumn(
-        at=1,
-        what="an age",
+        index=1,
+        label="an age",
         categories=AGE_GROUPS,
-        written={str(age): age_group(age) for age in range(1, 121)},
+        codes={str(age): classify_age(age) for age in range(1, 121)},
     ),
-    "occupation": UserColumn(at=3, what="an occupation", categories=OCCUPATIONS),
+    "occupation": UserColumn(index=3, label="an occupation", categories=OCCUPATIONS),
 }
 
 logger = logging.getLogger("fedrec_auditor.targets.datasets")
 
 
 class Ml100k(MovieLens):
-    """MovieLens 100K. The official layout and RecBole's layout give equal interactions.
+    """MovieLens 100K, from the official files or from RecBole's files; both give equal
+    interactions.
 
     The official layout has the files u.data (tabs), u.user and u.item (bars, Latin-1, 19 genre
     flags), in a directory or in ml-100k.zip. RecBole's layout has ml-100k.inter, .user and .item
@@ -73,21 +74,22 @@ class Ml100k(MovieLens):
     layouts = (OFFICIAL_FILES, RECBOLE_FILES)
 
     def load(self, path: Path | None = None) -> Interactions:
-        """Loads the interactions from ``path``, from the cache, or from the wheel of RecBole.
+        """Loads the interactions from ``path``, from the cache, or from the RecBole package.
 
-        The first of these that exists is used. The wheel is downloaded from pip's package index.
-        Raises InputError for invalid files, and IncompleteError if the wheel cannot be downloaded.
+        The first of these that exists is used. The package is a wheel, which is downloaded from
+        pip's package index. Raises InputError for invalid files, and IncompleteError if the
+        download fails.
         """
         return super().load(path or find_cached(self.name) or _download())
 
     def read(self, source: Source, layout: tuple[str, ...]) -> Interactions:
-        """Reads users, movies and ratings from the files ``layout`` of ``source``."""
+        """Reads users, movies and ratings from the files in ``source`` that ``layout`` names."""
         official = layout == OFFICIAL_FILES
         rated, people, films = (
-            Delimited.create(
+            TextTable.create(
                 source,
                 name,
-                whole=True,
+                in_memory=True,
                 separator="|" if official and width != 4 else "\t",
                 width=width,
                 header=FILE_HEADERS.get(name, False),
@@ -95,9 +97,10 @@ class Ml100k(MovieLens):
             )
             for name, width in zip(layout, (4, 5, 24 if official else 4), strict=True)
         )
-        genres = genre_flags(5, GENRE_NAMES) if official else genre_words(3, GENRE_NAMES, " ")
-        stars = PairRows.read(rated, RATING_COLS)
-        return join_files(self.name, stars, people, ATTRIBUTES, films, genres, GENRE_NAMES)
+        flags, words = make_flag_readers(5, ALL_GENRES), make_word_reader(3, ALL_GENRES, " ")
+        genres = flags if official else words
+        stars = InteractionRows.read(rated, RATING_COLUMNS)
+        return join_files(self.name, stars, people, ATTRIBUTES, films, genres, ALL_GENRES)
 
 
 def _download() -> Path:

@@ -6,19 +6,19 @@ from functools import partial
 
 from fedrec_auditor.targets.datasets.base import AGE_GROUPS, Interactions
 from fedrec_auditor.targets.datasets.parts.batches import TypedTable, read_parquet
-from fedrec_auditor.targets.datasets.parts.columns import broken, copy_to_arrow
+from fedrec_auditor.targets.datasets.parts.columns import copy_to_arrow, make_error
 from fedrec_auditor.targets.datasets.parts.joined import (
     GENDERS,
     GENRES,
-    RATING_COLS,
+    RATING_COLUMNS,
+    InteractionRows,
     MovieLens,
-    PairRows,
     UserColumn,
-    genre_words,
     join_files,
+    make_word_reader,
 )
 from fedrec_auditor.targets.datasets.parts.source import Source
-from fedrec_auditor.targets.datasets.parts.table_file import Delimited
+from fedrec_auditor.targets.datasets.parts.table_file import TextTable
 
 PAIR_FILES = ("interactions.parquet", "users.dat", "movies.dat")
 PAIR_COLUMNS = {"user": "userID", "item": "movieID"}
@@ -29,13 +29,13 @@ OCCUPATIONS = (
     "scientist", "self-employed", "engineer", "tradesman", "unemployed", "writer",
 )  # fmt: skip
 ATTRIBUTES = {
-    "gender": UserColumn(at=1, what="a gender", categories=GENDERS),
-    "age_group": UserColumn(at=2, what="an age code", categories=AGE_GROUPS, written=AGE_CODES),
+    "gender": UserColumn(index=1, label="a gender", categories=GENDERS),
+    "age_group": UserColumn(index=2, label="an age code", categories=AGE_GROUPS, codes=AGE_CODES),
     "occupation": UserColumn(
-        at=3,
-        what="an occupation code",
+        index=3,
+        label="an occupation code",
         categories=OCCUPATIONS,
-        written={str(code): code for code in range(len(OCCUPATIONS))},
+        codes={str(code): code for code in range(len(OCCUPATIONS))},
     ),
 }
 
@@ -63,35 +63,36 @@ class Ml1m(MovieLens):
     layouts = (("ratings.dat", "users.dat", "movies.dat"), PAIR_FILES)
 
     def read(self, source: Source, layout: tuple[str, ...]) -> Interactions:
-        """Reads users, movies, and ratings or user-movie pairs from ``source``.
+        """Reads users, movies, and either ratings or user-movie pairs, from ``source``.
 
         ``layout`` holds the file names, which decide between ratings and pairs.
         """
         people, films, rated = (
-            Delimited.create(
-                source, name, whole=True, separator="::", width=width, encoding="latin-1"
+            TextTable.create(
+                source, name, in_memory=True, separator="::", width=width, encoding="latin-1"
             )
             for name, width in (("users.dat", 5), ("movies.dat", 3), ("ratings.dat", 4))
         )
         alone = layout == PAIR_FILES
-        pairs = _pairs(source) if alone else PairRows.read(rated, RATING_COLS)
+        pairs = _pairs(source) if alone else InteractionRows.read(rated, RATING_COLUMNS)
         name = f"{self.name} (pairs only)" if alone else self.name
-        return join_files(name, pairs, people, ATTRIBUTES, films, genre_words(2, GENRES), GENRES)
+        genres = make_word_reader(2, GENRES)
+        return join_files(name, pairs, people, ATTRIBUTES, films, genres, GENRES)
 
 
-def _pairs(source: Source) -> PairRows:
+def _pairs(source: Source) -> InteractionRows:
     """Reads the user-movie pairs in the columns userID and movieID of interactions.parquet."""
-    place = source.file_label(PAIR_FILES[0])
-    data = copy_to_arrow(b"".join(source.blocks(PAIR_FILES[0], whole=True)))
-    file = TypedTable(place=place, read=partial(read_parquet, [data]))
-    names = file.names()
+    place = source.describe_file(PAIR_FILES[0])
+    data = copy_to_arrow(b"".join(source.read_blocks(PAIR_FILES[0], in_memory=True)))
+    file = TypedTable(label=place, read=partial(read_parquet, [data]))
+    names = file.read_names()
     wanted: dict[str, tuple[int, str]] = {}
     for role, name in PAIR_COLUMNS.items():
         what = f"column {name} of integers without gaps"
         if name not in names:
-            raise broken(place, f"a {what}", "no such column")
+            raise make_error(place, f"a {what}", "no such column")
         wanted[role] = names.index(name), what
-    pairs = PairRows.read(file, wanted)
+    pairs = InteractionRows.read(file, wanted)
     if pairs.users.texts or pairs.items.texts:
-        raise broken(place, "columns of integers", "texts")
+        raise make_error(place, "columns of integers", "texts")
     return pairs

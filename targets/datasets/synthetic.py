@@ -1,4 +1,4 @@
-"""Synthetic interactions with known popularity, tastes, and influence of attributes."""
+"""Synthetic interactions, whose dependence on popularity, tastes and user attributes is known."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from fedrec_auditor.targets.settings import Checked, Probability, Range, check
 
 # Amount that a match of taste or attribute, at strength 1, adds to an item's log-weight.
 MATCH_GAIN = 2.0
-# Earliest joining time, length of the joining period, mean time between ratings (seconds).
+# Earliest time at which a user joins, length of the joining period, and mean time between ratings
+# (seconds).
 FIRST_JOIN, JOIN_SPAN, MEAN_PAUSE = 1_000_000_000, 200 * 86_400, 600.0
-USER_SHARES = {
+CATEGORY_SHARES = {
     "gender": {"F": 0.3, "M": 0.7},
     "age_group": {"under 35": 0.55, "35 to 45": 0.25, "over 45": 0.2},
     "occupation": {"clerk": 0.4, "student": 0.3, "teacher": 0.2, "writer": 0.1},
 }
-CHUNK_USERS = 256
+CHUNK_SIZE = 256
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SyntheticTruth:
-    """Parameters that determine which items synthetic users choose; tests use them as the ground
-    truth.
+    """Parameters by which synthetic users choose items; the ground truth in tests.
 
     popularity: weights of the items (n_items,)
     user_taste, item_taste: taste group of each user (n_users,) and of each item (n_items,)
@@ -50,7 +50,8 @@ class SyntheticTruth:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Synthetic(Checked):
-    """Synthetic users, who draw distinct items with probabilities proportional to weights.
+    """Data set of synthetic users, who draw distinct items with probabilities proportional to
+    weights.
 
     n_users, n_items: numbers of users and items
     profile: mean number of items per user, approximately; a user has between 5 (or n_items) and
@@ -94,18 +95,13 @@ class Synthetic(Checked):
         return False
 
     def load(self, path: Path | None = None) -> Interactions:
-        """Draws the interactions. Raises InputError if a path is given, because no file is read."""
+        """Draws the interactions; InputError if a ``path`` is given, because no file is read."""
         if path is not None:
             raise InputError(f"Expected no path for synthetic data, got {path}. Omit the path.")
         truth, choice, clock = self.draw_truth(), self._rng(1), self._rng(2)
-        chosen = np.concatenate(
-            [
-                self._choose(
-                    truth, np.arange(start, min(start + CHUNK_USERS, self.n_users)), choice
-                )
-                for start in range(0, self.n_users, CHUNK_USERS)
-            ]
-        )
+        starts = range(0, self.n_users, CHUNK_SIZE)
+        chunks = (np.arange(at, min(at + CHUNK_SIZE, self.n_users)) for at in starts)
+        chosen = np.concatenate([self._choose(truth, users, choice) for users in chunks])
         user = np.repeat(np.arange(self.n_users), truth.n_choices)
         match = self.taste * (truth.user_taste[user] == truth.item_taste[chosen])
         stars = np.clip(np.rint(clock.normal(3.0 + match, 1.0)), 1, 5).astype(np.float32)
@@ -129,7 +125,7 @@ class Synthetic(Checked):
         )
 
     def draw_truth(self) -> SyntheticTruth:
-        """Draws the parameters with which ``load`` draws the interactions.
+        """Draws the parameters from which ``load`` draws the interactions.
 
         The parameters depend only on the settings of this object, which include the seed.
         """
@@ -140,7 +136,7 @@ class Synthetic(Checked):
                 codes=rng.choice(len(shares), self.n_users, p=list(shares.values())),
                 categories=tuple(shares),
             )
-            for name, shares in USER_SHARES.items()
+            for name, shares in CATEGORY_SHARES.items()
         }
         return SyntheticTruth(
             popularity=np.arange(1.0, self.n_items + 1) ** -self.skew,
@@ -148,7 +144,7 @@ class Synthetic(Checked):
             item_taste=rng.integers(0, self.tastes, self.n_items),
             attributes=attributes,
             preferences={
-                name: rng.integers(0, len(USER_SHARES[name]), self.n_items)
+                name: rng.integers(0, len(CATEGORY_SHARES[name]), self.n_items)
                 for name in ("gender", "age_group")
             },
             n_choices=np.clip(
@@ -158,8 +154,8 @@ class Synthetic(Checked):
             .clip(max=self.n_items),
         )
 
-    def item_weights(self, truth: SyntheticTruth, users: NDArray[np.int64]) -> NDArray[np.float32]:
-        """Computes the weights of all items for some users, shape (len(users), n_items).
+    def weigh_items(self, truth: SyntheticTruth, users: NDArray[np.int64]) -> NDArray[np.float32]:
+        """Computes the weight of every item for some users, shape (len(users), n_items).
 
         A user draws items with probabilities proportional to these weights. ``users`` holds row
         indices, and ``truth`` comes from ``draw_truth``.
@@ -179,7 +175,7 @@ class Synthetic(Checked):
         rates w are k draws without replacement, with probabilities proportional to w.
         """
         arrivals = rng.standard_exponential((len(users), self.n_items), dtype=np.float32)
-        arrivals /= self.item_weights(truth, users)
+        arrivals /= self.weigh_items(truth, users)
         order = np.argsort(arrivals, axis=1)
         return order[np.arange(self.n_items) < truth.n_choices[users, None]]
 

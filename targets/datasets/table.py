@@ -17,12 +17,12 @@ from fedrec_auditor.targets.datasets.parts.columns import (
     TimeColumn,
     to_unix_seconds,
 )
-from fedrec_auditor.targets.datasets.parts.joined import PairRows
+from fedrec_auditor.targets.datasets.parts.joined import InteractionRows
 from fedrec_auditor.targets.datasets.parts.table_file import (
     TEXT_OPTIONS,
-    Delimited,
+    TextTable,
     find_usual_column,
-    header_error,
+    make_header_error,
     open_table,
 )
 from fedrec_auditor.targets.tables import is_table_path
@@ -52,10 +52,10 @@ ROLE_COLUMNS: Mapping[str, Column | str] = {
     "user": "user",
     "item": "item",
     "rating": Column(
-        what="rating",
+        entry_name="rating",
         low=-np.inf,
         high=np.inf,
-        written=NUMBER_REGEX,
+        pattern=NUMBER_REGEX,
         remedy=f"{REPAIR_HINT[:-1]}, or leave ratings out: --column rating={NO_COLUMN}.",
     ),
     "timestamp": TimeColumn(
@@ -66,7 +66,7 @@ ROLE_COLUMNS: Mapping[str, Column | str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """A table of interactions: text with names of columns, Parquet, Feather, or JSON lines.
+    """Loader of a user's own table of interactions: delimited text, Parquet, Feather or JSON lines.
 
     ``columns`` maps the keys "user", "item", "rating" and "timestamp" to names of columns ("none"
     if a column should not be read). For a missing key, the column is identified by its usual name
@@ -90,23 +90,23 @@ class Table:
 
     Identifiers that are whole numbers, written without leading zeros, stay as they are. If one
     entry of a column is anything else, all entries are texts, and are numbered 0, 1, 2, ... in the
-    order of their UTF-8 bytes. The texts of items become the titles, and the texts of users the
-    names. Attributes of users and genres are not read.
+    order of their UTF-8 bytes. The texts of items become ``Interactions.titles``, and the texts of
+    users ``Interactions.user_names``. Attributes of users and genres are not read.
 
     Memory: about 20 bytes per row that is read, and up to 60 more during sorting. Text files may
-        have up to 4 GiB.
+    have up to 4 GiB.
     """
 
     columns: Mapping[str, str] | None = None
 
     def recognises(self, path: Path) -> bool:
-        """Whether ``path`` is a file that is not an archive, or a folder of Parquet files."""
+        """Whether ``path`` is a file other than an archive, or a folder of Parquet files."""
         return is_table_path(path)
 
     def load(self, path: Path | None = None) -> Interactions:
-        """Loads the interactions from ``path``.
+        """Loads the interactions from the file or folder ``path``.
 
-        Raises InputError if a column is missing or a line is invalid.
+        Raises InputError if ``path`` is None, if a column is missing, or if a line is invalid.
         """
         if path is None:
             raise InputError("Expected the path of a table, got None. Give the path of a file.")
@@ -118,23 +118,23 @@ class Table:
         file = open_table(
             path, options, lambda names: find_columns(names, columns, place), _NAMES, ROW_HINT
         )
-        there = file.names()
+        there = file.read_names()
         chosen = find_columns(there, columns, place)
         at = {role: there.index(name) for role, name in chosen.items()}
-        pairs = PairRows.read(
+        pairs = InteractionRows.read(
             file, {role: (place, ROLE_COLUMNS[role]) for role, place in at.items()}
         )
-        unsure = isinstance(file, Delimited) and "header" not in options
+        unsure = isinstance(file, TextTable) and "header" not in options
         again = chosen["user"] in pairs.users.texts or chosen["item"] in pairs.items.texts
-        if isinstance(file, Delimited) and unsure and again:
-            raise header_error(file, ROW_HINT)
+        if isinstance(file, TextTable) and unsure and again:
+            raise make_header_error(file, ROW_HINT)
         notes = [*_unread(there, chosen, columns, path.name, unsure)]
         if pairs.timestamps is not None:
             times, read = to_unix_seconds(pairs.timestamps, path.name)
             pairs, notes = replace(pairs, timestamps=times), [*notes, *read]
         pairs, read = _without_zeros(pairs, zeros, path)
         notes += read
-        ratings, stamps = pairs.latest_rows()
+        ratings, stamps = pairs.select_latest()
         if repeated := len(pairs.ratings) - ratings.nnz:
             notes.append(
                 f"{repeated:,} rows of {path.name} are left out because another row has the same "
@@ -147,14 +147,14 @@ class Table:
             ratings=ratings,
             timestamps=stamps,
             titles=pairs.items.texts,
-            names=pairs.users.texts,
+            user_names=pairs.users.texts,
             notes=tuple(notes),
         )
 
 
 def _without_zeros(
-    pairs: PairRows, zeros: str | None, path: Path
-) -> tuple[PairRows, tuple[str, ...]]:
+    pairs: InteractionRows, zeros: str | None, path: Path
+) -> tuple[InteractionRows, tuple[str, ...]]:
     """Returns the rows with ratings other than 0 (all rows if ``zeros`` is "rating"), and a
     note.
     """
@@ -178,14 +178,16 @@ def _without_zeros(
 def find_columns(
     names: tuple[str, ...], columns: Mapping[str, str], place: str
 ) -> Mapping[str, str]:
-    """Returns the names of the columns for "user", "item", "rating" and "timestamp", by these keys.
+    """Determines which column of a file holds users, items, ratings and timestamps.
 
     names: names of all columns of the file
-    columns: names of columns by key, as the caller states them; others are found by usual names
+    columns: names of columns by key ("user", "item", "rating", "timestamp"), as the caller states
+        them; others are found by usual names
     place: name of the file in error messages
 
-    Ratings or timestamps without a column are left out. Raises InputError, with the existing
-    columns, if a column does not exist, has two keys, or cannot be determined.
+    Returns the names of the columns by key, without keys for ratings or timestamps that have no
+    column. Raises InputError, with the existing columns, if a column does not exist, has two keys,
+    or cannot be determined.
     """
     there = f"The columns of {place} are: {', '.join(names)[:500]}."
     if strange := [role for role in columns if role not in ROLES]:

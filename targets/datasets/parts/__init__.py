@@ -1,1 +1,1 @@
-"""Readers of tables and archives that several loaders of data sets use."""
+"""Readers of table files and archives, shared by the loaders of data sets."""

@@ -1,4 +1,4 @@
-"""Tables of typed columns, read in batches of rows from Parquet, Feather or JSON lines."""
+"""Tables of typed columns in Parquet, Feather or JSON lines, read in batches of rows."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from fedrec_auditor.targets.datasets.parts.columns import (
     ColumnSpecs,
     RowBlock,
     TimeColumn,
-    broken,
-    entry_name,
-    lost_digits_error,
+    make_digit_error,
+    make_error,
+    name_entry,
 )
 
 # Number of rows per batch.
@@ -40,77 +40,77 @@ _EXACT = {pa.float16(): 2**11, pa.float32(): 2**24, pa.float64(): 2**53}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TypedTable:
-    """A table of typed columns with fewer than 2^31 rows. Errors number the rows from 1.
+    """A table file with typed columns (Parquet, Feather or JSON lines) and fewer than 2^31 rows.
 
-    place: name of the table in error messages
+    label: name of the table in error messages, which number the rows from 1
     read: function that takes names of columns (None for all) and returns the schema and the batches
         of rows of these columns
     """
 
-    place: str
+    label: str
     read: BatchReader
 
-    def names(self) -> tuple[str, ...]:
-        """Returns the names of the columns; InputError if two columns have the same name."""
+    def read_names(self) -> tuple[str, ...]:
+        """Reads the names of the columns; InputError if two columns have the same name."""
         names = tuple(self._guarded(lambda: self.read(None))[0].names)
         if len(set(names)) < len(names) or not names:
-            raise broken(self.place, "distinct names of columns", ", ".join(names))
+            raise make_error(self.label, "distinct names of columns", ", ".join(names))
         return names
 
-    def blocks(self, wanted: ColumnSpecs) -> Iterator[RowBlock]:
-        """Reads the ``wanted`` columns of all rows, block by block; times become Unix seconds.
+    def read_blocks(self, specs: ColumnSpecs) -> Iterator[RowBlock]:
+        """Reads some columns of all rows, block by block; times become Unix seconds.
 
-        ``wanted`` maps positions of columns to their expected content. Raises InputError if the
-        table has no row, if a column has an unexpected type or a missing value, or if the file is
-        damaged. Memory: the wanted columns of 2^17 rows.
+        ``specs`` maps the positions of these columns to their expected content. Raises InputError
+        if the table has no row, if a column has an unexpected type or a missing value, or if the
+        file is damaged. Memory: the columns of 2^17 rows.
         """
-        row, all_names = 0, self.names()
-        names = {at: all_names[at] for at in wanted}
+        row, all_names = 0, self.read_names()
+        names = {at: all_names[at] for at in specs}
         _, batches = self._guarded(lambda: self.read(list(names.values())))
         while (batch := self._guarded(lambda: next(batches, None))) is not None:
             if row + batch.num_rows >= 2**31:
-                raise broken(self.place, "fewer than 2^31 rows", row + batch.num_rows)
+                raise make_error(self.label, "fewer than 2^31 rows", row + batch.num_rows)
             if batch.num_rows:
-                yield self._guarded(partial(self._block, batch, row, names, wanted))
+                yield self._guarded(partial(self._block, batch, row, names, specs))
             row += batch.num_rows
         if not row:
-            raise broken(self.place, "at least one row", "an empty table")
+            raise make_error(self.label, "at least one row", "an empty table")
 
-    def row_name(self, row: int) -> str:
-        """Returns the description of a row in error messages; the index ``row`` counts from 0."""
-        return f"{self.place}, row {row + 1}"
+    def name_row(self, row: int) -> str:
+        """Describes a row in error messages, as "NAME, row 1"; the index ``row`` counts from 0."""
+        return f"{self.label}, row {row + 1}"
 
     def _block(
-        self, batch: pa.RecordBatch, row: int, names: Mapping[int, str], wanted: ColumnSpecs
+        self, batch: pa.RecordBatch, row: int, names: Mapping[int, str], specs: ColumnSpecs
     ) -> RowBlock:
         given = {at: batch.column(name) for at, name in names.items()}
         columns = {}
         for at, column in given.items():
             column = _plain(column)
-            if isinstance(wanted[at], AnyColumn):
+            if isinstance(specs[at], AnyColumn):
                 columns[at] = _cells(column)
                 continue
             if column.null_count:
-                gap = self.row_name(row + pc.index(column.is_null(), True).as_py())
-                raise broken(gap, f"a {entry_name(wanted[at])}", "no value", FILL_HINT)
-            numbers = isinstance(wanted[at], Column)
+                gap = self.name_row(row + pc.index(column.is_null(), True).as_py())
+                raise make_error(gap, f"a {name_entry(specs[at])}", "no value", FILL_HINT)
+            numbers = isinstance(specs[at], Column)
             if not numbers and (limit := _EXACT.get(column.type)):
                 large = np.abs(column.to_numpy()) >= limit
                 if large.any():
                     place = int(np.argmax(large))
                     got = f"{column[place].as_py():.17g}, a {column.type}"
-                    raise lost_digits_error(self.row_name(row + place), entry_name(wanted[at]), got)
-            values = _numbers(column, wanted[at]) if numbers else _identifiers(column)
+                    raise make_digit_error(self.name_row(row + place), name_entry(specs[at]), got)
+            values = _numbers(column, specs[at]) if numbers else _identifiers(column)
             if values is None:
                 kind = "numbers" if numbers else "whole numbers or texts"
-                expected = f"{entry_name(wanted[at])}s that are {kind}"
-                raise broken(self.row_name(row), expected, str(column.type))
+                expected = f"{name_entry(specs[at])}s that are {kind}"
+                raise make_error(self.name_row(row), expected, str(column.type))
             columns[at] = values
         return RowBlock(
             first_row=row,
-            wanted=wanted,
+            specs=specs,
             columns=columns,
-            place=self.row_name,
+            name_row=self.name_row,
             field_text=lambda offset, at: str(self._guarded(lambda: given[at][offset].as_py())),
         )
 
@@ -123,11 +123,11 @@ class TypedTable:
         except InputError:
             raise
         except Exception as error:  # damage causes a dozen kinds of exception
-            raise broken(self.place, "a complete table", str(error)) from error
+            raise make_error(self.label, "a complete table", str(error)) from error
 
 
 def read_parquet(files: Sequence[Path | pa.Buffer], names: Sequence[str] | None) -> Any:
-    """Returns the schema and the batches of rows of Parquet files that are the parts of one table.
+    """Opens Parquet files that are the parts of one table; returns the schema and batches of rows.
 
     files: the files, or their contents
     names: names of the columns to read; None means all
@@ -152,7 +152,7 @@ def read_parquet(files: Sequence[Path | pa.Buffer], names: Sequence[str] | None)
 
 
 def read_feather(file: Path, names: Sequence[str] | None) -> Any:
-    """Returns the schema and the batches of rows of a Feather file, whose columns are read in full.
+    """Opens a Feather file, whose columns are read in full; returns the schema and batches of rows.
 
     ``names`` are the columns to read; None means all. With ``file`` fixed by ``functools.partial``,
     the function is a ``BatchReader``.
@@ -162,7 +162,7 @@ def read_feather(file: Path, names: Sequence[str] | None) -> Any:
 
 
 def read_json(lines: Callable[[], Iterator[bytes]], names: Sequence[str] | None) -> Any:
-    """Returns the schema and the batches of rows of a file with one JSON object per line.
+    """Opens a file with one JSON object per line; returns the schema and batches of rows.
 
     lines: function that returns the file's lines in blocks
     names: names of the columns to read. If None, the schema has the names of all columns in the
@@ -184,7 +184,7 @@ def _object(line: bytes) -> dict[str, Any]:
     with suppress(ValueError):
         if isinstance(value := json.loads(line), dict):
             return value
-    raise broken("each line", "a JSON object", line.decode("utf-8", "replace"))
+    raise make_error("each line", "a JSON object", line.decode("utf-8", "replace"))
 
 
 def _plain(column: pa.Array) -> pa.Array:
@@ -210,7 +210,7 @@ def _plain(column: pa.Array) -> pa.Array:
 def _numbers(column: pa.Array, wanted: object) -> pa.Array | None:
     """Converts a column to numbers, or times to Unix seconds; None for other types.
 
-    Texts stay texts if the ``wanted`` column may have times as texts.
+    Texts stay texts if the ``specs`` column may have times as texts.
     """
     if isinstance(wanted, TimeColumn) and pa.types.is_string(column.type):
         return column.cast(pa.binary())

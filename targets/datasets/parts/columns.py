@@ -1,4 +1,4 @@
-"""Columns of a table file, read by blocks of rows: identifiers, numbers and times."""
+"""Columns of a table file, read in blocks of rows: identifiers, numbers and times."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _WHOLE = re.compile(rb"(0|[1-9][0-9]{0,15})(\.0+)?")
 
 
 class EncodedIds(NamedTuple):
-    """A column of identifiers: the distinct identifiers, and each row's index among them.
+    """A column of identifiers, stored as the distinct identifiers and each row's index among them.
 
     ids: distinct identifiers, in ascending order (m,)
     id_indices: index of each row's identifier in ``ids`` (n,)
@@ -34,7 +34,7 @@ class EncodedIds(NamedTuple):
     texts: tuple[str, ...]
 
     def keep_rows(self, rows: NDArray[np.bool_]) -> Self:
-        """Returns the column restricted to the rows for which ``rows`` (n,) is True.
+        """Returns the rows for which the mask ``rows`` (n,) is True.
 
         Identifiers that do not occur in these rows are dropped.
         """
@@ -46,25 +46,27 @@ class EncodedIds(NamedTuple):
 
 
 class IdCollector:
-    """Collects one column of identifiers, batch by batch.
+    """Collector of one column of identifiers, which is read batch by batch.
 
     If all entries are whole numbers, these are the identifiers. Otherwise all entries become texts,
-    and the identifier of a text is its index among the distinct texts, sorted by bytes. ``place``
+    and the identifier of a text is its index among the distinct texts, sorted by bytes. ``label``
     is the name of the column in error messages; if it is given, whole numbers may be written as
     floats ("7.0"). Memory: 4 bytes per row (8 for numbers over 2^31), and the distinct texts of
     each batch.
     """
 
-    def __init__(self, place: str = "") -> None:
-        self.place = place
+    def __init__(self, label: str = "") -> None:
+        self.label = label
         self._parts: list[Any] = []
 
     def add(self, batch: pa.Array) -> None:
-        """Adds a batch of rows: whole numbers (int64), or texts as a dictionary of byte strings."""
+        """Adds one batch of rows: whole numbers (int64), or texts as a dictionary of byte
+        strings.
+        """
         numbers = pa.types.is_integer(batch.type)
         self._parts.append(pa.array(narrow_ints(batch.to_numpy())) if numbers else batch)
 
-    def make_codes(self) -> EncodedIds:
+    def encode_ids(self) -> EncodedIds:
         """Returns the collected column, and forgets its batches.
 
         Raises InputError if an identifier is written in two ways, as a whole number and as a float.
@@ -77,14 +79,14 @@ class IdCollector:
                 parts[at] = part.cast(pa.string()).cast(pa.binary()).dictionary_encode()
         column = pa.chunked_array(parts).unify_dictionaries()
         words = column.chunk(0).dictionary.to_pylist()
-        if self.place and all(map(_WHOLE.fullmatch, words)):
+        if self.label and all(map(_WHOLE.fullmatch, words)):
             numbers = np.array([int(word.partition(b".")[0]) for word in words])
             present, first = np.unique(numbers, return_index=True)
             if len(present) < len(words):
                 again = np.setdiff1d(np.arange(len(words)), first)[0]
                 before = words[np.flatnonzero(numbers == numbers[again])[0]]
                 raise InputError(
-                    f"Expected each {self.place} to be written in one way, got {before.decode()!r} "
+                    f"Expected each {self.label} to be written in one way, got {before.decode()!r} "
                     f"and {words[again].decode()!r}. Write both in the same way."
                 )
             rows = np.concatenate([chunk.indices.to_numpy() for chunk in column.chunks])
@@ -98,9 +100,7 @@ class IdCollector:
 
 
 def factorize(ids: NDArray[np.integer[Any]]) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-    """Returns the distinct ids in ascending order (m,), and the index of each of the n ids among
-    them.
-    """
+    """Returns the distinct ids in ascending order (m,), and each id's index among them (n,)."""
     if ids.min() < 0 or ids.max() > 4 * ids.size + 2**16:
         present, inverse = np.unique(ids, return_inverse=True)
         return present.astype(np.int64), inverse.astype(np.int32)
@@ -112,7 +112,7 @@ def factorize(ids: NDArray[np.integer[Any]]) -> tuple[NDArray[np.int64], NDArray
 
 
 def narrow_ints(numbers: NDArray[np.integer[Any]]) -> NDArray[np.integer[Any]]:
-    """Converts the numbers to int32 if all of them fit, and otherwise returns them unchanged."""
+    """Converts integers to int32 if all of them fit, and otherwise returns them unchanged."""
     fits = numbers.min() >= -(2**31) and numbers.max() < 2**31
     return numbers.astype(np.int32) if fits else numbers
 
@@ -136,34 +136,34 @@ FILL_HINT = "Fill it in, or leave the row out."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
-    """A column of finite numbers in [low, high].
+    """Expected content of a column: finite numbers in [low, high].
 
-    what: name of one number of the column in error messages, such as "rating"
+    entry_name: name of one number of the column in error messages, such as "rating"
     low, high: ends of the range of a number
-    written: pattern that a field must match in full: ``NUMBER_REGEX``, or for whole numbers
+    pattern: pattern that a field must match in full: ``NUMBER_REGEX``, or for whole numbers
         ``DIGITS_REGEX`` or ``PADDED_REGEX`` (any form of a number, with spaces around it)
     remedy: advice at the end of an error
     """
 
-    what: str
+    entry_name: str
     low: float = 0
     high: float = MAX_EXACT_INT
-    written: Pattern = DIGITS_REGEX
+    pattern: Pattern = DIGITS_REGEX
     remedy: str = REPAIR_HINT
 
     def is_allowed(self, numbers: NDArray[Any]) -> NDArray[np.bool_]:
-        """Returns which of the ``numbers`` (n,) are allowed in the column, bool of shape (n,)."""
+        """Returns which of the ``numbers`` (n,) the column may contain, bool of shape (n,)."""
         good = (numbers >= max(self.low, -MAX_FLOAT)) & (numbers <= min(self.high, MAX_FLOAT))
-        if self.written is not NUMBER_REGEX and numbers.dtype.kind == "f":
+        if self.pattern is not NUMBER_REGEX and numbers.dtype.kind == "f":
             good &= numbers == np.rint(numbers)
         return np.asarray(good)
 
     def parse(self, fields: pa.BinaryArray) -> NDArray[Any]:
-        """Converts text fields (n,) to numbers (n,). An invalid field becomes NaN or -1.
+        """Converts text fields (n,) to numbers (n,); an invalid field becomes NaN or -1.
 
         ``is_allowed`` refuses NaN and -1.
         """
-        whole = self.written is DIGITS_REGEX
+        whole = self.pattern is DIGITS_REGEX
         starts, text = _content(fields)
         odd = text.translate(None, b"0123456789")
         lengths = np.diff(starts)
@@ -175,106 +175,110 @@ class Column:
             with suppress(pa.ArrowInvalid):
                 kind = pa.int64() if whole else pa.float64()
                 return np.asarray(fields.view(pa.string()).cast(kind).to_numpy())
-        words, matches = fields.to_pylist(), self.written.fullmatch
+        words, matches = fields.to_pylist(), self.pattern.fullmatch
         if whole:
             return np.array([int(word) if matches(word) else -1 for word in words], dtype=np.int64)
         return np.array([float(word) if matches(word) else np.nan for word in words])
 
     def __str__(self) -> str:
         kind, span = "a number", ""
-        if self.written is not NUMBER_REGEX:
+        if self.pattern is not NUMBER_REGEX:
             end = f" to {self.high}" if self.high < MAX_EXACT_INT else " on"
             kind, span = "a whole number", f" from {self.low}{end}"
-        return f"{'an' if self.what[0] in 'aeio' else 'a'} {self.what} ({kind}{span})"
+        return f"{'an' if self.entry_name[0] in 'aeio' else 'a'} {self.entry_name} ({kind}{span})"
 
 
 @dataclass(frozen=True, slots=True)
 class AnyColumn:
-    """A column with cells of any type; ``what`` is the name of one cell in error messages."""
+    """Expected content of a column: cells of any type.
 
-    what: str
+    entry_name: name of one cell in error messages
+    """
+
+    entry_name: str
 
 
-# The columns to read, by position in the file: numbers (``Column``), any cells (``AnyColumn``), or
+# Expected content of columns by position in the file: numbers (``Column``), any cells, or
 # texts (a str, the name of one text in error messages).
 ColumnSpecs = Mapping[int, Column | AnyColumn | str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowBlock:
-    """Consecutive rows of a table, with the columns that were requested.
+    """A block of consecutive rows of a table file, with the requested columns.
 
     first_row: index of the first row in the file
-    wanted: expected content of the requested columns, by position in the file
+    specs: expected content of the requested columns, by position in the file
     columns: pyarrow arrays of these columns: binary (fields of a text file), numbers, or a
         dictionary of binary
-    place: function that returns the description of a row in error messages, by index in the file
+    name_row: function that describes a row in error messages, by index in the file
     field_text: function that returns the unchanged text of a field, by row in the block and column
     encoding: encoding of texts
     """
 
     first_row: int
-    wanted: ColumnSpecs
+    specs: ColumnSpecs
     columns: Mapping[int, Any]
-    place: Callable[[int], str]
+    name_row: Callable[[int], str]
     field_text: Callable[[int, int], str]
     encoding: str = "utf-8"
 
     @property
-    def size(self) -> int:
+    def n_rows(self) -> int:
         """Number of rows of the block."""
         return len(next(iter(self.columns.values())))
 
-    def numbers(self, at: int) -> NDArray[Any]:
-        """Returns the column at position ``at`` as numbers (n,).
+    def parse_numbers(self, position: int) -> NDArray[Any]:
+        """Returns the column at the given position in the file as numbers (n,).
 
         Raises InputError at the first number outside the column's allowed range.
         """
-        fields, column = self.columns[at], self.wanted[at]
+        fields, column = self.columns[position], self.specs[position]
         assert isinstance(column, Column)
         text = pa.types.is_binary(fields.type)
         values = column.parse(fields) if text else np.asarray(fields.to_numpy())
         good = column.is_allowed(values)
         if not good.all():
-            raise self.field_error(int(np.argmin(good)), at, str(column))
+            raise self.make_error(int(np.argmin(good)), position, str(column))
         return values
 
-    def texts(self, at: int) -> list[str]:
-        """Returns the column at position ``at`` as texts of any length.
+    def decode_texts(self, position: int) -> list[str]:
+        """Returns the column at the given position in the file as texts of any length (n,).
 
         Raises InputError at the first field that is not text in the block's encoding.
         """
         texts = []
-        for row, field in enumerate(self.columns[at].to_pylist()):
+        for row, field in enumerate(self.columns[position].to_pylist()):
             try:
                 texts.append(field.decode(self.encoding))
             except UnicodeDecodeError as error:
-                raise self.field_error(row, at, f"{self.encoding} text") from error
+                raise self.make_error(row, position, f"{self.encoding} text") from error
         return texts
 
-    def text_column(self, at: int) -> pa.DictionaryArray:
-        """Returns the column at position ``at`` as a pyarrow dictionary of byte strings.
+    def encode_texts(self, position: int) -> pa.DictionaryArray:
+        """Returns the column at the given position in the file as a pyarrow dictionary of byte
+        strings.
 
         Raises InputError at a field that is empty or too long.
         """
-        fields = self.columns[at]
+        fields = self.columns[position]
         if pa.types.is_dictionary(fields.type):
             return fields
         lengths = np.diff(_content(fields)[0])
         good = (lengths > 0) & (lengths <= MAX_TEXT_LEN)
         if not good.all():
-            expected = f"a {entry_name(self.wanted[at])} of 1 to {MAX_TEXT_LEN} bytes"
-            raise self.field_error(int(np.argmin(good)), at, expected)
+            expected = f"a {name_entry(self.specs[position])} of 1 to {MAX_TEXT_LEN} bytes"
+            raise self.make_error(int(np.argmin(good)), position, expected)
         return fields.dictionary_encode()
 
-    def collect_ids(self, at: int, collected: IdCollector) -> None:
-        """Adds the identifiers in the column at position ``at`` to ``collected``.
+    def collect_ids(self, position: int, collected: IdCollector) -> None:
+        """Adds the identifiers in the column at the given position in the file to ``collected``.
 
         Fields are numbers if all fields of the block consist of digits without a leading zero, and
         otherwise texts. Raises InputError at the first field that is not UTF-8, and at a
         floating-point number that may have lost digits.
         """
-        fields = self.columns[at]
+        fields = self.columns[position]
         if pa.types.is_integer(fields.type):
             collected.add(fields)
             return
@@ -286,53 +290,55 @@ class RowBlock:
             if plain.all() and not text.translate(None, b"0123456789"):
                 collected.add(fields.view(pa.string()).cast(pa.int64()))
                 return
-        words = self._utf8(at, self.text_column(at))
+        words = self._utf8(position, self.encode_texts(position))
         for place, word in enumerate(words.dictionary.to_pylist()):
             if is_rounded(word):
                 row = pc.index(words.indices, place).as_py()
-                where = self.place(self.first_row + row)
-                raise lost_digits_error(where, entry_name(self.wanted[at]), word.decode())
+                where = self.name_row(self.first_row + row)
+                raise make_digit_error(where, name_entry(self.specs[position]), word.decode())
         collected.add(words)
 
-    def add_cells(self, at: int, collected: IdCollector) -> None:
-        """Adds the cells, of any type, in the column at position ``at`` to ``collected`` as texts.
+    def collect_cells(self, position: int, collected: IdCollector) -> None:
+        """Adds the cells in the column at the given position in the file to ``collected``, as
+        texts.
 
-        Raises InputError at the first cell that is not UTF-8 text.
+        Cells may have any type. Raises InputError at the first cell that is not UTF-8 text.
         """
-        fields = self.columns[at]
+        fields = self.columns[position]
         words = fields if pa.types.is_dictionary(fields.type) else fields.dictionary_encode()
-        collected.add(self._utf8(at, words))
+        collected.add(self._utf8(position, words))
 
-    def _utf8(self, at: int, words: pa.DictionaryArray) -> pa.DictionaryArray:
-        """Returns the ``words`` of column ``at``; InputError at a word that is not UTF-8 text."""
+    def _utf8(self, position: int, words: pa.DictionaryArray) -> pa.DictionaryArray:
+        """Returns the ``words`` of column ``position``; InputError at a word that is not UTF-8
+        text.
+        """
         for place, word in enumerate(words.dictionary.to_pylist()):
             try:
                 word.decode()
             except UnicodeDecodeError as error:
                 row = pc.index(words.indices, place).as_py()
-                raise self.field_error(row, at, "UTF-8 text") from error
+                raise self.make_error(row, position, "UTF-8 text") from error
         return words
 
-    def field_error(self, row: int, at: int, expected: str) -> InputError:
-        """Creates an InputError that states what a field should contain, what it contains, and a
-        remedy.
+    def make_error(self, row: int, position: int, expected: str) -> InputError:
+        """Creates the InputError for a field with unexpected content.
 
         row: index of the row in the block
-        at: position of the column in the file
-        expected: the expected content
+        position: position of the column in the file
+        expected: the expected content, in words
         """
-        text = self.field_text(row, at)
-        remedy = getattr(self.wanted[at], "remedy", REPAIR_HINT)
+        text = self.field_text(row, position)
+        remedy = getattr(self.specs[position], "remedy", REPAIR_HINT)
         remedy = FILL_HINT if remedy is REPAIR_HINT and not text else remedy
-        return broken(self.place(self.first_row + row), expected, text, remedy)
+        return make_error(self.name_row(self.first_row + row), expected, text, remedy)
 
 
-def entry_name(wanted: Column | AnyColumn | str) -> str:
-    """Returns the name of one entry of a column, such as "rating", for error messages.
+def name_entry(spec: Column | AnyColumn | str) -> str:
+    """Returns the name of one entry of a column in error messages, such as "rating".
 
-    ``wanted`` is the expected content of the column, or the name itself.
+    ``spec`` is the expected content of the column, or the name itself.
     """
-    return wanted if isinstance(wanted, str) else wanted.what
+    return spec if isinstance(spec, str) else spec.entry_name
 
 
 def copy_to_arrow(data: bytes) -> pa.Buffer:
@@ -346,7 +352,7 @@ def copy_to_arrow(data: bytes) -> pa.Buffer:
 
 
 def is_rounded(word: bytes) -> bool:
-    """Whether ``word`` is a floating-point number that may be a whole number with lost digits.
+    """Whether ``word`` is a floating-point number that may be a large identifier with lost digits.
 
     True for numbers from 2^53 on, and for numbers with fewer digits than their exponent requires,
     as spreadsheets write them.
@@ -361,18 +367,20 @@ def is_rounded(word: bytes) -> bool:
     return abs(float(word)) >= MAX_EXACT_INT or bool(power and digits < int(power))
 
 
-def lost_digits_error(place: str, what: str, got: str) -> InputError:
-    """Creates the error for an identifier that may have lost digits as a floating-point number.
+def make_digit_error(place: str, what: str, got: str) -> InputError:
+    """Creates the InputError for an identifier that may have lost digits as a floating-point
+    number.
 
     place: description of the row
     what: kind of the identifier, such as "user"
     got: the identifier as written
     """
     expected = f"{'an' if what == 'item' else 'a'} {what} with all its digits"
-    return broken(place, expected, got, "Write it anew as a whole number or a text, not a float.")
+    remedy = "Write it anew as a whole number or a text, not a float."
+    return make_error(place, expected, got, remedy)
 
 
-def broken(place: str, expected: str, got: object, remedy: str = REPAIR_HINT) -> InputError:
+def make_error(place: str, expected: str, got: object, remedy: str = REPAIR_HINT) -> InputError:
     """Creates the InputError for a file that does not have the expected layout.
 
     place: description of the place in the file
@@ -403,14 +411,14 @@ FIRST_DATE, END_DATE, MAX_SECONDS = 19700101, 21000101, 4_102_444_800
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimeColumn(Column):
-    """A column of times, which are in UTC unless they state a time zone.
+    """Expected content of a column: times, which are in UTC unless they state a time zone.
 
     A time is a number, an ISO 8601 date or time, or a text of the form ``TIME_FORMAT``.
     """
 
-    what: str = "timestamp"
+    entry_name: str = "timestamp"
     high: float = 2.0**62
-    written: Pattern = NUMBER_REGEX
+    pattern: Pattern = NUMBER_REGEX
 
     def parse(self, fields: pa.BinaryArray) -> NDArray[Any]:
         """Converts text fields (n,) to Unix seconds (n,); invalid fields become NaN.
@@ -437,13 +445,15 @@ class TimeColumn(Column):
 
     def __str__(self) -> str:
         return (
-            f"a {self.what} (a number from 0 on, of Unix seconds, an ISO 8601 date "
+            f"a {self.entry_name} (a number from 0 on, of Unix seconds, an ISO 8601 date "
             "or time, or 11/15/2019 8:55:22 AM)"
         )
 
 
 def parse_date_numbers(numbers: NDArray[Any]) -> NDArray[np.int64]:
-    """Converts numbers YYYYMMDDhhmmss (n,) to Unix seconds; -1 for a number that is not a time."""
+    """Converts numbers of the form YYYYMMDDhhmmss (n,) to Unix seconds (n,); -1 for invalid
+    times.
+    """
     day, clock = np.divmod(numbers.astype(np.int64), 10**6)
     months = (day // 10**4 - 1970) * 12 + day // 100 % 100 - 1
     starts = months.astype("datetime64[M]").astype("datetime64[D]")
@@ -457,7 +467,8 @@ def parse_date_numbers(numbers: NDArray[Any]) -> NDArray[np.int64]:
 
 
 def to_unix_seconds(times: NDArray[Any], name: str) -> tuple[NDArray[np.int64], tuple[str, ...]]:
-    """Converts ``times`` (n,) to whole Unix seconds (n,), and notes how they were interpreted.
+    """Converts times (n,) to whole Unix seconds (n,), and states in notes how they were
+    interpreted.
 
     If all numbers are dates YYYYMMDD, or all are times YYYYMMDDhhmmss, before 2100, they are read
     as such. Otherwise a number below 1e11 is in seconds, below 1e14 in milliseconds, below 1e17 in

@@ -1,4 +1,4 @@
-"""Readers of separate files of users, items and ratings, and their join as ``Interactions``."""
+"""Readers of separate files of users, items and ratings, which are joined to ``Interactions``."""
 
 from __future__ import annotations
 
@@ -24,61 +24,65 @@ from fedrec_auditor.targets.datasets.parts.columns import (
     EncodedIds,
     IdCollector,
     RowBlock,
-    broken,
+    make_error,
 )
 from fedrec_auditor.targets.datasets.parts.source import Source
-from fedrec_auditor.targets.datasets.parts.table_file import Delimited
+from fedrec_auditor.targets.datasets.parts.table_file import TextTable
 from fedrec_auditor.targets.tables import is_table_path
+
+# Position and expected content of the columns "user", "item", "rating" and "timestamp".
+RoleColumns = Mapping[str, tuple[int, Column | str]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PairRows:
-    """Rows of a file of interactions: user, item, and, if the file has them, rating and time.
+class InteractionRows:
+    """Rows of a file of interactions: users, items, and ratings and times if the file has them.
 
-    users, items: user and item of each of the n rows
+    users, items: user and item of each of n rows
     ratings: ratings (n,); 1 if the file has none
     timestamps: times (n,); None if the file has none
-    row_name: function that returns the description of a row in error messages, by index
+    name_row: function that describes a row in error messages, by index
     """
 
     users: EncodedIds
     items: EncodedIds
     ratings: NDArray[np.float32]
     timestamps: NDArray[Any] | None
-    row_name: Callable[[int], str]
+    name_row: Callable[[int], str]
 
     @classmethod
-    def read(cls, file: Delimited | TypedTable, at: Mapping[str, tuple[int, Column | str]]) -> Self:
+    def read(cls, file: TextTable | TypedTable, columns: RoleColumns) -> Self:
         """Reads users, items, ratings and times from a file.
 
-        ``at`` maps "user", "item" and, if they exist, "rating" and "timestamp" to the position and
-        the expected content of the column. Raises InputError with the first invalid line. Memory:
-        20 bytes per row with timestamps, 12 without (8 more for ids over 2^31), and a copy of the
-        largest column.
+        ``columns`` has the position and the expected content of each column, by the keys "user",
+        "item" and, if they exist, "rating" and "timestamp". Raises InputError with the first
+        invalid line. Memory: 20 bytes per row with timestamps, 12 without (8 more for ids over
+        2^31), and a copy of the largest column.
         """
-        ends = {role: IdCollector(f"{role} of {file.place}") for role in ("user", "item")}
+        ends = {role: IdCollector(f"{role} of {file.label}") for role in ("user", "item")}
         ratings: list[NDArray[np.float32]] = []
         times: list[NDArray[Any]] = []
-        for block in file.blocks(dict(at.values())):
+        for block in file.read_blocks(dict(columns.values())):
             for role, each in ends.items():
-                if isinstance(at[role][1], Column):
-                    each.add(pa.array(block.numbers(at[role][0]).astype(np.int64, copy=False)))
+                if isinstance(columns[role][1], Column):
+                    ids = block.parse_numbers(columns[role][0])
+                    each.add(pa.array(ids.astype(np.int64, copy=False)))
                 else:
-                    block.collect_ids(at[role][0], each)
-            if "rating" in at:
-                ratings.append(_stars(block, at["rating"][0]))
-            if "timestamp" in at:
-                times.append(block.numbers(at["timestamp"][0]))
-        codes = {role: each.make_codes() for role, each in ends.items()}
+                    block.collect_ids(columns[role][0], each)
+            if "rating" in columns:
+                ratings.append(_stars(block, columns["rating"][0]))
+            if "timestamp" in columns:
+                times.append(block.parse_numbers(columns["timestamp"][0]))
+        codes = {role: each.encode_ids() for role, each in ends.items()}
         count = len(codes["user"].id_indices)
         if count >= 2**31:
-            raise broken(file.place, "fewer than 2^31 rows", count)
+            raise make_error(file.label, "fewer than 2^31 rows", count)
         return cls(
             users=codes["user"],
             items=codes["item"],
             ratings=np.concatenate(ratings) if ratings else np.ones(count, dtype=np.float32),
             timestamps=np.concatenate(times) if times else None,
-            row_name=file.row_name,
+            name_row=file.name_row,
         )
 
     @property
@@ -87,7 +91,7 @@ class PairRows:
         return len(self.users.ids), len(self.items.ids)
 
     def keep_rows(self, rows: NDArray[np.bool_]) -> Self:
-        """Returns the rows for which ``rows`` (n,) is True.
+        """Returns the rows for which the mask ``rows`` (n,) is True.
 
         Users and items that do not occur in these rows are dropped.
         """
@@ -101,24 +105,20 @@ class PairRows:
 
     @property
     def pair_keys(self) -> NDArray[np.int64]:
-        """One number per row (n,), which is equal for rows with the same user and item.
-
-        In ascending order, the numbers sort the rows by user, then by item.
+        """Keys of the rows' user-item pairs (n,): equal for equal pairs, ascending by user, then
+        item.
         """
         return np.asarray(self.users.id_indices * np.int64(self.shape[1]) + self.items.id_indices)
 
-    def latest_rows(self) -> tuple[sparse.csr_array, NDArray[Any] | None]:
-        """Returns the rating in the latest row of each user-item pair, and the times of these rows.
+    def select_latest(self) -> tuple[sparse.csr_array, NDArray[Any] | None]:
+        """Returns the latest rating of each user-item pair as a matrix, and the times of these
+        ratings.
 
-        The ratings have the shape (users, items). The times are in the order of the stored ratings;
-        None if the file has no times. In this case, the latest row is the last.
+        The matrix has the shape (users, items). The times are in the order of the stored ratings;
+        None if the file has no times. In this case the latest rating of a pair is its last row.
         """
-        row, column, times, last = (
-            self.users.id_indices,
-            self.items.id_indices,
-            self.timestamps,
-            self._latest,
-        )
+        row, column = self.users.id_indices, self.items.id_indices
+        times, last = self.timestamps, self._latest
         starts = np.append(0, np.cumsum(np.bincount(row[last], minlength=self.shape[0])))
         kept = (self.ratings[last], column[last], starts.astype(np.int32))
         return sparse.csr_array(kept, shape=self.shape), None if times is None else times[last]
@@ -143,76 +143,90 @@ class PairRows:
 
 def _stars(block: RowBlock, at: int) -> NDArray[np.float32]:
     """Returns the ratings of a block; InputError at a rating that float32 cannot represent."""
-    values = block.numbers(at)
+    values = block.parse_numbers(at)
     with np.errstate(over="ignore", under="ignore"):
         stars = values.astype(np.float32)
     good = np.isfinite(stars) & ((stars != 0) | (values == 0))
     if not good.all():
-        raise block.field_error(int(np.argmin(good)), at, "a rating that float32 can hold")
+        raise block.make_error(int(np.argmin(good)), at, "a rating that float32 can hold")
     return stars
 
 
 # The columns of MovieLens 100K and 1M: whole numbers, written in any form of a number.
-RATING_COLS = {
-    "user": (0, Column(what="user id", written=PADDED_REGEX)),
-    "item": (1, Column(what="item id", written=PADDED_REGEX)),
-    "rating": (2, Column(what="rating", low=1, high=5, written=PADDED_REGEX)),
-    "timestamp": (3, Column(what="timestamp", written=PADDED_REGEX)),
+RATING_COLUMNS = {
+    "user": (0, Column(entry_name="user id", pattern=PADDED_REGEX)),
+    "item": (1, Column(entry_name="item id", pattern=PADDED_REGEX)),
+    "rating": (2, Column(entry_name="rating", low=1, high=5, pattern=PADDED_REGEX)),
+    "timestamp": (3, Column(entry_name="timestamp", pattern=PADDED_REGEX)),
 }
 # Name of a cell in error messages, and function that reads a cell, by position of the column.
-Cells = Mapping[int, tuple[str, Callable[[str], Any]]]
+CellReaders = Mapping[int, tuple[str, Callable[[str], Any]]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserColumn:
-    """A user attribute, and its column in a file of users.
+    """Column with an attribute of users, such as gender, in a file of users.
 
-    at: position of the column, from 0
-    what: name of a cell in error messages, such as "a gender"
+    index: position of the column, from 0
+    label: name of a cell in error messages, such as "a gender"
     categories: names of the attribute's categories
-    written: index in ``categories`` of each word in the column; if empty, the words are the names
-        of the categories
+    codes: index in ``categories`` of each word in the column; if empty, the words are the names of
+        the categories
     """
 
-    at: int
-    what: str
+    index: int
+    label: str
     categories: tuple[str, ...]
-    written: Mapping[str, int] = field(default_factory=dict)
+    codes: Mapping[str, int] = field(default_factory=dict)
 
     @property
-    def cell(self) -> tuple[str, Callable[[str], int]]:
-        """Name of a cell in error messages, and the function that reads a cell."""
-        words = self.written or {name: place for place, name in enumerate(self.categories)}
-        return f"{self.what}, one of {', '.join(words)},", words.__getitem__
+    def cell_reader(self) -> tuple[str, Callable[[str], int]]:
+        """Name of a cell in error messages, and a function that maps its text to the category's
+        index.
+        """
+        words = self.codes or {name: place for place, name in enumerate(self.categories)}
+        return f"{self.label}, one of {', '.join(words)},", words.__getitem__
 
 
-def genre_words(at: int, names: Sequence[str], separator: str = "|") -> Cells:
-    """Returns the column at position ``at`` with the genres of a movie in any order, or none."""
+def make_word_reader(position: int, names: Sequence[str], separator: str = "|") -> CellReaders:
+    """Creates the reader of a column that lists a movie's genres as words, in any order.
+
+    position: position of the column in the file
+    names: names of all genres
+    separator: text between two genres
+
+    Returns a mapping from the position to a cell's name in error messages and a function that maps
+    a cell to one flag per genre.
+    """
     words = {name: name for name in names}
 
     def read(text: str) -> list[bool]:
         present = {words[word] for word in text.split(separator) if word}
         return [name in present for name in names]
 
-    return {at: (f"genres among {', '.join(names)},", read)}
+    return {position: (f"genres among {', '.join(names)},", read)}
 
 
-def genre_flags(first: int, names: Sequence[str]) -> Cells:
-    """Returns the columns from position ``first`` on with a 0 or a 1 for each genre."""
+def make_flag_readers(first: int, names: Sequence[str]) -> CellReaders:
+    """Creates the readers of columns with a 0 or a 1 per genre, from the position ``first`` on.
+
+    ``names`` are the names of the genres. Returns a mapping from each position to a cell's name in
+    error messages and a function that maps a cell to a flag.
+    """
     flag = ("a genre flag, one of 0, 1,", {"0": False, "1": True}.__getitem__)
     return dict.fromkeys(range(first, first + len(names)), flag)
 
 
 def join_files(
     name: str,
-    pairs: PairRows,
-    users: Delimited,
+    pairs: InteractionRows,
+    users: TextTable,
     attributes: Mapping[str, UserColumn],
-    movies: Delimited,
-    genres: Cells,
+    movies: TextTable,
+    genres: CellReaders,
     genre_names: tuple[str, ...],
 ) -> Interactions:
-    """Joins ratings with a file of users and a file of movies, under the given ``name``.
+    """Joins ratings with a file of users and a file of movies; ``name`` is the name of the result.
 
     Identifiers are in the first column of both files, and titles in the second of ``movies``. Rows
     of the result are the users with a rating, and columns are the movies with a rating. Raises
@@ -221,11 +235,11 @@ def join_files(
     25 bytes per pair if the pairs are in the order of users and items, as in the official files, or
     else about 45.
     """
-    cells = {column.at: column.cell for column in attributes.values()}
-    codes = _read_cells(users, cells, pairs.users, "user", pairs.row_name)
-    titled: Cells = {1: ("a title", str), **genres}
-    titles, *flags = _read_cells(movies, titled, pairs.items, "movie", pairs.row_name)
-    table, times = pairs.latest_rows()
+    cells = {column.index: column.cell_reader for column in attributes.values()}
+    codes = _read_cells(users, cells, pairs.users, "user", pairs.name_row)
+    titled: CellReaders = {1: ("a title", str), **genres}
+    titles, *flags = _read_cells(movies, titled, pairs.items, "movie", pairs.name_row)
+    table, times = pairs.select_latest()
     if table.nnz < len(pairs.ratings):
         raise _repeated(pairs)
     return Interactions(
@@ -245,7 +259,7 @@ def join_files(
 
 
 def _read_cells(
-    file: Delimited, cells: Cells, wanted: EncodedIds, what: str, where: Callable[[int], str]
+    file: TextTable, cells: CellReaders, wanted: EncodedIds, what: str, where: Callable[[int], str]
 ) -> list[list[Any]]:
     """Returns the ``cells`` of each wanted identifier, one list per column.
 
@@ -255,31 +269,32 @@ def _read_cells(
     """
     numbers: list[NDArray[Any]] = []
     columns: list[list[Any]] = [[] for _ in cells]
-    for block in file.blocks({0: Column(what="identifier"), **dict.fromkeys(cells, "text")}):
-        numbers.append(block.numbers(0))
+    first_column = Column(entry_name="identifier")
+    for block in file.read_blocks({0: first_column, **dict.fromkeys(cells, "text")}):
+        numbers.append(block.parse_numbers(0))
         for (at, (cell, read)), column in zip(cells.items(), columns, strict=True):
-            for row, text in enumerate(block.texts(at)):
+            for row, text in enumerate(block.decode_texts(at)):
                 try:
                     column.append(read(text))
                 except KeyError as error:
-                    raise block.field_error(row, at, cell) from error
+                    raise block.make_error(row, at, cell) from error
     ids = np.concatenate(numbers)
     _, first, place = np.unique(ids, return_index=True, return_inverse=True)
     if (again := np.flatnonzero(first[place] != np.arange(len(ids)))).size:
-        before = file.row_name(int(first[place[again[0]]]))
+        before = file.name_row(int(first[place[again[0]]]))
         expected = f"an identifier that is absent from {before},"
-        raise broken(file.row_name(int(again[0])), expected, str(ids[again[0]]))
+        raise make_error(file.name_row(int(again[0])), expected, str(ids[again[0]]))
     places = find_indices(wanted.ids, ids)
     if (strange := np.flatnonzero(places < 0)).size:
         row = int(np.argmax(np.isin(wanted.id_indices, strange)))
         raise InputError(
-            f"Expected a {what} that occurs in {file.place} in {where(row)}, got {what} "
+            f"Expected a {what} that occurs in {file.label} in {where(row)}, got {what} "
             f"{wanted.ids[wanted.id_indices[row]]}. Add a line for this {what}, or remove the row."
         )
     return [[column[place] for place in places] for column in columns]
 
 
-def _repeated(pairs: PairRows) -> InputError:
+def _repeated(pairs: InteractionRows) -> InputError:
     """Creates the error for the first pair of user and movie that occurs twice."""
     users, items, key = pairs.users, pairs.items, pairs.pair_keys
     order = np.argsort(key, kind="stable")
@@ -290,7 +305,7 @@ def _repeated(pairs: PairRows) -> InputError:
     thing = f"movie {items.ids[items.id_indices[second]]}"
     return InputError(
         f"Expected each pair of user and movie once, got user {user} and {thing} in "
-        f"{pairs.row_name(second)}, and before that in {pairs.row_name(first)}. Keep one of them."
+        f"{pairs.name_row(second)}, and before that in {pairs.name_row(first)}. Keep one of them."
     )
 
 
@@ -342,6 +357,4 @@ class MovieLens(ABC):
 
     @abstractmethod
     def read(self, source: Source, layout: tuple[str, ...]) -> Interactions:
-        """Reads the interactions from ``source``; ``layout`` holds the names of the files to
-        read.
-        """
+        """Reads the interactions from those files in ``source`` that ``layout`` names."""

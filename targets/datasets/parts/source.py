@@ -1,4 +1,4 @@
-"""Files in a directory or an archive, which are read as bytes and never extracted."""
+"""Files in a directory or an archive, read as bytes; archives are never extracted."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from typing import IO
 from fedrec_auditor.accountants.errors import InputError
 
 # Maximum size in bytes of a file read at once: over twice the largest file of MovieLens 1M.
-MAX_BYTES = 64 * 2**20
+MAX_WHOLE_BYTES = 64 * 2**20
 # Maximum size in bytes of a file read in blocks: six times the ratings of MovieLens 25M.
-MAX_STREAMED = 4 * 2**30
+MAX_STREAMED_BYTES = 4 * 2**30
 # Number of bytes per block.
 BLOCK_BYTES = 4 * 2**20
 FileOpener = Callable[[str], IO[bytes]]
@@ -26,7 +26,7 @@ FileOpener = Callable[[str], IO[bytes]]
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The files of a data set in a directory or in an archive, accessible by file name.
+    """The files of a data set in a directory or archive, read by file name.
 
     path: the directory, or the zip archive (.zip, .whl)
     folder: name of the subfolder that unpacking the official archive creates
@@ -53,12 +53,12 @@ class Source:
             )
 
     def has_layout(self, layouts: tuple[tuple[str, ...], ...]) -> bool:
-        """Whether all files of at least one tuple of file names in ``layouts`` exist."""
-        names = self.names()
+        """Whether all file names of at least one tuple in ``layouts`` exist."""
+        names = self.list_files()
         return any(names >= set(layout) for layout in layouts)
 
-    def names(self) -> set[str]:
-        """Returns the names of the source's files, without their folders."""
+    def list_files(self) -> set[str]:
+        """Returns the names of all files, without their folders."""
         with self._files() as files:
             return {*files}
 
@@ -67,7 +67,7 @@ class Source:
 
         Raises InputError if there is no such tuple.
         """
-        names = self.names()
+        names = self.list_files()
         for layout in layouts:
             if names >= set(layout):
                 return layout
@@ -77,25 +77,25 @@ class Source:
     def read_files(self, layouts: tuple[tuple[str, ...], ...]) -> dict[str, bytes]:
         """Reads all files of the first tuple of file names in ``layouts`` of which all files exist.
 
-        Returns their contents by file name. Raises InputError if there is no such tuple.
+        Returns their contents by file name. Raises InputError if no such tuple exists.
         """
-        return {name: b"".join(self.blocks(name, whole=True)) for name in self.find_layout(layouts)}
+        names = self.find_layout(layouts)
+        return {name: b"".join(self.read_blocks(name, in_memory=True)) for name in names}
 
-    def blocks(self, name: str, *, whole: bool = False) -> Iterator[bytes]:
-        """Reads the file ``name`` block by block; InputError if it does not exist or is too large.
+    def read_blocks(self, name: str, *, in_memory: bool = False) -> Iterator[bytes]:
+        """Reads the bytes of the file ``name`` block by block.
 
-        A file may have ``MAX_TOML_BYTES`` bytes if ``whole``, that is, if the caller keeps all of
-        it in memory, and otherwise ``MAX_STREAMED`` bytes.
+        Raises InputError if the file does not exist or is too large. A file may have
+        ``MAX_WHOLE_BYTES`` bytes if the caller keeps all of it in memory (``in_memory``), and
+        otherwise ``MAX_STREAMED_BYTES`` bytes.
         """
-        max_size = MAX_BYTES if whole else MAX_STREAMED
+        max_size = MAX_WHOLE_BYTES if in_memory else MAX_STREAMED_BYTES
         self.find_layout(((name,),))
-        with self._files(MAX_BYTES if whole else math.inf) as files:
-            yield from read_blocks(files[name], self.file_label(name), max_size)
+        with self._files(MAX_WHOLE_BYTES if in_memory else math.inf) as files:
+            yield from read_blocks(files[name], self.describe_file(name), max_size)
 
-    def file_label(self, name: str) -> str:
-        """Returns "NAME of PATH" for the file ``name`` of the directory or archive, for error
-        messages.
-        """
+    def describe_file(self, name: str) -> str:
+        """Returns "NAME of PATH" for the file ``name``, for error messages."""
         return f"{name} of {self.path}"
 
     @contextmanager
@@ -155,15 +155,15 @@ class Source:
 
 
 def read_blocks(opened: FileOpener, place: str, max_size: int | None = None) -> Iterator[bytes]:
-    """Reads a file block by block, as bytes.
+    """Reads the bytes of a file block by block.
 
     opened: function that takes a mode such as "rb" and opens the file
     place: name of the file in error messages
-    max_size: maximum number of bytes, by default ``MAX_STREAMED``
+    max_size: maximum number of bytes, by default ``MAX_STREAMED_BYTES``
 
     Raises InputError if the file cannot be read or is too large.
     """
-    total, max_size = 0, MAX_STREAMED if max_size is None else max_size
+    total, max_size = 0, MAX_STREAMED_BYTES if max_size is None else max_size
     try:
         with opened("rb") as stream:
             while data := stream.read(BLOCK_BYTES):

@@ -1,4 +1,4 @@
-"""Table files of text or of Arrow's formats. The format is detected from the file's content."""
+"""Table files of delimited text or of Arrow's formats; the content determines the format."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ from fedrec_auditor.targets.datasets.parts.columns import (
     REPAIR_HINT,
     ColumnSpecs,
     RowBlock,
-    broken,
     copy_to_arrow,
+    make_error,
 )
 from fedrec_auditor.targets.datasets.parts.source import Source, read_blocks
 from fedrec_auditor.targets.tables import is_table_path, part_files
@@ -45,72 +45,72 @@ _OPEN = UnicodeDecodeError, csv.Error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Delimited:
-    """A text file whose rows have the same number of fields, separated by a fixed text.
+class TextTable:
+    """A text file with one row per line, whose fields are separated by a fixed text.
 
-    place: name of the file in error messages
+    label: name of the file in error messages
     read: function that returns the file's bytes from the start, in blocks
     separator: text between two fields
     header: whether the first line is a header; a text means that the header must equal this text
     width: number of fields per row; by default as in the header
-    quotes: whether fields may be quoted as in RFC 4180, but without line ends inside
+    has_quotes: whether fields may be quoted as in RFC 4180, but without line ends inside
     encoding: encoding of texts
 
     Every row is one line: row i, counted from 0, is line i + 1 (i + 2 with a header), counted from
     1. A blank line is an error.
     """
 
-    place: str
+    label: str
     read: Callable[[], Iterator[bytes]]
     separator: str
     header: bool | str = False
     width: int | None = None
-    quotes: bool = False
+    has_quotes: bool = False
     encoding: str = "utf-8"
 
     @classmethod
-    def create(cls, source: Source, name: str, *, whole: bool = False, **layout: Any) -> Self:
-        """Returns the file ``name`` of ``source``, which is opened when it is read.
+    def create(cls, source: Source, name: str, *, in_memory: bool = False, **layout: Any) -> Self:
+        """Creates the table of the file ``name`` in ``source``, which is opened when it is read.
 
-        ``whole`` states whether the caller keeps the file in memory, which lowers the limit of its
-        size. ``layout`` gives further fields of the class.
+        ``in_memory`` states whether the caller keeps all of the file in memory, which lowers the
+        limit of its size. ``layout`` gives further fields of the class.
         """
-        read = partial(source.blocks, name, whole=whole)
-        return cls(place=source.file_label(name), read=read, **layout)
+        read = partial(source.read_blocks, name, in_memory=in_memory)
+        return cls(label=source.describe_file(name), read=read, **layout)
 
-    def names(self) -> tuple[str, ...]:
-        """Returns the column names in the header, or "1", "2", ... if the file has no header.
+    def read_names(self) -> tuple[str, ...]:
+        """Reads the column names in the header; returns "1", "2", ... if the file has no header.
 
         Raises InputError if the first line is not text, or has the same name twice.
         """
-        line = self.first_line()
+        line = self.read_first_line()
         try:
             fields = self._split(line)
             if not self.header:
                 return tuple(map(str, range(1, len(fields) + 1)))
             names = [field.decode() for field in fields]
         except _OPEN as error:
-            raise broken(f"{self.place}, line 1", "names of columns", repr(line)) from error
+            raise make_error(f"{self.label}, line 1", "names of columns", repr(line)) from error
         if not line or len(set(names)) < len(names):
-            raise broken(f"{self.place}, line 1", "distinct names of columns", line.decode())
+            raise make_error(f"{self.label}, line 1", "distinct names of columns", line.decode())
         return tuple(names)
 
-    def first_line(self) -> bytes:
-        """Returns the first line, without its line end."""
+    def read_first_line(self) -> bytes:
+        """Reads the first line, without its line end."""
         return next(self.read(), b"").partition(b"\n")[0].removeprefix(BOM).rstrip(b"\r")
 
-    def blocks(self, wanted: ColumnSpecs) -> Iterator[RowBlock]:
-        """Reads the ``wanted`` columns of all rows, block by block.
+    def read_blocks(self, specs: ColumnSpecs) -> Iterator[RowBlock]:
+        """Reads some columns of all rows, block by block.
 
-        ``wanted`` maps positions of columns to their expected content. Raises InputError if there
-        is no row, or at the first line with another number of fields. Memory: the bytes of a block
-        of ``read``, and a copy of its wanted columns.
+        ``specs`` maps the positions of these columns to their expected content. Raises InputError
+        if there is no row, or at the first line with another number of fields. Memory: the bytes of
+        a block of ``read``, and a copy of these columns.
         """
         given = self.header.split(self.separator) if isinstance(self.header, str) else None
-        width = self.width or len(given or self.names())
+        width = self.width or len(given or self.read_names())
         row = 0
         for data in self.read_lines():
-            columns = self._quick(data, width, wanted) or self._slow(row, data, width, wanted)
+            columns = self._quick(data, width, specs) or self._slow(row, data, width, specs)
 
             def text_at(offset: int, at: int, row: int = row, data: bytes = data) -> str:
                 field = self._fields(row + offset, data.split(b"\n")[offset], width)[at]
@@ -118,32 +118,31 @@ class Delimited:
 
             block = RowBlock(
                 first_row=row,
-                wanted=wanted,
+                specs=specs,
                 columns=columns,
-                place=self.row_name,
+                name_row=self.name_row,
                 field_text=text_at,
                 encoding=self.encoding,
             )
             yield block
-            row += block.size
+            row += block.n_rows
 
-    def row_name(self, row: int) -> str:
-        """Returns the description of a row in error messages; the index ``row`` counts from 0."""
-        return f"{self.place}, line {row + 1 + bool(self.header)}"
+    def name_row(self, row: int) -> str:
+        """Describes a row in error messages, as "NAME, line 2"; the index ``row`` counts from 0."""
+        return f"{self.label}, line {row + 1 + bool(self.header)}"
 
-    def row_error(
+    def make_row_error(
         self, row: int, expected: str, got: object, remedy: str = REPAIR_HINT
     ) -> InputError:
-        """Creates an InputError that states what a row should contain, what it contains, and a
-        remedy.
+        """Creates the InputError for a row with unexpected content.
 
         row: index of the row, from 0
         expected, got: expected and actual content
         remedy: advice at the end of the message
         """
-        return broken(self.row_name(row), expected, got, remedy)
+        return make_error(self.name_row(row), expected, got, remedy)
 
-    def is_closed(self) -> bool:
+    def has_paired_quotes(self) -> bool:
         """Whether all quotes in the file are paired as in RFC 4180."""
         odd = (
             data for data in self.read_lines() if b'"' in data and not _closed(data, self.separator)
@@ -157,8 +156,7 @@ class Delimited:
         return True
 
     def read_lines(self) -> Iterator[bytes]:
-        """Yields the file's rows in blocks of bytes: complete lines with Unix line ends, without
-        the header.
+        """Yields blocks of rows as bytes: complete lines with Unix line ends, without the header.
 
         Raises InputError if there is no row, if the header differs from the required one, or if a
         line is too long.
@@ -169,20 +167,21 @@ class Delimited:
             lines = b"".join((rest, memoryview(data)[:cut])) if cut else b""
             rest = data[cut:] if cut else rest + data
             if len(rest) > MAX_LINE:
-                raise broken(self.place, f"lines of at most {MAX_LINE:,} bytes", "a longer line")
+                expected = f"lines of at most {MAX_LINE:,} bytes"
+                raise make_error(self.label, expected, "a longer line")
             if b"\r" in lines:
                 lines = lines.replace(b"\r\n", b"\n")
             if header and lines:
                 first, _, lines = lines.partition(b"\n")
                 if isinstance(header, str) and first != header.encode():
                     got = first.decode("latin-1")
-                    raise broken(f"{self.place}, line 1", f"the header {header!r}", got)
+                    raise make_error(f"{self.label}, line 1", f"the header {header!r}", got)
                 header = False
             if lines:
                 yield lines
                 empty = False
         if empty:
-            raise broken(self.place, "at least one row", "an empty file")
+            raise make_error(self.label, "at least one row", "an empty file")
 
     def _ended(self) -> Iterator[bytes]:
         """Reads the file's bytes, and adds a line end after the last line if there is none."""
@@ -192,9 +191,9 @@ class Delimited:
         if not data.endswith(b"\n"):
             yield b"\n"
 
-    def _quick(self, data: bytes, width: int, wanted: ColumnSpecs) -> dict[int, pa.Array] | None:
+    def _quick(self, data: bytes, width: int, specs: ColumnSpecs) -> dict[int, pa.Array] | None:
         """Reads the wanted columns by pyarrow; None if ``_slow`` might read them differently."""
-        quotes, separator = self.quotes and b'"' in data, self.separator
+        quotes, separator = self.has_quotes and b'"' in data, self.separator
         if b"\r" in data or b"\0" in data or (quotes and not _closed(data, separator)):
             return None
         if len(separator) > 1:  # pyarrow's separator is one character
@@ -203,7 +202,7 @@ class Delimited:
             data, separator = data.replace(separator.encode(), _UNIT), _UNIT.decode()
         names = [*map(str, range(width))]
         text = pa.string() if quotes else pa.binary()  # a line with quotes has to be UTF-8
-        types = {names[at]: text for at in wanted}
+        types = {names[at]: text for at in specs}
         try:
             table = fast.read_csv(
                 pa.BufferReader(copy_to_arrow(data)),
@@ -217,13 +216,13 @@ class Delimited:
             return None
         if table.num_rows != data.count(b"\n"):  # pyarrow leaves out blank lines
             return None
-        return {at: table[names[at]].combine_chunks().view(pa.binary()) for at in wanted}
+        return {at: table[names[at]].combine_chunks().view(pa.binary()) for at in specs}
 
-    def _slow(self, row: int, data: bytes, width: int, wanted: ColumnSpecs) -> dict[int, pa.Array]:
+    def _slow(self, row: int, data: bytes, width: int, specs: ColumnSpecs) -> dict[int, pa.Array]:
         """Reads the wanted columns line by line; InputError at the first invalid line."""
         lines = enumerate(data[:-1].split(b"\n"), row)
         rows = [self._fields(at, line, width) for at, line in lines]
-        return {at: pa.array([fields[at] for fields in rows], pa.binary()) for at in wanted}
+        return {at: pa.array([fields[at] for fields in rows], pa.binary()) for at in specs}
 
     def _fields(self, row: int, line: bytes, width: int) -> list[bytes]:
         """Returns the fields of one line; InputError unless it has ``width`` fields and no open
@@ -234,18 +233,18 @@ class Delimited:
         except _OPEN:
             expected = f"{self.encoding} text with its quotes closed"
             remedy = "Close it, or give --no-quotes if quotes are letters."
-            raise self.row_error(row, expected, line, remedy) from None
+            raise self.make_row_error(row, expected, line, remedy) from None
         if len(fields) != width or b"\0" in line:
             separators = line.count(self.separator.encode())
             got = f"{separators + 1} in {line.decode(self.encoding, 'replace')}"
-            raise self.row_error(row, f"{width} fields separated by {self.separator!r}", got)
+            raise self.make_row_error(row, f"{width} fields separated by {self.separator!r}", got)
         return fields
 
     def _split(self, line: bytes) -> list[bytes]:
         """Returns the fields of a line; an error of ``_OPEN`` is raised if a quote is not
         closed.
         """
-        if self.quotes and b'"' in line:
+        if self.has_quotes and b'"' in line:
             fields = next(csv.reader([line.decode()], delimiter=self.separator, strict=True))
             return [field.encode() for field in fields]
         return line.split(self.separator.encode())
@@ -308,8 +307,8 @@ def open_table(
     choose: Callable[[tuple[str, ...]], object],
     usual: Sequence[str],
     remedy: str,
-) -> Delimited | TypedTable:
-    """Opens the table file at ``path``, or a folder with the parts of one table.
+) -> TextTable | TypedTable:
+    """Opens a table file, or a folder with the parts of one table, in the format of its content.
 
     path: the file or folder
     options: options of a text file that the caller states (keys ``TEXT_OPTIONS``)
@@ -327,7 +326,7 @@ def open_table(
         raise InputError(f"Expected the path of a table, got {path}. Check the path.")
     if os.path.isdir(path):
         return _typed(
-            TypedTable(place=place, read=partial(read_parquet, part_files(path))), options
+            TypedTable(label=place, read=partial(read_parquet, part_files(path))), options
         )
     opened = path.open
     start = _start(opened, place)
@@ -337,14 +336,14 @@ def open_table(
             start = _start(opened, place)
     start = start.removeprefix(BOM).lstrip()
     if start.startswith(b"PAR1"):
-        return _typed(TypedTable(place=place, read=partial(read_parquet, [path])), options)
+        return _typed(TypedTable(label=place, read=partial(read_parquet, [path])), options)
     if start.startswith(b"ARROW1"):
-        return _typed(TypedTable(place=place, read=partial(read_feather, path)), options)
-    text = Delimited(
-        place=place, read=lambda: read_blocks(opened, place), separator="\n", header=False
+        return _typed(TypedTable(label=place, read=partial(read_feather, path)), options)
+    text = TextTable(
+        label=place, read=lambda: read_blocks(opened, place), separator="\n", header=False
     )
     if start.startswith(b"{"):
-        return _typed(TypedTable(place=place, read=partial(read_json, text.read_lines)), options)
+        return _typed(TypedTable(label=place, read=partial(read_json, text.read_lines)), options)
     kinds = (kind for magic, kind in _OTHERS.items() if start.startswith(magic))
     if kind := next(kinds, "a file with zero bytes, which is not text" * (b"\0" in start)):
         raise InputError(
@@ -352,17 +351,20 @@ def open_table(
             f"{path}: {kind}. Unpack the file, or export it in one of these formats."
         )
     file, is_row = _delimited(path, text, options, choose)
-    names = file.first_line().decode("utf-8", "replace").split(file.separator)
+    names = file.read_first_line().decode("utf-8", "replace").split(file.separator)
     if is_row and "header" not in options and find_usual_column(names, usual) is None:
-        raise header_error(file, remedy)
+        raise make_header_error(file, remedy)
     return file
 
 
 def find_usual_column(names: Sequence[str], usual: Sequence[str]) -> str | None:
-    """Returns the element of ``names`` that is a usual name of a column; None if there is none.
+    """Finds the column whose name is a usual one, such as "Item_ID" for items; None if there is
+    none.
 
-    If several are, the one that comes first in ``usual`` is returned. Capitals, characters between
-    letters and a RecBole type after a colon are ignored.
+    names: names of the columns
+    usual: usual names in lower case, in order of preference
+
+    Capitals, characters between letters and a RecBole type after a colon are ignored.
 
     >>> find_usual_column(["Item_ID:token", "stars"], ["item", "itemid"])
     'Item_ID:token'
@@ -371,13 +373,13 @@ def find_usual_column(names: Sequence[str], usual: Sequence[str]) -> str | None:
     return next((plain[name] for name in usual if name in plain), None)
 
 
-def header_error(file: Delimited, remedy: str) -> InputError:
-    """Creates the error for a file whose first line is a row instead of names of columns.
+def make_header_error(file: TextTable, remedy: str) -> InputError:
+    """Creates the InputError for a file whose first line is a row instead of names of columns.
 
     ``remedy`` is the advice at the end of the error.
     """
-    line = file.first_line().decode("utf-8", "replace")
-    return broken(f"{file.place}, line 1", "names of columns", line, remedy)
+    line = file.read_first_line().decode("utf-8", "replace")
+    return make_error(f"{file.label}, line 1", "names of columns", line, remedy)
 
 
 def _start(opened: Callable[[str], Any], place: str) -> bytes:
@@ -387,16 +389,16 @@ def _start(opened: Callable[[str], Any], place: str) -> bytes:
 def _typed(file: TypedTable, options: Mapping[str, str]) -> TypedTable:
     if options:
         key, value = next(iter(options.items()))
-        raise InputError(f"Expected no option {key} for {file.place}, got {value!r}. Omit it.")
+        raise InputError(f"Expected no option {key} for {file.label}, got {value!r}. Omit it.")
     return file
 
 
 def _delimited(
     path: Path,
-    text: Delimited,
+    text: TextTable,
     options: Mapping[str, str],
     choose: Callable[[tuple[str, ...]], object],
-) -> tuple[Delimited, bool]:
+) -> tuple[TextTable, bool]:
     """Returns the file with its separator, and whether its first line looks like a row.
 
     The separator is the given one, or else a separator with which ``choose`` succeeds. For a file
@@ -413,7 +415,7 @@ def _delimited(
     for key in TEXT_OPTIONS[1:]:
         if options.get(key, YES_OR_NO[0]) not in YES_OR_NO:
             raise InputError(f"Expected {key}=yes or no, got {options[key]!r}. Give one of these.")
-    first = text.first_line()
+    first = text.read_first_line()
     lines = b"".join(islice(text.read_lines(), 2))[:-1].split(b"\n")[:_LOOKED_AT]
     for form, (what, command) in _LISTS.items():
         ragged = len({line.count(b" ") for line in lines}) > 1
@@ -425,14 +427,14 @@ def _delimited(
                 f"--column user=1 --column item=2{times}: {command}"
             )
     files = [
-        replace(text, separator=separator, header=options.get("header") != "no", quotes=quotes)
+        replace(text, separator=separator, header=options.get("header") != "no", has_quotes=quotes)
         for separator in ([mark] if mark else sorted(SEPARATORS, key=lambda each: each != own))
         for quotes in (len(separator) == 1 and options.get("quotes") != "no",)
     ]
     there = [file for file in files if file.separator.encode() in first]
     if mark and not there:
-        raise broken(
-            f"{text.place}, line 1",
+        raise make_error(
+            f"{text.label}, line 1",
             f"names of columns separated by {mark!r}",
             first.decode("utf-8", "replace"),
             "Leave --separator out, or give the separator of this line.",
@@ -446,12 +448,13 @@ def _delimited(
             f"Expected one possible separator in {path}, got {several}. Choose by --separator."
         )
     file = fits[0] if fits else _widest(there or files, lines)
-    if file.quotes and file.separator == "\t" and "quotes" not in options and not file.is_closed():
-        file = replace(file, quotes=False)
+    unsure = file.has_quotes and file.separator == "\t" and "quotes" not in options
+    if unsure and not file.has_paired_quotes():
+        file = replace(file, has_quotes=False)
     return file, _has_row(file, lines, bool(fits))
 
 
-def _widest(files: Sequence[Delimited], lines: Sequence[bytes]) -> Delimited:
+def _widest(files: Sequence[TextTable], lines: Sequence[bytes]) -> TextTable:
     """Returns the file whose separator yields the most fields, with equal numbers in all
     ``lines``.
     """
@@ -460,7 +463,7 @@ def _widest(files: Sequence[Delimited], lines: Sequence[bytes]) -> Delimited:
     return files[int(np.argmax([max(count) * (len(count) == 1) for count in counts]))]
 
 
-def _has_row(file: Delimited, lines: Sequence[bytes], fits: bool) -> bool:
+def _has_row(file: TextTable, lines: Sequence[bytes], fits: bool) -> bool:
     """Whether the first line looks like a row: a number, a date or a value that recurs in its
     column.
 
@@ -472,9 +475,9 @@ def _has_row(file: Delimited, lines: Sequence[bytes], fits: bool) -> bool:
     return any(map(_VALUE.match, first)) or (not fits and any(again))
 
 
-def _has_columns(file: Delimited, choose: Callable[[tuple[str, ...]], object]) -> bool:
+def _has_columns(file: TextTable, choose: Callable[[tuple[str, ...]], object]) -> bool:
     try:
-        choose(file.names())
+        choose(file.read_names())
     except InputError:
         return False
     return True

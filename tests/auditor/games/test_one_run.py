@@ -103,7 +103,7 @@ def test_a_population_has_the_history_of_each_coin() -> None:
 
 
 def test_a_value_that_all_ratings_have_is_not_asked_for() -> None:
-    alike = DATA.keep_where(DATA.ratings.data == DATA.ratings.data.max())
+    alike = DATA.keep_ratings(DATA.ratings.data == DATA.ratings.data.max())
     asked = scope(Unit.RATING, Adjacency.REPLACE)
     assert design_canaries(asked, alike, 30, np.random.default_rng(0)) is None
 

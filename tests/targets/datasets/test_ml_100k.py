@@ -13,7 +13,7 @@ import pytest
 from fedrec_auditor.accountants.errors import IncompleteError, InputError
 from fedrec_auditor.targets.cache import find_cached
 from fedrec_auditor.targets.datasets import ml_100k
-from fedrec_auditor.targets.datasets.ml_100k import FILE_HEADERS, GENRE_NAMES, OCCUPATIONS, Ml100k
+from fedrec_auditor.targets.datasets.ml_100k import ALL_GENRES, FILE_HEADERS, OCCUPATIONS, Ml100k
 from tests.targets.datasets.written import SMALL, recbole_100k
 
 
@@ -59,9 +59,7 @@ def test_the_first_load_fetches_and_says_the_terms(
             assert term in caplog.text
         second = Ml100k().load()
         assert len(caplog.records) == index.calls == 1
-    assert (
-        first.digest() == second.digest() == SMALL.interactions(GENRE_NAMES, OCCUPATIONS).digest()
-    )
+    assert first.digest() == second.digest() == SMALL.interactions(ALL_GENRES, OCCUPATIONS).digest()
     place = find_cached("ml-100k")
     assert sorted(file.name for file in place.iterdir()) == sorted(FILE_HEADERS)
 

@@ -38,7 +38,7 @@ class Layout:
     oracle: Callable[[Rows], Interactions]
 
 
-OF_100K = partial(Rows.interactions, genres=ml_100k.GENRE_NAMES, jobs=ml_100k.OCCUPATIONS)
+OF_100K = partial(Rows.interactions, genres=ml_100k.ALL_GENRES, jobs=ml_100k.OCCUPATIONS)
 OF_1M = partial(
     Rows.interactions,
     genres=GENRES,

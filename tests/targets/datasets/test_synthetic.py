@@ -12,7 +12,7 @@ from sklearn.naive_bayes import BernoulliNB
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.datasets.synthetic import MATCH_GAIN, USER_SHARES, Synthetic
+from fedrec_auditor.targets.datasets.synthetic import CATEGORY_SHARES, MATCH_GAIN, Synthetic
 
 
 def law(model: Synthetic) -> NDArray[np.float64]:
@@ -109,7 +109,7 @@ def test_a_strong_signal_is_found_by_a_simple_classifier(attribute: str) -> None
 
 def test_attributes_have_the_stated_shares() -> None:
     attributes = Synthetic(n_users=20_000).draw_truth().attributes
-    for name, shares in USER_SHARES.items():
+    for name, shares in CATEGORY_SHARES.items():
         counts = np.bincount(attributes[name].codes)
         assert attributes[name].categories == tuple(shares)
         assert stats.chisquare(counts, np.array([*shares.values()]) * 20_000).pvalue > 0.001
@@ -143,7 +143,7 @@ def test_the_seed_decides_and_strengths_leave_users_alone() -> None:
     strong = Synthetic(seed=4, signal=1.0, taste=0.0).load()
     assert strong.digest() != one.digest()
     assert np.array_equal(strong.ratings.indptr, one.ratings.indptr)
-    for name in USER_SHARES:
+    for name in CATEGORY_SHARES:
         assert np.array_equal(strong.attributes[name].codes, one.attributes[name].codes)
 
 

@@ -213,11 +213,11 @@ def test_a_separator_that_cannot_be_told_is_asked_for(tmp_path: Path) -> None:
 def test_a_rating_of_0_is_what_is_said_of_it(tmp_path: Path) -> None:
     path = write(tmp_path / "t.csv", ["user", "item", "rating"], [("a", 1, 0), ("b", 2, 3)])
     missing = Table().load(path)
-    assert (missing.names, missing.items.tolist()) == (("b",), [2])
+    assert (missing.user_names, missing.items.tolist()) == (("b",), [2])
     assert contents(path, {"zeros": "missing"}) == {(0, 2): (3.0, None)}
     assert "1 ratings in t.csv are 0 and left out" in missing.notes[0]
     rated = Table(columns={"zeros": "rating"}).load(path)
-    assert rated.names == ("a", "b")
+    assert rated.user_names == ("a", "b")
     assert rated.ratings.nnz == 2
     np.testing.assert_allclose(rated.ratings.toarray(), [[0, 0], [0, 3]], atol=1e-30)
     assert "1 ratings in t.csv are 0 and count as ratings" in rated.notes[0]
@@ -325,7 +325,7 @@ def test_a_file_that_does_not_end_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = write(tmp_path / "t.csv", ["user", "item"], [(1, 2)] * 20)
-    monkeypatch.setattr(_source, "MAX_STREAMED", 50)
+    monkeypatch.setattr(_source, "MAX_STREAMED_BYTES", 50)
     with pytest.raises(InputError, match=r"at most 50 bytes in .*t\.csv, got more"):
         Table().load(path)
 
@@ -340,8 +340,8 @@ def test_users_of_texts_keep_their_names_in_whatever_order_they_are_taken(tmp_pa
     path = tmp_path / "table.csv"
     path.write_text("user,item\nzoe,1\nadam,2\nmia,3\n")
     found = Table().load(path)
-    assert found.names == ("adam", "mia", "zoe")
-    assert found.take_users(np.array([2, 0, 2])).names == ("zoe", "adam", "zoe")
+    assert found.user_names == ("adam", "mia", "zoe")
+    assert found.take_users(np.array([2, 0, 2])).user_names == ("zoe", "adam", "zoe")
 
 
 HEADERS = {
@@ -633,7 +633,7 @@ TYPED = {
 def test_identifiers_of_any_type_that_keeps_them_apart(tmp_path: Path, name: str) -> None:
     column, ids = TYPED[name]
     data = Table().load(write_parquet(tmp_path / "t.parquet", {"user": column, "item": [1, 2]}))
-    found = data.names if data.names else data.users.tolist()
+    found = data.user_names if data.user_names else data.users.tolist()
     assert sorted(map(str, found)) == sorted(map(str, ids))
 
 

@@ -95,7 +95,7 @@ def official_100k(folder: Path, said: Rows) -> Path:
     lines(folder / "u.data", [f"{u}\t{i}\t{r:g}\t{t}" for (u, i), (r, t) in said.pairs.items()])
     lines(folder / "u.user", [f"{u}|{a}|{g}|{o}|Z" for u, (a, g, o) in said.users.items()])
     flags = {
-        item: "|".join(str(int(name in genres)) for name in ml_100k.GENRE_NAMES)
+        item: "|".join(str(int(name in genres)) for name in ml_100k.ALL_GENRES)
         for item, (_, genres) in said.items.items()
     }
     films = [f"{i}|{t}|01-Jan-1990||u|{flags[i]}" for i, (t, _) in said.items.items()]
@@ -138,7 +138,7 @@ def write_pairs(folder: Path, columns: dict[str, list[Any]]) -> Path:
     return folder
 
 
-OF_100K = rows(ml_100k.GENRE_NAMES, ml_100k.OCCUPATIONS, [1, 34, 35, 45, 46, 99])
+OF_100K = rows(ml_100k.ALL_GENRES, ml_100k.OCCUPATIONS, [1, 34, 35, 45, 46, 99])
 OF_1M = rows(GENRES, ml_1m.OCCUPATIONS, [*map(int, ml_1m.AGE_CODES)])
 # Rows in which user 9 rated nothing, and nobody rated item 7.
 SMALL = Rows(

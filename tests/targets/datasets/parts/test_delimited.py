@@ -22,12 +22,12 @@ from fedrec_auditor.targets.datasets.parts.columns import (
     Column,
     RowBlock,
 )
-from fedrec_auditor.targets.datasets.parts.table_file import Delimited
+from fedrec_auditor.targets.datasets.parts.table_file import TextTable
 
 FLOAT = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII)
-WHOLE = Column(what="user id")
-REAL = Column(what="rating", low=-np.inf, high=np.inf, written=NUMBER_REGEX)
-SPACED_ID = Column(what="user id", written=PADDED_REGEX)
+WHOLE = Column(entry_name="user id")
+REAL = Column(entry_name="rating", low=-np.inf, high=np.inf, pattern=NUMBER_REGEX)
+SPACED_ID = Column(entry_name="user id", pattern=PADDED_REGEX)
 TEXTS = {0: "name", 1: "name"}
 FIELDS = st.one_of(
     st.integers(0, 10**16 - 1).map(str),
@@ -45,12 +45,12 @@ def pieces(data: bytes, cuts: list[int]) -> list[bytes]:
 
 def file(
     data: bytes, separator: str = ",", cuts: tuple[int, ...] = (), **rest: bool | str
-) -> Delimited:
+) -> TextTable:
     def read() -> Iterator[bytes]:
         return iter(pieces(data, list(cuts)))
 
-    return Delimited(
-        place="t.csv", read=read, separator=separator, width=2, **{"header": False, **rest}
+    return TextTable(
+        label="t.csv", read=read, separator=separator, width=2, **{"header": False, **rest}
     )
 
 
@@ -75,22 +75,22 @@ def test_blocks_give_what_lines_give(
     numbers: list[float] = []
     good_whole = [re.fullmatch(r"[0-9]{1,16}", a) and int(a) <= WHOLE.high for a, _ in rows]
     values = [float(b) if FLOAT.fullmatch(b) else np.nan for _, b in rows]
-    for block in one.blocks(TEXTS):
+    for block in one.read_blocks(TEXTS):
         texts += zip(*(block.columns[at].to_pylist() for at in (0, 1)), strict=True)
-    for block in one.blocks({0: WHOLE, 1: REAL}):
-        span = slice(block.first_row, block.first_row + block.size)
+    for block in one.read_blocks({0: WHOLE, 1: REAL}):
+        span = slice(block.first_row, block.first_row + block.n_rows)
         if all(good_whole[span]):
-            wholes += block.numbers(0).tolist()
+            wholes += block.parse_numbers(0).tolist()
         else:
             bad = span.start + [bool(good) for good in good_whole[span]].index(False)
             with pytest.raises(InputError, match=rf"t\.csv, line {bad + 1 + header}, got"):
-                block.numbers(0)
+                block.parse_numbers(0)
         if np.isfinite(values[span]).all():
-            numbers += block.numbers(1).tolist()
+            numbers += block.parse_numbers(1).tolist()
         else:
             bad = span.start + int(np.argmin(np.isfinite(values[span])))
             with pytest.raises(InputError, match=rf"t\.csv, line {bad + 1 + header}, got"):
-                block.numbers(1)
+                block.parse_numbers(1)
     assert texts == [(a.encode(), b.encode()) for a, b in rows]
     if all(good_whole):
         assert wholes == [int(a) for a, _ in rows]
@@ -113,13 +113,13 @@ def test_the_first_line_with_other_than_two_fields_is_named(
     fits = [line.count(separator) == 1 and "\0" not in line for line in lines]
     if not text or text in ("\n", "\r\n"):
         with pytest.raises(InputError):
-            list(made.blocks(TEXTS))
+            list(made.read_blocks(TEXTS))
     elif all(fits):
-        assert sum(block.size for block in made.blocks(TEXTS)) == len(lines)
+        assert sum(block.n_rows for block in made.read_blocks(TEXTS)) == len(lines)
     else:
         at = fits.index(False) + 1
         with pytest.raises(InputError, match=rf"2 fields separated by .* in t\.csv, line {at}, "):
-            list(made.blocks(TEXTS))
+            list(made.read_blocks(TEXTS))
 
 
 @given(
@@ -137,8 +137,8 @@ def test_quoted_fields_are_read_as_rfc_4180_says(
 
     text = "".join(f"{quoted(a)},{quoted(b)}\n" for a, b in rows)
     found: list[tuple[bytes, bytes]] = []
-    for block in file(text.encode(), cuts=tuple(cuts), quotes=True).blocks(TEXTS):
-        columns = [block.text_column(at).to_pylist() for at in (0, 1)]
+    for block in file(text.encode(), cuts=tuple(cuts), has_quotes=True).read_blocks(TEXTS):
+        columns = [block.encode_texts(at).to_pylist() for at in (0, 1)]
         found += zip(*columns, strict=True)
     assert found == [(a.encode(), b.encode()) for a, b in rows]
 
@@ -155,15 +155,15 @@ def test_quoted_fields_are_read_as_rfc_4180_says(
 )
 def test_a_bad_quotation_is_named(data: bytes, said: str) -> None:
     with pytest.raises(InputError, match=re.escape(said)):
-        list(file(data, quotes=True).blocks(TEXTS))
+        list(file(data, has_quotes=True).read_blocks(TEXTS))
 
 
 def test_names_are_those_of_the_first_line() -> None:
     data = b'\xef\xbb\xbfuser,"the ""item"""\r\n1,2\r\n'
-    assert file(data, header=True, quotes=True).names() == ("user", 'the "item"')
+    assert file(data, header=True, has_quotes=True).read_names() == ("user", 'the "item"')
     for bad in (b"", b"a,a\n", b"\xff,a\n", b'"a\n', b"\n1,2\n"):
         with pytest.raises(InputError, match=r"in t\.csv, line 1, got"):
-            file(bad, header=True, quotes=True).names()
+            file(bad, header=True, has_quotes=True).read_names()
 
 
 def test_a_line_without_end_is_refused_early() -> None:
@@ -171,56 +171,56 @@ def test_a_line_without_end_is_refused_early() -> None:
         while True:
             yield b"1" * 2**18
 
-    one = Delimited(place="t", read=read, separator=",", header=False, width=2)
+    one = TextTable(label="t", read=read, separator=",", header=False, width=2)
     with pytest.raises(InputError, match=r"lines of at most 1,048,576 bytes in t, got 'a longer"):
-        list(one.blocks(TEXTS))
+        list(one.read_blocks(TEXTS))
 
 
 @pytest.mark.parametrize("header", [False, True])
 def test_a_bad_number_is_shown_short_with_its_line(header: bool) -> None:
     for bad, told in (("seven", "'seven'"), ("", "''"), ("1e400", "'1e400'"), ("３", "'３'")):
         lines = ["a,b"] * header + ["1,1", f"{bad},2", ""]
-        (block,) = file("\n".join(lines).encode(), header=header).blocks({0: SPACED_ID})
+        (block,) = file("\n".join(lines).encode(), header=header).read_blocks({0: SPACED_ID})
         with pytest.raises(InputError, match=rf"in t\.csv, line {2 + header}, got {told}"):
-            block.numbers(0)
-    (block,) = file(b"x" * 10_000 + b",1\n").blocks({0: WHOLE})
+            block.parse_numbers(0)
+    (block,) = file(b"x" * 10_000 + b",1\n").read_blocks({0: WHOLE})
     with pytest.raises(InputError) as caught:
-        block.numbers(0)
+        block.parse_numbers(0)
     assert len(str(caught.value)) < 300
 
 
 def test_the_header_is_checked_and_a_row_is_there() -> None:
     with pytest.raises(InputError, match=r"the header 'a,b' in t\.csv, line 1, got 'x,b'"):
-        list(file(b"x,b\n1,2\n", header="a,b").blocks(TEXTS))
+        list(file(b"x,b\n1,2\n", header="a,b").read_blocks(TEXTS))
     for data, header in ((b"", False), (b"a,b", "a,b")):
         with pytest.raises(InputError, match=r"at least one row in t\.csv, got 'an empty file'"):
-            list(file(data, header=header).blocks(TEXTS))
+            list(file(data, header=header).read_blocks(TEXTS))
 
 
 def test_bytes_that_are_no_text_are_named() -> None:
-    (block,) = file(b"1,a\n2,\xe9\n").blocks(TEXTS)
+    (block,) = file(b"1,a\n2,\xe9\n").read_blocks(TEXTS)
     with pytest.raises(InputError, match=r"utf-8 text in t\.csv, line 2, got '\ufffd'"):
-        block.texts(1)
+        block.decode_texts(1)
 
 
 def test_ranges_are_kept() -> None:
-    stars = Column(what="rating", low=1, high=5)
-    parts = Column(what="rating", low=0.5, high=5, written=NUMBER_REGEX)
-    (block,) = file(b"6,5.5\n").blocks({0: stars, 1: parts})
+    stars = Column(entry_name="rating", low=1, high=5)
+    parts = Column(entry_name="rating", low=0.5, high=5, pattern=NUMBER_REGEX)
+    (block,) = file(b"6,5.5\n").read_blocks({0: stars, 1: parts})
     with pytest.raises(InputError, match=r"a rating \(a whole number from 1 to 5\) in t"):
-        block.numbers(0)
+        block.parse_numbers(0)
     with pytest.raises(InputError, match=r"a rating \(a number\) in t\.csv, line 1"):
-        block.numbers(1)
+        block.parse_numbers(1)
 
 
 def test_a_text_is_neither_empty_nor_endless() -> None:
-    (block,) = file(b",%b\n" % (b"x" * (MAX_TEXT_LEN + 1))).blocks(TEXTS)
+    (block,) = file(b",%b\n" % (b"x" * (MAX_TEXT_LEN + 1))).read_blocks(TEXTS)
     for at in (0, 1):
         with pytest.raises(InputError, match="a name of 1 to 1024 bytes"):
-            block.text_column(at)
+            block.encode_texts(at)
 
 
-class Slow(Delimited):
+class Slow(TextTable):
     """A reader that always reads line by line."""
 
     def _quick(self, *_: object) -> None:
@@ -228,24 +228,24 @@ class Slow(Delimited):
 
 
 KINDS = (
-    Column(what="user id"),
-    Column(what="rating", low=1, high=5, written=PADDED_REGEX),
+    Column(entry_name="user id"),
+    Column(entry_name="rating", low=1, high=5, pattern=PADDED_REGEX),
     REAL,
     "name",
 )
 
 
-def outcome(one: Delimited, kind: Column | str) -> list[object] | str:
+def outcome(one: TextTable, kind: Column | str) -> list[object] | str:
     """The result of reading two columns of one kind, or the error."""
 
     def read(block: RowBlock, at: int) -> list[object]:
-        values = block.text_column(at) if isinstance(kind, str) else block.numbers(at)
+        values = block.encode_texts(at) if isinstance(kind, str) else block.parse_numbers(at)
         return list(values.tolist())
 
     try:
         return [
             pair
-            for block in one.blocks({0: kind, 1: kind})
+            for block in one.read_blocks({0: kind, 1: kind})
             for pair in zip(read(block, 0), read(block, 1), strict=True)
         ]
     except InputError as error:
@@ -277,13 +277,13 @@ def test_pyarrow_reads_what_is_read_line_by_line(
 ) -> None:
     both = [
         reader(
-            place="t.data",
+            label="t.data",
             read=lambda: iter([data]),
             separator=separator,
             width=2,
-            quotes=quotes and separator != "::",
+            has_quotes=quotes and separator != "::",
         )
-        for reader in (Delimited, Slow)
+        for reader in (TextTable, Slow)
     ]
     assert outcome(both[0], kind) == outcome(both[1], kind)
 
@@ -298,6 +298,6 @@ def test_what_is_read_lies_in_the_memory_of_arrow(monkeypatch: pytest.MonkeyPatc
         return read(*args)
 
     monkeypatch.setattr(fast, "read_csv", watched)
-    (block,) = file(data).blocks({0: WHOLE})
-    assert block.numbers(0).tolist() == [1] * 1000
+    (block,) = file(data).read_blocks({0: WHOLE})
+    assert block.parse_numbers(0).tolist() == [1] * 1000
     assert held[0] >= len(data)

@@ -30,7 +30,7 @@ def test_numbers_stay_and_all_else_is_put_in_order(batches: list[list[int] | lis
             words = [str(word).encode() for word in batch]
             found.add(pa.array(words, pa.binary()).dictionary_encode())
     rows = [identifier for batch in batches for identifier in batch]
-    ids, at, texts = found.make_codes()
+    ids, at, texts = found.encode_ids()
     if all(isinstance(row, int) for row in rows):
         assert ids[at].tolist() == rows
         assert (np.diff(ids.astype(object)) > 0).all()

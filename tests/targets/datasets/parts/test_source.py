@@ -110,16 +110,16 @@ def test_encrypted_members_are_refused(tmp_path: Path) -> None:
 
 def test_declared_sizes_are_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = archive(tmp_path / "a.zip", {"b.data": b"0" * 1001})
-    monkeypatch.setattr(_source, "MAX_BYTES", 1001)
+    monkeypatch.setattr(_source, "MAX_WHOLE_BYTES", 1001)
     assert len(pick(path)["b.data"]) == 1001
-    monkeypatch.setattr(_source, "MAX_BYTES", 1000)
+    monkeypatch.setattr(_source, "MAX_WHOLE_BYTES", 1000)
     with pytest.raises(InputError, match="declares 1,001 bytes"):
         pick(path)
 
 
 def test_files_of_a_directory_are_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "b.data").write_bytes(b"0" * 1001)
-    monkeypatch.setattr(_source, "MAX_BYTES", 1000)
+    monkeypatch.setattr(_source, "MAX_WHOLE_BYTES", 1000)
     with pytest.raises(InputError, match="at most 1,000 bytes"):
         pick(tmp_path)
 
@@ -169,14 +169,14 @@ def test_blocks_are_what_pick_reads(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         (place / "b.data").write_bytes(b"0123456789")
     packed = archive(tmp_path / "a.zip", {"deep/b.data": b"0123456789"})
     for path in (tmp_path, tmp_path / "below", packed):
-        found = list(Source(path, "set").blocks("b.data"))
+        found = list(Source(path, "set").read_blocks("b.data"))
         assert found == [b"012", b"345", b"678", b"9"]
         with pytest.raises(InputError, match=r"Expected files c\.data, got"):
-            list(Source(path, "set").blocks("c.data"))
+            list(Source(path, "set").read_blocks("c.data"))
 
 
 def test_a_bomb_stops_where_the_limit_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_source, "MAX_STREAMED", 5 * 2**20)
+    monkeypatch.setattr(_source, "MAX_STREAMED_BYTES", 5 * 2**20)
     bomb = archive(tmp_path / "a.zip", {"b.data": bytes(9 * 2**20)})
     with pytest.raises(InputError, match=r"at most 5,242,880 bytes in b\.data of"):
-        list(Source(bomb, "set").blocks("b.data"))
+        list(Source(bomb, "set").read_blocks("b.data"))

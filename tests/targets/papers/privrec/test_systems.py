@@ -147,7 +147,7 @@ def test_the_server_adds_the_sum_of_what_is_sent() -> None:
 
 def test_a_user_with_one_item_has_a_query_and_no_support() -> None:
     data = Synthetic(n_users=12, n_items=10, profile=4.0, tastes=2).load()
-    one = data.keep_where(
+    one = data.keep_ratings(
         np.diff(data.ratings.indptr)
         .cumsum()
         .searchsorted(np.arange(data.ratings.nnz), side="right")
