@@ -11,7 +11,7 @@ import numpy as np
 
 from fedrec_auditor.accountants.errors import AuditError
 from fedrec_auditor.accountants.events import dp
-from fedrec_auditor.accountants.events.leaves import leaves
+from fedrec_auditor.accountants.events.leaves import list_leaves
 from fedrec_auditor.accountants.losses.pure import count_epsilons, get_pure_epsilon
 from fedrec_auditor.accountants.losses.responses import compose_responses
 from fedrec_auditor.accountants.statements import Bound, check_delta
@@ -28,18 +28,18 @@ def compute_min_epsilon(event: dp.DpEvent, delta: float) -> float:
 
     The result is the largest of these values:
 
-    - All Gaussian mechanisms of the event together: the exact privacy curve with mu = sqrt(sum of
-      1/z^2), where z is the noise multiplier of a mechanism.
-    - All mechanisms of which only a pure epsilon is known, and all binary randomized responses: the
-      epsilon of their optimal composition. At delta 0 this is the sum of the pure epsilons, which
-      then includes 1/z of each Laplace mechanism.
+    - The exact epsilon of all Gaussian mechanisms of the event together. They equal one Gaussian
+      mechanism with mu = sqrt(sum of 1/z^2), where z is the noise multiplier of each.
+    - The epsilon of the optimal composition of all binary randomized responses and all mechanisms
+      of which only a pure epsilon is known. At delta 0 this is the sum of the pure epsilons,
+      including 1/z of each Laplace mechanism.
 
     The value is valid for the whole event, because seeing the outputs of further mechanisms never
     reduces epsilon. The result is 0 if neither value can be computed, as for sampled or shuffled
     mechanisms, or for too many different pure epsilons.
     """
     check_delta(delta)
-    uses = leaves(event)
+    uses = list_leaves(event)
     mu = 0.0
     responses: list[tuple[dp.DpEvent, int]] = []
     for leaf, count in uses:

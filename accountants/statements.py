@@ -17,7 +17,7 @@ from fedrec_auditor.accountants.errors import InputError
 
 
 class StatementKind(StrEnum):
-    """Topic of a statement in a paper: what is wrong if the statement is false.
+    """Topic of a statement in a paper: the kind of error if the statement is false.
 
     The topics are the privacy of a user, the server's estimate from the uploads, the comparison of
     systems or settings, and an error in the text of the paper.
@@ -182,7 +182,7 @@ class Scope:
         )
 
     @property
-    def is_value(self) -> bool:
+    def is_rating_value(self) -> bool:
         """Whether the scope protects the value of a rating, but not whether the rating exists."""
         return self.unit is Unit.RATING and self.adjacency is Adjacency.REPLACE
 

@@ -39,9 +39,10 @@ _SLACK = 1e-9
 
 
 class LabelEnum(StrEnum):
-    """Base class of enumerations of verdicts, labels and levels: codes with a word for people.
+    """Base class of enumerations whose members are codes with a label for people, such as verdicts
+    and levels.
 
-    - ``label``: the word for people. JSON, SARIF and JUnit have the value of the member instead.
+    - ``label``: the text for people. JSON, SARIF and JUnit have the value of the member instead.
     - ``definition``: a sentence that pages and help texts print; "" without one.
 
     A member is found by its value, its name or its label, in any case and spelling:
@@ -67,7 +68,7 @@ class LabelEnum(StrEnum):
         return _spelled(self.label)
 
     def is_called(self, text: str) -> bool:
-        """Whether ``text`` is the member's name (a code) or its label, in any spelling."""
+        """Whether ``text`` is the member's name (a code) or its label, in any case and spelling."""
         return _spelled(text) in (self.option_value, _spelled(self.name))
 
     @classmethod
@@ -173,8 +174,8 @@ class FailOn(LabelEnum):
 
     @property
     def verdict_level(self) -> FailOn:
-        """Level that replaces this one in commands that run no attacks, and so have only verdicts
-        on claims but no severity.
+        """Level that replaces this one in commands without attacks, which have verdicts on claims
+        but no severity.
 
         A refuted claim fails at all levels except ``never``.
 
@@ -218,8 +219,8 @@ class Gate:
     - ``allow``: gaps that do not make the audit incomplete: "not-tested" (too few measurements to
       refute a claim), "not-assessed" (severity unknown), or both.
     - ``leak_margin``: advantage over guessing, in [0, 1), with which an attack counts as a leak.
-    - ``waivers``: a sentence on each result that does not count, by the name of its system and its
-      own name: an attack's, or the scope of a claim.
+    - ``waivers``: a sentence on each waived result. The key is the name of the system, and the name
+      of the attack or the scope of the claim.
     - ``expired_waivers``: a sentence on each expired waiver, which is a failure.
 
     >>> Gate().exit_code([Verdict.CONSISTENT]), Gate().exit_code([Verdict.VIOLATED])

@@ -1,9 +1,10 @@
 """Accounting events: descriptions of composed mechanisms, by event classes of the library
 dp-accounting and by own classes.
 
-The package ``dp_accounting`` imports all of its modules, and so large parts of scipy, which takes
-longer than most accounts. Events and Renyi accounting need two light modules. So the package is
-registered before its code has run. The code runs once a name is accessed that no light module has.
+Importing ``dp_accounting`` imports all of its modules and large parts of scipy, which takes longer
+than most accounting. Events and Rényi accounting need only two light modules of the package. So the
+package is registered without running its code, which runs only when a name is accessed that the
+light modules lack.
 """
 
 from __future__ import annotations

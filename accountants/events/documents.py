@@ -13,7 +13,7 @@ import attr
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.events import dp
-from fedrec_auditor.accountants.events.leaves import check_parameters, leaves
+from fedrec_auditor.accountants.events.leaves import check_parameters, list_leaves
 
 # Event classes that at least one accountant supports, by class name.
 EVENT_CLASSES: dict[str, type[dp.DpEvent]] = {
@@ -59,7 +59,7 @@ def read_event(text: str) -> dp.DpEvent:
     """
     try:
         event = _event(json.loads(text, parse_constant=_refuse_constant))
-        for leaf, _ in leaves(event):
+        for leaf, _ in list_leaves(event):
             check_parameters(leaf)
     except json.JSONDecodeError as error:
         raise InputError(f"Expected JSON text of an event, got: {error}. Correct it.") from None

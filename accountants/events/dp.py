@@ -1,5 +1,5 @@
 """Namespace of all classes of accounting events: those of the library dp-accounting, and those of
-``leaves``.
+``list_leaves``.
 
 Most code that passes events on does not need the library. So it is imported only when a name is
 accessed. ``dp.pyi`` declares the names for type checkers.

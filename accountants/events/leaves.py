@@ -35,8 +35,8 @@ class BitFlipDpEvent(DpEvent):  # type: ignore[misc]
 
     The two neighbouring inputs may be any pair of bits.
 
-    `p`: probability of reporting 1 if the true bit is 1.
-    `q`: probability of reporting 1 if the true bit is 0.
+    - ``p``: probability of reporting 1 if the true bit is 1.
+    - ``q``: probability of reporting 1 if the true bit is 0.
     """
 
     p: float
@@ -139,7 +139,7 @@ SAMPLING_ADJACENCIES: dict[type[DpEvent], tuple[Adjacency, ...]] = {
 SamplingSupport = Mapping[type[DpEvent], tuple[type[DpEvent], ...]]
 
 
-def leaves(event: DpEvent) -> list[tuple[DpEvent, int]]:
+def list_leaves(event: DpEvent) -> list[tuple[DpEvent, int]]:
     """Lists the leaves (single mechanisms) of an event, each with its total number of uses.
 
     The event may nest compositions: their counts are multiplied, equal mechanisms are merged, and
@@ -151,8 +151,8 @@ def leaves(event: DpEvent) -> list[tuple[DpEvent, int]]:
 
 
 def merge_sample(event: DpEvent) -> DpEvent:
-    """Replaces several mechanisms on one sample, as a sampling ``event`` states them, by one
-    equivalent mechanism.
+    """Merges the mechanisms that a sampling ``event`` applies to one sample into one equivalent
+    mechanism.
 
     - Gaussian mechanisms with noise multipliers z_i on one sample become one Gaussian mechanism of
       z = (sum z_i^-2)^-1/2, which has the privacy curve of their adaptive composition.
@@ -169,7 +169,7 @@ def merge_sample(event: DpEvent) -> DpEvent:
     sampled: Any = event
     if not isinstance(event, tuple(SAMPLING_ADJACENCIES)) or not hasattr(event, "event"):
         return event
-    parts = leaves(sampled.event)
+    parts = list_leaves(sampled.event)
     if not parts:
         return NoOpDpEvent()
     for leaf, _ in parts:
@@ -191,8 +191,10 @@ def merge_sample(event: DpEvent) -> DpEvent:
 
 
 def get_sampling_rate(leaf: DpEvent) -> float:
-    """Returns the probability with which the mechanism ``leaf`` samples a given record or, for
-    ``RevealedSamplingDpEvent``, runs; 1 if it does not sample.
+    """Returns the probability with which the mechanism ``leaf`` samples a given record; 1 if it
+    does not sample.
+
+    For ``RevealedSamplingDpEvent``, the result is the probability that the mechanism runs.
     """
     if isinstance(leaf, SampledWithoutReplacementDpEvent):
         return float(leaf.sample_size / leaf.source_dataset_size)
@@ -215,7 +217,7 @@ def is_supported(
         isinstance(leaf.event, sampling.get(type(leaf), ()))
         if hasattr(leaf, "event")
         else isinstance(leaf, (NonPrivateDpEvent, *mechanisms))
-        for leaf, _ in leaves(event)
+        for leaf, _ in list_leaves(event)
     )
 
 
@@ -228,7 +230,7 @@ def list_assumptions(event: DpEvent) -> tuple[str, ...]:
     """
     hidden = (PoissonSampledDpEvent, ReplacedSamplingDpEvent, MixtureOfGaussiansDpEvent)
     drawn: dict[str, None] = {}
-    for leaf, _ in leaves(event):
+    for leaf, _ in list_leaves(event):
         if isinstance(leaf, SampledWithoutReplacementDpEvent):  # a known record excludes others
             drawn[f" of {leaf.source_dataset_size:,}"] = None
         elif isinstance(leaf, hidden):
@@ -257,7 +259,7 @@ def list_supported_leaves(
 
     Raises InputError for a mechanism that is not supported. No mechanism is ever skipped.
     """
-    all_leaves = leaves(event)
+    all_leaves = list_leaves(event)
     for leaf, _ in all_leaves:
         if not isinstance(leaf, (NonPrivateDpEvent, *mechanisms, *sampling)):
             known = ", ".join(kind.__name__ for kind in (*mechanisms, *sampling))
@@ -343,7 +345,7 @@ def check_parameters(leaf: DpEvent) -> None:
 def _check_mixture(leaf: MixtureOfGaussiansDpEvent) -> None:
     shifts, chances = leaf.sensitivities, leaf.sampling_probs
     if not len(shifts) == len(chances) > 0:
-        raise _refusal(leaf, "sampling_probs", "as many as sensitivities, not none", chances)
+        raise _refusal(leaf, "sampling_probs", "one per sensitivity, not none", chances)
     if not all(_within(shift, 0.0, sys.float_info.max) for shift in shifts):
         raise _refusal(leaf, "sensitivities", "finite and >= 0", shifts)
     if not all(_within(p, 0.0, 1.0) for p in chances) or abs(math.fsum(chances) - 1.0) > 1e-9:

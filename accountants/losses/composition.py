@@ -149,7 +149,7 @@ def compute_lower_curve(uses: PairCounts) -> LowerCurve:
     ``uses`` lists the pairs (P, Q), each with its number of uses. The absolute error of delta is
     about 1e-13. Deltas near that error count as 0.
     """
-    spans = [pair.loss_range(_OUTSIDE_OF_CURVE) for pair, _ in uses]
+    spans = [pair.find_loss_range(_OUTSIDE_OF_CURVE) for pair, _ in uses]
     step, _ = _step(uses, spans, False)
     for _ in range(2 * _TRIES):
         grids = _discretized(uses, spans, step, False)
@@ -219,7 +219,7 @@ def _epsilon(uses: PairCounts, delta: float, above: bool) -> float:
     if len(uses) == 1 and uses[0][1] == 1:
         return _once(uses[0][0], delta, above)
     tail = max(delta * 1e-5 / sum(count for _, count in uses), 1e-307)
-    spans = [pair.loss_range(tail) for pair, _ in uses]
+    spans = [pair.find_loss_range(tail) for pair, _ in uses]
     step, finest = _step(uses, spans, above)
     epsilon = math.inf if above else 0.0
     if above and step > 2.0 * finest:
@@ -250,7 +250,7 @@ def _once(pair: Pair, delta: float, above: bool) -> float:
     For an upper bound, the mass of each interval of losses is split between its ends. For a lower
     bound, each cell of losses is one output.
     """
-    spans = [pair.loss_range(max(delta * 1e-5, 1e-307))]
+    spans = [pair.find_loss_range(max(delta * 1e-5, 1e-307))]
     step, _ = _step(((pair, 1),), spans, above)
     points = _points(spans[0], step)
     if above:

@@ -112,14 +112,14 @@ class ExpTerm:
         logs = integrate_log(np.stack([slope, slope]), self.curvature, sides, self.step)
         # If there is no curve, the anchor is an end, and the whole interval lies on one side of it.
         whole = np.logaddexp(*logs) if self.curvature else logs.max(axis=0)
-        return np.asarray(self.log_at(nearest) + whole)
+        return np.asarray(self.compute_log(nearest) + whole)
 
     @property
     def slope(self) -> float:
         """Slope of the logarithm of the term at the anchor."""
         return (self.centre - self.anchor) * self.curvature if self.curvature else self.centre
 
-    def log_at(self, y: Floats) -> Floats:
+    def compute_log(self, y: Floats) -> Floats:
         """Computes the logarithm of the density or mass at ``y``, by the formula of the term even
         if ``y`` lies outside its interval.
         """
@@ -235,7 +235,7 @@ class Mixture:
                 place, off = term.find_nearest(y)
                 slack = term.step / 2.0
                 on = (off <= 1e-9) & (term.low - slack < y) & (y < term.high + slack)
-                mass = np.where(on, np.logaddexp(mass, term.log_at(place)), mass)
+                mass = np.where(on, np.logaddexp(mass, term.compute_log(place)), mass)
         return mass
 
     def log_density(self, y: Floats) -> Floats:
@@ -246,7 +246,7 @@ class Mixture:
         left, right = (np.full(y.shape, -np.inf) for _ in range(2))
         for term in map(ExpTerm.from_part, self.pieces):
             if not term.step:
-                log = np.where((term.low <= y) & (y <= term.high), term.log_at(y), -np.inf)
+                log = np.where((term.low <= y) & (y <= term.high), term.compute_log(y), -np.inf)
                 left = np.logaddexp(left, np.where(y > term.low, log, -np.inf))
                 right = np.logaddexp(right, np.where(y < term.high, log, -np.inf))
         return np.asarray(np.maximum(left, right))

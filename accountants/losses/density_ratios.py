@@ -199,7 +199,7 @@ class _Stretches:
                 first, last = np.searchsorted(edges, [term.low, term.high + gap])
                 row = side[shapes[term.centre_and_curvature], first:last]
                 row[:] = np.logaddexp(
-                    row, term.log_at(anchor[shapes[term.centre_and_curvature], first:last])
+                    row, term.compute_log(anchor[shapes[term.centre_and_curvature], first:last])
                 )
         return cls(low, high, logs, anchor, slope, curve, discrete, place)
 

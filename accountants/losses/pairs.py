@@ -54,7 +54,7 @@ class Pair(Protocol):
         """
         ...
 
-    def loss_range(self, tail: float) -> tuple[float, float]:
+    def find_loss_range(self, tail: float) -> tuple[float, float]:
         """Returns an interval (low, high) of the privacy loss ln(P/Q) that contains almost all of
         its finite values.
 
@@ -84,7 +84,7 @@ class GaussianPair:
         x = edges / self.mu + self.mu / 2.0
         return log_normal_masses(x - self.mu), log_normal_masses(x)
 
-    def loss_range(self, tail: float) -> tuple[float, float]:
+    def find_loss_range(self, tail: float) -> tuple[float, float]:
         """Returns an interval (low, high) of the privacy loss ln(P/Q) that contains almost all of
         its finite values.
 
@@ -121,7 +121,7 @@ class LaplacePair:
         add_atom(edges, -self.shift, -math.log(2.0) - self.shift, -math.log(2.0), log_p, log_q)
         return log_p, log_q
 
-    def loss_range(self, tail: float) -> tuple[float, float]:
+    def find_loss_range(self, tail: float) -> tuple[float, float]:
         """Returns an interval (low, high) of the privacy loss ln(P/Q) that contains almost all of
         its finite values.
 
@@ -180,7 +180,7 @@ class AtomicPair:
             add_atom(edges, loss, mass, mass - loss, log_p, log_q)
         return log_p, log_q
 
-    def loss_range(self, tail: float) -> tuple[float, float]:
+    def find_loss_range(self, tail: float) -> tuple[float, float]:
         """Returns the smallest and the largest finite privacy loss. ``tail`` is not used."""
         return (min(self.losses), max(self.losses)) if self.losses else (0.0, 0.0)
 
@@ -230,7 +230,7 @@ class ArrayPair:
             found[1, cell[first]] = _log_sums(log_p - self.losses[inside], first)
         return found[0], found[1]
 
-    def loss_range(self, tail: float) -> tuple[float, float]:
+    def find_loss_range(self, tail: float) -> tuple[float, float]:
         """Returns the quantiles of the finite privacy loss, under the first distribution of the
         pair, at the probabilities ``tail`` and 1 - ``tail``.
         """
@@ -262,7 +262,7 @@ class ReversedPair:
         log_p, log_q = self.pair.bin_losses(-edges[::-1])
         return log_q[::-1], log_p[::-1]
 
-    def loss_range(self, tail: float) -> tuple[float, float]:
+    def find_loss_range(self, tail: float) -> tuple[float, float]:
         """Returns an interval (low, high) of the privacy loss ln(P/Q) that contains almost all of
         its finite values.
 
@@ -270,7 +270,7 @@ class ReversedPair:
         most ``tail``, and above ``high`` likewise. The interval is that of ``pair`` with the signs
         reversed. For the pairs of this module, the tails under Q reach no farther than under P.
         """
-        low, high = self.pair.loss_range(tail)
+        low, high = self.pair.find_loss_range(tail)
         return -high, -low
 
 
@@ -376,8 +376,8 @@ class ClonePair:
 
     @property
     def clone_rate(self) -> float:
-        """Probability that another user's report counts as a clone: as drawn from a component of
-        the report distribution of the user whose input changes.
+        """Probability that another user's report is a clone: a draw from a component of the report
+        distribution of the user whose input changes.
         """
         growth = math.exp(self.epsilon)
         return 2.0 / (growth + 1.0) if self.binary else 1.0 / growth
@@ -397,11 +397,11 @@ class ClonePair:
         """
         return self.list_losses().bin_losses(edges)
 
-    def loss_range(self, tail: float) -> tuple[float, float]:
+    def find_loss_range(self, tail: float) -> tuple[float, float]:
         """Returns the quantiles of the finite privacy loss, under the first distribution of the
         pair, at the probabilities ``tail`` and 1 - ``tail``.
         """
-        return self.list_losses().loss_range(tail)
+        return self.list_losses().find_loss_range(tail)
 
     def list_losses(self) -> ArrayPair:
         """Lists the privacy losses of all counts of clones that are not negligibly rare, with their
@@ -494,7 +494,7 @@ class PoissonPair(_Sampled):
             add_atom(edges, least, least + revealed, revealed, log_p, log_q)
         return log_p, log_q
 
-    def loss_range(self, tail: float) -> tuple[float, float]:
+    def find_loss_range(self, tail: float) -> tuple[float, float]:
         """Returns an interval (low, high) of the privacy loss ln(P/Q) that contains almost all of
         its finite values.
 
@@ -503,8 +503,8 @@ class PoissonPair(_Sampled):
         """
         # Q mirrors P, and both distributions contribute to the upper tail: Q in full, and P with
         # the sampling rate.
-        low, high = self.pair.loss_range(tail)
-        _, sampled = self.pair.loss_range(min(tail / self.rate, 0.5))
+        low, high = self.pair.find_loss_range(tail)
+        _, sampled = self.pair.find_loss_range(min(tail / self.rate, 0.5))
         least = -math.inf if self.pair.infinite_mass > 0 and self.rate < 1 else -high
         return self._outer(least), self._outer(max(-low, sampled))
 
@@ -568,14 +568,14 @@ class FixedSizePair(_Sampled):
             add_atom(edges, 0.0, math.log(rest), math.log(rest), log_p, log_q)
         return log_p, log_q
 
-    def loss_range(self, tail: float) -> tuple[float, float]:
+    def find_loss_range(self, tail: float) -> tuple[float, float]:
         """Returns an interval (low, high) of the privacy loss ln(P/Q) that contains almost all of
         its finite values.
 
         Under the pair's first distribution P, a finite loss is below ``low`` with probability at
         most ``tail``, and above ``high`` likewise. The interval is symmetric around 0.
         """
-        _, high = PoissonPair(self.pair, self.rate).loss_range(tail)
+        _, high = PoissonPair(self.pair, self.rate).find_loss_range(tail)
         return -high, high
 
 
@@ -615,7 +615,7 @@ class ReplacedGaussianPair:
         log_p, log_q = (np.logaddexp(other, drawn) for drawn in ways)
         return log_p, log_q
 
-    def loss_range(self, tail: float) -> tuple[float, float]:
+    def find_loss_range(self, tail: float) -> tuple[float, float]:
         """Returns an interval (low, high) of the privacy loss ln(P/Q) that contains almost all of
         its finite values.
 
@@ -669,7 +669,7 @@ class RevealedSamplingPair(_Sampled):
             add_atom(edges, 0.0, nothing, nothing, log_p, log_q)
         return log_p, log_q
 
-    def loss_range(self, tail: float) -> tuple[float, float]:
+    def find_loss_range(self, tail: float) -> tuple[float, float]:
         """Returns an interval (low, high) of the privacy loss ln(P/Q) that contains almost all of
         its finite values.
 
@@ -677,7 +677,7 @@ class RevealedSamplingPair(_Sampled):
         most ``tail``, and above ``high`` likewise. The interval is that of ``pair``, extended to
         contain 0.
         """
-        low, high = self.pair.loss_range(tail)
+        low, high = self.pair.find_loss_range(tail)
         return min(low, 0.0), max(high, 0.0)
 
 
@@ -731,7 +731,7 @@ class GaussianMixturePair:
             np.logaddexp(log_p, log_weight + log_normal_masses(x - centre), out=log_p)
         return log_p, log_normal_masses(x)
 
-    def loss_range(self, tail: float) -> tuple[float, float]:
+    def find_loss_range(self, tail: float) -> tuple[float, float]:
         """Returns an interval (low, high) of the privacy loss ln(P/Q) that contains almost all of
         its finite values.
 
@@ -859,12 +859,13 @@ def make_dominating_pair(leaf: dp.DpEvent) -> Pair:
 
 
 def find_attained_pairs(leaf: dp.DpEvent) -> tuple[Pair, Pair] | None:
-    """Returns output distributions that two neighbouring inputs have in one use of some mechanism
-    with the event ``leaf``, for a lower bound on epsilon; None if none are known.
+    """Returns pairs of output distributions that some mechanism with the event ``leaf`` has on two
+    neighbouring inputs; None if no such pairs are known.
 
-    An event describes several mechanisms, such as all those of one pure epsilon; others may reveal
-    less. The first pair is for one order of the inputs, and the second pair for the opposite order.
-    The two are equal if the order makes no difference or if the opposite order was not tried.
+    The pairs give a lower bound on epsilon. An event describes several mechanisms, such as all
+    mechanisms with one pure epsilon, and other ones may reveal less. The first pair is for one
+    order of the inputs, and the second pair for the opposite order. Both are equal if the order
+    makes no difference or if the opposite order was not tried.
 
     - Gaussian and Laplace noise, randomized responses, revealed sampling, and Gaussian noise on a
       Poisson sample under replacement attain the pair that dominates them.
@@ -955,7 +956,7 @@ def _flip(p: float, q: float) -> Pair:
 
 
 def make_shuffled_pairs(missed: float, unlikely: float, n_users: int) -> tuple[Pair, Pair]:
-    """Returns the pairs of distributions of the number of ones among ``n_users`` shuffled bits, for
+    """Builds the pairs of distributions of the number of ones among ``n_users`` shuffled bits, for
     both orders of two inputs of one user.
 
     This user sends 0 with probability ``missed`` on the first input, and 1 with probability

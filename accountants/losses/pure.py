@@ -10,7 +10,11 @@ from dataclasses import dataclass
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.events import dp
-from fedrec_auditor.accountants.events.leaves import check_parameters, get_sampling_rate, leaves
+from fedrec_auditor.accountants.events.leaves import (
+    check_parameters,
+    get_sampling_rate,
+    list_leaves,
+)
 from fedrec_auditor.accountants.statements import check_delta
 
 # Event classes that ``ThreePointLoss`` supports.
@@ -144,7 +148,7 @@ def explain_infinite_epsilon(event: dp.DpEvent, delta: float) -> str:
     ``delta`` is invalid.
     """
     check_delta(delta)
-    for leaf, count in leaves(event):
+    for leaf, count in list_leaves(event):
         check_parameters(leaf)
         reason = _reason(leaf, count, delta)
         if reason:

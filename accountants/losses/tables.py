@@ -88,19 +88,19 @@ class ProbabilityTable:
     groups: int = 1
     name_event: Callable[[NDArray[np.intp]], str] | None = None
 
-    def lower_bound(self, scope: Scope, delta: float) -> Bound:
+    def compute_bound(self, scope: Scope, delta: float) -> Bound:
         """Computes a lower bound on epsilon at ``delta`` from all pairs of inputs, in ``scope``,
         without sampling error.
 
-        The bound is the epsilon of the table, except at ``delta`` > 0 for several copies: if their
-        outputs have more than two different probability ratios, or if not all combinations of pairs
-        are tried, it may be below. The bound has a witness: the pair, and an output or event that
-        shows the bound. At ``delta`` > 0 there is no witness for several copies whose outputs have
-        more than two different probability ratios.
+        The bound equals the epsilon of the table at delta 0 and for a single copy. For several
+        copies at ``delta`` > 0 it may be smaller, if their outputs have more than two different
+        probability ratios, or if not all combinations of pairs are tried. The bound has a witness:
+        the pair, and an output or event that shows the bound. At ``delta`` > 0 there is no witness
+        for several copies whose outputs have more than two different probability ratios.
         """
         return self._at_delta(scope, delta) if delta > 0 else self._at_zero(scope)
 
-    def delta_at(self, epsilon: float) -> float:
+    def compute_delta(self, epsilon: float) -> float:
         """Computes the largest hockey-stick divergence at ``epsilon`` over all pairs of inputs.
 
         Raises InputError if the divergence cannot be computed: for several copies whose outputs
@@ -221,7 +221,7 @@ class ProbabilityTable:
 def make_bound(
     epsilon: float, scope: Scope, delta: float, source: str, witness: Witness | None = None
 ) -> Bound:
-    """Wraps the calculated ``epsilon`` as a lower bound that is certain (confidence 1)."""
+    """Makes a lower bound with confidence 1 from an exactly calculated ``epsilon``."""
     return Bound(
         epsilon=epsilon, delta=delta, side=Side.LOWER, scope=scope, source=source, witness=witness
     )
@@ -255,14 +255,14 @@ def list_log_ratios(log_p: Array, log_q: Array) -> Array:
 
 
 def list_exchanges(log_p: Array, log_q: Array, copies: int, groups: int) -> tuple[list[int], bool]:
-    """Returns in how many copies of a mechanism to exchange the two inputs, so that the
-    hockey-stick divergence may be largest.
+    """Lists numbers of copies of a mechanism in which exchanging the two inputs may give the
+    largest hockey-stick divergence.
 
     - ``log_p``, ``log_q``: log-probabilities of the outputs of one copy under the two inputs.
     - ``copies``: number of copies, each of which receives one of the two inputs.
     - ``groups``: number of groups of copies. Copies of one group have the same order of inputs.
 
-    The result is a list of numbers of copies to try, and whether the best number is among them. Two
+    Also returns whether the best number is among them. Two
     bits with rates p > q may be distinguished best as (0, 1) against (1, 0), so exchanging matters,
     except in two cases: the exchange changes nothing, or one output is impossible under one input.
     In the second case, let s be the probability that one copy does not show this output. With i of
@@ -286,8 +286,8 @@ def list_exchanges(log_p: Array, log_q: Array, copies: int, groups: int) -> tupl
 def merge_copies(
     log_p: Array, log_q: Array, copies: int, exchanged: int = 0
 ) -> tuple[Array, Array]:
-    """Returns the log-probabilities, under two inputs, of a sufficient statistic of the outputs of
-    all ``copies`` of a mechanism.
+    """Merges the outputs of all ``copies`` of a mechanism into a sufficient statistic, and returns
+    its log-probabilities under two inputs, (values,) each.
 
     - ``log_p``, ``log_q``: log-probabilities of the outputs of one copy under the two inputs.
     - ``copies``: number of copies.
@@ -415,7 +415,7 @@ def integrate_cells(densities: DensityFunction, edges: Array) -> IntegrationCell
 
 
 def make_integration_edges(points: Array) -> Array:
-    """Returns ascending ends of intervals for ``integrate_cells``.
+    """Returns ascending ends of intervals, (n,), over which ``integrate_cells`` integrates.
 
     The ends are dense around ``points``, and reach about 7e11 times their spread beyond them.
     """

@@ -56,7 +56,7 @@ class LeafAccountant(ABC):
     - ``supported_sampling``: supported sampling classes, each with the event classes that it may
       sample.
     - ``assumptions``: assumptions of its bounds, as sentences. If ``supported_sampling`` is not
-      empty, the bounds have the assumptions of ``events.leaves.list_assumptions`` instead.
+      empty, the bounds have the assumptions of ``events.list_leaves.list_assumptions`` instead.
     - ``compute_epsilon``: method that computes the bound.
     """
 

@@ -26,8 +26,8 @@ from fedrec_auditor.accountants.statements import (
 
 @dataclass(frozen=True, slots=True)
 class CompositionRule:
-    """Composition theorem: ``count`` mechanisms that are (epsilon, delta)-DP are together (count
-    epsilon, count delta)-DP.
+    """Composition theorem: ``count`` mechanisms that are each (epsilon, delta)-DP are together
+    (count epsilon, count delta)-DP.
 
     Basic composition (Dwork, McSherry, Nissim, Smith 2006; Dwork et al. 2006, "Our data,
     ourselves", Theorem 1) is valid under adaptive composition too, and attained at delta 0. If the

@@ -16,7 +16,7 @@ from fedrec_auditor.accountants.events.leaves import (
     SAMPLING_ADJACENCIES,
     check_parameters,
     get_sampling_rate,
-    leaves,
+    list_leaves,
     merge_sample,
 )
 from fedrec_auditor.accountants.losses.composition import bound_epsilon_below
@@ -85,7 +85,7 @@ def convert_event_or_raise(event: dp.DpEvent, adjacency: Adjacency) -> dp.DpEven
     ``adjacency``.
     """
     charged = convert_event(event, adjacency)
-    kinds = [] if charged is None else [type(leaf) for leaf, _ in leaves(charged)]
+    kinds = [] if charged is None else [type(leaf) for leaf, _ in list_leaves(charged)]
     if charged is None or any(
         adjacency not in SAMPLING_ADJACENCIES.get(k, (adjacency,)) for k in kinds
     ):
@@ -100,7 +100,7 @@ def format_leaf_names(event: dp.DpEvent) -> str:
     """Returns the names of the event classes of all mechanisms in ``event``, and of the events that
     they sample, joined by commas.
     """
-    parts = [(leaf, getattr(leaf, "event", None)) for leaf, _ in leaves(event)]
+    parts = [(leaf, getattr(leaf, "event", None)) for leaf, _ in list_leaves(event)]
     names = dict.fromkeys(
         type(leaf).__name__ + (f" of {type(inner).__name__}" if inner is not None else "")
         for leaf, inner in parts
@@ -210,7 +210,7 @@ def compute_attained_epsilon(event: dp.DpEvent, delta: float) -> float:
     4.377
     """
     check_delta(delta)
-    uses = leaves(event)
+    uses = list_leaves(event)
     for leaf, _ in uses:
         check_parameters(leaf)
     if any(isinstance(leaf, dp.NonPrivateDpEvent) for leaf, _ in uses):
@@ -264,7 +264,7 @@ def list_attained_assumptions(event: dp.DpEvent) -> tuple[str, ...]:
     mechanism without known output distributions is omitted.
     """
     sentences: dict[str, None] = {}
-    for leaf, _ in leaves(event):
+    for leaf, _ in list_leaves(event):
         name = type(leaf).__name__
         if isinstance(leaf, (dp.PureDpEvent, dp.ShuffledDpEvent)):
             sentences[f"{name} stands for randomized response on a bit"] = None
@@ -297,7 +297,9 @@ def _largest(leaf: dp.DpEvent) -> tuple[float, float]:
     pairs = find_attained_pairs(leaf)
     if pairs is None:
         return 0.0, 0.0
-    first, second = (math.inf if p.infinite_mass > 0 else p.loss_range(_NEVER)[1] for p in pairs)
+    first, second = (
+        math.inf if p.infinite_mass > 0 else p.find_loss_range(_NEVER)[1] for p in pairs
+    )
     return first, second
 
 

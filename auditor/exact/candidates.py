@@ -301,7 +301,7 @@ _GRIDS = 64
 _FARTHEST = 2.0**62
 # Tolerance of the sum of probabilities. Outputs with a smaller total probability may be missed.
 _WHOLE = 1e-9
-# Text for the probability of the outputs that a list of "all outputs" may lack.
+# Text on the probability of the outputs that a list of "all outputs" may lack.
 RARE_NOTE = f" but for {_WHOLE:g} of probability"
 
 
@@ -438,7 +438,7 @@ class CandidateOutputs:
             return False
         return bool(np.any(np.abs(np.asarray(output) - self.centre) > self.spread / 2.0))
 
-    def strategy(self) -> SearchStrategy[Any]:
+    def make_strategy(self) -> SearchStrategy[Any]:
         """Returns a Hypothesis strategy that generates outputs of the randomizer: all possible
         outputs, if they are known.
 

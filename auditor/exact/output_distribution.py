@@ -177,8 +177,8 @@ class OutputDistribution:
 
     @property
     def namer(self) -> WorstCase | None:
-        """Worst-case inputs and outputs of the mechanism, with functions that name them in texts;
-        None if unknown, or if stated only for one of several copies.
+        """Worst case of the mechanism, whose functions name inputs and outputs in texts; None if it
+        is unknown, or stated only for one of several copies.
         """
         worst_case = self.worst_case
         return None if worst_case is None or worst_case.one_copy is not None else worst_case
@@ -308,12 +308,12 @@ def _adds_up(mechanism: Mechanism, part: Mechanism, worst_case: WorstCase, table
 
 
 def limit_underflow(log_probs: Floats, epsilon: float) -> Floats:
-    """Returns log-probabilities (inputs, outputs) with values raised that may come from underflow,
-    so that they cannot refute the claim of ``epsilon`` wrongly.
+    """Returns log-probabilities, (inputs, outputs), in which values that may come from underflow
+    are increased, so that they cannot wrongly refute a claim of ``epsilon``.
 
     A log-probability computed as log(p) is -inf if p is below the smallest double, and has few
-    digits just above it. Such a value is kept only if, by the claim and the probability of the same
-    output under another input, the true value must be above -600. Otherwise it is raised to at most
+    digits just above it. Such a value is kept only if the claim and the probability of the same
+    output under another input imply a true value above -600. Otherwise it is increased to at most
     -600. Finite values below ln of the smallest double were computed in logarithms, and are kept.
     """
     high = log_probs.max(axis=0)

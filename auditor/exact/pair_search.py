@@ -55,16 +55,17 @@ class PairEpsilon:
 
     - ``epsilon``: the lower bound; -inf if the pair shows none.
     - ``witness``: the inputs and the output, as text, or None.
-    - ``a``, ``b``, ``output``: if the bound is the log-ratio of a single output, this output and
-      the two inputs; it is more probable under ``a`` than under ``b``. Otherwise None.
+    - ``input_a``, ``input_b``, ``output``: if the bound is the log-ratio of a single output, this
+      output and the two inputs; it is more probable under ``input_a`` than under ``input_b``.
+      Otherwise None.
     - ``typical_log_p``: median log-probability of outputs drawn under the pair, if further outputs
       may exist; otherwise None.
     """
 
     epsilon: float = -math.inf
     witness: Witness | None = None
-    a: Any = None
-    b: Any = None
+    input_a: Any = None
+    input_b: Any = None
     output: Any = None
     typical_log_p: float | None = None
 
@@ -111,7 +112,7 @@ class PairSearch(ABC):
         examples = count_examples(
             self.max_examples, max(inputs.n_entries, math.prod(self.outputs.shape))
         )
-        output = st.none() | self.outputs.strategy() if self.proposes_outputs else st.none()
+        output = st.none() | self.outputs.make_strategy() if self.proposes_outputs else st.none()
         strategy = st.tuples(inputs.strategy, inputs.strategy, output)
 
         def score(example: tuple[Any, Any, Any]) -> float:
@@ -332,7 +333,7 @@ class LogRatioSearch(PairSearch):
         shape, size = self.outputs.shape, math.prod(self.outputs.shape)
         if self.outputs.all_outputs is not None or size < 2 or size * size * _ROWS > _MOST_ENTRIES:
             return best
-        a, b = best.a, best.b
+        a, b = best.input_a, best.input_b
         drawn_a, _, far = self._drawn(a, b)
         rows = np.concatenate([drawn_a[: _ROWS // 2], far[:: max(1, len(far) // _ROWS)]])
         rows = rows.reshape(len(rows), size)
@@ -373,7 +374,7 @@ class LogRatioSearch(PairSearch):
         least = result.epsilon - (min(_LESS, spare / 2.0) if spare > 0.0 else _LESS)
 
         def density(outputs: Floats) -> Floats:
-            return self.dist.try_log_probs(outputs, (result.a, result.b))
+            return self.dist.try_log_probs(outputs, (result.input_a, result.input_b))
 
         for step, (below, above) in itertools.product(range(_HALVINGS), ((1, 1), (1, 0), (0, 1))):
             ends = place - below * reach / 2.0**step, place + above * reach / 2.0**step
@@ -399,10 +400,10 @@ class LogRatioSearch(PairSearch):
         """
 
         def at(output: Any) -> PairEpsilon:
-            return self._undrawn(result.a, result.b, np.asarray(output)[None])
+            return self._undrawn(result.input_a, result.input_b, np.asarray(output)[None])
 
         epsilon, output = search_with_hypothesis(
-            self.outputs.strategy(),
+            self.outputs.make_strategy(),
             lambda output: at(output).epsilon,
             seed=self.seed,
             examples=self.max_examples,
@@ -414,9 +415,9 @@ class LogRatioSearch(PairSearch):
         """Whether the log-ratio of the best pair of inputs still grows towards the least probable
         outputs.
         """
-        drawn_a, _, far = self._drawn(best.a, best.b)
-        log_probs = self.dist.try_log_probs(far, (best.a, best.b))
-        depth = float(np.median(self.dist.log_prob(drawn_a, best.a))) - log_probs.max(axis=0)
+        drawn_a, _, far = self._drawn(best.input_a, best.input_b)
+        log_probs = self.dist.try_log_probs(far, (best.input_a, best.input_b))
+        depth = float(np.median(self.dist.log_prob(drawn_a, best.input_a))) - log_probs.max(axis=0)
         finite = np.isfinite(log_probs).all(axis=0)
         ratios = np.abs(log_probs[0] - log_probs[1], where=finite, out=0.0 * depth)
         near, deep = (
@@ -574,7 +575,7 @@ class DivergenceSearch(PairSearch):
     ) -> PairEpsilon:
         name_input = lambda i: self.dist.name_input((a, b)[i])  # noqa: E731
         table = ProbabilityTable(log_probs, name_input, name_event=name_event)
-        bound = table.lower_bound(ONE_REPORT, delta)
+        bound = table.compute_bound(ONE_REPORT, delta)
         return PairEpsilon(bound.epsilon, bound.witness)
 
     def _check_mass(self, masses: Floats, a: Any, b: Any) -> None:

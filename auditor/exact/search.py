@@ -1,5 +1,6 @@
-"""Largest epsilon that known output probabilities show, without sampling error: that of a
-mechanism's worst case, and that which a search finds, exhaustive or by Hypothesis.
+"""Exact lower bounds on epsilon from known output probabilities: for the worst case that a
+mechanism states, or for the worst pair of inputs that a search finds (exhaustive or with
+Hypothesis).
 """
 
 from __future__ import annotations
@@ -97,11 +98,11 @@ def find_exact_bound(mechanism: Mechanism, scope: Scope, delta: float = 0.0) -> 
         if isinstance(mechanism, PrivacyCurve) and not witnessed:
             source = "exact hockey-stick divergence: the mechanism's own curve"
             return make_bound(_on_curve(mechanism, delta), scope, delta, source)
-        return _table(mechanism, _finite_worst_case(mechanism)).lower_bound(scope, delta)
+        return _table(mechanism, _finite_worst_case(mechanism)).compute_bound(scope, delta)
     if worst_case is None:
         source = "exact log-ratio: the log-ratio of the outputs has no bound"
         return make_bound(math.inf, scope, 0.0, source)
-    return _table(mechanism, worst_case).lower_bound(scope, 0.0)
+    return _table(mechanism, worst_case).compute_bound(scope, 0.0)
 
 
 def compute_delta(mechanism: Mechanism, epsilon: float) -> float:
@@ -122,7 +123,7 @@ def compute_delta(mechanism: Mechanism, epsilon: float) -> float:
     check_epsilon(epsilon)
     if isinstance(mechanism, PrivacyCurve):
         return mechanism.delta(epsilon)
-    return _table(mechanism, _finite_worst_case(mechanism)).delta_at(epsilon)
+    return _table(mechanism, _finite_worst_case(mechanism)).compute_delta(epsilon)
 
 
 def _on_curve(mechanism: PrivacyCurve, delta: float) -> float:
@@ -241,7 +242,7 @@ def _exhaustive(
             log_probs[rows],
             lambda i: dist.name_input(listed[rows[i]]),
             lambda j: dist.name_output(every[j]),
-        ).lower_bound(ONE_REPORT, delta)
+        ).compute_bound(ONE_REPORT, delta)
 
     best = bound(list(range(len(listed))))
     endless = math.isinf(best.epsilon)

@@ -110,7 +110,7 @@ class ReleasedCode:
         """
         if not self.protection:
             raise InputError(
-                f"Expected a value of draws in the entry of {self.name}, got none. Give draws."
+                f"Expected a value of draws in the entry of {self.name}, got none. Name its mechanism."
             )
         if self.protection == NOTHING:
             return dp.NoOpDpEvent()
@@ -167,8 +167,8 @@ def find_entries(number: str) -> tuple[Entry, ...]:
 
 
 def judge_entries(entries: Sequence[Entry], *, jobs: int = 1) -> tuple[CatalogueRow, ...]:
-    """Judges the ``entries`` catalogue entries (claims of papers); returns one row per entry, in
-    their order.
+    """Judges catalogue ``entries`` (claims of papers), and returns one row per entry, in their
+    order.
 
     ``jobs``: number of worker processes.
     """
@@ -209,7 +209,7 @@ def _judge(paper: Paper, entry: Entry) -> CatalogueRow:
             )
     computed = paper.computed(entry)
     if finding is None and not computed:
-        raise InputError("Expected a scope or computed numbers, got neither. Give either.")
+        raise InputError("Expected an entry with scope or computed numbers, got neither. Add one.")
     figures = tuple(Figure.model_validate(number, from_attributes=True) for number in computed)
     accounted = None if finding is None else finding.accounted
     settings, population = _split(entry.settings)

@@ -23,7 +23,7 @@ from fedrec_auditor.accountants.events.dp import (
     SelfComposedDpEvent,
     ShuffledDpEvent,
 )
-from fedrec_auditor.accountants.events.leaves import leaves
+from fedrec_auditor.accountants.events.leaves import list_leaves
 from fedrec_auditor.accountants.losses.pure import get_pure_epsilon
 from fedrec_auditor.accountants.statements import (
     Adjacency,
@@ -56,8 +56,8 @@ _LEAST = 1e-300
 class NoiseKind:
     """Kind of noise: Gaussian noise, Laplace noise or randomized response.
 
-    - ``name``: name of its argument in ``account``.
-    - ``symbol``: name of the amount of noise: z (multiplier of Gaussian noise), b (multiplier of
+    - ``name``: name of the argument of ``account`` for this noise.
+    - ``symbol``: symbol of the amount of noise: z (multiplier of Gaussian noise), b (multiplier of
       Laplace noise) or epsilon (of randomized response).
     - ``valid_amounts``: valid amounts.
     - ``min_amount``, ``max_amount``: range in which ``account`` searches for the least amount.
@@ -81,15 +81,15 @@ class Noise:
     """Amount of noise of one kind.
 
     - ``kind``: Gaussian noise, Laplace noise or randomized response.
-    - ``size``: for Gaussian (Laplace) noise on a sum: standard deviation (scale), divided by the L2
-      (L1) norm of the largest contribution of one unit. For randomized response: pure epsilon of
+    - ``amount``: for Gaussian (Laplace) noise on a sum: standard deviation (scale), divided by the
+      L2 (L1) norm of the largest contribution of one unit. For randomized response: pure epsilon of
       one report. None if the amount is to be computed.
     - ``n_categories``: for randomized response, the number k of categories. The true category is
       reported with probability e^eps / (e^eps + k - 1).
     """
 
     kind: NoiseKind
-    size: float | None
+    amount: float | None
     n_categories: int = 2
 
     @classmethod
@@ -124,24 +124,24 @@ class Noise:
             )
         return cls(kind, size, int(k))
 
-    def event(self) -> DpEvent:
+    def make_event(self) -> DpEvent:
         """Returns the accounting event (dp-accounting's description) of one noisy sum or one
         report.
         """
-        assert self.size is not None
+        assert self.amount is not None
         if self.kind is RESPONSE:
             k = self.n_categories
-            return RandomizedResponseDpEvent(k / (math.expm1(self.size) + k), k)
-        return (GaussianDpEvent if self.kind is GAUSSIAN else LaplaceDpEvent)(self.size)
+            return RandomizedResponseDpEvent(k / (math.expm1(self.amount) + k), k)
+        return (GaussianDpEvent if self.kind is GAUSSIAN else LaplaceDpEvent)(self.amount)
 
     @property
     def local_epsilon(self) -> float:
         """Pure epsilon of a report to which the user's device applies Laplace noise or randomized
         response.
         """
-        assert self.size is not None
+        assert self.amount is not None
         # Two vectors of norm C differ by at most 2 C.
-        return self.size if self.kind is RESPONSE else 2.0 / self.size
+        return self.amount if self.kind is RESPONSE else 2.0 / self.amount
 
     @property
     def bit_probs(self) -> tuple[float, float]:
@@ -151,10 +151,10 @@ class Noise:
         For randomized response, the bit is whether the report is one given category. For Laplace
         noise, the bit is the sign of the report.
         """
-        assert self.size is not None
+        assert self.amount is not None
         if self.kind is LAPLACE:
-            return (max(math.exp(-1.0 / self.size) / 2.0, _LEAST),) * 2
-        one = 1.0 / (math.expm1(self.size) + self.n_categories)
+            return (max(math.exp(-1.0 / self.amount) / 2.0, _LEAST),) * 2
+        one = 1.0 / (math.expm1(self.amount) + self.n_categories)
         return (self.n_categories - 1.0) * one, one
 
 
@@ -220,10 +220,8 @@ class Deployment:
     sizes: ClassVar[Sizes] = Sizes()
 
     def convert_to_users(self, interactions: int) -> tuple[Deployment, ...]:
-        """Returns, in a tuple, a copy that protects whole users with at most this number of
-        ``interactions``, without a claim.
-
-        The tuple is empty if no accounting for such users is known.
+        """Returns a tuple with a copy that protects whole users with at most this number of
+        ``interactions``, without a claim; empty if no accounting for such users is known.
         """
         event = make_group_event(self.round_event, interactions)
         if event is None:
@@ -339,7 +337,7 @@ class Deployment:
 
 def list_leaf_types(event: DpEvent) -> set[type[DpEvent]]:
     """Returns the event classes of the single mechanisms (leaves) of ``event``."""
-    return {type(leaf) for leaf, _ in leaves(event)}
+    return {type(leaf) for leaf, _ in list_leaves(event)}
 
 
 def is_local_event(event: DpEvent) -> bool:
@@ -474,7 +472,7 @@ class AccountRequest:
         or "rate"; "" if all have values.
         """
         noise = self.noise
-        if noise is not None and noise.size is None:
+        if noise is not None and noise.amount is None:
             return noise.kind.symbol
         if self.rounds is None:
             return "rounds"
@@ -487,16 +485,16 @@ class AccountRequest:
         """
         changed: dict[str, Any] = {self.missing_name: value}
         noise = self.noise
-        if noise is not None and noise.size is None:
+        if noise is not None and noise.amount is None:
             categories = f",k={noise.n_categories}" if noise.kind is RESPONSE else ""
             changed = {noise.kind.name: f"{value!r}{categories}"}
         return replace(self, **changed)
 
     def make_deployments(self, epsilon_claim: float = math.inf) -> tuple[Deployment, ...]:
-        """Returns the described system, with a claimed epsilon of ``epsilon_claim``.
+        """Makes the described system, with a claimed epsilon of ``epsilon_claim``.
 
-        If ``interactions_per_user`` is given, the same system follows, protecting whole users with
-        this number of interactions.
+        If ``interactions_per_user`` is given, a second system protects whole users with this number
+        of interactions.
         """
         noise, one_round = self.noise, self._one_round()
         adjacencies: tuple[Adjacency, ...] = (Adjacency.ANY_PAIR,)
@@ -526,7 +524,7 @@ class AccountRequest:
         if noise is None:
             assert self.event is not None
             return self.event
-        if noise.size is None:
+        if noise.amount is None:
             raise InputError(
                 f"Expected a number for {noise.kind.symbol}, got none. Give a number, or give "
                 "target_epsilon to find it."
@@ -534,7 +532,8 @@ class AccountRequest:
         if self.shuffle is not None:
             binary = noise.kind is RESPONSE and noise.n_categories == 2
             return ShuffledDpEvent(noise.local_epsilon, self.shuffle, binary)
+        event = noise.make_event()
         if self.users is not None:
             drawn = round(rate * self.users)
-            return SampledWithoutReplacementDpEvent(self.users, drawn, noise.event())
-        return noise.event() if rate == 1.0 else PoissonSampledDpEvent(rate, noise.event())
+            return SampledWithoutReplacementDpEvent(self.users, drawn, event)
+        return event if rate == 1.0 else PoissonSampledDpEvent(rate, event)

@@ -70,7 +70,7 @@ def solve_setting(
     name, users, noise = stated.missing_name, stated.users, stated.noise
     if not name:
         raise InputError(
-            "Expected one setting without a value with target_epsilon, got all values. Leave out "
+            "Expected target_epsilon with one setting left out, got values for all. Leave out "
             "the setting to compute: the noise (give only its name, such as z), rounds or rate."
         )
 
@@ -87,7 +87,7 @@ def solve_setting(
     if name == "rate" and users is not None:
         return _whole(lambda m: keeps(m / users), users, "rate x users", target) / users
     good, bad = 1e-9, 1.0
-    if noise is not None and noise.size is None:
+    if noise is not None and noise.amount is None:
         good, bad = noise.kind.max_amount, noise.kind.min_amount
         if noise.kind is RESPONSE:
             good, bad = bad, good
@@ -307,7 +307,7 @@ def _claimed(
         given = {field.name: getattr(stated, field.name) for field in fields(stated)}
         settings = {"rate": 1.0, "rounds": 1} | {k: v for k, v in given.items() if v is not None}
         if stated.noise is not None:
-            settings[stated.noise.kind.name] = stated.noise.size
+            settings[stated.noise.kind.name] = stated.noise.amount
         wanted = inspect.signature(claimed).parameters.values()
         missing = [p.name for p in wanted if p.name not in settings and p.default is p.empty]
         if missing:

@@ -34,8 +34,8 @@ class Output(NamedTuple):
     """The output of one call of a randomizer, split into structure and single values (leaves).
 
     - ``structure``: hashable description of the nested containers, without the values.
-    - ``leaves``: the values in order; each is a concrete value or a symbol (a value that depends on
-      random draws).
+    - ``list_leaves``: the values in order; each is a concrete value or a symbol (a value that
+      depends on random draws).
     """
 
     structure: Hashable
@@ -78,7 +78,7 @@ def output_text(structure: Any, leaves: Iterator[str]) -> str:
     """Returns the text of an output for reports.
 
     ``structure``: structure of the output, as ``decompose`` returns it.
-    ``leaves``: texts of its single values, in order.
+    ``list_leaves``: texts of its single values, in order.
     """
     if structure == "value":
         return next(leaves)

@@ -345,7 +345,7 @@ def _of_table(rows: list[dict[Hashable, OutputMass]], names: Sequence[str], delt
     table = np.asarray([[log(row.get(o, ZERO_MASS).mass) for o in outputs] for row in rows])
     bound = ProbabilityTable(
         table, name_input=lambda i: names[i], name_output=lambda j: _output_name(outputs[j])
-    ).lower_bound(ONE_REPORT, delta)
+    ).compute_bound(ONE_REPORT, delta)
     if delta or bound.witness is None:
         return bound
     # The output that the table itself reports: the first one of the largest ratio.

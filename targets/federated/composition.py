@@ -265,7 +265,7 @@ class Composition(System):
         elif scope.unit in (Unit.USER, Unit.REPORT):
             randomizer = self.protection.randomizer(self.count_entries(population))
         visible = (Unit.USER, Unit.REPORT, Unit.INTERACTION, Unit.RATING)
-        if randomizer is None and scope.unit in visible and not scope.is_value:
+        if randomizer is None and scope.unit in visible and not scope.is_rating_value:
             randomizer = self.row_mechanism(population)
         if randomizer is None or scope.horizon is not Horizon.TRAINING:
             return randomizer

@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from scipy import optimize
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.events.leaves import leaves
+from fedrec_auditor.accountants.events.leaves import list_leaves
 from fedrec_auditor.accountants.methods.accounting_methods import Pure
 from fedrec_auditor.accountants.methods.base import Accountant
 from fedrec_auditor.accountants.statements import Bound, Scope, Side, check_delta
@@ -304,14 +304,14 @@ class ForgetsCounts(_Sum):
     """Faulty accountant: counts repeated uses of a mechanism once."""
 
     def _wrong(self, event: DpEvent, true: float, delta: float) -> float:
-        return sum(_alone(leaf) for leaf, _ in leaves(event))
+        return sum(_alone(leaf) for leaf, _ in list_leaves(event))
 
 
 class AddsSquares(_Sum):
     """Faulty accountant: composes to sqrt(sum eps^2), which no theorem supports."""
 
     def _wrong(self, event: DpEvent, true: float, delta: float) -> float:
-        return math.sqrt(sum(n * _alone(leaf) ** 2 for leaf, n in leaves(event)))
+        return math.sqrt(sum(n * _alone(leaf) ** 2 for leaf, n in list_leaves(event)))
 
 
 class PaysForDelta(_Sum):
@@ -332,14 +332,14 @@ class CountsOneKind(_Sum):
     """Faulty accountant: counts only the most expensive of several different mechanisms."""
 
     def _wrong(self, event: DpEvent, true: float, delta: float) -> float:
-        return max((n * _alone(leaf) for leaf, n in leaves(event)), default=0.0)
+        return max((n * _alone(leaf) for leaf, n in list_leaves(event)), default=0.0)
 
 
 class FearsCrowds(_Sum):
     """Faulty accountant: epsilon of shuffling rises with the number of users."""
 
     def _wrong(self, event: DpEvent, true: float, delta: float) -> float:
-        crowd = max((getattr(leaf, "n_users", 1) for leaf, _ in leaves(event)), default=1)
+        crowd = max((getattr(leaf, "n_users", 1) for leaf, _ in list_leaves(event)), default=1)
         return true * (1 + math.log(crowd))
 
 
@@ -354,7 +354,9 @@ class SkipsUnknown(_Sum):
     """Faulty accountant: ignores events that it does not support."""
 
     def bound(self, event: DpEvent, *, delta: float, scope: Scope) -> Bound:
-        known = [(leaf, n) for leaf, n in leaves(event) if type(leaf) is not UnsupportedDpEvent]
+        known = [
+            (leaf, n) for leaf, n in list_leaves(event) if type(leaf) is not UnsupportedDpEvent
+        ]
         private = not any(isinstance(leaf, NonPrivateDpEvent) for leaf, _ in known)
         total = sum(n * _alone(leaf) for leaf, n in known) if private else math.inf
         return self._bound(total, check_delta(delta), scope)
@@ -380,7 +382,7 @@ class RawLibrary(_Sum):
 
     def bound(self, event: DpEvent, *, delta: float, scope: Scope) -> Bound:
         check_delta(delta)
-        leaves(event)
+        list_leaves(event)
         if not self.supports(event):
             raise InputError(f"Expected an event that can be read, got {event}.")
         epsilon = self._accountant().compose(event).get_epsilon(delta)

@@ -89,7 +89,7 @@ class CollectedBits(System):
         None for data that are not sent (a rating's value, an attribute) and for adversaries other
         than the server.
         """
-        unsent = scope.unit is Unit.ATTRIBUTE or scope.is_value
+        unsent = scope.unit is Unit.ATTRIBUTE or scope.is_rating_value
         if scope.vantage is not Vantage.SERVER or unsent:
             return None
         if scope.is_user_presence:

@@ -290,7 +290,7 @@ class Fcf(NoiselessSystem, ImplicitMf):
 
         Messages depend on which items are rated, but not on a rating's value or on attributes.
         """
-        return scope.unit is not Unit.ATTRIBUTE and not scope.is_value
+        return scope.unit is not Unit.ATTRIBUTE and not scope.is_rating_value
 
     def messages(self, calls: UploadRequest) -> Messages:
         """Returns the gradients of equation 5 for every item, as the array "gradient" (n_items, F)

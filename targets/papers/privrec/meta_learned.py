@@ -350,7 +350,7 @@ class MetaLearned(NoiselessSystem):
         Messages depend on which items are rated, and on attributes if the network reads features.
         """
         attribute = scope.unit is Unit.ATTRIBUTE
-        return not scope.is_value and (self.network.has_side or not attribute)
+        return not scope.is_rating_value and (self.network.has_side or not attribute)
 
     @property
     def trains_on_device(self) -> bool:

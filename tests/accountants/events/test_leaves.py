@@ -23,7 +23,7 @@ from fedrec_auditor.accountants.events.leaves import (
     BitFlipDpEvent,
     RevealedSamplingDpEvent,
     ShuffledDpEvent,
-    leaves,
+    list_leaves,
 )
 
 LAPLACE = LaplaceDpEvent(1.5)
@@ -61,7 +61,7 @@ def unrolled(event: DpEvent) -> list[DpEvent]:
 @given(TREES)
 def test_counts_are_those_of_the_tree_unrolled(event: DpEvent) -> None:
     uses = unrolled(event)
-    found = leaves(event)
+    found = list_leaves(event)
     assert sum(count for _, count in found) == len(uses)
     for leaf, count in found:
         assert sum(type(use) is type(leaf) and use == leaf for use in uses) == count
@@ -88,23 +88,23 @@ def test_our_leaves_go_through_the_librarys_serialization(event: DpEvent) -> Non
 
 def test_gaussians_on_one_sample_are_one() -> None:
     adaptive = ComposedDpEvent([GaussianDpEvent(3.0), SelfComposedDpEvent(GaussianDpEvent(8.0), 4)])
-    ((leaf, count),) = leaves(SelfComposedDpEvent(PoissonSampledDpEvent(0.1, adaptive), 7))
+    ((leaf, count),) = list_leaves(SelfComposedDpEvent(PoissonSampledDpEvent(0.1, adaptive), 7))
     assert count == 7
     assert leaf.event.noise_multiplier == pytest.approx((1 / 9 + 4 / 64) ** -0.5, rel=1e-15)
     twice = PoissonSampledDpEvent(0.5, PoissonSampledDpEvent(0.2, ComposedDpEvent([LAPLACE])))
-    assert leaves(twice) == [(PoissonSampledDpEvent(0.1, LAPLACE), 1)]
+    assert list_leaves(twice) == [(PoissonSampledDpEvent(0.1, LAPLACE), 1)]
     for noises, joint in (((0.0, 1.0), 0.0), ((math.inf, 2.0), 2.0), ((math.inf,) * 2, math.inf)):
         several = ComposedDpEvent([GaussianDpEvent(z) for z in noises])
-        (((_, _), (leaf, _))) = leaves(ComposedDpEvent([LAPLACE, FIXED(several)]))
+        (((_, _), (leaf, _))) = list_leaves(ComposedDpEvent([LAPLACE, FIXED(several)]))
         assert leaf == FIXED(GaussianDpEvent(joint))
-    assert leaves(PoissonSampledDpEvent(0.1, SelfComposedDpEvent(NoOpDpEvent(), 3))) == []
+    assert list_leaves(PoissonSampledDpEvent(0.1, SelfComposedDpEvent(NoOpDpEvent(), 3))) == []
 
 
 @pytest.mark.parametrize("wrong", [-1.0, math.nan])
 def test_a_senseless_noise_is_refused_inside_a_sample(wrong: float) -> None:
     several = ComposedDpEvent([GaussianDpEvent(wrong), GaussianDpEvent(1.0)])
     with pytest.raises(InputError, match="noise_multiplier"):
-        leaves(PoissonSampledDpEvent(0.1, several))
+        list_leaves(PoissonSampledDpEvent(0.1, several))
 
 
 def test_other_compositions_in_a_sample_stay_as_they_are() -> None:
@@ -112,6 +112,6 @@ def test_other_compositions_in_a_sample_stay_as_they_are() -> None:
         SelfComposedDpEvent(LAPLACE, 2),
         ComposedDpEvent([LAPLACE, GaussianDpEvent(1)]),
     ):
-        assert leaves(PoissonSampledDpEvent(0.1, several)) == [
+        assert list_leaves(PoissonSampledDpEvent(0.1, several)) == [
             (PoissonSampledDpEvent(0.1, several), 1)
         ]

@@ -107,7 +107,7 @@ def test_both_laws_of_the_pair_are_laws(rate: float) -> None:
     for pair in (GaussianPair(2.0), LaplacePair(3.0), AtomicPair.from_epsilon(0.7)):
         for log_mass in FixedSizePair(pair, rate).bin_losses(edges):
             assert np.exp(log_mass).sum() == pytest.approx(
-                1, abs=1e-3 if pair.loss_range(0)[1] < 1 else 1e-9
+                1, abs=1e-3 if pair.find_loss_range(0)[1] < 1 else 1e-9
             )
 
 

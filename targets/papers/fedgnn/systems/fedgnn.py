@@ -118,7 +118,7 @@ class FedGnn(RatingGraph):
         If ``pseudo`` is at least the number of items, all rows are sent, and the choice reveals
         nothing.
         """
-        numbers = scope.unit is Unit.COORDINATE or scope.is_value or scope.is_user_presence
+        numbers = scope.unit is Unit.COORDINATE or scope.is_rating_value or scope.is_user_presence
         return self.pseudo < population.n_items and not numbers
 
     def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
