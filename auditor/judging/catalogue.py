@@ -110,7 +110,7 @@ class ReleasedCode:
         """
         if not self.protection:
             raise InputError(
-                f"Expected a value of draws in the entry of {self.name}, got none. Name its mechanism."
+                f"Expected draws in the entry of {self.name}, got none. Name its mechanism there."
             )
         if self.protection == NOTHING:
             return dp.NoOpDpEvent()
