@@ -282,7 +282,7 @@ def meaning_words(row: CatalogueRow) -> str:
     texts = []
     if row.finding is not None:
         texts.append(say.guess_words(row.finding))
-        texts += ["An epsilon this large protects almost nothing."] if row.finding.vacuous else []
+        texts += ["An epsilon this large guarantees almost nothing."] if row.finding.vacuous else []
     if row.computed_at:
         texts.append(f"The numbers are computed {row.computed_at}.")
     if row.arithmetic is not None:

@@ -128,7 +128,7 @@ def _proved_at_all(section: Section, finding: Finding) -> str:
     proof = _proved(section, finding)
     if proof is not None:
         most = say.round_up(proof.epsilon)
-        little = f" The proved epsilon, {most}, is so large that it protects almost nothing."
+        little = f" The proved epsilon, {most}, is so large that it guarantees almost nothing."
         return little if is_vacuous(proof) else ""
     if not section.is_own or (
         finding.lower_bound is not None and math.isinf(finding.lower_bound.epsilon)
@@ -139,7 +139,7 @@ def _proved_at_all(section: Section, finding: Finding) -> str:
 
 def _of_upheld(section: Section, finding: Finding) -> str:
     claim, proof = finding.claim.epsilon, _proved(section, finding)
-    little = f"Reduce epsilon: an epsilon of {say.short_number(claim)} protects almost nothing"
+    little = f"Reduce epsilon: an epsilon of {say.short_number(claim)} guarantees almost nothing"
     if proof is not None and proof.epsilon < 0.9 * claim:
         if is_vacuous(proof):
             return f"{little}, and the proved upper bound is too large as well."

@@ -160,7 +160,7 @@ class Summary:
             return "No claim was judged."
         claim = say.join_texts(self.claim, self.scope)
         verdict = say.join_texts(say.TABLES["sentence"][finding.verdict], claim, by=": ")
-        little = "An epsilon this large protects almost nothing" if finding.vacuous else ""
+        little = "An epsilon this large guarantees almost nothing" if finding.vacuous else ""
         return f"{say.join_texts(verdict, little, say.capitalized(self.largest_shown), by='. ')}."
 
     @property

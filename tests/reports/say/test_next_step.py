@@ -46,7 +46,7 @@ def test_what_to_do_names_what_the_record_knows(record: Record) -> None:
     assert todo(record, little) == (
         "Change the settings to as_published=false, with which the claim is proved; or supply the "
         "missing proof of epsilon 1. The proved epsilon, 10.8, is so large that "
-        "it protects almost nothing."
+        "it guarantees almost nothing."
     )
     assert todo(record, judged(record, math.inf, math.inf, None)).startswith("Protect the uploads")
 
@@ -180,7 +180,7 @@ def test_a_shorter_horizon_is_advised_only_where_the_same_claim_is_proved(record
     said = next_step(Section("it", (refuted, held)), leaks=False)
     assert said == (
         "Withdraw the claim; or claim it only over one round, for which it is proved. The "
-        "proved epsilon, 5,000, is so large that it protects almost nothing."
+        "proved epsilon, 5,000, is so large that it guarantees almost nothing."
     )
     for other in (
         vary(held, claim=replace(claim, epsilon=260.0)),
