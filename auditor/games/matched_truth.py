@@ -55,7 +55,7 @@ class MatchedTruth:
         manifest, names = recording.manifest, recording.senders
         parties = None if manifest.parties is None else _party_numbers(recording, manifest.parties)
         if truth is None:
-            sizes = [file.count for part in recording.rounds for file in part.uploads]
+            sizes = [file.n_messages for part in recording.rounds for file in part.uploads]
             nothing = sparse.csr_array((max(1, len(names), *sizes, 0), manifest.n_items))
             return cls(
                 interactions=Interactions.create(nothing, name=recording.path.name),

@@ -45,7 +45,7 @@ from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.recorded.recorded_system import RecordedSystem
 from fedrec_auditor.targets.recorded.recording import MANIFEST, Manifest, Recording
 from fedrec_auditor.targets.recorded.recording_writer import GroundTruth
-from fedrec_auditor.targets.recorded.tensors import Form
+from fedrec_auditor.targets.recorded.tensors import PartForm
 from fedrec_auditor.targets.systems.base import Target, origin_of
 from fedrec_auditor.targets.transcript import (
     LIST_KINDS,
@@ -409,9 +409,9 @@ def component_shapes(recording: Recording) -> dict[str, tuple[int, ...]]:
     """
     rounds = recording.rounds
     stored = [recording.release, *(m for part in rounds for m in (part.broadcast, part.aggregate))]
-    shapes = {n: m.heads[n].shape for m in stored if m is not None for n in m}
+    shapes = {n: m.headers[n].shape for m in stored if m is not None for n in m}
     for file in (file for part in rounds for file in (*part.uploads, *part.cleartext)):
-        shapes |= {n: a.shape for n, a in file.layouts.items() if a.form is Form.FULL}
+        shapes |= {n: a.shape for n, a in file.layouts.items() if a.form is PartForm.FULL}
     declared = recording.manifest.components.items()
     return shapes | {n: part.shape for n, part in declared if part.shape is not None}
 
@@ -440,7 +440,7 @@ def _evidence(recording: Recording, matched: MatchedTruth) -> tuple[Floats, spar
     system = RecordedSystem(
         recording=recording,
         sender_rows=matched.sender_rows,
-        users=data.users,
+        user_ids=data.users,
         rounds=len(recording.rounds),
     )
     transcript = system.run(data, rng).transcript

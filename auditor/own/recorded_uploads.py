@@ -207,13 +207,13 @@ def attack_recording(
     system = RecordedSystem(
         recording=recording,
         sender_rows=matched.sender_rows,
-        users=matched.interactions.users,
+        user_ids=matched.interactions.users,
         rounds=len(recording.rounds),
         stated=tuple(each.scoped() for each in plan.claims),
         user_vectors=None if known is None else known.user_vectors,
         notes=(*unread, *matched.notes, *order.notes, *_blind(recording), *_itemless(recording)),
-        assumed=order.assumption,
-        doubt=order.caveat,
+        assumption=order.assumption,
+        caveat=order.caveat,
     )
     if client is not None:
         system = replace(system, simulator=_code(client, plan, system, matched.interactions))

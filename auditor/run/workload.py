@@ -29,7 +29,7 @@ from fedrec_auditor.targets.components import Kind
 from fedrec_auditor.targets.compute import DEFAULT, RAM_SHARE, Compute
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.recorded.recording import MANIFEST, Recording
-from fedrec_auditor.targets.recorded.tensors import Form
+from fedrec_auditor.targets.recorded.tensors import PartForm
 from fedrec_auditor.targets.systems.base import Cost, Target
 
 # Longest allowed time of a training, in seconds. A longer training is refused.
@@ -207,20 +207,20 @@ def check_recording(recording: Recording, memory: float) -> None:
             for name, layout in file.layouts.items():
                 part = manifest.components.get(name)
                 declared = None if part is None or part.kind is Kind.REPORTS else part.shape
-                if declared not in (None, layout.shape) and layout.form is Form.FULL:
-                    raise file.file_error(f"{name!r} of shape {declared}", f"{layout.shape}")
+                if declared not in (None, layout.shape) and layout.form is PartForm.FULL:
+                    raise file.make_error(f"{name!r} of shape {declared}", f"{layout.shape}")
         sizes += [
             (f"{count:,} numbers of {name!r:.60} at once", file.path, _as_read(count, layout.dtype))
             for file in (*recorded.uploads, *recorded.cleartext)
             for name, layout in file.layouts.items()
-            for count in (file.min_memory(name),)
+            for count in (file.count_min_elements(name),)
         ]
     models = [m for one in recording.rounds for m in (one.broadcast, one.aggregate)]
     sizes += [
         (f"{_by(head.shape)} numbers of {name!r:.60}", model.path, size)
         for model in (recording.release, *models)
         if model is not None
-        for name, head in model.heads.items()
+        for name, head in model.headers.items()
         for size in (_as_read(math.prod(head.shape), head.dtype),)
     ]
     for text, path, size in sorted(sizes, key=lambda each: -each[2])[:1]:

@@ -25,16 +25,16 @@ from fedrec_auditor.auditor.worlds.estimators.lower_bound_estimators import AllT
 from fedrec_auditor.auditor.worlds.guesses import ThresholdBand
 from fedrec_auditor.auditor.worlds.one_run import AUTO, MIN_CANARIES, OneRun, one_run_worlds
 from fedrec_auditor.auditor.worlds.worlds import Worlds, as_array, check_outputs, check_seed
-from fedrec_auditor.targets.recorded.tensors import NumpyArchive
+from fedrec_auditor.targets.recorded.tensors import NpzFile
 
 
-class ScoreArchive(NumpyArchive):
+class ScoreArchive(NpzFile):
     """An npz file of at most 2 GiB with canary scores and identifiers, which is read entirely.
 
     A canary is a user or record that was put into the training data of some trainings.
     """
 
-    max_bytes = 2**31
+    max_index_bytes = 2**31
     only_names = ("in_scores", "out_scores", "in_ids", "out_ids")
     text_names = ("in_ids", "out_ids")
 
@@ -50,7 +50,7 @@ def read_scores(path: Path) -> Mapping[str, NDArray[Any]]:
     Raises InputError if the file is not an archive of these arrays.
     """
     try:
-        arrays = ScoreArchive(Path(os.path.realpath(path))).index
+        arrays = ScoreArchive(Path(os.path.realpath(path))).index_arrays
     except InputError as error:
         raise InputError(
             f"{error} Write scores by numpy.savez(path, in_scores=..., out_scores=...)."

@@ -1,4 +1,4 @@
-"""A system under audit that replays recorded messages instead of training."""
+"""A system under audit that yields recorded messages instead of training."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from fedrec_auditor.targets.recorded.recording import (
     RecordedRound,
     Recording,
 )
-from fedrec_auditor.targets.recorded.tensors import Form, MessageFile, StoredPart, Tensors
+from fedrec_auditor.targets.recorded.tensors import ArrayFile, MessageFile, PartForm, StoredPart
 from fedrec_auditor.targets.systems.base import (
     Evaluation,
     Model,
@@ -53,21 +53,21 @@ class RecordedMessages(Component):
 
     name: name of the part, such as "item"
     files: the files of the messages
-    file: index in ``files`` of each message's file (n,)
-    place: index of each message in its file (n,)
+    file_indices: index in ``files`` of each message's file (n,)
+    message_indices: index of each message in its file (n,)
     kind: type of the messages, such as gradients
     rate: public learning rate r (an update is -r times the sender's gradient), or None
     shape: shape of one message
-    broadcast: the model, which provides the rows that messages omit because they did not change;
-        None if it was not recorded
-    round_sums: sums over all messages by part; None if they were not recorded
+    broadcast: the model that the server sent, which provides the rows that messages omit because
+        they did not change; None if it was not recorded
+    round_sums: sums over all messages of the round, by part; None if they were not recorded
     n_items: number of items; item indices in lists must be smaller
     """
 
     name: str
     files: tuple[MessageFile, ...]
-    file: Ints
-    place: Ints
+    file_indices: Ints
+    message_indices: Ints
     kind: Kind = field()  # without a default, although the base class has a property
     rate: float | None = field()
     shape: tuple[int, ...] = field()
@@ -75,62 +75,61 @@ class RecordedMessages(Component):
     round_sums: Mapping[str, NDArray[Any]] | None = None
     n_items: int = 0
 
-    parts = ("place", "file")
+    parts = ("message_indices", "file_indices")
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Common data type of the numbers in all files, with float32 instead of float16."""
+        """Data type that holds the numbers of all files, at least float32."""
         each = [file.layouts[self.name].dtype for file in self.files]
         common = np.result_type(*each) if each else np.dtype(np.float64)
         return np.dtype(np.float32) if common == np.float16 else common
 
     def dense(self, clients: Ints) -> NDArray[Any]:
-        """Reads the messages of some clients, as an array (len(clients), *shape).
-
-        ``clients`` holds the indices of these clients.
+        """Reads the messages of the clients at the indices ``clients``, shape (len(clients),
+        *shape).
         """
         out = np.zeros((len(clients), *self.shape), self.dtype)
         for index, file, sent in self.read_pieces(clients):
-            if file.layouts[self.name].form is Form.FULL:
+            if file.layouts[self.name].form is PartForm.FULL:
                 out[index] = sent.values
                 continue
-            if file.layouts[self.name].form is Form.MOVED_ROWS:
+            if file.layouts[self.name].form is PartForm.MOVED_ROWS:
                 out[index] = self._base(file)
             out[np.repeat(index, sent.row_counts), self._within(sent.ids, file)] = sent.values
         return out
 
     def sent_rows(self, clients: Ints) -> NDArray[np.bool_]:
-        """Returns which rows of their tables ``clients`` (indices) sent, bool (len(clients),
-        *shape[:1]).
+        """Returns flags of the table rows that some clients sent, bool (len(clients), *shape[:1]).
+
+        ``clients`` holds the indices of these clients.
         """
         out = np.ones((len(clients), *self.shape[:1]), dtype=np.bool_)
-        if all(each.layouts[self.name].form is not Form.SENT_ROWS for each in self.files):
+        if all(each.layouts[self.name].form is not PartForm.SENT_ROWS for each in self.files):
             return out
         for index, file, sent in self.read_pieces(clients):
-            if file.layouts[self.name].form is Form.SENT_ROWS:
+            if file.layouts[self.name].form is PartForm.SENT_ROWS:
                 out[index] = False
                 out[np.repeat(index, sent.row_counts), self._within(sent.ids, file)] = True
         return out
 
     def total(self) -> NDArray[Any]:
-        """Returns the recorded sum of all messages; if there is none, computes the sum."""
+        """Returns the recorded sum of all messages; computes it if no sum was recorded."""
         if self.round_sums is not None and self.name in self.round_sums:
             return np.asarray(self.round_sums[self.name], dtype=np.float64)
         return super(RecordedMessages, self).total()
 
     def take(self, clients: Ints) -> RecordedMessages:
-        """Returns the messages of ``clients`` (indices) alone, in this order."""
+        """Returns the messages of the clients at the indices ``clients``, in this order."""
         return replace(super(RecordedMessages, self).take(clients), round_sums=None)
 
     def read_pieces(
         self, clients: Ints
     ) -> Iterator[tuple[NDArray[np.intp], MessageFile, StoredPart]]:
-        """Reads the messages of ``clients`` (indices), file by file.
+        """Reads the messages of the clients at the indices ``clients``, file by file.
 
-        Yields, for each file: positions in ``clients``, the file, and the messages of the clients
-        at these positions.
+        Yields per file: the positions in ``clients`` of its senders, the file, and their messages.
         """
-        files, places = self.file[clients], self.place[clients]
+        files, places = self.file_indices[clients], self.message_indices[clients]
         order = np.lexsort((places, files))
         cuts = np.flatnonzero(np.diff(files[order])) + 1
         for start, stop in pairwise([0, *cuts.tolist(), len(order)]):
@@ -150,7 +149,7 @@ class RecordedMessages(Component):
             return 0
         base = (self.broadcast or {}).get(self.name)
         if base is None or base.shape != self.shape:
-            raise file.file_error(
+            raise file.make_error(
                 f"{self.name!r} in the broadcast, whose rows messages change", "none"
             )
         return base
@@ -171,33 +170,33 @@ NO_RETRAINING = (
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class RecordedSystem(System):
-    """A recorded system, whose training yields the recorded rounds.
+    """A system that was recorded: its training yields the recorded rounds.
 
     recording: the recording
     sender_rows: row in the data of each sender in ``Recording.senders`` (n,); -1 for senders that
         the data do not contain. Messages of such senders are left out, like messages with numbers
         that are not finite
-    users: identifiers of the data's rows; the training raises InputError for other users
+    user_ids: identifiers of the data's users; the training raises InputError for other users
     simulator: a system whose clients send such messages, which adversaries may run; None if there
         is no such system
     rounds: number of rounds that are read, from the first round on
     stated: the privacy claims that the caller states for the system
     user_vectors: the system's true user vectors (n_users, F); None if they were not recorded
     notes: sentences on the recording
-    assumed: sentence that states an assumption about the messages
-    doubt: sentence on why a failed attack proves nothing
+    assumption: sentence that states an assumption about the messages
+    caveat: sentence on why a failed attack proves nothing
     """
 
     recording: Recording
     sender_rows: NDArray[np.int64]
-    users: NDArray[np.int64]
+    user_ids: NDArray[np.int64]
     simulator: Target | None = None
     rounds: int = 0
     stated: tuple[ScopedClaim, ...] = ()
     user_vectors: Floats | None = None
     notes: tuple[str, ...] = ()
-    assumed: str = ""
-    doubt: str = ""
+    assumption: str = ""
+    caveat: str = ""
     paper: str = "a recording"
     evaluation: ClassVar[Evaluation] = Evaluation(split=Split.NOTHING)
     reported: ClassVar[tuple[ReportedFigure, ...]] = ()
@@ -207,12 +206,12 @@ class RecordedSystem(System):
 
     @property
     def name(self) -> str:
-        """The system's name in the recording's manifest."""
+        """Name of the system in the recording's manifest."""
         return self.recording.manifest.algorithm
 
     @property
     def origin(self) -> Origin:
-        """Facts on the source of the messages: clients of another party, which cannot be run again.
+        """Origin of the messages: clients of another party, which cannot be run again.
 
         ``client`` is a system that sends such messages, or None. ``n_dropped`` counts the messages
         that were left out because of numbers that are not finite.
@@ -221,8 +220,8 @@ class RecordedSystem(System):
             is_external=True,
             at_hand=False,
             client=self.simulator,
-            assumption=self.assumed,
-            caveat=self.doubt,
+            assumption=self.assumption,
+            caveat=self.caveat,
             n_dropped=sum(
                 int(np.count_nonzero(~file.is_finite))
                 for each in self.recording.rounds[: self.rounds]
@@ -232,23 +231,21 @@ class RecordedSystem(System):
 
     @property
     def digest(self) -> str:
-        """Digest of the recording, in hexadecimal, computed from the names, sizes and times of its
-        files.
-        """
+        """Hexadecimal digest of the recording, from the names, sizes and times of its files."""
         return self.recording.digest
 
     @property
     def why_unproved(self) -> str:
-        """Sentence for a report on why no upper bound on epsilon is proved."""
+        """Reason why no upper bound on epsilon is proved, as a sentence for reports."""
         return "a recording does not state what noise was added. Audit the client to prove more."
 
     @property
     def required_items(self) -> int:
-        """Number of items that the data must have, according to the recording's manifest."""
+        """Number of items that the data must have, from the recording's manifest."""
         return self.recording.manifest.n_items
 
     def scoped_claims(self, population: Population) -> tuple[ScopedClaim, ...]:
-        """Returns the privacy claims that the caller stated. ``population`` is not used."""
+        """Returns the privacy claims that the caller stated; ``population`` is not used."""
         return self.stated
 
     def tried(self, interactions: Interactions) -> tuple[RecordedSystem, tuple[str, ...]]:
@@ -273,19 +270,18 @@ class RecordedSystem(System):
 
     @property
     def max_vantage(self) -> Vantage:
-        """Strongest position of an adversary (server, another client, ...) whose view was
+        """Strongest vantage (server, another client, ...) whose view of the messages was
         recorded.
         """
         return self.recording.max_vantage
 
     def train(self, interactions: Interactions, rng: Generator, compute: Compute) -> Training:
-        """Yields the recorded rounds, and returns the recorded release (the model published at the
-        end).
+        """Yields the recorded rounds, and returns the recorded final model.
 
-        The messages stay in their files. ``rng`` is not used. Raises InputError unless
-        ``interactions`` has the recorded system's ``users``.
+        The messages stay in their files. ``rng`` is not used. Raises InputError unless the users of
+        ``interactions`` are the recorded users ``user_ids``.
         """
-        if not np.array_equal(interactions.users, self.users):
+        if not np.array_equal(interactions.users, self.user_ids):
             raise InputError(NO_RETRAINING)
         memory = compute.memory
         for each in self.recording.rounds[: self.rounds]:
@@ -316,11 +312,11 @@ class RecordedSystem(System):
         known = list(self.recording.manifest.components)
         return sorted(names, key=lambda n: (known.index(n) if n in known else len(known), n))
 
-    def _summed(self, name: str, sums: Tensors, count: int) -> Component:
+    def _summed(self, name: str, sums: ArrayFile, count: int) -> Component:
         """Returns a message part of ``count`` senders, for which only the sum was recorded."""
         place = self.recording.path / MANIFEST
         part = self.recording.manifest.find_part(name, str(place))
-        shape = sums.heads[name].shape
+        shape = sums.headers[name].shape
         nowhere = np.zeros(count, np.int64)
         return RecordedMessages(name, (), nowhere, nowhere, part.kind, part.rate, shape, None, sums)
 
@@ -329,13 +325,13 @@ class RecordedSystem(System):
         recorded: RecordedRound,
         files: Sequence[MessageFile],
         model: Broadcast | None,
-        sums: Tensors | None,
+        sums: ArrayFile | None,
     ) -> Uploads:
         """Returns the messages in some files, in the order of their senders' rows in the data.
 
         Messages of unknown senders and messages with numbers that are not finite are left out.
         """
-        counts = np.array([file.count for file in files], dtype=np.int64)
+        counts = np.array([file.n_messages for file in files], dtype=np.int64)
         which = np.repeat(np.arange(len(files)), counts)
         place = np.arange(len(which)) - np.repeat(np.cumsum(counts) - counts, counts)
         whose = np.arange(len(which))
@@ -372,27 +368,19 @@ class RecordedSystem(System):
         which: Ints,
         place: Ints,
         model: Broadcast | None,
-        sums: Tensors | None,
+        sums: ArrayFile | None,
     ) -> Component:
         part = self.recording.manifest.find_part(name, str(self.recording.path / MANIFEST))
         for file in files:
             if set(file.layouts) != set(files[0].layouts):
-                raise file.file_error(
+                raise file.make_error(
                     f"the components {', '.join(sorted(files[0].layouts))}, as in {files[0].path}",
                     ", ".join(sorted(file.layouts)),
                 )
         shape = _shape(name, part, files, model)
+        n_items = self.required_items
         made = RecordedMessages(
-            name,
-            tuple(files),
-            which,
-            place,
-            part.kind,
-            part.rate,
-            shape,
-            model,
-            sums,
-            self.required_items,
+            name, tuple(files), which, place, part.kind, part.rate, shape, model, sums, n_items
         )
         if part.kind in LIST_KINDS:
             for _ in made.read_pieces(np.arange(len(made))):
@@ -404,7 +392,7 @@ class RecordedSystem(System):
         raise InputError(NO_RETRAINING)
 
     def score(self, model: Model, interactions: Interactions, users: Ints) -> NoReturn:
-        """Raises NoScores, because recordings do not contain scores of items."""
+        """Raises NoScores, because recordings do not contain the scores of items."""
         raise NoScores("A recording does not state how items are scored: utility is not measured.")
 
 
@@ -418,22 +406,23 @@ def _shape(
     for file in files:
         layout = file.layouts[name]
         if part.kind is Kind.REPORTS:
-            if layout.form is not Form.SENT_ROWS or layout.shape:
-                raise file.file_error(f"signs {name!r} and their coordinates", "other data")
+            if layout.form is not PartForm.SENT_ROWS or layout.shape:
+                raise file.make_error(f"signs {name!r} and their coordinates", "other data")
             continue
-        if shape is None and layout.form is Form.MOVED_ROWS and model is not None and name in model:
+        is_moved = layout.form is PartForm.MOVED_ROWS
+        if shape is None and is_moved and model is not None and name in model:
             shape = model[name].shape
-        if layout.form is Form.FULL:
+        if layout.form is PartForm.FULL:
             shape = layout.shape if shape is None else shape
             fits = layout.shape == shape
         elif shape is None:
-            raise file.file_error(
+            raise file.make_error(
                 f"a shape of {name!r} in the manifest, as only rows are sent", "none"
             )
         else:
             fits = layout.shape == shape[1:]
         if not fits:
-            raise file.file_error(f"{name!r} of shape {shape}", f"{layout.shape} ({layout.form})")
+            raise file.make_error(f"{name!r} of shape {shape}", f"{layout.shape} ({layout.form})")
     assert shape is not None
     return shape
 
@@ -451,9 +440,9 @@ def _reports(stored: RecordedMessages, part: RecordedPart) -> Reports:
             positive = np.zeros(index.shape, np.bool_)
         inside = (sent.ids >= 0) & (sent.ids < matrix[0] * matrix[1])
         if not ((sent.row_counts == index.shape[1]).all() and (abs(sent.values) == 1).all()):
-            raise file.file_error(f"{index.shape[1]} signs 1 or -1 of every sender", "other data")
+            raise file.make_error(f"{index.shape[1]} signs 1 or -1 of every sender", "other data")
         if not inside.all():
-            raise file.file_error(f"coordinates of a matrix {matrix}", "larger ones")
+            raise file.make_error(f"coordinates of a matrix {matrix}", "larger ones")
         index[at] = sent.ids.reshape(len(at), -1)
         positive[at] = sent.values.reshape(len(at), -1) > 0
     return Reports(index, positive, part.magnitude, matrix)

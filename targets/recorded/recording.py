@@ -1,4 +1,6 @@
-"""A recording of a federated training's messages on disk: its manifest and its rounds."""
+"""A recording of a federated training's messages on disk: the manifest and the files of its
+rounds.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +23,8 @@ from fedrec_auditor.targets.components import Kind
 from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip
 from fedrec_auditor.targets.recorded.tensors import (
     FILE_READERS,
+    ArrayFile,
     MessageFile,
-    Tensors,
     check_file,
     check_folder,
 )
@@ -32,7 +34,7 @@ from fedrec_auditor.targets.transcript import Channel
 
 MANIFEST = "manifest.json"
 # Maximum size of a manifest in bytes. Identifiers of items use nearly all of it.
-MAX_MANIFEST = 2**28
+MAX_MANIFEST_BYTES = 2**28
 # Key in the manifest for all components that are not named.
 ANY_PART = "*"
 _CHANNELS: dict[str, Any] = {"bit-flip": BitFlip, "report": ReportDistribution}
@@ -49,7 +51,7 @@ def _titled(value: str) -> str:
 
 
 class RecordedPart(BaseModel):
-    """Description of one named part of the recorded messages, such as an item table.
+    """Description of one named part of recorded messages, such as an item table, in the manifest.
 
     kind: meaning of the numbers in this part
     rate: public learning rate r (an update is -r times the sender's gradient); None if there is
@@ -76,20 +78,20 @@ class RecordedPart(BaseModel):
 
 
 class Manifest(BaseModel):
-    """Description of a recording, stored in ``manifest.json``; unknown keys are refused.
+    """Description of a recording, stored in its ``manifest.json``. Unknown keys are refused.
 
     format, version: identification of the format
     algorithm: the system's name
     n_items: number of items
     items: identifiers of the items, in the same form as in the true data; by default 0, 1, 2, ...
     components: descriptions of the named parts of messages; ``"*"`` describes all others
-    route: strongest position (server, behind a shuffler, ...) from which anybody sees messages in
-        the protocol; by default the strongest position that the recording contains
+    route: strongest vantage (server, behind a shuffler, ...) that sees messages in the protocol; by
+        default the strongest vantage that the recording contains
     parties: number of silos (organisations), if senders are silos and not users
-    rows: rows of each item in tables, or its codes in lists; equally many for every item
+    rows: indices of each item's rows in tables, or its codes in lists; equally many for every item
     settings: public numbers, by name
-    channel: public distribution of the randomizer: {"name": "bit-flip", "p": 0.7, "q": 0.3}, or
-        {"name": "report", "epsilon": 1.0, "dimension": 1}
+    channel: public distribution of the clients' randomizer: {"name": "bit-flip", "p": 0.7, "q":
+        0.3}, or {"name": "report", "epsilon": 1.0, "dimension": 1}
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, ser_json_inf_nan="strings")
@@ -125,10 +127,10 @@ class Manifest(BaseModel):
 
     @classmethod
     def create(cls, place: str, **values: Any) -> Manifest:
-        """Creates a manifest from its fields, by name; InputError at the first invalid name or
-        value.
+        """Creates a manifest from its fields, by name.
 
-        ``place`` is the name of the manifest in error messages.
+        ``place`` is the name of the manifest in error messages. Raises InputError at the first
+        invalid name or value.
         """
         try:
             return cls.model_validate(values)
@@ -159,7 +161,7 @@ class Manifest(BaseModel):
                 "`auditor record` or fedrec_auditor.RecordingWriter."
             )
         path = folder / MANIFEST
-        check_file(path, MAX_MANIFEST, "a recording's manifest")
+        check_file(path, MAX_MANIFEST_BYTES, "a recording's manifest")
         try:
             values = json.loads(path.read_bytes())
         except (ValueError, RecursionError) as error:
@@ -169,11 +171,11 @@ class Manifest(BaseModel):
         return cls.create(str(path), **values)
 
     def to_json(self) -> str:
-        """Returns the manifest as JSON text, the content of its file."""
+        """Returns the manifest as JSON text, as its file contains it."""
         return self.model_dump_json(exclude_none=True, indent=1) + "\n"
 
     def find_part(self, name: str, place: str) -> RecordedPart:
-        """Returns the description of the message part ``name``; InputError if there is none.
+        """Returns the description of the part ``name`` of messages; InputError if there is none.
 
         ``place`` is the name of the manifest in error messages.
         """
@@ -187,22 +189,25 @@ class Manifest(BaseModel):
 
     @property
     def item_rows(self) -> NDArray[np.int64] | None:
-        """Rows of all items in tables, or their codes in lists (n_items, h); None if not stated."""
+        """Indices of the items' rows in tables, or their codes in lists (n_items, h); None if not
+        stated.
+        """
         if self.rows is None:
             return None
         return np.array(self.rows, np.int64).reshape(self.n_items, -1)
 
     @property
     def noise_channel(self) -> Channel | None:
-        """Public distribution of the randomizer; None if the manifest does not state it."""
+        """Public distribution of the clients' randomizer; None if the manifest does not state
+        it.
+        """
         return None if self.channel is None else _channel(self.channel)
 
 
 def describe_channel(channel: Channel | None) -> dict[str, float | str] | None:
-    """Returns the name and the parameters of a randomizer's distribution, as a manifest states
-    them.
+    """Returns the name and parameters of a randomizer's distribution, in the form of a manifest.
 
-    None if ``channel`` is None or not of a type that a manifest can state.
+    None if ``channel`` is None or of a type that a manifest cannot state.
     """
     for name, kind in _CHANNELS.items():
         if type(channel) is kind and is_dataclass(channel):
@@ -251,20 +256,20 @@ class RecordedRound:
     """
 
     number: int
-    broadcast: Tensors | None
+    broadcast: ArrayFile | None
     uploads: tuple[MessageFile, ...]
     cleartext: tuple[MessageFile, ...]
-    aggregate: Tensors | None
+    aggregate: ArrayFile | None
 
     @property
     def nbytes(self) -> int:
-        """Number of bytes in memory for senders and row offsets of the round's messages."""
+        """Number of bytes that senders and row offsets of the round's messages take in memory."""
         return sum(file.nbytes for file in (*self.uploads, *self.cleartext))
 
 
 @dataclass(frozen=True)
 class Recording:
-    """The files of a recording. Shapes and senders have been read, other numbers have not.
+    """An opened recording. Shapes and senders have been read; other numbers stay in the files.
 
     path: directory of the recording
     manifest: description of the recording
@@ -278,13 +283,13 @@ class Recording:
     path: Path
     manifest: Manifest
     rounds: tuple[RecordedRound, ...]
-    release: Tensors | None
+    release: ArrayFile | None
     truth: Path | None
     digest: str
 
     @classmethod
     def open(cls, path: Path, memory: float = math.inf) -> Recording:
-        """Opens the recording in the directory ``path``, and checks its files.
+        """Opens the recording in the directory ``path``, and checks the layout of its files.
 
         Raises InputError with the first error in the files, or as soon as the senders of the
         messages need more than ``memory`` bytes. The header of every file of arrays is read, which
@@ -292,7 +297,7 @@ class Recording:
         """
         digest, path = hashlib.sha256(), path.absolute()  # for workers with another directory
         manifest = Manifest.read(path)
-        release: Tensors | None = None
+        release: ArrayFile | None = None
         truth: Path | None = None
         rounds: list[RecordedRound] = []
         for entry in _entries(path, digest):
@@ -324,7 +329,7 @@ class Recording:
 
     @cached_property
     def max_vantage(self) -> Vantage:
-        """Strongest position of an adversary (server, another client, ...) whose view was recorded.
+        """Strongest vantage (server, another client, ...) whose view of the messages was recorded.
 
         Raises InputError if no message or model was recorded, or if only some files of messages
         name the senders.
@@ -350,9 +355,9 @@ class Recording:
 
     @cached_property
     def senders(self) -> NDArray[Any]:
-        """Distinct names of all clients that sent messages or took part in sums, sorted.
+        """Distinct names of the clients that sent messages or took part in sums, sorted.
 
-        The names are numbers or texts. Raises InputError if both occur.
+        The names are all numbers or all texts; InputError otherwise.
         """
         lists = []
         for recorded in self.rounds:
@@ -366,8 +371,7 @@ class Recording:
         return np.unique(np.concatenate(lists)) if lists else np.zeros(0, np.int64)
 
     def drop_nonfinite(self) -> tuple[Recording, tuple[str, ...]]:
-        """Returns the recording without data that contain NaN or infinities, and notes on their
-        number.
+        """Returns the recording without data with NaN or infinities, and notes on the dropped data.
 
         All numbers are read once. Models and sums that are not finite are removed; messages that
         are not finite are left out when their rounds are read. Raises InputError if more than half
@@ -406,7 +410,7 @@ class Recording:
         return replace(self, rounds=tuple(rounds), release=_finite(self.release)), tuple(notes)
 
 
-def _finite(stored: Tensors | None) -> Tensors | None:
+def _finite(stored: ArrayFile | None) -> ArrayFile | None:
     return stored if stored is not None and stored.is_finite else None
 
 
@@ -433,8 +437,8 @@ def _round(folder: Path, digest: Any, memory: float) -> RecordedRound:
             f"Expected a round's number as the name of a folder, got {str(folder)!r}. Rename it."
         )
     check_folder(folder, "the folder of a round")
-    broadcast: Tensors | None = None
-    aggregate: Tensors | None = None
+    broadcast: ArrayFile | None = None
+    aggregate: ArrayFile | None = None
     messages: dict[str, list[MessageFile]] = {UPLOADS: [], CLEAR: []}
     for entry in _entries(folder, digest):
         role = _role(entry)
@@ -464,7 +468,7 @@ def _round(folder: Path, digest: Any, memory: float) -> RecordedRound:
     )
 
 
-def _once(before: Tensors | None, entry: Path) -> Tensors:
+def _once(before: ArrayFile | None, entry: Path) -> ArrayFile:
     if before is not None:
         raise InputError(
             f"Expected one file {entry.stem}.safetensors or .npz, got also {entry}. Remove it."

@@ -1,4 +1,4 @@
-"""Writer of recordings of any system's messages, and the true data of the recorded clients."""
+"""Writer of recordings of a system's messages, and the file of the recorded clients' true data."""
 
 from __future__ import annotations
 
@@ -31,18 +31,24 @@ from fedrec_auditor.targets.recorded.recording import (
     UPLOADS,
     Manifest,
 )
-from fedrec_auditor.targets.recorded.tensors import COUNTS, SENDERS, Form, check_file, check_finite
+from fedrec_auditor.targets.recorded.tensors import (
+    COUNTS,
+    SENDERS,
+    PartForm,
+    check_file,
+    check_finite,
+)
 from fedrec_auditor.targets.transcript import Broadcast
 
 # Maximum size in bytes of a file with the truth.
-MAX_BYTES = 2**36
+MAX_TRUTH_BYTES = 2**36
 _ATTRIBUTE = "attribute:"
 _TABLE = ("indptr", "indices", "ratings")
 
 
 @dataclass(frozen=True, slots=True)
 class GroundTruth:
-    """The true data of recorded clients, with which the guesses of attacks are compared.
+    """True data of recorded clients, with which the guesses of attacks are compared.
 
     interactions: the training data
     user_vectors: the users' vectors (n_users, F); None if the system does not keep them
@@ -52,7 +58,7 @@ class GroundTruth:
     user_vectors: Floats | None = None
 
     def write(self, path: Path) -> None:
-        """Writes the data into a new npz file of arrays without pickled objects."""
+        """Writes the true data to a new npz file, without pickled objects."""
         data = self.interactions
         ratings = data.ratings
         arrays: dict[str, NDArray[Any]] = {
@@ -79,8 +85,8 @@ class GroundTruth:
 
     @classmethod
     def read(cls, path: Path) -> GroundTruth:
-        """Reads a file that ``write`` has written; InputError if it is damaged or inconsistent."""
-        check_file(path, MAX_BYTES, "the truth of a recording")
+        """Reads a file that ``write`` wrote; InputError if it is damaged or inconsistent."""
+        check_file(path, MAX_TRUTH_BYTES, "the truth of a recording")
         try:
             with np.load(path, allow_pickle=False) as archive:
                 arrays = {name: archive[name] for name in archive.files}
@@ -134,20 +140,17 @@ _Arrays = dict[str, NDArray[Any]]
 
 
 class RecordingWriter:
-    """Writes the messages of each round of a federated training, for ``auditor attack``.
+    """Writer of the messages of each round of a federated training, for ``auditor attack``.
 
-    Parameters
-    ----------
-    path : the directory, created if it does not exist. Other writers with the same settings, in any
-        process, may write to the same directory.
-    n_items : number of items in the catalogue.
-    algorithm : name of the system: letters, digits, dots and hyphens.
-    kinds : meaning of the messages ("model", "change", "gradient", "bits", "ratings", "reports",
-        "items", "codes", "vector"), one for all named parts of messages or one per name.
-    rates, shapes, magnitudes : by name of the part: the public learning rate; the shape, required
-        for partial tables and for reports; the magnitude B of reports +B and -B.
-    manifest : further facts for readers of the recording, as fields of ``Manifest``: ``items``,
-        ``rows``, ``route``, ``parties``, ``settings`` and ``channel`` (docs/recorded-uploads.md).
+    Parameters ---------- path : the directory, created if it does not exist. Other writers with the
+    same settings, in any process, may write to the same directory. n_items : number of items in the
+    catalogue. algorithm : name of the system: letters, digits, dots and hyphens. kinds : meaning of
+    the messages ("model", "change", "gradient", "bits", "ratings", "reports", "items", "codes",
+    "vector"), one for all named parts of messages or one per name. rates, shapes, magnitudes : by
+    name of the part: the public learning rate; the shape, required for partial tables and for
+    reports; the magnitude B of reports +B and -B. manifest : further facts for readers of the
+    recording, as fields of ``Manifest``: ``items``, ``rows``, ``route``, ``parties``, ``settings``
+    and ``channel`` (docs/recorded-uploads.md).
 
     Raises InputError for an invalid setting, or if ``path`` contains another recording.
 
@@ -201,7 +204,8 @@ class RecordingWriter:
             )
 
     def round(self, number: int, broadcast: Mapping[str, Any] | None = None) -> None:
-        """Begins the round ``number`` and writes ``broadcast``, the model that the server sends.
+        """Begins the round ``number``, and writes ``broadcast``, the model that the server sends to
+        clients.
 
         Raises InputError unless ``number`` is a whole number from 0 to 10^9 - 1.
         """
@@ -227,7 +231,7 @@ class RecordingWriter:
         for part, value in arrays.items():
             if isinstance(value, tuple):
                 ids, values = (_array(part, each) for each in value)
-                written |= _partial(part, Form.SENT_ROWS, values, ids, np.array([len(ids)]))
+                written |= _partial(part, PartForm.SENT_ROWS, values, ids, np.array([len(ids)]))
             else:
                 written |= self._packed(part, _array(part, value)[None], None)
         self._messages(f"{UPLOADS}-{name}", written, [sender])
@@ -239,7 +243,7 @@ class RecordingWriter:
         *,
         clear: bool = False,
     ) -> None:
-        """Writes the messages of all senders in the current round, in files of about 64 MiB.
+        """Writes the messages of many senders in the current round, in files of about 64 MiB.
 
         senders: names of the senders, or None to write the messages without names
         components: the named parts of the messages, each for all senders
@@ -258,7 +262,7 @@ class RecordingWriter:
                     ids, signs = part.index[block], np.where(part.positive[block], 1, -1)
                     counts = np.full(len(block), ids.shape[1])
                     values = signs.astype(np.int8).ravel()
-                    written |= _partial(name, Form.SENT_ROWS, values, ids.ravel(), counts)
+                    written |= _partial(name, PartForm.SENT_ROWS, values, ids.ravel(), counts)
                 else:
                     written |= self._packed(name, part.dense(block), part.sent_rows(block))
             self._files += 1
@@ -276,8 +280,8 @@ class RecordingWriter:
         self._messages(AGGREGATE, written, senders)
 
     def close(self, release: Mapping[str, Any] | None = None) -> None:
-        """Ends the recording; if ``release``, the model published at the end, is given, writes this
-        model.
+        """Ends the recording, and writes ``release``, the model published at the end, if it is
+        given.
         """
         if release is not None:
             model = {name: _array(name, value) for name, value in release.items()}
@@ -303,14 +307,14 @@ class RecordingWriter:
         part = self.manifest.find_part(name, "the settings of the recording")
         if sent is not None and values.ndim > 1 and not sent.all():
             return _partial(
-                name, Form.SENT_ROWS, values[sent], np.nonzero(sent)[1], sent.sum(axis=1)
+                name, PartForm.SENT_ROWS, values[sent], np.nonzero(sent)[1], sent.sum(axis=1)
             )
         base = (self._broadcast or {}).get(name) if part.kind is Kind.MODEL else None
         if base is not None and (base.ndim, base.shape) == (2, values.shape[1:]):
             moved = (values != base).any(axis=2)
             if moved.mean() < _FEW and base.dtype == values.dtype:
                 ids = np.nonzero(moved)[1]
-                return _partial(name, Form.MOVED_ROWS, values[moved], ids, moved.sum(axis=1))
+                return _partial(name, PartForm.MOVED_ROWS, values[moved], ids, moved.sum(axis=1))
         return {name: values}
 
     def _messages(self, stem: str, written: _Arrays, senders: Any) -> None:
@@ -338,7 +342,7 @@ class RecordingWriter:
             )
 
 
-def _partial(name: str, form: Form, values: NDArray[Any], ids: Ints, counts: Ints) -> _Arrays:
+def _partial(name: str, form: PartForm, values: NDArray[Any], ids: Ints, counts: Ints) -> _Arrays:
     return {
         name: values,
         f"{name}:{form}": ids.astype(np.int64),

@@ -1,4 +1,4 @@
-"""Arrays in files of unknown origin (safetensors, npz), which are checked and never unpickled."""
+"""Arrays in files of unknown origin (safetensors or npz), which are checked and never unpickled."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ from fedrec_auditor.targets.compute import iter_blocks
 
 
 def check_file(path: Path, max_size: float, what: str) -> None:
-    """Raises InputError unless ``path`` is a file, not a link, of at most ``max_size`` bytes.
+    """Raises InputError unless ``path`` is a regular file, not a link, of at most ``max_size``
+    bytes.
 
     ``what`` is the name of the file in error messages.
     """
@@ -61,7 +62,7 @@ def _check(path: Path, what: str, fits: object, noun: str) -> None:
 # arrays with the numbers of rows per message.
 SENDERS, COUNTS = "senders", "counts"
 # Maximum size of a file in bytes.
-MAX_BYTES = 2**40
+MAX_FILE_BYTES = 2**40
 # Maximum number of bytes of the senders, or of the counts, in a compressed file.
 MAX_INDEX_BYTES = 2**28
 # Maximum number of characters in a sender's name.
@@ -89,9 +90,11 @@ RowReader = Callable[[str, slice], NDArray[Any]]
 
 @dataclass(frozen=True, slots=True)
 class ArrayInfo:
-    """Shape and data type of an array that has not been read yet.
+    """Shape and data type of an array in a file, whose numbers have not been read yet.
 
-    ``is_fortran`` states whether its numbers are in Fortran order, that is, column by column.
+    shape: shape of the array
+    dtype: data type of its numbers
+    is_fortran: whether the numbers are stored in Fortran order, that is, column by column
     """
 
     shape: tuple[int, ...]
@@ -100,28 +103,28 @@ class ArrayInfo:
 
 
 @dataclass(frozen=True, eq=False)
-class Tensors(Mapping[str, NDArray[Any]]):
-    """Named arrays of one file. Their shapes are read at once, and their numbers in slices.
+class ArrayFile(Mapping[str, NDArray[Any]]):
+    """A file of named arrays. Opening it reads only their shapes; numbers are read in slices.
 
     As a mapping, the object has all arrays except the senders, each read in full on access.
 
     path: the file
-    heads: shapes and data types of the arrays, by name
-    index: the arrays with one entry per message, which are read at once: the senders, and the
-        numbers of rows per message
-    largest: least number of array elements in memory while a slice is read
+    headers: shapes and data types of the arrays, by name
+    index_arrays: the arrays with one entry per message, which are read at once: the senders, and
+        the numbers of rows per message
+    min_elements: least number of array elements in memory while a slice is read
 
     Raises InputError if the file is not a regular file, is incomplete, or contains data that are
     not numbers.
     """
 
     path: Path
-    largest: int = field(init=False, default=0)
-    heads: Mapping[str, ArrayInfo] = field(init=False)
-    index: Mapping[str, NDArray[Any]] = field(init=False)
+    min_elements: int = field(init=False, default=0)
+    headers: Mapping[str, ArrayInfo] = field(init=False)
+    index_arrays: Mapping[str, NDArray[Any]] = field(init=False)
 
     def __post_init__(self) -> None:
-        check_file(self.path, MAX_BYTES, "a file of arrays")
+        check_file(self.path, MAX_FILE_BYTES, "a file of arrays")
         try:
             heads, index = self._scan()
         except InputError:
@@ -134,15 +137,15 @@ class Tensors(Mapping[str, NDArray[Any]]):
                 "Put more messages into each array."
             )
         check_senders(index.get(SENDERS), self.path)
-        object.__setattr__(self, "heads", heads)
-        object.__setattr__(self, "index", index)
+        object.__setattr__(self, "headers", heads)
+        object.__setattr__(self, "index_arrays", index)
 
     @contextmanager
     def open_slices(self) -> Iterator[RowReader]:
-        """Returns a context with a function that reads from the file a slice of the array with a
-        given name.
+        """Opens the file in a context that yields a function ``read(name, rows)``.
 
-        Raises InputError if the file is damaged.
+        The function reads a slice of rows of the array ``name``. Raises InputError if the file is
+        damaged.
         """
         try:
             with self._opened() as read:
@@ -157,7 +160,7 @@ class Tensors(Mapping[str, NDArray[Any]]):
 
         Raises InputError unless its numbers are finite.
         """
-        if name not in self.heads or name == SENDERS:
+        if name not in self.headers or name == SENDERS:
             raise KeyError(name)
         with self.open_slices() as read:
             array = check_finite(read(name, slice(None)), name, self.path)
@@ -165,28 +168,30 @@ class Tensors(Mapping[str, NDArray[Any]]):
 
     @cached_property
     def is_finite(self) -> bool:
-        """Whether all numbers of the file are finite. The file is read once."""
+        """Whether all numbers of the file are finite. The numbers are read once."""
         with self.open_slices() as read:
             return all(bool(np.isfinite(read(name, slice(None))).all()) for name in self)
 
     def __iter__(self) -> Iterator[str]:
-        return (name for name in self.heads if name != SENDERS)
+        return (name for name in self.headers if name != SENDERS)
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
 
     @property
     def nbytes(self) -> int:
-        """Number of bytes of all arrays together, as if they were in memory."""
-        heads = self.heads.values()
+        """Number of bytes that all arrays together would take in memory."""
+        heads = self.headers.values()
         return sum(int(np.prod(h.shape, dtype=np.int64)) * h.dtype.itemsize for h in heads)
 
     @property
     def senders(self) -> NDArray[Any] | None:
-        """Senders of the messages or of the sums, numbers or texts (n,); None if the file has
-        none.
+        """Names or numbers of the clients that sent the messages (n,); None if the file does not
+        state them.
+
+        For a file of sums, the clients whose messages are in the sums.
         """
-        return self.index.get(SENDERS)
+        return self.index_arrays.get(SENDERS)
 
     def _indexes(self, name: str) -> bool:
         """Whether an array has one entry per message, and is read when the file is opened."""
@@ -205,8 +210,8 @@ class Tensors(Mapping[str, NDArray[Any]]):
         )
 
 
-class SafeTensors(Tensors):
-    """A file .safetensors, from which only the requested slices are read."""
+class SafetensorsFile(ArrayFile):
+    """A safetensors file, of which only the requested slices are read."""
 
     def _scan(self) -> tuple[dict[str, ArrayInfo], dict[str, NDArray[Any]]]:
         from safetensors import safe_open
@@ -245,7 +250,7 @@ class SafeTensors(Tensors):
             file = stack.enter_context(safe_open(self.path, framework="numpy"))
 
             def read(name: str, rows: slice) -> NDArray[Any]:
-                head, source = self.heads[name], file
+                head, source = self.headers[name], file
                 if head.shape and not len(range(*rows.indices(head.shape[0]))):  # unsupported
                     return np.zeros((0, *head.shape[1:]), head.dtype)
                 if wide := file.get_slice(name).get_dtype() == "BF16":  # unknown to numpy
@@ -256,15 +261,15 @@ class SafeTensors(Tensors):
             yield read
 
 
-class NumpyArchive(Tensors):
-    """A file .npz, in which an array is read from its start to the end of the requested slice.
+class NpzFile(ArrayFile):
+    """An npz file, in which an array is read from its start to the end of the requested slice.
 
-    max_bytes: maximum number of bytes of an array with one entry per message
+    max_index_bytes: maximum number of bytes of an array with one entry per message
     only_names: names of the arrays that are read, by default all
     text_names: names of the arrays that may hold texts
     """
 
-    max_bytes: ClassVar[int] = MAX_INDEX_BYTES
+    max_index_bytes: ClassVar[int] = MAX_INDEX_BYTES
     only_names: ClassVar[Collection[str]] = ()
     text_names: ClassVar[Collection[str]] = (SENDERS,)
 
@@ -288,13 +293,12 @@ class NumpyArchive(Tensors):
                         raise ValueError(f"{name!r} without all of its {size:,} bytes")
                     heads[name] = head
                     if head.is_fortran:  # to read a few rows, all rows have to be read
-                        object.__setattr__(
-                            self, "largest", max(self.largest, math.prod(head.shape))
-                        )
+                        elements = max(self.min_elements, math.prod(head.shape))
+                        object.__setattr__(self, "min_elements", elements)
                     if self._indexes(name):
-                        if size > self.max_bytes:
+                        if size > self.max_index_bytes:
                             raise ValueError(
-                                f"{size:,} bytes of {name!r}, more than {self.max_bytes:,}"
+                                f"{size:,} bytes of {name!r}, more than {self.max_index_bytes:,}"
                             )
                         index[name] = _slice(file, head, slice(None))
         return heads, index
@@ -306,7 +310,7 @@ class NumpyArchive(Tensors):
             def read(name: str, rows: slice) -> NDArray[Any]:
                 with archive.open(f"{name}.npy") as file:
                     _header(file)
-                    return _slice(file, self.heads[name], rows)
+                    return _slice(file, self.headers[name], rows)
 
             yield read
 
@@ -346,13 +350,13 @@ def _slice(file: IO[bytes], head: ArrayInfo, rows: slice) -> NDArray[Any]:
 
 
 # Classes that read files of arrays, by the file's suffix.
-FILE_READERS: Mapping[str, type[Tensors]] = {".safetensors": SafeTensors, ".npz": NumpyArchive}
+FILE_READERS: Mapping[str, type[ArrayFile]] = {".safetensors": SafetensorsFile, ".npz": NpzFile}
 
 
 def check_finite(values: NDArray[Any], name: str, path: Path) -> NDArray[Any]:
-    """Returns ``values`` if all of them are finite; otherwise raises InputError.
+    """Returns ``values`` if all of them are finite, and otherwise raises InputError.
 
-    ``name`` and ``path`` are the names of the array and of its file in error messages.
+    ``name`` and ``path`` name the array and its file in error messages.
     """
     if values.dtype.kind == "f" and not np.isfinite(values).all():
         bad = values[~np.isfinite(values)].flat[0]
@@ -363,7 +367,7 @@ def check_finite(values: NDArray[Any], name: str, path: Path) -> NDArray[Any]:
 
 
 def check_senders(senders: NDArray[Any] | None, path: Path) -> None:
-    """Raises InputError if the name of a sender has more than ``MAX_NAME_LEN`` characters.
+    """Raises InputError if a sender's name has more than ``MAX_NAME_LEN`` characters.
 
     senders: names or numbers of the senders; None if there are none
     path: name of the file in the error
@@ -378,31 +382,34 @@ def check_senders(senders: NDArray[Any] | None, path: Path) -> None:
 _BLOCK = 2**22  # numbers per block of messages that is checked at once
 
 
-class Form(StrEnum):
-    """Form in which a file stores one part of messages: whole messages, or some rows of a table."""
+class PartForm(StrEnum):
+    """Form in which a file stores one named part of messages: whole, or some rows of a table."""
 
     FULL = "whole"
     SENT_ROWS = "rows"  # the remaining rows were not sent
     MOVED_ROWS = "moved"  # the remaining rows were sent as they were broadcast
 
 
+ROW_FORMS = (PartForm.SENT_ROWS, PartForm.MOVED_ROWS)
+
+
 @dataclass(frozen=True, slots=True)
 class PartLayout:
-    """Layout of one named part of messages in one file.
+    """How one file stores one named part of its messages.
 
-    form: whether messages are stored whole or as rows
+    form: whether the part is stored whole or as rows of a table
     dtype: data type of the numbers
-    shape: shape of a whole message, or of one row
+    shape: shape of one message's whole part, or of one row
     """
 
-    form: Form
+    form: PartForm
     dtype: np.dtype[Any]
     shape: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class StoredPart:
-    """One named part of k messages as stored: whole messages, or some rows of tables.
+    """One named part of k messages, as read from a file: whole, or some rows of tables.
 
     values: the messages (k, *shape), or the r rows of all messages together (r, *shape)
     ids: indices of the rows in their tables (r,); empty for whole messages
@@ -416,14 +423,14 @@ class StoredPart:
 
 @dataclass(frozen=True)
 class MessageFile:
-    """Messages of one round in one file.
+    """A file with messages of one round.
 
     path: the file
-    count: number n of messages
+    n_messages: number n of messages
     senders: senders of the messages (n,); None if the file does not name them
     layouts: layouts of the messages' named parts (such as an item table), by name
-    tensors: the file's arrays
-    starts: offsets of each message's rows (n + 1,), by name of a part that is stored as rows
+    arrays: the file's arrays
+    row_starts: offsets of each message's rows (n + 1,), by name of a part that is stored as rows
 
     A part stored as whole messages is the array ``NAME`` (n, *shape). A part stored as r rows is
     ``NAME`` (r, *shape of a row), the row indices (r,), and the number of rows per message,
@@ -434,20 +441,20 @@ class MessageFile:
     """
 
     path: Path
-    count: int = field(init=False)
+    n_messages: int = field(init=False)
     senders: NDArray[np.int64] | NDArray[np.str_] | None = field(init=False)
     layouts: Mapping[str, PartLayout] = field(init=False)
-    tensors: Tensors = field(init=False)
-    starts: Mapping[str, NDArray[np.int64]] = field(init=False)
+    arrays: ArrayFile = field(init=False)
+    row_starts: Mapping[str, NDArray[np.int64]] = field(init=False)
 
     def __post_init__(self) -> None:
         tensors = FILE_READERS[self.path.suffix](self.path)
-        heads = dict(tensors.heads)
+        heads = dict(tensors.headers)
         heads.pop(SENDERS, None)
         senders = tensors.senders
         if senders is not None:
             if senders.ndim != 1 or senders.dtype.kind not in "iuU":
-                raise self.file_error("senders as one list of numbers, or of texts", "other data")
+                raise self.make_error("senders as one list of numbers, or of texts", "other data")
             senders = senders if senders.dtype.kind == "U" else senders.astype(np.int64)
         layouts: dict[str, PartLayout] = {}
         starts: dict[str, NDArray[np.int64]] = {}
@@ -455,39 +462,38 @@ class MessageFile:
         for name, head in heads.items():
             base, _, role = name.partition(":")
             if role:
-                if base not in heads or role not in (Form.SENT_ROWS, Form.MOVED_ROWS, COUNTS):
-                    raise self.file_error("components, their rows and counts", f"{name!r}")
+                if base not in heads or role not in (*ROW_FORMS, COUNTS):
+                    raise self.make_error("components, their rows and counts", f"{name!r}")
                 continue
             if not head.shape:
-                raise self.file_error(f"an axis of messages in {name!r}", "a single number")
-            form = next(
-                (f for f in (Form.SENT_ROWS, Form.MOVED_ROWS) if f"{name}:{f}" in heads), Form.FULL
-            )
+                raise self.make_error(f"an axis of messages in {name!r}", "a single number")
+            form = next((f for f in ROW_FORMS if f"{name}:{f}" in heads), PartForm.FULL)
             layouts[name] = PartLayout(form, head.dtype, head.shape[1:])
             sizes[name] = head.shape[0]
-            if form is not Form.FULL:
+            if form is not PartForm.FULL:
                 starts[name] = self._starts(tensors, name, form)
                 sizes[name] = len(starts[name]) - 1
         if len(set(sizes.values())) != 1:
-            raise self.file_error("as many messages as senders in every component", f"{sizes}")
-        made = {"tensors": tensors, "layouts": layouts, "senders": senders, "starts": starts}
-        for name, value in (made | {"count": next(iter(sizes.values()))}).items():
+            raise self.make_error("as many messages as senders in every component", f"{sizes}")
+        made = {"arrays": tensors, "layouts": layouts, "senders": senders, "row_starts": starts}
+        for name, value in (made | {"n_messages": next(iter(sizes.values()))}).items():
             object.__setattr__(self, name, value)
 
     @property
     def nbytes(self) -> int:
-        """Number of bytes in memory for senders and row offsets of the file's messages."""
-        return sum(each.nbytes for each in (*self.tensors.index.values(), *self.starts.values()))
+        """Number of bytes that senders and row offsets of the file take in memory."""
+        loaded = (*self.arrays.index_arrays.values(), *self.row_starts.values())
+        return sum(each.nbytes for each in loaded)
 
-    def min_memory(self, name: str) -> int:
-        """Returns the least number of array elements in memory while one message's part ``name`` is
-        read.
+    def count_min_elements(self, name: str) -> int:
+        """Returns the least number of array elements in memory while the part ``name`` of one
+        message is read.
         """
-        rows = np.diff(self.starts.get(name, np.arange(2))).max(initial=0)
-        return max(int(rows) * math.prod(self.layouts[name].shape), self.tensors.largest)
+        rows = np.diff(self.row_starts.get(name, np.arange(2))).max(initial=0)
+        return max(int(rows) * math.prod(self.layouts[name].shape), self.arrays.min_elements)
 
     def read(self, name: str, places: Ints, *, ordered: bool = True) -> StoredPart:
-        """Reads one named part of the messages with the indices ``places`` in the file.
+        """Reads the part ``name`` of the messages at the indices ``places`` in the file.
 
         If ``ordered``, the rows of each message are sorted, regardless of their order in the file.
         InputError is then raised if a message has the same row twice.
@@ -501,59 +507,61 @@ class MessageFile:
             ids = ids[order]
             pieces = StoredPart(pieces.values[order], ids, pieces.row_counts)
         if (ids < 0).any() or (np.diff(ids)[whose[1:] == whose[:-1]] == 0).any():
-            raise self.file_error(
+            raise self.make_error(
                 "each row of a message once, from 0 on", f"other rows of {name!r}"
             )
         return pieces
 
     @cached_property
     def is_finite(self) -> NDArray[np.bool_]:
-        """Whether all numbers of a message are finite, for each message, bool (n,). The file is
-        read once.
-        """
-        out = np.ones(self.count, np.bool_)
+        """Flags of the messages whose numbers are all finite, bool (n,). The file is read once."""
+        out = np.ones(self.n_messages, np.bool_)
         for name, layout in self.layouts.items():
-            for block in iter_blocks(self.count, self.min_memory(name), _BLOCK):
+            for block in iter_blocks(self.n_messages, self.count_min_elements(name), _BLOCK):
                 places = np.arange(block.start, block.stop)
                 pieces = self._read(name, places)
-                whose = places if layout.form is Form.FULL else np.repeat(places, pieces.row_counts)
+                whose = (
+                    places if layout.form is PartForm.FULL else np.repeat(places, pieces.row_counts)
+                )
                 rows = np.isfinite(pieces.values).all(axis=tuple(range(1, pieces.values.ndim)))
                 out[whose[~rows]] = False
         return out
 
-    def file_error(self, expected: str, got: str) -> InputError:
-        """Creates an InputError that states the ``expected`` and the actual (``got``) content of
-        this file.
+    def make_error(self, expected: str, got: str) -> InputError:
+        """Creates an InputError that states the ``expected`` content of this file and what it has
+        instead.
+
+        ``got`` is the actual content, in words.
         """
         return InputError(f"Expected {expected} in {self.path}, got {got}. Write it anew.")
 
-    def _starts(self, tensors: Tensors, name: str, form: Form) -> NDArray[np.int64]:
-        heads = tensors.heads
+    def _starts(self, tensors: ArrayFile, name: str, form: PartForm) -> NDArray[np.int64]:
+        heads = tensors.headers
         counts, ids = heads.get(f"{name}:{COUNTS}"), heads[f"{name}:{form}"]
         if counts is None or any(
             len(h.shape) != 1 or h.dtype.kind not in "iu" for h in (counts, ids)
         ):
-            raise self.file_error(f"whole numbers as rows and counts of {name!r}", "other data")
-        each = tensors.index[f"{name}:{COUNTS}"].astype(np.int64)
+            raise self.make_error(f"whole numbers as rows and counts of {name!r}", "other data")
+        each = tensors.index_arrays[f"{name}:{COUNTS}"].astype(np.int64)
         total = heads[name].shape[0]
         if (each < 0).any() or ids.shape[0] != total or each.sum() != total:
-            raise self.file_error(
+            raise self.make_error(
                 f"counts of {name!r} that add up to its {total} rows", "other counts"
             )
         return np.concatenate([[0], np.cumsum(each)])
 
     def _read(self, name: str, places: Ints) -> StoredPart:
         layout = self.layouts[name]
-        starts = self.starts.get(name, np.arange(self.count + 1))
+        starts = self.row_starts.get(name, np.arange(self.n_messages + 1))
         values, ids = [np.zeros((0, *layout.shape), layout.dtype)], [np.zeros(0, np.int64)]
-        with self.tensors.open_slices() as read:
+        with self.arrays.open_slices() as read:
             for first, last in _runs(places):
                 rows = slice(int(starts[first]), int(starts[last]))
                 values.append(read(name, rows))
-                if layout.form is not Form.FULL:
+                if layout.form is not PartForm.FULL:
                     ids.append(read(f"{name}:{layout.form}", rows).astype(np.int64))
         together = values[1] if len(values) == 2 else np.concatenate(values)
-        if layout.form is Form.FULL:
+        if layout.form is PartForm.FULL:
             return StoredPart(together)
         return StoredPart(together, np.concatenate(ids), np.diff(starts)[places])
 

@@ -270,7 +270,7 @@ def test_another_file_is_another_recording(tmp_path: Path) -> None:
 
     def opened() -> RecordedSystem:
         return RecordedSystem(
-            recording=Recording.open(tmp_path), sender_rows=np.arange(12), users=np.arange(12)
+            recording=Recording.open(tmp_path), sender_rows=np.arange(12), user_ids=np.arange(12)
         )
 
     before = opened()
@@ -410,7 +410,7 @@ def test_a_recording_beside_another_code_is_another_audit(
     folder = record_uploads("fcf", data=data, out=tmp_path / "run", quick=True, with_truth=True)
     users = data.users
     bare = RecordedSystem(
-        recording=Recording.open(folder), sender_rows=np.arange(len(users)), users=users
+        recording=Recording.open(folder), sender_rows=np.arange(len(users)), user_ids=users
     )
     codes = (None, wrap_system(recommends), wrap_system(lambda history, model, rng: 0.0))
     made = [describe_identity(replace(bare, simulator=code)) for code in codes]

@@ -51,7 +51,7 @@ def recorded(
     system = RecordedSystem(
         recording=recording,
         sender_rows=recording.senders.astype(np.int64),
-        users=data.users,
+        user_ids=data.users,
         rounds=len(recording.rounds),
     )
     return system, data

@@ -33,7 +33,7 @@ def read(path: Path, users: int) -> tuple[Round, ...]:
     system = RecordedSystem(
         recording=recording,
         sender_rows=np.arange(len(recording.senders)),
-        users=data.users,
+        user_ids=data.users,
         rounds=len(recording.rounds),
     )
     return system.run(data, np.random.default_rng(0)).transcript.rounds
