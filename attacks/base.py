@@ -141,11 +141,11 @@ class Attack(Protocol):
     >>> from fedrec_auditor.attacks.interaction_reconstruction import InteractionReconstruction
     >>> from fedrec_auditor.accountants.statements import Vantage
     >>> from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip
-    >>> from fedrec_auditor.targets.transcript import Kind, PartView, Public, Round
+    >>> from fedrec_auditor.targets.transcript import ComponentView, Payload, PublicInfo, Round
     >>> from fedrec_auditor.targets.transcript import Transcript, Uploads
-    >>> part = PartView.create(np.array([[0, 1, 1], [1, 0, 0]]), Kind.BITS)
+    >>> part = ComponentView.create(np.array([[0, 1, 1], [1, 0, 0]]), Payload.BITS)
     >>> bits = Uploads(np.arange(2), {"bits": part})
-    >>> public = Public(algorithm="bits", n_users=2, n_items=3, channel=BitFlip(1.0, 0.0))
+    >>> public = PublicInfo(algorithm="bits", n_users=2, n_items=3, channel=BitFlip(1.0, 0.0))
     >>> view = Transcript(public=public, rounds=(Round(None, bits),)).view(Vantage.SERVER)
     >>> InteractionReconstruction().refusal(view)
     ''

@@ -25,7 +25,7 @@ from fedrec_auditor.targets.transcript import (
     LIST_KINDS,
     LIST_PADDING,
     Component,
-    Kind,
+    Payload,
     RoundView,
     Uploads,
     View,
@@ -62,7 +62,9 @@ def user_messages(seen: RoundView) -> Mapping[str, Component]:
     if seen.uploads is not None:
         return seen.uploads.components
     return {
-        name: part for name, part in (seen.shuffled or {}).items() if part.kind is not Kind.REPORTS
+        name: part
+        for name, part in (seen.shuffled or {}).items()
+        if part.kind is not Payload.REPORTS
     }
 
 
@@ -95,9 +97,9 @@ def fingerprints(view: View, round_view: RoundView) -> Fingerprints:
         if name in moving:
             prints |= _print_model(name, moving[name][0])
         elif component.kind in LIST_KINDS:
-            prints[name] = _bag(component.dense(everyone).reshape(count, -1))
+            prints[name] = _bag(component.to_dense(everyone).reshape(count, -1))
         elif np.prod(component.shape) <= _WIDE:
-            prints[name] = component.dense(everyone).reshape(count, -1)
+            prints[name] = component.to_dense(everyone).reshape(count, -1)
     return {name: _centre(part) for name, part in prints.items()}
 
 
@@ -234,7 +236,7 @@ class Linkage:
         if len(rounds) > 1:
             return ""
         split = [part for seen in view.rounds for part in (seen.shuffled or {}).values()]
-        if split and all(component.kind is Kind.REPORTS for component in split):
+        if split and all(component.kind is Payload.REPORTS for component in split):
             return (
                 "The attack links whole uploads, but behind the proxy each number of an upload is "
                 "a separate message."

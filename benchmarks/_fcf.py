@@ -37,7 +37,7 @@ def broadcast(items: int, factors: int) -> NDArray[np.float64]:
 def ours(items: NDArray[Any], ratings: sparse.csr_array) -> tuple[NDArray[Any], RankOne]:
     """One FCF round by this project: the sum of all gradients, and each as rank-one factors."""
     gradient = item_gradients(items, ratings, alpha=ALPHA, regularization=REGULARIZATION)
-    return gradient.total(), gradient
+    return gradient.sum_all(), gradient
 
 
 def peak(way: Callable[[], Any]) -> float:

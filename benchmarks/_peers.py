@@ -75,7 +75,7 @@ def _jax_privacy(module: Any) -> dict[str, Callable[[Scores, Scores, float], flo
         "Clopper-Pearson, split, two-sided": lambda first, second, delta: auditor(
             first, second
         ).epsilon_clopper_pearson(
-            ERROR, delta, one_sided=False, threshold_strategy=module.Split(seed=0)
+            ERROR, delta, one_sided=False, threshold_strategy=module.HoldOut(seed=0)
         ),
         "Gaussian DP": lambda first, second, delta: (
             auditor(first, second).epsilon_from_gdp(ERROR, delta) if delta else None

@@ -37,7 +37,7 @@ from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.targets.components import Dense
 from fedrec_auditor.targets.compute import one_thread
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.transcript import Kind, Public, Round, Transcript, Uploads, View
+from fedrec_auditor.targets.transcript import Payload, PublicInfo, Round, Transcript, Uploads, View
 
 USERS, NARROW, WIDE = 600, 2400, 107_648
 FOUR: dict[str, Callable[[], Any]] = {
@@ -68,8 +68,8 @@ def planted(width: int) -> tuple[View, NDArray[np.int64]]:
     codes = rng.integers(2, size=USERS)
     values = rng.normal(size=(USERS, width)).astype(np.float32)
     values[:, ::10] += 0.12 * (2 * codes[:, None] - 1)
-    uploads = Uploads(np.arange(USERS), {"update": Dense(values, Kind.CHANGE)})
-    public = Public(algorithm="planted", n_users=USERS, n_items=7)
+    uploads = Uploads(np.arange(USERS), {"update": Dense(values, Payload.CHANGE)})
+    public = PublicInfo(algorithm="planted", n_users=USERS, n_items=7)
     rounds = (Round(None, uploads),)
     return Transcript(public=public, rounds=rounds).view(Vantage.SERVER), codes
 

@@ -43,7 +43,7 @@ from fedrec_auditor.auditor.plan.sources import load_data
 from fedrec_auditor.targets.components import Dense
 from fedrec_auditor.targets.compute import one_thread
 from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip
-from fedrec_auditor.targets.transcript import Kind, Public, Round, Transcript, Uploads, View
+from fedrec_auditor.targets.transcript import Payload, PublicInfo, Round, Transcript, Uploads, View
 
 USERS, ITEMS, KNOWN, SHARES = 600, 400, 0.3, (0.35, 0.65)
 MOST = 2000
@@ -73,8 +73,8 @@ def synthetic(lean: float, epsilon: float, seed: int, found: Areas) -> None:
     channel = BitFlip(float(expit(epsilon)), float(expit(-epsilon)))
     held = rng.random((USERS, ITEMS)) < coins[codes]
     bits = rng.random(held.shape) < np.where(held, channel.p, channel.q)
-    uploads = Uploads(np.arange(USERS), {"bits": Dense(bits.astype(np.int8), Kind.BITS)})
-    public = Public(algorithm="planted", n_users=USERS, n_items=ITEMS, channel=channel)
+    uploads = Uploads(np.arange(USERS), {"bits": Dense(bits.astype(np.int8), Payload.BITS)})
+    public = PublicInfo(algorithm="planted", n_users=USERS, n_items=ITEMS, channel=channel)
     view = Transcript(public=public, rounds=(Round(None, uploads),)).view(Vantage.SERVER)
     known = np.sort(rng.permutation(USERS)[: round(KNOWN * USERS)])
     rest = np.setdiff1d(np.arange(USERS), known)

@@ -184,7 +184,7 @@ def _whole(rows: Sequence[OverTrainingsRow], kind: str, variant: VariantRow) -> 
             return {kind: row.value, f"{kind}_basis": f"{row.view}: {row.basis}"}
     texts = (f"{variant.target}.{key}={json.dumps(each)}" for key, each in variant.settings.items())
     plan = Plan(settings=members.parse_settings([text.replace('"', "") for text in texts]))
-    claims = make_target(variant.target, plan).scoped_claims(Population(n_users=943, n_items=1682))
+    claims = make_target(variant.target, plan).get_claims(Population(n_users=943, n_items=1682))
     nothing = all(math.isinf(scoped.claim.epsilon) for scoped in claims)
     return {kind: math.inf if kind == "proved" and nothing else math.nan, f"{kind}_basis": ""}
 

@@ -102,7 +102,7 @@ def whole(m: int = 100_000) -> list[Row]:
     }
     module, label = imported(PEER)
     if module is not None:
-        split = module.Split(seed=0)
+        split = module.HoldOut(seed=0)
         ways[f"{label}, split"] = lambda: module.CanaryScoreAuditor(
             scores[included], scores[~included]
         ).epsilon_one_run(ALPHA, DELTA, threshold_strategy=split)

@@ -33,13 +33,13 @@ from fedrec_auditor.auditor.plan.sources import load_data
 from fedrec_auditor.auditor.utility import hold_out
 from fedrec_auditor.auditor.utility.held_out import HeldOutData
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.systems.base import Evaluation, Model, Split
+from fedrec_auditor.targets.systems.base import Evaluation, HoldOut, Model
 
 RESULTS = Path(__file__).with_name("RECOMMENDERS.md")
 SEEDS = 2
 RANKING = Evaluation(cutoffs=(10,))
-NEW_USERS = Evaluation(split=Split.HELD_OUT_USERS, cutoffs=(20,))
-RATINGS = Evaluation(split=Split.HELD_OUT_RATINGS, cutoffs=())
+NEW_USERS = Evaluation(split=HoldOut.HELD_OUT_USERS, cutoffs=(20,))
+RATINGS = Evaluation(split=HoldOut.HELD_OUT_RATINGS, cutoffs=())
 METRICS = {
     RANKING: ("NDCG@10", "99 sampled negatives"),
     NEW_USERS: ("NDCG@20", "held-out users"),
@@ -223,7 +223,7 @@ def ways(evaluation: Evaluation) -> Iterator[tuple[str, str, Made]]:
     """
     for name, settings in LEARNERS[evaluation].items():
         yield name, "as printed", system(name, settings)
-        if make_target(name, Plan(settings={name: dict(settings)})).learning:
+        if make_target(name, Plan(settings={name: dict(settings)})).tuned_values:
             yield name, "learns", system(name, {**settings, "learns": True})
     if evaluation is RATINGS:
         for words, biased in (("Surprise, SVD without biases", False), ("Surprise, SVD", True)):

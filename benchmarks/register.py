@@ -151,9 +151,9 @@ def _mechanism(row: CatalogueRow) -> str:
     """The kind of noise of a claim's system, such as "randomized response"."""
     target = make_claimant(row)
     population = Population(n_users=row.n_users, n_items=row.n_items)
-    scopes = [claim.scope for claim in target.scoped_claims(population)]
+    scopes = [claim.scope for claim in target.get_claims(population)]
     scopes += [] if row.scope is None else [row.scope]
-    charged = " ".join(repr(target.event(scope, population)) for scope in scopes)
+    charged = " ".join(repr(target.get_event(scope, population)) for scope in scopes)
     return next((kind for event, kind in EVENTS.items() if event in charged), NONE)
 
 

@@ -27,10 +27,10 @@ from torch import nn
 
 from benchmarks import Row, best_of
 from benchmarks._fcf import interactions
-from fedrec_auditor.targets.compute import Compute
+from fedrec_auditor.targets.compute import Machine
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.federated.base import Clients, LocalTraining, ModelSizes
-from fedrec_auditor.targets.federated.learners import Gcn
+from fedrec_auditor.targets.federated.learners import GcnLearner
 from fedrec_auditor.targets.federated.local_training import draw_examples, draw_shuffles
 from fedrec_auditor.targets.papers.dplcf.systems import DplcfSp
 from fedrec_auditor.targets.papers.fmf_ldp.systems import Fcf, FmfLdp
@@ -343,7 +343,7 @@ def by_numpy(
 
 
 def _fedrec(ratings: sparse.csr_array) -> list[Row]:
-    rng, learner = np.random.default_rng(1), Gcn()
+    rng, learner = np.random.default_rng(1), GcnLearner()
     local = LocalTraining(optimizer="adam")
     clients = Clients(
         interactions=Interactions.create(ratings),
@@ -354,7 +354,7 @@ def _fedrec(ratings: sparse.csr_array) -> list[Row]:
     model = learner.init_model(catalogue, rng)
     sample = clients.subset(np.argsort(np.diff(ratings.indptr), kind="stable")[20::40])
     few = sample.subset(np.arange(2))
-    trained = learner.train(model, few, local, Compute())["item"].dense(np.arange(2))
+    trained = learner.train(model, few, local, Machine())["item"].to_dense(np.arange(2))
     for table, module, own in zip(
         trained, by_torch(model, few, local), by_numpy(model, few, local), strict=True
     ):
@@ -371,7 +371,7 @@ def _fedrec(ratings: sparse.csr_array) -> list[Row]:
         for each in _rows(job, ways, len(clients), 2)
     ]
     for threads in (1, 2):
-        compute = Compute(threads=threads)
+        compute = Machine(threads=threads)
         way = f"ours, {threads} thread{'s' * (threads > 1)}"
         run: dict[str, Callable[[], Any]] = {
             way: lambda c=compute: learner.train(model, clients, local, c)

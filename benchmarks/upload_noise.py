@@ -29,7 +29,7 @@ def measure() -> tuple[Row, ...]:
 
     def in_numpy() -> None:
         for client in range(CLIENTS):
-            draws = streams.take(np.array([client])).laplace(SIZE)[0]
+            draws = streams.take(np.array([client])).draw_laplace(SIZE)[0]
             out[client] = np.clip(sent[client], -CLIP, CLIP) + SCALE * draws
 
     def fused() -> None:

@@ -24,7 +24,7 @@ _PUBLISHED: Mapping[str, tuple[int, int, int]] = {
 }
 
 
-def cache_path() -> Path:
+def get_cache_path() -> Path:
     """Returns the path of the cache of data sets.
 
     The path is the environment variable FEDREC_AUDITOR_CACHE if it is set, or else the folder
@@ -36,24 +36,24 @@ def cache_path() -> Path:
     return (Path(base) if Path(base).is_absolute() else Path.home() / ".cache") / "fedrec-auditor"
 
 
-def find_cached(name: str) -> Path | None:
+def find_in_cache(name: str) -> Path | None:
     """Returns the data set's directory or zip archive in the cache, or None if neither exists."""
-    places = (cache_path() / name, cache_path() / f"{name}.zip")
+    places = (get_cache_path() / name, get_cache_path() / f"{name}.zip")
     return next((place for place in places if place.exists()), None)
 
 
-def find_path(path: Path | None, name: str, title: str, remedy: str) -> Path:
+def find_data_path(path: Path | None, name: str, title: str, remedy: str) -> Path:
     """Returns ``path`` if it is given, else the path of the data set ``name`` in the cache.
 
     Raises InputError if ``path`` is None and the cache does not have the data set. The message
     contains ``title``, the full name of the data set, and ends with ``remedy``, the advice to the
     user.
     """
-    if place := path or find_cached(name):
+    if place := path or find_in_cache(name):
         return place
     raise InputError(
-        f"Expected {title} in the cache, got nothing at {cache_path() / name} or "
-        f"{cache_path() / name}.zip. {remedy}"
+        f"Expected {title} in the cache, got nothing at {get_cache_path() / name} or "
+        f"{get_cache_path() / name}.zip. {remedy}"
     )
 
 
@@ -65,11 +65,11 @@ def check_cached_data(interactions: Interactions, name: str) -> None:
     the digest next to the data set, and later calls compare with it. A data set that is not in the
     cache is not checked.
     """
-    if (place := find_cached(name)) is None:
+    if (place := find_in_cache(name)) is None:
         return
     counts = (interactions.n_users, interactions.n_items, int(interactions.ratings.nnz))
     wrong = _PUBLISHED.get(name, counts) != counts
-    digest, kept = interactions.digest(), cache_path() / f"{name}.sha256"
+    digest, kept = interactions.digest(), get_cache_path() / f"{name}.sha256"
     known = _DIGESTS.get(name, "")
     if not (known or wrong):
         with suppress(OSError, UnicodeError):
@@ -94,7 +94,7 @@ def store(name: str, files: Mapping[str, bytes]) -> Path:
     If two processes write the same data set at once, one copy stays. Raises InputError if the cache
     is not writable.
     """
-    place, draft = cache_path() / name, cache_path() / f".{name}-{uuid4().hex}"
+    place, draft = get_cache_path() / name, get_cache_path() / f".{name}-{uuid4().hex}"
     try:
         draft.mkdir(parents=True)
         for file, data in files.items():

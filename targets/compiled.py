@@ -15,27 +15,27 @@ REORDERED_MATH = FUSED_MATH | {"reassoc"}
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
-def compiled(
-    *, kept: bool = True, fastmath: frozenset[str] = frozenset(), **options: Any
+def jit_compile(
+    *, cache: bool = True, fastmath: frozenset[str] = frozenset(), **options: Any
 ) -> Callable[[_Function], _Function]:
     """Returns a decorator that compiles a function to machine code that does not hold Python's GIL.
 
-    kept: whether the compiled code is stored on disk: next to the source file, or else in the
+    cache: whether the compiled code is stored on disk: next to the source file, or else in the
         user's cache directory. If neither is writable, every process compiles the function again
     fastmath: the LLVM flags that permit inexact floating-point optimizations
     options: further options of ``numba.njit``
 
-    A function that is called by compiled functions must have ``kept=False``. Its code is then
+    A function that is called by compiled functions must have ``cache=False``. Its code is then
     inlined into its callers, so that a process that loads stored code gets the same last bits as
     one that compiles.
     """
     chosen: dict[str, Any] = {"nogil": True, "fastmath": set(fastmath) or False, **options}
-    if not kept:
+    if not cache:
         chosen["forceinline"] = True
 
     def compile_(function: _Function) -> _Function:
         try:
-            made: _Function = numba.njit(cache=kept, **chosen)(function)
+            made: _Function = numba.njit(cache=cache, **chosen)(function)
         except RuntimeError:  # no directory for the cache is writable
             made = numba.njit(**chosen)(function)
         return made

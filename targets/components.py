@@ -3,7 +3,7 @@
 A message has named parts, such as an item table. An object (``Component``) holds one part of the
 messages of all clients. The formats are compact: a rank-one gradient is stored as its factors, an
 item table as the rows that changed, and noise as its seeds. Attacks see only the arrays that
-clients send, through ``targets.transcript.PartView``.
+clients send, through ``targets.transcript.ComponentView``.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Floats = NDArray[np.floating[Any]]
 _BLOCK = 1 << 23  # numbers per block of clients when messages are summed: 64 MiB in float64
 
 
-class Kind(StrEnum):
+class Payload(StrEnum):
     """Type of a message: what the numbers in it mean, such as gradients or item lists.
 
     The protocol is public, so an adversary knows the type of every message.
@@ -46,14 +46,16 @@ class Kind(StrEnum):
 
 
 # Kinds of messages that are lists. The order of a list's entries may reveal something.
-LIST_KINDS = (Kind.ITEMS, Kind.CODES)
+LIST_KINDS = (Payload.ITEMS, Payload.CODES)
 # Kinds of messages that describe the sender's data, about which each round may reveal more.
-DATA_KINDS = (Kind.REPORTS, Kind.BITS, Kind.RATINGS, *LIST_KINDS)
+DATA_KINDS = (Payload.REPORTS, Payload.BITS, Payload.RATINGS, *LIST_KINDS)
 # Value that fills the empty places at the end of a list.
 LIST_PADDING = -1
 
 
-def check_lists(kind: Kind, values: NDArray[Any], n_items: int, name: str, where: str) -> None:
+def check_list_messages(
+    kind: Payload, values: NDArray[Any], n_items: int, name: str, where: str
+) -> None:
     """Checks that the entries of list messages are valid, and raises InputError if they are not.
 
     Lists must hold integers. Lists of items must hold item indices from 0 to ``n_items`` - 1, or -1
@@ -71,7 +73,9 @@ def check_lists(kind: Kind, values: NDArray[Any], n_items: int, name: str, where
             f"{values.dtype}. State another kind, or send a list of integers."
         )
     wrong = (
-        values[(values < LIST_PADDING) | (values >= n_items)] if kind is Kind.ITEMS else values[:0]
+        values[(values < LIST_PADDING) | (values >= n_items)]
+        if kind is Payload.ITEMS
+        else values[:0]
     )
     if wrong.size:
         raise InputError(
@@ -85,22 +89,22 @@ class Component(ABC):
     round.
 
     A part is, for example, the item table. Arguments ``clients`` are indices among these clients. A
-    subclass defines ``shape``, ``dense`` and ``kind``. Its class attribute ``parts`` names the
+    subclass defines ``shape``, ``to_dense`` and ``kind``. Its attribute ``client_fields`` names the
     fields that have one entry per client: arrays, sparse arrays, random streams, or other
     components. If the first of these fields is a component, the subclass has that component's kind,
     rate and shape.
     """
 
     __slots__ = ()
-    parts: ClassVar[tuple[str, ...]] = ()
+    client_fields: ClassVar[tuple[str, ...]] = ()
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> Payload:
         """Type of the messages, such as gradients or item lists."""
         return _first(self).kind
 
     @property
-    def rate(self) -> float | None:
+    def learning_rate(self) -> float | None:
         """Public learning rate r: a message is -r times the gradient of the sender's loss.
 
         For a message that contains a model, this holds for the difference between that model and
@@ -108,7 +112,7 @@ class Component(ABC):
         the client sends the gradient itself, without the minus sign. None if there is no such rate,
         or if it is not public.
         """
-        return _first(self).rate
+        return _first(self).learning_rate
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -117,16 +121,16 @@ class Component(ABC):
 
     def __len__(self) -> int:
         """Number of clients."""
-        return len(getattr(self, self.parts[0]))
+        return len(getattr(self, self.client_fields[0]))
 
     @abstractmethod
-    def dense(self, clients: Ints) -> NDArray[Any]:
+    def to_dense(self, clients: Ints) -> NDArray[Any]:
         """Computes the messages of some clients, as an array (len(clients), *shape).
 
         ``clients`` holds the indices of these clients.
         """
 
-    def sent_rows(self, clients: Ints) -> NDArray[np.bool_]:
+    def flag_sent_rows(self, clients: Ints) -> NDArray[np.bool_]:
         """Returns which rows of their tables ``clients`` (indices) sent, bool (len(clients),
         *shape[:1]).
 
@@ -134,7 +138,7 @@ class Component(ABC):
         """
         return np.ones((len(clients), *self.shape[:1]), dtype=np.bool_)
 
-    def max_magnitude(self) -> float:
+    def bound_magnitude(self) -> float:
         """Returns an upper limit of the absolute values of all messages.
 
         If the limit is finite, no value is NaN. The limit is infinite if it cannot be derived
@@ -142,21 +146,23 @@ class Component(ABC):
         """
         return math.inf
 
-    def total(self) -> NDArray[Any]:
+    def sum_all(self) -> NDArray[Any]:
         """Computes the sum of all clients' messages, the output of secure aggregation.
 
         The sum has the shape of one message. It is computed in float64, by blocks of clients.
         """
         blocks = iter_blocks(len(self), math.prod(self.shape), _BLOCK)
         sums = map_in_threads(
-            lambda block: self.dense(np.arange(block.start, block.stop)).sum(0, np.float64), blocks
+            lambda block: self.to_dense(np.arange(block.start, block.stop)).sum(0, np.float64),
+            blocks,
         )
         return np.asarray(sum(sums, np.zeros(self.shape)))
 
     def take(self, clients: Ints) -> Self:
         """Returns the messages of ``clients`` (indices) alone, in this order."""
         own: Any = self
-        made: Self = replace(own, **{name: _of(getattr(own, name), clients) for name in own.parts})
+        taken = {name: _of(getattr(own, name), clients) for name in own.client_fields}
+        made: Self = replace(own, **taken)
         return made
 
     def drop_rows(self, first: int) -> Component:
@@ -177,9 +183,9 @@ class Component(ABC):
         within a client in list order. A message must be a list, shape (width,), padded with
         ``LIST_PADDING``.
         """
-        parts = [(np.zeros(0, np.intp),) * 2 + (self.dense(clients[:0]).ravel(),)]
+        parts = [(np.zeros(0, np.intp),) * 2 + (self.to_dense(clients[:0]).ravel(),)]
         for block in iter_blocks(len(clients), math.prod(self.shape), _BLOCK):
-            sent = self.dense(clients[block])
+            sent = self.to_dense(clients[block])
             row, column = np.nonzero(sent != LIST_PADDING)
             parts.append((row + block.start, column, sent[row, column]))
         row, column, entries = (np.concatenate(part) for part in zip(*parts, strict=True))
@@ -192,7 +198,7 @@ class Component(ABC):
         """
         out = np.zeros((*rows.shape, *self.shape[1:]))
         for part in iter_blocks(len(clients), math.prod(self.shape), _BLOCK):
-            block, each = self.dense(clients[part]), rows[part]
+            block, each = self.to_dense(clients[part]), rows[part]
             out[part] = block[np.arange(len(each))[:, None], each]
         return out
 
@@ -205,36 +211,36 @@ class SelectedRows(Component):
     rows: indices or slice of the rows that remain of each message
     """
 
-    whole: Component
+    messages: Component
     rows: slice | Ints
 
-    parts = ("whole",)
+    client_fields = ("messages",)
 
     @property
     def shape(self) -> tuple[int, ...]:
         """Shape of one client's message after the restriction to the selected rows."""
-        count, *rest = self.whole.shape
+        count, *rest = self.messages.shape
         return (len(np.arange(count)[self.rows]), *rest)
 
-    def dense(self, clients: Ints) -> NDArray[Any]:
+    def to_dense(self, clients: Ints) -> NDArray[Any]:
         """Computes the selected rows of the messages of ``clients`` (indices), (len(clients),
         *shape).
         """
-        return self.whole.dense(clients)[:, self.rows]
+        return self.messages.to_dense(clients)[:, self.rows]
 
-    def sent_rows(self, clients: Ints) -> NDArray[np.bool_]:
+    def flag_sent_rows(self, clients: Ints) -> NDArray[np.bool_]:
         """Returns which selected rows ``clients`` (indices) sent, bool (len(clients),
         len(rows)).
         """
-        return self.whole.sent_rows(clients)[:, self.rows]
+        return self.messages.flag_sent_rows(clients)[:, self.rows]
 
-    def max_magnitude(self) -> float:
+    def bound_magnitude(self) -> float:
         """Returns an upper limit of the absolute values of the full messages."""
-        return self.whole.max_magnitude()
+        return self.messages.bound_magnitude()
 
-    def total(self) -> NDArray[Any]:
+    def sum_all(self) -> NDArray[Any]:
         """Computes the sum of all clients' messages, restricted to the selected rows."""
-        return self.whole.total()[self.rows]
+        return self.messages.sum_all()[self.rows]
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,25 +252,25 @@ class Dense(Component):
     """
 
     values: NDArray[Any]
-    kind: Kind = field()  # without a default, although the base class has a property
-    rate: float | None = None
+    kind: Payload = field()  # without a default, although the base class has a property
+    learning_rate: float | None = None
 
-    parts = ("values",)
+    client_fields = ("values",)
 
     @property
     def shape(self) -> tuple[int, ...]:
         """Shape of one client's message."""
         return self.values.shape[1:]
 
-    def dense(self, clients: Ints) -> NDArray[Any]:
+    def to_dense(self, clients: Ints) -> NDArray[Any]:
         """Returns the messages of ``clients`` (indices), shape (len(clients), *shape)."""
         return self.values[clients]
 
-    def max_magnitude(self) -> float:
+    def bound_magnitude(self) -> float:
         """Returns the largest absolute value of all messages, or infinity if a value is NaN."""
         return _largest(self.values)
 
-    def total(self) -> NDArray[Any]:
+    def sum_all(self) -> NDArray[Any]:
         """Computes the sum of all clients' messages in float64, in the shape of one message."""
         return np.asarray(self.values.sum(axis=0, dtype=np.float64))
 
@@ -291,8 +297,8 @@ class Bits(Component):
     randomize: Callable[[NDArray[np.bool_], Streams], NDArray[np.bool_]] | None = None
     streams: Streams | None = None
 
-    parts = ("entries", "streams")
-    kind, rate = Kind.BITS, None
+    client_fields = ("entries", "streams")
+    kind, learning_rate = Payload.BITS, None
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -302,7 +308,7 @@ class Bits(Component):
     def __len__(self) -> int:
         return int(self.entries.shape[0])
 
-    def dense(self, clients: Ints) -> NDArray[np.bool_]:
+    def to_dense(self, clients: Ints) -> NDArray[np.bool_]:
         """Returns the bits that ``clients`` sent, bool of shape (len(clients), number of items)."""
         out = np.zeros((len(clients), *self.shape), dtype=np.bool_)
         rows, entries = _entries(self.entries.indptr, clients)
@@ -319,68 +325,70 @@ class RankOne(Component):
 
     The gradient of user u is G_u = (s_u - V x_u) x_u^T, for M items and F latent dimensions.
 
-    vectors: the user vectors x_u (n, F)
-    items: the broadcast item matrix V (M, F)
+    user_vectors: the user vectors x_u (n, F)
+    item_vectors: the broadcast item matrix V (M, F)
     corrections: the sparse vectors s_u (n, M), s_ui = c_i (p_i - x_u.v_i) + x_u.v_i
 
     G_u is minus half the gradient of the squared loss sum_i c_i (p_i - x_u.v_i)^2 over items i,
     with weights c_i and targets p_i.
     """
 
-    vectors: Floats
-    items: Floats
+    user_vectors: Floats
+    item_vectors: Floats
     corrections: sparse.csr_array
 
-    parts = ("vectors", "corrections")
-    kind, rate = Kind.GRADIENT, 0.5
+    client_fields = ("user_vectors", "corrections")
+    kind, learning_rate = Payload.GRADIENT, 0.5
 
     @property
     def shape(self) -> tuple[int, ...]:
         """Shape of one client's message, (items, latent dimensions)."""
-        return self.items.shape
+        return self.item_vectors.shape
 
-    def dense(self, clients: Ints) -> NDArray[Any]:
+    def to_dense(self, clients: Ints) -> NDArray[Any]:
         """Computes the gradients of some clients, shape (len(clients), items, latent dimensions).
 
         ``clients`` holds the indices of these clients.
         """
-        x = self.vectors[clients]
-        left = self.corrections[clients].toarray() - x @ self.items.T
+        x = self.user_vectors[clients]
+        left = self.corrections[clients].toarray() - x @ self.item_vectors.T
         return np.asarray(left[:, :, None] * x[:, None, :])
 
-    def max_magnitude(self) -> float:
+    def bound_magnitude(self) -> float:
         """Derives an upper limit of absolute values: (max |s| + max |v_i| max |x_u|) max |x_u|.
 
         |s| are absolute values of ``corrections``; |v_i| and |x_u| are Euclidean norms of item and
         user vectors.
         """
-        item, user = (_longest(rows) for rows in (self.items, self.vectors))
+        item, user = (_longest(rows) for rows in (self.item_vectors, self.user_vectors))
         limit = (_largest(self.corrections.data) + item * user) * user
         return math.inf if math.isnan(limit) else limit
 
-    def total(self) -> NDArray[Any]:
+    def sum_all(self) -> NDArray[Any]:
         """Computes the sum of all clients' gradients, S^T X - V (X^T X), from the factors.
 
-        S are the ``corrections``, X the user ``vectors``, and V the ``items``.
+        S are the ``corrections``, X the ``user_vectors``, and V the ``item_vectors``.
         """
-        x = self.vectors
-        return np.asarray(self.corrections.T @ x - self.items @ (x.T @ x))
+        x = self.user_vectors
+        return np.asarray(self.corrections.T @ x - self.item_vectors @ (x.T @ x))
 
     def drop_rows(self, first: int) -> RankOne:
         """Returns the gradients without the rows of the first ``first`` items."""
         return RankOne(
-            self.vectors, self.items[first:], sparse.csr_array(self.corrections[:, first:])
+            self.user_vectors,
+            self.item_vectors[first:],
+            sparse.csr_array(self.corrections[:, first:]),
         )
 
     def select_rows(self, clients: Ints, rows: Ints) -> NDArray[Any]:
         """Computes selected rows of each client's gradient, shape (n, k, latent dimensions).
 
         ``rows`` (n, k) holds the indices of k items for each of the n ``clients``. Only these rows
-        of ``items`` and ``corrections`` are read.
+        of ``item_vectors`` and ``corrections`` are read.
         """
-        x, s = self.vectors[clients], self.corrections
+        x, s = self.user_vectors[clients], self.corrections
         held, entries = _located(s.indptr, s.indices, clients, rows)
-        left = -np.einsum("nkf,nf->nk", self.items[rows], x)
+        left = -np.einsum("nkf,nf->nk", self.item_vectors[rows], x)
         left[held] += s.data[entries[held]]
         return np.asarray(left[:, :, None] * x[:, None, :])
 
@@ -396,21 +404,21 @@ class Rows(Component):
     n_rows: the number of rows M
     kind: type of the messages, such as gradients
     rate: public learning rate r (an update is -r times the sender's gradient), or None
-    rest: the model (M, d) that was broadcast, or None
+    broadcast: the model (M, d) that was broadcast, or None
 
-    If ``rest`` is None, a client sends only its stored rows. ``dense`` returns zeros for the
-    remaining rows, and ``sent_rows`` distinguishes them from rows of zeros that were sent.
-    Otherwise each client sends the whole matrix, which equals ``rest`` outside the stored rows. An
-    adversary who knows the broadcast then sees which rows the client changed.
+    If ``broadcast`` is None, a client sends only its stored rows. ``to_dense`` returns zeros for
+    the remaining rows, and ``flag_sent_rows`` distinguishes them from rows of zeros that were sent.
+    Otherwise each client sends the whole matrix, which equals ``broadcast`` outside the stored
+    rows. An adversary who knows the broadcast then sees which rows the client changed.
     """
 
     indptr: Ints
     row_ids: Ints
     values: NDArray[Any]
     n_rows: int
-    kind: Kind = field()  # without a default, although the base class has a property
-    rate: float | None = None
-    rest: NDArray[Any] | None = None
+    kind: Payload = field()  # without a default, although the base class has a property
+    learning_rate: float | None = None
+    broadcast: NDArray[Any] | None = None
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -420,50 +428,54 @@ class Rows(Component):
     def __len__(self) -> int:
         return len(self.indptr) - 1
 
-    def dense(self, clients: Ints) -> NDArray[Any]:
+    def to_dense(self, clients: Ints) -> NDArray[Any]:
         """Computes the whole matrices of ``clients`` (indices), shape (len(clients), M, d).
 
-        Rows that are not stored for a client are those of the broadcast model ``rest``, or zeros if
-        ``rest`` is None.
+        Rows that are not stored for a client are those of ``broadcast``, or zeros if
+        ``broadcast`` is None.
         """
         rows, entries = _entries(self.indptr, clients)
         shape = (len(clients), *self.shape)
-        if self.rest is None:
+        if self.broadcast is None:
             out = np.zeros(shape, dtype=self.values.dtype)
         else:
-            out = np.broadcast_to(self.rest, shape).astype(self.values.dtype, order="C")
+            out = np.broadcast_to(self.broadcast, shape).astype(self.values.dtype, order="C")
         out[rows, self.row_ids[entries]] = self.values[entries]
         return out
 
-    def sent_rows(self, clients: Ints) -> NDArray[np.bool_]:
+    def flag_sent_rows(self, clients: Ints) -> NDArray[np.bool_]:
         """Returns which rows ``clients`` (indices) sent, bool of shape (len(clients), number of
         rows).
 
-        All rows were sent if ``rest`` is given, otherwise only the stored rows.
+        All rows were sent if ``broadcast`` is given, otherwise only the stored rows.
         """
-        if self.rest is not None:
-            return super(Rows, self).sent_rows(clients)
+        if self.broadcast is not None:
+            return super(Rows, self).flag_sent_rows(clients)
         out = np.zeros((len(clients), self.n_rows), dtype=np.bool_)
         rows, entries = _entries(self.indptr, clients)
         out[rows, self.row_ids[entries]] = True
         return out
 
-    def max_magnitude(self) -> float:
-        """Returns the largest absolute value in ``values`` and ``rest``; infinity if one is NaN."""
-        return max(_largest(self.values), 0.0 if self.rest is None else _largest(self.rest))
+    def bound_magnitude(self) -> float:
+        """Returns the largest absolute value in ``values`` and ``broadcast``; infinity for NaN."""
+        return max(
+            _largest(self.values), 0.0 if self.broadcast is None else _largest(self.broadcast)
+        )
 
-    def total(self) -> NDArray[Any]:
+    def sum_all(self) -> NDArray[Any]:
         """Computes the sum of all clients' matrices in float64, shape (M, d)."""
         out = np.zeros(self.shape)
         for block in iter_blocks(len(self.row_ids), math.prod(self.shape[1:]), _BLOCK):
             ids, change = self.row_ids[block], self.values[block].astype(np.float64)
-            if self.rest is not None:
-                change -= self.rest[ids]
+            if self.broadcast is not None:
+                change -= self.broadcast[ids]
             pick = sparse.csc_array(  # one entry per column
                 (np.ones(len(ids)), ids, np.arange(len(ids) + 1)), shape=(self.n_rows, len(ids))
             )
             out += np.asarray(pick @ change)
-        return out if self.rest is None else out + len(self) * self.rest.astype(np.float64)
+        return (
+            out if self.broadcast is None else out + len(self) * self.broadcast.astype(np.float64)
+        )
 
     def drop_rows(self, first: int) -> Rows:
         """Returns the messages without the first ``first`` rows of each matrix."""
@@ -474,7 +486,7 @@ class Rows(Component):
             row_ids=self.row_ids[kept] - first,
             values=self.values[kept],
             n_rows=self.n_rows - first,
-            rest=None if self.rest is None else self.rest[first:],
+            broadcast=None if self.broadcast is None else self.broadcast[first:],
         )
 
     def select_rows(self, clients: Ints, rows: Ints) -> NDArray[Any]:
@@ -484,10 +496,10 @@ class Rows(Component):
         are read; no full matrix is computed.
         """
         held, entries = _located(self.indptr, self.row_ids, clients, rows)
-        if self.rest is None:
+        if self.broadcast is None:
             out = np.zeros((*rows.shape, *self.shape[1:]), self.values.dtype)
         else:
-            out = np.asarray(self.rest[rows], self.values.dtype)
+            out = np.asarray(self.broadcast[rows], self.values.dtype)
         out[held] = self.values[entries[held]]
         return out
 
@@ -511,20 +523,20 @@ class OverlaidTables(Component):
     table: Component
     rows: Rows
 
-    parts = ("rows", "table")
+    client_fields = ("rows", "table")
 
-    def dense(self, clients: Ints) -> NDArray[Any]:
+    def to_dense(self, clients: Ints) -> NDArray[Any]:
         """Computes the tables of some clients, shape (len(clients), number of rows, row length)."""
-        out = self.table.dense(clients)
+        out = self.table.to_dense(clients)
         places, entries = _entries(self.rows.indptr, clients)
         out[places, self.rows.row_ids[entries]] = self.rows.values[entries]
         return out
 
-    def max_magnitude(self) -> float:
+    def bound_magnitude(self) -> float:
         """Returns an upper limit of absolute values: the larger of the limits of ``table`` and
         ``rows``.
         """
-        return max(self.table.max_magnitude(), self.rows.max_magnitude())
+        return max(self.table.bound_magnitude(), self.rows.bound_magnitude())
 
     def select_rows(self, clients: Ints, rows: Ints) -> NDArray[Any]:
         """Returns selected rows of each client's table, shape (n, k, row length).
@@ -549,7 +561,7 @@ class Randomizer(Protocol):
         """
         ...
 
-    def skipping(self, count: int | Ints) -> Randomizer:
+    def skip_entries(self, count: int | Ints) -> Randomizer:
         """Returns the randomizer for messages whose first ``count`` entries have been left out.
 
         The noise of the remaining entries does not change. ``count`` is one number for all
@@ -557,7 +569,7 @@ class Randomizer(Protocol):
         """
         ...
 
-    def limit(self, largest: float) -> float:
+    def bound_output(self, largest: float) -> float:
         """Returns an upper limit of the absolute values of outputs, unless an input is NaN.
 
         ``largest`` is an upper limit of the absolute values of inputs.
@@ -569,7 +581,7 @@ class Randomizer(Protocol):
 class SumRandomizer(Randomizer, Protocol):
     """A randomizer whose noise does not depend on the values, so that it can be added to a sum."""
 
-    def summed(self, total: NDArray[Any], streams: Streams) -> NDArray[np.float64]:
+    def randomize_sum(self, total: NDArray[Any], streams: Streams) -> NDArray[np.float64]:
         """Computes the sum of the randomized messages from the sum ``total`` of the clean messages.
 
         ``streams`` are the random streams of all clients in the sum. No single message is computed.
@@ -579,42 +591,42 @@ class SumRandomizer(Randomizer, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class RandomizedMessages(Component):
-    """Randomized messages, stored as the ``clean`` messages and the seeds of their noise.
+    """Randomized messages, stored as ``clean_messages`` and the seeds of their noise.
 
     clean: the messages before the noise
     randomize: function that adds the noise
-    streams: one random stream per client, from which ``dense`` draws the same noise at every call
+    streams: one random stream per client; ``to_dense`` draws the same noise at every call
 
     Noise fills every entry of an item matrix, so the noisy messages of a whole training would fill
     the disk.
     """
 
-    clean: Component
+    clean_messages: Component
     randomize: Randomizer
     streams: Streams
 
-    parts = ("clean", "streams")
+    client_fields = ("clean_messages", "streams")
 
-    def dense(self, clients: Ints) -> NDArray[Any]:
+    def to_dense(self, clients: Ints) -> NDArray[Any]:
         """Computes the noisy messages of ``clients`` (indices), shape (len(clients), *shape)."""
-        return self.randomize(self.clean.dense(clients), self.streams.take(clients))
+        return self.randomize(self.clean_messages.to_dense(clients), self.streams.take(clients))
 
-    def max_magnitude(self) -> float:
+    def bound_magnitude(self) -> float:
         """Returns an upper limit of the absolute values of messages; infinity if the clean messages
         have no limit.
         """
-        clean = self.clean.max_magnitude()
-        return self.randomize.limit(clean) if math.isfinite(clean) else math.inf
+        clean = self.clean_messages.bound_magnitude()
+        return self.randomize.bound_output(clean) if math.isfinite(clean) else math.inf
 
-    def total(self) -> NDArray[Any]:
+    def sum_all(self) -> NDArray[Any]:
         """Computes the sum of all clients' randomized messages.
 
         A ``SumRandomizer`` computes the sum from the sum of the clean messages. For other
         randomizers, the messages are randomized and summed by blocks of clients.
         """
         if isinstance(self.randomize, SumRandomizer):
-            return self.randomize.summed(self.clean.total(), self.streams)
-        return super(RandomizedMessages, self).total()
+            return self.randomize.randomize_sum(self.clean_messages.sum_all(), self.streams)
+        return super(RandomizedMessages, self).sum_all()
 
     def drop_rows(self, first: int) -> Component:
         """Returns the messages without their first ``first`` rows; the noise in other rows is
@@ -622,7 +634,7 @@ class RandomizedMessages(Component):
         """
         skipped = first * math.prod(self.shape[1:])
         return RandomizedMessages(
-            self.clean.drop_rows(first), self.randomize.skipping(skipped), self.streams
+            self.clean_messages.drop_rows(first), self.randomize.skip_entries(skipped), self.streams
         )
 
     def select_rows(self, clients: Ints, rows: Ints) -> NDArray[Any]:
@@ -631,8 +643,8 @@ class RandomizedMessages(Component):
         ``rows`` (n, k) holds the indices of k rows for each of the n ``clients``. Noise is drawn
         for these rows only.
         """
-        clean = self.clean.select_rows(clients, rows)
-        single = self.randomize.skipping(rows.ravel() * math.prod(self.shape[1:]))
+        clean = self.clean_messages.select_rows(clients, rows)
+        single = self.randomize.skip_entries(rows.ravel() * math.prod(self.shape[1:]))
         streams = self.streams.take(np.repeat(clients, rows.shape[1]))
         sent = single(clean.reshape(rows.size, *clean.shape[2:]), streams)
         return np.asarray(sent).reshape(clean.shape)
@@ -649,56 +661,55 @@ class Reports(Component):
     clean: the matrices that the reports describe; None if the system does not keep them
     """
 
-    index: Ints
-    positive: NDArray[np.bool_]
+    coordinates: Ints
+    is_positive: NDArray[np.bool_]
     magnitude: float
     shape: tuple[int, int] = field()
-    clean: Component | None = None
+    clean_messages: Component | None = None
 
-    parts = ("index", "positive", "clean")
-    kind, rate = Kind.REPORTS, None
+    client_fields = ("coordinates", "is_positive", "clean_messages")
+    kind, learning_rate = Payload.REPORTS, None
 
-    def dense(self, clients: Ints) -> NDArray[Any]:
+    def to_dense(self, clients: Ints) -> NDArray[Any]:
         """Estimates the matrices of ``clients`` (indices) from their reports, shape (len(clients),
         M, F).
 
         A report counts as a matrix that has +B or -B at the reported coordinate, and zeros
         elsewhere. The estimate is the mean over a client's k reports.
         """
-        index, sign = self.index[clients], np.where(self.positive[clients], 1.0, -1.0)
+        index, sign = self.coordinates[clients], np.where(self.is_positive[clients], 1.0, -1.0)
         n, k = index.shape
         size = math.prod(self.shape)
         flat = (np.arange(n)[:, None] * size + index).ravel()
         sums = np.bincount(flat, weights=sign.ravel(), minlength=n * size)
         return np.asarray((sums * (self.magnitude / k)).reshape(n, *self.shape))
 
-    def total(self) -> NDArray[Any]:
-        """Computes the sum of all clients' matrices, as ``dense`` estimates them, shape (M, F)."""
+    def sum_all(self) -> NDArray[Any]:
+        """Computes the sum of all clients' matrices estimated by ``to_dense``, shape (M, F)."""
         size = math.prod(self.shape)
-        counts = np.bincount((2 * self.index + self.positive).ravel(), minlength=2 * size)
+        counts = np.bincount((2 * self.coordinates + self.is_positive).ravel(), minlength=2 * size)
         sums = counts[1::2] - counts[::2]
-        return np.asarray((sums * (self.magnitude / self.index.shape[1])).reshape(self.shape))
+        return np.asarray((sums * (self.magnitude / self.coordinates.shape[1])).reshape(self.shape))
 
     def select_rows(self, clients: Ints, rows: Ints) -> NDArray[Any]:
-        """Computes selected rows of each client's matrix, as ``dense`` estimates it, shape (n, k,
-        F).
+        """Computes selected rows of each client's matrix, estimated as in ``to_dense`` (n, k, F).
 
         ``rows`` (n, k) holds the indices of k rows for each of the n ``clients``. Only the reports
         on these rows are read.
         """
-        width, index = self.shape[1], self.index[clients]
+        width, index = self.shape[1], self.coordinates[clients]
         out = np.zeros((*rows.shape, width))
         for k, row in enumerate(rows.T):
             client, report = np.nonzero(index // width == row[:, None])
-            sign = np.where(self.positive[clients[client], report], 1.0, -1.0)
+            sign = np.where(self.is_positive[clients[client], report], 1.0, -1.0)
             np.add.at(out[:, k], (client, index[client, report] % width), sign)
         return np.asarray(out * (self.magnitude / index.shape[1]))
 
     def split(self) -> Reports:
         """Returns every report as a separate message: n k messages of one report, without
-        ``clean``.
+        ``clean_messages``.
         """
-        index, positive = self.index.reshape(-1, 1), self.positive.reshape(-1, 1)
+        index, positive = self.coordinates.reshape(-1, 1), self.is_positive.reshape(-1, 1)
         return Reports(index, positive, self.magnitude, self.shape)
 
 
@@ -716,7 +727,7 @@ def _longest(rows: NDArray[Any]) -> float:
 
 
 def _first(made: Component) -> Component:
-    first: Component = getattr(made, made.parts[0])
+    first: Component = getattr(made, made.client_fields[0])
     return first
 
 

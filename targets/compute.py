@@ -17,14 +17,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.targets.settings import Checked, Whole, WholeOrZero
+from fedrec_auditor.targets.settings import Checked, Count, CountOrZero
 
 if TYPE_CHECKING:
     from threadpoolctl import ThreadpoolController
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Compute(Checked):
+class Machine(Checked):
     """Device, threads and memory of the simulation of clients.
 
     device: torch device ("cpu", "cuda", "cuda:1") for systems whose clients are trained in torch
@@ -38,17 +38,17 @@ class Compute(Checked):
     """
 
     device: str = "cpu"
-    threads: Whole = 1
-    memory: WholeOrZero = 1 << 31
+    threads: Count = 1
+    memory: CountOrZero = 1 << 31
     folder: Path | None = None
 
 
-DEFAULT = Compute()
+DEFAULT = Machine()
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
 _threads: ContextVar[int] = ContextVar("threads", default=1)
 # Share of the memory of all workers that messages may use.
-RAM_SHARE = 1 / 4
+UPLOAD_RAM_SHARE = 1 / 4
 _DEVICES = ("cpu", "cuda", "hpu", "mps", "mtia", "xla", "xpu")  # torch's devices that compute
 
 
@@ -137,7 +137,7 @@ def _pools(modules: int) -> ThreadpoolController:
     return ThreadpoolController()
 
 
-def try_device(device: str) -> None:
+def check_device(device: str) -> None:
     """Checks that torch can store a number on ``device``, and raises InputError if it cannot."""
     try:
         kind = device.partition(":")[0]

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.datasets.base import AGE_GROUPS, Attribute, Interactions, classify_age
 
-N_LEVELS = 5
-N_RATING_COLS = 18
+N_RATING_LEVELS = 5
+N_RATING_FEATURES = 18
 ATTRIBUTES = ("gender", "occupation", "age_group")
 
 
@@ -28,7 +28,7 @@ class UserFeatures:
     names: tuple[str, ...]
 
 
-def user_features(interactions: Interactions, *, best: float = 5.0) -> UserFeatures:
+def compute_user_features(interactions: Interactions, *, best: float = 5.0) -> UserFeatures:
     """Computes the features in Table I of the FedRec paper, for each user from this user's data.
 
     The columns, in this order: the number of rated items; the number of ratings of each level 1 to
@@ -57,11 +57,15 @@ def user_features(interactions: Interactions, *, best: float = 5.0) -> UserFeatu
     row = np.repeat(np.arange(n_users), sizes)
     stars = table.data.astype(np.float64) / best
 
-    level = np.clip(np.ceil(table.data * N_LEVELS / best), 1, N_LEVELS).astype(np.int64)
-    counts = np.bincount(row * N_LEVELS + level - 1, minlength=n_users * N_LEVELS)
-    counts = counts.reshape(n_users, N_LEVELS)
+    level = np.clip(np.ceil(table.data * N_RATING_LEVELS / best), 1, N_RATING_LEVELS).astype(
+        np.int64
+    )
+    counts = np.bincount(row * N_RATING_LEVELS + level - 1, minlength=n_users * N_RATING_LEVELS)
+    counts = counts.reshape(n_users, N_RATING_LEVELS)
     shares = counts / np.maximum(sizes, 1)[:, None]
-    entropy = -(shares * np.log(np.where(counts > 0, shares, 1.0))).sum(axis=1) / np.log(N_LEVELS)
+    entropy = -(shares * np.log(np.where(counts > 0, shares, 1.0))).sum(axis=1) / np.log(
+        N_RATING_LEVELS
+    )
 
     rated = np.flatnonzero(sizes)
     ordered = stars[np.lexsort((stars, row))]
@@ -84,7 +88,7 @@ def user_features(interactions: Interactions, *, best: float = 5.0) -> UserFeatu
         entropy[:, None],
         summary,
     ]
-    levels = range(1, N_LEVELS + 1)
+    levels = range(1, N_RATING_LEVELS + 1)
     names = [
         "ratings",
         *(f"number of level {level}" for level in levels),
@@ -106,7 +110,7 @@ def count_user_features(interactions: Interactions) -> int:
     There are 18 columns for the ratings, and one per category of gender, occupation and age group.
     """
     known = _grouped(interactions)
-    return N_RATING_COLS + sum(len(known[key].categories) for key in ATTRIBUTES if key in known)
+    return N_RATING_FEATURES + sum(len(known[key].categories) for key in ATTRIBUTES if key in known)
 
 
 def _grouped(interactions: Interactions) -> dict[str, Attribute]:

@@ -17,14 +17,14 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from fedrec_auditor.targets.components import Component
-from fedrec_auditor.targets.compute import DEFAULT, Compute
+from fedrec_auditor.targets.compute import DEFAULT, Machine
 from fedrec_auditor.targets.transcript import Round, Uploads
 
 _Value = TypeVar("_Value")
 _SMALL = 1 << 20  # bytes; smaller arrays stay in memory
 
 
-def map_arrays(value: _Value) -> _Value:
+def map_arrays_to_files(value: _Value) -> _Value:
     """Returns a copy of a dataclass object, with its arrays of 1 MiB or more in memory-mapped
     files.
 
@@ -47,7 +47,7 @@ class RoundStore:
     towards the limit.
     """
 
-    def __init__(self, compute: Compute, mode: Literal["r+", "c"] = "r+") -> None:
+    def __init__(self, compute: Machine, mode: Literal["r+", "c"] = "r+") -> None:
         self._mode: Literal["r+", "c"] = mode
         self._left = compute.memory
         self._parent = compute.folder

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from fedrec_auditor.targets.compiled import compiled
+from fedrec_auditor.targets.compiled import jit_compile
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
@@ -29,14 +29,14 @@ _LN2_REST = 1.9082149292705877e-10
 _ROOT2 = math.sqrt(2.0)
 
 
-@compiled(kept=False, inline="always")
+@jit_compile(cache=False, inline="always")
 def _mix(word: np.uint64) -> np.uint64:
     word = (word ^ (word >> _S30)) * _FIRST
     word = (word ^ (word >> _S27)) * _SECOND
     return word ^ (word >> _S31)
 
 
-@compiled(kept=False, inline="always", error_model="numpy")
+@jit_compile(cache=False, inline="always", error_model="numpy")
 def log(x: float) -> float:
     """Computes the natural logarithm of a positive normal number to two units in the last place.
 
@@ -57,7 +57,7 @@ def log(x: float) -> float:
     return k * _LN2 + ((s * (z * (even + z * odd)) + k * _LN2_REST) + 2.0 * s)
 
 
-@compiled(kept=False, inline="always")
+@jit_compile(cache=False, inline="always")
 def _sent(entry: float, word: np.uint64, clip: float, scale: float) -> float:
     unit = (np.uint64((word >> _S12) | _BITS_OF_1).view(np.float64) - 1.0) + _HALF
     size = np.float64(-scale * log(unit)).view(np.uint64)
@@ -66,7 +66,7 @@ def _sent(entry: float, word: np.uint64, clip: float, scale: float) -> float:
     return max(below, -clip) + signed
 
 
-@compiled(error_model="numpy")
+@jit_compile(error_model="numpy")
 def add_laplace(flat: Any, seeds: Any, clip: float, scale: float, out: Any) -> None:
     """Clips the messages ``flat`` (n, size) to [-clip, clip] and adds Laplace noise, into ``out``.
 
@@ -80,7 +80,7 @@ def add_laplace(flat: Any, seeds: Any, clip: float, scale: float, out: Any) -> N
             out[client, place] = _sent(flat[client, place], _mix(_mix(at)), clip, scale)
 
 
-@compiled(error_model="numpy")
+@jit_compile(error_model="numpy")
 def add_laplace_rows(
     values: Any, indptr: Any, ids: Any, seeds: Any, clip: float, scale: float, out: Any
 ) -> None:

@@ -19,19 +19,19 @@ CODE_FOLDERS = tuple(
 )
 
 
-def member_name(kind: str, noun: str = "") -> str:
+def derive_member_name(kind: str, noun: str = "") -> str:
     """Derives the name by which users choose a class, from the class name ``kind``.
 
     The result omits ``noun``, the kind of the class, such as "protection", from the end of the
     class name. The rule is for modules with several classes that users choose.
 
-    >>> member_name("DplcfSp"), member_name("LaplaceProtection", "protection")
+    >>> derive_member_name("DplcfSp"), derive_member_name("LaplaceProtection", "protection")
     ('dplcf-sp', 'laplace')
     """
     return re.sub(r"(?<!^)(?=[A-Z])", "-", kind).lower().removesuffix(f"-{noun}")
 
 
-def member_class(module: str, noun: str) -> type[Any]:
+def find_member_class(module: str, noun: str) -> type[Any]:
     """Returns the class that is named after its file, with or without ``noun`` at the end.
 
     module: name of the module of the file

@@ -1,11 +1,11 @@
 """Types that declare the allowed values of settings, and the check of settings against them.
 
 Settings are the dataclass fields of systems under audit, local learners and randomizers. The type
-of a field declares its allowed values: ``Whole``, ``Positive`` and similar types are ranges of
-numbers, ``bool`` allows true and false, and a ``Literal`` allows its values. The base class
-``Checked`` raises InputError for all other values. The meaning of a setting is a text in its
-annotation, as in ``Annotated[Whole, "users per round"]``, or the sentence of the class's docstring
-that names it.
+of a field declares its allowed values: ``Count``, ``Positive`` and similar types are
+ranges of numbers, ``bool`` allows true and false, and a ``Literal`` allows its values. The base
+class ``Checked`` raises InputError for all other values. The meaning of a setting is a text in its
+annotation, as in ``Annotated[Count, "users per round"]``, or the sentence of the class's
+docstring that names it.
 """
 
 from __future__ import annotations
@@ -89,12 +89,12 @@ class Choice:
 
 Constraint = Range | Choice
 
-Whole = Annotated[int, Range("[1, inf)", whole=True)]
-WholeOrZero = Annotated[int, Range("[0, inf)", whole=True)]
+Count = Annotated[int, Range("[1, inf)", whole=True)]
+CountOrZero = Annotated[int, Range("[0, inf)", whole=True)]
 # A positive number whose square and inverse do not overflow or underflow double precision.
 Positive = Annotated[float, Range("[1e-100, 1e100]")]
 # An epsilon whose probabilities double precision can represent, so that it can be compared.
-Budget = Annotated[float, Range("[1e-9, 1e100]")]
+Epsilon = Annotated[float, Range("[1e-9, 1e100]")]
 PositiveFloat = Annotated[float, Range("(0, inf)")]
 FiniteFloat = Annotated[float, Range("(-inf, inf)", "to be finite")]
 # The best rating R of a scale. Noisy gradients grow as R^3, and their squares must fit float32.
@@ -103,12 +103,12 @@ RatingScale = Annotated[
     Range("(0, 1e6]", "in (0, 1e6]; divide larger ratings"),
     "R, the best rating of the scale",
 ]
-NotNegative = Annotated[float, Range("[0, inf)")]
+NonNegative = Annotated[float, Range("[0, inf)")]
 Share = Annotated[float, Range("(0, 1]")]
 OpenUnitInterval = Annotated[float, Range("(0, 1)")]
 ShareOrZero = Annotated[float, Range("[0, 1)")]
 Probability = Annotated[float, Range("[0, 1]")]
-EmbeddingSize = Annotated[Whole, "entries of a user's and of an item's vector"]
+EmbeddingSize = Annotated[Count, "entries of a user's and of an item's vector"]
 _FLAG = Choice((True, False), "to be true or false")
 
 
@@ -168,7 +168,7 @@ def check(settings: Any) -> None:
     None is allowed if it is the field's default. Raises InputError for the first other value.
     """
     kind: Any = type(settings)
-    for name, rule in allowed_values(kind).items():
+    for name, rule in get_allowed_values(kind).items():
         value, default = getattr(settings, name), kind.__dataclass_fields__[name].default
         if not (rule.allows(value) or value is default is None):
             remedy = f"The default is {default!r}"
@@ -178,7 +178,7 @@ def check(settings: Any) -> None:
 
 
 @functools.cache
-def allowed_values(kind: type) -> dict[str, Constraint]:
+def get_allowed_values(kind: type) -> dict[str, Constraint]:
     """Returns the allowed values (a range or a choice) of each field of the dataclass ``kind``, by
     name.
 
@@ -190,7 +190,7 @@ def allowed_values(kind: type) -> dict[str, Constraint]:
 
 
 @functools.cache
-def field_types(kind: type) -> dict[str, Any]:
+def get_field_types(kind: type) -> dict[str, Any]:
     """Returns the type of each annotated field of a class, without the allowed values.
 
     For example, the type of a ``Positive`` field is ``float``.
@@ -198,7 +198,7 @@ def field_types(kind: type) -> dict[str, Any]:
     return {name: getattr(hint, "__origin__", hint) for name, hint in _hints(kind)}
 
 
-def meaning(kind: type, setting: str) -> str:
+def describe_setting(kind: type, setting: str) -> str:
     """Returns a text that explains a setting, from its annotation or from the class's docstring.
 
     The text is the last one in the annotation, or else the docstring's clause that has the
@@ -208,13 +208,13 @@ def meaning(kind: type, setting: str) -> str:
     if texts := [text for text in beside if isinstance(text, str)]:
         return str(texts[-1])
     for base in kind.__mro__:
-        for clause in re.split(r"(?<=[.;:])\s+(?=[A-Z`])", " ".join(class_doc(base).split())):
+        for clause in re.split(r"(?<=[.;:])\s+(?=[A-Z`])", " ".join(get_class_doc(base).split())):
             if f"``{setting}``" in clause:
                 return clause.replace("``", "").rstrip(".;:")
     return ""
 
 
-def class_doc(kind: type) -> str:
+def get_class_doc(kind: type) -> str:
     """Returns the docstring of a class without its examples; "" if the class has no docstring."""
     return (inspect.getdoc(kind) or "").partition(">>>")[0].strip()
 
@@ -245,7 +245,7 @@ def _hints(kind: type) -> Iterator[tuple[str, Any]]:
             yield name, given
 
 
-def float_fields(settings: Any) -> dict[str, float]:
+def get_numeric_fields(settings: Any) -> dict[str, float]:
     """Returns the numeric fields of a dataclass object, by name; True and False become 1 and 0."""
     values = {field.name: getattr(settings, field.name) for field in fields(settings)}
     return {name: float(value) for name, value in values.items() if isinstance(value, Real)}

@@ -63,7 +63,7 @@ class Streams:
             mark = _mix(np.array([np.uint64(purpose)]) * _GOLDEN + _SECOND)
         return Streams(_mix(_mix(self.seeds ^ mark)))
 
-    def random_bits(self, count: int, start: int = 0) -> NDArray[np.uint64]:
+    def draw_bits(self, count: int, start: int = 0) -> NDArray[np.uint64]:
         """Returns the words ``start`` to ``start + count - 1`` of every stream: shape (n, count).
 
         A word is a random number of 64 bits.
@@ -72,23 +72,23 @@ class Streams:
             steps = np.arange(start + 1, start + count + 1, dtype=np.uint64) * _GOLDEN
             return _mix(_mix(self.seeds[:, None] + steps))
 
-    def uniform(self, count: int, start: int = 0) -> NDArray[np.float64]:
+    def draw_uniform(self, count: int, start: int = 0) -> NDArray[np.float64]:
         """Draws uniform numbers in the open interval (0, 1) from every stream: shape (n, count).
 
         Each draw uses one word (a random number of 64 bits) of its stream, from position ``start``
         on.
         """
-        return _uniform(self.random_bits(count, start))
+        return _uniform(self.draw_bits(count, start))
 
-    def laplace(self, count: int, start: int = 0) -> NDArray[np.float64]:
+    def draw_laplace(self, count: int, start: int = 0) -> NDArray[np.float64]:
         """Draws Laplace noise of scale 1 from every stream: shape (n, count).
 
         Each draw uses one word (a random number of 64 bits) of its stream, from position ``start``
         on. Absolute values are at most 36.7.
         """
-        return _laplace(self.random_bits(count, start))
+        return _laplace(self.draw_bits(count, start))
 
-    def normal(self, count: int, start: int = 0) -> NDArray[np.float64]:
+    def draw_normal(self, count: int, start: int = 0) -> NDArray[np.float64]:
         """Draws standard normal noise from every stream, by inversion: shape (n, count).
 
         Each draw uses one word (a random number of 64 bits) of its stream, from position ``start``
@@ -96,9 +96,9 @@ class Streams:
         """
         from scipy.special import ndtri
 
-        return np.asarray(ndtri(self.uniform(count, start)))
+        return np.asarray(ndtri(self.draw_uniform(count, start)))
 
-    def laplace_at(
+    def draw_laplace_at(
         self, clients: NDArray[np.integer[Any]], places: NDArray[np.integer[Any]]
     ) -> NDArray[np.float64]:
         """Draws Laplace noise of scale 1 from single words of the streams.
@@ -110,7 +110,7 @@ class Streams:
         """
         return _laplace(self._words_at(clients, places))
 
-    def normal_at(
+    def draw_normal_at(
         self, clients: NDArray[np.integer[Any]], places: NDArray[np.integer[Any]]
     ) -> NDArray[np.float64]:
         """Draws standard normal noise from single words of the streams.

@@ -16,7 +16,7 @@ def is_table_path(path: Path) -> bool:
     The suffix of a file does not matter, because its format is detected when it is read.
     """
     if not os.path.isfile(path):  # Path.is_file would raise an error if the name is too long
-        return os.path.isdir(path) and bool(part_files(path))
+        return os.path.isdir(path) and bool(list_part_files(path))
     try:
         with path.open("rb") as file:
             return not file.read(4).startswith(ZIP_MAGIC)
@@ -24,7 +24,7 @@ def is_table_path(path: Path) -> bool:
         return True
 
 
-def part_files(folder: Path) -> Sequence[Path]:
+def list_part_files(folder: Path) -> Sequence[Path]:
     """Returns the Parquet files of a folder, sorted by name.
 
     Spark and other programs write a table as such a folder.

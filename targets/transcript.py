@@ -24,7 +24,7 @@ from fedrec_auditor.targets.components import LIST_KINDS as LIST_KINDS
 from fedrec_auditor.targets.components import LIST_PADDING as LIST_PADDING
 from fedrec_auditor.targets.components import Component as Component
 from fedrec_auditor.targets.components import Dense, Ints, Reports, SelectedRows
-from fedrec_auditor.targets.components import Kind as Kind
+from fedrec_auditor.targets.components import Payload as Payload
 
 # The model that is sent to all clients, as arrays by name.
 Broadcast = Mapping[str, NDArray[Any]]
@@ -35,14 +35,14 @@ class Uploads:
     """Messages of several clients in one round: the senders, and the parts of the messages by name.
 
     users: the senders (n,): indices of users, or of silos if one silo (organisation) holds several
-        users (``Public.n_silos``). In a training, they are in ascending order
+        users (``PublicInfo.n_silos``). In a training, they are in ascending order
     components: the named parts of the messages, such as an item table, each for all n senders.
         Names of components that belong together begin with the same word before a dot, such as
         "user.W1" and "user.b"
 
     Raises InputError unless every component has one message per sender.
 
-    >>> part = PartView.create(np.zeros((2, 100, 8)), Kind.MODEL)
+    >>> part = ComponentView.create(np.zeros((2, 100, 8)), Payload.MODEL)
     >>> uploads = Uploads(np.array([4, 7]), {"item": part})
     >>> uploads.components["item"].shape
     (100, 8)
@@ -75,7 +75,7 @@ class Round:
     cleartext: Uploads | None = None
 
 
-class Channel(Protocol):
+class NoiseChannel(Protocol):
     """Public output distribution of the randomizer that is applied to each entry of a message."""
 
     def log_prob(self, output: ArrayLike, value: ArrayLike) -> NDArray[np.float64]:
@@ -139,7 +139,7 @@ class HistoriesRefused(InputError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Public:
+class PublicInfo:
     """Public knowledge of a training: the algorithm, its settings, and properties of data and
     protocol.
 
@@ -164,7 +164,7 @@ class Public:
     n_users: int
     n_items: int
     settings: Mapping[str, float] = field(default_factory=dict)
-    channel: Channel | None = None
+    channel: NoiseChannel | None = None
     route: Vantage = Vantage.SERVER
     n_silos: int | None = None
     item_features: NDArray[np.bool_] | None = field(default=None, compare=False, repr=False)
@@ -173,7 +173,7 @@ class Public:
     device_code: DeviceCode | None = field(default=None, compare=False, repr=False)
 
 
-class PartView(Component):
+class ComponentView(Component):
     """One named part of the clients' messages of a round, as the receiver reads it.
 
     The object hides how the messages were made (factors, values before the noise, seeds of the
@@ -183,44 +183,47 @@ class PartView(Component):
     __slots__ = ("__weakref__", "_count", "_kind", "_largest", "_made", "_rate", "_read", "_shape")
 
     def __init__(self, stored: Component) -> None:
-        self._kind, self._rate = stored.kind, stored.rate
+        self._kind, self._rate = stored.kind, stored.learning_rate
         self._shape, self._count = stored.shape, len(stored)
 
         def read(name: str, *of: Ints) -> Any:
-            assert name in ("dense", "sent_rows", "list_entries", "select_rows", "total")
+            assert name in ("to_dense", "flag_sent_rows", "list_entries", "select_rows", "sum_all")
             return getattr(stored, name)(*of)
 
-        def made(name: str, of: Any) -> PartView:
+        def made(name: str, of: Any) -> ComponentView:
             assert name in ("take", "drop_rows")
-            return PartView(getattr(stored, name)(of))
+            return ComponentView(getattr(stored, name)(of))
 
         def largest() -> float:
-            return stored.max_magnitude()
+            return stored.bound_magnitude()
 
         self._read, self._made, self._largest = read, made, largest
 
     @classmethod
-    def create(cls, values: NDArray[Any], kind: Kind, rate: float | None = None) -> PartView:
+    def create(
+        cls, values: NDArray[Any], kind: Payload, rate: float | None = None
+    ) -> ComponentView:
         """Creates messages from an array (n, *shape), which holds one client's message per row.
 
         kind: type of the messages, such as gradients
         rate: public learning rate r (an update is -r times the sender's gradient), or None
 
-        >>> wire = PartView.create(np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]), Kind.GRADIENT)
+        >>> values = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
+        >>> wire = ComponentView.create(values, Payload.GRADIENT)
         >>> len(wire), wire.shape
         (3, (2,))
-        >>> wire.take(np.array([2, 0])).dense(np.array([0]))
+        >>> wire.take(np.array([2, 0])).to_dense(np.array([0]))
         array([[5., 6.]])
         """
         return cls(Dense(values, kind, rate))
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> Payload:
         """Type of the messages, such as gradients or item lists."""
         return self._kind
 
     @property
-    def rate(self) -> float | None:
+    def learning_rate(self) -> float | None:
         """Public learning rate r: an update is -r times the gradient of the sender's loss; None if
         not known.
         """
@@ -235,15 +238,15 @@ class PartView(Component):
         """Number of clients."""
         return self._count
 
-    def dense(self, clients: Ints) -> NDArray[Any]:
+    def to_dense(self, clients: Ints) -> NDArray[Any]:
         """Returns the messages of ``clients`` (indices) as a new array (len(clients), *shape)."""
-        return np.asarray(self._read("dense", clients))
+        return np.asarray(self._read("to_dense", clients))
 
-    def sent_rows(self, clients: Ints) -> NDArray[np.bool_]:
+    def flag_sent_rows(self, clients: Ints) -> NDArray[np.bool_]:
         """Returns which rows of their tables ``clients`` (indices) sent, bool (len(clients),
         *shape[:1]).
         """
-        return np.asarray(self._read("sent_rows", clients))
+        return np.asarray(self._read("flag_sent_rows", clients))
 
     def list_entries(
         self, clients: Ints
@@ -264,26 +267,26 @@ class PartView(Component):
         """
         return np.asarray(self._read("select_rows", clients, rows))
 
-    def take(self, clients: Ints) -> PartView:
+    def take(self, clients: Ints) -> ComponentView:
         """Returns the messages of ``clients`` (indices) alone, in this order."""
         return self._made("take", clients)
 
-    def max_magnitude(self) -> float:
+    def bound_magnitude(self) -> float:
         """Returns an upper limit of the absolute values of all messages; infinity if unknown."""
         return self._largest()
 
-    def total(self) -> NDArray[Any]:
+    def sum_all(self) -> NDArray[Any]:
         """Computes the sum of all clients' messages in float64, in the shape of one message."""
-        return np.asarray(self._read("total"))
+        return np.asarray(self._read("sum_all"))
 
-    def drop_rows(self, first: int) -> PartView:
+    def drop_rows(self, first: int) -> ComponentView:
         """Returns the messages without the first ``first`` rows of each message."""
         return self._made("drop_rows", first)
 
 
 def _wires(components: Mapping[str, Component]) -> Mapping[str, Component]:
     return MappingProxyType(
-        {n: c if isinstance(c, PartView) else PartView(c) for n, c in components.items()}
+        {n: c if isinstance(c, ComponentView) else ComponentView(c) for n, c in components.items()}
     )
 
 
@@ -298,8 +301,8 @@ class RoundView:
     senders: clients that take part in the sums, whom the server knows: indices (n,)
     cleartext: messages that stay linked to their senders even under secure aggregation
 
-    Components in other storage formats are converted to ``PartView``, which hides how messages were
-    made.
+    Components in other storage formats are converted to ``ComponentView``, which hides how messages
+    were made.
     """
 
     broadcast: Broadcast | None
@@ -375,17 +378,17 @@ class View:
     notes: sentences on how the messages were interpreted; views derived from one another share this
         list
 
-    >>> public = Public(algorithm="bits", n_users=2, n_items=3)
-    >>> part = PartView.create(np.array([[0, 1, 1], [1, 0, 0]]), Kind.BITS)
+    >>> public = PublicInfo(algorithm="bits", n_users=2, n_items=3)
+    >>> part = ComponentView.create(np.array([[0, 1, 1], [1, 0, 0]]), Payload.BITS)
     >>> bits = Uploads(np.arange(2), {"bits": part})
     >>> view = Transcript(public=public, rounds=(Round(None, bits),)).view(Vantage.SERVER)
     >>> [(uploads, sent)] = view.find_component("bits")
-    >>> uploads.users, sent.dense(np.array([0]))
+    >>> uploads.users, sent.to_dense(np.array([0]))
     (array([0, 1]), array([[0, 1, 1]]))
     """
 
     vantage: Vantage
-    public: Public
+    public: PublicInfo
     rounds: tuple[RoundView, ...]
     cache: dict[str, Any] = field(default_factory=dict, init=False, compare=False, repr=False)
     notes: list[str] = field(default_factory=list, compare=False, repr=False)
@@ -495,7 +498,7 @@ class Transcript:
         without senders, or of sums alone, has no view for stronger positions
     """
 
-    public: Public
+    public: PublicInfo
     rounds: tuple[Round, ...]
     release: Broadcast | None = None
     max_vantage: Vantage = Vantage.SERVER
@@ -540,7 +543,7 @@ class Transcript:
                 of_round(
                     broadcast=r.broadcast,
                     aggregate=MappingProxyType(
-                        {name: c.total() for name, c in r.uploads.components.items()}
+                        {name: c.sum_all() for name, c in r.uploads.components.items()}
                     ),
                     senders=r.uploads.users,
                     cleartext=r.cleartext,

@@ -56,7 +56,7 @@ def stated(system: Target, population: Population, entry: str) -> Claim:
     """The claim of the paper's ``entry`` about this system."""
     paper = find_paper(type(system).__module__)
     assert paper is not None
-    return paper.scoped_claim(paper.entry(entry), system, population).claim
+    return paper.get_claim(paper.get_entry(entry), system, population).claim
 
 
 def shown(draw: Draw, scope: Scope, samples: int, *, delta: float = 0.0, seed: int = 1) -> float:

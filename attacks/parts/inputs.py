@@ -26,7 +26,7 @@ from fedrec_auditor.attacks.parts.uploads import (
 )
 from fedrec_auditor.attacks.readers.base import posterior
 from fedrec_auditor.attacks.readers.rank_one_gradients import RankOneGradients
-from fedrec_auditor.targets.transcript import Kind, View
+from fedrec_auditor.targets.transcript import Payload, View
 
 # Inner products of the rows of a wide table, which are sufficient for most classifiers.
 #
@@ -472,7 +472,7 @@ def _summary(view: View) -> list[_Part]:
     patterns = find_moves(view)
     if patterns:
         return [(part.is_moved.shape[1], partial(_moved, part)) for part in patterns.values()]
-    gradients = None if RankOneGradients().refusal(view) else item_name(view, (Kind.GRADIENT,))
+    gradients = None if RankOneGradients().refusal(view) else item_name(view, (Payload.GRADIENT,))
     return [
         (view.public.n_items, partial(_interactions, view))
         if name == gradients

@@ -16,7 +16,7 @@ from scipy import sparse
 from scipy.stats import rankdata
 
 from fedrec_auditor.targets.compute import iter_blocks
-from fedrec_auditor.targets.transcript import Broadcast, Component, Kind
+from fedrec_auditor.targets.transcript import Broadcast, Component, Payload
 
 # Marks of an item: the codes, or the positions in a sketch, that its users' messages contain.
 #
@@ -198,12 +198,12 @@ class ItemFeatures:
         listing: names of the components that are lists of codes (integers that may stand for items)
         """
         made, listed = cls(n_items), {}
-        parts = {name: part.dense(np.arange(len(part))) for name, part in components.items()}
+        parts = {name: part.to_dense(np.arange(len(part))) for name, part in components.items()}
         made.mark_inputs = mark_inputs(parts, n_items, listing)
         for name, sent in parts.items():
             base = (broadcast or {}).get(name)
             is_like_base = base is not None and np.shape(base) == sent.shape[1:]
-            if is_like_base and components[name].kind is Kind.MODEL:
+            if is_like_base and components[name].kind is Payload.MODEL:
                 sent = sent - base
             along = n_items in sent.shape[1:]
             if along:
@@ -322,7 +322,7 @@ def mark_inputs(
 
 def is_signature(part: Component) -> bool:
     """Checks whether a message part may be a MinHash signature: 5 to 512 integers or bits."""
-    whole = part.dense(np.arange(min(1, len(part)))).dtype.kind in "biu"
+    whole = part.to_dense(np.arange(min(1, len(part)))).dtype.kind in "biu"
     return whole and _FEW < int(np.prod(part.shape)) <= MAX_SIG_SIZE
 
 
@@ -330,9 +330,9 @@ def find_lists(components: Mapping[str, Component]) -> frozenset[str]:
     """Returns the names of components that are lists of integers, some of which exceed 1."""
     names_of_lists = []
     for name, part in components.items():
-        if len(part.shape) == 1 and len(part) and part.dense(np.arange(1)).dtype.kind in "iu":
+        if len(part.shape) == 1 and len(part) and part.to_dense(np.arange(1)).dtype.kind in "iu":
             parts = iter_blocks(len(part), part.shape[0], _TOGETHER)
-            messages = (part.dense(np.arange(some.start, some.stop)) for some in parts)
+            messages = (part.to_dense(np.arange(some.start, some.stop)) for some in parts)
             names_of_lists += [name] * any((each > 1).any() for each in messages)
     return frozenset(names_of_lists)
 

@@ -24,7 +24,7 @@ from fedrec_auditor.attacks.parts.uploads import (
     last_model,
     user_table,
 )
-from fedrec_auditor.targets.transcript import Component, Kind, RoundView, View
+from fedrec_auditor.targets.transcript import Component, Payload, RoundView, View
 
 # Fit of models to whole profiles, which reveals whether a known user was in the training.
 #
@@ -186,7 +186,7 @@ def _is_exact(view: View) -> bool:
     except InputError:
         return False
     every = np.arange(len(taken))
-    pairs = [(part.dense(every), two[name].dense(every)) for name, part in one.items()]
+    pairs = [(part.to_dense(every), two[name].to_dense(every)) for name, part in one.items()]
     return bool(_observed_steps(view, place, one)) and all(
         np.allclose(first, second, rtol=0, atol=_ROUNDED * float(np.abs(first).max(initial=0)))
         for first, second in pairs
@@ -278,7 +278,7 @@ def _observed_steps(
     """
     seen, steps = view.rounds[place], {}
     if seen.shuffled or seen.aggregate:
-        sums = seen.aggregate or {n: part.total() for n, part in (seen.shuffled or {}).items()}
+        sums = seen.aggregate or {n: part.sum_all() for n, part in (seen.shuffled or {}).items()}
         return {
             name: (np.asarray(sums[name], np.float64), ())
             for name, part in sent.items()
@@ -316,7 +316,7 @@ def _equations(view: View, place: int, profiles: sparse.csr_array) -> tuple[Floa
         here = slice(first, first + len(entries))
         first, passed = here.stop, passed + step.size
         beside = np.stack([each.ravel()[entries] for each in others], axis=1) if others else None
-        base = beside[:, 0] if beside is not None and sent[name].kind is Kind.MODEL else 0.0
+        base = beside[:, 0] if beside is not None and sent[name].kind is Payload.MODEL else 0.0
         basis = np.zeros((len(entries), 0)) if beside is None else np.linalg.qr(beside)[0]
 
         def alone(moved: Floats, basis: Floats = basis) -> Floats:

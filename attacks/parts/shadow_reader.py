@@ -214,7 +214,7 @@ def _send_single(
             made = client(single, seen.broadcast, rng).components
         except InputError:  # the code may need a longer history
             return list(nothing)
-        parts = {n: made[n].dense(every) for n in logged.components if n in made}
+        parts = {n: made[n].to_dense(every) for n in logged.components if n in made}
         alone.append([one for _, one in mark_inputs(parts, n_items, find_lists(logged.components))])
     return alone
 

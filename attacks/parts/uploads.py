@@ -19,7 +19,7 @@ from fedrec_auditor.targets.transcript import (
     DATA_KINDS,
     Broadcast,
     Component,
-    Kind,
+    Payload,
     RoundView,
     Uploads,
     View,
@@ -41,7 +41,7 @@ def map_blocks(
     """
     blocks = compute.iter_blocks(len(component), int(np.prod(component.shape)), BLOCK_SIZE)
     return compute.map_in_threads(
-        lambda rows: function(rows, component.dense(np.arange(rows.start, rows.stop))), blocks
+        lambda rows: function(rows, component.to_dense(np.arange(rows.start, rows.stop))), blocks
     )
 
 
@@ -137,7 +137,7 @@ def last_sent(view: View, name: str) -> Component:
     return read_rounds(view, name)[-1][2]
 
 
-def find_component(view: View, *kinds: Kind) -> str | None:
+def find_component(view: View, *kinds: Payload) -> str | None:
     """Returns the name of the alphabetically first component with one number per item, or None.
 
     ``kinds`` are the allowed kinds of components.
@@ -232,7 +232,9 @@ def as_pseudonymous(view: View) -> View | None:
     rounds: list[RoundView] = []
     count = 0
     for seen in reversed(view.rounds if view.public.n_silos is None else ()):
-        if seen.shuffled and all(part.kind is not Kind.REPORTS for part in seen.shuffled.values()):
+        if seen.shuffled and all(
+            part.kind is not Payload.REPORTS for part in seen.shuffled.values()
+        ):
             size = len(next(iter(seen.shuffled.values())))
             if rounds and count + size > view.public.n_users:
                 break
@@ -262,13 +264,13 @@ def match_senders(posterior: NDArray[np.floating], known: sparse.csr_array) -> N
 
 # Messages as changes of the model: which part of the model they move, and how.
 #
-# The protocol is public, so that an adversary knows the kind of each message (``Kind``) and the
+# The protocol is public, so that an adversary knows the kind of each message (``Payload``) and the
 # part of the broadcast that it belongs to: the part of the same name, or else the only part of the
 # same shape. Names serve only to distinguish parts of the same shape.
 
 _TOGETHER = 8  # number of senders in a group with about the same number of moved rows
 ChangeBlock = tuple[NDArray[np.intp], NDArray[np.float32], NDArray[np.bool_]]
-MODEL_KINDS = (Kind.GRADIENT, Kind.CHANGE, Kind.MODEL)
+MODEL_KINDS = (Payload.GRADIENT, Payload.CHANGE, Payload.MODEL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -319,15 +321,15 @@ class ModelMessages:
         return map_blocks(self.component, lambda rows, sent: (rows, *self._change(sent)))
 
     def _change(self, sent: NDArray[Any]) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
-        if self.component.kind is Kind.MODEL:
+        if self.component.kind is Payload.MODEL:
             assert self.broadcast is not None
             return (sent - self.broadcast).astype(np.float32), sent != self.broadcast
-        uphill = self.component.rate is not None and self.component.rate < 0
+        uphill = self.component.learning_rate is not None and self.component.learning_rate < 0
         return (-sent if uphill else sent).astype(np.float32), sent != 0
 
 
 def model_messages(
-    view: View, kinds: Collection[Kind] = MODEL_KINDS, per_user: int = 1
+    view: View, kinds: Collection[Payload] = MODEL_KINDS, per_user: int = 1
 ) -> Mapping[str, tuple[ModelMessages, ...]]:
     """Returns the messages about parts of the model by component name, with one entry per round.
 
@@ -343,7 +345,7 @@ def model_messages(
         rounds = []
         for seen, uploads, component in read_rounds(view, name, per_user):
             base = _part(name, component.shape, seen.broadcast)
-            blind = base is None and component.kind in (Kind.MODEL, Kind.REPORTS)
+            blind = base is None and component.kind in (Payload.MODEL, Payload.REPORTS)
             if component.kind in kinds and not blind:
                 rounds.append(ModelMessages(uploads.users, component, base))
         if rounds:
@@ -351,7 +353,7 @@ def model_messages(
     return messages
 
 
-def item_name(view: View, kinds: Collection[Kind] = MODEL_KINDS) -> str | None:
+def item_name(view: View, kinds: Collection[Payload] = MODEL_KINDS) -> str | None:
     """Returns the name of the message component with one row per item; None if none exists.
 
     ``kinds`` are the allowed kinds of messages. Among several such components, one whose name
@@ -366,7 +368,7 @@ def item_name(view: View, kinds: Collection[Kind] = MODEL_KINDS) -> str | None:
 
 
 def item_messages(
-    view: View, kinds: Collection[Kind] = MODEL_KINDS, per_user: int = 1
+    view: View, kinds: Collection[Payload] = MODEL_KINDS, per_user: int = 1
 ) -> tuple[ModelMessages, ...]:
     """Returns the messages of the component with one row per item, one entry per round.
 
@@ -540,14 +542,14 @@ def _sources(seen: RoundView, table: Floats) -> list[Floats]:
     for part in _items_first(parts or {}):
         if part.shape != table.shape or not len(part):
             continue
-        uphill = -1.0 if part.rate is not None and part.rate < 0 else 1.0
+        uphill = -1.0 if part.learning_rate is not None and part.learning_rate < 0 else 1.0
         if seen.uploads is None:
-            moved = [np.asarray(part.total(), dtype=np.float64)]
+            moved = [np.asarray(part.sum_all(), dtype=np.float64)]
             base = len(part) * table
         else:
-            moved = [np.asarray(part.dense(np.array([k]))[0], float) for k in range(len(part))]
+            moved = [np.asarray(part.to_dense(np.array([k]))[0], float) for k in range(len(part))]
             base = table
-        return [step - base if part.kind is Kind.MODEL else uphill * step for step in moved]
+        return [step - base if part.kind is Payload.MODEL else uphill * step for step in moved]
     return []
 
 

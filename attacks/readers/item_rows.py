@@ -56,7 +56,7 @@ from fedrec_auditor.attacks.parts.uploads import (
 from fedrec_auditor.attacks.readers.base import CERTAIN, Evidence, MessageReader
 from fedrec_auditor.attacks.readers.rank_one_gradients import RankOneGradients
 from fedrec_auditor.targets.compute import iter_blocks
-from fedrec_auditor.targets.transcript import Kind, View
+from fedrec_auditor.targets.transcript import Payload, View
 
 _LOOKED_AT = 16  # number of messages that show whether all rows move
 _TRUST = 4.6  # prior log-odds that rows move as the loss requires
@@ -170,7 +170,7 @@ def _signed_by_ends(view: View, users: NDArray[np.int64]) -> NDArray[np.float32]
     for sent, to_read, beside in _turns(view, users, _SEVERAL if negatives == 1 else 1):
         counts = _count_senders(sent) if negatives == 1 else None
         silent = _find_silent(sent)
-        gradients = sent.component.kind is Kind.GRADIENT
+        gradients = sent.component.kind is Payload.GRADIENT
         places = np.searchsorted(users, to_read)
         for at, change, moved in sent.changes_of(to_read):
             whose, touched = places[at], np.asarray(moved.any(axis=2))
@@ -220,9 +220,9 @@ def with_vectors(view: View, per_user: int) -> list[tuple[ModelMessages, ModelMe
     """
     tables = item_messages(view, per_user=per_user)
     width = tables[0].component.shape[-1:] if tables else ()
-    for rounds in model_messages(view, {*MODEL_KINDS, Kind.VECTOR}, per_user).values():
+    for rounds in model_messages(view, {*MODEL_KINDS, Payload.VECTOR}, per_user).values():
         shape, kind = rounds[0].component.shape, rounds[0].component.kind
-        wanted = width if kind is Kind.VECTOR else (view.public.n_users, *width)
+        wanted = width if kind is Payload.VECTOR else (view.public.n_users, *width)
         if shape == wanted != tables[0].component.shape and len(rounds) == len(tables):
             pairs = list(zip(tables, rounds, strict=True))
             if all(np.array_equal(table.users, vectors.users) for table, vectors in pairs):
@@ -239,7 +239,7 @@ def own_vectors(beside: ModelMessages, users: NDArray[np.int64]) -> NDArray[np.f
     order = np.argsort(beside.users)
     places = order[np.searchsorted(beside.users, users, sorter=order)]
     if len(beside.component.shape) == 1:
-        return np.asarray(beside.component.dense(places), dtype=np.float32)
+        return np.asarray(beside.component.to_dense(places), dtype=np.float32)
     return np.asarray(beside.component.select_rows(places, users[:, None])[:, 0], dtype=np.float32)
 
 
@@ -322,7 +322,7 @@ def _find_silent(table: ModelMessages) -> NDArray[np.bool_]:
     counts = np.zeros(table.component.shape[0])
     for some in iter_blocks(len(table.component), len(counts), _PAIRS):
         clients = np.arange(some.start, some.stop)
-        counts += np.count_nonzero(table.component.sent_rows(clients), axis=0)
+        counts += np.count_nonzero(table.component.flag_sent_rows(clients), axis=0)
     return np.asarray((counts == 0) & (counts.mean() > _OFTEN))
 
 

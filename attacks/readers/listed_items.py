@@ -40,7 +40,7 @@ from fedrec_auditor.attacks.parts.uploads import (
 )
 from fedrec_auditor.attacks.readers.base import CERTAIN, Evidence, MessageReader, prior
 from fedrec_auditor.targets.compute import iter_blocks
-from fedrec_auditor.targets.transcript import Kind, View
+from fedrec_auditor.targets.transcript import Payload, View
 
 _SAMPLE = 500  # number of users to whose lists the parameters are fitted
 _STEPS = 30
@@ -126,7 +126,7 @@ def _names(view: View) -> list[str]:
     kinds = {name: last_sent(view, name).kind for name in list_names(view)}
     known = view.public.item_rows is not None
     guessed = view.public.device_code is None and view.public.popularity is not None
-    for wanted, able in ((Kind.ITEMS, True), (Kind.CODES, known or guessed)):
+    for wanted, able in ((Payload.ITEMS, True), (Payload.CODES, known or guessed)):
         lists = [name for name, kind in kinds.items() if kind is wanted]
         if able and (lists := [name for name in lists if len(last_sent(view, name).shape) == 1]):
             return lists
@@ -148,7 +148,7 @@ def _read(view: View, name: str, of_items: NDArray[np.int64], users: NDArray[np.
 
 def _of_items(view: View, name: str) -> NDArray[np.int64] | None:
     """Returns the h codes of each item in lists of component ``name``, (M, h); None if unknown."""
-    if last_sent(view, name).kind is Kind.ITEMS:
+    if last_sent(view, name).kind is Payload.ITEMS:
         return np.arange(view.public.n_items)[:, None]
     return view.public.item_rows
 

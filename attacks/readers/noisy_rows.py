@@ -55,7 +55,7 @@ from fedrec_auditor.attacks.readers.item_rows import moves_some_rows, own_vector
 from fedrec_auditor.attacks.readers.rank_one_gradients import RankOneGradients
 from fedrec_auditor.attacks.readers.small_readers import InputWeights, RankOneChanges
 from fedrec_auditor.targets.compute import map_in_threads
-from fedrec_auditor.targets.transcript import Kind, View
+from fedrec_auditor.targets.transcript import Payload, View
 
 # Maximum number of messages that are read per user.
 MAX_MESSAGES = 8
@@ -115,7 +115,7 @@ def _vectors(view: View, users: NDArray[np.int64]) -> NDArray[np.float64] | None
     """
     out = None
     for _, beside in with_vectors(view, MAX_MESSAGES):
-        if beside is None or beside.component.kind not in (Kind.VECTOR, Kind.MODEL):
+        if beside is None or beside.component.kind not in (Payload.VECTOR, Payload.MODEL):
             return None  # a change of a vector does not show its direction
         present = users[np.isin(users, beside.users)]
         rows = own_vectors(beside, present)
@@ -419,12 +419,7 @@ def _moments(
     chance, far, long = given * density, _farther(times, mixture), steps.astype(np.float32)
     weights, squares = np.einsum("tm,m->t", chance, far**2), np.einsum("t,tm->m", long**2, chance)
     chance *= place
-    return (
-        weights,
-        np.einsum("tm,m->t", chance, far),
-        squares,
-        np.einsum("t,tm->m", long, chance),
-    )
+    return (weights, np.einsum("tm,m->t", chance, far), squares, np.einsum("t,tm->m", long, chance))
 
 
 def _farther(times: int, mixture: StepMixture) -> NDArray[np.float32]:

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from fedrec_auditor.attacks.parts.uploads import ModelMessages, bisect, item_messages, read_entries
 from fedrec_auditor.attacks.readers.base import CERTAIN, Evidence, MessageReader
-from fedrec_auditor.targets.transcript import Component, Kind, PartView, View
+from fedrec_auditor.targets.transcript import Component, ComponentView, Payload, View
 
 _WINDOW = 0.1
 _REFINEMENTS = 6
@@ -79,14 +79,14 @@ class RankOneGradients(MessageReader):
         The view must show the broadcast model. A loss with sampled items is not a loss over all
         items.
         """
-        rounds = item_messages(view, (Kind.GRADIENT,))
+        rounds = item_messages(view, (Payload.GRADIENT,))
         drawn = view.public.settings.get("negatives") or view.public.settings.get("pseudo")
         return bool(rounds) and not drawn and gradient_sign(rounds[-1]) != 0
 
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
         """Returns user vectors and log-ratios of interactions, from each user's last message."""
         alpha = float(view.public.settings.get("alpha", 1.0))
-        rounds = item_messages(view, (Kind.GRADIENT,))
+        rounds = item_messages(view, (Payload.GRADIENT,))
         way = gradient_sign(rounds[-1])
         vectors = np.zeros((len(users), rounds[-1].component.shape[1]))
         ratio = np.zeros((len(users), view.public.n_items))
@@ -100,7 +100,7 @@ class RankOneGradients(MessageReader):
 
 
 # Results of ``gradient_sign`` by component, kept because every reader calls it.
-_WAYS: weakref.WeakKeyDictionary[PartView, float] = weakref.WeakKeyDictionary()
+_WAYS: weakref.WeakKeyDictionary[ComponentView, float] = weakref.WeakKeyDictionary()
 
 
 def gradient_sign(messages: ModelMessages) -> float:
@@ -116,7 +116,7 @@ def gradient_sign(messages: ModelMessages) -> float:
     if messages.broadcast is None or not len(messages.component):
         return 0.0
     sent = messages.component
-    if not isinstance(sent, PartView):
+    if not isinstance(sent, ComponentView):
         return _downhill(sent, messages.broadcast)
     if sent not in _WAYS:
         _WAYS[sent] = _downhill(sent, messages.broadcast)
@@ -124,8 +124,8 @@ def gradient_sign(messages: ModelMessages) -> float:
 
 
 def _downhill(component: Component, items: NDArray[Any]) -> float:
-    sent = component.dense(np.arange(min(_LOOKED_AT, len(component))))
-    rate = component.rate
+    sent = component.to_dense(np.arange(min(_LOOKED_AT, len(component))))
+    rate = component.learning_rate
     ways = (1.0, -1.0) if rate is None else (1.0 if rate > 0 else -1.0,)
     sent = sent[sent.any(axis=(1, 2))]
     if not len(sent):

@@ -33,8 +33,8 @@ from numpy.typing import NDArray
 from fedrec_auditor.attacks.parts.uploads import group_by_rows, item_messages, scatter_rows
 from fedrec_auditor.attacks.readers.base import Evidence, MessageReader
 from fedrec_auditor.attacks.readers.item_rows import fit_axis, moves_some_rows
-from fedrec_auditor.targets.compiled import REORDERED_MATH, compiled
-from fedrec_auditor.targets.transcript import Kind, View
+from fedrec_auditor.targets.compiled import REORDERED_MATH, jit_compile
+from fedrec_auditor.targets.transcript import Payload, View
 
 _LENGTHS = 96
 _EVERY, _TRIED = 6, 28  # every sixth length is tried, and the best ones without P: 28 in all
@@ -69,11 +69,11 @@ class RatingRows(MessageReader):
         settings = view.public.settings
         known = settings.keys() >= _SETTINGS and not settings.get("negatives")
         on_scale = known and 1 <= settings["bound"] <= _MOST
-        return on_scale and bool(item_messages(view, (Kind.MODEL,))) and moves_some_rows(view)
+        return on_scale and bool(item_messages(view, (Payload.MODEL,))) and moves_some_rows(view)
 
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
         """Returns user vectors (n, d) and ratings (n, M), which are 0 for unchanged rows."""
-        rounds = item_messages(view, (Kind.MODEL,))
+        rounds = item_messages(view, (Payload.MODEL,))
         ratings = np.zeros((len(users), view.public.n_items), dtype=np.float32)
         vectors = np.zeros((len(users), rounds[-1].component.shape[1]))
         local = _Local.of(view)
@@ -169,7 +169,7 @@ class _Local:
         return out
 
 
-@compiled(fastmath=REORDERED_MATH)
+@jit_compile(fastmath=REORDERED_MATH)
 def fill_distances(
     rows: Floats,
     after: Floats,

@@ -24,7 +24,7 @@ from fedrec_auditor.attacks.parts.uploads import (
     read_rounds,
 )
 from fedrec_auditor.attacks.readers.base import CERTAIN, Evidence, MessageReader
-from fedrec_auditor.targets.transcript import Kind, View
+from fedrec_auditor.targets.transcript import Payload, View
 
 _STEPS, _FIRST, _LEAST, _MOST = 24, 3, 1e-3, 4.0
 _OPEN = 0.3  # minimum information in a step, as a share of that of unflipped bits
@@ -45,11 +45,11 @@ class FlippedBits(MessageReader):
 
     def can_read(self, view: View) -> bool:
         """Checks whether the view links bits to users, and flipping probabilities are public."""
-        return view.public.channel is not None and find_component(view, Kind.BITS) is not None
+        return view.public.channel is not None and find_component(view, Payload.BITS) is not None
 
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
         """Returns log-ratios of interactions from bits of all rounds, and prior log-odds."""
-        channel, name = view.public.channel, find_component(view, Kind.BITS)
+        channel, name = view.public.channel, find_component(view, Payload.BITS)
         assert channel is not None
         assert name is not None
         shape = (len(users), view.public.n_items)
@@ -59,7 +59,7 @@ class FlippedBits(MessageReader):
             for whose, bits in read_entries(users, uploads.users, component):
                 ones[whose] += bits != 0
                 reports[whose] += 1
-            total += np.rint(component.total()).astype(np.int64)
+            total += np.rint(component.sum_all()).astype(np.int64)
             senders += len(component)
         zeros = reports[:, None] - ones
         log_probs = channel.log_prob(np.array([[0], [1]]), np.array([[0, 1]]))  # (report, bit)
@@ -189,7 +189,7 @@ class CoordinateReports(MessageReader):
     def can_read(self, view: View) -> bool:
         """Checks whether the view has reports of an item gradient with public probabilities."""
         known = {"epsilon", "reports"} <= set(view.public.settings)
-        return known and bool(item_messages(view, (Kind.REPORTS,)))
+        return known and bool(item_messages(view, (Payload.REPORTS,)))
 
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
         """Returns approximate log-likelihood ratios of interactions, from reports of all rounds.
@@ -199,13 +199,13 @@ class CoordinateReports(MessageReader):
         settings = view.public.settings
         kappa = float(np.tanh(settings["epsilon"] / 2))
         alpha = float(settings.get("alpha", 1.0))
-        rounds = item_messages(view, (Kind.REPORTS,))
+        rounds = item_messages(view, (Payload.REPORTS,))
         items = np.mean([np.asarray(sent.broadcast, dtype=np.float64) for sent in rounds], axis=0)
         ratio = np.zeros((len(users), view.public.n_items))
         senders = sum(len(sent.users) for sent in rounds)
         if kappa == 0 or not senders:
             return Evidence(users=users, log_ratio=ratio)
-        mean = sum(sent.component.total() for sent in rounds) / senders
+        mean = sum(sent.component.sum_all() for sent in rounds) / senders
         unit = items.size / kappa / settings["reports"]
         noise = 1.0 / (kappa**2 * senders * settings["reports"] / items.size)
         typical = _typical(np.asarray(mean), items, alpha, noise, view.public.popularity)

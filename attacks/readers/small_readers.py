@@ -36,7 +36,7 @@ from fedrec_auditor.attacks.readers.rank_one_gradients import (
     main_directions,
     solve,
 )
-from fedrec_auditor.targets.transcript import Kind, View
+from fedrec_auditor.targets.transcript import Payload, View
 
 
 class ClearEntries(MessageReader):
@@ -58,15 +58,15 @@ class ClearEntries(MessageReader):
         Bits whose flipping probabilities are public are excluded, because another reader uses these
         probabilities.
         """
-        clear = view.public.channel is None or find_component(view, Kind.BITS) is None
-        return clear and find_component(view, Kind.BITS, Kind.RATINGS) is not None
+        clear = view.public.channel is None or find_component(view, Payload.BITS) is None
+        return clear and find_component(view, Payload.BITS, Payload.RATINGS) is not None
 
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
         """Returns log-ratios of interactions from each item's mean number over rounds, and ratings.
 
         Ratings are part of the result only if the numbers are ratings.
         """
-        name = find_component(view, Kind.BITS, Kind.RATINGS)
+        name = find_component(view, Payload.BITS, Payload.RATINGS)
         assert name is not None, "refused"
         total = np.zeros((len(users), view.public.n_items))
         count = np.zeros(len(users))
@@ -80,7 +80,7 @@ class ClearEntries(MessageReader):
                 places[whose] += entries != 0
                 count[whose] += 1
             filled |= places == several
-            rated = component.kind is Kind.RATINGS
+            rated = component.kind is Payload.RATINGS
         mean = total / np.maximum(count, 1)[:, None]
         of_senders = mean[count > 0]
         if np.count_nonzero(of_senders) < of_senders.size / 2:

@@ -32,7 +32,7 @@ def command(options: dict[str, Any], as_json: AsJson = False) -> None:
         return
     from fedrec_auditor.auditor.plan.families import FAMILIES
     from fedrec_auditor.auditor.plan.versions import PACKAGES
-    from fedrec_auditor.targets.cache import cache_path, find_cached
+    from fedrec_auditor.targets.cache import find_in_cache, get_cache_path
 
     kept = [name for name in FAMILIES["datasets"].list_names() if name not in _NEVER_CACHED]
     facts = {
@@ -41,8 +41,8 @@ def command(options: dict[str, Any], as_json: AsJson = False) -> None:
         "cores": str(os.cpu_count() or 1),
         "memory": _memory(),
         "torch device": _device(),
-        "data cache": str(cache_path()),
-        **{f"cached {name}": str(find_cached(name) or "no") for name in kept},
+        "data cache": str(get_cache_path()),
+        **{f"cached {name}": str(find_in_cache(name) or "no") for name in kept},
     }
     _show(facts, as_json)
     if as_json:

@@ -22,7 +22,7 @@ from fedrec_auditor.auditor.plan.families import (
     suggest_names,
 )
 from fedrec_auditor.auditor.plan.members import LEARNS
-from fedrec_auditor.targets.settings import allowed_values, class_doc, meaning
+from fedrec_auditor.targets.settings import describe_setting, get_allowed_values, get_class_doc
 
 _PAGES = {
     "attacks": "docs/attacks.md (what it sees, knows and reports)",
@@ -102,18 +102,20 @@ def _describe(name: str, width: int, *, as_json: bool) -> None:
 
     target = FAMILIES["targets"].load_class(name)()
     kind: type = type(target)
-    allowed = {key: rule.said.removeprefix("to be ") for key, rule in allowed_values(kind).items()}
+    allowed = {
+        key: rule.said.removeprefix("to be ") for key, rule in get_allowed_values(kind).items()
+    }
     allowed |= _PARTS
     settings = {
         field.name: {
             "default": getattr(target, field.name),
             "may be": allowed.get(field.name, ""),
-            "is": meaning(kind, field.name),
+            "is": describe_setting(kind, field.name),
         }
         for field in fields(target)
         if field.init
     }
-    under = ", ".join(f"{place}={value}" for place, value in walk_leaves(target.learning))
+    under = ", ".join(f"{place}={value}" for place, value in walk_leaves(target.tuned_values))
     settings[LEARNS] = {
         "default": False,
         "may be": "true or false",
@@ -122,7 +124,7 @@ def _describe(name: str, width: int, *, as_json: bool) -> None:
     if as_json:
         print(json.dumps(settings, indent=2, default=repr))
         return
-    summary, *more = class_doc(kind).split("\n\n")
+    summary, *more = get_class_doc(kind).split("\n\n")
     print(paragraph(summary.replace("``", ""), width, label=f"{name}:"))
     for part in more:
         print(f"\n{paragraph(part.replace('``', '').strip(), width, indent=2)}")

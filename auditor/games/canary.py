@@ -148,7 +148,7 @@ class Canaries:
         A table with another number of rows keeps all rows.
         """
         first = self.first_new_row(sent.shape)
-        return (sent.drop_rows(first) if first else sent).total()
+        return (sent.drop_rows(first) if first else sent).sum_all()
 
 
 def small_population(

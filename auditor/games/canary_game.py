@@ -43,7 +43,7 @@ from fedrec_auditor.auditor.worlds.pilot_rules import (
 from fedrec_auditor.auditor.worlds.worlds import Worlds
 from fedrec_auditor.reports.record.rows import Finding
 from fedrec_auditor.reports.say import capitalized
-from fedrec_auditor.targets.compute import DEFAULT, Compute
+from fedrec_auditor.targets.compute import DEFAULT, Machine
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import Population, ScopedClaim, Target
 
@@ -376,7 +376,7 @@ class GameInputs:
     shape: tuple[int, int]
     canaries: int | None = None
     quick: bool = False
-    compute: Compute = DEFAULT
+    compute: Machine = DEFAULT
     attack: Attack | None = None
 
 
@@ -458,7 +458,7 @@ class Setting:
         """
         covering = [
             scoped
-            for scoped in self.target.scoped_claims(self.population)
+            for scoped in self.target.get_claims(self.population)
             if scoped.scope.covers(scope)
             and scoped.scope.vantage is scope.vantage
             and scoped.delta <= self.scope_deltas[scope][0]
@@ -587,7 +587,7 @@ class CanaryGame(ABC):
 
     def max_bounds(self, target: Target) -> int:
         """Maximum number of bounds of epsilon that the game measures for the system ``target``."""
-        scopes = self.scope_deltas(target.scoped_claims(Population(n_users=2, n_items=8)))
+        scopes = self.scope_deltas(target.get_claims(Population(n_users=2, n_items=8)))
         return sum(map(len, scopes.values()))
 
     def play(

@@ -36,7 +36,7 @@ from fedrec_auditor.auditor.games.stated import (
     samples_users,
     sends_when_absent,
 )
-from fedrec_auditor.targets.compute import DEFAULT, Compute
+from fedrec_auditor.targets.compute import DEFAULT, Machine
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import Population, Target
 from fedrec_auditor.targets.transcript import Broadcast, Transcript, View
@@ -69,7 +69,7 @@ class TrainingSimulator:
     canary: Canaries
     vantages: tuple[Vantage, ...]
     attack: Attack | None = None
-    compute: Compute = DEFAULT
+    compute: Machine = DEFAULT
     votes: ClassVar[int] = 0
 
     @property
@@ -149,7 +149,7 @@ def limit_rounds(target: Target, quick: bool) -> Target:
 
 
 def first_round(
-    target: Target, population: Interactions, rng: np.random.Generator, compute: Compute = DEFAULT
+    target: Target, population: Interactions, rng: np.random.Generator, compute: Machine = DEFAULT
 ) -> Transcript:
     """Runs one round of training with an honest server, and returns the transcript (all messages
     and broadcasts).
@@ -158,7 +158,7 @@ def first_round(
 
 
 def opening_with_canary(
-    target: Target, population: Interactions, rng: np.random.Generator, compute: Compute = DEFAULT
+    target: Target, population: Interactions, rng: np.random.Generator, compute: Machine = DEFAULT
 ) -> tuple[Interactions, Transcript]:
     """Adds a canary (designed user) to ``population`` and runs one round of training with an honest
     server.
@@ -281,12 +281,12 @@ class CrowdGame(CanaryGame):
         target, by = ground.target, ground.attack
         users = crowd_size(target, ground.shape[0], ground.interactions.n_users)
         population = canaries.small_population(
-            ground.interactions, users, ground.shape[1], target.required_items
+            ground.interactions, users, ground.shape[1], target.n_required_items
         )
         sizes = canaries.population_of_claims(population, 1)
         _, opening = opening_with_canary(target, population, rng, ground.compute)
         broadcast, parties = first_broadcast(opening), opening.public.n_silos is not None
-        all_deltas = self.scope_deltas(self.limit_rounds(target, ground.quick).scoped_claims(sizes))
+        all_deltas = self.scope_deltas(self.limit_rounds(target, ground.quick).get_claims(sizes))
         if by is not None:
             every, all_deltas = all_deltas, _readable_scopes(by, opening, all_deltas, rng)
             if unread := tuple(scope for scope in every if scope not in all_deltas):
@@ -417,7 +417,7 @@ class RoundGame(CrowdGame):
         """
         target, n_users = ground.target, ground.interactions.n_users
         scopes = {s: values for s, values in deltas.items() if s.vantage in rounds.WITH_UPLOADS}
-        pairs = [each for each in target.designed_pairs() if each.scope.unit is Unit.REPORT]
+        pairs = [each for each in target.design_pairs() if each.scope.unit is Unit.REPORT]
         if not scopes or not pairs or target.sizes.reports is None:
             return
         pair, crowd = pairs[0], Population(n_users=n_users, n_items=pairs[0].profiles.n_items)

@@ -21,7 +21,7 @@ from fedrec_auditor.auditor.games.metrics import Estimate
 from fedrec_auditor.auditor.machine.progress import report_step
 from fedrec_auditor.reports.record.rows import AttackRow, FurtherFigure, SkippedRow, UsersRow
 from fedrec_auditor.targets.components import Floats
-from fedrec_auditor.targets.compute import Compute
+from fedrec_auditor.targets.compute import Machine
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import Target
 from fedrec_auditor.targets.transcript import View
@@ -52,7 +52,7 @@ class HalfRuns:
         vantages: Collection[Vantage],
         *,
         count: int,
-        compute: Compute,
+        compute: Machine,
         rng: np.random.Generator,
     ) -> HalfRuns:
         """Trains ``target`` ``count`` times, each time on a random half of the users.

@@ -25,7 +25,7 @@ from fedrec_auditor.attacks.parts.uploads import (
     read_rounds,
 )
 from fedrec_auditor.attacks.readers.noisy_rows import MAX_MESSAGES
-from fedrec_auditor.targets.transcript import Kind, RoundView, Uploads, View
+from fedrec_auditor.targets.transcript import Payload, RoundView, Uploads, View
 
 # Maximum absolute value of a usable number. The sum of 10^12 squares fits single precision.
 MAX_NUMBER = 1e13
@@ -114,7 +114,7 @@ def _link(seen: RoundView) -> RoundView:
     A round is not changed if it has no shuffled messages, or if they are reports (randomized
     coordinates of a gradient).
     """
-    if not seen.shuffled or any(part.kind is Kind.REPORTS for part in seen.shuffled.values()):
+    if not seen.shuffled or any(part.kind is Payload.REPORTS for part in seen.shuffled.values()):
         return seen
     places = np.arange(len(next(iter(seen.shuffled.values()))))
     return replace(seen, shuffled=None, uploads=Uploads(places, seen.shuffled))
@@ -180,7 +180,7 @@ def _is_moving(part: ModelMessages, clients: NDArray[np.intp]) -> NDArray[np.boo
     component, still = part.component, np.zeros(1)
     if component.shape and component.shape[0] > _PROBED:
         rows = np.broadcast_to(np.arange(_PROBED), (len(clients), _PROBED))
-        if component.kind is Kind.MODEL:
+        if component.kind is Payload.MODEL:
             assert part.broadcast is not None
             still = part.broadcast[:_PROBED]
         moved = _any_entry(component.select_rows(clients, rows) != still)
@@ -197,7 +197,7 @@ def is_oversized(uploads: Uploads) -> NDArray[np.bool_]:
     """
     out = np.zeros(len(uploads.users), dtype=np.bool_)
     for part in uploads.components.values():
-        if part.kind in (*MODEL_KINDS, Kind.RATINGS) and part.max_magnitude() > MAX_NUMBER:
+        if part.kind in (*MODEL_KINDS, Payload.RATINGS) and part.bound_magnitude() > MAX_NUMBER:
             for rows, sent in iter_blocks(part):
                 out[rows] |= _any_entry(~(np.abs(sent) <= MAX_NUMBER))
     return out

@@ -15,7 +15,7 @@ from fedrec_auditor.attacks.linkage import PRIOR_ROUNDS
 from fedrec_auditor.auditor.games import metrics
 from fedrec_auditor.auditor.games.game import Game, users_row
 from fedrec_auditor.reports.record.rows import AttackRow, SkippedRow
-from fedrec_auditor.targets.transcript import Kind, RoundView, Uploads, View
+from fedrec_auditor.targets.transcript import Payload, RoundView, Uploads, View
 
 # Maximum number of users whose messages are linked, in a full and in a quick audit.
 MAX_USERS, QUICK_MAX_USERS = 600, 100
@@ -139,7 +139,7 @@ def anonymize(
         parts = {
             name: part.take(rows)
             for name, part in uploads.components.items()
-            if not (shuffled and part.kind is Kind.REPORTS)
+            if not (shuffled and part.kind is Payload.REPORTS)
         }
         if shuffled:
             rounds.append(RoundView(broadcast=seen.broadcast, shuffled=parts))

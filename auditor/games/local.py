@@ -283,7 +283,7 @@ class LocalGame(CanaryGame):
         The number includes bounds from worst-case pairs of histories that are designed for the
         system.
         """
-        return super().max_bounds(target) + len(target.designed_pairs())
+        return super().max_bounds(target) + len(target.design_pairs())
 
     def settings(self, ground: GameInputs, rng: np.random.Generator) -> Iterator[Setting | Skipped]:
         """Yields the experiments of the game, each with two histories of one client to simulate.
@@ -297,7 +297,7 @@ class LocalGame(CanaryGame):
         """
         yield from self._settings(ground, rng)
         crowd = canaries.population_of_claims(ground.interactions)
-        for pair in ground.target.designed_pairs():
+        for pair in ground.target.design_pairs():
             yield make_designed_setting(ground.target, crowd, pair, rng)
 
     def _settings(
@@ -305,11 +305,11 @@ class LocalGame(CanaryGame):
     ) -> Iterator[Setting | Skipped]:
         target = ground.target
         population = canaries.small_population(
-            ground.interactions, *ground.shape, target.required_items
+            ground.interactions, *ground.shape, target.n_required_items
         )
         alone = target.limit_rounds(1)
         sizes = canaries.population_of_claims(population, 1)
-        claims = [c for c in alone.scoped_claims(sizes) if c.scope.vantage is Vantage.SERVER]
+        claims = [c for c in alone.get_claims(sizes) if c.scope.vantage is Vantage.SERVER]
         deltas = self.scope_deltas(claims)
         if not deltas:
             yield Skipped(
@@ -372,7 +372,7 @@ def _make_prover(target: Target, pair: WorstPair, one_in: int) -> Callable[[floa
         is divided.
     """
     received = projection.received_part(pair.broadcast, projection.CANARY_ROWS)
-    code = target.client_code(pair.canary.histories, received)
+    code = target.get_client_code(pair.canary.histories, received)
     if code is None or len(code[1]) != 2:
         return None
     message, histories = code

@@ -18,7 +18,7 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements import check_confidence
 from fedrec_auditor.attacks.parts.supervised import auc_influences, f1_of_classes, macro_f1
 from fedrec_auditor.attacks.parts.uploads import safe_ratio
-from fedrec_auditor.targets.compiled import compiled
+from fedrec_auditor.targets.compiled import jit_compile
 
 # Success of an attack: point estimates with confidence intervals over users.
 #
@@ -372,7 +372,7 @@ def _total(
     return np.asarray(np.einsum("bt,bt->b", weights[0] @ counts, weights[1]))
 
 
-@compiled()
+@jit_compile()
 def _fill(
     candidates: tuple[
         NDArray[np.float64], NDArray[np.bool_], NDArray[np.uint32], NDArray[np.uint32]

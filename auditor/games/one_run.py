@@ -34,8 +34,8 @@ from fedrec_auditor.auditor.games.projection import Array
 from fedrec_auditor.auditor.games.stated import hides_user, sends_when_absent
 from fedrec_auditor.auditor.worlds.one_run import OneRun, one_run_worlds
 from fedrec_auditor.auditor.worlds.worlds import Worlds
-from fedrec_auditor.targets.components import Component, Kind
-from fedrec_auditor.targets.compute import DEFAULT, Compute, one_thread
+from fedrec_auditor.targets.components import Component, Payload
+from fedrec_auditor.targets.compute import DEFAULT, Machine, one_thread
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import Target
 from fedrec_auditor.targets.transcript import Broadcast, Uploads, View
@@ -100,7 +100,7 @@ class CanaryDirection:
             shape = canaries.new_shape(shape)
             matrix = _place_values(values, canaries.own_items - canaries.n_known, width, shape[0])
         total = None
-        if others is not None and sent.kind not in (Kind.REPORTS, Kind.BITS):
+        if others is not None and sent.kind not in (Payload.REPORTS, Payload.BITS):
             total = 0.5 * canaries.new_rows_total(sent) + canaries.new_rows_total(others)
             total = total - (count + len(others)) * canaries.new_rows(start)
         return cls(values, matrix, middle, shape, total)
@@ -134,7 +134,7 @@ class Scorer:
         others: Interactions,
         broadcast: Broadcast | None,
         rng: np.random.Generator,
-        compute: Compute,
+        compute: Machine,
     ) -> Scorer:
         """Makes a scorer from one upload for each history of each canary (designed user), and one
         upload of each other user.
@@ -325,7 +325,7 @@ def _read_changes(
         base_rows: Any = base
         if base.ndim and (picks or _is_user_row(sent, base)):
             base_rows = base[rows if picks else block[:, None]]
-        numbers = (sent.select_rows(block, rows) if picks else sent.dense(block)) - base_rows
+        numbers = (sent.select_rows(block, rows) if picks else sent.to_dense(block)) - base_rows
         yield whose[block], np.asarray(numbers, np.float32).reshape(len(block), -1)
 
 
@@ -386,7 +386,7 @@ class SharedTraining:
     target: Target
     canaries: Canaries
     vantages: tuple[Vantage, ...]
-    compute: Compute = DEFAULT
+    compute: Machine = DEFAULT
     votes: ClassVar[int] = 0
 
     @property
@@ -450,14 +450,14 @@ class OneRunGame(CanaryGame):
         Raises InputError if the system's item catalogue is fixed, because canaries need new items.
         """
         target, interactions = ground.target, ground.interactions
-        if target.required_items is not None:
+        if target.n_required_items is not None:
             raise InputError(
                 f"Expected a model for any number of items, because canaries have new items, got "
-                f"a model of {target.required_items} items. Give a function that makes the model."
+                f"a model of {target.n_required_items} items. Give a function that makes the model."
             )
         trained, count = _target_at_length(ground), _n_canaries(ground)
         crowd = canary.population_of_claims(interactions)
-        scopes = self.scope_deltas(trained.scoped_claims(crowd))
+        scopes = self.scope_deltas(trained.get_claims(crowd))
 
         def kind(scope: Scope) -> tuple[str, str, bool]:
             return str(scope.unit), str(scope.adjacency), hides_user(target, scope)
@@ -476,7 +476,7 @@ class OneRunGame(CanaryGame):
                 yield Skipped(scopes=same, reason=reason)
                 continue
             sizes = canary.population_of_claims(canaries.crowd, count)
-            deltas = self.scope_deltas(trained.scoped_claims(sizes))
+            deltas = self.scope_deltas(trained.get_claims(sizes))
             yield Setting(
                 target=trained,
                 population=sizes,

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from fedrec_auditor.accountants.statements import Vantage
 from fedrec_auditor.attacks.parts.uploads import change_of_sum
 from fedrec_auditor.auditor.games.canary import NEW_ITEMS
-from fedrec_auditor.targets.components import Component, Kind, RandomizedMessages, Reports
+from fedrec_auditor.targets.components import Component, Payload, RandomizedMessages, Reports
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import Target
 from fedrec_auditor.targets.transcript import Broadcast, Uploads, View
@@ -99,11 +99,11 @@ def estimate(
         first, second = (_mean(sent[name]) for sent in pair)
         base = base_value(part, name, received)
         apart[name] = first - second
-        if part.kind in (Kind.REPORTS, Kind.BITS):
+        if part.kind in (Payload.REPORTS, Payload.BITS):
             continue
         total[name] = own[name] = 0.5 * (first + second) - base
         if name in crowd:
-            total[name] = own[name] + noiseless_messages(crowd[name]).total() - count * base
+            total[name] = own[name] + noiseless_messages(crowd[name]).sum_all() - count * base
     return ExpectedMessages(apart, own, total)
 
 
@@ -114,7 +114,7 @@ def base_value(sent: Component, name: str, broadcast: Broadcast | None) -> Array
 
     If clients send models, the value is the array of this name in ``broadcast``, otherwise 0.
     """
-    known = broadcast if sent.kind is Kind.MODEL and broadcast is not None else {}
+    known = broadcast if sent.kind is Payload.MODEL and broadcast is not None else {}
     return np.asarray(known.get(name, 0.0), float)
 
 
@@ -122,7 +122,7 @@ def noiseless_messages(sent: Component) -> Component:
     """Returns the messages ``sent`` as they were before randomization, if these are stored;
     otherwise ``sent``.
     """
-    clean = sent.clean if isinstance(sent, RandomizedMessages | Reports) else None
+    clean = sent.clean_messages if isinstance(sent, RandomizedMessages | Reports) else None
     return sent if clean is None else clean
 
 
@@ -154,7 +154,7 @@ def _mean(sent: Component) -> Array:
     messages.
     """
     before = noiseless_messages(sent)
-    return np.asarray(before.dense(np.arange(len(before))).mean(axis=0, dtype=np.float64))
+    return np.asarray(before.to_dense(np.arange(len(before))).mean(axis=0, dtype=np.float64))
 
 
 def match_component(name: str, shape: tuple[int, ...], along: Directions) -> str | None:
@@ -179,13 +179,13 @@ def project(sent: Component, direction: Array) -> Array:
     """Inner product of each of the n messages ``sent`` with ``direction``, shape (n,)."""
     flat = direction.ravel()
     if isinstance(sent, Reports):
-        signs = np.where(sent.positive, flat[sent.index], -flat[sent.index])
-        return np.asarray(signs.sum(axis=1) * (sent.magnitude / sent.index.shape[1]))
+        signs = np.where(sent.is_positive, flat[sent.coordinates], -flat[sent.coordinates])
+        return np.asarray(signs.sum(axis=1) * (sent.magnitude / sent.coordinates.shape[1]))
     out = np.empty(len(sent))
     step = max(1, _NUMBERS // max(1, flat.size))
     for start in range(0, len(sent), step):
         block = np.arange(start, min(start + step, len(sent)))
-        out[block] = sent.dense(block).reshape(len(block), -1) @ flat
+        out[block] = sent.to_dense(block).reshape(len(block), -1) @ flat
     return out
 
 
@@ -309,13 +309,13 @@ def _unlinked(view: View, known: Sequence[ExpectedMessages]) -> Array:
     for of_round, expected in zip(view.rounds, known, strict=True):
         shuffled, broadcast = of_round.shuffled, of_round.broadcast
         parts = shuffled if shuffled is not None else (of_round.uploads or _NOTHING).components
-        whole = {n: part for n, part in parts.items() if part.kind is not Kind.REPORTS}
+        whole = {n: part for n, part in parts.items() if part.kind is not Payload.REPORTS}
         count = max((len(part) for part in parts.values()), default=0)
         total, apart = subtract_base(sum_components(parts), broadcast, count), expected.difference
         sums.append(_ratio(total, apart, expected.message_sum))
         places = range(count if whole else 0)
         messages = (
-            {name: part.dense(np.array([k]))[0] for name, part in whole.items()} for k in places
+            {name: part.to_dense(np.array([k]))[0] for name, part in whole.items()} for k in places
         )
         singles.append(
             [_ratio(subtract_base(message, broadcast, 1), apart, {})[0] for message in messages]
@@ -330,7 +330,7 @@ def _unlinked(view: View, known: Sequence[ExpectedMessages]) -> Array:
 
 def sum_components(parts: Mapping[str, Component]) -> dict[str, Array]:
     """Sum of the messages over all senders, by name of the array."""
-    return {name: part.total() for name, part in parts.items()}
+    return {name: part.sum_all() for name, part in parts.items()}
 
 
 def subtract_base(

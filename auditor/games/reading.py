@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from fedrec_auditor.auditor.games import projection
 from fedrec_auditor.auditor.worlds.statistics import round_to_size
-from fedrec_auditor.targets.components import Component, Kind, RandomizedMessages
+from fedrec_auditor.targets.components import Component, Payload, RandomizedMessages
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import Target
 from fedrec_auditor.targets.transcript import Broadcast
@@ -127,7 +127,7 @@ class MessageStats:
         """
         moments, step, count = (_Moments(), _Moments()), _step(parts[0]), len(parts[0])
         bodies = [
-            part if noisy or not isinstance(part, RandomizedMessages) else part.clean
+            part if noisy or not isinstance(part, RandomizedMessages) else part.clean_messages
             for part in parts
         ]
         twins = np.zeros(len(start))
@@ -283,7 +283,7 @@ def choose_count(
     parts = target.upload(profiles, broadcast, rng).components.values()
     size = sum(math.prod(part.shape) for part in parts)
     count = int(np.clip(numbers // max(1, size), min(MIN_MESSAGES, limit), limit))
-    return count * (_REPORT_COPIES if any(part.kind is Kind.REPORTS for part in parts) else 1)
+    return count * (_REPORT_COPIES if any(part.kind is Payload.REPORTS for part in parts) else 1)
 
 
 def learn_stats(
@@ -341,7 +341,7 @@ def _before_noise(
     """
     before, variances, count = [], [], len(parts[0])
     for part in parts:
-        clean = part.clean.dense(np.arange(count))
+        clean = part.clean_messages.to_dense(np.arange(count))
         before.append(np.asarray(clean.mean(axis=0)))
         variances.append(np.asarray(clean.var(axis=0), np.float64).ravel())
     coins, randomize = parts[0].streams.take(np.arange(1)), parts[0].randomize
@@ -393,17 +393,17 @@ def _base(name: str, part: Component, broadcast: Broadcast | None) -> Array:
     clients send models, otherwise 0.
     """
     model = (broadcast or {}).get(name)
-    if part.kind is Kind.MODEL and model is not None and np.shape(model) == part.shape:
+    if part.kind is Payload.MODEL and model is not None and np.shape(model) == part.shape:
         return np.asarray(model, np.float64).ravel()
     return np.zeros(math.prod(part.shape))
 
 
 def _flat_numbers(part: Component, clients: NDArray[np.intp], start: Array) -> Array:
-    return np.asarray(part.dense(clients).reshape(len(clients), -1) - start, dtype=np.float64)
+    return np.asarray(part.to_dense(clients).reshape(len(clients), -1) - start, dtype=np.float64)
 
 
 def _sent(part: Component, clients: NDArray[np.intp]) -> NDArray[np.bool_]:
-    return part.sent_rows(clients).reshape(len(clients), -1)
+    return part.flag_sent_rows(clients).reshape(len(clients), -1)
 
 
 def _step(part: Component) -> int:

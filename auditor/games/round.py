@@ -17,7 +17,7 @@ from fedrec_auditor.auditor.games import projection, reading
 from fedrec_auditor.auditor.games.canary import Canaries
 from fedrec_auditor.auditor.games.canary_game import Features
 from fedrec_auditor.auditor.worlds.pilot_rules import N_VOTES, CoordinateVotes
-from fedrec_auditor.targets.components import Component, Kind, Reports
+from fedrec_auditor.targets.components import Component, Payload, Reports
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import DesignedPair, Target
 from fedrec_auditor.targets.transcript import Broadcast
@@ -155,10 +155,12 @@ class RoundSimulator:
             sums = {name: values[:, 0].copy() for name, values in own.items()}
             sample = self._upload(self.canary.histories.take_users(np.array([0])), rng, 1)
             # Each report is a message: the adversary does not see which reports have one sender.
-            linked = {name for name, part in sample.items() if part.kind is not Kind.REPORTS}
+            linked = {name for name, part in sample.items() if part.kind is not Payload.REPORTS}
             tops = {name: sums[name].copy() for name in sums if name in linked}
             numbers = sum(
-                4 * part.index.shape[1] if isinstance(part, Reports) else math.prod(part.shape)
+                4 * part.coordinates.shape[1]
+                if isinstance(part, Reports)
+                else math.prod(part.shape)
                 for part in sample.values()
             )
             step = max(1, _NUMBERS // max(1, numbers * self.canary.crowd.n_users))
@@ -231,7 +233,9 @@ class RoundSimulator:
         received = projection.received_part(self.broadcast, projection.CANARY_ROWS)
         profile = self.canary.histories.take_users(np.array([0]))
         sample = self.target.upload(profile, received, rng, 1).components
-        names = [n for n, part in sample.items() if part.kind not in (Kind.REPORTS, Kind.BITS)]
+        names = [
+            n for n, part in sample.items() if part.kind not in (Payload.REPORTS, Payload.BITS)
+        ]
         numbers = sum(math.prod(sample[name].shape) for name in names)
         linked = {Vantage.SERVER, Vantage.SHUFFLED} & set(self.vantages)
         voters: dict[str, CoordinateVotes] = {}
@@ -283,7 +287,7 @@ class RoundSimulator:
 
 
 def _flat(part: Component, clients: NDArray[np.intp]) -> projection.Array:
-    return np.asarray(part.dense(clients).reshape(len(clients), -1), np.float64)
+    return np.asarray(part.to_dense(clients).reshape(len(clients), -1), np.float64)
 
 
 def _sum_users(part: Component, size: int) -> projection.Array:

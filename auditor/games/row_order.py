@@ -46,14 +46,14 @@ from fedrec_auditor.targets.recorded.recorded_system import RecordedSystem
 from fedrec_auditor.targets.recorded.recording import MANIFEST, Manifest, Recording
 from fedrec_auditor.targets.recorded.recording_writer import GroundTruth
 from fedrec_auditor.targets.recorded.tensors import PartForm
-from fedrec_auditor.targets.systems.base import Target, origin_of
+from fedrec_auditor.targets.systems.base import Target, get_origin
 from fedrec_auditor.targets.transcript import (
     LIST_KINDS,
     Broadcast,
     Component,
     DeviceCode,
     HistoriesRefused,
-    Kind,
+    Payload,
     RoundView,
     Uploads,
     View,
@@ -103,7 +103,7 @@ class SimulatedClient:
     @property
     def is_external(self) -> bool:
         """Whether the code is from another project, such as the user's own system."""
-        return origin_of(self.target).is_external
+        return get_origin(self.target).is_external
 
     def __call__(
         self,
@@ -213,8 +213,8 @@ class ClientOrder:
             except InputError:  # readers of messages report the reason
                 return cls()
             for name in parts.keys() & messages.keys():
-                moved = messages[name].dense(np.arange(len(accepted))).astype(np.float64)
-                if messages[name].kind is Kind.MODEL and broadcast and name in broadcast:
+                moved = messages[name].to_dense(np.arange(len(accepted))).astype(np.float64)
+                if messages[name].kind is Payload.MODEL and broadcast and name in broadcast:
                     moved -= broadcast[name]
                 results[name] = _find_order(moved, histories[accepted], is_last=count > MIN_SHADOWS)
             if any(order is not None for order, _ in results.values()):

@@ -14,9 +14,9 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements import Scope, Vantage
 from fedrec_auditor.auditor.games import projection
 from fedrec_auditor.auditor.games.canary import add_user
-from fedrec_auditor.targets.components import Kind
+from fedrec_auditor.targets.components import Payload
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.systems.base import Target, origin_of
+from fedrec_auditor.targets.systems.base import Target, get_origin
 from fedrec_auditor.targets.transcript import Broadcast
 
 WHY_NO_BOUND = (
@@ -31,7 +31,7 @@ def is_external(target: Target) -> bool:
     """Whether ``target`` is a system of another project (not built into this package), whose claims
     are the same for any population.
     """
-    return origin_of(target).is_external
+    return get_origin(target).is_external
 
 
 def no_game_reason(target: Target) -> str:
@@ -39,7 +39,7 @@ def no_game_reason(target: Target) -> str:
 
     The text is for reports without another reason.
     """
-    return "no game was run." if origin_of(target).at_hand else WHY_NO_BOUND
+    return "no game was run." if get_origin(target).is_runnable else WHY_NO_BOUND
 
 
 def describe_population(target: Target) -> str:
@@ -48,7 +48,7 @@ def describe_population(target: Target) -> str:
     """
     if not is_external(target):
         return "The claim is computed for the numbers of users, items and rounds of this game."
-    if (users := origin_of(target).n_users) is not None:
+    if (users := get_origin(target).n_users) is not None:
         return f"The claim is made for {users:,} users."
     return "The claim is assumed to hold for any number of users; set n_users=N if it does not."
 
@@ -57,7 +57,7 @@ def samples_users(target: Target) -> bool:
     """Whether the claims on ``target`` may rely on random sampling of users, so that a user sends
     in some rounds only.
     """
-    return origin_of(target).send_rate < 1
+    return get_origin(target).send_rate < 1
 
 
 def crowd_size(target: Target, users: int, max_users: int) -> int:
@@ -72,7 +72,7 @@ def crowd_size(target: Target, users: int, max_users: int) -> int:
     stated share, or ``max_users`` if no such number exists. Raises InputError if the data have
     fewer users than the claims assume.
     """
-    origin = origin_of(target)
+    origin = get_origin(target)
     if not origin.is_external:
         return users
     if origin.n_users is not None:
@@ -130,8 +130,8 @@ def _is_neutral(
     ``profile``: data of the user (one row).
     """
     for name, part in target.upload(profile, broadcast, rng, _COPIES).components.items():
-        sent = part.dense(np.arange(len(part)))
-        base = (broadcast or {}).get(name) if part.kind is Kind.MODEL else 0
+        sent = part.to_dense(np.arange(len(part)))
+        base = (broadcast or {}).get(name) if part.kind is Payload.MODEL else 0
         if base is None or not (sent == base).all():
             return False
     return True

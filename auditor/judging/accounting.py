@@ -64,7 +64,7 @@ def find_upper_bound(
     bound.
     """
     vantages = (replace(scope, vantage=vantage) for vantage in Vantage)
-    events = [target.event(wider, population) for wider in vantages if wider.covers(scope)]
+    events = [target.get_event(wider, population) for wider in vantages if wider.covers(scope)]
     different = [event for place, event in enumerate(events) if event not in events[:place]]
     bounds = [find_event_bound(event, scope, delta, accountants) for event in different]
     least = _least_of([bound for bound in bounds if bound is not None])
@@ -114,7 +114,7 @@ def compute_exact_bounds(
 
     At delta > 0 a bound exists only if the mechanism has finitely many outputs or a privacy curve.
     """
-    questions = list(dict.fromkeys((q.scope, q.delta) for q in target.scoped_claims(population)))
+    questions = list(dict.fromkeys((q.scope, q.delta) for q in target.get_claims(population)))
     if scoped is None:
         return _exact(target, population, questions)
     within = [
@@ -129,7 +129,9 @@ def compute_exact_bounds(
 def _exact(
     target: Claimant, population: Population, questions: Iterable[tuple[Scope, float]]
 ) -> tuple[Bound, ...]:
-    mechanisms = ((target.mechanism(scope, population), scope, delta) for scope, delta in questions)
+    mechanisms = (
+        (target.get_mechanism(scope, population), scope, delta) for scope, delta in questions
+    )
     return tuple(
         find_exact_bound(mechanism, scope, delta)
         for mechanism, scope, delta in mechanisms
@@ -181,7 +183,7 @@ def judge_scoped_claim(
     violated = finding.verdict is Verdict.VIOLATED
     if violated or finding.verdict is Verdict.UNSUBSTANTIATED:
         repair = _repair(target, scoped, population, accountants)
-    mechanism = target.mechanism(scoped.scope, population)
+    mechanism = target.get_mechanism(scoped.scope, population)
     if violated and mechanism is not None:
         holds = _delta_that_holds(mechanism, scoped.claim.epsilon)
     if holds is not None:
@@ -192,7 +194,9 @@ def judge_scoped_claim(
     if accounted is not None and math.isinf(accounted.epsilon):
         reason = target.why_unproved
         if not reason:
-            reason = explain_infinite_epsilon(target.event(scoped.scope, population), scoped.delta)
+            reason = explain_infinite_epsilon(
+                target.get_event(scoped.scope, population), scoped.delta
+            )
         elif violated:
             reason = ""  # a refuted claim has no proof
         notes.append(f"No epsilon can be proved: {reason}" if reason else "")
@@ -213,7 +217,7 @@ def judge_claims(
     exact, accountants = compute_exact_bounds(target, population), list_accountants()
     return exact, tuple(
         judge_scoped_claim(target, scoped, population, exact=exact, accountants=accountants)
-        for scoped in target.scoped_claims(population)
+        for scoped in target.get_claims(population)
     )
 
 
@@ -378,7 +382,7 @@ def _repair(
     }
     for words, settings in known.items():
         mended = apply_settings(target, settings, target.name)
-        for again in mended.scoped_claims(population):
+        for again in mended.get_claims(population):
             asked = (again.scope, again.delta, again.claim.scope)
             larger = exceeds(again.claim.epsilon, scoped.claim.epsilon)
             if larger or asked != (scoped.scope, scoped.delta, scoped.claim.scope):

@@ -31,13 +31,13 @@ from fedrec_auditor.reports.documents.catalogue import (
     TableRow,
 )
 from fedrec_auditor.reports.record.rows import Finding
-from fedrec_auditor.targets.declarations.entry import Entry
-from fedrec_auditor.targets.declarations.paper import Heading, Paper
+from fedrec_auditor.targets.declarations.entry import PaperEntry
+from fedrec_auditor.targets.declarations.paper import Paper, PaperHeading
 from fedrec_auditor.targets.mechanisms.base import Mechanism
 from fedrec_auditor.targets.mechanisms.composed_mechanisms import Identity, Product, Repeated
 from fedrec_auditor.targets.systems.base import Claimant, Population, ScopedClaim
 
-# Values of ``Entry.draws``: the adversary sees nothing, or nothing bounds the uploads.
+# Values of ``PaperEntry.draws``: the adversary sees nothing, or nothing bounds the uploads.
 NOTHING, ANYTHING = "nothing", "anything"
 
 
@@ -66,7 +66,7 @@ class ReleasedCode:
     why_unproved: ClassVar[str] = ""
 
     @classmethod
-    def from_entry(cls, entry: Entry, settings: Mapping[str, Any]) -> Self:
+    def from_entry(cls, entry: PaperEntry, settings: Mapping[str, Any]) -> Self:
         """Describes the code to which a catalogue entry (a paper's claim) applies.
 
         ``settings``: settings of the code's mechanism, by name.
@@ -88,13 +88,13 @@ class ReleasedCode:
         name, draws = entry.system[0], entry.draws
         return cls(name=name, protection=draws, assumes=entry.assumes, noise=drawn, sizes=sizes)
 
-    def scoped_claims(self, population: Population) -> tuple[ScopedClaim, ...]:
+    def get_claims(self, population: Population) -> tuple[ScopedClaim, ...]:
         """Returns an empty tuple, because the code states no claims besides that of the catalogue
         entry.
         """
         return ()
 
-    def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
+    def get_mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
         """Returns the mechanism that protects the data against the claim's adversary; None if its
         distribution is unknown.
 
@@ -102,7 +102,7 @@ class ReleasedCode:
         """
         return self.noise
 
-    def event(self, scope: Scope, population: Population) -> dp.DpEvent:
+    def get_event(self, scope: Scope, population: Population) -> dp.DpEvent:
         """Returns the accounting event (composition of mechanisms) of the code's only claim; the
         arguments are ignored.
 
@@ -124,7 +124,7 @@ _MOVIELENS = Population(n_users=943, n_items=1682)
 _SIZES = ("n_users", "n_items")
 
 
-def list_entries(paper_name: str | None = None) -> tuple[Entry, ...]:
+def list_entries(paper_name: str | None = None) -> tuple[PaperEntry, ...]:
     """Lists all numbered catalogue entries (claims that papers print), sorted by number and letter.
 
     ``paper_name``: name of the paper whose entries are listed; None for all papers.
@@ -132,11 +132,11 @@ def list_entries(paper_name: str | None = None) -> tuple[Entry, ...]:
     return tuple(entry for paper, entry in _numbered().values() if paper_name in (None, paper.name))
 
 
-def _numbered() -> Mapping[str, tuple[Paper, Entry]]:
+def _numbered() -> Mapping[str, tuple[Paper, PaperEntry]]:
     """All numbered catalogue entries with their papers, by number such as "2b". Raises InputError
     if two entries have the same number.
     """
-    found: dict[str, tuple[Paper, Entry]] = {}
+    found: dict[str, tuple[Paper, PaperEntry]] = {}
     for paper in load_papers().values():
         for entry in paper.entries:
             if entry.number in found:
@@ -146,19 +146,21 @@ def _numbered() -> Mapping[str, tuple[Paper, Entry]]:
                 )
             if entry.number:
                 found[entry.number] = paper, entry
-    return dict(sorted(found.items(), key=lambda item: (item[1][1].base_number, item[1][1].letter)))
+    return dict(
+        sorted(found.items(), key=lambda item: (item[1][1].heading_number, item[1][1].letter))
+    )
 
 
-def find_entries(number: str) -> tuple[Entry, ...]:
+def find_entries(number: str) -> tuple[PaperEntry, ...]:
     """Returns the catalogue entries (claims of papers) that ``number`` names: one entry ("2b"), or
     all parts of a heading ("2").
 
     Raises InputError if there is none.
     """
     text = number.strip().lower()
-    found = tuple(e for e in list_entries() if text in (e.number, str(e.base_number)))
+    found = tuple(e for e in list_entries() if text in (e.number, str(e.heading_number)))
     if not found:
-        last = max((entry.base_number for entry in list_entries()), default=0)
+        last = max((entry.heading_number for entry in list_entries()), default=0)
         raise InputError(
             f"Expected the number of a catalogue entry, 1 to {last} with or without a part such as "
             f"2b, got {number!r}. `auditor claims --all` lists the numbers."
@@ -166,7 +168,7 @@ def find_entries(number: str) -> tuple[Entry, ...]:
     return found
 
 
-def judge_entries(entries: Sequence[Entry], *, jobs: int = 1) -> tuple[CatalogueRow, ...]:
+def judge_entries(entries: Sequence[PaperEntry], *, jobs: int = 1) -> tuple[CatalogueRow, ...]:
     """Judges catalogue ``entries`` (claims of papers), and returns one row per entry, in their
     order.
 
@@ -181,7 +183,7 @@ def judge_entries(entries: Sequence[Entry], *, jobs: int = 1) -> tuple[Catalogue
     return tuple(made[entry.number] for entry in entries)
 
 
-def judge_entry(paper: Paper, entry: Entry) -> CatalogueRow:
+def judge_entry(paper: Paper, entry: PaperEntry) -> CatalogueRow:
     """Judges one catalogue entry (a claim) of a paper and returns its row.
 
     Raises InputError, with the number of the entry, if its system, claim or repair is invalid.
@@ -197,7 +199,7 @@ def _judge_all(numbers: tuple[str, ...]) -> tuple[CatalogueRow, ...]:
     return tuple(judge_entry(*_numbered()[number]) for number in numbers)
 
 
-def _judge(paper: Paper, entry: Entry) -> CatalogueRow:
+def _judge(paper: Paper, entry: PaperEntry) -> CatalogueRow:
     finding = _evaluate_claim(paper, entry, entry.settings)
     repaired = None
     if entry.repaired is not None:
@@ -207,7 +209,7 @@ def _judge(paper: Paper, entry: Entry) -> CatalogueRow:
                 f"Expected the repaired variant ({dict(entry.repaired)}) not to be "
                 f"{repaired.verdict}, got: {repaired.reason} Correct the repair."
             )
-    computed = paper.computed(entry)
+    computed = paper.compute_numbers(entry)
     if finding is None and not computed:
         raise InputError("Expected an entry with scope or computed numbers, got neither. Add one.")
     figures = tuple(Figure.model_validate(number, from_attributes=True) for number in computed)
@@ -216,7 +218,7 @@ def _judge(paper: Paper, entry: Entry) -> CatalogueRow:
     target = _claimant(paper, entry, settings)
     return CatalogueRow(
         number=entry.number,
-        heading=entry.base_number,
+        heading=entry.heading_number,
         paper=_paper(paper.heading),
         kind=entry.kind,
         basis=entry.basis,
@@ -226,7 +228,7 @@ def _judge(paper: Paper, entry: Entry) -> CatalogueRow:
         n_items=population.n_items,
         statement=paper.fill_statement(entry, target, population),
         source=entry.source,
-        scope=paper.entry_scope(entry),
+        scope=paper.get_entry_scope(entry),
         delta=None if finding is None else finding.delta,
         claimed=entry.claimed,
         claimed_epsilon=None if finding is None else finding.claim.epsilon,
@@ -248,7 +250,7 @@ def _judge(paper: Paper, entry: Entry) -> CatalogueRow:
     )
 
 
-def _paper(paper: Heading) -> PaperRow:
+def _paper(paper: PaperHeading) -> PaperRow:
     return PaperRow(
         title=paper.title,
         code=paper.code,
@@ -259,15 +261,15 @@ def _paper(paper: Heading) -> PaperRow:
     )
 
 
-def _evaluate_claim(paper: Paper, entry: Entry, settings: Mapping[str, Any]) -> Finding | None:
+def _evaluate_claim(paper: Paper, entry: PaperEntry, settings: Mapping[str, Any]) -> Finding | None:
     """Judges the entry's claim on its system with these settings; returns None if the entry has no
     scope.
     """
     own, population = _split(settings)
     target = _claimant(paper, entry, own)
-    if paper.entry_scope(entry) is None:
+    if paper.get_entry_scope(entry) is None:
         return None
-    scoped = paper.scoped_claim(entry, target, population)
+    scoped = paper.get_claim(entry, target, population)
     return judge_scoped_claim(
         target,
         scoped,
@@ -282,7 +284,7 @@ def make_claimant(row: CatalogueRow) -> Claimant:
     return _claimant(*_numbered()[row.number], row.settings)
 
 
-def _claimant(paper: Paper, entry: Entry, settings: Mapping[str, Any]) -> Claimant:
+def _claimant(paper: Paper, entry: PaperEntry, settings: Mapping[str, Any]) -> Claimant:
     """Creates the first system of a catalogue entry with these settings, or a description of
     released code that has no system here.
     """
@@ -319,9 +321,11 @@ def make_tables(system: str | None = None, *, jobs: int = 1) -> tuple[EpsilonTab
         )
     found = []
     for name, paper in find_papers_with_tables().items():
-        if system in (None, name) and (declared := paper.printed.epsilons) is not None:
+        if system in (None, name) and (declared := paper.printed_numbers.epsilons) is not None:
             # PrivRec's 36 entries take about 20 seconds on one core.
-            made = dict(run_parallel(_table_row, enumerate(paper.epsilon_rows()), jobs=jobs))
+            made = dict(
+                run_parallel(_table_row, enumerate(paper.compute_epsilon_rows()), jobs=jobs)
+            )
             rows = tuple(made[place] for place in sorted(made))
             found.append(EpsilonTables(title=declared.title, note=declared.note, rows=rows))
     return tuple(found)
@@ -334,7 +338,7 @@ def find_papers_with_tables() -> Mapping[str, Paper]:
     return {
         declared.system.lower(): paper
         for paper in load_papers().values()
-        if (declared := paper.printed.epsilons) is not None
+        if (declared := paper.printed_numbers.epsilons) is not None
     }
 
 

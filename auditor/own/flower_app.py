@@ -12,7 +12,7 @@ from typing import Any
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements import Vantage
 from fedrec_auditor.auditor.plan.stated_claim import ClaimsInput, list_claims
-from fedrec_auditor.targets.components import Kind
+from fedrec_auditor.targets.components import Payload
 from fedrec_auditor.targets.systems.base import ScopedClaim
 from fedrec_auditor.targets.wrapped.flower.flower_client import DataLoader, FlowerClient, named
 from fedrec_auditor.targets.wrapped.flower.flower_promise import (
@@ -121,7 +121,7 @@ def wrap(
         title=title,
         stated=tuple(each.scoped() for each in list_claims(claim)),
         promises=tuple(promised),
-        kinds={} if by_items else dict.fromkeys(first, Kind.MODEL),
+        kinds={} if by_items else dict.fromkeys(first, Payload.MODEL),
         route=Vantage.AGGREGATE if any(map(is_secagg, around)) else Vantage.SERVER,
         settings=dict(public or {}),
         scores=scores,

@@ -24,7 +24,7 @@ from fedrec_auditor.auditor.run.runner import run_plan
 from fedrec_auditor.auditor.run.tasks import Audit, try_target
 from fedrec_auditor.auditor.run.workload import check_recording
 from fedrec_auditor.reports.record.record import Record
-from fedrec_auditor.targets.components import Kind, Reports
+from fedrec_auditor.targets.components import Payload, Reports
 from fedrec_auditor.targets.compute import one_thread
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.recorded.recorded_system import RecordedSystem
@@ -129,7 +129,9 @@ def _write(name: str, run: Run, interactions: Interactions, out: Path) -> None:
         n_items=interactions.n_items,
         items=interactions.items.tolist(),
         kinds={key: part.kind.value for key, part in parts.items()},
-        rates={key: part.rate for key, part in parts.items() if part.rate is not None},
+        rates={
+            key: part.learning_rate for key, part in parts.items() if part.learning_rate is not None
+        },
         shapes={key: part.shape for key, part in parts.items()},
         magnitudes={n: part.magnitude for n, part in parts.items() if isinstance(part, Reports)},
         route=public.route.value,
@@ -145,7 +147,7 @@ def _write(name: str, run: Run, interactions: Interactions, out: Path) -> None:
                     senders = sent.users if public.n_silos is not None else users[sent.users]
                     writer.uploads(senders, sent.components, clear=sent is record.cleartext)
             if public.route is Vantage.AGGREGATE:
-                sums = {key: part.total() for key, part in record.uploads.components.items()}
+                sums = {key: part.sum_all() for key, part in record.uploads.components.items()}
                 writer.aggregate(sums, users[record.uploads.users])
         writer.close(transcript.release)
 
@@ -280,7 +282,7 @@ def _blind(recording: Recording) -> tuple[str, ...]:
     kinds = {part.kind for part in recording.manifest.components.values()}
     rounds = [r for r in recording.rounds if r.uploads or r.aggregate is not None]
     blind = sum(r.broadcast is None for r in rounds)
-    if not blind or kinds.isdisjoint({Kind.MODEL, Kind.REPORTS}):
+    if not blind or kinds.isdisjoint({Payload.MODEL, Payload.REPORTS}):
         return ()
     return (
         f"{blind:,} of {len(rounds):,} rounds have no broadcast: attacks cannot compute changes "

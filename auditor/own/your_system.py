@@ -18,7 +18,7 @@ from fedrec_auditor.auditor.plan.stated_claim import ClaimsInput, list_claims
 from fedrec_auditor.auditor.run.resources import make_resources
 from fedrec_auditor.auditor.run.runner import run_plan
 from fedrec_auditor.reports.record.record import Record
-from fedrec_auditor.targets.components import Kind
+from fedrec_auditor.targets.components import Payload
 from fedrec_auditor.targets.systems.base import Target
 from fedrec_auditor.targets.wrapped.torch_client import TorchClient
 from fedrec_auditor.targets.wrapped.wrapped_system import DEFAULT_TITLE, HORIZONS, WrappedSystem
@@ -114,7 +114,7 @@ def wrap_system(
         share=share,
         title=title,
         stated=stated,
-        kinds={name: _chosen(Kind, "kinds", kind) for name, kind in by_name.items()},
+        kinds={name: _chosen(Payload, "kinds", kind) for name, kind in by_name.items()},
         route=vantages[0] if route is None else _chosen(Vantage, "route", route),
         settings=dict(public or {}),
         proof=_proofs(proof, rounds),
@@ -184,7 +184,7 @@ def audit_system(
     claims = list_claims(claim)
     fields = {name: given.pop(name) for name in list(given) if name in Plan.model_fields}
     target: Target
-    if hasattr(client, "scoped_claims"):
+    if hasattr(client, "get_claims"):
         if given:
             raise InputError(
                 f"Expected a function as client for the settings {', '.join(given)}, got a system. "

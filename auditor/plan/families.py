@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING, Any
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.plan import plugins
 from fedrec_auditor.targets.declarations import CLAIMS
-from fedrec_auditor.targets.own_modules import member_class, member_name
+from fedrec_auditor.targets.own_modules import derive_member_name, find_member_class
 
 if TYPE_CHECKING:
     from fedrec_auditor.targets.declarations.paper import Paper
@@ -153,7 +153,7 @@ class Family:
         if name in modules:
             module, _, kind = modules[name].partition(":")
             if not kind:
-                return member_class(module, self.singular)
+                return find_member_class(module, self.singular)
             composed: type[Any] = getattr(importlib.import_module(module), kind)
             return composed
         plugin = self._plugins()[name]
@@ -178,8 +178,8 @@ class Family:
             return load_papers()[name].heading.title
         module, _, kind = modules[name].partition(":")
         for paper in load_papers().values() if kind else ():
-            if name in paper.composed.system:
-                return paper.composed.system[name].summary
+            if name in paper.composed_systems.system:
+                return paper.composed_systems.system[name].summary
         document = ast.get_docstring(_classes(module)[kind] if kind else _source(module))
         return (document or "").partition("\n")[0]
 
@@ -207,7 +207,7 @@ class Family:
             return _members(self.package)
         systems: dict[str, str] = {}
         for paper in load_papers().values():
-            room, table = f"{paper.package}.systems", paper.composed.system
+            room, table = f"{paper.package}.systems", paper.composed_systems.system
             composed = {name: f"{room}:{made.type}" for name, made in table.items()}
             own = {**_members(room), **composed}
             if taken := systems.keys() & own.keys():
@@ -334,7 +334,7 @@ def _members_in(module: str, *, several: bool = False) -> dict[str, str]:
     if not several and not name.endswith(f"_{folder}"):
         return {name.replace("_", "-"): module}
     noun = (name if several else folder).removesuffix("s")
-    return {member_name(kind, noun): f"{module}:{kind}" for kind in _classes(module)}
+    return {derive_member_name(kind, noun): f"{module}:{kind}" for kind in _classes(module)}
 
 
 def _classes(module: str) -> dict[str, ast.ClassDef]:
@@ -358,7 +358,7 @@ def load_papers() -> dict[str, Paper]:
 
     family = FAMILIES["papers"]
     foreign = {name: family._load(plugin) for name, plugin in family._plugins().items()}
-    own = {name: Paper.of(package) for name, package in family._modules().items()}
+    own = {name: Paper.load(package) for name, package in family._modules().items()}
     return {name: each for name, each in (foreign | own).items() if isinstance(each, Paper)}
 
 
@@ -366,7 +366,9 @@ def list_reproductions() -> tuple[str, ...]:
     """Returns the sorted names of the papers whose printed numbers (such as accuracies) are
     measured again.
     """
-    return tuple(sorted(name for name, paper in load_papers().items() if paper.printed.is_measured))
+    return tuple(
+        sorted(name for name, paper in load_papers().items() if paper.printed_numbers.is_measured)
+    )
 
 
 FAMILIES = {

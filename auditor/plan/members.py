@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.plan.families import FAMILIES, shorten, suggest_names
-from fedrec_auditor.targets.settings import field_types
+from fedrec_auditor.targets.settings import get_field_types
 
 if TYPE_CHECKING:
     from fedrec_auditor.targets.mechanisms.base import Mechanism
@@ -221,7 +221,7 @@ def fill_settings(name: str, given: Mapping[str, Setting], *location: str) -> di
     if not learns:
         return dict(given)
     rest = {key: value for key, value in given.items() if key != LEARNS}
-    learning = make_member("targets", name, rest, *location).learning
+    learning = make_member("targets", name, rest, *location).tuned_values
     parts = {key: {"name": given[key]} for key in PART_FAMILIES if isinstance(given.get(key), str)}
     return merge_settings(learning, {**given, **parts})
 
@@ -242,7 +242,7 @@ def make_member(kind: str, name: str, given: Mapping[str, Setting], *location: s
         member: Any = FAMILIES[kind].load_class(name)
     except InputError as error:
         raise PlanError(str(error), *location) from error
-    kinds = field_types(member)
+    kinds = get_field_types(member)
     known = {
         f.name: _KINDS.get(kinds.get(f.name)) if f.default is MISSING else f.default
         for f in fields(member)
@@ -341,7 +341,7 @@ def make_mechanism(name: str, given: Sequence[str]) -> Mechanism:
     """
     kind: Any = FAMILIES["mechanisms"].load_class(name)
     plain = {field.name: field for field in fields(kind) if field.init}
-    if not {field_types(kind)[key] for key in plain} <= set(_KINDS):
+    if not {get_field_types(kind)[key] for key in plain} <= set(_KINDS):
         raise InputError(
             f"Expected a mechanism whose settings are numbers, got {name!r}, which has other "
             "mechanisms as settings. Write it in a module, and give PACKAGE.MODULE:CALLABLE."

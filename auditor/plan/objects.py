@@ -15,7 +15,7 @@ import cloudpickle
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.plan.families import FAMILIES, suggest_names
 from fedrec_auditor.auditor.plan.stated_claim import StatedClaim
-from fedrec_auditor.targets.systems.base import Claimant, Target, origin_of
+from fedrec_auditor.targets.systems.base import Claimant, Target, get_origin
 from fedrec_auditor.targets.wrapped.client import foreign_call
 from fedrec_auditor.targets.wrapped.wrapped_system import DEFAULT_TITLE
 
@@ -57,7 +57,7 @@ def _loaded(text: str) -> Target:
             )
         value = getattr(value, part)
     target = convert_to_target(value, text)
-    if origin_of(target).is_external and target.name == DEFAULT_TITLE:
+    if get_origin(target).is_external and target.name == DEFAULT_TITLE:
         return apply_settings(target, {"title": module.rpartition(".")[2].replace("_", "-")}, text)
     return target
 
@@ -70,7 +70,7 @@ def convert_to_target(value: Any, text: str) -> Target:
 
     Raises InputError if the result lacks attributes of a system.
     """
-    if isinstance(value, type) or (callable(value) and not hasattr(value, "scoped_claims")):
+    if isinstance(value, type) or (callable(value) and not hasattr(value, "get_claims")):
         what = f"{text!r} to make a system without arguments"
         with foreign_call(what, value, "Give what wrap_system returned."):
             value = value()
@@ -114,9 +114,9 @@ def apply_claims(target: Target, claims: Sequence[StatedClaim]) -> Target:
     """
     if not claims:
         return target
-    if not origin_of(target).is_external:
+    if not get_origin(target).is_external:
         raise InputError(
-            f"Expected no claims for {target.name}, which states its own (scoped_claims), got "
+            f"Expected no claims for {target.name}, which states its own (get_claims), got "
             f"{len(claims)} claims. Leave the claims out."
         )
     return apply_settings(
@@ -129,7 +129,7 @@ def is_package_member(target: Target) -> bool:
     identify.
     """
     own = __package__.partition(".")[0]
-    return type(target).__module__.startswith(f"{own}.") and not origin_of(target).is_external
+    return type(target).__module__.startswith(f"{own}.") and not get_origin(target).is_external
 
 
 def describe_identity(target: Target) -> str:
@@ -138,7 +138,7 @@ def describe_identity(target: Target) -> str:
     The text is the system's own ``digest``, or a hash of its code and values. For a recording
     (stored uploads) with client code, the text also contains the identity of that code.
     """
-    own, code = getattr(target, "digest", None), origin_of(target).client
+    own, code = getattr(target, "digest", None), get_origin(target).client
     if not isinstance(own, str):
         own = hashlib.sha256(cloudpickle.dumps(target)).hexdigest()
     return own if code is None else f"{own} {describe_identity(code)}"

@@ -104,7 +104,7 @@ def load_paper(plugin: Plugin) -> Paper | str:
         return plugin.load_error
     try:
         importlib.import_module(f"{plugin.value}.systems")
-        return Paper.of(plugin.value)
+        return Paper.load(plugin.value)
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # importing runs the plug-in's code, which may exit

@@ -28,7 +28,7 @@ from fedrec_auditor.auditor.run.tasks import Task, TaskResult
 from fedrec_auditor.reports.record.rows import ReproducedRow
 from fedrec_auditor.reports.writers import reproductions
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.declarations.paper import Order, Paper
+from fedrec_auditor.targets.declarations.paper import Paper, ReportedRanking
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,9 @@ class Reproduction:
         """Sentences about numbers that the paper prints, but that this reproduction does not
         measure.
         """
-        return tuple(f"not measured here: {each}" for each in self.declaration.printed.absent)
+        return tuple(
+            f"not measured here: {each}" for each in self.declaration.printed_numbers.absent
+        )
 
     def parts(self) -> Sequence[Measurable]:
         """All trainings and calculations of the reproduction, which are independent of each other
@@ -61,7 +63,7 @@ class Reproduction:
 
         paper = self.declaration
         made = [*tables.trained_parts(paper), *tables.attacked_parts(paper)]
-        if (epsilons := paper.printed.epsilons) is not None:
+        if (epsilons := paper.printed_numbers.epsilons) is not None:
             measure = partial(_calculate_epsilons, paper, epsilons.system)
             made.append(Measurable(name="calculations", data="", measure=measure))
         return made
@@ -72,7 +74,7 @@ class Reproduction:
         """
         from fedrec_auditor.auditor.reproductions import tables
 
-        printed = self.declaration.printed
+        printed = self.declaration.printed_numbers
         return [
             *printed.remark,
             *(line for order in printed.order for line in _rankings(self.declaration, order, rows)),
@@ -108,11 +110,11 @@ def _calculate_epsilons(
             value=entry.upper,
             beside={"by the authors' counting": entry.counted, "leaks at least": entry.lower},
         )
-        for entry in paper.epsilon_rows()
+        for entry in paper.compute_epsilon_rows()
     )
 
 
-def _rankings(paper: Paper, order: Order, rows: Sequence[ReproducedRow]) -> Iterator[str]:
+def _rankings(paper: Paper, order: ReportedRanking, rows: Sequence[ReproducedRow]) -> Iterator[str]:
     """Yields a sentence that compares a printed ranking of systems with the measured one, if all
     these systems are measured.
     """
@@ -120,7 +122,7 @@ def _rankings(paper: Paper, order: Order, rows: Sequence[ReproducedRow]) -> Iter
     if not printed:
         scores = {
             row: table.get_row(row)[order.metric]
-            for table in paper.printed.table
+            for table in paper.printed_numbers.table
             if table.place == order.place
             for row in table.rows
         }

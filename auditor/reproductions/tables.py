@@ -30,8 +30,8 @@ from fedrec_auditor.auditor.utility.held_out import HeldOutData
 from fedrec_auditor.reports.record.rows import ReproducedRow, UtilityRow
 from fedrec_auditor.targets.compute import one_thread
 from fedrec_auditor.targets.datasets.base import Attribute, Filter, Interactions
-from fedrec_auditor.targets.declarations.paper import AttackedRows, Attacks, Paper, TrainedRows
-from fedrec_auditor.targets.federated.systems import Federated
+from fedrec_auditor.targets.declarations.paper import AttackedRows, AttackTables, Paper, TrainedRows
+from fedrec_auditor.targets.federated.systems import FederatedSystem
 from fedrec_auditor.targets.systems.base import Evaluation, Model, Target
 
 
@@ -57,7 +57,7 @@ def trained_parts(paper: Paper) -> Iterator[Measurable]:
     """Yields the trainings that repeat a paper's utility results, one for each pair of a row in the
     paper's tables and a data set.
     """
-    for trained in paper.printed.trained:
+    for trained in paper.printed_numbers.trained:
         for data in trained.data:
             for row in trained.rows:
                 yield _part(paper, trained, row, data)
@@ -65,8 +65,8 @@ def trained_parts(paper: Paper) -> Iterator[Measurable]:
 
 def _part(paper: Paper, trained: TrainedRows, row: str, data: str) -> Measurable:
     """One training, with a name that no training with other settings has."""
-    tables = [table for table in paper.printed.table if table.place == trained.place]
-    systems = [table.names_of(row)[0] for table in tables if row in table.rows]
+    tables = [table for table in paper.printed_numbers.table if table.place == trained.place]
+    systems = [table.get_system_names(row)[0] for table in tables if row in table.rows]
     system = trained.system or next(iter(systems), row)
     printed = {column: value for table in tables for column, value in table.get_row(row).items()}
     method = trained.method or row
@@ -220,7 +220,7 @@ def attacked_parts(paper: Paper) -> Iterator[Measurable]:
     """Yields the trainings on whose uploads a paper reports attacks, one for each pair of a row in
     the paper's tables and a data set.
     """
-    if (attacks := paper.printed.attacks) is not None:
+    if (attacks := paper.printed_numbers.attacks) is not None:
         for trained in attacks.trained:
             for data in trained.data:
                 for row in trained.rows:
@@ -228,7 +228,7 @@ def attacked_parts(paper: Paper) -> Iterator[Measurable]:
 
 
 def _system(
-    paper: Paper, attacks: Attacks, trained: AttackedRows, row: str, data: str
+    paper: Paper, attacks: AttackTables, trained: AttackedRows, row: str, data: str
 ) -> AttackedSystem:
     """Collects what a paper prints on attacks for the system of one table ``row`` and the data set
     ``data``.
@@ -236,11 +236,11 @@ def _system(
     - ``attacks``: declaration of the attacks of the paper.
     - ``trained``: declaration of the training that is attacked.
     """
-    tables = [t for t in paper.printed.table if row in t.rows and t.data.lower() == data]
+    tables = [t for t in paper.printed_numbers.table if row in t.rows and t.data.lower() == data]
     printed = {t.place: t.get_row(row).get(f"HR@{attacks.cutoff}") for t in tables}
     figure = attacks.components
     return AttackedSystem(
-        target=tables[0].names_of(row)[0],
+        target=tables[0].get_system_names(row)[0],
         method=row,
         data=data,
         settings=trained.settings,
@@ -265,7 +265,7 @@ def _system(
 
 
 def _cell(
-    attacks: Attacks, place: str, attribute: str, column: str, printed: float | None
+    attacks: AttackTables, place: str, attribute: str, column: str, printed: float | None
 ) -> TableScore:
     attacker, share = column.split()
     return TableScore(
@@ -392,7 +392,7 @@ def _hits(
 def _popularity(train_and_test: Evaluation) -> Target:
     """A system that recommends to everybody the items with the most users."""
 
-    class Popularity(Federated):
+    class Popularity(FederatedSystem):
         reported = ()
         evaluation = train_and_test
 

@@ -60,7 +60,7 @@ from fedrec_auditor.reports.record.rows import (
 from fedrec_auditor.reports.say.metrics import BREACH_WORDS, CUT_WORDS, attack_words
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.features import count_user_features
-from fedrec_auditor.targets.systems.base import NoScores, Population, Run, Target, origin_of
+from fedrec_auditor.targets.systems.base import NoScores, Population, Run, Target, get_origin
 from fedrec_auditor.targets.transcript import Transcript, View
 
 _AnyRow = TypeVar("_AnyRow", bound=Row)
@@ -164,7 +164,7 @@ class AuditedTarget:
         skipped: list[SkippedRow] = []
         reasons: dict[Vantage, str] = {}
         linkage = attack.family is AttackFamily.LINKAGE
-        origin = origin_of(self._target)
+        origin = get_origin(self._target)
         for vantage in self._vantages(run.transcript):
             rng = audit.rng(f"{task} {vantage}")
             messages, view = self._view(vantage, rng, is_of_senders=attack.family in _OF_SENDERS)
@@ -256,8 +256,8 @@ class AuditedTarget:
     @cached_property
     def _client(self) -> SimulatedClient | None:
         """Code of the clients, which adversaries can run; None if it is not available."""
-        origin = origin_of(self._target)
-        code = self._target if origin.at_hand else origin.client
+        origin = get_origin(self._target)
+        code = self._target if origin.is_runnable else origin.client
         return None if code is None else SimulatedClient.make(code, self.training[0].train)
 
     @cached_property
@@ -286,7 +286,7 @@ class AuditedTarget:
         """Number of messages that were dropped before the audit, because their values are not
         finite.
         """
-        return origin_of(self._target).n_dropped
+        return get_origin(self._target).n_dropped
 
     @property
     def _message_rows(self) -> tuple[MessagesRow, ...]:
@@ -388,7 +388,7 @@ def play_game(task: Task, audit: Audit, parallel: Parallel, store: Store) -> Tas
             left_out.append(f"{scopes}{': ' if scopes else ''}{setting.reason}.")
             continue
         runs, max_runs = (plan.runs or setting.n_runs(quick) for quick in (plan.quick, False))
-        if not (plan.runs or game.own_estimator) and origin_of(target).is_external:
+        if not (plan.runs or game.own_estimator) and get_origin(target).is_external:
             runs, reasons = _affordable_runs(setting, runs, quick=plan.quick)
             left_out += reasons
         for scope, delta in setting.bound_scopes:

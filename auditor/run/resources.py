@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.run.clusters import Cluster, connect
-from fedrec_auditor.targets.compute import DEFAULT, RAM_SHARE, Compute, try_device
+from fedrec_auditor.targets.compute import DEFAULT, UPLOAD_RAM_SHARE, Machine, check_device
 
 # Maximum number of threads of a worker, which use the cores of workers that have finished. Each
 # thread holds up to 30 MiB of messages.
@@ -32,7 +32,7 @@ class Resources:
     """
 
     jobs: int
-    compute: Compute = DEFAULT
+    compute: Machine = DEFAULT
     memory: float = math.inf
     cluster: Cluster | None = None
 
@@ -68,16 +68,16 @@ def make_resources(
     if count < 1:
         raise InputError(f"Expected jobs >= 1, got jobs={count}. Leave it out to use all cores.")
     if device != "cpu":
-        try_device(device)
+        check_device(device)
     if memory is not None and not 0 < memory < math.inf:
         raise InputError(
             f"Expected a positive memory in GiB, got memory={memory!r}. Leave it out for all."
         )
     available = physical_memory() if cluster is None else cluster.memory_bytes()
     size = available if memory is None else memory * 2**30
-    stored = int(min(DEFAULT.memory, size * RAM_SHARE / count))
+    stored = int(min(DEFAULT.memory, size * UPLOAD_RAM_SHARE / count))
     threads = min(count, _MAX_THREADS) if cluster is None else 1
-    compute = Compute(device=device, threads=threads, memory=stored)
+    compute = Machine(device=device, threads=threads, memory=stored)
     return Resources(jobs=count, compute=compute, memory=size, cluster=cluster)
 
 

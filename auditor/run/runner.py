@@ -60,7 +60,7 @@ from fedrec_auditor.reports.record.record import Record
 from fedrec_auditor.reports.record.rows import Contents, DataRow, Provenance
 from fedrec_auditor.targets.compute import one_thread, use_threads
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.memory_mapping import map_arrays
+from fedrec_auditor.targets.memory_mapping import map_arrays_to_files
 from fedrec_auditor.targets.systems.base import Population, Run, Target
 from fedrec_auditor.targets.wrapped.client import block_exits
 
@@ -335,7 +335,7 @@ class _TaskRunner:
             # A failure here repeats in each task, which then reports the error.
             with one_thread(None), noting(self.notes, name), suppress(Exception):
                 held_out, run = AuditedTarget(on_disk, target).training
-                trainings[target] = map_arrays(held_out), run
+                trainings[target] = map_arrays_to_files(held_out), run
             if target not in trainings:
                 write_note(self.notes, name, TRAINING, 1, 1)
         return trainings

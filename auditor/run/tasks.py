@@ -33,10 +33,10 @@ from fedrec_auditor.reports.record.rows import (
     SkippedRow,
     UtilityRow,
 )
-from fedrec_auditor.targets.compute import DEFAULT, Compute
+from fedrec_auditor.targets.compute import DEFAULT, Machine
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.memory_mapping import map_arrays
-from fedrec_auditor.targets.systems.base import Target, origin_of
+from fedrec_auditor.targets.memory_mapping import map_arrays_to_files
+from fedrec_auditor.targets.systems.base import Target, get_origin
 
 logger = logging.getLogger(__name__)
 
@@ -111,7 +111,7 @@ class Audit:
     attacks: Mapping[str, Attack]
     games: tuple[str, ...]
     confidence: float
-    compute: Compute = DEFAULT
+    compute: Machine = DEFAULT
     notes: tuple[str, ...] = ()
     label: str = ""
     is_repetition: bool = False
@@ -124,7 +124,7 @@ class Audit:
         """
         device, others = (
             self.compute.device,
-            [t for t in self.targets.values() if not t.trains_on_device],
+            [t for t in self.targets.values() if not t.uses_compute_device],
         )
         if device == "cpu" or not others:
             return device
@@ -143,7 +143,9 @@ class Audit:
         trained again.
         """
         count = self.plan.trainings or 1
-        trainable = {name: each for name, each in self.targets.items() if origin_of(each).at_hand}
+        trainable = {
+            name: each for name, each in self.targets.items() if get_origin(each).is_runnable
+        }
         if LOCAL_NAME not in self.plan.games or not trainable:
             return (self,)
         further = (
@@ -163,7 +165,7 @@ class Audit:
         cls,
         plan: Plan,
         interactions: Interactions | None = None,
-        compute: Compute = DEFAULT,
+        compute: Machine = DEFAULT,
         memory: float = math.inf,
         systems: Sequence[Target] = (),
         label: str = "",
@@ -199,14 +201,16 @@ class Audit:
         if interactions is None:
             interactions = load_planned_data(plan)
         notes += interactions.notes
-        interactions = map_arrays(interactions)
+        interactions = map_arrays_to_files(interactions)
         tried = [try_target(target, interactions) for target in untried]
         targets = {target.name: target for target, _ in tried}
         notes = (*notes, *(note for _, remarks in tried for note in remarks))
         notes += _quick_note(plan, list(targets.values()))
         _check_workloads(plan, targets.values(), interactions, compute, memory)
-        at_hand = any(origin_of(target).at_hand for target in targets.values())
-        games = tuple(g for g in CANARY_GAMES if g in plan.games and (at_hand or g != LOCAL_NAME))
+        is_runnable = any(get_origin(target).is_runnable for target in targets.values())
+        games = tuple(
+            g for g in CANARY_GAMES if g in plan.games and (is_runnable or g != LOCAL_NAME)
+        )
         bounds = sum(CANARY_GAMES[g].max_bounds(t) for t in targets.values() for g in games)
         audit = cls(
             plan=plan,
@@ -308,7 +312,7 @@ def _check_workloads(
     plan: Plan,
     targets: Iterable[Target],
     interactions: Interactions,
-    compute: Compute,
+    compute: Machine,
     memory: float,
 ) -> None:
     """Raises InputError if a training for attacks or for the one-run game (one training with many
@@ -332,7 +336,7 @@ def make_game_inputs(
     target: Target,
     interactions: Interactions,
     plan: Plan,
-    compute: Compute,
+    compute: Machine,
     by: Attack | None = None,
 ) -> GameInputs:
     """Creates the inputs of the plan's games (simulated experiments with a designed user).
@@ -357,7 +361,7 @@ def try_target(target: Target, interactions: Interactions) -> tuple[Target, tupl
     The trial is the method ``tried`` of ``target``. Without this method, the result is ``target``
     itself and no notes.
     """
-    own = getattr(target, "tried", None)
+    own = getattr(target, "adapt_to_data", None)
     return (target, ()) if own is None else own(interactions)
 
 
@@ -409,7 +413,11 @@ def _quick_note(plan: Plan, targets: Sequence[Target]) -> tuple[str, ...]:
     if LOCAL_NAME not in plan.games:
         return ()
     savings = []
-    if plan.quick and plan.runs is None and any(origin_of(target).at_hand for target in targets):
+    if (
+        plan.quick
+        and plan.runs is None
+        and any(get_origin(target).is_runnable for target in targets)
+    ):
         savings.append(f"Each game (a simulation) has one in {QUICK_RATIO} of its usual runs")
     if plan.trainings == 1:
         savings.append("Attacks and utility are measured on one training of each system")

@@ -25,12 +25,12 @@ from fedrec_auditor.auditor.games.game import (
     QUICK_MAX_HALVES_SECONDS,
     QUICK_N_HALVES,
 )
-from fedrec_auditor.targets.components import Kind
-from fedrec_auditor.targets.compute import DEFAULT, RAM_SHARE, Compute
+from fedrec_auditor.targets.components import Payload
+from fedrec_auditor.targets.compute import DEFAULT, UPLOAD_RAM_SHARE, Machine
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.recorded.recording import MANIFEST, Recording
 from fedrec_auditor.targets.recorded.tensors import PartForm
-from fedrec_auditor.targets.systems.base import Cost, Target
+from fedrec_auditor.targets.systems.base import Target, TrainingCost
 
 # Longest allowed time of a training, in seconds. A longer training is refused.
 MAX_DURATION = 30 * 86_400.0
@@ -53,7 +53,7 @@ class Workload:
     - ``seconds``: time of the training. The estimate is right within a factor of 20, and used only
       to refuse trainings of weeks.
 
-    All estimates follow from the ``Cost`` that the system declares.
+    All estimates follow from the ``TrainingCost`` that the system declares.
 
     >>> from fedrec_auditor.targets.datasets.synthetic import Synthetic
     >>> from fedrec_auditor.targets.papers.fmf_ldp.systems import FmfLdp
@@ -98,27 +98,27 @@ class Workload:
         """
         return min(
             self.memory_bytes + min(self.stored_bytes, DEFAULT.memory),
-            self.memory_bytes / (1 - RAM_SHARE),
+            self.memory_bytes / (1 - UPLOAD_RAM_SHARE),
         )
 
-    def peak_bytes(self, compute: Compute) -> float:
+    def peak_bytes(self, compute: Machine) -> float:
         """Returns the largest number of bytes that a worker needs, including the messages that
         ``compute`` lets it store in memory.
         """
         return self.memory_bytes + min(self.stored_bytes, compute.memory)
 
 
-def cost_of(target: Target, interactions: Interactions) -> Cost:
+def cost_of(target: Target, interactions: Interactions) -> TrainingCost:
     """Returns the cost of a training (sizes of messages, number of updates): the cost that
     ``target`` declares, or a default estimate.
 
     The default follows from the rounds of ``target`` and the users.
     """
-    declared = getattr(target, "cost", None)
+    declared = getattr(target, "estimate_cost", None)
     if declared is None:
         rounds = target.sizes.rounds or 1
-        return Cost.estimate(interactions, rounds=rounds, senders=interactions.n_users)
-    cost: Cost = declared(interactions)
+        return TrainingCost.estimate(interactions, rounds=rounds, senders=interactions.n_users)
+    cost: TrainingCost = declared(interactions)
     return cost
 
 
@@ -136,7 +136,7 @@ def iter_settings(part: Any) -> Iterator[tuple[str, float, float]]:
 
 
 def check_workload(
-    target: Target, interactions: Interactions, compute: Compute, memory: float
+    target: Target, interactions: Interactions, compute: Machine, memory: float
 ) -> None:
     """Raises InputError if a training needs more than ``memory`` bytes, more than the free disk
     space, or more than 30 days.
@@ -200,13 +200,13 @@ def check_recording(recording: Recording, memory: float) -> None:
     sizes += [
         (f"shape {_by(part.shape)} of {name!r:.60}", place, 4.0 * math.prod(part.shape))
         for name, part in manifest.components.items()
-        if part.shape is not None and part.kind is not Kind.REPORTS
+        if part.shape is not None and part.kind is not Payload.REPORTS
     ]
     for recorded in recording.rounds:
         for file in (*recorded.uploads, *recorded.cleartext):
             for name, layout in file.layouts.items():
                 part = manifest.components.get(name)
-                declared = None if part is None or part.kind is Kind.REPORTS else part.shape
+                declared = None if part is None or part.kind is Payload.REPORTS else part.shape
                 if declared not in (None, layout.shape) and layout.form is PartForm.FULL:
                     raise file.make_error(f"{name!r} of shape {declared}", f"{layout.shape}")
         sizes += [

@@ -260,7 +260,7 @@ class Deployment:
         horizon = Horizon.TRAINING if total else one
         return Scope(unit=self.unit, adjacency=adjacency, vantage=vantage, horizon=horizon)
 
-    def scoped_claims(self, population: Population) -> tuple[ScopedClaim, ...]:
+    def get_claims(self, population: Population) -> tuple[ScopedClaim, ...]:
         """Returns the claim in total and, if there are several rounds, per round, for each
         adjacency whose accounting is known.
 
@@ -286,12 +286,12 @@ class Deployment:
             for total in ((True,) if self.rounds == 1 else (True, False))
         )
 
-    def mechanism(self, scope: Scope, population: Population) -> None:
+    def get_mechanism(self, scope: Scope, population: Population) -> None:
         """Returns None, because a described system has no code from which output probabilities
         follow.
         """
 
-    def event(self, scope: Scope, population: Population) -> DpEvent:
+    def get_event(self, scope: Scope, population: Population) -> DpEvent:
         """Returns the mechanisms of one round or of all rounds, depending on the period of
         ``make_scope``, as an accounting event.
 

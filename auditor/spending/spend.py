@@ -292,7 +292,7 @@ def account(
     findings = [
         _finding(deployment, scoped, accountants)
         for deployment in stated.make_deployments(_claimed(target_epsilon, claimed_epsilon, stated))
-        for scoped in deployment.scoped_claims(_ANYBODY)
+        for scoped in deployment.get_claims(_ANYBODY)
     ]
     return Account(tuple(findings), solved)
 
@@ -372,7 +372,11 @@ def _finding(
 
 def _lower_bound(deployment: Deployment, scope: Scope) -> Bound:
     """Lower bound on epsilon that two neighbouring inputs attain, in a scope."""
-    one, delta, event = deployment.round_event, deployment.delta, deployment.event(scope, _ANYBODY)
+    one, delta, event = (
+        deployment.round_event,
+        deployment.delta,
+        deployment.get_event(scope, _ANYBODY),
+    )
     if deployment.bit_probs is not None and isinstance(one, ShuffledDpEvent):
         shown = bound_shuffle_epsilon(
             *deployment.bit_probs, one.n_users, deployment.count_rounds(scope), delta

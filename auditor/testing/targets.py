@@ -32,7 +32,7 @@ from fedrec_auditor.auditor.judging.accounting import (
 )
 from fedrec_auditor.auditor.worlds.estimators.lower_bound_estimators import AllThresholds
 from fedrec_auditor.targets.components import Component
-from fedrec_auditor.targets.compute import Compute
+from fedrec_auditor.targets.compute import Machine
 from fedrec_auditor.targets.datasets.base import Attribute, Interactions
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.systems.base import DesignedPair, Population, Run, Target
@@ -125,14 +125,14 @@ class TargetContract:
         claim must have a note that explains it. Source and statement of a claim must be longer than
         15 characters.
         """
-        scoped_claims = self.subject.target.scoped_claims(POPULATION)
-        assert scoped_claims, "the target states no claim"
-        for claim in {id(q.claim): q.claim for q in scoped_claims}.values():
-            first = next(q for q in scoped_claims if q.claim == claim)
+        get_claims = self.subject.target.get_claims(POPULATION)
+        assert get_claims, "the target states no claim"
+        for claim in {id(q.claim): q.claim for q in get_claims}.values():
+            first = next(q for q in get_claims if q.claim == claim)
             assert first.scope == claim.scope, f"the first scope is [{first.scope}], not [{claim}]"
             for words in (claim.source, claim.statement):
                 assert len(words) > 15, f"too short: {words!r}"
-        for scoped in scoped_claims:
+        for scoped in get_claims:
             assert scoped.scope == scoped.claim.scope or scoped.note, "Give a note for this scope."
 
     def test_exact_bounds_stay_below_proofs(self) -> None:
@@ -154,7 +154,7 @@ class TargetContract:
         claim.
         """
         target = self.subject.target
-        known = {scope: target.mechanism(scope, POPULATION) for scope in SCOPES}
+        known = {scope: target.get_mechanism(scope, POPULATION) for scope in SCOPES}
         lost = {s: find_exact_bound(m, s).epsilon for s, m in known.items() if m is not None}
         for event, scopes in _events(target) if lost else ():
             bound = find_event_bound(event, scopes[0], 0.0, list_accountants())
@@ -193,10 +193,10 @@ class TargetContract:
         the stated distribution. With 50,000 uploads for each of two inputs, it must also reach 0.8
         of this epsilon, or 6.0 if that is smaller.
         """
-        for pair in self.subject.target.designed_pairs():
+        for pair in self.subject.target.design_pairs():
             population = Population(n_users=USERS, n_items=pair.profiles.n_items)
             measured = measure_bound(self.subject.target, population, pair).epsilon
-            mechanism = pair.target.mechanism(pair.scope, population)
+            mechanism = pair.target.get_mechanism(pair.scope, population)
             assert mechanism is not None, f"no distribution is stated in [{pair.scope}]"
             exact = find_exact_bound(mechanism, pair.scope).epsilon
             assert min(0.8 * exact, 6.0) <= measured <= exact, (
@@ -212,7 +212,7 @@ class TargetContract:
         short, transcript = self.subject.shortened, view_bytes(self.subject.run, Vantage.SERVER)
         rng = np.random.default_rng(0)
         before = rng.bit_generator.state
-        again = short.run(make_interactions(), rng, compute=Compute(threads=2, memory=0))
+        again = short.run(make_interactions(), rng, compute=Machine(threads=2, memory=0))
         assert transcript == view_bytes(again, Vantage.SERVER), (
             "the same seed gave another transcript"
         )
@@ -267,8 +267,8 @@ class TargetContract:
         np.testing.assert_array_equal(first.uploads.users, second.uploads.users)
         others = np.flatnonzero(first.uploads.users != 4)
         for name, component in first.uploads.components.items():
-            planted = second.uploads.components[name].dense(others)
-            _assert_equal_but_for_rounding(component.dense(others), planted, name)
+            planted = second.uploads.components[name].to_dense(others)
+            _assert_equal_but_for_rounding(component.to_dense(others), planted, name)
         for name, part in (first.broadcast or {}).items():
             _assert_equal_but_for_rounding(part, (second.broadcast or {})[name], name)
 
@@ -341,7 +341,7 @@ def _assert_equal_but_for_rounding(one: NDArray[Any], other: NDArray[Any], name:
 def iter_messages(uploads: Uploads) -> Iterator[tuple[str, np.ndarray]]:
     """Yields the name and the messages (n, *shape) of every component of one round's uploads."""
     for name, component in uploads.components.items():
-        yield name, component.dense(np.arange(len(component)))
+        yield name, component.to_dense(np.arange(len(component)))
 
 
 def iter_arrays(view_of_round: RoundView) -> Iterator[tuple[str, np.ndarray]]:
@@ -355,7 +355,7 @@ def iter_arrays(view_of_round: RoundView) -> Iterator[tuple[str, np.ndarray]]:
             yield from ((f"{part.name} {name}", values) for name, values in iter_messages(value))
         for name, table in value.items() if isinstance(value, Mapping) else ():
             is_sent = isinstance(table, Component)
-            yield f"{part.name} {name}", table.dense(np.arange(len(table))) if is_sent else table
+            yield f"{part.name} {name}", table.to_dense(np.arange(len(table))) if is_sent else table
 
 
 def view_bytes(run: Run, vantage: Vantage) -> list[dict[str, tuple[tuple[int, ...], bytes]]]:
@@ -373,7 +373,7 @@ def view_bytes(run: Run, vantage: Vantage) -> list[dict[str, tuple[tuple[int, ..
 def _events(target: Target) -> Iterator[tuple[DpEvent, list[Scope]]]:
     """Yields each event for which epsilon is proved, with all scopes that share it."""
     # The scopes of one result have one adjacency.
-    events = {scope: target.event(scope, POPULATION) for scope in SCOPES}
+    events = {scope: target.get_event(scope, POPULATION) for scope in SCOPES}
     kinds = {scope: (repr(event), scope.adjacency) for scope, event in events.items()}
     for kind in dict.fromkeys(kinds.values()):
         scopes = [scope for scope in SCOPES if kinds[scope] == kind]

@@ -236,7 +236,7 @@ def _declared(run: Operations, args: Any, kwargs: Any) -> Any:
     """Returns the allowed values that a settings class of this package declares, by field."""
     if type(args[0]) not in METACLASSES or not args[0].__module__.startswith(_OWN):
         run.refuse_call("settings.declared")
-    return settings.allowed_values(args[0])
+    return settings.get_allowed_values(args[0])
 
 
 def new_super(run: Operations, args: Any, kwargs: Any = None) -> Any:
@@ -262,7 +262,7 @@ REPLACEMENTS: dict[int, Callable[[Operations, Any, Any], Any]] = {
     id(iter): _iter,
     id(reversed): _reversed,
     id(print): _print,
-    id(settings.allowed_values): _declared,
+    id(settings.get_allowed_values): _declared,
     id(issubclass): _is_subclass,
     id(copy.deepcopy): _copied,
     id(dataclasses.replace): _replace,

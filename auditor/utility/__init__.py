@@ -11,13 +11,13 @@ import numpy as np
 from fedrec_auditor.auditor.utility import held_out_ratings, held_out_users, leave_last_out
 from fedrec_auditor.auditor.utility.held_out import HeldOutData
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.systems.base import Evaluation, Split
+from fedrec_auditor.targets.systems.base import Evaluation, HoldOut
 
-_PROTOCOLS: dict[Split, Callable[[Interactions, np.random.Generator], HeldOutData]] = {
-    Split.LEAVE_LAST_OUT: leave_last_out.hold_out,
-    Split.HELD_OUT_USERS: held_out_users.hold_out,
-    Split.HELD_OUT_RATINGS: held_out_ratings.hold_out,
-    Split.NOTHING: lambda interactions, _: HeldOutData(train=interactions),
+_PROTOCOLS: dict[HoldOut, Callable[[Interactions, np.random.Generator], HeldOutData]] = {
+    HoldOut.LEAVE_LAST_OUT: leave_last_out.hold_out,
+    HoldOut.HELD_OUT_USERS: held_out_users.hold_out,
+    HoldOut.HELD_OUT_RATINGS: held_out_ratings.hold_out,
+    HoldOut.NOTHING: lambda interactions, _: HeldOutData(train=interactions),
 }
 
 

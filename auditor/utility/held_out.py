@@ -126,7 +126,9 @@ def build_row(
     """
     mean, half = _mean(values, owners, confidence)
     ahead, error = _mean(values - by_baseline, owners, confidence)
-    paper = next((r for r in target.reported if (r.metric, r.protocol) == (metric, protocol)), None)
+    paper = next(
+        (r for r in target.reported_metrics if (r.metric, r.protocol) == (metric, protocol)), None
+    )
     return UtilityRow(
         target=target.name,
         metric=metric,

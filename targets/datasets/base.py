@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.targets.settings import Checked, NotNegative, WholeOrZero
+from fedrec_auditor.targets.settings import Checked, CountOrZero, NonNegative
 
 # The age groups that an attack infers in an audit (FedRec paper, Table I).
 AGE_GROUPS = ("under 35", "35 to 45", "over 45")
@@ -237,9 +237,9 @@ class Filter(Checked):
     remaining interactions per pass, rarely more than ten passes.
     """
 
-    min_user: WholeOrZero = 0
-    min_item: WholeOrZero = 0
-    min_rating: NotNegative = 0.0
+    min_user: CountOrZero = 0
+    min_item: CountOrZero = 0
+    min_rating: NonNegative = 0.0
 
     def __call__(self, interactions: Interactions) -> Interactions:
         """Returns the interactions that pass the filter; InputError if there are none."""

@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 
 from fedrec_auditor.accountants.errors import IncompleteError
-from fedrec_auditor.targets.cache import cache_path, find_cached, store
+from fedrec_auditor.targets.cache import find_in_cache, get_cache_path, store
 from fedrec_auditor.targets.datasets.base import AGE_GROUPS, Interactions, classify_age
 from fedrec_auditor.targets.datasets.parts.joined import (
     GENDERS,
@@ -80,7 +80,7 @@ class Ml100k(MovieLens):
         pip's package index. Raises InputError for invalid files, and IncompleteError if the
         download fails.
         """
-        return super().load(path or find_cached(self.name) or _download())
+        return super().load(path or find_in_cache(self.name) or _download())
 
     def read(self, source: Source, layout: tuple[str, ...]) -> Interactions:
         """Reads users, movies and ratings from the files in ``source`` that ``layout`` names."""
@@ -112,7 +112,7 @@ def _download() -> Path:
     logger.warning("Fetching MovieLens 100K (in the wheel %s, 2 MB). %s", RECBOLE_PIN, LICENCE)
     remedy = (
         f"Give the path of ml-100k.zip (https://grouplens.org/datasets/movielens/100k/), "
-        f"or put it at {cache_path() / 'ml-100k.zip'}."
+        f"or put it at {get_cache_path() / 'ml-100k.zip'}."
     )
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:"]

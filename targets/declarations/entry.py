@@ -16,7 +16,7 @@ from fedrec_auditor.accountants.verdict import NumberLabel, judge_number
 from fedrec_auditor.targets.systems.base import Claimant, Population, ScopedClaim
 
 
-class Declaration(BaseModel):
+class TomlTable(BaseModel):
     """Base class of the tables in a paper's TOML files; unknown keys are errors."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -26,7 +26,7 @@ class Declaration(BaseModel):
 NumberPair = tuple[float, float] | tuple[float, float, Mapping[str, Any]]
 
 
-class StatedNumber(Declaration):
+class NumberDescription(TomlTable):
     """Description of a number that a paper states or uses, and that this project computes as well.
 
     The paper's number is called claimed, and the computed number right. One description may serve
@@ -63,7 +63,7 @@ class StatedNumber(Declaration):
         return ComputedNumber(**{**dict(self), **texts}, claimed=claimed, right=right, basis=basis)
 
 
-class ComputedNumber(StatedNumber):
+class ComputedNumber(NumberDescription):
     """A number that a paper states or uses, with the value claimed and the value computed here.
 
     claimed: the value in the paper
@@ -76,7 +76,7 @@ class ComputedNumber(StatedNumber):
     basis: Basis = Basis.PRINTED
 
     @property
-    def word(self) -> NumberLabel:
+    def label(self) -> NumberLabel:
         """Label of the claimed value by comparison with ``right``: right, loose, wrong or unstated.
 
         Loose is a valid bound that exceeds ``right``. Unstated is a value that is not right, but
@@ -101,14 +101,14 @@ def _several(value: Any) -> Any:
 NameOrNames = Annotated[tuple[str, ...], BeforeValidator(_several)]
 
 
-class Sentence(Declaration):
+class NoteSentence(TomlTable):
     """A sentence ``text`` of a note, used only for a system with the settings ``when``."""
 
     text: str
     when: Mapping[str, Any] = {}
 
 
-class Entry(Declaration):
+class PaperEntry(TomlTable):
     """A statement of a paper: a claim on the epsilon of its systems, an item of the catalogue, or
     both.
 
@@ -178,7 +178,7 @@ class Entry(Declaration):
     curve: bool = False
     of: NameOrNames = ()
     when: Mapping[str, Any] = {}
-    note: Annotated[tuple[str | Sentence, ...], BeforeValidator(_several)] = ()
+    note: Annotated[tuple[str | NoteSentence, ...], BeforeValidator(_several)] = ()
     kind: StatementKind = StatementKind.PRIVACY
     basis: Basis = Basis.PRINTED
     settings: Mapping[str, Any] = {}
@@ -188,13 +188,13 @@ class Entry(Declaration):
     computed_at: str = ""
     repeats: str = ""
     computed: str = ""
-    numbers: tuple[ComputedNumber | StatedNumber, ...] = ()
+    numbers: tuple[ComputedNumber | NumberDescription, ...] = ()
     draws: str = ""
     assumes: NameOrNames = ()
     repaired: Mapping[str, Any] | None = None
 
     @property
-    def base_number(self) -> int:
+    def heading_number(self) -> int:
         """The number in the entry's ``number`` without the letter, such as 22 for "22b"."""
         return int(self.number.rstrip(ascii_lowercase))
 
@@ -209,7 +209,9 @@ class Entry(Declaration):
         """
         return name in self.system and _holds(self.when, system)
 
-    def make_claim(self, title: str, words: Namespace, at: float | str | None = None) -> Claim:
+    def make_claim(
+        self, title: str, words: FormulaNamespace, at: float | str | None = None
+    ) -> Claim:
         """Returns the claim that this entry states, with epsilon and delta evaluated.
 
         title: title of the paper, which becomes part of the claim's source
@@ -231,7 +233,9 @@ class Entry(Declaration):
             basis=Basis.pick_weaker(self.basis, Basis.COMPUTED) if self.curve else self.basis,
         )
 
-    def rescope_claim(self, claim: Claim, words: Namespace, stating: Entry) -> ScopedClaim:
+    def rescope_claim(
+        self, claim: Claim, words: FormulaNamespace, stating: PaperEntry
+    ) -> ScopedClaim:
         """Returns ``claim`` with the scope and the delta of this entry, at which an audit compares
         it.
 
@@ -259,7 +263,7 @@ class Entry(Declaration):
 
 
 @dataclass(frozen=True, slots=True)
-class Namespace:
+class FormulaNamespace:
     """Values of the names that occur in the texts and formulas of a paper's statements.
 
     The names are the sizes of the population, ``epsilon`` and ``delta``, and the attributes of the

@@ -20,23 +20,23 @@ from fedrec_auditor.accountants.statements import Basis, Scope
 from fedrec_auditor.targets.declarations import CLAIMS, PRINTED, SYSTEMS_FILE
 from fedrec_auditor.targets.declarations.entry import (
     ComputedNumber,
-    Declaration,
-    Entry,
+    FormulaNamespace,
     NameOrNames,
-    Namespace,
+    PaperEntry,
+    TomlTable,
 )
 from fedrec_auditor.targets.systems.base import (
     Claimant,
     Evaluation,
     Population,
-    ReportedFigure,
+    ReportedMetric,
     ScopedClaim,
 )
 
-Setting = bool | int | float | str
+SettingValue = bool | int | float | str
 
 
-class PrintedTable(Declaration):
+class PrintedTable(TomlTable):
     """A table of a paper, or a diagram that prints its numbers.
 
     place: name of the table in the paper
@@ -52,7 +52,7 @@ class PrintedTable(Declaration):
         attacker AIA who knows a tenth of the users
 
     >>> table = PrintedTable(place="Table 1", columns=["HR@2"], rows={"FMF-LDP": [0.2]})
-    >>> table.names_of("FMF-LDP"), table.get_row("FMF-LDP")
+    >>> table.get_system_names("FMF-LDP"), table.get_row("FMF-LDP")
     (('fmf-ldp',), {'HR@2': 0.2})
     """
 
@@ -74,7 +74,7 @@ class PrintedTable(Declaration):
                 raise ValueError(f"{self.place}, row {name!r}: {counts}")
         return self
 
-    def names_of(self, row: str) -> tuple[str, ...]:
+    def get_system_names(self, row: str) -> tuple[str, ...]:
         """Returns this project's names of the systems of ``row``; the first is the system that is
         measured.
         """
@@ -89,7 +89,7 @@ class PrintedTable(Declaration):
         return {**numbers, "MSE": numbers["RMSE"] ** 2} if "RMSE" in numbers else numbers
 
 
-class PrintedEpsilons(Declaration):
+class PrintedEpsilons(TomlTable):
     """Tables of epsilons in a paper, each of which is compared with bounds computed here.
 
     entries: name of a function in the paper's module ``numbers`` that returns the entries of the
@@ -107,7 +107,7 @@ class PrintedEpsilons(Declaration):
     note: str = ""
 
 
-class TrainedRows(Declaration):
+class TrainedRows(TomlTable):
     """Rows of a paper's utility table whose systems are trained here, to measure the utility again.
 
     place, rows: name of the table, and names of the rows
@@ -125,13 +125,13 @@ class TrainedRows(Declaration):
     system: str = ""
     method: str = ""
     data: NameOrNames = ("ml-100k",)
-    settings: Mapping[str, Setting] = {}
+    settings: Mapping[str, SettingValue] = {}
     min_rating: float = 0.0
     items: int = 0
     said: str = ""
 
 
-class AttackedRows(Declaration):
+class AttackedRows(TomlTable):
     """Rows of a paper's tables of attacks that are measured again here, with one training per row.
 
     rows: names of the rows
@@ -142,11 +142,11 @@ class AttackedRows(Declaration):
 
     rows: NameOrNames
     data: NameOrNames
-    settings: Mapping[str, Setting] = {}
+    settings: Mapping[str, SettingValue] = {}
     said: str = ""
 
 
-class ComponentsFigure(Declaration):
+class ComponentAttackFigure(TomlTable):
     """A diagram in a paper that shows attacks on single parts of uploads, such as the item table.
 
     place: name of the diagram in the paper
@@ -161,7 +161,7 @@ class ComponentsFigure(Declaration):
     columns: NameOrNames = ()
 
 
-class Attacks(Declaration):
+class AttackTables(TomlTable):
     """A paper's tables of attacks that are measured again here.
 
     attackers: name of this program's attack, for each attacker in the tables' columns
@@ -174,11 +174,11 @@ class Attacks(Declaration):
     attackers: Mapping[str, str]
     cutoff: int
     drawn: str = ""
-    components: ComponentsFigure = ComponentsFigure()
+    components: ComponentAttackFigure = ComponentAttackFigure()
     trained: tuple[AttackedRows, ...]
 
 
-class Order(Declaration):
+class ReportedRanking(TomlTable):
     """A ranking of systems that a paper states, to be compared with the ranking measured here.
 
     place: place in the paper
@@ -194,7 +194,7 @@ class Order(Declaration):
     data: str = "ml-100k"
 
 
-class ComposedSystem(Declaration):
+class SystemDeclaration(TomlTable):
     """A system without code of its own: the class ``Federated`` with settings from a paper.
 
     type: name of the Python class that is created for the system
@@ -213,10 +213,10 @@ class ComposedSystem(Declaration):
     place: str
     basis: Basis = Basis.PRINTED
     unprotected: str = ""
-    settings: Mapping[str, Setting | Mapping[str, Setting]] = {}
+    settings: Mapping[str, SettingValue | Mapping[str, SettingValue]] = {}
 
 
-class Systems(Declaration):
+class SystemsFile(TomlTable):
     """Content of ``systems.toml``: a paper's systems that consist of this program's building
     blocks.
 
@@ -225,10 +225,10 @@ class Systems(Declaration):
     """
 
     evaluation: Evaluation = Evaluation()
-    system: Mapping[str, ComposedSystem] = {}
+    system: Mapping[str, SystemDeclaration] = {}
 
 
-class ThreatModel(Declaration):
+class ThreatModel(TomlTable):
     """The assumptions of all statements of a paper on the adversary and on trusted parties.
 
     place: the text of the paper from which the assumptions are taken
@@ -241,7 +241,7 @@ class ThreatModel(Declaration):
     trusted: str
 
 
-class Heading(Declaration):
+class PaperHeading(TomlTable):
     """A paper's citation, its threat model, and its symbols with their meaning.
 
     title: the citation in short
@@ -257,18 +257,18 @@ class Heading(Declaration):
     symbols: Mapping[str, str]
 
 
-class Claims(Declaration):
+class ClaimsFile(TomlTable):
     """Content of ``claims.toml``, the paper's statements about privacy.
 
     paper: the paper's citation, threat model and symbols
     claim: the statements
     """
 
-    paper: Heading
-    claim: tuple[Entry, ...]
+    paper: PaperHeading
+    claim: tuple[PaperEntry, ...]
 
 
-class PrintedNumbers(Declaration):
+class PrintedNumbers(TomlTable):
     """Content of ``printed.toml``: the numbers that a paper prints, and which are measured again
     here.
 
@@ -283,9 +283,9 @@ class PrintedNumbers(Declaration):
 
     table: tuple[PrintedTable, ...] = ()
     trained: tuple[TrainedRows, ...] = ()
-    attacks: Attacks | None = None
+    attacks: AttackTables | None = None
     epsilons: PrintedEpsilons | None = None
-    order: tuple[Order, ...] = ()
+    order: tuple[ReportedRanking, ...] = ()
     remark: tuple[str, ...] = ()
     absent: tuple[str, ...] = ()
 
@@ -303,22 +303,22 @@ class Paper:
     package: name of the package
     heading: the paper's citation, threat model and symbols
     entries: its statements about privacy
-    printed: its printed numbers
-    composed: its systems that have no code of their own
+    printed_numbers: its printed numbers
+    composed_systems: its systems that have no code of their own
 
-    >>> paper = Paper.of("fedrec_auditor.targets.papers.dplcf")
+    >>> paper = Paper.load("fedrec_auditor.targets.papers.dplcf")
     >>> paper.name, paper.heading.title
     ('dplcf', 'Gao, Huang, Lin, Jin, Li: DPLCF, SIGIR 2020')
     """
 
     package: str
-    heading: Heading
-    entries: tuple[Entry, ...]
-    printed: PrintedNumbers
-    composed: Systems
+    heading: PaperHeading
+    entries: tuple[PaperEntry, ...]
+    printed_numbers: PrintedNumbers
+    composed_systems: SystemsFile
 
     @staticmethod
-    def of(package: str) -> Paper:
+    def load(package: str) -> Paper:
         """Reads the TOML files of a paper in a Python package; InputError if a file is invalid."""
         return _read(package)
 
@@ -327,7 +327,7 @@ class Paper:
         """Name of the paper on the command line, which is the folder's name."""
         return self.package.rpartition(".")[2].replace("_", "-")
 
-    def entry(self, name: str) -> Entry:
+    def get_entry(self, name: str) -> PaperEntry:
         """Returns the statement with the number (such as "22b") or the name ``name``.
 
         Raises InputError if there is none.
@@ -341,22 +341,22 @@ class Paper:
 
     def find_table(self, place: str) -> PrintedTable:
         """Returns the first printed table with the name ``place``; InputError if there is none."""
-        for table in self.printed.table:
+        for table in self.printed_numbers.table:
             if table.place == place:
                 return table
         raise InputError(f"Expected a table of {self.name}, got {place!r}. Correct {PRINTED}.")
 
-    def entry_scope(self, entry: Entry) -> Scope | None:
+    def get_entry_scope(self, entry: PaperEntry) -> Scope | None:
         """Returns the scope (unit, adjacency, adversary's view, period) in which a statement is
         judged.
 
         A statement without a scope has the scope of the statement that it repeats. None if the
         statement is not about an epsilon.
         """
-        repeated = self.entry(entry.repeats).scope if entry.repeats else None
+        repeated = self.get_entry(entry.repeats).scope if entry.repeats else None
         return entry.scope or repeated
 
-    def scoped_claims(
+    def get_claims(
         self, name: str, system: Claimant, population: Population
     ) -> tuple[ScopedClaim, ...]:
         """Returns the paper's claims on the epsilon of the system ``name``.
@@ -367,7 +367,7 @@ class Paper:
         Each claim comes with the scope (unit, adjacency, adversary's view, period) and the delta at
         which an audit compares it. The order is that of the file ``claims.toml``.
         """
-        words = Namespace(system, population)
+        words = FormulaNamespace(system, population)
         return tuple(
             entry.rescope_claim(
                 stating.make_claim(self.heading.title, words, entry.delta), words, stating
@@ -376,7 +376,7 @@ class Paper:
             if entry.applies_to(name, system) and (stating := self._stating(entry, name, system))
         )
 
-    def scoped_claim(self, entry: Entry, system: Claimant, population: Population) -> ScopedClaim:
+    def get_claim(self, entry: PaperEntry, system: Claimant, population: Population) -> ScopedClaim:
         """Returns the claim of a statement on the statement's first system; InputError if it makes
         none.
 
@@ -389,16 +389,16 @@ class Paper:
         speaks = entry.epsilon is not None or claim.scope.covers(scoped.scope)
         return replace(scoped, claim=replace(claim, basis=entry.basis)) if speaks else scoped
 
-    def _scoped(self, entry: Entry, system: Claimant, population: Population) -> ScopedClaim:
-        if entry.repeats and self._declares(self.entry(entry.repeats)):
-            return self._scoped(self.entry(entry.repeats), system, population)
-        words = Namespace(system, population)
+    def _scoped(self, entry: PaperEntry, system: Claimant, population: Population) -> ScopedClaim:
+        if entry.repeats and self._declares(self.get_entry(entry.repeats)):
+            return self._scoped(self.get_entry(entry.repeats), system, population)
+        words = FormulaNamespace(system, population)
         if stating := self._stating(entry, entry.system[0], system):
             claim = stating.make_claim(self.heading.title, words, entry.delta)
             return entry.rescope_claim(claim, words, stating)
         matching = [
             scoped
-            for scoped in system.scoped_claims(population)
+            for scoped in system.get_claims(population)
             if scoped.scope == entry.scope
             and (entry.delta is None or scoped.delta == words.evaluate(entry.delta))
         ]
@@ -409,28 +409,28 @@ class Paper:
             )
         return matching[0]
 
-    def fill_statement(self, entry: Entry, system: Claimant, population: Population) -> str:
+    def fill_statement(self, entry: PaperEntry, system: Claimant, population: Population) -> str:
         """Returns the text of a statement about its first system, with numbers in place of names in
         braces.
         """
-        words = Namespace(system, population)
+        words = FormulaNamespace(system, population)
         if entry.epsilon is None:
             return words.fill_text(entry.statement)
         return entry.make_claim(self.heading.title, words).statement
 
-    def _declares(self, entry: Entry) -> bool:
+    def _declares(self, entry: PaperEntry) -> bool:
         return entry.epsilon is not None or bool(entry.of)
 
-    def _stating(self, entry: Entry, name: str, system: Claimant) -> Entry | None:
+    def _stating(self, entry: PaperEntry, name: str, system: Claimant) -> PaperEntry | None:
         """Returns the entry that states the epsilon of ``entry``'s claim; None if there is no
         claim.
         """
         if entry.epsilon is not None:
             return entry
-        others = map(self.entry, entry.of)
+        others = map(self.get_entry, entry.of)
         return next((other for other in others if other.applies_to(name, system)), None)
 
-    def computed(self, entry: Entry) -> tuple[ComputedNumber, ...]:
+    def compute_numbers(self, entry: PaperEntry) -> tuple[ComputedNumber, ...]:
         """Returns the numbers that belong to a statement: the paper's, and the right ones.
 
         The right numbers are computed, or, for released code, read from the TOML file. The result
@@ -450,13 +450,13 @@ class Paper:
             one.fill_in(pair, entry.basis) for one, pair in zip(cycle(entry.numbers), pairs)
         )
 
-    def epsilon_rows(self) -> tuple[Any, ...]:
+    def compute_epsilon_rows(self) -> tuple[Any, ...]:
         """Returns the epsilons in the paper's printed tables, each with bounds of the true epsilon.
 
         An element also has the table, the delta, and the numbers of clients and users
         (``PrintedEpsilons.entries``). The result is empty if there is no such table.
         """
-        declared = self.printed.epsilons
+        declared = self.printed_numbers.epsilons
         return () if declared is None else tuple(self._numbers(declared.entries))
 
     def _numbers(self, name: str) -> Iterable[Any]:
@@ -464,23 +464,23 @@ class Paper:
         made: Iterable[Any] = getattr(importlib.import_module(f"{self.package}.numbers"), name)()
         return made
 
-    def reported(self, system: str) -> tuple[ReportedFigure, ...]:
+    def get_reported_metrics(self, system: str) -> tuple[ReportedMetric, ...]:
         """Returns the utility that the paper prints for a system, one number per metric and
         protocol.
 
         The first table that has a metric provides its value. The note states the other tables'
         values.
         """
-        figures: dict[tuple[str, str], ReportedFigure] = {}
-        for table in self.printed.table:
-            rows = [row for row in table.rows if system in table.names_of(row)]
+        figures: dict[tuple[str, str], ReportedMetric] = {}
+        for table in self.printed_numbers.table:
+            rows = [row for row in table.rows if system in table.get_system_names(row)]
             for metric, value in table.get_row(rows[0]).items() if table.protocol and rows else ():
                 key, beside = (metric, table.protocol), table.beside.get(rows[0], "")
                 note = "; ".join(filter(None, (table.note, table.data, beside)))
                 if key in figures:
                     note = f"{figures[key].note}; {value:g} on {table.data}"
                     value = figures[key].value
-                figures[key] = ReportedFigure(
+                figures[key] = ReportedMetric(
                     metric=metric, protocol=table.protocol, value=value, note=note
                 )
         return tuple(figures.values())
@@ -492,17 +492,21 @@ def find_paper(module: str) -> Paper | None:
     package = module
     while package := package.rpartition(".")[0]:
         if _has(package, CLAIMS):
-            return Paper.of(package)
+            return Paper.load(package)
     return None
 
 
 @functools.cache
 def _read(package: str) -> Paper:
-    claims = _parsed(package, CLAIMS, Claims)
+    claims = _parsed(package, CLAIMS, ClaimsFile)
     printed = (
         _parsed(package, PRINTED, PrintedNumbers) if _has(package, PRINTED) else PrintedNumbers()
     )
-    composed = _parsed(package, SYSTEMS_FILE, Systems) if _has(package, SYSTEMS_FILE) else Systems()
+    composed = (
+        _parsed(package, SYSTEMS_FILE, SystemsFile)
+        if _has(package, SYSTEMS_FILE)
+        else SystemsFile()
+    )
     return Paper(package, claims.paper, claims.claim, printed, composed)
 
 
@@ -510,7 +514,7 @@ def _has(package: str, name: str) -> bool:
     return (files(package) / name).is_file()
 
 
-_Kind = TypeVar("_Kind", bound=Declaration)
+_Kind = TypeVar("_Kind", bound=TomlTable)
 
 
 def _parsed(package: str, name: str, kind: type[_Kind]) -> _Kind:

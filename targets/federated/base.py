@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 from fedrec_auditor.accountants.events import dp
 from fedrec_auditor.accountants.statements import Unit, Vantage
 from fedrec_auditor.targets.components import Component, Floats, Ints, Randomizer
-from fedrec_auditor.targets.compute import Compute
+from fedrec_auditor.targets.compute import Machine
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.mechanisms.base import Mechanism
-from fedrec_auditor.targets.settings import NoiseSetting, float_fields
+from fedrec_auditor.targets.settings import NoiseSetting, get_numeric_fields
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.transcript import Broadcast
 
@@ -40,18 +40,18 @@ class Clients:
     ``interactions``: interactions of the devices' users, one row per device.
     ``features``: features of each device's user, shape (n, d1), from Table I of the FedRec paper.
     ``streams``: one random stream per device, new in every round.
-    ``linear_streams``: one random stream per device, equal in every round, for the coefficients of
-        the linear term that is added to the loss (objective perturbation). None means that
-        ``streams`` are used.
-    ``user_emb``: each device's own array "user.E" of the model, shape (n, d, d1), if it never
-        leaves the device; None if the server broadcasts "user.E".
+    ``linear_term_streams``: one random stream per device, equal in every round, for the
+        coefficients of the linear term that is added to the loss (objective perturbation). None
+        means that ``streams`` are used.
+    ``user_embeddings``: each device's own array "user.E" of the model, shape (n, d, d1), if it
+        never leaves the device; None if the server broadcasts "user.E".
     """
 
     interactions: Interactions
     features: Floats
     streams: Streams
-    linear_streams: Streams | None = None
-    user_emb: Floats | None = None
+    linear_term_streams: Streams | None = None
+    user_embeddings: Floats | None = None
 
     def __len__(self) -> int:
         return self.interactions.n_users
@@ -62,10 +62,10 @@ class Clients:
             interactions=self.interactions.take_users(devices),
             features=self.features[devices],
             streams=self.streams.take(devices),
-            linear_streams=None
-            if self.linear_streams is None
-            else self.linear_streams.take(devices),
-            user_emb=None if self.user_emb is None else self.user_emb[devices],
+            linear_term_streams=None
+            if self.linear_term_streams is None
+            else self.linear_term_streams.take(devices),
+            user_embeddings=None if self.user_embeddings is None else self.user_embeddings[devices],
         )
 
 
@@ -74,7 +74,7 @@ class EpochNoise(Randomizer, Protocol):
     epochs.
     """
 
-    def noisy_rows(
+    def add_noise_to_rows(
         self, values: NDArray[Any], streams: Streams, indptr: Ints, ids: Ints
     ) -> NDArray[Any]:
         """Adds noise to selected rows of each device's table, and returns the noisy rows, shape
@@ -103,9 +103,9 @@ class LocalTraining:
     ``negatives``: number of sampled negatives per positive, drawn once per upload.
     ``learning_rate``: learning rate.
     ``optimizer``: "sgd" for plain gradient descent, or "adam".
-    ``linear_scales``: scale of the Laplace noise from which the coefficients of a linear term in
-        the loss are drawn (objective perturbation), by component. The loss of each example contains
-        this term, divided by the number of examples.
+    ``linear_term_scales``: scale of the Laplace noise from which the coefficients of a linear term
+        in the loss are drawn (objective perturbation), by component. The loss of each example
+        contains this term, divided by the number of examples.
     ``epoch_noise``: noise on all entries after every epoch except the last, by component. Every
         device adds this noise, even one without examples. The ``Protection`` adds the noise after
         the last epoch, when it makes the upload.
@@ -116,7 +116,7 @@ class LocalTraining:
     negatives: int = 4
     learning_rate: float = 0.001
     optimizer: Literal["sgd", "adam"] = "sgd"
-    linear_scales: Mapping[str, float] = field(default_factory=dict)
+    linear_term_scales: Mapping[str, float] = field(default_factory=dict)
     epoch_noise: Mapping[str, EpochNoise] = field(default_factory=dict)
 
 
@@ -130,14 +130,14 @@ class Learner(Protocol):
     """
 
     @property
-    def groups(self) -> tuple[str, ...]:
+    def group_names(self) -> tuple[str, ...]:
         """Names of the groups to which the model's named arrays (components) belong, in order, such
         as ("user", "item", "mlp1", "mlp2").
         """
         ...
 
     @property
-    def learning(self) -> Mapping[str, Any]:
+    def tuned_values(self) -> Mapping[str, Any]:
         """Settings of the whole system (fields of ``Composition``), by name, with which the
         unprotected model recommends well.
 
@@ -145,7 +145,7 @@ class Learner(Protocol):
         """
         return {}
 
-    def param_shapes(self, catalogue: ModelSizes) -> dict[str, tuple[int, ...]]:
+    def get_param_shapes(self, catalogue: ModelSizes) -> dict[str, tuple[int, ...]]:
         """Returns the shape of every component (named array of the model), by name, for these
         numbers of items and features.
         """
@@ -157,7 +157,7 @@ class Learner(Protocol):
         """Draws the initial model with ``rng``, as float32 arrays by name."""
         ...
 
-    def init_user(self, streams: Streams) -> NDArray[np.float32]:
+    def init_user_vectors(self, streams: Streams) -> NDArray[np.float32]:
         """Draws the initial user vector of each device, shape (n, d, 1), for systems in which this
         vector never leaves the device.
 
@@ -166,20 +166,20 @@ class Learner(Protocol):
         ...
 
     def train(
-        self, broadcast: Broadcast, clients: Clients, local: LocalTraining, compute: Compute
+        self, broadcast: Broadcast, clients: Clients, local: LocalTraining, compute: Machine
     ) -> dict[str, Component]:
         """Trains the broadcast model on every device, and returns the devices' models by component.
 
         A component is one named array of the model, for all devices. Components are stored in full
-        (``Dense``), except the item table, of which only trained rows are stored (``Rows`` over the
-        broadcast table). If ``local.epoch_noise`` has noise for the items, the trained rows are
-        stored over a noisy table (``OverlaidTables``). A device's result depends only on its own
-        row of ``clients`` and on the broadcast. A device without interactions returns the
-        broadcast, and its ``user_emb`` as "user.E" if it has one.
+        (``Dense``), except the item table, of which only trained rows are stored
+        (``Rows`` over the broadcast table). If ``local.epoch_noise`` has noise for the items,
+        the trained rows are stored over a noisy table (``OverlaidTables``). A device's result
+        depends only on its own row of ``clients`` and on the broadcast. A device without
+        interactions returns the broadcast, and its ``user_embeddings`` as "user.E" if it has one.
         """
         ...
 
-    def user_vectors(self, model: Broadcast, clients: Clients) -> Floats:
+    def compute_user_vectors(self, model: Broadcast, clients: Clients) -> Floats:
         """Computes one vector per user, shape (n, d), from ``model`` and the user's data; d is the
         length of an item's row.
         """
@@ -193,13 +193,13 @@ class Learner(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Promise:
+class ProtectionClaim:
     """A privacy claim of a protection's authors about one round, in this project's words.
 
     ``epsilon``: epsilon of the claim; infinite if the authors state no number.
     ``unit``: the data that the claim protects, such as one interaction.
     ``statement``: the claim in one or two sentences.
-    ``further_delta``: a second delta, above 0, at which the claim is compared with bounds; 0 if the
+    ``second_delta``: a second delta, above 0, at which the claim is compared with bounds; 0 if the
         claim is compared only at delta 0.
     ``outside_model``: a part of the audited protection that the authors do not state and this
         project chose, such as a distribution. If not empty, no bound refutes the claim.
@@ -208,7 +208,7 @@ class Promise:
     epsilon: float
     unit: Unit
     statement: str
-    further_delta: float = 0.0
+    second_delta: float = 0.0
     outside_model: str = ""
 
 
@@ -221,18 +221,18 @@ class Protection(Protocol):
     epsilon.
     """
 
-    privacy: ClassVar[NoiseSetting | None] = None
+    noise_setting: ClassVar[NoiseSetting | None] = None
     """Names of the fields that set how much noise the protection adds; None if it adds no noise."""
 
     @property
-    def learning(self) -> Mapping[str, Any]:
+    def tuned_values(self) -> Mapping[str, Any]:
         """Settings of the whole system, by name, that replace those of ``Learner.learning``,
         because the protection requires other values.
 
         By default ``private_user`` is false if features are perturbed, because the model must then
         use features.
         """
-        return {} if self.attribute_event() is None else {"private_user": False}
+        return {} if self.get_attribute_event() is None else {"private_user": False}
 
     def prepare_data(self, clients: Clients) -> Clients:
         """Returns the data on which the clients train, such as perturbed features; called once,
@@ -263,19 +263,19 @@ class Protection(Protocol):
         """
         return dict(upload)
 
-    def promises(self, groups: tuple[str, ...]) -> tuple[Promise, ...]:
+    def make_claims(self, groups: tuple[str, ...]) -> tuple[ProtectionClaim, ...]:
         """Returns the authors' privacy claims for a model with these ``groups`` of arrays, such as
         "user" and "item".
         """
         ...
 
-    def coordinate(self, group: str) -> Mechanism | None:
+    def get_entry_randomizer(self, group: str) -> Mechanism | None:
         """Returns the randomizer of one entry of an array in ``group``, such as "item"; None if
         such entries are sent without noise.
         """
         return None
 
-    def randomizer(self, sizes: Mapping[str, int]) -> Mechanism | None:
+    def get_upload_randomizer(self, sizes: Mapping[str, int]) -> Mechanism | None:
         """Returns the randomizer of a whole upload; None if no single randomizer covers every pair
         of uploads.
 
@@ -284,7 +284,7 @@ class Protection(Protocol):
         """
         return None
 
-    def upload_cost(self, sizes: Mapping[str, int]) -> float:
+    def get_upload_epsilon(self, sizes: Mapping[str, int]) -> float:
         """Computes the epsilon of a whole upload at delta 0; infinite if no finite epsilon holds.
 
         ``sizes`` is the number of entries of an upload, by group of arrays, such as "user" and
@@ -292,7 +292,7 @@ class Protection(Protocol):
         """
         return math.inf
 
-    def moved_row_chance(self, n_items: int) -> float:
+    def get_row_change_probability(self, n_items: int) -> float:
         """Returns the probability that the protection changes an item's row that training left
         unchanged.
 
@@ -300,7 +300,7 @@ class Protection(Protocol):
         """
         return 0.0
 
-    def attribute_event(self) -> dp.DpEvent | None:
+    def get_attribute_event(self) -> dp.DpEvent | None:
         """Returns the accounting event of one attribute of the user, such as gender, in a whole
         training.
 
@@ -312,7 +312,7 @@ class Protection(Protocol):
     @property
     def settings(self) -> Mapping[str, float]:
         """Settings that the adversary knows, by name: all fields that are numbers or booleans."""
-        return float_fields(self)
+        return get_numeric_fields(self)
 
 
 class Route(Protocol):
@@ -327,7 +327,7 @@ class Route(Protocol):
         """
         ...
 
-    def event(self, local: dp.DpEvent, epsilon: float, n_senders: int) -> dp.DpEvent:
+    def get_event(self, local: dp.DpEvent, epsilon: float, n_senders: int) -> dp.DpEvent:
         """Returns the accounting event of one round, for an adversary who sees what this route lets
         the server see.
 

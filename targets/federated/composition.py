@@ -24,16 +24,22 @@ from fedrec_auditor.accountants.statements import (
     any_pair,
 )
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.features import user_features
-from fedrec_auditor.targets.federated.base import Learner, ModelSizes, Promise, Protection, Route
-from fedrec_auditor.targets.federated.learners import Gcn
+from fedrec_auditor.targets.features import compute_user_features
+from fedrec_auditor.targets.federated.base import (
+    Learner,
+    ModelSizes,
+    Protection,
+    ProtectionClaim,
+    Route,
+)
+from fedrec_auditor.targets.federated.learners import GcnLearner
 from fedrec_auditor.targets.federated.protections import Unprotected
-from fedrec_auditor.targets.federated.routes import Direct
+from fedrec_auditor.targets.federated.routes import DirectRoute
 from fedrec_auditor.targets.mechanisms.base import Mechanism
 from fedrec_auditor.targets.mechanisms.component_laplace import ComponentLaplace
 from fedrec_auditor.targets.mechanisms.composed_mechanisms import Repeated
 from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip
-from fedrec_auditor.targets.settings import NoiseSetting, Positive, Probability, Whole
+from fedrec_auditor.targets.settings import Count, NoiseSetting, Positive, Probability
 from fedrec_auditor.targets.systems.base import Evaluation, Population, ScopedClaim
 from fedrec_auditor.targets.systems.system import System
 
@@ -62,14 +68,14 @@ class Composition(System):
     a hundred trained an item, the mean moves by a hundredth of that device's change.
     """
 
-    learner: Annotated[Learner, "model that a device trains"] = Gcn()
+    learner: Annotated[Learner, "model that a device trains"] = GcnLearner()
     protection: Annotated[Protection, "clipping and noise of a device"] = Unprotected()
-    route: Annotated[Route, "way of an upload to the server"] = Direct()
-    rounds: Annotated[Whole, "rounds per training"] = 12
+    route: Annotated[Route, "way of an upload to the server"] = DirectRoute()
+    rounds: Annotated[Count, "rounds per training"] = 12
     share: Annotated[Probability, "share of users per round; 0: 0.5 of up to 1,000, else 0.1"] = 0.0
-    epochs: Annotated[Whole, "passes of a device over its examples per round"] = 5
-    batch: Annotated[Whole, "examples per step of a device"] = 32
-    negatives: Annotated[Whole, "negatives drawn per interaction"] = 4
+    epochs: Annotated[Count, "passes of a device over its examples per round"] = 5
+    batch: Annotated[Count, "examples per step of a device"] = 32
+    negatives: Annotated[Count, "negatives drawn per interaction"] = 4
     learning_rate: Annotated[Positive, "learning rate of a device"] = 0.001
     optimizer: Annotated[Literal["sgd", "adam"], "optimizer of a device"] = "adam"
     best: Positive = 5.0
@@ -84,9 +90,11 @@ class Composition(System):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for group in self.groups:
-            self.protection.coordinate(group)  # raises InputError for a group without a budget
-        if self.private_user and self.protection.attribute_event() is not None:
+        for group in self.group_names:
+            self.protection.get_entry_randomizer(
+                group
+            )  # raises InputError for a group without a budget
+        if self.private_user and self.protection.get_attribute_event() is not None:
             raise InputError(
                 "Expected private_user=False with a protection that perturbs features, got True, "
                 "a model without features. Change private_user or the protection."
@@ -97,38 +105,38 @@ class Composition(System):
         """Names of the protection's settings that determine how much noise it adds; None if it adds
         no noise.
         """
-        knob = self.protection.privacy
+        knob = self.protection.noise_setting
         return None if knob is None else knob.prefix_paths("protection")
 
     @property
-    def learning(self) -> Mapping[str, Any]:  # type: ignore[override]
+    def tuned_values(self) -> Mapping[str, Any]:  # type: ignore[override]
         """Settings with which the model recommends well, by name; values of the protection replace
         those of the learner.
         """
-        return {**self.learner.learning, **self.protection.learning}
+        return {**self.learner.tuned_values, **self.protection.tuned_values}
 
-    def shapes(self, catalogue: ModelSizes) -> dict[str, tuple[int, ...]]:
+    def get_upload_shapes(self, catalogue: ModelSizes) -> dict[str, tuple[int, ...]]:
         """Returns the shape of every component (named array of the model) that is broadcast,
         trained and sent, by name.
         """
-        shapes = self.learner.param_shapes(catalogue)
+        shapes = self.learner.get_param_shapes(catalogue)
         return {n: s for n, s in shapes.items() if not (self.private_user and n == "user.E")}
 
     @property
-    def groups(self) -> tuple[str, ...]:
+    def group_names(self) -> tuple[str, ...]:
         """Names of the groups of arrays in an upload, in order, such as "user" and "item"."""
-        names = self.shapes(ModelSizes(n_items=1, n_user_features=1))
+        names = self.get_upload_shapes(ModelSizes(n_items=1, n_user_features=1))
         return tuple(dict.fromkeys(name.partition(".")[0] for name in names))
 
     def count_entries(self, population: Population) -> dict[str, int]:
         """Counts the entries of one upload, by group of arrays, such as "user" and "item"."""
         catalogue = ModelSizes(n_items=population.n_items, n_user_features=population.n_features)
-        sizes = dict.fromkeys(self.groups, 0)
-        for name, shape in self.shapes(catalogue).items():
+        sizes = dict.fromkeys(self.group_names, 0)
+        for name, shape in self.get_upload_shapes(catalogue).items():
             sizes[name.partition(".")[0]] += math.prod(shape)
         return sizes
 
-    def cost_args(self, interactions: Interactions) -> dict[str, float]:
+    def get_cost_args(self, interactions: Interactions) -> dict[str, float]:
         """Returns the arguments of ``Cost.estimate``, by name, from which the cost of a training is
         estimated.
 
@@ -156,7 +164,7 @@ class Composition(System):
         share = self.share or (0.5 if n_users <= 1000 else 0.1)
         return max(1, round(share * n_users)) if n_users else 0
 
-    def user_features(self, interactions: Interactions) -> NDArray[np.float32]:
+    def compute_user_features(self, interactions: Interactions) -> NDArray[np.float32]:
         """Computes the features of each user, shape (n_users, d1), which only the user's device
         knows.
 
@@ -170,9 +178,9 @@ class Composition(System):
             capped = ratings.copy()
             np.minimum(capped.data, np.float32(self.best), out=capped.data)
             interactions = replace(interactions, ratings=capped)
-        return user_features(interactions, best=self.best).values
+        return compute_user_features(interactions, best=self.best).values
 
-    def scoped_claims(self, population: Population) -> tuple[ScopedClaim, ...]:
+    def get_claims(self, population: Population) -> tuple[ScopedClaim, ...]:
         """Returns the claims of the protection's authors, each in its own scope and in wider
         scopes.
 
@@ -180,7 +188,7 @@ class Composition(System):
         assume that a claim also holds in the wider scopes. Its own scope covers one round.
         """
         claims = []
-        for promise in self.protection.promises(self.groups):
+        for promise in self.protection.make_claims(self.group_names):
             claim = Claim(
                 epsilon=promise.epsilon,
                 scope=any_pair(promise.unit, Vantage.SERVER, Horizon.ROUND),
@@ -202,7 +210,7 @@ class Composition(System):
         return tuple(claims)
 
     def _wider(
-        self, promise: Promise, population: Population
+        self, promise: ProtectionClaim, population: Population
     ) -> Iterator[tuple[Scope, float, str]]:
         """Yields the wider scopes in which a reader may assume that a claim holds, each with delta
         and an explanation.
@@ -210,7 +218,7 @@ class Composition(System):
         counts = self.count_entries(population)
         total, whole_round = sum(counts.values()), (Vantage.SERVER, Horizon.ROUND)
         if promise.unit is Unit.COORDINATE:
-            spent = self.protection.upload_cost(counts)
+            spent = self.protection.get_upload_epsilon(counts)
             parts = ", ".join(f"{size:,} in {group}" for group, size in counts.items())
             yield (
                 any_pair(Unit.USER, *whole_round),
@@ -232,13 +240,13 @@ class Composition(System):
                     "a promise for one parameter does not cover it; F1 scores of attacks are lower "
                     "bounds on the leakage.",
                 )
-        if promise.further_delta:
+        if promise.second_delta:
             for unit, covered in (
                 (Unit.COORDINATE, "one parameter"),
                 (Unit.USER, f"an upload of {total:,} parameters"),
             ):
                 note = f"Guarantee for {covered} at the sigma, clipping and delta of this audit."
-                yield any_pair(unit, *whole_round), promise.further_delta, note
+                yield any_pair(unit, *whole_round), promise.second_delta, note
         if self.route.vantage is Vantage.SHUFFLED and promise.unit is Unit.COORDINATE:
             for horizon in (Horizon.ROUND, Horizon.TRAINING):
                 note = (
@@ -247,13 +255,13 @@ class Composition(System):
                 )
                 yield any_pair(Unit.USER, Vantage.SHUFFLED, horizon), _SHUFFLED_DELTA, note
 
-    def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
+    def get_mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
         """Returns the randomized function from the protected data (the unit of ``scope``) to what
         the server sees; None if no such function covers every pair of data.
 
         For one entry, the function is that of the group of arrays with the largest epsilon; for a
         user, it covers all entries. If uploads have no noise, an interaction is visible in a row of
-        the item table (``row_mechanism``). If only a share of users takes part in a round, the
+        the item table (``get_row_mechanism``). If only a share of users takes part in a round, the
         function for a training is exact only at delta 0, because a user may, but need not, be drawn
         for all rounds.
         """
@@ -263,15 +271,15 @@ class Composition(System):
         if scope.unit is Unit.COORDINATE:
             randomizer = self._weakest()[0]
         elif scope.unit in (Unit.USER, Unit.REPORT):
-            randomizer = self.protection.randomizer(self.count_entries(population))
+            randomizer = self.protection.get_upload_randomizer(self.count_entries(population))
         visible = (Unit.USER, Unit.REPORT, Unit.INTERACTION, Unit.RATING)
         if randomizer is None and scope.unit in visible and not scope.is_rating_value:
-            randomizer = self.row_mechanism(population)
+            randomizer = self.get_row_mechanism(population)
         if randomizer is None or scope.horizon is not Horizon.TRAINING:
             return randomizer
         return Repeated(randomizer, self.rounds)
 
-    def row_mechanism(self, population: Population) -> Mechanism | None:
+    def get_row_mechanism(self, population: Population) -> Mechanism | None:
         """Returns the randomizer of one bit: whether an item's uploaded row differs from its
         broadcast row.
 
@@ -280,15 +288,20 @@ class Composition(System):
         user whose only item is this one, and a user whose only item is another one. The result is
         None if noise covers all rows, or if all other items are negatives.
         """
-        if any(self.protection.coordinate(group) is not None for group in self.groups):
+        if any(
+            self.protection.get_entry_randomizer(group) is not None for group in self.group_names
+        ):
             return None
         others = population.n_items - 1
         if others <= self.negatives:
             return None
-        drawn, moved = self.negatives / others, self.protection.moved_row_chance(population.n_items)
+        drawn, moved = (
+            self.negatives / others,
+            self.protection.get_row_change_probability(population.n_items),
+        )
         return BitFlip(1.0, drawn + (1.0 - drawn) * moved)
 
-    def event(self, scope: Scope, population: Population) -> dp.DpEvent:
+    def get_event(self, scope: Scope, population: Population) -> dp.DpEvent:
         """Returns the accounting event of an entry's noise, or of a whole upload on its route to
         the server.
 
@@ -298,7 +311,7 @@ class Composition(System):
         takes part.
         """
         protection = self.protection
-        whole = protection.attribute_event() if scope.unit is Unit.ATTRIBUTE else None
+        whole = protection.get_attribute_event() if scope.unit is Unit.ATTRIBUTE else None
         if whole is not None:
             return whole
         if scope.is_user_presence:
@@ -308,12 +321,15 @@ class Composition(System):
         if entry:
             mechanism, spent = self._weakest()
         else:
-            mechanism, spent = protection.randomizer(counts), protection.upload_cost(counts)
+            mechanism, spent = (
+                protection.get_upload_randomizer(counts),
+                protection.get_upload_epsilon(counts),
+            )
         if mechanism is None:
             return dp.NonPrivateDpEvent()
         one = _charged(mechanism, spent, once=not training)
         if not entry and self.route.vantage.determines(scope.vantage):
-            one = self.route.event(one, spent, self.count_senders(population.n_users))
+            one = self.route.get_event(one, spent, self.count_senders(population.n_users))
         return dp.SelfComposedDpEvent(one, self.rounds) if training else one
 
     def _weakest(self) -> tuple[Mechanism | None, float]:
@@ -322,8 +338,8 @@ class Composition(System):
 
         The randomizer is None if one of the groups has none.
         """
-        entries = [self.protection.coordinate(group) for group in self.groups]
-        spent = [self.protection.upload_cost({group: 1}) for group in self.groups]
+        entries = [self.protection.get_entry_randomizer(group) for group in self.group_names]
+        spent = [self.protection.get_upload_epsilon({group: 1}) for group in self.group_names]
         largest = max(spent)
         return None if None in entries else entries[spent.index(largest)], largest
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrec_auditor.targets.compiled import REORDERED_MATH, compiled
+from fedrec_auditor.targets.compiled import REORDERED_MATH, jit_compile
 from fedrec_auditor.targets.federated.minibatch import (
     F32,
     BoolArray,
@@ -23,18 +23,18 @@ from fedrec_auditor.targets.federated.minibatch import (
     KernelSettings,
     Layers,
     ScratchArrays,
+    backprop_embedding,
+    compute_loss_slopes,
+    compute_mlp_gradients,
+    compute_product_gradients,
     copy_into,
-    embed_backward,
     embed_user,
-    load_theta,
-    loss_grads,
+    load_params,
     make_layers,
-    make_scratch,
-    matvec,
-    mlp_gradients,
-    product_gradients,
+    make_scratch_arrays,
+    multiply_vector,
     score_items,
-    store_theta,
+    store_params,
 )
 
 Int64Array = NDArray[np.int64]
@@ -42,15 +42,15 @@ Int64Array = NDArray[np.int64]
 # Adam's usual constants (Kingma and Ba 2015).
 BETA_1, BETA_2, ADAM_EPS = 0.9, 0.999, 1e-8
 
-_part = compiled(kept=False, fastmath=REORDERED_MATH)
-_inlined = compiled(kept=False, fastmath=REORDERED_MATH, inline="always")
-_vectorized = compiled(kept=False, fastmath=REORDERED_MATH, error_model="numpy")
+_part = jit_compile(cache=False, fastmath=REORDERED_MATH)
+_inlined = jit_compile(cache=False, fastmath=REORDERED_MATH, inline="always")
+_vectorized = jit_compile(cache=False, fastmath=REORDERED_MATH, error_model="numpy")
 
 
 class DeviceBlock(NamedTuple):
     """The m devices that are trained together, and the order in which each visits its examples.
 
-    ``devices``: row index of each device in ``DeviceTables.dense_theta``, shape (m,).
+    ``devices``: row index of each device in ``DeviceTables.dense_params``, shape (m,).
     ``first_rows``: index of each device's first row in ``DeviceTables.item_rows``, shape (m,).
     ``row_counts``: number of each device's rows, one per example, shape (m,).
     ``visit_order``: index of the example that the i-th device of the block visits at each step of
@@ -64,41 +64,41 @@ class DeviceBlock(NamedTuple):
 
 
 class DeviceTables(NamedTuple):
-    """Data and parameters of all n devices; training changes ``dense_theta`` and ``item_rows`` in
+    """Data and parameters of all n devices; training changes ``dense_params`` and ``item_rows`` in
     place.
 
     An example is an item with its label; nnz is the number of examples of all devices.
 
     ``is_positive``: whether an example is one of the device's own items, shape (nnz,).
     ``features``: features of each device's user, shape (n, d1).
-    ``dense_theta``: all parameters of each device except item rows, shape (n, P): E, W1, W2, b of
+    ``dense_params``: all parameters of each device except item rows, shape (n, P): E, W1, W2, b of
         the user's embedding, then the MLP's weights and biases; only those that the model has.
     ``item_rows``: item embeddings of the examples, shape (nnz, d).
-    ``linear_theta``: coefficients of the linear term of the loss for ``dense_theta``, of equal
-        shape; empty without such a term.
-    ``row_coefficients``: coefficients of the linear term of the loss for ``item_rows``, of equal
-        shape; empty without such a term.
+    ``linear_coefficients``: coefficients of the linear term of the loss for ``dense_params``, of
+        equal shape; empty without such a term.
+    ``linear_row_coefficients``: coefficients of the linear term of the loss for ``item_rows``, of
+        equal shape; empty without such a term.
     """
 
     is_positive: BoolArray
     features: F32
-    dense_theta: F32
+    dense_params: F32
     item_rows: F32
-    linear_theta: F32
-    row_coefficients: F32
+    linear_coefficients: F32
+    linear_row_coefficients: F32
 
 
 class AdamMoments(NamedTuple):
     """First and second moments of Adam for the parameters of all n devices, after ``done`` epochs.
 
-    ``dense_theta``: moments of ``DeviceTables.dense_theta``, shape (2, n, P).
+    ``dense_params``: moments of ``DeviceTables.dense_params``, shape (2, n, P).
     ``item_rows``: moments of ``DeviceTables.item_rows``, shape (2, nnz, d).
     ``done``: number of finished epochs.
 
     The first dimension is 0 instead of 2 if no moments are kept between calls.
     """
 
-    dense_theta: F32
+    dense_params: F32
     item_rows: F32
     done: int
 
@@ -236,19 +236,19 @@ def _train(
             b = len(visit)
             share = np.float32(b) / np.float32(size)
             _look_up(z, mean, own, positive, visit, part)
-            matvec(z_u, e, features)
+            multiply_vector(z_u, e, features)
             logit, hidden = logits[:b], layer[: d * b].reshape(d, b)
             embed_user(user, inner, z_u, mean, w_1, w_2, bias, settings.neighbours)
             if settings.has_mlp:
                 score_items(logit, hidden, z[:b], user, from_user, from_item, tail, d_first)
-                loss_grads(logit, positive, visit, settings.is_squared)
-                mlp_gradients(logit, hidden, z[:b], dz[:b], user, d_user, d_first, p, g)
+                compute_loss_slopes(logit, positive, visit, settings.is_squared)
+                compute_mlp_gradients(logit, hidden, z[:b], dz[:b], user, d_user, d_first, p, g)
             else:
-                matvec(logit, z[:b], user)
-                loss_grads(logit, positive, visit, settings.is_squared)
-                product_gradients(d_user, dz, logit, z, user)
+                multiply_vector(logit, z[:b], user)
+                compute_loss_slopes(logit, positive, visit, settings.is_squared)
+                compute_product_gradients(d_user, dz, logit, z, user)
             if settings.neighbours == 2:
-                embed_backward(d_z_u, d_mean, d_user, user, inner, mean, p, g)
+                backprop_embedding(d_z_u, d_mean, d_user, user, inner, mean, p, g)
             else:
                 copy_into(d_z_u, d_user)
                 copy_into(d_mean, d_user)
@@ -260,18 +260,18 @@ def _train(
                 for k in range(len(g.flat)):
                     g.flat[k] += share * term.flat[k]
             if not settings.is_adam:
-                _descend(p.flat, g.flat, settings.learn_rate)
-                _descend(own.ravel(), row_state[0], settings.learn_rate)
+                _descend(p.flat, g.flat, settings.learning_rate)
+                _descend(own.ravel(), row_state[0], settings.learning_rate)
                 continue
             decay_1 *= BETA_1
             decay_2 *= BETA_2
-            step = np.float32(settings.learn_rate / (1 - decay_1))
+            step = np.float32(settings.learning_rate / (1 - decay_1))
             scale, tiny = np.float32(1 / np.sqrt(1 - decay_2)), np.float32(ADAM_EPS)
             _move(p.flat, g.flat, moments[0], moments[1], step, scale, tiny)
             _move(own.ravel(), row_state[0], row_state[1], row_state[2], step, scale, tiny)
 
 
-@compiled(fastmath=REORDERED_MATH)
+@jit_compile(fastmath=REORDERED_MATH)
 def train_block(
     block: DeviceBlock, tables: DeviceTables, settings: KernelSettings, adam: AdamMoments
 ) -> None:
@@ -282,29 +282,29 @@ def train_block(
     width, d, length = (
         tables.features.shape[1],
         tables.item_rows.shape[1],
-        tables.dense_theta.shape[1],
+        tables.dense_params.shape[1],
     )
-    s, flat = make_scratch(settings.batch, d), np.zeros((3, length), np.float32)
+    s, flat = make_scratch_arrays(settings.batch, d), np.zeros((3, length), np.float32)
     p, g = make_layers(flat[0], d, width, settings), make_layers(flat[1], d, width, settings)
-    term, drawn = make_layers(flat[2], d, width, settings), tables.row_coefficients
-    has_term = len(tables.linear_theta) > 0
+    term, drawn = make_layers(flat[2], d, width, settings), tables.linear_row_coefficients
+    has_term = len(tables.linear_coefficients) > 0
     for place in range(len(block.devices)):
         at, first = block.devices[place], block.first_rows[place]
         end = first + block.row_counts[place]
         own, positive = tables.item_rows[first:end], tables.is_positive[first:end]
-        load_theta(p, tables.dense_theta[at], settings.has_mlp)
+        load_params(p, tables.dense_params[at], settings.has_mlp)
         if has_term:
-            load_theta(term, tables.linear_theta[at], settings.has_mlp)
-        if len(tables.row_coefficients):
-            drawn = tables.row_coefficients[first:end]
+            load_params(term, tables.linear_coefficients[at], settings.has_mlp)
+        if len(tables.linear_row_coefficients):
+            drawn = tables.linear_row_coefficients[first:end]
         device = Device(own, positive, tables.features[at], drawn, block.visit_order[:, place])
         moments = np.zeros((2, length), np.float32)
         row_state = np.zeros((3, len(own) * d), np.float32)
-        for which in range(len(adam.dense_theta)):
-            copy_into(moments[which], adam.dense_theta[which, at])
+        for which in range(len(adam.dense_params)):
+            copy_into(moments[which], adam.dense_params[which, at])
             copy_into(row_state[1 + which], adam.item_rows[which, first:end].ravel())
         _train(device, term, has_term, s, p, g, settings, moments, row_state, adam.done)
-        for which in range(len(adam.dense_theta)):
-            copy_into(adam.dense_theta[which, at], moments[which])
+        for which in range(len(adam.dense_params)):
+            copy_into(adam.dense_params[which, at], moments[which])
             copy_into(adam.item_rows[which, first:end].ravel(), row_state[1 + which])
-        store_theta(tables.dense_theta[at], p, settings.has_mlp)
+        store_params(tables.dense_params[at], p, settings.has_mlp)

@@ -20,10 +20,10 @@ from scipy import sparse
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.components import Component, Floats
-from fedrec_auditor.targets.compute import Compute, iter_blocks
+from fedrec_auditor.targets.compute import Machine, iter_blocks
 from fedrec_auditor.targets.federated.base import Clients, LocalTraining, ModelSizes
-from fedrec_auditor.targets.federated.local_training import NeighbourUse, train_local
-from fedrec_auditor.targets.settings import Checked, Positive, Whole
+from fedrec_auditor.targets.federated.local_training import NeighbourUse, train_devices
+from fedrec_auditor.targets.settings import Checked, Count, Positive
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.transcript import Broadcast
 
@@ -51,7 +51,7 @@ def _learning(
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Embeddings(Checked):
+class _EmbeddingLearner(Checked):
     """A learner with embeddings of ``dimension`` d, and initial parameters from N(0, init_scale^2).
 
     The paper's ``init_scale`` is 1 (section 5.4). With it and the paper's learning rate of 0.001,
@@ -62,16 +62,16 @@ class _Embeddings(Checked):
     The MLP has one hidden layer of width d with ReLU: r = mlp2 ReLU(mlp1 (u (+) z_v)), where (+)
     concatenates the embeddings u of the user and z_v of the item. The loss of a minibatch is the
     sum over its examples (equation 8 of the FedRec paper is a sum), and the last batch of an epoch
-    has the remaining examples. The linear term of ``LocalTraining.linear_scales`` is divided
+    has the remaining examples. The linear term of ``LocalTraining.linear_term_scales`` is divided
     equally among all examples, so that an epoch adds it once.
     """
 
-    dimension: Whole = 64
+    dimension: Count = 64
     init_scale: Positive = 0.1
 
     neighbours: ClassVar[NeighbourUse]
     has_mlp: ClassVar[bool]
-    learning: ClassVar[Mapping[str, Any]] = _learning(
+    tuned_values: ClassVar[Mapping[str, Any]] = _learning(
         server_rate=0.05, rounds=40, epochs=1, learning_rate=0.05, dimension=16
     )
 
@@ -81,11 +81,11 @@ class _Embeddings(Checked):
         return False
 
     @property
-    def groups(self) -> tuple[str, ...]:
+    def group_names(self) -> tuple[str, ...]:
         """Names of the groups of the model's arrays, in order, such as "user" and "item"."""
         return ("user", "item", "mlp1", "mlp2") if self.has_mlp else ("user", "item")
 
-    def param_shapes(self, catalogue: ModelSizes) -> dict[str, tuple[int, ...]]:
+    def get_param_shapes(self, catalogue: ModelSizes) -> dict[str, tuple[int, ...]]:
         """Returns the shape of every component (named array of the model), by name."""
         d = self.dimension
         shapes: dict[str, tuple[int, ...]] = {"user.E": (d, catalogue.n_user_features)}
@@ -104,34 +104,34 @@ class _Embeddings(Checked):
         scale = np.float32(self.init_scale)
         return {
             name: scale * rng.standard_normal(shape, dtype=np.float32)
-            for name, shape in self.param_shapes(catalogue).items()
+            for name, shape in self.get_param_shapes(catalogue).items()
         }
 
-    def init_user(self, streams: Streams) -> NDArray[np.float32]:
+    def init_user_vectors(self, streams: Streams) -> NDArray[np.float32]:
         """Draws one user vector per device from N(0, init_scale^2), shape (n, d, 1), from the
         device's random stream.
         """
-        drawn = self.init_scale * streams.normal(self.dimension)
+        drawn = self.init_scale * streams.draw_normal(self.dimension)
         return drawn.astype(np.float32)[:, :, None]
 
     def train(
-        self, broadcast: Broadcast, clients: Clients, local: LocalTraining, compute: Compute
+        self, broadcast: Broadcast, clients: Clients, local: LocalTraining, compute: Machine
     ) -> dict[str, Component]:
         """Trains the broadcast model on every device, and returns the devices' models by component.
 
         A component is one named array of the model, for all devices. The training runs in float32
         in compiled code. The result of a device is equal to the last bit in any batch of devices.
-        Raises InputError if the shapes of the broadcast do not fit, or if ``local.linear_scales``
-        names an unknown component.
+        Raises InputError if the shapes of the broadcast do not fit, or if
+        ``local.linear_term_scales`` names an unknown component.
         """
         model = self._received(broadcast, clients)
-        unknown = sorted(set(local.linear_scales) - set(model))
+        unknown = sorted(set(local.linear_term_scales) - set(model))
         if unknown:
             raise InputError(
                 f"Expected a linear_term for components among {', '.join(model)}, got "
                 f"{', '.join(unknown)}. Name components of the model."
             )
-        return train_local(
+        return train_devices(
             model,
             clients,
             local,
@@ -148,7 +148,7 @@ class _Embeddings(Checked):
         Logits rank the items as the sigmoids would, but large sigmoids round to 1 and would tie.
         Memory: with an MLP, 64 MiB in addition to the result.
         """
-        user = self.user_vectors(model, clients)
+        user = self.compute_user_vectors(model, clients)
         model = self._received(model, clients)
         items = model["item"]
         if not self.has_mlp:
@@ -163,19 +163,19 @@ class _Embeddings(Checked):
             out[block] = hidden @ model["mlp2.weight"][0] + model["mlp2.bias"]
         return out
 
-    def user_vectors(self, model: Broadcast, clients: Clients) -> Floats:
+    def compute_user_vectors(self, model: Broadcast, clients: Clients) -> Floats:
         """Computes each user's embedding, shape (n, d) in float32, as it enters the MLP or the dot
         product.
         """
         model = self._received(model, clients)
         features = clients.features.astype(np.float32)
-        if clients.user_emb is None:
+        if clients.user_embeddings is None:
             user = features @ model["user.E"].T
         else:
-            user = np.einsum("nf,ndf->nd", features, clients.user_emb)
+            user = np.einsum("nf,ndf->nd", features, clients.user_embeddings)
         if self.neighbours is NeighbourUse.IGNORED:
             return np.asarray(user)
-        mean = mean_item_rows(clients.interactions.ratings, model["item"])
+        mean = compute_mean_rows(clients.interactions.ratings, model["item"])
         if self.neighbours is NeighbourUse.ADDED:
             return np.asarray(user + mean)
         user = (user + mean @ model["user.W1"].T) @ model["user.W2"].T + model["user.b"]
@@ -189,9 +189,9 @@ class _Embeddings(Checked):
         catalogue = ModelSizes(
             n_items=clients.interactions.n_items, n_user_features=clients.features.shape[1]
         )
-        expected = self.param_shapes(catalogue)
-        if clients.user_emb is not None:
-            broadcast = {**broadcast, "user.E": np.zeros(clients.user_emb.shape[1:])}
+        expected = self.get_param_shapes(catalogue)
+        if clients.user_embeddings is not None:
+            broadcast = {**broadcast, "user.E": np.zeros(clients.user_embeddings.shape[1:])}
         got = {name: np.shape(array) for name, array in broadcast.items()}
         if got != expected:
             raise InputError(
@@ -201,7 +201,7 @@ class _Embeddings(Checked):
         return {name: np.asarray(broadcast[name], dtype=np.float32) for name in expected}
 
 
-def mean_item_rows(ratings: sparse.csr_array, items: NDArray[np.float32]) -> NDArray[np.float32]:
+def compute_mean_rows(ratings: sparse.csr_array, items: NDArray[np.float32]) -> NDArray[np.float32]:
     """Computes for each of n devices the mean of the rows of ``items`` at its own items, shape (n,
     d).
 
@@ -217,7 +217,7 @@ def mean_item_rows(ratings: sparse.csr_array, items: NDArray[np.float32]) -> NDA
 
 
 @dataclass(frozen=True, kw_only=True)
-class Gcn(_Embeddings):
+class GcnLearner(_EmbeddingLearner):
     """FedRec's client: a graph convolution over the user's items, and an MLP that scores items.
 
     The user's embedding is u = ReLU(W2 (E_U x_u + W1 mean z_v) + b), with the user's features x_u
@@ -231,13 +231,13 @@ class Gcn(_Embeddings):
 
     neighbours = NeighbourUse.CONVOLVED
     has_mlp = True
-    learning = _learning(
+    tuned_values = _learning(
         server_rate=0.02, rounds=180, epochs=1, learning_rate=0.02, dimension=16, init_scale=0.2
     )
 
 
 @dataclass(frozen=True, kw_only=True)
-class LightGcn(_Embeddings):
+class LightGcnLearner(_EmbeddingLearner):
     """FedLightGCN's client: the sum of the user's vector and the mean of the user's item rows.
 
     The embedding is u = E_U x_u + mean z_v over the user's items, with the user's features x_u and
@@ -254,7 +254,7 @@ class LightGcn(_Embeddings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Mf(_Embeddings):
+class MfLearner(_EmbeddingLearner):
     """Client of FedMF and F-DPMF: matrix factorization, with user vectors made from features.
 
     The user vector is z_u = E_U x_u, with the user's features x_u. The logit of an item is z_u .
@@ -278,7 +278,7 @@ class Mf(_Embeddings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ncf(_Embeddings):
+class NcfLearner(_EmbeddingLearner):
     """FedNCF's client: user and item embeddings, scored by an MLP.
 
     The user vector is z_u = E_U x_u, with the user's features x_u. A two-layer MLP scores the
@@ -290,6 +290,6 @@ class Ncf(_Embeddings):
 
     neighbours = NeighbourUse.IGNORED
     has_mlp = True
-    learning = _learning(
+    tuned_values = _learning(
         server_rate=0.1, rounds=60, epochs=2, learning_rate=0.03, dimension=16, init_scale=0.3
     )

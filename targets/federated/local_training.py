@@ -17,12 +17,12 @@ from fedrec_auditor.targets.components import (
     Component,
     Dense,
     Ints,
-    Kind,
     OverlaidTables,
+    Payload,
     RandomizedMessages,
     Rows,
 )
-from fedrec_auditor.targets.compute import Compute, iter_blocks, map_in_threads, one_thread
+from fedrec_auditor.targets.compute import Machine, iter_blocks, map_in_threads, one_thread
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.federated.base import Clients, LocalTraining
 from fedrec_auditor.targets.streams import Streams
@@ -44,7 +44,7 @@ _BLOCK = 1 << 21  # maximum number of keys in memory
 
 
 @dataclass(frozen=True, slots=True)
-class Examples:
+class TrainingExamples:
     """Training examples of n devices: own items and negatives, in ascending order of items.
 
     ``indptr``: device i has the examples ``indptr[i]`` to ``indptr[i + 1]`` - 1, shape (n + 1,).
@@ -62,7 +62,7 @@ class Examples:
         return np.diff(self.indptr)
 
 
-def draw_examples(interactions: Interactions, streams: Streams, negatives: int) -> Examples:
+def draw_examples(interactions: Interactions, streams: Streams, negatives: int) -> TrainingExamples:
     """Returns the training examples of each device: its own items, and ``negatives`` random other
     items per interaction.
 
@@ -89,7 +89,7 @@ def draw_examples(interactions: Interactions, streams: Streams, negatives: int) 
         sizes.append(np.count_nonzero(chosen, axis=1))
         ids.append((places % n_items).astype(np.int32))
         positive.append(own.ravel()[places])
-    return Examples(
+    return TrainingExamples(
         indptr=np.cumsum(np.concatenate(sizes)),
         ids=np.concatenate([np.zeros(0, dtype=np.int32), *ids]),
         is_positive=np.concatenate([np.zeros(0, dtype=np.bool_), *positive]),
@@ -129,12 +129,15 @@ def draw_linear_term(
     seeds = _linear_streams(streams, shapes, name).seeds
     zeros = np.zeros((len(streams), int(np.prod(shapes[name]))), dtype=np.float32)
     drawn = np.empty_like(zeros)
-    add_laplace(zeros, seeds, 1.0, local.linear_scales[name], drawn)
+    add_laplace(zeros, seeds, 1.0, local.linear_term_scales[name], drawn)
     return drawn.reshape(len(streams), *shapes[name])
 
 
 def draw_linear_rows(
-    streams: Streams, local: LocalTraining, shapes: dict[str, tuple[int, ...]], examples: Examples
+    streams: Streams,
+    local: LocalTraining,
+    shapes: dict[str, tuple[int, ...]],
+    examples: TrainingExamples,
 ) -> NDArray[np.float32]:
     """Draws the coefficients of the loss's random linear term for the item rows of all examples,
     shape (nnz, d).
@@ -147,7 +150,7 @@ def draw_linear_rows(
     The coefficient of entry k of an item's row is draw item * d + k of the device's stream. The
     result is empty, (0, d), if item rows have no such term.
     """
-    if "item" not in local.linear_scales:
+    if "item" not in local.linear_term_scales:
         return np.zeros((0, shapes["item"][1]), dtype=np.float32)
     from fedrec_auditor.targets.noise_kernel import add_laplace_rows
 
@@ -155,7 +158,9 @@ def draw_linear_rows(
     zeros = np.zeros((len(examples.ids), shapes["item"][1]), dtype=np.float32)
     drawn = np.empty_like(zeros)
     ids = examples.ids.astype(np.int64)
-    add_laplace_rows(zeros, examples.indptr, ids, seeds, 1.0, local.linear_scales["item"], drawn)
+    add_laplace_rows(
+        zeros, examples.indptr, ids, seeds, 1.0, local.linear_term_scales["item"], drawn
+    )
     return drawn
 
 
@@ -167,7 +172,7 @@ def _keys(streams: Streams, count: int) -> NDArray[np.uint64]:
     """Draws distinct random sort keys, shape (n, count); the low bits of each key are its
     column.
     """
-    return (streams.random_bits(count) & ~_LOW) | np.arange(count, dtype=np.uint64)
+    return (streams.draw_bits(count) & ~_LOW) | np.arange(count, dtype=np.uint64)
 
 
 class NeighbourUse(IntEnum):
@@ -182,7 +187,7 @@ class NeighbourUse(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class TrainJob:
+class TrainingJob:
     """Devices whose local training runs in one call, with their data, parameters and random
     streams.
 
@@ -199,7 +204,7 @@ class TrainJob:
     shapes: dict[str, tuple[int, ...]]
     local: LocalTraining
     streams: Streams
-    examples: Examples
+    examples: TrainingExamples
     tables: kernel.DeviceTables
     settings: KernelSettings
     moments: kernel.AdamMoments
@@ -220,7 +225,7 @@ class TrainJob:
             order = order[count:]
 
 
-def named(
+def split_params(
     theta: NDArray[np.float32], shapes: dict[str, tuple[int, ...]]
 ) -> dict[str, NDArray[np.float32]]:
     """Splits the parameters ``theta`` of n devices into one array per component, shape (n, *shape),
@@ -247,11 +252,11 @@ _NOISE = 1 << 32
 _ORDERED = 1 << 18
 
 
-def train_local(
+def train_devices(
     model: dict[str, NDArray[np.float32]],
     clients: Clients,
     local: LocalTraining,
-    compute: Compute,
+    compute: Machine,
     *,
     neighbours: NeighbourUse,
     deep: bool,
@@ -281,17 +286,17 @@ def train_local(
     else:
         _run(work, range(local.epochs), compute)
     out: dict[str, Component] = {
-        name: Dense(values, Kind.MODEL, local.learning_rate)
-        for name, values in named(work.tables.dense_theta, work.shapes).items()
+        name: Dense(values, Payload.MODEL, local.learning_rate)
+        for name, values in split_params(work.tables.dense_params, work.shapes).items()
     }
     rows = Rows(
         indptr=work.examples.indptr,
         row_ids=work.examples.ids,
         values=work.tables.item_rows,
         n_rows=len(model["item"]),
-        kind=Kind.MODEL,
-        rate=local.learning_rate,
-        rest=model["item"],
+        kind=Payload.MODEL,
+        learning_rate=local.learning_rate,
+        broadcast=model["item"],
     )
     out["item"] = (
         rows if "item" not in local.epoch_noise else OverlaidTables(_disturbed(work, rows), rows)
@@ -306,7 +311,7 @@ def _work(
     neighbours: int,
     deep: bool,
     squared: bool,
-) -> TrainJob:
+) -> TrainingJob:
     """Draws the random examples and linear terms of the devices, and returns their data and initial
     parameters.
     """
@@ -314,22 +319,22 @@ def _work(
     from fedrec_auditor.targets.federated.minibatch import KernelSettings
 
     shapes = {name: array.shape for name, array in model.items()}
-    objective = clients.linear_streams or clients.streams
+    objective = clients.linear_term_streams or clients.streams
     examples = draw_examples(clients.interactions, clients.streams, local.negatives)
     dense = [name for name in model if name != "item"]
     first = np.concatenate([model[name].ravel() for name in dense])
     tables = kernel.DeviceTables(
         is_positive=examples.is_positive,
         features=np.ascontiguousarray(clients.features, dtype=np.float32),
-        dense_theta=np.repeat(first[None], len(clients), axis=0),
+        dense_params=np.repeat(first[None], len(clients), axis=0),
         item_rows=model["item"][examples.ids],
-        linear_theta=_linear_term(objective, local, shapes, dense),
-        row_coefficients=draw_linear_rows(objective, local, shapes, examples),
+        linear_coefficients=_linear_term(objective, local, shapes, dense),
+        linear_row_coefficients=draw_linear_rows(objective, local, shapes, examples),
     )
-    if clients.user_emb is not None:
-        named(tables.dense_theta, shapes)["user.E"][:] = clients.user_emb
+    if clients.user_embeddings is not None:
+        split_params(tables.dense_params, shapes)["user.E"][:] = clients.user_embeddings
     copies = (2 if local.epoch_noise else 0,)
-    return TrainJob(
+    return TrainingJob(
         shapes=shapes,
         local=local,
         streams=clients.streams,
@@ -344,7 +349,7 @@ def _work(
             local.batch,
         ),
         moments=kernel.AdamMoments(
-            np.zeros(copies + tables.dense_theta.shape, dtype=np.float32),
+            np.zeros(copies + tables.dense_params.shape, dtype=np.float32),
             np.zeros(copies + tables.item_rows.shape, dtype=np.float32),
             done=0,
         ),
@@ -354,37 +359,37 @@ def _work(
 def _linear_term(
     streams: Streams, local: LocalTraining, shapes: dict[str, tuple[int, ...]], dense: list[str]
 ) -> NDArray[np.float32]:
-    if not set(local.linear_scales) & set(dense):
+    if not set(local.linear_term_scales) & set(dense):
         return np.zeros((0, 0), dtype=np.float32)
     parts = [
         draw_linear_term(streams, local, shapes, name).reshape(len(streams), -1)
-        if name in local.linear_scales
+        if name in local.linear_term_scales
         else np.zeros((len(streams), int(np.prod(shapes[name]))), dtype=np.float32)
         for name in dense
     ]
     return np.concatenate(parts, axis=1)
 
 
-def _epoch_streams(work: TrainJob, name: str, epoch: int) -> Streams:
+def _epoch_streams(work: TrainingJob, name: str, epoch: int) -> Streams:
     return work.streams.fold_in(_NOISE + epoch).fold_in(list(work.shapes).index(name))
 
 
-def _disturb(work: TrainJob, epoch: int) -> None:
+def _disturb(work: TrainingJob, epoch: int) -> None:
     """Applies the noise at the end of ``epoch`` to all parameters and to the trained item rows, in
     place.
     """
-    for name, values in named(work.tables.dense_theta, work.shapes).items():
+    for name, values in split_params(work.tables.dense_params, work.shapes).items():
         if name in work.local.epoch_noise:
             values[:] = work.local.epoch_noise[name](values, _epoch_streams(work, name, epoch))
     if "item" in work.local.epoch_noise:
         streams, examples = _epoch_streams(work, "item", epoch), work.examples
         rows = work.tables.item_rows
-        rows[:] = work.local.epoch_noise["item"].noisy_rows(
+        rows[:] = work.local.epoch_noise["item"].add_noise_to_rows(
             rows, streams, examples.indptr, examples.ids
         )
 
 
-def _disturbed(work: TrainJob, rows: Rows) -> Component:
+def _disturbed(work: TrainingJob, rows: Rows) -> Component:
     """Returns the broadcast item table with the noise of all epochs except the last, without any
     training.
     """
@@ -398,7 +403,7 @@ def _disturbed(work: TrainJob, rows: Rows) -> Component:
     return table
 
 
-def _run(work: TrainJob, epochs: range, compute: Compute) -> None:
+def _run(work: TrainingJob, epochs: range, compute: Machine) -> None:
     """Trains all devices of ``work`` in place for these epochs."""
     from fedrec_auditor.targets.federated import kernel
 

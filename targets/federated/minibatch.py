@@ -14,13 +14,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrec_auditor.targets.compiled import REORDERED_MATH, compiled
+from fedrec_auditor.targets.compiled import REORDERED_MATH, jit_compile
 
 F32 = NDArray[np.float32]
 BoolArray = NDArray[np.bool_]
 Int32Array = NDArray[np.int32]
 
-_part = compiled(kept=False, fastmath=REORDERED_MATH)
+_part = jit_compile(cache=False, fastmath=REORDERED_MATH)
 
 
 class KernelSettings(NamedTuple):
@@ -31,7 +31,7 @@ class KernelSettings(NamedTuple):
     ``has_mlp``: whether an MLP scores items; otherwise the score is a dot product.
     ``is_squared``: whether the loss is the squared error; otherwise it is the cross-entropy.
     ``is_adam``: whether the optimizer is Adam; otherwise it is gradient descent.
-    ``learn_rate``: learning rate.
+    ``learning_rate``: learning rate.
     ``batch``: examples per minibatch.
     """
 
@@ -39,7 +39,7 @@ class KernelSettings(NamedTuple):
     has_mlp: bool
     is_squared: bool
     is_adam: bool
-    learn_rate: np.float32
+    learning_rate: np.float32
     batch: int
 
 
@@ -92,7 +92,7 @@ class ScratchArrays(NamedTuple):
 
 
 @_part
-def make_scratch(batch: int, d: int) -> ScratchArrays:
+def make_scratch_arrays(batch: int, d: int) -> ScratchArrays:
     """Creates temporary arrays of zeros for minibatches of ``batch`` examples.
 
     ``d`` is the dimension of embeddings.
@@ -107,7 +107,7 @@ def make_scratch(batch: int, d: int) -> ScratchArrays:
 def make_layers(flat: F32, d: int, width: int, settings: KernelSettings) -> Layers:
     """Returns the layers of a model as views of ``flat``, the vector of one device's parameters.
 
-    ``flat``: vector with the length of one row of ``kernel.DeviceTables.dense_theta``.
+    ``flat``: vector with the length of one row of ``kernel.DeviceTables.dense_params``.
     ``d``: dimension of embeddings.
     ``width``: number of user features.
     ``settings``: settings that determine which layers the model has.
@@ -138,8 +138,8 @@ def copy_into(out: F32, values: F32) -> None:
 
 
 @_part
-def load_theta(layers: Layers, theta: F32, deep: bool) -> None:
-    """Copies one device's parameters ``theta``, a row of ``kernel.DeviceTables.dense_theta``, into
+def load_params(layers: Layers, theta: F32, deep: bool) -> None:
+    """Copies one device's parameters ``theta``, a row of ``kernel.DeviceTables.dense_params``, into
     ``layers``.
 
     If the model has an MLP (``deep``), the first weights are split into their halves for user and
@@ -156,9 +156,9 @@ def load_theta(layers: Layers, theta: F32, deep: bool) -> None:
 
 
 @_part
-def store_theta(theta: F32, layers: Layers, deep: bool) -> None:
+def store_params(theta: F32, layers: Layers, deep: bool) -> None:
     """Copies ``layers`` back into ``theta``, one device's row of
-    ``kernel.DeviceTables.dense_theta``.
+    ``kernel.DeviceTables.dense_params``.
 
     If the model has an MLP (``deep``), the halves of the first weights for user and item are
     joined.
@@ -174,7 +174,7 @@ def store_theta(theta: F32, layers: Layers, deep: bool) -> None:
 
 
 @_part
-def matvec(out: F32, matrix: F32, vector: F32) -> None:
+def multiply_vector(out: F32, matrix: F32, vector: F32) -> None:
     """Computes the product of a matrix and a vector into ``out``."""
     n = matrix.shape[0]
     for i in range(0, n - 3, 4):
@@ -220,10 +220,10 @@ def embed_user(
         for k in range(len(user)):
             user[k] = own[k] + mean[k]
     else:
-        matvec(inner, matrix_1, mean)
+        multiply_vector(inner, matrix_1, mean)
         for k in range(len(user)):
             inner[k] += own[k]
-        matvec(user, matrix_2, inner)
+        multiply_vector(user, matrix_2, inner)
         for k in range(len(user)):
             user[k] = max(user[k] + bias[k], np.float32(0))
 
@@ -251,7 +251,7 @@ def score_items(
     """
     d, b = hidden.shape
     np.dot(from_item.T, z.T, hidden)
-    matvec(scratch, from_user, user)
+    multiply_vector(scratch, from_user, user)
     logit[:] = tail[2 * d]
     for h in range(0, d - 1, 2):  # two rows per iteration
         offset_0, offset_1 = scratch[h] + tail[h], scratch[h + 1] + tail[h + 1]
@@ -269,7 +269,7 @@ def score_items(
 
 
 @_part
-def loss_grads(logit: F32, positive: BoolArray, visit: Int32Array, squared: bool) -> None:
+def compute_loss_slopes(logit: F32, positive: BoolArray, visit: Int32Array, squared: bool) -> None:
     """Replaces the scores ``logit`` of a minibatch by the derivatives of the loss at these scores.
 
     ``positive``: whether each of the device's examples is one of its own items (label 1, otherwise
@@ -296,7 +296,7 @@ def _outer(gradient: F32, back: F32, matrix: F32, out: F32, vector: F32) -> None
 
 
 @_part
-def mlp_gradients(
+def compute_mlp_gradients(
     slope: F32,
     hidden: F32,
     z: F32,
@@ -337,7 +337,7 @@ def mlp_gradients(
 
 
 @_part
-def product_gradients(d_user: F32, dz: F32, slope: F32, z: F32, user: F32) -> None:
+def compute_product_gradients(d_user: F32, dz: F32, slope: F32, z: F32, user: F32) -> None:
     """Computes the gradients of item rows and of the user's embedding, if scores are their dot
     products.
 
@@ -353,15 +353,8 @@ def product_gradients(d_user: F32, dz: F32, slope: F32, z: F32, user: F32) -> No
 
 
 @_part
-def embed_backward(
-    d_z_u: F32,
-    d_mean: F32,
-    d_user: F32,
-    user: F32,
-    inner: F32,
-    mean: F32,
-    p: Layers,
-    g: Layers,
+def backprop_embedding(
+    d_z_u: F32, d_mean: F32, d_user: F32, user: F32, inner: F32, mean: F32, p: Layers, g: Layers
 ) -> None:
     """Computes the gradients of the user's embedding ReLU(W2 (z_u + W1 ``mean``) + b) by its
     parameters and inputs.

@@ -64,7 +64,7 @@ class ClippedNoise:
             add_laplace(flat, streams.seeds, self.clip, self.scale, out)
         return out.reshape(values.shape)
 
-    def limit(self, largest: float) -> float:
+    def bound_output(self, largest: float) -> float:
         """Returns an upper bound on the absolute value of every noisy entry.
 
         ``largest``, a bound on the entries before clipping, is not used. The noise is bounded
@@ -72,13 +72,13 @@ class ClippedNoise:
         """
         return self.clip + self.scale * (_TAIL_NORMAL if self.is_normal else MAX_DRAW)
 
-    def skipping(self, count: int | Ints) -> ClippedNoise:
+    def skip_entries(self, count: int | Ints) -> ClippedNoise:
         """Returns a copy whose noise begins ``count`` entries later in the random streams;
         ``count`` is one number, or one per client.
         """
         return replace(self, first_entry=self.first_entry + count)
 
-    def noisy_rows(
+    def add_noise_to_rows(
         self, values: NDArray[Any], streams: Streams, indptr: Ints, ids: Ints
     ) -> NDArray[Any]:
         """Returns the clipped and noisy ``values``, with the noise that these rows would get in the
@@ -101,7 +101,7 @@ class ClippedNoise:
         owners = np.repeat(np.arange(len(streams)), np.diff(indptr))[:, None]
         for part in iter_blocks(len(values), width, _BLOCK):
             places = ids[part, None].astype(np.int64) * width + np.arange(width)
-            noise = self.scale * streams.normal_at(owners[part], places)
+            noise = self.scale * streams.draw_normal_at(owners[part], places)
             out[part] = noise + np.clip(values[part], -self.clip, self.clip)
         return out
 
@@ -111,17 +111,17 @@ class ClippedNoise:
             own = Streams(streams.seeds[block])
             for start in range(0, size, _BLOCK):
                 part = np.s_[block, start : start + _BLOCK]
-                noise = own.normal(flat[part].shape[1], start)
+                noise = own.draw_normal(flat[part].shape[1], start)
                 noise *= self.scale
                 noise += np.clip(flat[part], -self.clip, self.clip)
                 out[part] = noise
 
 
-class NoiseBase(Checked, Protection):
+class NoiseProtection(Checked, Protection):
     """Base class of protections that clip every array of an upload and add noise to all entries."""
 
     @abstractmethod
-    def group_noise(self, group: str) -> ClippedNoise:
+    def get_group_noise(self, group: str) -> ClippedNoise:
         """Returns the function that clips an entry of ``group`` and adds noise; a group is a part
         of the model such as "user" or "item".
         """
@@ -138,7 +138,7 @@ class NoiseBase(Checked, Protection):
         return {
             name: RandomizedMessages(
                 component,
-                self.group_noise(name.partition(".")[0]),
+                self.get_group_noise(name.partition(".")[0]),
                 clients.streams.fold_in(zlib.crc32(name.encode())),
             )
             for name, component in upload.items()

@@ -16,15 +16,26 @@ from numpy.typing import NDArray
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.events import dp
 from fedrec_auditor.accountants.statements import Unit
-from fedrec_auditor.targets.features import N_LEVELS
-from fedrec_auditor.targets.federated.base import Clients, LocalTraining, Promise, Protection
-from fedrec_auditor.targets.federated.noise import ClippedNoise, NoiseBase
+from fedrec_auditor.targets.features import N_RATING_LEVELS
+from fedrec_auditor.targets.federated.base import (
+    Clients,
+    LocalTraining,
+    Protection,
+    ProtectionClaim,
+)
+from fedrec_auditor.targets.federated.noise import ClippedNoise, NoiseProtection
 from fedrec_auditor.targets.mechanisms.component_laplace import ComponentLaplace, NoisyComponent
 from fedrec_auditor.targets.mechanisms.composed_mechanisms import Clipped, Product
 from fedrec_auditor.targets.mechanisms.gaussian_mechanisms import Gaussian
 from fedrec_auditor.targets.mechanisms.laplace_mechanisms import Laplace
 from fedrec_auditor.targets.mechanisms.report_mechanisms import Piecewise, PiecewiseEpsilon
-from fedrec_auditor.targets.settings import Budget, Checked, NoiseSetting, Positive, float_fields
+from fedrec_auditor.targets.settings import (
+    Checked,
+    Epsilon,
+    NoiseSetting,
+    Positive,
+    get_numeric_fields,
+)
 from fedrec_auditor.targets.streams import Streams
 
 
@@ -38,10 +49,10 @@ class Unprotected(Protection):
     last bit. The upload alone therefore reveals items that the user does not have.
     """
 
-    def promises(self, groups: tuple[str, ...]) -> tuple[Promise, ...]:
+    def make_claims(self, groups: tuple[str, ...]) -> tuple[ProtectionClaim, ...]:
         """Returns one claim with an infinite epsilon, because the paper states no number."""
         return (
-            Promise(
+            ProtectionClaim(
                 epsilon=math.inf,
                 unit=Unit.USER,
                 statement=(
@@ -52,10 +63,10 @@ class Unprotected(Protection):
         )
 
 
-class _LaplaceNoise(NoiseBase):
+class _LaplaceNoise(NoiseProtection):
     """Base class: Laplace noise of scale 2 clip / epsilon on entries clipped to [-clip, clip].
 
-    epsilon is that of the entry's group, a part of the model (``Learner.groups``). With
+    epsilon is that of the entry's group, a part of the model (``Learner.group_names``). With
     ``every_epoch``, entries are clipped and noise is added after each local epoch, and the next
     epoch starts from the noisy entries (Algorithm 2). The epsilon of the upload does not grow: the
     upload is a function of the data and of earlier noise, and the last noise covers any values of
@@ -77,7 +88,8 @@ class _LaplaceNoise(NoiseBase):
         if not self.every_epoch or local.epochs == 1:
             return local
         return replace(
-            local, epoch_noise={name: self.group_noise(name.partition(".")[0]) for name in shapes}
+            local,
+            epoch_noise={name: self.get_group_noise(name.partition(".")[0]) for name in shapes},
         )
 
     @abstractmethod
@@ -86,18 +98,18 @@ class _LaplaceNoise(NoiseBase):
         epsilon.
         """
 
-    def group_noise(self, group: str) -> ClippedNoise:
+    def get_group_noise(self, group: str) -> ClippedNoise:
         """Returns the function that clips an entry of ``group`` and adds Laplace noise of scale 2
         clip / epsilon.
         """
         return ClippedNoise(self.clip, 2.0 * self.clip / self.budget(group))
 
-    def coordinate(self, group: str) -> Clipped:
+    def get_entry_randomizer(self, group: str) -> Clipped:
         """Returns the randomizer of one entry: clipping to [-clip, clip], then Laplace noise."""
         scale = 2.0 * self.clip / self.budget(group)
         return Clipped(Laplace(scale=scale, low=-self.clip, high=self.clip))
 
-    def randomizer(self, sizes: Mapping[str, int]) -> ComponentLaplace:
+    def get_upload_randomizer(self, sizes: Mapping[str, int]) -> ComponentLaplace:
         """Returns the randomizer of a whole upload: Laplace noise on all entries, each with the
         epsilon of its group.
 
@@ -107,12 +119,12 @@ class _LaplaceNoise(NoiseBase):
         parts = tuple(NoisyComponent(g, n, self.budget(g)) for g, n in sizes.items())
         return ComponentLaplace(parts, self.clip)
 
-    def upload_cost(self, sizes: Mapping[str, int]) -> float:
+    def get_upload_epsilon(self, sizes: Mapping[str, int]) -> float:
         """Computes the epsilon of a whole upload: the sum of the epsilons of all entries.
 
         ``sizes`` is the number of entries, by group of arrays.
         """
-        return self.randomizer(sizes).epsilon
+        return self.get_upload_randomizer(sizes).epsilon
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,20 +144,20 @@ class LaplaceProtection(_LaplaceNoise):
     Source: Zhang et al., equation 12 and section 5.3 (FedNews, after Qi et al. 2020).
     """
 
-    epsilon: Budget = 40.0
+    epsilon: Epsilon = 40.0
     clip: Positive = 0.5
     every_epoch: bool = False
 
-    privacy = NoiseSetting(budgets=("epsilon",))
+    noise_setting = NoiseSetting(budgets=("epsilon",))
 
     def budget(self, group: str) -> float:
         """Returns the epsilon of one entry, which is equal in every ``group`` of arrays."""
         return self.epsilon
 
-    def promises(self, groups: tuple[str, ...]) -> tuple[Promise, ...]:
+    def make_claims(self, groups: tuple[str, ...]) -> tuple[ProtectionClaim, ...]:
         """Returns the paper's one claim: the epsilon of every parameter of an upload."""
         return (
-            Promise(
+            ProtectionClaim(
                 epsilon=self.epsilon,
                 unit=Unit.COORDINATE,
                 statement=(
@@ -167,7 +179,7 @@ class AdaptiveLaplace(_LaplaceNoise):
     that the model does not have is not used. The epsilon of one entry is exactly that of its group,
     because entries range over 2 clip, which is thus the sensitivity. The epsilon of an upload is
     the sum over all its entries. The defaults are those of section 5.7 and differ from equation 11,
-    which ``by_resistance`` computes. ``every_epoch`` adds the noise after each local epoch
+    which ``from_resistance`` computes. ``every_epoch`` adds the noise after each local epoch
     (Algorithm 2).
 
     Source: Zhang et al., Algorithm 2, equations 11 and 12, section 5.7.
@@ -180,10 +192,10 @@ class AdaptiveLaplace(_LaplaceNoise):
     clip: Positive = 0.5
     every_epoch: bool = True
 
-    privacy = NoiseSetting(budgets=("user", "item", "mlp1", "mlp2"))
+    noise_setting = NoiseSetting(budgets=("user", "item", "mlp1", "mlp2"))
 
     @classmethod
-    def by_resistance(cls, *, least: float, most: float, clip: float = 0.5) -> Self:
+    def from_resistance(cls, *, least: float, most: float, clip: float = 0.5) -> Self:
         """Creates the protection with the epsilons of equation 11 of Zhang et al.
 
         The epsilons rise in equal steps from ``least`` to ``most``, in the order user, item, MLP 1,
@@ -196,7 +208,7 @@ class AdaptiveLaplace(_LaplaceNoise):
         """Returns the epsilon of one entry of ``group``; raises InputError for a group other than
         "user", "item", "mlp1" and "mlp2".
         """
-        budgets = float_fields(self)
+        budgets = get_numeric_fields(self)
         del budgets["clip"], budgets["every_epoch"]
         if group not in budgets:
             raise InputError(
@@ -205,14 +217,14 @@ class AdaptiveLaplace(_LaplaceNoise):
             )
         return budgets[group]
 
-    def promises(self, groups: tuple[str, ...]) -> tuple[Promise, ...]:
+    def make_claims(self, groups: tuple[str, ...]) -> tuple[ProtectionClaim, ...]:
         """Returns the paper's one claim, for every parameter of an upload, with the largest epsilon
         of the ``groups``.
         """
         budgets = {group: self.budget(group) for group in groups}
         listed = ", ".join(f"{epsilon:g} in {group}" for group, epsilon in budgets.items())
         return (
-            Promise(
+            ProtectionClaim(
                 epsilon=max(budgets.values()),
                 unit=Unit.COORDINATE,
                 statement=(
@@ -227,7 +239,7 @@ _DELTA = 1e-5
 
 
 @dataclass(frozen=True, kw_only=True)
-class GaussianProtection(NoiseBase):
+class GaussianProtection(NoiseProtection):
     """Clipping and Gaussian noise on every entry (FedRec-GN).
 
     Entries are clipped to [-clip, clip] and get noise N(0, sigma^2).
@@ -245,39 +257,39 @@ class GaussianProtection(NoiseBase):
     sigma: Positive = 0.035
     clip: Positive = 0.5
 
-    privacy = NoiseSetting(noise=("sigma",))
+    noise_setting = NoiseSetting(noise=("sigma",))
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.coordinate("")  # raises InputError if no accountant can handle the noise
+        self.get_entry_randomizer("")  # raises InputError if no accountant can handle the noise
 
-    def group_noise(self, group: str) -> ClippedNoise:
+    def get_group_noise(self, group: str) -> ClippedNoise:
         """Returns the function that clips an entry and adds normal noise, which is equal in every
         ``group`` of arrays.
         """
         return ClippedNoise(self.clip, self.sigma, is_normal=True)
 
-    def promises(self, groups: tuple[str, ...]) -> tuple[Promise, ...]:
+    def make_claims(self, groups: tuple[str, ...]) -> tuple[ProtectionClaim, ...]:
         """Returns the paper's statement about the noise, as a claim of an infinite epsilon."""
         return (
-            Promise(
+            ProtectionClaim(
                 epsilon=math.inf,
                 unit=Unit.USER,
                 statement=(
                     "Gaussian noise masks the uploaded parameters; the paper prints no sigma, "
                     "clipping, epsilon or delta."
                 ),
-                further_delta=_DELTA,
+                second_delta=_DELTA,
             ),
         )
 
-    def coordinate(self, group: str) -> Clipped:
+    def get_entry_randomizer(self, group: str) -> Clipped:
         """Returns the randomizer of one entry, in any ``group``: clipping to [-clip, clip], then
         normal noise.
         """
         return Clipped(Gaussian(sigma=self.sigma, low=-self.clip, high=self.clip))
 
-    def randomizer(self, sizes: Mapping[str, int]) -> Clipped:
+    def get_upload_randomizer(self, sizes: Mapping[str, int]) -> Clipped:
         """Returns the randomizer of a whole upload: clipping to [-clip, clip], then normal noise,
         on all entries.
 
@@ -300,7 +312,7 @@ _ATTRIBUTES = "; with perturbed features the paper claims privacy of attributes,
 
 
 @dataclass(frozen=True, kw_only=True)
-class Objective(Checked, Protection):
+class ObjectiveProtection(Checked, Protection):
     """Noise in the training objective instead of on the upload (F-GERAI, F-DPMF).
 
     A linear term with Laplace coefficients of scale 2 |a| d / epsilon is added to the loss.
@@ -337,10 +349,10 @@ class Objective(Checked, Protection):
     features: bool = False
     feature_epsilon: PiecewiseEpsilon = 1.0
 
-    privacy = NoiseSetting(budgets=("epsilon", "feature_epsilon"))
+    noise_setting = NoiseSetting(budgets=("epsilon", "feature_epsilon"))
 
     @property
-    def learning(self) -> Mapping[str, Any]:
+    def tuned_values(self) -> Mapping[str, Any]:
         """Smaller learning rate for the learner if features are perturbed or if the loss is
         logistic; otherwise empty.
 
@@ -348,7 +360,7 @@ class Objective(Checked, Protection):
         linearly, so that a steeper linear term leaves it without a minimum.
         """
         if self.features:
-            return {**super().learning, "learning_rate": 0.001}
+            return {**super().tuned_values, "learning_rate": 0.001}
         return {"learning_rate": 0.005} if self.loss == "logistic" else {}
 
     def prepare_data(self, clients: Clients) -> Clients:
@@ -356,12 +368,12 @@ class Objective(Checked, Protection):
         ``every_round``, and with perturbed features if ``features``.
         """
         if not self.every_round:
-            clients = replace(clients, linear_streams=clients.streams.fold_in(_OBJECTIVE))
+            clients = replace(clients, linear_term_streams=clients.streams.fold_in(_OBJECTIVE))
         if not self.features:
             return clients
         ceiling = np.ones(clients.features.shape[1])
-        ceiling[: N_LEVELS + 1] = max(1.0, math.log1p(clients.interactions.n_items))
-        noisy = perturb(clients.features / ceiling, self.feature_epsilon, clients.streams)
+        ceiling[: N_RATING_LEVELS + 1] = max(1.0, math.log1p(clients.interactions.n_items))
+        noisy = perturb_features(clients.features / ceiling, self.feature_epsilon, clients.streams)
         return replace(clients, features=(noisy * ceiling).astype(clients.features.dtype))
 
     def adapt_training(
@@ -374,13 +386,13 @@ class Objective(Checked, Protection):
         """
         scale = 2.0 * _LOSSES[self.loss] * shapes["item"][-1] / self.epsilon
         named = ("item",) if self.loss == "squared" else tuple(shapes)
-        return replace(local, linear_scales=dict.fromkeys(named, scale))
+        return replace(local, linear_term_scales=dict.fromkeys(named, scale))
 
-    def promises(self, groups: tuple[str, ...]) -> tuple[Promise, ...]:
+    def make_claims(self, groups: tuple[str, ...]) -> tuple[ProtectionClaim, ...]:
         """Returns the claim for one interaction, and with perturbed features also a claim for one
         attribute.
         """
-        objective = Promise(
+        objective = ProtectionClaim(
             epsilon=self.epsilon,
             unit=Unit.INTERACTION,
             statement=(
@@ -392,7 +404,7 @@ class Objective(Checked, Protection):
         )
         if not self.features:
             return (objective,)
-        attribute = Promise(
+        attribute = ProtectionClaim(
             epsilon=2.0 * self.feature_epsilon,
             unit=Unit.ATTRIBUTE,
             statement=(
@@ -403,7 +415,7 @@ class Objective(Checked, Protection):
         )
         return objective, attribute
 
-    def attribute_event(self) -> dp.DpEvent | None:
+    def get_attribute_event(self) -> dp.DpEvent | None:
         """Returns the accounting event of one attribute in a whole training; None if features are
         not perturbed.
 
@@ -415,7 +427,7 @@ class Objective(Checked, Protection):
         return dp.SelfComposedDpEvent(Piecewise(self.feature_epsilon).event(), 2)
 
 
-def perturb(share: NDArray[Any], epsilon: float, streams: Streams) -> NDArray[np.float64]:
+def perturb_features(share: NDArray[Any], epsilon: float, streams: Streams) -> NDArray[np.float64]:
     """Applies the piecewise mechanism to each entry of ``share``, and clips the results to [0, 1],
     shape (n, d).
 
@@ -429,7 +441,7 @@ def perturb(share: NDArray[Any], epsilon: float, streams: Streams) -> NDArray[np
     """
     n, d = share.shape
     x = 2.0 * np.clip(share, 0.0, 1.0) - 1.0
-    chosen, place = streams.uniform(2 * d).reshape(n, 2, d).transpose(1, 0, 2)
+    chosen, place = streams.draw_uniform(2 * d).reshape(n, 2, d).transpose(1, 0, 2)
     grown = math.exp(epsilon / 2.0)
     largest = (grown + 1.0) / (grown - 1.0)
     near = (largest + 1.0) / 2.0 * x - (largest - 1.0) / 2.0 + (largest - 1.0) * place

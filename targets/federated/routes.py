@@ -11,7 +11,7 @@ from fedrec_auditor.targets.federated.base import Route
 
 
 @dataclass(frozen=True, kw_only=True)
-class Direct(Route):
+class DirectRoute(Route):
     """Route of uploads that go directly to the server, each linked to its sender.
 
     The server sees every upload, so the route adds no privacy.
@@ -47,7 +47,7 @@ class Shuffler:
 
     vantage = Vantage.SHUFFLED
 
-    def event(self, local: dp.DpEvent, epsilon: float, n_senders: int) -> dp.DpEvent:
+    def get_event(self, local: dp.DpEvent, epsilon: float, n_senders: int) -> dp.DpEvent:
         """Returns the accounting event of shuffling ``n_senders`` uploads; ``local`` if ``epsilon``
         is infinite.
 

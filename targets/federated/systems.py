@@ -18,21 +18,21 @@ from numpy.typing import NDArray
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, any_pair
 from fedrec_auditor.targets.components import Component, Floats, Ints
-from fedrec_auditor.targets.compute import Compute
+from fedrec_auditor.targets.compute import Machine
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.declarations import SYSTEMS_FILE
 from fedrec_auditor.targets.declarations.paper import Paper
 from fedrec_auditor.targets.federated.base import Clients, LocalTraining, ModelSizes
 from fedrec_auditor.targets.federated.composition import Composition
-from fedrec_auditor.targets.federated.noise import ClippedNoise, NoiseBase
-from fedrec_auditor.targets.federated.routes import Direct
+from fedrec_auditor.targets.federated.noise import ClippedNoise, NoiseProtection
+from fedrec_auditor.targets.federated.routes import DirectRoute
 from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip
-from fedrec_auditor.targets.own_modules import member_name
-from fedrec_auditor.targets.settings import field_types, float_fields
+from fedrec_auditor.targets.own_modules import derive_member_name
+from fedrec_auditor.targets.settings import get_field_types, get_numeric_fields
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.base import DesignedPair, Model, Population
 from fedrec_auditor.targets.systems.system import Messages, Training, TrainingResult, UploadRequest
-from fedrec_auditor.targets.transcript import Broadcast, Public, Round, Uploads
+from fedrec_auditor.targets.transcript import Broadcast, PublicInfo, Round, Uploads
 
 _FIRST, _SECOND, _FLOOR = 0.9, 0.99, 1e-8
 
@@ -56,7 +56,7 @@ class FedAdam:
     rate: float
     moments: dict[str, tuple[NDArray[Any], NDArray[Any]]] = field(default_factory=dict)
 
-    def next_model(self, model: Broadcast, mean: Broadcast) -> Broadcast:
+    def update_model(self, model: Broadcast, mean: Broadcast) -> Broadcast:
         """Returns the next model, in float32, after one step from ``model`` towards ``mean``, and
         updates ``moments``.
 
@@ -79,17 +79,17 @@ _FAR = 16.0  # distance by which training moves the tested entry, in clipping bo
 _ITEMS = 12
 
 
-def first_item_entry(sent: Mapping[str, Component]) -> NDArray[np.float64]:
+def get_first_item_entry(sent: Mapping[str, Component]) -> NDArray[np.float64]:
     """Returns the first entry of the item table (row 0, column 0) in each of n messages, shape (n,
     1).
 
     ``sent`` has the messages by component (named array).
     """
     item = sent["item"]
-    return np.asarray(item.dense(np.arange(len(item)))[:, 0, :1], np.float64)
+    return np.asarray(item.to_dense(np.arange(len(item)))[:, 0, :1], np.float64)
 
 
-def designed_pairs(system: Composition) -> tuple[DesignedPair, ...]:
+def design_pairs(system: Composition) -> tuple[DesignedPair, ...]:
     """Returns worst-case neighbouring inputs for the system's protection and learner, from which an
     audit measures epsilon.
 
@@ -97,21 +97,21 @@ def designed_pairs(system: Composition) -> tuple[DesignedPair, ...]:
     no such inputs are known. The learner must have the arrays of the paper's learners: an MLP or a
     product.
     """
-    promises = system.protection.promises(system.groups)
+    promises = system.protection.make_claims(system.group_names)
     known = {"dimension"} <= {f.name for f in fields(system.learner)}  # type: ignore[arg-type]
     if not known or not any(math.isfinite(promise.epsilon) for promise in promises):
         return ()
     small = replace(
         system,
         learner=replace(system.learner, dimension=1),  # type: ignore[type-var]
-        route=Direct(),
+        route=DirectRoute(),
         rounds=1,
         share=1.0,
         epochs=1,
         batch=32,
     )
-    if isinstance(system.protection, NoiseBase):
-        return _entry(small, system.protection.group_noise("item"))
+    if isinstance(system.protection, NoiseProtection):
+        return _entry(small, system.protection.get_group_noise("item"))
     return _row(small)
 
 
@@ -135,7 +135,7 @@ def _entry(small: Composition, noise: ClippedNoise) -> tuple[DesignedPair, ...]:
         target=small,
         profiles=profiles,
         broadcast=broadcast,
-        reducer=first_item_entry,
+        reducer=get_first_item_entry,
         scope=any_pair(Unit.COORDINATE, Vantage.SERVER, Horizon.ROUND),
         world_names=(
             "item 0 in the history: its entry is pushed above the clipping bound",
@@ -151,8 +151,10 @@ def _pushing(small: Composition, profiles: Interactions, slope: float) -> Broadc
 
     None if the score is a product with a vector that the device keeps.
     """
-    shapes = small.shapes(
-        ModelSizes(n_items=profiles.n_items, n_user_features=small.user_features(profiles).shape[1])
+    shapes = small.get_upload_shapes(
+        ModelSizes(
+            n_items=profiles.n_items, n_user_features=small.compute_user_features(profiles).shape[1]
+        )
     )
     model = {name: np.zeros(shape, dtype=np.float32) for name, shape in shapes.items()}
     if "mlp1.weight" in model:
@@ -180,10 +182,10 @@ def _row(small: Composition) -> tuple[DesignedPair, ...]:
     held[:, 1] = 1.0
     held[0, 0] = 1.0
     profiles = Interactions.create(held, name="game")
-    if not isinstance(small.row_mechanism(Population(n_users=2, n_items=n_items)), BitFlip):
+    if not isinstance(small.get_row_mechanism(Population(n_users=2, n_items=n_items)), BitFlip):
         return ()
-    shapes = small.shapes(
-        ModelSizes(n_items=n_items, n_user_features=small.user_features(profiles).shape[1])
+    shapes = small.get_upload_shapes(
+        ModelSizes(n_items=n_items, n_user_features=small.compute_user_features(profiles).shape[1])
     )
     row = 0.0  # a float32 near 0 resolves any step
     return (
@@ -211,21 +213,21 @@ _OWN = "own"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Federated(Composition):
+class FederatedSystem(Composition):
     """A federated recommender composed of a learner (model), a protection and a route of uploads,
     with its training and worst-case inputs.
     """
 
-    def designed_pairs(self) -> tuple[DesignedPair, ...]:
+    def design_pairs(self) -> tuple[DesignedPair, ...]:
         """Returns pairs of neighbouring users whose uploads differ the most; an audit measures
         epsilon on them.
 
         If uploads are clipped and noisy, the uploads of a pair differ as far as possible in one
         entry of the item table. Otherwise they differ in whether an item's row is trained.
         """
-        return designed_pairs(self)
+        return design_pairs(self)
 
-    def train(self, interactions: Interactions, rng: Generator, compute: Compute) -> Training:
+    def train(self, interactions: Interactions, rng: Generator, compute: Machine) -> Training:
         """Runs federated averaging (Algorithm 1 of Zhang et al.): yields the messages of every
         round, and returns the final model.
 
@@ -233,40 +235,42 @@ class Federated(Composition):
         """
         everyone = self._devices(interactions, Streams.spawn(rng, interactions.n_users))
         model: Broadcast = self.learner.init_model(_catalogue(everyone), rng)
-        model = {name: model[name] for name in self.shapes(_catalogue(everyone))}
+        model = {name: model[name] for name in self.get_upload_shapes(_catalogue(everyone))}
         senders = self.count_senders(interactions.n_users)
         moments = FedAdam(self.server_rate)
         behind = np.zeros((interactions.n_users, model["item"].shape[1]), dtype=np.float32)
         for number in range(self.rounds):
             users = np.sort(rng.permutation(interactions.n_users)[:senders])
             clients = replace(everyone.subset(users), streams=Streams.spawn(rng, senders))
-            behind[users] = self.learner.user_vectors(model, clients)
+            behind[users] = self.learner.compute_user_vectors(model, clients)
             sent, own = self._send(clients, model, compute)
-            if everyone.user_emb is not None:
-                everyone.user_emb[users] = own
+            if everyone.user_embeddings is not None:
+                everyone.user_embeddings[users] = own
             uploads = Uploads(users, sent)
             del sent, own
             yield Round(broadcast=model, uploads=uploads)
-            model = _finite(self.next_model(model, uploads, moments), number + 1)
+            model = _finite(self.update_model(model, uploads, moments), number + 1)
             del uploads  # frees memory before the next round's uploads are made
-        scored = model if everyone.user_emb is None else {**model, _OWN: everyone.user_emb}
+        scored = (
+            model if everyone.user_embeddings is None else {**model, _OWN: everyone.user_embeddings}
+        )
         return TrainingResult(model, scored, behind)
 
-    def public(self, interactions: Interactions) -> Public:
+    def get_public(self, interactions: Interactions) -> PublicInfo:
         """Returns what the adversary knows and sees: the numeric settings of system, learner and
         protection, and the route's vantage, such as every upload.
         """
         return replace(
-            super().public(interactions),
+            super().get_public(interactions),
             settings={
                 **self.protection.settings,
-                **float_fields(self.learner),
-                **float_fields(self),
+                **get_numeric_fields(self.learner),
+                **get_numeric_fields(self),
             },
             route=self.route.vantage,
         )
 
-    def messages(self, calls: UploadRequest) -> Messages:
+    def make_messages(self, calls: UploadRequest) -> Messages:
         """Trains the broadcast model on every device that ``calls`` names, and returns the
         protected parameters.
 
@@ -281,7 +285,7 @@ class Federated(Composition):
         clients = self._devices(calls.profiles, calls.streams, calls.profile_ids)
         return self._send(clients, calls.broadcast, calls.compute)[0]
 
-    def next_model(self, model: Broadcast, uploads: Uploads, moments: FedAdam) -> Broadcast:
+    def update_model(self, model: Broadcast, uploads: Uploads, moments: FedAdam) -> Broadcast:
         """Computes the next model, in float32, from the ``uploads`` of a round.
 
         The next model is the mean of the uploads (Algorithm 1), their sum (equation 9), or the
@@ -290,8 +294,8 @@ class Federated(Composition):
         if not len(uploads.users):
             return model
         count = 1 if self.server == "sum" else len(uploads.users)
-        sent = {n: (c.total() / count).astype(np.float32) for n, c in uploads.components.items()}
-        return moments.next_model(model, sent) if self.server == "adam" else sent
+        sent = {n: (c.sum_all() / count).astype(np.float32) for n, c in uploads.components.items()}
+        return moments.update_model(model, sent) if self.server == "adam" else sent
 
     def score(self, model: Model, interactions: Interactions, users: Ints) -> Floats:
         """Computes scores of all items for ``users`` (row indices), from the final model and each
@@ -300,14 +304,14 @@ class Federated(Composition):
         own = interactions.take_users(users)
         clients = Clients(
             interactions=own,
-            features=self.user_features(own),
+            features=self.compute_user_features(own),
             streams=Streams(np.zeros(len(users), dtype=np.uint64)),
-            user_emb=model.arrays[_OWN][users] if _OWN in model.arrays else None,
+            user_embeddings=model.arrays[_OWN][users] if _OWN in model.arrays else None,
         )
         arrays = {name: array for name, array in model.arrays.items() if name != _OWN}
         return self.learner.score(arrays, clients)
 
-    def local_setup(self, shapes: dict[str, tuple[int, ...]]) -> LocalTraining:
+    def get_local_settings(self, shapes: dict[str, tuple[int, ...]]) -> LocalTraining:
         """Returns the settings of the local training, changed as the protection requires.
 
         ``shapes`` is the shape of every component (named array of the model), by name.
@@ -327,17 +331,17 @@ class Federated(Composition):
         """Returns the devices of ``users`` (row indices; by default all), with data prepared by the
         protection, such as perturbed features.
         """
-        features = self.user_features(interactions)
+        features = self.compute_user_features(interactions)
         if users is not None and not np.array_equal(users, np.arange(interactions.n_users)):
             interactions, features = interactions.take_users(users), features[users]
         clients = Clients(
             interactions=interactions, features=features, streams=streams.fold_in(_PREPARE)
         )
-        own = self.learner.init_user(streams.fold_in(_KEEP)) if self.private_user else None
-        return replace(self.protection.prepare_data(clients), streams=streams, user_emb=own)
+        own = self.learner.init_user_vectors(streams.fold_in(_KEEP)) if self.private_user else None
+        return replace(self.protection.prepare_data(clients), streams=streams, user_embeddings=own)
 
     def _send(
-        self, clients: Clients, broadcast: Broadcast, compute: Compute
+        self, clients: Clients, broadcast: Broadcast, compute: Machine
     ) -> tuple[dict[str, Component], Floats | None]:
         """Trains and protects the devices' models; returns the messages and the user vectors that
         devices keep.
@@ -348,10 +352,10 @@ class Federated(Composition):
         trained = self.learner.train(
             broadcast,
             replace(clients, streams=streams.fold_in(_TRAIN)),
-            self.local_setup(self.shapes(_catalogue(clients))),
+            self.get_local_settings(self.get_upload_shapes(_catalogue(clients))),
             compute,
         )
-        own = trained.pop("user.E").dense(np.arange(len(clients))) if self.private_user else None
+        own = trained.pop("user.E").to_dense(np.arange(len(clients))) if self.private_user else None
         sent = self.protection.protect(
             trained, broadcast, replace(clients, streams=streams.fold_in(_PROTECT))
         )
@@ -376,7 +380,7 @@ def _catalogue(clients: Clients) -> ModelSizes:
 _PARTS = ("learner", "protection", "route")
 
 
-def composed(module: str) -> Callable[[str], type[Federated]]:
+def make_class_loader(module: str) -> Callable[[str], type[FederatedSystem]]:
     """Returns a function that builds a system's class by the class's name, from the table of
     systems in a paper's folder.
 
@@ -386,9 +390,9 @@ def composed(module: str) -> Callable[[str], type[Federated]]:
     """
 
     @functools.cache
-    def build(kind: str) -> type[Federated]:
-        paper = Paper.of(module.rpartition(".")[0])
-        for name, declared in paper.composed.system.items():
+    def build(kind: str) -> type[FederatedSystem]:
+        paper = Paper.load(module.rpartition(".")[0])
+        for name, declared in paper.composed_systems.system.items():
             if declared.type == kind:
                 try:
                     return _made(paper, name, module)
@@ -402,20 +406,23 @@ def composed(module: str) -> Callable[[str], type[Federated]]:
     return build
 
 
-def _made(paper: Paper, name: str, module: str) -> type[Federated]:
-    declared = paper.composed.system[name]
-    known = {field.name: field_types(Federated)[field.name] for field in fields(Federated)}
+def _made(paper: Paper, name: str, module: str) -> type[FederatedSystem]:
+    declared = paper.composed_systems.system[name]
+    known = {
+        field.name: get_field_types(FederatedSystem)[field.name]
+        for field in fields(FederatedSystem)
+    }
     made = make_dataclass(
         declared.type,
         [
             (key, known[key], _part(key, value) if key in _PARTS else value)
             for key, value in declared.settings.items()
         ],
-        bases=(Federated,),
+        bases=(FederatedSystem,),
         namespace={
             "__doc__": f"{declared.summary}\n\n{declared.doc}".strip(),
             "called": name,
-            "evaluation": paper.composed.evaluation,
+            "evaluation": paper.composed_systems.evaluation,
             "place": declared.place,
             "basis": declared.basis,
             "unprotected": declared.unprotected,
@@ -434,7 +441,7 @@ def _part(kind: str, given: Any) -> Any:
     settings = dict(given) if isinstance(given, Mapping) else {"name": given}
     module = importlib.import_module(f"fedrec_auditor.targets.federated.{kind}s")
     members = {
-        member_name(name, kind): value
+        derive_member_name(name, kind): value
         for name, value in vars(module).items()
         if getattr(value, "__module__", "") == module.__name__
     }

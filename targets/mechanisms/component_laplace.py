@@ -13,7 +13,7 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.events import dp
 from fedrec_auditor.targets.mechanisms.base import Domain, WorstCase
 from fedrec_auditor.targets.mechanisms.parts.bases import LaplaceNoise
-from fedrec_auditor.targets.settings import Checked, PositiveFloat, Range, Whole, check
+from fedrec_auditor.targets.settings import Checked, Count, PositiveFloat, Range, check
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class NoisyComponent(Checked):
     """
 
     name: str
-    size: Whole
+    size: Count
     epsilon: PositiveFloat
 
 

@@ -26,7 +26,7 @@ from fedrec_auditor.targets.mechanisms.parts.bases import (
     clip_norm,
 )
 from fedrec_auditor.targets.mechanisms.report_mechanisms import OneCoordinate
-from fedrec_auditor.targets.settings import PositiveFloat, Range, Whole, check
+from fedrec_auditor.targets.settings import Count, PositiveFloat, Range, check
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +208,7 @@ class Shuffled(UnitIntervalMechanism):
     """
 
     epsilon: PositiveFloat
-    n_users: Whole
+    n_users: Count
 
     def randomize(self, value: ArrayLike, rng: Generator, size: Shape = None) -> NDArray[Any]:
         """Draws the number of +B reports for each input ``value``, int64 of shape ``size``."""
@@ -326,8 +326,8 @@ class PrivateAverage(VectorMechanism, NormalNoise):
 
     multiplier: PositiveFloat
     clip: PositiveFloat
-    batch: Whole
-    dimension: Whole
+    batch: Count
+    dimension: Count
     balance: Annotated[float, Range("(0, 1)", "in (0, 1): VectorGaussian releases no share")]
     step: PositiveFloat = 1.0
     counts_clipped: bool = False

@@ -31,12 +31,12 @@ from fedrec_auditor.targets.mechanisms.parts.bases import (
 from fedrec_auditor.targets.mechanisms.parts.secure_aggregation import NoiseProtocol
 from fedrec_auditor.targets.settings import (
     Checked,
+    Count,
     FiniteFloat,
-    NotNegative,
+    NonNegative,
     Positive,
     PositiveFloat,
     Share,
-    Whole,
     check,
 )
 
@@ -100,7 +100,7 @@ class VectorGaussian(VectorMechanism, NormalNoise):
 
     sigma: PositiveFloat
     clip: PositiveFloat
-    dimension: Whole
+    dimension: Count
 
     def __post_init__(self) -> None:
         check(self)
@@ -163,7 +163,7 @@ class RevealedGaussian(Checked):
 
     noise_multiplier: PositiveFloat
     sampling_probability: Share
-    count: Whole
+    count: Count
 
     def __post_init__(self) -> None:
         check(self)
@@ -275,9 +275,9 @@ class SampledGaussian(Checked):
 
     noise_multiplier: Positive
     sampling_probability: Share
-    rounds: Whole
-    local_steps: Whole = 1
-    opposite: NotNegative = 0.0
+    rounds: Count
+    local_steps: Count = 1
+    opposite: NonNegative = 0.0
 
     @property
     def domain(self) -> Domain:

@@ -25,7 +25,7 @@ from fedrec_auditor.targets.mechanisms.parts.bases import (
     compute_noise_rate,
 )
 from fedrec_auditor.targets.mechanisms.parts.grid import draw_bernoulli, to_uniform
-from fedrec_auditor.targets.settings import Checked, Positive, Probability, Range, Whole, check
+from fedrec_auditor.targets.settings import Checked, Count, Positive, Probability, Range, check
 from fedrec_auditor.targets.streams import Streams
 
 _BYTE = 256
@@ -104,13 +104,13 @@ class BitFlip(BitMechanism):
         """
         bits = self._bits(value)
         width = bits.shape[1]
-        noise = streams.random_bits(-(-width // 8)).astype("<u8", copy=False).view(np.uint8)
+        noise = streams.draw_bits(-(-width // 8)).astype("<u8", copy=False).view(np.uint8)
 
         def rest(ties: NDArray[np.intp]) -> NDArray[np.float64]:
             clients, counts = np.unique(ties // width, return_counts=True)
             if not counts.size:
                 return np.empty(0)
-            words = streams.take(clients).fold_in(1).random_bits(int(counts.max()))
+            words = streams.take(clients).fold_in(1).draw_bits(int(counts.max()))
             return to_uniform(words[np.arange(words.shape[1]) < counts[:, None]])
 
         return self._flip(bits.ravel(), noise[:, :width].ravel(), rest).reshape(bits.shape)
@@ -204,7 +204,7 @@ class OneCoordinate(Checked):
     """
 
     epsilon: EpsilonOrZero
-    dimension: Whole
+    dimension: Count
 
     @property
     def magnitude(self) -> float:

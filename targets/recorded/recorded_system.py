@@ -19,11 +19,11 @@ from fedrec_auditor.targets.components import (
     Component,
     Floats,
     Ints,
-    Kind,
+    Payload,
     Reports,
-    check_lists,
+    check_list_messages,
 )
-from fedrec_auditor.targets.compute import Compute
+from fedrec_auditor.targets.compute import Machine
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.recorded.recording import (
     MANIFEST,
@@ -34,17 +34,17 @@ from fedrec_auditor.targets.recorded.recording import (
 from fedrec_auditor.targets.recorded.tensors import ArrayFile, MessageFile, PartForm, StoredPart
 from fedrec_auditor.targets.systems.base import (
     Evaluation,
+    HoldOut,
     Model,
     NoScores,
-    Origin,
     Population,
-    ReportedFigure,
+    ReportedMetric,
     ScopedClaim,
-    Split,
+    SystemOrigin,
     Target,
 )
 from fedrec_auditor.targets.systems.system import System, Training, TrainingResult, UploadRequest
-from fedrec_auditor.targets.transcript import Broadcast, Public, Round, Uploads
+from fedrec_auditor.targets.transcript import Broadcast, PublicInfo, Round, Uploads
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,14 +68,14 @@ class RecordedMessages(Component):
     files: tuple[MessageFile, ...]
     file_indices: Ints
     message_indices: Ints
-    kind: Kind = field()  # without a default, although the base class has a property
-    rate: float | None = field()
+    kind: Payload = field()  # without a default, although the base class has a property
+    learning_rate: float | None = field()
     shape: tuple[int, ...] = field()
     broadcast: Broadcast | None = None
     round_sums: Mapping[str, NDArray[Any]] | None = None
     n_items: int = 0
 
-    parts = ("message_indices", "file_indices")
+    client_fields = ("message_indices", "file_indices")
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -84,7 +84,7 @@ class RecordedMessages(Component):
         common = np.result_type(*each) if each else np.dtype(np.float64)
         return np.dtype(np.float32) if common == np.float16 else common
 
-    def dense(self, clients: Ints) -> NDArray[Any]:
+    def to_dense(self, clients: Ints) -> NDArray[Any]:
         """Reads the messages of the clients at the indices ``clients``, shape (len(clients),
         *shape).
         """
@@ -98,7 +98,7 @@ class RecordedMessages(Component):
             out[np.repeat(index, sent.row_counts), self._within(sent.ids, file)] = sent.values
         return out
 
-    def sent_rows(self, clients: Ints) -> NDArray[np.bool_]:
+    def flag_sent_rows(self, clients: Ints) -> NDArray[np.bool_]:
         """Returns flags of the table rows that some clients sent, bool (len(clients), *shape[:1]).
 
         ``clients`` holds the indices of these clients.
@@ -112,11 +112,11 @@ class RecordedMessages(Component):
                 out[np.repeat(index, sent.row_counts), self._within(sent.ids, file)] = True
         return out
 
-    def total(self) -> NDArray[Any]:
+    def sum_all(self) -> NDArray[Any]:
         """Returns the recorded sum of all messages; computes it if no sum was recorded."""
         if self.round_sums is not None and self.name in self.round_sums:
             return np.asarray(self.round_sums[self.name], dtype=np.float64)
-        return super(RecordedMessages, self).total()
+        return super(RecordedMessages, self).sum_all()
 
     def take(self, clients: Ints) -> RecordedMessages:
         """Returns the messages of the clients at the indices ``clients``, in this order."""
@@ -136,16 +136,16 @@ class RecordedMessages(Component):
             index = order[start:stop]
             if len(index):
                 file = self.files[int(files[index[0]])]
-                ordered = self.kind is not Kind.REPORTS
+                ordered = self.kind is not Payload.REPORTS
                 sent = file.read(self.name, places[index], ordered=ordered)
-                check_lists(self.kind, sent.values, self.n_items, self.name, str(file.path))
+                check_list_messages(self.kind, sent.values, self.n_items, self.name, str(file.path))
                 yield index, file, sent
 
     def _base(self, file: MessageFile) -> NDArray[Any] | int:
         """Returns the values of rows that messages omit: for a model the broadcast's,
         otherwise 0.
         """
-        if self.kind is not Kind.MODEL:
+        if self.kind is not Payload.MODEL:
             return 0
         base = (self.broadcast or {}).get(self.name)
         if base is None or base.shape != self.shape:
@@ -198,8 +198,8 @@ class RecordedSystem(System):
     assumption: str = ""
     caveat: str = ""
     paper: str = "a recording"
-    evaluation: ClassVar[Evaluation] = Evaluation(split=Split.NOTHING)
-    reported: ClassVar[tuple[ReportedFigure, ...]] = ()
+    evaluation: ClassVar[Evaluation] = Evaluation(split=HoldOut.NOTHING)
+    reported: ClassVar[tuple[ReportedMetric, ...]] = ()
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({str(self.recording.path)!r})"
@@ -210,15 +210,15 @@ class RecordedSystem(System):
         return self.recording.manifest.algorithm
 
     @property
-    def origin(self) -> Origin:
-        """Origin of the messages: clients of another party, which cannot be run again.
+    def origin(self) -> SystemOrigin:
+        """SystemOrigin of the messages: clients of another party, which cannot be run again.
 
         ``client`` is a system that sends such messages, or None. ``n_dropped`` counts the messages
         that were left out because of numbers that are not finite.
         """
-        return Origin(
+        return SystemOrigin(
             is_external=True,
-            at_hand=False,
+            is_runnable=False,
             client=self.simulator,
             assumption=self.assumption,
             caveat=self.caveat,
@@ -240,24 +240,24 @@ class RecordedSystem(System):
         return "a recording does not state what noise was added. Audit the client to prove more."
 
     @property
-    def required_items(self) -> int:
+    def n_required_items(self) -> int:
         """Number of items that the data must have, from the recording's manifest."""
         return self.recording.manifest.n_items
 
-    def scoped_claims(self, population: Population) -> tuple[ScopedClaim, ...]:
+    def get_claims(self, population: Population) -> tuple[ScopedClaim, ...]:
         """Returns the privacy claims that the caller stated; ``population`` is not used."""
         return self.stated
 
-    def tried(self, interactions: Interactions) -> tuple[RecordedSystem, tuple[str, ...]]:
+    def adapt_to_data(self, interactions: Interactions) -> tuple[RecordedSystem, tuple[str, ...]]:
         """Returns the system that is audited, here unchanged, and sentences on the recording."""
         return self, self.notes
 
-    def public(self, interactions: Interactions) -> Public:
+    def get_public(self, interactions: Interactions) -> PublicInfo:
         """Returns the public knowledge: the facts in the manifest, and the number of users in the
         data.
         """
         manifest = self.recording.manifest
-        return Public(
+        return PublicInfo(
             algorithm=manifest.algorithm,
             n_users=interactions.n_users,
             n_items=manifest.n_items,
@@ -275,7 +275,7 @@ class RecordedSystem(System):
         """
         return self.recording.max_vantage
 
-    def train(self, interactions: Interactions, rng: Generator, compute: Compute) -> Training:
+    def train(self, interactions: Interactions, rng: Generator, compute: Machine) -> Training:
         """Yields the recorded rounds, and returns the recorded final model.
 
         The messages stay in their files. ``rng`` is not used. Raises InputError unless the users of
@@ -385,9 +385,9 @@ class RecordedSystem(System):
         if part.kind in LIST_KINDS:
             for _ in made.read_pieces(np.arange(len(made))):
                 pass  # each message is checked when it is read
-        return _reports(made, part) if part.kind is Kind.REPORTS else made
+        return _reports(made, part) if part.kind is Payload.REPORTS else made
 
-    def messages(self, calls: UploadRequest) -> NoReturn:
+    def make_messages(self, calls: UploadRequest) -> NoReturn:
         """Raises InputError, because recorded clients cannot send new messages."""
         raise InputError(NO_RETRAINING)
 
@@ -405,7 +405,7 @@ def _shape(
     shape = part.shape
     for file in files:
         layout = file.layouts[name]
-        if part.kind is Kind.REPORTS:
+        if part.kind is Payload.REPORTS:
             if layout.form is not PartForm.SENT_ROWS or layout.shape:
                 raise file.make_error(f"signs {name!r} and their coordinates", "other data")
             continue

@@ -19,7 +19,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements import Vantage
-from fedrec_auditor.targets.components import Kind
+from fedrec_auditor.targets.components import Payload
 from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip
 from fedrec_auditor.targets.recorded.tensors import (
     FILE_READERS,
@@ -28,9 +28,9 @@ from fedrec_auditor.targets.recorded.tensors import (
     check_file,
     check_folder,
 )
-from fedrec_auditor.targets.settings import NAME_REGEX, NAME_RULE, field_types
+from fedrec_auditor.targets.settings import NAME_REGEX, NAME_RULE, get_field_types
 from fedrec_auditor.targets.systems.system import ReportDistribution
-from fedrec_auditor.targets.transcript import Channel
+from fedrec_auditor.targets.transcript import NoiseChannel
 
 MANIFEST = "manifest.json"
 # Maximum size of a manifest in bytes. Identifiers of items use nearly all of it.
@@ -63,14 +63,14 @@ class RecordedPart(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    kind: Kind
+    kind: Payload
     rate: Annotated[float, Field(allow_inf_nan=False)] | None = None
     shape: Annotated[tuple[_Size, ...], Field(max_length=_AXES)] | None = None
     magnitude: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
 
     @model_validator(mode="after")
     def _whole(self) -> RecordedPart:
-        if self.kind is Kind.REPORTS and not (
+        if self.kind is Payload.REPORTS and not (
             self.magnitude and self.shape and len(self.shape) == 2
         ):
             raise ValueError("reports need a magnitude and a shape of two numbers")
@@ -102,7 +102,7 @@ class Manifest(BaseModel):
     n_items: Annotated[int, Field(ge=1, lt=2**31)]
     items: tuple[int, ...] | tuple[str, ...] | None = None
     components: Mapping[str, RecordedPart] = Field(
-        default_factory=lambda: {ANY_PART: RecordedPart(kind=Kind.CHANGE)}
+        default_factory=lambda: {ANY_PART: RecordedPart(kind=Payload.CHANGE)}
     )
     route: Vantage | None = None
     parties: Annotated[int, Field(ge=1, lt=2**31)] | None = None
@@ -197,14 +197,14 @@ class Manifest(BaseModel):
         return np.array(self.rows, np.int64).reshape(self.n_items, -1)
 
     @property
-    def noise_channel(self) -> Channel | None:
+    def noise_channel(self) -> NoiseChannel | None:
         """Public distribution of the clients' randomizer; None if the manifest does not state
         it.
         """
         return None if self.channel is None else _channel(self.channel)
 
 
-def describe_channel(channel: Channel | None) -> dict[str, float | str] | None:
+def describe_channel(channel: NoiseChannel | None) -> dict[str, float | str] | None:
     """Returns the name and parameters of a randomizer's distribution, in the form of a manifest.
 
     None if ``channel`` is None or of a type that a manifest cannot state.
@@ -215,7 +215,7 @@ def describe_channel(channel: Channel | None) -> dict[str, float | str] | None:
     return None
 
 
-def _channel(values: Mapping[str, float | str]) -> Channel:
+def _channel(values: Mapping[str, float | str]) -> NoiseChannel:
     given: dict[str, Any] = dict(values)
     kind = _CHANNELS.get(str(given.pop("name", None)))
     if kind is None:
@@ -224,10 +224,12 @@ def _channel(values: Mapping[str, float | str]) -> Channel:
     if not set(given) <= known or any(isinstance(value, str) for value in given.values()):
         raise ValueError(f"besides its name, a channel has the numbers {', '.join(sorted(known))}")
     for name, value in given.items():
-        if field_types(kind)[name] is int and value % 1.0 == 0.0:  # the manifest has it as a float
+        if (
+            get_field_types(kind)[name] is int and value % 1.0 == 0.0
+        ):  # the manifest has it as a float
             given[name] = int(value)
     try:
-        made: Channel = kind(**given)
+        made: NoiseChannel = kind(**given)
     except (InputError, TypeError) as error:
         raise ValueError(str(error)) from error
     return made

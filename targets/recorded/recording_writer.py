@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.targets.components import Component, Floats, Ints, Kind, Reports
+from fedrec_auditor.targets.components import Component, Floats, Ints, Payload, Reports
 from fedrec_auditor.targets.compute import iter_blocks
 from fedrec_auditor.targets.datasets.base import Attribute, Interactions
 from fedrec_auditor.targets.recorded.recording import (
@@ -169,7 +169,7 @@ class RecordingWriter:
         *,
         n_items: int,
         algorithm: str = "recorded-system",
-        kinds: Mapping[str, str] | str = Kind.CHANGE.value,
+        kinds: Mapping[str, str] | str = Payload.CHANGE.value,
         rates: Mapping[str, float] | None = None,
         shapes: Mapping[str, Sequence[int]] | None = None,
         magnitudes: Mapping[str, float] | None = None,
@@ -250,7 +250,7 @@ class RecordingWriter:
         clear: whether the messages stay linked to their senders even under secure aggregation
         """
         size = sum(
-            part.index.shape[1] if isinstance(part, Reports) else int(np.prod(part.shape))
+            part.coordinates.shape[1] if isinstance(part, Reports) else int(np.prod(part.shape))
             for part in components.values()
         )
         count = len(next(iter(components.values()))) if components else 0
@@ -259,12 +259,12 @@ class RecordingWriter:
             written: _Arrays = {}
             for name, part in components.items():
                 if isinstance(part, Reports):
-                    ids, signs = part.index[block], np.where(part.positive[block], 1, -1)
+                    ids, signs = part.coordinates[block], np.where(part.is_positive[block], 1, -1)
                     counts = np.full(len(block), ids.shape[1])
                     values = signs.astype(np.int8).ravel()
                     written |= _partial(name, PartForm.SENT_ROWS, values, ids.ravel(), counts)
                 else:
-                    written |= self._packed(name, part.dense(block), part.sent_rows(block))
+                    written |= self._packed(name, part.to_dense(block), part.flag_sent_rows(block))
             self._files += 1
             stem = f"{CLEAR if clear else UPLOADS}-{self._files:06}"
             self._messages(stem, written, None if senders is None else senders[block])
@@ -309,7 +309,7 @@ class RecordingWriter:
             return _partial(
                 name, PartForm.SENT_ROWS, values[sent], np.nonzero(sent)[1], sent.sum(axis=1)
             )
-        base = (self._broadcast or {}).get(name) if part.kind is Kind.MODEL else None
+        base = (self._broadcast or {}).get(name) if part.kind is Payload.MODEL else None
         if base is not None and (base.ndim, base.shape) == (2, values.shape[1:]):
             moved = (values != base).any(axis=2)
             if moved.mean() < _FEW and base.dtype == values.dtype:

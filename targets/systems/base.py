@@ -13,7 +13,7 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.events import dp
 from fedrec_auditor.accountants.statements import Basis, Claim, Scope, Sizes
 from fedrec_auditor.targets.compute import DEFAULT as DEFAULT
-from fedrec_auditor.targets.compute import Compute as Compute
+from fedrec_auditor.targets.compute import Machine as Machine
 
 if TYPE_CHECKING:
     import numpy as np
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 
 
 # Model parameters that one thread updates per second, measured on FedRec with MovieLens 1M.
-THROUGHPUT = 1e8
+UPDATES_PER_SECOND = 1e8
 # Minimum cost of one pass over the data, in parameter updates.
 _PASS = 1e3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cost:
+class TrainingCost:
     """Rough estimate of the cost of one training, computed from the sizes that the system declares.
 
     rounds: number of rounds.
@@ -68,7 +68,7 @@ class Cost:
         bytes: float | None = None,
         held: float = 0,
         made: float = 0,
-    ) -> Cost:
+    ) -> TrainingCost:
         """Estimates the cost of one training from the sizes that a system declares; the defaults
         fit most systems.
 
@@ -121,11 +121,11 @@ class Cost:
     @property
     def seconds(self) -> float:
         """Estimated time of the training in one thread, in seconds."""
-        return self.updates / THROUGHPUT
+        return self.updates / UPDATES_PER_SECOND
 
 
 # Callback that is called with the number of finished rounds and the number of all rounds.
-Progress = Callable[[int, int], None]
+ProgressCallback = Callable[[int, int], None]
 
 
 class NoScores(InputError):
@@ -204,7 +204,7 @@ class DesignedPair:
     reducer: Callable[[Mapping[str, Component]], NDArray[np.float64]] | None = None
 
 
-class Split(StrEnum):
+class HoldOut(StrEnum):
     """The part of the data that a paper holds out to measure utility, such as the last interaction
     of every user.
     """
@@ -223,12 +223,12 @@ class Evaluation:
     cutoffs: lengths K of the recommendation lists for which HR@K and NDCG@K are computed.
     """
 
-    split: Split = Split.LEAVE_LAST_OUT
+    split: HoldOut = HoldOut.LEAVE_LAST_OUT
     cutoffs: tuple[int, ...] = (10,)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReportedFigure:
+class ReportedMetric:
     """A utility value that a paper prints, such as an HR@10.
 
     metric: name of the metric, such as HR@10.
@@ -271,7 +271,7 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Origin:
+class SystemOrigin:
     """Source of a system under audit and of its messages, which decides what an audit may conclude
     from them.
 
@@ -289,7 +289,7 @@ class Origin:
     """
 
     is_external: bool = False
-    at_hand: bool = True
+    is_runnable: bool = True
     client: Target | None = None
     n_users: int | None = None
     send_rate: float = 1.0
@@ -298,13 +298,13 @@ class Origin:
     n_dropped: int = 0
 
 
-def origin_of(target: Target) -> Origin:
+def get_origin(target: Target) -> SystemOrigin:
     """Returns ``target.origin``: who wrote the system, and where its messages come from.
 
-    For a target without this attribute, returns the default ``Origin``, a system of this package
-    that computes its own claims.
+    For a target without this attribute, returns the default ``SystemOrigin``, a system of this
+    package that computes its own claims.
     """
-    return getattr(target, "origin", Origin())
+    return getattr(target, "origin", SystemOrigin())
 
 
 class Claimant(Protocol):
@@ -340,7 +340,7 @@ class Claimant(Protocol):
         """
         ...
 
-    def scoped_claims(self, population: Population) -> tuple[ScopedClaim, ...]:
+    def get_claims(self, population: Population) -> tuple[ScopedClaim, ...]:
         """Returns the claims for this population, each in its own scope and in every other scope to
         which a reader may apply it.
 
@@ -348,7 +348,7 @@ class Claimant(Protocol):
         """
         ...
 
-    def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
+    def get_mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
         """Returns the randomized function from the data that ``scope`` protects (its unit) to what
         its adversary sees.
 
@@ -357,7 +357,7 @@ class Claimant(Protocol):
         """
         return None
 
-    def event(self, scope: Scope, population: Population) -> dp.DpEvent:
+    def get_event(self, scope: Scope, population: Population) -> dp.DpEvent:
         """Returns the accounting event (dp-accounting) from which accountants compute the epsilon
         of ``scope``.
 
@@ -389,7 +389,7 @@ class Target(Claimant, Protocol):
         ...
 
     @property
-    def reported(self) -> tuple[ReportedFigure, ...]:
+    def reported_metrics(self) -> tuple[ReportedMetric, ...]:
         """Utility values that the paper prints, to be shown next to the measured values."""
         ...
 
@@ -406,7 +406,7 @@ class Target(Claimant, Protocol):
         return None
 
     @property
-    def learning(self) -> Mapping[str, Any]:
+    def tuned_values(self) -> Mapping[str, Any]:
         """Values of settings with which the training converges, by name of the setting.
 
         They replace values from the paper with which the training does not converge. Empty if no
@@ -431,14 +431,14 @@ class Target(Claimant, Protocol):
         return False
 
     @property
-    def trains_on_device(self) -> bool:
-        """Whether clients are trained on ``Compute.device``, which may be a GPU, instead of the
+    def uses_compute_device(self) -> bool:
+        """Whether clients are trained on ``Machine.device``, which may be a GPU, instead of the
         CPU.
         """
         return False
 
     @property
-    def required_items(self) -> int | None:
+    def n_required_items(self) -> int | None:
         """Number of items that the model requires; None if it works with any number."""
         return None
 
@@ -447,7 +447,7 @@ class Target(Claimant, Protocol):
         """Estimated time to compute one client's message, in seconds; 0 if it is negligible."""
         return 0.0
 
-    def cost(self, interactions: Interactions) -> Cost:
+    def estimate_cost(self, interactions: Interactions) -> TrainingCost:
         """Returns the estimated cost of a training on these interactions: time, memory and
         messages.
         """
@@ -457,7 +457,7 @@ class Target(Claimant, Protocol):
         """Returns a copy of the system whose training has at most ``rounds`` rounds."""
         ...
 
-    def designed_pairs(self) -> tuple[DesignedPair, ...]:
+    def design_pairs(self) -> tuple[DesignedPair, ...]:
         """Returns pairs of neighbouring users whose messages differ the most; an audit runs the
         client's own code on them.
 
@@ -465,7 +465,7 @@ class Target(Claimant, Protocol):
         """
         return ()
 
-    def client_code(
+    def get_client_code(
         self, profiles: Interactions, broadcast: Broadcast | None
     ) -> tuple[Callable[[Any, np.random.Generator], Any], list[Any]] | None:
         """Returns the function that computes one device's message, and the list of its inputs, one
@@ -481,8 +481,8 @@ class Target(Claimant, Protocol):
         self,
         interactions: Interactions,
         rng: np.random.Generator,
-        progress: Progress | None = None,
-        compute: Compute = DEFAULT,
+        progress: ProgressCallback | None = None,
+        compute: Machine = DEFAULT,
         keep: int | None = None,
     ) -> Run:
         """Trains the system, and returns the recorded messages and the final model; ratings may be
@@ -500,7 +500,7 @@ class Target(Claimant, Protocol):
         broadcast: Broadcast | None,
         rng: np.random.Generator,
         size: int = 1,
-        compute: Compute = DEFAULT,
+        compute: Machine = DEFAULT,
     ) -> Uploads:
         """Returns ``size`` independent messages of every client, computed by the client's code
         without a training.

@@ -21,7 +21,7 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.events import dp
 from fedrec_auditor.accountants.statements import Adjacency, Horizon, Scope, Sizes, Unit, Vantage
 from fedrec_auditor.targets.components import Component, Floats, Ints
-from fedrec_auditor.targets.compute import Compute
+from fedrec_auditor.targets.compute import Machine
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.declarations.paper import Paper, find_paper
 from fedrec_auditor.targets.mechanisms.base import Mechanism
@@ -29,22 +29,22 @@ from fedrec_auditor.targets.mechanisms.composed_mechanisms import Identity, Repe
 from fedrec_auditor.targets.mechanisms.parts.bases import EpsilonOrZero
 from fedrec_auditor.targets.mechanisms.report_mechanisms import OneCoordinate
 from fedrec_auditor.targets.memory_mapping import RoundStore
-from fedrec_auditor.targets.own_modules import member_name
-from fedrec_auditor.targets.settings import Checked, NoiseSetting, Whole, float_fields
+from fedrec_auditor.targets.own_modules import derive_member_name
+from fedrec_auditor.targets.settings import Checked, Count, NoiseSetting, get_numeric_fields
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.base import (
     DEFAULT,
-    Cost,
     Evaluation,
     Model,
     Population,
-    Progress,
-    ReportedFigure,
+    ProgressCallback,
+    ReportedMetric,
     Run,
     ScopedClaim,
     Target,
+    TrainingCost,
 )
-from fedrec_auditor.targets.transcript import Broadcast, Public, Round, Transcript, Uploads
+from fedrec_auditor.targets.transcript import Broadcast, PublicInfo, Round, Transcript, Uploads
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ class UploadRequest:
     size: int
     broadcast: Broadcast | None
     rng: np.random.Generator
-    compute: Compute = DEFAULT
+    compute: Machine = DEFAULT
 
     @cached_property
     def profile_ids(self) -> Ints:
@@ -124,7 +124,7 @@ class System(Checked, Target, ABC):
     evaluation: ClassVar[Evaluation]
     unprotected: ClassVar[str] = ""
     noise_setting: ClassVar[NoiseSetting | None] = None
-    learning: ClassVar[Mapping[str, Any]] = MappingProxyType({})
+    tuned_values: ClassVar[Mapping[str, Any]] = MappingProxyType({})
     aliases: ClassVar[Mapping[str, str]] = MappingProxyType({})
     is_central: ClassVar[bool] = False
 
@@ -142,10 +142,10 @@ class System(Checked, Target, ABC):
         return paper.heading.title
 
     @property
-    def reported(self) -> tuple[ReportedFigure, ...]:
+    def reported_metrics(self) -> tuple[ReportedMetric, ...]:
         """Utility values that the paper prints for this system, such as HR@10."""
         paper, name = self._described()
-        return paper.reported(name)
+        return paper.get_reported_metrics(name)
 
     @property
     def rounds(self) -> int | None:
@@ -166,21 +166,21 @@ class System(Checked, Target, ABC):
         """
         return Sizes(rounds=self.rounds)
 
-    def cost(self, interactions: Interactions) -> Cost:
+    def estimate_cost(self, interactions: Interactions) -> TrainingCost:
         """Returns the estimated cost of a training on these interactions: time, memory and
         messages.
 
         By default every user sends one message in every round, or none in a central system.
-        ``cost_args`` overrides this.
+        ``get_cost_args`` overrides this.
         """
         usual = {
             "rounds": self.n_steps,
             "senders": 0 if self.is_central else interactions.n_users,
             "reports": self.sizes.reports or 0,
         }
-        return Cost.estimate(interactions, **usual | self.cost_args(interactions))
+        return TrainingCost.estimate(interactions, **usual | self.get_cost_args(interactions))
 
-    def tried(self, interactions: Interactions) -> tuple[Self, tuple[str, ...]]:
+    def adapt_to_data(self, interactions: Interactions) -> tuple[Self, tuple[str, ...]]:
         """Returns the system that is audited on these interactions, and notes on how it differs
         from ``self``.
 
@@ -189,13 +189,13 @@ class System(Checked, Target, ABC):
         """
         return self, ()
 
-    def cost_args(self, interactions: Interactions) -> dict[str, float]:
-        """Returns the arguments of ``Cost.estimate``, by name, in which this system differs from
-        the defaults; by default none.
+    def get_cost_args(self, interactions: Interactions) -> dict[str, float]:
+        """Returns the arguments of ``TrainingCost.estimate``, by name, in which this system differs
+        from the defaults; by default none.
         """
         return {}
 
-    def n_uses(self, horizon: Horizon) -> int:
+    def count_uses(self, horizon: Horizon) -> int:
         """Returns how often a client's randomizer for one round is applied to the same data within
         ``horizon``, one round or the training.
         """
@@ -207,21 +207,21 @@ class System(Checked, Target, ABC):
             return self
         return replace(self, **{"rounds": rounds})
 
-    def scoped_claims(self, population: Population) -> tuple[ScopedClaim, ...]:
+    def get_claims(self, population: Population) -> tuple[ScopedClaim, ...]:
         """Returns the paper's claims, each in its own scope and in other scopes to which readers
         may apply it.
 
         A scope is what a claim protects, against whom, and how long.
         """
         paper, name = self._described()
-        return paper.scoped_claims(name, self, population)
+        return paper.get_claims(name, self, population)
 
     def run(
         self,
         interactions: Interactions,
         rng: np.random.Generator,
-        progress: Progress | None = None,
-        compute: Compute = DEFAULT,
+        progress: ProgressCallback | None = None,
+        compute: Machine = DEFAULT,
         keep: int | None = None,
     ) -> Run:
         """Trains the system, and returns the final model and the messages of all steps, or of the
@@ -250,7 +250,7 @@ class System(Checked, Target, ABC):
             if progress is not None:
                 progress(number, total)
         transcript = Transcript(
-            public=self.public(interactions),
+            public=self.get_public(interactions),
             rounds=tuple(rounds),
             release=trained.release,
             max_vantage=self.max_vantage,
@@ -270,7 +270,7 @@ class System(Checked, Target, ABC):
 
     @abstractmethod
     def train(
-        self, interactions: Interactions, rng: np.random.Generator, compute: Compute
+        self, interactions: Interactions, rng: np.random.Generator, compute: Machine
     ) -> Training:
         """Trains the system; the generator yields the messages of one round at a time and returns
         the result.
@@ -278,15 +278,15 @@ class System(Checked, Target, ABC):
         ``rng`` is the source of all randomness. ``compute`` sets threads, memory and device.
         """
 
-    def public(self, interactions: Interactions) -> Public:
+    def get_public(self, interactions: Interactions) -> PublicInfo:
         """Returns what the adversary knows of a run: the system's name, its settings, the numbers
         of users and items, and the item genres.
         """
-        return Public(
+        return PublicInfo(
             algorithm=self.name,
             n_users=interactions.n_users,
             n_items=interactions.n_items,
-            settings=float_fields(self),
+            settings=get_numeric_fields(self),
             item_features=interactions.genres,
         )
 
@@ -296,7 +296,7 @@ class System(Checked, Target, ABC):
         broadcast: Broadcast | None,
         rng: np.random.Generator,
         size: int = 1,
-        compute: Compute = DEFAULT,
+        compute: Machine = DEFAULT,
     ) -> Uploads:
         """Returns ``size`` independent messages of every client, computed by the client's code
         without a training.
@@ -306,9 +306,9 @@ class System(Checked, Target, ABC):
         another.
         """
         calls = UploadRequest(profiles, size, broadcast, rng, compute)
-        return Uploads(calls.profile_ids, self.messages(calls))
+        return Uploads(calls.profile_ids, self.make_messages(calls))
 
-    def messages(self, calls: UploadRequest) -> Messages:
+    def make_messages(self, calls: UploadRequest) -> Messages:
         """Computes the messages that ``calls`` requests, as components (named arrays with one row
         per message).
 
@@ -333,22 +333,26 @@ class System(Checked, Target, ABC):
             if (paper := find_paper(kind.__module__)) is not None:
                 return paper, _called(kind)
         raise InputError(
-            f"Expected {cls.__name__} to define paper, reported and scoped_claims, or to be in the "
-            "folder of a paper, got neither. Define these three members of the class."
+            f"Expected {cls.__name__} to define paper, reported_metrics and get_claims, or to "
+            "be in the folder of a paper, got neither. Define these three members of the class."
         )
 
 
 def _called(kind: type) -> str:
     """Returns the name of a class on the command line; subclasses do not inherit ``called``."""
     module = kind.__module__.rpartition(".")[2]
-    own = member_name(kind.__name__) if module.endswith("systems") else module.replace("_", "-")
+    own = (
+        derive_member_name(kind.__name__)
+        if module.endswith("systems")
+        else module.replace("_", "-")
+    )
     return str(vars(kind).get("called", own))
 
 
 class NoiselessSystem(System):
     """A system whose messages have no noise."""
 
-    def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
+    def get_mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
         """Returns the identity function, because the server sees every upload without noise; None
         if the adversary of ``scope`` sees less.
 
@@ -370,32 +374,34 @@ class CentralSystem(System):
 
     is_central = True
 
-    def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
+    def get_mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
         """Returns None, because no distribution of the published model is known for every pair of
         inputs.
         """
         return None
 
-    def public(self, interactions: Interactions) -> Public:
+    def get_public(self, interactions: Interactions) -> PublicInfo:
         """Returns what the adversary knows and sees: names and sizes of the system, and of the
         training only the published model.
         """
-        return replace(super().public(interactions), route=Vantage.RELEASE)
+        return replace(super().get_public(interactions), route=Vantage.RELEASE)
 
-    def messages(self, calls: UploadRequest) -> Messages:
+    def make_messages(self, calls: UploadRequest) -> Messages:
         """Returns no messages, because devices send nothing."""
         return {}
 
 
-class NoUploads(CentralSystem):
+class NoUploadSystem(CentralSystem):
     """A system in which devices or organisations send nothing, and nothing is published."""
 
-    def event(self, scope: Scope, population: Population) -> dp.DpEvent:
+    def get_event(self, scope: Scope, population: Population) -> dp.DpEvent:
         """Returns the accounting event of epsilon 0, because no adversary sees any output."""
         return dp.NoOpDpEvent()
 
 
-def get_table(broadcast: Broadcast | None, name: str, shape: tuple[int, ...]) -> NDArray[Any]:
+def get_broadcast_array(
+    broadcast: Broadcast | None, name: str, shape: tuple[int, ...]
+) -> NDArray[Any]:
     """Returns the array ``name`` of the broadcast; raises InputError if it is missing or has
     another ``shape``.
     """
@@ -423,7 +429,7 @@ class ReportDistribution(Checked):
     """
 
     epsilon: EpsilonOrZero
-    dimension: Whole = 1
+    dimension: Count = 1
 
     def log_prob(self, output: ArrayLike, value: ArrayLike) -> NDArray[np.float64]:
         """Returns the log-probability of the report ``output``, if the vector's entry at the
@@ -443,20 +449,20 @@ class ReportingSystem(System):
     """A system whose clients send reports, each a randomized bit for one random coordinate of the
     client's vector.
 
-    ``n_uses`` is the number of a client's reports within a horizon (a round or the training).
+    ``count_uses`` is the number of a client's reports within a horizon (a round or the training).
     """
 
     @abstractmethod
-    def randomizer(self, n_items: int) -> OneCoordinate:
+    def make_randomizer(self, n_items: int) -> OneCoordinate:
         """Returns the function that randomizes one report (one bit), for a catalogue of ``n_items``
         items.
         """
 
-    def n_shuffled(self, population: Population) -> int:
+    def count_shuffled_users(self, population: Population) -> int:
         """Number of users whose reports are shuffled together; by default all users."""
         return population.n_users
 
-    def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
+    def get_mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
         """Returns the randomized function from one user's vector to the user's reports, as the
         server sees them, linked or shuffled.
 
@@ -468,14 +474,14 @@ class ReportingSystem(System):
         units = (Unit.REPORT, Unit.USER)
         if scope.unit not in units or scope.adjacency is Adjacency.ADD_REMOVE:
             return None
-        one: Mechanism = self.randomizer(population.n_items)
+        one: Mechanism = self.make_randomizer(population.n_items)
         if scope.vantage is Vantage.SHUFFLED:
-            one = Shuffled(self.randomizer(1).epsilon, self.n_shuffled(population))
+            one = Shuffled(self.make_randomizer(1).epsilon, self.count_shuffled_users(population))
         elif scope.vantage is not Vantage.SERVER:
             return None
-        return Repeated(one, self.n_uses(scope.horizon))
+        return Repeated(one, self.count_uses(scope.horizon))
 
-    def event(self, scope: Scope, population: Population) -> dp.DpEvent:
+    def get_event(self, scope: Scope, population: Population) -> dp.DpEvent:
         """Returns the accounting event of all reports of a user within the horizon: a composition
         of one event per report.
 
@@ -486,8 +492,8 @@ class ReportingSystem(System):
         """
         if scope.is_user_presence:
             return dp.NonPrivateDpEvent()
-        one = self.randomizer(population.n_items).event()
+        one = self.make_randomizer(population.n_items).event()
         if scope.vantage is not Vantage.SERVER:
-            n_users = self.n_shuffled(population)
-            one = dp.ShuffledDpEvent(self.randomizer(1).epsilon, n_users, binary=True)
-        return dp.SelfComposedDpEvent(one, self.n_uses(scope.horizon))
+            n_users = self.count_shuffled_users(population)
+            one = dp.ShuffledDpEvent(self.make_randomizer(1).epsilon, n_users, binary=True)
+        return dp.SelfComposedDpEvent(one, self.count_uses(scope.horizon))

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import AuditError, InputError
-from fedrec_auditor.targets.components import Component, Dense, Kind, Rows
+from fedrec_auditor.targets.components import Component, Dense, Payload, Rows
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.own_modules import CODE_FOLDERS
 from fedrec_auditor.targets.transcript import Broadcast
@@ -403,7 +403,7 @@ class MessagePacker:
     changed rows only.
     """
 
-    kinds: Callable[[str], Kind]
+    kinds: Callable[[str], Payload]
     broadcast: Broadcast | None
     has_message: list[bool] = field(default_factory=list, init=False)
     _parts: dict[str, list[tuple[NDArray[np.intp] | None, Any]]] = field(
@@ -434,7 +434,7 @@ class MessagePacker:
 
     def _rest(self, name: str, like: NDArray[Any]) -> NDArray[Any]:
         model = (self.broadcast or {}).get(name)
-        if self.kinds(name) is Kind.MODEL and model is not None and model.shape == like.shape:
+        if self.kinds(name) is Payload.MODEL and model is not None and model.shape == like.shape:
             return model.astype(like.dtype, copy=False)
         return np.zeros_like(like)
 
@@ -461,5 +461,5 @@ class MessagePacker:
             values=np.concatenate(values).astype(dtype, copy=False),
             n_rows=shape[0],
             kind=kind,
-            rest=self._rest(name, np.empty(shape, dtype)),
+            broadcast=self._rest(name, np.empty(shape, dtype)),
         )

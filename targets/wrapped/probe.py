@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.targets.components import LIST_PADDING, Kind, check_lists
+from fedrec_auditor.targets.components import LIST_PADDING, Payload, check_list_messages
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.transcript import Broadcast
 from fedrec_auditor.targets.wrapped.client import (
@@ -51,7 +51,7 @@ class ProbeResult:
         number of rounds
     """
 
-    kinds: Mapping[str, Kind]
+    kinds: Mapping[str, Payload]
     part_types: Mapping[str, str]
     any_items: bool
     notes: tuple[str, ...]
@@ -64,7 +64,7 @@ def run_probe(
     opening: FirstModel,
     interactions: Interactions,
     *,
-    kinds: Mapping[str, Kind],
+    kinds: Mapping[str, Payload],
     averaged: bool,
     fixed: bool,
     claimed: bool,
@@ -108,14 +108,14 @@ def run_probe(
     all_kinds = {
         name: kinds.get(name)
         or kinds.get("")
-        or (Kind.ITEMS if _lists_own(name, tried) else None)
+        or (Payload.ITEMS if _lists_own(name, tried) else None)
         or trial.kind(name, histories[0], first, averaged=averaged)
         for name in first
     }
     for name, kind in all_kinds.items():
         for _, message in tried:
             where = f"messages of your client ({source_place(function)})"
-            check_lists(kind, message[name], interactions.n_items, name, where)
+            check_list_messages(kind, message[name], interactions.n_items, name, where)
     any_items = not fixed and _takes_more(trial, opening, histories[0])
     if not any_items:
         notes.append(
@@ -235,28 +235,28 @@ class _Trial:
             f"with {_SEEDS} seeds each ({source_place(self.function)}). Let some devices send."
         )
 
-    def kind(self, name: str, history: History, sent: Message, *, averaged: bool) -> Kind:
+    def kind(self, name: str, history: History, sent: Message, *, averaged: bool) -> Payload:
         """Determines the kind of the message's array ``name``, from its values and its response to
         the broadcast.
         """
         array = sent[name]
         if array.dtype.kind in "biu" and np.isin(array, (0, 1)).all():
-            return Kind.BITS
+            return Payload.BITS
         broadcast = (self.model or {}).get(name)
         if broadcast is None or broadcast.shape != array.shape or broadcast.dtype.kind != "f":
-            return Kind.CHANGE
+            return Payload.CHANGE
         if averaged:
             # The mean of the messages is the next model, so the messages are models.
-            return Kind.MODEL
+            return Payload.MODEL
         rng = np.random.default_rng(_SEED)
         scale = float(broadcast.std()) or 1.0
         move = (0.1 * scale * rng.standard_normal(broadcast.shape)).astype(broadcast.dtype)
         with restore_random_state():
             after = self(history, {**(self.model or {}), name: broadcast + move})
         if after is None:
-            return Kind.CHANGE
+            return Payload.CHANGE
         follows = float(np.vdot(after[name] - array, move) / np.vdot(move, move))
-        return Kind.MODEL if follows > _MODEL else Kind.CHANGE
+        return Payload.MODEL if follows > _MODEL else Payload.CHANGE
 
 
 def _equal(first: Message | None, other: Message | None) -> bool:

@@ -18,31 +18,37 @@ from numpy.typing import NDArray
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements import Horizon, Scope, Vantage
 from fedrec_auditor.accountants.theorems.neighbours import convert_event_or_raise
-from fedrec_auditor.targets.components import Dense, Floats, Ints, Kind
-from fedrec_auditor.targets.compute import DEFAULT, Compute
+from fedrec_auditor.targets.components import Dense, Floats, Ints, Payload
+from fedrec_auditor.targets.compute import DEFAULT, Machine
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.settings import (
     NAME_REGEX,
     NAME_RULE,
-    NotNegative,
+    Count,
+    CountOrZero,
+    NonNegative,
     Range,
     Share,
-    Whole,
-    WholeOrZero,
     check,
 )
 from fedrec_auditor.targets.systems.base import (
-    THROUGHPUT,
+    UPDATES_PER_SECOND,
     Evaluation,
     Model,
     NoScores,
-    Origin,
     Population,
-    ReportedFigure,
+    ReportedMetric,
     ScopedClaim,
+    SystemOrigin,
 )
 from fedrec_auditor.targets.systems.system import System, Training, TrainingResult
-from fedrec_auditor.targets.transcript import Broadcast, HistoriesRefused, Public, Round, Uploads
+from fedrec_auditor.targets.transcript import (
+    Broadcast,
+    HistoriesRefused,
+    PublicInfo,
+    Round,
+    Uploads,
+)
 from fedrec_auditor.targets.wrapped.client import (
     Client,
     Function,
@@ -137,18 +143,18 @@ class WrappedSystem(System):
     client: Function
     model: Any = None
     server: Function | None = None
-    rounds: Whole = 1
+    rounds: Count = 1
     share: Share = 1.0
     n_items: int | None = None
     title: str = DEFAULT_TITLE
     stated: tuple[ScopedClaim, ...] = ()
-    kinds: Mapping[str, Kind] = field(default_factory=dict)
+    kinds: Mapping[str, Payload] = field(default_factory=dict)
     route: Vantage = Vantage.SERVER
     settings: Mapping[str, float] = field(default_factory=dict)
     proof: Mapping[Horizon, DpEvent] = field(default_factory=dict)
     scores: Function | None = None
-    upload_seconds: NotNegative = 0.0
-    upload_bytes: WholeOrZero = 0
+    upload_seconds: NonNegative = 0.0
+    upload_bytes: CountOrZero = 0
     obeys: bool = False
     users: Annotated[int | None, _SEVERAL] = None
     drops_out: bool = False
@@ -157,7 +163,7 @@ class WrappedSystem(System):
     written: tuple[Any, ...] = ()
     paper: str = "your own system"
     evaluation: ClassVar[Evaluation] = Evaluation()
-    reported: ClassVar[tuple[ReportedFigure, ...]] = ()
+    reported: ClassVar[tuple[ReportedMetric, ...]] = ()
 
     def __post_init__(self) -> None:
         check(self)
@@ -226,11 +232,11 @@ class WrappedSystem(System):
         return self.title
 
     @property
-    def origin(self) -> Origin:
+    def origin(self) -> SystemOrigin:
         """Origin of the system: somebody else wrote it, so that its claims are stated numbers."""
-        return Origin(is_external=True, n_users=self.users, send_rate=self.share)
+        return SystemOrigin(is_external=True, n_users=self.users, send_rate=self.share)
 
-    def tried(self, interactions: Interactions) -> tuple[WrappedSystem, tuple[str, ...]]:
+    def adapt_to_data(self, interactions: Interactions) -> tuple[WrappedSystem, tuple[str, ...]]:
         """Returns the system with settings that trial calls of its client determine, and notes on
         these calls.
 
@@ -261,7 +267,7 @@ class WrappedSystem(System):
         believed, doubt = known.without_refuted_proofs(facts.more_messages)
         return believed, (*facts.notes, *filter(None, (doubt, self.unused_proof)))
 
-    def cost_args(self, interactions: Interactions) -> dict[str, float]:
+    def get_cost_args(self, interactions: Interactions) -> dict[str, float]:
         """Returns the arguments of ``Cost.estimate``, by name: the cost of the client's calls, and
         the size of its messages.
         """
@@ -269,7 +275,7 @@ class WrappedSystem(System):
             "senders": max(1, round(self.share * interactions.n_users)),
             "numbers": self.upload_bytes // 4,
             "bytes": self.upload_bytes,
-            "made": self.upload_seconds * THROUGHPUT,
+            "made": self.upload_seconds * UPDATES_PER_SECOND,
         }
 
     @property
@@ -290,15 +296,15 @@ class WrappedSystem(System):
         return digest.hexdigest()
 
     @property
-    def required_items(self) -> int | None:
+    def n_required_items(self) -> int | None:
         """Number of items for which model and client are made; None for any number."""
         return self.n_items
 
-    def scoped_claims(self, population: Population) -> tuple[ScopedClaim, ...]:
+    def get_claims(self, population: Population) -> tuple[ScopedClaim, ...]:
         """Returns the claims that the caller states."""
         return self.stated
 
-    def event(self, scope: Scope, population: Population) -> DpEvent:
+    def get_event(self, scope: Scope, population: Population) -> DpEvent:
         """Returns the caller's accounting event of the shortest period (round or training) that
         includes the period of ``scope``.
 
@@ -311,7 +317,7 @@ class WrappedSystem(System):
             claims = [s.claim.scope for s in self.stated if s.claim.scope.covers(wider)]
             if horizon in self.proof and wider.covers(scope) and claims:
                 return convert_event_or_raise(self.proof[horizon], claims[0].adjacency)
-        return super().event(scope, population)
+        return super().get_event(scope, population)
 
     def without_refuted_proofs(self, repeated: RepeatedMessages) -> tuple[WrappedSystem, str]:
         """Returns the system itself and an empty note, because no proof is tested here.
@@ -322,11 +328,11 @@ class WrappedSystem(System):
         """
         return self, ""
 
-    def public(self, interactions: Interactions) -> Public:
+    def get_public(self, interactions: Interactions) -> PublicInfo:
         """Returns what the adversary knows of a run: name, sizes, the settings that the caller
         states, and which uploads are seen.
         """
-        return Public(
+        return PublicInfo(
             algorithm=self.title,
             n_users=interactions.n_users,
             n_items=interactions.n_items,
@@ -353,7 +359,7 @@ class WrappedSystem(System):
             )
         return rows.reshape(n_items, -1).astype(np.int64)
 
-    def train(self, interactions: Interactions, rng: Generator, compute: Compute) -> Training:
+    def train(self, interactions: Interactions, rng: Generator, compute: Machine) -> Training:
         """Runs all rounds and yields their messages, then returns the last model; every sender has
         a separate seed and state.
         """
@@ -403,14 +409,14 @@ class WrappedSystem(System):
             )
         return flatten(made, "your model")
 
-    def message_kind(self, name: str) -> Kind:
+    def message_kind(self, name: str) -> Payload:
         """Returns what the numbers of the messages' array ``name`` mean, such as a model or a
         change of the model.
 
         Without a given meaning for ``name``, returns the meaning given for all other arrays, by
         default a change.
         """
-        return self.kinds.get(name, self.kinds.get("", Kind.CHANGE))
+        return self.kinds.get(name, self.kinds.get("", Payload.CHANGE))
 
     def _next(
         self,
@@ -433,8 +439,8 @@ class WrappedSystem(System):
             updated = dict(model)
             for name, part in uploads.components.items():
                 if name in updated and part.shape == updated[name].shape:
-                    mean = part.total() / count
-                    old = 0 if part.kind is Kind.MODEL else updated[name]
+                    mean = part.sum_all() / count
+                    old = 0 if part.kind is Payload.MODEL else updated[name]
                     updated[name] = (old + mean).astype(updated[name].dtype)
             return updated
         more = (rng,) if requires_arguments(self.server, 3) else ()
@@ -452,7 +458,7 @@ class WrappedSystem(System):
         broadcast: Broadcast | None,
         rng: Generator,
         size: int = 1,
-        compute: Compute = DEFAULT,
+        compute: Machine = DEFAULT,
     ) -> Uploads:
         """Computes ``size`` messages per client, each with a separate seed, by devices that have
         not sent before.
@@ -484,7 +490,7 @@ class WrappedSystem(System):
             sent[PRESENCE_PART] = _bits(packing.has_message)
         return Uploads(np.repeat(np.arange(profiles.n_users), size), sent)
 
-    def client_code(
+    def get_client_code(
         self, profiles: Interactions, broadcast: Broadcast | None
     ) -> tuple[Callable[[Any, Generator], Any], list[Any]] | None:
         """Returns the client's function for this broadcast, and the list of its inputs, one history
@@ -557,7 +563,7 @@ class WrappedSystem(System):
 
 
 def _bits(values: Sequence[bool] | NDArray[np.bool_]) -> Dense:
-    return Dense(np.array(values)[:, None], Kind.BITS)
+    return Dense(np.array(values)[:, None], Payload.BITS)
 
 
 class ReceivedUploads(Sequence[Any]):
@@ -579,5 +585,5 @@ class ReceivedUploads(Sequence[Any]):
         if not -len(self) <= place < len(self):
             raise IndexError(place)
         client = np.array([place % len(self)])
-        parts = {n: c.dense(client)[0] for n, c in self._uploads.components.items()}
+        parts = {n: c.to_dense(client)[0] for n, c in self._uploads.components.items()}
         return self._structure.rebuild(parts)

@@ -17,8 +17,8 @@ from fedrec_auditor.attacks.interaction_reconstruction import (
 from fedrec_auditor.attacks.membership_attacks import InteractionMembership
 from fedrec_auditor.attacks.parts import reading
 from fedrec_auditor.attacks.readers.base import posterior
-from fedrec_auditor.targets.components import Component, Dense, Kind, RankOne, Reports
-from fedrec_auditor.targets.transcript import Public, Round, Transcript, Uploads, View
+from fedrec_auditor.targets.components import Component, Dense, Payload, RankOne, Reports
+from fedrec_auditor.targets.transcript import PublicInfo, Round, Transcript, Uploads, View
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ def view_of(
     rng: np.random.Generator | None = None,
     **public: Any,
 ) -> View:
-    known = Public(**{"algorithm": "made", "n_users": users, "n_items": items, **public})
+    known = PublicInfo(**{"algorithm": "made", "n_users": users, "n_items": items, **public})
     return Transcript(public=known, rounds=rounds).view(vantage, rng)
 
 
@@ -122,9 +122,9 @@ def fcf(
         vectors.astype(dtype), items, sparse.csr_array(corrections.astype(dtype))
     )
     if noise:
-        clean = gradient.dense(np.arange(n))
+        clean = gradient.to_dense(np.arange(n))
         scale = noise * clean.std(axis=(1, 2), keepdims=True)
-        gradient = Dense(clean + scale * rng.normal(size=clean.shape), Kind.GRADIENT, 0.5)
+        gradient = Dense(clean + scale * rng.normal(size=clean.shape), Payload.GRADIENT, 0.5)
     one = sent({"gradient": gradient}, {"items": items})
     return view_of(one, users=n, items=m, algorithm="fcf", settings={"alpha": alpha}), vectors
 
@@ -137,7 +137,7 @@ def flipped(
         (rng.random(truth.shape) < np.where(truth, p, q)).astype(np.int8) for _ in range(rounds)
     ]
     return view_of(
-        *(sent({"bits": Dense(bits, Kind.BITS)}) for bits in messages),
+        *(sent({"bits": Dense(bits, Payload.BITS)}) for bits in messages),
         users=truth.shape[0],
         items=truth.shape[1],
         settings={"p": p, "q": q},

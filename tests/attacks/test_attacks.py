@@ -32,7 +32,7 @@ from fedrec_auditor.auditor.games.metrics import roc_area, roc_curve
 from fedrec_auditor.auditor.games.row_order import SimulatedClient
 from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.reports.record.rows import AttackRow
-from fedrec_auditor.targets.components import Dense, Kind
+from fedrec_auditor.targets.components import Dense, Payload
 from fedrec_auditor.targets.compute import DEFAULT
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.papers.dplcf.systems import LcfAp, LcfUb
@@ -40,10 +40,10 @@ from fedrec_auditor.targets.papers.federated_mf.systems.horizontal_systems impor
 from fedrec_auditor.targets.papers.fmf_ldp.systems import Fcf
 from fedrec_auditor.targets.papers.privrec.systems import NnSelf, Privrec
 from fedrec_auditor.targets.systems.base import Population, Target
-from fedrec_auditor.targets.transcript import DeviceCode, Public, RoundView, View
+from fedrec_auditor.targets.transcript import DeviceCode, PublicInfo, RoundView, View
 from tests.attacks.made import SKEWED, renamed, reported, scored, sent, view_of
 
-BITS = sent({"bits": Dense(np.eye(2, 3), Kind.BITS)}, {"items": np.eye(3, 2)})
+BITS = sent({"bits": Dense(np.eye(2, 3), Payload.BITS)}, {"items": np.eye(3, 2)})
 
 
 PAIRS = np.zeros((1, 2), dtype=np.int64)
@@ -120,7 +120,7 @@ def unprotected() -> list[str]:
     """Systems without protection whose uploads the server receives user by user."""
     scope, found = any_pair(Unit.INTERACTION, Vantage.SERVER, Horizon.ROUND), []
     for name in FAMILIES["targets"].list_names():
-        event = FAMILIES["targets"].load_class(name)().event(scope, POPULATION)
+        event = FAMILIES["targets"].load_class(name)().get_event(scope, POPULATION)
         if isinstance(event, NonPrivateDpEvent) and name not in NOISY_OBJECTIVE:
             view = server_view(name)
             if view.public.n_silos is None and any(one.uploads for one in view.rounds):
@@ -244,7 +244,7 @@ def test_uninformative_references_give_zero_scores() -> None:
 
 def view_of_items(vantage: Vantage, items: np.ndarray) -> View:
     """A view of a model of items, trained on two users."""
-    public = Public(algorithm="made", n_users=2, n_items=len(items))
+    public = PublicInfo(algorithm="made", n_users=2, n_items=len(items))
     return View(vantage=vantage, public=public, rounds=(RoundView(broadcast={"items": items}),))
 
 

@@ -18,7 +18,7 @@ from fedrec_auditor.attacks.attribute_attacks import (
 from fedrec_auditor.attacks.base import Background
 from fedrec_auditor.attacks.parts.inputs import ITEMS, SUMMARY, Input, add_inputs
 from fedrec_auditor.attacks.parts.uploads import iter_blocks
-from fedrec_auditor.targets.components import Dense, Kind
+from fedrec_auditor.targets.components import Dense, Payload
 from fedrec_auditor.targets.transcript import View
 from tests.attacks.made import SKEWED, fcf, flipped, sent, view_of
 
@@ -44,7 +44,7 @@ def everybody(view: View) -> np.ndarray:
 def test_side_knowledge_alone_is_used_and_one_class_is_guessed_for_all(attack: Any) -> None:
     """Known users are not guessed."""
     rng = np.random.default_rng(0)
-    codes, bits = rng.integers(2, size=200), Dense(rng.integers(2, size=(200, 60)), Kind.BITS)
+    codes, bits = rng.integers(2, size=200), Dense(rng.integers(2, size=(200, 60)), Payload.BITS)
     view = view_of(sent({"bits": bits}), users=200, items=60)
     known = np.arange(0, 200, 3)
     background = Background(
@@ -61,7 +61,9 @@ def test_side_knowledge_alone_is_used_and_one_class_is_guessed_for_all(attack: A
 
 def test_summary_sums_fresh_noise_and_takes_the_last_gradient() -> None:
     bits = flipped(SKEWED, np.random.default_rng(0), p=0.7, q=0.3, rounds=3)
-    total = sum(one.dense(np.arange(120)).astype(float) for _, one in bits.find_component("bits"))
+    total = sum(
+        one.to_dense(np.arange(120)).astype(float) for _, one in bits.find_component("bits")
+    )
     expected = (total - total.mean(axis=0)) / total.std(axis=0)
     np.testing.assert_allclose(everybody(bits), expected.clip(-5, 5), atol=1e-4)
     first, _ = fcf(SKEWED, np.random.default_rng(0))
@@ -83,7 +85,7 @@ def test_interactions_are_read_by_one_scale() -> None:
 
 def test_absent_users_have_the_mean() -> None:
     rng = np.random.default_rng(0)
-    bits = Dense(rng.integers(2, size=(50, 7)), Kind.BITS)
+    bits = Dense(rng.integers(2, size=(50, 7)), Payload.BITS)
     one = sent({"bits": bits}, users=np.arange(0, 100, 2))
     found = everybody(view_of(one, users=100, items=7))
     assert not found[1::2].any()
@@ -92,7 +94,7 @@ def test_absent_users_have_the_mean() -> None:
 
 
 def test_blocks_cover_all_clients_and_stay_small() -> None:
-    component = Dense(np.arange(5 * 400_000).reshape(5, -1), Kind.MODEL)
+    component = Dense(np.arange(5 * 400_000).reshape(5, -1), Payload.MODEL)
     rows, messages = zip(*iter_blocks(component), strict=True)
     assert [r.stop - r.start for r in rows] == [2, 2, 1]
     np.testing.assert_array_equal(np.concatenate(messages), component.values)
@@ -101,7 +103,7 @@ def test_blocks_cover_all_clients_and_stay_small() -> None:
 def test_memory_is_that_of_features_and_their_summary(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fedrec_auditor.attacks.parts.uploads.BLOCK_SIZE", 2**18)
     values = np.random.default_rng(0).random((400, 20_000), dtype=np.float32)
-    view = view_of(sent({"update": Dense(values, Kind.MODEL)}), users=400, items=7)
+    view = view_of(sent({"update": Dense(values, Payload.MODEL)}), users=400, items=7)
     tracemalloc.start()
     try:
         everybody(view)
@@ -114,7 +116,7 @@ def test_memory_is_that_of_features_and_their_summary(monkeypatch: pytest.Monkey
 def test_fewer_messages_of_many_users_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """Messages beyond the limit are never read."""
     moved = np.random.default_rng(0).random((90, 30), dtype=np.float32)
-    view = view_of(sent({"update": Dense(moved, Kind.CHANGE)}), users=90, items=7)
+    view = view_of(sent({"update": Dense(moved, Payload.CHANGE)}), users=90, items=7)
     whole = add_inputs(view).inputs[SUMMARY]
     monkeypatch.setattr("fedrec_auditor.attacks.parts.inputs.MANY_USERS", 89)
     monkeypatch.setattr("fedrec_auditor.attacks.parts.inputs.MAX_SENDERS", 12 * 20)
@@ -132,7 +134,7 @@ def test_a_summary_that_would_not_fit_covers_the_last_senders(
     senders = (np.arange(0, 60), np.arange(20, 60), np.arange(50, 90))
     moved = [rng.random((len(users), 30), dtype=np.float32) for users in senders]
     rounds = [
-        sent({"update": Dense(part, Kind.CHANGE)}, users=users)
+        sent({"update": Dense(part, Payload.CHANGE)}, users=users)
         for users, part in zip(senders, moved, strict=True)
     ]
     view = view_of(*rounds, users=200, items=7)

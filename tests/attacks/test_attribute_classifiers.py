@@ -36,7 +36,7 @@ from fedrec_auditor.attacks.parts.supervised import (
     SupervisedAttack,
     auc_of_classes,
 )
-from fedrec_auditor.targets.components import Dense, Kind
+from fedrec_auditor.targets.components import Dense, Payload
 from tests.attacks.made import sent, view_of
 from tests.points import later
 
@@ -143,7 +143,7 @@ def test_the_common_part_of_noisy_columns_reveals_the_class() -> None:
         rng = np.random.default_rng(seed)
         codes = rng.integers(2, size=400)
         means = 0.08 * (2 * codes - 1)[:, None] * rng.choice([-1.0, 1.0], 400)
-        messages = {"sent": Dense(rng.normal(means), Kind.CHANGE)}
+        messages = {"sent": Dense(rng.normal(means), Payload.CHANGE)}
         read = add_inputs(view_of(sent(messages), users=400, items=7))
         background = Background(known_users=np.arange(120), classes=codes[:120], n_classes=2)
         new, old = (
@@ -250,7 +250,7 @@ def test_uploads_rejected_by_cross_validation_still_rank_users(
     rng = np.random.default_rng(1)
     codes = (rng.random(200) < 0.25).astype(np.int64)
     told = rng.normal(size=(200, 30)) + 0.5 * codes[:, None]
-    view = view_of(sent({"update": Dense(told, Kind.CHANGE)}), users=200, items=7)
+    view = view_of(sent({"update": Dense(told, Payload.CHANGE)}), users=200, items=7)
     known = np.arange(0, 200, 3)
     background = Background(known_users=known, classes=codes[known], n_classes=2)
     monkeypatch.setattr(SupervisedAttack, "_best_way", lambda *_: MAJORITY)

@@ -29,9 +29,9 @@ from fedrec_auditor.targets.datasets.base import Attribute, Interactions
 from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip
 from fedrec_auditor.targets.systems.base import Run
 from fedrec_auditor.targets.transcript import (
-    Kind,
-    PartView,
-    Public,
+    ComponentView,
+    Payload,
+    PublicInfo,
     Round,
     RoundView,
     Transcript,
@@ -99,7 +99,7 @@ class AttackCase:
         try:
             return self.attack.infer(view, self.background, np.random.default_rng(4))
         except AttributeError as error:
-            if isinstance(error.obj, PartView):
+            if isinstance(error.obj, ComponentView):
                 raise AssertionError(f"it reads what no wire shows: {error}") from error
             raise
 
@@ -180,9 +180,9 @@ def emptied(view: View, rng: np.random.Generator, *, always: bool = True) -> Vie
             name: Dense(
                 rng.integers(2, size=(len(part), *part.shape), dtype=np.int8)
                 if coins
-                else part.dense(np.arange(len(part))),
+                else part.to_dense(np.arange(len(part))),
                 part.kind,
-                part.rate,
+                part.learning_rate,
             )
             for name, part in one.uploads.components.items()
         }
@@ -210,7 +210,7 @@ def _renamed(view: View, rng: np.random.Generator) -> View:
         return values
 
     def renamed(part: Component) -> Component:
-        return Dense(mixed(part.dense(np.arange(len(part))), 1), part.kind, part.rate)
+        return Dense(mixed(part.to_dense(np.arange(len(part))), 1), part.kind, part.learning_rate)
 
     rounds = (
         replace(
@@ -288,8 +288,8 @@ def planted(attack: Attack, signal: float, permuted: bool = False, seed: int = 0
     bits = (rng.random(lean.shape) < 0.5 + lean).astype(np.int8)
     told = codes[rng.permutation(300)] if permuted else codes
     gender = Attribute(codes=told, categories=("F", "M"))
-    public = Public(algorithm="planted", n_users=300, n_items=60)
-    sent = Round(None, Uploads(each, {"bits": Dense(bits, Kind.BITS)}))
+    public = PublicInfo(algorithm="planted", n_users=300, n_items=60)
+    sent = Round(None, Uploads(each, {"bits": Dense(bits, Payload.BITS)}))
     view = Transcript(public=public, rounds=(sent,)).view(Vantage.SERVER)
     held = Interactions.create(bits, attributes={"gender": gender})
     rows = rows_of(attack, view, rng, interactions=held)

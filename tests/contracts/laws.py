@@ -12,7 +12,7 @@ import pytest
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.plan.families import FAMILIES
-from fedrec_auditor.targets.settings import Checked, Choice, Constraint, allowed_values
+from fedrec_auditor.targets.settings import Checked, Choice, Constraint, get_allowed_values
 
 # Exceptions of a test that fails.
 BROKEN = (AssertionError, pytest.fail.Exception)
@@ -74,7 +74,7 @@ def hold(contract: type[Any], subject: Any, *names: str) -> None:
 def check_ranges(member: Checked) -> None:
     """Checks that InputError names every setting that is outside its range or of another type."""
     kind: Any = type(member)
-    for name, rule in allowed_values(kind).items():
+    for name, rule in get_allowed_values(kind).items():
         left_out = kind.__dataclass_fields__[name].default
         for value in (each for each in _outside(rule) if each is not left_out):
             try:

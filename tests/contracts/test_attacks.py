@@ -200,7 +200,7 @@ class PeeksIfItCan(Sizes):
         if hasattr(component, "corrections"):
             return np.diff(component.corrections.indptr).astype(float)
         if hasattr(component, "clean"):
-            return self.score(component.clean, view)
+            return self.score(component.clean_messages, view)
         return super().score(component, view)
 
 
@@ -341,7 +341,7 @@ class KnowsTheOrder(LinksByChance):
 def _last(view: View) -> np.ndarray:
     """The first component of the messages of the last round, in their order."""
     uploads = view.rounds[-1].uploads
-    return next(iter(uploads.components.values())).dense(np.arange(len(uploads.users)))
+    return next(iter(uploads.components.values())).to_dense(np.arange(len(uploads.users)))
 
 
 def runs() -> Iterator[Run]:

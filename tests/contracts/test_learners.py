@@ -11,10 +11,10 @@ import pytest
 from numpy.typing import NDArray
 
 from fedrec_auditor.targets.components import Component, Floats, Rows
-from fedrec_auditor.targets.compute import Compute
+from fedrec_auditor.targets.compute import Machine
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.federated.base import Clients, Learner, LocalTraining, ModelSizes
-from fedrec_auditor.targets.federated.learners import LightGcn, Mf
+from fedrec_auditor.targets.federated.learners import LightGcnLearner, MfLearner
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.transcript import Broadcast
 from tests.contracts.laws import BROKEN, each, members
@@ -46,12 +46,12 @@ def _model(learner: Learner) -> Arrays:
 
 
 def _dense(trained: dict[str, Component], user: int) -> Arrays:
-    return {name: part.dense(np.array([user]))[0] for name, part in trained.items()}
+    return {name: part.to_dense(np.array([user]))[0] for name, part in trained.items()}
 
 
 def _trained(learner: Learner, user: int, clients: Clients | None = None) -> Arrays:
     """The model that device ``user`` returns if it trains the first model, as arrays by name."""
-    sent = learner.train(_model(learner), clients or _clients(), LOCAL, Compute())
+    sent = learner.train(_model(learner), clients or _clients(), LOCAL, Machine())
     return _dense(sent, user)
 
 
@@ -62,29 +62,29 @@ def _close(one: NDArray[Any], other: NDArray[Any]) -> None:
 
 def test_first_models(learner: Learner) -> None:
     """Checks that a first model is finite and has the stated parts in single precision."""
-    model, shapes = _model(learner), learner.param_shapes(CATALOGUE)
+    model, shapes = _model(learner), learner.get_param_shapes(CATALOGUE)
     assert {name: array.shape for name, array in model.items()} == shapes, "other shapes"
     assert all(array.dtype == np.float32 for array in model.values()), "no single precision"
     assert all(np.isfinite(array).all() for array in model.values()), "not finite"
     assert shapes["item"][0] == ITEMS, f"{shapes['item'][0]} rows for {ITEMS} items"
     groups = [name.partition(".")[0] for name in shapes]
-    assert list(dict.fromkeys(groups)) == list(learner.groups), f"groups {groups}"
+    assert list(dict.fromkeys(groups)) == list(learner.group_names), f"groups {groups}"
 
 
 def test_parts(learner: Learner) -> None:
     """Checks that devices return all parts of the model, and leave the model unchanged."""
     model, clients = _model(learner), _clients()
     before = {name: array.copy() for name, array in model.items()}
-    trained = learner.train(model, clients, LOCAL, Compute())
+    trained = learner.train(model, clients, LOCAL, Machine())
     assert list(trained) == list(model), f"returned {list(trained)} of {list(model)}"
     for name, part in trained.items():
         assert len(part) == USERS, f"{name} of {len(part)} devices"
         assert part.shape == model[name].shape, f"{name} of shape {part.shape}"
-        assert np.isfinite(part.dense(np.arange(USERS))).all(), f"{name} is not finite"
+        assert np.isfinite(part.to_dense(np.arange(USERS))).all(), f"{name} is not finite"
     np.testing.assert_equal(model, before)
     item = trained["item"]
     assert isinstance(item, Rows), "items are no Rows"
-    assert item.rest is not None, "items without the rows that were broadcast"
+    assert item.broadcast is not None, "items without the rows that were broadcast"
     np.testing.assert_equal(_dense(trained, 0), model)  # the device without items
     moved = _dense(trained, 1)
     for name in ("user.E", "item"):
@@ -114,9 +114,9 @@ def test_linear_term(learner: Learner) -> None:
     model, clients, moved = _model(learner), _clients(), []
     for scale in (0.0, 1.0, 2.0):
         local = LocalTraining(
-            epochs=1, batch=1000, learning_rate=0.1, linear_scales={"user.E": scale}
+            epochs=1, batch=1000, learning_rate=0.1, linear_term_scales={"user.E": scale}
         )
-        moved.append(_dense(learner.train(model, clients, local, Compute()), 3)["user.E"])
+        moved.append(_dense(learner.train(model, clients, local, Machine()), 3)["user.E"])
     plain, once, twice = moved
     assert np.abs(once - plain).max() > 0.01, "the linear term moves nothing"
     np.testing.assert_allclose(twice - plain, 2 * (once - plain), atol=1e-4)
@@ -129,11 +129,11 @@ def test_user_vectors(learner: Learner) -> None:
     """
     clients, model = _clients(), _model(learner)
     model["user.E"][:, 0] = 0.0  # so that a device's first feature has no effect
-    vectors = learner.user_vectors(model, clients)
+    vectors = learner.compute_user_vectors(model, clients)
     assert vectors.ndim == 2, f"vectors of shape {vectors.shape}"
     assert len(vectors) == USERS, f"{len(vectors)} vectors of {USERS} devices"
     assert np.isfinite(vectors).all(), "vectors are not finite"
-    _close(learner.user_vectors(model, clients.subset(np.array([6, 1]))), vectors[[6, 1]])
+    _close(learner.compute_user_vectors(model, clients.subset(np.array([6, 1]))), vectors[[6, 1]])
     scores, fewer = learner.score(model, clients), clients.interactions.ratings.toarray()
     fewer[:, 0] = 0.0
     for what, other in (
@@ -146,28 +146,30 @@ def test_user_vectors(learner: Learner) -> None:
         ("other streams", replace(clients, streams=Streams.spawn(np.random.default_rng(9), USERS))),
     ):
         one = np.abs(learner.score(model, other) - scores).max(axis=1) > 1e-5
-        two = np.abs(learner.user_vectors(model, other) - vectors).max(axis=1) > 1e-5
+        two = np.abs(learner.compute_user_vectors(model, other) - vectors).max(axis=1) > 1e-5
         np.testing.assert_array_equal(two, one, err_msg=f"{what}: vectors move, scores move")
 
 
 def test_own(learner: Learner) -> None:
     """Checks devices with own user embeddings: they train and score as if these were broadcast."""
     clients = replace(_clients(), features=np.ones((USERS, 1), dtype=np.float32))
-    own = learner.init_user(clients.streams)
+    own = learner.init_user_vectors(clients.streams)
     assert own.dtype == np.float32, "no single precision"
     assert len(np.unique(own[:, 0, 0])) == USERS, "devices begin with the same vector"
-    np.testing.assert_array_equal(learner.init_user(clients.streams.take(np.array([5]))), own[5:6])
+    np.testing.assert_array_equal(
+        learner.init_user_vectors(clients.streams.take(np.array([5]))), own[5:6]
+    )
     whole = learner.init_model(
         ModelSizes(n_items=ITEMS, n_user_features=1), np.random.default_rng(1)
     )
     sent = {name: array for name, array in whole.items() if name != "user.E"}
-    theirs = replace(clients, user_emb=own)
+    theirs = replace(clients, user_embeddings=own)
     scores = learner.score(sent, theirs)
     for user in (0, 1, 4):
         alone, full = clients.subset(np.array([user])), {**whole, "user.E": own[user]}
         _close(learner.score(full, alone), scores[[user]])
-        found = learner.train(sent, theirs, LOCAL, Compute())
-        expected = _dense(learner.train(full, alone, LOCAL, Compute()), 0)
+        found = learner.train(sent, theirs, LOCAL, Machine())
+        expected = _dense(learner.train(full, alone, LOCAL, Machine()), 0)
         assert list(found) == list(expected), f"returned {list(found)}"
         for name, array in _dense(found, user).items():
             _close(array, expected[name])
@@ -184,35 +186,35 @@ def test_learners_have_their_names(name: str) -> None:
     assert vars(type(LEARNERS[name])).get("name", name) == name
 
 
-class GivesFeatures(Mf):
+class GivesFeatures(MfLearner):
     """Faulty learner: returns a user's features as the user's vector."""
 
-    def user_vectors(self, model: Broadcast, clients: Clients) -> Floats:
+    def compute_user_vectors(self, model: Broadcast, clients: Clients) -> Floats:
         return clients.features
 
     def score(self, model: Broadcast, clients: Clients) -> Floats:
-        return np.asarray(super().user_vectors(model, clients) @ model["item"].T)
+        return np.asarray(super().compute_user_vectors(model, clients) @ model["item"].T)
 
 
-class ForgetsNeighbours(LightGcn):
+class ForgetsNeighbours(LightGcnLearner):
     """Faulty learner: scores depend on a device's own items, but its user vector does not."""
 
-    def user_vectors(self, model: Broadcast, clients: Clients) -> Floats:
+    def compute_user_vectors(self, model: Broadcast, clients: Clients) -> Floats:
         return np.asarray(clients.features @ model["user.E"].T)
 
     def score(self, model: Broadcast, clients: Clients) -> Floats:
-        return np.asarray(super().user_vectors(model, clients) @ model["item"].T)
+        return np.asarray(super().compute_user_vectors(model, clients) @ model["item"].T)
 
 
-class CentresVectors(Mf):
+class CentresVectors(MfLearner):
     """Faulty learner: subtracts the mean over all given devices from their vectors."""
 
-    def user_vectors(self, model: Broadcast, clients: Clients) -> Floats:
-        found = super().user_vectors(model, clients)
+    def compute_user_vectors(self, model: Broadcast, clients: Clients) -> Floats:
+        found = super().compute_user_vectors(model, clients)
         return np.asarray(found - found.mean(axis=0))
 
     def score(self, model: Broadcast, clients: Clients) -> Floats:
-        return np.asarray(super().user_vectors(model, clients) @ model["item"].T)
+        return np.asarray(super().compute_user_vectors(model, clients) @ model["item"].T)
 
 
 @pytest.mark.parametrize("broken", [GivesFeatures(), ForgetsNeighbours(), CentresVectors()])

@@ -24,7 +24,7 @@ from fedrec_auditor.attacks.readers.report_readers import FlippedBits
 from fedrec_auditor.auditor.games import metrics
 from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.targets import compute
-from fedrec_auditor.targets.components import Component, Kind
+from fedrec_auditor.targets.components import Component, Payload
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.transcript import View
 from tests.contracts.laws import BROKEN
@@ -79,7 +79,7 @@ def check_last_digits(case: ReaderCase) -> None:
     rng, users = np.random.default_rng(0), case.users
 
     def rounded(part: Component) -> Component:
-        if part.kind not in (Kind.CHANGE, Kind.GRADIENT):
+        if part.kind not in (Payload.CHANGE, Payload.GRADIENT):
             return part
         part = plain(part)
         noise = 1 + LAST_DIGIT * rng.standard_normal(part.values.shape)
@@ -253,7 +253,7 @@ class LastDigits(RankOneGradients):
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
         found = super().read(view, users)
         (part,) = view.rounds[-1].uploads.components.values()
-        digits = part.dense(users).view(np.int32) % 2
+        digits = part.to_dense(users).view(np.int32) % 2
         return replace(found, log_ratio=digits.any(axis=2) * 1.0)
 
 

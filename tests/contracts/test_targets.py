@@ -29,9 +29,9 @@ from fedrec_auditor.auditor.testing.targets import (
     shift_categories,
     train,
 )
-from fedrec_auditor.targets.components import Dense, Floats, Kind
+from fedrec_auditor.targets.components import Dense, Floats, Payload
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.federated.systems import Federated
+from fedrec_auditor.targets.federated.systems import FederatedSystem
 from fedrec_auditor.targets.mechanisms.composed_mechanisms import Identity
 from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip
 from fedrec_auditor.targets.memory_mapping import count_bytes
@@ -79,7 +79,7 @@ def trained(name: str) -> TargetCase:
     return TargetCase(narrow(name))
 
 
-def parts(target: Federated) -> set[tuple[object, ...]]:
+def parts(target: FederatedSystem) -> set[tuple[object, ...]]:
     """The learner, protection and route of a system, each as a tuple that ignores numbers."""
     return {
         (type(part), *(v for v in vars(part).values() if isinstance(v, bool | str)))
@@ -95,7 +95,7 @@ def composed_again() -> set[str]:
     again = set()
     for name in NAMES:
         target = stated(name).target
-        if isinstance(target, Federated):
+        if isinstance(target, FederatedSystem):
             again |= {name} if parts(target) <= known else set()
             known |= parts(target)
     return again
@@ -131,12 +131,12 @@ def applies(law: str, name: str) -> bool:
     """Whether the contract test ``law`` applies to the system ``name``."""
     target = stated(name).target
     if law == "test_sampled_uploads_agree_with_the_stated_distribution":
-        return bool(target.designed_pairs())
+        return bool(target.design_pairs())
     if law == "test_exact_bounds_stay_below_proofs":
         return bool(compute_exact_bounds(target, POPULATION))
     if law == "test_no_scope_is_charged_less_than_any_within_it_is_known_to_lose":
-        return any(target.mechanism(scope, POPULATION) is not None for scope in SCOPES)
-    if law == "test_exact_bounds_are_of_what_is_sent" and isinstance(target, Federated):
+        return any(target.get_mechanism(scope, POPULATION) is not None for scope in SCOPES)
+    if law == "test_exact_bounds_are_of_what_is_sent" and isinstance(target, FederatedSystem):
         return False  # attributes and values are features of what it learns from
     return not (law in OF_USERS and name in PARTIES) and not (law in OF_MESSAGES and name in SILENT)
 
@@ -171,7 +171,7 @@ class TestTargets(TargetContract):
         for one in self.subject.rounds:
             shapes = [np.shape(part) for part in (one.broadcast or {}).values()]
             for name, component in one.uploads.components.items():
-                if component.kind in (Kind.GRADIENT, Kind.CHANGE, Kind.MODEL) and shapes:
+                if component.kind in (Payload.GRADIENT, Payload.CHANGE, Payload.MODEL) and shapes:
                     assert component.shape in shapes, f"{name} is a {component.kind} of no part"
 
     def test_exact_bounds_are_of_what_is_sent(self) -> None:
@@ -179,7 +179,7 @@ class TestTargets(TargetContract):
         units = unsent(self.subject)
         for scope in SCOPES:
             if scope.unit in units and scope.adjacency is Adjacency.REPLACE:
-                mechanism = self.subject.target.mechanism(scope, POPULATION)
+                mechanism = self.subject.target.get_mechanism(scope, POPULATION)
                 assert mechanism is None, f"{mechanism} is stated in [{scope}], which is not sent"
 
     def test_odd_data_are_handled_or_refused(self) -> None:
@@ -282,7 +282,7 @@ def test_messages_are_kept_in_what_its_cost_says(name: str) -> None:
 
 
 class WatchedCompute:
-    """A stand-in for ``Compute`` that records whether its ``device`` is read."""
+    """A stand-in for ``Machine`` that records whether its ``device`` is read."""
 
     threads, memory, folder = 1, 1 << 31, None
     is_read = False
@@ -298,7 +298,7 @@ def test_the_device_is_used_by_those_that_say_so(name: str) -> None:
     target: Target = FAMILIES["targets"].load_class(name)()
     compute: Any = WatchedCompute()
     target.limit_rounds(1).run(make_interactions(), np.random.default_rng(0), compute=compute)
-    assert compute.is_read == target.trains_on_device
+    assert compute.is_read == target.uses_compute_device
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -321,9 +321,9 @@ class NoisyInBulk(Short):
 
     def upload(self, profiles: Any, broadcast: Any, rng: Any, *more: Any, **how: Any) -> Uploads:
         sent = super().upload(profiles, broadcast, rng, *more, **how)
-        values = sent.components["gradient"].dense(np.arange(len(sent.users)))
+        values = sent.components["gradient"].to_dense(np.arange(len(sent.users)))
         return Uploads(
-            sent.users, {"gradient": Dense(np.sort(rng.normal(values), axis=0), Kind.GRADIENT)}
+            sent.users, {"gradient": Dense(np.sort(rng.normal(values), axis=0), Payload.GRADIENT)}
         )
 
 
@@ -333,7 +333,7 @@ class SharesSecrets(Short):
     def upload(self, profiles: Any, broadcast: Any, rng: Any, *more: Any, **how: Any) -> Uploads:
         sent = super().upload(profiles, broadcast, rng, *more, **how)
         mean = np.tile(profiles.ratings.mean(axis=0), (len(sent.users), 1))
-        return Uploads(sent.users, {**sent.components, "mean": Dense(mean, Kind.RATINGS)})
+        return Uploads(sent.users, {**sent.components, "mean": Dense(mean, Payload.RATINGS)})
 
 
 class Mislabels(Short):
@@ -342,7 +342,7 @@ class Mislabels(Short):
     def upload(self, profiles: Any, broadcast: Any, rng: Any, *more: Any, **how: Any) -> Uploads:
         sent = super().upload(profiles, broadcast, rng, *more, **how)
         count = np.diff(profiles.ratings.indptr)[sent.users].astype(np.float64)
-        return Uploads(sent.users, {**sent.components, "count": Dense(count, Kind.GRADIENT)})
+        return Uploads(sent.users, {**sent.components, "count": Dense(count, Payload.GRADIENT)})
 
 
 class MarksItsInput(Short):
@@ -383,8 +383,8 @@ class ScoresTheFirst(Short):
 class ClaimsElsewhere(Short):
     """Faulty system: its claim is not judged in the claim's own scope."""
 
-    def scoped_claims(self, population: Population) -> tuple[ScopedClaim, ...]:
-        (scoped,) = super().scoped_claims(population)
+    def get_claims(self, population: Population) -> tuple[ScopedClaim, ...]:
+        (scoped,) = super().get_claims(population)
         return (replace(scoped, scope=replace(scoped.scope, unit=Unit.BIT)),)
 
 
@@ -392,10 +392,10 @@ class ClaimsElsewhere(Short):
 class StatesAnotherDistribution(LcfUb):
     """Faulty system: its event has half the epsilon of its mechanism."""
 
-    def mechanism(self, scope: Scope, population: Population) -> Any:
+    def get_mechanism(self, scope: Scope, population: Population) -> Any:
         return BitFlip.symmetric(1.0)
 
-    def event(self, scope: Scope, population: Population) -> Any:
+    def get_event(self, scope: Scope, population: Population) -> Any:
         return BitFlip.symmetric(0.5).event()
 
 
@@ -411,7 +411,7 @@ class FlipsLess(DplcfSp):
 class KnowsOfSecrets(Short):
     """Faulty system: states that it sends data in the clear which it never sends."""
 
-    def mechanism(self, scope: Scope, population: Population) -> Any:
+    def get_mechanism(self, scope: Scope, population: Population) -> Any:
         return Identity()
 
 
@@ -419,10 +419,10 @@ class KnowsOfSecrets(Short):
 class ForgetsTheUser(LcfUb):
     """Faulty system: proves a smaller epsilon for a whole user than for one interaction."""
 
-    def event(self, scope: Scope, population: Population) -> Any:
+    def get_event(self, scope: Scope, population: Population) -> Any:
         if scope.unit is Unit.USER and scope.adjacency is Adjacency.REPLACE:
             return BitFlip.symmetric(0.5).event()
-        return super().event(scope, population)
+        return super().get_event(scope, population)
 
 
 def _shaken(broadcast: Broadcast | None, rng: np.random.Generator) -> Broadcast | None:
@@ -447,7 +447,7 @@ def _reordered(one: Round, order: np.ndarray) -> Round:
     ("what_no_system_reads_is_in_no_view", SendsItsName()),
     ("senders_and_progress", UnsortedSenders()),
     ("scores", ScoresTheFirst()),
-    ("scoped_claims", ClaimsElsewhere()),
+    ("get_claims", ClaimsElsewhere()),
     ("exact_bounds_are_of_what_is_sent", KnowsOfSecrets()),
     ("exact_bounds_stay_below_proofs", StatesAnotherDistribution()),
     ("sampled_uploads_agree_with_the_stated_distribution", FlipsLess()),

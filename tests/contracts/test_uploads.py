@@ -18,7 +18,7 @@ from fedrec_auditor.accountants.events.leaves import PureDpEvent
 from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, any_pair
 from fedrec_auditor.auditor.exact import find_exact_bound
 from fedrec_auditor.auditor.judging.accounting import find_event_bound, list_accountants
-from fedrec_auditor.targets.components import Component, Dense, Kind, Rows
+from fedrec_auditor.targets.components import Component, Dense, Payload, Rows
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.federated.base import Clients, LocalTraining, Protection, Route
 from fedrec_auditor.targets.streams import Streams
@@ -32,7 +32,7 @@ SCOPE = any_pair(Unit.USER, Vantage.SERVER, Horizon.ROUND)
 Arrays = dict[str, NDArray[Any]]
 PROTECTIONS: dict[str, Protection] = members("protections")
 ROUTES: dict[str, Route] = members("routes")
-noisy = only("protection", PROTECTIONS, lambda each: each.coordinate("user") is not None)
+noisy = only("protection", PROTECTIONS, lambda each: each.get_entry_randomizer("user") is not None)
 
 
 protection = each(PROTECTIONS)
@@ -56,17 +56,17 @@ def _model() -> tuple[dict[str, Component], Arrays]:
     table = rng.normal(size=(ITEMS, 2)).astype(np.float32)
     ids = np.concatenate([np.sort(rng.permutation(ITEMS)[:2]) for _ in range(CLIENTS)])
     upload: dict[str, Component] = {
-        "user.E": Dense(rng.normal(size=(CLIENTS, 3, 4)).astype(np.float32), Kind.MODEL),
+        "user.E": Dense(rng.normal(size=(CLIENTS, 3, 4)).astype(np.float32), Payload.MODEL),
         "item": Rows(
             indptr=2 * np.arange(CLIENTS + 1),
             row_ids=ids,
             values=rng.normal(size=(2 * CLIENTS, 2)).astype(np.float32),
             n_rows=ITEMS,
-            kind=Kind.MODEL,
-            rest=table,
+            kind=Payload.MODEL,
+            broadcast=table,
         ),
-        "mlp1.weight": Dense(rng.normal(size=(CLIENTS, 1, 2)).astype(np.float32), Kind.MODEL),
-        "mlp2.bias": Dense(rng.normal(size=(CLIENTS, 1)).astype(np.float32), Kind.MODEL),
+        "mlp1.weight": Dense(rng.normal(size=(CLIENTS, 1, 2)).astype(np.float32), Payload.MODEL),
+        "mlp2.bias": Dense(rng.normal(size=(CLIENTS, 1)).astype(np.float32), Payload.MODEL),
     }
     broadcast = {
         name: table if name == "item" else np.zeros(component.shape, np.float32)
@@ -76,7 +76,7 @@ def _model() -> tuple[dict[str, Component], Arrays]:
 
 
 def _wire(sent: dict[str, Component], some: NDArray[np.int64]) -> Arrays:
-    return {name: component.dense(some) for name, component in sent.items()}
+    return {name: component.to_dense(some) for name, component in sent.items()}
 
 
 def _close(found: float, expected: float, what: str) -> None:
@@ -105,12 +105,12 @@ def test_training(protection: Protection) -> None:
     shapes = {"user.E": (3, 4), "item": (ITEMS, 2), "mlp1.weight": (1, 2), "mlp2.bias": (1,)}
     plain = LocalTraining(epochs=2, batch=7, negatives=3, learning_rate=0.1)
     trained = protection.adapt_training(plain, shapes)
-    assert replace(trained, linear_scales={}, epoch_noise={}) == plain, f"{trained} of {plain}"
+    assert replace(trained, linear_term_scales={}, epoch_noise={}) == plain, f"{trained} of {plain}"
     assert set(trained.epoch_noise) <= set(shapes), f"noise for {list(trained.epoch_noise)}"
-    assert set(trained.linear_scales) <= set(shapes), (
+    assert set(trained.linear_term_scales) <= set(shapes), (
         f"a linear term for {list(trained.linear_scales)}"
     )
-    assert all(scale > 0 for scale in trained.linear_scales.values()), (
+    assert all(scale > 0 for scale in trained.linear_term_scales.values()), (
         f"scales {trained.linear_scales}"
     )
 
@@ -118,8 +118,8 @@ def test_training(protection: Protection) -> None:
 def test_spending(protection: Protection) -> None:
     """Checks that the stated epsilon of an upload is that of its mechanism."""
     # The epsilon of a single entry must not be larger.
-    mechanism = protection.randomizer(SIZES)
-    spent = protection.upload_cost(SIZES)
+    mechanism = protection.get_upload_randomizer(SIZES)
+    spent = protection.get_upload_epsilon(SIZES)
     if mechanism is None:
         assert math.isinf(spent), f"{spent} is spent by an upload without a mechanism"
         return
@@ -127,7 +127,7 @@ def test_spending(protection: Protection) -> None:
         find_exact_bound(mechanism, SCOPE).epsilon, spent, "exact bound of the upload's mechanism"
     )
     for group in GROUPS:
-        entry = protection.coordinate(group)
+        entry = protection.get_entry_randomizer(group)
         assert entry is not None, f"no mechanism for an entry of {group}"
         assert find_exact_bound(entry, SCOPE).epsilon <= spent, f"an entry of {group} spends more"
     proved = find_event_bound(mechanism.event(), SCOPE, 0.0, list_accountants())
@@ -140,10 +140,10 @@ def test_sampled_distribution(protection: Protection) -> None:
     """Checks that protected entries have the distribution of the stated mechanism."""
     count = 4000
     for group, name in zip(GROUPS, PARTS, strict=True):
-        mechanism = protection.coordinate(group)
+        mechanism = protection.get_entry_randomizer(group)
         assert mechanism is not None, f"no mechanism for an entry of {group}"
-        upload: dict[str, Component] = {name: Dense(np.full((count, 2), 0.1), Kind.MODEL)}
-        sent = protection.protect(upload, {}, _clients(count))[name].dense(np.arange(count))
+        upload: dict[str, Component] = {name: Dense(np.full((count, 2), 0.1), Payload.MODEL)}
+        sent = protection.protect(upload, {}, _clients(count))[name].to_dense(np.arange(count))
         drawn = mechanism.randomize(np.full(count, 0.1), np.random.default_rng(5))
         assert stats.ks_2samp(sent[:, 0], drawn).pvalue > 1e-9, f"{name} has another distribution"
         power = stats.ks_2samp(sent[:, 0] + sent.std(), drawn).pvalue
@@ -159,19 +159,19 @@ def test_every_entry_is_sent_with_noise(protection: Protection) -> None:
     everyone = np.arange(CLIENTS)
     sent = _wire(protection.protect(upload, broadcast, _clients()), everyone)
     for name, component in upload.items():
-        assert not (sent[name] == component.dense(everyone)).any(), f"{name}: without noise"
+        assert not (sent[name] == component.to_dense(everyone)).any(), f"{name}: without noise"
 
 
 def test_promises(protection: Protection) -> None:
     """Checks that claims have text and numbers, and that an entry's epsilon is its mechanism's."""
-    promises = protection.promises(GROUPS)
+    promises = protection.make_claims(GROUPS)
     assert promises, "nothing is promised"
     for promise in promises:
         assert promise.epsilon > 0, f"an epsilon of {promise.epsilon} is promised"
         assert len(promise.statement) > 30, f"too short a statement: {promise.statement!r}"
-        assert 0.0 <= promise.further_delta < 1.0, f"notable from {promise.further_delta}"
+        assert 0.0 <= promise.second_delta < 1.0, f"notable from {promise.further_delta}"
         if promise.unit is Unit.COORDINATE:
-            entries = [protection.coordinate(group) for group in GROUPS]
+            entries = [protection.get_entry_randomizer(group) for group in GROUPS]
             worst = max(find_exact_bound(one, SCOPE).epsilon for one in entries if one is not None)
             _close(promise.epsilon, worst, "promise for an entry")
 
@@ -193,7 +193,7 @@ def test_never_dearer(route: Route) -> None:
     """Checks that a route never has a larger epsilon than the direct upload."""
     for epsilon in (0.1, 4.0, 7e6):
         for senders in (1, 2, 1000):
-            event = route.event(PureDpEvent(epsilon), epsilon, senders)
+            event = route.get_event(PureDpEvent(epsilon), epsilon, senders)
             for delta, slack in ((0.0, 1e-12), (1e-6, 1e-9)):
                 proved = _proved(event, route, delta)
                 assert proved <= epsilon * (1 + slack), (
@@ -203,21 +203,21 @@ def test_never_dearer(route: Route) -> None:
 
 def test_single_sender(route: Route) -> None:
     """Checks that a route does not reduce the epsilon of a single sender."""
-    event = route.event(PureDpEvent(2.0), 2.0, 1)
+    event = route.get_event(PureDpEvent(2.0), 2.0, 1)
     proved = _proved(event, route, 1e-9)
     assert abs(proved - 2.0) <= 2e-3, f"{proved} for one sender whose upload costs 2"
 
 
 def test_unprotected(route: Route) -> None:
     """Checks that epsilon remains infinite for uploads without protection."""
-    event = route.event(NonPrivateDpEvent(), math.inf, 1000)
+    event = route.get_event(NonPrivateDpEvent(), math.inf, 1000)
     proved = _proved(event, route, 1e-6)
     assert proved == math.inf, f"{proved} for uploads without protection"
 
 
 def test_rounds_compose(route: Route) -> None:
     """Checks that two rounds cost at least as much as one, and twice as much at delta 0."""
-    once = route.event(LaplaceDpEvent(1.0), 1.0, 50)
+    once = route.get_event(LaplaceDpEvent(1.0), 1.0, 50)
     twice = SelfComposedDpEvent(once, 2)
     assert _proved(twice, route, 1e-6) >= _proved(once, route, 1e-6), "two rounds are cheaper"
     two, one = _proved(twice, route, 0.0), _proved(once, route, 0.0)

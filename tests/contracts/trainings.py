@@ -97,9 +97,11 @@ def as_arrays(view: View) -> View:
 def plain(component: Component) -> Dense | Rows:
     """Returns the component as a plain array, or as the rows of the array that are sent."""
     everyone = np.arange(len(component))
-    values, sent = component.dense(everyone), component.sent_rows(everyone)
+    values, sent = component.to_dense(everyone), component.flag_sent_rows(everyone)
     if sent.all():
-        return Dense(values, component.kind, component.rate)
+        return Dense(values, component.kind, component.learning_rate)
     indptr = np.concatenate([[0], np.cumsum(sent.sum(axis=1))])
     ids = np.nonzero(sent)[1]
-    return Rows(indptr, ids, values[sent], component.shape[0], component.kind, component.rate)
+    return Rows(
+        indptr, ids, values[sent], component.shape[0], component.kind, component.learning_rate
+    )

@@ -67,12 +67,12 @@ def test_the_figures_of_an_upload() -> None:
     system = FedRecApm()
     counts = system.count_entries(ML_100K)
     assert counts["item"] == 107_648
-    spent = system.protection.upload_cost(counts)
+    spent = system.protection.get_upload_epsilon(counts)
     assert spent == 7_124_530
     rest = spent - 60 * counts["item"]
     assert f"{rest:,.0f} + {60 * 64:,} d2 instead of {spent:,.0f}" in PAGE
     kept = replace(system, private_user=True)
-    less = spent - kept.protection.upload_cost(kept.count_entries(ML_100K))
+    less = spent - kept.protection.get_upload_epsilon(kept.count_entries(ML_100K))
     assert less == 30 * 64 * 44
     assert f"spends {less:,.0f} less, 30 per entry" in PAGE
     one = math.sqrt(2) / 60
@@ -89,7 +89,7 @@ def test_what_a_second_branch_of_neumf_would_spend() -> None:
         "item": 2 * counts["item"],
         "mlp2": counts["mlp2"] + system.learner.dimension,
     }
-    one, two = (system.protection.upload_cost(each) for each in (counts, both))
+    one, two = (system.protection.get_upload_epsilon(each) for each in (counts, both))
     assert two - one == 30 * 64 * 44 + 60 * 64 * 1682 + 50 * 64
     assert f"{two:,.0f} instead of {one:,.0f}" in PAGE
 
@@ -139,9 +139,11 @@ def test_every_paper_is_there_a_figure_a_line() -> None:
 @pytest.mark.parametrize("page", WHOLE.pages, ids=lambda page: page.name)
 def test_printed_figures_are_those_that_are_declared(page: PaperRun) -> None:
     paper = load_papers()[page.name]
-    declared = [v for table in paper.printed.table for row in table.rows.values() for v in row]
-    if paper.printed.epsilons:
-        declared += [each.printed for each in paper.epsilon_rows()]
+    declared = [
+        v for table in paper.printed_numbers.table for row in table.rows.values() for v in row
+    ]
+    if paper.printed_numbers.epsilons:
+        declared += [each.printed for each in paper.compute_epsilon_rows()]
     known = {f"{each:.4g}" for value in declared for each in (value, value**2)}  # of an RMSE
     assert {f"{row.printed:.4g}" for row in page.rows if row.printed is not None} <= known
     assert page.paper == paper.heading.title

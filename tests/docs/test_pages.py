@@ -55,9 +55,9 @@ from fedrec_auditor.auditor.sweep.sweep import run_sweep
 from fedrec_auditor.auditor.verification import verify_ldp
 from fedrec_auditor.reports.record import store
 from fedrec_auditor.reports.record.record import Sweep
-from fedrec_auditor.targets.components import Kind
+from fedrec_auditor.targets.components import Payload
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
-from fedrec_auditor.targets.federated.learners import Ncf
+from fedrec_auditor.targets.federated.learners import NcfLearner
 from fedrec_auditor.targets.federated.protections import LaplaceProtection
 from fedrec_auditor.targets.federated.routes import Shuffler
 from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip
@@ -101,7 +101,7 @@ def test_every_key_and_kind_is_explained() -> None:
     assert {name for row in rows for name in re.findall(r"`(\w+)`", row)} == set(
         Manifest.model_fields
     )
-    assert all(f'"{kind}"' in table for kind in Kind)
+    assert all(f'"{kind}"' in table for kind in Payload)
 
 
 COMMANDS = text_of("command-line")
@@ -211,7 +211,7 @@ def test_the_plan_composes_what_the_page_says(tmp_path: Path) -> None:
     target = make_target("fedncf", read_plan(path))
     assert target == FedNcf(
         rounds=20,
-        learner=Ncf(dimension=32),
+        learner=NcfLearner(dimension=32),
         protection=LaplaceProtection(epsilon=5.0),
         route=Shuffler(),
     )

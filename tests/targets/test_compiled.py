@@ -11,7 +11,7 @@ from numba.core.caching import NullCache
 from numba.core.registry import CPUDispatcher
 
 from fedrec_auditor import attacks, targets
-from fedrec_auditor.targets.compiled import FUSED_MATH, REORDERED_MATH, compiled
+from fedrec_auditor.targets.compiled import FUSED_MATH, REORDERED_MATH, jit_compile
 
 SOURCE = """
 def total(values):
@@ -27,7 +27,7 @@ def test_without_a_place_for_the_cache_it_compiles_anyway(fastmath: frozenset[st
     """numba has no directory for the cache of a source that is not in a file."""
     space: dict[str, object] = {}
     exec(compile(SOURCE, "<nowhere>", "exec"), space)
-    total = compiled(fastmath=fastmath)(space["total"])
+    total = jit_compile(fastmath=fastmath)(space["total"])
     assert total((1.0, 2.0, 4.0)) == 7.0
     assert len(total.signatures) == 1
 
@@ -68,6 +68,6 @@ def test_what_compiled_functions_call_is_part_of_them() -> None:
                 continue
             called += 1
             inlined = callee.targetoptions.get("forceinline") or callee.targetoptions.get("inline")
-            assert inlined, f"{name} calls {other}: compiled(kept=False)"
+            assert inlined, f"{name} calls {other}: jit_compile(cache=False)"
             assert isinstance(callee._cache, NullCache), f"{other} is kept by itself, too"
     assert called > 20

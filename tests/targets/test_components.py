@@ -14,8 +14,8 @@ from fedrec_auditor.targets.components import (
     Bits,
     Component,
     Dense,
-    Kind,
     OverlaidTables,
+    Payload,
     RandomizedMessages,
     Randomizer,
     RankOne,
@@ -29,7 +29,7 @@ from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise_rounds impor
     Replacement,
 )
 from fedrec_auditor.targets.streams import Streams
-from fedrec_auditor.targets.transcript import PartView
+from fedrec_auditor.targets.transcript import ComponentView
 
 
 def rows(seed: int, whole: bool, clients: int = 4, count: int = 6) -> tuple[Rows, np.ndarray]:
@@ -41,17 +41,17 @@ def rows(seed: int, whole: bool, clients: int = 4, count: int = 6) -> tuple[Rows
     values = rng.normal(size=(int(touched.sum()), 2))
     dense[touched] = values
     indptr = np.concatenate([[0], np.cumsum(touched.sum(axis=1))])
-    return Rows(indptr, np.nonzero(touched)[1], values, count, Kind.MODEL, 0.1, rest), dense
+    return Rows(indptr, np.nonzero(touched)[1], values, count, Payload.MODEL, 0.1, rest), dense
 
 
 @given(st.integers(0, 2**32), st.booleans())
 def test_rows_read_as_the_whole_matrix(seed: int, whole: bool) -> None:
     component, dense = rows(seed, whole)
     order = np.random.default_rng(seed).permutation(4)[:3]
-    np.testing.assert_array_equal(component.dense(order), dense[order])
-    np.testing.assert_allclose(component.total(), dense.sum(axis=0), atol=1e-12)
+    np.testing.assert_array_equal(component.to_dense(order), dense[order])
+    np.testing.assert_allclose(component.sum_all(), dense.sum(axis=0), atol=1e-12)
     taken = component.take(order)
-    np.testing.assert_array_equal(taken.dense(np.arange(3)), dense[order])
+    np.testing.assert_array_equal(taken.to_dense(np.arange(3)), dense[order])
     assert taken.shape == component.shape == (6, 2)
 
 
@@ -62,7 +62,7 @@ def test_rows_are_summed_by_blocks(monkeypatch: pytest.MonkeyPatch, whole: bool)
     monkeypatch.setattr("fedrec_auditor.targets.components._BLOCK", 10_001)
     tracemalloc.start()
     try:
-        total = component.total()
+        total = component.sum_all()
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -77,9 +77,9 @@ def test_bits_read_as_the_table_of_their_entries(seed: int) -> None:
     bits, order = Bits(sparse.csr_array(table * rng.normal(size=(4, 6)))), rng.permutation(4)[:3]
     assert bits.shape == (6,)
     assert len(bits) == 4
-    np.testing.assert_array_equal(bits.dense(order), table[order])
-    np.testing.assert_array_equal(bits.take(order).dense(np.arange(3)), table[order])
-    np.testing.assert_array_equal(bits.total(), table.sum(axis=0))
+    np.testing.assert_array_equal(bits.to_dense(order), table[order])
+    np.testing.assert_array_equal(bits.take(order).to_dense(np.arange(3)), table[order])
+    np.testing.assert_array_equal(bits.sum_all(), table.sum(axis=0))
 
 
 @given(st.integers(0, 2**32))
@@ -91,8 +91,8 @@ def test_what_is_sent_is_told_from_zeros(seed: int) -> None:
         expected[
             client, component.row_ids[component.indptr[client] : component.indptr[client + 1]]
         ] = 1
-    np.testing.assert_array_equal(component.sent_rows(np.arange(4)), expected)
-    assert rows(seed, whole=True)[0].sent_rows(np.arange(4)).all()
+    np.testing.assert_array_equal(component.flag_sent_rows(np.arange(4)), expected)
+    assert rows(seed, whole=True)[0].flag_sent_rows(np.arange(4)).all()
 
 
 @given(st.integers(0, 2**32))
@@ -100,46 +100,46 @@ def test_noise_is_redrawn_the_same(seed: int) -> None:
     clean, dense = rows(seed, whole=True)
     streams = Streams.spawn(np.random.default_rng(seed), 4)
     noisy = RandomizedMessages(clean, MaskedGradient(2.0), streams)
-    whole = noisy.dense(np.arange(4))
+    whole = noisy.to_dense(np.arange(4))
     assert (whole != dense).all()
-    np.testing.assert_array_equal(noisy.dense(np.array([3, 1])), whole[[3, 1]])
-    np.testing.assert_array_equal(noisy.take(np.array([2])).dense(np.array([0])), whole[[2]])
-    np.testing.assert_allclose(noisy.total(), whole.sum(axis=0))
+    np.testing.assert_array_equal(noisy.to_dense(np.array([3, 1])), whole[[3, 1]])
+    np.testing.assert_array_equal(noisy.take(np.array([2])).to_dense(np.array([0])), whole[[2]])
+    np.testing.assert_allclose(noisy.sum_all(), whole.sum(axis=0))
 
 
 @given(st.integers(0, 2**32))
 def test_trained_rows_lie_over_a_table_of_noise(seed: int) -> None:
     changed, dense = rows(seed, whole=True)
     noise = RandomizedMessages(
-        Dense(np.zeros((4, 6, 2)), Kind.MODEL),
+        Dense(np.zeros((4, 6, 2)), Payload.MODEL),
         MaskedGradient(2.0),
         Streams.spawn(np.random.default_rng(seed), 4),
     )
-    overlaid, noisy = OverlaidTables(noise, changed), noise.dense(np.arange(4))
+    overlaid, noisy = OverlaidTables(noise, changed), noise.to_dense(np.arange(4))
     trained = np.zeros((4, 6), dtype=bool)
     for client in range(4):
         trained[client, changed.row_ids[changed.indptr[client] : changed.indptr[client + 1]]] = True
     expected = np.where(trained[:, :, None], dense, noisy)
-    np.testing.assert_array_equal(overlaid.dense(np.arange(4)), expected)
+    np.testing.assert_array_equal(overlaid.to_dense(np.arange(4)), expected)
     np.testing.assert_array_equal(
-        overlaid.take(np.array([3, 1])).dense(np.array([1])), expected[[1]]
+        overlaid.take(np.array([3, 1])).to_dense(np.array([1])), expected[[1]]
     )
-    np.testing.assert_allclose(overlaid.total(), expected.sum(axis=0))
-    assert (overlaid.shape, len(overlaid), overlaid.kind, overlaid.rate) == (
+    np.testing.assert_allclose(overlaid.sum_all(), expected.sum(axis=0))
+    assert (overlaid.shape, len(overlaid), overlaid.kind, overlaid.learning_rate) == (
         (6, 2),
         4,
-        Kind.MODEL,
+        Payload.MODEL,
         0.1,
     )
 
 
 def test_noise_is_fresh_in_every_entry() -> None:
     noisy = RandomizedMessages(
-        Dense(np.zeros((50, 8, 5)), Kind.MODEL),
+        Dense(np.zeros((50, 8, 5)), Payload.MODEL),
         MaskedGradient(1.0),
         Streams.spawn(np.random.default_rng(0), 50),
     )
-    values = noisy.dense(np.arange(50)).ravel()
+    values = noisy.to_dense(np.arange(50)).ravel()
     assert len(np.unique(values)) == len(values)
     # 2,000 draws of variance 1: the mean square is within 6 standard deviations of it
     assert np.mean(values**2) == pytest.approx(1.0, abs=6 * np.sqrt(2 / len(values)))
@@ -150,14 +150,14 @@ def test_lists_are_read_entry_by_entry(count: int, seed: int) -> None:
     """Lists of clients in any order, as components and as wires."""
     rng = np.random.default_rng(seed)
     entries, clients = rng.integers(-1, 4, (count, 6)), rng.permutation(count)
-    lists = Dense(entries, Kind.ITEMS)
+    lists = Dense(entries, Payload.ITEMS)
     expected = [
         (place, column, entry)
         for place, client in enumerate(clients)
         for column, entry in enumerate(entries[client])
         if entry >= 0
     ]
-    for component in (lists, PartView(lists)):
+    for component in (lists, ComponentView(lists)):
         row, column, listed = component.list_entries(clients)
         assert list(zip(row, column, listed, strict=True)) == expected
 
@@ -168,7 +168,7 @@ CLIENTS, ITEMS, WIDTH = 5, 9, 3  # an odd width: noise is drawn in pairs
 _RNG = np.random.default_rng(0)
 
 
-_TABLE = Dense(_RNG.normal(size=(CLIENTS, ITEMS, WIDTH)).astype(np.float32), Kind.GRADIENT)
+_TABLE = Dense(_RNG.normal(size=(CLIENTS, ITEMS, WIDTH)).astype(np.float32), Payload.GRADIENT)
 
 
 _ROWS = Rows(
@@ -176,8 +176,8 @@ _ROWS = Rows(
     row_ids=np.array([0, 4, 1, 2, 8, 3, 4, 7]),
     values=_RNG.normal(size=(8, WIDTH)).astype(np.float32),
     n_rows=ITEMS,
-    kind=Kind.MODEL,
-    rest=_RNG.normal(size=(ITEMS, WIDTH)).astype(np.float32),
+    kind=Payload.MODEL,
+    broadcast=_RNG.normal(size=(ITEMS, WIDTH)).astype(np.float32),
 )
 
 
@@ -218,21 +218,21 @@ MESSAGES: dict[str, Component] = {
 @pytest.mark.parametrize("on_the_wire", [False, True])
 @pytest.mark.parametrize("name", MESSAGES)
 def test_a_tail_is_the_end_of_the_whole(name: str, on_the_wire: bool, first: int) -> None:
-    whole = PartView(MESSAGES[name]) if on_the_wire else MESSAGES[name]
+    whole = ComponentView(MESSAGES[name]) if on_the_wire else MESSAGES[name]
     tail, everybody, some = whole.drop_rows(first), np.arange(CLIENTS), np.array([3, 0])
     assert tail.shape == (ITEMS - first, WIDTH)
-    assert (len(tail), tail.kind, tail.rate) == (CLIENTS, whole.kind, whole.rate)
-    dense = whole.dense(everybody)[:, first:]
-    np.testing.assert_allclose(tail.dense(everybody), dense, atol=1e-6)
-    np.testing.assert_allclose(tail.take(some).dense(np.arange(2)), dense[some], atol=1e-6)
-    np.testing.assert_array_equal(tail.sent_rows(some), whole.sent_rows(some)[:, first:])
-    np.testing.assert_allclose(tail.total(), whole.total()[first:], atol=1e-5)
+    assert (len(tail), tail.kind, tail.learning_rate) == (CLIENTS, whole.kind, whole.learning_rate)
+    dense = whole.to_dense(everybody)[:, first:]
+    np.testing.assert_allclose(tail.to_dense(everybody), dense, atol=1e-6)
+    np.testing.assert_allclose(tail.take(some).to_dense(np.arange(2)), dense[some], atol=1e-6)
+    np.testing.assert_array_equal(tail.flag_sent_rows(some), whole.flag_sent_rows(some)[:, first:])
+    np.testing.assert_allclose(tail.sum_all(), whole.sum_all()[first:], atol=1e-5)
 
 
 @pytest.mark.parametrize("on_the_wire", [False, True])
 @pytest.mark.parametrize("name", MESSAGES)
 def test_picked_rows_are_those_of_the_whole(name: str, on_the_wire: bool) -> None:
-    whole = PartView(MESSAGES[name]) if on_the_wire else MESSAGES[name]
+    whole = ComponentView(MESSAGES[name]) if on_the_wire else MESSAGES[name]
     clients = np.array([3, 0, 1])
     for rows in (
         np.array([[4, 0], [8, 4], [2, 7]]),
@@ -240,15 +240,15 @@ def test_picked_rows_are_those_of_the_whole(name: str, on_the_wire: bool) -> Non
         np.zeros((3, 0), int),
     ):
         picked = whole.select_rows(clients, rows)
-        expected = whole.dense(clients)[np.arange(3)[:, None], rows]
+        expected = whole.to_dense(clients)[np.arange(3)[:, None], rows]
         np.testing.assert_allclose(picked, expected, atol=1e-6)
 
 
 @pytest.mark.parametrize("on_the_wire", [False, True])
 @pytest.mark.parametrize("name", MESSAGES)
 def test_no_number_is_larger_than_is_said(name: str, on_the_wire: bool) -> None:
-    whole = PartView(MESSAGES[name]) if on_the_wire else MESSAGES[name]
-    assert np.abs(whole.dense(np.arange(CLIENTS))).max() <= whole.max_magnitude()
+    whole = ComponentView(MESSAGES[name]) if on_the_wire else MESSAGES[name]
+    assert np.abs(whole.to_dense(np.arange(CLIENTS))).max() <= whole.bound_magnitude()
 
 
 # Messages without a known limit of their numbers.
@@ -263,7 +263,7 @@ READ = ("reports",)
 def test_a_limit_is_told_by_what_messages_are_made_of(made: Component) -> None:
     """The limit needs no message, so that its time does not depend on the number of items."""
     for part in (made, SelectedRows(made, np.array([2, 4]))):
-        assert np.abs(part.dense(np.arange(CLIENTS))).max() <= part.max_magnitude() < 100
+        assert np.abs(part.to_dense(np.arange(CLIENTS))).max() <= part.bound_magnitude() < 100
 
 
 @pytest.mark.parametrize("broken", ["vectors", "items", "corrections"])
@@ -272,18 +272,20 @@ def test_broken_factors_have_no_limit(broken: str, number: float) -> None:
     factors = {"vectors": np.eye(2), "items": np.zeros((3, 2)), "corrections": np.zeros((2, 3))}
     factors[broken][0, 1] = number
     corrections = sparse.csr_array(factors["corrections"])
-    assert RankOne(factors["vectors"], factors["items"], corrections).max_magnitude() > 1e100
+    assert RankOne(factors["vectors"], factors["items"], corrections).bound_magnitude() > 1e100
 
 
 @pytest.mark.parametrize("noise", ["normal", "Laplace"])
 def test_noise_has_a_limit_and_what_is_no_number_has_none(noise: str) -> None:
     """A device whose training broke down sends NaN through clipping and noise."""
     assert isinstance(sent := MESSAGES[noise], RandomizedMessages)
-    assert sent.max_magnitude() < 10
+    assert sent.bound_magnitude() < 10
     broken = _TABLE.values.copy()
     broken[2, 3, 1] = np.nan
     assert (
-        RandomizedMessages(Dense(broken, Kind.MODEL), sent.randomize, sent.streams).max_magnitude()
+        RandomizedMessages(
+            Dense(broken, Payload.MODEL), sent.randomize, sent.streams
+        ).bound_magnitude()
         == np.inf
     )
 
@@ -291,5 +293,5 @@ def test_noise_has_a_limit_and_what_is_no_number_has_none(noise: str) -> None:
 @pytest.mark.parametrize("name", _NOISES)
 def test_the_sum_of_noise_is_that_of_the_messages(name: str) -> None:
     sent = MESSAGES[name]
-    total = sent.dense(np.arange(CLIENTS)).sum(axis=0)
-    np.testing.assert_allclose(sent.total(), total, atol=1e-5)
+    total = sent.to_dense(np.arange(CLIENTS)).sum(axis=0)
+    np.testing.assert_allclose(sent.sum_all(), total, atol=1e-5)

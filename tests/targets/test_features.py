@@ -16,7 +16,7 @@ from pyarrow import parquet
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.datasets.base import Attribute, Filter, Interactions
 from fedrec_auditor.targets.datasets.table import Table
-from fedrec_auditor.targets.features import count_user_features, user_features
+from fedrec_auditor.targets.features import compute_user_features, count_user_features
 from fedrec_auditor.targets.side_tables import SideTables
 from tests.contracts.laws import check_ranges
 
@@ -60,7 +60,7 @@ def oracle(ratings: list[float], best: float) -> list[float]:
     st.sampled_from([5.0, 10.0]),
 )
 def test_every_number_is_that_of_a_loop(stars: list[list[float]], best: float) -> None:
-    found = user_features(Interactions.create(np.array(stars)), best=best)
+    found = compute_user_features(Interactions.create(np.array(stars)), best=best)
     assert len(found.names) == len(set(found.names)) == 18
     assert found.values.dtype == np.float32
     np.testing.assert_allclose(found.values, [oracle(row, best) for row in stars], atol=1e-6)
@@ -74,12 +74,12 @@ def test_the_columns_are_counted_without_making_them(known: set[str]) -> None:
     }
     attributes = {key: one for key, one in {**ATTRIBUTES, **more}.items() if key in known}
     data = Interactions.create(np.ones((2, 3)), attributes=attributes)
-    assert count_user_features(data) == user_features(data).values.shape[1]
+    assert count_user_features(data) == compute_user_features(data).values.shape[1]
 
 
 def test_attributes_are_one_hot_and_ages_fall_into_three_groups() -> None:
     data = Interactions.create(np.zeros((2, 3)), attributes=ATTRIBUTES)
-    found = user_features(data)
+    found = compute_user_features(data)
     assert not found.values[:, :18].any()
     ones = [{found.names[at] for at in np.flatnonzero(row)} for row in found.values]
     assert ones == [
@@ -92,11 +92,11 @@ def test_attributes_are_one_hot_and_ages_fall_into_three_groups() -> None:
 def test_groups_go_before_years() -> None:
     group = Attribute(codes=np.array([0, 0]), categories=("young", "old"))
     data = Interactions.create(np.zeros((2, 3)), attributes={**ATTRIBUTES, "age_group": group})
-    assert user_features(data).names[-2:] == ("age_group young", "age_group old")
+    assert compute_user_features(data).names[-2:] == ("age_group young", "age_group old")
 
 
 def test_ratings_off_the_scale_count_for_its_ends() -> None:
-    found = user_features(Interactions.create(np.array([[7.0, -3.0]])))
+    found = compute_user_features(Interactions.create(np.array([[7.0, -3.0]])))
     shares = dict(zip(found.names, found.values[0], strict=True))
     assert shares["share of level 1"] == shares["share of level 5"] == 0.5
 
@@ -104,12 +104,12 @@ def test_ratings_off_the_scale_count_for_its_ends() -> None:
 @pytest.mark.parametrize("best", [0, -1, float("nan"), float("inf")])
 def test_a_scale_needs_a_best_rating(best: float) -> None:
     with pytest.raises(InputError, match="best > 0"):
-        user_features(Interactions.create(np.eye(2)), best=best)
+        compute_user_features(Interactions.create(np.eye(2)), best=best)
 
 
 def test_ages_that_are_no_years_are_groups() -> None:
     age = Attribute(codes=np.array([0, 1]), categories=("young", ""))
-    found = user_features(Interactions.create(np.eye(2), attributes={"age": age}))
+    found = compute_user_features(Interactions.create(np.eye(2), attributes={"age": age}))
     assert found.names[-2:] == ("age_group young", "age_group ")
 
 
@@ -292,11 +292,7 @@ BORN = {"user": ["a", "b", "c"], "born": ["1990-01-02", "1991-03-04", ""], "sex"
         (BORN, {"attributes": ("born",)}, "got dates"),
         (BORN, {"attributes": ("gender",)}, r"got 'gender'\. The attributes are: sex"),
         (BORN, {"attributes": ("sex",), "bins": {"sex": (1.0,)}}, "got 'F'. Leave its bins out"),
-        (
-            BORN,
-            {"attributes": ("sex",), "bins": {"age": (1.0,)}},
-            "'age'. The columns are: born",
-        ),
+        (BORN, {"attributes": ("sex",), "bins": {"age": (1.0,)}}, "'age'. The columns are: born"),
         (USERS, {"bins": {"level": (99.0,)}}, "which lie between 2 and 10, got the edges 99"),
         ({"user": ["1", "2"], "sex": ["F", "M"]}, {}, "such as a, got only unknown ones"),
         ({"user": ["a", "a"], "sex": ["F", "M"]}, {}, "line 3, got 'a'"),

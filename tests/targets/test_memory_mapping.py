@@ -15,11 +15,11 @@ from scipy import sparse
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.plan.sources import load_data
 from fedrec_auditor.targets import cache as caches
-from fedrec_auditor.targets.cache import cache_path, find_cached, store
-from fedrec_auditor.targets.components import Dense, Kind, RankOne, Rows
-from fedrec_auditor.targets.compute import Compute
+from fedrec_auditor.targets.cache import find_in_cache, get_cache_path, store
+from fedrec_auditor.targets.components import Dense, Payload, RankOne, Rows
+from fedrec_auditor.targets.compute import Machine
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
-from fedrec_auditor.targets.memory_mapping import RoundStore, map_arrays
+from fedrec_auditor.targets.memory_mapping import RoundStore, map_arrays_to_files
 from fedrec_auditor.targets.papers.fedrec_apm.systems import FedRec
 from fedrec_auditor.targets.papers.privrec.systems import NnSelf
 from fedrec_auditor.targets.streams import Streams
@@ -37,14 +37,14 @@ def one_round(items: np.ndarray) -> Round:
     uploads = Uploads(
         np.arange(4),
         {
-            "dense": Dense(rng.normal(size=(4, BIG // 4)), Kind.MODEL),
+            "dense": Dense(rng.normal(size=(4, BIG // 4)), Payload.MODEL),
             "gradient": RankOne(rng.normal(size=(4, items.shape[1])), items, corrections),
             "item": Rows(
                 np.array([0, 1, 1, 1, 1]),
                 np.array([3]),
                 np.ones((1, 2)),
                 len(items),
-                Kind.MODEL,
+                Payload.MODEL,
                 None,
                 items,
             ),
@@ -54,10 +54,10 @@ def one_round(items: np.ndarray) -> Round:
 
 
 def test_beyond_the_bound_rounds_are_mapped_and_read_the_same(tmp_path: Path) -> None:
-    check_ranges(Compute())
+    check_ranges(Machine())
     items = np.random.default_rng(1).normal(size=(BIG // 2, 2))
     first, second = one_round(items), one_round(items)
-    spill = RoundStore(Compute(memory=15 << 20, folder=tmp_path))
+    spill = RoundStore(Machine(memory=15 << 20, folder=tmp_path))
     kept = spill.store(first)
     assert kept is first
     mapped = spill.store(second)
@@ -65,11 +65,11 @@ def test_beyond_the_bound_rounds_are_mapped_and_read_the_same(tmp_path: Path) ->
     dense = mapped.uploads.components["dense"]
     assert isinstance(dense.values, np.memmap)
     rank = mapped.uploads.components["gradient"]
-    assert rank.items is items, "the broadcast is not copied"
+    assert rank.item_vectors is items, "the broadcast is not copied"
     for name, component in second.uploads.components.items():
         some = np.array([2, 0])
         np.testing.assert_array_equal(
-            mapped.uploads.components[name].dense(some), component.dense(some)
+            mapped.uploads.components[name].to_dense(some), component.to_dense(some)
         )
     files = list(tmp_path.rglob("*.npy"))
     assert files
@@ -90,11 +90,13 @@ def test_pages_of_earlier_rounds_are_let_go(tmp_path: Path) -> None:
         status = Path("/proc/self/status").read_text()
         return 1024 * int(status.partition("RssFile:")[2].split()[0])
 
-    spill, rounds, before = RoundStore(Compute(memory=0, folder=tmp_path)), [], resident()
+    spill, rounds, before = RoundStore(Machine(memory=0, folder=tmp_path)), [], resident()
     for number in range(10):
         values = np.full((8, 8 * BIG // 8), float(number))
-        kept = spill.store(Round(None, Uploads(np.arange(8), {"dense": Dense(values, Kind.MODEL)})))
-        assert kept.uploads.components["dense"].total()[0] == 8.0 * number
+        kept = spill.store(
+            Round(None, Uploads(np.arange(8), {"dense": Dense(values, Payload.MODEL)}))
+        )
+        assert kept.uploads.components["dense"].sum_all()[0] == 8.0 * number
         rounds.append(kept)
         assert resident() - before < 1.5 * values.nbytes
     for number, kept in enumerate(rounds):
@@ -124,7 +126,7 @@ def test_a_round_on_disk_is_not_held_in_memory_too(
     monkeypatch.setattr(Streams, "spawn", spawned)
     monkeypatch.setattr(RoundStore, "store", keeping)
     data = Synthetic(n_users=30, n_items=20, profile=5).load()
-    target.run(data, np.random.default_rng(0), None, Compute(memory=0, folder=tmp_path))
+    target.run(data, np.random.default_rng(0), None, Machine(memory=0, folder=tmp_path))
     assert len(alive) >= 8
     assert len(in_memory) >= 4
     assert not any(in_memory)
@@ -133,7 +135,7 @@ def test_a_round_on_disk_is_not_held_in_memory_too(
 def test_mapped_data_are_the_same_and_reach_other_processes_as_a_file() -> None:
     """Workers get the path of the file, not a copy."""
     data = Synthetic(n_users=3000, n_items=800, profile=150).load()
-    found = map_arrays(data)
+    found = map_arrays_to_files(data)
     assert found.digest() == data.digest()
     backing = _file(found.ratings.indices)
     assert backing is not None
@@ -162,20 +164,20 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_where_the_cache_is(monkeypatch: pytest.MonkeyPatch, place: Path, tmp_path: Path) -> None:
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
-    assert cache_path() == place
+    assert get_cache_path() == place
     monkeypatch.setenv("FEDREC_AUDITOR_CACHE", "")
-    assert cache_path() == tmp_path / "xdg" / "fedrec-auditor"
+    assert get_cache_path() == tmp_path / "xdg" / "fedrec-auditor"
     for unset in ("", "relative"):
         monkeypatch.setenv("XDG_CACHE_HOME", unset)
-        assert cache_path() == tmp_path / "home" / ".cache" / "fedrec-auditor"
+        assert get_cache_path() == tmp_path / "home" / ".cache" / "fedrec-auditor"
 
 
 def test_a_directory_or_an_archive_is_found(place: Path) -> None:
-    assert find_cached("set") is None
+    assert find_in_cache("set") is None
     place.mkdir()
     (place / "set.zip").touch()
-    assert find_cached("set") == place / "set.zip"
-    assert store("set", FILES) == find_cached("set") == place / "set"
+    assert find_in_cache("set") == place / "set.zip"
+    assert store("set", FILES) == find_in_cache("set") == place / "set"
 
 
 def test_of_many_at_once_all_succeed_and_one_copy_stays(place: Path) -> None:

@@ -14,12 +14,12 @@ from fedrec_auditor.targets import settings
 from fedrec_auditor.targets.mechanisms.parts.bases import MIN_EPSILON
 from fedrec_auditor.targets.settings import (
     Checked,
+    Count,
     Positive,
-    Whole,
-    allowed_values,
-    field_types,
-    float_fields,
-    meaning,
+    describe_setting,
+    get_allowed_values,
+    get_field_types,
+    get_numeric_fields,
 )
 from tests.contracts.laws import check_ranges
 
@@ -27,28 +27,28 @@ if TYPE_CHECKING:
     from decimal import Decimal
 
 TAKEN: dict[str, tuple[object, ...]] = {
-    "Whole": (1, 7, np.int64(3)),
-    "WholeOrZero": (0, 7),
+    "Count": (1, 7, np.int64(3)),
+    "CountOrZero": (0, 7),
     "Positive": (1, 1e-100, 1e100, np.float32(0.5)),
     "PositiveFloat": (1, 5e-324, 1e308),
     "FiniteFloat": (-1e308, 0),
-    "Budget": (1, MIN_EPSILON, 1e100),
+    "Epsilon": (1, MIN_EPSILON, 1e100),
     "RatingScale": (5, 1e6),
-    "NotNegative": (0, 1e300),
+    "NonNegative": (0, 1e300),
     "Share": (1, 1.0, 1e-9),
     "OpenUnitInterval": (0.5, 1e-9),
     "ShareOrZero": (0, 0.0, 0.999),
     "Probability": (0, 1, 0.5),
 }
 REFUSED: dict[str, tuple[object, ...]] = {
-    "Whole": (0, 1.0, -1),
-    "WholeOrZero": (-1, 0.0),
+    "Count": (0, 1.0, -1),
+    "CountOrZero": (-1, 0.0),
     "Positive": (0, -1, 5e-324, 1e300, math.inf),
     "PositiveFloat": (0, -1, math.inf),
     "FiniteFloat": (-math.inf, math.inf),
-    "Budget": (0, -1, 9.9e-10, 1e300, math.inf),
+    "Epsilon": (0, -1, 9.9e-10, 1e300, math.inf),
     "RatingScale": (0, 1.01e6, math.inf),
-    "NotNegative": (-1e-9, math.inf),
+    "NonNegative": (-1e-9, math.inf),
     "Share": (0, 1.01),
     "OpenUnitInterval": (0, 1),
     "ShareOrZero": (-0.1, 1),
@@ -68,7 +68,7 @@ def test_a_range_takes_what_it_says_and_nothing_else(name: str) -> None:
 class Several(Checked):
     """Counts up to ``count``. If ``flag`` is true, it is another counter."""
 
-    count: Whole = 3
+    count: Count = 3
     rate: Positive = 0.5
     flag: Annotated[bool, "as it is printed"] = True
     kind: Annotated[Literal["one", "two"], "which of the two"] = "one"
@@ -100,21 +100,21 @@ def test_an_error_says_what_was_expected_what_came_and_the_default(
 
 
 def test_a_field_that_is_declared_again_keeps_its_range_or_gets_another() -> None:
-    assert list(allowed_values(Further)) == ["count", "rate", "flag", "kind"]
+    assert list(get_allowed_values(Further)) == ["count", "rate", "flag", "kind"]
     assert Further(count=2, rate=0.1).free == 0.0
     for wrong in ({"count": 0}, {"rate": 1.1}):
         with pytest.raises(InputError, match="Expected"):
             Further(**wrong)
-    assert field_types(Further)["rate"] is float
-    assert field_types(Further)["flag"] is bool
-    assert meaning(Further, "count") == "Counts up to count"
-    assert meaning(Further, "flag") == "as it is printed"
-    assert meaning(Further, "rate") == ""
-    assert field_types(Further)["unknown"] == "Decimal | None"
+    assert get_field_types(Further)["rate"] is float
+    assert get_field_types(Further)["flag"] is bool
+    assert describe_setting(Further, "count") == "Counts up to count"
+    assert describe_setting(Further, "flag") == "as it is printed"
+    assert describe_setting(Further, "rate") == ""
+    assert get_field_types(Further)["unknown"] == "Decimal | None"
 
 
 def test_numbers_are_what_is_published() -> None:
-    assert float_fields(Several(flag=False)) == {
+    assert get_numeric_fields(Several(flag=False)) == {
         "count": 3.0,
         "rate": 0.5,
         "flag": 0.0,

@@ -31,7 +31,7 @@ def oracle(seed: int, place: int) -> int:
 
 @given(st.integers(0, 2**64 - 1), st.integers(0, 2**40))
 def test_words_are_those_of_plain_integers(seed: int, start: int) -> None:
-    found = Streams(np.array([seed], dtype=np.uint64)).random_bits(3, start)[0]
+    found = Streams(np.array([seed], dtype=np.uint64)).draw_bits(3, start)[0]
     assert [int(word) for word in found] == [oracle(seed, start + step) for step in range(3)]
 
 
@@ -43,13 +43,14 @@ def test_spawning_and_drawing_may_be_cut_anywhere(cut: int, column: int, seed: i
     parts = [Streams.spawn(rng, count).fold_in(2) for count in (cut, 9 - cut)]
     seeds = np.concatenate([part.seeds for part in parts])
     np.testing.assert_array_equal(seeds, whole.seeds)
-    table = whole.laplace(9)
-    np.testing.assert_array_equal(whole.laplace(9 - column, start=column), table[:, column:])
+    table = whole.draw_laplace(9)
+    np.testing.assert_array_equal(whole.draw_laplace(9 - column, start=column), table[:, column:])
     order = np.random.default_rng(1).permutation(9)
-    np.testing.assert_array_equal(whole.take(order).normal(4), whole.normal(4)[order])
+    np.testing.assert_array_equal(whole.take(order).draw_normal(4), whole.draw_normal(4)[order])
     places = np.array([[column]])
     np.testing.assert_array_equal(
-        whole.laplace_at(np.arange(9)[:, None], places)[:, 0], whole.laplace(10)[:, column]
+        whole.draw_laplace_at(np.arange(9)[:, None], places)[:, 0],
+        whole.draw_laplace(10)[:, column],
     )
 
 
@@ -57,25 +58,25 @@ def test_laws_within_a_stream_and_across_streams() -> None:
     """Kolmogorov-Smirnov at level 1e-7 on 200,000 draws each way."""
     for streams, count in ((spawn(2), 100_000), (spawn(100_000), 2)):
         for draws, law in (
-            (streams.uniform(count), stats.uniform()),
-            (streams.laplace(count), stats.laplace()),
-            (streams.normal(count), stats.norm()),
+            (streams.draw_uniform(count), stats.uniform()),
+            (streams.draw_laplace(count), stats.laplace()),
+            (streams.draw_normal(count), stats.norm()),
         ):
             assert stats.kstest(draws.ravel(), law.cdf).pvalue > LEVEL
 
 
 def test_neighbours_in_a_stream_children_and_streams_are_uncorrelated() -> None:
     """Rank correlations of 100,000 pairs stay within 5.5 standard deviations."""
-    one = spawn(1).uniform(100_001)[0]
+    one = spawn(1).draw_uniform(100_001)[0]
     many = spawn(100_001)
-    heads = many.uniform(2)
-    counted = Streams(np.arange(100_001, dtype=np.uint64)).uniform(1)[:, 0]
+    heads = many.draw_uniform(2)
+    counted = Streams(np.arange(100_001, dtype=np.uint64)).draw_uniform(1)[:, 0]
     pairs = (
         (one[:-1], one[1:]),
         (heads[:, 0], heads[:, 1]),
         (heads[:-1, 0], heads[1:, 0]),
-        (heads[:, 0], many.fold_in(0).uniform(1)[:, 0]),
-        (many.fold_in(0).uniform(1)[:, 0], many.fold_in(1).uniform(1)[:, 0]),
+        (heads[:, 0], many.fold_in(0).draw_uniform(1)[:, 0]),
+        (many.fold_in(0).draw_uniform(1)[:, 0], many.fold_in(1).draw_uniform(1)[:, 0]),
         (counted[:-1], counted[1:]),
     )
     for a, b in pairs:
@@ -114,7 +115,7 @@ def test_draws_are_those_of_streams_wherever_they_stand() -> None:
     streams = Streams.spawn(np.random.default_rng(0), 5)
     drawn = np.empty((5, 20_000))
     add_laplace(np.zeros_like(drawn), streams.seeds, 1.0, 1.0, drawn)
-    expected = streams.laplace(20_000)
+    expected = streams.draw_laplace(20_000)
     assert (np.abs(drawn - expected) <= ULPS * np.spacing(np.abs(expected))).all()
 
     width, ids = 7, np.array([3, 4, 2_000])

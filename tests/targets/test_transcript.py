@@ -18,7 +18,7 @@ from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.targets.components import (
     Component,
     Dense,
-    Kind,
+    Payload,
     RandomizedMessages,
     RankOne,
     Reports,
@@ -27,8 +27,8 @@ from fedrec_auditor.targets.components import (
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.transcript import (
-    PartView,
-    Public,
+    ComponentView,
+    PublicInfo,
     Round,
     RoundView,
     Transcript,
@@ -100,7 +100,7 @@ def test_the_walk_finds_the_stored_form_in_a_transcript(target: str) -> None:
 
 
 FORMS: dict[str, Component] = {
-    "scalar": Dense(np.arange(5.0), Kind.BITS),
+    "scalar": Dense(np.arange(5.0), Payload.BITS),
     **{name: MESSAGES[name] for name in ("dense", "rank one", "rows", "reports")},
 }
 
@@ -108,31 +108,33 @@ FORMS: dict[str, Component] = {
 @pytest.mark.parametrize("name", FORMS)
 def test_a_wire_shows_what_was_sent(name: str) -> None:
     component = FORMS[name]
-    wire = PartView(component)
+    wire = ComponentView(component)
     some = np.array([4, 1])
     assert (len(wire), wire.shape) == (5, component.shape)
-    assert (wire.kind, wire.rate) == (component.kind, component.rate)
-    np.testing.assert_array_equal(wire.dense(EVERY), component.dense(EVERY))
-    np.testing.assert_array_equal(wire.total(), component.total())
-    np.testing.assert_array_equal(wire.sent_rows(EVERY), component.sent_rows(EVERY))
-    assert wire.sent_rows(some).shape == (2, *component.shape[:1])
-    np.testing.assert_array_equal(wire.take(some).dense(np.arange(2)), component.dense(some))
+    assert (wire.kind, wire.learning_rate) == (component.kind, component.learning_rate)
+    np.testing.assert_array_equal(wire.to_dense(EVERY), component.to_dense(EVERY))
+    np.testing.assert_array_equal(wire.sum_all(), component.sum_all())
+    np.testing.assert_array_equal(wire.flag_sent_rows(EVERY), component.flag_sent_rows(EVERY))
+    assert wire.flag_sent_rows(some).shape == (2, *component.shape[:1])
+    np.testing.assert_array_equal(wire.take(some).to_dense(np.arange(2)), component.to_dense(some))
     taken = component.take(some)
-    assert (taken.kind, taken.rate) == (component.kind, component.rate)
-    np.testing.assert_allclose(taken.dense(np.arange(2)), component.dense(EVERY)[some])
-    np.testing.assert_allclose(component.total(), component.dense(EVERY).sum(axis=0), atol=1e-5)
+    assert (taken.kind, taken.learning_rate) == (component.kind, component.learning_rate)
+    np.testing.assert_allclose(taken.to_dense(np.arange(2)), component.to_dense(EVERY)[some])
+    np.testing.assert_allclose(
+        component.sum_all(), component.to_dense(EVERY).sum(axis=0), atol=1e-5
+    )
 
 
 def test_what_a_view_gives_away_is_a_copy() -> None:
     values = np.zeros((6, 3))
-    wire = PartView.create(values, Kind.MODEL)
-    wire.dense(EVERY)[:] = 1.0
-    wire.take(EVERY).dense(EVERY)[:] = 1.0
+    wire = ComponentView.create(values, Payload.MODEL)
+    wire.to_dense(EVERY)[:] = 1.0
+    wire.take(EVERY).to_dense(EVERY)[:] = 1.0
     assert not values.any()
 
 
 def view_of(**parts: Component) -> View:
-    public = Public(algorithm="any", n_users=5, n_items=9)
+    public = PublicInfo(algorithm="any", n_users=5, n_items=9)
     return Transcript(public=public, rounds=(Round(None, Uploads(EVERY, parts)),)).view(
         Vantage.SERVER
     )
@@ -159,9 +161,11 @@ def test_bad_uploads_and_a_shuffle_without_a_generator_are_refused() -> None:
 
 def test_the_aggregate_shows_who_took_part_and_no_message() -> None:
     view = Transcript(
-        public=Public(algorithm="any", n_users=5, n_items=9),
+        public=PublicInfo(algorithm="any", n_users=5, n_items=9),
         rounds=(
-            Round(None, Uploads(EVERY[::2], {"sent": PartView.create(np.eye(3), Kind.CHANGE)})),
+            Round(
+                None, Uploads(EVERY[::2], {"sent": ComponentView.create(np.eye(3), Payload.CHANGE)})
+            ),
         ),
     ).view(Vantage.AGGREGATE)
     (one,) = view.rounds
@@ -174,11 +178,11 @@ def test_the_aggregate_shows_who_took_part_and_no_message() -> None:
 def test_a_shuffle_keeps_what_was_sent(name: str) -> None:
     component = FORMS[name]
     rounds = (Round(None, Uploads(EVERY, {name: component})),)
-    made = Transcript(public=Public(algorithm="any", n_users=5, n_items=9), rounds=rounds)
+    made = Transcript(public=PublicInfo(algorithm="any", n_users=5, n_items=9), rounds=rounds)
     (one,) = made.view(Vantage.SHUFFLED, np.random.default_rng(1)).rounds
     shuffled = one.shuffled[name]
-    mean = shuffled.dense(np.arange(len(shuffled))).mean(axis=0)
-    np.testing.assert_allclose(mean, component.total() / 5, atol=1e-6)
+    mean = shuffled.to_dense(np.arange(len(shuffled))).mean(axis=0)
+    np.testing.assert_allclose(mean, component.sum_all() / 5, atol=1e-6)
 
 
 SEEN_BY = {
@@ -195,8 +199,10 @@ def test_a_vantage_sees_its_part_of_a_round_and_no_more(vantage: Vantage) -> Non
     """Messages are linked for the server, reordered by each shuffle, and summed otherwise."""
     many = np.arange(500)
     reports = Reports(many[:, None] % 5, many[:, None] % 3 > 0, 2.0, (5, 2))
-    sent = Uploads(many, {"all": PartView.create(many * 1.0, Kind.CHANGE), "reports": reports})
-    public = Public(algorithm="any", n_users=500, n_items=5)
+    sent = Uploads(
+        many, {"all": ComponentView.create(many * 1.0, Payload.CHANGE), "reports": reports}
+    )
+    public = PublicInfo(algorithm="any", n_users=500, n_items=5)
     rounds = (Round(None, sent, cleartext=sent),)
     made = Transcript(public=public, rounds=rounds, release={"model": EVERY})
     views = [made.view(vantage, np.random.default_rng(seed)) for seed in (1, 2)]
@@ -206,18 +212,18 @@ def test_a_vantage_sees_its_part_of_a_round_and_no_more(vantage: Vantage) -> Non
         assert [one.broadcast for one in views[0].rounds] == [made.release]
     if vantage is Vantage.SHUFFLED:
         for name in sent.components:
-            first, second = (view.rounds[0].shuffled[name].dense(many) for view in views)
+            first, second = (view.rounds[0].shuffled[name].to_dense(many) for view in views)
             assert not np.array_equal(first, second), "two shuffles, one order"
 
 
 def test_what_a_sum_leaves_in_the_clear_of_data_is_linked() -> None:
     parts = {
-        "bits": PartView.create(np.eye(5), Kind.BITS),
-        "noise": PartView.create(np.eye(5), Kind.CHANGE),
+        "bits": ComponentView.create(np.eye(5), Payload.BITS),
+        "noise": ComponentView.create(np.eye(5), Payload.CHANGE),
     }
     summed = RoundView(broadcast=None, senders=EVERY, cleartext=Uploads(EVERY, parts))
     single = replace(summed, uploads=Uploads(EVERY, {"noise": parts["noise"]}))
-    public = Public(algorithm="any", n_users=5, n_items=5)
+    public = PublicInfo(algorithm="any", n_users=5, n_items=5)
     view = View(vantage=Vantage.AGGREGATE, public=public, rounds=(summed, single)).with_cleartext()
     parts = [set() if one.uploads is None else set(one.uploads.components) for one in view.rounds]
     assert parts == [set(), {"noise"}, {"bits"}, {"bits"}]

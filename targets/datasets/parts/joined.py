@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.targets.cache import find_path
+from fedrec_auditor.targets.cache import find_data_path
 from fedrec_auditor.targets.datasets.base import Attribute, Interactions, find_indices
 from fedrec_auditor.targets.datasets.parts.batches import TypedTable
 from fedrec_auditor.targets.datasets.parts.columns import (
@@ -351,7 +351,7 @@ class MovieLens(ABC):
             f"Fetch {self.name}.zip from https://grouplens.org/datasets/movielens/{size}/ and put "
             f"it there, or give its path. {LICENCE}"
         )
-        place = find_path(path, self.name, f"MovieLens {size.upper()}", remedy)
+        place = find_data_path(path, self.name, f"MovieLens {size.upper()}", remedy)
         source = Source(place, self.name)
         return self.read(source, source.find_layout(self.layouts))
 

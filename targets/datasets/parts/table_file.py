@@ -35,7 +35,7 @@ from fedrec_auditor.targets.datasets.parts.columns import (
     make_error,
 )
 from fedrec_auditor.targets.datasets.parts.source import Source, read_blocks
-from fedrec_auditor.targets.tables import is_table_path, part_files
+from fedrec_auditor.targets.tables import is_table_path, list_part_files
 
 # Maximum number of bytes per line.
 MAX_LINE = 2**20
@@ -326,7 +326,7 @@ def open_table(
         raise InputError(f"Expected the path of a table, got {path}. Check the path.")
     if os.path.isdir(path):
         return _typed(
-            TypedTable(label=place, read=partial(read_parquet, part_files(path))), options
+            TypedTable(label=place, read=partial(read_parquet, list_part_files(path))), options
         )
     opened = path.open
     start = _start(opened, place)

@@ -19,7 +19,7 @@ from fedrec_auditor.accountants.events import dp
 from fedrec_auditor.accountants.losses.divergences import compute_gaussian_delta
 from fedrec_auditor.accountants.statements import check_epsilon
 from fedrec_auditor.targets.mechanisms.base import Domain, Mechanism, Shape, WorstCase
-from fedrec_auditor.targets.settings import Checked, Range, Whole
+from fedrec_auditor.targets.settings import Checked, Count, Range
 
 LOG_ROOT_TAU = 0.5 * math.log(2.0 * math.pi)
 
@@ -208,7 +208,7 @@ class Repetition(Checked, ABC):
     """
 
     mechanism: Mechanism
-    count: Whole
+    count: Count
 
     instance_classes: ClassVar[tuple[type[Repetition], type[Repetition]]]
 

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.targets.settings import Checked, ShareOrZero, Whole, WholeOrZero, check
+from fedrec_auditor.targets.settings import Checked, Count, CountOrZero, ShareOrZero, check
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,11 +53,11 @@ class NoiseProtocol(Checked):
     adversary), or must not replace noise.
     """
 
-    n_users: Whole
+    n_users: Count
     omega: ShareOrZero
-    masked: WholeOrZero
-    replaced: WholeOrZero
-    colluding: WholeOrZero = 0
+    masked: CountOrZero
+    replaced: CountOrZero
+    colluding: CountOrZero = 0
     announced: float | None = None
     repaired: bool = False
 

@@ -16,19 +16,19 @@ from scipy import sparse
 from fedrec_auditor.accountants.events import dp
 from fedrec_auditor.accountants.statements import Horizon, Scope, Unit, Vantage, any_pair
 from fedrec_auditor.targets.components import Bits, Component, Floats, Ints
-from fedrec_auditor.targets.compute import Compute, iter_blocks
+from fedrec_auditor.targets.compute import Machine, iter_blocks
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.mechanisms.base import Mechanism
 from fedrec_auditor.targets.mechanisms.composed_mechanisms import Identity, Product
 from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip
 from fedrec_auditor.targets.papers.dplcf.jaccard import neighbourhoods, pair_counts
 from fedrec_auditor.targets.settings import (
+    Count,
     EmbeddingSize,
     NoiseSetting,
-    NotNegative,
+    NonNegative,
     Positive,
     Range,
-    Whole,
 )
 from fedrec_auditor.targets.systems.base import DesignedPair, Evaluation, Model, Population
 from fedrec_auditor.targets.systems.system import (
@@ -38,7 +38,7 @@ from fedrec_auditor.targets.systems.system import (
     TrainingResult,
     UploadRequest,
 )
-from fedrec_auditor.targets.transcript import Public, Round, Uploads
+from fedrec_auditor.targets.transcript import PublicInfo, Round, Uploads
 
 # Upload of interaction bits (Gao et al., SIGIR 2020, section 3.2.1).
 #
@@ -78,7 +78,7 @@ class CollectedBits(System):
     def learn(self, uploads: Uploads, rng: Generator) -> TrainingResult:
         """Computes the published model and the arrays for scoring, from the ``uploads`` alone."""
 
-    def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
+    def get_mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
         """Returns the randomized function from the data that ``scope`` protects to what the server
         sees: flips of a user's bits.
 
@@ -96,7 +96,7 @@ class CollectedBits(System):
             return Identity()
         return self._before_server(scope, population)
 
-    def event(self, scope: Scope, population: Population) -> dp.DpEvent:
+    def get_event(self, scope: Scope, population: Population) -> dp.DpEvent:
         """Returns the accounting event for the data that ``scope`` protects, against the server.
 
         Weaker adversaries see functions of the uploads, so the event also holds for them. The
@@ -106,7 +106,7 @@ class CollectedBits(System):
             return Identity().event()
         return self._before_server(scope, population).event()
 
-    def designed_pairs(self) -> tuple[DesignedPair, ...]:
+    def design_pairs(self) -> tuple[DesignedPair, ...]:
         """Returns one worst-case pair of users with a catalogue of 8 items, whose histories differ
         only in item 0.
 
@@ -128,7 +128,7 @@ class CollectedBits(System):
             ),
         )
 
-    def train(self, interactions: Interactions, rng: Generator, compute: Compute) -> Training:
+    def train(self, interactions: Interactions, rng: Generator, compute: Machine) -> Training:
         """Collects one upload from every user, learns from the uploads, and publishes the learned
         model once.
         """
@@ -136,17 +136,17 @@ class CollectedBits(System):
         kept = yield Round(broadcast=None, uploads=sent)
         return self.learn(sent if kept is None else kept.uploads, rng)
 
-    def public(self, interactions: Interactions) -> Public:
+    def get_public(self, interactions: Interactions) -> PublicInfo:
         """Returns what the adversary knows: the settings, and the probabilities p and q of the
         flip.
 
         A 1 is uploaded with probability p for a true 1, and with probability q for a true 0.
         """
-        plain, flip = super().public(interactions), self.randomizer
+        plain, flip = super().get_public(interactions), self.randomizer
         rates = {} if flip is None else {"p": flip.p, "q": flip.q}
         return replace(plain, settings={**plain.settings, **rates}, channel=flip)
 
-    def messages(self, calls: UploadRequest) -> Messages:
+    def make_messages(self, calls: UploadRequest) -> Messages:
         """Returns each client's bits ``calls.size`` times, randomly flipped (equation 3) unless the
         system sends them without flips.
 
@@ -184,7 +184,7 @@ def first_bits(sent: Mapping[str, Component]) -> NDArray[np.float64]:
     ``sent`` has the messages in its array "bits".
     """
     bits = sent["bits"]
-    return np.asarray(bits.dense(np.arange(len(bits)))[:, :1], np.float64)
+    return np.asarray(bits.to_dense(np.arange(len(bits)))[:, :1], np.float64)
 
 
 # Local collaborative filtering: the server computes item neighbourhoods, the device scores items.
@@ -202,7 +202,7 @@ class ItemKnn(CollectedBits):
     per item: the paper takes 20 on MovieLens and 10 on AppUsage.
     """
 
-    neighbours: Whole = 20
+    neighbours: Count = 20
 
     is_corrected = False
     """Whether similarities are corrected for the flips by A^-1 (equations 7, 9 and 10)."""
@@ -216,7 +216,7 @@ class ItemKnn(CollectedBits):
         """
         return None
 
-    def cost_args(self, interactions: Interactions) -> dict[str, float]:
+    def get_cost_args(self, interactions: Interactions) -> dict[str, float]:
         """Returns the arguments of ``Cost.estimate`` for a training, by name: the number of pairs
         of items, which are held in memory.
 
@@ -309,17 +309,17 @@ class CentralMf(CollectedBits):
     epsilon: FlipBudget = 1.0
     factors: EmbeddingSize = 4
     learning_rate: Annotated[Positive, "learning rate of Adam"] = 0.001
-    regularization: Annotated[NotNegative, "weight of the squares of all vectors"] = 0.001
-    epochs: Annotated[Whole, "passes over the collected bits"] = 30
-    batch: Annotated[Whole, "examples per step"] = 1024
-    negatives: Annotated[Whole, "negatives drawn per interaction"] = 4
+    regularization: Annotated[NonNegative, "weight of the squares of all vectors"] = 0.001
+    epochs: Annotated[Count, "passes over the collected bits"] = 30
+    batch: Annotated[Count, "examples per step"] = 1024
+    negatives: Annotated[Count, "negatives drawn per interaction"] = 4
 
-    learning = MappingProxyType({"factors": 16})
+    tuned_values = MappingProxyType({"factors": 16})
     noise_setting = NoiseSetting(budgets=("epsilon",), off=1e6)
     init_scale = 0.01
     """Standard deviation of the initial user and item vectors, as in the GMF paper."""
 
-    def cost_args(self, interactions: Interactions) -> dict[str, float]:
+    def get_cost_args(self, interactions: Interactions) -> dict[str, float]:
         """Returns the arguments of ``Cost.estimate`` for a training, by name: vector width, epochs
         and negatives per positive.
         """
@@ -401,7 +401,7 @@ def iter_visits(bits: Component, epochs: int, negatives: int, rng: Generator) ->
     """
     ones, zeros, totals, width = [], [], [], bits.shape[0]
     for part in iter_blocks(len(bits), width, _BITS):
-        block = bits.dense(np.arange(part.start, part.stop))
+        block = bits.to_dense(np.arange(part.start, part.stop))
         absent = width - block.sum(axis=1)
         places = np.flatnonzero(block & (absent > 0)[:, None])
         ones.append(places + part.start * width)

@@ -91,7 +91,7 @@ def pair_counts(bits: Component) -> NDArray[np.float32]:
     (width,) = bits.shape
     both = np.zeros((width, width), dtype=np.float32)
     for block in iter_blocks(len(bits), width, _BLOCK):
-        sent = bits.dense(np.arange(block.start, block.stop)).astype(np.float32)
+        sent = bits.to_dense(np.arange(block.start, block.stop)).astype(np.float32)
         both += sent.T @ sent
     return both
 

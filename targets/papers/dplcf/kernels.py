@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrec_auditor.targets.compiled import compiled
+from fedrec_auditor.targets.compiled import jit_compile
 
 # Minibatch Adam for the two central factor models BPR-MF and GMF.
 #
@@ -21,8 +21,8 @@ from fedrec_auditor.targets.compiled import compiled
 # ``visits`` holds the users (n,), positives (n,) and negatives (n, k). ``decay`` is the weight of
 # half the squared norm of an example's vectors. ``step`` is the number of steps taken before.
 
-_compiled: Any = compiled()
-_part: Any = compiled(kept=False)
+_compiled: Any = jit_compile()
+_part: Any = jit_compile(cache=False)
 Array = NDArray[np.float64]
 
 

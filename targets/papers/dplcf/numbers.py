@@ -113,7 +113,7 @@ def compared_at() -> Iterator[NumberPair]:
 
     The tables compare all methods at epsilon 1.
     """
-    event = DplcfAp().event(_BIT, _MOVIELENS)
+    event = DplcfAp().get_event(_BIT, _MOVIELENS)
     yield 1.0, Pure().bound(event, delta=0.0, scope=_BIT).epsilon
 
 

@@ -17,10 +17,7 @@ from numpy.typing import NDArray
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip
 from fedrec_auditor.targets.papers.dplcf.collected_bits import CentralMf, FlippedKnn, ItemKnn
-from fedrec_auditor.targets.papers.dplcf.jaccard import (
-    printed_inverse,
-    printed_transition,
-)
+from fedrec_auditor.targets.papers.dplcf.jaccard import printed_inverse, printed_transition
 from fedrec_auditor.targets.settings import Share
 
 
@@ -74,7 +71,7 @@ class DplcfSp(FlippedKnn):
     sent, so the choice of the inverse does not change epsilon.
 
     >>> from fedrec_auditor.targets.systems.base import Population
-    >>> for scoped in DplcfSp().scoped_claims(Population(n_users=943, n_items=1682))[:2]:
+    >>> for scoped in DplcfSp().get_claims(Population(n_users=943, n_items=1682))[:2]:
     ...     print(scoped.scope, scoped.claim.epsilon)
     interaction / any pair / server / training 1.0
     user / any pair / server / training 1.0

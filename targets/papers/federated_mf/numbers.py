@@ -350,8 +350,8 @@ def amplified() -> Iterator[NumberPair]:
         any_pair(Unit.USER, vantage, Horizon.TRAINING)
         for vantage in (Vantage.SERVER, Vantage.SHUFFLED)
     )
-    event = system.event(shuffled, population)
+    event = system.get_event(shuffled, population)
     yield (
         Shuffle().bound(event, delta=1e-6, scope=shuffled).epsilon,
-        Pure().bound(system.event(local, population), delta=0.0, scope=local).epsilon,
+        Pure().bound(system.get_event(local, population), delta=0.0, scope=local).epsilon,
     )

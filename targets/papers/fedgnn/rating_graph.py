@@ -19,9 +19,9 @@ from fedrec_auditor.targets.mechanisms.base import Mechanism
 from fedrec_auditor.targets.mechanisms.component_laplace import ComponentLaplace, NoisyComponent
 from fedrec_auditor.targets.mechanisms.composed_mechanisms import Clipped, Repeated
 from fedrec_auditor.targets.mechanisms.laplace_mechanisms import Laplace
-from fedrec_auditor.targets.settings import NotNegative, Positive, Whole
-from fedrec_auditor.targets.systems.base import Evaluation, Model, Population, Split
-from fedrec_auditor.targets.systems.system import System, get_table
+from fedrec_auditor.targets.settings import Count, NonNegative, Positive
+from fedrec_auditor.targets.systems.base import Evaluation, HoldOut, Model, Population
+from fedrec_auditor.targets.systems.system import System, get_broadcast_array
 from fedrec_auditor.targets.transcript import Broadcast
 
 
@@ -67,15 +67,15 @@ class RatingGraph(System):
     same predictions, for any ratings.
     """
 
-    dimension: Annotated[Whole, "entries of an embedding"] = 64
+    dimension: Annotated[Count, "entries of an embedding"] = 64
     learning_rate: Annotated[Positive, "learning rate"] = 0.01
     best: Annotated[Positive, "predicted rating minus level if h.v is 1"] = 5.0
     level: Annotated[Positive, "predicted rating if h.v is 0"] = 3.5
     init_scale: Annotated[Positive, "standard deviation of the first embeddings"] = 0.1
-    user_rate: Annotated[NotNegative, "learning rate of a user's own vector; 0: no vector"] = 0.0
+    user_rate: Annotated[NonNegative, "learning rate of a user's own vector; 0: no vector"] = 0.0
     norm: Literal["max", "l2"] = "l2"
 
-    evaluation = Evaluation(split=Split.HELD_OUT_RATINGS, cutoffs=())
+    evaluation = Evaluation(split=HoldOut.HELD_OUT_RATINGS, cutoffs=())
 
     @property
     def assumes(self) -> tuple[str, ...]:
@@ -114,7 +114,7 @@ class RatingGraph(System):
     def n_messages(self, population: Population) -> int:
         """Largest number of messages of a training that depend on one user."""
 
-    def randomizer(self, population: Population) -> ComponentLaplace:
+    def make_randomizer(self, population: Population) -> ComponentLaplace:
         """Returns the noise on all numbers of a message as a randomized function, for inputs at
         opposite corners.
 
@@ -127,7 +127,7 @@ class RatingGraph(System):
             (NoisyComponent("all", count, self.number_eps * part),), self.max_number * part
         )
 
-    def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
+    def get_mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
         """Returns the Laplace noise as a randomized function of one number, or of all numbers of a
         message.
 
@@ -141,7 +141,7 @@ class RatingGraph(System):
         if scope.unit is Unit.COORDINATE:
             found = Clipped(Laplace(scale=self.noise, low=-self.max_number, high=self.max_number))
         elif scope.unit in (Unit.USER, Unit.REPORT):
-            found = self.randomizer(population)
+            found = self.make_randomizer(population)
         else:
             return None
         return self.repeat(found, scope, population)
@@ -153,7 +153,7 @@ class RatingGraph(System):
         training = scope.horizon is Horizon.TRAINING
         return Repeated(one, self.n_messages(population)) if training else one
 
-    def event(self, scope: Scope, population: Population) -> dp.DpEvent:
+    def get_event(self, scope: Scope, population: Population) -> dp.DpEvent:
         """Returns the accounting event of the noise on one number or on all, of all messages in the
         period of ``scope``.
 
@@ -164,13 +164,13 @@ class RatingGraph(System):
         if scope.is_user_presence:
             return dp.NonPrivateDpEvent()
         one, training = scope.unit is Unit.COORDINATE, scope.horizon is Horizon.TRAINING
-        spent = self.number_eps if one else self.randomizer(population).epsilon
+        spent = self.number_eps if one else self.make_randomizer(population).epsilon
         spent += self.extra_eps * (1 if one else population.n_items * self.dimension)
         return dp.SelfComposedDpEvent(
             dp.PureDpEvent(spent), self.n_messages(population) if training else 1
         )
 
-    def cost_args(self, interactions: Interactions) -> dict[str, float]:
+    def get_cost_args(self, interactions: Interactions) -> dict[str, float]:
         """Returns the arguments of ``Cost.estimate``, by name, for messages that contain all
         numbers of the model.
         """
@@ -197,7 +197,7 @@ class RatingGraph(System):
         Raises InputError if one of the two arrays is missing or has a wrong shape.
         """
         shapes = {"item": (profiles.n_items, self.dimension), "gnn.A": (self.dimension,) * 2}
-        return {name: get_table(broadcast, name, shape) for name, shape in shapes.items()}
+        return {name: get_broadcast_array(broadcast, name, shape) for name, shape in shapes.items()}
 
     def user_means(
         self, ratings: sparse.csr_array, model: Broadcast, near: Floats | None

@@ -38,7 +38,9 @@ def epochs() -> Iterator[NumberPair]:
     """
     protection, levels, count = AdaptiveLaplace(), 9, 2000
     grid = np.linspace(-protection.clip, protection.clip, levels)
-    law = np.exp(protection.coordinate("user").log_prob(grid[:, None], grid))  # outputs x inputs
+    law = np.exp(
+        protection.get_entry_randomizer("user").log_prob(grid[:, None], grid)
+    )  # outputs x inputs
     rng = np.random.default_rng(0)
     first = rng.dirichlet(np.ones(levels), count)  # distribution of the entry after the first noise
     moved = rng.dirichlet(np.full(levels, 0.1), (count, levels))  # its distribution after training
@@ -55,7 +57,7 @@ def assignments() -> Iterator[NumberPair]:
     """
     used = AdaptiveLaplace()
     budgets = {group: used.budget(group) for group in _WORDS}
-    ruled = AdaptiveLaplace.by_resistance(least=min(budgets.values()), most=max(budgets.values()))
+    ruled = AdaptiveLaplace.from_resistance(least=min(budgets.values()), most=max(budgets.values()))
     for group, budget in budgets.items():
         yield budget, ruled.budget(group), {"said": _WORDS[group]}
 
@@ -67,7 +69,7 @@ def interval() -> Iterator[NumberPair]:
     The printed factors are 0.017 for epsilon 60 and 0.033 for epsilon 40.
     """
     for end, printed in ((60.0, 0.017), (40.0, 0.033)):
-        yield printed, AdaptiveLaplace(user=end).group_noise("user").scale, {"end": end}
+        yield printed, AdaptiveLaplace(user=end).get_group_noise("user").scale, {"end": end}
 
 
 def numerator() -> Iterator[NumberPair]:
@@ -79,7 +81,7 @@ def numerator() -> Iterator[NumberPair]:
     of two clipped entries before the noise.
     """
     protection = AdaptiveLaplace()
-    yield math.inf, protection.group_noise("user").scale * protection.budget("user")
+    yield math.inf, protection.get_group_noise("user").scale * protection.budget("user")
 
 
 def aggregated() -> Iterator[NumberPair]:
@@ -110,11 +112,11 @@ def compared_budgets() -> Iterator[NumberPair]:
     pairs for both ends of the range of FedNews' epsilon per entry: 40 and 60.
     """
     counts = FedRecApm().count_entries(_MOVIELENS)
-    ours = AdaptiveLaplace().upload_cost(counts)
+    ours = AdaptiveLaplace().get_upload_epsilon(counts)
     for epsilon in (40.0, 60.0):
         yield (
             1.0,
-            ours / LaplaceProtection(epsilon=epsilon).upload_cost(counts),
+            ours / LaplaceProtection(epsilon=epsilon).get_upload_epsilon(counts),
             {"epsilon": epsilon},
         )
 
@@ -128,5 +130,7 @@ def depth() -> Iterator[NumberPair]:
         ("FedRec, of several layers", FedRec(), 1.0),
         ("FedMF, of none", FedMf(), 0.0),
     ):
-        spent = Pure().bound(system.event(_UPLOAD, _MOVIELENS), delta=0.0, scope=_UPLOAD).epsilon
+        spent = (
+            Pure().bound(system.get_event(_UPLOAD, _MOVIELENS), delta=0.0, scope=_UPLOAD).epsilon
+        )
         yield claimed, float(math.isfinite(spent)), {"said": said}

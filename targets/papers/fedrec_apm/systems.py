@@ -1,5 +1,5 @@
 """Systems of the FedRec paper: classes built from the declarations in ``systems.toml``."""
 
-from fedrec_auditor.targets.federated.systems import composed
+from fedrec_auditor.targets.federated.systems import make_class_loader
 
-__getattr__ = composed(__name__)
+__getattr__ = make_class_loader(__name__)

@@ -18,12 +18,12 @@ from scipy.linalg import solve_triangular
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.components import Floats, Ints, RankOne
-from fedrec_auditor.targets.compute import Compute, one_thread
+from fedrec_auditor.targets.compute import Machine, one_thread
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.settings import Positive, Whole
+from fedrec_auditor.targets.settings import Count, Positive
 from fedrec_auditor.targets.systems.base import Evaluation, Model
 from fedrec_auditor.targets.systems.system import System, Training, TrainingResult
-from fedrec_auditor.targets.transcript import Channel, Public, Round, Uploads
+from fedrec_auditor.targets.transcript import NoiseChannel, PublicInfo, Round, Uploads
 
 # User vectors in closed form and item gradients of implicit matrix factorization.
 #
@@ -64,8 +64,8 @@ def item_gradients(
     ``alpha``: additional confidence of an interaction.
     ``regularization``: lambda of equation 1.
 
-    The result stores each gradient by two factors, from which it is computed; its ``vectors`` (n,
-    F) are the user vectors. Raises InputError if V^T V + lambda I is not finite or not positive
+    The result stores each gradient by two factors, from which it is computed; ``user_vectors``
+    (n, F) are its user factors. Raises InputError if V^T V + lambda I is not finite or not positive
     definite in floating point.
     """
     kind = np.float32 if items.dtype == np.float32 else np.float64
@@ -93,7 +93,7 @@ def item_gradients(
     corrections = sparse.csr_array(
         (predicted, touched.indices, touched.indptr), shape=touched.shape
     )
-    return RankOne(vectors=vectors, items=items, corrections=corrections)
+    return RankOne(user_vectors=vectors, item_vectors=items, corrections=corrections)
 
 
 def _batched(
@@ -171,7 +171,7 @@ class ImplicitMf(System):
     training loop.
 
     A subclass defines the uploads (``messages``) and the server's next item matrix V
-    (``next_model``).
+    (``update_model``).
 
     ``factors``, ``regularization``, ``learning_rate``, ``rounds`` and ``server_steps`` are the
     paper's (section 4.3). ``alpha`` (confidence c = 1 + alpha r of a rating r) and ``init_scale``,
@@ -180,38 +180,38 @@ class ImplicitMf(System):
     somewhat optimistic.
     """
 
-    factors: Annotated[Whole, "entries of a user's and of an item's vector"] = 5
+    factors: Annotated[Count, "entries of a user's and of an item's vector"] = 5
     alpha: Annotated[Positive, "alpha of a rating's weight c = 1 + alpha r"] = 1.0
     regularization: Annotated[Positive, "lambda of equation 1"] = 1e-6
     learning_rate: Annotated[Positive, "learning rate of the server for V"] = 1e-3
-    rounds: Annotated[Whole, "rounds per training"] = 20
-    server_steps: Annotated[Whole, "steps of the server on V per round"] = 20
+    rounds: Annotated[Count, "rounds per training"] = 20
+    server_steps: Annotated[Count, "steps of the server on V per round"] = 20
     init_scale: Annotated[Positive, "standard deviation of the first V"] = 0.05
 
-    learning = MappingProxyType({"factors": 16})
+    tuned_values = MappingProxyType({"factors": 16})
 
     evaluation = Evaluation(cutoffs=CUTOFFS)
 
     @property
-    def channel(self) -> Channel | None:
+    def channel(self) -> NoiseChannel | None:
         """Distribution, which the adversary knows, of one randomized entry of a message; None
         without randomization.
         """
         return None
 
-    def cost_args(self, interactions: Interactions) -> dict[str, float]:
+    def get_cost_args(self, interactions: Interactions) -> dict[str, float]:
         """Returns the arguments of ``Cost.estimate`` for a training, by name: one pass over all
         interactions per server step.
         """
         return {"width": self.factors, "passes": self.rounds * self.server_steps}
 
     @abstractmethod
-    def next_model(self, items: Floats, uploads: Uploads) -> NDArray[np.float64]:
+    def update_model(self, items: Floats, uploads: Uploads) -> NDArray[np.float64]:
         """Returns the server's next item matrix, from the current item matrix and the uploads of a
         round.
         """
 
-    def train(self, interactions: Interactions, rng: Generator, compute: Compute) -> Training:
+    def train(self, interactions: Interactions, rng: Generator, compute: Machine) -> Training:
         """Runs the federated training (Algorithm 2), and yields the messages of every round.
 
         The training uses only the existence of ratings, not their values (equation 10).
@@ -222,7 +222,7 @@ class ImplicitMf(System):
                 model = {"items": items}
                 uploads = self.upload(interactions, model, rng, compute=compute)
                 yield Round(broadcast=model, uploads=uploads)
-                items = self.next_model(items, uploads)
+                items = self.update_model(items, uploads)
         return TrainingResult({"items": items}, {"items": items}, self.upload_vectors(uploads))
 
     def upload_vectors(self, uploads: Uploads) -> Floats | None:
@@ -231,11 +231,11 @@ class ImplicitMf(System):
         """
         return None
 
-    def public(self, interactions: Interactions) -> Public:
+    def get_public(self, interactions: Interactions) -> PublicInfo:
         """Returns what the adversary knows of a run, with the distribution of a randomized entry of
         a message.
         """
-        return replace(super().public(interactions), channel=self.channel)
+        return replace(super().get_public(interactions), channel=self.channel)
 
     def score(self, model: Model, interactions: Interactions, users: Ints) -> Floats:
         """Returns the scores X V^T of all items for ``users``, shape (len(users), n_items).
@@ -250,7 +250,7 @@ class ImplicitMf(System):
         """Computes the user vectors of equation 4, (n, F), one per row of ``profiles``; they never
         leave a device.
         """
-        return self.gradients(profiles, items).vectors
+        return self.gradients(profiles, items).user_vectors
 
     def gradients(self, profiles: sparse.csr_array, items: Floats) -> RankOne:
         """Computes the item gradients of equation 5 without noise, one per row of ``profiles``,

@@ -45,7 +45,7 @@ def mean() -> Iterator[NumberPair]:
         for bit in (0, 1):
             chance = math.exp(law.log_prob([index, bit], np.full(law.dimension, entry)).item())
             sent = Reports(np.array([[index]]), np.array([[bit == 1]]), law.magnitude, (2, 3))
-            total += chance * sent.total()
+            total += chance * sent.sum_all()
     yield 1.0, k * float(total.mean()) / entry
 
 
@@ -88,7 +88,7 @@ def returned() -> Iterator[NumberPair]:
 
 
 def _user_budget(system: DplcfSp | DplcfAp | FmfLdp, population: Population) -> float:
-    event = system.event(_TRAINING, population)
+    event = system.get_event(_TRAINING, population)
     return Pure().bound(event, delta=0.0, scope=_TRAINING).epsilon
 
 
@@ -156,7 +156,7 @@ def event_level() -> Iterator[NumberPair]:
     held = Interactions.create(np.array([[0.0, 1, 1, 1, 1, 1, 1], [1.0] * 7]), name="event").ratings
     vectors = system.solve_users(held, items)
     entries = system.gradient_at(held, vectors, items, np.array([[0], [1]]), np.arange(7)[None])
-    report = system.randomizer(len(items))
+    report = system.make_randomizer(len(items))
     law = report.log_prob([[1, 0], [1, 1]], report.clip_entries(entries)[:, None])
     yield system.epsilon, system.reports * float(np.abs(law[0] - law[1]).max())
 
@@ -183,5 +183,5 @@ def compared_at() -> Iterator[NumberPair]:
     """Yields the epsilon of a report at which Figure 5 compares methods, and the epsilon of a bit
     that it uses for DPLCF.
     """
-    first, second, third = Paper.of(__package__).find_table("Figure 5").rows["DPLCF"]
+    first, second, third = Paper.load(__package__).find_table("Figure 5").rows["DPLCF"]
     yield FmfLdp().epsilon, DplcfSp().epsilon, {"first": first, "second": second, "third": third}

@@ -16,22 +16,18 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements import Horizon, Scope, Sizes, Unit, Vantage, any_pair
 from fedrec_auditor.accountants.theorems.neighbours import count_anonymity_set
 from fedrec_auditor.targets.components import Floats, Ints, RankOne, Reports
-from fedrec_auditor.targets.compute import Compute, iter_blocks, one_thread
+from fedrec_auditor.targets.compute import Machine, iter_blocks, one_thread
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.mechanisms.parts.grid import to_uniform
 from fedrec_auditor.targets.mechanisms.report_mechanisms import OneCoordinate
-from fedrec_auditor.targets.papers.fmf_ldp.implicit_mf import (
-    CUTOFFS,
-    ImplicitMf,
-    item_gradients,
-)
+from fedrec_auditor.targets.papers.fmf_ldp.implicit_mf import CUTOFFS, ImplicitMf, item_gradients
 from fedrec_auditor.targets.settings import (
-    Budget,
+    Count,
     EmbeddingSize,
+    Epsilon,
     NoiseSetting,
     Positive,
     ShareOrZero,
-    Whole,
 )
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.base import DesignedPair, Evaluation, Model, Population
@@ -39,15 +35,15 @@ from fedrec_auditor.targets.systems.system import (
     CentralSystem,
     Messages,
     NoiselessSystem,
-    NoUploads,
+    NoUploadSystem,
     ReportDistribution,
     ReportingSystem,
     Training,
     TrainingResult,
     UploadRequest,
-    get_table,
+    get_broadcast_array,
 )
-from fedrec_auditor.targets.transcript import Public, Uploads
+from fedrec_auditor.targets.transcript import PublicInfo, Uploads
 
 _LARGEST_GAME = 2000
 _BLOCK = 1 << 19  # numbers in a block of messages
@@ -73,14 +69,14 @@ class FmfLdp(ReportingSystem, ImplicitMf):
     never leave the devices and are not recorded as messages.
 
     >>> from fedrec_auditor.targets.systems.base import Population
-    >>> for scoped in FmfLdp().scoped_claims(Population(n_users=943, n_items=1682))[:2]:
+    >>> for scoped in FmfLdp().get_claims(Population(n_users=943, n_items=1682))[:2]:
     ...     print(scoped.scope, scoped.claim.epsilon)
     report / any pair / server / report 2.5
     user / any pair / server / round 250.0
     """
 
-    epsilon: Annotated[Budget, "epsilon of one report"] = 2.5
-    reports: Whole = 100
+    epsilon: Annotated[Epsilon, "epsilon of one report"] = 2.5
+    reports: Count = 100
     colluding: ShareOrZero = 0.0
 
     unprotected = "fcf"
@@ -110,14 +106,14 @@ class FmfLdp(ReportingSystem, ImplicitMf):
         """Distribution of one report's bit given the projected gradient entry."""
         return ReportDistribution(self.epsilon)
 
-    def public(self, interactions: Interactions) -> Public:
+    def get_public(self, interactions: Interactions) -> PublicInfo:
         """Returns what the adversary knows and sees: settings, sizes, and the shuffled reports.
 
         A proxy removes the senders and shuffles the reports (section 3.1.2).
         """
-        return replace(super().public(interactions), route=Vantage.SHUFFLED)
+        return replace(super().get_public(interactions), route=Vantage.SHUFFLED)
 
-    def designed_pairs(self) -> tuple[DesignedPair, ...]:
+    def design_pairs(self) -> tuple[DesignedPair, ...]:
         """Returns one pair of users whose projected gradients are +1 and -1 in all item rows, for a
         small catalogue.
 
@@ -184,7 +180,7 @@ class FmfLdp(ReportingSystem, ImplicitMf):
         items[:m], items[m : 2 * m] = v, -v
         return items
 
-    def messages(self, calls: UploadRequest) -> Messages:
+    def make_messages(self, calls: UploadRequest) -> Messages:
         """Returns the array "reports" of each message: k randomized gradient entries (Algorithm 1).
 
         The user vector of every client is solved once, for any number of messages. A message draws
@@ -192,25 +188,25 @@ class FmfLdp(ReportingSystem, ImplicitMf):
         the entry to -1 or 1. Memory is the reports and one block of messages.
         """
         profiles, users, streams = calls.profiles, calls.profile_ids, calls.streams
-        items = get_table(calls.broadcast, "items", (profiles.n_items, self.factors))
-        randomizer, k = self.randomizer(len(items)), self.reports
+        items = get_broadcast_array(calls.broadcast, "items", (profiles.n_items, self.factors))
+        randomizer, k = self.make_randomizer(len(items)), self.reports
         gradients = self.gradients(profiles.ratings, items)
-        vectors = gradients.vectors
+        vectors = gradients.user_vectors
         index = np.empty((len(users), k), dtype=np.int32)
         positive = np.empty((len(users), k), dtype=np.bool_)
         for block in iter_blocks(len(users), len(items) + 16 * k, _BLOCK):
-            draws = to_uniform(Streams(streams.seeds[block]).random_bits(3 * k))
+            draws = to_uniform(Streams(streams.seeds[block]).draw_bits(3 * k))
             index[block] = drawn = randomizer.to_coordinates(draws[:, :k])
             entries = self.gradient_at(profiles.ratings, vectors, items, users[block, None], drawn)
             positive[block] = randomizer.report_bits(
                 randomizer.clip_entries(entries), flip=draws[:, k : 2 * k], corner=draws[:, 2 * k :]
             )
         reports = Reports(
-            index=index,
-            positive=positive,
+            coordinates=index,
+            is_positive=positive,
             magnitude=randomizer.magnitude,
             shape=(len(items), self.factors),
-            clean=gradients if calls.size == 1 else None,
+            clean_messages=gradients if calls.size == 1 else None,
         )
         return {"reports": reports}
 
@@ -237,27 +233,27 @@ class FmfLdp(ReportingSystem, ImplicitMf):
         confidence = np.where(held, 1.0 + self.alpha, 1.0)
         return np.asarray(confidence * (held - predicted) * vectors[users, factor])
 
-    def next_model(self, items: Floats, uploads: Uploads) -> NDArray[np.float64]:
+    def update_model(self, items: Floats, uploads: Uploads) -> NDArray[np.float64]:
         """Returns the next item matrix, from the mean of all reports of the round.
 
         The mean is that of equation 9, but over the k reports of all N users. The step is line 12
         of Algorithm 2, as an ascent.
         """
-        return self.ascend(items, uploads.components["reports"].total() / len(uploads.users), 1.0)
+        return self.ascend(items, uploads.components["reports"].sum_all() / len(uploads.users), 1.0)
 
-    def randomizer(self, n_items: int) -> OneCoordinate:
+    def make_randomizer(self, n_items: int) -> OneCoordinate:
         """Returns the randomizer of one report: one random entry of a gradient of n_items x F
         entries.
         """
         return OneCoordinate(self.epsilon, n_items * self.factors)
 
-    def n_shuffled(self, population: Population) -> int:
+    def count_shuffled_users(self, population: Population) -> int:
         """Number of users among whose reports the proxy hides one report: users who do not collude
         with the server.
         """
         return count_anonymity_set(population.n_users, self.colluding)
 
-    def n_uses(self, horizon: Horizon) -> int:
+    def count_uses(self, horizon: Horizon) -> int:
         """Returns the number of reports that a user sends within ``horizon``: one, those of a
         round, or those of the training.
         """
@@ -292,17 +288,19 @@ class Fcf(NoiselessSystem, ImplicitMf):
         """
         return scope.unit is not Unit.ATTRIBUTE and not scope.is_rating_value
 
-    def messages(self, calls: UploadRequest) -> Messages:
+    def make_messages(self, calls: UploadRequest) -> Messages:
         """Returns the gradients of equation 5 for every item, as the array "gradient" (n_items, F)
         of each message.
 
         The random generator of ``calls`` is not used.
         """
         profiles, users = calls.profiles, calls.profile_ids
-        items = get_table(calls.broadcast, "items", (profiles.n_items, self.factors))
+        items = get_broadcast_array(calls.broadcast, "items", (profiles.n_items, self.factors))
         gradient = self.gradients(profiles.ratings, items)
         if calls.size != 1:
-            gradient = RankOne(gradient.vectors[users], gradient.items, gradient.corrections[users])
+            gradient = RankOne(
+                gradient.user_vectors[users], gradient.item_vectors, gradient.corrections[users]
+            )
         return {"gradient": gradient}
 
     def upload_vectors(self, uploads: Uploads) -> Floats | None:
@@ -310,13 +308,13 @@ class Fcf(NoiselessSystem, ImplicitMf):
         are not stored.
         """
         gradient = uploads.components["gradient"]
-        return gradient.vectors.astype(np.float64) if isinstance(gradient, RankOne) else None
+        return gradient.user_vectors.astype(np.float64) if isinstance(gradient, RankOne) else None
 
-    def next_model(self, items: Floats, uploads: Uploads) -> NDArray[np.float64]:
+    def update_model(self, items: Floats, uploads: Uploads) -> NDArray[np.float64]:
         """Returns the next item matrix by equations 6 and 7, from the sum of the gradients over
         users.
         """
-        return self.ascend(items, uploads.components["gradient"].total(), 2.0)
+        return self.ascend(items, uploads.components["gradient"].sum_all(), 2.0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -335,10 +333,10 @@ class MfNp(CentralSystem):
     factors: EmbeddingSize = 5
     alpha: Annotated[Positive, "alpha of a rating's weight c = 1 + alpha r"] = 1.0
     regularization: Annotated[Positive, "lambda of equation 1"] = 1e-6
-    epochs: Annotated[Whole, "alternating solutions of both tables"] = 20
+    epochs: Annotated[Count, "alternating solutions of both tables"] = 20
     init_scale: Annotated[Positive, "standard deviation of the first V"] = 0.05
 
-    learning = MappingProxyType({"factors": 16})
+    tuned_values = MappingProxyType({"factors": 16})
 
     evaluation = Evaluation(cutoffs=CUTOFFS)
 
@@ -347,13 +345,13 @@ class MfNp(CentralSystem):
         """Number of steps of the training, one per epoch."""
         return self.epochs
 
-    def cost_args(self, interactions: Interactions) -> dict[str, float]:
+    def get_cost_args(self, interactions: Interactions) -> dict[str, float]:
         """Returns the arguments of ``Cost.estimate`` for a training, by name: one pass over all
         interactions per epoch.
         """
         return {"width": self.factors, "passes": self.epochs}
 
-    def train(self, interactions: Interactions, rng: Generator, compute: Compute) -> Training:
+    def train(self, interactions: Interactions, rng: Generator, compute: Machine) -> Training:
         """Runs alternating least squares, and publishes the item vectors; yields no messages."""
         items: Floats = rng.normal(scale=self.init_scale, size=(interactions.n_items, self.factors))
         rows = interactions.ratings
@@ -376,11 +374,11 @@ class MfNp(CentralSystem):
     def _solve(self, vectors: Floats, touched: sparse.csr_array) -> Floats:
         return item_gradients(
             vectors, touched, alpha=self.alpha, regularization=self.regularization
-        ).vectors
+        ).user_vectors
 
 
 @dataclass(frozen=True, kw_only=True)
-class Random(NoUploads):
+class Random(NoUploadSystem):
     """Random ranking of all items, which any useful recommender must exceed.
 
     Random (section 4.4.4): every user ranks all items in a random order, which is fixed for this
@@ -392,7 +390,7 @@ class Random(NoUploads):
 
     evaluation = Evaluation(cutoffs=CUTOFFS)
 
-    def train(self, interactions: Interactions, rng: Generator, compute: Compute) -> Training:
+    def train(self, interactions: Interactions, rng: Generator, compute: Machine) -> Training:
         """Draws one random stream per user, from which the user's item scores come; nothing is
         published.
         """
@@ -403,4 +401,4 @@ class Random(NoUploads):
         """Returns uniform random scores, shape (len(users), n_items); a user's scores are equal in
         every call.
         """
-        return np.asarray(model.arrays["streams"].take(users).uniform(interactions.n_items))
+        return np.asarray(model.arrays["streams"].take(users).draw_uniform(interactions.n_items))

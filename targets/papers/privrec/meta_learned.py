@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from scipy.special import gammaln, logsumexp
 
 from fedrec_auditor.accountants.statements import Scope, Unit
-from fedrec_auditor.targets.components import Component, Dense, Floats, Ints, Kind, Rows
-from fedrec_auditor.targets.compute import Compute, one_torch_thread
+from fedrec_auditor.targets.components import Component, Dense, Floats, Ints, Payload, Rows
+from fedrec_auditor.targets.compute import Machine, one_torch_thread
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.papers.privrec.network import (
     BATCH_UNIT,
@@ -28,9 +28,9 @@ from fedrec_auditor.targets.papers.privrec.network import (
     Network,
     genre_flags,
 )
-from fedrec_auditor.targets.settings import Positive, Range, Whole
+from fedrec_auditor.targets.settings import Count, Positive, Range
 from fedrec_auditor.targets.streams import Streams
-from fedrec_auditor.targets.systems.base import Evaluation, Model, Population, Split
+from fedrec_auditor.targets.systems.base import Evaluation, HoldOut, Model, Population
 from fedrec_auditor.targets.systems.system import (
     Messages,
     NoiselessSystem,
@@ -41,11 +41,7 @@ from fedrec_auditor.targets.systems.system import (
 from fedrec_auditor.targets.transcript import Broadcast, Round, Uploads
 
 if TYPE_CHECKING:
-    from fedrec_auditor.targets.papers.privrec.device import (
-        Devices,
-        ProximalTraining,
-        Weights,
-    )
+    from fedrec_auditor.targets.papers.privrec.device import Devices, ProximalTraining, Weights
 
 
 # The accounting that the PrivRec paper prints, for any population (Tables 3 and 4, section 4.4).
@@ -108,7 +104,7 @@ def make_messages(
     examples: DeviceExamples,
     profiles: Interactions,
     model: Broadcast,
-    kind: Kind,
+    kind: Payload,
     rate: float,
 ) -> dict[str, Component]:
     """Returns the messages of n devices, with one component (named array) for each array of
@@ -150,7 +146,7 @@ def make_messages(
             values=rows[order],
             n_rows=len(part),
             kind=kind,
-            rate=rate,
+            learning_rate=rate,
         )
     return sent
 
@@ -171,7 +167,7 @@ def l2_norms(components: Mapping[str, Component]) -> NDArray[np.float64]:
             client = np.repeat(np.arange(len(part)), np.diff(part.indptr))
             squares += np.bincount(client, weights=rows, minlength=len(part))
         else:
-            values = part.dense(np.arange(len(part))).astype(np.float64)
+            values = part.to_dense(np.arange(len(part))).astype(np.float64)
             squares += (values**2).reshape(len(part), int(np.prod(part.shape))).sum(axis=1)
     return np.asarray(np.sqrt(squares))
 
@@ -184,8 +180,10 @@ def scaled(part: Component, factor: NDArray[np.float64]) -> Component:
     """
     if isinstance(part, Rows):
         each = np.repeat(factor, np.diff(part.indptr))
-        return replace(part, values=(part.values * each[:, None]).astype(np.float32), rate=None)
-    values = part.dense(np.arange(len(part)))
+        return replace(
+            part, values=(part.values * each[:, None]).astype(np.float32), learning_rate=None
+        )
+    values = part.to_dense(np.arange(len(part)))
     factors = factor.reshape(-1, *[1] * (values.ndim - 1))
     return Dense((values * factors).astype(np.float32), part.kind)
 
@@ -251,20 +249,20 @@ class MetaLearned(NoiselessSystem):
     "above 3", keep only such ratings.
     """
 
-    rounds: Annotated[Whole, "E1, rounds per training"] = 100
-    clients: Annotated[Whole, "M, users drawn per round; all users if there are fewer"] = 30
-    local_epochs: Annotated[Whole, "E2, a device's passes over its examples; steps in nn-self"] = 5
+    rounds: Annotated[Count, "E1, rounds per training"] = 100
+    clients: Annotated[Count, "M, users drawn per round; all users if there are fewer"] = 30
+    local_epochs: Annotated[Count, "E2, a device's passes over its examples; steps in nn-self"] = 5
     batch: Annotated[int, _LANES, "examples per step of a device"] = 64
-    negatives: Annotated[Whole, "negatives drawn per interaction"] = 4
+    negatives: Annotated[Count, "negatives drawn per interaction"] = 4
     local_rate: Annotated[Positive, "alpha1, learning rate of a device"] = 0.5
     server_rate: Annotated[Positive, "alpha3, learning rate of the server"] = 0.3
-    embedding: Annotated[Whole, "entries of the embedding of a feature"] = 64
+    embedding: Annotated[Count, "entries of the embedding of a feature"] = 64
     width: Annotated[int, _HALVED, "outputs of the first hidden layer; each next has half"] = 64
 
-    kind: ClassVar[Kind] = Kind.CHANGE
-    evaluation = Evaluation(split=Split.HELD_OUT_USERS, cutoffs=CUTOFFS)
+    kind: ClassVar[Payload] = Payload.CHANGE
+    evaluation = Evaluation(split=HoldOut.HELD_OUT_USERS, cutoffs=CUTOFFS)
 
-    def cost_args(self, interactions: Interactions) -> dict[str, float]:
+    def get_cost_args(self, interactions: Interactions) -> dict[str, float]:
         """Returns the arguments of ``Cost.estimate``, by name, from the sizes of layers, the drawn
         clients and their local epochs.
 
@@ -315,7 +313,7 @@ class MetaLearned(NoiselessSystem):
         """
         return devices.train(self.training)
 
-    def next_model(
+    def update_model(
         self, model: Broadcast, uploads: Uploads, rng: Generator
     ) -> dict[str, NDArray[Any]]:
         """Returns the next model by equation 6: the current model plus ``server_rate`` times the
@@ -330,7 +328,7 @@ class MetaLearned(NoiselessSystem):
         """
         moved = {}
         for name, part in model.items():
-            change = rate * uploads.components[name].total()
+            change = rate * uploads.components[name].sum_all()
             moved[name] = np.asarray(part + change, dtype=np.float32)
         return moved
 
@@ -353,11 +351,11 @@ class MetaLearned(NoiselessSystem):
         return not scope.is_rating_value and (self.network.has_side or not attribute)
 
     @property
-    def trains_on_device(self) -> bool:
-        """Whether clients are trained on ``Compute.device``, which may be a GPU; true here."""
+    def uses_compute_device(self) -> bool:
+        """Whether clients are trained on ``Machine.device``, which may be a GPU; true here."""
         return True
 
-    def train(self, interactions: Interactions, rng: Generator, compute: Compute) -> Training:
+    def train(self, interactions: Interactions, rng: Generator, compute: Machine) -> Training:
         """Runs Algorithm 1; yields every broadcast together with the change of each drawn
         client.
         """
@@ -367,11 +365,11 @@ class MetaLearned(NoiselessSystem):
             sent = self.upload(interactions.take_users(senders), model, rng, compute=compute)
             uploads = Uploads(senders, sent.components)
             yield Round(broadcast=model, uploads=uploads)
-            model = self.next_model(model, uploads, rng)
+            model = self.update_model(model, uploads, rng)
             del sent, uploads  # frees memory before the next round's uploads are made
         return TrainingResult(model, {**model, _SEED: rng.integers(0, 2**63)})
 
-    def messages(self, calls: UploadRequest) -> Messages:
+    def make_messages(self, calls: UploadRequest) -> Messages:
         """Returns the changes of the devices (Algorithm ClientUpdate), one component per named
         array of the model.
 

@@ -150,7 +150,7 @@ class DeviceExamples:
         n_items = interactions.n_items
         counts = np.diff(interactions.ratings.indptr).astype(np.int64)
         sizes = counts + np.minimum(negatives * counts, n_items - counts)
-        keys = streams.fold_in(_DRAW).uniform(n_items)
+        keys = streams.fold_in(_DRAW).draw_uniform(n_items)
         row = np.repeat(np.arange(len(counts)), counts)
         keys[row, interactions.ratings.indices] = -1.0
         items = np.argsort(keys, axis=1, kind="stable")[:, : int(sizes.max(initial=0))]
@@ -171,7 +171,7 @@ class DeviceExamples:
         Entries of the result are column indices of ``items``. ``width`` may be larger than that of
         ``items``. An order depends only on the device's own stream and number of examples.
         """
-        keys = streams.fold_in(_ORDER + epoch).uniform(width)
+        keys = streams.fold_in(_ORDER + epoch).draw_uniform(width)
         keys[np.arange(width) >= self.n_examples[:, None]] = 2.0
         return np.argsort(keys, axis=1, kind="stable")
 

@@ -125,7 +125,7 @@ class PrintedEpsilon:
 def printed_epsilons() -> Iterator[PrintedEpsilon]:
     """Yields all entries of Tables 3 and 4 of the paper."""
     for number in (3, 4):
-        table = Paper.of(__package__).find_table(f"Table {number}")
+        table = Paper.load(__package__).find_table(f"Table {number}")
         for row in table.rows:
             clients, n_users = map(int, row.split("/"))
             for delta, printed in table.get_row(row).items():
@@ -260,7 +260,7 @@ def sent() -> Iterator[NumberPair]:
 
     The upload is a client's clipped change, to which DP-PrivRec's devices add no noise.
     """
-    before = DpPrivrec().mechanism(_SERVER, _MOVIELENS)
+    before = DpPrivrec().get_mechanism(_SERVER, _MOVIELENS)
     assert before is not None
     true = np.array([0, 1])
     yield 1.0, float(np.exp(before.log_prob(true, true)).min())
@@ -380,7 +380,7 @@ def named() -> Iterator[NumberPair]:
 
     The upload is that of a PrivRec device, whose network reads the user's attributes.
     """
-    before = Privrec().mechanism(_ATTRIBUTE, _MOVIELENS)
+    before = Privrec().get_mechanism(_ATTRIBUTE, _MOVIELENS)
     assert before is not None
     true = np.array([0, 1])
     yield 1.0, float(np.exp(before.log_prob(true, true)).min())

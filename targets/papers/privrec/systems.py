@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.events import dp
 from fedrec_auditor.accountants.statements import Adjacency, Scope, Unit, Vantage
-from fedrec_auditor.targets.components import Component, Dense, Kind
-from fedrec_auditor.targets.compute import Compute
+from fedrec_auditor.targets.components import Component, Dense, Payload
+from fedrec_auditor.targets.compute import Machine
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.mechanisms.base import Mechanism
 from fedrec_auditor.targets.mechanisms.composed_mechanisms import Identity, PrivateAverage, Repeated
@@ -29,17 +29,13 @@ from fedrec_auditor.targets.papers.privrec.meta_learned import (
     scaled,
 )
 from fedrec_auditor.targets.papers.privrec.network import Averaged, Network
-from fedrec_auditor.targets.settings import NoiseSetting, NotNegative, OpenUnitInterval, Positive
-from fedrec_auditor.targets.systems.base import Evaluation, Population, Split
+from fedrec_auditor.targets.settings import NoiseSetting, NonNegative, OpenUnitInterval, Positive
+from fedrec_auditor.targets.systems.base import Evaluation, HoldOut, Population
 from fedrec_auditor.targets.systems.system import CentralSystem, Messages, Training, UploadRequest
 from fedrec_auditor.targets.transcript import Broadcast, Uploads
 
 if TYPE_CHECKING:
-    from fedrec_auditor.targets.papers.privrec.device import (
-        Devices,
-        ProximalTraining,
-        Weights,
-    )
+    from fedrec_auditor.targets.papers.privrec.device import Devices, ProximalTraining, Weights
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,9 +72,9 @@ class Privrec(_WithFeatures):
     embeddings of an item's genres; the text concatenates the embeddings of all features.
     """
 
-    proximal: Annotated[NotNegative, "mu, weight of the distance to the broadcast"] = 0.01
+    proximal: Annotated[NonNegative, "mu, weight of the distance to the broadcast"] = 0.01
 
-    learning = MappingProxyType({"item_ids": True})
+    tuned_values = MappingProxyType({"item_ids": True})
 
     @property
     def training(self) -> ProximalTraining:
@@ -140,7 +136,7 @@ class DpPrivrec(Privrec):
         """
         return super().first_model(interactions, rng) | {CLIP: np.array(float(self.initial_clip))}
 
-    def messages(self, calls: UploadRequest) -> Messages:
+    def make_messages(self, calls: UploadRequest) -> Messages:
         """Returns the clipped changes of the devices, and their bits b as the component "bit"
         (lines 13 to 25).
 
@@ -154,7 +150,7 @@ class DpPrivrec(Privrec):
                 "Broadcast the bound together with the model."
             )
         bound = float(received)
-        sent = super().messages(calls)
+        sent = super().make_messages(calls)
         lengths = l2_norms(sent)
         factor = np.ones(len(lengths))
         over = lengths > bound
@@ -163,10 +159,10 @@ class DpPrivrec(Privrec):
         # After clipping the norm is min(norm, |S|), which is at most S unless S is negative. The
         # norm itself is not computed, because its rounding error would make b depend on the data.
         fits = np.full(len(lengths), bound >= 0) if self.as_published else ~over
-        parts[BIT] = Dense(fits.astype(np.float32), Kind.BITS)
+        parts[BIT] = Dense(fits.astype(np.float32), Payload.BITS)
         return parts
 
-    def next_model(
+    def update_model(
         self, model: Broadcast, uploads: Uploads, rng: Generator
     ) -> dict[str, NDArray[Any]]:
         """Returns the next broadcast by lines 8 to 11: the new model and clipping bound, with the
@@ -183,7 +179,7 @@ class DpPrivrec(Privrec):
         for name, part in moved.items():
             noise = scale * rng.standard_normal(part.shape)
             moved[name] = np.asarray(part + noise, dtype=np.float32)
-        share = float(uploads.components[BIT].total()) / m
+        share = float(uploads.components[BIT].sum_all()) / m
         share += 2.0 * self.multiplier / m / math.sqrt(self.balance) * rng.standard_normal()
         bound -= self.clip_rate * (share - self.quantile)
         return moved | {CLIP: np.array(bound if self.as_published else max(bound, 0.0))}
@@ -205,7 +201,7 @@ class DpPrivrec(Privrec):
             counts_clipped=self.as_published,
         )
 
-    def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
+    def get_mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
         """Returns the noisy averages of all rounds in the period of ``scope``, if its adversary
         sees only results with the server's noise.
 
@@ -217,12 +213,12 @@ class DpPrivrec(Privrec):
         of all clients by less than a replaced user.
         """
         if scope.vantage not in (Vantage.PEERS, Vantage.RELEASE):
-            return super().mechanism(scope, population)
+            return super().get_mechanism(scope, population)
         if scope.unit is not Unit.USER or scope.vantage is Vantage.RELEASE:
             return None
         if scope.adjacency is Adjacency.ADD_REMOVE:
             return None
-        one, uses = self.round_mechanism(population), self.n_uses(scope.horizon)
+        one, uses = self.round_mechanism(population), self.count_uses(scope.horizon)
         if (m := self.n_drawn(population)) == population.n_users:
             return Repeated(one, uses)
         return SampledGaussian(
@@ -231,7 +227,7 @@ class DpPrivrec(Privrec):
             rounds=uses,
         )
 
-    def event(self, scope: Scope, population: Population) -> dp.DpEvent:
+    def get_event(self, scope: Scope, population: Population) -> dp.DpEvent:
         """Returns the accounting event of a round's normal noise, under sampling without
         replacement, once per round.
 
@@ -251,7 +247,7 @@ class DpPrivrec(Privrec):
             one = dp.SampledWithoutReplacementDpEvent(hidden, m, one)
         elif m < population.n_users and scope.is_user_presence:
             one = dp.PoissonSampledDpEvent(m / hidden, one)
-        return dp.SelfComposedDpEvent(one, self.n_uses(scope.horizon))
+        return dp.SelfComposedDpEvent(one, self.count_uses(scope.horizon))
 
     def joint_multiplier(self, population: Population) -> float:
         """Returns the noise multiplier of a round's two averages together: noise over sensitivity.
@@ -293,7 +289,7 @@ class PrivrecCen(CentralSystem, Privrec):
     examines this model. PrivRec yields an equal model from an equal seed.
     """
 
-    def train(self, interactions: Interactions, rng: Generator, compute: Compute) -> Training:
+    def train(self, interactions: Interactions, rng: Generator, compute: Machine) -> Training:
         """Runs PrivRec's training within the server."""
         return Privrec(**vars(self)).train(interactions, rng, compute)
 
@@ -310,7 +306,7 @@ class FcfMeta(Fcf):
     other systems.
     """
 
-    evaluation = Evaluation(split=Split.HELD_OUT_USERS, cutoffs=CUTOFFS)
+    evaluation = Evaluation(split=HoldOut.HELD_OUT_USERS, cutoffs=CUTOFFS)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -348,7 +344,7 @@ class NnSelf(_WithFeatures):
 
     server_rate: Annotated[float, "alpha2, learning rate of the server for the sum"] = 0.1
 
-    kind = Kind.GRADIENT
+    kind = Payload.GRADIENT
 
     @property
     def message_rate(self) -> float:
@@ -370,7 +366,7 @@ class NnSelf(_WithFeatures):
         """
         return replace(devices, batch=max(1, devices.labels.shape[1])).train(self.training)
 
-    def next_model(
+    def update_model(
         self, model: Broadcast, uploads: Uploads, rng: Generator
     ) -> dict[str, NDArray[Any]]:
         """Returns the next model by equation 5: the current model plus alpha2 times the sum of the

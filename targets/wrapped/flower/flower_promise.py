@@ -191,7 +191,7 @@ class FlowerPromise:
         )
         return ScopedClaim(claim=claim, scope=scope, delta=self.delta, note=note)
 
-    def event(self, scope: Scope, rounds: int) -> dp.DpEvent | None:
+    def get_event(self, scope: Scope, rounds: int) -> dp.DpEvent | None:
         """Returns the accounting event of the noise for ``scope``, in a training of ``rounds``
         rounds.
 

@@ -163,7 +163,7 @@ class FlowerSystem(WrappedSystem):
         lacking = " ".join(dict.fromkeys(p.lacks for p in self.promises if p.lacks))
         return lacking if self.promises else super().why_unproved
 
-    def scoped_claims(self, population: Population) -> tuple[ScopedClaim, ...]:
+    def get_claims(self, population: Population) -> tuple[ScopedClaim, ...]:
         """Returns the caller's claims, or else the app's promises, per round and for all rounds
         together.
         """
@@ -172,13 +172,13 @@ class FlowerSystem(WrappedSystem):
         note = "" if self.client.metadata else METADATA_NOTE
         return tuple(replace(each, note=f"{each.note} {note}".strip()) for each in claims)
 
-    def tried(self, interactions: Interactions) -> tuple[Any, tuple[str, ...]]:
+    def adapt_to_data(self, interactions: Interactions) -> tuple[Any, tuple[str, ...]]:
         """Returns the system with settings that trial calls of its client determine, and notes on
         them.
 
         The notes also name data of a message that the audit does not cover.
         """
-        known, notes = super().tried(interactions)
+        known, notes = super().adapt_to_data(interactions)
         return known, notes if self.client.metadata else (*notes, METADATA_NOTE)
 
     def without_refuted_proofs(self, repeated: RepeatedMessages) -> tuple[FlowerSystem, str]:
@@ -199,7 +199,7 @@ class FlowerSystem(WrappedSystem):
         unproved = tuple(replace(each, lacks=why, randomizer=None) for each in self.promises)
         return replace(self, promises=unproved), why
 
-    def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
+    def get_mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
         """Returns the randomizer of a single message if the client adds the noise; None otherwise.
 
         The randomizer covers every pair of messages, even messages that no history produces. None
@@ -210,15 +210,15 @@ class FlowerSystem(WrappedSystem):
         noises = (p.randomizer for p in self.promises if p.scope.vantage is scope.vantage)
         return next((each for each in noises if each is not None), None)
 
-    def event(self, scope: Scope, population: Population) -> dp.DpEvent:
+    def get_event(self, scope: Scope, population: Population) -> dp.DpEvent:
         """Returns the accounting event of the noise that a promise proves, or else the event that
         the caller gave.
 
         ``NonPrivateDpEvent`` if there is neither.
         """
-        events = (promise.event(scope, self.rounds) for promise in self.promises)
+        events = (promise.get_event(scope, self.rounds) for promise in self.promises)
         charged = next((event for event in events if event is not None), None)
-        return super().event(scope, population) if charged is None else charged
+        return super().get_event(scope, population) if charged is None else charged
 
 
 def _doubt(promise: FlowerPromise, repeated: Iterator[tuple[int, list[Message]]]) -> str:

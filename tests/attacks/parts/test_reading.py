@@ -12,14 +12,9 @@ from scipy import sparse
 from scipy.special import expit, logit
 
 from fedrec_auditor.attacks.parts import reading
-from fedrec_auditor.attacks.parts.reading import (
-    UNSCALED,
-    calibrate_readers,
-    calibrated,
-    fit_scales,
-)
+from fedrec_auditor.attacks.parts.reading import UNSCALED, calibrate_readers, calibrated, fit_scales
 from fedrec_auditor.attacks.readers.base import CERTAIN, Evidence
-from fedrec_auditor.targets.components import Dense, Kind
+from fedrec_auditor.targets.components import Dense, Payload
 from fedrec_auditor.targets.transcript import Broadcast, Round, Uploads
 from tests.attacks.made import Flip, view_of
 
@@ -101,7 +96,7 @@ class FlippingDevice:
     call_seconds: float = 0.0
     is_external: bool = False
     size_range: tuple[int, int] = (1, ITEMS)
-    kind: Kind = Kind.BITS
+    kind: Payload = Payload.BITS
 
     def __call__(
         self,
@@ -165,7 +160,7 @@ def test_activity_without_support_by_evidence_is_scaled_to_nothing() -> None:
 
 
 def test_shadows_with_unread_messages_scale_nothing() -> None:
-    before, after, _ = of_stated(1.0, kind=Kind.CHANGE)
+    before, after, _ = of_stated(1.0, kind=Payload.CHANGE)
     assert before.log_ratio is not None
     assert after.log_ratio is not None
     np.testing.assert_array_equal(after.log_ratio, before.log_ratio)

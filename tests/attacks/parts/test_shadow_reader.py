@@ -16,7 +16,7 @@ from fedrec_auditor.attacks.parts import reading
 from fedrec_auditor.attacks.parts.shadow_reader import MAX_SECONDS, MIN_SHADOWS, ShadowReader
 from fedrec_auditor.auditor.games import metrics
 from fedrec_auditor.auditor.games.row_order import SimulatedClient
-from fedrec_auditor.targets.components import Dense, Kind
+from fedrec_auditor.targets.components import Dense, Payload
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.transcript import Broadcast, Round, Uploads, View
 from fedrec_auditor.targets.wrapped.client import History
@@ -33,7 +33,7 @@ class Device:
 
     message: Callable[[NDArray[np.intp], np.random.Generator], Parts]
     call_seconds: float = 0.1
-    kind: Kind = Kind.CHANGE
+    kind: Payload = Payload.CHANGE
     is_external: bool = True
     size_range: tuple[int, int] = (1, ITEMS)
     sent: list[int] = field(default_factory=list)
@@ -162,7 +162,7 @@ def test_messages_of_several_rounds_are_intersected() -> None:
     seen = view(Device(touched, call_seconds=0.0), rounds=4)
     in_all = np.ones((USERS, ITEMS), np.bool_)
     for _, sent in seen.find_component("item"):
-        in_all &= (sent.dense(np.arange(USERS)) != 0).any(axis=2)
+        in_all &= (sent.to_dense(np.arange(USERS)) != 0).any(axis=2)
     guess = sets_of(seen)
     reached = metrics.set_f1(in_all, histories()).mean()
     assert metrics.set_f1(guess, histories()).mean() > reached - 0.04
@@ -174,7 +174,7 @@ def test_the_learned_evidence_is_the_likelihood_ratio(rounds: int) -> None:
     seen = view(Device(flipped), rounds)
     found = ShadowReader().read(seen, np.arange(USERS)).log_ratio
     assert found is not None
-    bits = [sent.dense(np.arange(USERS)) for _, sent in seen.find_component("bits")]
+    bits = [sent.to_dense(np.arange(USERS)) for _, sent in seen.find_component("bits")]
     exact = np.log(3.0) * sum(2.0 * each - 1.0 for each in bits)
     slope, offset = np.polyfit(exact.ravel(), found.ravel(), 1)
     assert 0.8 < slope < 1.25
@@ -183,10 +183,10 @@ def test_the_learned_evidence_is_the_likelihood_ratio(rounds: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("message", "kind"), [(named_beside, Kind.GRADIENT), (with_decoys, Kind.RATINGS)]
+    ("message", "kind"), [(named_beside, Payload.GRADIENT), (with_decoys, Payload.RATINGS)]
 )
 def test_third_party_devices_are_read_better_than_by_their_form(
-    message: Callable[[NDArray[np.intp], np.random.Generator], Parts], kind: Kind
+    message: Callable[[NDArray[np.intp], np.random.Generator], Parts], kind: Payload
 ) -> None:
     def f1(others: bool) -> float:
         seen = view(Device(message, kind=kind, is_external=others))
@@ -202,7 +202,7 @@ def test_nothing_is_learned_if_a_reader_makes_no_mistake() -> None:
     def bits(items: NDArray[np.intp], rng: np.random.Generator) -> Parts:
         return {"bits": np.isin(np.arange(ITEMS), items).astype(np.int8)}
 
-    device = Device(bits, kind=Kind.BITS)
+    device = Device(bits, kind=Payload.BITS)
     ratio = reading.read_evidence(view(device), np.arange(USERS)).log_ratio
     assert ratio is not None
     assert ((ratio > 0) == histories()).all()

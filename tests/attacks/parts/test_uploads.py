@@ -38,9 +38,9 @@ from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.systems.base import Target
 from fedrec_auditor.targets.transcript import (
-    Kind,
-    PartView,
-    Public,
+    ComponentView,
+    Payload,
+    PublicInfo,
     Round,
     RoundView,
     Uploads,
@@ -54,7 +54,7 @@ def shuffled(truth: np.ndarray, rng: np.random.Generator, flip: float) -> View:
     """A shuffled view of the users' bits, each wrong with probability ``flip``."""
     bits = (truth ^ (rng.random(truth.shape) < flip)).astype(np.int8)
     return view_of(
-        sent({"bits": Dense(bits, Kind.BITS)}),
+        sent({"bits": Dense(bits, Payload.BITS)}),
         users=truth.shape[0],
         items=truth.shape[1],
         vantage=Vantage.SHUFFLED,
@@ -132,7 +132,7 @@ def test_messages_of_several_rounds_are_read_where_few_users_send_in_each() -> N
     rng = np.random.default_rng(8)
     senders = [np.sort(rng.permutation(120)[:20]) for _ in range(6)]
     rounds = [
-        sent({"bits": Dense(SKEWED[users].astype(np.int8), Kind.BITS)}, users=users)
+        sent({"bits": Dense(SKEWED[users].astype(np.int8), Payload.BITS)}, users=users)
         for users in senders
     ]
     rng = np.random.default_rng(9)
@@ -157,7 +157,7 @@ STEP[:, 1] = 0.5
 STEP[1, 4] = -0.25
 
 
-def server_view(*messages: PartView, users: int = 3) -> View:
+def server_view(*messages: ComponentView, users: int = 3) -> View:
     model = {"V": BASE, "other": np.zeros((2, 2))}
     return view_of(*(sent({"sent": wire}, model) for wire in messages), users=users, items=5)
 
@@ -165,13 +165,13 @@ def server_view(*messages: PartView, users: int = 3) -> View:
 @pytest.mark.parametrize(
     ("wire", "sign"),
     [
-        (PartView.create(BASE + STEP, Kind.MODEL, 0.1), 1),
-        (PartView.create(STEP, Kind.CHANGE, 0.1), 1),
-        (PartView.create(STEP, Kind.GRADIENT, 0.5), 1),  # already downhill
-        (PartView.create(STEP, Kind.GRADIENT, -1.0), -1),
+        (ComponentView.create(BASE + STEP, Payload.MODEL, 0.1), 1),
+        (ComponentView.create(STEP, Payload.CHANGE, 0.1), 1),
+        (ComponentView.create(STEP, Payload.GRADIENT, 0.5), 1),  # already downhill
+        (ComponentView.create(STEP, Payload.GRADIENT, -1.0), -1),
     ],
 )
-def test_every_kind_gives_the_change_of_the_model(wire: PartView, sign: int) -> None:
+def test_every_kind_gives_the_change_of_the_model(wire: ComponentView, sign: int) -> None:
     (table,) = item_messages(server_view(wire))
     ((_, change, moved),) = table.changes()
     np.testing.assert_array_equal(change, sign * STEP)
@@ -182,27 +182,27 @@ def test_every_kind_gives_the_change_of_the_model(wire: PartView, sign: int) -> 
     ("wire", "said"),
     [
         (
-            PartView.create(np.zeros((3, 5, 3)), Kind.MODEL),
+            ComponentView.create(np.zeros((3, 5, 3)), Payload.MODEL),
             "sent (kind model, size 5 x 3)",
         ),  # of an unknown part
-        (PartView.create(STEP, "hashes"), "sent (kind hashes, size 5 x 2)"),
+        (ComponentView.create(STEP, "hashes"), "sent (kind hashes, size 5 x 2)"),
     ],
 )
-def test_messages_of_unknown_form_are_refused(wire: PartView, said: str) -> None:
+def test_messages_of_unknown_form_are_refused(wire: ComponentView, said: str) -> None:
     assert not model_messages(server_view(wire))
     assert said in reading.refusal(server_view(wire))
 
 
 def test_rounds_are_read_up_to_one_message_per_user() -> None:
-    wires = [PartView.create(STEP, Kind.CHANGE) for _ in range(5)]
+    wires = [ComponentView.create(STEP, Payload.CHANGE) for _ in range(5)]
     for users, rounds in ((2, 1), (3, 1), (8, 2), (15, 5)):
         assert len(read_rounds(server_view(*wires, users=users), "sent")) == rounds
-    bits = [PartView.create(np.ones((3, 5)), Kind.BITS) for _ in range(5)]
+    bits = [ComponentView.create(np.ones((3, 5)), Payload.BITS) for _ in range(5)]
     assert len(read_rounds(server_view(*bits), "sent")) == 5
 
 
 def test_ratings_are_read_as_they_are() -> None:
-    ratings = PartView.create(np.array([[0, 5, 0, 3, 0]] * 3), Kind.RATINGS)
+    ratings = ComponentView.create(np.array([[0, 5, 0, 3, 0]] * 3), Payload.RATINGS)
     pairs = np.array([[0, 1], [2, 0], [1, 3]])
     found = scored(server_view(ratings), pairs)
     assert found[0] == found[2] > found[1]
@@ -211,7 +211,7 @@ def test_ratings_are_read_as_they_are() -> None:
 
 
 def test_messages_that_move_nothing_score_nothing() -> None:
-    still = server_view(PartView.create(np.zeros((3, 5, 2)), Kind.CHANGE))
+    still = server_view(ComponentView.create(np.zeros((3, 5, 2)), Payload.CHANGE))
     pairs = np.array([[0, 1], [2, 0]])
     for negatives in (0, 1, 4):
         public = replace(still.public, settings={"negatives": negatives})
@@ -253,7 +253,7 @@ TABLES = [RNG.normal(size=(M, D)) for _ in range(3)]
 RATINGS = np.where(RNG.random((N, M)) < 0.4, RNG.integers(1, 6, (N, M)), 0).astype(float)
 
 
-PUBLIC = Public(algorithm="made", n_users=N, n_items=M)
+PUBLIC = PublicInfo(algorithm="made", n_users=N, n_items=M)
 
 
 def peers(*tables: np.ndarray, **more: np.ndarray) -> View:
@@ -307,13 +307,13 @@ def test_nothing_is_read_without_items() -> None:
     assert not has_readable_model(only)
 
 
-@pytest.mark.parametrize("kind", [Kind.MODEL, Kind.CHANGE])
+@pytest.mark.parametrize("kind", [Payload.MODEL, Payload.CHANGE])
 @pytest.mark.parametrize("vantage", [Vantage.SHUFFLED, Vantage.AGGREGATE])
-def test_a_step_is_the_sum_of_all_changes(kind: Kind, vantage: Vantage) -> None:
+def test_a_step_is_the_sum_of_all_changes(kind: Payload, vantage: Vantage) -> None:
     """This holds for models and for changes, although a sum does not state its kind."""
     changes = 0.1 * RNG.normal(size=(4, M, D))
-    moved = changes + TABLES[0] if kind is Kind.MODEL else changes
-    one = sent({"items": PartView.create(moved, kind)}, {"items": TABLES[0]})
+    moved = changes + TABLES[0] if kind is Payload.MODEL else changes
+    one = sent({"items": ComponentView.create(moved, kind)}, {"items": TABLES[0]})
     rng = np.random.default_rng(1)
     ((table, (step,)),) = item_steps(view_of(one, users=N, items=M, vantage=vantage, rng=rng))
     np.testing.assert_allclose(table, TABLES[0])
@@ -322,7 +322,9 @@ def test_a_step_is_the_sum_of_all_changes(kind: Kind, vantage: Vantage) -> None:
 
 def test_messages_of_parties_are_separate_steps() -> None:
     changes = RNG.normal(size=(2, M, D))
-    one = sent({"items": PartView.create(changes + TABLES[0], Kind.MODEL)}, {"items": TABLES[0]})
+    one = sent(
+        {"items": ComponentView.create(changes + TABLES[0], Payload.MODEL)}, {"items": TABLES[0]}
+    )
     ((_, steps),) = item_steps(view_of(one, users=N, items=M, n_silos=2))
     np.testing.assert_allclose(steps, changes, atol=1e-12)
 
@@ -403,7 +405,7 @@ def seen_training(
     client: Callable[..., Any], vantage: Vantage = Vantage.PEERS, **settings: Any
 ) -> View:
     """The view of a training on the members, for an adversary with the devices' code."""
-    settings = {"rounds": 4, "kinds": {"": Kind.GRADIENT}, **settings}
+    settings = {"rounds": 4, "kinds": {"": Payload.GRADIENT}, **settings}
     system: Target = WrappedSystem(client=client, model=first, **settings)
     run = system.run(DATA.take_users(np.flatnonzero(MEMBERS)), np.random.default_rng(3))
     view = run.transcript.view(vantage, np.random.default_rng(4))
@@ -417,10 +419,10 @@ def seen_training(
     [
         seen_training(exact, server=decaying),
         seen_training(exact, server=Momentum()),
-        seen_training(trained, kinds={"": Kind.MODEL}),
+        seen_training(trained, kinds={"": Payload.MODEL}),
         seen_training(exact, share=0.4, rounds=15, server=decaying),
         seen_training(exact, Vantage.SHUFFLED),
-        seen_training(trained, Vantage.AGGREGATE, kinds={"": Kind.MODEL}),
+        seen_training(trained, Vantage.AGGREGATE, kinds={"": Payload.MODEL}),
         seen_training(exact, Vantage.AGGREGATE, share=0.4, rounds=15),
     ],
     ids=["decay", "momentum", "averaging", "turns", "shuffled", "sum of models", "sums of turns"],

@@ -14,7 +14,7 @@ from fedrec_auditor.accountants.statements import Vantage
 from fedrec_auditor.attacks.readers import report_readers
 from fedrec_auditor.attacks.readers.rating_rows import RatingRows, fill_distances
 from fedrec_auditor.auditor.games.metrics import roc_area
-from fedrec_auditor.targets.components import Dense, Kind
+from fedrec_auditor.targets.components import Dense, Payload
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.papers.federated_mf.systems.local_systems import FmfLfl
@@ -34,8 +34,8 @@ def test_a_few_zeros_and_a_silent_user_leave_the_order_of_noisy_ratings(
     own = rng.random((N, M)) < 0.2
     values = own + 0.3 * rng.normal(size=(N, M))
     values.flat[rng.permutation(N * M)[:zeros]] = 0
-    rated = sent({"r": Dense(values[: N - silent], Kind.RATINGS)})
-    other = sent({"b": Dense(rng.normal(size=(N, 4)), Kind.CHANGE)})
+    rated = sent({"r": Dense(values[: N - silent], Payload.RATINGS)})
+    other = sent({"b": Dense(rng.normal(size=(N, 4)), Payload.CHANGE)})
     view = view_of(rated, other, users=N, items=M)
     readers, found = read_all(view)
     assert readers == ["ClearEntries"]
@@ -52,7 +52,7 @@ def test_an_item_needs_all_of_its_rows() -> None:
         bits[:, column] = own
     bits[:, rows[:, 0]] |= rng.random((N, M)) < 0.2  # of another item
     seen = view_of(
-        sent({"b": Dense(bits, Kind.BITS)}), users=N, items=M, item_rows=rows
+        sent({"b": Dense(bits, Payload.BITS)}), users=N, items=M, item_rows=rows
     ).align_items()
     readers, found = read_all(seen)
     assert readers == ["ClearEntries"]
@@ -69,7 +69,7 @@ def test_an_item_needs_all_of_its_rows_in_one_round() -> None:
         some = own & (rng.random(own.shape) < 0.7)
         for column in rows.T:
             bits[:, column] = some
-        rounds.append(sent({"b": Dense(bits, Kind.BITS)}))
+        rounds.append(sent({"b": Dense(bits, Payload.BITS)}))
     _, found = read_all(view_of(*rounds, users=N, items=M, item_rows=rows).align_items())
     assert not (found > 0)[~own].any()
     assert (found > 0)[own].mean() > 0.97
@@ -96,7 +96,7 @@ def test_evidence_is_the_sum_over_reports(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(report_readers, "_typical", lambda *_: (*typical, share))
     truth = rng.random((users, items)) < 0.2
     view = reported(truth, rng, epsilon=epsilon, reports=3, factors=factors)
-    sent = view.rounds[0].uploads.components["reports"].dense(np.arange(users))
+    sent = view.rounds[0].uploads.components["reports"].to_dense(np.arange(users))
     expected = np.zeros((users, items))
     for user, item, factor in product(range(users), range(items), range(factors)):
         sign = np.tanh(epsilon / 2) * np.sign(sent[user, item, factor])

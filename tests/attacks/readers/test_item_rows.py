@@ -20,10 +20,10 @@ from fedrec_auditor.attacks.readers.item_rows import ItemRows
 from fedrec_auditor.attacks.readers.noisy_rows import StepMixture, fit_evidence
 from fedrec_auditor.auditor.games.metrics import roc_area
 from fedrec_auditor.auditor.plan.families import FAMILIES
-from fedrec_auditor.targets.components import Dense, Kind, Rows
-from fedrec_auditor.targets.compute import Compute
+from fedrec_auditor.targets.components import Dense, Payload, Rows
+from fedrec_auditor.targets.compute import Machine
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
-from fedrec_auditor.targets.features import user_features
+from fedrec_auditor.targets.features import compute_user_features
 from fedrec_auditor.targets.federated.base import Clients, LocalTraining, ModelSizes
 from fedrec_auditor.targets.papers.fedgnn.systems.fedgnn import FedGnn
 from fedrec_auditor.targets.streams import Streams
@@ -36,7 +36,7 @@ DATA = Synthetic(n_users=60, n_items=120, profile=15).load()
 def server_view(name: str, negatives: int) -> View:
     """The server's view of one round of 50 devices."""
     learner = FAMILIES["learners"].load_class(name)(dimension=8)
-    features = user_features(DATA).values
+    features = compute_user_features(DATA).values
     catalogue = ModelSizes(n_items=120, n_user_features=features.shape[1])
     rng = np.random.default_rng(0)
     model = learner.init_model(catalogue, rng)
@@ -46,7 +46,7 @@ def server_view(name: str, negatives: int) -> View:
         interactions=DATA.take_users(users), features=features[users], streams=streams
     )
     local = LocalTraining(negatives=negatives)
-    messages = learner.train(model, clients, local, Compute())
+    messages = learner.train(model, clients, local, Machine())
     one = sent(messages, model, users)
     return view_of(one, users=60, items=120, settings={"negatives": negatives})
 
@@ -64,14 +64,16 @@ def test_own_items_score_above_sampled_and_untouched_ones(name: str, negatives: 
     assert not found[55:].any()
 
 
-def planted(moved: np.ndarray, users: np.ndarray | None = None, kind: Kind = Kind.CHANGE) -> Round:
+def planted(
+    moved: np.ndarray, users: np.ndarray | None = None, kind: Payload = Payload.CHANGE
+) -> Round:
     """A view of one round of messages (n, M, d) about an item table."""
     table = np.random.default_rng(7).normal(size=moved.shape[1:]).astype(np.float32)
     return sent({"v": Dense(moved.astype(np.float32), kind)}, {"v": table}, users)
 
 
-@pytest.mark.parametrize("kind", [Kind.CHANGE, Kind.GRADIENT])
-def test_moved_rows_are_read_for_any_kind_of_message(kind: Kind) -> None:
+@pytest.mark.parametrize("kind", [Payload.CHANGE, Payload.GRADIENT])
+def test_moved_rows_are_read_for_any_kind_of_message(kind: Payload) -> None:
     rng = np.random.default_rng(0)
     own = rng.random((30, 50)) < 0.2
     one = planted(own[:, :, None] * rng.normal(size=(30, 1, 6)), kind=kind)
@@ -164,7 +166,7 @@ def test_items_outside_of_a_round_get_no_evidence(senders: int) -> None:
         np.concatenate(ids),
         np.concatenate(values).astype(np.float32),
         items,
-        Kind.CHANGE,
+        Payload.CHANGE,
     )
     one = sent({"item": sent_rows}, {"item": np.zeros((items, 3), np.float32)})
     view = view_of(one, users=senders, items=items, settings={"negatives": 4})
@@ -202,7 +204,7 @@ def played(
         place = np.einsum("umd,ud->um", moved, ways)
         drawn = [rate**k * np.exp(-((place + k * down) ** 2) / 2) / factorial(k) for k in range(5)]
         best += rate - (place - up) ** 2 / 2 - np.log(np.sum(drawn, axis=0))
-        part = {"v": Dense(moved.astype(np.float32), Kind.CHANGE)}
+        part = {"v": Dense(moved.astype(np.float32), Payload.CHANGE)}
         rounds.append(sent(part, {"v": rng.normal(size=(ITEMS, WIDTH))}))
     settings = {"negatives": float(NEGATIVES)}
     return view_of(*rounds, users=USERS, items=ITEMS, settings=settings), met, best
@@ -282,10 +284,10 @@ def test_vectors_that_users_send_give_the_sign(alike: float, doubt: float) -> No
         for _ in range(ROUNDS):
             times = np.where(met, 1, -rng.poisson(0.15 / 0.85, size=met.shape))
             moved = 6 * times[:, :, None] * ways[:, None] + rng.normal(size=(*met.shape, WIDTH))
-            parts = {"v": Dense(moved.astype(np.float32), Kind.CHANGE)}
+            parts = {"v": Dense(moved.astype(np.float32), Payload.CHANGE)}
             vectors = ways + doubt * rng.normal(size=ways.shape)
             if known:
-                parts["own"] = Dense(vectors, Kind.VECTOR)
+                parts["own"] = Dense(vectors, Payload.VECTOR)
             rounds.append(sent(parts, base))
         view = view_of(*rounds, users=USERS, items=ITEMS, settings={"negatives": 1.0})
         readers, ratio = read_all(view)
@@ -317,7 +319,7 @@ def test_directions_that_grow_by_round_are_not_turned() -> None:
         far = np.where(met, 1.0, -rng.poisson(rate, size=met.shape))
         way = (ways * rng.lognormal(0, 0.3, size=3)) @ axes.T
         moved = far[:, :, None] * way[:, None] + 0.1 * rng.normal(size=(*met.shape, WIDTH))
-        part = {"v": Dense(moved.astype(np.float32), Kind.CHANGE)}
+        part = {"v": Dense(moved.astype(np.float32), Payload.CHANGE)}
         rounds.append(sent(part, {"v": rng.normal(size=(ITEMS, WIDTH))}))
     settings = {"negatives": float(NEGATIVES)}
     view = view_of(*rounds, users=USERS, items=ITEMS, settings=settings)
@@ -340,7 +342,7 @@ def area_of_rounds(angles: list[float], overrated: list[float], *, known: bool) 
         way = plane @ [np.cos(angle), np.sin(angle)]
         far = np.where(met, 0.8, -0.8 * rng.poisson(rate, size=met.shape)) - 3 * less * share
         moved = far[:, :, None] * way + rng.normal(size=(*met.shape, WIDTH))
-        part = {"v": Dense(moved.astype(np.float32), Kind.CHANGE)}
+        part = {"v": Dense(moved.astype(np.float32), Payload.CHANGE)}
         rounds.append(sent(part, {"v": rng.normal(size=(ITEMS, WIDTH))}))
     settings = {"negatives": float(NEGATIVES)}
     popularity = met.mean(axis=0) if known else None

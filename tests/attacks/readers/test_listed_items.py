@@ -13,7 +13,7 @@ from fedrec_auditor.attacks.parts import reading
 from fedrec_auditor.attacks.readers.base import Evidence, posterior
 from fedrec_auditor.auditor.games import metrics
 from fedrec_auditor.auditor.games.membership import log_odds
-from fedrec_auditor.targets.components import Dense, Kind
+from fedrec_auditor.targets.components import Dense, Payload
 from fedrec_auditor.targets.transcript import View
 from tests.attacks.made import sent, sets_of, view_of
 
@@ -69,7 +69,7 @@ def view(lister: Lister, rounds: int, codes: Ids | None = None, **public: object
         each = [lister(np.flatnonzero(held), rng) for held in HELD]
         if codes is not None:
             each = [codes[items].ravel() for items in each]
-        kind, length = (Kind.ITEMS, LENGTH) if codes is None else (Kind.CODES, codes.size)
+        kind, length = (Payload.ITEMS, LENGTH) if codes is None else (Payload.CODES, codes.size)
         values = np.stack([padded(items, length) for items in each])
         made.append(sent({"list": Dense(values, kind)}))
     return view_of(*made, users=USERS, items=ITEMS, **public)
@@ -82,12 +82,7 @@ def f1(seen: View) -> float:
 
 @pytest.mark.parametrize(
     ("lister", "rounds", "least"),
-    [
-        (alone, 1, 0.99),
-        (alone, 3, 0.99),
-        (mixed, 5, 0.99),
-        (nearly_all_in_order, 5, 0.99),
-    ],
+    [(alone, 1, 0.99), (alone, 3, 0.99), (mixed, 5, 0.99), (nearly_all_in_order, 5, 0.99)],
 )
 def test_own_items_are_distinguished_from_others(lister: Lister, rounds: int, least: float) -> None:
     assert f1(view(lister, rounds)) >= least
@@ -101,7 +96,7 @@ def test_lists_of_a_part_of_the_items_each_are_read_together() -> None:
         for held in HELD:
             own, rest = np.flatnonzero(held & part), np.flatnonzero(part & ~held)
             lists.append(padded(np.concatenate([own, rng.permutation(rest)[:20]]), LENGTH))
-        rounds.append(sent({f"list.{number % 2}": Dense(np.stack(lists), Kind.ITEMS)}))
+        rounds.append(sent({f"list.{number % 2}": Dense(np.stack(lists), Payload.ITEMS)}))
     assert f1(view_of(*rounds, users=USERS, items=ITEMS)) > 0.95  # of one of the lists, at most .7
 
 
@@ -168,7 +163,7 @@ def test_uninformative_codes_break_no_tie_of_the_prior(listed: int) -> None:
     parts = np.split(codes[: USERS * listed], USERS)
     values = np.stack([padded(part, LENGTH) for part in parts])
     seen = view_of(
-        sent({"list": Dense(values, Kind.CODES)}),
+        sent({"list": Dense(values, Payload.CODES)}),
         users=USERS,
         items=ITEMS,
         popularity=HELD.mean(axis=0),

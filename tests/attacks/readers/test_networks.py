@@ -14,7 +14,7 @@ from fedrec_auditor.attacks.interaction_reconstruction import InteractionReconst
 from fedrec_auditor.attacks.readers.feature_network import FeatureNetwork, _form, _logits
 from fedrec_auditor.attacks.readers.first_layer import FirstLayer
 from fedrec_auditor.auditor.plan.families import FAMILIES
-from fedrec_auditor.targets.components import Dense, Kind, Rows
+from fedrec_auditor.targets.components import Dense, Payload, Rows
 from fedrec_auditor.targets.datasets.base import Attribute, Interactions
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.papers.privrec.device import logits
@@ -135,12 +135,12 @@ def planted(
         row_ids=np.arange(N) % CATALOGUE,
         values=rng.standard_normal((N, D)),
         n_rows=CATALOGUE,
-        kind=Kind.GRADIENT,
+        kind=Payload.GRADIENT,
     )
     parts = {
-        "a": Dense(weight if upright else weight.transpose(0, 2, 1), Kind.GRADIENT, 1.0),
-        "b": Dense(errors.sum(axis=1), Kind.GRADIENT, 1.0),
-        "c": Dense(rng.standard_normal((N, H)), Kind.GRADIENT, 1.0),
+        "a": Dense(weight if upright else weight.transpose(0, 2, 1), Payload.GRADIENT, 1.0),
+        "b": Dense(errors.sum(axis=1), Payload.GRADIENT, 1.0),
+        "c": Dense(rng.standard_normal((N, H)), Payload.GRADIENT, 1.0),
         "d": table,
     }
     shapes = {name: np.zeros(part.shape) for name, part in parts.items()}

@@ -23,7 +23,7 @@ def evidence(view: Any) -> Evidence:
 
 def test_asymmetric_flipping_proves_every_reported_zero() -> None:
     view = flipped(SKEWED, np.random.default_rng(0), p=1.0, q=np.exp(-1))
-    bits = view.rounds[0].uploads.components["bits"].dense(np.arange(120))
+    bits = view.rounds[0].uploads.components["bits"].to_dense(np.arange(120))
     found = reconstructed(view)
     np.testing.assert_array_equal(found.is_proved, bits == 0)
     assert not found.items[found.is_proved].any()
@@ -39,7 +39,9 @@ def test_no_flipping_gives_the_truth() -> None:
 def test_log_odds_add_up_over_uploads() -> None:
     """T (2 mean - 1) ln((1 - q) / q) in closed form, for symmetric flipping."""
     view = flipped(SKEWED, np.random.default_rng(0), p=P1, q=Q1, rounds=7)
-    mean = np.mean([sent.dense(np.arange(120)) for _, sent in view.find_component("bits")], axis=0)
+    mean = np.mean(
+        [sent.to_dense(np.arange(120)) for _, sent in view.find_component("bits")], axis=0
+    )
     np.testing.assert_allclose(evidence(view).log_ratio, 7 * (2 * mean - 1) * 1.0, atol=1e-9)
     once = reconstructed(flipped(SKEWED, np.random.default_rng(0), p=P1, q=Q1))
     often = reconstructed(view)
@@ -105,7 +107,7 @@ def test_shares_behind_flipped_bits_are_nearly_as_good_as_bayes_rule() -> None:
     (sent,) = (
         flipped(truth, np.random.default_rng(0), p=p, q=q).rounds[0].uploads.components.values()
     )
-    ones = np.asarray(sent.dense(np.arange(80))).sum(axis=0)
+    ones = np.asarray(sent.to_dense(np.arange(80))).sum(axis=0)
     chances = stats.binom.pmf(np.arange(81)[:, None], 80, q + (p - q) * GRID)
     chances *= stats.beta.pdf(GRID, 2.0, 8.0)
     means = (chances @ GRID / chances.sum(axis=1))[ones]

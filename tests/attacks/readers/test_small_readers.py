@@ -23,8 +23,8 @@ from fedrec_auditor.attacks.readers.small_readers import (
 )
 from fedrec_auditor.auditor.games import metrics
 from fedrec_auditor.auditor.games.metrics import set_f1
-from fedrec_auditor.targets.components import Dense, Kind
-from fedrec_auditor.targets.transcript import PartView, Public, RoundView, View
+from fedrec_auditor.targets.components import Dense, Payload
+from fedrec_auditor.targets.transcript import ComponentView, PublicInfo, RoundView, View
 from tests.attacks.made import SKEWED, fcf, read_all, reconstructed, sent, view_of
 
 ITEMS, USERS = 40, 12
@@ -46,7 +46,7 @@ def trained(hidden: int, *, noise: float = 0.0, dead: int = 0) -> View:
         models["a"].append(first - 0.1 * step)
         models["b"].append(-0.1 * back)
         models["c"].append(last - 0.1 * np.outer(error, active * (first @ x)))
-    messages = {name: Dense(np.stack(parts), Kind.MODEL) for name, parts in models.items()}
+    messages = {name: Dense(np.stack(parts), Payload.MODEL) for name, parts in models.items()}
     model = {"a": first, "b": np.zeros(hidden), "c": last}
     return view_of(sent(messages, model), users=USERS, items=ITEMS)
 
@@ -90,7 +90,9 @@ def summed(
     for _ in range(rounds):
         users = np.sort(rng.permutation(CROWD)[: int(share * CROWD)])
         moved = items + own[users] + noise * rng.normal(size=(len(users), CATALOGUE, WIDTH))
-        seen.append(sent({"items": PartView.create(moved, Kind.MODEL)}, {"items": items}, users))
+        seen.append(
+            sent({"items": ComponentView.create(moved, Payload.MODEL)}, {"items": items}, users)
+        )
     where = Vantage.AGGREGATE
     return view_of(*seen, users=CROWD, items=CATALOGUE, vantage=where, route=where)
 
@@ -153,7 +155,7 @@ def descended(
     predicted: Callable[[np.ndarray], np.ndarray],
     steps: int = 3,
     *,
-    kind: Kind = Kind.MODEL,
+    kind: Payload = Payload.MODEL,
     noise: float = 0.0,
     negatives: float = 0.0,
 ) -> View:
@@ -167,14 +169,14 @@ def descended(
             error = own - predicted(items @ user)
             items, user = items + 0.1 * np.outer(error, user), user + 0.1 * error @ items
         items += noise * rng.normal(size=items.shape)
-        moved.append(items if kind is Kind.MODEL else items - table)
+        moved.append(items if kind is Payload.MODEL else items - table)
     one = sent({"a": Dense(np.stack(moved), kind)}, {"a": table})
     return view_of(one, users=DEVICES, items=PLACES, settings={"negatives": negatives})
 
 
 @pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize("kind", [Kind.MODEL, Kind.CHANGE])
-def test_sets_are_read_from_training_on_all_items(loss: str, kind: Kind) -> None:
+@pytest.mark.parametrize("kind", [Payload.MODEL, Payload.CHANGE])
+def test_sets_are_read_from_training_on_all_items(loss: str, kind: Payload) -> None:
     readers, found = read_all(descended(LOSSES[loss], kind=kind))
     assert readers == ["RankOneChanges"]
     np.testing.assert_array_equal(found > 0, SETS)
@@ -197,11 +199,13 @@ def test_a_gradient_is_read_whatever_its_loss_and_sign(
     loss: str, uphill: bool, rate: float | None
 ) -> None:
     """The device states the kind "gradient", or also its sign."""
-    view = descended(LOSSES[loss], steps=1, kind=Kind.CHANGE)
+    view = descended(LOSSES[loss], steps=1, kind=Payload.CHANGE)
     (one,) = view.rounds
-    values = (-10.0 if uphill else 10.0) * one.uploads.components["a"].dense(np.arange(DEVICES))
+    values = (-10.0 if uphill else 10.0) * one.uploads.components["a"].to_dense(np.arange(DEVICES))
     view = view_of(
-        sent({"a": Dense(values, Kind.GRADIENT, rate)}, one.broadcast), users=DEVICES, items=PLACES
+        sent({"a": Dense(values, Payload.GRADIENT, rate)}, one.broadcast),
+        users=DEVICES,
+        items=PLACES,
     )
     readers, found = read_all(view)
     assert readers == ["RankOneGradients" if loss == "squared error" else "RankOneChanges"]
@@ -251,7 +255,7 @@ def test_rounds_of_one_user_are_pooled(
     rounds = []
     for _ in range(2):
         moved = change(RNG.random((len(some), COLUMNS)) < 0.2).astype(np.float32)
-        part = {"v": Dense(moved, Kind.CHANGE)}
+        part = {"v": Dense(moved, Payload.CHANGE)}
         rounds.append(sent(part, {"v": np.zeros(moved.shape[1:])}, some))
 
     def seen(*those: int) -> np.ndarray:
@@ -269,7 +273,7 @@ def test_rounds_of_one_user_are_pooled(
 
 @pytest.mark.parametrize(("count", "read"), [(SENDERS, True), (SENDERS - 1, False)])
 def test_a_table_of_users_has_a_row_of_each(count: int, read: bool) -> None:
-    public = Public(algorithm="made", n_users=SENDERS, n_items=COLUMNS)
+    public = PublicInfo(algorithm="made", n_users=SENDERS, n_items=COLUMNS)
     model = {"items": np.ones((COLUMNS, 2)), "users": np.ones((count, 2))}
     view = View(vantage=Vantage.PEERS, public=public, rounds=(RoundView(broadcast=model),))
     assert UserRows().can_read(view) is read

@@ -163,7 +163,7 @@ def test_the_tables_of_any_paper_are_found(monkeypatch: pytest.MonkeyPatch, tmp_
     (folder / "numbers.py").write_text(TABLED)
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setattr(
-        catalogue, "load_papers", lambda: {**load_papers(), "x": Paper.of("tabled_paper")}
+        catalogue, "load_papers", lambda: {**load_papers(), "x": Paper.load("tabled_paper")}
     )
     for words in ((), ("theirs",)):
         code, out, _ = cli("claims", *words, "--tables", "--jobs", "1")

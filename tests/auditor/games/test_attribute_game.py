@@ -18,7 +18,7 @@ from fedrec_auditor.attacks.attribute_attacks import (
 )
 from fedrec_auditor.auditor.games import attribute
 from fedrec_auditor.reports.record.rows import AttackRow, SkippedRow
-from fedrec_auditor.targets.components import Dense, Kind
+from fedrec_auditor.targets.components import Dense, Payload
 from fedrec_auditor.targets.datasets.base import Attribute, Interactions
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.transcript import View
@@ -31,7 +31,7 @@ ATTACKS = [AttributeKnn(), AttributeLogistic(), AttributeSvc(), AttributeTree(),
 
 def view_of(parts: dict[str, np.ndarray], n: int = 60) -> View:
     """One round of changes, from the first users."""
-    dense = {name: Dense(part, Kind.CHANGE) for name, part in parts.items()}
+    dense = {name: Dense(part, Payload.CHANGE) for name, part in parts.items()}
     return made.view_of(made.sent(dense), users=n, items=40)
 
 

@@ -50,7 +50,7 @@ from fedrec_auditor.targets.papers.fedrec_apm.systems import FedRecGn
 from fedrec_auditor.targets.papers.fmf_ldp.systems import Fcf, FmfLdp
 from fedrec_auditor.targets.papers.privrec.systems import DpPrivrec
 from fedrec_auditor.targets.systems.base import Population, Target
-from fedrec_auditor.targets.transcript import Public, Round, Transcript, Uploads
+from fedrec_auditor.targets.transcript import PublicInfo, Round, Transcript, Uploads
 from tests.auditor.games.played import DATA, POPULATION, SURE, play
 from tests.points import later
 
@@ -127,7 +127,7 @@ def test_worlds_differ_in_the_canary_and_by_what_the_scope_allows(
 
 
 def test_claims_of_a_round_and_of_a_training_are_asked_at_either_horizon() -> None:
-    claims = FmfLdp().scoped_claims(Population(n_users=9, n_items=9))
+    claims = FmfLdp().get_claims(Population(n_users=9, n_items=9))
     for name, game in CANARY_GAMES.items():
         found = game.scope_deltas(claims)
         assert {scope.horizon for scope in found} == {game.horizon}
@@ -147,7 +147,7 @@ def test_the_feature_of_a_move_is_that_of_what_is_left_of_it() -> None:
     first, move = np.zeros((3, 1)), np.array([[1.0], [-2.0], [2.0]])
     empty = Uploads(np.arange(0), {})
     transcript = Transcript(
-        public=Public(algorithm="by hand", n_users=1, n_items=3),
+        public=PublicInfo(algorithm="by hand", n_users=1, n_items=3),
         rounds=(Round({"items": first}, empty),),
         release={"items": move},
     )
@@ -164,7 +164,7 @@ def test_a_number_of_the_model_is_looked_at_as_its_tables_are() -> None:
     first = {"bias": np.array(1.0), "table": np.zeros((2, 1)), "users": np.array(4)}
     second = {"bias": np.array(3.0), "table": np.ones((2, 1)), "users": np.array(4)}
     transcript = Transcript(
-        public=Public(algorithm="by hand", n_users=4, n_items=2),
+        public=PublicInfo(algorithm="by hand", n_users=4, n_items=2),
         rounds=(Round(first, Uploads(np.arange(0), {})),),
         release=second,
     )
@@ -215,8 +215,8 @@ def test_a_steerable_client_sends_what_data_and_broadcast_say() -> None:
     for seen in found.rounds:
         assert seen.uploads is not None
         sent = system.upload(one, seen.broadcast, np.random.default_rng(1)).components["update"]
-        there = seen.uploads.components["update"].dense(np.arange(1))
-        np.testing.assert_allclose(there, sent.dense(np.arange(1)), atol=1e-4)
+        there = seen.uploads.components["update"].to_dense(np.arange(1))
+        np.testing.assert_allclose(there, sent.to_dense(np.arange(1)), atol=1e-4)
         assert there.any()
 
 
@@ -238,12 +238,12 @@ def test_a_server_that_steers_finds_what_the_proof_has_at_worst() -> None:
 
 def test_claims_that_are_formulas_are_judged_where_runs_tell_most() -> None:
     sizes = Population(n_users=9, n_items=9)
-    scopes = CANARY_GAMES["training"].scope_deltas(LflSgdmf().scoped_claims(sizes))
+    scopes = CANARY_GAMES["training"].scope_deltas(LflSgdmf().get_claims(sizes))
     assert set(scopes.values()) == {(1e-5, FORMULA_DELTA)}
-    assert set(CANARY_GAMES["one-run"].scope_deltas(LflSgdmf().scoped_claims(sizes)).values()) == {
+    assert set(CANARY_GAMES["one-run"].scope_deltas(LflSgdmf().get_claims(sizes)).values()) == {
         (1e-5,)
     }
-    at = LflSgdmf().scoped_claims(sizes)[0].at_delta(0.1)
+    at = LflSgdmf().get_claims(sizes)[0].at_delta(0.1)
     assert at is not None
     assert at.delta == at.claim.delta == 0.1
     np.testing.assert_allclose(at.claim.epsilon, LflSgdmf(delta=0.1).claimed)
@@ -256,7 +256,7 @@ def test_the_mean_difference_of_messages_is_that_of_noiseless_ones() -> None:
     broadcast = first_broadcast(first_round(quiet, POPULATION, rng))
     profiles = canary.histories
     along = projection.estimate(loud, profiles, broadcast, rng, 4).difference
-    sent = quiet.upload(profiles, broadcast, rng).components["update"].dense(np.arange(2))
+    sent = quiet.upload(profiles, broadcast, rng).components["update"].to_dense(np.arange(2))
     np.testing.assert_allclose(along["update"], sent[0] - sent[1], atol=1e-5)
     assert along["update"].any()
     assert not along["replacement"].any()
@@ -310,7 +310,7 @@ def test_sums_and_largest_messages_of_a_round_are_those_of_its_uploads() -> None
     values = projection.project(sent, rounds.directions["gradient"])
     features = rounds(0, 2, np.random.SeedSequence(0))
     read = rounds.statistics["gradient"]
-    own = sent.dense(np.array([len(values) - 1])).ravel() @ (read.difference / read.variance)
+    own = sent.to_dense(np.array([len(values) - 1])).ravel() @ (read.difference / read.variance)
     np.testing.assert_allclose(features["server"][:, 0], np.full(2, own))
     np.testing.assert_allclose(features["aggregate"][:, :1], np.full((2, 1), values.sum()))
     both = [[values.sum(), values.max()]] * 2

@@ -22,7 +22,7 @@ from fedrec_auditor.attacks.interaction_reconstruction import InteractionReconst
 from fedrec_auditor.auditor.games import attribute, membership, reconstruction
 from fedrec_auditor.auditor.games.game import MIN_GROUP_SIZE, QUANTILES, _quantile, users_row
 from fedrec_auditor.reports.record.rows import SkippedRow
-from fedrec_auditor.targets.components import Dense, Kind
+from fedrec_auditor.targets.components import Dense, Payload
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip
@@ -57,7 +57,7 @@ class Scripted:
 
 def view_of(interactions: Interactions, **more: Any) -> View:
     bits = (interactions.ratings.toarray() != 0).astype(np.int8)
-    one = sent({"bits": Dense(bits, Kind.BITS)})
+    one = sent({"bits": Dense(bits, Payload.BITS)})
     return made.view_of(one, users=interactions.n_users, items=interactions.n_items, **more)
 
 

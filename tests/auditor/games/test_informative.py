@@ -14,7 +14,7 @@ from fedrec_auditor.attacks.attribute_attacks import AttributeRows
 from fedrec_auditor.attacks.base import Background
 from fedrec_auditor.attacks.parts.uploads import read_rounds, senders
 from fedrec_auditor.auditor.games.informative import MAX_NUMBER, filter_view
-from fedrec_auditor.targets.components import Component, Dense, Kind, RankOne, Rows
+from fedrec_auditor.targets.components import Component, Dense, Payload, RankOne, Rows
 from fedrec_auditor.targets.transcript import Round, Uploads, View
 from tests.attacks import made
 
@@ -33,43 +33,43 @@ def changes(row: int, size: float = 1.0) -> np.ndarray:
     return sent
 
 
-def stored(sent: np.ndarray, kind: Kind) -> Component:
-    if kind is Kind.MODEL:
+def stored(sent: np.ndarray, kind: Payload) -> Component:
+    if kind is Payload.MODEL:
         return Dense(BASE + sent, kind)
     moved = np.argwhere(sent.any(axis=2))
     indptr = np.searchsorted(moved[:, 0], np.arange(7))
     return Rows(indptr, moved[:, 1], sent[tuple(moved.T)], 20, kind)
 
 
-@pytest.mark.parametrize("kind", [Kind.MODEL, Kind.CHANGE, Kind.GRADIENT])
+@pytest.mark.parametrize("kind", [Payload.MODEL, Payload.CHANGE, Payload.GRADIENT])
 @pytest.mark.parametrize("row", [0, 19])
-def test_messages_that_move_nothing_are_left_out(kind: Kind, row: int) -> None:
+def test_messages_that_move_nothing_are_left_out(kind: Payload, row: int) -> None:
     sent = {
         "table": stored(changes(row), kind),
-        "bias": Dense(np.zeros((6, 2), np.float32), Kind.CHANGE),
-        "bit": Dense(np.ones(6, np.float32), Kind.BITS),
+        "bias": Dense(np.zeros((6, 2), np.float32), Payload.CHANGE),
+        "bit": Dense(np.ones(6, np.float32), Payload.BITS),
     }
     told = filter_view(view_of(Uploads(np.arange(6), sent)))
     assert (told.n_messages, told.n_empty, told.n_oversized) == (6, 2, 0)
     ((uploads, left),) = told.view.find_component("table")
     np.testing.assert_array_equal(uploads.users, [0, 2, 3, 5])
     expected = sent["table"].dense(np.array([0, 2, 3, 5]))
-    np.testing.assert_array_equal(left.dense(np.arange(4)), expected)
+    np.testing.assert_array_equal(left.to_dense(np.arange(4)), expected)
     assert told.removal_note == "Left out of 6 messages: 2 left the model as it was."
 
 
 def test_what_moves_another_part_or_says_more_than_a_number_is_heard() -> None:
     bias = np.zeros((6, 2), np.float32)
     bias[1, 1] = 1e-9
-    moved = {"table": Dense(changes(3), Kind.CHANGE), "bias": Dense(bias, Kind.CHANGE)}
+    moved = {"table": Dense(changes(3), Payload.CHANGE), "bias": Dense(bias, Payload.CHANGE)}
     assert filter_view(view_of(Uploads(np.arange(6), moved))).n_empty == 1
-    bits = moved | {"bits": Dense(np.zeros((6, 20), np.float32), Kind.BITS)}
+    bits = moved | {"bits": Dense(np.zeros((6, 20), np.float32), Payload.BITS)}
     assert filter_view(view_of(Uploads(np.arange(6), bits))).n_empty == 0
 
 
 @pytest.mark.parametrize("number", [3e38, -3e38, 2 * MAX_NUMBER])
-@pytest.mark.parametrize("kind", [Kind.CHANGE, Kind.RATINGS])
-def test_a_message_that_nobody_can_compute_with_is_left_out(number: float, kind: Kind) -> None:
+@pytest.mark.parametrize("kind", [Payload.CHANGE, Payload.RATINGS])
+def test_a_message_that_nobody_can_compute_with_is_left_out(number: float, kind: Payload) -> None:
     sent = np.ones((6, 20, 3), np.float32)
     sent[4, 17, 2] = number
     told = filter_view(view_of(Uploads(np.arange(6), {"table": Dense(sent, kind)})))
@@ -79,7 +79,7 @@ def test_a_message_that_nobody_can_compute_with_is_left_out(number: float, kind:
 
 
 def test_messages_without_senders_are_looked_at_too() -> None:
-    seen = view_of(Uploads(np.arange(6), {"table": Dense(changes(3), Kind.CHANGE)}))
+    seen = view_of(Uploads(np.arange(6), {"table": Dense(changes(3), Payload.CHANGE)}))
     (one,) = seen.rounds
     assert one.uploads is not None
     hidden = replace(one, uploads=None, shuffled=one.uploads.components)
@@ -92,7 +92,7 @@ def test_messages_without_senders_are_looked_at_too() -> None:
 
 
 def test_where_all_is_silence_that_is_the_reason() -> None:
-    still = Uploads(np.arange(6), {"table": Dense(np.zeros((6, 20, 3)), Kind.CHANGE)})
+    still = Uploads(np.arange(6), {"table": Dense(np.zeros((6, 20, 3)), Payload.CHANGE)})
     told = filter_view(view_of(still, still))
     assert told.refusal == told.removal_note
     assert "12" in told.refusal
@@ -107,7 +107,7 @@ def rounds_of(rows: int, silent_after: int) -> list[Uploads]:
         sent = np.zeros((2, 20, 3), np.float32)
         if number < silent_after:
             sent[np.arange(2), 10 + users % 2] = 1.0
-        found.append(Uploads(users, {"table": Dense(sent, Kind.CHANGE)}))
+        found.append(Uploads(users, {"table": Dense(sent, Payload.CHANGE)}))
     return found
 
 
@@ -130,8 +130,8 @@ def test_first_and_last_rounds_are_read_by_turns() -> None:
 
 def test_who_moved_no_category_is_guessed_and_not_certain() -> None:
     sent: dict[str, Any] = {
-        "table": Dense(changes(11), Kind.CHANGE),
-        "bias": Dense(np.ones((6, 2), np.float32), Kind.CHANGE),
+        "table": Dense(changes(11), Payload.CHANGE),
+        "bias": Dense(np.ones((6, 2), np.float32), Payload.CHANGE),
     }
     sent["table"].values[2] = 0
     sent["table"].values[2, 12] = 1
@@ -150,7 +150,7 @@ def test_messages_that_are_stored_as_factors_are_not_read(monkeypatch: pytest.Mo
     def read(*given: object) -> None:
         raise AssertionError("read")
 
-    monkeypatch.setattr(RankOne, "dense", read)
+    monkeypatch.setattr(RankOne, "to_dense", read)
     for part in (made, made.drop_rows(1)):
         told = filter_view(view_of(Uploads(np.arange(6), {"table": part})))
         assert (told.n_messages, told.n_oversized) == (6, 0)

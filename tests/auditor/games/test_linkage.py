@@ -15,7 +15,7 @@ from fedrec_auditor.attacks.linkage import Linkage
 from fedrec_auditor.auditor.games import linkage
 from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.reports.record.rows import AttackRow, SkippedRow
-from fedrec_auditor.targets.components import Dense, Kind
+from fedrec_auditor.targets.components import Dense, Payload
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.transcript import Uploads, View
 from tests.attacks.made import sent, view_of
@@ -29,7 +29,7 @@ SERVER, SHUFFLED = Vantage.SERVER, Vantage.SHUFFLED
 
 def bits(*rounds: tuple[np.ndarray, np.ndarray]) -> View:
     """A view of bits without a known channel: senders and what they sent, round by round."""
-    kept = (sent({"bits": Dense(values, Kind.BITS)}, users=users) for users, values in rounds)
+    kept = (sent({"bits": Dense(values, Payload.BITS)}, users=users) for users, values in rounds)
     return view_of(*kept, users=40, items=rounds[0][1].shape[1])
 
 
@@ -68,8 +68,8 @@ def test_memoised_bits_are_linked_and_fresh_coins_are_not(vantage: Vantage) -> N
     assert all(row.ci_low <= row.baseline for row in fresh.values())
 
 
-@pytest.mark.parametrize("kind", [Kind.CODES, Kind.ITEMS])
-def test_lists_are_linked_in_any_order(kind: Kind) -> None:
+@pytest.mark.parametrize("kind", [Payload.CODES, Payload.ITEMS])
+def test_lists_are_linked_in_any_order(kind: Payload) -> None:
     rng = np.random.default_rng(1)
     listed = rng.random((40, 50)).argsort(axis=1)[:, :12]
     rounds = (sent({"list": Dense(rng.permuted(listed, axis=1), kind)}) for _ in range(2))
@@ -149,7 +149,7 @@ def test_hidden_messages_carry_no_sender() -> None:
             assert last.uploads is None
             assert hidden.view.rounds[0].uploads is None
             sent = last.shuffled["bits"]
-        whose = sent.dense(np.arange(30)).argmax(axis=1)
+        whose = sent.to_dense(np.arange(30)).argmax(axis=1)
         assert (whose != np.arange(30)).any()
         assert np.array_equal(whose, hidden.senders)
 
@@ -180,9 +180,9 @@ def noised(times: float) -> View:
     rounds = []
     for one in gradients().rounds:
         part = one.uploads.components["gradient"]
-        sent = part.dense(np.arange(len(part)))
+        sent = part.to_dense(np.arange(len(part)))
         noise = times * sent.std() * rng.standard_normal(sent.shape)
-        parts = {"gradient": Dense(sent + noise, part.kind, part.rate)}
+        parts = {"gradient": Dense(sent + noise, part.kind, part.learning_rate)}
         rounds.append(replace(one, uploads=Uploads(one.uploads.users, parts)))
     return replace(gradients(), rounds=tuple(rounds))
 
@@ -208,7 +208,7 @@ def test_parts_that_tell_of_a_user_are_weighed_and_others_ignored() -> None:
             }
             parts = dict(list(own_parts.items())[:told])
             parts |= {f"noise {k}": drawn.standard_normal((120, 20)) for k in range(noise)}
-            dense = {name: Dense(values, Kind.CHANGE, 1.0) for name, values in parts.items()}
+            dense = {name: Dense(values, Payload.CHANGE, 1.0) for name, values in parts.items()}
             rounds.append(sent(dense))
         return float(play(view_of(*rounds, users=120, items=7))["linkage top-1"].value)
 

@@ -30,7 +30,7 @@ from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.auditor.plan.plan import Plan
 from fedrec_auditor.auditor.run.audited_target import AuditedTarget
 from fedrec_auditor.auditor.run.tasks import Audit, TaskResult
-from fedrec_auditor.targets.components import Component, Dense, Kind, RandomizedMessages
+from fedrec_auditor.targets.components import Component, Dense, Payload, RandomizedMessages
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.federated.noise import ClippedNoise
 from fedrec_auditor.targets.papers.dplcf.systems import DplcfSp
@@ -68,7 +68,7 @@ class Specimen(Fcf):
         users, gradient = sent.users, sent.components["gradient"]
         streams = Streams.spawn(rng, len(users))
         hidden = RandomizedMessages(gradient, normal_noise(self.scale), streams)
-        plain = gradient.dense(np.arange(len(users)))
+        plain = gradient.to_dense(np.arange(len(users)))
         held = (profiles.ratings.toarray() != 0)[users][:, :, None]
         noise = rng.normal(size=plain.shape)
         parts: dict[str, Component] = {"gradient": hidden}
@@ -76,15 +76,15 @@ class Specimen(Fcf):
             parts = {
                 "gradient": gradient,
                 "noise": RandomizedMessages(
-                    Dense(0 * plain, Kind.GRADIENT), normal_noise(1.0), streams
+                    Dense(0 * plain, Payload.GRADIENT), normal_noise(1.0), streams
                 ),
             }
         elif self.leak == "zeros":
-            parts["mask"] = Dense(np.where(held, 0.0, noise), Kind.GRADIENT)
+            parts["mask"] = Dense(np.where(held, 0.0, noise), Payload.GRADIENT)
         elif self.leak == "variance":
-            parts["spread"] = Dense(noise * (1.0 + held), Kind.GRADIENT)
+            parts["spread"] = Dense(noise * (1.0 + held), Payload.GRADIENT)
         elif self.leak == "ignores":
-            parts = {"gradient": Dense(noise, Kind.GRADIENT)}
+            parts = {"gradient": Dense(noise, Payload.GRADIENT)}
         return Uploads(users, parts)
 
 
@@ -143,7 +143,7 @@ def test_noise_of_a_known_length_is_told_as_far_as_it_lets() -> None:
     canary = list(canaries.extreme_canaries(USER, POPULATION))[1]
     profiles = canary.histories
     sent = Fcf(rounds=1, factors=2).upload(profiles, broadcast, rng).components["gradient"]
-    first, second = sent.dense(np.arange(2))
+    first, second = sent.to_dense(np.arange(2))
     apart = float(np.linalg.norm(first - second))
     rounds = RoundSimulator.learn(system, canary, broadcast, (Vantage.SERVER,), rng)
     ours, theirs = (
@@ -160,7 +160,7 @@ def test_clipped_means_are_read_through_the_same_coins() -> None:
     clean[0] = [5.0, 0.5, 0.0]
     first, second = (
         RandomizedMessages(
-            Dense(each, Kind.CHANGE),
+            Dense(each, Payload.CHANGE),
             ClippedNoise(1.0, 2.0, is_normal=True),
             Streams.spawn(np.random.default_rng(0), 4),
         )
@@ -203,7 +203,7 @@ def test_a_server_that_a_proof_does_not_allow_to_steer_is_honest() -> None:
 
 def test_a_bit_is_there_or_not_and_no_other_one_in_its_place() -> None:
     """Two bits of epsilon 1 leak twice the claim for one bit, and do not refute it."""
-    claims = DplcfSp(epsilon=1.0).scoped_claims(canaries.population_of_claims(POPULATION))
+    claims = DplcfSp(epsilon=1.0).get_claims(canaries.population_of_claims(POPULATION))
     for game in CANARY_GAMES.values():
         found = {s.adjacency for s in game.scope_deltas(claims) if s.unit is Unit.INTERACTION}
         assert found == {Adjacency.ADD_REMOVE}
@@ -232,7 +232,7 @@ def test_attributes_are_flipped_where_the_claim_is_of_one() -> None:
 
 
 def _asked(target: Target) -> dict[Scope, tuple[float, ...]]:
-    return GAME.scope_deltas(target.scoped_claims(canaries.population_of_claims(POPULATION)))
+    return GAME.scope_deltas(target.get_claims(canaries.population_of_claims(POPULATION)))
 
 
 @pytest.mark.parametrize("name", ["dp-sgd-mf", "hfl-sgdmf", "vfl-sgdmf"])

@@ -25,7 +25,7 @@ from fedrec_auditor.targets.papers.fedrec_apm.systems import FedRec
 from fedrec_auditor.targets.papers.fmf_ldp.systems import Fcf, FmfLdp
 from fedrec_auditor.targets.papers.privrec.systems import DpPrivrec
 from fedrec_auditor.targets.systems.base import Target
-from fedrec_auditor.targets.transcript import Public, RoundView, View
+from fedrec_auditor.targets.transcript import PublicInfo, RoundView, View
 
 DATA = Synthetic(n_users=100, n_items=80, profile=10.0, tastes=3).load()
 
@@ -223,15 +223,15 @@ def test_scores_of_steps_are_those_of_a_dense_least_squares(count: int) -> None:
     models = [{"items": rng.normal(size=(canaries.crowd.n_items, 5))} for _ in range(3)]
     scorer = Scorer.build(Fcf(), canaries, canaries.crowd, models[0], rng, DEFAULT)
     rounds = tuple(RoundView(broadcast=model) for model in models)
-    public = Public(algorithm="fcf", n_users=100 + count, n_items=canaries.crowd.n_items)
+    public = PublicInfo(algorithm="fcf", n_users=100 + count, n_items=canaries.crowd.n_items)
     found = scorer.features(
         View(vantage=Vantage.PEERS, public=public, rounds=rounds), Vantage.PEERS
     )
 
     both = Fcf().upload(canaries.histories, models[0], rng).components["gradient"]
     theirs = Fcf().upload(canaries.crowd, models[0], rng).components["gradient"]
-    dense = both.dense(np.arange(2 * count))
-    expected = (0.5 * dense.sum(axis=0) + theirs.total())[DATA.n_items :].ravel()
+    dense = both.to_dense(np.arange(2 * count))
+    expected = (0.5 * dense.sum(axis=0) + theirs.sum_all())[DATA.n_items :].ravel()
     own = np.zeros((count, canaries.crowd.n_items, 1))
     own[np.arange(count)[:, None], canaries.own_items] = 1.0
     apart = ((dense[:count] - dense[count:]) * own)[:, DATA.n_items :].reshape(count, -1)
@@ -260,4 +260,4 @@ def test_no_order_changes_the_sums_of_shuffled_reports() -> None:
     sent = transcript.rounds[0].uploads.components["reports"]
     assert shuffled is not None
     # A report is a third of a message there, and a whole one here.
-    np.testing.assert_allclose(shuffled["reports"].total() / 3, sent.total())
+    np.testing.assert_allclose(shuffled["reports"].sum_all() / 3, sent.sum_all())

@@ -23,7 +23,7 @@ from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.papers.dplcf.systems import LcfSp as Lcf
 from fedrec_auditor.targets.recorded.recording import Recording
 from fedrec_auditor.targets.recorded.recording_writer import GroundTruth
-from fedrec_auditor.targets.transcript import HistoriesRefused, Kind, RoundView
+from fedrec_auditor.targets.transcript import HistoriesRefused, Payload, RoundView
 from fedrec_auditor.targets.wrapped.wrapped_system import WrappedSystem
 from tests.attacks.parts.test_shadow_reader import ITEMS, USERS, Device, Parts, histories, view
 
@@ -274,7 +274,7 @@ def test_made_up_users_have_what_is_public_and_no_users_data_are_held() -> None:
     assert client.catalogue.n_users == client.catalogue.ratings.nnz == 0
     met = np.random.default_rng(0).random((50, 20)) < 0.4
     (sent,) = client(met, None, np.random.default_rng(1)).components.values()
-    ratings = sent.dense(np.arange(50))
+    ratings = sent.to_dense(np.arange(50))
     np.testing.assert_array_equal(ratings != 0, met)
     assert set(np.unique(ratings[met])) == set(np.unique(data.ratings.data))
 
@@ -294,9 +294,9 @@ class Diverging(WrappedSystem):
     def upload(self, profiles: Any, *given: Any, **more: Any) -> Any:
         sent = super().upload(profiles, *given, **more)
         (part,) = sent.components.values()
-        values = part.dense(np.arange(profiles.n_users)).astype(float)
+        values = part.to_dense(np.arange(profiles.n_users)).astype(float)
         values[np.diff(profiles.ratings.indptr) == profiles.n_items] = np.nan
-        return replace(sent, components={"sent": Dense(values, Kind.CHANGE)})
+        return replace(sent, components={"sent": Dense(values, Payload.CHANGE)})
 
 
 @pytest.mark.parametrize(

@@ -51,15 +51,15 @@ class Ten:
     assumes = ()
     why_unproved = ""
 
-    def scoped_claims(self, population: Population) -> tuple[ScopedClaim, ...]:
+    def get_claims(self, population: Population) -> tuple[ScopedClaim, ...]:
         claim = Claim(epsilon=1.0, scope=REPORT, statement="ours", source="paper")
         whole = Claim(epsilon=4.0, scope=TRAINING, statement="ours", source="paper")
         return (ScopedClaim(claim=claim, scope=REPORT), ScopedClaim(claim=whole, scope=TRAINING))
 
-    def mechanism(self, scope: Scope, population: Population) -> Any:
+    def get_mechanism(self, scope: Scope, population: Population) -> Any:
         return BitFlip.symmetric(1.0) if scope.horizon is Horizon.REPORT else None
 
-    def event(self, scope: Scope, population: Population) -> Any:
+    def get_event(self, scope: Scope, population: Population) -> Any:
         if scope.vantage is Vantage.PEERS:
             return NonPrivateDpEvent()
         one = BitFlip.symmetric(1.0).event()
@@ -79,13 +79,13 @@ def evaluated(
     **bounds: Any,
 ) -> Finding:
     """The finding by all accountants and all exact bounds, unless others are given."""
-    first = scoped or target.scoped_claims(population)[0]
+    first = scoped or target.get_claims(population)[0]
     known = {"exact": compute_exact_bounds(target, population), "accountants": list_accountants()}
     return judge_scoped_claim(target, first, population, **known | bounds)
 
 
 def verdict(which: int, **bounds: Any) -> tuple[Verdict, float | None]:
-    found = evaluated(Ten(), Ten().scoped_claims(POPULATION)[which], **bounds)
+    found = evaluated(Ten(), Ten().get_claims(POPULATION)[which], **bounds)
     return found.verdict, None if found.measured is None else found.measured.epsilon
 
 
@@ -170,12 +170,12 @@ def test_a_violation_names_the_repair_with_which_the_same_claim_is_proved() -> N
     """The leaked noise of the first round: repaired, the users' claim holds as it is printed."""
     target: Any = LflSgdmf()
     everybody = Population(n_users=943, n_items=1682)
-    scopes = target.scoped_claims(everybody)
+    scopes = target.get_claims(everybody)
     first = scopes[0]
     assert first.scope.vantage is Vantage.AGGREGATE
 
     def judged(system: Any) -> Finding:
-        scoped = next(s for s in system.scoped_claims(everybody) if s.scope == first.scope)
+        scoped = next(s for s in system.get_claims(everybody) if s.scope == first.scope)
         return evaluated(system, scoped, everybody)
 
     found = judged(target)
@@ -189,9 +189,9 @@ def test_a_violation_names_the_repair_with_which_the_same_claim_is_proved() -> N
 def test_a_claim_that_is_not_proved_names_its_repair_but_no_other_world() -> None:
     """Whole rows are sampled; and a training of one round does not repair one of twenty."""
     few, rows = Population(n_users=30, n_items=20), VflSgdmf(rounds=20)
-    found = evaluated(rows, rows.scoped_claims(few)[0], few)
+    found = evaluated(rows, rows.get_claims(few)[0], few)
     assert (found.verdict, found.repair) == (Verdict.UNSUBSTANTIATED, "as_published=false")
-    training = next(q for q in FmfLdp().scoped_claims(few) if q.scope.horizon is Horizon.TRAINING)
+    training = next(q for q in FmfLdp().get_claims(few) if q.scope.horizon is Horizon.TRAINING)
     refuted = evaluated(FmfLdp(), training, few)
     assert (refuted.verdict, refuted.repair) == (Verdict.VIOLATED, "")
 
@@ -201,7 +201,7 @@ def test_repeated_laws_are_exact() -> None:
 
     @dataclass(frozen=True)
     class Known(Ten):
-        def mechanism(self, scope: Scope, population: Population) -> Any:
+        def get_mechanism(self, scope: Scope, population: Population) -> Any:
             return Repeated(BitFlip.symmetric(1.0), 10 if scope == TRAINING else 1)
 
     bounds = compute_exact_bounds(Known(), POPULATION)  # type: ignore[arg-type]

@@ -26,7 +26,7 @@ from fedrec_auditor.auditor.judging.catalogue import (
 from fedrec_auditor.auditor.plan.families import load_papers
 from fedrec_auditor.auditor.plan.plan import Plan, make_target
 from fedrec_auditor.reports.documents.catalogue import CatalogueRow
-from fedrec_auditor.targets.declarations.entry import Entry
+from fedrec_auditor.targets.declarations.entry import PaperEntry
 from fedrec_auditor.targets.systems.base import Population
 
 SCOPE = any_pair(Unit.USER, Vantage.SERVER, Horizon.ROUND)
@@ -34,8 +34,8 @@ MANY = Population(n_users=943, n_items=1682)
 GOLDEN = (1 + math.sqrt(5)) / 2
 
 
-def entry(**given: object) -> Entry:
-    return Entry.model_validate({"number": "99", "system": "theirs", **given})
+def entry(**given: object) -> PaperEntry:
+    return PaperEntry.model_validate({"number": "99", "system": "theirs", **given})
 
 
 def normal(epsilon: float, delta: float) -> float:
@@ -86,8 +86,8 @@ def test_a_repair_of_the_noise_covers_all_steps() -> None:
 )
 def test_what_is_not_drawn_has_an_event_and_no_distribution(draws: str, event: object) -> None:
     made = ReleasedCode.of(entry(draws=draws), {})
-    assert made.event(SCOPE, MANY) == event
-    assert made.mechanism(SCOPE, MANY) is None
+    assert made.get_event(SCOPE, MANY) == event
+    assert made.get_mechanism(SCOPE, MANY) is None
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_what_cannot_be_drawn_is_refused(draws: str, settings: dict, match: str)
 
 def test_an_entry_without_a_system_says_what_is_drawn() -> None:
     with pytest.raises(InputError, match="Expected a value of draws in the entry of theirs"):
-        ReleasedCode.of(entry(), {}).event(SCOPE, MANY)
+        ReleasedCode.of(entry(), {}).get_event(SCOPE, MANY)
 
 
 V = Verdict.VIOLATED
@@ -129,7 +129,7 @@ EPSILONS = {
 }
 REPORT = any_pair(Unit.REPORT, Vantage.SERVER, Horizon.REPORT)
 PAPER = load_papers()["fmf-ldp"]
-ONE = PAPER.entry("1").model_copy(
+ONE = PAPER.get_entry("1").model_copy(
     update={"number": "99", "epsilon": None, "scope": REPORT, "computed": ""}
 )
 
@@ -143,7 +143,7 @@ def rows() -> dict[str, CatalogueRow]:
 
 
 def test_every_heading_is_there_in_order() -> None:
-    found = [(entry.base_number, entry.letter) for entry in list_entries()]
+    found = [(entry.heading_number, entry.letter) for entry in list_entries()]
     assert found == sorted(set(found))
     assert {heading for heading, _ in found} == set(range(1, 42))
     assert all(entry.letter != "a" for entry in list_entries())
@@ -194,7 +194,7 @@ def test_what_no_paper_prints_is_told_apart() -> None:
 def test_a_formula_at_another_delta_is_computed() -> None:
     """Theorem 5 of a local game at delta .1 is not the authors' figure."""
     system, population = make_target("lfl-sgdmf", Plan()), Population(n_users=943, n_items=1682)
-    (scoped, *_) = system.scoped_claims(population)
+    (scoped, *_) = system.get_claims(population)
     assert scoped.curve is not None
     assert scoped.at_delta(0.1).claim.basis is Basis.COMPUTED
 

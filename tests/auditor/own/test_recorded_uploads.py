@@ -20,7 +20,7 @@ from fedrec_auditor.auditor.run.resources import make_resources
 from fedrec_auditor.auditor.run.runner import run_plan
 from fedrec_auditor.reports.record.record import Record
 from fedrec_auditor.reports.say.summary import summarize_systems
-from fedrec_auditor.targets.components import Dense, Kind
+from fedrec_auditor.targets.components import Dense, Payload
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.recorded.recorded_system import RecordedSystem
@@ -295,7 +295,7 @@ def test_logs_without_senders_are_attacked_from_weaker_vantages_only(tmp_path: P
     with RecordingWriter(shuffled, n_items=9, kinds="bits") as writer:
         for number in (1, 2):
             writer.round(number, {"item": np.zeros(9)})
-            writer.uploads(None, {"bits": Dense(bits, Kind.BITS)})
+            writer.uploads(None, {"bits": Dense(bits, Payload.BITS)})
     items = list(range(9))  # sums do not confirm this order
     with RecordingWriter(summed, n_items=9, kinds="change", items=items) as writer:
         for number in range(1, 9):

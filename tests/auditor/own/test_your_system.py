@@ -80,7 +80,7 @@ def test_a_correct_version_is_not_accused(planted: Planted) -> None:
 
 def proved(system: WrappedSystem, horizon: Horizon) -> float:
     population = Population(n_users=40, n_items=16)
-    (scope,) = (c.scope for c in system.scoped_claims(population) if c.scope.horizon is horizon)
+    (scope,) = (c.scope for c in system.get_claims(population) if c.scope.horizon is horizon)
     bound = find_upper_bound(system, scope, population, 1e-3, list_accountants())
     return bound.epsilon
 
@@ -184,7 +184,7 @@ def test_a_part_of_the_claimed_unit_is_charged_as_the_claim_is() -> None:
     system = wrap_system(in_clear, claim=claim, proof=GaussianDpEvent(2.0))
     part = Claim(epsilon=9, unit="interaction", horizon="round", adjacency="add-remove")
     population = Population(n_users=40, n_items=16)
-    event = system.event(part.scoped().scope, population)
+    event = system.get_event(part.scoped().scope, population)
     assert event == GaussianDpEvent(1.0)
 
 
@@ -236,10 +236,10 @@ def test_a_proof_without_a_matching_claim_is_refused(settings: Any, refusal: str
 def test_a_proof_that_is_not_used_is_reported(claim: Any) -> None:
     data = Interactions.create(np.eye(12))
     system = wrap_system(in_clear, claim=claim, proof=GaussianDpEvent(2.0))
-    tried, notes = system.tried(data)
+    tried, notes = system.adapt_to_data(data)
     assert [note for note in notes if "The proof was not used, as no claim states" in note]
     assert tried.assumes == ()
-    used, notes = wrap_system(in_clear, claim=ROUND, proof=GaussianDpEvent(2.0)).tried(data)
+    used, notes = wrap_system(in_clear, claim=ROUND, proof=GaussianDpEvent(2.0)).adapt_to_data(data)
     assert not any("proof" in note for note in notes)
     assert used.assumes
 
@@ -267,7 +267,7 @@ def test_types_and_the_order_of_parts_are_the_same_for_all_users(send: Callable[
     interacted[:, 0] = [False] * 7 + [True]
     with pytest.raises(InputError, match=refusal):
         wrap_system(client).run(Interactions.create(interacted), rng)
-    system, _ = wrap_system(client).tried(Interactions.create(interacted[:4]))
+    system, _ = wrap_system(client).adapt_to_data(Interactions.create(interacted[:4]))
     system.upload(Interactions.create(interacted[4:7]), None, rng)
     with pytest.raises(InputError, match=refusal):  # although all users of this world are alike
         system.upload(Interactions.create(interacted[7:]), None, rng)

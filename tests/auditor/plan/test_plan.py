@@ -154,15 +154,15 @@ def test_a_whole_number_may_be_written_with_a_point() -> None:
 def test_what_a_system_learns_under_is_beneath_the_settings_given(name: str) -> None:
     plan = Plan(targets=(name,), settings={name: {"learns": True}})
     made, told = make_target(name, plan), plan.resolve()
-    for place, value in walk_leaves(made.learning):
+    for place, value in walk_leaves(made.tuned_values):
         assert attrgetter(place)(made) == value, place
-    assert told.settings[name] == {**made.learning, "learns": True}
+    assert told.settings[name] == {**made.tuned_values, "learns": True}
     assert make_target(name, told) == made
     printed = Plan(targets=(name,), settings={name: {"learns": False}})
     assert make_target(name, printed) == make_target(name, Plan())
     population = Population(n_users=60, n_items=80)
-    for scoped in made.scoped_claims(population):
-        assert made.event(scoped.scope, population) is not None
+    for scoped in made.get_claims(population):
+        assert made.get_event(scoped.scope, population) is not None
 
 
 @pytest.mark.parametrize(

@@ -56,7 +56,7 @@ def test_bounds_of_an_upload_count_the_features_that_these_data_have() -> None:
     sent = FedRecApm(rounds=1).run(data, np.random.default_rng(0)).transcript.rounds[0].uploads
     budgets = {"user": 30.0, "item": 60.0, "mlp1": 40.0, "mlp2": 50.0}
     spent = sum(
-        budgets[name.partition(".")[0]] * part.dense(np.arange(1)).size
+        budgets[name.partition(".")[0]] * part.to_dense(np.arange(1)).size
         for name, part in sent.components.items()
     )
     (whole,) = (
@@ -112,7 +112,7 @@ def test_a_training_that_workers_share_is_made_once_and_mapped(tmp_path: Path) -
     for one, other in zip(found.transcript.rounds, expected.transcript.rounds, strict=True):
         few = np.arange(5)
         sent, own = one.uploads.components["gradient"], other.uploads.components["gradient"]
-        np.testing.assert_array_equal(sent.dense(few), own.dense(few))
+        np.testing.assert_array_equal(sent.to_dense(few), own.to_dense(few))
     gradient = found.transcript.rounds[0].uploads.components["gradient"]
     assert isinstance(gradient, RankOne)
     array = gradient.corrections.data
@@ -168,10 +168,10 @@ def hostile(one: Round, number: float) -> Round:
     """The round in which the first client sends ``number`` in one entry of every matrix."""
     sent = dict[str, Component]()
     for name, part in one.uploads.components.items():
-        values = np.array(part.dense(np.arange(len(part))))
+        values = np.array(part.to_dense(np.arange(len(part))))
         if values.ndim > 2:
             values[0].flat[3] = number
-        sent[name] = Dense(values, part.kind, part.rate)
+        sent[name] = Dense(values, part.kind, part.learning_rate)
     return replace(one, uploads=Uploads(one.uploads.users, sent))
 
 

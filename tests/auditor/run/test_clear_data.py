@@ -9,25 +9,25 @@ import numpy as np
 
 import fedrec_auditor
 from fedrec_auditor.accountants.statements import Vantage
-from fedrec_auditor.targets.components import Bits, Dense, Kind
+from fedrec_auditor.targets.components import Bits, Dense, Payload
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.papers.fmf_ldp.systems import Fcf
 from fedrec_auditor.targets.systems.base import Run
 from fedrec_auditor.targets.systems.system import Messages, UploadRequest
-from fedrec_auditor.targets.transcript import Public, Uploads
+from fedrec_auditor.targets.transcript import PublicInfo, Uploads
 
 
 @dataclass(frozen=True, kw_only=True)
 class Shown(Fcf):
     """A server that sees single messages, which are noise, and the items beside them."""
 
-    def public(self, interactions: Interactions) -> Public:
-        return replace(super().public(interactions), route=Vantage.AGGREGATE)
+    def get_public(self, interactions: Interactions) -> PublicInfo:
+        return replace(super().get_public(interactions), route=Vantage.AGGREGATE)
 
-    def messages(self, calls: UploadRequest) -> Messages:
+    def make_messages(self, calls: UploadRequest) -> Messages:
         shape = (len(calls.profile_ids), calls.profiles.n_items, self.factors)
         noise = np.random.default_rng(0).normal(size=shape).astype(np.float32)
-        return {"gradient": Dense(noise, Kind.GRADIENT, -1.0)}
+        return {"gradient": Dense(noise, Payload.GRADIENT, -1.0)}
 
     def run(self, interactions: Interactions, *given: Any, **settings: Any) -> Run:
         run = super().run(interactions, *given, **settings)

@@ -18,7 +18,7 @@ from fedrec_auditor.auditor.run.tasks import (
     QUICK_ROUNDS,
     Audit,
 )
-from fedrec_auditor.targets.compute import Compute
+from fedrec_auditor.targets.compute import Machine
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.papers.dplcf.systems import DplcfSp
 from fedrec_auditor.targets.papers.fmf_ldp.systems import Fcf
@@ -140,7 +140,7 @@ def test_the_longest_jobs_come_first() -> None:
 
 def test_targets_that_do_not_use_the_device_are_named() -> None:
     plan = Plan(targets=("fcf", "privrec"), data="synthetic", quick=True)
-    audit = Audit.of(plan, compute=Compute(device="cpu:0"))
+    audit = Audit.of(plan, compute=Machine(device="cpu:0"))
     assert audit.device == "cpu:0, but the CPU, or the device that their own code names, for fcf"
     assert audit.notes[-1] == f"Clients are trained on {audit.device}."
     assert Audit.of(plan).device == "cpu"

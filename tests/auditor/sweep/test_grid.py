@@ -78,7 +78,7 @@ def test_every_system_with_noise_stands_beside_one_without_that_is_trained_alike
     made = grid("privacy=1", plan=plan)
     assert made[0].twin == 1
     own = learns and getattr(make_target(name, plan), "protection", None)
-    asks_other_steps = bool(own and own.learning) and made[1].target != name
+    asks_other_steps = bool(own and own.tuned_values) and made[1].target != name
     assert bool(_twin_words(made[0], made, plan)) == asks_other_steps
     bare = make_target(made[1].target, made[1].plan(plan, 0))
     if bare.noise_setting is not None:

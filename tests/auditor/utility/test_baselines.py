@@ -18,10 +18,10 @@ from fedrec_auditor.reports.record.rows import UtilityRow
 from fedrec_auditor.reports.record.sections import Section
 from fedrec_auditor.reports.say.metrics import shortfall_words
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.systems.base import Evaluation, Model, Split
+from fedrec_auditor.targets.systems.base import Evaluation, HoldOut, Model
 from tests.auditor.utility.scorer import Scorer
 
-RANKED = (Split.LEAVE_LAST_OUT, Split.HELD_OUT_USERS)
+RANKED = (HoldOut.LEAVE_LAST_OUT, HoldOut.HELD_OUT_USERS)
 
 
 def groups(rng: np.random.Generator, users: int = 600, items: int = 60) -> Interactions:
@@ -33,7 +33,7 @@ def groups(rng: np.random.Generator, users: int = 600, items: int = 60) -> Inter
 
 
 def evaluated(
-    split: Split, by: Callable[[Any, Interactions, Any], Any], cutoffs: tuple[int, ...] = (3, 10)
+    split: HoldOut, by: Callable[[Any, Interactions, Any], Any], cutoffs: tuple[int, ...] = (3, 10)
 ) -> tuple[Any, tuple[UtilityRow, ...]]:
     rng = np.random.default_rng(0)
     evaluation = Evaluation(split=split, cutoffs=cutoffs)
@@ -60,7 +60,7 @@ def remark(*rows: UtilityRow) -> str:
 
 
 @pytest.mark.parametrize("split", RANKED)
-def test_popularity_as_a_target_is_its_own_baseline_on_the_same_candidates(split: Split) -> None:
+def test_popularity_as_a_target_is_its_own_baseline_on_the_same_candidates(split: HoldOut) -> None:
     _, rows = evaluated(split, by_popularity)
     for each in rows:
         assert (each.baseline.name, each.baseline.value) == (POPULARITY, each.value)
@@ -69,14 +69,14 @@ def test_popularity_as_a_target_is_its_own_baseline_on_the_same_candidates(split
 
 
 @pytest.mark.parametrize("split", RANKED)
-def test_a_better_system_than_popularity_gets_no_remark(split: Split) -> None:
+def test_a_better_system_than_popularity_gets_no_remark(split: HoldOut) -> None:
     _, rows = evaluated(split, by_taste)
     assert any(each.baseline.difference.ci_low > 0.0 for each in rows)
     assert remark(*rows) == ""
 
 
 @pytest.mark.parametrize("split", RANKED)
-def test_a_system_below_popularity_gets_a_remark_although_it_beats_guessing(split: Split) -> None:
+def test_a_system_below_popularity_gets_a_remark_although_it_beats_guessing(split: HoldOut) -> None:
     def noisy(held: Any, mine: Interactions, users: Any) -> Any:
         popular = item_popularity(held.train)
         noise = np.random.default_rng(1).random((mine.n_users, mine.n_items))
@@ -90,7 +90,7 @@ def test_a_system_below_popularity_gets_a_remark_although_it_beats_guessing(spli
 
 
 def test_popularity_among_all_items_is_that_of_counting() -> None:
-    held, rows = evaluated(Split.LEAVE_LAST_OUT, by_taste)
+    held, rows = evaluated(HoldOut.LEAVE_LAST_OUT, by_taste)
     kept = held.train.ratings.toarray() > 0
     met = kept.sum(axis=0)
     ours, theirs = [], []
@@ -160,7 +160,7 @@ def test_ratings_are_compared_with_the_means_user_by_user(noise: float) -> None:
     level = 3.0 + 0.7 * rng.normal(size=(80, 1)) + 0.7 * rng.normal(size=30)
     taste = 0.7 * rng.normal(size=(80, 1)) * rng.normal(size=30)
     rated = (level + taste) * (rng.random((80, 30)) < 0.7)
-    evaluation = Evaluation(split=Split.HELD_OUT_RATINGS)
+    evaluation = Evaluation(split=HoldOut.HELD_OUT_RATINGS)
     held: Any = hold_out(evaluation, Interactions.create(rated), rng)
     scores = level + taste + noise * rng.normal(size=(80, 30))
     target: Any = Scorer(scores, evaluation)

@@ -11,12 +11,12 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.utility import hold_out
 from fedrec_auditor.auditor.utility.held_out import user_blocks
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.systems.base import Evaluation, Model, NoScores, Split
+from fedrec_auditor.targets.systems.base import Evaluation, HoldOut, Model, NoScores
 from tests.auditor.utility.scorer import Scorer
 
 DATA = Interactions.create(np.random.default_rng(0).integers(0, 6, (20, 12)).astype(np.float32))
 
-SCORED = [split for split in Split if split is not Split.NOTHING]
+SCORED = [split for split in HoldOut if split is not HoldOut.NOTHING]
 
 
 def broken(evaluation: Evaluation, wrong: float, width: int = DATA.n_items) -> Any:
@@ -36,7 +36,7 @@ def of_a_table(evaluation: Evaluation) -> Any:
 
 @pytest.mark.parametrize("split", SCORED)
 @pytest.mark.parametrize("wrong", [np.nan, np.inf, -np.inf])
-def test_a_score_that_is_not_finite_is_refused(split: Split, wrong: float) -> None:
+def test_a_score_that_is_not_finite_is_refused(split: HoldOut, wrong: float) -> None:
     rng = np.random.default_rng(1)
     target = broken(Evaluation(split=split, cutoffs=(2,)), wrong)
     held = hold_out(target.evaluation, DATA, rng)
@@ -45,7 +45,7 @@ def test_a_score_that_is_not_finite_is_refused(split: Split, wrong: float) -> No
 
 
 @pytest.mark.parametrize("split", SCORED)
-def test_scores_of_fewer_items_are_refused(split: Split) -> None:
+def test_scores_of_fewer_items_are_refused(split: HoldOut) -> None:
     rng = np.random.default_rng(1)
     target = broken(Evaluation(split=split, cutoffs=(2,)), 0.0, DATA.n_items - 1)
     held = hold_out(target.evaluation, DATA, rng)
@@ -53,8 +53,8 @@ def test_scores_of_fewer_items_are_refused(split: Split) -> None:
         held.evaluate(target, Model(), confidence=0.95, rng=rng)
 
 
-@pytest.mark.parametrize("split", [Split.LEAVE_LAST_OUT, Split.HELD_OUT_USERS])
-def test_equal_scores_reach_the_random_figure_also_for_users_of_most_items(split: Split) -> None:
+@pytest.mark.parametrize("split", [HoldOut.LEAVE_LAST_OUT, HoldOut.HELD_OUT_USERS])
+def test_equal_scores_reach_the_random_figure_also_for_users_of_most_items(split: HoldOut) -> None:
     """Most users have fewer than 11 items without interaction, which is the number of negatives."""
     rng = np.random.default_rng(1)
     target = broken(Evaluation(split=split, cutoffs=(1, 3)), 0.0)
@@ -65,9 +65,9 @@ def test_equal_scores_reach_the_random_figure_also_for_users_of_most_items(split
         assert row.value == pytest.approx(row.random, abs=1e-12), (row.metric, row.protocol)
 
 
-@pytest.mark.parametrize("split", [Split.LEAVE_LAST_OUT, Split.HELD_OUT_RATINGS])
+@pytest.mark.parametrize("split", [HoldOut.LEAVE_LAST_OUT, HoldOut.HELD_OUT_RATINGS])
 def test_users_scored_in_blocks_have_the_figures_of_all_at_once(
-    split: Split, monkeypatch: pytest.MonkeyPatch
+    split: HoldOut, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     target = of_a_table(Evaluation(split=split, cutoffs=(1, 3)))
     held = hold_out(target.evaluation, DATA, np.random.default_rng(1))
@@ -84,7 +84,7 @@ def test_users_scored_in_blocks_have_the_figures_of_all_at_once(
 
 @pytest.mark.parametrize("split", SCORED)
 def test_some_of_many_users_are_tested_and_rows_give_their_number(
-    split: Split, monkeypatch: pytest.MonkeyPatch
+    split: HoldOut, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Drawn users have the same errors as among all users."""
     target = of_a_table(Evaluation(split=split, cutoffs=(3,)))
@@ -100,14 +100,14 @@ def test_some_of_many_users_are_tested_and_rows_give_their_number(
         for row, whole in zip(rows, every, strict=True):
             assert " users were tested, drawn at random." in row.paper_note.partition("3 of ")[2]
             assert row.n < whole.n
-    if split is not Split.HELD_OUT_RATINGS:  # there a mean over ratings, in the order of users
+    if split is not HoldOut.HELD_OUT_RATINGS:  # there a mean over ratings, in the order of users
         found = np.array([row.value for row in (rows[-1] for rows in runs)])
         assert abs(found.mean() - every[-1].value) < 5 * found.std() / np.sqrt(len(found)) + 1e-12
 
 
 def test_without_held_out_data_nothing_is_measured() -> None:
     rng = np.random.default_rng(0)
-    held = hold_out(Evaluation(split=Split.NOTHING), DATA, rng)
+    held = hold_out(Evaluation(split=HoldOut.NOTHING), DATA, rng)
     assert held.train is DATA
     target = of_a_table(Evaluation())
     with pytest.raises(NoScores, match="Nothing is held out"):

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.utility.held_out_ratings import PROTOCOL, hold_out
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.systems.base import Model, NoScores, ReportedFigure
+from fedrec_auditor.targets.systems.base import Model, NoScores, ReportedMetric
 from tests.auditor.utility.scorer import Scorer
 
 
@@ -44,7 +44,7 @@ def test_the_error_is_the_mean_square_over_held_out_ratings(seed: int) -> None:
     rng = np.random.default_rng(seed)
     dense, table = ratings(rng), rng.normal(3.0, 1.0, (12, 15))
     split = hold_out(Interactions.create(dense), rng)
-    paper = ReportedFigure(metric="MSE", protocol=PROTOCOL, value=0.8, note="of a paper")
+    paper = ReportedMetric(metric="MSE", protocol=PROTOCOL, value=0.8, note="of a paper")
     target: Any = Scorer(table, reported=(paper,))
     (row,) = split.evaluate(target, Model(), confidence=0.95, rng=rng)
     kept = split.train.ratings.toarray()

@@ -101,7 +101,7 @@ class System:
     def at(self, population: Population, delta: float) -> float:
         return population.n_users / delta
 
-    def scoped_claims(self, population: Population) -> tuple[Any, ...]:
+    def get_claims(self, population: Population) -> tuple[Any, ...]:
         return ()
 
 
@@ -119,14 +119,14 @@ def paper(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Pape
         (folder / "__init__.py").touch()
         (folder / "claims.toml").write_text(head + claims)
         (folder / "printed.toml").write_text(printed)
-        return Paper.of(folder.name)
+        return Paper.load(folder.name)
 
     return made
 
 
 def test_a_claim_is_that_of_its_settings(paper: Callable[..., Paper]) -> None:
     system: Any = System(rounds=3)
-    first, wide = paper().scoped_claims("one", system, POPULATION)
+    first, wide = paper().get_claims("one", system, POPULATION)
     assert (first.claim.epsilon, first.delta, first.curve) == (9.0, 1e-5, None)
     assert first.claim.statement == "In 3 rounds 9 for 10 users."
     assert first.claim.source == "A paper, Theorem 3"
@@ -135,12 +135,12 @@ def test_a_claim_is_that_of_its_settings(paper: Callable[..., Paper]) -> None:
     assert str(wide.scope) == "user / any pair / server / training"
     assert wide.delta == first.delta
     repaired: Any = System(as_published=False)
-    assert paper().scoped_claims("other", repaired, POPULATION)[0].note == "Always. Repaired."
+    assert paper().get_claims("other", repaired, POPULATION)[0].note == "Always. Repaired."
 
 
 def test_a_formula_may_hold_at_any_delta(paper: Callable[..., Paper]) -> None:
     system: Any = System(rounds=1)
-    *_, curved = paper().scoped_claims("one", system, POPULATION)
+    *_, curved = paper().get_claims("one", system, POPULATION)
     assert (curved.claim.epsilon, curved.claim.delta) == (100.0, 0.1)
     again = curved.at_delta(0.01)
     assert (again.claim.epsilon, again.delta) == (1000.0, 0.01)
@@ -149,19 +149,19 @@ def test_a_formula_may_hold_at_any_delta(paper: Callable[..., Paper]) -> None:
 def test_what_repeats_an_entry_is_its_claim_and_no_second_one(paper: Callable[..., Paper]) -> None:
     made, system = paper(), System(rounds=7, name="other")
     target: Any = system
-    (own,) = made.scoped_claims("other", target, POPULATION)
-    entry = made.entry("100b")
-    assert made.scoped_claim(entry, target, POPULATION) == own
-    assert made.entry_scope(entry) == own.scope
+    (own,) = made.get_claims("other", target, POPULATION)
+    entry = made.get_entry("100b")
+    assert made.get_claim(entry, target, POPULATION) == own
+    assert made.get_entry_scope(entry) == own.scope
     assert made.fill_statement(entry, target, POPULATION) == "The same in 7 rounds."
 
 
 def test_the_first_table_with_a_metric_gives_its_value(paper: Callable[..., Paper]) -> None:
-    first, second = paper().reported("one")
+    first, second = paper().get_reported_metrics("one")
     assert (first.metric, first.value, first.note) == ("HR@1", 0.1, "note; large")
     assert (second.metric, second.value) == ("HR@2", 0.2)
     assert second.note == "note; large; 0.3 on small"
-    assert [each.value for each in paper().reported("other")] == [0.1, 0.2]
+    assert [each.value for each in paper().get_reported_metrics("other")] == [0.1, 0.2]
 
 
 @pytest.mark.parametrize(
@@ -187,12 +187,12 @@ def test_what_is_wrong_in_a_declaration_is_named(
 def test_names_that_nothing_has_are_named(paper: Callable[..., Paper]) -> None:
     system: Any = System()
     with pytest.raises(InputError, match="got 'colour'"):
-        paper(CLAIMS.replace("{n_users}", "{colour}")).scoped_claims("one", system, POPULATION)
+        paper(CLAIMS.replace("{n_users}", "{colour}")).get_claims("one", system, POPULATION)
     with pytest.raises(InputError, match=r"entry's number or name in .*, got '200'"):
-        paper().entry("200")
-    nothing = paper().entry("100b").model_copy(update={"repeats": "", "number": "300"})
+        paper().get_entry("200")
+    nothing = paper().get_entry("100b").model_copy(update={"repeats": "", "number": "300"})
     with pytest.raises(InputError, match=r"got 0\. Give entry 300"):
-        paper().scoped_claim(nothing, system, POPULATION)
+        paper().get_claim(nothing, system, POPULATION)
 
 
 def constants(path: Path) -> set[float]:
@@ -209,7 +209,7 @@ def test_no_number_of_a_printed_table_stands_in_python(name: str) -> None:
     """Only numbers of three digits or more count, because shorter ones are settings as well."""
     printed = {
         value
-        for table in load_papers()[name].printed.table
+        for table in load_papers()[name].printed_numbers.table
         for row in table.rows.values()
         for value in row
         if math.isfinite(value) and round(value, 2) != value
@@ -290,9 +290,9 @@ def test_numbers_are_said_by_turns(paper: Callable[..., Paper]) -> None:
         "        yield 2.0, 1.0, {'of': of}\n"
         "        yield 1.0, 1.5\n"
     )
-    computed = made.computed(made.entry("100"))
+    computed = made.compute_numbers(made.get_entry("100"))
     assert [c.what for c in computed] == ["a, first", "second", "b, first", "second"]
-    assert [c.word for c in computed] == [NumberLabel.RIGHT, NumberLabel.WRONG] * 2
-    odd = made.entry("100").model_copy(update={"numbers": made.entry("100").numbers * 3})
+    assert [c.label for c in computed] == [NumberLabel.RIGHT, NumberLabel.WRONG] * 2
+    odd = made.get_entry("100").model_copy(update={"numbers": made.get_entry("100").numbers * 3})
     with pytest.raises(InputError, match="each of 4 numbers of entry 100"):
-        made.computed(odd)
+        made.compute_numbers(odd)

@@ -12,7 +12,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 
 from fedrec_auditor.targets.federated.base import Clients, LocalTraining
 from fedrec_auditor.targets.federated.local_training import (
-    Examples,
+    TrainingExamples,
     draw_examples,
     draw_linear_rows,
     draw_linear_term,
@@ -99,15 +99,15 @@ def linear_terms(
     broadcast: dict[str, NDArray[np.float32]],
     streams: object,
     local: LocalTraining,
-    examples: Examples,
+    examples: TrainingExamples,
 ) -> Parameters:
     shapes = {key: value.shape for key, value in broadcast.items()}
     linear = {
         key: torch.tensor(draw_linear_term(streams, local, shapes, key)[0], dtype=torch.float64)
-        for key in local.linear_scales
+        for key in local.linear_term_scales
         if key != "item"
     }
-    if "item" in local.linear_scales:
+    if "item" in local.linear_term_scales:
         rows = torch.zeros(shapes["item"], dtype=torch.float64)
         rows[examples.ids.astype(np.int64)] = torch.tensor(
             draw_linear_rows(streams, local, shapes, examples), dtype=torch.float64

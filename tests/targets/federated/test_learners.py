@@ -10,11 +10,11 @@ import torch
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.plan.families import FAMILIES
-from fedrec_auditor.targets.compute import Compute
+from fedrec_auditor.targets.compute import Machine
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.federated import learners as _embeddings
 from fedrec_auditor.targets.federated.base import Clients, Learner, LocalTraining, ModelSizes
-from fedrec_auditor.targets.federated.learners import Gcn
+from fedrec_auditor.targets.federated.learners import GcnLearner
 from fedrec_auditor.targets.streams import Streams
 from tests.targets.federated.oracle import LOGITS
 
@@ -37,7 +37,7 @@ def clients(users: int = 7, items: int = 30, width: int = 4, seed: int = 0) -> C
 
 def test_parts_are_those_of_the_paper() -> None:
     """Section 3.1: E_U, W1, W2, b; the item table; an MLP of two layers. d = 64."""
-    shapes = Gcn().param_shapes(ModelSizes(n_items=1682, n_user_features=21))
+    shapes = GcnLearner().get_param_shapes(ModelSizes(n_items=1682, n_user_features=21))
     assert shapes == {
         "user.E": (64, 21),
         "user.W1": (64, 64),
@@ -49,9 +49,9 @@ def test_parts_are_those_of_the_paper() -> None:
         "mlp2.weight": (1, 64),
         "mlp2.bias": (1,),
     }
-    assert list(made("mf").param_shapes(CATALOGUE)) == ["user.E", "item"]
-    assert list(made("light-gcn").param_shapes(CATALOGUE)) == ["user.E", "item"]
-    assert set(shapes) - set(made("ncf").param_shapes(CATALOGUE)) == {
+    assert list(made("mf").get_param_shapes(CATALOGUE)) == ["user.E", "item"]
+    assert list(made("light-gcn").get_param_shapes(CATALOGUE)) == ["user.E", "item"]
+    assert set(shapes) - set(made("ncf").get_param_shapes(CATALOGUE)) == {
         "user.W1",
         "user.W2",
         "user.b",
@@ -60,7 +60,7 @@ def test_parts_are_those_of_the_paper() -> None:
 
 def test_first_models_are_normal_at_the_scale() -> None:
     """The mean of n squares is within 7 standard errors of scale^2: missed once in 10^11."""
-    model = Gcn(init_scale=0.3).init_model(
+    model = GcnLearner(init_scale=0.3).init_model(
         ModelSizes(n_items=500, n_user_features=9), np.random.default_rng(0)
     )
     for array in model.values():
@@ -104,8 +104,8 @@ def test_models_of_other_shapes_and_linear_terms_of_nothing_are_refused() -> Non
     learner, devices = made("ncf", dimension=3), clients()
     model = learner.init_model(CATALOGUE, np.random.default_rng(0))
     with pytest.raises(InputError, match="Expected a model with"):
-        learner.train({**model, "item": np.zeros((29, 3))}, devices, LocalTraining(), Compute())
+        learner.train({**model, "item": np.zeros((29, 3))}, devices, LocalTraining(), Machine())
     with pytest.raises(InputError, match="Expected a model with"):
         learner.score({"item": model["item"]}, devices)
     with pytest.raises(InputError, match=r"user\.W1"):
-        learner.train(model, devices, LocalTraining(linear_scales={"user.W1": 1.0}), Compute())
+        learner.train(model, devices, LocalTraining(linear_term_scales={"user.W1": 1.0}), Machine())

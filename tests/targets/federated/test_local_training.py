@@ -14,12 +14,12 @@ from scipy import stats
 
 from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.targets.components import Component, Dense, Rows
-from fedrec_auditor.targets.compute import Compute
+from fedrec_auditor.targets.compute import Machine
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.federated import local_training as _training
 from fedrec_auditor.targets.federated.base import Clients, Learner, LocalTraining, ModelSizes
 from fedrec_auditor.targets.federated.local_training import (
-    Examples,
+    TrainingExamples,
     draw_examples,
     draw_linear_rows,
     draw_linear_term,
@@ -36,7 +36,7 @@ def streams(count: int, seed: int = 0) -> Streams:
     return Streams.spawn(np.random.default_rng(seed), count)
 
 
-def of(examples: Examples, device: int) -> tuple[list[int], list[int]]:
+def of(examples: TrainingExamples, device: int) -> tuple[list[int], list[int]]:
     """Own items of a device, and its negatives."""
     part = slice(examples.indptr[device], examples.indptr[device + 1])
     ids, own = examples.ids[part], examples.is_positive[part]
@@ -129,7 +129,7 @@ def test_orders_are_uniform_and_differ_between_epochs() -> None:
 
 def test_linear_terms_are_laplace_and_those_of_rows_stand_at_their_item() -> None:
     shapes = {"user.E": (3, 200), "item": (50, 4), "mlp1.bias": (600,)}
-    local = LocalTraining(linear_scales={"user.E": 2.0, "item": 3.0, "mlp1.bias": 2.0})
+    local = LocalTraining(linear_term_scales={"user.E": 2.0, "item": 3.0, "mlp1.bias": 2.0})
     flips = streams(30)
     dense, bias = (draw_linear_term(flips, local, shapes, name) for name in ("user.E", "mlp1.bias"))
     assert dense.shape == (30, 3, 200)
@@ -145,7 +145,7 @@ def test_linear_terms_are_laplace_and_those_of_rows_stand_at_their_item() -> Non
     )
 
 
-CPU = Compute()
+CPU = Machine()
 # Tolerance of float32 results over the largest parameter, after the few steps taken here.
 TOLERANCE = 2e-5
 
@@ -168,7 +168,7 @@ def setting(
 
 
 def dense(trained: dict[str, Component], user: int) -> dict[str, NDArray[Any]]:
-    return {name: part.dense(np.array([user]))[0] for name, part in trained.items()}
+    return {name: part.to_dense(np.array([user]))[0] for name, part in trained.items()}
 
 
 @pytest.mark.parametrize("optimizer", ["sgd", "adam"])
@@ -210,13 +210,13 @@ def test_training_agrees_with_autograd(
         negatives=negatives,
         learning_rate=0.02,
         optimizer=optimizer,
-        linear_scales={part: 1.5 for part in moved if part in model},
+        linear_term_scales={part: 1.5 for part in moved if part in model},
         epoch_noise={part: ClippedNoise(0.8, 0.1) for part in noise if part in model},
     )
     squared = name == "mf" and seed % 2 == 1
     if squared:
         learner = replace(learner, loss="squared")
-    trained = learner.train(model, clients, local, Compute())
+    trained = learner.train(model, clients, local, Machine())
     assert list(trained) == list(model)
     for user in range(users):
         slow, fast = train_one(name, model, clients, user, local, squared), dense(trained, user)
@@ -233,7 +233,7 @@ def test_the_step_is_large_enough_to_tell_a_wrong_gradient(name: str) -> None:
     """The comparison above is sensitive: every component moves by at least 100 tolerances."""
     learner, model, clients = setting(name, users=3, items=30, d=8, width=4, seed=1)
     local = LocalTraining(epochs=2, batch=8, learning_rate=0.02)
-    trained = dense(learner.train(model, clients, local, Compute()), 1)
+    trained = dense(learner.train(model, clients, local, Machine()), 1)
     for part, before in model.items():
         assert np.abs(trained[part] - before).max() > 100 * TOLERANCE, part
 
@@ -249,15 +249,15 @@ def test_fused_results_are_the_same_bits_in_any_batch_order_and_threads(
 ) -> None:
     learner, model, clients = setting("gcn", users=9, items=60, d=12, width=3, seed=3)
     local = LocalTraining(
-        epochs=2, batch=16, optimizer=optimizer, linear_scales=linear_term, epoch_noise=noise
+        epochs=2, batch=16, optimizer=optimizer, linear_term_scales=linear_term, epoch_noise=noise
     )
-    whole = learner.train(model, clients, local, Compute())
+    whole = learner.train(model, clients, local, Machine())
     for user in range(9):
-        alone = learner.train(model, clients.subset(np.array([user])), local, Compute())
+        alone = learner.train(model, clients.subset(np.array([user])), local, Machine())
         same(dense(whole, user), dense(alone, 0))
     monkeypatch.setattr(_training, "_ORDERED", 300)  # several blocks a thread
     order = [4, 8, 0, 3, 7, 1, 2, 6, 5]
-    threaded = learner.train(model, clients.subset(np.array(order)), local, Compute(threads=3))
+    threaded = learner.train(model, clients.subset(np.array(order)), local, Machine(threads=3))
     for place, user in enumerate(order):
         same(dense(whole, user), dense(threaded, place))
 
@@ -276,10 +276,10 @@ def test_a_device_whose_training_explodes_explodes_alone() -> None:
     backwards.features[0] = 1e30
     local = LocalTraining(epochs=9, batch=8, negatives=1, learning_rate=0.1)
     with np.errstate(all="ignore"):
-        trained = learner.train(model, backwards, local, Compute())
+        trained = learner.train(model, backwards, local, Machine())
     assert not np.isfinite(dense(trained, 0)["item"][0]).any()
     for user in range(1, 6):
-        alone = learner.train(model, backwards.subset(np.array([user])), local, Compute())
+        alone = learner.train(model, backwards.subset(np.array([user])), local, Machine())
         for part, values in dense(alone, 0).items():
             np.testing.assert_allclose(dense(trained, user)[part], values, rtol=0, atol=TOLERANCE)
 
@@ -287,9 +287,9 @@ def test_a_device_whose_training_explodes_explodes_alone() -> None:
 def test_a_device_sends_the_rows_it_touched_and_nothing_of_others() -> None:
     learner, model, clients = setting("gcn", users=6, items=50, d=4, width=3, seed=5, dense=0.1)
     local = LocalTraining(epochs=1, negatives=2)
-    trained = learner.train(model, clients, local, Compute())
+    trained = learner.train(model, clients, local, Machine())
     rows = trained["item"]
-    np.testing.assert_array_equal(rows.rest, model["item"])
+    np.testing.assert_array_equal(rows.broadcast, model["item"])
     held = np.diff(clients.interactions.ratings.indptr)
     np.testing.assert_array_equal(np.diff(rows.indptr), np.minimum(3 * held, 50))
     for user in range(6):
@@ -322,5 +322,5 @@ def test_rows_are_disturbed_as_the_whole_table_would_be() -> None:
     indptr, ids = np.array([0, 2, 2, 5]), np.array([1, 6, 0, 3, 5], dtype=np.int32)
     for noise in (ClippedNoise(0.5, 0.3), ClippedNoise(0.5, 0.3, is_normal=True)):
         whole, owners = noise(tables, streams), np.array([0, 0, 2, 2, 2])
-        rows = noise.noisy_rows(tables[owners, ids], streams, indptr, ids)
+        rows = noise.add_noise_to_rows(tables[owners, ids], streams, indptr, ids)
         np.testing.assert_array_equal(rows, whole[owners, ids])

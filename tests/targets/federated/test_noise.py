@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from fedrec_auditor.targets.components import Dense, Kind, RandomizedMessages, Rows
+from fedrec_auditor.targets.components import Dense, Payload, RandomizedMessages, Rows
 from fedrec_auditor.targets.federated import noise as _noise
 from fedrec_auditor.targets.federated.noise import ClippedNoise
 from fedrec_auditor.targets.federated.protections import LaplaceProtection
@@ -70,11 +70,11 @@ def test_rows_that_nothing_touched_carry_noise_too() -> None:
         row_ids=np.array([2]),
         values=np.ones((1, 2)),
         n_rows=5,
-        kind=Kind.MODEL,
-        rest=rest,
+        kind=Payload.MODEL,
+        broadcast=rest,
     )
     streams = Streams.spawn(np.random.default_rng(0), 1)
-    sent = RandomizedMessages(rows, LaplaceProtection().group_noise("item"), streams).dense(
+    sent = RandomizedMessages(rows, LaplaceProtection().get_group_noise("item"), streams).to_dense(
         np.array([0])
     )[0]
     assert (sent != rest).all()
@@ -90,14 +90,14 @@ def test_components_of_one_message_have_noise_of_their_own() -> None:
         features=np.zeros((3, 1)),
         streams=Streams.spawn(np.random.default_rng(0), 3),
     )
-    zeros = Dense(np.zeros((3, 4)), Kind.MODEL)
+    zeros = Dense(np.zeros((3, 4)), Payload.MODEL)
     sent = LaplaceProtection().protect({"user.E": zeros, "item": zeros}, {}, clients)
-    draws = np.stack([c.dense(np.arange(3)) for c in sent.values()])
+    draws = np.stack([c.to_dense(np.arange(3)) for c in sent.values()])
     assert len(np.unique(draws)) == 24
 
 
 def test_an_entrys_law_is_that_of_the_noise_it_gets() -> None:
     protection = LaplaceProtection(epsilon=3.0)
-    law, noise = protection.coordinate("item"), protection.group_noise("item")
+    law, noise = protection.get_entry_randomizer("item"), protection.get_group_noise("item")
     assert law.mechanism.scale == noise.scale == pytest.approx(1 / 3)
     assert law.mechanism.high == noise.clip

@@ -18,8 +18,8 @@ from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.auditor.testing.targets import TargetCase
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.federated.base import Clients, LocalTraining, ModelSizes
-from fedrec_auditor.targets.federated.learners import Mf
-from fedrec_auditor.targets.federated.systems import FedAdam, Federated
+from fedrec_auditor.targets.federated.learners import MfLearner
+from fedrec_auditor.targets.federated.systems import FedAdam, FederatedSystem
 from fedrec_auditor.targets.systems.base import Population
 from fedrec_auditor.targets.transcript import View
 from tests.contracts import test_learners, test_targets
@@ -32,12 +32,12 @@ BASES = ("fedmf", "fedncf", "fedlightgcn")
 SYSTEMS = tuple(base + suffix for base in BASES for suffix in ("", "-ldp", "-apm"))
 
 
-def system(name: str, **settings: object) -> Federated:
+def system(name: str, **settings: object) -> FederatedSystem:
     made = FAMILIES["targets"].load_class(name)(**settings)
     return made
 
 
-def one_round(made: Federated) -> View:
+def one_round(made: FederatedSystem) -> View:
     return made.limit_rounds(1).run(DATA, np.random.default_rng(0)).transcript.view(Vantage.SERVER)
 
 
@@ -63,9 +63,9 @@ def test_an_upload_of_apm_spends_30_an_entry_less(base: str) -> None:
     """64 x 44 entries of E_U at 30 each; the training and the listed groups follow."""
     sent, kept = (system(f"{base}-apm", private_user=flag) for flag in (False, True))
     user = any_pair(Unit.USER, Vantage.SERVER, Horizon.ROUND)
-    spent = [made.event(user, ML_100K).epsilon for made in (sent, kept)]
+    spent = [made.get_event(user, ML_100K).epsilon for made in (sent, kept)]
     assert spent[0] - spent[1] == 30 * 64 * 44
-    claims = [made.scoped_claims(ML_100K) for made in (sent, kept)]
+    claims = [made.get_claims(ML_100K) for made in (sent, kept)]
     assert [any(q.scope.unit is Unit.ATTRIBUTE for q in each) for each in claims] == [True, False]
     assert "in user" in claims[0][0].claim.statement
     assert "in user" not in claims[1][0].claim.statement
@@ -125,16 +125,18 @@ def test_perturbed_features_and_no_features_exclude_each_other() -> None:
 
 def test_a_learner_that_ignores_own_vectors_is_caught() -> None:
     @dataclass(frozen=True, kw_only=True)
-    class Deaf(Mf):
+    class Deaf(MfLearner):
         """Trains the mean of all devices' vectors."""
 
         def train(self, broadcast, clients: Clients, local: LocalTraining, compute):
-            if clients.user_emb is not None:
-                mean = np.broadcast_to(clients.user_emb.mean(axis=0), clients.user_emb.shape)
-                clients = replace(clients, user_emb=mean)
+            if clients.user_embeddings is not None:
+                mean = np.broadcast_to(
+                    clients.user_embeddings.mean(axis=0), clients.user_embeddings.shape
+                )
+                clients = replace(clients, user_embeddings=mean)
             return super().train(broadcast, clients, local, compute)
 
-    test_learners.test_own(Mf())
+    test_learners.test_own(MfLearner())
     with pytest.raises(AssertionError):
         test_learners.test_own(Deaf())
 
@@ -143,11 +145,13 @@ def test_summed_uploads_are_as_many_times_the_mean() -> None:
     """Equation 9 has no 1/N; the sum of one upload is the upload."""
     mean, summed = (system("fedmf", server=server) for server in ("mean", "sum"))
     rng, none = np.random.default_rng(0), FedAdam(1.0)
-    features = mean.user_features(DATA).shape[1]
+    features = mean.compute_user_features(DATA).shape[1]
     model = mean.learner.init_model(ModelSizes(n_items=150, n_user_features=features), rng)
     uploads = mean.upload(DATA.take_users(np.arange(7)), model, rng)
-    for name, part in summed.next_model(model, uploads, none).items():
-        np.testing.assert_allclose(part, 7 * mean.next_model(model, uploads, none)[name], rtol=1e-5)
+    for name, part in summed.update_model(model, uploads, none).items():
+        np.testing.assert_allclose(
+            part, 7 * mean.update_model(model, uploads, none)[name], rtol=1e-5
+        )
     alone = mean.upload(DATA.take_users(np.arange(1)), model, rng)
-    for name, part in summed.next_model(model, alone, none).items():
-        np.testing.assert_array_equal(part, mean.next_model(model, alone, none)[name])
+    for name, part in summed.update_model(model, alone, none).items():
+        np.testing.assert_array_equal(part, mean.update_model(model, alone, none)[name])

@@ -14,17 +14,17 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.losses.divergences import compute_gaussian_delta
 from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, any_pair
 from fedrec_auditor.auditor.exact import find_exact_bound
-from fedrec_auditor.targets.components import Dense, Kind
+from fedrec_auditor.targets.components import Dense, Payload
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.federated.base import Clients, LocalTraining
-from fedrec_auditor.targets.federated.learners import Mf
+from fedrec_auditor.targets.federated.learners import MfLearner
 from fedrec_auditor.targets.federated.protections import (
     AdaptiveLaplace,
     GaussianProtection,
     LaplaceProtection,
-    Objective,
+    ObjectiveProtection,
     Unprotected,
-    perturb,
+    perturb_features,
 )
 from fedrec_auditor.targets.mechanisms.report_mechanisms import Piecewise
 from fedrec_auditor.targets.papers.fedrec_apm.systems import FGeraiNl
@@ -37,15 +37,15 @@ def test_what_is_trained_is_sent() -> None:
         features=np.zeros((2, 1)),
         streams=Streams.spawn(np.random.default_rng(0), 2),
     )
-    model = {"item": Dense(np.arange(8.0).reshape(2, 2, 2), Kind.MODEL)}
+    model = {"item": Dense(np.arange(8.0).reshape(2, 2, 2), Payload.MODEL)}
     assert Unprotected().protect(model, {}, clients) == model
     assert Unprotected().prepare_data(clients) is clients
 
 
 def test_nothing_is_promised() -> None:
-    (promise,) = Unprotected().promises(("item",))
-    assert promise.epsilon == Unprotected().upload_cost({"item": 1}) == math.inf
-    assert Unprotected().randomizer({"item": 1}) is None
+    (promise,) = Unprotected().make_claims(("item",))
+    assert promise.epsilon == Unprotected().get_upload_epsilon({"item": 1}) == math.inf
+    assert Unprotected().get_upload_randomizer({"item": 1}) is None
 
 
 GROUPS = ("user", "item", "mlp1", "mlp2")
@@ -54,13 +54,13 @@ SCOPE = any_pair(Unit.USER, Vantage.SERVER, Horizon.ROUND)
 
 def test_section_57_and_equation_11_assign_different_budgets() -> None:
     """Entry 19: (30, 60, 40, 50) against equal steps in the order user, item, MLP 1, MLP 2."""
-    printed, rule = AdaptiveLaplace(), AdaptiveLaplace.by_resistance(least=30.0, most=60.0)
+    printed, rule = AdaptiveLaplace(), AdaptiveLaplace.from_resistance(least=30.0, most=60.0)
     assert [printed.budget(group) for group in GROUPS] == [30.0, 60.0, 40.0, 50.0]
     assert [rule.budget(group) for group in GROUPS] == [30.0, 40.0, 50.0, 60.0]
 
 
 def test_the_noise_factors_are_the_printed_ones() -> None:
-    factors = {group: AdaptiveLaplace().group_noise(group).scale for group in GROUPS}
+    factors = {group: AdaptiveLaplace().get_group_noise(group).scale for group in GROUPS}
     printed = {"user": 0.033, "item": 0.017, "mlp1": 0.025, "mlp2": 0.020}
     assert {group: round(scale, 3) for group, scale in factors.items()} == printed
 
@@ -68,41 +68,44 @@ def test_the_noise_factors_are_the_printed_ones() -> None:
 @pytest.mark.parametrize("group", GROUPS)
 def test_an_entry_spends_its_groups_budget_exactly(group: str) -> None:
     protection = AdaptiveLaplace()
-    bound = find_exact_bound(protection.coordinate(group), SCOPE)
+    bound = find_exact_bound(protection.get_entry_randomizer(group), SCOPE)
     assert bound.epsilon == pytest.approx(protection.budget(group))
 
 
 def test_an_upload_spends_the_sum_over_all_entries() -> None:
     """W1, W2 and b alone cost 247,680 (entry 17 of the catalogue)."""
     protection = AdaptiveLaplace()
-    assert protection.upload_cost({"user": 64 * 64 * 2 + 64}) == pytest.approx(247_680)
+    assert protection.get_upload_epsilon({"user": 64 * 64 * 2 + 64}) == pytest.approx(247_680)
     sizes = {"user": 5, "item": 7, "mlp1": 2, "mlp2": 1}
-    assert protection.upload_cost(sizes) == 5 * 30 + 7 * 60 + 2 * 40 + 50
-    exact = find_exact_bound(protection.randomizer(sizes), SCOPE)
-    assert exact.epsilon == pytest.approx(protection.upload_cost(sizes))
+    assert protection.get_upload_epsilon(sizes) == 5 * 30 + 7 * 60 + 2 * 40 + 50
+    exact = find_exact_bound(protection.get_upload_randomizer(sizes), SCOPE)
+    assert exact.epsilon == pytest.approx(protection.get_upload_epsilon(sizes))
 
 
 def test_the_promise_names_only_what_the_model_has() -> None:
-    (both,) = AdaptiveLaplace().promises(("user", "item"))
+    (both,) = AdaptiveLaplace().make_claims(("user", "item"))
     assert (both.epsilon, both.unit) == (60.0, Unit.COORDINATE)
     assert "mlp" not in both.statement
 
 
 def test_a_group_without_a_budget_is_refused() -> None:
     with pytest.raises(InputError, match="'conv'"):
-        AdaptiveLaplace().group_noise("conv")
+        AdaptiveLaplace().get_group_noise("conv")
 
 
 def test_no_epsilon_is_promised_and_none_holds_without_a_delta() -> None:
-    (promise,) = GaussianProtection().promises(("user", "item"))
-    assert promise.epsilon == GaussianProtection().upload_cost({"item": 3}) == math.inf
-    assert find_exact_bound(GaussianProtection().coordinate("item"), SCOPE).epsilon == math.inf
+    (promise,) = GaussianProtection().make_claims(("user", "item"))
+    assert promise.epsilon == GaussianProtection().get_upload_epsilon({"item": 3}) == math.inf
+    assert (
+        find_exact_bound(GaussianProtection().get_entry_randomizer("item"), SCOPE).epsilon
+        == math.inf
+    )
 
 
 @pytest.mark.parametrize("entries", [1, 9, 400])
 def test_an_upload_of_n_entries_has_the_curve_of_opposite_corners(entries: int) -> None:
     protection = GaussianProtection(sigma=2.0, clip=0.5)
-    law = protection.randomizer({"user": 1, "item": entries - 1})
+    law = protection.get_upload_randomizer({"user": 1, "item": entries - 1})
     bound = find_exact_bound(law, SCOPE, 1e-5).epsilon
     mu = math.sqrt(entries) / 2.0
     assert compute_gaussian_delta(mu, bound) == pytest.approx(1e-5, rel=1e-6)
@@ -110,7 +113,7 @@ def test_an_upload_of_n_entries_has_the_curve_of_opposite_corners(entries: int) 
 
 def test_it_disturbs_as_much_as_the_laplace_noise_beside_it() -> None:
     assert GaussianProtection().sigma == pytest.approx(
-        math.sqrt(2) * LaplaceProtection().group_noise("item").scale, rel=0.02
+        math.sqrt(2) * LaplaceProtection().get_group_noise("item").scale, rel=0.02
     )
 
 
@@ -138,9 +141,9 @@ def test_the_linear_term_is_scaled_to_the_linear_coefficients_of_an_example() ->
     ):
         slope = (of_example(1e-6) - of_example(-1e-6)) / 2e-6
         first, second = (slope * sign * np.ones(8) for sign in (1, -1))
-        local = Objective(loss=loss, epsilon=2.0).adapt_training(LocalTraining(), SHAPES)
-        assert local.linear_scales["item"] == pytest.approx(np.abs(first - second).sum() / 2.0)
-        assert set(local.linear_scales) == (set(SHAPES) if loss == "logistic" else {"item"})
+        local = ObjectiveProtection(loss=loss, epsilon=2.0).adapt_training(LocalTraining(), SHAPES)
+        assert local.linear_term_scales["item"] == pytest.approx(np.abs(first - second).sum() / 2.0)
+        assert set(local.linear_term_scales) == (set(SHAPES) if loss == "logistic" else {"item"})
 
 
 @pytest.mark.parametrize("share", [0.0, 0.3, 1.0])
@@ -148,7 +151,7 @@ def test_the_linear_term_is_scaled_to_the_linear_coefficients_of_an_example() ->
 def test_perturbed_features_have_the_piecewise_law_clipped(share: float, epsilon: float) -> None:
     law = Piecewise(epsilon)
     streams = Streams.spawn(np.random.default_rng(3), 40_000)
-    drawn = perturb(np.full((40_000, 1), share), epsilon, streams)[:, 0]
+    drawn = perturb_features(np.full((40_000, 1), share), epsilon, streams)[:, 0]
 
     def density(x: float) -> float:
         return float(np.exp(law.log_prob(np.array(x), 2 * share - 1)))
@@ -174,8 +177,8 @@ def _jumps(law: Piecewise, share: float, low: float, high: float) -> list[float]
 
 def test_features_are_perturbed_only_where_asked_and_stay_in_range() -> None:
     before = clients(50)
-    assert Objective().prepare_data(before).features is before.features
-    after = Objective(features=True).prepare_data(before).features
+    assert ObjectiveProtection().prepare_data(before).features is before.features
+    after = ObjectiveProtection(features=True).prepare_data(before).features
     assert after.dtype == before.features.dtype
     assert after.min() >= 0.0
     assert after[:, :6].max() <= math.log1p(30)
@@ -187,8 +190,8 @@ def test_features_are_perturbed_only_where_asked_and_stay_in_range() -> None:
 def test_a_device_keeps_its_objective_for_the_training(every_round: bool) -> None:
     """A step of rate 1 on a row without a slope adds minus the drawn coefficients of the row."""
     system = FGeraiNl(
-        learner=Mf(dimension=4),
-        protection=Objective(every_round=every_round),
+        learner=MfLearner(dimension=4),
+        protection=ObjectiveProtection(every_round=every_round),
         share=1.0,
         rounds=3,
         epochs=1,
@@ -199,11 +202,11 @@ def test_a_device_keeps_its_objective_for_the_training(every_round: bool) -> Non
     everyone = Interactions.create(np.ones((2, 5)))  # no negatives: all rows are trained
     moved = []
     for one in system.run(everyone, np.random.default_rng(0)).transcript.rounds:
-        noisy = one.uploads.components["user.E"].dense(np.arange(2)) - one.broadcast["user.E"]
+        noisy = one.uploads.components["user.E"].to_dense(np.arange(2)) - one.broadcast["user.E"]
         plain = replace(system, protection=Unprotected()).upload(
             everyone, one.broadcast, np.random.default_rng(0)
         )
-        trained = plain.components["user.E"].dense(np.arange(2)) - one.broadcast["user.E"]
+        trained = plain.components["user.E"].to_dense(np.arange(2)) - one.broadcast["user.E"]
         moved.append(noisy - trained)
     assert np.abs(moved[0]).min(initial=1.0) > 1e-6
     assert np.abs(moved[0][0] - moved[0][1]).max() > 0.01
@@ -212,16 +215,16 @@ def test_a_device_keeps_its_objective_for_the_training(every_round: bool) -> Non
 
 
 def test_promises_are_for_an_interaction_and_with_features_for_an_attribute() -> None:
-    assert [p.unit for p in Objective().promises(("item",))] == [Unit.INTERACTION]
-    both = Objective(features=True, feature_epsilon=0.5).promises(("item",))
+    assert [p.unit for p in ObjectiveProtection().make_claims(("item",))] == [Unit.INTERACTION]
+    both = ObjectiveProtection(features=True, feature_epsilon=0.5).make_claims(("item",))
     assert [(p.unit, p.epsilon) for p in both] == [(Unit.INTERACTION, 10.0), (Unit.ATTRIBUTE, 1.0)]
     assert [bool(p.outside_model) for p in both] == [True, False]
-    assert Objective().attribute_event() is None
-    event = Objective(features=True, feature_epsilon=0.5).attribute_event()
+    assert ObjectiveProtection().get_attribute_event() is None
+    event = ObjectiveProtection(features=True, feature_epsilon=0.5).get_attribute_event()
     assert (event.count, event.event.epsilon) == (2, 0.5)
 
 
 def test_nothing_covers_every_pair_of_uploads() -> None:
-    assert Objective().coordinate("item") is None
-    assert Objective().randomizer({"item": 3}) is None
-    assert Objective().upload_cost({"item": 3}) == math.inf
+    assert ObjectiveProtection().get_entry_randomizer("item") is None
+    assert ObjectiveProtection().get_upload_randomizer({"item": 3}) is None
+    assert ObjectiveProtection().get_upload_epsilon({"item": 3}) == math.inf

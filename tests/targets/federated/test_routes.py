@@ -9,24 +9,24 @@ from dp_accounting import NonPrivateDpEvent
 from fedrec_auditor.accountants.events.leaves import PureDpEvent, ShuffledDpEvent
 from fedrec_auditor.accountants.methods.accounting_methods import Shuffle
 from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, any_pair
-from fedrec_auditor.targets.federated.routes import Direct, SecureAggregation, Shuffler
+from fedrec_auditor.targets.federated.routes import DirectRoute, SecureAggregation, Shuffler
 
 
 def test_the_way_is_worth_nothing() -> None:
-    assert Direct().vantage is Vantage.SERVER
-    assert Direct().event(PureDpEvent(2.0), 2.0, 500) == PureDpEvent(2.0)
+    assert DirectRoute().vantage is Vantage.SERVER
+    assert DirectRoute().get_event(PureDpEvent(2.0), 2.0, 500) == PureDpEvent(2.0)
 
 
 def test_a_sum_is_charged_as_its_terms() -> None:
     assert SecureAggregation().vantage is Vantage.AGGREGATE
-    assert SecureAggregation().event(PureDpEvent(2.0), 2.0, 500) == PureDpEvent(2.0)
+    assert SecureAggregation().get_event(PureDpEvent(2.0), 2.0, 500) == PureDpEvent(2.0)
 
 
 SCOPE = any_pair(Unit.USER, Vantage.SHUFFLED, Horizon.ROUND)
 
 
 def charged(epsilon: float, senders: int) -> float:
-    event = Shuffler().event(PureDpEvent(epsilon), epsilon, senders)
+    event = Shuffler().get_event(PureDpEvent(epsilon), epsilon, senders)
     return Shuffle().bound(event, delta=1e-6, scope=SCOPE).epsilon
 
 
@@ -41,9 +41,9 @@ def test_an_upload_of_millions_is_not_amplified_by_anybody() -> None:
 
 
 def test_the_whole_upload_is_what_is_shuffled() -> None:
-    assert Shuffler().event(PureDpEvent(3.0), 3.0, 50) == ShuffledDpEvent(3.0, 50)
+    assert Shuffler().get_event(PureDpEvent(3.0), 3.0, 50) == ShuffledDpEvent(3.0, 50)
 
 
 def test_without_an_epsilon_the_local_event_stays() -> None:
     event = NonPrivateDpEvent()
-    assert Shuffler().event(event, math.inf, 50) is event
+    assert Shuffler().get_event(event, math.inf, 50) is event

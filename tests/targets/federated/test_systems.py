@@ -40,18 +40,23 @@ from fedrec_auditor.auditor.testing.targets import measure_bound
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.federated.base import Learner
-from fedrec_auditor.targets.federated.learners import Gcn, LightGcn, Mf, Ncf
+from fedrec_auditor.targets.federated.learners import (
+    GcnLearner,
+    LightGcnLearner,
+    MfLearner,
+    NcfLearner,
+)
 from fedrec_auditor.targets.federated.protections import (
     AdaptiveLaplace,
     GaussianProtection,
     LaplaceProtection,
-    Objective,
+    ObjectiveProtection,
 )
 from fedrec_auditor.targets.federated.routes import SecureAggregation, Shuffler
-from fedrec_auditor.targets.federated.systems import FedAdam, Federated
+from fedrec_auditor.targets.federated.systems import FedAdam, FederatedSystem
 from fedrec_auditor.targets.papers.fedrec_apm import systems as fedrec_apm
 from fedrec_auditor.targets.papers.fedrec_apm.systems import FedRec, FedRecApm, FGerai
-from fedrec_auditor.targets.systems.base import DesignedPair, Evaluation, Population, Split
+from fedrec_auditor.targets.systems.base import DesignedPair, Evaluation, HoldOut, Population
 from fedrec_auditor.targets.transcript import Uploads
 
 
@@ -65,7 +70,7 @@ def test_the_step_is_that_of_the_algorithm() -> None:
             delta = float(mean[name][at]) - x
             m, v = 0.9 * m + 0.1 * delta, 0.99 * v + 0.01 * delta**2
             state[name, at] = x + 0.1 * m / (v**0.5 + 1e-8), m, v
-        model = adam.next_model(model, mean)
+        model = adam.update_model(model, mean)
         for (name, at), (x, _, _) in state.items():
             np.testing.assert_allclose(model[name][at], x, rtol=1e-4, atol=1e-5)
 
@@ -73,19 +78,19 @@ def test_the_step_is_that_of_the_algorithm() -> None:
 def test_a_row_moves_as_far_however_few_moved_it_and_not_at_all_where_none_did() -> None:
     model = {"item": np.zeros((3, 2), np.float32)}
     mean = {"item": np.array([[0.5, -0.5], [5e-4, -5e-4], [0.0, 0.0]], np.float32)}
-    moved = FedAdam(0.1).next_model(model, mean)["item"]
+    moved = FedAdam(0.1).update_model(model, mean)["item"]
     np.testing.assert_allclose(moved, [[0.1, -0.1], [0.1, -0.1], [0.0, 0.0]], rtol=1e-3)
 
 
 ML_100K = Population(n_users=943, n_items=1682)
-LEARNERS = (Gcn, Ncf, Mf, LightGcn)
+LEARNERS = (GcnLearner, NcfLearner, MfLearner, LightGcnLearner)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Small(Federated):
+class Small(FederatedSystem):
     """Any composition, small."""
 
-    learner: Learner = field(default_factory=lambda: Gcn(dimension=3))
+    learner: Learner = field(default_factory=lambda: GcnLearner(dimension=3))
     rounds: int = 3
 
     name = "small"
@@ -107,7 +112,7 @@ def test_the_next_model_is_the_mean_of_what_was_sent() -> None:
     after = [*(r.broadcast for r in transcript.rounds[1:]), transcript.release]
     for one, model in zip(transcript.rounds, after, strict=True):
         for name, component in one.uploads.components.items():
-            mean = component.dense(np.arange(len(component))).mean(axis=0, dtype=np.float64)
+            mean = component.to_dense(np.arange(len(component))).mean(axis=0, dtype=np.float64)
             np.testing.assert_allclose(model[name], mean, rtol=1e-5, atol=1e-6)
 
 
@@ -142,7 +147,7 @@ def test_an_audit_of_the_wire_sees_where_each_route_lets_it() -> None:
                 sums = [glimpse.aggregate[name] for glimpse in glimpses]
                 np.testing.assert_allclose(*sums, rtol=1e-6, atol=1e-9)
             else:
-                pools = [g.shuffled[name].dense(np.arange(len(order))) for g in glimpses]
+                pools = [g.shuffled[name].to_dense(np.arange(len(order))) for g in glimpses]
                 rows = [np.sort(p.reshape(len(order), -1), axis=0) for p in pools]
                 np.testing.assert_array_equal(*rows)
 
@@ -162,7 +167,7 @@ def test_an_uploads_entries_are_counted_with_the_features_of_table_i() -> None:
 def test_apm_is_right_for_a_parameter_and_millions_for_an_upload() -> None:
     """Entry 17: 60 per entry of the item table, of order 10^6 to 10^7 in all, per round."""
     system = FedRecApm(rounds=3)
-    claims = system.scoped_claims(ML_100K)
+    claims = system.get_claims(ML_100K)
     assert [(q.scope.unit, q.scope.horizon) for q in claims] == [
         (Unit.COORDINATE, Horizon.ROUND),
         (Unit.USER, Horizon.ROUND),
@@ -181,7 +186,7 @@ def test_apm_is_right_for_a_parameter_and_millions_for_an_upload() -> None:
     ]
     assert [f.verdict for f in findings] == ["CONSISTENT"] + 3 * ["INCOMPARABLE"]
     whole = 64 * 44 * 30 + 247_680 + 64 * 1682 * 60 + (64 * 128 + 64) * 40 + 65 * 50
-    mechanism = system.mechanism(server(Unit.USER), ML_100K)
+    mechanism = system.get_mechanism(server(Unit.USER), ML_100K)
     assert find_exact_bound(mechanism, server(Unit.USER)).epsilon == pytest.approx(whole)
     for horizon, rounds in ((Horizon.ROUND, 1), (Horizon.TRAINING, 3)):
         proved = find_upper_bound(
@@ -195,22 +200,26 @@ def test_apm_is_right_for_a_parameter_and_millions_for_an_upload() -> None:
 def test_an_entry_in_a_training_costs_as_often_as_its_user_may_be_drawn() -> None:
     system = Small(protection=AdaptiveLaplace(), rounds=4)
     scope = server(Unit.COORDINATE, Horizon.TRAINING)
-    mechanism = system.mechanism(scope, ML_100K)
+    mechanism = system.get_mechanism(scope, ML_100K)
     assert find_exact_bound(mechanism, scope).epsilon == pytest.approx(4 * 60.0)
-    assert system.event(scope, ML_100K).count == 4
+    assert system.get_event(scope, ML_100K).count == 4
 
 
 def test_without_noise_nothing_is_private_from_any_vantage() -> None:
-    for system in (Small(), Small(route=SecureAggregation()), Small(protection=Objective())):
+    for system in (
+        Small(),
+        Small(route=SecureAggregation()),
+        Small(protection=ObjectiveProtection()),
+    ):
         for vantage in Vantage:
             scope = any_pair(Unit.USER, vantage, Horizon.TRAINING)
-            assert system.event(scope, ML_100K) == NonPrivateDpEvent()
+            assert system.get_event(scope, ML_100K) == NonPrivateDpEvent()
 
 
 def test_noise_does_not_hide_who_takes_part() -> None:
     scope = Scope.parse("user / add-remove / server / round")
-    assert Small(protection=LaplaceProtection()).event(scope, ML_100K) == NonPrivateDpEvent()
-    assert Small(protection=LaplaceProtection()).mechanism(scope, ML_100K) is None
+    assert Small(protection=LaplaceProtection()).get_event(scope, ML_100K) == NonPrivateDpEvent()
+    assert Small(protection=LaplaceProtection()).get_mechanism(scope, ML_100K) is None
 
 
 def test_the_shuffler_amplifies_whole_uploads_of_small_budgets_only() -> None:
@@ -218,8 +227,8 @@ def test_the_shuffler_amplifies_whole_uploads_of_small_budgets_only() -> None:
     scope = any_pair(Unit.USER, Vantage.SHUFFLED, Horizon.TRAINING)
     cheap = Small(protection=LaplaceProtection(epsilon=1.0 / counts), route=Shuffler())
     dear = Small(protection=LaplaceProtection(epsilon=30.0), route=Shuffler())
-    assert cheap.event(scope, ML_100K) == SelfComposedDpEvent(
-        ShuffledDpEvent(cheap.protection.upload_cost(cheap.count_entries(ML_100K)), 472), 3
+    assert cheap.get_event(scope, ML_100K) == SelfComposedDpEvent(
+        ShuffledDpEvent(cheap.protection.get_upload_epsilon(cheap.count_entries(ML_100K)), 472), 3
     )
     shuffled = [
         find_upper_bound(system, scope, ML_100K, 1e-6, list_accountants())
@@ -229,23 +238,23 @@ def test_the_shuffler_amplifies_whole_uploads_of_small_budgets_only() -> None:
     assert shuffled[1].epsilon > 0.9 * 3 * 30 * counts
     # the proxy shuffles messages, not their entries: an entry's neighbours give it away
     entry = any_pair(Unit.COORDINATE, Vantage.SHUFFLED, Horizon.ROUND)
-    assert dear.event(entry, ML_100K) == PureDpEvent(30.0)
+    assert dear.get_event(entry, ML_100K) == PureDpEvent(30.0)
     # and whoever colludes with the proxy sees what the server would
-    assert not isinstance(dear.event(server(Unit.USER), ML_100K), ShuffledDpEvent)
+    assert not isinstance(dear.get_event(server(Unit.USER), ML_100K), ShuffledDpEvent)
 
 
 def test_many_small_noises_are_charged_one_by_one_and_large_ones_at_once() -> None:
     small, large = (Small(protection=LaplaceProtection(epsilon=e)) for e in (0.01, 30.0))
     exact = find_upper_bound(small, server(Unit.USER), ML_100K, 1e-6, list_accountants())
-    assert exact.epsilon < 0.5 * small.protection.upload_cost(small.count_entries(ML_100K))
-    assert large.event(server(Unit.USER), ML_100K) == PureDpEvent(
-        large.protection.upload_cost(large.count_entries(ML_100K))
+    assert exact.epsilon < 0.5 * small.protection.get_upload_epsilon(small.count_entries(ML_100K))
+    assert large.get_event(server(Unit.USER), ML_100K) == PureDpEvent(
+        large.protection.get_upload_epsilon(large.count_entries(ML_100K))
     )
 
 
 def test_gaussian_noise_is_asked_at_a_delta() -> None:
     system = Small(protection=GaussianProtection(sigma=5.0))
-    asked = system.scoped_claims(Population(n_users=9, n_items=4))
+    asked = system.get_claims(Population(n_users=9, n_items=4))
     assert [q.delta for q in asked] == [0.0, 1e-5, 1e-5]
     bounds = compute_exact_bounds(system, Population(n_users=9, n_items=4))
     by_scope = {(b.scope.unit, b.delta): b.epsilon for b in bounds}
@@ -264,9 +273,9 @@ def test_the_pair_pushes_an_entry_to_both_ends_whatever_the_learner(
     learner: type, protection: LaplaceProtection | AdaptiveLaplace
 ) -> None:
     """Small budgets, so that samples suffice: eps 2 is measured as nearly 2."""
-    (pair,) = Small(learner=learner(dimension=8), protection=protection).designed_pairs()
+    (pair,) = Small(learner=learner(dimension=8), protection=protection).design_pairs()
     assert 1.8 < measured(pair) <= 2.0
-    clip, size = protection.group_noise("item").clip, 2000
+    clip, size = protection.get_group_noise("item").clip, 2000
     sent = pair.target.upload(pair.profiles, pair.broadcast, np.random.default_rng(4), size)
     entries = pair.reducer(sent.components).reshape(2, size)
     np.testing.assert_allclose((entries[0] > clip).mean(), 0.5, atol=0.08)
@@ -278,25 +287,25 @@ def test_half_the_noise_is_caught_by_the_pair() -> None:
 
     @dataclass(frozen=True, kw_only=True)
     class Trap(LaplaceProtection):
-        def group_noise(self, group: str) -> object:
-            right = super().group_noise(group)
+        def get_group_noise(self, group: str) -> object:
+            right = super().get_group_noise(group)
             return replace(right, scale=right.scale / 2)
 
-    (pair,) = Small(protection=Trap(epsilon=1.0)).designed_pairs()
+    (pair,) = Small(protection=Trap(epsilon=1.0)).design_pairs()
     assert measured(pair) > 1.5
 
 
 @pytest.mark.parametrize("learner", LEARNERS)
 def test_rows_without_noise_show_which_items_were_not_trained_on(learner: type) -> None:
     """Objective perturbation promises 10 here; 4 negatives of 11 items leave 7 rows unchanged."""
-    (pair,) = Small(learner=learner(), protection=Objective()).designed_pairs()
+    (pair,) = Small(learner=learner(), protection=ObjectiveProtection()).design_pairs()
     assert measured(pair) > 6.0
     sent = pair.target.upload(pair.profiles, pair.broadcast, np.random.default_rng(4), 2000)
-    moved = sent.components["item"].dense(np.arange(4000))[:, 0].any(axis=1).reshape(2, -1)
+    moved = sent.components["item"].to_dense(np.arange(4000))[:, 0].any(axis=1).reshape(2, -1)
     assert moved[0].all()
     np.testing.assert_allclose(moved[1].mean(), 4 / 11, atol=0.08)
     scope = server(Unit.INTERACTION)
-    mechanism = Small(protection=Objective()).mechanism(scope, ML_100K)
+    mechanism = Small(protection=ObjectiveProtection()).get_mechanism(scope, ML_100K)
     assert find_exact_bound(mechanism, scope).epsilon == math.inf
 
 
@@ -307,7 +316,7 @@ def test_an_unprinted_objective_is_not_refuted_and_features_cover_an_attribute()
         scoped.claim.scope.unit: judge_scoped_claim(
             system, scoped, ML_100K, exact=exact, accountants=list_accountants()
         )
-        for scoped in system.scoped_claims(ML_100K)
+        for scoped in system.get_claims(ML_100K)
     }
     objective = findings[Unit.INTERACTION]
     assert objective.verdict == "INCOMPARABLE"
@@ -321,7 +330,7 @@ def test_features_are_perturbed_once_a_training() -> None:
     prepared: list[int] = []
 
     @dataclass(frozen=True, kw_only=True)
-    class Counting(Objective):
+    class Counting(ObjectiveProtection):
         def prepare_data(self, clients: object) -> object:
             prepared.append(len(clients))
             return super().prepare_data(clients)
@@ -341,7 +350,7 @@ def test_of_a_long_training_the_last_rounds_can_be_kept_alone() -> None:
     every = np.arange(len(last.uploads.users))
     for name, component in same.uploads.components.items():
         np.testing.assert_array_equal(
-            last.uploads.components[name].dense(every), component.dense(every)
+            last.uploads.components[name].to_dense(every), component.to_dense(every)
         )
 
 
@@ -350,7 +359,7 @@ def test_of_a_long_training_the_last_rounds_can_be_kept_alone() -> None:
 def test_any_table_trains_and_scores(users: int, items: int, seed: int) -> None:
     table = np.random.default_rng(seed).integers(0, 8, (users, items)) - 2.0
     interactions = Interactions.create(np.maximum(table, 0.0))
-    system = Small(learner=Mf(dimension=2), rounds=1)
+    system = Small(learner=MfLearner(dimension=2), rounds=1)
     run = system.run(interactions, np.random.default_rng(seed))
     scores = system.score(run.model, interactions, np.arange(users))
     assert scores.shape == (users, items)
@@ -359,9 +368,11 @@ def test_any_table_trains_and_scores(users: int, items: int, seed: int) -> None:
 
 def test_ratings_above_the_scale_count_as_its_best() -> None:
     table = np.array([[1.0, 5.0, 40.0]])
-    capped = FedRec().user_features(Interactions.create(np.minimum(table, 5.0)))
-    np.testing.assert_array_equal(FedRec().user_features(Interactions.create(table)), capped)
-    assert (FedRec(best=40.0).user_features(Interactions.create(table)) != capped).any()
+    capped = FedRec().compute_user_features(Interactions.create(np.minimum(table, 5.0)))
+    np.testing.assert_array_equal(
+        FedRec().compute_user_features(Interactions.create(table)), capped
+    )
+    assert (FedRec(best=40.0).compute_user_features(Interactions.create(table)) != capped).any()
 
 
 def test_a_plan_names_the_parts() -> None:
@@ -384,13 +395,13 @@ def test_a_plan_names_the_parts() -> None:
         LaplaceProtection(epsilon=5.0),
         Shuffler(),
     )
-    assert target.learner == Mf(dimension=4)
+    assert target.learner == MfLearner(dimension=4)
 
 
 def test_a_training_that_diverges_is_refused() -> None:
     """Scores of nan would be ranked first."""
     with pytest.raises(InputError, match="learning_rate"):
-        Small(learner=Gcn(), learning_rate=100.0, optimizer="sgd").run(
+        Small(learner=GcnLearner(), learning_rate=100.0, optimizer="sgd").run(
             data(), np.random.default_rng(0)
         )
 
@@ -430,8 +441,8 @@ settings.learner = { name = "mf", dimension = 4 }
 settings.protection = { name = "laplace", epsilon = 2.0, every_epoch = true }
 """
 MODULE = """
-from fedrec_auditor.targets.federated.systems import composed
-__getattr__ = composed(__name__)
+from fedrec_auditor.targets.federated.systems import make_class_loader
+__getattr__ = make_class_loader(__name__)
 """
 Write = Callable[[str], ModuleType]
 
@@ -460,19 +471,19 @@ def test_a_line_of_a_table_is_a_system_of_its_paper(written: Write) -> None:
     system = kind()
     assert system == kind(
         rounds=3,
-        learner=Mf(dimension=4),
+        learner=MfLearner(dimension=4),
         protection=LaplaceProtection(epsilon=2.0, every_epoch=True),
         route=Shuffler(),
     )
     assert (kind.__name__, kind.__module__) == ("TheirMf", module.__name__)
     assert inspect.getdoc(kind) == "Theirs.\n\nAnd more."
     assert (system.name, system.unprotected) == ("their-mf", "fedmf")
-    assert system.evaluation == Evaluation(split=Split.HELD_OUT_RATINGS, cutoffs=(5,))
+    assert system.evaluation == Evaluation(split=HoldOut.HELD_OUT_RATINGS, cutoffs=(5,))
     assert system.paper == "Somebody: Theirs, 2030"
-    assert [(one.metric, one.value, one.note) for one in system.reported] == [
+    assert [(one.metric, one.value, one.note) for one in system.reported_metrics] == [
         ("HR@5", 0.5, "theirs")
     ]
-    claims = system.scoped_claims(Population(n_users=9, n_items=4))
+    claims = system.get_claims(Population(n_users=9, n_items=4))
     assert claims[0].claim.epsilon == 2.0
     assert {scoped.claim.source for scoped in claims} == {"Somebody: Theirs, 2030, section 2"}
 

@@ -20,7 +20,7 @@ def judged(target: Target, population: Population) -> list[Finding]:
     exact, accountants = compute_exact_bounds(target, population), list_accountants()
     return [
         judge_scoped_claim(target, scoped, population, exact=exact, accountants=accountants)
-        for scoped in target.scoped_claims(population)
+        for scoped in target.get_claims(population)
     ]
 
 

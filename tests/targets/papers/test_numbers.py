@@ -136,9 +136,9 @@ FIGURES: dict[str, dict[str, list[tuple[Any, Any, Any]]]] = {  # claimed, right,
     ("paper", "number"), [(paper, number) for paper in FIGURES for number in FIGURES[paper]]
 )
 def test_a_number_is_that_of_the_derivation(paper: str, number: str) -> None:
-    stated = Paper.of(f"fedrec_auditor.targets.papers.{paper}")
-    found = stated.computed(stated.entry(number))
-    assert [(each.claimed, each.right, each.word) for each in found] == [
+    stated = Paper.load(f"fedrec_auditor.targets.papers.{paper}")
+    found = stated.compute_numbers(stated.get_entry(number))
+    assert [(each.claimed, each.right, each.label) for each in found] == [
         tuple(near_or(x, 1e-6) for x in row) for row in FIGURES[paper][number]
     ]
 

@@ -66,7 +66,7 @@ CASES: list[tuple[Callable[[], object], str]] = [  # the call, and words of the 
     (lambda: GdDr(epsilon=1e-9), "epsilon=1e-09 for rounds=10"),
     (lambda: GdDr(epsilon=1e4), "epsilon=10000.0 for rounds=10"),
     (lambda: Privrec(batch=50), "batch=50"),
-    (lambda: FmfLdp(regularization=1e4).designed_pairs(), "smaller regularization"),
+    (lambda: FmfLdp(regularization=1e4).design_pairs(), "smaller regularization"),
     (lambda: FmfLdp().opposite_items(1), "at least"),
     (run(FmfVfl(split="category"), GENRES), "Give parties=3"),
     (run(FmfVfl(split="category", parties=3), rated(30, 20, 0.4)), "Expected items with genres"),

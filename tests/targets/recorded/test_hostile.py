@@ -38,8 +38,8 @@ def read(folder: Path, part: dict[str, Any] | None = None, **manifest: Any) -> N
     for one in trained(*recorded(folder, part or {"kind": "change"}, **manifest)).transcript.rounds:
         for sent in (one.uploads, one.cleartext):
             for each in sent.components.values() if sent is not None else ():
-                each.dense(np.arange(len(each)))
-                each.sent_rows(np.arange(len(each)))
+                each.to_dense(np.arange(len(each)))
+                each.flag_sent_rows(np.arange(len(each)))
 
 
 def cut(path: Path, left: int = 40) -> None:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from safetensors.numpy import save_file
 
 from fedrec_auditor.accountants.statements import Vantage
-from fedrec_auditor.targets.components import Component, Dense, Kind, Rows
+from fedrec_auditor.targets.components import Component, Dense, Payload, Rows
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.recorded.recorded_system import RecordedSystem
 from fedrec_auditor.targets.recorded.recording import Manifest, Recording
@@ -74,17 +74,17 @@ def forms(rng: np.random.Generator) -> dict[str, tuple[Component, dict[str, Any]
         entries = np.concatenate([np.arange(starts[u], starts[u + 1])[::-1] for u in mine])
         return {"item": values[entries], f"item:{form}": ids[entries], "item:counts": counts[mine]}
 
-    def rows(rest: NDArray[np.float32] | None, kind: Kind = Kind.CHANGE) -> Rows:
-        return Rows(starts, ids, values, ITEMS, kind, rest=rest)
+    def rows(rest: NDArray[np.float32] | None, kind: Payload = Payload.CHANGE) -> Rows:
+        return Rows(starts, ids, values, ITEMS, kind, broadcast=rest)
 
     return {
-        "whole": (Dense(whole, Kind.MODEL), {"kind": "model"}, lambda u: {"item": whole[u]}),
+        "whole": (Dense(whole, Payload.MODEL), {"kind": "model"}, lambda u: {"item": whole[u]}),
         "rows": (
             rows(None),
             {"kind": "change", "shape": [ITEMS, WIDTH]},
             lambda u: some("rows", u),
         ),
-        "moved": (rows(base, Kind.MODEL), {"kind": "model"}, lambda u: some("moved", u)),
+        "moved": (rows(base, Payload.MODEL), {"kind": "model"}, lambda u: some("moved", u)),
         "moved by a change": (
             rows(np.zeros_like(base)),
             {"kind": "change", "shape": [ITEMS, WIDTH]},
@@ -106,24 +106,28 @@ def test_messages_in_files_are_those_in_memory(
         np.array_split(np.random.default_rng(1).permutation(USERS), batches)
     ):
         FORMATS[name](folder / f"uploads-{number}", users, written(users))
-    if isinstance(expected, Rows) and expected.rest is not None:
+    if isinstance(expected, Rows) and expected.broadcast is not None:
         # A change does not include the broadcast: rows that it omits are zero.
-        model = expected.rest if expected.kind is Kind.MODEL else np.ones_like(expected.rest)
+        model = (
+            expected.broadcast
+            if expected.kind is Payload.MODEL
+            else np.ones_like(expected.broadcast)
+        )
         save_file({"item": model}, folder / "broadcast.safetensors")
     (one,) = trained(*recorded(tmp_path, part)).transcript.rounds
     stored = one.uploads.components["item"]
     assert one.uploads.users.tolist() == list(range(USERS))
     assert (stored.shape, stored.kind, len(stored)) == (expected.shape, expected.kind, USERS)
     for clients in (np.arange(USERS), np.array([5, 1, 1]), np.array([], dtype=np.int64)):
-        assert np.array_equal(stored.dense(clients), expected.dense(clients))
-        assert np.array_equal(stored.sent_rows(clients), expected.sent_rows(clients))
-        assert np.array_equal(stored.take(clients).total(), expected.take(clients).total())
+        assert np.array_equal(stored.to_dense(clients), expected.to_dense(clients))
+        assert np.array_equal(stored.flag_sent_rows(clients), expected.flag_sent_rows(clients))
+        assert np.array_equal(stored.take(clients).sum_all(), expected.take(clients).sum_all())
     picked = np.array([[4, 0], [2, 2]])
     assert np.array_equal(
         stored.select_rows(np.array([3, 0]), picked), expected.select_rows(np.array([3, 0]), picked)
     )
     assert np.array_equal(
-        stored.drop_rows(2).dense(np.arange(3)), expected.drop_rows(2).dense(np.arange(3))
+        stored.drop_rows(2).to_dense(np.arange(3)), expected.drop_rows(2).to_dense(np.arange(3))
     )
 
 
@@ -135,7 +139,7 @@ def test_only_places_are_held_in_memory(tmp_path: Path) -> None:
     (one,) = trained(*recorded(tmp_path, {"kind": "change"})).transcript.rounds
     component = one.uploads.components["item"]
     assert len(pickle.dumps(component)) < 4_000
-    assert np.array_equal(component.dense(np.array([3])), values[[3]])
+    assert np.array_equal(component.to_dense(np.array([3])), values[[3]])
 
 
 def test_reports_are_signs_of_coordinates(tmp_path: Path) -> None:
@@ -147,7 +151,7 @@ def test_reports_are_signs_of_coordinates(tmp_path: Path) -> None:
     safetensors(folder / "uploads", np.array([1, 0]), arrays)
     part = {"kind": "reports", "shape": [ITEMS, WIDTH], "magnitude": 6.0}
     (one,) = trained(*recorded(tmp_path, part, 2)).transcript.rounds
-    sent = one.uploads.components["item"].dense(np.arange(2)).reshape(2, -1)
+    sent = one.uploads.components["item"].to_dense(np.arange(2)).reshape(2, -1)
     expected = np.zeros((2, ITEMS * WIDTH))
     expected[0, [2, 3, 1]] = [2.0, -2.0, -2.0]
     expected[1, [14, 0, 2]] = [2.0, -2.0, 2.0]
@@ -163,7 +167,7 @@ def test_logs_without_senders_are_seen_from_the_shuffler_on(tmp_path: Path) -> N
     assert run.transcript.max_vantage is run.transcript.public.route is Vantage.SHUFFLED
     (seen,) = run.transcript.view(Vantage.SHUFFLED, np.random.default_rng(0)).rounds
     assert seen.uploads is None
-    assert seen.shuffled["item"].total().tolist() == [1, 1, 1, 1, 0]
+    assert seen.shuffled["item"].sum_all().tolist() == [1, 1, 1, 1, 0]
 
 
 def test_sums_alone_are_seen_from_the_aggregator_on(tmp_path: Path) -> None:
@@ -204,8 +208,8 @@ def test_recorded_sums_are_those_of_all_and_of_no_part(tmp_path: Path) -> None:
     save_file({"item": np.full(ITEMS, 9.0)}, folder / "aggregate.safetensors")
     (one,) = trained(*recorded(tmp_path, {"kind": "change"})).transcript.rounds
     item = one.uploads.components["item"]
-    assert item.total().tolist() == [9.0] * ITEMS
-    assert item.take(np.array([2, 3])).total().tolist() == [0, 0, 1, 1, 0]
+    assert item.sum_all().tolist() == [9.0] * ITEMS
+    assert item.take(np.array([2, 3])).sum_all().tolist() == [0, 0, 1, 1, 0]
 
 
 def test_half_the_digits_are_read_as_single_precision(tmp_path: Path) -> None:
@@ -220,7 +224,7 @@ def test_half_the_digits_are_read_as_single_precision(tmp_path: Path) -> None:
     save_torch({"item": sent, "senders": torch.arange(USERS)}, place / "uploads-a.safetensors")
     save_torch(model, place / "broadcast.safetensors")
     (seen,) = trained(*recorded(tmp_path, {"kind": "model"})).transcript.rounds
-    found = seen.uploads.components["item"].dense(np.array([5, 0, 6]))
+    found = seen.uploads.components["item"].to_dense(np.array([5, 0, 6]))
     assert found.dtype == np.float32
     np.testing.assert_array_equal(found, sent[[5, 0, 6]].float().numpy())
     assert seen.broadcast is not None

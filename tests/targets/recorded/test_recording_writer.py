@@ -11,7 +11,7 @@ import pytest
 
 from fedrec_auditor import RecordingWriter
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.targets.components import Dense, Kind
+from fedrec_auditor.targets.components import Dense, Payload
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.recorded.recorded_system import RecordedSystem
 from fedrec_auditor.targets.recorded.recording import Manifest, Recording
@@ -49,7 +49,7 @@ def test_clients_in_processes_of_their_own_write_to_one_recording(tmp_path: Path
         assert [client.wait() for client in clients] == [0, 0, 0]
     (one,) = read(tmp_path, 3)
     assert Recording.open(tmp_path).senders.tolist() == ["0", "1", "2"]
-    assert one.uploads.components["item"].dense(np.arange(3))[:, 0, 0].tolist() == [0, 1, 2]
+    assert one.uploads.components["item"].to_dense(np.arange(3))[:, 0, 0].tolist() == [0, 1, 2]
 
 
 def test_a_table_that_hardly_moves_is_written_as_its_moved_rows(tmp_path: Path) -> None:
@@ -64,9 +64,9 @@ def test_a_table_that_hardly_moves_is_written_as_its_moved_rows(tmp_path: Path) 
     sizes = [p.stat().st_size for p in (tmp_path / "rounds" / "1").glob("uploads-*")]
     assert max(sizes) < 1000
     (one,) = read(tmp_path, 4)
-    found = one.uploads.components["item"].dense(np.array([3]))[0]
+    found = one.uploads.components["item"].to_dense(np.array([3]))[0]
     assert np.array_equal(found, sent)
-    assert one.uploads.components["bias"].dense(np.arange(4)).tolist() == [0, 1, 2, 3]
+    assert one.uploads.components["bias"].to_dense(np.arange(4)).tolist() == [0, 1, 2, 3]
 
 
 def test_rows_that_alone_are_sent_are_told_from_zeros(tmp_path: Path) -> None:
@@ -76,8 +76,8 @@ def test_rows_that_alone_are_sent_are_told_from_zeros(tmp_path: Path) -> None:
         writer.upload("a", {"item": (np.array([], dtype=int), np.zeros((0, 2)))})
     (one,) = read(tmp_path, 2)
     item = one.uploads.components["item"]
-    assert item.sent_rows(np.arange(2)).nonzero()[1].tolist() == [1, 4]
-    assert item.dense(np.array([1]))[0, 4].tolist() == [4, 4]
+    assert item.flag_sent_rows(np.arange(2)).nonzero()[1].tolist() == [1, 4]
+    assert item.to_dense(np.array([1]))[0, 4].tolist() == [4, 4]
 
 
 def test_batches_are_split_into_files_and_keep_their_senders(
@@ -87,10 +87,10 @@ def test_batches_are_split_into_files_and_keep_their_senders(
     bits = np.random.default_rng(0).random((10, 5)) < 0.5
     with RecordingWriter(tmp_path, n_items=5, kinds="bits") as writer:
         writer.round(1)
-        writer.uploads(np.arange(10)[::-1], {"bits": Dense(bits, Kind.BITS)})
+        writer.uploads(np.arange(10)[::-1], {"bits": Dense(bits, Payload.BITS)})
     assert len(list((tmp_path / "rounds" / "1").iterdir())) == 4
     (one,) = read(tmp_path, 10)
-    assert np.array_equal(one.uploads.components["bits"].dense(np.arange(10)), bits[::-1])
+    assert np.array_equal(one.uploads.components["bits"].to_dense(np.arange(10)), bits[::-1])
 
 
 def test_a_manifest_says_what_it_was_given(tmp_path: Path) -> None:

@@ -34,28 +34,28 @@ def test_it_is_measured_alike_and_claims_nothing(name: str) -> None:
     plain = TARGETS.load_class(target.unprotected)()
     assert plain.name == target.unprotected
     assert plain.evaluation == target.evaluation
-    claims = plain.scoped_claims(MANY)
+    claims = plain.get_claims(MANY)
     assert all(math.isinf(scoped.claim.epsilon) for scoped in claims)
 
 
 @pytest.mark.parametrize("name", UNPROMISED)
 def test_who_promises_nothing_is_charged_without_bound_from_every_vantage(name: str) -> None:
     target = TARGETS.load_class(name)()
-    (scoped,) = target.scoped_claims(MANY)
+    (scoped,) = target.get_claims(MANY)
     scope, central = scoped.scope, name in ("mf-np", "privrec-cen")
     assert math.isinf(scoped.claim.epsilon)
     assert scope.vantage is (Vantage.RELEASE if central else Vantage.SERVER)
     event = NoOpDpEvent() if name in SILENT else NonPrivateDpEvent()
     for vantage in Vantage:
-        assert target.event(replace(scope, vantage=vantage), MANY) == event
-    mechanism = target.mechanism(scope, MANY)
+        assert target.get_event(replace(scope, vantage=vantage), MANY) == event
+    mechanism = target.get_mechanism(scope, MANY)
     assert (mechanism is not None) == (name in SENT.split())
     assert mechanism is None or math.isinf(find_exact_bound(mechanism, scope).epsilon)
-    assert target.mechanism(replace(scope, vantage=Vantage.PEERS), MANY) is None
-    assert target.designed_pairs() == ()
+    assert target.get_mechanism(replace(scope, vantage=Vantage.PEERS), MANY) is None
+    assert target.design_pairs() == ()
 
 
 def test_all_that_promise_nothing_are_here() -> None:
-    made = {name: TARGETS.load_class(name)().scoped_claims(MANY) for name in TARGETS.list_names()}
+    made = {name: TARGETS.load_class(name)().get_claims(MANY) for name in TARGETS.list_names()}
     none = {name for name, (first, *_) in made.items() if math.isinf(first.claim.epsilon)}
     assert none == {*UNPROMISED, "fedrec-gn"}  # which claims epsilon at a delta above 0

@@ -11,7 +11,7 @@ from scipy import sparse
 from torch import nn
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.targets.components import Dense, Kind, Rows
+from fedrec_auditor.targets.components import Dense, Payload, Rows
 from fedrec_auditor.targets.datasets.base import Attribute, Interactions
 from fedrec_auditor.targets.wrapped.client import History, MessagePacker
 from fedrec_auditor.targets.wrapped.structure import flatten
@@ -52,8 +52,8 @@ RNG = np.random.default_rng(0)
 MODEL = RNG.standard_normal((20, 3))
 
 
-def messages(kind: Kind, moved: int) -> list[np.ndarray]:
-    start = MODEL if kind is Kind.MODEL else np.zeros_like(MODEL)
+def messages(kind: Payload, moved: int) -> list[np.ndarray]:
+    start = MODEL if kind is Payload.MODEL else np.zeros_like(MODEL)
     found = []
     for _ in range(4):
         one = start.copy()
@@ -62,26 +62,26 @@ def messages(kind: Kind, moved: int) -> list[np.ndarray]:
     return found
 
 
-@pytest.mark.parametrize("kind", [Kind.MODEL, Kind.CHANGE])
+@pytest.mark.parametrize("kind", [Payload.MODEL, Payload.CHANGE])
 @pytest.mark.parametrize(("moved", "kept"), [(3, Rows), (0, Rows), (20, Dense)])
-def test_what_is_read_is_what_was_added(kind: Kind, moved: int, kept: type) -> None:
+def test_what_is_read_is_what_was_added(kind: Payload, moved: int, kept: type) -> None:
     sent, packing = messages(kind, moved), MessagePacker(lambda name: kind, {"item": MODEL})
     for one in sent:
         packing.add({"item": one})
     component = packing.pack_components()["item"]
     assert isinstance(component, kept)
-    np.testing.assert_array_equal(component.dense(np.arange(4)), np.stack(sent))
-    assert component.sent_rows(np.arange(4)).all()
-    np.testing.assert_allclose(component.total(), np.sum(sent, axis=0))
+    np.testing.assert_array_equal(component.to_dense(np.arange(4)), np.stack(sent))
+    assert component.flag_sent_rows(np.arange(4)).all()
+    np.testing.assert_allclose(component.sum_all(), np.sum(sent, axis=0))
 
 
 def test_few_rows_of_some_and_all_of_others_are_one_batch() -> None:
-    sent = [*messages(Kind.CHANGE, 2), *messages(Kind.CHANGE, 20)]
-    packing = MessagePacker(lambda name: Kind.CHANGE, None)
+    sent = [*messages(Payload.CHANGE, 2), *messages(Payload.CHANGE, 20)]
+    packing = MessagePacker(lambda name: Payload.CHANGE, None)
     for one in sent:
         packing.add({"item": one, "bias": one[:, 0]})
     found = packing.pack_components()
-    np.testing.assert_array_equal(found["item"].dense(np.arange(8)), np.stack(sent))
+    np.testing.assert_array_equal(found["item"].to_dense(np.arange(8)), np.stack(sent))
     assert isinstance(found["bias"], Dense)
 
 

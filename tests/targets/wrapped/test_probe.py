@@ -15,7 +15,7 @@ import pytest
 import torch
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.targets.components import Kind
+from fedrec_auditor.targets.components import Payload
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.wrapped.wrapped_system import WrappedSystem
 
@@ -85,7 +85,7 @@ def remembers(history: Any, model: Any, rng: Any) -> Any:
 def test_a_fault_is_said_in_a_line(client: Callable[..., Any], said: str) -> None:
     SHARED.clear()
     with pytest.raises(InputError, match=said) as caught:
-        WrappedSystem(client=client, model=model).tried(DATA)
+        WrappedSystem(client=client, model=model).adapt_to_data(DATA)
     assert "\n" not in str(caught.value)
 
 
@@ -99,7 +99,7 @@ def test_a_fault_is_said_in_a_line(client: Callable[..., Any], said: str) -> Non
 )
 def test_randomness_is_seeded_or_a_note(client: Callable[..., Any], said: str | None) -> None:
     state = np.random.get_state(legacy=False)["state"]["key"].tolist()  # noqa: NPY002
-    _, notes = WrappedSystem(client=client).tried(DATA)
+    _, notes = WrappedSystem(client=client).adapt_to_data(DATA)
     assert said in notes[0] if said else notes == ()
     after = np.random.get_state(legacy=False)["state"]["key"].tolist()  # noqa: NPY002
     assert after == state
@@ -108,31 +108,31 @@ def test_randomness_is_seeded_or_a_note(client: Callable[..., Any], said: str | 
 @pytest.mark.parametrize(
     ("client", "server", "kind"),
     [
-        (lambda h, m, rng: {"item": m["item"] + 0.1}, None, Kind.MODEL),
+        (lambda h, m, rng: {"item": m["item"] + 0.1}, None, Payload.MODEL),
         (
             lambda h, m, rng: {"item": m["item"] + rng.standard_normal(m["item"].shape)},
             lambda m, u: m,
-            Kind.MODEL,
+            Payload.MODEL,
         ),
         (
             lambda h, m, rng: {"item": 0.1 * m["item"] + rng.standard_normal(m["item"].shape)},
             lambda m, u: m,
-            Kind.CHANGE,
+            Payload.CHANGE,
         ),
-        (lambda h, m, rng: {"item": h.dense() > 0}, lambda m, u: m, Kind.BITS),
-        (lambda h, m, rng: {"item": listed(h.items, h, rng)}, lambda m, u: m, Kind.ITEMS),
-        (lambda h, m, rng: {"item": listed([], h, rng)}, lambda m, u: m, Kind.CHANGE),
-        (lambda h, m, rng: {"item": np.array([len(h)])}, lambda m, u: m, Kind.CHANGE),
-        (lambda h, m, rng: {"item": np.arange(h.n_items - 1)}, lambda m, u: m, Kind.CHANGE),
-        (lambda h, m, rng: {"item": rng.permutation(h.n_items)}, lambda m, u: m, Kind.CHANGE),
+        (lambda h, m, rng: {"item": h.dense() > 0}, lambda m, u: m, Payload.BITS),
+        (lambda h, m, rng: {"item": listed(h.items, h, rng)}, lambda m, u: m, Payload.ITEMS),
+        (lambda h, m, rng: {"item": listed([], h, rng)}, lambda m, u: m, Payload.CHANGE),
+        (lambda h, m, rng: {"item": np.array([len(h)])}, lambda m, u: m, Payload.CHANGE),
+        (lambda h, m, rng: {"item": np.arange(h.n_items - 1)}, lambda m, u: m, Payload.CHANGE),
+        (lambda h, m, rng: {"item": rng.permutation(h.n_items)}, lambda m, u: m, Payload.CHANGE),
     ],
 )
-def test_it_is_found_out_what_is_sent(client: Any, server: Any, kind: Kind) -> None:
-    system, notes = WrappedSystem(client=client, server=server, model=model).tried(DATA)
+def test_it_is_found_out_what_is_sent(client: Any, server: Any, kind: Payload) -> None:
+    system, notes = WrappedSystem(client=client, server=server, model=model).adapt_to_data(DATA)
     assert system.kinds == {"item": kind}
     assert notes == ()
-    said, _ = replace(system, kinds={"": Kind.GRADIENT}).tried(DATA)
-    assert said.kinds == {"item": Kind.GRADIENT}
+    said, _ = replace(system, kinds={"": Payload.GRADIENT}).adapt_to_data(DATA)
+    assert said.kinds == {"item": Payload.GRADIENT}
 
 
 @pytest.mark.parametrize(
@@ -143,9 +143,9 @@ def test_it_is_found_out_what_is_sent(client: Any, server: Any, kind: Kind) -> N
     ],
 )
 def test_what_is_said_to_be_a_list_of_items_is_one(message: Any, said: str) -> None:
-    system = WrappedSystem(client=lambda h, m, rng: message(h), kinds={"": Kind.ITEMS})
+    system = WrappedSystem(client=lambda h, m, rng: message(h), kinds={"": Payload.ITEMS})
     with pytest.raises(InputError, match=said):
-        system.tried(DATA)
+        system.adapt_to_data(DATA)
 
 
 def test_a_client_that_cannot_be_sent_elsewhere_is_told() -> None:
@@ -157,7 +157,7 @@ def test_a_client_that_cannot_be_sent_elsewhere_is_told() -> None:
 
     said = r"sent to another process, got TypeError: cannot pickle .*lock.* \(test_probe\.py:\d+\)"
     with pytest.raises(InputError, match=said):
-        WrappedSystem(client=client).tried(DATA)
+        WrappedSystem(client=client).adapt_to_data(DATA)
 
 
 def test_what_a_message_costs_is_said_or_counted_and_never_timed() -> None:
@@ -170,10 +170,12 @@ def test_what_a_message_costs_is_said_or_counted_and_never_timed() -> None:
     def quick(history: Any, model: Any, rng: Any) -> Any:
         return {"item": model["item"] + 1.0}
 
-    one, other = (WrappedSystem(client=each, model=model).tried(DATA)[0] for each in (waits, quick))
-    assert one.upload_seconds == other.upload_seconds > 0
-    wide, _ = WrappedSystem(client=quick, model=lambda n: {"item": np.zeros((n, 10**4))}).tried(
-        DATA
+    one, other = (
+        WrappedSystem(client=each, model=model).adapt_to_data(DATA)[0] for each in (waits, quick)
     )
+    assert one.upload_seconds == other.upload_seconds > 0
+    wide, _ = WrappedSystem(
+        client=quick, model=lambda n: {"item": np.zeros((n, 10**4))}
+    ).adapt_to_data(DATA)
     assert wide.upload_seconds > 2 * one.upload_seconds
-    assert replace(wide, upload_seconds=0.5).tried(DATA)[0].upload_seconds == 0.5
+    assert replace(wide, upload_seconds=0.5).adapt_to_data(DATA)[0].upload_seconds == 0.5

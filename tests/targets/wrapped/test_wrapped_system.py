@@ -11,7 +11,7 @@ import pytest
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements import Vantage
-from fedrec_auditor.targets.components import Kind
+from fedrec_auditor.targets.components import Payload
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import NoScores
 from fedrec_auditor.targets.wrapped.wrapped_system import PRESENCE_PART, WrappedSystem
@@ -35,7 +35,7 @@ def server(model: Any, uploads: Any) -> Any:
     return {"item": np.mean([u["item"] for u in uploads], axis=0), "step": model["step"] + 1}
 
 
-SYSTEM = WrappedSystem(client=client, model=first, rounds=3, kinds={"": Kind.MODEL})
+SYSTEM = WrappedSystem(client=client, model=first, rounds=3, kinds={"": Payload.MODEL})
 
 
 def trained(system: WrappedSystem, seed: int = 0) -> Any:
@@ -86,7 +86,7 @@ def test_messages_alone_are_profile_by_profile_of_devices_that_sent_nothing_befo
         DATA.take_users(np.array([3, 5])), first(8), np.random.default_rng(0), 4
     )
     assert uploads.users.tolist() == [0] * 4 + [1] * 4
-    moved = uploads.components["item"].dense(np.arange(8)).any(axis=2)
+    moved = uploads.components["item"].to_dense(np.arange(8)).any(axis=2)
     for row, user in zip(moved, [3] * 4 + [5] * 4, strict=True):
         assert set(np.flatnonzero(row)) == set(DATA.take_users(np.array([user])).ratings.indices)
 
@@ -128,7 +128,7 @@ def test_a_server_that_fails_is_told(made: Any, said: str) -> None:
 
 def test_a_model_of_other_items_is_refused() -> None:
     fixed = replace(SYSTEM, model=first(9), n_items=9)
-    assert fixed.required_items == 9
+    assert fixed.n_required_items == 9
     with pytest.raises(InputError, match="data with 9 items, for which the model is made, got 8"):
         trained(fixed)
 
@@ -147,7 +147,7 @@ def away(history: Any, model: Any, rng: np.random.Generator) -> Any:
 
 
 def test_who_drops_out_sends_nothing_and_the_server_knows() -> None:
-    system = WrappedSystem(client=away, kinds={"": Kind.BITS}, drops_out=True, rounds=2)
+    system = WrappedSystem(client=away, kinds={"": Payload.BITS}, drops_out=True, rounds=2)
     there = np.flatnonzero(np.diff(DATA.ratings.indptr) >= 4)
     assert 0 < len(there) < DATA.n_users
     transcript = trained(system)
@@ -168,12 +168,12 @@ def test_a_message_alone_that_is_not_sent_moves_nothing(users: list[int]) -> Non
     table[1, :5] = 1.0
     some = Interactions.create(table).take_users(np.array(users))
     for system, model in (
-        (WrappedSystem(client=away, kinds={"": Kind.BITS}, drops_out=True), None),
+        (WrappedSystem(client=away, kinds={"": Payload.BITS}, drops_out=True), None),
         (
             WrappedSystem(
                 client=lambda h, m, rng: None if len(h) < 4 else {"item": m["item"] + 1.0},
                 model=lambda n_items: {"item": np.zeros((n_items, 2))},
-                kinds={"": Kind.MODEL},
+                kinds={"": Payload.MODEL},
                 drops_out=True,
             ),
             {"item": np.full((8, 2), 3.0)},
@@ -184,14 +184,14 @@ def test_a_message_alone_that_is_not_sent_moves_nothing(users: list[int]) -> Non
         assert there.tolist() == [user == 1 for user in users for _ in range(2)]
         (part,) = sent.values()
         still = 0 if model is None else model["item"]
-        assert (part.dense(np.flatnonzero(~there)) == still).all()
-        assert (part.dense(np.flatnonzero(there)) != still).any() == any(there)
+        assert (part.to_dense(np.flatnonzero(~there)) == still).all()
+        assert (part.to_dense(np.flatnonzero(there)) != still).any() == any(there)
 
 
 def test_a_client_that_never_sends_is_told() -> None:
     silent = WrappedSystem(client=lambda h, m, rng: None, drops_out=True)
     with pytest.raises(InputError, match="Let some devices send"):
-        silent.tried(DATA)
+        silent.adapt_to_data(DATA)
     with pytest.raises(InputError, match="Let some devices send"):
         silent.upload(DATA, None, np.random.default_rng(0))
 
@@ -207,7 +207,7 @@ def test_tables_are_read_by_the_public_rows_of_items() -> None:
         bits[places(history.items)[:, 0]] = 1.0
         return {"item": bits, "size": len(history), "codes": np.arange(9)}
 
-    kinds = {"": Kind.CHANGE, "codes": Kind.CODES}
+    kinds = {"": Payload.CHANGE, "codes": Payload.CODES}
     run = trained(WrappedSystem(client=marked, kinds=kinds, rows=places, rounds=2))
     has = DATA.ratings.toarray() > 0
     for vantage in (Vantage.SERVER, Vantage.SHUFFLED, Vantage.AGGREGATE):
@@ -221,10 +221,12 @@ def test_tables_are_read_by_the_public_rows_of_items() -> None:
             assert ["codes" in each.uploads.components for each in views] == [True, False] * 2
             np.testing.assert_array_equal(sent["item"].dense(np.arange(12))[:, :, 0] > 0, has)
             np.testing.assert_array_equal(
-                sent["item"].take(np.array([3])).sent_rows(np.arange(1)), True
+                sent["item"].take(np.array([3])).flag_sent_rows(np.arange(1)), True
             )
         elif vantage is Vantage.SHUFFLED:
-            np.testing.assert_array_equal(views[0].shuffled["item"].total()[:, 0], has.sum(axis=0))
+            np.testing.assert_array_equal(
+                views[0].shuffled["item"].sum_all()[:, 0], has.sum(axis=0)
+            )
         else:
             np.testing.assert_array_equal(views[0].aggregate["item"][:, 0], has.sum(axis=0))
 
@@ -255,4 +257,4 @@ def test_shapes_of_messages_that_nobody_sends_are_those_of_a_history_that_the_cl
     system = WrappedSystem(client=client, drops_out=True)
     sent = system.upload(profiles, None, np.random.default_rng(0)).components
     assert sent["values"].shape == (5,)
-    assert not sent["values"].dense(np.arange(2)).any()
+    assert not sent["values"].to_dense(np.arange(2)).any()

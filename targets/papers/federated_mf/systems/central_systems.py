@@ -15,8 +15,8 @@ from scipy import sparse
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.events import dp
 from fedrec_auditor.accountants.statements import Adjacency, Horizon, Scope, Unit, Vantage, any_pair
-from fedrec_auditor.targets.components import Component, Dense, Floats, Ints, Kind, Reports
-from fedrec_auditor.targets.compute import Compute, one_thread
+from fedrec_auditor.targets.components import Component, Dense, Floats, Ints, Payload, Reports
+from fedrec_auditor.targets.compute import Machine, one_thread
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.mechanisms.parts.bases import MAX_EPSILON, MIN_EPSILON, clip_norm
 from fedrec_auditor.targets.mechanisms.report_mechanisms import OneCoordinate
@@ -37,17 +37,17 @@ from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import (
     trim,
 )
 from fedrec_auditor.targets.settings import (
-    Budget,
+    Count,
     EmbeddingSize,
+    Epsilon,
     NoiseSetting,
-    NotNegative,
+    NonNegative,
     Positive,
     Range,
     RatingScale,
-    Whole,
 )
 from fedrec_auditor.targets.streams import Streams
-from fedrec_auditor.targets.systems.base import DesignedPair, Evaluation, Model, Population, Split
+from fedrec_auditor.targets.systems.base import DesignedPair, Evaluation, HoldOut, Model, Population
 from fedrec_auditor.targets.systems.system import (
     Messages,
     ReportDistribution,
@@ -57,8 +57,8 @@ from fedrec_auditor.targets.systems.system import (
     TrainingResult,
     UploadRequest,
 )
-from fedrec_auditor.targets.systems.system import get_table as table
-from fedrec_auditor.targets.transcript import Broadcast, Public, Round, Uploads
+from fedrec_auditor.targets.systems.system import get_broadcast_array as table
+from fedrec_auditor.targets.transcript import Broadcast, PublicInfo, Round, Uploads
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,9 +75,9 @@ class DpSgdMf(NoisySteps):
     split: Literal["random", "category"] = "random"
     learning_rate: float = 0.03
     clip: Annotated[Positive, "C, the largest norm of a gradient"] = 10.0
-    noise_multiplier: Annotated[NotNegative, "z, noise deviation over sensitivity"] = 1.8
+    noise_multiplier: Annotated[NonNegative, "z, noise deviation over sensitivity"] = 1.8
 
-    learning = MappingProxyType({"spread": 0.1, "rate": 0.1, "learning_rate": 0.1})
+    tuned_values = MappingProxyType({"spread": 0.1, "rate": 0.1, "learning_rate": 0.1})
     holding = ItemSplit()
     exchange = Publication()
     is_single_party = True
@@ -120,7 +120,7 @@ class DpSgld(NoisySteps):
     epsilon: Annotated[float, Range("[1e-9, 1e6]")] = 1.0
     learning_rate: float = 0.0001
 
-    learning = MappingProxyType({"spread": 0.1, "rate": 0.1, "learning_rate": 0.02})
+    tuned_values = MappingProxyType({"spread": 0.1, "rate": 0.1, "learning_rate": 0.02})
     holding = ItemSplit()
     exchange = Publication()
     is_single_party = True
@@ -175,17 +175,17 @@ class ObjPertb(System):
 
     factors: EmbeddingSize = 20
     bound: RatingScale = 5.0
-    epsilon: Annotated[Budget, "epsilon of a rating's value, or of all values of a user"] = 1.0
+    epsilon: Annotated[Epsilon, "epsilon of a rating's value, or of all values of a user"] = 1.0
     regularization: Annotated[Positive, "lambda"] = 10.0
-    sweeps: Annotated[Whole, "alternating solutions of both tables"] = 10
+    sweeps: Annotated[Count, "alternating solutions of both tables"] = 10
     unit: Annotated[Literal["rating", "user"], "owner of the values that epsilon hides"] = "rating"
-    trim: Annotated[Whole, "maximum ratings of a user if the unit is the user"] = 10
+    trim: Annotated[Count, "maximum ratings of a user if the unit is the user"] = 10
     as_published: Annotated[bool, "U of the same ratings; else random and public"] = True
 
-    evaluation = Evaluation(split=Split.HELD_OUT_RATINGS, cutoffs=())
+    evaluation = Evaluation(split=HoldOut.HELD_OUT_RATINGS, cutoffs=())
     noise_setting = NoiseSetting(budgets=("epsilon",), off=1e6)
 
-    def event(self, scope: Scope, population: Population) -> dp.DpEvent:
+    def get_event(self, scope: Scope, population: Population) -> dp.DpEvent:
         """Returns the accounting event of epsilon at delta 0, for the value of a rating in the
         repaired version.
 
@@ -196,7 +196,7 @@ class ObjPertb(System):
             return dp.PureDpEvent(self._share)
         return dp.NonPrivateDpEvent()
 
-    def cost_args(self, interactions: Interactions) -> dict[str, float]:
+    def get_cost_args(self, interactions: Interactions) -> dict[str, float]:
         """Returns arguments, by name, of ``Cost.estimate``, which estimates time and memory of a
         training.
 
@@ -206,7 +206,7 @@ class ObjPertb(System):
         size = 4 * self.factors * interactions.n_items
         return {"senders": 1, "width": self.factors, "bytes": size, "passes": self.sweeps}
 
-    def train(self, interactions: Interactions, rng: Generator, compute: Compute) -> Training:
+    def train(self, interactions: Interactions, rng: Generator, compute: Machine) -> Training:
         """Factorizes the ratings, perturbs the objective and publishes the items in one round.
 
         Memory is (n + m) p^2 numbers for n users, m items and p factors, for the normal equations.
@@ -217,15 +217,16 @@ class ObjPertb(System):
             ratings = trim(ratings, self.trim, Streams.spawn(rng, interactions.n_users))
         users, items = self._publish(ratings, streams)
         yield Round(
-            broadcast=None, uploads=Uploads(np.arange(1), {"items": Dense(items[None], Kind.MODEL)})
+            broadcast=None,
+            uploads=Uploads(np.arange(1), {"items": Dense(items[None], Payload.MODEL)}),
         )
         return TrainingResult({"items": items}, {"users": users, "items": items})
 
-    def public(self, interactions: Interactions) -> Public:
+    def get_public(self, interactions: Interactions) -> PublicInfo:
         """Returns what the adversary knows of a run, in which the curator is the only sender."""
-        return replace(super().public(interactions), n_silos=1)
+        return replace(super().get_public(interactions), n_silos=1)
 
-    def messages(self, calls: UploadRequest) -> Messages:
+    def make_messages(self, calls: UploadRequest) -> Messages:
         """Returns the item embeddings (m, p) published by a curator who has only one user's
         ratings.
 
@@ -244,7 +245,7 @@ class ObjPertb(System):
             )
             _, items = self._publish(wide, streams.take(block))
             sent[block] = items.reshape(len(block), m, self.factors)
-        return {"items": Dense(sent, Kind.MODEL)}
+        return {"items": Dense(sent, Payload.MODEL)}
 
     def score(self, model: Model, interactions: Interactions, users: Ints) -> Floats:
         """Returns predicted ratings u.v of ``users``, shape (len(users), n_items).
@@ -271,7 +272,7 @@ class ObjPertb(System):
         users = self._users(ratings, ridge, streams.fold_in(0))
         direction = _directions(streams.fold_in(1), m, p)
         # The norm has density r^(p-1) exp(-epsilon r/2R): it is a sum of p exponentials.
-        steps = -np.log(streams.fold_in(2).uniform(m // len(streams) * p)).reshape(m, p)
+        steps = -np.log(streams.fold_in(2).draw_uniform(m // len(streams) * p)).reshape(m, p)
         noise = direction * (2.0 * self.bound / self._share * steps.sum(axis=1))[:, None]
         items = _least_squares(ratings.T.tocsr(), users, ridge, noise)
         return users.astype(np.float32), items.astype(np.float32)
@@ -283,7 +284,7 @@ class ObjPertb(System):
         (n, m), p = ratings.shape, self.factors
         if not self.as_published:
             return _directions(streams, n, p)
-        items = streams.normal(m // len(streams) * p).reshape(m, p)
+        items = streams.draw_normal(m // len(streams) * p).reshape(m, p)
         for _ in range(self.sweeps):
             users = clip_norm(_least_squares(ratings, items, ridge), 1.0)
             items = _least_squares(ratings.T.tocsr(), users, ridge)
@@ -292,7 +293,7 @@ class ObjPertb(System):
 
 def _directions(streams: Streams, count: int, dimension: int) -> NDArray[np.float64]:
     """Random unit vectors, (count, dimension)."""
-    drawn = streams.normal(count // len(streams) * dimension).reshape(count, dimension)
+    drawn = streams.draw_normal(count // len(streams) * dimension).reshape(count, dimension)
     return np.asarray(drawn / np.sqrt(np.square(drawn).sum(axis=1, keepdims=True)))
 
 
@@ -339,11 +340,11 @@ class GdDr(ReportingSystem, LocalMf):
     most the largest rating) instead of regularized.
     """
 
-    epsilon: Annotated[Budget, "epsilon of a user over the training"] = 10.0
-    rows: Annotated[Whole, "rows of the random matrix Phi"] = 50
+    epsilon: Annotated[Epsilon, "epsilon of a user over the training"] = 10.0
+    rows: Annotated[Count, "rows of the random matrix Phi"] = 50
     learning_rate: float = 0.001
 
-    learning = MappingProxyType({"spread": 0.1})
+    tuned_values = MappingProxyType({"spread": 0.1})
     noise_setting = NoiseSetting(budgets=("epsilon",), off=700.0)
 
     def __post_init__(self) -> None:
@@ -355,7 +356,7 @@ class GdDr(ReportingSystem, LocalMf):
                 "floating-point numbers cannot represent the probabilities of this one."
             )
 
-    def cost_args(self, interactions: Interactions) -> dict[str, float]:
+    def get_cost_args(self, interactions: Interactions) -> dict[str, float]:
         """Returns arguments, by name, of ``Cost.estimate``, which estimates time and memory of a
         training.
 
@@ -363,14 +364,14 @@ class GdDr(ReportingSystem, LocalMf):
         random matrix Phi, ``rows`` x n_items, with which gradients are multiplied.
         """
         directions = 2 * self.rows * interactions.n_items
-        return super().cost_args(interactions) | {"bytes": 5, "held": directions}
+        return super().get_cost_args(interactions) | {"bytes": 5, "held": directions}
 
     @property
     def each(self) -> float:
         """Epsilon per report: the epsilon of the training divided by the number of rounds."""
         return self.epsilon / self.rounds
 
-    def randomizer(self, n_items: int = 0) -> OneCoordinate:
+    def make_randomizer(self, n_items: int = 0) -> OneCoordinate:
         """Returns the mechanism of one report: the randomized sign of one entry of the reduced item
         gradient.
 
@@ -379,13 +380,13 @@ class GdDr(ReportingSystem, LocalMf):
         """
         return OneCoordinate(self.each, self.rows * self.factors)
 
-    def public(self, interactions: Interactions) -> Public:
+    def get_public(self, interactions: Interactions) -> PublicInfo:
         """Returns what the adversary knows of a run, with the distribution of a report's sign given
         its entry.
         """
-        return replace(super().public(interactions), channel=ReportDistribution(self.each))
+        return replace(super().get_public(interactions), channel=ReportDistribution(self.each))
 
-    def designed_pairs(self) -> tuple[DesignedPair, ...]:
+    def design_pairs(self) -> tuple[DesignedPair, ...]:
         """Returns one pair of worst-case inputs: two users with one rating each, of different
         items.
 
@@ -415,8 +416,8 @@ class GdDr(ReportingSystem, LocalMf):
         one row per user.
         """
         items, phi = np.asarray(model["items"]), np.asarray(model["projection"])
-        randomizer, n = self.randomizer(), ratings.shape[0]
-        draws = streams.uniform(3)
+        randomizer, n = self.make_randomizer(), ratings.shape[0]
+        draws = streams.draw_uniform(3)
         index = randomizer.to_coordinates(draws[:, 0])
         entry, factor = np.divmod(index, self.factors)
         rows = np.repeat(np.arange(n), np.diff(ratings.indptr))
@@ -427,8 +428,8 @@ class GdDr(ReportingSystem, LocalMf):
             randomizer.clip_entries(gradient), flip=draws[:, 1], corner=draws[:, 2]
         )
         reports = Reports(
-            index=index[:, None].astype(np.int32),
-            positive=positive[:, None],
+            coordinates=index[:, None].astype(np.int32),
+            is_positive=positive[:, None],
             magnitude=randomizer.magnitude,
             shape=(self.rows, self.factors),
         )
@@ -448,7 +449,7 @@ class GdDr(ReportingSystem, LocalMf):
         """
         messages = send(model)
         reports = messages["signs"]
-        mean = reports.total() / len(reports)
+        mean = reports.sum_all() / len(reports)
         step = rate_at(number, self.rounds, self.learning_rate)
         after = np.asarray(model["items"]) - step * (np.asarray(model["projection"]).T @ mean)
         crossed = Round(broadcast=model, uploads=Uploads(np.arange(len(reports)), messages))

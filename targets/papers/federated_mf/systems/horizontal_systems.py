@@ -9,7 +9,7 @@ from typing import Annotated
 import numpy as np
 
 from fedrec_auditor.accountants.statements import Adjacency, Scope, Unit, Vantage
-from fedrec_auditor.targets.components import Component, Floats, Kind, RandomizedMessages, Rows
+from fedrec_auditor.targets.components import Component, Floats, Payload, RandomizedMessages, Rows
 from fedrec_auditor.targets.mechanisms.base import Mechanism
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent import UserSplit, gradients
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.exchange import (
@@ -36,18 +36,18 @@ from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import (
 )
 from fedrec_auditor.targets.settings import (
     Choice,
+    Count,
+    CountOrZero,
     NoiseSetting,
-    NotNegative,
+    NonNegative,
     Positive,
-    Whole,
-    WholeOrZero,
 )
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.base import Population
 from fedrec_auditor.targets.systems.system import (
     Messages,
     NoiselessSystem,
-    NoUploads,
+    NoUploadSystem,
     UploadRequest,
 )
 
@@ -65,10 +65,10 @@ class FmfHfl(NoiselessSystem, PartyMf):
     """
 
     learning_rate: float = 0.5
-    tuning: Annotated[WholeOrZero, "steps of a party alone at the end"] = 0
+    tuning: Annotated[CountOrZero, "steps of a party alone at the end"] = 0
     tuning_rate: Positive = 0.5
 
-    learning = MappingProxyType({"spread": 0.1, "rate": 0.1, "rounds": 200})
+    tuned_values = MappingProxyType({"spread": 0.1, "rate": 0.1, "rounds": 200})
     holding = UserSplit()
 
     @property
@@ -78,7 +78,7 @@ class FmfHfl(NoiselessSystem, PartyMf):
 
 
 @dataclass(frozen=True, kw_only=True)
-class HflLocalSgd(NoUploads, PartyMf):
+class HflLocalSgd(NoUploadSystem, PartyMf):
     """Horizontal parties that train without each other and keep their models.
 
     Local SGD, the dotted lines of Figure 9 (section 5.3), has no messages, no clipping and no
@@ -94,7 +94,9 @@ class HflLocalSgd(NoUploads, PartyMf):
     tuning: Annotated[int, Choice((0,), "to be 0: parties train alone from the start")] = 0
     tuning_rate: Positive = 0.5
 
-    learning = MappingProxyType({"spread": 0.1, "rate": 0.1, "rounds": 30, "learning_rate": 0.05})
+    tuned_values = MappingProxyType(
+        {"spread": 0.1, "rate": 0.1, "rounds": 30, "learning_rate": 0.05}
+    )
     holding = UserSplit()
     exchange = NoExchange()
 
@@ -119,15 +121,15 @@ class HflSgdmf(NoisySteps):
     """
 
     learning_rate: float = 0.1
-    noise_multiplier: Annotated[NotNegative, "z, noise deviation over sensitivity"] = 1.7
-    tuning: Annotated[WholeOrZero, "steps of a party alone at the end"] = 1000
+    noise_multiplier: Annotated[NonNegative, "z, noise deviation over sensitivity"] = 1.7
+    tuning: Annotated[CountOrZero, "steps of a party alone at the end"] = 1000
     tuning_rate: Positive = 0.1
-    fitting: Annotated[Whole, "steps in which a party fits its user embeddings to the first V"] = 20
+    fitting: Annotated[Count, "steps in which a party fits its user embeddings to the first V"] = 20
     train_both: Annotated[bool, "user embeddings take a step whenever item embeddings do"] = False
 
     unprotected = "fmf-hfl"
     noise_setting = NoiseSetting(noise=("noise_multiplier",), off=0.0)
-    learning = MappingProxyType(
+    tuned_values = MappingProxyType(
         {
             "spread": 0.1,
             "rate": 0.1,
@@ -176,7 +178,7 @@ class HflSgdmf(NoisySteps):
         """
         return theorem_1_epsilon(*self.dp_inputs(population, self.local_steps))
 
-    def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
+    def get_mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
         """Returns a mechanism whose privacy curve is a lower bound for the uploads of a party; None
         if none is known.
 
@@ -192,7 +194,7 @@ class HflSgdmf(NoisySteps):
             return None
         if scope.adjacency is not Adjacency.ADD_REMOVE:
             return None
-        seen = replace(self, rounds=min(MAX_ROUNDS, self.n_uses(scope.horizon)))
+        seen = replace(self, rounds=min(MAX_ROUNDS, self.count_uses(scope.horizon)))
         n, m = population.n_users, population.n_items
         if self.unit == "user":
             return user_lower_bound(seen, n, m) if scope.unit is Unit.USER else None
@@ -221,13 +223,13 @@ class HflSynsgd(NoisySteps):
     rounds: int = 1000
     local_steps: Annotated[int, Choice((1,), "to be 1: hfl-sgdmf has several")] = 1
     learning_rate: float = 0.1
-    noise_multiplier: NotNegative = 1.7
-    tuning: WholeOrZero = 1000
+    noise_multiplier: NonNegative = 1.7
+    tuning: CountOrZero = 1000
     tuning_rate: Positive = 0.1
 
     unprotected = "fmf-hfl"
     noise_setting = NoiseSetting(noise=("noise_multiplier",), off=0.0)
-    learning = MappingProxyType(
+    tuned_values = MappingProxyType(
         {"spread": 0.1, "rate": 0.2, "rounds": 1500, "learning_rate": 0.5, "tuning": 0}
     )
     holding = UserSplit()
@@ -277,8 +279,8 @@ class _ItemsSummed(ItemsAveraged):
             row_ids=np.concatenate(ids),
             values=np.concatenate(values),
             n_rows=len(shared),
-            kind=Kind.GRADIENT,
-            rate=-1.0,
+            kind=Payload.GRADIENT,
+            learning_rate=-1.0,
         )
         return _noisy(mf, clean, Streams(np.array(seeds, np.uint64)))
 
@@ -290,7 +292,7 @@ class _ItemsSummed(ItemsAveraged):
         The server steps along the weighted mean of the parties' sums, and projects the embeddings
         to their bounds.
         """
-        sums = sent.dense(np.arange(len(sent)))
+        sums = sent.to_dense(np.arange(len(sent)))
         scales = np.array([[party.weight, party.step_scale] for party in parties]).T
         step = rate_at(number, mf.steps, mf.learning_rate) * scales[0] * scales[1]
         moved = shared - np.tensordot(step.astype(np.float32), sums, 1)
@@ -314,8 +316,8 @@ class _ItemsSummed(ItemsAveraged):
                 users[drawn.rows], items[columns], ratings.data[drawn.data_indices]
             ),
             n_rows=len(items),
-            kind=Kind.GRADIENT,
-            rate=-1.0,
+            kind=Payload.GRADIENT,
+            learning_rate=-1.0,
         )
         return {self.component: _noisy(mf, clean, streams)}
 

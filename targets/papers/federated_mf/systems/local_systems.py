@@ -18,11 +18,11 @@ from fedrec_auditor.targets.components import (
     Component,
     Floats,
     Ints,
-    Kind,
+    Payload,
     RandomizedMessages,
     Rows,
 )
-from fedrec_auditor.targets.compute import Compute
+from fedrec_auditor.targets.compute import Machine
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.mechanisms.base import Mechanism
 from fedrec_auditor.targets.mechanisms.composed_mechanisms import Repeated
@@ -54,25 +54,25 @@ from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import (
     rating_distance,
 )
 from fedrec_auditor.targets.settings import (
+    Count,
     EmbeddingSize,
     NoiseSetting,
-    NotNegative,
+    NonNegative,
     OpenUnitInterval,
     Positive,
     Range,
     RatingScale,
     ShareOrZero,
-    Whole,
 )
 from fedrec_auditor.targets.streams import Streams
-from fedrec_auditor.targets.systems.base import Evaluation, Model, Population, Split
+from fedrec_auditor.targets.systems.base import Evaluation, HoldOut, Model, Population
 from fedrec_auditor.targets.systems.system import (
     NoiselessSystem,
-    NoUploads,
+    NoUploadSystem,
     Training,
     TrainingResult,
 )
-from fedrec_auditor.targets.transcript import Broadcast, Public, Round, Uploads
+from fedrec_auditor.targets.transcript import Broadcast, PublicInfo, Round, Uploads
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,7 +94,7 @@ class LflLdp(PretrainedMf):
 
     noise_setting = NoiseSetting(noise=("noise_multiplier",), off=0.0)
 
-    def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
+    def get_mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
         """Returns the mechanism of all messages of a user who has one rating or is absent.
 
         The broadcast item embeddings are those that reveal most. None for other changes, for other
@@ -104,9 +104,9 @@ class LflLdp(PretrainedMf):
         if not plain or scope.vantage is not Vantage.SERVER or not self.sigma:
             return None
         one = EmbeddingGaussian.create_worst_case(sigma=self.sigma, bound=self.bound)
-        return Repeated(one, self.n_uses(scope.horizon))
+        return Repeated(one, self.count_uses(scope.horizon))
 
-    def event(self, scope: Scope, population: Population) -> dp.DpEvent:
+    def get_event(self, scope: Scope, population: Population) -> dp.DpEvent:
         """Returns the accounting event of one Gaussian mechanism per round in the period of
         ``scope``.
 
@@ -115,7 +115,7 @@ class LflLdp(PretrainedMf):
         """
         apart = Clipping.of_embeddings(self.bound).user_gap
         z = self.noise_multiplier / (1.0 if scope.is_user_presence else apart)
-        return noisy_steps(z, self.n_uses(scope.horizon))
+        return noisy_steps(z, self.count_uses(scope.horizon))
 
     def send(
         self, ratings: sparse.csr_array, users: Floats, model: Broadcast, streams: Streams
@@ -136,7 +136,7 @@ class LflLdp(PretrainedMf):
         messages = send(model)
         update, items = messages["update"], np.asarray(model["items"])
         step = rate_at(number, self.rounds, self.learning_rate) / len(update)
-        after = project((items - step * update.total()).astype(np.float32), self.bound)
+        after = project((items - step * update.sum_all()).astype(np.float32), self.bound)
         return Round(broadcast=model, uploads=Uploads(np.arange(len(update)), messages)), after
 
 
@@ -187,11 +187,11 @@ class LflSgdmf(PretrainedMf):
 
     noise_setting = NoiseSetting(noise=("noise_multiplier",), off=0.0)
 
-    def public(self, interactions: Interactions) -> Public:
+    def get_public(self, interactions: Interactions) -> PublicInfo:
         """Returns what the adversary knows and sees of a run: sums, and the messages outside the
         masks.
         """
-        return replace(super().public(interactions), route=Vantage.AGGREGATE)
+        return replace(super().get_public(interactions), route=Vantage.AGGREGATE)
 
     @property
     def colludes(self) -> bool:
@@ -210,7 +210,7 @@ class LflSgdmf(PretrainedMf):
         """Whether devices drop out."""
         return self.dropout > 0.0
 
-    def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
+    def get_mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
         """Returns the mechanism of all messages of all rounds, for adding or removing one value.
 
         The value is an honest user, a rating or an interaction. The messages are the sums of the
@@ -230,7 +230,7 @@ class LflSgdmf(PretrainedMf):
         plain = plain and scope.adjacency is not Adjacency.REPLACE
         if not plain or scope.vantage is not Vantage.AGGREGATE:
             return None
-        n, count = population.n_users, self.n_uses(scope.horizon)
+        n, count = population.n_users, self.count_uses(scope.horizon)
         distance = self.sensitivity
         if scope.unit is not Unit.USER and population.n_items > 1:
             distance = rating_distance(self.bound, self.factors, self.fitting)
@@ -250,7 +250,7 @@ class LflSgdmf(PretrainedMf):
             overstated=self.overstated,
         )
 
-    def event(self, scope: Scope, population: Population) -> dp.DpEvent:
+    def get_event(self, scope: Scope, population: Population) -> dp.DpEvent:
         """Returns the accounting event of one Gaussian mechanism per round in the period of
         ``scope``.
 
@@ -271,7 +271,7 @@ class LflSgdmf(PretrainedMf):
         presence = scope.unit is Unit.USER and scope.adjacency is Adjacency.ADD_REMOVE
         apart = 1.0 if presence else Clipping.of_embeddings(self.bound).user_gap
         z = self.noise_multiplier * math.sqrt(left) / apart
-        return noisy_steps(z, self.n_uses(scope.horizon))
+        return noisy_steps(z, self.count_uses(scope.horizon))
 
     def variances(self, n_users: int, survivors: int) -> tuple[float, float]:
         """Returns the variances of a device's noise in its first and second message, in units of
@@ -290,7 +290,7 @@ class LflSgdmf(PretrainedMf):
         shares = self.variances(int(model["users"]), int(model["survivors"]))
         before, after = (self.sigma * math.sqrt(share) for share in shares)
         update = self.noisy_upload(ratings, users, model, streams, before)
-        clean = update.clean
+        clean = update.clean_messages
         assert isinstance(clean, Rows)
         nothing = replace(
             clean, indptr=0 * clean.indptr, row_ids=clean.row_ids[:0], values=clean.values[:0]
@@ -385,7 +385,7 @@ class LflSgdmf(PretrainedMf):
 
 
 @dataclass(frozen=True, kw_only=True)
-class LflPretrained(NoUploads):
+class LflPretrained(NoUploadSystem):
     """First stage of local federated matrix factorization, alone.
 
     Stage 1 of LFL-SGDMF serves as a baseline (section 6.3, Figure 10): the item embeddings V stay
@@ -397,11 +397,11 @@ class LflPretrained(NoUploads):
 
     factors: EmbeddingSize = 20
     bound: RatingScale = 5.0
-    fitting: Annotated[Whole, "steps in which a device fits its embedding to V"] = 20
+    fitting: Annotated[Count, "steps in which a device fits its embedding to V"] = 20
 
-    evaluation = Evaluation(split=Split.HELD_OUT_RATINGS, cutoffs=())
+    evaluation = Evaluation(split=HoldOut.HELD_OUT_RATINGS, cutoffs=())
 
-    def cost_args(self, interactions: Interactions) -> dict[str, float]:
+    def get_cost_args(self, interactions: Interactions) -> dict[str, float]:
         """Returns arguments, by name, of ``Cost.estimate``, which estimates time and memory of a
         training.
 
@@ -409,7 +409,7 @@ class LflPretrained(NoUploads):
         """
         return {"width": self.factors, "passes": self.fitting}
 
-    def train(self, interactions: Interactions, rng: Generator, compute: Compute) -> Training:
+    def train(self, interactions: Interactions, rng: Generator, compute: Machine) -> Training:
         """Draws the item embeddings V at random; there are no messages."""
         check_ratings(interactions, self.bound)
         items = initialize(rng.random((interactions.n_items, self.factors)), self.bound)
@@ -442,11 +442,11 @@ class FmfLfl(NoiselessSystem, LocalMf):
     """
 
     learning_rate: float = 10.0
-    local_steps: Whole = 10
+    local_steps: Count = 10
 
-    learning = MappingProxyType({"spread": 0.1, "rounds": 50})
+    tuned_values = MappingProxyType({"spread": 0.1, "rounds": 50})
 
-    def cost_args(self, interactions: Interactions) -> dict[str, float]:
+    def get_cost_args(self, interactions: Interactions) -> dict[str, float]:
         """Returns arguments, by name, of ``Cost.estimate``, which estimates time and memory of a
         training.
 
@@ -496,8 +496,8 @@ class FmfLfl(NoiselessSystem, LocalMf):
             row_ids=ratings.indices,
             values=own,
             n_rows=len(items),
-            kind=Kind.MODEL,
-            rest=items,
+            kind=Payload.MODEL,
+            broadcast=items,
         )
         return {"items": table}, moved
 
@@ -510,7 +510,7 @@ class FmfLfl(NoiselessSystem, LocalMf):
         uploads = send(model)
         n = len(uploads["items"])
         crossed = Round(broadcast=model, uploads=Uploads(np.arange(n), uploads))
-        return crossed, (uploads["items"].total() / n).astype(np.float32)
+        return crossed, (uploads["items"].sum_all() / n).astype(np.float32)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -528,12 +528,12 @@ class LocalOnly(NoisySteps):
     """
 
     learning_rate: float = 0.003
-    trim: Whole = 5
+    trim: Count = 5
     split: Literal["random", "category"] = "random"
     clip: Annotated[Positive, "C, the largest norm of a gradient"] = 10.0
-    noise_multiplier: Annotated[NotNegative, "z, noise deviation over sensitivity"] = 1.8
+    noise_multiplier: Annotated[NonNegative, "z, noise deviation over sensitivity"] = 1.8
 
-    learning = MappingProxyType({"spread": 0.1, "rate": 0.1, "learning_rate": 0.01})
+    tuned_values = MappingProxyType({"spread": 0.1, "rate": 0.1, "learning_rate": 0.01})
     holding = ItemSplit()
     exchange = Publication()
     noise_setting = NoiseSetting(noise=("noise_multiplier",), off=0.0)

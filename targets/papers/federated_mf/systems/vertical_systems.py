@@ -18,7 +18,7 @@ from fedrec_auditor.targets.papers.federated_mf.systems.parts.lower_bounds impor
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise import NoiseOnBoth, NoisySteps
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import PartyMf
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import batch_size
-from fedrec_auditor.targets.settings import NoiseSetting, NotNegative, Whole, WholeOrZero
+from fedrec_auditor.targets.settings import Count, CountOrZero, NoiseSetting, NonNegative
 from fedrec_auditor.targets.systems.base import Population
 from fedrec_auditor.targets.systems.system import NoiselessSystem
 
@@ -38,11 +38,11 @@ class FmfVfl(NoiselessSystem, PartyMf):
     """
 
     unit: Annotated[Literal["rating", "user"], '"user" only trims'] = "rating"
-    trim: Annotated[Whole, "maximum ratings of a user if the unit is the user"] = 5
+    trim: Annotated[Count, "maximum ratings of a user if the unit is the user"] = 5
     split: Annotated[Literal["random", "category"], "rule that deals items to parties"] = "random"
-    tuning: Annotated[WholeOrZero, "kappa, last steps on item embeddings alone"] = 0
+    tuning: Annotated[CountOrZero, "kappa, last steps on item embeddings alone"] = 0
 
-    learning = MappingProxyType({"spread": 0.1, "rate": 0.1, "rounds": 200})
+    tuned_values = MappingProxyType({"spread": 0.1, "rate": 0.1, "rounds": 200})
     holding = ItemSplit()
 
     @property
@@ -55,7 +55,7 @@ class FmfVfl(NoiselessSystem, PartyMf):
         """Maximum number of ratings per user (theta of the paper); None if the unit is a rating."""
         return self.trim if self.unit == "user" else None
 
-    def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
+    def get_mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
         """Returns None: messages are a deterministic function of ratings and public randomness, so
         that no mechanism bounds epsilon.
         """
@@ -84,14 +84,16 @@ class VflSgdmf(NoisySteps):
     """
 
     learning_rate: float = 0.02
-    trim: Whole = 5
+    trim: Count = 5
     split: Literal["random", "category"] = "random"
-    tuning: Annotated[WholeOrZero, "kappa, last steps on item embeddings alone"] = 100
-    noise_multiplier: Annotated[NotNegative, "z, noise deviation over sensitivity"] = 1.8
+    tuning: Annotated[CountOrZero, "kappa, last steps on item embeddings alone"] = 100
+    noise_multiplier: Annotated[NonNegative, "z, noise deviation over sensitivity"] = 1.8
 
     unprotected = "fmf-vfl"
     noise_setting = NoiseSetting(noise=("noise_multiplier",), off=0.0)
-    learning = MappingProxyType({"spread": 0.1, "rate": 0.1, "rounds": 200, "learning_rate": 0.1})
+    tuned_values = MappingProxyType(
+        {"spread": 0.1, "rate": 0.1, "rounds": 200, "learning_rate": 0.1}
+    )
     holding = ItemSplit()
 
     @property
@@ -128,7 +130,7 @@ class VflSgdmf(NoisySteps):
         z, clipping = self.noise_multiplier, Clipping.of_embeddings(self.bound)
         return NoiseOnBoth(z=z, sigma=z * (one * (self.max_ratings or 1)), clipping=clipping)
 
-    def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
+    def get_mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
         """Returns a mechanism whose privacy curve is a lower bound for the uploads of a party; None
         if none is known.
 

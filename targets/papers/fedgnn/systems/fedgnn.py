@@ -15,16 +15,16 @@ from scipy import sparse
 
 from fedrec_auditor.accountants.events import dp
 from fedrec_auditor.accountants.statements import Horizon, Scope, Unit, Vantage, any_pair
-from fedrec_auditor.targets.components import Dense, Floats, Ints, Kind, RandomizedMessages, Rows
-from fedrec_auditor.targets.compute import Compute
+from fedrec_auditor.targets.components import Dense, Floats, Ints, Payload, RandomizedMessages, Rows
+from fedrec_auditor.targets.compute import Machine
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.federated.noise import ClippedNoise
-from fedrec_auditor.targets.federated.systems import FedAdam, first_item_entry
+from fedrec_auditor.targets.federated.systems import FedAdam, get_first_item_entry
 from fedrec_auditor.targets.mechanisms.base import Mechanism
 from fedrec_auditor.targets.mechanisms.composed_mechanisms import Identity
 from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip
 from fedrec_auditor.targets.papers.fedgnn.rating_graph import Gradients, RatingGraph
-from fedrec_auditor.targets.settings import NoiseSetting, Positive, Whole
+from fedrec_auditor.targets.settings import Count, NoiseSetting, Positive
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.base import DesignedPair, Population
 from fedrec_auditor.targets.systems.system import Messages, Training, TrainingResult, UploadRequest
@@ -51,21 +51,21 @@ class FedGnn(RatingGraph):
     section 4.1; ``rounds`` are its 3 epochs of MovieLens 100K.
 
     >>> from fedrec_auditor.targets.systems.base import Population
-    >>> [q.claim.epsilon for q in FedGnn().scoped_claims(Population(n_users=943, n_items=1682))]
+    >>> [q.claim.epsilon for q in FedGnn().get_claims(Population(n_users=943, n_items=1682))]
     [1.0, 1.0, 1.0]
     """
 
     clip: Annotated[Positive, "largest norm of a message"] = 0.1
     noise: Annotated[Positive, "scale of the Laplace noise on every number"] = 0.2
     norm: Literal["max", "l2"] = "max"
-    pseudo: Annotated[Whole, "other items' rows that a client sends"] = 1000
-    cohort: Annotated[Whole, "clients per round"] = 128
-    rounds: Annotated[Whole, "rounds per training"] = 22
-    warm_up: Annotated[Whole, "epochs before neighbours' embeddings are added"] = 2
+    pseudo: Annotated[Count, "other items' rows that a client sends"] = 1000
+    cohort: Annotated[Count, "clients per round"] = 128
+    rounds: Annotated[Count, "rounds per training"] = 22
+    warm_up: Annotated[Count, "epochs before neighbours' embeddings are added"] = 2
     server: Annotated[Literal["mean", "adam"], "optimizer of the server"] = "mean"
 
     aliases = MappingProxyType({"lambda": "noise"})
-    learning = MappingProxyType(
+    tuned_values = MappingProxyType(
         {
             "dimension": 16,
             "init_scale": 0.01,
@@ -93,14 +93,14 @@ class FedGnn(RatingGraph):
         """
         return 2.0 * self.clip / self.noise
 
-    def cost_args(self, interactions: Interactions) -> dict[str, float]:
+    def get_cost_args(self, interactions: Interactions) -> dict[str, float]:
         """Returns the arguments of ``Cost.estimate``, by name: numbers of senders, and sizes of the
         rows that they send.
         """
         senders = min(self.cohort, interactions.n_users)
         rows = interactions.ratings.nnz / max(1, interactions.n_users) + self.pseudo
         sent = min(interactions.n_items, rows) * (4 * self.dimension + 8)
-        return super().cost_args(interactions) | {
+        return super().get_cost_args(interactions) | {
             "senders": senders,
             "bytes": sent + 4 * self.dimension**2,
         }
@@ -121,7 +121,7 @@ class FedGnn(RatingGraph):
         numbers = scope.unit is Unit.COORDINATE or scope.is_rating_value or scope.is_user_presence
         return self.pseudo < population.n_items and not numbers
 
-    def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
+    def get_mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
         """Returns the randomized choice of sent rows if it reveals the data that ``scope``
         protects; otherwise the noise.
 
@@ -131,22 +131,22 @@ class FedGnn(RatingGraph):
         than the server.
         """
         if not self.reveals_rows(scope, population):
-            return super().mechanism(scope, population)
+            return super().get_mechanism(scope, population)
         if scope.vantage is not Vantage.SERVER or scope.unit is Unit.ATTRIBUTE:
             return None
         users = scope.unit in (Unit.USER, Unit.REPORT)
         row = Identity() if users else BitFlip(1.0, self.pseudo / population.n_items)
         return self.repeat(row, scope, population)
 
-    def event(self, scope: Scope, population: Population) -> dp.DpEvent:
+    def get_event(self, scope: Scope, population: Population) -> dp.DpEvent:
         """Returns the accounting event of the noise; ``NonPrivateDpEvent`` if the choice of sent
         rows reveals the data of ``scope``.
         """
         if self.reveals_rows(scope, population):
             return Identity().event()
-        return super().event(scope, population)
+        return super().get_event(scope, population)
 
-    def designed_pairs(self) -> tuple[DesignedPair, ...]:
+    def design_pairs(self) -> tuple[DesignedPair, ...]:
         """Returns one pair of worst-case inputs: two users who give one item a low or a high
         rating.
 
@@ -160,7 +160,7 @@ class FedGnn(RatingGraph):
                 target=game,
                 profiles=Interactions.create(profiles, name="game"),
                 broadcast=game.attack_model(2),
-                reducer=first_item_entry,
+                reducer=get_first_item_entry,
                 scope=any_pair(Unit.COORDINATE, Vantage.SERVER, Horizon.ROUND),
                 world_names=("item 0 rated low", "item 0 rated high"),
             ),
@@ -181,7 +181,7 @@ class FedGnn(RatingGraph):
         layer = np.outer(turns, np.ones(self.dimension)) / self.dimension
         return {"item": items, "gnn.A": layer.astype(np.float32)}
 
-    def train(self, interactions: Interactions, rng: Generator, compute: Compute) -> Training:
+    def train(self, interactions: Interactions, rng: Generator, compute: Machine) -> Training:
         """Runs Algorithm 1 and yields the messages of each round; ``rng`` draws the users of each
         round.
         """
@@ -201,14 +201,14 @@ class FedGnn(RatingGraph):
             own[users] -= self.user_step(one, model)
             rate = (1.0 if self.server == "adam" else self.learning_rate) / len(users)
             after = {
-                name: (part - rate * uploads.components[name].total()).astype(np.float32)
+                name: (part - rate * uploads.components[name].sum_all()).astype(np.float32)
                 for name, part in model.items()
             }
-            model = moments.next_model(model, after) if self.server == "adam" else after
+            model = moments.update_model(model, after) if self.server == "adam" else after
         used = {**model, "kept": own}
         return TrainingResult(model, used if near is None else {**used, "near": near})
 
-    def messages(self, calls: UploadRequest) -> Messages:
+    def make_messages(self, calls: UploadRequest) -> Messages:
         """Returns the noisy gradients that ``calls`` requests: "item" (m, d) with some of its rows,
         and "gnn.A" (d, d) per message.
 
@@ -228,7 +228,7 @@ class FedGnn(RatingGraph):
         Pseudo items are the items with the smallest keys.
         """
         n_items = own.shape[1]
-        order = np.where(own, 2.0, streams.fold_in(_CHOICE).uniform(n_items))
+        order = np.where(own, 2.0, streams.fold_in(_CHOICE).draw_uniform(n_items))
         last = np.sort(order, axis=1)[:, min(self.pseudo, n_items) - 1, None]
         return np.where(own | ((order <= last) & (order < 1.0)), order, np.inf)
 
@@ -239,7 +239,7 @@ class FedGnn(RatingGraph):
         count = np.maximum(one.is_own.sum(axis=1, keepdims=True), 1)
         mean = one.weight.sum(axis=1, keepdims=True) / count
         spread = np.sqrt((one.is_own * (one.weight - mean) ** 2).sum(axis=1, keepdims=True) / count)
-        drawn = mean + spread * streams.fold_in(_PSEUDO).normal(one.is_own.shape[1])
+        drawn = mean + spread * streams.fold_in(_PSEUDO).draw_normal(one.is_own.shape[1])
         weight = np.where(one.is_own, one.weight, drawn)[owners, ids, None]
         return np.asarray(weight * one.hidden[owners] + one.shared[owners])
 
@@ -257,9 +257,11 @@ class FedGnn(RatingGraph):
             scale = self.clip / np.maximum(length, self.clip)
             values, layer = values * scale[owners, None], layer * scale[:, None, None]
         noise, indptr = ClippedNoise(self.clip, self.noise), np.append(0, rows.sum(axis=1).cumsum())
-        item = noise.noisy_rows(values.astype(np.float32), streams.fold_in(_ITEM), indptr, ids)
-        clean = Dense(layer.astype(np.float32), Kind.GRADIENT, -1.0)
+        item = noise.add_noise_to_rows(
+            values.astype(np.float32), streams.fold_in(_ITEM), indptr, ids
+        )
+        clean = Dense(layer.astype(np.float32), Payload.GRADIENT, -1.0)
         return {
-            "item": Rows(indptr, ids, item, n_items, Kind.GRADIENT, -1.0),
+            "item": Rows(indptr, ids, item, n_items, Payload.GRADIENT, -1.0),
             "gnn.A": RandomizedMessages(clean, noise, streams.fold_in(_LAYER)),
         }

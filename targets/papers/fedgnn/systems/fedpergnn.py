@@ -13,15 +13,15 @@ from numpy.random import Generator
 from scipy import sparse
 from scipy.special import log_ndtr
 
-from fedrec_auditor.targets.components import Dense, Kind
-from fedrec_auditor.targets.compute import Compute
+from fedrec_auditor.targets.components import Dense, Payload
+from fedrec_auditor.targets.compute import Machine
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.papers.fedgnn.rating_graph import Gradients, RatingGraph
-from fedrec_auditor.targets.settings import Budget, NoiseSetting, Positive, Whole
+from fedrec_auditor.targets.settings import Count, Epsilon, NoiseSetting, Positive
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.base import Population
 from fedrec_auditor.targets.systems.system import Messages, Training, TrainingResult, UploadRequest
-from fedrec_auditor.targets.transcript import Broadcast, Public, Round, Uploads
+from fedrec_auditor.targets.transcript import Broadcast, PublicInfo, Round, Uploads
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,17 +36,18 @@ class FedPerGnn(RatingGraph):
     100K. Source: const.py, model.py, run.py and generator.py at 9e77e2e.
 
     >>> from fedrec_auditor.targets.systems.base import Population
-    >>> [q.claim.epsilon for q in FedPerGnn().scoped_claims(Population(n_users=943, n_items=1682))]
+    >>> population = Population(n_users=943, n_items=1682)
+    >>> [q.claim.epsilon for q in FedPerGnn().get_claims(population)]
     [1.0, 1.0, 1.0]
     """
 
     clip: Annotated[Positive, "largest norm of a gradient"] = 0.1
-    epsilon: Annotated[Budget, "claimed epsilon of one upload"] = 1.0
-    batch: Annotated[Whole, "users of a round, together one party"] = 32
-    pseudo: Annotated[Whole, "items per user by which the code's noise is divided"] = 1000
-    rounds: Annotated[Whole, "rounds per training"] = 87
+    epsilon: Annotated[Epsilon, "claimed epsilon of one upload"] = 1.0
+    batch: Annotated[Count, "users of a round, together one party"] = 32
+    pseudo: Annotated[Count, "items per user by which the code's noise is divided"] = 1000
+    rounds: Annotated[Count, "rounds per training"] = 87
 
-    learning = MappingProxyType(
+    tuned_values = MappingProxyType(
         {
             "dimension": 16,
             "init_scale": 0.01,
@@ -92,11 +93,11 @@ class FedPerGnn(RatingGraph):
         widest = self.epsilon / (2.0 * math.sqrt(self.dimension * self.pseudo))
         return float(math.log(2.0) + log_ndtr(widest) + widest**2 / 2.0)
 
-    def cost_args(self, interactions: Interactions) -> dict[str, float]:
+    def get_cost_args(self, interactions: Interactions) -> dict[str, float]:
         """Returns arguments, by name, of ``Cost.estimate``, which estimates time and memory of a
         training: one sender (a batch of users) per round.
         """
-        return super().cost_args(interactions) | {"senders": 1}
+        return super().get_cost_args(interactions) | {"senders": 1}
 
     def n_batches(self, n_users: int) -> int:
         """Number of batches per epoch; users beyond the last full batch wait for the next epoch."""
@@ -110,11 +111,13 @@ class FedPerGnn(RatingGraph):
         """
         return math.ceil(self.rounds / self.n_batches(population.n_users))
 
-    def public(self, interactions: Interactions) -> Public:
+    def get_public(self, interactions: Interactions) -> PublicInfo:
         """Returns what the adversary knows of a run, in which batches of users are the senders."""
-        return replace(super().public(interactions), n_silos=self.n_batches(interactions.n_users))
+        return replace(
+            super().get_public(interactions), n_silos=self.n_batches(interactions.n_users)
+        )
 
-    def train(self, interactions: Interactions, rng: Generator, compute: Compute) -> Training:
+    def train(self, interactions: Interactions, rng: Generator, compute: Machine) -> Training:
         """Yields the message of one batch after another; ``rng`` deals the users to batches in each
         epoch.
         """
@@ -134,7 +137,7 @@ class FedPerGnn(RatingGraph):
             model = {name: part.values[0] for name, part in sent.items()}
         return TrainingResult(model, {**model, "near": near, "kept": own})
 
-    def messages(self, calls: UploadRequest) -> Messages:
+    def make_messages(self, calls: UploadRequest) -> Messages:
         """Returns one message per request of ``calls``, by array name: that of a batch in which
         only one user has ratings.
         """
@@ -146,7 +149,7 @@ class FedPerGnn(RatingGraph):
             for u, copies in enumerate(np.arange(len(streams)).reshape(-1, calls.size))
         ]
         parts = {name: np.concatenate([one[name].values for one in made]) for name in model}
-        return {name: Dense(part, Kind.MODEL) for name, part in parts.items()}
+        return {name: Dense(part, Payload.MODEL) for name, part in parts.items()}
 
     def step_batch(self, one: Gradients, model: Broadcast, streams: Streams) -> dict[str, Dense]:
         """Returns noisy copies of ``model`` after the step of one batch, by array name, shape
@@ -165,9 +168,9 @@ class FedPerGnn(RatingGraph):
         sent = {}
         for name, gradient, deviation in (("item", items, spread), ("gnn.A", layer, 0.0)):
             own = streams.fold_in(zlib.crc32(name.encode()))
-            noise = self.noise * own.laplace(gradient.size)
+            noise = self.noise * own.draw_laplace(gradient.size)
             if deviation:
-                noise += deviation * own.normal(gradient.size, gradient.size)
+                noise += deviation * own.draw_normal(gradient.size, gradient.size)
             after = model[name] - rate * gradient + noise.reshape(-1, *gradient.shape)
-            sent[name] = Dense(after.astype(np.float32), Kind.MODEL)
+            sent[name] = Dense(after.astype(np.float32), Payload.MODEL)
         return sent

@@ -176,7 +176,7 @@ def numpy_laplace(x: float, rng: Rng, size: int) -> Any:
     return x + rng.laplace(0.0, 1.0, size)
 
 
-def laplace_at(x: float, rng: Rng, size: int) -> Any:
+def draw_laplace_at(x: float, rng: Rng, size: int) -> Any:
     return rng.laplace(x, 1.0, size)
 
 
@@ -231,7 +231,9 @@ def rounded_noise(x: float, rng: Rng, size: int) -> Any:
     return x + np.round(rng.laplace(0.0, 1.0, size) * 2.0**20) * 2.0**-20
 
 
-@pytest.mark.parametrize(("f", "inputs"), grid(numpy_laplace, laplace_at, scipy_laplace, by_hand))
+@pytest.mark.parametrize(
+    ("f", "inputs"), grid(numpy_laplace, draw_laplace_at, scipy_laplace, by_hand)
+)
 def test_laplace_in_doubles_is_refuted_by_inversion(f: Any, inputs: Any) -> None:
     found = look(f, inputs)
     assert found.status is CheckStatus.FAILED

@@ -13,8 +13,8 @@ from scipy import stats
 
 from fedrec_auditor.accountants.statements import Adjacency, Horizon, Scope, Unit, Vantage, any_pair
 from fedrec_auditor.auditor.exact import compute_delta, find_exact_bound
-from fedrec_auditor.targets.components import Dense, Kind
-from fedrec_auditor.targets.compute import Compute
+from fedrec_auditor.targets.components import Dense, Payload
+from fedrec_auditor.targets.compute import Machine
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.mechanisms.composed_mechanisms import Identity, Product
 from fedrec_auditor.targets.papers.dplcf import collected_bits as _central_mf
@@ -53,7 +53,7 @@ POPULATION = Population(n_users=50, n_items=40)
 def sent(target: CollectedBits, data: Interactions, rng: np.random.Generator, size: int) -> object:
     uploads = target.upload(data, None, rng, size)
     np.testing.assert_array_equal(uploads.users, np.repeat(np.arange(data.n_users), size))
-    return uploads.components["bits"].dense(np.arange(len(uploads.users)))
+    return uploads.components["bits"].to_dense(np.arange(len(uploads.users)))
 
 
 @pytest.mark.parametrize("target", [DplcfSp(epsilon=1.0), DplcfAp(epsilon=1.0), LcfSp(epsilon=2.5)])
@@ -78,12 +78,12 @@ def test_raw_bits_are_the_history_whatever_the_values() -> None:
 @pytest.mark.parametrize("kind", [DplcfSp, LcfSp])
 def test_symmetric_claim_is_tight_and_the_user_has_all_items_of_it(kind: type[DplcfSp]) -> None:
     target = kind(epsilon=0.7)
-    own, user = target.scoped_claims(POPULATION)
+    own, user = target.get_claims(POPULATION)
     for scoped, epsilon in ((own, 0.7), (user, 0.7 * 40)):
-        mechanism = target.mechanism(scoped.scope, POPULATION)
+        mechanism = target.get_mechanism(scoped.scope, POPULATION)
         bound = find_exact_bound(mechanism, scoped.scope)
         assert bound.epsilon == pytest.approx(epsilon)
-    assert isinstance(target.mechanism(user.scope, POPULATION), Product)
+    assert isinstance(target.get_mechanism(user.scope, POPULATION), Product)
     assert user.scope.unit is Unit.USER
     assert not own.claim.scope.covers(user.scope)
 
@@ -91,8 +91,8 @@ def test_symmetric_claim_is_tight_and_the_user_has_all_items_of_it(kind: type[Dp
 @pytest.mark.parametrize("kind", [DplcfAp, LcfAp])
 def test_asymmetric_claim_is_broken_by_an_uploaded_zero(kind: type[DplcfAp]) -> None:
     target = kind(epsilon=1.0)
-    own, _ = target.scoped_claims(POPULATION)
-    mechanism = target.mechanism(own.scope, POPULATION)
+    own, _ = target.get_claims(POPULATION)
+    mechanism = target.get_mechanism(own.scope, POPULATION)
     bound = find_exact_bound(mechanism, own.scope)
     assert math.isinf(bound.epsilon)
     assert bound.witness.output == "uploaded bit 0"
@@ -111,7 +111,7 @@ def test_a_ratio_of_ones_within_epsilon_is_not_enough(keep: float, epsilon: floa
 
 def test_games_differ_in_one_interaction_and_are_the_servers() -> None:
     for target in (DplcfSp(), DplcfAp(), LcfSp(), LcfAp()):
-        (game,) = target.designed_pairs()
+        (game,) = target.design_pairs()
         first, second = game.profiles.ratings.toarray()
         assert np.flatnonzero(first != second).tolist() == [0]
         assert (game.scope.unit, game.scope.vantage) == (Unit.INTERACTION, Vantage.SERVER)
@@ -125,16 +125,16 @@ def test_who_takes_part_is_not_hidden_and_what_is_not_sent_has_no_exact_bound() 
         for unit, change in ((Unit.USER, Adjacency.ADD_REMOVE), (Unit.RATING, Adjacency.REPLACE))
     )
     for target in (DplcfSp(), FmfLdp(), GdDr()):
-        assert isinstance(target.event(presence, many), NonPrivateDpEvent)
-    assert isinstance(DplcfSp().mechanism(presence, many), Identity)
+        assert isinstance(target.get_event(presence, many), NonPrivateDpEvent)
+    assert isinstance(DplcfSp().get_mechanism(presence, many), Identity)
     # an empty history is in neither corner of a report
-    assert FmfLdp().mechanism(presence, many) is None
-    assert GdDr().mechanism(presence, many) is None
+    assert FmfLdp().get_mechanism(presence, many) is None
+    assert GdDr().get_mechanism(presence, many) is None
     any_attribute = any_pair(Unit.ATTRIBUTE, Vantage.SERVER, Horizon.TRAINING)
     for implicit in (DplcfSp(), LcfUb(), Fcf(), FedRec()):
-        assert implicit.mechanism(value, many) is None
+        assert implicit.get_mechanism(value, many) is None
     for without in (DplcfSp(), Fcf(), FmfHfl(), FmfLfl()):
-        assert without.mechanism(any_attribute, many) is None
+        assert without.get_mechanism(any_attribute, many) is None
 
 
 SYSTEMS = [DplcfSp(), DplcfAp(), LcfSp(), LcfAp(), LcfUb()]
@@ -151,7 +151,7 @@ def test_one_upload_one_release_and_scores_by_equation_12(target: ItemKnn) -> No
     run = target.run(data, np.random.default_rng(4))
     (uploads, bits), *rest = run.transcript.view(Vantage.SERVER).find_component("bits")
     assert not rest
-    assert bits.dense(uploads.users).shape == (60, 25)
+    assert bits.to_dense(uploads.users).shape == (60, 25)
     release = run.transcript.release
     scores = target.score(run.model, data, np.array([3, 7]))
     history = data.ratings.toarray()[[3, 7]] > 0
@@ -181,7 +181,7 @@ def is_mapped(array: np.ndarray | None) -> bool:
 def test_uploads_beyond_the_memory_bound_go_to_disk_unchanged() -> None:
     data = interactions(4000, 1200)
     in_memory, mapped = (
-        DplcfSp().run(data, np.random.default_rng(1), compute=Compute(memory=memory))
+        DplcfSp().run(data, np.random.default_rng(1), compute=Machine(memory=memory))
         for memory in (1 << 31, 0)
     )
     (one,), (other,) = in_memory.transcript.rounds, mapped.transcript.rounds
@@ -189,7 +189,8 @@ def test_uploads_beyond_the_memory_bound_go_to_disk_unchanged() -> None:
     assert is_mapped(bits.entries.indices)
     every = np.arange(4000)
     np.testing.assert_array_equal(
-        one.uploads.components["bits"].dense(every), other.uploads.components["bits"].dense(every)
+        one.uploads.components["bits"].to_dense(every),
+        other.uploads.components["bits"].to_dense(every),
     )
     np.testing.assert_array_equal(
         in_memory.transcript.release["similarity"], mapped.transcript.release["similarity"]
@@ -208,7 +209,7 @@ def test_every_1_is_visited_once_an_epoch_with_0s_of_its_user(
     bits = rng.random((users, items)) < rng.random((users, 1)) * 1.5
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(_central_mf, "_BITS", 2 * items)
-        chunks = list(iter_visits(Dense(bits, Kind.BITS), 2, negatives, rng))
+        chunks = list(iter_visits(Dense(bits, Payload.BITS), 2, negatives, rng))
     expected = [(u, i) for u, i in zip(*np.nonzero(bits), strict=True) if not bits[u].all()]
     seen = [pair for u, i, _ in chunks for pair in zip(u.tolist(), i.tolist(), strict=True)]
     assert sorted(seen) == sorted(2 * expected)
@@ -222,7 +223,9 @@ def test_negatives_are_uniform_over_the_users_0s() -> None:
     drawn = np.concatenate(
         [
             np.stack([np.repeat(u, 4), n.ravel()])
-            for u, _, n in iter_visits(Dense(bits, Kind.BITS), 20_000, 4, np.random.default_rng(0))
+            for u, _, n in iter_visits(
+                Dense(bits, Payload.BITS), 20_000, 4, np.random.default_rng(0)
+            )
         ],
         axis=1,
     )
@@ -244,7 +247,7 @@ def test_the_model_follows_from_the_uploaded_bits_alone(kind: type[CentralMf]) -
     again = target.learn(uploads, rng).release or {}
     for name, part in transcript.release.items():
         np.testing.assert_array_equal(part, again[name])
-    seen = bits.dense(np.arange(60))
+    seen = bits.to_dense(np.arange(60))
     assert seen[data.ratings.toarray() > 0].all()  # p = 1
     assert seen.mean() > 0.4
 
@@ -254,7 +257,7 @@ def test_claims_proofs_and_uploads_are_those_of_dplcf(kind: type[CentralMf]) -> 
     population, data = Population(n_users=60, n_items=40), liked()
     target, like = kind(epsilon=0.7), DplcfSp(epsilon=0.7)
     for own, expected in zip(
-        target.scoped_claims(population), like.scoped_claims(population), strict=True
+        target.get_claims(population), like.get_claims(population), strict=True
     ):
         assert (own.scope, own.claim.scope) == (expected.scope, expected.claim.scope)
         assert (own.claim.epsilon, own.delta, own.note) == (0.7, expected.delta, expected.note)
@@ -265,12 +268,12 @@ def test_claims_proofs_and_uploads_are_those_of_dplcf(kind: type[CentralMf]) -> 
             ours, others = (getattr(t, stated)(own.scope, population) for t in (target, like))
             assert ours == others
     ours, expected = (
-        t.upload(data, None, np.random.default_rng(1)).components["bits"].dense(np.arange(60))
+        t.upload(data, None, np.random.default_rng(1)).components["bits"].to_dense(np.arange(60))
         for t in (target, like)
     )
     np.testing.assert_array_equal(ours, expected)
-    assert math.isinf(kind(flip="none").scoped_claims(population)[0].claim.epsilon)
-    assert kind(flip="none").designed_pairs() == ()
+    assert math.isinf(kind(flip="none").get_claims(population)[0].claim.epsilon)
+    assert kind(flip="none").design_pairs() == ()
 
 
 USERS, ITEMS, FACTORS = 6, 9, 3

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedrec_auditor.targets.components import Dense, Kind
+from fedrec_auditor.targets.components import Dense, Payload
 from fedrec_auditor.targets.papers.dplcf import jaccard as _jaccard
 from fedrec_auditor.targets.papers.dplcf.jaccard import (
     estimate_jaccard,
@@ -26,7 +26,7 @@ flips = st.tuples(st.floats(0.51, 1.0), st.floats(0.01, 0.49))
 
 
 def counts(bits: np.ndarray) -> np.ndarray:
-    return pair_counts(Dense(bits, Kind.BITS))
+    return pair_counts(Dense(bits, Payload.BITS))
 
 
 @given(flips)

@@ -18,11 +18,11 @@ from fedrec_auditor.targets.papers.dplcf.jaccard import flip_matrix
 from fedrec_auditor.targets.papers.dplcf.systems import DplcfAp
 from tests.two_worlds import ReadUploads, shown
 
-PAPER = Paper.of("fedrec_auditor.targets.papers.dplcf")
+PAPER = Paper.load("fedrec_auditor.targets.papers.dplcf")
 
 
 def of(number: str) -> tuple[ComputedNumber, ...]:
-    return PAPER.computed(PAPER.entry(number))
+    return PAPER.compute_numbers(PAPER.get_entry(number))
 
 
 def matrices(number: str) -> tuple[np.ndarray, np.ndarray]:

@@ -33,17 +33,17 @@ from fedrec_auditor.targets.papers.federated_mf.systems.horizontal_systems impor
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import scope_of
 from fedrec_auditor.targets.systems.base import Population
 
-PAPER = Paper.of("fedrec_auditor.targets.papers.federated_mf")
+PAPER = Paper.load("fedrec_auditor.targets.papers.federated_mf")
 ONE = 2 * 5**1.5
 
 
 def of(number: str) -> tuple[ComputedNumber, ...]:
-    return PAPER.computed(PAPER.entry(number))
+    return PAPER.compute_numbers(PAPER.get_entry(number))
 
 
 @pytest.fixture(scope="module")
 def rows() -> dict[str, CatalogueRow]:
-    return {row.number: row for row in judge_entries([PAPER.entry(n) for n in ("24",)])}
+    return {row.number: row for row in judge_entries([PAPER.get_entry(n) for n in ("24",)])}
 
 
 def test_sensitivities_are_the_closed_forms() -> None:
@@ -68,7 +68,7 @@ def test_users_of_fewer_ratings_have_the_epsilons_that_are_told(
 ) -> None:
     system = HflSgdmf(rounds=1000, local_steps=1, learning_rate=rate)
     sizes = Population(n_users=943, n_items=2 * ratings)
-    mechanism = system.mechanism(scope_of(Unit.RATING), sizes)
+    mechanism = system.get_mechanism(scope_of(Unit.RATING), sizes)
     shown = find_exact_bound(mechanism, scope_of(Unit.RATING), 1e-5)
     assert f"at least {least}" in f"{meaning_words(rows['24'])} {rows['24'].reason}"
     assert shown.epsilon == pytest.approx(float(least), rel=1e-3)
@@ -82,7 +82,7 @@ def test_a_user_of_half_of_all_items_has_the_epsilon_of_the_finding(
     assert finding is not None
     assert finding.lower_bound is not None
     system = HflSgdmf(rounds=1000, local_steps=1, learning_rate=0.1)
-    mechanism = system.mechanism(scope_of(Unit.RATING), Population(n_users=943, n_items=1682))
+    mechanism = system.get_mechanism(scope_of(Unit.RATING), Population(n_users=943, n_items=1682))
     shown = find_exact_bound(mechanism, scope_of(Unit.RATING), 1e-5)
     assert shown.epsilon == pytest.approx(finding.lower_bound.epsilon, rel=1e-3)
     assert shown.epsilon == pytest.approx(1702, rel=1e-3)

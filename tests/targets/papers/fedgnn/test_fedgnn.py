@@ -101,10 +101,10 @@ def test_messages_without_noise_are_clipped_and_have_own_and_pseudo_rows(largest
     )
     every, item = np.arange(6), uploads.components["item"]
     assert isinstance(item, Rows)
-    met, sent = DATA.ratings.toarray() > 0, item.sent_rows(every)
+    met, sent = DATA.ratings.toarray() > 0, item.flag_sent_rows(every)
     assert (sent[met]).all()
     assert ((sent & ~met).sum(axis=1) == np.minimum(3, (~met).sum(axis=1))).all()
-    flat = [uploads.components[n].dense(every).reshape(6, -1) for n in ("item", "gnn.A")]
+    flat = [uploads.components[n].to_dense(every).reshape(6, -1) for n in ("item", "gnn.A")]
     whole = np.concatenate(flat, axis=1)
     size = np.abs(whole).max() if largest == "max" else np.linalg.norm(whole, axis=1).max()
     assert size == pytest.approx(0.01, rel=1e-5)
@@ -251,17 +251,21 @@ RATED = ((1.0, 0.0, 0.0, 0.0), (5.0, 0.0, 0.0, 0.0))
 
 def is_sent(uploads: Uploads) -> NDArray[np.float64]:
     """Whether row 0 is sent."""
-    return uploads.components["item"].sent_rows(np.arange(len(uploads.users)))[:, 0].astype(float)
+    return (
+        uploads.components["item"].flag_sent_rows(np.arange(len(uploads.users)))[:, 0].astype(float)
+    )
 
 
 def first_number(uploads: Uploads) -> NDArray[np.float64]:
-    return uploads.components["gnn.A"].dense(np.arange(len(uploads.users)))[:, 0, 0].astype(float)
+    return (
+        uploads.components["gnn.A"].to_dense(np.arange(len(uploads.users)))[:, 0, 0].astype(float)
+    )
 
 
 def all_signs(uploads: Uploads) -> NDArray[np.float64]:
     """Signs of all 12 numbers, each as a low rating pushes it."""
     every = np.arange(len(uploads.users))
-    items, layer = (uploads.components[n].dense(every) for n in ("item", "gnn.A"))
+    items, layer = (uploads.components[n].to_dense(every) for n in ("item", "gnn.A"))
     return np.asarray(np.sign(items * [1.0, -1.0]).sum((1, 2)) + np.sign(layer).sum((1, 2)))
 
 

@@ -16,14 +16,18 @@ from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.declarations.entry import ComputedNumber
 from fedrec_auditor.targets.declarations.paper import Paper
 from fedrec_auditor.targets.federated.base import ModelSizes
-from fedrec_auditor.targets.federated.learners import Mf
-from fedrec_auditor.targets.federated.protections import LaplaceProtection, Objective, Unprotected
-from fedrec_auditor.targets.federated.routes import Direct
-from fedrec_auditor.targets.federated.systems import Federated
+from fedrec_auditor.targets.federated.learners import MfLearner
+from fedrec_auditor.targets.federated.protections import (
+    LaplaceProtection,
+    ObjectiveProtection,
+    Unprotected,
+)
+from fedrec_auditor.targets.federated.routes import DirectRoute
+from fedrec_auditor.targets.federated.systems import FederatedSystem
 from fedrec_auditor.targets.papers.fedrec_apm.systems import FixRecMax, FixRecMin
 
 
-def system(name: str) -> Federated:
+def system(name: str) -> FederatedSystem:
     made = FAMILIES["targets"].load_class(name)()
     return made
 
@@ -44,7 +48,7 @@ def test_all_of_them_train_as_the_paper_says() -> None:
         assert (made.count_senders(943), made.count_senders(6040)) == (472, 604), name
         assert made.learner.dimension == 64, name
         assert made.evaluation.cutoffs == (20,), name
-        assert made.route == Direct(), name
+        assert made.route == DirectRoute(), name
 
 
 @pytest.mark.parametrize("base", ["fedmf", "fedncf", "fedlightgcn"])
@@ -72,28 +76,28 @@ def test_an_item_that_training_leaves_alone_has_the_noise_of_all_epochs(
         assert (round(one, 4), round(one * math.sqrt(5), 4)) == (0.0236, 0.0527)
     profiles, rng = Interactions.create(np.eye(1, 2000)), np.random.default_rng(0)
     broadcast = made.learner.init_model(ModelSizes(n_items=2000, n_user_features=18), rng)
-    sent = made.upload(profiles, broadcast, rng).components["item"].dense(np.arange(1))[0]
+    sent = made.upload(profiles, broadcast, rng).components["item"].to_dense(np.arange(1))[0]
     found = (sent - broadcast["item"]).std()  # 5 of 2,000 rows are trained, at a rate of .001
     assert found == pytest.approx(one * math.sqrt(noises), rel=0.02)
 
 
 def test_f_dpmf_trains_the_loss_that_it_perturbs() -> None:
     made = system("f-dpmf")
-    assert made.learner == Mf(loss="squared")
-    assert made.protection == Objective(loss="squared")
+    assert made.learner == MfLearner(loss="squared")
+    assert made.protection == ObjectiveProtection(loss="squared")
 
 
 def test_fixed_noise_is_that_of_the_ends_of_apm() -> None:
     """Noise factors 0.033 and 0.017 (section 5.7)."""
     for made, factor in ((FixRecMax(), 0.033), (FixRecMin(), 0.017)):
-        assert round(made.protection.group_noise("item").scale, 3) == factor
+        assert round(made.protection.get_group_noise("item").scale, 3) == factor
 
 
-PAPER = Paper.of("fedrec_auditor.targets.papers.fedrec_apm")
+PAPER = Paper.load("fedrec_auditor.targets.papers.fedrec_apm")
 
 
 def of(number: str) -> tuple[ComputedNumber, ...]:
-    return PAPER.computed(PAPER.entry(number))
+    return PAPER.compute_numbers(PAPER.get_entry(number))
 
 
 @given(st.floats(-0.5, 0.5), st.floats(-0.5, 0.5), st.floats(0, 1), st.floats(0, 1))
@@ -119,7 +123,7 @@ def test_two_epochs_cost_no_more_than_one(
     assert ratio <= number.right * (1 + 1e-9)
     if stay == leave == 1.0:
         assert ratio == pytest.approx(number.right)
-    assert (number.right, number.word) == (pytest.approx(30.0), NumberLabel.RIGHT)
+    assert (number.right, number.label) == (pytest.approx(30.0), NumberLabel.RIGHT)
 
 
 def test_the_second_epoch_reaches_the_whole_range() -> None:

@@ -43,7 +43,7 @@ def test_server_step_is_the_negative_gradient_of_the_loss() -> None:
     ratings, rng = liked(12, 9), np.random.default_rng(3)
     system = Fcf(server_steps=1, learning_rate=1e-3, regularization=0.3, factors=3)
     items = rng.normal(size=(9, 3))
-    moved = system.next_model(items, system.upload(ratings, {"items": items}, rng)) - items
+    moved = system.update_model(items, system.upload(ratings, {"items": items}, rng)) - items
     step = 1e-5
     for i, f in ((0, 0), (4, 1), (8, 2)):
         bump = np.zeros_like(items)
@@ -63,10 +63,10 @@ def test_transcript_holds_every_round_and_replays() -> None:
         assert isinstance(gradient, RankOne)
         again = system.upload(ratings, round_.broadcast, np.random.default_rng(9))
         np.testing.assert_array_equal(
-            again.components["gradient"].dense(np.arange(60)), gradient.dense(np.arange(60))
+            again.components["gradient"].to_dense(np.arange(60)), gradient.to_dense(np.arange(60))
         )
         following = broadcasts[number + 1]
-        moved = system.next_model(round_.broadcast["items"], round_.uploads)
+        moved = system.update_model(round_.broadcast["items"], round_.uploads)
         np.testing.assert_array_equal(moved, following["items"])
 
 
@@ -151,12 +151,12 @@ def test_all_users_at_once_equal_one_user_at_a_time(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(_closed_form, "BLOCK", block)
         gradients = item_gradients(items, ratings, alpha=alpha, regularization=regularization)
-    dense = gradients.dense(np.arange(len(gradients)))
+    dense = gradients.to_dense(np.arange(len(gradients)))
     for user, profile in enumerate(ratings.toarray()):
         x, gradient = oracle(items, profile, alpha, regularization)
-        np.testing.assert_allclose(gradients.vectors[user], x, rtol=1e-6, atol=1e-9)
+        np.testing.assert_allclose(gradients.user_vectors[user], x, rtol=1e-6, atol=1e-9)
         np.testing.assert_allclose(dense[user], gradient, rtol=1e-6, atol=1e-8)
-    np.testing.assert_allclose(gradients.total(), dense.sum(axis=0), rtol=1e-6, atol=1e-8)
+    np.testing.assert_allclose(gradients.sum_all(), dense.sum(axis=0), rtol=1e-6, atol=1e-8)
 
 
 def test_batches_visit_every_entry_once_and_stay_within_the_block(
@@ -180,7 +180,7 @@ def test_a_float32_broadcast_gives_float32_uploads_close_to_the_exact_ones(facto
     ratings = sparse.csr_array((rng.random((80, 150)) < 0.3).astype(float))
     single = item_gradients(items, ratings, alpha=4.0, regularization=0.01)
     exact = item_gradients(items.astype(float), ratings, alpha=4.0, regularization=0.01)
-    assert single.vectors.dtype == single.corrections.dtype == np.float32
-    scale = np.linalg.norm(exact.vectors, axis=1).max()
-    assert np.abs(single.vectors - exact.vectors).max() <= 1e-5 * scale
+    assert single.user_vectors.dtype == single.corrections.dtype == np.float32
+    scale = np.linalg.norm(exact.user_vectors, axis=1).max()
+    assert np.abs(single.user_vectors - exact.user_vectors).max() <= 1e-5 * scale
     assert np.abs(single.corrections.data - exact.corrections.data).max() <= 5e-5

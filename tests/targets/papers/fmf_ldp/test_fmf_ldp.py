@@ -48,7 +48,7 @@ def test_sampled_entries_are_those_of_the_whole_gradient(
     rng = np.random.default_rng(seed)
     ratings, items = interactions(7, 9, seed).ratings, rng.normal(size=(9, factors))
     system = FmfLdp(factors=factors, alpha=alpha, regularization=0.1)
-    whole = item_gradients(items, ratings, alpha=alpha, regularization=0.1).dense(np.arange(7))
+    whole = item_gradients(items, ratings, alpha=alpha, regularization=0.1).to_dense(np.arange(7))
     index = rng.integers(0, 9 * factors, size=(7, 30))
     entries = system.gradient_at(
         ratings, system.solve_users(ratings, items), items, np.arange(7)[:, None], index
@@ -62,14 +62,14 @@ def test_averaged_reports_estimate_the_mean_projected_gradient_without_bias() ->
     system = FmfLdp(factors=2, reports=40, epsilon=1.0, learning_rate=1.0, server_steps=1)
     ratings, rng = interactions(6, 5), np.random.default_rng(11)
     items = rng.normal(size=(5, 2))
-    gradient = item_gradients(items, ratings.ratings, alpha=1.0, regularization=1e-6).dense(
+    gradient = item_gradients(items, ratings.ratings, alpha=1.0, regularization=1e-6).to_dense(
         np.arange(6)
     )
     assert (np.abs(gradient) > 1).any()  # so that the projection is at work
     truth = np.clip(gradient, -1, 1).mean(axis=0)
     repeats = 4000
     uploads = system.upload(ratings, {"items": items}, rng, size=repeats)
-    estimate = (system.next_model(items, uploads) - items).ravel()  # one step of size 1
+    estimate = (system.update_model(items, uploads) - items).ravel()  # one step of size 1
     single = OneCoordinate(1.0, 10).magnitude
     # one report is +-B at one of 10 coordinates: second moment B^2 / 10 at each
     error = math.sqrt((single**2 / 10) / (6 * 40 * repeats))
@@ -85,18 +85,18 @@ def test_the_server_climbs_towards_what_the_reports_say() -> None:
     items = np.zeros((2, 1))
     profile = Interactions.create(np.array([[1.0, 0.0]]))
     uploads = system.upload(profile, {"items": items + 0.1}, np.random.default_rng(0))
-    moved = system.next_model(items, uploads)
-    np.testing.assert_array_equal(np.sign(moved), np.sign(uploads.components["reports"].total()))
+    moved = system.update_model(items, uploads)
+    np.testing.assert_array_equal(np.sign(moved), np.sign(uploads.components["reports"].sum_all()))
     assert moved.any()
 
 
 @pytest.mark.parametrize("epsilon", [0.3, 2.5])
 def test_the_clients_code_obeys_the_public_law_in_both_worlds(epsilon: float) -> None:
-    (pair,) = FmfLdp(epsilon=epsilon).designed_pairs()
+    (pair,) = FmfLdp(epsilon=epsilon).design_pairs()
     channel, values, size = ReportDistribution(epsilon, 2), (1.0, -1.0), 200_000
     uploads = pair.target.upload(pair.profiles, pair.broadcast, np.random.default_rng(2), size)
     reports = uploads.components["reports"]
-    symbols = (2 * reports.index[:, 0] + reports.positive[:, 0]).reshape(2, size)
+    symbols = (2 * reports.coordinates[:, 0] + reports.is_positive[:, 0]).reshape(2, size)
     for world, value in enumerate(values):
         law = np.exp(channel.log_prob(np.arange(4), value))
         assert law.sum() == pytest.approx(1.0)
@@ -114,7 +114,7 @@ def test_the_games_two_users_reach_opposite_corners(
     m = system.corner_items()
     items = system.opposite_items(2 * m + 4)
     profiles = Interactions.create(np.repeat(np.eye(4)[:2], [m, m, 2, 2], axis=1)).ratings
-    gradient = item_gradients(items, profiles, alpha=alpha, regularization=regularization).dense(
+    gradient = item_gradients(items, profiles, alpha=alpha, regularization=regularization).to_dense(
         np.arange(2)
     )
     projected = np.clip(gradient, -1, 1)
@@ -125,7 +125,7 @@ def test_the_games_two_users_reach_opposite_corners(
 
 def test_a_large_lambda_takes_more_items_to_reach_the_corners() -> None:
     assert FmfLdp().corner_items() == 1
-    (pair,) = FmfLdp(regularization=1.0).designed_pairs()
+    (pair,) = FmfLdp(regularization=1.0).design_pairs()
     game, half = pair.target, pair.profiles.n_items // 2
     assert half == game.corner_items() > 1
 
@@ -158,19 +158,19 @@ def test_each_horizon_costs_its_number_of_reports_exactly() -> None:
     system, population = FmfLdp(reports=3, rounds=4, epsilon=0.5), Population(n_users=9, n_items=4)
     for horizon, count in ((Horizon.REPORT, 1), (Horizon.ROUND, 3), (Horizon.TRAINING, 12)):
         asked = scope(Vantage.SERVER, horizon)
-        mechanism = system.mechanism(asked, population)
+        mechanism = system.get_mechanism(asked, population)
         bound = find_exact_bound(mechanism, scope=asked)
         assert bound.epsilon == pytest.approx(count * 0.5)
-        assert system.event(asked, population).count == count
+        assert system.get_event(asked, population).count == count
         shuffled = scope(Vantage.SHUFFLED, horizon)
-        assert system.mechanism(shuffled, population) == Repeated(Shuffled(0.5, 9), count)
-        event = system.event(shuffled, population)
+        assert system.get_mechanism(shuffled, population) == Repeated(Shuffled(0.5, 9), count)
+        event = system.get_event(shuffled, population)
         assert (event.count, event.event.epsilon, event.event.n_users) == (count, 0.5, 9)
-    assert FmfLdp().mechanism(scope(Vantage.PEERS, Horizon.TRAINING), population) is None
+    assert FmfLdp().get_mechanism(scope(Vantage.PEERS, Horizon.TRAINING), population) is None
 
 
 def test_questions_ask_for_a_round_a_training_and_the_shuffle() -> None:
-    claims = FmfLdp().scoped_claims(Population(n_users=943, n_items=1682))
+    claims = FmfLdp().get_claims(Population(n_users=943, n_items=1682))
     assert [q.claim.epsilon for q in claims] == [2.5, 250.0, 250.0, 250.0, 250.0]
     assert [(q.scope.vantage, q.scope.horizon) for q in claims] == [
         (Vantage.SERVER, Horizon.REPORT),
@@ -189,18 +189,18 @@ def test_users_who_collude_are_no_cover(colluding: float, left: int) -> None:
     """Behind the proxy n counts only honest users; the server's view does not change."""
     system, population = FmfLdp(colluding=colluding), Population(n_users=1000, n_items=1682)
     asked = scope(Vantage.SHUFFLED, Horizon.TRAINING)
-    assert system.event(asked, population).event.n_users == left
-    assert system.mechanism(asked, population) == Repeated(Shuffled(2.5, left), 2000)
+    assert system.get_event(asked, population).event.n_users == left
+    assert system.get_mechanism(asked, population) == Repeated(Shuffled(2.5, left), 2000)
     server = scope(Vantage.SERVER, Horizon.TRAINING)
-    assert system.event(server, population) == FmfLdp().event(server, population)
-    (note,) = (q.note for q in system.scoped_claims(population) if q.scope == asked)
+    assert system.get_event(server, population) == FmfLdp().get_event(server, population)
+    (note,) = (q.note for q in system.get_claims(population) if q.scope == asked)
     assert "20 x 250 = 5000" in note
     assert f"1000 users, of whom {left} do not collude" in note
 
 
 def test_what_is_public_of_a_training() -> None:
     """The proxy is public, too (section 3.1.2): followers of the protocol see unlinked reports."""
-    public = FmfLdp().public(interactions())
+    public = FmfLdp().get_public(interactions())
     assert public.route is Vantage.SHUFFLED
     assert public.settings["epsilon"] == 2.5
     assert public.channel == ReportDistribution(2.5)
@@ -230,11 +230,13 @@ def test_a_batch_uploads_what_its_clients_would_one_by_one(
         )
 
 
-PAPER, DPLCF = (Paper.of(f"fedrec_auditor.targets.papers.{name}") for name in ("fmf_ldp", "dplcf"))
+PAPER, DPLCF = (
+    Paper.load(f"fedrec_auditor.targets.papers.{name}") for name in ("fmf_ldp", "dplcf")
+)
 
 
 def of(number: str) -> tuple[ComputedNumber, ...]:
-    return PAPER.computed(PAPER.entry(number))
+    return PAPER.compute_numbers(PAPER.get_entry(number))
 
 
 def test_one_interaction_costs_what_a_report_does() -> None:
@@ -274,8 +276,8 @@ def test_figure_5_has_dplcf_at_its_own_epsilon() -> None:
 @pytest.mark.parametrize(
     ("reason", "epsilon", "reports", "told"),
     [
-        (PAPER.entry("2b").reason, 2.5, 2000, "4,505 at delta 1e-6"),
-        (DPLCF.entry("8b").reason, 1.0, 1682, "945.7 at delta 1e-6"),
+        (PAPER.get_entry("2b").reason, 2.5, 2000, "4,505 at delta 1e-6"),
+        (DPLCF.get_entry("8b").reason, 1.0, 1682, "945.7 at delta 1e-6"),
     ],
     ids=["2b", "8b"],
 )

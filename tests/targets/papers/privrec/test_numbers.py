@@ -12,7 +12,7 @@ from scipy.special import comb
 
 from fedrec_auditor.accountants.verdict import NumberLabel
 from fedrec_auditor.auditor.reproductions.reproduction import get_reproduction
-from fedrec_auditor.targets.components import Component, Dense, Kind, Rows
+from fedrec_auditor.targets.components import Component, Dense, Payload, Rows
 from fedrec_auditor.targets.datasets.base import Attribute, Interactions
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.declarations.entry import ComputedNumber
@@ -31,18 +31,18 @@ from fedrec_auditor.targets.papers.privrec.numbers import printed_epsilons, uppe
 from fedrec_auditor.targets.papers.privrec.systems import DpPrivrec, Privrec
 from fedrec_auditor.targets.streams import Streams
 
-PAPER = Paper.of("fedrec_auditor.targets.papers.privrec")
+PAPER = Paper.load("fedrec_auditor.targets.papers.privrec")
 
 
 def of(number: str) -> tuple[ComputedNumber, ...]:
-    return PAPER.computed(PAPER.entry(number))
+    return PAPER.compute_numbers(PAPER.get_entry(number))
 
 
 def test_all_36_entries_are_reproduced_to_the_printed_digit() -> None:
     entries = tuple(printed_epsilons())
     assert len(entries) == 36
     assert [f"{e.counted:.4f}" for e in entries] == [f"{e.printed:.4f}" for e in entries]
-    assert all(number.word is NumberLabel.RIGHT for number in of("15b"))
+    assert all(number.label is NumberLabel.RIGHT for number in of("15b"))
 
 
 def test_a_reproduced_row_has_the_printed_figure_beside_both_bounds(
@@ -67,9 +67,9 @@ def test_a_device_sends_the_same_whatever_its_coins() -> None:
     model = system.first_model(held, np.random.default_rng(1))
     sent = system.upload(held, model, np.random.default_rng(1), size=20)
     for name, part in sent.components.items():
-        messages = part.dense(np.arange(20)).reshape(20, -1)
+        messages = part.to_dense(np.arange(20)).reshape(20, -1)
         np.testing.assert_allclose(messages - messages[0], 0.0, atol=1e-6, err_msg=name)
-    assert np.abs(sent.components["item"].dense(np.arange(1))).max() > 0.01
+    assert np.abs(sent.components["item"].to_dense(np.arange(1))).max() > 0.01
 
 
 def test_counts_of_rounds_and_users() -> None:
@@ -85,7 +85,7 @@ def test_the_rows_that_move_are_the_users_features() -> None:
     model = system.first_model(data, np.random.default_rng(0))
     sent = system.upload(data, model, np.random.default_rng(1))
     for name, attribute in data.attributes.items():
-        change = sent.components[f"user.{name}"].dense(np.arange(12))
+        change = sent.components[f"user.{name}"].to_dense(np.arange(12))
         moved = [np.flatnonzero(rows.any(axis=1)).tolist() for rows in change]
         assert moved == [[code] for code in attribute.codes]
 
@@ -152,7 +152,7 @@ def block(seed: int, users: int) -> tuple[dict[str, Component], dict[str, np.nda
         for place in range(examples.n_examples[user]):
             whole["item"][user, examples.items[user, place]] = change["item"][user, place]
     whole |= {name: change[name] for name in ("mlp1.weight", "output.bias")}
-    return make_messages(change, examples, data, MODEL, Kind.CHANGE, 0.5), whole
+    return make_messages(change, examples, data, MODEL, Payload.CHANGE, 0.5), whole
 
 
 @given(st.integers(0, 2**32 - 1), st.lists(st.integers(1, 4), min_size=1, max_size=3))
@@ -165,15 +165,15 @@ def test_messages_are_whole_tables_by_their_rows(seed: int, sizes: list[int]) ->
     for name, part in MODEL.items():
         expected = np.concatenate([whole[name] for _, whole in blocks])
         component = sent[name]
-        np.testing.assert_array_equal(component.dense(n), expected, name)
+        np.testing.assert_array_equal(component.to_dense(n), expected, name)
         assert component.shape == part.shape
         squares += (expected.astype(float) ** 2).reshape(len(n), part.size).sum(axis=1)
         shape = (-1, *[1] * part.ndim)
         np.testing.assert_allclose(
-            scaled(component, factor).dense(n), expected * factor.reshape(shape), rtol=1e-6
+            scaled(component, factor).to_dense(n), expected * factor.reshape(shape), rtol=1e-6
         )
         if isinstance(component, Rows):
-            np.testing.assert_array_equal(component.sent_rows(n), (expected != 0).any(axis=2))
+            np.testing.assert_array_equal(component.flag_sent_rows(n), (expected != 0).any(axis=2))
         else:
             assert isinstance(component, Dense)
     np.testing.assert_allclose(l2_norms(sent), np.sqrt(squares))

@@ -25,7 +25,7 @@ from fedrec_auditor.accountants.statements import Adjacency, Horizon, Scope, Van
 from fedrec_auditor.accountants.theorems.neighbours import compute_attained_epsilon
 from fedrec_auditor.auditor import utility
 from fedrec_auditor.auditor.exact import find_exact_bound
-from fedrec_auditor.targets.components import Dense, Kind
+from fedrec_auditor.targets.components import Dense, Payload
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.declarations.paper import Paper
@@ -43,7 +43,7 @@ from fedrec_auditor.targets.papers.privrec.systems import (
     PrivrecCen,
 )
 from fedrec_auditor.targets.streams import Streams
-from fedrec_auditor.targets.systems.base import Population, Split
+from fedrec_auditor.targets.systems.base import HoldOut, Population
 from fedrec_auditor.targets.transcript import Uploads
 
 SMALL = Privrec(rounds=2, clients=6, local_epochs=2, embedding=4, width=16, item_ids=True)
@@ -63,7 +63,9 @@ def test_an_upload_names_the_items_and_the_attributes_of_its_user() -> None:
     item = uploads.components["item"]
     for user in range(20):
         trained = np.sort(examples.items[user, : examples.n_examples[user]])
-        np.testing.assert_array_equal(np.flatnonzero(item.sent_rows(np.array([user]))), trained)
+        np.testing.assert_array_equal(
+            np.flatnonzero(item.flag_sent_rows(np.array([user]))), trained
+        )
         assert (np.diff(item.row_ids[item.indptr[user] : item.indptr[user + 1]]) > 0).all()
     for key, attribute in data.attributes.items():
         part = uploads.components[f"user.{key}"]
@@ -77,7 +79,7 @@ def test_the_server_moves_by_the_mean_change() -> None:
     for one, before, after in zip(run.transcript.rounds, models[:-1], models[1:], strict=True):
         assert len(one.uploads.users) == 6
         for name, component in one.uploads.components.items():
-            mean = component.dense(np.arange(6)).mean(axis=0, dtype=np.float64)
+            mean = component.to_dense(np.arange(6)).mean(axis=0, dtype=np.float64)
             np.testing.assert_allclose(
                 after[name], before[name] + 0.7 * mean, rtol=1e-5, atol=1e-6, err_msg=name
             )
@@ -139,7 +141,7 @@ def test_the_server_adds_the_sum_of_what_is_sent() -> None:
     for name, component in first.uploads.components.items():
         np.testing.assert_allclose(
             (second.broadcast or {})[name],
-            (first.broadcast or {})[name] + 0.3 * component.total(),
+            (first.broadcast or {})[name] + 0.3 * component.sum_all(),
             rtol=1e-5,
             atol=1e-6,
         )
@@ -156,8 +158,8 @@ def test_a_user_with_one_item_has_a_query_and_no_support() -> None:
     broadcast = SUMMED.first_model(one, np.random.default_rng(0))
     sent = SUMMED.upload(one, broadcast, np.random.default_rng(0))
     assert one.ratings[[3]].nnz == 0
-    assert not sent.components["mlp1.weight"].dense(np.array([3])).any()
-    assert sent.components["mlp1.weight"].dense(np.array([0])).any()
+    assert not sent.components["mlp1.weight"].to_dense(np.array([3])).any()
+    assert sent.components["mlp1.weight"].to_dense(np.array([0])).any()
 
 
 def test_no_side_feature_is_read() -> None:
@@ -178,7 +180,7 @@ def test_it_trains_as_fcf_and_is_measured_as_privrec() -> None:
     one, two = (kind(rounds=3).run(data, np.random.default_rng(0)) for kind in (FcfMeta, Fcf))
     np.testing.assert_array_equal(one.transcript.release["items"], two.transcript.release["items"])
     assert FcfMeta.evaluation == Privrec.evaluation
-    assert Fcf.evaluation.split is Split.LEAVE_LAST_OUT
+    assert Fcf.evaluation.split is HoldOut.LEAVE_LAST_OUT
 
 
 def test_a_new_device_fits_its_vector_to_half_of_its_items() -> None:
@@ -191,7 +193,9 @@ def test_a_new_device_fits_its_vector_to_half_of_its_items() -> None:
     rows = held.evaluate(system, model, confidence=0.95, rng=rng)
     (hits,) = (row for row in rows if row.metric == "HR@20")
     assert hits.ci_low > hits.random
-    printed = Paper.of("fedrec_auditor.targets.papers.privrec").find_table("Table 1").get_row("FCF")
+    printed = (
+        Paper.load("fedrec_auditor.targets.papers.privrec").find_table("Table 1").get_row("FCF")
+    )
     assert (hits.paper_value, hits.protocol) == (printed["HR@20"], "held-out users")
 
 
@@ -225,7 +229,7 @@ def uploads(system: DpPrivrec, clip: float) -> tuple[Uploads, Uploads]:
 
 def flat(sent: Uploads) -> np.ndarray:
     n = np.arange(len(sent.users))
-    parts = [c.dense(n).reshape(len(n), -1) for k, c in sent.components.items() if k != BIT]
+    parts = [c.to_dense(n).reshape(len(n), -1) for k, c in sent.components.items() if k != BIT]
     return np.concatenate(parts, axis=1).astype(np.float64)
 
 
@@ -239,7 +243,7 @@ def test_the_whole_change_is_scaled_to_the_bound(as_published: bool) -> None:
     sent, _ = uploads(system, clip)
     expected = flat(plain) * np.minimum(1.0, clip / norms)[:, None]
     np.testing.assert_allclose(flat(sent), expected, rtol=1e-6, atol=1e-9)
-    bits = sent.components[BIT].dense(np.arange(20))
+    bits = sent.components[BIT].to_dense(np.arange(20))
     np.testing.assert_array_equal(bits, np.ones(20) if as_published else norms <= clip)
 
 
@@ -247,7 +251,7 @@ def test_beyond_zero_the_printed_bound_turns_changes_round_and_the_bit_off() -> 
     sent, plain = uploads(PRIVATE, -0.5)
     norms = np.linalg.norm(flat(plain), axis=1, keepdims=True)
     np.testing.assert_allclose(flat(sent), -0.5 * flat(plain) / norms, rtol=1e-6, atol=1e-9)
-    assert not sent.components[BIT].dense(np.arange(20)).any()
+    assert not sent.components[BIT].to_dense(np.arange(20)).any()
 
 
 @pytest.mark.parametrize("as_published", [True, False])
@@ -258,7 +262,7 @@ def test_the_server_does_what_the_mechanism_states(as_published: bool) -> None:
     )
     sent, _ = uploads(system, 2.0)
     model = system.first_model(some_data(), np.random.default_rng(0))
-    at_0, at_1 = (system.next_model(model, sent, Fixed(v)) for v in (0.0, 1.0))
+    at_0, at_1 = (system.update_model(model, sent, Fixed(v)) for v in (0.0, 1.0))
     mechanism = system.round_mechanism(Population(n_users=20, n_items=25))
     average, share = mechanism.noise_scale
     step = 1.0 if as_published else 0.6  # the mechanism's average is then before the step size
@@ -272,9 +276,9 @@ def test_the_server_does_what_the_mechanism_states(as_published: bool) -> None:
             np.testing.assert_allclose(moved, 0.6 * mean[at : at + size], atol=1e-6)
             np.testing.assert_allclose(at_1[name] - at_0[name], step * average, rtol=1e-4)
             at += size
-    turned = system.next_model({**model, CLIP: -model[CLIP]}, sent, Fixed(1.0))  # S below zero
+    turned = system.update_model({**model, CLIP: -model[CLIP]}, sent, Fixed(1.0))  # S below zero
     assert all(np.array_equal(turned[name], at_1[name]) for name in model if name != CLIP)
-    bits = sent.components[BIT].dense(np.arange(20))
+    bits = sent.components[BIT].to_dense(np.arange(20))
     moved = float(at_0[CLIP] - model[CLIP])
     assert moved == pytest.approx(-system.clip_rate * (bits.mean() - 0.9))
     assert float(at_1[CLIP] - at_0[CLIP]) == pytest.approx(-system.clip_rate * share)
@@ -289,9 +293,9 @@ def steps(system: DpPrivrec, norm: float, rounds: int) -> list[float]:
         (lambda s: s >= 0) if system.as_published else (lambda s: norm <= s)
     )
     for _ in range(rounds):
-        bits = Dense(np.full(6, float(fits(float(model[CLIP])))), Kind.BITS)
-        sent = Uploads(np.arange(6), {"output.bias": Dense(np.zeros(6), Kind.CHANGE), BIT: bits})
-        model = system.next_model(model, sent, Fixed(0.0))
+        bits = Dense(np.full(6, float(fits(float(model[CLIP])))), Payload.BITS)
+        sent = Uploads(np.arange(6), {"output.bias": Dense(np.zeros(6), Payload.CHANGE), BIT: bits})
+        model = system.update_model(model, sent, Fixed(0.0))
         bounds.append(float(model[CLIP]))
     return bounds
 
@@ -310,7 +314,7 @@ def test_the_servers_noise_is_in_no_upload_and_training_goes_on_under_it() -> No
     data = some_data()
     run = PRIVATE.run(data, np.random.default_rng(0))
     first, second = run.transcript.rounds
-    mean = first.uploads.components["mlp1.weight"].total() / 6
+    mean = first.uploads.components["mlp1.weight"].sum_all() / 6
     noise = second.broadcast["mlp1.weight"] - first.broadcast["mlp1.weight"] - mean
     scale = 2 * 40.0 / 6 / math.sqrt(0.3)
     # 320 weights or more: the spread is within 35% but with probability 1e-15
@@ -324,38 +328,38 @@ def test_events_by_vantage_and_sampling() -> None:
     mu = math.sqrt(1 - 0.7)
     one = GaussianDpEvent(1 / mu)
     for vantage, others in ((Vantage.PEERS, 4799), (Vantage.RELEASE, 4800)):
-        event = system.event(replace(PEERS, vantage=vantage), population)
+        event = system.get_event(replace(PEERS, vantage=vantage), population)
         sampled = SampledWithoutReplacementDpEvent(others, 30, one)
         assert event == SelfComposedDpEvent(sampled, 1000)  # a client knows of itself
     any_pair = replace(PEERS, adjacency=Adjacency.ANY_PAIR)
-    assert system.event(any_pair, population) == SelfComposedDpEvent(one, 1000)
+    assert system.get_event(any_pair, population) == SelfComposedDpEvent(one, 1000)
     gone = replace(PEERS, adjacency=Adjacency.ADD_REMOVE)
     poisson = PoissonSampledDpEvent(30 / 4799, one)
-    assert system.event(gone, population) == SelfComposedDpEvent(poisson, 1000)
+    assert system.get_event(gone, population) == SelfComposedDpEvent(poisson, 1000)
     one_round = replace(PEERS, horizon=Horizon.ROUND)
     sampled = SampledWithoutReplacementDpEvent(4799, 30, one)
-    assert system.event(one_round, population) == SelfComposedDpEvent(sampled, 1)
+    assert system.get_event(one_round, population) == SelfComposedDpEvent(sampled, 1)
     for vantage in (Vantage.SERVER, Vantage.SHUFFLED, Vantage.AGGREGATE):
         assert isinstance(
-            system.event(replace(PEERS, vantage=vantage), population), NonPrivateDpEvent
+            system.get_event(replace(PEERS, vantage=vantage), population), NonPrivateDpEvent
         )
     everyone = Population(n_users=30, n_items=20)
-    assert system.event(PEERS, everyone) == SelfComposedDpEvent(one, 1000)
+    assert system.get_event(PEERS, everyone) == SelfComposedDpEvent(one, 1000)
     mended = replace(system, as_published=False, server_rate=5.0)
-    joint = mended.event(any_pair, population).event.noise_multiplier
+    joint = mended.get_event(any_pair, population).event.noise_multiplier
     assert joint == pytest.approx(1 / math.sqrt(0.3 + 0.7 / 4))
     printed = replace(system, server_rate=5.0)  # line 9: the step is not paid for
-    assert printed.event(any_pair, population).event.noise_multiplier < 0.4
+    assert printed.get_event(any_pair, population).event.noise_multiplier < 0.4
 
 
 def test_the_law_where_all_take_part_is_that_of_its_event() -> None:
     system, everyone = replace(PRIVATE, rounds=7), Population(n_users=6, n_items=20)
-    mechanism = system.mechanism(PEERS, everyone)
+    mechanism = system.get_mechanism(PEERS, everyone)
     mu = math.sqrt(7 * 0.3)
     assert mechanism.delta(1.3) == pytest.approx(compute_gaussian_delta(mu, 1.3))
-    assert system.mechanism(replace(PEERS, vantage=Vantage.SERVER), everyone) is not None
+    assert system.get_mechanism(replace(PEERS, vantage=Vantage.SERVER), everyone) is not None
     gone = replace(PEERS, adjacency=Adjacency.ADD_REMOVE)
-    assert system.mechanism(gone, everyone) is None  # 2S/M is between two users
+    assert system.get_mechanism(gone, everyone) is None  # 2S/M is between two users
 
 
 @pytest.mark.parametrize(("step", "violated"), [(5.0, True), (1.0, False)])
@@ -364,10 +368,8 @@ def test_a_sampled_training_has_a_lower_bound(step: float, violated: bool) -> No
     upper.
     """
     system, population = DpPrivrec(server_rate=step), Population(n_users=4800, n_items=3706)
-    (scoped,) = [
-        q for q in system.scoped_claims(population) if q.delta == 1e-6 and q.scope == PEERS
-    ]
-    mechanism = system.mechanism(PEERS, population)
+    (scoped,) = [q for q in system.get_claims(population) if q.delta == 1e-6 and q.scope == PEERS]
+    mechanism = system.get_mechanism(PEERS, population)
     bound = find_exact_bound(mechanism, PEERS, 1e-6).epsilon
     multiplier = 1 / (step * math.sqrt(0.3))
     drawn = dp.SampledWithoutReplacementDpEvent(4800, 30, dp.GaussianDpEvent(multiplier))
@@ -393,10 +395,12 @@ def test_a_device_that_has_no_change_returns_none_whatever_the_bound() -> None:
 def test_the_printed_figures_are_claimed() -> None:
     system, population = DpPrivrec(), Population(n_users=4800, n_items=3706)
     row = (
-        Paper.of("fedrec_auditor.targets.papers.privrec").find_table("Table 3").get_row("30 / 4800")
+        Paper.load("fedrec_auditor.targets.papers.privrec")
+        .find_table("Table 3")
+        .get_row("30 / 4800")
     )
     printed = {float(delta): epsilon for delta, epsilon in row.items()}
-    asked = [scoped for scoped in system.scoped_claims(population) if scoped.scope == PEERS]
+    asked = [scoped for scoped in system.get_claims(population) if scoped.scope == PEERS]
     assert [scoped.delta for scoped in asked] == [1e-6, 1e-8, 1e-4]
     for scoped in asked:
         assert (scoped.claim.scope, scoped.claim.delta) == (PEERS, scoped.delta)
@@ -405,11 +409,11 @@ def test_the_printed_figures_are_claimed() -> None:
 
 
 def test_the_upload_is_asked_about_too() -> None:
-    scoped_claims = DpPrivrec().scoped_claims(Population(n_users=4800, n_items=3706))
-    server = [q for q in scoped_claims if q.scope.vantage is Vantage.SERVER]
+    get_claims = DpPrivrec().get_claims(Population(n_users=4800, n_items=3706))
+    server = [q for q in get_claims if q.scope.vantage is Vantage.SERVER]
     assert len(server) == 1
     assert "introduction" in server[0].note
-    assert server[0].claim == scoped_claims[0].claim  # of the models: the paper has no other
+    assert server[0].claim == get_claims[0].claim  # of the models: the paper has no other
     assert server[0].claim.scope == PEERS
 
 
@@ -425,9 +429,9 @@ def test_a_step_above_one_breaks_the_multiplier_of_a_round(
         DpPrivrec(server_rate=step, as_published=as_published),
         Population(n_users=30, n_items=10),
     )
-    (scoped,) = [q for q in system.scoped_claims(everyone) if q.scope.horizon is Horizon.ROUND]
+    (scoped,) = [q for q in system.get_claims(everyone) if q.scope.horizon is Horizon.ROUND]
     assert scoped.claim.epsilon == pytest.approx(4.8866, abs=1e-4)  # one Gaussian of z = 1
-    mechanism = system.mechanism(scoped.scope, everyone)
+    mechanism = system.get_mechanism(scoped.scope, everyone)
     bound = find_exact_bound(mechanism, scoped.scope, scoped.delta)
     assert (bound.epsilon > scoped.claim.epsilon) is violated
 

@@ -34,7 +34,7 @@ def judged(target: FlowerSystem) -> list[Finding]:
     accountants = accounting.list_accountants()
     return [
         accounting.judge_scoped_claim(target, each, CROWD, exact=exact, accountants=accountants)
-        for each in target.scoped_claims(CROWD)
+        for each in target.get_claims(CROWD)
     ]
 
 

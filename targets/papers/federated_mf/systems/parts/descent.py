@@ -411,7 +411,7 @@ class Descent:
         drawn = self.sample_alone(ratings, streams, count)
         users, items = (np.array(table, np.float32) for table in (users, items))
         scales = np.stack([user_scale, item_scale], axis=1)
-        seeds = streams.fold_in(1).random_bits(2 * count).reshape(-1, 2, count)
+        seeds = streams.fold_in(1).draw_bits(2 * count).reshape(-1, 2, count)
         steps = (seeds, *self._steps(scales[:, :, None] * self.rates(0, count)))
         entries = (drawn.starts, *drawn.entries(ratings))
         run_all_steps(users, items, owned.astype(np.int64), entries, steps, astuple(self.clipping))
@@ -453,7 +453,7 @@ class Descent:
             rows = np.repeat(np.arange(n), counts)
             place = np.arange(ratings.nnz) - ratings.indptr[rows]
             spots = np.arange(count)[:, None] * ratings.shape[1] + place
-            kept = randomness.laplace_at(rows, spots) < _quantile(self.fraction)
+            kept = randomness.draw_laplace_at(rows, spots) < _quantile(self.fraction)
             step, places = np.nonzero(kept)
             order = np.argsort(rows[places] * count + step, kind="stable")
             groups = (rows[places] * count + step)[order]
@@ -461,7 +461,7 @@ class Descent:
             return StepRatings(starts, places[order], rows[places[order]])
         chosen, step = np.divmod(np.arange(n * count), count)
         if self.sampling_unit == "user":
-            kept = randomness.uniform(count)[chosen, step] < self.fraction
+            kept = randomness.draw_uniform(count)[chosen, step] < self.fraction
             chosen, step = chosen[kept], step[kept]
         return StepRatings.of_rows(ratings, chosen * count + step, chosen, n * count)
 

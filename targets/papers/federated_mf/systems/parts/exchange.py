@@ -20,7 +20,7 @@ from scipy.special import log_ndtr, ndtr
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.events import dp
 from fedrec_auditor.accountants.losses.composition import convolve_distributions
-from fedrec_auditor.targets.components import Component, Dense, Floats, Ints, Kind, Rows
+from fedrec_auditor.targets.components import Component, Dense, Floats, Ints, Payload, Rows
 from fedrec_auditor.targets.compute import one_thread
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.mechanisms.base import Domain, Shape, WorstCase
@@ -38,16 +38,16 @@ from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import (
 )
 from fedrec_auditor.targets.settings import (
     Checked,
+    Count,
+    CountOrZero,
     OpenUnitInterval,
     PositiveFloat,
     ShareOrZero,
-    Whole,
-    WholeOrZero,
     check,
 )
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.system import Messages, Training, TrainingResult, UploadRequest
-from fedrec_auditor.targets.systems.system import get_table as table
+from fedrec_auditor.targets.systems.system import get_broadcast_array as table
 from fedrec_auditor.targets.transcript import Round, Uploads
 
 _Of = TypeVar("_Of")
@@ -118,7 +118,7 @@ class AveragedExchange(Exchange):
                 steps,
             )
             out[k], party.own_table = self._ordered(*after)
-        return Dense(out, Kind.MODEL)
+        return Dense(out, Payload.MODEL)
 
     def _ordered(self, shared: _Of, own: _Of) -> tuple[_Of, _Of]:
         """Returns the values for shared and own embeddings in the order (users, items).
@@ -134,7 +134,7 @@ class AveragedExchange(Exchange):
         party's ``weight``.
         """
         weights = np.array([party.weight for party in parties])
-        tables = sent.dense(np.arange(len(sent)))
+        tables = sent.to_dense(np.arange(len(sent)))
         return np.asarray(np.tensordot(weights, tables, 1), dtype=np.float32)
 
 
@@ -195,7 +195,7 @@ class UsersAveraged(AveragedExchange):
             return users[block], drawn_alone(mf, part, own)[1]
 
         after, _ = mf.train_alone(calls, mf.local_steps, begin)
-        return {"users": Dense(after[:, None, :], Kind.MODEL)}
+        return {"users": Dense(after[:, None, :], Payload.MODEL)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,7 +263,7 @@ class ItemsAveraged(AveragedExchange):
             return first_users(mf, part, first, own), np.tile(items, (len(block), 1))
 
         _, moved = mf.train_alone(calls, mf.local_steps, begin, self.moves_own)
-        return {self.component: Dense(moved, Kind.MODEL)}
+        return {self.component: Dense(moved, Payload.MODEL)}
 
 
 class Publication(Exchange):
@@ -294,9 +294,9 @@ class Publication(Exchange):
             row_ids=order,
             values=items[order],
             n_rows=m,
-            kind=Kind.MODEL,
+            kind=Payload.MODEL,
         )
-        parts: dict[str, Component] = {"users": Dense(versions, Kind.MODEL), "items": rows}
+        parts: dict[str, Component] = {"users": Dense(versions, Payload.MODEL), "items": rows}
         yield Round(broadcast=None, uploads=Uploads(np.arange(len(parties)), parts))
         arrays: dict[str, NDArray[Any]] = {"users": versions, "items": items, "owner": owner}
         return TrainingResult(arrays, arrays)
@@ -309,7 +309,10 @@ class Publication(Exchange):
         users, items = mf.train_alone(
             calls, mf.steps, lambda _, part, own: drawn_alone(mf, part, own)
         )
-        return {"users": Dense(users[:, None, :], Kind.MODEL), "items": Dense(items, Kind.MODEL)}
+        return {
+            "users": Dense(users[:, None, :], Payload.MODEL),
+            "items": Dense(items, Payload.MODEL),
+        }
 
 
 class NoExchange(Exchange):
@@ -342,7 +345,7 @@ def drawn_alone(mf: PartyMf, ratings: sparse.csr_array, streams: Streams) -> tup
     There are m items and p factors. All draws of a party come from its own stream.
     """
     (n, m), p = ratings.shape, mf.factors
-    uniform = streams.fold_in(_START).uniform((m + 1) * p).reshape(n, m + 1, p)
+    uniform = streams.fold_in(_START).draw_uniform((m + 1) * p).reshape(n, m + 1, p)
     rows = initialize(uniform, mf.bound, mf.spread)
     return rows[:, m], rows[:, :m]
 
@@ -367,7 +370,7 @@ def first_users(mf: PartyMf, full: sparse.csr_array, first: Floats, streams: Str
     """
     if mf.n_fit_steps:
         return fit_users(full, first, bound=mf.bound, steps=mf.n_fit_steps)
-    return initialize(streams.fold_in(_START).uniform(mf.factors), mf.bound, mf.spread)
+    return initialize(streams.fold_in(_START).draw_uniform(mf.factors), mf.bound, mf.spread)
 
 
 def prediction_tables(parties: list[Party], items: Floats) -> dict[str, Any]:
@@ -424,12 +427,12 @@ class Dropouts(Checked):
 
     sigma: PositiveFloat
     sensitivity: PositiveFloat
-    n_users: Whole
+    n_users: Count
     omega: ShareOrZero
     dropout: OpenUnitInterval
-    count: Whole
+    count: Count
     repaired: bool = False
-    colluding: WholeOrZero = 0
+    colluding: CountOrZero = 0
     overstated: PositiveFloat = 1.0
 
     def __post_init__(self) -> None:

@@ -17,11 +17,11 @@ from fedrec_auditor.targets.components import (
     Component,
     Floats,
     Ints,
-    Kind,
+    Payload,
     RandomizedMessages,
     Rows,
 )
-from fedrec_auditor.targets.compute import Compute, one_thread
+from fedrec_auditor.targets.compute import Machine, one_thread
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise_rounds import MaskedGradient
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import (
@@ -34,15 +34,15 @@ from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import (
     project,
 )
 from fedrec_auditor.targets.settings import (
-    NotNegative,
+    Count,
+    NonNegative,
     OpenUnitInterval,
     Positive,
     Probability,
     RatingScale,
-    Whole,
 )
 from fedrec_auditor.targets.streams import Streams
-from fedrec_auditor.targets.systems.base import Evaluation, Model, Population, Split
+from fedrec_auditor.targets.systems.base import Evaluation, HoldOut, Model, Population
 from fedrec_auditor.targets.systems.system import (
     Messages,
     System,
@@ -50,7 +50,7 @@ from fedrec_auditor.targets.systems.system import (
     TrainingResult,
     UploadRequest,
 )
-from fedrec_auditor.targets.systems.system import get_table as table
+from fedrec_auditor.targets.systems.system import get_broadcast_array as table
 from fedrec_auditor.targets.transcript import Broadcast, Round
 
 
@@ -69,16 +69,16 @@ class LocalMf(System):
     in ``fitting`` steps (step c3 of Figure 3d), and predicts with it.
     """
 
-    factors: Annotated[Whole, "p, entries of a user's and of an item's vector"] = 20
-    rounds: Annotated[Whole, "T, rounds per training"] = 10
+    factors: Annotated[Count, "p, entries of a user's and of an item's vector"] = 20
+    rounds: Annotated[Count, "T, rounds per training"] = 10
     bound: RatingScale = 5.0
     learning_rate: Annotated[Positive, "gamma, learning rate"] = 1.0
     spread: Annotated[Probability, "spread of the first embeddings; 0: all equal"] = 1.0
-    fitting: Annotated[Whole, "steps in which a device fits its embedding to V"] = 20
+    fitting: Annotated[Count, "steps in which a device fits its embedding to V"] = 20
 
-    evaluation = Evaluation(split=Split.HELD_OUT_RATINGS, cutoffs=())
+    evaluation = Evaluation(split=HoldOut.HELD_OUT_RATINGS, cutoffs=())
 
-    def cost_args(self, interactions: Interactions) -> dict[str, float]:
+    def get_cost_args(self, interactions: Interactions) -> dict[str, float]:
         """Returns arguments, by name, of ``Cost.estimate``, which estimates time and memory of a
         training.
 
@@ -123,7 +123,7 @@ class LocalMf(System):
         """Returns further arrays, by name, that every broadcast contains; by default none."""
         return {}
 
-    def train(self, interactions: Interactions, rng: Generator, compute: Compute) -> Training:
+    def train(self, interactions: Interactions, rng: Generator, compute: Machine) -> Training:
         """Runs all rounds; yields the broadcast and the messages of each round, and returns the
         result of the training.
         """
@@ -146,7 +146,7 @@ class LocalMf(System):
                 yield crossed
         return TrainingResult({"items": items, "first": first}, {"items": items})
 
-    def messages(self, calls: UploadRequest) -> Messages:
+    def make_messages(self, calls: UploadRequest) -> Messages:
         """Returns the messages of devices that receive the broadcast in their first round.
 
         Systems that need the number of users read it from the entry "users" of the broadcast; if
@@ -192,13 +192,13 @@ class PretrainedMf(LocalMf):
     the received V. A user without ratings sends only noise.
     """
 
-    noise_multiplier: Annotated[NotNegative, "z, noise deviation over sensitivity"]
+    noise_multiplier: Annotated[NonNegative, "z, noise deviation over sensitivity"]
     delta: Annotated[OpenUnitInterval, "delta of the claim"] = 1e-5
 
     # The paper's symbols on the command line; its sigma is in units of the sensitivity.
     aliases = MappingProxyType({"sigma": "noise_multiplier", "T": "rounds"})
 
-    learning = MappingProxyType({"spread": 0.3, "rounds": 20, "learning_rate": 10.0})
+    tuned_values = MappingProxyType({"spread": 0.3, "rounds": 20, "learning_rate": 10.0})
     is_steerable = True  # user embeddings follow from the broadcast's array "first"
 
     unprotected = "fmf-lfl"
@@ -259,7 +259,7 @@ class PretrainedMf(LocalMf):
         items = project(model["items"], self.bound)
         counts = np.diff(ratings.indptr)
         rated = np.flatnonzero(counts)
-        draw = streams.take(rated).fold_in(_RATING).uniform(1)[:, 0]
+        draw = streams.take(rated).fold_in(_RATING).draw_uniform(1)[:, 0]
         place = ratings.indptr[rated] + (draw * counts[rated]).astype(np.int64)
         j = ratings.indices[place]
         gradient = Rows(
@@ -267,7 +267,7 @@ class PretrainedMf(LocalMf):
             row_ids=j,
             values=item_gradients(users[rated], items[j], ratings.data[place]),
             n_rows=len(items),
-            kind=Kind.GRADIENT,
-            rate=-1.0,
+            kind=Payload.GRADIENT,
+            learning_rate=-1.0,
         )
         return RandomizedMessages(gradient, MaskedGradient(scale), streams)

@@ -24,7 +24,7 @@ from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import (
     noisy_steps,
     theorem_1_epsilon,
 )
-from fedrec_auditor.targets.settings import OpenUnitInterval, Whole
+from fedrec_auditor.targets.settings import Count, OpenUnitInterval
 from fedrec_auditor.targets.systems.base import Population
 
 
@@ -47,7 +47,7 @@ class GradientNoise(ABC):
     has_user_noise: ClassVar[bool]
 
     @abstractmethod
-    def event(self, mf: NoisySteps, scope: Scope, population: Population) -> dp.DpEvent:
+    def get_event(self, mf: NoisySteps, scope: Scope, population: Population) -> dp.DpEvent:
         """Returns the accounting event of all noisy gradients that depend on the data that
         ``scope`` protects.
 
@@ -79,7 +79,7 @@ class NoisySteps(PartyMf):
     """
 
     unit: Annotated[Literal["rating", "user"], "unit of the claimed epsilon"] = "rating"
-    trim: Annotated[Whole, "theta, maximum ratings of a user if the unit is the user"] = 10
+    trim: Annotated[Count, "theta, maximum ratings of a user if the unit is the user"] = 10
     delta: Annotated[OpenUnitInterval, "delta of the claim"] = 1e-5
     density: Annotated[OpenUnitInterval, "a public guess of the share of rated pairs"] = 0.01
     as_published: Annotated[bool, "rows sampled as printed; else units independently"] = True
@@ -138,13 +138,13 @@ class NoisySteps(PartyMf):
             item_sigma=noise.sigma,
         )
 
-    def event(self, scope: Scope, population: Population) -> dp.DpEvent:
+    def get_event(self, scope: Scope, population: Population) -> dp.DpEvent:
         """Returns the accounting event of all noisy gradients that depend on the data that
         ``scope`` protects.
 
         The noise is relative to the true sensitivity instead of the claimed one.
         """
-        return self.noise(population.n_users).event(self, scope, population)
+        return self.noise(population.n_users).get_event(self, scope, population)
 
     def party_epsilon(self, population: Population) -> float:
         """Epsilon of all noisy steps of a party, by the authors' accountant (TensorFlow
@@ -189,7 +189,7 @@ class NoiseOnBoth(GradientNoise):
         """
         return cls(z=z, sigma=z * clip, clipping=Clipping.of_gradients(clip, unit))
 
-    def event(self, mf: NoisySteps, scope: Scope, population: Population) -> dp.DpEvent:
+    def get_event(self, mf: NoisySteps, scope: Scope, population: Population) -> dp.DpEvent:
         """Returns the accounting event of all noisy gradients of the parties that hold the data
         that ``scope`` protects.
 
@@ -232,7 +232,7 @@ class NoiseOnBoth(GradientNoise):
                 unit_ratio=alone,
                 row_ratio=apart,
             )
-            charged.append(noise.event(scope, steps * parties))
+            charged.append(noise.get_event(scope, steps * parties))
         return charged[0] if len(charged) == 1 else dp.ComposedDpEvent(charged)
 
 
@@ -271,7 +271,7 @@ class NoiseOnItems(GradientNoise):
             users_move=moves and follows,
         )
 
-    def event(self, mf: NoisySteps, scope: Scope, population: Population) -> dp.DpEvent:
+    def get_event(self, mf: NoisySteps, scope: Scope, population: Population) -> dp.DpEvent:
         """Returns the accounting event of all noisy gradients of the party that holds the data that
         ``scope`` protects.
 
@@ -297,7 +297,9 @@ class NoiseOnItems(GradientNoise):
             row_ratio=alone / self.clipping.user_gap,
             has_memory=self.users_move,
         )
-        return noise.event(scope, mf.steps if scope.horizon is Horizon.TRAINING else mf.local_steps)
+        return noise.get_event(
+            scope, mf.steps if scope.horizon is Horizon.TRAINING else mf.local_steps
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -320,7 +322,7 @@ class StepNoise:
     row_ratio: float
     has_memory: bool = False
 
-    def event(self, scope: Scope, steps: int) -> dp.DpEvent:
+    def get_event(self, scope: Scope, steps: int) -> dp.DpEvent:
         """Returns the accounting event of ``steps`` steps for the data that ``scope`` protects and
         its adjacency.
 

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrec_auditor.targets.compiled import FUSED_MATH, compiled
+from fedrec_auditor.targets.compiled import FUSED_MATH, jit_compile
 from fedrec_auditor.targets.streams import Streams
 
 # Standard normal draws for whole item tables, from one stream per client, in compiled code.
 #
 # Entries 2k and 2k + 1 of a client's table are sqrt(-2 ln u) cos(2 pi w) and sqrt(-2 ln u) sin(2 pi
 # w) (Box and Muller 1958), with u and w the upper 52 bits of words 2k and 2k + 1 of its stream
-# (``Streams.random_bits``), as odd multiples of 2^-53. A table thus depends only on the client's
+# (``Streams.draw_bits``), as odd multiples of 2^-53. A table thus depends only on the client's
 # seed and can be drawn again instead of being stored. Logarithm, sine and cosine are our own
 # series, accurate to a few units in the last place, so that the loops vectorize. A draw takes 2 ns,
 # a hundredth of the time of ``Streams.normal``, whose draws differ. Draws reach 8.5 standard
@@ -36,8 +36,8 @@ _PAIRS = 256  # pairs of draws in one pass, few enough for the fastest cache
 _WIDTH = 64  # a multiple of the vector width
 _F = tuple(1.0 / math.factorial(n) for n in range(17))
 
-_compiled = compiled(fastmath=FUSED_MATH, error_model="numpy")
-_part = compiled(kept=False, fastmath=FUSED_MATH, error_model="numpy")
+_compiled = jit_compile(fastmath=FUSED_MATH, error_model="numpy")
+_part = jit_compile(cache=False, fastmath=FUSED_MATH, error_model="numpy")
 
 
 def table_normals(

@@ -34,20 +34,20 @@ class MaskedGradient:
         """
         return np.asarray(values + _noise(streams, _FIRST, values.shape, self.scale, self.start))
 
-    def limit(self, largest: float) -> float:
+    def bound_output(self, largest: float) -> float:
         """Returns a bound on the absolute value of every number of a message.
 
         ``largest`` is such a bound for the gradients.
         """
         return largest + _TAIL * self.scale
 
-    def summed(self, total: NDArray[Any], streams: Streams) -> NDArray[np.float64]:
+    def randomize_sum(self, total: NDArray[Any], streams: Streams) -> NDArray[np.float64]:
         """Returns the sum of the messages of all clients, given the sum ``total`` of their
         gradients.
         """
         return np.asarray(total + _summed(streams, _FIRST, total.shape, self.scale, self.start))
 
-    def skipping(self, count: int | Ints) -> MaskedGradient:
+    def skip_entries(self, count: int | Ints) -> MaskedGradient:
         """Returns a copy of this object for messages that begin ``count`` entries later in the item
         table.
         """
@@ -82,20 +82,20 @@ class Replacement:
         xi = _noise(streams, _FIRST, values.shape, own - self.old_sigma, self.start)
         return xi + _noise(streams, _SECOND, values.shape, last, self.start)
 
-    def limit(self, largest: float) -> float:
+    def bound_output(self, largest: float) -> float:
         """Returns a bound on the absolute value of every number of a message; ``largest`` is not
         used.
         """
         own, last = self.draw_weights
         return _TAIL * (abs(own - self.old_sigma) + abs(last))
 
-    def summed(self, total: NDArray[Any], streams: Streams) -> NDArray[np.float64]:
+    def randomize_sum(self, total: NDArray[Any], streams: Streams) -> NDArray[np.float64]:
         """Returns the sum of the messages of all clients; from ``total`` only the shape is used."""
         own, last = self.draw_weights
         xi = _summed(streams, _FIRST, total.shape, own - self.old_sigma, self.start)
         return xi + _summed(streams, _SECOND, total.shape, last, self.start)
 
-    def skipping(self, count: int | Ints) -> Replacement:
+    def skip_entries(self, count: int | Ints) -> Replacement:
         """Returns a copy of this object for messages that begin ``count`` entries later in the item
         table.
         """
@@ -123,7 +123,7 @@ def sum_messages(
     ``update``, ``masked``: first messages that arrived, and the indices of their clients.
     ``clear``, ``replaced``: second messages that arrived, and the indices of their clients.
 
-    The result equals ``update.total() + clear.total()``.
+    The result equals ``update.sum_all() + clear.sum_all()``.
     """
 
     from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise_kernel import summed_normals
@@ -136,7 +136,7 @@ def sum_messages(
     if own:
         noise += own * summed_normals(clear.streams.fold_in(_FIRST), shape)
     noise += last * summed_normals(clear.streams.fold_in(_SECOND), shape)
-    return np.asarray(update.clean.total() + noise)
+    return np.asarray(update.clean_messages.sum_all() + noise)
 
 
 def _noise(

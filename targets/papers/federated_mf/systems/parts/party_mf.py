@@ -13,7 +13,7 @@ from scipy import sparse
 
 from fedrec_auditor.accountants.statements import Adjacency, Horizon, Scope, Sizes, Unit, Vantage
 from fedrec_auditor.targets.components import Floats, Ints
-from fedrec_auditor.targets.compute import Compute, one_thread
+from fedrec_auditor.targets.compute import Machine, one_thread
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent import DataDivision, Descent
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import (
@@ -24,11 +24,11 @@ from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import (
     party_blocks,
     trim,
 )
-from fedrec_auditor.targets.settings import Positive, Probability, RatingScale, Share, Whole
+from fedrec_auditor.targets.settings import Count, Positive, Probability, RatingScale, Share
 from fedrec_auditor.targets.streams import Streams
-from fedrec_auditor.targets.systems.base import Evaluation, Model, Split
+from fedrec_auditor.targets.systems.base import Evaluation, HoldOut, Model
 from fedrec_auditor.targets.systems.system import Messages, System, Training, UploadRequest
-from fedrec_auditor.targets.transcript import Public
+from fedrec_auditor.targets.transcript import PublicInfo
 
 _TRIM = 101  # key of the random stream that trims the ratings of a party of one user
 # Function from indices, ratings and streams of parties of one user to their first embeddings.
@@ -144,17 +144,17 @@ class PartyMf(System):
     their learning rate.
     """
 
-    factors: Annotated[Whole, "p, entries of a user's and of an item's vector"] = 20
-    rounds: Annotated[Whole, "T, rounds per training"] = 100
-    local_steps: Annotated[Whole, "T', steps of a party per round"] = 10
+    factors: Annotated[Count, "p, entries of a user's and of an item's vector"] = 20
+    rounds: Annotated[Count, "T, rounds per training"] = 100
+    local_steps: Annotated[Count, "T', steps of a party per round"] = 10
     rate: Annotated[Share, "share of the rows that are sampled in a step"] = 0.01
-    parties: Annotated[Whole, "s, number of parties"] = 10
+    parties: Annotated[Count, "s, number of parties"] = 10
     bound: RatingScale = 5.0
     learning_rate: Annotated[Positive, "g, learning rate"] = 0.05
     spread: Annotated[Probability, "spread of the first embeddings; 0: all equal"] = 1.0
 
     holding: ClassVar[DataDivision]
-    evaluation = Evaluation(split=Split.HELD_OUT_RATINGS, cutoffs=())
+    evaluation = Evaluation(split=HoldOut.HELD_OUT_RATINGS, cutoffs=())
 
     @property
     @abstractmethod
@@ -198,7 +198,7 @@ class PartyMf(System):
         """Number of steps of the training generator: the rounds, or 1 without any messages."""
         return 1 if self.exchange.one_step else self.rounds
 
-    def cost_args(self, interactions: Interactions) -> dict[str, float]:
+    def get_cost_args(self, interactions: Interactions) -> dict[str, float]:
         """Returns arguments, by name, of ``Cost.estimate``, which estimates time and memory of a
         training.
 
@@ -240,17 +240,17 @@ class PartyMf(System):
         guess = max(1.0, self.sampling.density * n_items)
         return 1.0 / (guess if self.max_ratings is None else min(guess, self.max_ratings))
 
-    def train(self, interactions: Interactions, rng: Generator, compute: Compute) -> Training:
+    def train(self, interactions: Interactions, rng: Generator, compute: Machine) -> Training:
         """Runs the training by the protocol ``exchange``, one round at a time."""
         return self.exchange.train(self, interactions, rng)
 
-    def public(self, interactions: Interactions) -> Public:
+    def get_public(self, interactions: Interactions) -> PublicInfo:
         """Returns what the adversary knows of a run, in which the parties are the senders."""
         return replace(
-            super().public(interactions), n_silos=self.holding.n_parties(self, interactions)
+            super().get_public(interactions), n_silos=self.holding.n_parties(self, interactions)
         )
 
-    def messages(self, calls: UploadRequest) -> Messages:
+    def make_messages(self, calls: UploadRequest) -> Messages:
         """Returns the first messages of parties, each of which holds one user and all items.
 
         All randomness of a message comes from its party's own stream.

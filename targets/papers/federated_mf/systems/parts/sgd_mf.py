@@ -87,7 +87,7 @@ def trim(ratings: sparse.csr_array, max_ratings: int, streams: Streams) -> spars
         return ratings
     rows = np.repeat(np.arange(len(counts)), counts)
     place = np.arange(ratings.nnz) - np.repeat(ratings.indptr[:-1], counts)
-    keys = streams.laplace_at(rows, place)  # only the order of the draws matters
+    keys = streams.draw_laplace_at(rows, place)  # only the order of the draws matters
     order = np.lexsort((keys, rows))
     keep = np.sort(order[place < max_ratings])  # rows are ordered: ``place`` is the rank in the row
     indptr = np.concatenate([[0], np.cumsum(np.minimum(counts, max_ratings))])

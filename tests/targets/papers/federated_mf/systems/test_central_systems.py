@@ -59,12 +59,12 @@ def test_more_noise_than_the_moments_accountant_asks_for() -> None:
 @pytest.mark.parametrize("unit", ["rating", "user"])
 def test_even_rows_that_are_seen_to_be_drawn_owe_less_than_is_claimed(unit: str) -> None:
     target = DpSgld(unit=unit)
-    (scoped,) = target.scoped_claims(SOME)
+    (scoped,) = target.get_claims(SOME)
     bound = find_upper_bound(target, scoped.scope, SOME, 1e-5, list_accountants())
     assert scoped.claim.epsilon == 1.0
     assert 0.02 < bound.epsilon < 0.5
     # drawn in every step instead of seldom, as much noise would not do
-    leaf = target.event(scoped.scope, SOME).event
+    leaf = target.get_event(scoped.scope, SOME).event
     every = SelfComposedDpEvent(leaf.event, 1000)
     bound = Pld().bound(every, delta=1e-5, scope=scoped.scope)
     assert 1.5 < bound.epsilon < 6.0
@@ -100,7 +100,7 @@ def noise_of(target: ObjPertb, size: int) -> np.ndarray:
     """Noise b from V in rows without ratings: v = -b/(2 lambda)."""
     empty = Interactions.create(np.zeros((1, 2)))
     sent = target.upload(empty, None, np.random.default_rng(1), size=size)
-    items = sent.components["items"].dense(np.arange(size))
+    items = sent.components["items"].to_dense(np.arange(size))
     return -2 * target.regularization * items.astype(float)
 
 
@@ -147,12 +147,12 @@ def test_as_it_is_the_users_embedding_moves_with_its_ratings() -> None:
 def test_only_the_repair_owes_epsilon_and_only_for_a_value() -> None:
     value = scope_of("rating", Vantage.RELEASE, Adjacency.REPLACE)
     presence = scope_of("rating", Vantage.RELEASE)
-    assert ObjPertb().event(value, SMALL) == NonPrivateDpEvent()
-    assert ObjPertb(as_published=False, epsilon=0.7).event(value, SMALL) == PureDpEvent(0.7)
-    assert ObjPertb(as_published=False).event(presence, SMALL) == NonPrivateDpEvent()
-    shared = ObjPertb(as_published=False, unit="user", trim=10).event(value, SMALL)
+    assert ObjPertb().get_event(value, SMALL) == NonPrivateDpEvent()
+    assert ObjPertb(as_published=False, epsilon=0.7).get_event(value, SMALL) == PureDpEvent(0.7)
+    assert ObjPertb(as_published=False).get_event(presence, SMALL) == NonPrivateDpEvent()
+    shared = ObjPertb(as_published=False, unit="user", trim=10).get_event(value, SMALL)
     assert shared == PureDpEvent(0.1)
-    first, second = ObjPertb().scoped_claims(SMALL)
+    first, second = ObjPertb().get_claims(SMALL)
     assert first.scope == first.claim.scope == value
     assert second.scope == presence
 
@@ -182,12 +182,14 @@ def test_a_device_moves_the_rows_it_rated_as_plain_steps_do() -> None:
                 moved[j] = row / max(1, math.sqrt(row @ row / 5))
             u = np.maximum(u - step / 4 * down_u, 0)
             u, own = u / max(1, math.sqrt(u @ u / 5)), moved
-        np.testing.assert_allclose(sent.dense(np.array([i]))[0], own, rtol=1e-4, atol=1e-4)
+        np.testing.assert_allclose(sent.to_dense(np.array([i]))[0], own, rtol=1e-4, atol=1e-4)
 
 
 def test_the_model_of_fmf_lfl_is_the_mean() -> None:
     run = FmfLfl(factors=4, rounds=3, learning_rate=1.0).run(stars(), np.random.default_rng(0))
-    last = run.transcript.rounds[-1].uploads.components["items"].dense(np.arange(60)).mean(axis=0)
+    last = (
+        run.transcript.rounds[-1].uploads.components["items"].to_dense(np.arange(60)).mean(axis=0)
+    )
     np.testing.assert_allclose(run.transcript.release["items"], last, rtol=1e-4, atol=1e-5)
 
 
@@ -206,7 +208,7 @@ def test_the_mean_report_is_the_mean_of_the_projected_gradients() -> None:
     expected = phi @ gradient
     assert np.abs(expected).max() < 1
     error = reports.magnitude / math.sqrt(count * 6)
-    assert np.abs(reports.total() / count - expected).max() < 6 * error
+    assert np.abs(reports.sum_all() / count - expected).max() < 6 * error
 
 
 def test_the_server_descends_along_the_reports() -> None:
@@ -218,7 +220,7 @@ def test_the_server_descends_along_the_reports() -> None:
         phi = one.broadcast["projection"]
         assert phi.shape == (7, 20)
         np.testing.assert_array_equal(phi, glimpses[0].broadcast["projection"])
-        mean = one.uploads.components["signs"].dense(np.arange(60)).mean(axis=0)
+        mean = one.uploads.components["signs"].to_dense(np.arange(60)).mean(axis=0)
         rate = 1e-4 * (1 - 0.48 * min(1, number / 2.4))
         moved = np.maximum(one.broadcast["items"] - rate * phi.T @ mean, 0)
         norm = np.sqrt(np.square(moved).sum(axis=1, keepdims=True) / 5)
@@ -236,7 +238,7 @@ def test_gd_drs_local_claim_is_exact_and_the_shuffle_amplifies_it() -> None:
 
 def test_the_designed_pairs_worlds_reach_both_corners() -> None:
     for bound in (0.1, 5.0, 100.0):
-        (pair,) = GdDr(bound=bound, epsilon=200.0).designed_pairs()
+        (pair,) = GdDr(bound=bound, epsilon=200.0).design_pairs()
         sent = pair.target.upload(pair.profiles, pair.broadcast, np.random.default_rng(0), 50)
         signs = sent.components["signs"]
-        assert signs.positive[:, 0].tolist() == [True] * 50 + [False] * 50
+        assert signs.is_positive[:, 0].tolist() == [True] * 50 + [False] * 50

@@ -63,7 +63,7 @@ def test_synsgds_noise_is_z_times_the_papers_sensitivity(unit: str) -> None:
     run = target.run(stars(), np.random.default_rng(0))
     parts = [one.uploads.components["noisy"] for one in run.transcript.rounds]
     assert all(isinstance(part, RandomizedMessages) for part in parts)
-    noise = np.concatenate([part.dense(np.arange(10)).ravel() for part in parts])
+    noise = np.concatenate([part.to_dense(np.arange(10)).ravel() for part in parts])
     expected = 50 * ONE * (10 if unit == "user" else 1)
     assert target.noise(1).sigma == pytest.approx(expected)
     assert noise.std() == pytest.approx(expected, rel=6 / math.sqrt(2 * noise.size) + 0.001)
@@ -75,7 +75,7 @@ def test_local_noise_of_hfl_sgdmf_is_z_times_the_papers_sensitivity() -> None:
     target = HflSgdmf(local_steps=1, learning_rate=1e-4, noise_multiplier=2.0)
     middle = {"items": np.full((30, 20), 0.3, np.float32)}
     sent = target.upload(idle, middle, np.random.default_rng(0)).components["items"]
-    moved = sent.dense(np.arange(50)) - middle["items"]
+    moved = sent.to_dense(np.arange(50)) - middle["items"]
     assert moved.std() / 1e-4 == pytest.approx(2 * ONE, rel=6 / math.sqrt(2 * moved.size) + 1e-3)
 
 
@@ -97,7 +97,7 @@ def test_one_rating_moves_all_rows_of_its_user() -> None:
         target = HflSgdmf(as_published=as_published, rate=1.0, density=1.0 / items, **settings)
         sent = target.upload(both, {"items": then, "first": first}, np.random.default_rng(0))
         counts = np.array([items - 1, items]) if as_published else np.ones(2)
-        tables = sent.components["items"].dense(np.arange(2)).astype(float)
+        tables = sent.components["items"].to_dense(np.arange(2)).astype(float)
         sums = (then - tables) * (counts / 1e-6)[:, None, None]
         moved = np.linalg.norm(sums[1] - sums[0])
         most = max_change(target.noise(1).clipping, scope(), items, None, follows=as_published)
@@ -111,7 +111,7 @@ def test_one_rating_moves_all_rows_of_its_user() -> None:
 @pytest.mark.parametrize("kind", [HflSgdmf, HflSynsgd])
 def test_what_is_owed(kind: type[HflSgdmf | HflSynsgd]) -> None:
     def leaf(target: HflSgdmf | HflSynsgd, where: Scope) -> object:
-        event = target.event(where, LARGE)
+        event = target.get_event(where, LARGE)
         assert event.count == 1000
         return event.event
 
@@ -147,9 +147,9 @@ def test_what_is_owed(kind: type[HflSgdmf | HflSynsgd]) -> None:
     one = leaf(mended, user).event
     assert leaf(mended, replaced) == ReplacedSamplingDpEvent(0.01, one)
     silent = kind(noise_multiplier=0.0)
-    assert isinstance(silent.event(scope(), LARGE), NonPrivateDpEvent)
+    assert isinstance(silent.get_event(scope(), LARGE), NonPrivateDpEvent)
     one_round = replace(scope(), horizon=Horizon.ROUND)
-    assert HflSgdmf().event(one_round, LARGE).count == 10
+    assert HflSgdmf().get_event(one_round, LARGE).count == 10
 
 
 def test_a_user_who_comes_changes_the_gradients_of_those_whose_place_it_took(
@@ -173,7 +173,7 @@ def test_a_user_who_comes_changes_the_gradients_of_those_whose_place_it_took(
         party = target.make_parties(Interactions.create(table), None, np.random.default_rng(0))[0]
         first = np.full((3, 2), 0.5, np.float32)
         sent = [
-            target.exchange.uploads(target, [party], first, number).dense(np.array([0]))
+            target.exchange.uploads(target, [party], first, number).to_dense(np.array([0]))
             for number in (0, 1)
         ]
         sums[drawn] = sent[1]
@@ -192,14 +192,13 @@ def test_train_both_moves_user_embeddings_from_where_they_began() -> None:
         target.exchange.uploads(target, [party], first, 0)
         assert np.array_equal(party.own_table, began) is not train_both
     claims = [
-        [q.claim.epsilon for q in HflSgdmf(train_both=b).scoped_claims(LARGE)]
-        for b in (False, True)
+        [q.claim.epsilon for q in HflSgdmf(train_both=b).get_claims(LARGE)] for b in (False, True)
     ]
     assert claims[0] == claims[1]
-    assert HflSgdmf().mechanism(scope(), LARGE) is not None
-    assert HflSgdmf(train_both=True).mechanism(scope(), LARGE) is None
-    event = HflSgdmf(unit="user", train_both=True).event(scope(Unit.USER), LARGE)
-    assert event == HflSynsgd(unit="user").event(scope(Unit.USER), LARGE)
+    assert HflSgdmf().get_mechanism(scope(), LARGE) is not None
+    assert HflSgdmf(train_both=True).get_mechanism(scope(), LARGE) is None
+    event = HflSgdmf(unit="user", train_both=True).get_event(scope(Unit.USER), LARGE)
+    assert event == HflSynsgd(unit="user").get_event(scope(Unit.USER), LARGE)
 
 
 @pytest.mark.parametrize("unit", ["rating", "user"])
@@ -219,7 +218,7 @@ def test_a_rating_needs_the_repair_and_a_user_of_ten_does_not(
         ({"as_published": False, "trim": 1}, True),
     ):
         target = kind(unit=unit, **settings)
-        own = [c for c in target.scoped_claims(LARGE) if c.scope == c.claim.scope]
+        own = [c for c in target.get_claims(LARGE) if c.scope == c.claim.scope]
         for scoped in own:
             found = judge_scoped_claim(
                 target, scoped, LARGE, exact=(), accountants=list_accountants()
@@ -231,7 +230,7 @@ def test_a_rating_needs_the_repair_and_a_user_of_ten_does_not(
 
 
 def test_proposition_3_accounts_for_a_hundredth_of_the_steps() -> None:
-    printed, full, *_ = (q.claim.epsilon for q in HflSgdmf().scoped_claims(LARGE))
+    printed, full, *_ = (q.claim.epsilon for q in HflSgdmf().get_claims(LARGE))
     assert printed == authors_epsilon(1.7, 0.01, 10, 1e-5)
     assert full == authors_epsilon(1.7, 0.01, 1000, 1e-5)
     assert printed < full / 2
@@ -293,7 +292,7 @@ def test_noise_doubles_with_half_the_ratings(as_published: bool, apart: float) -
     first = initialize(np.full((items, 1), 0.5), system.bound)
 
     def noise_alone(uploads: Uploads) -> np.ndarray:
-        sent = uploads.components["items"].dense(np.arange(len(uploads.users)))
+        sent = uploads.components["items"].to_dense(np.arange(len(uploads.users)))
         return np.log(np.square(sent[:, 2:].astype(float) - first[2:]).mean(axis=(1, 2)))
 
     draw = ReadUploads(

@@ -64,13 +64,13 @@ def test_every_entry_of_a_message_has_the_noise_of_ldp() -> None:
     update = rounds[0].uploads.components["update"]
     assert isinstance(update, RandomizedMessages)
     every = np.arange(40)
-    noise = update.dense(every) - update.clean.dense(every)
+    noise = update.to_dense(every) - update.clean_messages.to_dense(every)
     assert noise.std() == pytest.approx(3 * ONE, rel=6 / math.sqrt(2 * noise.size))
-    lengths = np.linalg.norm(update.clean.dense(every).reshape(40, -1), axis=1)
+    lengths = np.linalg.norm(update.clean_messages.to_dense(every).reshape(40, -1), axis=1)
     assert lengths.max() <= ONE * (1 + 1e-6)
-    assert (np.count_nonzero(update.clean.dense(every).any(axis=2), axis=1) <= 1).all()
+    assert (np.count_nonzero(update.clean_messages.to_dense(every).any(axis=2), axis=1) <= 1).all()
     before, after = (np.asarray(one.broadcast["items"], float) for one in rounds)
-    moved = before - update.dense(every).sum(axis=0) / 40
+    moved = before - update.to_dense(every).sum(axis=0) / 40
     moved = np.maximum(moved, 0)
     norm = np.linalg.norm(moved, axis=1, keepdims=True) / math.sqrt(5)
     np.testing.assert_allclose(after, moved / np.maximum(norm, 1), atol=1e-4)
@@ -81,10 +81,12 @@ def test_the_local_epsilon_is_that_of_ten_gaussians_and_reached() -> None:
     other = library.from_gaussian_mechanism(1.64).self_compose(10).get_epsilon_for_delta(1e-5)
     assert target.claimed == pytest.approx(other, rel=1e-3)
     assert 9 < target.claimed < 11
-    presence, pair = target.scoped_claims(SMALL)
-    assert target.event(presence.scope, SMALL) == SelfComposedDpEvent(GaussianDpEvent(1.64), 10)
+    presence, pair = target.get_claims(SMALL)
+    assert target.get_event(presence.scope, SMALL) == SelfComposedDpEvent(GaussianDpEvent(1.64), 10)
     golden = (1 + math.sqrt(5)) / 2  # any two users, whose embeddings differ
-    assert target.event(pair.scope, SMALL).event.noise_multiplier == pytest.approx(1.64 / golden)
+    assert target.get_event(pair.scope, SMALL).event.noise_multiplier == pytest.approx(
+        1.64 / golden
+    )
     assert compute_exact_bounds(target, SMALL)[0].epsilon == pytest.approx(target.claimed, rel=1e-6)
     found = judged(target, SMALL)
     assert found[0].verdict is Verdict.CONSISTENT
@@ -92,13 +94,13 @@ def test_the_local_epsilon_is_that_of_ten_gaussians_and_reached() -> None:
 
 
 def test_no_law_is_stated_for_other_changes_and_vantages() -> None:
-    scope = LflLdp().scoped_claims(SMALL)[0].scope
-    assert LflLdp().mechanism(scope, SMALL) is not None
+    scope = LflLdp().get_claims(SMALL)[0].scope
+    assert LflLdp().get_mechanism(scope, SMALL) is not None
     for other in (replace(scope, unit=Unit.RATING), replace(scope, vantage=Vantage.RELEASE)):
-        assert LflLdp().mechanism(other, SMALL) is None
+        assert LflLdp().get_mechanism(other, SMALL) is None
     silent = LflLdp(noise_multiplier=0.0)
-    assert silent.mechanism(scope, SMALL) is None
-    assert silent.event(scope, SMALL) == NonPrivateDpEvent()
+    assert silent.get_mechanism(scope, SMALL) is None
+    assert silent.get_event(scope, SMALL) == NonPrivateDpEvent()
     assert math.isinf(silent.claimed)
 
 
@@ -164,8 +166,8 @@ def test_accomplices_and_a_lie_cost_what_they_take_from_the_noise(
         assert verdict is not Verdict.CONSISTENT
     # section 1.1: no party has to trust another, nor the server
     assert found[Unit.USER, Vantage.AGGREGATE][0] is Verdict.VIOLATED
-    assert not target.scoped_claims(POPULATION)[0].outside_model
-    note = target.scoped_claims(POPULATION)[0].note
+    assert not target.get_claims(POPULATION)[0].outside_model
+    note = target.get_claims(POPULATION)[0].note
     assert ("reveals its noise" in note, "announces" in note) == (colluding > 0, announced > 1)
 
 
@@ -184,7 +186,7 @@ def test_survivors_of_a_run_have_the_law_that_is_said() -> None:
     target = LflSgdmf(factors=1, rounds=3000, dropout=0.2, omega=0.6, noise_multiplier=1.0)
     run = target.run(Interactions.create(np.ones((12, 1))), np.random.default_rng(5)).transcript
     aggregate, population = scope_of("user", Vantage.AGGREGATE), Population(n_users=12, n_items=1)
-    law = target.mechanism(aggregate, population)
+    law = target.get_mechanism(aggregate, population)
     seen = np.zeros((13, 13))
     for crossed in run.rounds:
         there = 0 in crossed.uploads.users
@@ -207,8 +209,8 @@ def test_devices_believe_the_number_that_is_announced() -> None:
     idle, spread = Interactions.create(np.zeros((40, 500))), []
     for target in (honest, lying):
         first = target.run(idle, np.random.default_rng(0)).transcript.rounds[0]
-        total = first.uploads.components["update"].total()
-        total = total + first.cleartext.components["replacement"].total()
+        total = first.uploads.components["update"].sum_all()
+        total = total + first.cleartext.components["replacement"].sum_all()
         spread.append(float(np.square(total).sum()) / target.sigma**2)
         assert first.broadcast["survivors"] == 40 * target.overstated
     # 1,000 entries: chi squares of 1,000 degrees of freedom, times 1 and 1/3.
@@ -225,7 +227,7 @@ def test_the_sensitivity_is_attained_by_the_devices_code() -> None:
         "items": np.array([[0, math.sqrt(5), 0], [0, 0, 0]], np.float32),
     }
     sent = target.upload(profile, broadcast, np.random.default_rng(0))
-    gradient = sent.components["update"].dense(np.array([0]))
+    gradient = sent.components["update"].to_dense(np.array([0]))
     assert np.linalg.norm(gradient) == pytest.approx(target.sensitivity, rel=1e-3)
     assert target.sensitivity == pytest.approx(2 * 5**1.5)
 
@@ -235,7 +237,7 @@ def test_a_broadcast_out_of_range_is_projected_before_use() -> None:
     profiles = rated(20, 6, 0.4)
     wild = np.random.default_rng(0).normal(scale=100, size=(6, 2)).astype(np.float32)
     sent = target.upload(profiles, {"items": wild}, np.random.default_rng(0))
-    gradients = sent.components["update"].dense(np.arange(20))
+    gradients = sent.components["update"].to_dense(np.arange(20))
     norms = np.linalg.norm(gradients.reshape(20, -1), axis=1)
     assert norms.max() <= target.sensitivity * (1 + 1e-5)
 
@@ -246,7 +248,7 @@ def test_a_device_sends_the_gradient_of_one_of_its_ratings() -> None:
     profile = Interactions.create(np.array([[0, 4.0, 2.0, 0, 1.0, 0]]))
     items = np.random.default_rng(1).random((6, 2)).astype(np.float32)
     sent = target.upload(profile, {"items": items}, np.random.default_rng(0), size=20_000)
-    touched = np.any(sent.components["update"].dense(np.arange(20_000)) != 0, axis=2)
+    touched = np.any(sent.components["update"].to_dense(np.arange(20_000)) != 0, axis=2)
     assert (touched.sum(axis=1) == 1).all()
     shares = touched.mean(axis=0)
     np.testing.assert_array_equal(shares[[0, 3, 5]], 0)
@@ -254,7 +256,7 @@ def test_a_device_sends_the_gradient_of_one_of_its_ratings() -> None:
     user = target.first_users(profile.ratings, items)[0]
     for j, x in ((1, 4.0), (2, 2.0), (4, 1.0)):
         at = np.flatnonzero(touched[:, j])[:1]
-        row = sent.components["update"].dense(at)[0, j]
+        row = sent.components["update"].to_dense(at)[0, j]
         np.testing.assert_allclose(row, 2 * (user @ items[j] - x) * user, rtol=1e-4)
 
 
@@ -264,7 +266,7 @@ def test_all_rows_are_noisy_also_of_a_user_without_ratings() -> None:
     sent = target.upload(idle, {"items": np.ones((4, 2), np.float32)}, np.random.default_rng(0))
     for component in sent.components.values():
         assert isinstance(component, RandomizedMessages)
-        assert (component.dense(np.array([0])) != 0).all()
+        assert (component.to_dense(np.array([0])) != 0).all()
 
 
 @pytest.mark.parametrize("as_published", [True, False])
@@ -280,7 +282,7 @@ def test_the_next_model_follows_from_the_aggregate_and_the_clear(as_published: b
         assert glimpse.broadcast["survivors"] == survivors
         assert set(glimpse.cleartext.users) <= set(crossed.uploads.users)
         assert len(glimpse.cleartext.users) < survivors < 40
-        total = glimpse.aggregate["update"] + glimpse.cleartext.components["replacement"].total()
+        total = glimpse.aggregate["update"] + glimpse.cleartext.components["replacement"].sum_all()
         rate = target.learning_rate * (1 - 0.48 * min(1, number / 3.2))
         moved = np.maximum(glimpse.broadcast["items"] - rate / survivors * total, 0)
         norm = np.sqrt(np.square(moved).sum(axis=1, keepdims=True) / 5)
@@ -294,7 +296,7 @@ def test_too_many_dropouts_halt_a_round_and_teach_nothing(dropout: float) -> Non
     first = run.transcript.rounds[0]
     assert len(first.uploads.users) == len(first.cleartext.users) == 0
     np.testing.assert_array_equal(run.transcript.release["items"], first.broadcast["items"])
-    assert not first.uploads.components["update"].total().any()
+    assert not first.uploads.components["update"].sum_all().any()
 
 
 def test_both_messages_of_everyone_arrive_where_nobody_drops_out() -> None:
@@ -309,20 +311,20 @@ def test_weaker_noise_is_left_where_dropouts_may_be_worst() -> None:
     """Half of sigma^2 at the worst; random dropouts are another mechanism."""
     aggregate, peers = scope_of("user", Vantage.AGGREGATE), scope_of("user", Vantage.PEERS)
     for target, left in ((LflSgdmf(dropout=0.1), 0.5), (LflSgdmf(), 1 / 1.7)):
-        event = target.event(aggregate, POPULATION)
+        event = target.get_event(aggregate, POPULATION)
         assert event.event.noise_multiplier == pytest.approx(12.0 * math.sqrt(left))
         assert event.count == 10
-        assert target.event(peers, POPULATION).event.noise_multiplier == pytest.approx(12.0)
-    event = LflSgdmf(dropout=0.1, colluding=0.1, overstated=2).event(aggregate, POPULATION)
+        assert target.get_event(peers, POPULATION).event.noise_multiplier == pytest.approx(12.0)
+    event = LflSgdmf(dropout=0.1, colluding=0.1, overstated=2).get_event(aggregate, POPULATION)
     assert event.event.noise_multiplier == pytest.approx(12.0 * math.sqrt(0.6 / 0.7 / 3))
-    event = LflSgdmf(dropout=0.1, colluding=0.1).event(peers, POPULATION)
+    event = LflSgdmf(dropout=0.1, colluding=0.1).get_event(peers, POPULATION)
     assert event.event.noise_multiplier == pytest.approx(12.0 * math.sqrt(0.6 / 0.7))
-    nothing = LflSgdmf(dropout=0.1, colluding=0.8).event(aggregate, POPULATION)
+    nothing = LflSgdmf(dropout=0.1, colluding=0.8).get_event(aggregate, POPULATION)
     assert isinstance(nothing, NonPrivateDpEvent)
-    assert isinstance(LflSgdmf(dropout=0.1).mechanism(aggregate, POPULATION), Dropouts)
-    assert LflSgdmf().mechanism(peers, POPULATION) is None
-    assert LflSgdmf().mechanism(aggregate, POPULATION) is not None
-    moved = LflSgdmf().event(scope_of("rating", Vantage.AGGREGATE), POPULATION)
+    assert isinstance(LflSgdmf(dropout=0.1).get_mechanism(aggregate, POPULATION), Dropouts)
+    assert LflSgdmf().get_mechanism(peers, POPULATION) is None
+    assert LflSgdmf().get_mechanism(aggregate, POPULATION) is not None
+    moved = LflSgdmf().get_event(scope_of("rating", Vantage.AGGREGATE), POPULATION)
     assert moved.event.noise_multiplier == pytest.approx(12.0 / GOLDEN_RATIO / math.sqrt(1.7))
 
 
@@ -349,12 +351,12 @@ def test_parties_publish_once_and_predict_their_own_items_with_their_own_users()
     (one,) = run.transcript.rounds
     assert told == [(1, 1)]
     assert one.broadcast is None
-    users = one.uploads.components["users"].dense(np.arange(3))
+    users = one.uploads.components["users"].to_dense(np.arange(3))
     items = one.uploads.components["items"]
-    sent = items.sent_rows(np.arange(3))
+    sent = items.flag_sent_rows(np.arange(3))
     np.testing.assert_array_equal(sent.sum(axis=0), 1)  # every item is with one party
     assert sorted(sent.sum(axis=1)) == [3, 3, 4]
-    tables = items.dense(np.arange(3))
+    tables = items.to_dense(np.arange(3))
     slow = sum(users[k] @ tables[k].T for k in range(3))
     np.testing.assert_allclose(
         target.score(run.model, interactions, np.arange(12)), slow, atol=1e-5
@@ -365,21 +367,21 @@ def test_parties_do_not_hear_of_each_other() -> None:
     """If the ratings of one party's items change, the other parties publish the same."""
     interactions, target = rated(12, 10), LocalOnly(parties=2, rounds=2)
     before = target.run(interactions, np.random.default_rng(0)).transcript.rounds[0].uploads
-    mine = before.components["items"].sent_rows(np.arange(2))[0]
+    mine = before.components["items"].flag_sent_rows(np.arange(2))[0]
     dense = interactions.ratings.toarray()
     other = Interactions.create(np.where(mine, np.where(dense > 0, 1.0, 0.0), dense))
     after = target.run(other, np.random.default_rng(0)).transcript.rounds[0].uploads
     for name in ("users", "items"):
-        one, two = (u.components[name].dense(np.arange(2)) for u in (before, after))
+        one, two = (u.components[name].to_dense(np.arange(2)) for u in (before, after))
         np.testing.assert_array_equal(one[1], two[1])
         assert not np.array_equal(one[0], two[0])
 
 
 def test_the_claim_is_the_moments_accountants_over_all_parties_for_a_user() -> None:
     one = authors_epsilon(1.8, 0.01, 1000, 1e-5)
-    (rating,) = LocalOnly().scoped_claims(SOME)
-    (user,) = LocalOnly(unit="user").scoped_claims(SOME)
-    (central,) = DpSgdMf(unit="user").scoped_claims(SOME)
+    (rating,) = LocalOnly().get_claims(SOME)
+    (user,) = LocalOnly(unit="user").get_claims(SOME)
+    (central,) = DpSgdMf(unit="user").get_claims(SOME)
     assert rating.claim.epsilon == one == central.claim.epsilon
     assert user.claim.epsilon == pytest.approx(math.sqrt(10) * one)
     assert (rating.claim.scope.unit, user.claim.scope.unit) == (Unit.RATING, Unit.USER)
@@ -389,17 +391,17 @@ def test_what_is_owed_follows_from_the_clip() -> None:
     def seen(z: float) -> SelfComposedDpEvent:
         return SelfComposedDpEvent(RevealedSamplingDpEvent(0.01, GaussianDpEvent(z)), 1000)
 
-    assert LocalOnly().event(scope_of("rating"), SOME) == seen(1.8)
+    assert LocalOnly().get_event(scope_of("rating"), SOME) == seen(1.8)
     # an added user takes another's place in the batch, which nobody else's ratings show
-    user = DpSgdMf(unit="user").event(scope_of("user"), SOME)
+    user = DpSgdMf(unit="user").get_event(scope_of("user"), SOME)
     assert user == SelfComposedDpEvent(PoissonSampledDpEvent(0.01, GaussianDpEvent(0.9)), 1000)
-    parties = LocalOnly(unit="user", as_published=False).event(scope_of("user"), SOME)
+    parties = LocalOnly(unit="user", as_published=False).get_event(scope_of("user"), SOME)
     assert parties == SelfComposedDpEvent(PoissonSampledDpEvent(0.01, GaussianDpEvent(1.8)), 10_000)
     # another value may turn a clipped gradient round
-    value = LocalOnly().event(scope_of("rating", adjacency=Adjacency.REPLACE), SOME)
+    value = LocalOnly().get_event(scope_of("rating", adjacency=Adjacency.REPLACE), SOME)
     assert value == seen(0.9)
     # clipped one by one, the ten ratings of a party's items add up
-    whole = LocalOnly().event(scope_of("user"), SOME)
+    whole = LocalOnly().get_event(scope_of("user"), SOME)
     assert whole.event.sampling_probability == 0.01
     assert whole.event.event == GaussianDpEvent(pytest.approx(0.09))
 
@@ -416,7 +418,7 @@ def test_a_rating_that_goes_may_turn_its_users_clipped_gradient_round() -> None:
     assert 1.99 * clip < moved <= 2 * clip
     z = LocalOnly().noise_multiplier
     for target in (LocalOnly(unit="user"), VflSgdmf(unit="user", tuning=0)):
-        event: Any = target.event(scope_of("rating"), SOME)
+        event: Any = target.get_event(scope_of("rating"), SOME)
         while not isinstance(event, GaussianDpEvent):
             event = event.event
         # VFL's noise is for theta = 5 ratings of a user; a trimmed rating takes one's place
@@ -436,7 +438,7 @@ def test_devices_send_messages_as_far_apart_as_that() -> None:
         np.random.default_rng(3),
         size=size,
     ).components["update"]
-    messages = sent.dense(np.arange(2 * size)).astype(float).reshape(2, size, -1)
+    messages = sent.to_dense(np.arange(2 * size)).astype(float).reshape(2, size, -1)
     b, a = np.eye(factors)[1], np.eye(factors)[0]
     along = np.concatenate([a / 2 - b, a / 2])
     along /= np.linalg.norm(along)

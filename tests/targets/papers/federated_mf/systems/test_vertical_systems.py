@@ -41,7 +41,9 @@ def test_a_user_whom_a_party_has_not_rated_is_seen_in_its_message() -> None:
         known = np.stack([np.diff(party.ratings.indptr) > 0 for party in parties])
         assert not known.all()
         (first, *_) = run.transcript.rounds
-        moved = first.uploads.components["users"].dense(np.arange(10)) != first.broadcast["users"]
+        moved = (
+            first.uploads.components["users"].to_dense(np.arange(10)) != first.broadcast["users"]
+        )
         np.testing.assert_array_equal(moved.any(axis=2), known if is_visible else True)
 
 
@@ -74,8 +76,8 @@ def test_an_upload_does_not_depend_on_who_else_uploads(unit: str, repaired: Any)
         for user in range(6):
             own = {"users": broadcast["users"][[user]]}
             one = target.upload(interactions.take_users(np.array([user])), own, rng, size=2)
-            alone.append(one.components["users"].dense(np.arange(2)))
-        whole = together.components["users"].dense(np.arange(12))
+            alone.append(one.components["users"].to_dense(np.arange(2)))
+        whole = together.components["users"].to_dense(np.arange(12))
         np.testing.assert_allclose(whole, np.concatenate(alone), atol=1e-6)
         assert not np.array_equal(whole[0], whole[1])
 
@@ -141,17 +143,17 @@ def test_a_party_uses_no_more_than_theta_ratings_of_a_user() -> None:
 def test_the_claims_are_theorem_3_and_theorem_4() -> None:
     one = authors_epsilon(1.8, 0.01, 1100, 1e-5)
     assert one == pytest.approx(0.827, abs=0.001)
-    (rating, published) = VflSgdmf().scoped_claims(LARGE)
+    (rating, published) = VflSgdmf().get_claims(LARGE)
     assert rating.claim.epsilon == one
     assert published.scope.vantage is Vantage.RELEASE
-    user, other = VflSgdmf(unit="user").scoped_claims(LARGE)
+    user, other = VflSgdmf(unit="user").get_claims(LARGE)
     assert user.claim.epsilon == pytest.approx(math.sqrt(10) * one)
     assert (other.claim.epsilon, other.delta) == (2 * user.claim.epsilon, 2e-5)
 
 
 def test_one_rating_is_charged_every_step_of_one_party_and_the_repair_samples_it() -> None:
     for as_published in (True, False):
-        event = VflSgdmf(as_published=as_published).event(scope(Unit.RATING), LARGE)
+        event = VflSgdmf(as_published=as_published).get_event(scope(Unit.RATING), LARGE)
         joint, tuned = event.events
         for part, steps in ((joint, 1000), (tuned, 100)):
             assert part.count == steps
@@ -163,24 +165,28 @@ def test_one_rating_is_charged_every_step_of_one_party_and_the_repair_samples_it
 
 
 def test_a_user_is_charged_in_all_parties_at_the_true_sensitivity() -> None:
-    event = VflSgdmf(unit="user", as_published=False).event(scope(Unit.USER), LARGE)
+    event = VflSgdmf(unit="user", as_published=False).get_event(scope(Unit.USER), LARGE)
     joint, tuned = event.events
     assert (joint.count, tuned.count) == (10_000, 1000)
     # the paper's Delta_user is theta Delta_rating; in truth items' rows do not add up
     assert joint.event.event.noise_multiplier == pytest.approx(1.8 * math.sqrt(2 * 5 / 6))
     assert tuned.event.event.noise_multiplier == pytest.approx(1.8 * math.sqrt(5))
-    replaced = VflSgdmf(unit="user", as_published=False).event(
+    replaced = VflSgdmf(unit="user", as_published=False).get_event(
         scope(Unit.USER, Adjacency.REPLACE), LARGE
     )
     assert replaced.events[0].event == ReplacedSamplingDpEvent(0.01, joint.event.event)
-    drawn = VflSgdmf(unit="user").event(scope(Unit.USER, Adjacency.REPLACE), LARGE).events[0].event
+    drawn = (
+        VflSgdmf(unit="user").get_event(scope(Unit.USER, Adjacency.REPLACE), LARGE).events[0].event
+    )
     assert (drawn.source_dataset_size, drawn.sample_size) == (70_000, 700)
     assert drawn.event == GaussianDpEvent(pytest.approx(1.8 * math.sqrt(2 * 5 / 6) / GOLDEN_RATIO))
 
 
 def test_an_interaction_that_becomes_another_one_may_go_to_another_party() -> None:
     one, other = (
-        VflSgdmf(tuning=0, parties=parties).event(scope(Unit.INTERACTION, Adjacency.REPLACE), LARGE)
+        VflSgdmf(tuning=0, parties=parties).get_event(
+            scope(Unit.INTERACTION, Adjacency.REPLACE), LARGE
+        )
         for parties in (1, 10)
     )
     assert (one.count, other.count) == (1000, 2000)
@@ -188,7 +194,7 @@ def test_an_interaction_that_becomes_another_one_may_go_to_another_party() -> No
 
 
 def test_a_user_without_trimming_may_hold_all_of_a_partys_items() -> None:
-    event = VflSgdmf(tuning=0).event(scope(Unit.USER), Population(n_users=9, n_items=40))
+    event = VflSgdmf(tuning=0).get_event(scope(Unit.USER), Population(n_users=9, n_items=40))
     assert event.count == 10_000
     # one of nine rows is drawn; an added user takes another's place in it
     assert event.event.sampling_probability == 1 / 9
@@ -196,28 +202,28 @@ def test_a_user_without_trimming_may_hold_all_of_a_partys_items() -> None:
         1.8 * math.sqrt(2 / (32 + 4 * GOLDEN_RATIO**2))
     )
     # by category, a party's share may be anything
-    event = VflSgdmf(tuning=0, split="category").event(
+    event = VflSgdmf(tuning=0, split="category").get_event(
         scope(Unit.USER), Population(n_users=9, n_items=40)
     )
     assert event.event.event.noise_multiplier == pytest.approx(
         1.8 * math.sqrt(2 / (3200 + 40 * GOLDEN_RATIO**2))
     )
     # of three rows a third is drawn: no better than all, as far apart
-    event = VflSgdmf(tuning=0).event(scope(Unit.USER), Population(n_users=3, n_items=40))
+    event = VflSgdmf(tuning=0).get_event(scope(Unit.USER), Population(n_users=3, n_items=40))
     assert event.event.noise_multiplier == pytest.approx(1.8 * math.sqrt(2 / (16 + 4)))
 
 
 def test_without_noise_nothing_is_promised_or_proved() -> None:
     target = VflSgdmf(noise_multiplier=0.0)
-    assert target.event(scope(Unit.RATING), LARGE) == NonPrivateDpEvent()
-    assert target.scoped_claims(LARGE)[0].claim.epsilon == math.inf
+    assert target.get_event(scope(Unit.RATING), LARGE) == NonPrivateDpEvent()
+    assert target.get_claims(LARGE)[0].claim.epsilon == math.inf
 
 
 def test_the_repair_is_proved_and_the_paper_is_not() -> None:
     bounds = []
     for as_published in (True, False):
         target = VflSgdmf(as_published=as_published)
-        (scoped, _) = target.scoped_claims(LARGE)
+        (scoped, _) = target.get_claims(LARGE)
         bound = find_upper_bound(target, scoped.scope, LARGE, 1e-5, list_accountants())
         bounds.append((bound.epsilon, scoped.claim.epsilon))
     assert bounds[0][0] > 13 * bounds[0][1]

@@ -17,7 +17,7 @@ from fedrec_auditor.accountants.losses.divergences import compute_gaussian_delta
 from fedrec_auditor.accountants.methods.accounting_methods import Pld
 from fedrec_auditor.accountants.statements import Scope
 from fedrec_auditor.auditor.exact import find_exact_bound
-from fedrec_auditor.targets.components import Dense, Kind, RandomizedMessages
+from fedrec_auditor.targets.components import Dense, Payload, RandomizedMessages
 from fedrec_auditor.targets.mechanisms.base import PrivacyCurve
 from fedrec_auditor.targets.mechanisms.gaussian_mechanisms import NoiseReplacement
 from fedrec_auditor.targets.mechanisms.parts.secure_aggregation import NoiseProtocol
@@ -200,7 +200,7 @@ def test_settings_that_make_no_sense_are_refused(wrong: dict[str, float], word: 
 def slow(streams: Streams, count: int) -> np.ndarray:
     """Box and Muller, with numpy's functions, from the words of the streams."""
     even = count + count % 2
-    uniform = (streams.random_bits(even) >> np.uint64(12)) * 2.0**-52 + 2.0**-53
+    uniform = (streams.draw_bits(even) >> np.uint64(12)) * 2.0**-52 + 2.0**-53
     size = np.sqrt(-2.0 * np.log(uniform[:, ::2]))
     out = np.empty((len(streams), even))
     out[:, ::2] = size * np.cos(2.0 * np.pi * uniform[:, 1::2])
@@ -222,7 +222,7 @@ def test_draws_are_those_of_the_formula(seed: int, clients: int, count: int) -> 
 def test_the_extremes_of_a_word_are_finite() -> None:
     """Seeds whose first words are found by brute force to be near the ends."""
     streams = Streams.spawn(np.random.default_rng(0), 400_000)
-    first = streams.random_bits(1)[:, 0]
+    first = streams.draw_bits(1)[:, 0]
     ends = np.array([np.argmin(first), np.argmax(first)])
     fast = table_normals(streams.take(ends), (2,), np.float64)
     np.testing.assert_allclose(fast, slow(streams.take(ends), 2), rtol=1e-9)
@@ -317,12 +317,12 @@ def test_the_result_is_the_sum_of_all_messages(repaired: bool) -> None:
     masked = np.array([0, 1, 2, 4, 5, 6, 8, 9, 11])
     replaced = np.array([0, 2, 4, 5, 9, 11])
     values = np.random.default_rng(4).normal(size=(12, 4, 3)).astype(np.float32)
-    update = RandomizedMessages(Dense(values, Kind.GRADIENT), MaskedGradient(BEFORE), streams).take(
-        masked
-    )
+    update = RandomizedMessages(
+        Dense(values, Payload.GRADIENT), MaskedGradient(BEFORE), streams
+    ).take(masked)
     reply = Replacement(BEFORE, AFTER, repaired)
-    clear = RandomizedMessages(Dense(np.zeros_like(values), Kind.GRADIENT), reply, streams).take(
+    clear = RandomizedMessages(Dense(np.zeros_like(values), Payload.GRADIENT), reply, streams).take(
         replaced
     )
     total = sum_messages(update, masked, clear, replaced)
-    np.testing.assert_allclose(total, update.total() + clear.total(), rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(total, update.sum_all() + clear.sum_all(), rtol=1e-5, atol=1e-5)

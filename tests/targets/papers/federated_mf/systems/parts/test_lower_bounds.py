@@ -68,7 +68,7 @@ def system(**more: Any) -> HflSgdmf:
 
 
 def law_of(target: HflSgdmf, unit: Unit, population: Population = SMALL) -> SampledGaussian:
-    found = target.mechanism(scope_of(unit), population)
+    found = target.get_mechanism(scope_of(unit), population)
     assert isinstance(found, LowerBound)
     assert isinstance(found.mechanism, SampledGaussian)
     return found.mechanism
@@ -188,20 +188,23 @@ def test_the_law_is_below_what_is_charged_and_above_the_claim_at_one_rating_or_m
 
 def test_no_law_where_none_is_known() -> None:
     target = system()
-    assert target.mechanism(scope_of("rating"), SMALL) is not None
-    assert target.mechanism(scope_of("rating", Vantage.RELEASE), SMALL) is None
-    assert target.mechanism(scope_of("rating", adjacency=Adjacency.REPLACE), SMALL) is None
-    assert target.mechanism(scope_of("user"), SMALL) is None
-    assert system(unit="user").mechanism(scope_of("rating"), SMALL) is None
+    assert target.get_mechanism(scope_of("rating"), SMALL) is not None
+    assert target.get_mechanism(scope_of("rating", Vantage.RELEASE), SMALL) is None
+    assert target.get_mechanism(scope_of("rating", adjacency=Adjacency.REPLACE), SMALL) is None
+    assert target.get_mechanism(scope_of("user"), SMALL) is None
+    assert system(unit="user").get_mechanism(scope_of("rating"), SMALL) is None
     for other in (
         system(as_published=False),
         system(noise_multiplier=0.0),
         system(factors=1),
         system(learning_rate=1.0),  # V would leave the ball
     ):
-        assert other.mechanism(scope_of("rating"), SMALL) is None
-    assert target.mechanism(scope_of("rating"), Population(n_users=4, n_items=3)) is None
-    assert system(unit="user").mechanism(scope_of("user"), Population(n_users=4, n_items=1)) is None
+        assert other.get_mechanism(scope_of("rating"), SMALL) is None
+    assert target.get_mechanism(scope_of("rating"), Population(n_users=4, n_items=3)) is None
+    assert (
+        system(unit="user").get_mechanism(scope_of("user"), Population(n_users=4, n_items=1))
+        is None
+    )
 
 
 @given(st.integers(1, 60), st.integers(1, 30))
@@ -248,7 +251,7 @@ def vertical(**more: Any) -> VflSgdmf:
 
 
 def bound_of(target: VflSgdmf, population: Population = CROWD) -> LowerBound:
-    found = target.mechanism(scope_of("rating"), population)
+    found = target.get_mechanism(scope_of("rating"), population)
     assert isinstance(found, LowerBound)
     assert isinstance(found.mechanism, RevealedGaussian)
     return found
@@ -303,7 +306,7 @@ def test_the_law_stays_below_what_is_charged(factors: int, z: float) -> None:
     target = vertical(factors=factors, noise_multiplier=z)
     found = bound_of(target)
     least = find_exact_bound(found, scope_of("rating"), 1e-5).epsilon
-    event = target.event(scope_of("rating"), CROWD)
+    event = target.get_event(scope_of("rating"), CROWD)
     owed = min(
         accountant.bound(event, delta=1e-5, scope=scope_of("rating")).epsilon
         for accountant in list_accountants()
@@ -318,7 +321,7 @@ def test_accidents_are_rare_at_small_steps_and_forbid_large_ones() -> None:
     assert found.error_without < 1e-15
     faster = bound_of(vertical(learning_rate=1e-13))
     assert found.error_with < faster.error_with < 1e-3
-    assert vertical(learning_rate=1e-6).mechanism(scope_of("rating"), CROWD) is None
+    assert vertical(learning_rate=1e-6).get_mechanism(scope_of("rating"), CROWD) is None
 
 
 def test_no_vertical_law_where_none_is_known() -> None:
@@ -330,10 +333,13 @@ def test_no_vertical_law_where_none_is_known() -> None:
         vertical(local_steps=2, rounds=500),
         vertical(split="category"),
     ):
-        assert target.mechanism(scope_of("rating"), CROWD) is None
+        assert target.get_mechanism(scope_of("rating"), CROWD) is None
     target = vertical()
-    assert target.mechanism(scope_of("rating", Vantage.RELEASE), CROWD) is None
-    assert target.mechanism(scope_of("user"), CROWD) is None
-    assert target.mechanism(replace(scope_of("rating"), adjacency=Adjacency.REPLACE), CROWD) is None
-    assert target.mechanism(replace(scope_of("rating"), horizon=Horizon.ROUND), CROWD) is None
-    assert target.mechanism(scope_of("rating"), Population(n_users=9, n_items=2)) is None
+    assert target.get_mechanism(scope_of("rating", Vantage.RELEASE), CROWD) is None
+    assert target.get_mechanism(scope_of("user"), CROWD) is None
+    assert (
+        target.get_mechanism(replace(scope_of("rating"), adjacency=Adjacency.REPLACE), CROWD)
+        is None
+    )
+    assert target.get_mechanism(replace(scope_of("rating"), horizon=Horizon.ROUND), CROWD) is None
+    assert target.get_mechanism(scope_of("rating"), Population(n_users=9, n_items=2)) is None
