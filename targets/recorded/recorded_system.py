@@ -378,7 +378,7 @@ class RecordedSystem(System):
                     ", ".join(sorted(file.layouts)),
                 )
         shape = _shape(name, part, files, model)
-        n_items = self.required_items
+        n_items = self.n_required_items
         made = RecordedMessages(
             name, tuple(files), which, place, part.kind, part.rate, shape, model, sums, n_items
         )
