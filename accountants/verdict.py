@@ -64,7 +64,7 @@ class LabelEnum(StrEnum):
 
     @property
     def option_value(self) -> str:
-        """The label as one word of a command line, such as not-tested."""
+        """The label in the form of a command-line value, such as "not-tested"."""
         return _spelled(self.label)
 
     def is_called(self, text: str) -> bool:

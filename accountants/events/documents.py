@@ -124,4 +124,4 @@ def _is_number(value: Any) -> bool:
 
 
 def _refuse_constant(constant: str) -> Any:
-    raise InputError(f"Expected a finite number, got {constant}. Correct the event.")
+    raise InputError(f"Expected finite numbers in the event, got {constant}. Correct it.")

@@ -46,22 +46,24 @@ class _Grid:
 
     - ``low``: index of the first point.
     - ``mass``: probability of each point under P, (points,).
-    - ``infinite``: probability of an infinite loss under P.
+    - ``infinite_mass``: probability of an infinite loss under P.
     - ``count``: number of uses.
     - ``offset``: in a lower bound, the distance by which the true losses lie below the points.
-    - ``ceded``: in a lower bound, mean and variance of the loss that rounding down removed.
+    - ``rounding_loss``: in a lower bound, mean and variance of the loss that rounding down removed.
     """
 
     low: int
     mass: Array
-    infinite: float
+    infinite_mass: float
     count: int
     offset: float = 0.0
-    ceded: tuple[float, float] = (0.0, 0.0)
+    rounding_loss: tuple[float, float] = (0.0, 0.0)
 
-    def log_moments(self, tilts: Array, step: float) -> Array:
-        """ln E[e^(t l)] of the privacy loss l of one use, under P, for every t of ``tilts``,
-        (tilts,). Infinite losses are left out; ``step`` is the step of the grid.
+    def compute_log_moments(self, tilts: Array, step: float) -> Array:
+        """Computes ln E[e^(t l)] of the privacy loss l of one use, under P, for every t of
+        ``tilts``, (tilts,).
+
+        Infinite losses are left out; ``step`` is the step of the grid.
         """
         seen = self.mass > 0
         log_mass = np.log(self.mass[seen])
@@ -126,14 +128,14 @@ class LowerCurve:
 
     - ``losses``: total losses in ascending order, (n,).
     - ``masses``: their masses under P, (n,).
-    - ``max_error``: largest numerical error of a delta, which the method ``delta`` subtracts.
+    - ``max_error``: largest numerical error of a delta, which ``compute_delta`` subtracts.
     """
 
     losses: Array
     masses: Array
     max_error: float
 
-    def delta(self, epsilon: float) -> float:
+    def compute_delta(self, epsilon: float) -> float:
         """Computes a lower bound on the delta of the composed pairs at ``epsilon`` >= 0."""
         above = slice(int(np.searchsorted(self.losses, epsilon)), None)
         return max(
@@ -256,10 +258,10 @@ def _once(pair: Pair, delta: float, above: bool) -> float:
     if above:
         grid = _split(pair, 1, step, points)
         budget = delta * (1.0 - _CELL_ROUNDING)
-        if grid.infinite >= budget:
+        if grid.infinite_mass >= budget:
             return math.inf
         with np.errstate(divide="ignore"):
-            log_p = np.log(np.append(grid.mass, grid.infinite))
+            log_p = np.log(np.append(grid.mass, grid.infinite_mass))
         log_q = log_p - np.append((grid.low + np.arange(len(grid.mass))) * step, np.inf)
         least = find_min_epsilon(log_p[::-1], log_q[::-1], budget)
         return _moved([grid], least) if least > 0 else 0.0
@@ -272,7 +274,7 @@ def _once(pair: Pair, delta: float, above: bool) -> float:
 
 def _ever_infinite(grids: Sequence[_Grid]) -> float:
     """Probability that the privacy loss of at least one use is infinite."""
-    log_never = sum(g.count * math.log1p(-min(g.infinite, 1 - 1e-16)) for g in grids)
+    log_never = sum(g.count * math.log1p(-min(g.infinite_mass, 1 - 1e-16)) for g in grids)
     return -math.expm1(log_never)
 
 
@@ -439,8 +441,8 @@ def _ceded(grids: Sequence[_Grid], step: float, eta: float) -> tuple[float, floa
     The loss that rounding down removed in total is bounded by Bernstein's inequality at probability
     ``eta``, minus the offsets of the grids. The probability is 0 if nothing is added back.
     """
-    mean = sum(g.count * g.ceded[0] for g in grids)
-    variance = sum(g.count * g.ceded[1] for g in grids)
+    mean = sum(g.count * g.rounding_loss[0] for g in grids)
+    variance = sum(g.count * g.rounding_loss[1] for g in grids)
     offset = sum(g.count * g.offset for g in grids)
     log_eta = -math.log(eta)
     least = mean - math.sqrt(2.0 * variance * log_eta) - step * log_eta / 3.0
@@ -449,7 +451,7 @@ def _ceded(grids: Sequence[_Grid], step: float, eta: float) -> tuple[float, floa
 
 def _log_total(grids: Sequence[_Grid], step: float, tilts: Array) -> Array:
     """ln E[e^(t L)] of the sum L of all finite losses, for every tilt t."""
-    parts = [grid.count * grid.log_moments(tilts, step) for grid in grids]
+    parts = [grid.count * grid.compute_log_moments(tilts, step) for grid in grids]
     return np.asarray(np.sum(parts, axis=0))
 
 
@@ -461,7 +463,7 @@ def _coarse(grid: _Grid) -> tuple[_Grid, float]:
     low = grid.low // factor
     at = -((-(grid.low + np.arange(len(grid.mass)))) // factor)
     mass: Array = np.bincount(at - low, weights=grid.mass).astype(np.float64)
-    return _Grid(low, mass, grid.infinite, grid.count), float(factor)
+    return _Grid(low, mass, grid.infinite_mass, grid.count), float(factor)
 
 
 def _least_tilt(grids: Sequence[_Grid], step: float, delta: float) -> tuple[float, float]:
@@ -486,7 +488,8 @@ def _least_tilt(grids: Sequence[_Grid], step: float, delta: float) -> tuple[floa
         variance += grid.count * float(grid.mass @ (loss - mean) ** 2)
     tilts = tilts * math.sqrt(max(1.0, -2.0 * math.log(delta)) / max(variance, step**2))
     moments = sum(
-        (g.count * g.log_moments(tilts, step * factor) for g, factor in rough), np.zeros(len(tilts))
+        (g.count * g.compute_log_moments(tilts, step * size) for g, size in rough),
+        np.zeros(len(tilts)),
     )
     least = float(tilts[int(np.argmin(converted(moments, tilts)))])
     near = least * np.array([0.8, 1.0, 1.2])
@@ -502,12 +505,12 @@ class _Distribution:
     - ``losses``: losses in the window, in ascending order, (n,). Mass outside the window wraps
       around.
     - ``log_p``: log-masses of the losses under P, (n,).
-    - ``cut``: largest mass above the window, by its Chernoff bound.
+    - ``tail_mass``: largest mass above the window, by its Chernoff bound.
     """
 
     losses: Array
     log_p: Array
-    cut: float
+    tail_mass: float
 
 
 def _in_window(
@@ -529,7 +532,7 @@ def _in_window(
         total = _distribution(grids, step, tilt, _OUTSIDE, lower)
         if total is None:
             return None
-        top = infinite + (total.cut if ceded is None else 0.0)
+        top = infinite + (total.tail_mass if ceded is None else 0.0)
         log_top = math.log(top) if top > 0 else -math.inf
         log_p = np.minimum(np.concatenate([[log_top], total.log_p[::-1]]), 300.0)
         losses = total.losses + (ceded or 0.0)

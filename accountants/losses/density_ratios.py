@@ -89,7 +89,7 @@ def bound_log_ratio(p: Mixture, q: Mixture) -> Enclosure:
     convex on each interval between two ends of pieces of the mixtures. Otherwise branch and bound
     narrows the interval until its relative width is 1e-10, or until it stores 2^19 numbers.
     """
-    parts = [stretches.supremum() for stretches in _supports(p, q)]
+    parts = [stretches.find_supremum() for stretches in _supports(p, q)]
     best = max(parts, key=lambda part: part.lower, default=Enclosure(-math.inf, -math.inf))
     return replace(best, upper=max([best.upper, *(part.upper for part in parts)]))
 
@@ -102,10 +102,10 @@ def find_event(p: Mixture, q: Mixture, apart: Iterable[float] = ()) -> Distingui
     equals the supremum (``bound_log_ratio``) to 1e-7 relative, or is smaller if the supremum is not
     attained.
     """
-    suprema = [(stretches, stretches.supremum()) for stretches in _supports(p, q, apart)]
+    suprema = [(stretches, stretches.find_supremum()) for stretches in _supports(p, q, apart)]
     stretches, supremum = max(suprema, key=lambda each: each[1].lower)
-    if not stretches.discrete:
-        return stretches.event(supremum)
+    if not stretches.is_discrete:
+        return stretches.find_event(supremum)
     known = math.isfinite(supremum.lower) and math.isfinite(supremum.location)
     places = np.array([supremum.location] if known else p.list_points())
     logs = np.stack([mixture.log_mass(places) for mixture in (p, q)])
@@ -123,7 +123,7 @@ def bound_divergence(p: Mixture, q: Mixture, epsilon: float) -> DivergenceRange:
     """
     if not epsilon >= 0.0:
         raise InputError(f"Expected epsilon >= 0, got epsilon={epsilon}. Exchange P and Q.")
-    parts = [stretches.excess(epsilon) for stretches in _supports(p, q)]
+    parts = [stretches.bound_excess(epsilon) for stretches in _supports(p, q)]
     return (
         DivergenceRange(*map(math.fsum, zip(*parts, strict=True)))
         if parts
@@ -139,26 +139,26 @@ class _Stretches:
     A shape is the exponential of a line or of a parabola. A term is a shape times a factor.
 
     - ``low``, ``high``: ends of the intervals, (stretches,).
-    - ``logs``: logarithms of the terms of P and of Q at ``anchor``, (2, shapes, stretches); -inf if
-      there is no term.
+    - ``log_terms``: logarithms of the terms of P and of Q at ``anchor``, (2, shapes, stretches);
+      -inf if there is no term.
     - ``anchor``: a point of each interval, per shape, (shapes, stretches).
     - ``slope``: slope of the logarithm at the anchor, (shapes, stretches).
-    - ``curve``: rate by which the slope falls, (shapes, 1).
-    - ``discrete``: true if the line is the integers, and each interval contains both its ends.
-    - ``place``: function that maps a point of the line to the number that it represents.
+    - ``curvature``: rate by which the slope falls, (shapes, 1).
+    - ``is_discrete``: true if the line is the integers, and each interval contains both its ends.
+    - ``to_number``: function that maps a point of the line to the number that it represents.
     """
 
     low: Floats
     high: Floats
-    logs: Floats
+    log_terms: Floats
     anchor: Floats
     slope: Floats
-    curve: Floats
-    discrete: bool
-    place: Callable[[float], float]
+    curvature: Floats
+    is_discrete: bool
+    to_number: Callable[[float], float]
 
     @classmethod
-    def of(
+    def from_terms(
         cls,
         sides: tuple[list[ExpTerm], list[ExpTerm]],
         discrete: bool = False,
@@ -168,8 +168,8 @@ class _Stretches:
         """Builds disjoint intervals of the line from the terms of two measures P and Q (``sides``).
 
         - ``sides``: terms (density pieces or lattices) of P, and terms of Q.
-        - ``discrete``: true if the line is the integers.
-        - ``place``: function that maps a point of the line to the number that it represents.
+        - ``is_discrete``: true if the line is the integers.
+        - ``to_number``: function that maps a point of the line to the number that it represents.
         - ``apart``: further points at which the line is split, besides all ends and means of terms.
 
         Raises InputError if there are too many intervals.
@@ -204,12 +204,12 @@ class _Stretches:
         return cls(low, high, logs, anchor, slope, curve, discrete, place)
 
     @cached_property
-    def possible(self) -> Indices:
+    def p_indices(self) -> Indices:
         """Indices of the intervals on which the first measure, P, has any mass."""
-        return np.flatnonzero((self.logs[0] > -np.inf).any(axis=0))
+        return np.flatnonzero((self.log_terms[0] > -np.inf).any(axis=0))
 
     @cached_property
-    def limits(self) -> tuple[Floats, Indices]:
+    def limits_at_infinity(self) -> tuple[Floats, Indices]:
         """Limit of ln p/q, the log-ratio of the two densities, at the infinite end of each
         interval, (stretches,).
 
@@ -219,49 +219,49 @@ class _Stretches:
         limit, leader = np.zeros(len(self.low)), np.zeros(len(self.low), dtype=np.intp)
         for j in np.flatnonzero(~np.isfinite(self.high - self.low)):
             outward = self.slope[:, j] * (1.0 if self.high[j] == np.inf else -1.0)
-            rank = np.argsort(np.lexsort((-outward, self.curve[:, 0])))
-            ranks = np.where(self.logs[:, :, j] > -np.inf, rank, len(rank))
+            rank = np.argsort(np.lexsort((-outward, self.curvature[:, 0])))
+            ranks = np.where(self.log_terms[:, :, j] > -np.inf, rank, len(rank))
             if ranks.min(axis=1).max() < len(rank):  # both P and Q have a term
                 (lead_p, leader[j]), (rank_p, rank_q) = ranks.argmin(axis=1), ranks.min(axis=1)
                 ahead = float(rank_q - rank_p)
-                limit[j] = self.logs[0, lead_p, j] - self.logs[1, leader[j], j]
+                limit[j] = self.log_terms[0, lead_p, j] - self.log_terms[1, leader[j], j]
                 limit[j] = math.copysign(math.inf, ahead) if ahead else limit[j]
         return limit, leader
 
     @cached_property
-    def factors(self) -> Floats:
+    def term_ratios(self) -> Floats:
         """Smallest and largest log-ratio of a term of P to the term of Q of the same shape, on each
         interval, (2, stretches).
 
         ln p/q, for the densities p and q of the measures P and Q, lies between these two values.
         """
-        (p, q), (has_p, has_q) = self.logs, self.logs > -np.inf
+        (p, q), (has_p, has_q) = self.log_terms, self.log_terms > -np.inf
         with np.errstate(invalid="ignore"):
             ratios = p - q
         least, largest = np.where(has_q, ratios, np.inf), np.where(has_p, ratios, -np.inf)
         return np.stack([least.min(axis=0), largest.max(axis=0)])
 
     @cached_property
-    def at_ends(self) -> NDArray[np.bool_]:
-        """Whether ln p/q is known to take its extremes on any part of an interval at the ends of
-        that part, (2, stretches).
+    def has_end_extremes(self) -> NDArray[np.bool_]:
+        """Whether, on every part of an interval, ln p/q has its minimum (first row) and its maximum
+        (second row) at the ends of that part, (2, stretches).
 
-        p and q are the densities of the measures P and Q, which are sums of terms. The first row is
-        for the minimum, the second for the maximum. With at most two shapes of one curvature, ln
+        p and q are the densities of the measures P and Q, which are sums of terms. False means
+        that this is not known. With at most two shapes of one curvature, ln
         p/q is monotone (Moebius). It is convex if q is a single term that is curved at least as
         much as all terms of p, and concave if this holds with p and q exchanged.
         """
-        has_p, has_q = self.logs > -np.inf
+        has_p, has_q = self.log_terms > -np.inf
         here = has_p | has_q
         top, of_p, of_q = (
-            np.where(has, self.curve, -np.inf).max(0) for has in (here, has_p, has_q)
+            np.where(has, self.curvature, -np.inf).max(0) for has in (here, has_p, has_q)
         )
-        alike = (top == np.where(here, self.curve, np.inf).min(0)) & (here.sum(axis=0) <= 2)
+        alike = (top == np.where(here, self.curvature, np.inf).min(0)) & (here.sum(axis=0) <= 2)
         concave = (has_p.sum(axis=0) == 1) & (of_q <= of_p)
         convex = (has_q.sum(axis=0) == 1) & (of_p <= of_q)
         return np.stack([alike | concave, alike | convex])
 
-    def bounds(self, low: Floats, high: Floats, j: Indices) -> tuple[Floats, Floats]:
+    def bound_log_ratio(self, low: Floats, high: Floats, j: Indices) -> tuple[Floats, Floats]:
         """Computes ln p/q, the log-ratio of the densities p and q of the measures, at both ends of
         cells, and its limits within the cells, (2, cells) each.
 
@@ -270,14 +270,14 @@ class _Stretches:
 
         p and q are sums of terms. Relative to the largest term of q, every term is the exponential
         of a parabola. The limits are the sum of the smallest (largest) values of p divided by the
-        sum of the largest (smallest) values of q, or ``factors``, if these are tighter.
+        sum of the largest (smallest) values of q, or ``term_ratios``, if these are tighter.
         """
-        (p, q), slope, curve = self.logs[:, :, j], self.slope[:, j], self.curve
+        (p, q), slope, curve = self.log_terms[:, :, j], self.slope[:, j], self.curvature
         finite = np.isfinite(high - low)
         near = [np.where(np.isfinite(low), low, high), np.where(np.isfinite(high), high, low)]
         away = [end - self.anchor[:, j] for end in near]
         heights = [t * (slope - curve * t / 2.0) for t in away]
-        limit, leader = self.limits
+        limit, leader = self.limits_at_infinity
         at_low, at_high = (
             np.where(np.isfinite(end), _sum(p + height) - _sum(q + height), limit[j])
             for end, height in zip((low, high), heights, strict=True)
@@ -306,13 +306,13 @@ class _Stretches:
             below, above = (_sum(values[0][k]) - _sum(values[1][1 - k]) for k in (0, 1))
         ends = np.stack([at_low, at_high])
         smaller, larger = ends.min(axis=0), ends.max(axis=0)
-        below = np.minimum(smaller, np.maximum(below, self.factors[0, j]))
-        above = np.maximum(larger, np.minimum(above, self.factors[1, j]))
-        exact = self.at_ends[:, j] | (self.discrete & (high - low <= 1.0))
+        below = np.minimum(smaller, np.maximum(below, self.term_ratios[0, j]))
+        above = np.maximum(larger, np.minimum(above, self.term_ratios[1, j]))
+        exact = self.has_end_extremes[:, j] | (self.is_discrete & (high - low <= 1.0))
         return ends, np.where(exact, [smaller, larger], [below, above])
 
-    def log_masses(self, low: Floats, high: Floats, j: Indices) -> Floats:
-        """ln of the masses of the measures P and Q on cells [low, high], (2, cells).
+    def compute_log_masses(self, low: Floats, high: Floats, j: Indices) -> Floats:
+        """Computes ln of the masses of the measures P and Q on cells [low, high], (2, cells).
 
         ``j`` has the index of the interval that contains each cell.
         """
@@ -321,17 +321,17 @@ class _Stretches:
         top = np.where(falling, low, high)
         top = np.where(np.isfinite(top), top, np.where(falling, high, low))
         away = top - anchor
-        fall = np.abs(slope - self.curve * away)
+        fall = np.abs(slope - self.curvature * away)
         widths = np.broadcast_to(high - low, away.shape)
-        whole = integrate_log(fall, self.curve, widths, 1.0 if self.discrete else 0.0)
+        whole = integrate_log(fall, self.curvature, widths, 1.0 if self.is_discrete else 0.0)
         with np.errstate(invalid="ignore"):
-            inside = away * (slope - self.curve * away / 2.0) + whole
-            logs = self.logs[:, :, j]
+            inside = away * (slope - self.curvature * away / 2.0) + whole
+            logs = self.log_terms[:, :, j]
             return np.stack(
                 [_sum(np.where(side > -np.inf, side + inside, -np.inf)) for side in logs]
             )
 
-    def split(self, low: Floats, high: Floats, j: Indices) -> tuple[Floats, Floats, Indices]:
+    def split_cells(self, low: Floats, high: Floats, j: Indices) -> tuple[Floats, Floats, Indices]:
         """Splits each cell [low, high] into two, and returns lower ends, upper ends and interval
         indices of all new cells.
 
@@ -339,59 +339,59 @@ class _Stretches:
         infinite cell is split into a finite and an infinite cell; repeated splits grow the finite
         part by a factor of 3.
         """
-        reach = self.reach[j]
+        reach = self.decay_length[j]
         with np.errstate(invalid="ignore"):
             up = low + np.maximum(reach, 2.0 * (low - self.low[j]))
             down = high - np.maximum(reach, 2.0 * (self.high[j] - high))
             middle = np.where(
                 high == np.inf, up, np.where(low == -np.inf, down, low / 2 + high / 2)
             )
-        if self.discrete:
+        if self.is_discrete:
             middle = np.floor(middle)
-        after = middle + 1.0 if self.discrete else middle
+        after = middle + 1.0 if self.is_discrete else middle
         return np.append(low, after), np.append(middle, high), np.append(j, j)
 
     @cached_property
-    def reach(self) -> Floats:
+    def decay_length(self) -> Floats:
         """Length over which the steepest term of each interval falls by a factor of about e,
         (stretches,).
         """
-        here = (self.logs > -np.inf).any(axis=0)
-        steep = np.where(here, np.abs(self.slope) + np.sqrt(self.curve), 0.0).max(axis=0)
+        here = (self.log_terms > -np.inf).any(axis=0)
+        steep = np.where(here, np.abs(self.slope) + np.sqrt(self.curvature), 0.0).max(axis=0)
         return np.asarray(1.0 / np.maximum(steep, 1e-200))
 
-    def supremum(self) -> Enclosure:
-        """Interval that contains the supremum of ln p/q, the log-ratio of the two densities, by
-        branch and bound over all intervals.
+    def find_supremum(self) -> Enclosure:
+        """Bounds the supremum of ln p/q, the log-ratio of the two densities, by branch and bound
+        over all intervals.
         """
-        j = self.possible
+        j = self.p_indices
         if not len(j):
             return Enclosure(-math.inf, -math.inf)
-        nowhere = ~(self.logs[1][:, j] > -np.inf).any(axis=0)
-        if (nowhere | (self.limits[0][j] == np.inf)).any():
+        nowhere = ~(self.log_terms[1][:, j] > -np.inf).any(axis=0)
+        if (nowhere | (self.limits_at_infinity[0][j] == np.inf)).any():
             return Enclosure(math.inf, math.inf, math.inf)
         best, at, upper, low, high = -math.inf, 0.0, -math.inf, self.low[j], self.high[j]
         for _ in range(_ROUNDS):
-            logs, (_, above) = self.bounds(low, high, j)
+            logs, (_, above) = self.bound_log_ratio(low, high, j)
             if logs.max() > best:
                 best = float(logs.max())
                 at = min(np.stack([low, high])[logs == best].tolist(), key=abs)
             doubt = above > best + _GAP * max(1.0, abs(best))
-            if doubt.sum() * len(self.curve) > _MOST_ENTRIES:
+            if doubt.sum() * len(self.curvature) > _MOST_ENTRIES:
                 break
             upper = float(above[~doubt].max(initial=upper))
             if not doubt.any():
                 above = above[:0]
                 break
-            low, high, j = self.split(low[doubt], high[doubt], j[doubt])
-        return Enclosure(best, max(best, float(above.max(initial=upper))), self.place(at))
+            low, high, j = self.split_cells(low[doubt], high[doubt], j[doubt])
+        return Enclosure(best, max(best, float(above.max(initial=upper))), self.to_number(at))
 
-    def event(self, supremum: Enclosure) -> DistinguishingEvent:
-        """An interval on which ln(P/Q) of the two measures is almost the given ``supremum``, with
-        the masses of P and Q on it.
+    def find_event(self, supremum: Enclosure) -> DistinguishingEvent:
+        """Finds an interval on which ln(P/Q) is almost the given ``supremum``, with the masses of
+        the measures P and Q on it.
         """
-        at, low, high = supremum.location, self.low[self.possible], self.high[self.possible]
-        reach, shares = self.reach[self.possible], 0.5 ** np.arange(_HALVINGS)[:, None]
+        at, low, high = supremum.location, self.low[self.p_indices], self.high[self.p_indices]
+        reach, shares = self.decay_length[self.p_indices], 0.5 ** np.arange(_HALVINGS)[:, None]
         if math.isfinite(at):  # smaller and smaller parts around it
             size = np.where(np.isfinite(high - low), high - low, 64.0 * reach) * shares
             lows, highs = np.maximum(low, at - size), np.minimum(high, at + size)
@@ -402,9 +402,9 @@ class _Stretches:
                 np.where(low > -np.inf, high, high - far),
             )
         low, high = np.concatenate([[low], lows]).ravel(), np.concatenate([[high], highs]).ravel()
-        j = np.tile(self.possible, _HALVINGS + 1)
+        j = np.tile(self.p_indices, _HALVINGS + 1)
         low, high, j = low[low < high], high[low < high], j[low < high]
-        logs = self.log_masses(low, high, j)
+        logs = self.compute_log_masses(low, high, j)
         best = _clearest(logs)
         if math.isfinite(supremum.lower):
             missing = supremum.lower - log_ratio_of_masses(*logs)
@@ -413,21 +413,21 @@ class _Stretches:
         log_p, log_q = logs[:, k].tolist()
         return DistinguishingEvent(float(low[k]), float(high[k]), log_p, log_q, supremum.lower)
 
-    def excess(self, epsilon: float) -> DivergenceRange:
-        """Limits of the integral of max(0, p - e^epsilon q), for the densities p and q of the
-        measures P and Q.
+    def bound_excess(self, epsilon: float) -> DivergenceRange:
+        """Bounds the integral of max(0, p - e^epsilon q), for the densities p and q of the measures
+        P and Q.
 
         The line is split into cells until p/q is on one side of e^epsilon in each cell, or the
         remaining doubt is negligible.
         """
-        j = self.possible
+        j = self.p_indices
         low, high = self.low[j], self.high[j]
         sums = np.zeros(4)
         for turn in range(_ROUNDS):
             if not len(j):
                 break
-            least, most = self.bounds(low, high, j)[1]
-            log_p, log_q = self.log_masses(low, high, j)
+            least, most = self.bound_log_ratio(low, high, j)[1]
+            log_p, log_q = self.compute_log_masses(low, high, j)
             alone = log_q == -np.inf
             with np.errstate(invalid="ignore", over="ignore"):
                 mass, mass_q = np.exp(log_p), np.where(alone, 0.0, np.exp(log_q))
@@ -441,12 +441,12 @@ class _Stretches:
                 errors = 16.0 + np.abs(log_p) + np.where(part > 0.0, part * (16.0 - log_q), 0.0)
                 error = np.where(known + gap > 0.0, _ULPS * mass * errors, 0.0)
             doubt = gap > 1e-14 * (sums[0] + known.sum()) + 1e-40
-            if doubt.sum() * len(self.curve) > _MOST_ENTRIES or turn == _ROUNDS - 1:
+            if doubt.sum() * len(self.curvature) > _MOST_ENTRIES or turn == _ROUNDS - 1:
                 doubt[:] = False
             counted = (known > 0.0) * np.stack([mass, mass_q])
             parts = np.stack([np.maximum(known - error, 0.0), known + gap + error, *counted])
             sums += parts[:, ~doubt].sum(axis=1)
-            low, high, j = self.split(low[doubt], high[doubt], j[doubt])
+            low, high, j = self.split_cells(low[doubt], high[doubt], j[doubt])
         return DivergenceRange(*sums.tolist())
 
 
@@ -473,7 +473,7 @@ def _supports(p: Mixture, q: Mixture, apart: Iterable[float] = ()) -> Iterator[_
     (terms_p, of_p), (terms_q, of_q) = align_terms(p, q)
     smooth = [[term for term in terms if not term.step] for terms in (terms_p, terms_q)]
     if any(smooth):
-        yield _Stretches.of((smooth[0], smooth[1]), apart=apart)
+        yield _Stretches.from_terms((smooth[0], smooth[1]), apart=apart)
     lattices = group_lattices(
         [[term for term in terms if term.step] for terms in (terms_p, terms_q)]
     )
@@ -488,6 +488,6 @@ def _supports(p: Mixture, q: Mixture, apart: Iterable[float] = ()) -> Iterator[_
                 n = 2.0 * k if lattice is rest else lattice.index(value)
                 lattice.terms[side].append(ExpTerm(n, n, n, math.log(points[value])))
     for lattice in lattices:
-        yield _Stretches.of(lattice.terms, True, lattice.number_at)
+        yield _Stretches.from_terms(lattice.terms, True, lattice.number_at)
     if any(rest.terms):
-        yield _Stretches.of(rest.terms, True, lambda n: values[int(n) // 2])
+        yield _Stretches.from_terms(rest.terms, True, lambda n: values[int(n) // 2])

@@ -384,8 +384,8 @@ class ClonePair:
 
     @property
     def infinite_mass(self) -> float:
-        """Probability, under the first distribution, of the counts of clones that ``list_losses``
-        omits as too rare. Their privacy loss counts as infinite.
+        """Probability, under the first distribution P, of the rare counts of clones that
+        ``list_losses`` omits. Their privacy loss counts as infinite.
         """
         return 4.0 * _TAIL
 

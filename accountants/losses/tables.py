@@ -49,14 +49,14 @@ _FEW_OUTPUTS = 64
 class _Joint(NamedTuple):
     """Log-probabilities of the joint outputs of all copies of a mechanism under two inputs.
 
-    - ``a``, ``b``: row indices of the two inputs.
-    - ``exchanged``: number of copies in which the two inputs are exchanged.
+    - ``row_a``, ``row_b``: row indices of the two inputs.
+    - ``n_exchanged``: number of copies in which the two inputs are exchanged.
     - ``log_p``, ``log_q``: log-probabilities under the first and the second input.
     """
 
-    a: int
-    b: int
-    exchanged: int
+    row_a: int
+    row_b: int
+    n_exchanged: int
     log_p: Array
     log_q: Array
 
@@ -194,8 +194,8 @@ class ProbabilityTable:
         k = max(range(len(events)), key=lambda k: max(0.0, events[k].epsilon))
         worst, joint = events[k], together[k]
         note = "probabilities of all copies together" if self.copies > 1 else ""
-        if joint.exchanged:
-            note += f"; the inputs are exchanged in {joint.exchanged} of {self.copies}"
+        if joint.n_exchanged:
+            note += f"; the inputs are exchanged in {joint.n_exchanged} of {self.copies}"
         text = f"the {worst.size} of {len(joint.log_p)} outputs that speak most for the first input"
         chosen = by_ratio(joint)[: worst.size]
         if self.name_event is not None:
@@ -203,7 +203,7 @@ class ProbabilityTable:
         elif self.copies == 1 and len(chosen) <= _NAMED and self.name_output is not str:
             text += f": {' or '.join(map(self.name_output, chosen.tolist()))}"
         masses = min(1.0, worst.mass_p), min(1.0, float(np.exp(worst.log_mass_q)))
-        witness = self._witness(joint.a, joint.b, text, *masses, note)
+        witness = self._witness(joint.row_a, joint.row_b, text, *masses, note)
         return make_bound(max(0.0, worst.epsilon), scope, delta, source, witness)
 
     def _witness(self, a: int, b: int, output: str, p: float, q: float, note: str) -> Witness:

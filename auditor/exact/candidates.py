@@ -31,11 +31,11 @@ _LARGE = 1e6
 _FEWEST, _WORK = 30, 1 << 18
 
 
-def count_examples(most: int, entries: int) -> int:
-    """Returns how many examples Hypothesis shall generate: ``most``, or fewer (but at least 30) if
-    one example consists of many numbers (``entries``).
+def count_examples(max_examples: int, entries: int) -> int:
+    """Returns the number of examples that Hypothesis shall generate: ``max_examples``, or fewer (at
+    least 30) if one example has many numbers (``entries``).
     """
-    return max(_FEWEST, min(most, _WORK // entries))
+    return max(_FEWEST, min(max_examples, _WORK // entries))
 
 
 def search_with_hypothesis(

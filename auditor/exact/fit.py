@@ -89,25 +89,25 @@ class _Test:
     """Binomial tests of events: limits of their claimed probabilities, and their observed counts.
 
     - ``low``, ``high``: lower and upper limits of the claimed probabilities, (events,).
-    - ``count``: how often each event was observed, (events,).
+    - ``counts``: how often each event was observed, (events,).
     - ``trials``: number of draws in which each event could occur, (events,).
-    - ``words``: function that describes an event as text, given its index.
-    - ``where``: beginning of the sentence about an event.
+    - ``describe``: function that describes an event as text, given its index.
+    - ``prefix``: beginning of the sentence about an event.
     """
 
     low: Floats
     high: Floats
-    count: NDArray[np.int64]
+    counts: NDArray[np.int64]
     trials: NDArray[np.int64]
-    words: Callable[[int], str]
-    where: str
+    describe: Callable[[int], str]
+    prefix: str
 
-    def p_values(self) -> Floats:
-        """Exact two-sided binomial p-values of the events, (events,): twice the smaller tail, at
-        most 1.
+    def compute_p_values(self) -> Floats:
+        """Computes exact two-sided binomial p-values of the events, (events,): twice the smaller
+        tail, at most 1.
         """
-        over = special.bdtrc(self.count - 1, self.trials, np.clip(self.high, 0.0, 1.0))
-        under = special.bdtr(self.count, self.trials, np.clip(self.low, 0.0, 1.0))
+        over = special.bdtrc(self.counts - 1, self.trials, np.clip(self.high, 0.0, 1.0))
+        under = special.bdtr(self.counts, self.trials, np.clip(self.low, 0.0, 1.0))
         return np.minimum(1.0, 2.0 * np.minimum(over, under))
 
 
@@ -152,11 +152,11 @@ def check_fit(
         tests += [_calibration(dist, chosen, drawn, own, i, j, rng) for i, j in _pairs(len(chosen))]
     except InputError as misfit:
         return Check.failed(str(misfit))
-    tests = [test for test in tests if len(test.count)]
-    count = sum(len(test.count) for test in tests)
+    tests = [test for test in tests if len(test.counts)]
+    count = sum(len(test.counts) for test in tests)
     if not count:
         return Check.not_run("Expected at least 2 inputs for vectors of numbers, got one. Add one.")
-    values = [test.p_values() for test in tests]
+    values = [test.compute_p_values() for test in tests]
     worst = min(range(len(tests)), key=lambda i: values[i].min(initial=1.0))
     test, k = tests[worst], int(values[worst].argmin())
     least = float(values[worst][k])
@@ -167,9 +167,9 @@ def check_fit(
         )
     expected = (test.low[k] + test.high[k]) / 2.0 * test.trials[k]
     return Check.failed(
-        f"{test.where}, {test.words(k)} occurred {test.count[k]} times in {test.trials[k]} draws, "
-        f"but the claimed distribution predicts {expected:.6g} (p = {least:.1g}). Ratios of this "
-        "distribution say nothing about this sampler: mend one of them."
+        f"{test.prefix}, {test.describe(k)} occurred {test.counts[k]} times in {test.trials[k]} "
+        f"draws, but the claimed distribution predicts {expected:.6g} (p = {least:.1g}). Ratios of "
+        "this distribution say nothing about this sampler: mend one of them."
     )
 
 

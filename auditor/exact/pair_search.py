@@ -236,7 +236,8 @@ class LogRatioSearch(PairSearch):
     """Search for the largest epsilon at delta 0, by log-ratios of output probabilities under two
     inputs.
 
-    The outputs are drawn, lie beyond the drawn ones, or are proposed by Hypothesis.
+    The compared outputs are drawn, lie outside the range of drawn outputs, or are proposed by
+    Hypothesis.
     """
 
     score_name = "log-ratio"

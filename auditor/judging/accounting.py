@@ -192,7 +192,7 @@ def judge_scoped_claim(
             "that probability."
         )
     if accounted is not None and math.isinf(accounted.epsilon):
-        reason = target.why_unproved
+        reason = target.unproved_reason
         if not reason:
             reason = explain_infinite_epsilon(
                 target.get_event(scoped.scope, population), scoped.delta

@@ -63,7 +63,7 @@ class ReleasedCode:
     noise: Mechanism | None
     sizes: Sizes
 
-    why_unproved: ClassVar[str] = ""
+    unproved_reason: ClassVar[str] = ""
 
     @classmethod
     def from_entry(cls, entry: PaperEntry, settings: Mapping[str, Any]) -> Self:
@@ -110,7 +110,7 @@ class ReleasedCode:
         """
         if not self.protection:
             raise InputError(
-                f"Expected draws in the entry of {self.name}, got none. Name its mechanism there."
+                f"Expected the key draws in the entry of {self.name}, got none. Name a mechanism."
             )
         if self.protection == NOTHING:
             return dp.NoOpDpEvent()
@@ -142,7 +142,7 @@ def _numbered() -> Mapping[str, tuple[Paper, PaperEntry]]:
             if entry.number in found:
                 raise InputError(
                     f"Expected one catalogue entry {entry.number}, got two, in "
-                    f"{found[entry.number][0].name} and {paper.name}. Change the part of one."
+                    f"{found[entry.number][0].name} and {paper.name}. Change one number."
                 )
             if entry.number:
                 found[entry.number] = paper, entry

@@ -63,8 +63,8 @@ def _loaded(text: str) -> Target:
 
 
 def convert_to_target(value: Any, text: str) -> Target:
-    """Returns ``value`` if it is a system to audit, or the system that it makes if it is a class or
-    a function without arguments.
+    """Returns ``value`` if it is a system to audit. Otherwise calls it (a class or a function
+    without arguments) and returns the system that it makes.
 
     ``text``: name of the object in errors.
 
@@ -125,8 +125,8 @@ def apply_claims(target: Target, claims: Sequence[StatedClaim]) -> Target:
 
 
 def is_package_member(target: Target) -> bool:
-    """Whether ``target`` is a system of this package, which its name, version and settings
-    identify.
+    """Whether ``target`` is a system of this package, so that name, version and settings identify
+    it.
     """
     own = __package__.partition(".")[0]
     return type(target).__module__.startswith(f"{own}.") and not get_origin(target).is_external

@@ -108,7 +108,7 @@ class Noise:
             )
         if "p" in given and (p is None or "epsilon" in given):
             raise InputError(
-                f"Expected p with its value and without epsilon, got {stated!r}. Give one of them."
+                f"Expected p with a value, or epsilon instead of p, got {stated!r}. Give one."
             )
         if p is not None and not 1.0 / k < p < 1.0:
             raise InputError(
@@ -216,7 +216,7 @@ class Deployment:
     bit_probs: tuple[float, float] | None = None
     assumes: tuple[str, ...] = ()
 
-    why_unproved: ClassVar[str] = ""
+    unproved_reason: ClassVar[str] = ""
     sizes: ClassVar[Sizes] = Sizes()
 
     def convert_to_users(self, interactions: int) -> tuple[Deployment, ...]:

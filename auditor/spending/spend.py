@@ -66,7 +66,7 @@ def solve_setting(
     """
     check_epsilon(target)
     if not 0.0 < target < math.inf:
-        raise InputError(f"Expected a finite target_epsilon above 0, got {target!r}. Give 1, say.")
+        raise InputError(f"Expected a finite target_epsilon above 0, got {target!r}. Give 1.0.")
     name, users, noise = stated.missing_name, stated.users, stated.noise
     if not name:
         raise InputError(
@@ -312,8 +312,8 @@ def _claimed(
         missing = [p.name for p in wanted if p.name not in settings and p.default is p.empty]
         if missing:
             raise InputError(
-                f"Expected an accountant whose parameters are the settings {', '.join(settings)}, "
-                f"got one that takes {missing[0]}. Give a value for that setting."
+                f"Expected an accountant with parameters among the settings {', '.join(settings)}, "
+                f"got one with the parameter {missing[0]}. Give a value for this setting."
             )
         with convert_errors("the accountant"):
             claimed = claimed(**{p.name: settings[p.name] for p in wanted if p.name in settings})

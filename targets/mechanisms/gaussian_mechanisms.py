@@ -323,7 +323,7 @@ class SampledGaussian(Checked):
             self.sampling_probability,
             self.local_steps,
             self.rounds,
-        ).delta(epsilon)
+        ).compute_delta(epsilon)
 
     def event(self) -> dp.DpEvent:
         """Returns the accounting event of sampled Gaussian noise if the adversary also sees the

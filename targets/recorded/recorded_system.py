@@ -235,7 +235,7 @@ class RecordedSystem(System):
         return self.recording.digest
 
     @property
-    def why_unproved(self) -> str:
+    def unproved_reason(self) -> str:
         """Reason why no upper bound on epsilon is proved, as a sentence for reports."""
         return "a recording does not state what noise was added. Audit the client to prove more."
 

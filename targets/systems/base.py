@@ -327,7 +327,7 @@ class Claimant(Protocol):
         return ()
 
     @property
-    def why_unproved(self) -> str:
+    def unproved_reason(self) -> str:
         """Reason why no finite epsilon is proved for this system. Empty if one is proved, or if the
         accounting events state the reason.
         """

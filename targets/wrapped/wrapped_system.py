@@ -222,7 +222,7 @@ class WrappedSystem(System):
         return PROOF_UNUSED if self.proof and not used else ""
 
     @property
-    def why_unproved(self) -> str:
+    def unproved_reason(self) -> str:
         """Note that the caller gave no proof, and how to give one; "" if there is a proof."""
         return "" if self.proof else NO_PROOF_NOTE
 

@@ -154,14 +154,14 @@ class FlowerSystem(WrappedSystem):
         return tuple(dict.fromkeys([_MADE, *conditions])) if proved else ()
 
     @property
-    def why_unproved(self) -> str:
+    def unproved_reason(self) -> str:
         """Reasons why privacy promises of the app's mods and strategy are not proved; "" if all are
         proved.
 
         Without promises, the reason is that the caller gave no proof.
         """
         lacking = " ".join(dict.fromkeys(p.lacks for p in self.promises if p.lacks))
-        return lacking if self.promises else super().why_unproved
+        return lacking if self.promises else super().unproved_reason
 
     def get_claims(self, population: Population) -> tuple[ScopedClaim, ...]:
         """Returns the caller's claims, or else the app's promises, per round and for all rounds

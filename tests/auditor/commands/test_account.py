@@ -108,7 +108,7 @@ def test_a_claimed_epsilon_is_judged(tmp_path: Path, monkeypatch: pytest.MonkeyP
         assert mark in found[1]
     for claim, reason in (
         ("nothing", "number or PACKAGE.MODULE:CALLABLE"),
-        ("accountant_of_the_tests:of_more", "got one that takes batches"),
+        ("accountant_of_the_tests:of_more", "got one with the parameter batches"),
         ("accountant_of_the_tests:broken", "got ValueError: not so"),
         ("accountant_of_the_tests:with_order", "Expected a number from the accountant"),
         ("-1", "at least 0"),

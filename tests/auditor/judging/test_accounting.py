@@ -49,7 +49,7 @@ class Ten:
     name: str = "ten"
     sizes = Sizes()
     assumes = ()
-    why_unproved = ""
+    unproved_reason = ""
 
     def get_claims(self, population: Population) -> tuple[ScopedClaim, ...]:
         claim = Claim(epsilon=1.0, scope=REPORT, statement="ours", source="paper")

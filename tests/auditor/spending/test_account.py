@@ -327,7 +327,7 @@ def test_the_target_is_kept_for_the_adjacency_that_is_asked_for() -> None:
         ({"randomized_response": "p=0.2,k=4"}, "p=0.2"),
         ({"randomized_response": "p=1"}, "p=1"),
         ({"randomized_response": "p=0.7,epsilon=1"}, "one of them"),
-        ({"randomized_response": "p"}, "with its value"),
+        ({"randomized_response": "p"}, "p with a value"),
         ({"randomized_response": "epsilon=1,k=1"}, "from 2"),
         ({"randomized_response": "epsilon=1,k=2.5"}, "integer for k"),
         ({"randomized_response": 1e6}, "(0, 700]"),

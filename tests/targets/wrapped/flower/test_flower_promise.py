@@ -110,7 +110,7 @@ def test_no_proof_is_credited_behind_a_mod_of_others() -> None:
         (*_, finding) = judged(system(*mods))
         inside = mods[0] is not own_mod
         assert (finding.verdict is Verdict.CONSISTENT) == inside
-        assert ("own_mod may change the message" in system(*mods).why_unproved) != inside
+        assert ("own_mod may change the message" in system(*mods).unproved_reason) != inside
 
 
 @pytest.mark.parametrize("wrong", [{"epsilon": 0.0}, {"delta": 0.0}, {"delta": 1.2}])
@@ -210,7 +210,7 @@ def test_noise_on_the_mean_is_accounted_for_equal_weights_only(side: str) -> Non
     mods = clipping(side)
     weighed = system(*mods, strategy=fixed(side), rounds=4)
     assert math.isinf(total(weighed))
-    assert "weighs updates by num_examples" in weighed.why_unproved
+    assert "weighs updates by num_examples" in weighed.unproved_reason
     equal = system(*mods, strategy=fixed(side), rounds=4, equal_weights=True)
     assert delta_of(math.sqrt(4) / 1.5, total(equal)) == pytest.approx(1e-5, rel=1e-2)
     assert equal.client.config["clipping_norm"] == 0.8
@@ -267,9 +267,8 @@ def test_noise_on_what_is_no_mean_proves_nothing() -> None:
         assert math.isinf(total(system(strategy=around(inner, 1.5, 0.8, 10), equal_weights=True)))
     quiet = system(strategy=Quiet(strategy.FedAvg(), 1.5, 0.8, 10), equal_weights=True)
     assert math.isinf(total(quiet))
-    assert (
-        "Quiet is not Flower's own DifferentialPrivacyServerSideFixedClipping" in quiet.why_unproved
-    )
+    name = "DifferentialPrivacyServerSideFixedClipping"
+    assert f"Quiet is not Flower's own {name}" in quiet.unproved_reason
 
 
 def test_namesakes_and_heirs_of_mods_prove_nothing() -> None:
