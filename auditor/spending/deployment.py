@@ -108,7 +108,7 @@ class Noise:
             )
         if "p" in given and (p is None or "epsilon" in given):
             raise InputError(
-                f"Expected p with a value, or epsilon instead of p, got {stated!r}. Give one."
+                f"Expected p with a value, or epsilon instead, got {stated!r}. Give one of them."
             )
         if p is not None and not 1.0 / k < p < 1.0:
             raise InputError(

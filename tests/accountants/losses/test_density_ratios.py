@@ -438,18 +438,18 @@ def log_ratios(p: Law, q: Law, y: NDArray[np.float64]) -> NDArray[np.float64]:
 @given(laws(DENSITIES) | laws(MASSES), laws(DENSITIES) | laws(MASSES), st.floats(0.0, 0.999))
 def test_no_ratio_is_beyond_the_bounds_of_its_cell(p: Law, q: Law, start: float) -> None:
     for pair in _supports(p.mixture, q.mixture):
-        j = np.flatnonzero((pair.logs > -INF).any(axis=1).all(axis=0))
+        j = np.flatnonzero((pair.log_terms > -INF).any(axis=1).all(axis=0))
         low = np.where(np.isfinite(pair.low[j]), pair.low[j], pair.high[j] - 9.0)
         high = np.where(np.isfinite(pair.high[j]), pair.high[j], pair.low[j] + 9.0)
         for width in (0.02, 0.3, 1.0):
             first = low + start * (high - low)
             last = first + width * (high - first)
-            if pair.discrete:
+            if pair.is_discrete:
                 first, last = np.floor(first), np.ceil(last)
             inside = np.linspace(first, last, 51)
-            inside = np.rint(inside) if pair.discrete else inside
-            ratios = pair.bounds(inside.ravel(), inside.ravel(), np.tile(j, 51))[0][0]
-            below, above = pair.bounds(first, last, j)[1]
+            inside = np.rint(inside) if pair.is_discrete else inside
+            ratios = pair.bound_log_ratio(inside.ravel(), inside.ravel(), np.tile(j, 51))[0][0]
+            below, above = pair.bound_log_ratio(first, last, j)[1]
             assert np.all(ratios.reshape(inside.shape) <= above + 1e-12)
             assert np.all(ratios.reshape(inside.shape) >= below - 1e-12)
 

@@ -85,7 +85,7 @@ def test_a_repair_of_the_noise_covers_all_steps() -> None:
     ("draws", "event"), [("nothing", NoOpDpEvent()), ("anything", NonPrivateDpEvent())]
 )
 def test_what_is_not_drawn_has_an_event_and_no_distribution(draws: str, event: object) -> None:
-    made = ReleasedCode.of(entry(draws=draws), {})
+    made = ReleasedCode.from_entry(entry(draws=draws), {})
     assert made.get_event(SCOPE, MANY) == event
     assert made.get_mechanism(SCOPE, MANY) is None
 
@@ -100,12 +100,12 @@ def test_what_is_not_drawn_has_an_event_and_no_distribution(draws: str, event: o
 )
 def test_what_cannot_be_drawn_is_refused(draws: str, settings: dict, match: str) -> None:
     with pytest.raises(InputError, match=match):
-        ReleasedCode.of(entry(draws=draws), settings)
+        ReleasedCode.from_entry(entry(draws=draws), settings)
 
 
 def test_an_entry_without_a_system_says_what_is_drawn() -> None:
-    with pytest.raises(InputError, match="Expected a value of draws in the entry of theirs"):
-        ReleasedCode.of(entry(), {}).get_event(SCOPE, MANY)
+    with pytest.raises(InputError, match="Expected the key draws in the entry of theirs"):
+        ReleasedCode.from_entry(entry(), {}).get_event(SCOPE, MANY)
 
 
 V = Verdict.VIOLATED
