@@ -333,7 +333,10 @@ def test_the_target_is_kept_for_the_adjacency_that_is_asked_for() -> None:
         ({"randomized_response": 1e6}, "(0, 700]"),
         ({"event": "{}"}, "Name its type"),
         ({"event": '{"type": "NoOpDpEvent"}', "rate": 0.1}, "without rate"),
-        ({"gaussian": 1.0, "rounds": 5, "rate": 0.1, "delta": 0.1, "target_epsilon": 1}, "got values for all"),
+        (
+            {"gaussian": 1.0, "rounds": 5, "rate": 0.1, "delta": 0.1, "target_epsilon": 1},
+            "got values for all",
+        ),
         ({"randomized_response": 1.0, "rounds": 5, "target_epsilon": 1}, "got values for all"),
         ({"gaussian": "z", "delta": 0.1, "target_epsilon": 0.0}, "above 0"),
         ({"gaussian": "z", "delta": 0.1, "target_epsilon": math.nan}, "epsilon=nan"),
