@@ -61,8 +61,8 @@ def timed(m: int, r: int, v: int) -> list[Row]:
     found = OneRunGuesses(canaries=m, guesses=r, n_right=v)
     ways: dict[str, Callable[[], float]] = {
         "scan": lambda: scanned(m, r, v),
-        "guesses": lambda: found.epsilon(delta=DELTA, alpha=ALPHA),
-        "trade-off": lambda: found.trade_off_epsilon(delta=DELTA, alpha=ALPHA),
+        "guesses": lambda: found.bound_epsilon(delta=DELTA, alpha=ALPHA),
+        "trade-off": lambda: found.bound_by_trade_off(delta=DELTA, alpha=ALPHA),
     }
     module, label = imported(PEER)
     if module is not None:
@@ -96,7 +96,7 @@ def whole(m: int = 100_000) -> list[Row]:
     scores = rng.normal(find_gaussian_mu(4.0, DELTA) * included)
     ways: dict[str, Callable[[], float]] = {
         each: lambda each=each: (
-            OneRunScores.of(scores, included).bound(delta=DELTA, estimator=each).epsilon
+            OneRunScores.build(scores, included).bound(delta=DELTA, estimator=each).epsilon
         )
         for each in ("auto", "guesses")
     }
@@ -144,8 +144,8 @@ def ideal(truth: float, m: int) -> Row:
         return gaussian_trade_off(found)
 
     ours = (
-        best(OneRunGuesses.epsilon, 1),
-        best(OneRunGuesses.epsilon, 2),
+        best(OneRunGuesses.bound_epsilon, 1),
+        best(OneRunGuesses.bound_epsilon, 2),
         max(like_jax_privacy(r) for r in sizes),
         _two_samples(right, n),
     )
@@ -154,7 +154,7 @@ def ideal(truth: float, m: int) -> Row:
         f"{name} {value:.3f} ({given:.3f})"
         for name, value, given in zip(names, ours, GIVEN[truth, m], strict=True)
     ]
-    parts += [f"trade-off, two sides {best(OneRunGuesses.trade_off_epsilon, 2):.3f}"]
+    parts += [f"trade-off, two sides {best(OneRunGuesses.bound_by_trade_off, 2):.3f}"]
     module, label = imported(PEER)
     if module is not None:
         theirs = _jax_privacy(module, scores[:n], scores[n:], scores[order[np.array(sizes) - 1]])
@@ -165,7 +165,7 @@ def ideal(truth: float, m: int) -> Row:
     def drawn(seed: int) -> float:
         rng = np.random.default_rng(seed)
         included = rng.random(m) < 0.5
-        return OneRunScores.of(rng.normal(mu * included), included).bound(delta=DELTA).epsilon
+        return OneRunScores.build(rng.normal(mu * included), included).bound(delta=DELTA).epsilon
 
     seconds = best_of({"auto": lambda: drawn(0)})["auto"]
     median = float(np.median([drawn(seed) for seed in range(10)]))
@@ -187,7 +187,7 @@ def gaussian_inverse(mu: float) -> Callable[[float], float]:
 def gaussian_trade_off(found: OneRunGuesses) -> float:
     """Epsilon of the smallest ``mu`` that explains the guesses, if the trade-off is Gaussian."""
     # The project has no such estimator, because it may be wrong for other mechanisms.
-    return find_gaussian_epsilon(DELTA, found.largest_refuted(gaussian_inverse, ALPHA))
+    return find_gaussian_epsilon(DELTA, found.find_max_refuted(gaussian_inverse, ALPHA))
 
 
 def _two_samples(right: NDArray[np.int64], n: int) -> float:

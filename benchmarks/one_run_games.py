@@ -59,8 +59,8 @@ def timed(setting: Setting, repeats: int) -> list[Row]:
             seconds[name] = min(seconds[name], time.process_time() - before)
     coins = found[TRUTH_KEY][:, 0] > 0.5
     bounds = {
-        scope.vantage: OneRunScores.of(found[str(scope.vantage)], coins).bound(delta=1e-5).epsilon
-        for scope in setting.scope_deltas
+        each.vantage: OneRunScores.build(found[str(each.vantage)], coins).bound(delta=1e-5).epsilon
+        for each in setting.scope_deltas
     }
     told = ", ".join(f"{vantage} {epsilon:.2f}" for vantage, epsilon in bounds.items())
     job = f"{game.target.name}, a {next(iter(setting.scope_deltas)).unit}"

@@ -59,7 +59,7 @@ class Case:
     def measure(self, n: int, seed: int) -> float:
         """Our lower bound of epsilon from ``n`` draws per input."""
         bound = JointBinomial().bound(
-            Sampler.of(self.call).worlds([0, 1]),
+            Sampler.wrap(self.call).make_worlds([0, 1]),
             delta=self.delta,
             confidence=CONFIDENCE,
             samples=n,

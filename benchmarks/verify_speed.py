@@ -27,7 +27,7 @@ def response(x: int, rng: np.random.Generator, size: int) -> Any:
 
 
 def draw() -> None:
-    worlds = Sampler.of(response).worlds([0, 1])
+    worlds = Sampler.wrap(response).make_worlds([0, 1])
     for x, rng in enumerate(np.random.default_rng(0).spawn(2)):
         for _ in worlds.draw_blocks(x, DRAWS, rng):
             pass

@@ -62,7 +62,7 @@ def stated(system: Target, population: Population, entry: str) -> Claim:
 def shown(draw: Draw, scope: Scope, samples: int, *, delta: float = 0.0, seed: int = 1) -> float:
     """The lower bound on epsilon of ``samples`` runs in either world, at 95%."""
     measured = measure(
-        Worlds(names=("one", "other"), scope=scope, draw=draw, statistic="a number"),
+        Worlds(names=("one", "other"), scope=scope, draw=draw, statistic_name="a number"),
         (),
         JointBinomial(),
         delta=delta,

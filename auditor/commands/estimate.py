@@ -17,7 +17,7 @@ from fedrec_auditor.auditor.machine.output import summary_output
 
 if TYPE_CHECKING:
     from fedrec_auditor.accountants.statements import Bound
-    from fedrec_auditor.auditor.worlds.guesses import ThresholdBand
+    from fedrec_auditor.auditor.worlds.guesses import ThresholdLimits
 
 CurvePoints = dict[str, list[dict[str, float]]]
 _BAND = "all-thresholds"
@@ -109,8 +109,8 @@ def command(
     )
     points: CurvePoints = {}
     if curve or renyi:
-        canaries = CanaryScores.of(arrays["in_scores"], arrays["out_scores"], repeats=repeats)
-        band = canaries.curve(confidence=confidence, seed=seed)
+        canaries = CanaryScores.build(arrays["in_scores"], arrays["out_scores"], repeats=repeats)
+        band = canaries.compute_limits(confidence=confidence, seed=seed)
         points = _points(band, sorted({delta, *_DELTAS}) if curve else (), sorted({*(renyi or ())}))
     judgement = None if epsilon is None else _judge(bound, epsilon, delta)
     unused = len(arrays["in_scores"]) + len(arrays["out_scores"]) - (bound.samples or 0)
@@ -131,13 +131,13 @@ def command(
     raise typer.Exit(gate.exit_code([] if judgement is None else [judgement.verdict]))
 
 
-def _points(band: ThresholdBand, deltas: Sequence[float], orders: Sequence[float]) -> CurvePoints:
+def _points(band: ThresholdLimits, deltas: Sequence[float], orders: Sequence[float]) -> CurvePoints:
     """Computes points of curves: epsilon at each of ``deltas``, and Renyi divergences of
     ``orders``.
     """
     return {
-        "curve": [{"delta": each, "epsilon": band.epsilon(each)} for each in deltas],
-        "renyi": [{"order": each, "divergence": band.renyi(each)} for each in orders],
+        "curve": [{"delta": each, "epsilon": band.bound_epsilon(each)} for each in deltas],
+        "renyi": [{"order": each, "divergence": band.bound_renyi(each)} for each in orders],
     }
 
 
@@ -164,10 +164,10 @@ def _describe_power(
     Nothing is yielded unless the claim is UNSUBSTANTIATED (not refuted, not proved).
     """
     from fedrec_auditor.accountants.verdict import Verdict
-    from fedrec_auditor.auditor.worlds.measure import Power
+    from fedrec_auditor.auditor.worlds.measure import RefutationPower
     from fedrec_auditor.auditor.worlds.one_run import OneRun
 
-    power = Power.against(epsilon, bound, OneRun() if one_run else None)
+    power = RefutationPower.for_bound(epsilon, bound, OneRun() if one_run else None)
     if power and judgement.verdict is Verdict.UNSUBSTANTIATED:
         draws = "canaries of one training" if one_run else "draws of each world"
         yield "power", f"in about half of all cases, {power.describe(draws)}"

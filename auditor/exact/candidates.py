@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import AuditError, InputError
 from fedrec_auditor.auditor.exact.output_distribution import OutputDistribution, make_input_key
-from fedrec_auditor.auditor.worlds.statistics import grid_step
+from fedrec_auditor.auditor.worlds.statistics import find_grid_step
 from fedrec_auditor.targets.mechanisms.base import format_value
 
 if TYPE_CHECKING:
@@ -360,7 +360,7 @@ class CandidateOutputs:
         flat = values.reshape(len(values), -1)
         step = np.all(flat == np.rint(flat), axis=0).astype(float)
         for entry in np.flatnonzero(step == 0)[:_GRIDS]:
-            step[entry] = grid_step(flat[:, entry])
+            step[entry] = find_grid_step(flat[:, entry])
         step = step.reshape(shape)
         grid = bool(np.all(step > 0))
         found = cls(

@@ -19,9 +19,9 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.losses.tables import integrate_cells, make_integration_edges
 from fedrec_auditor.accountants.statements import Bound
 from fedrec_auditor.auditor.exact.output_distribution import OutputDistribution
-from fedrec_auditor.auditor.worlds.fields import MAX_ANSWERS
+from fedrec_auditor.auditor.worlds.fields import MAX_OUTPUTS
 from fedrec_auditor.auditor.worlds.sampler import Sampler
-from fedrec_auditor.auditor.worlds.statistics import grid_step
+from fedrec_auditor.auditor.worlds.statistics import find_grid_step
 from fedrec_auditor.targets.mechanisms.base import format_value
 
 Floats = NDArray[np.float64]
@@ -138,7 +138,7 @@ def check_fit(
     chosen = inputs[:_MOST_INPUTS]
     *seeds, choosing = seed.spawn(len(chosen) + 1)
     entries = len(chosen) * sampler.draw(chosen[0], np.random.default_rng(choosing), 1).size
-    most = _MOST_ENTRIES if dist.encoder is None else MAX_ANSWERS
+    most = _MOST_ENTRIES if dist.encoder is None else MAX_OUTPUTS
     size = min(samples, max(_FEWEST, most // max(1, entries)))
     drawn = sampler.draw_each(chosen, seeds, size)
     try:
@@ -251,7 +251,8 @@ def _is_grid(dist: OutputDistribution, value: Any, drawn: NDArray[Any]) -> bool:
         return False
     some = np.unique(drawn[np.isfinite(drawn)])
     beside = np.nextafter(some[:: max(1, len(some) // 256)], np.inf)
-    return grid_step(some) > 0 or not np.isfinite(dist.try_log_probs(beside, (value,))).mean() > 0.5
+    step = find_grid_step(some)
+    return step > 0 or not np.isfinite(dist.try_log_probs(beside, (value,))).mean() > 0.5
 
 
 def _counts(outputs: NDArray[Any], drawn: NDArray[Any]) -> NDArray[np.int64]:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.auditor.worlds.fields import Fields
+from fedrec_auditor.auditor.worlds.fields import OutputEncoder
 from fedrec_auditor.auditor.worlds.sampler import Sampler
 from fedrec_auditor.auditor.worlds.worlds import check_outputs
 from fedrec_auditor.targets.mechanisms.base import Domain, WorstCase, format_value
@@ -102,7 +102,7 @@ class OutputDistribution:
         domain = getattr(origin, "domain", None)
         dist = cls(
             origin=origin,
-            sampler=Sampler.of(origin.sample if isinstance(origin, Density) else origin),
+            sampler=Sampler.wrap(origin.sample if isinstance(origin, Density) else origin),
             log_density=density,
             domain=domain if isinstance(domain, Domain) else None,
         )
@@ -166,10 +166,10 @@ class OutputDistribution:
         """
         if self.worst_case is not None:
             return self
-        return replace(self, sampler=self.sampler.with_words(inputs, np.random.default_rng(seed)))
+        return replace(self, sampler=self.sampler.with_strings(inputs, np.random.default_rng(seed)))
 
     @property
-    def encoder(self) -> Fields | None:
+    def encoder(self) -> OutputEncoder | None:
         """Object that converts outputs such as dictionaries, which are not arrays, to texts and
         back; None if no conversion is needed.
         """
@@ -208,7 +208,7 @@ class OutputDistribution:
 
     def _with_all(self, outputs: list[Any]) -> OutputDistribution:
         """A copy with the list of all outputs, encoded if necessary."""
-        reader = Fields.of(outputs, whole=True)
+        reader = OutputEncoder.fit(outputs, as_string=True)
         every = check_outputs(
             outputs if reader is None else reader.encode(outputs),
             len(outputs),
@@ -237,7 +237,7 @@ class OutputDistribution:
         different, places = np.unique(outputs, return_inverse=True)
         asked = different.tolist()
         if self.encoder is not None:
-            asked = [self.encoder.decode_word(word) for word in asked]
+            asked = [self.encoder.decode(word) for word in asked]
         if self.encoder is not None and self.batch_log_density is not None:
             return self.batch_log_density(asked, value)[places.ravel()]
         found = [float(self.log_density(output, value)) for output in asked]

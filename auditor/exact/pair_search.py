@@ -40,7 +40,7 @@ from fedrec_auditor.auditor.exact.output_distribution import (
     limit_underflow,
     make_input_key,
 )
-from fedrec_auditor.auditor.worlds.sampler import ONE_REPORT
+from fedrec_auditor.auditor.worlds.sampler import REPORT_SCOPE
 from fedrec_auditor.targets.mechanisms.base import format_value
 
 Floats = NDArray[np.float64]
@@ -136,7 +136,7 @@ class PairSearch(ABC):
                 simplest = self.simplify(self.evaluate(*example), above)
                 simplest = replace(simplest, witness=self.make_witness(simplest))
                 witness = choose_witness(simplest, replace(best, epsilon=epsilon), self.score_name)
-        return make_bound(max(0.0, epsilon), ONE_REPORT, self.delta, source, witness)
+        return make_bound(max(0.0, epsilon), REPORT_SCOPE, self.delta, source, witness)
 
     def evaluate(self, a: Any, b: Any, output: Any = None) -> PairEpsilon:
         """Returns the largest epsilon that the inputs ``a`` and ``b`` show, in either order; a
@@ -576,7 +576,7 @@ class DivergenceSearch(PairSearch):
     ) -> PairEpsilon:
         name_input = lambda i: self.dist.name_input((a, b)[i])  # noqa: E731
         table = ProbabilityTable(log_probs, name_input, name_event=name_event)
-        bound = table.compute_bound(ONE_REPORT, delta)
+        bound = table.compute_bound(REPORT_SCOPE, delta)
         return PairEpsilon(bound.epsilon, bound.witness)
 
     def _check_mass(self, masses: Floats, a: Any, b: Any) -> None:

@@ -35,7 +35,7 @@ from fedrec_auditor.auditor.exact.pair_search import (
     LogRatioSearch,
     choose_witness,
 )
-from fedrec_auditor.auditor.worlds.sampler import ONE_REPORT
+from fedrec_auditor.auditor.worlds.sampler import REPORT_SCOPE
 from fedrec_auditor.targets.mechanisms.base import Mechanism, PrivacyCurve, WorstCase
 
 if TYPE_CHECKING:
@@ -242,7 +242,7 @@ def _exhaustive(
             log_probs[rows],
             lambda i: dist.name_input(listed[rows[i]]),
             lambda j: dist.name_output(every[j]),
-        ).compute_bound(ONE_REPORT, delta)
+        ).compute_bound(REPORT_SCOPE, delta)
 
     best = bound(list(range(len(listed))))
     endless = math.isinf(best.epsilon)
@@ -273,7 +273,7 @@ def _known(dist: OutputDistribution, delta: float) -> Bound | None:
     is_known = dist.worst_case is not None and (delta == 0 or dist.worst_case.exhaustive)
     if delta > 0 and callable(getattr(dist.origin, "worst_case", None)):
         is_known |= isinstance(dist.origin, PrivacyCurve)
-    return find_exact_bound(dist.origin, ONE_REPORT, delta) if is_known else None
+    return find_exact_bound(dist.origin, REPORT_SCOPE, delta) if is_known else None
 
 
 def _larger(first: Bound | None, second: Bound) -> Bound:

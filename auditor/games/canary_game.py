@@ -27,16 +27,16 @@ from fedrec_auditor.auditor.machine.progress import report_step
 from fedrec_auditor.auditor.tracing.trace import PROOF_CHECK, Proof
 from fedrec_auditor.auditor.worlds.decision_rules import TestBudget
 from fedrec_auditor.auditor.worlds.estimators.base import (
+    DrawPlan,
+    EpsilonLimit,
     Estimator,
-    Limit,
     Observation,
     Rates,
-    Request,
 )
 from fedrec_auditor.auditor.worlds.estimators.lower_bound_estimators import JointBinomial
 from fedrec_auditor.auditor.worlds.measure import MeasuredBounds, measure
 from fedrec_auditor.auditor.worlds.pilot_rules import (
-    choose_rule_or_vote,
+    choose_rule_or_feature,
     fit_logistic_rule,
     learn_rule,
 )
@@ -99,7 +99,7 @@ class SingleRemovalBound(Estimator):
         wide = min(delta * (1 + math.exp(min(largest, 700.0))), (1 + delta) / 2)
         return wide, lambda epsilon: min(epsilon / 2, math.log(max(wide / delta - 1, 1.0)))
 
-    def observe(self, worlds: Worlds, asked: Request, rng: np.random.Generator) -> Observation:
+    def observe(self, worlds: Worlds, asked: DrawPlan, rng: np.random.Generator) -> Observation:
         """Draws outputs of two worlds that differ by removing two users; returns lower bounds on
         epsilon for removing one.
 
@@ -111,14 +111,14 @@ class SingleRemovalBound(Estimator):
         wide, half = self._convert(asked.delta)
         observation = self.estimator.observe(worlds, asked._replace(delta=wide), rng)
 
-        def limit(alpha: float) -> Limit:
+        def limit(alpha: float) -> EpsilonLimit:
             epsilon, largest, witness = observation.bound_at(alpha)
-            return Limit(half(epsilon), half(largest), witness)
+            return EpsilonLimit(half(epsilon), half(largest), witness)
 
         text = "halved, because the message of a client with an empty history moves something, too"
         return Observation(observation.draws, limit, f"{observation.remark}; {text}")
 
-    def expected_limit(self, samples: int, rates: Rates, *, delta: float, alpha: float) -> float:
+    def predict_limit(self, samples: int, rates: Rates, *, delta: float, alpha: float) -> float:
         """Lower bound on epsilon, for removing one user, that the estimator ``JointBinomial``
         expects from ``samples`` draws.
 
@@ -126,9 +126,9 @@ class SingleRemovalBound(Estimator):
         ``delta``: delta of the bound.
         ``alpha``: error probability of the bound.
         """
-        return JointBinomial().expected_limit(samples, rates, delta=delta, alpha=alpha)
+        return JointBinomial().predict_limit(samples, rates, delta=delta, alpha=alpha)
 
-    def largest_limit(self, samples: int, *, delta: float, alpha: float) -> float:
+    def find_max_limit(self, samples: int, *, delta: float, alpha: float) -> float:
         """Lower bound on epsilon, for removing one user, if the estimator guesses the world of each
         of ``samples`` draws per world right.
 
@@ -136,7 +136,7 @@ class SingleRemovalBound(Estimator):
         ``alpha``: error probability of the bound.
         """
         wide, half = self._convert(delta)
-        return half(self.estimator.largest_limit(samples, delta=wide, alpha=alpha))
+        return half(self.estimator.find_max_limit(samples, delta=wide, alpha=alpha))
 
 
 # Features of n runs, shape (n, f), by name of their source (such as a vantage).
@@ -314,7 +314,7 @@ class RunSampler:
             self.draw_features(source, world, pilot, stream)
             for world, stream in enumerate(rng.spawn(2))
         )
-        rule, how = choose_rule_or_vote(
+        rule, how = choose_rule_or_feature(
             learn_rule if trees else fit_logistic_rule, first, second, self.simulation.votes, budget
         )
         statistic = f"{statistic}, {how}" if how else statistic
@@ -322,7 +322,7 @@ class RunSampler:
         def draw(world: int, size: int, stream: np.random.Generator) -> NDArray[np.float64]:
             return rule(self.draw_features(source, world, size, stream))
 
-        return Worlds(names=names, scope=scope, draw=draw, statistic=statistic)
+        return Worlds(names=names, scope=scope, draw=draw, statistic_name=statistic)
 
     def _name(self, world: int, size: int, seed: np.random.SeedSequence) -> str:
         words = f"{self.name} {world} {size} {seed.entropy} {seed.spawn_key}"
@@ -689,7 +689,7 @@ class CanaryGame(ABC):
                 setting.population,
                 exact=exact,
                 sampled=(measured.bound,),
-                alarms=(measured.alarm_bound,),
+                alarms=(measured.high_confidence_bound,),
                 accountants=accountants,
             )
             for scoped in claims

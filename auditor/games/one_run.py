@@ -32,7 +32,7 @@ from fedrec_auditor.auditor.games.canary_game import (
 from fedrec_auditor.auditor.games.crowd_game import predicted_users
 from fedrec_auditor.auditor.games.projection import Array
 from fedrec_auditor.auditor.games.stated import hides_user, sends_when_absent
-from fedrec_auditor.auditor.worlds.one_run import OneRun, one_run_worlds
+from fedrec_auditor.auditor.worlds.one_run import OneRun, make_one_run_worlds
 from fedrec_auditor.auditor.worlds.worlds import Worlds
 from fedrec_auditor.targets.components import Component, Payload
 from fedrec_auditor.targets.compute import DEFAULT, Machine, one_thread
@@ -517,7 +517,7 @@ class OneRunGame(CanaryGame):
             )
             return scores, first[:, 0] > 0.5
 
-        return one_run_worlds(setting.world_names, scope, coins), "each with probability 1/2"
+        return make_one_run_worlds(setting.world_names, scope, coins), "each with probability 1/2"
 
     def max_workload(self, ground: GameInputs) -> tuple[Target, Interactions]:
         """The system, and the largest data on which this game trains the system.

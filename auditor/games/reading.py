@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.auditor.games import projection
-from fedrec_auditor.auditor.worlds.statistics import round_to_size
+from fedrec_auditor.auditor.worlds.statistics import round_scaled
 from fedrec_auditor.targets.components import Component, Payload, RandomizedMessages
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import Target
@@ -233,7 +233,7 @@ class MessageStats:
             columns[:, 6] = zero.sum(axis=1) + sent.sum(axis=1)
             columns[:, 7] = moved.sum(axis=1)
             columns[:, 8] = np.abs(x).max(axis=1, initial=0.0)
-        return round_to_size(out, self._typical_sizes(along))
+        return round_scaled(out, self._typical_sizes(along))
 
     def _typical_sizes(self, along: Array) -> Array:
         """Typical size of each of the nine features of a message (9,), relative to which features

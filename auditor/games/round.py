@@ -16,7 +16,7 @@ from fedrec_auditor.accountants.statements import Vantage
 from fedrec_auditor.auditor.games import projection, reading
 from fedrec_auditor.auditor.games.canary import Canaries
 from fedrec_auditor.auditor.games.canary_game import Features
-from fedrec_auditor.auditor.worlds.pilot_rules import N_VOTES, CoordinateVotes
+from fedrec_auditor.auditor.worlds.pilot_rules import N_COORDINATE_SCORES, CoordinateScorer
 from fedrec_auditor.targets.components import Component, Payload, Reports
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import DesignedPair, Target
@@ -71,8 +71,8 @@ class RoundSimulator:
     vantages: tuple[Vantage, ...]
     n_rounds: int = 1
     reducer: Reducer | None = None
-    coord_votes: Mapping[str, CoordinateVotes] = field(default_factory=dict)
-    sum_voters: Mapping[str, CoordinateVotes] = field(default_factory=dict)
+    coord_votes: Mapping[str, CoordinateScorer] = field(default_factory=dict)
+    sum_voters: Mapping[str, CoordinateScorer] = field(default_factory=dict)
 
     @classmethod
     def learn(
@@ -125,7 +125,7 @@ class RoundSimulator:
         A feature is a number that the adversary computes from messages. A world is one of the two
         neighbouring inputs.
         """
-        return 0 if self.reducer else N_VOTES
+        return 0 if self.reducer else N_COORDINATE_SCORES
 
     @property
     def n_messages(self) -> int:
@@ -165,7 +165,7 @@ class RoundSimulator:
             )
             step = max(1, _NUMBERS // max(1, numbers * self.canary.crowd.n_users))
             totals = {name: _sum_users(sent[name], size) for name in self.sum_voters}
-            own_votes = np.zeros((0, size, N_VOTES))
+            own_votes = np.zeros((0, size, N_COORDINATE_SCORES))
             if Vantage.SHUFFLED in self.vantages:
                 own_votes = self._vote(sent, size)[None]
             shuffled = _combine_votes(own_votes)
@@ -178,13 +178,13 @@ class RoundSimulator:
                     total[part] += _sum_users(others[name], runs_of)
                 if Vantage.SHUFFLED in self.vantages and self.coord_votes:
                     votes = self._vote(others, len(next(iter(others.values()))))
-                    votes = votes.reshape(-1, runs_of, N_VOTES)
+                    votes = votes.reshape(-1, runs_of, N_COORDINATE_SCORES)
                     shuffled[part] = _combine_votes(np.concatenate([own_votes[:, part], votes]))
                 for name, values in projections.items():
                     sums[name][part] += values.sum(axis=1)
                     if name in tops:
                         tops[name][part] = np.maximum(tops[name][part], values.max(axis=1))
-            sum_votes = np.zeros((size, N_VOTES))
+            sum_votes = np.zeros((size, N_COORDINATE_SCORES))
             for name, voter in self.sum_voters.items():
                 sum_votes += voter(totals[name])
             features[Vantage.AGGREGATE] = [*sums.values(), sum_votes]
@@ -218,7 +218,7 @@ class RoundSimulator:
 
         ``sent``: the messages, by component.
         """
-        votes = np.zeros((size, N_VOTES))
+        votes = np.zeros((size, N_COORDINATE_SCORES))
         for name, voter in self.coord_votes.items():
             step = max(1, _VOTING_NUMBERS // max(1, math.prod(sent[name].shape)))
             for start in range(0, size, step):
@@ -238,13 +238,13 @@ class RoundSimulator:
         ]
         numbers = sum(math.prod(sample[name].shape) for name in names)
         linked = {Vantage.SERVER, Vantage.SHUFFLED} & set(self.vantages)
-        voters: dict[str, CoordinateVotes] = {}
-        sum_voters: dict[str, CoordinateVotes] = {}
+        voters: dict[str, CoordinateScorer] = {}
+        sum_voters: dict[str, CoordinateScorer] = {}
         if names and linked:
             count = self._n_voting(numbers, 2)
             pair = projection.upload_pairs(self.target, self.canary.histories, received, rng, count)
             voters = {
-                name: CoordinateVotes.of(*(_flat(sent[name], np.arange(count)) for sent in pair))
+                name: CoordinateScorer.fit(*(_flat(sent[name], np.arange(count)) for sent in pair))
                 for name in names
             }
         if names and Vantage.AGGREGATE in self.vantages:
@@ -255,7 +255,7 @@ class RoundSimulator:
             for name in names:
                 rest = _sum_users(crowd[name], count) if users else 0.0
                 worlds = [_sum_users(sent[name], count) + rest for sent in pair]
-                sum_voters[name] = CoordinateVotes.of(*worlds)
+                sum_voters[name] = CoordinateScorer.fit(*worlds)
         return replace(self, coord_votes=voters, sum_voters=sum_voters)
 
     def _n_voting(self, numbers: int, messages: int) -> int:

@@ -342,9 +342,9 @@ def _with_untested(
         reason = " ".join(dict.fromkeys(reasons)) or of_others[finding.target]
         why = f"No game tested the claim: {reason}"
     else:
-        from fedrec_auditor.auditor.worlds.measure import too_few_trainings
+        from fedrec_auditor.auditor.worlds.measure import explain_too_few_trainings
 
-        why = too_few_trainings(finding.claim, measured)
+        why = explain_too_few_trainings(finding.claim, measured)
     return finding if not why else finding.model_copy(update={"untested": why}).with_new_judgement()
 
 

@@ -47,7 +47,7 @@ from fedrec_auditor.auditor.run.tasks import (
 from fedrec_auditor.auditor.run.workload import RUN_SECONDS, affordable_runs, check_halves
 from fedrec_auditor.auditor.utility.held_out import HeldOutData
 from fedrec_auditor.auditor.worlds.estimators.base import Estimator
-from fedrec_auditor.auditor.worlds.measure import Power
+from fedrec_auditor.auditor.worlds.measure import RefutationPower
 from fedrec_auditor.auditor.worlds.one_run import OneRun
 from fedrec_auditor.reports.record.rows import (
     AttackRow,
@@ -481,12 +481,12 @@ def draws_needed(finding: Finding, estimator: Estimator, samples: int, max_sampl
     The sentence is empty unless the verdict is UNSUBSTANTIATED or INCONCLUSIVE.
     """
     bound, epsilon = finding.measured, finding.claim.epsilon
-    power = Power.against(epsilon, bound, estimator)
+    power = RefutationPower.for_bound(epsilon, bound, estimator)
     if finding.verdict is Verdict.UNSUBSTANTIATED and power is not None:
         return f"In about half of the cases, {power}; this audit made {samples:,}."
     if finding.verdict is not Verdict.INCONCLUSIVE or bound is None:
         return ""
-    needed = estimator.min_samples(epsilon, delta=bound.delta, confidence=bound.confidence)
+    needed = estimator.find_min_samples(epsilon, delta=bound.delta, confidence=bound.confidence)
     if needed is None:
         return f"No sample of up to 10^15 draws could refute epsilon {epsilon:g}."
     enough = " An audit without --quick makes enough." if samples < needed <= max_samples else ""
@@ -506,7 +506,7 @@ def _canaries_needed(finding: Finding) -> str:
     if the true epsilon were twice as large.
     """
     bound = finding.measured
-    power = Power.against(finding.claim.epsilon, bound, OneRun())
+    power = RefutationPower.for_bound(finding.claim.epsilon, bound, OneRun())
     if finding.verdict is Verdict.UNSUBSTANTIATED and power is not None and bound is not None:
         needed = power.describe("canaries of one training")
         return f"In about half of the cases, {needed}; this one had {bound.samples:,}."

@@ -56,5 +56,5 @@ def assert_ldp(
         trace=trace,
     ).waiving(allow)
     if verification.faults or Gate(allow=allow).exit_code([verification.verdict]):
-        raise AssertionError(f"{Sampler.of(mechanism).name}\n{verification.describe()}")
+        raise AssertionError(f"{Sampler.wrap(mechanism).name}\n{verification.describe()}")
     return verification

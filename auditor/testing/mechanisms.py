@@ -21,7 +21,7 @@ from scipy import stats
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.exact import find_exact_bound, has_exact_bound
 from fedrec_auditor.auditor.judging.accounting import list_accountants
-from fedrec_auditor.auditor.worlds.sampler import ONE_REPORT
+from fedrec_auditor.auditor.worlds.sampler import REPORT_SCOPE
 from fedrec_auditor.targets.mechanisms.base import Mechanism, PrivacyCurve
 
 SAMPLES = 60_000
@@ -145,7 +145,7 @@ class MechanismContract:
         with np.errstate(invalid="ignore"):
             ratios = table[:, None] - table[None]
         worst = np.max(np.where(np.isnan(ratios), 0.0, ratios))
-        bound = find_exact_bound(case.mechanism, ONE_REPORT)
+        bound = find_exact_bound(case.mechanism, REPORT_SCOPE)
         if case.mechanism.worst_case() is None:
             assert worst > 30.0, "worst_case() is None, but the log-ratio seems bounded"
         else:
@@ -181,9 +181,9 @@ class MechanismContract:
         readers = [accountant for accountant in list_accountants() if accountant.supports(event)]
         assert readers, f"no accountant reads {event}"
         for delta in (d for d in (0.0, 1e-6, 0.01, 0.3) if has_exact_bound(mechanism, d)):
-            exact = find_exact_bound(mechanism, ONE_REPORT, delta).epsilon
+            exact = find_exact_bound(mechanism, REPORT_SCOPE, delta).epsilon
             for accountant in readers:
-                charged = accountant.bound(event, delta=delta, scope=ONE_REPORT).epsilon
+                charged = accountant.bound(event, delta=delta, scope=REPORT_SCOPE).epsilon
                 assert charged >= exact - 1e-9, (
                     f"at delta {delta:g}, {accountant} charges {charged:.6g}, less than {exact:.6g}"
                 )

@@ -22,7 +22,7 @@ from fedrec_auditor.auditor.tracing.affine_noise import AffineNoise
 from fedrec_auditor.auditor.tracing.arrays import MaskedEntries
 from fedrec_auditor.auditor.tracing.paths import NotTraced, RealDraw
 from fedrec_auditor.auditor.tracing.symbols import Symbol
-from fedrec_auditor.auditor.worlds.fields import fields_of_record, sort_elements
+from fedrec_auditor.auditor.worlds.fields import read_record_fields, sort_elements
 
 _CLOSE = 1e-9
 # Dtypes whose entries ``tolist`` converts to plain values: bools and numbers of at most 128 bits.
@@ -144,7 +144,7 @@ def _structure(output: Any, leaves: list[Any]) -> Hashable:
         return _structure(output.tolist() if output.ndim else output[()], leaves)
     if isinstance(output, (set, frozenset)):
         return type(output).__qualname__, _structure(sort_elements(output), leaves)
-    if (record := fields_of_record(output)) is not None:
+    if (record := read_record_fields(output)) is not None:
         return type(output).__qualname__, _structure(record, leaves)
     if getattr(output, "__dict__", None) and not isinstance(output, Enum):
         raise NotTraced(f"the code returns a {type(output).__name__} with further attributes")

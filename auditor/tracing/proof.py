@@ -38,7 +38,7 @@ from fedrec_auditor.auditor.tracing.tables import (
     numbers_of,
 )
 from fedrec_auditor.auditor.tracing.traced_distribution import Tag, TagGroup, TracedDist
-from fedrec_auditor.auditor.worlds.sampler import ONE_REPORT
+from fedrec_auditor.auditor.worlds.sampler import REPORT_SCOPE
 
 _MAX_EPSILON = 1e6
 # Relative difference below which sums of log-ratios count as equal.
@@ -317,7 +317,7 @@ def prove_bound(
         worst = max(worst, ratio.upper)
         if largest is None or ratio.lower > best:
             best, largest = max(best, ratio.lower), (a, b, ratio)
-    bound = _mark_tight(make_bound(best, ONE_REPORT, delta, source), worst, enough)
+    bound = _mark_tight(make_bound(best, REPORT_SCOPE, delta, source), worst, enough)
     if largest is None:
         return bound
     a, b, ratio = largest
@@ -345,7 +345,7 @@ def _of_table(rows: list[dict[Hashable, OutputMass]], names: Sequence[str], delt
     table = np.asarray([[log(row.get(o, ZERO_MASS).mass) for o in outputs] for row in rows])
     bound = ProbabilityTable(
         table, name_input=lambda i: names[i], name_output=lambda j: _output_name(outputs[j])
-    ).compute_bound(ONE_REPORT, delta)
+    ).compute_bound(REPORT_SCOPE, delta)
     if delta or bound.witness is None:
         return bound
     # The output that the table itself reports: the first one of the largest ratio.

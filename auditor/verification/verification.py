@@ -11,8 +11,8 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements import Bound, Claim, Side, Witness
 from fedrec_auditor.accountants.verdict import Exemption, Gate, Verdict, judge_claim
 from fedrec_auditor.auditor.exact.fit import Check, CheckStatus
-from fedrec_auditor.auditor.worlds.measure import Power
-from fedrec_auditor.auditor.worlds.sampler import ONE_REPORT
+from fedrec_auditor.auditor.worlds.measure import RefutationPower
+from fedrec_auditor.auditor.worlds.sampler import REPORT_SCOPE
 from fedrec_auditor.reports.record.rows import Finding
 from fedrec_auditor.reports.say import capitalized
 from fedrec_auditor.reports.writers.paragraph import FULL, paragraph, wrap_entry
@@ -67,7 +67,7 @@ def ldp_claim(epsilon: float, delta: float) -> Claim:
     return Claim(
         epsilon=epsilon,
         delta=delta,
-        scope=ONE_REPORT,
+        scope=REPORT_SCOPE,
         statement="One output is private for every pair of inputs.",
         source="the arguments of the verification",
     )
@@ -142,7 +142,7 @@ class Verification:
         upper bound is dropped, because the code does not follow the stated distribution.
         """
         bound, proof = _bounds(searched, checks)
-        judgement = judge_claim(claim, scope=ONE_REPORT, accounted=proof, measured=bound)
+        judgement = judge_claim(claim, scope=REPORT_SCOPE, accounted=proof, measured=bound)
         return cls(
             verdict=judgement.verdict,
             epsilon=claim.epsilon,
@@ -209,7 +209,7 @@ class Verification:
         bound, proof = _bounds(self.searched, self.checks)
         claim = ldp_claim(self.epsilon, self.delta)
         return Finding.of(
-            target, claim, ONE_REPORT, delta=self.delta, accounted=proof, measured=bound
+            target, claim, REPORT_SCOPE, delta=self.delta, accounted=proof, measured=bound
         )
 
     def raise_if_violated(self, allow: Collection[str] = ()) -> Verification:
@@ -276,7 +276,7 @@ def _evidence(result: Verification) -> Iterator[tuple[str, str]]:
     else:
         draws = f"{result.samples:,} draws" if result.samples else "draws"
         yield "how", f"measured on {draws}, at confidence {result.confidence:.6g}: {result.method}"
-    needed = Power.against(result.epsilon, result.searched)
+    needed = RefutationPower.for_bound(result.epsilon, result.searched)
     if result.verdict is Verdict.UNSUBSTANTIATED and needed is not None:
         yield "power", f"in about half of all cases, {needed}"
     witness = result.witness

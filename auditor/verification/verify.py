@@ -46,7 +46,7 @@ from fedrec_auditor.auditor.worlds.sampler import (
     Sampler,
     retry_on_new_form,
 )
-from fedrec_auditor.auditor.worlds.worlds import UnevenOutputs, check_seed
+from fedrec_auditor.auditor.worlds.worlds import OutputShapeError, check_seed
 from fedrec_auditor.targets.settings import Checked, Range
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ class Budget(Checked):
         """Returns the maximum number of draws per input: as requested, or the default for
         ``sampler``.
         """
-        many = sampler.takes_size and not sampler.fields
+        many = sampler.takes_size and not sampler.field_encoder
         return self.samples or (BATCH_SAMPLES if many else SINGLE_SAMPLES)
 
     def plan_draws(
@@ -163,7 +163,7 @@ class Budget(Checked):
         if together <= MIN_PER_CALL:
             return sampler, draws, paced
         slow = f"; a call takes {together * cost:.2g} s, so each call was for {together} outputs"
-        return replace(sampler, min_per_call=together), draws, f"{paced}{slow}"
+        return replace(sampler, min_call_size=together), draws, f"{paced}{slow}"
 
 
 _SAMPLES, _EXAMPLES, _MOST_PAIRS = 4000, 60, 120
@@ -220,7 +220,7 @@ def search_pair(
                 read = sampler.with_encoder(pair, rng, unread=unread)
                 if not allowed:
                     allowed.append(min(samples, paced(read, pair)))
-                worlds, delta = read.worlds(pair), claim.delta
+                worlds, delta = read.make_worlds(pair), claim.delta
                 bound = JointBinomial().bound(
                     worlds, delta=delta, confidence=0.95, samples=draws(), rng=rng
                 )
@@ -323,7 +323,7 @@ def verify_ldp(
         trial, given = _Trial(claim, budget, confidence, seed, *seeds), _as_inputs(inputs)
         if hasattr(mechanism, "log_prob"):
             return trial.judge_stated(OutputDistribution.wrap(mechanism), given)
-        return trial.judge_callable(Sampler.of(mechanism), given, trace=trace)
+        return trial.judge_callable(Sampler.wrap(mechanism), given, trace=trace)
 
 
 @dataclass(frozen=True, slots=True)
@@ -428,7 +428,7 @@ class _Trial:
             place = find_odd_place(sampler, inputs, self.places, calls)
             if place is None:
                 return None
-            row = sampler.unbatched(ROWS, place)
+            row = sampler.without_batches(ROWS, place)
             bound, _ = self._measure(row, inputs, min(draws, SINGLE_SAMPLES))
             if exceeds(bound.epsilon, self.claim.epsilon):
                 reason = (
@@ -477,10 +477,10 @@ class _Trial:
             read, planned, paced = together, draws, ""
             if dist is None:
                 read, planned, paced = self.budget.plan_draws(together, inputs, draws)
-            most = planned * MIN_PER_CALL // read.min_per_call
+            most = planned * MIN_PER_CALL // read.min_call_size
             clocks = _clocks(together, inputs, self.turning, most)
             if clocks.vary_by_call:
-                read = together.unbatched()
+                read = together.without_batches()
                 if dist is None:
                     read, planned, paced = self.budget.plan_draws(read, inputs, draws)
             if dist is None and self.budget.samples is None:
@@ -491,9 +491,9 @@ class _Trial:
                 read, inputs, self.claim, samples=planned, confidence=self.confidence, seed=counting
             )
             bound = replace(bound, source=f"{bound.source}{paced}")
-            if read.is_opaque and bound.epsilon == 0:
+            if read.has_unique_texts and bound.epsilon == 0:
                 bound = replace(bound, source=UNREADABLE, largest=0.0, witness=None)
-            stated = None if read.fields else dist
+            stated = None if read.field_encoder else dist
             return bound, self._evidence(
                 read, inputs, planned, stated, batch_sampler=together, clocks=clocks.columns
             )
@@ -525,7 +525,7 @@ class _Trial:
         """Runs the checks on ``evidence``; returns the verification by ``bound`` and all checks."""
         needed = None
         if not exceeds(bound.largest, self.claim.epsilon) and bound.source != UNREADABLE:
-            needed = JointBinomial().min_samples(
+            needed = JointBinomial().find_min_samples(
                 self.claim.epsilon, delta=self.claim.delta, confidence=self.confidence
             )
         every = (*checks, *run_checks(evidence))
@@ -556,10 +556,10 @@ def _measure_bound(
     If the shape of outputs depends on the input, shapes are measured instead of outputs.
     """
     rng = np.random.default_rng(seed)
-    for source in (sampler, sampler.to_shapes()):
-        with suppress(UnevenOutputs):
+    for source in (sampler, sampler.sample_shapes()):
+        with suppress(OutputShapeError):
             return measure(
-                source.worlds(inputs),
+                source.make_worlds(inputs),
                 (claim,),
                 JointBinomial(),
                 delta=claim.delta,

@@ -18,12 +18,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
-from fedrec_auditor.auditor.worlds.guesses import expected_epsilon, failure_mass
+from fedrec_auditor.auditor.worlds.guesses import approximate_bound, split_delta
 from fedrec_auditor.auditor.worlds.statistics import (
     Statistic,
     as_floats,
     fit_logistic,
-    has_atoms,
+    has_repeats,
     histogram,
     make_cuts,
 )
@@ -61,7 +61,7 @@ class DecisionRule:
         return np.array([parts[self.guesses == FIRST].sum(), parts[self.guesses == SECOND].sum()])
 
     @property
-    def guessable(self) -> frozenset[int]:
+    def guessed_worlds(self) -> frozenset[int]:
         """The inputs (worlds) that the rule may guess: FIRST (1), SECOND (-1), or both."""
         return frozenset(self.guesses.tolist()) - {NEITHER}
 
@@ -89,7 +89,7 @@ class TestBudget:
     draws: number of draws with which the rule will be tested.
     delta: delta of the lower bound on epsilon.
     alpha: error of the bound, 1 minus its confidence.
-    caution: number of standard errors by which a predicted bound is reduced, so that an event with
+    margin: number of standard errors by which a predicted bound is reduced, so that an event with
         few counts is not selected by chance. The standard errors are those of the outputs that
         select the rule.
     """
@@ -97,9 +97,9 @@ class TestBudget:
     draws: int
     delta: float
     alpha: float
-    caution: float = 2.0
+    margin: float = 2.0
 
-    def expected_bound(
+    def predict_bound(
         self,
         right: ArrayLike,
         wrong: ArrayLike,
@@ -115,11 +115,11 @@ class TestBudget:
         both: whether the rule guesses both worlds (inputs), or only one.
         unseen: number that is added to ``wrong``, for wrong guesses that happened not to occur.
         """
-        revealed, alpha = failure_mass(self.draws, both=both, delta=self.delta, alpha=self.alpha)
+        revealed, alpha = split_delta(self.draws, both=both, delta=self.delta, alpha=self.alpha)
         scale = self.draws / n_draws
-        z = float(special.ndtri(1 - alpha)) + self.caution * math.sqrt(scale)
+        z = float(special.ndtri(1 - alpha)) + self.margin * math.sqrt(scale)
         right, wrong = np.asarray(right, np.float64), np.asarray(wrong, np.float64)
-        return expected_epsilon(right * scale, (wrong + unseen) * scale, revealed, z)
+        return approximate_bound(right * scale, (wrong + unseen) * scale, revealed, z)
 
 
 # The model is rejected if the counts of a tail deviate from it by this many standard deviations.
@@ -182,7 +182,7 @@ def _median(counts: Floats, middles: Floats) -> float:
 
 # Counts of outputs of two worlds in m intervals, (2, m), or in two halves of a split (2, 2, m).
 Counts = Floats
-Table = NDArray[np.int8]
+GuessTable = NDArray[np.int8]
 # Number of cuts that are tried in all pairs, and number of tried thresholds of the log-ratio.
 _TAILS = 64
 _LEVELS = 64
@@ -193,13 +193,13 @@ _TOP, _SURE = (1, 2, 4, 8, 16), (2.0, 3.0)
 _SMOOTHING = 1.0
 _CAUTION_BY_MODEL = 0.3
 # A less simple rule is preferred only if its bound is larger by this share.
-MIN_ADVANTAGE = 0.01
+MIN_GAIN = 0.01
 # Expected bounds that differ by less count as equal, because the last bits of logarithms depend on
 # the processor.
 _TIED = 1e-9
 
 
-class Candidate(NamedTuple, Generic[Rule]):
+class CandidateRule(NamedTuple, Generic[Rule]):
     """A candidate rule that guesses between two worlds (inputs), with its expected bound.
 
     world_a, world_b: indices of the first and of the second world.
@@ -213,26 +213,26 @@ class Candidate(NamedTuple, Generic[Rule]):
     rule: Rule
 
 
-def best_candidate(candidates: Iterable[Candidate[Rule]]) -> Candidate[Rule] | None:
+def choose_best(candidates: Iterable[CandidateRule[Rule]]) -> CandidateRule[Rule] | None:
     """Returns the candidate rule with the largest predicted lower bound on epsilon.
 
     A candidate replaces an earlier one only if its bound is larger by a share of more than
-    ``MIN_ADVANTAGE``. The result is None if there are no candidates.
+    ``MIN_GAIN``. The result is None if there are no candidates.
     """
-    best: Candidate[Rule] | None = None
+    best: CandidateRule[Rule] | None = None
     for each in candidates:
-        if best is None or each.expected_bound > best.expected_bound + MIN_ADVANTAGE * max(
+        if best is None or each.expected_bound > best.expected_bound + MIN_GAIN * max(
             best.expected_bound, 0.0
         ):
             best = each
     return best
 
 
-class RatedTable(NamedTuple):
+class RatedGuesses(NamedTuple):
     """The guess of a rule in each interval, with two predictions of the rule's lower bound on
     epsilon.
 
-    cautious_bound: predicted bound, reduced by the ``caution`` of the ``TestBudget``. Rules on
+    cautious_bound: predicted bound, reduced by the ``margin`` of the ``TestBudget``. Rules on
         different statistics are compared by this bound.
     likely_bound: predicted bound, reduced by the smaller caution that this kind of rule needs.
         Rules on one statistic are compared by this bound.
@@ -241,10 +241,10 @@ class RatedTable(NamedTuple):
 
     cautious_bound: float
     likely_bound: float
-    table: Table
+    table: GuessTable
 
 
-def candidate_rules(
+def propose_rules(
     statistic: Statistic, first: Floats, second: Floats, budget: TestBudget
 ) -> list[tuple[float, DecisionRule]]:
     """Returns rules on ``merge_copies`` with their predicted lower bounds on epsilon, most
@@ -273,20 +273,20 @@ def candidate_rules(
     # One half is earlier than the other: a rule on a drifting value, such as a clock, fails on it.
     parts = zip(np.array_split(first, 2), np.array_split(second, 2), strict=True)
     halves = np.array([[histogram(each, cuts) for each in half] for half in parts], np.float64)
-    chosen = rule_by_cuts(halves, budget)
+    chosen = find_rule_by_cuts(halves, budget)
     options = [chosen]
     if len(cuts) > 1:
-        options.append(rule_by_ratio(halves, budget))
+        options.append(find_rule_by_ratio(halves, budget))
     if prescribed is None and (
-        modelled := rule_by_model(halves, _middles(first, second, cuts), budget)
+        modelled := find_rule_by_model(halves, _middles(first, second, cuts), budget)
     ):
         options.append(modelled)
     for option in options:
-        if option.likely_bound > chosen.likely_bound * (1 + MIN_ADVANTAGE):
+        if option.likely_bound > chosen.likely_bound * (1 + MIN_GAIN):
             chosen = option
     ranked = [chosen, *(option for option in options if option is not chosen)]
-    if len(cuts) > _LEVELS and has_atoms(np.concatenate([first, second])):
-        ranked += rules_by_strength(halves, budget)
+    if len(cuts) > _LEVELS and has_repeats(np.concatenate([first, second])):
+        ranked += find_rules_by_strength(halves, budget)
     if prescribed is not None:
         for option in ranked:
             option.table[0] = NEITHER
@@ -297,7 +297,7 @@ def candidate_rules(
     ]
 
 
-def rule_by_cuts(halves: Counts, budget: TestBudget) -> RatedTable:
+def find_rule_by_cuts(halves: Counts, budget: TestBudget) -> RatedGuesses:
     """Returns the best rule that guesses one input (world) above a cut and one below another cut.
 
     halves: counts of outputs by half, world and interval, (2, 2, m).
@@ -312,11 +312,11 @@ def rule_by_cuts(halves: Counts, budget: TestBudget) -> RatedTable:
         right += _guessed(test, table)
         wrong += _guessed(test[::-1], table)
         both |= FIRST in table and SECOND in table
-    expected = budget.expected_bound(np.array(right), np.array(wrong), halves.sum(), both=both)
-    return RatedTable(float(expected), float(expected), _best_tails([halves.sum(axis=0)], budget))
+    expected = budget.predict_bound(np.array(right), np.array(wrong), halves.sum(), both=both)
+    return RatedGuesses(float(expected), float(expected), _best_tails([halves.sum(axis=0)], budget))
 
 
-def rule_by_model(halves: Counts, middles: Floats, budget: TestBudget) -> RatedTable | None:
+def find_rule_by_model(halves: Counts, middles: Floats, budget: TestBudget) -> RatedGuesses | None:
     """Returns the best rule with a guess above one cut and below another, judged by a fitted model.
 
     halves: counts of outputs by half, world (input) and interval, (2, 2, m).
@@ -331,18 +331,18 @@ def rule_by_model(halves: Counts, middles: Floats, budget: TestBudget) -> RatedT
     modelled = smooth_counts(counts_of_both, middles)
     if modelled is None:
         return None
-    bold = replace(budget, caution=_CAUTION_BY_MODEL)
+    bold = replace(budget, margin=_CAUTION_BY_MODEL)
     table = _best_tails([counts_of_both, modelled], bold)
     right = np.array(min(_guessed(counts, table) for counts in (counts_of_both, modelled)))
     wrong = np.array(max(_guessed(counts[::-1], table) for counts in (counts_of_both, modelled)))
     both = FIRST in table and SECOND in table
     cautious, likely = (
-        s.expected_bound(right, wrong, halves.sum(), both=both) for s in (budget, bold)
+        s.predict_bound(right, wrong, halves.sum(), both=both) for s in (budget, bold)
     )
-    return RatedTable(float(cautious), float(likely), table)
+    return RatedGuesses(float(cautious), float(likely), table)
 
 
-def _guessed(counts: Counts, table: Table) -> float:
+def _guessed(counts: Counts, table: GuessTable) -> float:
     """Returns the number of right guesses, in both worlds (inputs) together.
 
     ``counts``: counts of outputs by world and interval, (2, m). ``table``: the guess per interval.
@@ -350,7 +350,7 @@ def _guessed(counts: Counts, table: Table) -> float:
     return float(counts[0][table == FIRST].sum() + counts[1][table == SECOND].sum())
 
 
-def _best_tails(views: list[Counts], budget: TestBudget) -> Table:
+def _best_tails(views: list[Counts], budget: TestBudget) -> GuessTable:
     """Returns the guess in each interval of the best rule that guesses above and below two cuts.
 
     ``views``: alternative counts of outputs by world and interval, (2, m) each. The least
@@ -377,7 +377,7 @@ def _best_tails(views: list[Counts], budget: TestBudget) -> Table:
         better = np.flatnonzero(right[kind] > wrong[kind])  # all others have no bound
         if len(better) == 0:
             continue
-        expected = budget.expected_bound(
+        expected = budget.predict_bound(
             right[kind, better], wrong[kind, better], n_outputs, both=up != down
         )
         place = _first_best(expected)
@@ -390,7 +390,7 @@ def _best_tails(views: list[Counts], budget: TestBudget) -> Table:
     return table
 
 
-def rule_by_ratio(halves: Counts, budget: TestBudget) -> RatedTable:
+def find_rule_by_ratio(halves: Counts, budget: TestBudget) -> RatedGuesses:
     """Returns the best rule that guesses the more likely input (world) where counts differ
     strongly.
 
@@ -407,7 +407,7 @@ def rule_by_ratio(halves: Counts, budget: TestBudget) -> RatedTable:
     return options[_first_best(np.array([option.likely_bound for option in options]))]
 
 
-def rules_by_strength(halves: Counts, budget: TestBudget) -> list[RatedTable]:
+def find_rules_by_strength(halves: Counts, budget: TestBudget) -> list[RatedGuesses]:
     """Returns rules that guess only in the few intervals where the counts of two worlds differ
     most.
 
@@ -424,7 +424,7 @@ def rules_by_strength(halves: Counts, budget: TestBudget) -> list[RatedTable]:
     return options
 
 
-def _above(levels: Floats, halves: Counts, budget: TestBudget, errors: float) -> list[RatedTable]:
+def _above(levels: Floats, halves: Counts, budget: TestBudget, errors: float) -> list[RatedGuesses]:
     """Returns one rule per threshold in ``levels``, which guesses where the log-ratio is larger.
 
     The log-ratio of the counts of two worlds (inputs) is reduced by ``errors`` standard errors. The
@@ -438,10 +438,10 @@ def _above(levels: Floats, halves: Counts, budget: TestBudget, errors: float) ->
         parts = np.where(side == FIRST, test, test[::-1])[:, order]
         from_top = np.append(np.cumsum(parts[:, ::-1], axis=1)[:, ::-1], np.zeros((2, 1)), axis=1)
         guesses += from_top[:, np.searchsorted(strength[order], levels)]
-    expected = budget.expected_bound(guesses[0], guesses[1], halves.sum(), both=True)
+    expected = budget.predict_bound(guesses[0], guesses[1], halves.sum(), both=True)
     strength, whole = _strength(halves.mean(axis=0), errors)
     return [
-        RatedTable(bound, bound, np.where(strength >= level, whole, NEITHER).astype(np.int8))
+        RatedGuesses(bound, bound, np.where(strength >= level, whole, NEITHER).astype(np.int8))
         for bound, level in zip(expected.tolist(), levels, strict=True)
     ]
 
@@ -456,7 +456,7 @@ def estimate_bound(counts: Counts, budget: TestBudget) -> float:
     strength, side = _strength(counts)
     order = np.argsort(-strength)
     right, wrong = np.cumsum(np.where(side == FIRST, counts, counts[::-1])[:, order], axis=1)
-    return float(budget.expected_bound(right, wrong, counts.sum(), both=True).max())
+    return float(budget.predict_bound(right, wrong, counts.sum(), both=True).max())
 
 
 def _first_best(expected: Floats) -> int:
@@ -468,7 +468,7 @@ def _first_best(expected: Floats) -> int:
     return int(np.argmax(flat >= flat.max() - _TIED * max(1.0, abs(float(flat.max())))))
 
 
-def _strength(counts: Counts, errors: float = 1.0) -> tuple[Floats, Table]:
+def _strength(counts: Counts, errors: float = 1.0) -> tuple[Floats, GuessTable]:
     """Returns the size of the log-ratio in each interval (m,), and the more likely world (m,).
 
     ``counts``: counts of outputs of two worlds (inputs), (2, m). The absolute log-ratio is reduced

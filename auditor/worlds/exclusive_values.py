@@ -13,11 +13,11 @@ from fedrec_auditor.auditor.worlds.decision_rules import (
     FIRST,
     NEITHER,
     SECOND,
-    Candidate,
+    CandidateRule,
     TestBudget,
-    best_candidate,
+    choose_best,
 )
-from fedrec_auditor.auditor.worlds.statistics import TOLERANCE, EntryNames, as_floats
+from fedrec_auditor.auditor.worlds.statistics import FLOAT_TOLERANCE, EntryNamer, as_floats
 
 _BLOCK = 1 << 22
 
@@ -74,26 +74,26 @@ _BEFORE = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ValueSet:
+class ExclusiveSet:
     """Values that occurred in only one of two worlds (inputs), with the world of each value.
 
     entry: index of the entry of an output that takes these values; None for whole outputs.
     name: name of the entry or output.
-    low, high: increasing lower and upper ends of each value (m,). They differ only for floats, for
-        which values within rounding count as one.
-    worlds: the world of each value (m,): FIRST (1) or SECOND (-1).
+    lower_ends, upper_ends: increasing lower and upper ends of each value (m,). They differ only for
+        floats, for which values within rounding count as one.
+    value_worlds: the world of each value (m,): FIRST (1) or SECOND (-1).
     examples: descriptions of some values of each world.
     """
 
     entry: int | None
     name: str
-    low: NDArray[Any]
-    high: NDArray[Any]
-    worlds: NDArray[np.int8]
+    lower_ends: NDArray[Any]
+    upper_ends: NDArray[Any]
+    value_worlds: NDArray[np.int8]
     examples: dict[int, tuple[str, ...]]
 
     def __len__(self) -> int:
-        return len(self.low)
+        return len(self.lower_ends)
 
     def guess(self, outputs: NDArray[Any]) -> NDArray[np.int8]:
         """Returns the guess (n,) for each of ``outputs``: the only world in which its value
@@ -104,9 +104,9 @@ class ValueSet:
         if not len(self):
             return np.zeros(len(outputs), dtype=np.int8)
         keys = _keys(outputs, self.entry)
-        place = np.maximum(np.searchsorted(self.low, keys, side="right") - 1, 0)
-        inside = (self.low[place] <= keys) & (keys <= self.high[place])
-        return np.where(inside, self.worlds[place], NEITHER).astype(np.int8)
+        place = np.maximum(np.searchsorted(self.lower_ends, keys, side="right") - 1, 0)
+        inside = (self.lower_ends[place] <= keys) & (keys <= self.upper_ends[place])
+        return np.where(inside, self.value_worlds[place], NEITHER).astype(np.int8)
 
     def describe(self, side: int) -> str:
         """Describes in words the values that occurred in one world (input) only.
@@ -119,7 +119,7 @@ class ValueSet:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OutsideRange:
+class RangeRule:
     """A rule that guesses an input if an entry of the output lies in the range of this input only.
 
     entry: index of the entry of an output that is compared.
@@ -166,9 +166,9 @@ class ExclusiveRule:
         disagree.
     """
 
-    parts: tuple[ValueSet | OutsideRange, ...]
+    parts: tuple[ExclusiveSet | RangeRule, ...]
 
-    guessable = frozenset({FIRST, SECOND})
+    guessed_worlds = frozenset({FIRST, SECOND})
 
     def tally(self, outputs: NDArray[Any]) -> NDArray[np.int64]:
         """Returns how many ``outputs`` (n, *shape) are guessed to come from each of two inputs,
@@ -188,12 +188,12 @@ class ExclusiveRule:
         return "occurred under one input only: " + (" or ".join(texts[:2]) or "nothing") + more
 
 
-def exclusive_rules(
+def find_exclusive(
     outputs: Sequence[NDArray[Any]],
     pairs: Sequence[tuple[int, int]],
     budget: TestBudget,
-    names: EntryNames | None = None,
-) -> dict[tuple[int, int], Candidate[ExclusiveRule]]:
+    namer: EntryNamer | None = None,
+) -> dict[tuple[int, int], CandidateRule[ExclusiveRule]]:
     """Returns, for each pair of inputs (worlds), the best rule that guesses by values which
     occurred in only one of the two worlds.
 
@@ -203,7 +203,7 @@ def exclusive_rules(
     pairs: pairs of indices of worlds. The result lacks a pair for which no rule exists.
     budget: number of draws and error of the later test, from which the bound of a rule is
         predicted.
-    names: names of the entries of an output; None for default names.
+    namer: gives names to the entries of an output; None for default names.
 
     A rule guesses the world of an output by one of the following:
 
@@ -217,26 +217,26 @@ def exclusive_rules(
     used only with more than three times as many right as wrong guesses. If no rule qualifies, one
     set is used regardless, with a predicted bound of 0. At most 64 entries are examined.
     """
-    names = names or EntryNames(outputs[0].shape[1:])
-    readings = list(_readings(outputs, names))
+    namer = namer or EntryNamer(outputs[0].shape[1:])
+    readings = list(_readings(outputs, namer))
     best_rules = {}
     for a, b in pairs:
-        options = [*_sets(readings, outputs, a, b, budget), *_ranges(outputs, a, b, budget, names)]
+        options = [*_sets(readings, outputs, a, b, budget), *_ranges(outputs, a, b, budget, namer)]
         if not options and readings:  # without a promising set: all values of one world only
-            whole = readings[0].members(a, b, readings[0].fewest, outputs)
-            options = [Candidate(a, b, 0.0, ExclusiveRule((whole,)))]
-        if best := best_candidate(each for each in options if any(map(len, each.rule.parts))):
+            whole = readings[0].make_set(a, b, readings[0].min_count, outputs)
+            options = [CandidateRule(a, b, 0.0, ExclusiveRule((whole,)))]
+        if best := choose_best(each for each in options if any(map(len, each.rule.parts))):
             best_rules[a, b] = best
     return best_rules
 
 
 def _sets(
-    readings: Sequence[_Reading],
+    readings: Sequence[_ValueCounts],
     outputs: Sequence[NDArray[Any]],
     a: int,
     b: int,
     budget: TestBudget,
-) -> Iterator[Candidate[ExclusiveRule]]:
+) -> Iterator[CandidateRule[ExclusiveRule]]:
     """Yields rules on values that occur often in world ``a`` or ``b`` (inputs) and never in the
     other.
 
@@ -244,15 +244,15 @@ def _sets(
     element of ``readings``, and one rule for all promising elements.
     """
     n_draws = 2 * len(outputs[0])
-    for least in _LEAST:
-        good: list[tuple[ValueSet, int, int]] = []
+    for min_count in _LEAST:
+        good: list[tuple[ExclusiveSet, int, int]] = []
         for reading in readings:
-            right, wrong = reading.count_guesses(a, b, least)
-            if least >= reading.fewest and right > 3 * wrong:
-                good.append((reading.members(a, b, least, outputs), right, wrong))
+            right, wrong = reading.count_guesses(a, b, min_count)
+            if min_count >= reading.min_count and right > 3 * wrong:
+                good.append((reading.make_set(a, b, min_count, outputs), right, wrong))
         for some in [*([each] for each in good), *([good] if len(good) > 1 else [])]:
             parts, rights, wrongs = zip(*some, strict=True)
-            yield Candidate(
+            yield CandidateRule(
                 a, b, _expected(sum(rights), sum(wrongs), n_draws, budget), ExclusiveRule(parts)
             )
 
@@ -264,50 +264,50 @@ def _expected(right: float, wrong: float, seen: int, budget: TestBudget) -> floa
     ``seen``: number of draws in which the guesses were counted. ``budget``: number of draws and
     error of the later test.
     """
-    bold = replace(budget, caution=0.0)
-    return max(0.0, float(bold.expected_bound(right, wrong, seen, both=True, unseen=_UNSEEN)))
+    bold = replace(budget, margin=0.0)
+    return max(0.0, float(bold.predict_bound(right, wrong, seen, both=True, unseen=_UNSEEN)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Reading:
+class _ValueCounts:
     """Counts, in each world (input), of the values of one entry of the outputs, or of whole
     outputs.
 
     entry: index of the entry; None for whole outputs.
-    names: names of the entries.
+    namer: gives names to the entries.
     low, high: increasing lower and upper ends of each value (m,).
     first_seen: index of the first output with each value (m,), counted through all worlds.
     counts: number of occurrences of each value in each world, (worlds, m).
     """
 
     entry: int | None
-    names: EntryNames
+    namer: EntryNamer
     low: NDArray[Any]
     high: NDArray[Any]
     first_seen: NDArray[np.int64]
     counts: NDArray[np.int64]
 
     @property
-    def fewest(self) -> int:
+    def min_count(self) -> int:
         """Minimum number of occurrences for a value to be used: 2 if there are over 4096 values,
         else 1.
         """
         return 1 if len(self.low) <= _SINGLES else 2
 
-    def count_guesses(self, a: int, b: int, least: int) -> tuple[int, int]:
+    def count_guesses(self, a: int, b: int, min_count: int) -> tuple[int, int]:
         """Returns numbers of right and wrong guesses between worlds ``a`` and ``b``, by
         leave-one-out.
 
-        The guess for a draw uses the values that occur at least ``least`` times in one world only,
-        among all other draws.
+        The guess for a draw uses the values that occur at least ``min_count`` times in one world
+        only, among all other draws.
         """
         right = wrong = 0
         for here, there in ((self.counts[a], self.counts[b]), (self.counts[b], self.counts[a])):
-            right += int(here[(there == 0) & (here > least)].sum())
-            wrong += int(np.count_nonzero((there == 1) & (here >= least)))
+            right += int(here[(there == 0) & (here > min_count)].sum())
+            wrong += int(np.count_nonzero((there == 1) & (here >= min_count)))
         return right, wrong
 
-    def members(self, a: int, b: int, least: int, outputs: Sequence[NDArray[Any]]) -> ValueSet:
+    def make_set(self, a: int, b: int, least: int, outputs: Sequence[NDArray[Any]]) -> ExclusiveSet:
         one, other = self.counts[a], self.counts[b]
         first, second = (one >= least) & (other == 0), (other >= least) & (one == 0)
         either = first | second
@@ -316,29 +316,29 @@ class _Reading:
             often = np.flatnonzero(chosen)
             often = often[np.argsort(-counts[often], kind="stable")][:4]
             examples[side] = tuple(self._name(self.first_seen[k], outputs) for k in often)
-        return ValueSet(
+        return ExclusiveSet(
             entry=self.entry,
-            name="output" if self.part is None else self.names.part_name(self.part),
-            low=self.low[either],
-            high=self.high[either],
-            worlds=np.where(first[either], np.int8(FIRST), np.int8(SECOND)),
+            name="output" if self.part_entries is None else self.namer.name_part(self.part_entries),
+            lower_ends=self.low[either],
+            upper_ends=self.high[either],
+            value_worlds=np.where(first[either], np.int8(FIRST), np.int8(SECOND)),
             examples=examples,
         )
 
     @property
-    def part(self) -> tuple[int, ...] | None:
+    def part_entries(self) -> tuple[int, ...] | None:
         """Positions of the entries that encode the same field as this entry; None for whole
         outputs.
         """
-        return next((part for part in self.names.parts if self.entry in part), None)
+        return next((part for part in self.namer.parts if self.entry in part), None)
 
     def _name(self, draw: int, outputs: Sequence[NDArray[Any]]) -> str:
         world, row = divmod(int(draw), len(outputs[0]))
-        output, part = outputs[world][row], self.part
-        return str(output.tolist()) if part is None else self.names.describe(output.ravel(), part)
+        output, part = outputs[world][row], self.part_entries
+        return str(output.tolist()) if part is None else self.namer.describe(output.ravel(), part)
 
 
-def _readings(outputs: Sequence[NDArray[Any]], names: EntryNames) -> Iterator[_Reading]:
+def _readings(outputs: Sequence[NDArray[Any]], namer: EntryNamer) -> Iterator[_ValueCounts]:
     """Yields counts of the values of whole outputs, and of each single entry or, if there are very
     many, of at most 64 entries.
 
@@ -349,19 +349,19 @@ def _readings(outputs: Sequence[NDArray[Any]], names: EntryNames) -> Iterator[_R
         return
     floats = any(each.dtype.kind == "f" for each in outputs)
     if not floats or width == 1:
-        yield _reading(outputs, None if width > 1 or not floats else 0, names)
+        yield _count(outputs, None if width > 1 or not floats else 0, namer)
     if width > 1:
         most = max(1, _SORTED // (len(outputs) * len(outputs[0])))
         for entry in np.unique(np.linspace(0, width - 1, min(width, _ENTRIES, most)).astype(int)):
-            yield _reading(outputs, int(entry), names)
+            yield _count(outputs, int(entry), namer)
 
 
-def _reading(outputs: Sequence[NDArray[Any]], entry: int | None, names: EntryNames) -> _Reading:
+def _count(outputs: Sequence[NDArray[Any]], entry: int | None, namer: EntryNamer) -> _ValueCounts:
     keys = np.concatenate([_keys(each, entry) for each in outputs])
     values, first_seen, group = np.unique(keys, return_index=True, return_inverse=True)
     low = high = values
     if values.dtype.kind == "f":
-        slack = TOLERANCE * np.abs(values)
+        slack = FLOAT_TOLERANCE * np.abs(values)
         starts = np.append(True, np.diff(values) > slack[1:])
         block = np.cumsum(starts) - 1
         ends = np.append(np.flatnonzero(starts)[1:] - 1, len(values) - 1)
@@ -370,8 +370,8 @@ def _reading(outputs: Sequence[NDArray[Any]], entry: int | None, names: EntryNam
     counts = np.stack(
         [np.bincount(row, minlength=len(low)) for row in group.reshape(len(outputs), -1)]
     )
-    return _Reading(
-        entry=entry, names=names, low=low, high=high, first_seen=first_seen, counts=counts
+    return _ValueCounts(
+        entry=entry, namer=namer, low=low, high=high, first_seen=first_seen, counts=counts
     )
 
 
@@ -388,8 +388,8 @@ def _keys(outputs: NDArray[Any], entry: int | None) -> NDArray[Any]:
 
 
 def _ranges(
-    outputs: Sequence[NDArray[Any]], a: int, b: int, budget: TestBudget, names: EntryNames
-) -> Iterator[Candidate[ExclusiveRule]]:
+    outputs: Sequence[NDArray[Any]], a: int, b: int, budget: TestBudget, namer: EntryNamer
+) -> Iterator[CandidateRule[ExclusiveRule]]:
     """Yields rules on numbers outside the range of world ``a`` or ``b`` (inputs), one rule for each
     of the first 64 entries.
     """
@@ -398,28 +398,28 @@ def _ranges(
     if first.dtype.kind not in "iuf" or len(first) < 4 * _BEFORE or not width:
         return
     for entry in range(min(width, _ENTRIES)):
-        name = names.name_of(entry)
+        name = namer.name_entry(entry)
         columns = [
             as_floats(each.reshape(len(each), -1)[:, entry]).ravel() for each in (first, second)
         ]
         right = wrong = 0
         for start in (0, 1):  # ranges from one half, guesses on the other
             ends = [_ends(column[start::2]) for column in columns]
-            tried = OutsideRange(entry=0, name=name, ranges=(ends[0], ends[1]))
+            tried = RangeRule(entry=0, name=name, ranges=(ends[0], ends[1]))
             for column, side in zip(columns, (FIRST, SECOND), strict=True):
                 votes = tried.guess(column[1 - start :: 2])
                 right += int(np.count_nonzero(votes == side))
                 wrong += int(np.count_nonzero(votes == -side))
         if right:
             ends = [_ends(column) for column in columns]
-            whole = OutsideRange(entry=entry, name=name, ranges=(ends[0], ends[1]))
+            whole = RangeRule(entry=entry, name=name, ranges=(ends[0], ends[1]))
             expected = _expected(right, wrong, len(first) + len(second), budget)
-            yield Candidate(a, b, expected, ExclusiveRule((whole,)))
+            yield CandidateRule(a, b, expected, ExclusiveRule((whole,)))
 
 
 def _ends(values: NDArray[np.float64]) -> tuple[float, float]:
     k = min(_BEFORE, len(values) // 2)
     ordered = np.partition(values, [0, k, len(values) - k - 1, len(values) - 1])
     low, near_low, near_high, high = ordered[[0, k, -k - 1, -1]]
-    slack = TOLERANCE * max(abs(float(low)), abs(float(high)))
+    slack = FLOAT_TOLERANCE * max(abs(float(low)), abs(float(high)))
     return float(2.0 * low - near_low) - slack, float(2.0 * high - near_high) + slack

@@ -1,7 +1,7 @@
 """Encoding of a randomizer's structured outputs (dictionaries, lists, text) as numbers or strings.
 
-Estimators of epsilon need arrays. This encoding turns any structured output (an answer) into a row
-of numbers, with columns for each field, or into one string ("word").
+Estimators of epsilon need arrays. This encoding turns any structured output into a row of numbers,
+with columns for each field, or into one string.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ _ENCODED = re.compile(r"[\w+/=-]+")
 _PIECE, _ORDER, _OPENED, _CLASS = " piece ", " (order of keys)", " (text)", " (class)"
 # Kinds of the value at a path; 0 if there is no value.
 _NULL, _TRUTH, _NUMERIC, _TEXT, _EMPTY, _MINUS_ZERO = 1.0, 2.0, 3.0, 4.0, 5.0, 6.0
-# Maximum number of recent answers or parts that are kept, and maximum letters of each part.
-MAX_ANSWERS, _LONGEST = 1 << 18, 200
+# Maximum number of recent outputs or parts that are kept, and maximum letters of each part.
+MAX_OUTPUTS, _LONGEST = 1 << 18, 200
 
 
 @dataclass(frozen=True, slots=True)
-class Fields:
-    """An encoder of a randomizer's structured outputs (answers) as rows of numbers, or as strings.
+class OutputEncoder:
+    """An encoder of a randomizer's structured outputs as rows of numbers, or as strings.
 
-    A path, such as .age or [2], leads to a value in an answer. Each path gives three numbers: a
+    A path, such as .age or [2], leads to a value in an output. Each path gives three numbers: a
     code for the kind of its value (absent, null, boolean, number, -0.0, text, empty list), the
     value as a number (0 if it is neither a number nor the text of a number) and a checksum of its
     text (0 if it is not text). Further paths lead to the words of a text, to the letters of bytes
@@ -47,56 +47,56 @@ class Fields:
     set, a named tuple or a dataclass. The last number of a row is a checksum of the values at all
     paths that are not listed in ``paths``.
 
-    Without paths, each answer is encoded as one string, its ``repr``. Equal strings mean equal
-    answers, and ``decode_word`` returns the answer of a string.
+    Without paths, each output is encoded as one string, its ``repr``. Equal strings mean equal
+    outputs, and ``decode`` returns the output of a string.
 
     paths: the paths that have columns of their own.
-    originals: the encoded answers by string, and texts by checksum, cut after 200 letters. At most
-        ``MAX_ANSWERS`` are kept. A value that is no longer kept is described as "a text", and
-        ``decode_word`` raises KeyError for it.
+    stored_outputs: the encoded outputs by string, and texts by checksum, cut after 200 letters. At
+        most ``MAX_OUTPUTS`` are kept. A value that is no longer kept is described as "a text", and
+        ``decode`` raises KeyError for it.
 
-    >>> Fields().encode([{"bit": 1, "who": None}]).tolist()
+    >>> OutputEncoder().encode([{"bit": 1, "who": None}]).tolist()
     ["{'bit': 1, 'who': None}"]
     """
 
     paths: tuple[str, ...] = ()
-    originals: dict[Hashable, Any] = field(default_factory=dict, compare=False, repr=False)
+    stored_outputs: dict[Hashable, Any] = field(default_factory=dict, compare=False, repr=False)
 
     @classmethod
-    def of(cls, answers: Sequence[Any], *, whole: bool = False) -> Fields | None:
-        """Returns an encoder for outputs like ``answers``; None if NumPy can hold them unencoded.
+    def fit(cls, outputs: Sequence[Any], *, as_string: bool = False) -> OutputEncoder | None:
+        """Returns an encoder for outputs like the examples; None if NumPy can hold them unencoded.
 
-        answers: examples of the randomizer's outputs.
-        whole: whether to encode each output as one string, and not by field.
+        outputs: examples of the randomizer's outputs.
+        as_string: whether to encode each output as one string, and not by field.
 
         Numbers and words of letters need no encoding. Words that end in a NUL character need one,
         because NumPy drops this character. Numbers need one if some, but not all, are NaN. Texts
         that are encoded as a whole need none.
         """
-        lists = [answer for answer in answers if isinstance(answer, (list, tuple))]
-        if len(set(map(len, lists))) < 2 and not any(map(_structured, answers)):
+        lists = [answer for answer in outputs if isinstance(answer, (list, tuple))]
+        if len(set(map(len, lists))) < 2 and not any(map(_structured, outputs)):
             return None
-        if all(map(_nothing_but_nan, answers)):
+        if all(map(_nothing_but_nan, outputs)):
             return None
-        if whole:
-            return None if all(isinstance(each, (str, bytes)) for each in answers) else cls()
-        paths = {path: None for answer in answers for path, _ in _leaves(answer, "", 0)}
+        if as_string:
+            return None if all(isinstance(each, (str, bytes)) for each in outputs) else cls()
+        paths = {path: None for answer in outputs for path, _ in _leaves(answer, "", 0)}
         return cls(tuple(sorted(paths, key=_derived))[:_MOST])
 
-    def encode(self, answers: Iterable[Any]) -> NDArray[Any]:
-        """Encodes each output in ``answers`` as a row of numbers, (n, 3 * len(paths) + 1), or a
-        string, (n,).
+    def encode(self, outputs: Iterable[Any]) -> NDArray[Any]:
+        """Encodes each of ``outputs`` as a row of numbers, (n, 3 * len(paths) + 1), or a string,
+        (n,).
 
         Outputs become strings if ``paths`` is empty.
         """
         if not self.paths:
             words = [
-                self._keep(repr(canonical(answer)), copy.deepcopy(answer)) for answer in answers
+                self._keep(repr(canonicalize(answer)), copy.deepcopy(answer)) for answer in outputs
             ]
             return np.array(words, dtype=np.str_)
         place = {path: 3 * index for index, path in enumerate(self.paths)}
         rows = []
-        for answer in answers:
+        for answer in outputs:
             row, rest = [0.0] * (3 * len(self.paths) + 1), ""
             for path, leaf in _leaves(answer, "", 0):
                 at = place.get(path)
@@ -109,15 +109,15 @@ class Fields:
             rows.append(row)
         return np.array(rows, dtype=np.float64).reshape(len(rows), -1)
 
-    def decode_word(self, word: str) -> Any:
-        """Returns the randomizer's output that ``encode`` turned into the string ``word``.
+    def decode(self, text: str) -> Any:
+        """Returns the randomizer's output that ``encode`` turned into the string ``text``.
 
-        Only the latest ``MAX_ANSWERS`` outputs are kept; raises KeyError for any other string.
+        Only the latest ``MAX_OUTPUTS`` outputs are kept; raises KeyError for any other string.
         """
-        return copy.deepcopy(self.originals[word])
+        return copy.deepcopy(self.stored_outputs[text])
 
     @property
-    def columns(self) -> tuple[tuple[int, ...], ...]:
+    def column_groups(self) -> tuple[tuple[int, ...], ...]:
         """Indices of the columns of an encoded output, grouped by path (field of the output).
 
         The last group is the checksum of the values at all paths that are not listed in ``paths``.
@@ -125,7 +125,7 @@ class Fields:
         last = 3 * len(self.paths)
         return (*((k, k + 1, k + 2) for k in range(0, last, 3)), (last,))
 
-    def field_name(self, column: int) -> str:
+    def name_field(self, column: int) -> str:
         """Returns the name of the field that the column with index ``column`` encodes.
 
         An example is "output.user.bits[0]".
@@ -133,16 +133,16 @@ class Fields:
         path = column // 3
         return f"output{self.paths[path]}" if path < len(self.paths) else "output's other fields"
 
-    def column_name(self, column: int) -> str:
+    def name_column(self, column: int) -> str:
         """Returns the name of the column with index ``column``, such as "kind of output.age".
 
         The name is that of the field which the column encodes, after "kind of" or "checksum of" if
         the column holds the kind of the field's value or the checksum of its text.
         """
         what = 2 if column == 3 * len(self.paths) else column % 3
-        return f"{('kind of ', '', 'checksum of ')[what]}{self.field_name(column)}"
+        return f"{('kind of ', '', 'checksum of ')[what]}{self.name_field(column)}"
 
-    def with_related(self, columns: Collection[int]) -> tuple[int, ...]:
+    def add_related_columns(self, columns: Collection[int]) -> tuple[int, ...]:
         """Returns ``columns`` together with the indices of columns that encode related fields.
 
         Related fields contain, or are in, the fields of ``columns``. A field contains another field
@@ -169,14 +169,14 @@ class Fields:
         """
         start = column // 3 * 3
         if start == 3 * len(self.paths):
-            return self.originals.get(float(row[start]), "others") if row[start] else "none"
+            return self.stored_outputs.get(float(row[start]), "others") if row[start] else "none"
         kind, number, checksum = row[start : start + 3].tolist()
         return {
             _NUMERIC: f"{number:.15g}",
             _MINUS_ZERO: "-0.0",
             _TRUTH: str(bool(number)),
             _NULL: "None",
-        }.get(kind, self.originals.get(checksum, "a text") if kind else "absent")
+        }.get(kind, self.stored_outputs.get(checksum, "a text") if kind else "absent")
 
     def _numbers(self, leaf: Any) -> tuple[float, float, float]:
         """Returns the three numbers that encode a value: its kind, its number and its checksum."""
@@ -198,36 +198,36 @@ class Fields:
         return _TEXT if is_text else _EMPTY, 0.0, checksum
 
     def _keep(self, index: Any, kept: Any) -> Any:
-        """Stores ``kept`` in ``originals`` under the key ``index``, and returns ``index``.
+        """Stores ``kept`` in ``stored_outputs`` under the key ``index``, and returns ``index``.
 
-        If there are more than ``MAX_ANSWERS`` entries, the oldest one is dropped.
+        If there are more than ``MAX_OUTPUTS`` entries, the oldest one is dropped.
         """
-        self.originals.pop(index, None)
-        self.originals[index] = kept
-        if len(self.originals) > MAX_ANSWERS:
-            del self.originals[next(iter(self.originals))]
+        self.stored_outputs.pop(index, None)
+        self.stored_outputs[index] = kept
+        if len(self.stored_outputs) > MAX_OUTPUTS:
+            del self.stored_outputs[next(iter(self.stored_outputs))]
         return index
 
 
-def canonical(part: Any) -> Any:
+def canonicalize(part: Any) -> Any:
     """Returns a copy of ``part``, a value in an output, with equal ``repr`` for equal values only.
 
     Arrays, sets, named tuples and dataclasses become tuples that include their type.
     """
     if isinstance(part, np.ndarray):
-        return "an array", part.dtype.str, canonical(part.tolist())
+        return "an array", part.dtype.str, canonicalize(part.tolist())
     if isinstance(part, (set, frozenset)):
-        return type(part).__qualname__, [canonical(element) for element in sort_elements(part)]
-    if (record := fields_of_record(part)) is not None:
-        return type(part).__qualname__, canonical(record)
+        return type(part).__qualname__, [canonicalize(element) for element in sort_elements(part)]
+    if (record := read_record_fields(part)) is not None:
+        return type(part).__qualname__, canonicalize(record)
     if isinstance(part, dict):
-        return {key: canonical(value) for key, value in part.items()}
+        return {key: canonicalize(value) for key, value in part.items()}
     if isinstance(part, (list, tuple)):
-        return (tuple if isinstance(part, tuple) else list)(map(canonical, part))
+        return (tuple if isinstance(part, tuple) else list)(map(canonicalize, part))
     return part.item() if isinstance(part, np.generic) else part
 
 
-def fields_of_record(part: Any) -> dict[str, Any] | None:
+def read_record_fields(part: Any) -> dict[str, Any] | None:
     """Returns the fields of a named tuple or a dataclass, with their values; None for other
     objects.
 
@@ -246,15 +246,15 @@ def sort_elements(part: Collection[Any]) -> list[Any]:
     """Returns the elements of the set ``part`` as a list, in an order that depends on their values
     only.
     """
-    return sorted(part, key=lambda element: repr(canonical(element)))
+    return sorted(part, key=lambda element: repr(canonicalize(element)))
 
 
-def is_opaque(answers: Sequence[Any]) -> bool:
-    """Whether the outputs ``answers`` all differ, and each is bytes or one word that is not a
+def are_unique_texts(outputs: Sequence[Any]) -> bool:
+    """Whether all of ``outputs`` differ, and each is bytes or one word that is not a
     number.
     """
-    texts = [answer for answer in answers if isinstance(answer, (str, bytes))]
-    return len(set(texts)) == len(answers) > 0 and all(
+    texts = [answer for answer in outputs if isinstance(answer, (str, bytes))]
+    return len(set(texts)) == len(outputs) > 0 and all(
         isinstance(text, bytes) or (_ENCODED.fullmatch(text) and not _NUMBER.fullmatch(text))
         for text in texts
     )
@@ -279,7 +279,7 @@ def _structured(answer: Any) -> bool:
         return bool(answer) and not plain
     if isinstance(answer, float):
         return math.isnan(answer)
-    if isinstance(answer, (set, frozenset)) or fields_of_record(answer) is not None:
+    if isinstance(answer, (set, frozenset)) or read_record_fields(answer) is not None:
         return True
     if not isinstance(answer, (dict, list, tuple, np.ndarray)):
         return answer is None
@@ -304,10 +304,10 @@ _PLAIN = (bool, int, float, str, bytes, type(None), np.generic)
 
 
 def _leaves(part: Any, path: str, depth: int) -> Iterator[tuple[str, Any]]:
-    """Yields pairs (path, value) for the values in an answer.
+    """Yields pairs (path, value) for the values in an output.
 
     JSON in text is parsed, other text is split into words. The order of a dictionary's keys is a
-    value too. ``path``, ``depth``: path and nesting depth of ``part`` within the answer.
+    value too. ``path``, ``depth``: path and nesting depth of ``part`` within the output.
     """
     if isinstance(part, str):
         opened = _parsed(part)
@@ -315,7 +315,7 @@ def _leaves(part: Any, path: str, depth: int) -> Iterator[tuple[str, Any]]:
             yield f"{path}{_OPENED}", part
             part = opened
     ordered = isinstance(part, dict)
-    record = fields_of_record(part)
+    record = read_record_fields(part)
     if record is not None or isinstance(part, (set, frozenset)):
         yield f"{path}{_CLASS}", type(part).__qualname__
         part = record if record is not None else {_spelt(e): True for e in sort_elements(part)}
@@ -339,7 +339,7 @@ def _leaves(part: Any, path: str, depth: int) -> Iterator[tuple[str, Any]]:
 
 def _spelt(element: Any) -> Any:
     """Returns an element of a set as a key: itself, or its ``repr`` if it is not a plain value."""
-    return element if isinstance(element, _PLAIN) else repr(canonical(element))
+    return element if isinstance(element, _PLAIN) else repr(canonicalize(element))
 
 
 def _pieces(text: str | bytes, path: str) -> Iterator[tuple[str, str]]:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import scipy
@@ -40,11 +40,11 @@ def clopper_pearson_upper(successes: ArrayLike, trials: ArrayLike, alpha: float 
     return np.where(rest > 0, special.betaincinv(k + 1, np.maximum(rest, 1), 1 - alpha), 1.0)
 
 
-def event_epsilon(
+def bound_epsilon_by_event(
     hits: ArrayLike,
     trials: ArrayLike,
-    misses: ArrayLike,
-    others: ArrayLike,
+    other_hits: ArrayLike,
+    other_trials: ArrayLike,
     *,
     delta: float,
     alpha: float,
@@ -52,7 +52,8 @@ def event_epsilon(
     """Returns a lower bound on epsilon from the counts of an event under two neighbouring inputs.
 
     hits, trials: occurrences of the event, and number of samples, under the first input.
-    misses, others: occurrences of the event, and number of samples, under the second input.
+    other_hits, other_trials: occurrences of the event, and number of samples, under the second
+        input.
     delta: delta of the bound.
     alpha: error of the bound, 1 minus its confidence.
 
@@ -61,7 +62,7 @@ def event_epsilon(
     takes half of alpha, so the bound holds at confidence 1 - alpha. Arrays of events are permitted.
     """
     low = clopper_pearson_lower(hits, trials, alpha / 2) - delta
-    high = clopper_pearson_upper(misses, others, alpha / 2)
+    high = clopper_pearson_upper(other_hits, other_trials, alpha / 2)
     ratio = np.divide(low, high, out=np.ones_like(low), where=low > high)
     return np.asarray(np.log(ratio))
 
@@ -81,30 +82,30 @@ class GuessCounts:
     A guess is right if it names the input that the coin chose.
 
     draws: number of outputs; the rule may abstain on some of them.
-    first_tally: numbers of right and wrong guesses of the first world.
-    second_tally: numbers of right and wrong guesses of the second world.
-    has_second: whether the rule guesses the second world too.
+    first_counts: numbers of right and wrong guesses of the first world.
+    second_counts: numbers of right and wrong guesses of the second world.
+    is_two_sided: whether the rule guesses the second world too.
     first_prob: probability with which the coin chooses the first world; 1/2 for a fair coin.
     """
 
     draws: int
-    first_tally: tuple[int, int]
-    second_tally: tuple[int, int] = (0, 0)
-    has_second: bool = False
+    first_counts: tuple[int, int]
+    second_counts: tuple[int, int] = (0, 0)
+    is_two_sided: bool = False
     first_prob: float = 0.5
 
     @property
     def n_right(self) -> int:
         """Number of right guesses, of the first and of the second input (world) together."""
-        return self.first_tally[0] + self.second_tally[0]
+        return self.first_counts[0] + self.second_counts[0]
 
     @property
     def n_wrong(self) -> int:
         """Number of wrong guesses, of the first and of the second input (world) together."""
-        return self.first_tally[1] + self.second_tally[1]
+        return self.first_counts[1] + self.second_counts[1]
 
     @classmethod
-    def of(cls, table: NDArray[np.int64], draws: int, share: float, *, both: bool) -> GuessCounts:
+    def build(cls, table: NDArray[np.int64], draws: int, share: float, *, both: bool) -> Self:
         """Builds the counts from a ``table`` (2, 2) of guesses, by true world and guessed world
         (input).
 
@@ -115,14 +116,14 @@ class GuessCounts:
         (right, others), (wrong, rights) = table.tolist()
         return cls(
             draws=draws,
-            first_tally=(right, wrong),
-            second_tally=(rights, others),
-            has_second=both,
+            first_counts=(right, wrong),
+            second_counts=(rights, others),
+            is_two_sided=both,
             first_prob=share,
         )
 
     @classmethod
-    def all_right(cls, draws: int, share: float = 0.5) -> GuessCounts:
+    def make_all_right(cls, draws: int, share: float = 0.5) -> GuessCounts:
         """Returns the counts of a rule that guesses the right input (world) for every output.
 
         draws: number of outputs.
@@ -131,21 +132,21 @@ class GuessCounts:
         first = round(draws * share)
         return cls(
             draws=draws,
-            first_tally=(first, 0),
-            second_tally=(draws - first, 0),
-            has_second=True,
+            first_counts=(first, 0),
+            second_counts=(draws - first, 0),
+            is_two_sided=True,
             first_prob=share,
         )
 
-    def epsilon(self, *, delta: float, alpha: float) -> float:
+    def bound_epsilon(self, *, delta: float, alpha: float) -> float:
         """Returns the lower bound on epsilon at ``delta`` and confidence 1 - ``alpha``, by these
         counts.
         """
-        revealed, left = failure_mass(
-            self.draws, both=self.has_second, delta=delta, alpha=alpha, share=self.first_prob
+        revealed, left = split_delta(
+            self.draws, both=self.is_two_sided, delta=delta, alpha=alpha, share=self.first_prob
         )
         if self.first_prob == 0.5:
-            return float(joint_binomial_epsilon(self.n_right, self.n_wrong, revealed, left))
+            return float(bound_epsilon_by_guesses(self.n_right, self.n_wrong, revealed, left))
 
         def excess(epsilon: float) -> float:
             return self._chance(epsilon, revealed) - left
@@ -162,7 +163,7 @@ class GuessCounts:
         counts most probable.
         """
         prior = float(special.logit(self.first_prob))
-        sides = [(*self.first_tally, prior), (*self.second_tally, -prior)]
+        sides = [(*self.first_counts, prior), (*self.second_counts, -prior)]
         (right, wrong, odds), (others, errors, other_odds) = sorted(sides, key=lambda side: side[2])
         taken = min(revealed, right)
         right, others = right - taken, max(others - revealed + taken, 0)
@@ -177,19 +178,19 @@ class GuessCounts:
         return float(chances @ beyond)
 
 
-def count_coin_tosses(worlds: Worlds, left: Sequence[int]) -> tuple[int, float]:
+def count_tosses_left(worlds: Worlds, left: Sequence[int]) -> tuple[int, float]:
     """Returns a pair: the number of coin tosses, and the coin's probability of the first input.
 
     Each toss chooses the input (world) of one counted output. For fresh outputs a fair coin is
-    tossed once per remaining output; for stored outputs ``count_tosses`` gives the pair.
+    tossed once per remaining output; for stored outputs ``count_stored_tosses`` gives the pair.
 
     worlds: the inputs, whose outputs are drawn afresh or stored.
     left: numbers of remaining outputs of the two worlds.
     """
-    return (sum(left), 0.5) if worlds.stored is None else count_tosses(*left)
+    return (sum(left), 0.5) if worlds.stored_outputs is None else count_stored_tosses(*left)
 
 
-def count_tosses(*available: int) -> tuple[int, float]:
+def count_stored_tosses(*available: int) -> tuple[int, float]:
     """Returns a pair: the number of coin tosses, and the coin's probability of the first input.
 
     Each toss uses one available output of the input (world) that the coin chooses. The probability
@@ -205,7 +206,7 @@ def count_tosses(*available: int) -> tuple[int, float]:
 
 
 @lru_cache(maxsize=256)
-def failure_mass(
+def split_delta(
     draws: int, *, both: bool, delta: float, alpha: float, share: float = 0.5
 ) -> tuple[int, float]:
     """Returns a pair: how many right guesses delta explains, and the error that remains for the
@@ -228,13 +229,13 @@ def failure_mass(
     return int(scipy.stats.binom.isf(spent, draws, delta if both else delta * share)), alpha - spent
 
 
-def joint_binomial_epsilon(
+def bound_epsilon_by_guesses(
     right: ArrayLike, wrong: ArrayLike, revealed: int, alpha: float
 ) -> Floats:
     """Returns a lower bound on epsilon from counts of right and wrong guesses of the input.
 
     right, wrong: numbers of right and of wrong guesses (arrays broadcast).
-    revealed: number of right guesses that are explained by delta alone (``failure_mass``).
+    revealed: number of right guesses that are explained by delta alone (``split_delta``).
     alpha: error of the bound, 1 minus its confidence.
 
     A fair coin chooses the input of each output. Given an output that does not reveal its input,
@@ -250,20 +251,20 @@ def joint_binomial_epsilon(
     return np.asarray(np.where(least > 0.5, special.logit(np.maximum(least, 0.5)), 0.0))
 
 
-def expected_joint_epsilon(draws: int, rates: Rates, delta: float, alpha: float) -> float:
-    """Predicts the largest ``joint_binomial_epsilon`` (lower bound on epsilon) of several rules.
+def predict_best_bound(draws: int, rates: Rates, delta: float, alpha: float) -> float:
+    """Predicts the largest ``bound_epsilon_by_guesses`` (lower bound on epsilon) of several rules.
 
     draws: number of outputs.
     rates: expected shares of right and of wrong guesses of each rule, two arrays (k,).
     alpha: error of the bound, 1 minus its confidence.
     """
-    revealed, left = failure_mass(draws, both=True, delta=delta, alpha=alpha)
+    revealed, left = split_delta(draws, both=True, delta=delta, alpha=alpha)
     right, wrong = rates
-    return float(joint_binomial_epsilon(draws * right, draws * wrong, revealed, left).max())
+    return float(bound_epsilon_by_guesses(draws * right, draws * wrong, revealed, left).max())
 
 
-def expected_epsilon(right: Floats, wrong: Floats, revealed: int, z: float) -> Floats:
-    """Approximates ``joint_binomial_epsilon`` in closed form, also for fractional counts.
+def approximate_bound(right: Floats, wrong: Floats, revealed: int, z: float) -> Floats:
+    """Approximates ``bound_epsilon_by_guesses`` in closed form, also for fractional counts.
 
     right, wrong: numbers of right and of wrong guesses.
     revealed: number of right guesses that delta explains.
@@ -301,7 +302,7 @@ _SHARES = 1 / np.arange(1, len(_RANKS) + 1) / np.sum(1 / np.arange(1, len(_RANKS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ThresholdBand:
+class ThresholdLimits:
     """Confidence limits for the probabilities of many events under two inputs, jointly valid.
 
     Each event is "a score is above (or below) a threshold". A world is one of the two inputs. P and
@@ -335,7 +336,7 @@ class ThresholdBand:
     alpha: float
 
     @classmethod
-    def of(cls, first_scores: Floats, second_scores: Floats, alpha: float) -> ThresholdBand:
+    def fit(cls, first_scores: Floats, second_scores: Floats, alpha: float) -> ThresholdLimits:
         """Computes the confidence limits from scores of two worlds (inputs), (n,) and (m,), in any
         order.
 
@@ -370,22 +371,22 @@ class ThresholdBand:
             alpha=alpha,
         )
 
-    def best_event(self, delta: float) -> int:
+    def find_best_event(self, delta: float) -> int:
         """Returns the index of the event with the largest lower bound on epsilon at ``delta``."""
         return int(np.argmax((self.p_lower - delta) / self.q_upper))
 
-    def epsilon(self, delta: float) -> float:
+    def bound_epsilon(self, delta: float) -> float:
         """Returns a lower bound on epsilon at ``delta``."""
-        k = self.best_event(delta)
+        k = self.find_best_event(delta)
         sure = self.p_lower[k] - delta
         return float(np.log(sure / self.q_upper[k])) if sure > self.q_upper[k] else 0.0
 
-    def delta(self, epsilon: ArrayLike) -> Floats:
+    def bound_delta(self, epsilon: ArrayLike) -> Floats:
         """Returns lower bounds on delta at each ``epsilon``; all are valid together."""
         ratio = np.exp(np.asarray(epsilon, dtype=np.float64))[..., None]
         return np.asarray(np.maximum((self.p_lower - ratio * self.q_upper).max(axis=-1), 0.0))
 
-    def renyi(self, order: float) -> float:
+    def bound_renyi(self, order: float) -> float:
         """Returns a lower bound on the larger of the two Renyi divergences of this ``order``.
 
         The divergence of two distributions is at least that of any event (data processing
@@ -423,21 +424,21 @@ def _beyond(ordered: Floats, cuts: Floats, above: bool) -> NDArray[np.intp]:
     return np.asarray(np.searchsorted(ordered, cuts, side="left"))
 
 
-def largest_epsilon(one: Floats, other: Floats, *, delta: float, alpha: float) -> float:
+def find_largest_bound(one: Floats, other: Floats, *, delta: float, alpha: float) -> float:
     """Returns the largest lower bound on epsilon that these numbers of scores could give.
 
     ``one`` (n,) and ``other`` (m,) are the scores under two inputs. Only their numbers matter, and
     whether all are 0 or 1. Scores under the two inputs that never overlap reach the bound.
     """
-    expected = epsilon_of_binary if _binary(one, other) else epsilon_by_ranks
+    expected = predict_binary_bound if _binary(one, other) else predict_rank_bound
     return max(
         expected(len(p), len(q), NOISELESS_RATES, delta=delta, alpha=alpha)
         for p, q in ((one, other), (other, one))
     )
 
 
-def epsilon_by_ranks(n: int, m: int, rates: Rates, *, delta: float, alpha: float) -> float:
-    """Predicts the epsilon of a ``ThresholdBand`` if counts of scores equal their expectation.
+def predict_rank_bound(n: int, m: int, rates: Rates, *, delta: float, alpha: float) -> float:
+    """Predicts the epsilon of a ``ThresholdLimits`` if counts of scores equal their expectation.
 
     n, m: numbers of scores under the first and under the second input.
     rates: probabilities P and Q of each event under the first and under the second input.
@@ -452,8 +453,8 @@ def epsilon_by_ranks(n: int, m: int, rates: Rates, *, delta: float, alpha: float
     return _best_epsilon(clopper_pearson_lower(n * p, n, error) - delta, high)
 
 
-def epsilon_of_binary(n: int, m: int, rates: Rates, *, delta: float, alpha: float) -> float:
-    """Predicts the epsilon of a ``ThresholdBand`` for scores of zeros and ones.
+def predict_binary_bound(n: int, m: int, rates: Rates, *, delta: float, alpha: float) -> float:
+    """Predicts the epsilon of a ``ThresholdLimits`` for scores of zeros and ones.
 
     The prediction assumes that counts equal their expectation.
 

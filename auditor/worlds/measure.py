@@ -16,7 +16,7 @@ from scipy import special
 from fedrec_auditor.accountants.losses.divergences import find_gaussian_mu
 from fedrec_auditor.accountants.statements import Bound, Claim, Horizon
 from fedrec_auditor.accountants.verdict import ALARM_CONFIDENCE, exceeds, refutes
-from fedrec_auditor.auditor.worlds.estimators.base import Estimator, Rates, fewest_samples
+from fedrec_auditor.auditor.worlds.estimators.base import Estimator, Rates, search_min_samples
 from fedrec_auditor.auditor.worlds.estimators.lower_bound_estimators import JointBinomial
 from fedrec_auditor.auditor.worlds.worlds import Worlds
 
@@ -26,13 +26,13 @@ class MeasuredBounds:
     """Lower bounds on epsilon that were measured on outputs of neighbouring inputs.
 
     bound: bound that holds at the requested confidence.
-    alarm_bound: bound from the first measurement, at the higher confidence that is required before
-        a measurement may contradict a proof.
+    high_confidence_bound: bound from the first measurement, at the higher confidence that is
+        required before a measurement may contradict a proof.
     is_repeated: whether ``bound`` is the smaller bound of two measurements.
     """
 
     bound: Bound
-    alarm_bound: Bound
+    high_confidence_bound: Bound
     is_repeated: bool
 
 
@@ -85,14 +85,14 @@ def measure(
         worlds, delta=delta, confidences=(confidence, ALARM_CONFIDENCE), samples=samples, rng=first
     )
     if not any(refutes(bound, claim) for claim in claims):
-        return MeasuredBounds(bound=bound, alarm_bound=alarm, is_repeated=False)
+        return MeasuredBounds(bound=bound, high_confidence_bound=alarm, is_repeated=False)
     second = estimator.bound(worlds, delta=delta, confidence=confidence, samples=samples, rng=again)
     smaller = replace(
         min(bound, second, key=lambda each: each.epsilon),
         samples=(bound.samples or 0) + (second.samples or 0),
         source=f"{bound.source}; the smaller of two measurements",
     )
-    return MeasuredBounds(bound=smaller, alarm_bound=alarm, is_repeated=True)
+    return MeasuredBounds(bound=smaller, high_confidence_bound=alarm, is_repeated=True)
 
 
 _DEFAULT = JointBinomial()
@@ -124,7 +124,7 @@ def _gaussian(epsilon: float, delta: float) -> Rates:
 
 
 @dataclass(frozen=True, slots=True)
-class Power:
+class RefutationPower:
     """Approximate number of draws per input that refute a claim which is half the true epsilon.
 
     The numbers assume that the estimator uses the best rule and that counts equal their
@@ -140,9 +140,9 @@ class Power:
 
     @classmethod
     @cache
-    def of(
+    def compute(
         cls, epsilon: float, *, delta: float, confidence: float, by: Estimator = _DEFAULT
-    ) -> Power:
+    ) -> RefutationPower:
         """Returns how many draws refute a claim that is half the true epsilon, for two mechanisms.
 
         epsilon: the claimed epsilon, positive and finite.
@@ -152,9 +152,9 @@ class Power:
         """
 
         def fewest(rates: Rates) -> int | None:
-            return fewest_samples(
+            return search_min_samples(
                 lambda samples: exceeds(
-                    by.expected_limit(samples, rates, delta=delta, alpha=1.0 - confidence), epsilon
+                    by.predict_limit(samples, rates, delta=delta, alpha=1.0 - confidence), epsilon
                 ),
                 _MOST_DRAWS,
             )
@@ -163,9 +163,9 @@ class Power:
         return cls(*(fewest(pair(POWER_FACTOR * epsilon, delta)) for pair in pairs))
 
     @classmethod
-    def against(
+    def for_bound(
         cls, epsilon: float, shown: Bound | None, by: Estimator | None = None
-    ) -> Power | None:
+    ) -> RefutationPower | None:
         """Returns how many draws refute the claim ``epsilon``, for a bound like ``shown``.
 
         The true epsilon is taken as twice the claim. None if ``shown`` is None or exact, or the
@@ -174,7 +174,7 @@ class Power:
         if shown is None or shown.confidence == 1.0 or not 0.0 < epsilon < math.inf:
             return None
         member = _DEFAULT if by is None or shown.assumptions else by
-        return cls.of(epsilon, delta=shown.delta, confidence=shown.confidence, by=member)
+        return cls.compute(epsilon, delta=shown.delta, confidence=shown.confidence, by=member)
 
     def __str__(self) -> str:
         return self.describe("draws of each world")
@@ -191,7 +191,7 @@ class Power:
         )
 
 
-def too_few_trainings(claim: Claim, measured: Sequence[Bound]) -> str:
+def explain_too_few_trainings(claim: Claim, measured: Sequence[Bound]) -> str:
     """Explains why the measured trainings are too few to refute a claim that is half the true
     epsilon.
 
@@ -204,7 +204,7 @@ def too_few_trainings(claim: Claim, measured: Sequence[Bound]) -> str:
     for bound in measured:
         if bound.scope.horizon is not Horizon.TRAINING:
             continue
-        power, draws = Power.against(claim.epsilon, bound), bound.samples or 0
+        power, draws = RefutationPower.for_bound(claim.epsilon, bound), bound.samples or 0
         if power is None or (power.gaussian_draws or math.inf) <= draws // 2:
             return ""
         why = f"{draws:,} draws of trainings are too few: in about half of all cases, {power}."

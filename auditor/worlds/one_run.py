@@ -20,11 +20,11 @@ from fedrec_auditor.accountants.losses.divergences import bisect_threshold
 from fedrec_auditor.accountants.statements import Scope
 from fedrec_auditor.auditor.worlds.decision_rules import TestBudget
 from fedrec_auditor.auditor.worlds.estimators.base import (
+    DrawPlan,
+    EpsilonLimit,
     Estimator,
-    Limit,
     Observation,
     Rates,
-    Request,
 )
 from fedrec_auditor.auditor.worlds.worlds import Worlds
 from fedrec_auditor.targets.settings import Checked, Choice
@@ -35,14 +35,14 @@ Floats = NDArray[np.float64]
 _REACH = (0.005, 0.995)
 
 
-def discriminant_scores(rows: Floats, contrasts: Floats) -> Floats:
+def score_by_discriminants(rows: Floats, contrasts: Floats) -> Floats:
     """Returns scores (n, k) of ``rows`` (n, d) along k linear discriminants, which separate two
     classes.
 
-    ``contrasts`` (n, k): per discriminant one weight per row, such as ``mean_contrast`` returns;
-    the weighted sum of the rows is the difference of the class means. The covariance is that of all
-    rows, in units of each column's standard deviation, shrunk towards a multiple of the identity
-    (Ledoit and Wolf 2004). So there may be more columns than rows.
+    ``contrasts`` (n, k): per discriminant one weight per row, such as ``make_mean_contrast``
+    returns; the weighted sum of the rows is the difference of the class means. The covariance is
+    that of all rows, in units of each column's standard deviation, shrunk towards a multiple of the
+    identity (Ledoit and Wolf 2004). So there may be more columns than rows.
     """
     from sklearn.covariance import ledoit_wolf_shrinkage
 
@@ -66,7 +66,7 @@ def discriminant_scores(rows: Floats, contrasts: Floats) -> Floats:
     return np.asarray(along - gram @ np.linalg.solve(gram + ridge * np.eye(n), along))
 
 
-def mean_contrast(n: int, chosen: NDArray[np.intp], labels: NDArray[np.bool_]) -> Floats:
+def make_mean_contrast(n: int, chosen: NDArray[np.intp], labels: NDArray[np.bool_]) -> Floats:
     """Returns weights (n,) with which the weighted sum of n rows is a difference of two class
     means.
 
@@ -148,7 +148,7 @@ class OneRunGuesses:
             low, high = (low, middle) if falls(middle) else (middle, high)
         return tail + 2 * self.canaries * delta * mean(high)
 
-    def epsilon(self, *, delta: float, alpha: float) -> float:
+    def bound_epsilon(self, *, delta: float, alpha: float) -> float:
         """Lower bound on epsilon at ``delta`` and confidence 1 - ``alpha``, by the number of right
         guesses.
 
@@ -163,14 +163,14 @@ class OneRunGuesses:
         most = math.log(self.n_right / (self.guesses + 1 - self.n_right))
         return _crossing(lambda eps: self.p_value(eps, delta) - alpha, most)
 
-    def trade_off_epsilon(self, *, delta: float, alpha: float) -> float:
+    def bound_by_trade_off(self, *, delta: float, alpha: float) -> float:
         """Lower bound on epsilon at ``delta`` and confidence 1 - ``alpha``, by a trade-off curve.
 
         The curve of false positive against false negative rates is that of (eps, delta)-DP. The
         bound is the largest epsilon whose curve cannot explain as many right guesses
         (``can_explain``).
         """
-        return self.largest_refuted(lambda epsilon: trade_off_inverse(epsilon, delta), alpha)
+        return self.find_max_refuted(lambda epsilon: invert_trade_off(epsilon, delta), alpha)
 
     def can_explain(self, inverse: Callable[[float], float], alpha: float) -> bool:
         """Checks whether a trade-off function permits as many right guesses with probability
@@ -212,7 +212,7 @@ class OneRunGuesses:
             wrong = least
         return right + wrong <= r / m
 
-    def largest_refuted(
+    def find_max_refuted(
         self, inverse: Callable[[float], Callable[[float], float]], alpha: float
     ) -> float:
         """Returns the largest parameter whose trade-off curve cannot explain the counted guesses.
@@ -228,7 +228,7 @@ class OneRunGuesses:
         return 0.0 if holds(0.0) else bisect_threshold(holds, precision=_TOLERANCE)
 
 
-def trade_off_inverse(epsilon: float, delta: float) -> Callable[[float], float]:
+def invert_trade_off(epsilon: float, delta: float) -> Callable[[float], float]:
     """Returns the inverse of 1 - f for the trade-off function f of (eps, delta)-DP.
 
     The returned function maps a true positive rate to the smallest false positive rate.
@@ -270,9 +270,9 @@ _Theorem = tuple[Callable[..., float], str]
 AUTO = "auto"
 # Theorems by name: the function that computes a bound from counts of guesses, and its source.
 THEOREMS: dict[str, _Theorem] = {
-    "guesses": (OneRunGuesses.epsilon, "Steinke, Nasr and Jagielski 2023"),
+    "guesses": (OneRunGuesses.bound_epsilon, "Steinke, Nasr and Jagielski 2023"),
     "trade-off": (
-        OneRunGuesses.trade_off_epsilon,
+        OneRunGuesses.bound_by_trade_off,
         "by the trade-off curve, Mahloujifar, Melis and Chaudhuri 2024",
     ),
 }
@@ -285,7 +285,7 @@ class OneRun(Checked, Estimator):
     A canary is a record put into the data. The bound holds at the stated confidence if a separate
     fair coin decided on each canary. The scores of canaries may depend on one another in any way,
     but they must be computed from the adversary's view (everything that the adversary sees) and not
-    from the coins. The worlds must have ``canary_run``.
+    from the coins. The worlds must have ``run_canaries``.
 
     One canary in five, drawn at random, selects how the others are guessed: the direction in the
     space of their features, the number of guesses, and (with ``auto``) which of the two theorems
@@ -300,23 +300,23 @@ class OneRun(Checked, Estimator):
     reference = "Steinke, Nasr and Jagielski 2023; Mahloujifar, Melis and Chaudhuri 2024"
     source = "guesses of which canaries one training included"
 
-    def observe(self, worlds: Worlds, request: Request, rng: np.random.Generator) -> Observation:
+    def observe(self, worlds: Worlds, request: DrawPlan, rng: np.random.Generator) -> Observation:
         """Guesses which canaries the training included, by their scores, and counts right guesses.
 
-        Raises InputError if ``worlds`` have no ``canary_run``, which runs the training.
+        Raises InputError if ``worlds`` have no ``run_canaries``, which runs the training.
         """
-        if worlds.canary_run is None:
+        if worlds.run_canaries is None:
             raise InputError(
                 "Expected canaries of one training (worlds with coins), got worlds whose outputs "
                 "are drawn. Use the estimator joint-binomial."
             )
-        scores, included = worlds.canary_run(rng)
+        scores, included = worlds.run_canaries(rng)
         order = rng.permutation(len(included))
         split = len(order) // _SELECTING
         selecting, testing = order[:split], order[split:]
         values, judged = _values(scores.reshape(len(scores), -1), included, selecting)
         m, delta = len(testing), request.delta
-        budget = TestBudget(draws=m, delta=delta, alpha=request.alpha, caution=_CAUTION)
+        budget = TestBudget(draws=m, delta=delta, alpha=request.alpha, margin=_CAUTION)
         shares, right = _plan(included[selecting][_ranked(judged, rng)], budget)
         guesses, both = round(sum(shares) / split * m), min(shares) > 0
         expected = OneRunGuesses(
@@ -342,13 +342,13 @@ class OneRun(Checked, Estimator):
             f"training did not include the canary; {split} other canaries selected how to guess",
         )
 
-        def limit(alpha: float) -> Limit:
+        def limit(alpha: float) -> EpsilonLimit:
             shown, largest = (theorem(each, delta=delta, alpha=alpha) for each in (counts, best))
-            return Limit(shown, largest, witness)
+            return EpsilonLimit(shown, largest, witness)
 
         return Observation(len(included), limit, f" ({source})")
 
-    def expected_limit(self, samples: int, rates: Rates, *, delta: float, alpha: float) -> float:
+    def predict_limit(self, samples: int, rates: Rates, *, delta: float, alpha: float) -> float:
         """Predicts the lower bound on epsilon at ``delta`` if counts equal their expectation.
 
         ``samples``: number of canaries. ``rates``: shares of right and of wrong guesses. ``alpha``:
@@ -356,8 +356,8 @@ class OneRun(Checked, Estimator):
         """
         m = samples - samples // _SELECTING
         right, wrong = (m * rate for rate in rates)
-        budget = TestBudget(draws=m, delta=delta, alpha=alpha, caution=0.0)
-        k = int(np.argmax(budget.expected_bound(right, wrong, m, both=True)))
+        budget = TestBudget(draws=m, delta=delta, alpha=alpha, margin=0.0)
+        k = int(np.argmax(budget.predict_bound(right, wrong, m, both=True)))
         guesses = round(right[k] + wrong[k])
         found = OneRunGuesses(canaries=m, guesses=guesses, n_right=min(guesses, round(right[k])))
         return self._theorem(found, delta=delta, alpha=alpha)[0](found, delta=delta, alpha=alpha)
@@ -372,7 +372,7 @@ class OneRun(Checked, Estimator):
         return max(THEOREMS.values(), key=lambda each: each[0](expected, delta=delta, alpha=alpha))
 
 
-def one_run_worlds(
+def make_one_run_worlds(
     names: tuple[str, str],
     scope: Scope,
     coins: Callable[[np.random.Generator], tuple[NDArray[Any], NDArray[np.bool_]]],
@@ -382,7 +382,7 @@ def one_run_worlds(
     names: descriptions of the two inputs.
     scope: scope of a bound that is measured on them.
     coins: function that runs the training and returns the canaries' scores (m, *shape) and
-        inclusions (m,); see ``Worlds.canary_run``.
+        inclusions (m,); see ``Worlds.run_canaries``.
     """
 
     def draw(world: int, size: int, rng: np.random.Generator) -> NoReturn:
@@ -390,7 +390,7 @@ def one_run_worlds(
             "Expected an estimator for one training, got one that draws many trainings. Omit it."
         )
 
-    return Worlds(names=names, scope=scope, draw=draw, statistic="score", canary_run=coins)
+    return Worlds(names=names, scope=scope, draw=draw, statistic_name="score", run_canaries=coins)
 
 
 def _values(
@@ -409,8 +409,8 @@ def _values(
     labels, n = included[selecting], len(scores)
     if scores.shape[1] > 1:
         parts = [slice(None), slice(0, None, 2), slice(1, None, 2)]
-        contrasts = [mean_contrast(n, selecting[part], labels[part]) for part in parts]
-        values = discriminant_scores(scores.astype(np.float64), np.stack(contrasts, axis=1))
+        contrasts = [make_mean_contrast(n, selecting[part], labels[part]) for part in parts]
+        values = score_by_discriminants(scores.astype(np.float64), np.stack(contrasts, axis=1))
         values /= np.maximum(values.std(axis=0), np.finfo(float).tiny)
         halves = values[selecting, 1 + (np.arange(len(selecting)) + 1) % 2]
         return values[:, 0], halves
@@ -442,7 +442,7 @@ def _plan(ranked: NDArray[np.bool_], budget: TestBudget) -> tuple[tuple[int, int
     inside, outside = inside[fits], outside[fits]
     hits, misses = (np.append(0, np.cumsum(each)) for each in (ranked, ~ranked[::-1]))
     right, guesses = hits[inside] + misses[outside], inside + outside
-    foreseen = budget.expected_bound(
+    foreseen = budget.predict_bound(
         right.astype(np.float64), (guesses - right).astype(np.float64), n, both=True
     )
     best = int(np.argmax(foreseen))

@@ -14,14 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.auditor.worlds import statistics
-from fedrec_auditor.auditor.worlds.decision_rules import TestBudget, candidate_rules
-from fedrec_auditor.auditor.worlds.statistics import Number, fit_boosted_trees, round_to_size
+from fedrec_auditor.auditor.worlds.decision_rules import TestBudget, propose_rules
+from fedrec_auditor.auditor.worlds.statistics import ScalarScore, fit_boosted_trees, round_scaled
 
 Floats = NDArray[np.float64]
 
 # Number of scores of a message: log-likelihood ratio, values of one world only, and numbers outside
 # a range.
-N_VOTES = 3
+N_COORDINATE_SCORES = 3
 # Maximum number of coordinates whose noise is modelled, and of residuals that estimate its shape.
 _MOST, _RESIDUALS = 1024, 1 << 18
 # Number of standard errors above which a difference between two worlds is not by chance.
@@ -39,24 +39,24 @@ _TAIL, _BEFORE = 8, 4
 
 
 @dataclass(frozen=True, slots=True)
-class NoiseShape:
+class NoiseDensity:
     """The logarithm of a noise density, interpolated linearly between points, with exponential
     tails.
 
     The closer the outermost values are to one another, the more steeply a tail falls. So the
     density of bounded noise ends near its largest value.
 
-    points, log_values: increasing points (k,), and the log-density at each point (k,).
+    points, log_densities: increasing points (k,), and the log-density at each point (k,).
     tails: the two ends of the interpolation, the decay rates beyond them and the log-densities at
         the ends, (3, 2).
     """
 
     points: Floats
-    log_values: Floats
+    log_densities: Floats
     tails: Floats
 
     @classmethod
-    def of(cls, residuals: Floats) -> NoiseShape:
+    def fit(cls, residuals: Floats) -> NoiseDensity:
         """Estimates the density of noise from a sample ``residuals`` (n,), by counts between
         quantiles.
 
@@ -78,9 +78,9 @@ class NoiseShape:
         tops = np.log((tail + 1) / n * rates)
         return cls((edges[1:] + edges[:-1]) / 2, logs, np.stack([ends, rates, tops]))
 
-    def log_at(self, z: Floats) -> Floats:
+    def evaluate_log(self, z: Floats) -> Floats:
         """Returns the logarithm of the density at each of the points ``z``."""
-        out = np.interp(z, self.points, self.log_values)
+        out = np.interp(z, self.points, self.log_densities)
         for side, (end, rate, top) in enumerate(self.tails.T):
             excess = z - end if side else end - z
             out = np.where(excess > 0, top - rate * excess, out)
@@ -88,35 +88,36 @@ class NoiseShape:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CoordinateVotes:
+class CoordinateScorer:
     """A function that scores messages by adding up, over coordinates, the evidence for one of two
     inputs.
 
     The evidence is learned from messages under both inputs (worlds), separate from the messages to
     be scored.
 
-    coordinates: indices of the coordinates whose noise is modelled (k,).
+    coordinate_indices: indices of the coordinates whose noise is modelled (k,).
     centers, scales: centre and unit of the noise in each world, (2, k) each.
     low, high: lower and upper end of the noise in each world, (2, k) each.
-    shape: density of the noise of all these coordinates; None if ``coordinates`` is empty.
-    atoms: repeated values in each world, two per coordinate, (world, 2, d); NaN if there are none.
-    steps: step of the grid on which all values of a coordinate lie, in each world, (2, d); 0 if
-        there is no grid.
-    phases: a point on the grid in each world, (2, d).
+    density: density of the noise of all these coordinates; None if ``coordinate_indices`` is empty.
+    repeated_values: repeated values in each world, two per coordinate, (world, 2, d); NaN if there
+        are none.
+    grid_steps: step of the grid on which all values of a coordinate lie, in each world, (2, d); 0
+        if there is no grid.
+    grid_offsets: a point on the grid in each world, (2, d).
     """
 
-    coordinates: NDArray[np.intp]
+    coordinate_indices: NDArray[np.intp]
     centers: Floats
     scales: Floats
     low: Floats
     high: Floats
-    shape: NoiseShape | None
-    atoms: Floats
-    steps: Floats
-    phases: Floats
+    density: NoiseDensity | None
+    repeated_values: Floats
+    grid_steps: Floats
+    grid_offsets: Floats
 
     @classmethod
-    def of(cls, first: Floats, second: Floats) -> CoordinateVotes:
+    def fit(cls, first: Floats, second: Floats) -> CoordinateScorer:
         """Learns how coordinates of messages distinguish two inputs (worlds).
 
         ``first``, ``second``: messages under each input, (n, d). Both should be drawn with common
@@ -155,17 +156,17 @@ class CoordinateVotes:
         residuals = np.concatenate([each.ravel() for each in crossed])
         residuals = residuals[:: max(1, len(residuals) // _RESIDUALS)]
         low, high = _ends(worlds[:, :, noisy])
-        steps, phases = _grids(worlds, size)
+        grid_steps, grid_offsets = _grids(worlds, size)
         return cls(
-            coordinates=noisy,
+            coordinate_indices=noisy,
             centers=centers[:, noisy],
             scales=scales,
             low=low,
             high=high,
-            shape=NoiseShape.of(residuals) if len(noisy) else None,
-            atoms=_atoms(worlds, size),
-            steps=steps,
-            phases=phases,
+            density=NoiseDensity.fit(residuals) if len(noisy) else None,
+            repeated_values=_atoms(worlds, size),
+            grid_steps=grid_steps,
+            grid_offsets=grid_offsets,
         )
 
     def __call__(self, messages: Floats) -> Floats:
@@ -176,18 +177,18 @@ class CoordinateVotes:
         occur under one input only, and a count of coordinates outside the range of one input.
         Counts that favour the second input are negative.
         """
-        out = np.zeros((len(messages), N_VOTES))
-        if self.shape is not None:
-            x = messages[:, self.coordinates]
+        out = np.zeros((len(messages), N_COORDINATE_SCORES))
+        if self.density is not None:
+            x = messages[:, self.coordinate_indices]
             densities = [
-                self.shape.log_at((x - center) / scale) - np.log(scale)
+                self.density.evaluate_log((x - center) / scale) - np.log(scale)
                 for center, scale in zip(self.centers, self.scales, strict=True)
             ]
             out[:, 0] = (densities[0] - densities[1]).sum(axis=1)
             beyond = ((x < self.low[:, None]) | (x > self.high[:, None])).sum(axis=2)
             out[:, 2] = beyond[1] - beyond[0]
-        for sign, atoms in zip((1.0, -1.0), self.atoms, strict=True):
-            for atom in atoms:
+        for sign, repeated_values in zip((1.0, -1.0), self.repeated_values, strict=True):
+            for atom in repeated_values:
                 alone = np.flatnonzero(~np.isnan(atom))
                 out[:, 1] += sign * _near(messages[:, alone], atom[alone]).sum(axis=1)
         on = [self._on_grid(world, messages) for world in (0, 1)]
@@ -201,7 +202,7 @@ class CoordinateVotes:
         Coordinates with equal grids under both inputs are not counted. The result has shape (n,).
         """
         (step, other), (phase, others) = (
-            (each[world], each[1 - world]) for each in (self.steps, self.phases)
+            (each[world], each[1 - world]) for each in (self.grid_steps, self.grid_offsets)
         )
         finest = np.minimum(step, np.where(other > 0, other, np.inf))
         moved = np.abs(_off(phase - others, np.maximum(finest, 1e-300))) > 4 * _NEAR
@@ -285,8 +286,8 @@ def _grids(worlds: Floats, size: Floats) -> tuple[Floats, Floats]:
 
 def _off(x: Floats, step: Floats) -> Floats:
     """Returns the signed distance of ``x`` from the nearest multiple of ``step``, in steps."""
-    steps = x / step
-    return np.asarray(steps - np.rint(steps))
+    grid_steps = x / step
+    return np.asarray(grid_steps - np.rint(grid_steps))
 
 
 # Function that maps features (n, f) to numbers (n,), which are larger in the first world.
@@ -318,12 +319,12 @@ def learn_rule(first: Floats, second: Floats) -> tuple[Rule, str]:
     trained on one half of the runs distinguish the worlds of the other half better than a logistic
     regression does, by more than chance. Otherwise the function is that logistic regression.
     """
-    alone = WeightedSum.fit_single(first, second)
+    alone = LinearRule.fit_single_feature(first, second)
     if alone is not None:
         return alone, "of which one number separates the inputs"
     if _trees_win(first, second):
         return fit_boosted_trees(first, second), "weighed by gradient-boosted trees"
-    return WeightedSum.fit_logistic(first, second), "weighed by a logistic regression"
+    return LinearRule.fit_logistic(first, second), "weighed by a logistic regression"
 
 
 def fit_logistic_rule(first: Floats, second: Floats) -> tuple[Rule, str]:
@@ -332,14 +333,14 @@ def fit_logistic_rule(first: Floats, second: Floats) -> tuple[Rule, str]:
     ``first``, ``second``: features (n, f) of runs under each input. The result is a function that
     maps features to one number per run, and an empty description.
     """
-    return WeightedSum.fit_logistic(first, second), ""
+    return LinearRule.fit_logistic(first, second), ""
 
 
-def choose_rule_or_vote(
-    fitted: Callable[..., tuple[Rule, str]],
+def choose_rule_or_feature(
+    fit_rule: Callable[..., tuple[Rule, str]],
     first: Floats,
     second: Floats,
-    votes: int,
+    n_single: int,
     budget: TestBudget,
 ) -> tuple[Rule, str]:
     """Chooses between a rule that is fitted to all features and a single feature used alone.
@@ -347,30 +348,30 @@ def choose_rule_or_vote(
     A rule maps features of runs to one number per run, larger under the first of two inputs
     (worlds). Returns the chosen rule and its description.
 
-    fitted: function that learns a rule from the features of two worlds, such as ``learn_rule``.
+    fit_rule: function that learns a rule from the features of two worlds, such as ``learn_rule``.
     first, second: features (n, f) of runs in each world.
-    votes: number of last columns, each of which may be used alone; the fitted rule ignores them.
+    n_single: number of last columns, each of which may be used alone; the fitted rule ignores them.
     budget: number of draws and error of the later test, from which the lower bound on epsilon by a
         rule is predicted.
 
     A single column is chosen if its predicted bound on all runs is clearly larger than that of the
     rule fitted to the first half and evaluated on the second half.
     """
-    rest = first.shape[1] - votes
+    rest = first.shape[1] - n_single
 
     def weighed(rows: slice) -> tuple[Rule, str]:
-        rule, how = fitted(first[rows, :rest], second[rows, :rest])
+        rule, how = fit_rule(first[rows, :rest], second[rows, :rest])
         return (lambda features: rule(features[:, :rest])), how
 
     half = min(len(first), len(second)) // 2
-    bold = replace(budget, caution=_CAUTION)
+    bold = replace(budget, margin=_CAUTION)
 
     def expected(rule: Rule, start: int = 0) -> float:
-        number = Number("vote", lambda x: x)
-        rules = candidate_rules(number, rule(first[start:]), rule(second[start:]), bold)
+        number = ScalarScore("vote", lambda x: x)
+        rules = propose_rules(number, rule(first[start:]), rule(second[start:]), bold)
         return max((bound for bound, _ in rules), default=0.0)
 
-    tried = [(expected(_column(rest + place)), place) for place in range(votes)]
+    tried = [(expected(_column(rest + place)), place) for place in range(n_single)]
     best_bound, place = max(tried, default=(0.0, 0))
     if best_bound <= 0 or best_bound <= _CLEARLY * expected(weighed(slice(half))[0], half):
         return weighed(slice(None))
@@ -378,11 +379,11 @@ def choose_rule_or_vote(
 
 
 def _column(place: int) -> Rule:
-    return lambda features: round_to_size(features[:, place])
+    return lambda features: round_scaled(features[:, place])
 
 
 @dataclass(frozen=True, slots=True)
-class WeightedSum:
+class LinearRule:
     """A rule that computes a weighted sum of standardised features of a run, larger under the first
     input.
 
@@ -395,7 +396,7 @@ class WeightedSum:
     weights: Floats
 
     @classmethod
-    def fit_logistic(cls, first: Floats, second: Floats) -> WeightedSum:
+    def fit_logistic(cls, first: Floats, second: Floats) -> LinearRule:
         """Fits a logistic regression that predicts the input (world) from features, as a weighted
         sum.
 
@@ -417,12 +418,10 @@ class WeightedSum:
         features = np.column_stack([features, np.ones(len(both))])
         weights = statistics.fit_logistic(features, is_first, 1.0 - is_first)
         weights = white @ weights[:-1]
-        return cls(
-            center, scale, round_to_size(weights / max(float(np.abs(weights).max()), 1e-300))
-        )
+        return cls(center, scale, round_scaled(weights / max(float(np.abs(weights).max()), 1e-300)))
 
     @classmethod
-    def fit_single(cls, first: Floats, second: Floats) -> WeightedSum | None:
+    def fit_single_feature(cls, first: Floats, second: Floats) -> LinearRule | None:
         """Returns a rule on the single feature with the largest gap between two inputs (worlds).
 
         ``first``, ``second``: features (n, f) of runs in each world. A gap is measured relative to
@@ -444,11 +443,11 @@ class WeightedSum:
 
     def standardise(self, features: Floats) -> Floats:
         """Returns features as deviations from the centre in units of the scale, clipped, (n, f)."""
-        return round_to_size(np.clip((features - self.center) / self.scale, -_FARTHEST, _FARTHEST))
+        return round_scaled(np.clip((features - self.center) / self.scale, -_FARTHEST, _FARTHEST))
 
     def __call__(self, features: Floats) -> Floats:
         """Returns the weighted sum of the ``features`` (n, f) of each run, (n,)."""
-        return round_to_size(self.standardise(features) @ self.weights)
+        return round_scaled(self.standardise(features) @ self.weights)
 
 
 def _trees_win(first: Floats, second: Floats) -> bool:
@@ -462,8 +461,8 @@ def _trees_win(first: Floats, second: Floats) -> bool:
     if 2 * half < _FEWEST_RUNS:
         return False
     shares = []
-    for fitted in (WeightedSum.fit_logistic, fit_boosted_trees):
-        score = fitted(first[:half], second[:half])
+    for fit_rule in (LinearRule.fit_logistic, fit_boosted_trees):
+        score = fit_rule(first[:half], second[:half])
         a, b = score(first[half:]), np.sort(score(second[half:]))
         below = np.searchsorted(b, a, "left") + np.searchsorted(b, a, "right")
         shares.append(below / (2 * len(b)))

@@ -14,24 +14,24 @@ from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, any_pair
-from fedrec_auditor.auditor.worlds.fields import Fields, canonical, is_opaque
+from fedrec_auditor.auditor.worlds.fields import OutputEncoder, are_unique_texts, canonicalize
 from fedrec_auditor.auditor.worlds.worlds import Worlds, check_one_shape, check_outputs
 from fedrec_auditor.targets.mechanisms.base import format_value
 from fedrec_auditor.targets.wrapped.client import error_message
 
 T = TypeVar("T")
 # Scope of a bound on a sampler: one report, any pair of inputs.
-ONE_REPORT = any_pair(Unit.REPORT, Vantage.SERVER, Horizon.REPORT)
+REPORT_SCOPE = any_pair(Unit.REPORT, Vantage.SERVER, Horizon.REPORT)
 
 
-# Minimum number of answers per input that are examined for their form.
+# Minimum number of outputs per input that are examined for their form.
 _LOOKED_AT = 32
 # Maximum and minimum number of outputs that one call makes before the next input. Each input has at
 # least about `_TURNS` calls if there are enough outputs.
 MAX_PER_CALL, MIN_PER_CALL, _TURNS = 512, 16, 64
 # Maximum number of entries of an array that is read as a list.
 _SHORT = 64
-# Maximum number of attempts, each of which may end with answers of a new form.
+# Maximum number of attempts, each of which may end with outputs of a new form.
 _FORMS = 4
 # Number of successive calls for the same input; checks compare successive outputs.
 _RUN = 12
@@ -40,12 +40,12 @@ _RUN = 12
 class UnknownFormError(InputError):
     """Error for outputs of the randomizer in a form (type or shape) that was not seen before.
 
-    The form of outputs is learned from the first outputs. ``answers``: the outputs of the new form.
+    The form of outputs is learned from the first outputs. ``outputs``: the outputs of the new form.
     """
 
     def __init__(self, message: str, answers: Sequence[Any]) -> None:
         super().__init__(message)
-        self.answers = answers
+        self.outputs = answers
 
 
 def retry_on_new_form(attempt: Callable[[list[Any]], T]) -> T:
@@ -60,7 +60,7 @@ def retry_on_new_form(attempt: Callable[[list[Any]], T]) -> T:
         try:
             return attempt(unread)
         except UnknownFormError as error:
-            unread += error.answers
+            unread += error.outputs
             last = error
     raise last
 
@@ -73,31 +73,31 @@ class AllowanceExceeded(InputError):
 
 
 @dataclass(slots=True)
-class Allowance:
+class DrawAllowance:
     """A limit on the number of outputs that may be drawn from a randomizer.
 
-    limit: maximum number of outputs.
-    used: number of outputs drawn so far.
+    max_outputs: maximum number of outputs.
+    n_used: number of outputs drawn so far.
     """
 
-    limit: float = math.inf
-    used: int = 0
+    max_outputs: float = math.inf
+    n_used: int = 0
 
     @property
     def remaining(self) -> float:
         """Number of outputs that may still be drawn; infinite without a limit."""
-        return self.limit - self.used
+        return self.max_outputs - self.n_used
 
     def spend(self, outputs: int) -> None:
         """Adds ``outputs`` to the number of outputs drawn so far.
 
         Raises AllowanceExceeded if the sum exceeds the limit.
         """
-        self.used += outputs
-        if self.used > self.limit:
+        self.n_used += outputs
+        if self.n_used > self.max_outputs:
             raise AllowanceExceeded(
-                f"Expected this part of the test to need at most {self.limit:,} draws, got more. "
-                "Raise samples, or seconds."
+                f"Expected this part of the test to need at most {self.max_outputs:,} draws, got "
+                "more. Raise samples, or seconds."
             )
 
 
@@ -105,31 +105,29 @@ class Allowance:
 class Sampler:
     """A randomizer under test, which returns independent outputs for an input.
 
-    An answer is an output before its encoding as an array.
-
     name: name of the randomizer.
     randomizer: the function; it takes (value, rng, size) if ``takes_size``, otherwise (value, rng)
         for one output.
     takes_size: whether one call returns many outputs.
     allowance: limit on the number of outputs.
-    encoder: encoder of answers that are not arrays; None if no answer needs an encoding.
-    may_raise: whether an exception of the randomizer counts as an answer, {"raised": name of the
+    encoder: encoder of outputs that are not arrays; None if no output needs an encoding.
+    can_raise: whether an exception of the randomizer counts as an output, {"raised": name of the
         exception's class}.
-    is_opaque: whether answers are texts or bytes that never repeat; see ``fields.is_opaque``.
-    min_per_call: minimum number of outputs per call, if one call returns many.
+    has_unique_texts: whether outputs are texts or bytes that never repeat.
+    min_call_size: minimum number of outputs per call, if one call returns many.
     """
 
     name: str
     randomizer: Callable[..., Any]
     takes_size: bool
-    allowance: Allowance = field(default_factory=Allowance)
-    encoder: Fields | None = None
-    may_raise: bool = False
-    is_opaque: bool = False
-    min_per_call: int = MIN_PER_CALL
+    allowance: DrawAllowance = field(default_factory=DrawAllowance)
+    encoder: OutputEncoder | None = None
+    can_raise: bool = False
+    has_unique_texts: bool = False
+    min_call_size: int = MIN_PER_CALL
 
     @classmethod
-    def of(cls, randomizer: Any) -> Sampler:
+    def wrap(cls, randomizer: Any) -> Sampler:
         """Wraps a mechanism, or a callable f(x, rng) or f(x, rng, size), as a sampler.
 
         Raises InputError for anything else.
@@ -152,7 +150,7 @@ class Sampler:
         encoding.
 
         The result is a list if the randomizer returns one output per call. Every call receives a
-        copy of the input, so that changes to it do not affect the next call. If ``may_raise``, an
+        copy of the input, so that changes to it do not affect the next call. If ``can_raise``, an
         exception in a call for one output counts as an output. Raises InputError for any other
         exception, and if more outputs are drawn than ``allowance`` permits.
         """
@@ -164,9 +162,9 @@ class Sampler:
             try:
                 answers.append(self._call_once(value, rng))
             except UnknownFormError as error:
-                if not self.may_raise:
+                if not self.can_raise:
                     raise
-                answers += error.answers
+                answers += error.outputs
         return answers
 
     def _call_once(self, value: Any, *arguments: Any) -> Any:
@@ -199,7 +197,7 @@ class Sampler:
                 raise
             raise UnknownFormError(str(error), [_as_list(one) for one in sent]) from error
 
-    def draw_mixed(
+    def draw_in_order(
         self,
         inputs: Sequence[Any],
         order: NDArray[np.integer[Any]],
@@ -218,7 +216,7 @@ class Sampler:
         if self.takes_size:
             parts: dict[int, list[NDArray[Any]]] = {}
             size_of_turn = min(
-                MAX_PER_CALL, max(self.min_per_call, len(order) // len(inputs) // _TURNS)
+                MAX_PER_CALL, max(self.min_call_size, len(order) // len(inputs) // _TURNS)
             )
             step = size_of_turn * len(inputs)
             for start in range(0, len(order), step):
@@ -239,7 +237,7 @@ class Sampler:
         }
 
     @property
-    def fields(self) -> Fields | None:
+    def field_encoder(self) -> OutputEncoder | None:
         """The encoder of outputs, if it encodes them as numbers per field; otherwise None."""
         return self.encoder if self.encoder is not None and self.encoder.paths else None
 
@@ -262,24 +260,24 @@ class Sampler:
         raised is called for one output at a time. Raises InputError if every call raises for some
         input.
         """
-        alone = self.unbatched() if self.takes_size and any(map(_raised, unread)) else self
-        answers = replace(alone, may_raise=True)._examine(inputs, rng, max(looks, _LOOKED_AT))
+        alone = self.without_batches() if self.takes_size and any(map(_raised, unread)) else self
+        answers = replace(alone, can_raise=True)._examine(inputs, rng, max(looks, _LOOKED_AT))
         answers += unread
         return replace(
             alone,
-            encoder=Fields.of(answers),
-            may_raise=any(map(_raised, answers)),
-            is_opaque=is_opaque(answers),
+            encoder=OutputEncoder.fit(answers),
+            can_raise=any(map(_raised, answers)),
+            has_unique_texts=are_unique_texts(answers),
         )
 
-    def with_words(self, inputs: Sequence[Any], rng: np.random.Generator) -> Sampler:
+    def with_strings(self, inputs: Sequence[Any], rng: np.random.Generator) -> Sampler:
         """Returns a copy that encodes each output as one string, if some outputs need an encoding.
 
         Outputs that are neither arrays nor text need an encoding. Functions that compute the
         probability of a whole output use this copy. An existing encoding is kept.
         """
         answers = self._examine(inputs, rng, _LOOKED_AT)
-        return replace(self, encoder=self.encoder or Fields.of(answers, whole=True))
+        return replace(self, encoder=self.encoder or OutputEncoder.fit(answers, as_string=True))
 
     def _examine(self, inputs: Sequence[Any], rng: np.random.Generator, looks: int) -> list[Any]:
         answers: list[Any] = []
@@ -311,12 +309,12 @@ class Sampler:
         """
         rngs = [np.random.default_rng(seed) for seed in seeds]
         every = np.tile(np.arange(len(inputs)), size)
-        drawn = self.draw_mixed(
-            inputs, every if self.takes_size else call_order(len(inputs), size), rngs
+        drawn = self.draw_in_order(
+            inputs, every if self.takes_size else plan_call_order(len(inputs), size), rngs
         )
         return [drawn[place] for place in range(len(inputs))]
 
-    def unbatched(self, size: int = 1, place: int = 0) -> Sampler:
+    def without_batches(self, size: int = 1, place: int = 0) -> Sampler:
         """Returns a copy that calls the randomizer once per output, instead of once for many
         outputs.
 
@@ -327,11 +325,11 @@ class Sampler:
             self, randomizer=lambda value, rng: many(value, rng, size)[place], takes_size=False
         )
 
-    def with_limit(self, most: float) -> Sampler:
+    def with_draw_limit(self, most: float) -> Sampler:
         """Returns a copy that may draw at most ``most`` outputs in total."""
-        return replace(self, allowance=Allowance(most))
+        return replace(self, allowance=DrawAllowance(most))
 
-    def to_shapes(self) -> Sampler:
+    def sample_shapes(self) -> Sampler:
         """Returns a sampler that gives the shape of each output of this sampler, as a text.
 
         Drawing raises InputError if the shape varies for one input. Outputs of one call have equal
@@ -341,25 +339,25 @@ class Sampler:
 
         def call(value: Any, rng: np.random.Generator, size: int) -> NDArray[Any]:
             shape = self.draw(value, rng, size).shape[1:]
-            before = known.setdefault(repr(canonical(value)), shape)
+            before = known.setdefault(repr(canonicalize(value)), shape)
             check_one_shape(f"the input {value!r}", before, shape)
             return np.full(size, f"an output of shape {shape}")
 
         return Sampler(self.name, call, True)
 
-    def worlds(self, inputs: Sequence[Any]) -> Worlds:
+    def make_worlds(self, inputs: Sequence[Any]) -> Worlds:
         """Returns ``Worlds``: the ``inputs`` to compare, whose outputs this randomizer draws."""
         return Worlds(
             names=tuple(format_value(value) for value in inputs),
-            scope=ONE_REPORT,
+            scope=REPORT_SCOPE,
             draw=lambda world, size, rng: self.draw(inputs[world], rng, size),
-            fields=self.fields,
-            draw_mixed=lambda order, rng: self.draw_mixed(inputs, order, [rng] * len(inputs)),
+            encoder=self.field_encoder,
+            draw_in_order=lambda order, rng: self.draw_in_order(inputs, order, [rng] * len(inputs)),
         )
 
 
 def _as_list(answer: Any) -> Any:
-    """Returns a short one-dimensional array as a list, and any other answer unchanged.
+    """Returns a short one-dimensional array as a list, and any other output unchanged.
 
     Lists may have several lengths, which an encoder of structured answers allows.
     """
@@ -367,7 +365,7 @@ def _as_list(answer: Any) -> Any:
     return answer.tolist() if short else answer
 
 
-def call_order(inputs: int, size: int) -> NDArray[np.intp]:
+def plan_call_order(inputs: int, size: int) -> NDArray[np.intp]:
     """Returns the order of calls, ``size`` for each of several inputs, as an array of input
     indices.
 

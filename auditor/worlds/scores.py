@@ -22,8 +22,8 @@ from fedrec_auditor.accountants.statements import Adjacency, Bound, Horizon, Sco
 from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.auditor.worlds.estimators.base import MIN_SAMPLES, Estimator
 from fedrec_auditor.auditor.worlds.estimators.lower_bound_estimators import AllThresholds
-from fedrec_auditor.auditor.worlds.guesses import ThresholdBand
-from fedrec_auditor.auditor.worlds.one_run import AUTO, MIN_CANARIES, OneRun, one_run_worlds
+from fedrec_auditor.auditor.worlds.guesses import ThresholdLimits
+from fedrec_auditor.auditor.worlds.one_run import AUTO, MIN_CANARIES, OneRun, make_one_run_worlds
 from fedrec_auditor.auditor.worlds.worlds import Worlds, as_array, check_outputs, check_seed
 from fedrec_auditor.targets.recorded.tensors import NpzFile
 
@@ -161,7 +161,7 @@ def _many_digits(column: NDArray[Any]) -> bool:
 
 
 # Default scope of a bound from scores: a user added to, or removed from, a training.
-CANARY_USER = Scope(
+CANARY_USER_SCOPE = Scope(
     unit=Unit.USER,
     adjacency=Adjacency.ADD_REMOVE,
     vantage=Vantage.RELEASE,
@@ -189,7 +189,7 @@ class _Scores(ABC):
         delta: float = 0.0,
         confidence: float = 0.95,
         estimator: str | None = None,
-        scope: Scope = CANARY_USER,
+        scope: Scope = CANARY_USER_SCOPE,
         seed: int = 0,
     ) -> Bound:
         """Returns a lower bound on epsilon at ``delta`` and ``confidence`` from the scores.
@@ -213,7 +213,7 @@ class CanaryScores(_Scores):
     out_scores: scores of trainings without the canary, numbers (m, *shape).
 
     >>> rng = np.random.default_rng(0)
-    >>> scores = CanaryScores.of(rng.normal(1.0, size=1000), rng.normal(0.0, size=1000))
+    >>> scores = CanaryScores.build(rng.normal(1.0, size=1000), rng.normal(0.0, size=1000))
     >>> bound = scores.bound(delta=1e-5)
     >>> print(f"at least {bound.epsilon:.1f}, from {bound.samples} scores")
     at least 1.6, from 1881 scores
@@ -223,7 +223,7 @@ class CanaryScores(_Scores):
     out_scores: NDArray[Any]
 
     @classmethod
-    def of(
+    def build(
         cls,
         in_scores: ArrayLike,
         out_scores: ArrayLike,
@@ -249,21 +249,21 @@ class CanaryScores(_Scores):
         return cls(in_scores=inside, out_scores=outside)
 
     @property
-    def n_scores(self) -> int:
+    def min_scores(self) -> int:
         """Number of scores with the canary in the training, or without it if these are fewer."""
         return min(len(self.in_scores), len(self.out_scores))
 
     @property
-    def estimator_name(self) -> str:
+    def default_estimator(self) -> str:
         """Name of the default estimator of epsilon for these numbers of scores."""
         if (
-            self.n_scores < _FEW
-            and len(self.in_scores) + len(self.out_scores) > (_UNEVEN + 1) * self.n_scores
+            self.min_scores < _FEW
+            and len(self.in_scores) + len(self.out_scores) > (_UNEVEN + 1) * self.min_scores
         ):
             return "all-thresholds"
         return "joint-binomial"
 
-    def worlds(self, scope: Scope, rng: np.random.Generator) -> Worlds:
+    def make_worlds(self, scope: Scope, rng: np.random.Generator) -> Worlds:
         """Returns the inputs "canary in" and "canary out", whose outputs are the given scores.
 
         scope: scope of a bound that is measured on them.
@@ -282,18 +282,18 @@ class CanaryScores(_Scores):
             names=_NAMES,
             scope=scope,
             draw=draw,
-            statistic="score" if self.in_scores.ndim == 1 else "",
-            stored=stored,
+            statistic_name="score" if self.in_scores.ndim == 1 else "",
+            stored_outputs=stored,
         )
 
     def _prepare(
         self, estimator: str | None, scope: Scope, rng: np.random.Generator
     ) -> tuple[Estimator, Worlds, int, np.random.Generator]:
         ordering, rest = rng.spawn(2)
-        member = FAMILIES["estimators"].load_class(estimator or self.estimator_name)()
-        return member, self.worlds(scope, ordering), self.n_scores, rest
+        member = FAMILIES["estimators"].load_class(estimator or self.default_estimator)()
+        return member, self.make_worlds(scope, ordering), self.min_scores, rest
 
-    def curve(self, *, confidence: float = 0.95, seed: int = 0) -> ThresholdBand:
+    def compute_limits(self, *, confidence: float = 0.95, seed: int = 0) -> ThresholdLimits:
         """Returns limits that bound epsilon from below for every delta, jointly valid at
         ``confidence``.
 
@@ -301,18 +301,18 @@ class CanaryScores(_Scores):
         of ``bound(estimator="all-thresholds")`` is one of them.
 
         >>> rng = np.random.default_rng(0)
-        >>> scores = CanaryScores.of(rng.normal(1.0, size=5000), rng.normal(0.0, size=5000))
-        >>> curve = scores.curve()
-        >>> [round(curve.epsilon(delta), 1) for delta in (1e-5, 1e-2, 0.1)]
+        >>> scores = CanaryScores.build(rng.normal(1.0, size=5000), rng.normal(0.0, size=5000))
+        >>> curve = scores.compute_limits()
+        >>> [round(curve.bound_epsilon(delta), 1) for delta in (1e-5, 1e-2, 0.1)]
         [1.7, 1.5, 0.8]
-        >>> print(f"of order 2: {curve.renyi(2.0):.2f}, and in truth 1")
+        >>> print(f"of order 2: {curve.bound_renyi(2.0):.2f}, and in truth 1")
         of order 2: 0.47, and in truth 1
         """
         ordering, rest = np.random.default_rng(check_seed(seed)).spawn(2)
-        return AllThresholds().curve(
-            self.worlds(CANARY_USER, ordering),
+        return AllThresholds().compute_limits(
+            self.make_worlds(CANARY_USER_SCOPE, ordering),
             confidence=confidence,
-            samples=self.n_scores,
+            samples=self.min_scores,
             rng=rest,
         )
 
@@ -331,7 +331,7 @@ class OneRunScores(_Scores):
 
     >>> rng = np.random.default_rng(0)
     >>> included = rng.random(5000) < 0.5
-    >>> scores = OneRunScores.of(rng.normal(2.0 * included), included)
+    >>> scores = OneRunScores.build(rng.normal(2.0 * included), included)
     >>> bound = scores.bound(delta=1e-5)
     >>> print(f"at least {bound.epsilon:.1f}, from {bound.samples} canaries of one training")
     at least 3.9, from 5000 canaries of one training
@@ -341,7 +341,7 @@ class OneRunScores(_Scores):
     is_included: NDArray[np.bool_]
 
     @classmethod
-    def of(
+    def build(
         cls,
         scores: ArrayLike,
         included: ArrayLike,
@@ -379,7 +379,7 @@ class OneRunScores(_Scores):
         return cls(scores=array, is_included=coins)
 
     @classmethod
-    def of_sides(
+    def from_sides(
         cls,
         in_scores: ArrayLike,
         out_scores: ArrayLike,
@@ -404,19 +404,19 @@ class OneRunScores(_Scores):
         if in_ids is not None and out_ids is not None:
             ids = np.concatenate([np.asarray(in_ids), np.asarray(out_ids)])
         coins = np.repeat([True, False], [len(inside), len(outside)])
-        return cls.of(np.concatenate([inside, outside]), coins, ids, repeats=repeats)
+        return cls.build(np.concatenate([inside, outside]), coins, ids, repeats=repeats)
 
-    def worlds(self, scope: Scope) -> Worlds:
+    def make_worlds(self, scope: Scope) -> Worlds:
         """Returns the inputs "canary in" and "canary out" of the training that gave these scores.
 
         ``scope``: scope of a bound that is measured on them.
         """
-        return one_run_worlds(_NAMES, scope, lambda rng: (self.scores, self.is_included))
+        return make_one_run_worlds(_NAMES, scope, lambda rng: (self.scores, self.is_included))
 
     def _prepare(
         self, estimator: str | None, scope: Scope, rng: np.random.Generator
     ) -> tuple[Estimator, Worlds, int, np.random.Generator]:
-        return OneRun(estimator or AUTO), self.worlds(scope), len(self.is_included), rng
+        return OneRun(estimator or AUTO), self.make_worlds(scope), len(self.is_included), rng
 
 
 def from_scores(
@@ -429,7 +429,7 @@ def from_scores(
     in_ids: ArrayLike | None = None,
     out_ids: ArrayLike | None = None,
     one_run: bool = False,
-    scope: Scope = CANARY_USER,
+    scope: Scope = CANARY_USER_SCOPE,
     seed: int = 0,
     repeats: bool = False,
 ) -> Bound:
@@ -460,7 +460,7 @@ def from_scores(
     >>> print(f"at least {bound.epsilon:.2f}, and in truth {np.log(0.73 / 0.27):.2f}")
     at least 0.96, and in truth 0.99
     """
-    kind = OneRunScores.of_sides if one_run else CanaryScores.of
+    kind = OneRunScores.from_sides if one_run else CanaryScores.build
     return kind(in_scores, out_scores, in_ids, out_ids, repeats=repeats).bound(
         delta=delta, confidence=confidence, estimator=estimator, scope=scope, seed=seed
     )

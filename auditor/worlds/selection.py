@@ -1,4 +1,4 @@
-"""Selection, on separate draws, of two inputs (worlds) and of rules that guess between them."""
+"""Selects two inputs (worlds) and rules that guess between them, on draws set aside for this."""
 
 from __future__ import annotations
 
@@ -15,39 +15,39 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements import Witness
 from fedrec_auditor.auditor.worlds.decision_rules import (
     FIRST,
-    MIN_ADVANTAGE,
+    MIN_GAIN,
     SECOND,
-    Candidate,
+    CandidateRule,
     DecisionRule,
     TestBudget,
-    best_candidate,
-    candidate_rules,
+    choose_best,
     estimate_bound,
+    propose_rules,
 )
-from fedrec_auditor.auditor.worlds.estimators.base import Request
-from fedrec_auditor.auditor.worlds.exclusive_values import ExclusiveRule, exclusive_rules
-from fedrec_auditor.auditor.worlds.fields import Fields
+from fedrec_auditor.auditor.worlds.estimators.base import DrawPlan
+from fedrec_auditor.auditor.worlds.exclusive_values import ExclusiveRule, find_exclusive
+from fedrec_auditor.auditor.worlds.fields import OutputEncoder
 from fedrec_auditor.auditor.worlds.guesses import GuessCounts
 from fedrec_auditor.auditor.worlds.statistics import (
-    EntryNames,
-    Outcome,
+    EntryNamer,
+    OutcomeIndex,
     Statistic,
     as_floats,
-    bit_statistics,
     histogram,
     learn_scores,
+    make_bit_scores,
     make_cuts,
-    period_statistic,
-    simple_statistics,
+    make_fixed_scores,
+    make_period_score,
 )
-from fedrec_auditor.auditor.worlds.worlds import UnevenOutputs, Worlds
+from fedrec_auditor.auditor.worlds.worlds import OutputShapeError, Worlds
 
 # Maximum number of outputs per world that the selection uses.
 MAX_SPLIT_SIZE = 200_000
 _SMALLEST_SPLIT, _SHARE = 2_000, 10
 
 
-def split_size(samples: int) -> int:
+def plan_split_size(samples: int) -> int:
     """Returns how many of ``samples`` draws per input are set aside to select a decision rule."""
     return min(samples // 2, max(_SMALLEST_SPLIT, samples // _SHARE), MAX_SPLIT_SIZE)
 
@@ -66,13 +66,13 @@ def draw_outputs(
         are drawn, but at least two outputs per world.
     read: function applied to each block of outputs.
 
-    If ``worlds.draw_mixed`` exists, the runs of the worlds alternate in random order. Otherwise the
-    worlds follow one another.
+    If ``worlds.draw_in_order`` exists, the runs of the worlds alternate in random order. Otherwise
+    the worlds follow one another.
     """
     streams, numbers = rng.spawn(len(sizes)), range(len(sizes))
     parts: list[list[NDArray[Any]]] = [[] for _ in numbers]
     size = max(sizes)
-    for together in [[*numbers]] if worlds.draw_mixed else [[world] for world in numbers]:
+    for together in [[*numbers]] if worlds.draw_in_order else [[world] for world in numbers]:
         wanted = {world: min(sizes[world], size) for world in together}
         for world, block in worlds.draw_blocks(wanted, [streams[each] for each in together]):
             parts[world].append(read(block))
@@ -91,8 +91,8 @@ def draw_scores(
 
     ``sizes``: number of outputs per world. Raises InputError if an output is text or an array.
     """
-    if worlds.stored is not None and [*map(len, worlds.stored)] == [*sizes]:
-        return [_as_scores(side) for side in worlds.stored]
+    if worlds.stored_outputs is not None and [*map(len, worlds.stored_outputs)] == [*sizes]:
+        return [_as_scores(side) for side in worlds.stored_outputs]
     return draw_outputs(worlds, sizes, rng, read=_as_scores)
 
 
@@ -108,7 +108,7 @@ def _as_scores(outputs: NDArray[Any]) -> NDArray[np.float64]:
 # Maximum number of array entries that a selection split keeps, in all worlds together.
 MAX_SPLIT_ENTRIES = 1 << 24
 # Share of the error that the second rule gets; see ``SelectionSplit.select_rules``.
-RARE_SHARE = 0.1
+RARE_RULE_SHARE = 0.1
 # Maximum number of distinct outputs that are outcomes of their own, and minimum number of draws
 # for each.
 _MOST_OUTCOMES = 4096
@@ -134,35 +134,35 @@ _EVEN = 0.5
 _CLOSE = 0.05
 
 
-_Cut = Candidate[DecisionRule]
+_Cut = CandidateRule[DecisionRule]
 # A rule that guesses from which of two worlds an output comes, or abstains.
 Guesser = DecisionRule | ExclusiveRule
 
 
-class Selection(NamedTuple):
+class SelectedRules(NamedTuple):
     """Two inputs (worlds) and the decision rules that were selected to guess between them.
 
     pair: indices of the two worlds.
     rules: each rule with its share of the error of the bound.
-    n_used: number of outputs that the selection used from each world of the pair.
-    n_drawn: number of outputs that the selection used from all worlds.
+    outputs_per_world: number of outputs that the selection used from each world of the pair.
+    outputs_in_total: number of outputs that the selection used from all worlds.
     shape: shape of one output.
     """
 
     pair: tuple[int, int]
     rules: tuple[tuple[Guesser, float], ...]
-    n_used: int
-    n_drawn: int
+    outputs_per_world: int
+    outputs_in_total: int
     shape: tuple[int, ...]
 
     def count_remaining(self, worlds: Worlds, samples: int) -> list[int]:
         """Returns how many of ``samples`` draws the selection did not use, for each of its two
         inputs.
         """
-        sizes = worlds.n_outputs(samples)
-        return [sizes[world] - self.n_used for world in self.pair]
+        sizes = worlds.count_outputs(samples)
+        return [sizes[world] - self.outputs_per_world for world in self.pair]
 
-    def guesses(
+    def count_guesses(
         self, worlds: Worlds, sizes: Sequence[int], streams: Sequence[np.random.Generator]
     ) -> NDArray[np.int64]:
         """Counts the guesses of each rule on fresh outputs, shape (rules, true input, guessed
@@ -179,10 +179,10 @@ class Selection(NamedTuple):
 
 def select_rules(
     worlds: Worlds,
-    request: Request,
+    request: DrawPlan,
     rng: np.random.Generator,
     judging: np.random.Generator | None = None,
-) -> Selection:
+) -> SelectedRules:
     """Draws some outputs of each input (world) and selects rules that guess the input of an output.
 
     The rules are to be tested on other outputs.
@@ -193,8 +193,8 @@ def select_rules(
     judging: random generator of fresh draws that compare candidate rules. If None, one rule is
         selected without comparison, otherwise up to two (``SelectionSplit``).
     """
-    sizes = worlds.n_outputs(request.samples)
-    split = SelectionSplit.draw(worlds, split_size(min(sizes)), rng)
+    sizes = worlds.count_outputs(request.samples)
+    split = SelectionSplit.draw(worlds, plan_split_size(min(sizes)), rng)
     draws = 2 * (min(sizes) - split.n_outputs)
     budget = TestBudget(draws=draws, delta=request.delta, alpha=request.alpha)
     if judging is not None:
@@ -208,28 +208,28 @@ class SelectionSplit:
     """Outputs of each world (input) that are set aside to select decision rules.
 
     outputs: outputs of each world, (n, *shape) each, all of one type.
-    fields: the structure that the entries of an output encode; None if there is none.
+    encoder: encoder that made the outputs; None if they were not encoded.
     """
 
     outputs: tuple[NDArray[Any], ...]
-    fields: Fields | None = None
+    encoder: OutputEncoder | None = None
 
     @classmethod
     def draw(cls, worlds: Worlds, size: int, rng: np.random.Generator) -> SelectionSplit:
         """Draws ``size`` outputs of each world (input), or fewer if outputs are wide.
 
-        Raises UnevenOutputs if the shape of an output depends on the world.
+        Raises OutputShapeError if the shape of an output depends on the world.
         """
         parts = draw_outputs(worlds, (size,) * len(worlds.names), rng, MAX_SPLIT_ENTRIES)
         shapes = sorted({outputs.shape[1:] for outputs in parts})
         if len(shapes) != 1:
-            raise UnevenOutputs(
+            raise OutputShapeError(
                 f"Expected outputs of one shape for all inputs, got the shapes {shapes}. "
                 "Return the same shape for every input."
             )
         if any(outputs.dtype.kind == "U" for outputs in parts):
             parts = [o if o.dtype.kind == "U" else o.astype(str) for o in parts]
-        return cls(tuple(parts), worlds.fields)
+        return cls(tuple(parts), worlds.encoder)
 
     @property
     def n_outputs(self) -> int:
@@ -237,9 +237,9 @@ class SelectionSplit:
         return len(self.outputs[0])
 
     @property
-    def names(self) -> EntryNames:
+    def namer(self) -> EntryNamer:
         """Names of the entries of an output, for descriptions of rules."""
-        return EntryNames(self.outputs[0].shape[1:], self.fields)
+        return EntryNamer(self.outputs[0].shape[1:], self.encoder)
 
     @property
     def pairs(self) -> list[tuple[int, int]]:
@@ -249,11 +249,11 @@ class SelectionSplit:
     def make_selection(
         self,
         pair: tuple[int, int],
-        shares: Sequence[tuple[Candidate[Guesser] | None, float]],
+        shares: Sequence[tuple[CandidateRule[Guesser] | None, float]],
         judged: int = 0,
         worlds: int = 0,
-    ) -> Selection:
-        """Builds a ``Selection`` of two inputs (worlds) and of rules that guess between them.
+    ) -> SelectedRules:
+        """Builds a ``SelectedRules`` of two inputs (worlds) and of rules that guess between them.
 
         pair: indices of the two worlds.
         shares: candidate rules with their shares of the error of the bound; None stands for no
@@ -263,11 +263,11 @@ class SelectionSplit:
         """
         rules = tuple((each.rule, share) for each, share in shares if each)
         drawn = self.n_outputs * len(self.outputs) + judged * worlds
-        return Selection(pair, rules, self.n_outputs + judged, drawn, self.names.shape)
+        return SelectedRules(pair, rules, self.n_outputs + judged, drawn, self.namer.shape)
 
     def select_rules(
         self, budget: TestBudget, worlds: Worlds, rng: np.random.Generator
-    ) -> Selection:
+    ) -> SelectedRules:
         """Selects up to two decision rules, and divides the error of ``budget`` between them.
 
         budget: number of draws and error of the later test of the rules.
@@ -275,13 +275,13 @@ class SelectionSplit:
 
         The first rule is that of ``choose_rule``. The second rule guesses on values that occurred
         in one of the two worlds only, or has the largest predicted bound when nothing is subtracted
-        for chance. The second rule gets the share ``RARE_SHARE`` of the error, and the first rule
-        the remaining error. The pair of worlds is that of the rule with the larger predicted bound.
-        If several rules compete, fresh draws decide, because among hundreds of cuts of dozens of
-        statistics on one set of outputs, the best rule is often best by chance.
+        for chance. The second rule gets the share ``RARE_RULE_SHARE`` of the error, and the first
+        rule the remaining error. The pair of worlds is that of the rule with the larger predicted
+        bound. If several rules compete, fresh draws decide, because among hundreds of cuts of
+        dozens of statistics on one set of outputs, the best rule is often best by chance.
         """
-        common = replace(budget, alpha=(1.0 - RARE_SHARE) * budget.alpha)
-        rare = replace(budget, alpha=RARE_SHARE * budget.alpha)
+        common = replace(budget, alpha=(1.0 - RARE_RULE_SHARE) * budget.alpha)
+        rare = replace(budget, alpha=RARE_RULE_SHARE * budget.alpha)
         size, compared = min(self.n_outputs, budget.draws // 2 // _JUDGING), list[int]()
         several = size >= _FEWEST_TO_JUDGE
         candidates, lucky = self._candidates(common, several=several), list[_Cut]()
@@ -289,37 +289,37 @@ class SelectionSplit:
             compared = sorted({world for each in candidates for world in each[:2]})
             rules = [(a, b, rule) for a, b, _, rule in candidates]
             fresh, streams = dict.fromkeys(compared, size), rng.spawn(len(compared))
-            tables = count_guesses(worlds, rules, fresh, streams, self.names.shape)
-            lucky = reassess(candidates, tables, size, replace(rare, caution=0.0))
+            tables = count_guesses(worlds, rules, fresh, streams, self.namer.shape)
+            lucky = reassess(candidates, tables, size, replace(rare, margin=0.0))
             candidates = reassess(candidates, tables, size, common)
-        best = simplest_candidate(candidates)
+        best = choose_simplest(candidates)
         pair = best[:2] if best else (0, 1)
         tried = self.pairs if len(self.pairs) <= _MOST_PAIRS else [pair]
-        exclusive = exclusive_rules(self.outputs, tried, rare, self.names)
+        exclusive = find_exclusive(self.outputs, tried, rare, self.namer)
         only = max(exclusive.values(), key=_expected, default=None)
         if only and only.expected_bound > _expected(best) and only[:2] != pair:
             pair = only[:2]
             best = replace(self, outputs=tuple(self.outputs[each] for each in pair)).choose_rule(
                 common
             )
-        bold: Candidate[Guesser] | None = exclusive.get(pair)
+        bold: CandidateRule[Guesser] | None = exclusive.get(pair)
         bolder = max((each for each in lucky if each[:2] == pair), key=_expected, default=None)
         if bolder and bolder.expected_bound > max(_expected(best), _expected(bold)):
             bold = bold if best and bolder.rule is best.rule else bolder
         judged = size if compared else 0
         return self.make_selection(
-            pair, ((best, 1.0 - RARE_SHARE), (bold, RARE_SHARE)), judged, len(compared)
+            pair, ((best, 1.0 - RARE_RULE_SHARE), (bold, RARE_RULE_SHARE)), judged, len(compared)
         )
 
     def choose_rule(self, budget: TestBudget) -> _Cut | None:
         """Returns the rule with the largest lower bound on epsilon that these outputs predict.
 
         ``budget``: number of draws and error of the later test. If no rule has a positive predicted
-        bound, the margin for chance (``TestBudget.caution``) is reduced, and finally any rule is
+        bound, the margin for chance (``TestBudget.margin``) is reduced, and finally any rule is
         accepted. Fresh draws will test the rule, so that a weak leak is not missed because there
         are few outputs. The result is None if there is no rule at all.
         """
-        return simplest_candidate(self._candidates(budget))
+        return choose_simplest(self._candidates(budget))
 
     def _candidates(self, budget: TestBudget, *, several: bool = False) -> list[_Cut]:
         """Returns the few rules with the largest predicted lower bounds on epsilon, simpler rules
@@ -329,17 +329,17 @@ class SelectionSplit:
         """
         statistics = self._statistics()
         pairs = self._pairs(statistics, budget)
-        trusting = replace(budget, caution=0.0)
+        trusting = replace(budget, margin=0.0)
 
         def distinct(attempt: TestBudget, minimum: float) -> list[_Cut]:
             """Rules with a predicted bound above ``minimum``; of rules with equal bounds only the
             first.
             """
             rules = (
-                Candidate(a, b, expected, rule)
+                CandidateRule(a, b, expected, rule)
                 for a, b in pairs
                 for statistic, one, other in self._values(a, b, statistics, attempt)
-                for expected, rule in candidate_rules(statistic, one, other, attempt)[
+                for expected, rule in propose_rules(statistic, one, other, attempt)[
                     : None if several else 1
                 ]
             )
@@ -356,7 +356,7 @@ class SelectionSplit:
         )
         likely = sorted(range(len(rules)), key=lambda i: -rules[i].expected_bound)[:_CANDIDATES]
         chosen = [rules[i] for i in sorted(likely)]
-        best = simplest_candidate(chosen)
+        best = choose_simplest(chosen)
         if best is not None and best.rule.statistic.is_entry and best.expected_bound > 0:
             simpler = self._simplified(best, trusting)
             chosen = chosen if simpler is best.rule else [best._replace(rule=simpler), *chosen]
@@ -368,14 +368,14 @@ class SelectionSplit:
 
         A part is one entry, or the entries of one field. Parts are omitted, many at once and then
         one by one. The predicted bound of the simpler rule is computed with ``bold``, a test budget
-        without a margin for chance (``TestBudget.caution``). This bound must reach the bound of
+        without a margin for chance (``TestBudget.margin``). This bound must reach the bound of
         ``choice``, which was computed with a margin, so that their difference is within the
         sampling error. Without such a rule, the rule of ``choice`` is returned.
         """
         a, b, best, rule = choice
-        if not isinstance(rule.statistic, Outcome):
+        if not isinstance(rule.statistic, OutcomeIndex):
             return rule
-        parts = list(rule.statistic.parts or self.names.parts)
+        parts = list(rule.statistic.parts or self.namer.parts)
         words = self.outputs[0].dtype.kind in "US"
         tries = 0 if words or len(parts) > _SHRUNK else _TRIES
         first, second = self.outputs[a], self.outputs[b]
@@ -385,12 +385,12 @@ class SelectionSplit:
             start = 0
             while start < len(parts) and len(parts) > step and tries:
                 fewer_parts, tries = parts[:start] + parts[start + step :], tries - 1
-                fewer = Outcome.of_sample(both, len(both), tuple(fewer_parts), self.names)
+                fewer = OutcomeIndex.fit(both, len(both), tuple(fewer_parts), self.namer)
                 if fewer is not None:
-                    rules = candidate_rules(
+                    rules = propose_rules(
                         fewer, fewer.evaluate(first), fewer.evaluate(second), bold
                     )
-                    if rules and rules[0][0] >= best * (1.0 - MIN_ADVANTAGE):
+                    if rules and rules[0][0] >= best * (1.0 - MIN_GAIN):
                         rule, parts = rules[0][1], fewer_parts
                         continue
                 start += step
@@ -409,10 +409,10 @@ class SelectionSplit:
         - other outputs: the outcome if there are not too many, numbers and sums.
         """
         sample = np.concatenate(self.outputs)
-        kind, width, parts = sample.dtype.kind, sample[0].size, self.names.parts
+        kind, width, parts = sample.dtype.kind, sample[0].size, self.namer.parts
 
-        def outcomes_of(max_outcomes: int, *some: tuple[int, ...]) -> list[Outcome]:
-            outcome = Outcome.of_sample(sample, max_outcomes, some, self.names if some else None)
+        def outcomes_of(max_outcomes: int, *some: tuple[int, ...]) -> list[OutcomeIndex]:
+            outcome = OutcomeIndex.fit(sample, max_outcomes, some, self.namer if some else None)
             return [] if outcome is None else [outcome]
 
         if width == 0:
@@ -424,7 +424,7 @@ class SelectionSplit:
                 *outcomes_of(len(sample)),
             ]
         max_outcomes = min(_MOST_OUTCOMES, len(sample) // _REPEATS)
-        if self.fields is not None:
+        if self.encoder is not None:
             found = itertools.chain.from_iterable(outcomes_of(max_outcomes, part) for part in parts)
             few = [outcome for outcome in found if len(outcome.keys) > 1]
             varying = [part for outcome in few for part in outcome.parts]
@@ -432,22 +432,22 @@ class SelectionSplit:
         whole = outcomes_of(max_outcomes) if kind != "f" or width > 1 else []
         if whole and len(whole[0].keys) <= _ALL:
             return [*whole]
-        numbers = simple_statistics(width)
+        numbers = make_fixed_scores(width)
         if width == 1:
-            numbers += [period_statistic(as_floats(sample)[:, 0])]
-            numbers += bit_statistics(sample) if kind in "iu" else []
+            numbers += [make_period_score(as_floats(sample)[:, 0])]
+            numbers += make_bit_scores(sample) if kind in "iu" else []
         return [*whole, *numbers]
 
     @property
     def _numeric_vectors(self) -> bool:
-        return self.outputs[0].dtype.kind not in "US" and prod(self.names.shape) > 1
+        return self.outputs[0].dtype.kind not in "US" and prod(self.namer.shape) > 1
 
     def _learns(self, statistics: Sequence[Statistic]) -> bool:
         """Checks whether statistics are learned from the outputs.
 
         This is so for numeric vectors with more than a few distinct values.
         """
-        return self._numeric_vectors and not (len(statistics) == 1 and self.fields is None)
+        return self._numeric_vectors and not (len(statistics) == 1 and self.encoder is None)
 
     def _values(
         self, a: int, b: int, statistics: Sequence[Statistic], budget: TestBudget
@@ -464,25 +464,25 @@ class SelectionSplit:
         if self._learns(statistics):
             half = self.n_outputs // _LEARNING
             learning = as_floats(first[:half]), as_floats(second[:half])
-            for score in learn_scores(*learning, self.names):
+            for score in learn_scores(*learning, self.namer):
                 yield score, score.evaluate(first[half:]), score.evaluate(second[half:])
 
     def _few_parts(
         self, first: NDArray[Any], second: NDArray[Any], budget: TestBudget
-    ) -> Iterator[Outcome]:
+    ) -> Iterator[OutcomeIndex]:
         """Yields the joint values of the one, two, four and eight parts of an output that differ
         most.
 
         A part is one entry, or the entries of one field. Parts are ordered by a rough estimate of
         the predicted bound, on some outputs of two worlds (inputs).
         """
-        if self.fields is not None:
+        if self.encoder is not None:
             return
         some = first[:_GLANCED], second[:_GLANCED]
         both = np.concatenate(some)
         strength = []
-        for part in self.names.parts[:_SHRUNK]:
-            values = Outcome.of_sample(both, _ALL, (part,), self.names)
+        for part in self.namer.parts[:_SHRUNK]:
+            values = OutcomeIndex.fit(both, _ALL, (part,), self.namer)
             if values is not None and len(values.keys) > 1:
                 counts = np.array(
                     [histogram(values.evaluate(each), values.cuts) for each in some], float
@@ -492,9 +492,9 @@ class SelectionSplit:
         limit = min(_MOST_OUTCOMES, self.n_outputs // _REPEATS)
         for count in (1, 2, 4, 8):
             parts = tuple(part for _, part in strength[:count])
-            if count > len(strength) or count == len(self.names.parts):
+            if count > len(strength) or count == len(self.namer.parts):
                 break
-            outcome = Outcome.of_sample(np.concatenate([first, second]), limit, parts, self.names)
+            outcome = OutcomeIndex.fit(np.concatenate([first, second]), limit, parts, self.namer)
             if outcome is not None:
                 yield outcome
 
@@ -507,7 +507,7 @@ class SelectionSplit:
         if len(pairs) <= _CLOSELY:
             return pairs
         expected = np.zeros(len(pairs))
-        budget = replace(budget, caution=budget.caution + np.sqrt(2 * np.log(len(pairs))))
+        budget = replace(budget, margin=budget.margin + np.sqrt(2 * np.log(len(pairs))))
         for statistic in statistics:
             values = [statistic.evaluate(outputs) for outputs in self.outputs]
             cuts = make_cuts(np.concatenate(values))
@@ -537,8 +537,8 @@ def reassess(
     budget: number of draws and error of the later test of the selected rule.
     """
     expected = [
-        budget.expected_bound(
-            table.trace(), table[::-1].trace(), 2 * size, both=SECOND in each.rule.guessable
+        budget.predict_bound(
+            table.trace(), table[::-1].trace(), 2 * size, both=SECOND in each.rule.guessed_worlds
         )
         for each, table in zip(candidates, tables, strict=True)
     ]
@@ -548,18 +548,18 @@ def reassess(
     ]
 
 
-def _expected(candidate: Candidate[Guesser] | None) -> float:
+def _expected(candidate: CandidateRule[Guesser] | None) -> float:
     return candidate.expected_bound if candidate else 0.0
 
 
-def simplest_candidate(candidates: Sequence[_Cut]) -> _Cut | None:
+def choose_simplest(candidates: Sequence[_Cut]) -> _Cut | None:
     """Returns the candidate rule with the largest predicted bound; the first of nearly equal ones.
 
     A rule on a value that is read directly from the output is preferred if its bound is almost as
     large. The result is None if there are no candidates.
     """
-    best = best_candidate(candidates)
-    plain = best_candidate(each for each in candidates if each.rule.statistic.is_entry)
+    best = choose_best(candidates)
+    plain = choose_best(each for each in candidates if each.rule.statistic.is_entry)
     if best is None or plain is None:
         return best
     return plain if plain.expected_bound >= best.expected_bound * (1.0 - _CLOSE) > 0 else best
@@ -591,7 +591,7 @@ def count_guesses(
     return tables
 
 
-def guess_witness(
+def make_guess_witness(
     worlds: Worlds, pair: tuple[int, int], rule: Guesser, counts: GuessCounts, drawn: Sequence[int]
 ) -> Witness:
     """Returns the distinguishing event of a rule: the outputs for which it guesses one input
@@ -606,13 +606,13 @@ def guess_witness(
     """
     (right, wrong), side, (likely, unlikely), (n, m) = max(
         (
-            (counts.first_tally, FIRST, pair, (drawn[0], drawn[1])),
-            (counts.second_tally, SECOND, pair[::-1], (drawn[1], drawn[0])),
+            (counts.first_counts, FIRST, pair, (drawn[0], drawn[1])),
+            (counts.second_counts, SECOND, pair[::-1], (drawn[1], drawn[0])),
         ),
-        key=lambda s: (s[1] in rule.guessable, (s[0][0] + 1) / (s[0][1] + 1)),
+        key=lambda s: (s[1] in rule.guessed_worlds, (s[0][0] + 1) / (s[0][1] + 1)),
     )
     note = f"{right} of {n} draws of input a and {wrong} of {m} of input b gave this output"
-    if -side in rule.guessable:
+    if -side in rule.guessed_worlds:
         note += (
             f"; '{worlds.names[unlikely]}' is guessed if {rule.describe(-side)}; {counts.n_right} "
             f"of all {counts.n_right + counts.n_wrong} guesses are right"

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
-from fedrec_auditor.auditor.worlds.fields import Fields
+from fedrec_auditor.auditor.worlds.fields import OutputEncoder
 from fedrec_auditor.targets.compute import one_thread
 
 Floats = NDArray[np.float64]
@@ -25,7 +25,7 @@ Floats = NDArray[np.float64]
 # Values of a statistic with more distinct values are cut at quantiles, not between the values.
 _MOST_VALUES = 4096
 # Relative difference below which two values count as equal, because rounding explains it.
-TOLERANCE = 1e-9
+FLOAT_TOLERANCE = 1e-9
 _FEW_CUTS = 4
 # Values that repeat (atoms) get cuts of their own if each occurs at least `_REPEATED` times: the
 # `_ATOMS` most frequent ones, and the `_ATOMS` that most exceed the `_ABOUT` values on either side.
@@ -33,48 +33,46 @@ _ATOMS, _REPEATED, _ABOUT = 64, 8, 8
 
 
 @dataclass(frozen=True, slots=True)
-class EntryNames:
-    """Names for the entries of an output, and for its parts, in descriptions of decision rules.
+class EntryNamer:
+    """Gives names to the entries and parts of an output, for descriptions of decision rules.
 
     A part is one entry, or all entries that encode one field of a structured output.
 
     shape: shape of one output.
-    fields: the structure that the entries encode; None if they are plain numbers or strings.
+    encoder: encoder that made the entries; None if they are plain numbers or strings.
     """
 
     shape: tuple[int, ...]
-    fields: Fields | None = None
+    encoder: OutputEncoder | None = None
 
     @property
     def parts(self) -> tuple[tuple[int, ...], ...]:
         """Positions of the entries of each part of an output: one entry, or all entries of one
         field.
         """
-        if self.fields is not None:
-            return self.fields.columns
+        if self.encoder is not None:
+            return self.encoder.column_groups
         return tuple((entry,) for entry in range(int(np.prod(self.shape))))
 
-    def name_of(self, entry: int) -> str:
+    def name_entry(self, entry: int) -> str:
         """Returns the name of an entry, such as "output[2]", or of the field that it encodes."""
-        if self.fields is not None:
-            return self.fields.column_name(entry)
+        if self.encoder is not None:
+            return self.encoder.name_column(entry)
         if not self.shape:
             return "output"
         return f"output[{', '.join(str(i) for i in np.unravel_index(entry, self.shape))}]"
 
-    def part_name(self, entries: tuple[int, ...]) -> str:
+    def name_part(self, entries: tuple[int, ...]) -> str:
         """Returns the name of a part of an output, whose entries have the positions ``entries``."""
-        return (
-            self.name_of(entries[0]) if self.fields is None else self.fields.field_name(entries[0])
-        )
+        return self.encoder.name_field(entries[0]) if self.encoder else self.name_entry(entries[0])
 
     def describe(self, row: NDArray[Any], entries: tuple[int, ...]) -> str:
         """Describes the value of one part of an output, in words.
 
         ``row``: the entries of one output. ``entries``: positions of the entries of the part.
         """
-        if self.fields is not None:
-            return self.fields.describe(row, entries[0])
+        if self.encoder is not None:
+            return self.encoder.describe(row, entries[0])
         return str(row[entries[0]].item())
 
 
@@ -90,7 +88,7 @@ _FEWEST_ON_GRID, _FINEST = 9, 2.0**22
 
 
 @dataclass(frozen=True, slots=True)
-class Number:
+class ScalarScore:
     """A statistic that computes a number from numeric outputs, such as an entry or a sum.
 
     name: description of the number.
@@ -143,8 +141,8 @@ def as_floats(outputs: Values) -> Floats:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """A statistic: the position of an output among the distinct outcomes of a sample of outputs.
+class OutcomeIndex:
+    """A statistic that maps an output to its position in a list of the outcomes of a sample.
 
     An outcome is the combination of values of some entries. A new outcome has position -1. The key
     of an outcome is the sum of its entries' positions times ``weights``, modulo 2^64. Two outcomes
@@ -170,18 +168,18 @@ class Outcome:
     names: tuple[str, ...] = ()
 
     @classmethod
-    def of_sample(
+    def fit(
         cls,
         outputs: Values,
         max_outcomes: int,
         parts: tuple[tuple[int, ...], ...] = (),
-        names: EntryNames | None = None,
-    ) -> Outcome | None:
+        namer: EntryNamer | None = None,
+    ) -> OutcomeIndex | None:
         """Lists the distinct outcomes of ``outputs`` (n, *shape), and returns them as a statistic.
 
         max_outcomes: maximum number of outcomes; the result is None if there are more.
         parts: positions of the entries of each part that is compared; all entries if empty.
-        names: names of the entries, for descriptions of outcomes.
+        namer: gives names to the entries, for descriptions of outcomes.
         """
         entries = np.array([entry for part in parts for entry in part]) if parts else None
         flat = _columns(outputs, entries)
@@ -200,12 +198,12 @@ class Outcome:
         keys, where = np.unique(_keys(flat, marks, weights), return_index=True)
         if len(keys) > max_outcomes:
             return None
-        if names is None or not parts:
+        if namer is None or not parts:
             rows = flat[where] if outputs.ndim > 1 else flat[where, 0]
             return cls(marks, weights, keys, tuple((str(row.tolist()),) for row in rows))
         whole = outputs[where].reshape(len(where), -1)
-        labels = tuple(tuple(names.describe(row, part) for part in parts) for row in whole)
-        called = tuple(names.part_name(part) for part in parts)
+        labels = tuple(tuple(namer.describe(row, part) for part in parts) for row in whole)
+        called = tuple(namer.name_part(part) for part in parts)
         return cls(marks, weights, keys, labels, entries, parts, called)
 
     @property
@@ -262,7 +260,7 @@ class Outcome:
         return f"{name} in {{{', '.join(values)}{more}}}"
 
 
-Statistic = Number | Outcome
+Statistic = ScalarScore | OutcomeIndex
 """A function that maps each output to a number and is fixed before the counted outputs are drawn.
 
 ``evaluate`` computes the numbers. ``cuts`` are prescribed cuts, with no guess below the first cut;
@@ -286,7 +284,7 @@ def _keys(
     return keys
 
 
-def grid_step(values: Floats) -> float:
+def find_grid_step(values: Floats) -> float:
     """Returns the step of the grid of equally spaced numbers that holds all ``values`` (n,).
 
     The step is 1 for integers, and 0 if there is no grid.
@@ -302,20 +300,21 @@ def grid_step(values: Floats) -> float:
     return float((different[-1] - different[0]) / np.rint(steps[-1]))
 
 
-def period_statistic(sample: Floats) -> Number:
+def make_period_score(sample: Floats) -> ScalarScore:
     """Returns a statistic of the low digits of an output: the output modulo 240 grid steps.
 
     The grid of equally spaced numbers is that of ``sample`` (n,). Without a grid the statistic is
     the fractional part. The low digits of an output may reveal the input although no interval of
     outputs does.
     """
-    step = grid_step(sample[:_SAMPLED])
+    step = find_grid_step(sample[:_SAMPLED])
     if step == 0:
-        return Number("fractional part of the output", lambda x: _modulo(as_floats(x)[:, 0], 1.0))
+        name = "fractional part of the output"
+        return ScalarScore(name, lambda x: _modulo(as_floats(x)[:, 0], 1.0))
     if step == 1:
-        return Number(f"output modulo {_PERIOD}", lambda x: _modulo(x[:, 0], _PERIOD))
+        return ScalarScore(f"output modulo {_PERIOD}", lambda x: _modulo(x[:, 0], _PERIOD))
     low = sample[np.abs(sample) < _LARGE].min()
-    return Number(
+    return ScalarScore(
         f"(output - {low:.6g}) / {step:.6g}, rounded, modulo {_PERIOD}",
         lambda x: _modulo(np.rint((as_floats(x)[:, 0] - low) / step), _PERIOD),
     )
@@ -329,7 +328,7 @@ def _modulo(x: Values, period: float) -> Values:
     return np.where(np.isfinite(x), np.mod(np.where(np.isfinite(x), x, 0.0), period), -1.0)
 
 
-def bit_statistics(sample: Values) -> list[Number]:
+def make_bit_scores(sample: Values) -> list[ScalarScore]:
     """Returns a function from outputs to 0 or 1 for each bit that varies in ``sample``.
 
     ``sample``: outputs (n, ...) that are single integers. These statistics reveal values that are
@@ -338,7 +337,7 @@ def bit_statistics(sample: Values) -> list[Number]:
     flat = sample.reshape(-1)
     varying = int(np.bitwise_or.reduce(flat ^ flat[0]).astype(np.int64))
     return [
-        Number(f"bit {place} of the output", partial(_bit, place=place))
+        ScalarScore(f"bit {place} of the output", partial(_bit, place=place))
         for place in range(63)
         if varying >> place & 1
     ]
@@ -348,25 +347,25 @@ def _bit(x: Values, place: int) -> Values:
     return x[:, 0].astype(np.int64) >> place & 1
 
 
-def simple_statistics(width: int) -> list[Number]:
+def make_fixed_scores(width: int) -> list[ScalarScore]:
     """Returns functions from outputs to numbers (statistics) that are fixed in advance.
 
     ``width``: number of entries of an output. A single entry is itself the number; for more entries
     the numbers are sums, extremes and counts.
     """
     if width == 1:
-        return [Number("output", lambda x: x[:, 0])]
+        return [ScalarScore("output", lambda x: x[:, 0])]
     return [
-        Number("sum of the output", lambda x: x.sum(axis=1)),
-        Number("sum of |output|", lambda x: np.abs(x).sum(axis=1)),
-        Number("largest entry", lambda x: x.max(axis=1)),
-        Number("smallest entry", lambda x: x.min(axis=1)),
-        Number("number of entries that are not 0", lambda x: np.count_nonzero(x, axis=1)),
-        Number(
+        ScalarScore("sum of the output", lambda x: x.sum(axis=1)),
+        ScalarScore("sum of |output|", lambda x: np.abs(x).sum(axis=1)),
+        ScalarScore("largest entry", lambda x: x.max(axis=1)),
+        ScalarScore("smallest entry", lambda x: x.min(axis=1)),
+        ScalarScore("number of entries that are not 0", lambda x: np.count_nonzero(x, axis=1)),
+        ScalarScore(
             "number of entries that equal the next",
             lambda x: np.count_nonzero(x[:, 1:] == x[:, :-1], axis=1),
         ),
-        Number(
+        ScalarScore(
             "sum of |differences of neighbouring entries|",
             lambda x: np.abs(np.diff(x, axis=1)).sum(axis=1),
         ),
@@ -400,7 +399,7 @@ def _excess(counts: NDArray[np.int64]) -> Floats:
     return np.round((counts - usual) / np.sqrt(usual + 1.0), 9)
 
 
-def has_atoms(values: NDArray[Any]) -> bool:
+def has_repeats(values: NDArray[Any]) -> bool:
     """Checks whether some value repeats at least 8 times."""
     return int(np.unique(values, return_counts=True)[1].max(initial=0)) >= _REPEATED
 
@@ -414,7 +413,7 @@ def make_cuts(values: NDArray[Any]) -> Floats:
     different = np.unique(values).astype(np.float64)
     finite = different[np.isfinite(different)]
     gaps = np.diff(finite)
-    apart = gaps > TOLERANCE * np.maximum(np.abs(finite[1:]), np.abs(finite[:-1]))
+    apart = gaps > FLOAT_TOLERANCE * np.maximum(np.abs(finite[1:]), np.abs(finite[:-1]))
     if np.count_nonzero(apart) < _MOST_VALUES:
         cuts = (finite[:-1] + gaps / 2)[apart]
     else:
@@ -441,7 +440,7 @@ ROUND_STEP = 2.0**-32
 _LEAST = 1e-250
 
 
-def round_to_size(values: ArrayLike, size: ArrayLike = 1.0) -> NDArray[Any]:
+def round_scaled(values: ArrayLike, size: ArrayLike = 1.0) -> NDArray[Any]:
     """Rounds ``values`` to multiples of 2^-32 times the power of two at or above ``size``.
 
     Linear algebra adds in an order that depends on the processor, so the last bits of a sum depend
@@ -497,11 +496,11 @@ _VALUES, _SURE = 64, 4.0
 _REACH = 1e6
 
 
-def learn_scores(first: Floats, second: Floats, names: EntryNames) -> Iterator[Number]:
+def learn_scores(first: Floats, second: Floats, namer: EntryNamer) -> Iterator[ScalarScore]:
     """Learns statistics (functions from outputs to numbers) that distinguish outputs of two inputs.
 
-    ``first``, ``second``: outputs (n, d) of each input (world). ``names``: names of their entries.
-    The statistics are yielded in this order, cheap ones first:
+    ``first``, ``second``: outputs (n, d) of each input (world). ``namer``: gives names to their
+    entries. The statistics are yielded in this order, cheap ones first:
 
     - the entries that differ most, alone and summed with the sign of their difference;
     - the projection on the difference of means, which is optimal for noise of one size in any
@@ -521,24 +520,24 @@ def learn_scores(first: Floats, second: Floats, names: EntryNames) -> Iterator[N
     spread = np.exp2(np.rint(np.log2(spread)))  # equal spreads stay equal, and mantissas short
     a, b = _standard(first, middle, spread), _standard(second, middle, spread)
 
-    def score(name: str, entries: NDArray[np.intp], compute: Callable[[Floats], Floats]) -> Number:
+    def score(name: str, entries: NDArray[np.intp], compute: Callable[..., Floats]) -> ScalarScore:
         """Makes a statistic from some standardised entries of an output, larger for the first
         input.
         """
         center, scale = middle[entries], spread[entries]
-        return Number(
-            name, lambda flat: round_to_size(compute(_standard(flat[:, entries], center, scale)))
+        return ScalarScore(
+            name, lambda flat: round_scaled(compute(_standard(flat[:, entries], center, scale)))
         )
 
     shift = a.mean(axis=0) - b.mean(axis=0)
     squares = (a * a).mean(axis=0) - (b * b).mean(axis=0)
     squares /= np.maximum(np.concatenate([a * a, b * b]).std(axis=0), 1e-9)
     zeros = (first == 0).mean(axis=0) - (second == 0).mean(axis=0)
-    apart = round_to_size(np.maximum(np.abs(shift), np.maximum(np.abs(squares), 2 * np.abs(zeros))))
+    apart = round_scaled(np.maximum(np.abs(shift), np.maximum(np.abs(squares), 2 * np.abs(zeros))))
     order = np.argsort(-apart, kind="stable")
     for entry in order[:_ALONE].tolist():
-        yield Number(names.name_of(entry), itemgetter((slice(None), entry)), is_entry=True)
-    by_shift = np.argsort(-round_to_size(np.abs(shift)), kind="stable")
+        yield ScalarScore(namer.name_entry(entry), itemgetter((slice(None), entry)), is_entry=True)
+    by_shift = np.argsort(-round_scaled(np.abs(shift)), kind="stable")
     for count in sorted({2**i for i in range(1, 17) if 2**i < len(shift)} | {len(shift)}):
         chosen = np.sort(by_shift[:count])
         sign = np.sign(shift[chosen])
@@ -547,7 +546,7 @@ def learn_scores(first: Floats, second: Floats, names: EntryNames) -> Iterator[N
         every = np.arange(len(shift))
         variance = np.maximum((a.var(axis=0) + b.var(axis=0)) / 2.0, 1e-9)
         weights = shift / variance
-        weights = round_to_size(weights / np.abs(weights).max(initial=1e-300))
+        weights = round_scaled(weights / np.abs(weights).max(initial=1e-300))
         yield score(
             "projection on the difference of means", every, partial(_weighted, weights=weights)
         )
@@ -557,14 +556,14 @@ def learn_scores(first: Floats, second: Floats, names: EntryNames) -> Iterator[N
     a, b = a[:, chosen], b[:, chosen]
     features = _features(np.median(a, axis=0), np.median(b, axis=0))
     counts = np.repeat([1.0, 0.0], [len(a), len(b)])
-    weights = round_to_size(fit_logistic(features(np.concatenate([a, b])), counts, 1.0 - counts))
+    weights = round_scaled(fit_logistic(features(np.concatenate([a, b])), counts, 1.0 - counts))
     yield score(
         f"log-odds learnt on {len(chosen)} entries", chosen, lambda x: features(x) @ weights
     )
     yield score(f"gradient boosting on {len(chosen)} entries", chosen, fit_boosted_trees(a, b))
 
 
-def _items(first: Floats, second: Floats, values: Floats) -> Number:
+def _items(first: Floats, second: Floats, values: Floats) -> ScalarScore:
     """Returns a statistic: the sum of the log-odds of an output's values, wherever they occur in
     it.
 
@@ -580,9 +579,9 @@ def _items(first: Floats, second: Floats, values: Floats) -> Number:
     error = np.sqrt(1.0 / first_n + 1.0 / second_n)
     weights = np.where(np.abs(weights) > _SURE * error, weights, 0.0)
     names = ", ".join(f"{value:g}" for value in values[np.argsort(-np.abs(weights))][:2])
-    return Number(
+    return ScalarScore(
         f"log-odds of output's values ({names} above all)",
-        lambda x: round_to_size(count(x) @ weights),
+        lambda x: round_scaled(count(x) @ weights),
     )
 
 
@@ -592,7 +591,7 @@ def _weighted(x: Floats, weights: Floats) -> Floats:
 
 def _standard(x: Floats, middle: Floats, spread: Floats) -> Floats:
     with np.errstate(over="ignore"):
-        return round_to_size(np.clip((x - middle) / spread, -_REACH, _REACH))
+        return round_scaled(np.clip((x - middle) / spread, -_REACH, _REACH))
 
 
 def _features(first: Floats, second: Floats) -> Callable[[Floats], Floats]:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements import Scope, Witness
 from fedrec_auditor.auditor.machine.progress import report_step
-from fedrec_auditor.auditor.worlds.fields import Fields
+from fedrec_auditor.auditor.worlds.fields import OutputEncoder
 from fedrec_auditor.targets.wrapped.client import error_message
 
 # Maximum number of outputs in one block of draws, and maximum number of array entries in a block.
@@ -24,7 +24,7 @@ BLOCK_SIZE, MAX_BLOCK_ENTRIES = 1 << 16, 1 << 22
 _FIRST_BLOCK = 64
 
 
-class UnevenOutputs(InputError):
+class OutputShapeError(InputError):
     """Error for outputs whose shape depends on the input (world), where one shape is required."""
 
 
@@ -40,20 +40,19 @@ class Worlds:
     draw : ``draw(world, size, rng)`` runs the system ``size`` times, independently, on the world
         with index ``world``. It returns one output per run, (size, *shape): numbers, booleans or
         strings. Equal arguments give equal outputs.
-    statistic : description of the number that each output is, such as "score"; empty if an output
-        is everything that the system returns.
-    fields : the structure that the entries of an output encode, see ``Fields``; None if there is
-        none.
-    stored : existing outputs of each world, one array per world. ``draw`` then returns each stored
-        output once, in random order. None if ``draw`` makes new outputs.
-    canary_run : ``canary_run(rng)`` runs one training with m canaries, each included by a fair
+    statistic_name : description of the number that each output is, such as "score"; empty if an
+        output is everything that the system returns.
+    encoder : the encoder that turned structured outputs into arrays; None if outputs are arrays.
+    stored_outputs : existing outputs of each world, one array per world. ``draw`` then returns each
+        stored output once, in random order. None if ``draw`` makes new outputs.
+    run_canaries : ``run_canaries(rng)`` runs one training with m canaries, each included by a fair
         coin. It returns a score per canary, (m, *shape), and whether the canary was included, (m,).
         The two worlds are then "canary included" and "canary excluded", and ``draw`` is not
         available. None if there is no such training.
-    draw_mixed : ``draw_mixed(worlds, rng)`` makes one run for each world index in ``worlds`` (n,),
-        in this order. It returns a mapping from index to the outputs of that world, in the order of
-        its runs and in the form that ``sample`` returns. None if the order of runs cannot matter:
-        in simulations that depend on their seed alone, and for stored outputs.
+    draw_in_order : ``draw_in_order(worlds, rng)`` makes one run for each world index in ``worlds``
+        (n,), in this order. It returns a mapping from index to the outputs of that world, in the
+        order of its runs and in the form that ``sample`` returns. None if the order of runs cannot
+        matter: in simulations that depend on their seed alone, and for stored outputs.
 
     Examples
     --------
@@ -70,44 +69,44 @@ class Worlds:
     names: tuple[str, ...]
     scope: Scope
     draw: Callable[[int, int, np.random.Generator], Any]
-    statistic: str = ""
-    fields: Fields | None = None
-    stored: tuple[NDArray[Any], ...] | None = None
-    canary_run: Callable[[np.random.Generator], tuple[NDArray[Any], NDArray[np.bool_]]] | None = (
+    statistic_name: str = ""
+    encoder: OutputEncoder | None = None
+    stored_outputs: tuple[NDArray[Any], ...] | None = None
+    run_canaries: Callable[[np.random.Generator], tuple[NDArray[Any], NDArray[np.bool_]]] | None = (
         None
     )
-    draw_mixed: (
+    draw_in_order: (
         Callable[[NDArray[np.intp], np.random.Generator], Mapping[int, NDArray[Any]]] | None
     ) = None
 
-    def n_outputs(self, samples: int) -> tuple[int, ...]:
+    def count_outputs(self, samples: int) -> tuple[int, ...]:
         """Returns the number of outputs to draw from each input (world), one number per world.
 
         The number is ``samples``, or the number of stored outputs of the world if outputs are
         stored.
         """
-        if self.stored is None:
+        if self.stored_outputs is None:
             return (samples,) * len(self.names)
-        return tuple(map(len, self.stored))
+        return tuple(map(len, self.stored_outputs))
 
     def describe_event(self, event: str) -> str:
-        """Returns the text ``event``, after the name of the statistic (``merge_copies``) if outputs
-        have one.
+        """Returns the text ``event``, after the name of the statistic (``statistic_name``) if
+        outputs have one.
         """
-        return f"{self.statistic}: {event}" if self.statistic else event
+        return f"{self.statistic_name}: {event}" if self.statistic_name else event
 
     def make_witness(
-        self, pair: tuple[int, int], event: str, chances: tuple[float, float], note: str
+        self, pair: tuple[int, int], event: str, probs: tuple[float, float], note: str
     ) -> Witness:
         """Builds the record of a distinguishing event and its probabilities under two inputs
         (worlds).
 
         pair: indices of the two worlds; the world in which the event is more likely comes first.
         event: description of the event.
-        chances: probabilities of the event in the two worlds, in the order of ``pair``.
+        probs: probabilities of the event in the two worlds, in the order of ``pair``.
         note: remark on the probabilities.
         """
-        (one, other), (p, q) = pair, chances
+        (one, other), (p, q) = pair, probs
         return Witness(
             input_a=self.names[one],
             input_b=self.names[other],
@@ -138,12 +137,12 @@ class Worlds:
         streams: one random generator per world, from which the generator of each block is spawned.
         shape: shape of one output; None if it is not yet known.
 
-        ``BLOCK_SIZE`` and ``MAX_BLOCK_ENTRIES`` limit the size of a block. If ``draw_mixed``
+        ``BLOCK_SIZE`` and ``MAX_BLOCK_ENTRIES`` limit the size of a block. If ``draw_in_order``
         exists, the runs of all worlds are in random order, so that a drift over time or over calls
         is independent of the world. Otherwise the worlds follow one another. Raises InputError if
         the outputs of a world differ in shape.
         """
-        mixed, numbers = self.draw_mixed, [*sizes]
+        mixed, numbers = self.draw_in_order, [*sizes]
         shapes = dict.fromkeys(numbers, shape)
         groups = [numbers] if mixed else [[number] for number in numbers]
         for together, rng in zip(groups, streams, strict=False):

@@ -16,8 +16,8 @@ from fedrec_auditor.auditor.worlds.decision_rules import TestBudget
 from fedrec_auditor.auditor.worlds.estimators.base import Estimator
 from fedrec_auditor.auditor.worlds.estimators.lower_bound_estimators import JointBinomial
 from fedrec_auditor.auditor.worlds.pilot_rules import (
-    CoordinateVotes,
-    choose_rule_or_vote,
+    CoordinateScorer,
+    choose_rule_or_feature,
     fit_logistic_rule,
 )
 from fedrec_auditor.auditor.worlds.scores import OneRunScores, check_repeats
@@ -142,7 +142,7 @@ def test_miss_rate(method: str, kind: str, m: int, delta: float) -> None:
     shown = []
     for rng in np.random.default_rng(0).spawn(RUNS):
         included = rng.random(m) < 0.5
-        found = OneRunScores.of(scores(kind, included, delta, rng), included)
+        found = OneRunScores.build(scores(kind, included, delta, rng), included)
         shown.append(found.bound(delta=delta, estimator=method).epsilon)
     misses = int(np.count_nonzero(np.array(shown) > truth + 1e-12))
     high = stats.binomtest(misses, RUNS).proportion_ci().high
@@ -168,14 +168,14 @@ def _bound(noise: str, mean: NDArray[np.float64], delta: float, rng: np.random.G
 
     learning, piloting, measuring = rng.spawn(3)
     seed = int(learning.integers(2**32))
-    voter = CoordinateVotes.of(*(sent(w, 300, np.random.default_rng(seed)) for w in (0, 1)))
+    voter = CoordinateScorer.fit(*(sent(w, 300, np.random.default_rng(seed)) for w in (0, 1)))
 
     def features(messages: NDArray[np.float64]) -> NDArray[np.float64]:
         return np.column_stack([messages @ mean, voter(messages)])
 
     pilot = [features(sent(world, 150, piloting)) for world in (0, 1)]
     budget = TestBudget(draws=2 * _DRAWS, delta=delta, alpha=0.05)
-    rule, _ = choose_rule_or_vote(fit_logistic_rule, pilot[0], pilot[1], 3, budget)
+    rule, _ = choose_rule_or_feature(fit_logistic_rule, pilot[0], pilot[1], 3, budget)
     worlds = worlds_of(
         lambda stream, n: rule(features(sent(0, n, stream))),
         lambda stream, n: rule(features(sent(1, n, stream))),

@@ -27,7 +27,7 @@ from fedrec_auditor.auditor.verification.verify import verify_ldp
 from fedrec_auditor.auditor.worlds.estimators.lower_bound_estimators import JointBinomial
 from fedrec_auditor.auditor.worlds.guesses import clopper_pearson_lower, clopper_pearson_upper
 from fedrec_auditor.auditor.worlds.measure import measure
-from fedrec_auditor.auditor.worlds.sampler import ONE_REPORT, Sampler
+from fedrec_auditor.auditor.worlds.sampler import REPORT_SCOPE, Sampler
 from tests.contracts.worlds import gaussian
 from tests.specimens.randomizer import Randomizer, k_ary, one_hot, rate, response
 
@@ -49,7 +49,7 @@ class Honest:
 def bounds(honest: Honest, runs: int, seed: int) -> Iterator[float]:
     for child in np.random.SeedSequence(seed).spawn(runs):
         bound = JointBinomial().bound(
-            Sampler.of(honest.call).worlds(honest.inputs),
+            Sampler.wrap(honest.call).make_worlds(honest.inputs),
             delta=honest.delta,
             confidence=0.95,
             samples=honest.samples,
@@ -61,11 +61,11 @@ def bounds(honest: Honest, runs: int, seed: int) -> Iterator[float]:
 def accusations(honest: Honest, claim: float, runs: int, seed: int) -> Iterator[bool]:
     """Whether each of so many verifications accuses of more than ``claim``."""
     said = Claim(
-        epsilon=claim, delta=honest.delta, scope=ONE_REPORT, statement="a claim", source="a test"
+        epsilon=claim, delta=honest.delta, scope=REPORT_SCOPE, statement="a claim", source="a test"
     )
     for child in np.random.SeedSequence(seed).spawn(runs):
         bound = measure(
-            Sampler.of(honest.call).worlds(honest.inputs),
+            Sampler.wrap(honest.call).make_worlds(honest.inputs),
             (said,),
             JointBinomial(),
             delta=honest.delta,

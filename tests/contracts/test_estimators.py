@@ -19,8 +19,8 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements import Bound, Side
 from fedrec_auditor.auditor.worlds.estimators.base import Estimator, Rates
 from fedrec_auditor.auditor.worlds.estimators.lower_bound_estimators import AllThresholds
-from fedrec_auditor.auditor.worlds.guesses import event_epsilon
-from fedrec_auditor.auditor.worlds.sampler import ONE_REPORT
+from fedrec_auditor.auditor.worlds.guesses import bound_epsilon_by_event
+from fedrec_auditor.auditor.worlds.sampler import REPORT_SCOPE
 from fedrec_auditor.auditor.worlds.worlds import BLOCK_SIZE, Worlds
 from tests.contracts.laws import BROKEN, catches, each, members, only
 from tests.contracts.worlds import (
@@ -90,32 +90,32 @@ def test_edges(estimator: Estimator) -> None:
 @only(
     "estimator",
     ESTIMATORS,
-    lambda each: math.isfinite(each.largest_bound(100, delta=0.1, confidence=0.9)),
+    lambda each: math.isfinite(each.find_max_bound(100, delta=0.1, confidence=0.9)),
 )
 def test_largest(estimator: Estimator) -> None:
-    """Checks ``largest_bound`` by scores that separate the worlds, and its inverse.
+    """Checks ``find_max_bound`` by scores that separate the worlds, and its inverse.
 
-    The inverse is ``min_samples``.
+    The inverse is ``find_min_samples``.
     """
     answers = worlds_of(lambda rng, n: np.ones(n), lambda rng, n: np.zeros(n))
     for samples, delta, confidence in ((100, 0.0, 0.95), (3_000, 1e-3, 0.9), (30_000, 0.05, 0.999)):
         asked: dict[str, Any] = {"delta": delta, "confidence": confidence}
-        largest = estimator.largest_bound(samples, **asked)
+        largest = estimator.find_max_bound(samples, **asked)
         shown = estimate(estimator, answers, samples=samples, **asked).epsilon
         assert abs(shown - largest) <= 1e-9, f"{shown} of at most {largest} at {samples} samples"
-        needed = estimator.min_samples(largest, **asked)
+        needed = estimator.find_min_samples(largest, **asked)
         assert needed is not None, f"no samples show more than {largest}"
         assert needed > samples, f"{needed} samples for more than {samples} can show"
-        few, enough = (estimator.largest_bound(needed + more, **asked) for more in (-1, 0))
+        few, enough = (estimator.find_max_bound(needed + more, **asked) for more in (-1, 0))
         assert few <= largest + 1e-8 < enough + 2e-8, f"{needed} samples are not the fewest"
 
 
 def test_foreseen(estimator: Estimator) -> None:
-    """Checks that ``expected_limit`` of two Gaussians is within 30% of their measured bound."""
+    """Checks that ``predict_limit`` of two Gaussians is within 30% of their measured bound."""
     beyond = np.linspace(-4.0, 4.0, 81)
     rates, delta = (stats.norm.sf(beyond - 1.0), stats.norm.sf(beyond)), 0.01
     leak = gaussian(1.0)
-    foreseen = estimator.expected_limit(20_000, rates, delta=delta, alpha=0.05)
+    foreseen = estimator.predict_limit(20_000, rates, delta=delta, alpha=0.05)
     worlds = worlds_of(leak.a, leak.b)
     shown = estimate(estimator, worlds, delta=delta, samples=20_000).epsilon
     assert 0.7 * foreseen < shown < 1.3 * foreseen, f"{shown}, and {foreseen} was foreseen"
@@ -133,7 +133,7 @@ def test_draws(estimator: Estimator) -> None:
         sizes.append(size)
         return scores
 
-    worlds = Worlds(names=("world a", "world b"), scope=ONE_REPORT, draw=draw)
+    worlds = Worlds(names=("world a", "world b"), scope=REPORT_SCOPE, draw=draw)
     bound = estimate(estimator, worlds, samples=4 * BLOCK_SIZE)
     assert max(sizes) <= BLOCK_SIZE, f"{max(sizes)} scores at once"
     assert sum(sizes) == bound.samples == 8 * BLOCK_SIZE, (
@@ -198,7 +198,7 @@ def test_statement(estimator: Estimator) -> None:
         estimator, worlds_of(leak.a, leak.b), delta=0.01, confidence=0.9, samples=400, seed=6
     )
     assert bound.side is Side.LOWER, f"a bound from the side {bound.side}"
-    assert bound.scope == ONE_REPORT, f"a bound in [{bound.scope}]"
+    assert bound.scope == REPORT_SCOPE, f"a bound in [{bound.scope}]"
     assert bound.delta == 0.01, f"a bound at delta {bound.delta} for 0.01"
     assert bound.confidence == 0.9, f"a bound at confidence {bound.confidence} for 0.9"
     assert bound.samples == 800, f"{bound.samples} samples of 800"
@@ -231,7 +231,7 @@ class ChoosesOnItsScores(_Held):
         n, m = len(a), len(b)
         in_a, in_b = (np.searchsorted(np.sort(s), thresholds) for s in (a, b))
         found = [
-            event_epsilon(*one, *other, delta=asked["delta"], alpha=alpha).max()
+            bound_epsilon_by_event(*one, *other, delta=asked["delta"], alpha=alpha).max()
             for first, second in (((in_a, n), (in_b, m)), ((n - in_a, n), (m - in_b, m)))
             for one, other in ((first, second), (second, first))
         ]
@@ -321,15 +321,15 @@ class AllAtOnce(_Held):
 class Boasts(_Held):
     """Faulty estimator: states a larger largest bound than its draws can reach."""
 
-    def largest_bound(self, samples: int, *, delta: float, confidence: float) -> float:
-        return super().largest_bound(2 * samples, delta=delta, confidence=confidence)
+    def find_max_bound(self, samples: int, *, delta: float, confidence: float) -> float:
+        return super().find_max_bound(2 * samples, delta=delta, confidence=confidence)
 
 
 class ForeseesTooMuch(_Held):
     """Faulty estimator: expects twice the bound if there are several thresholds."""
 
-    def expected_limit(self, samples: int, rates: Rates, *, delta: float, alpha: float) -> float:
-        found = super().expected_limit(samples, rates, delta=delta, alpha=alpha)
+    def predict_limit(self, samples: int, rates: Rates, *, delta: float, alpha: float) -> float:
+        found = super().predict_limit(samples, rates, delta=delta, alpha=alpha)
         return found if len(rates[0]) == 1 else 2.0 * found
 
 

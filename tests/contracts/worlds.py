@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from fedrec_auditor.accountants.losses.divergences import find_gaussian_epsilon
 from fedrec_auditor.accountants.statements import Bound
 from fedrec_auditor.auditor.worlds.estimators.base import Estimator
-from fedrec_auditor.auditor.worlds.sampler import ONE_REPORT
+from fedrec_auditor.auditor.worlds.sampler import REPORT_SCOPE
 from fedrec_auditor.auditor.worlds.worlds import Worlds
 
 Scores = NDArray[np.float64]
@@ -75,7 +75,7 @@ def worlds_of(a: Draw, b: Draw) -> Worlds:
     """Returns the ``Worlds`` object of two samplers of scores."""
     return Worlds(
         names=("world a", "world b"),
-        scope=ONE_REPORT,
+        scope=REPORT_SCOPE,
         draw=lambda world, size, rng: (a, b)[world](rng, size),
     )
 

@@ -47,7 +47,7 @@ def test_the_stated_epsilon_is_what_counts_show(
 ) -> None:
     """The largest log-ratio of counts lies within six standard errors of it."""
     _, randomizer, inputs, truth = stated
-    sampler = Sampler.of(randomizer)
+    sampler = Sampler.wrap(randomizer)
     size = 100_000 if sampler.takes_size else 20_000
     rngs = np.random.default_rng(11).spawn(len(inputs))
     counts = outcomes([sampler.draw(x, r, size) for x, r in zip(inputs, rngs, strict=True)])

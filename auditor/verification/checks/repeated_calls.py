@@ -71,7 +71,8 @@ def detect_clocks(
     still = np.flatnonzero((outputs == outputs[0]).all(axis=0)).tolist()
     columns = (*find_clocks(outputs, np.repeat(order, _SEVERAL)), *still)
     first = outputs[::_SEVERAL, columns]
-    columns = sampler.fields.with_related(columns) if sampler.fields else columns
+    if sampler.field_encoder:
+        columns = sampler.field_encoder.add_related_columns(columns)
     return ClockColumns(columns, bool((first != first[:1]).any()))
 
 

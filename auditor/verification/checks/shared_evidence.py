@@ -16,8 +16,8 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements import Bound, Side, Witness
 from fedrec_auditor.auditor.exact.fit import Check, CheckStatus
 from fedrec_auditor.auditor.exact.output_distribution import OutputDistribution
-from fedrec_auditor.auditor.worlds.guesses import clopper_pearson_lower, event_epsilon
-from fedrec_auditor.auditor.worlds.sampler import ONE_REPORT, Sampler
+from fedrec_auditor.auditor.worlds.guesses import bound_epsilon_by_event, clopper_pearson_lower
+from fedrec_auditor.auditor.worlds.sampler import REPORT_SCOPE, Sampler
 
 # Maximum probability with which one check fails for a mechanism that satisfies its claim.
 FALSE_ALARM = 1e-6
@@ -86,7 +86,7 @@ class ClaimUnderTest:
         ``misses``, ``others``: number of occurrences, and number of draws, for the second input.
         """
         return float(
-            event_epsilon(hits, trials, misses, others, delta=self.delta, alpha=self.alpha)
+            bound_epsilon_by_event(hits, trials, misses, others, delta=self.delta, alpha=self.alpha)
         )
 
     def is_refuted(self, hits: int, trials: int, misses: int, others: int) -> bool:
@@ -129,7 +129,7 @@ class ClaimUnderTest:
             epsilon=self.lower_bound(hits, trials, misses, trials) if epsilon is None else epsilon,
             delta=self.delta,
             side=Side.LOWER,
-            scope=ONE_REPORT,
+            scope=REPORT_SCOPE,
             source="an event that was selected on separate draws",
             confidence=1.0 - FALSE_ALARM,
             samples=2 * trials,
@@ -412,7 +412,7 @@ class SharedEvidence:
         ``sampler``: the sampler to limit; None for the sampler of this object.
         """
         most = max(2, int(share * MAX_SHARE * self.samples * len(self.inputs)))
-        return (sampler or self.sampler).with_limit(most)
+        return (sampler or self.sampler).with_draw_limit(most)
 
     def for_check(self, check: str) -> Sampler:
         """Returns the sampler, limited to the draws that are planned for the check of this name."""

@@ -23,7 +23,7 @@ from fedrec_auditor.auditor.verification.checks.shared_evidence import (
     SharedEvidence,
     check_call_noise,
 )
-from fedrec_auditor.auditor.worlds.sampler import call_order
+from fedrec_auditor.auditor.worlds.sampler import plan_call_order
 
 _ENTRIES = 64
 _WORST_FIRST = (CheckStatus.FAILED, CheckStatus.NOT_RUN, CheckStatus.PASSED)
@@ -59,8 +59,8 @@ def _by_turns(evidence: SharedEvidence) -> tuple[Check, str]:
 
     The note describes outputs that follow the order of calls; it is empty if there are none.
     """
-    batch, inputs, fields = evidence.outputs, evidence.inputs, evidence.sampler.fields
-    order = call_order(*batch.shape[:2])
+    batch, inputs, fields = evidence.outputs, evidence.inputs, evidence.sampler.field_encoder
+    order = plan_call_order(*batch.shape[:2])
     rows = batch.reshape(*batch.shape[:2], -1).copy()
 
     def worst(rows: NDArray[Any]) -> Check:
@@ -72,12 +72,12 @@ def _by_turns(evidence: SharedEvidence) -> tuple[Check, str]:
     if check.status is CheckStatus.FAILED and (
         clocks := find_clocks(interleave(rows, order), order)
     ):
-        named = dict.fromkeys(fields.field_name(k) if fields else f"entry {k}" for k in clocks)
+        named = dict.fromkeys(fields.name_field(k) if fields else f"entry {k}" for k in clocks)
         note = (
             f" In the output, {' and '.join([*named][:3])} follows the order of calls: a clock or "
             "a counter, the same for every input."
         )
-        rows[:, :, fields.with_related(clocks) if fields else clocks] = 0
+        rows[:, :, fields.add_related_columns(clocks) if fields else clocks] = 0
         check = worst(rows)
     if check.status is CheckStatus.FAILED and rows.dtype.kind in "biuf":
         residual = remove_drift(interleave(rows, order), order, evidence.claim)

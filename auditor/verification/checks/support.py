@@ -22,7 +22,7 @@ from fedrec_auditor.auditor.verification.checks.shared_evidence import (
     words,
 )
 from fedrec_auditor.auditor.worlds.sampler import Sampler
-from fedrec_auditor.auditor.worlds.statistics import round_to_size
+from fedrec_auditor.auditor.worlds.statistics import round_scaled
 
 _REMEDY = "Give every output a positive probability under every input; clip before the noise."
 _ENTRIES = 64
@@ -48,7 +48,7 @@ def check_support(evidence: SharedEvidence) -> Check:
     pairs = list(itertools.permutations(range(len(inputs)), 2))
     claim = evidence.claim.with_tests(3 * len(pairs))
     if batch.dtype.kind == "f":  # numbers that differ by rounding only count as one output
-        batch = np.stack([round_to_size(block, np.abs(block)) for block in batch])
+        batch = np.stack([round_scaled(block, np.abs(block)) for block in batch])
     half = batch.shape[1] // 2
     if claim.epsilon > claim.max_epsilon(half):
         return Check.not_run(

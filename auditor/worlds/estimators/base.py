@@ -39,7 +39,7 @@ Rates = tuple[NDArray[np.float64], NDArray[np.float64]]
 NOISELESS_RATES: Rates = (np.ones(1), np.zeros(1))
 
 
-class Request(NamedTuple):
+class DrawPlan(NamedTuple):
     """Arguments of a measurement of a lower bound on epsilon.
 
     samples: number of draws per world (input).
@@ -52,7 +52,7 @@ class Request(NamedTuple):
     alpha: float
 
 
-class Limit(NamedTuple):
+class EpsilonLimit(NamedTuple):
     """A lower bound on epsilon that follows from counts of events.
 
     epsilon: the lower bound.
@@ -72,12 +72,12 @@ class Observation(NamedTuple):
     bound_at: computes the bound for a given error alpha (1 minus the confidence).
     remark: text that is appended to the source of the bound.
 
-    >>> Observation(100, lambda alpha: Limit(epsilon=-math.log(alpha))).bound_at(1.0)
+    >>> Observation(100, lambda alpha: EpsilonLimit(epsilon=-math.log(alpha))).bound_at(1.0)
     Limit(epsilon=-0.0, largest=inf, witness=None)
     """
 
     draws: int
-    bound_at: Callable[[float], Limit]
+    bound_at: Callable[[float], EpsilonLimit]
     remark: str = ""
 
 
@@ -85,7 +85,7 @@ class Estimator(ABC):
     """Base class of methods that draw outputs of neighbouring inputs and bound epsilon from below.
 
     A subclass defines how it draws and counts (``observe``), the bound that expected counts imply
-    (``expected_limit``), the theorem of the bound (``reference``) and a description of the method
+    (``predict_limit``), the theorem of the bound (``reference``) and a description of the method
     (``source``).
     """
 
@@ -100,7 +100,7 @@ class Estimator(ABC):
         return self.reference
 
     @abstractmethod
-    def observe(self, worlds: Worlds, request: Request, rng: np.random.Generator) -> Observation:
+    def observe(self, worlds: Worlds, request: DrawPlan, rng: np.random.Generator) -> Observation:
         """Draws outputs of ``worlds`` (neighbouring inputs) and counts the events that bound
         epsilon.
 
@@ -109,7 +109,7 @@ class Estimator(ABC):
         """
 
     @abstractmethod
-    def expected_limit(self, samples: int, rates: Rates, *, delta: float, alpha: float) -> float:
+    def predict_limit(self, samples: int, rates: Rates, *, delta: float, alpha: float) -> float:
         """Predicts the lower bound on epsilon at ``delta`` if event counts equal their expectation.
 
         samples: number of draws in each of the two worlds (inputs).
@@ -118,14 +118,14 @@ class Estimator(ABC):
         alpha: error of the bound, 1 minus its confidence.
         """
 
-    def largest_limit(self, samples: int, *, delta: float, alpha: float) -> float:
+    def find_max_limit(self, samples: int, *, delta: float, alpha: float) -> float:
         """Returns the lower bound on epsilon if an event occurs in every draw of one input and in
         none of another.
 
         samples: number of draws per input.
         alpha: error of the bound, 1 minus its confidence.
         """
-        return self.expected_limit(samples, NOISELESS_RATES, delta=delta, alpha=alpha)
+        return self.predict_limit(samples, NOISELESS_RATES, delta=delta, alpha=alpha)
 
     def bounds(
         self,
@@ -149,7 +149,7 @@ class Estimator(ABC):
         samples, and for an invalid delta or confidence.
         """
         errors = [1 - check_confidence(confidence) for confidence in confidences]
-        request = Request(check_samples(samples), check_delta(delta), errors[0])
+        request = DrawPlan(check_samples(samples), check_delta(delta), errors[0])
         observation = self.observe(worlds, request, rng)
         limits = map(observation.bound_at, errors)
         return tuple(
@@ -176,7 +176,7 @@ class Estimator(ABC):
         (bound,) = self.bounds(worlds, confidences=(confidence,), **asked)
         return bound
 
-    def largest_bound(self, samples: int, *, delta: float, confidence: float) -> float:
+    def find_max_bound(self, samples: int, *, delta: float, confidence: float) -> float:
         """Returns the lower bound on epsilon that ``samples`` draws per world (input) give if every
         output reveals its world.
 
@@ -184,25 +184,25 @@ class Estimator(ABC):
         slightly for outputs with very many entries.
         """
         alpha = 1 - check_confidence(confidence)
-        return self.largest_limit(check_samples(samples), delta=check_delta(delta), alpha=alpha)
+        return self.find_max_limit(check_samples(samples), delta=check_delta(delta), alpha=alpha)
 
-    def min_samples(self, epsilon: float, *, delta: float, confidence: float) -> int | None:
-        """Returns the smallest number of draws per world for which ``largest_bound`` exceeds
+    def find_min_samples(self, epsilon: float, *, delta: float, confidence: float) -> int | None:
+        """Returns the smallest number of draws per world for which ``find_max_bound`` exceeds
         ``epsilon``.
 
         A world is one of the neighbouring inputs. The result is None if more than 2^50 draws would
         be needed.
         """
         check_epsilon(epsilon)
-        return fewest_samples(
+        return search_min_samples(
             lambda samples: exceeds(
-                self.largest_bound(samples, delta=delta, confidence=confidence), epsilon
+                self.find_max_bound(samples, delta=delta, confidence=confidence), epsilon
             ),
             _MOST_SAMPLES,
         )
 
 
-def fewest_samples(enough: Callable[[int], bool], most: int) -> int | None:
+def search_min_samples(enough: Callable[[int], bool], most: int) -> int | None:
     """Returns the smallest number of samples from ``MIN_SAMPLES`` on for which ``enough`` is true.
 
     enough: function of a number of samples: whether it suffices; true for all larger numbers, too.

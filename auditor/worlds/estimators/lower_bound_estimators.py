@@ -12,28 +12,28 @@ from numpy.typing import NDArray
 from fedrec_auditor.accountants.statements import check_confidence
 from fedrec_auditor.auditor.worlds.decision_rules import FIRST, SECOND
 from fedrec_auditor.auditor.worlds.estimators.base import (
+    DrawPlan,
+    EpsilonLimit,
     Estimator,
-    Limit,
     Observation,
     Rates,
-    Request,
     check_samples,
 )
 from fedrec_auditor.auditor.worlds.guesses import (
     GuessCounts,
-    ThresholdBand,
-    count_coin_tosses,
-    epsilon_by_ranks,
-    epsilon_of_binary,
-    expected_joint_epsilon,
-    largest_epsilon,
+    ThresholdLimits,
+    count_tosses_left,
+    find_largest_bound,
+    predict_best_bound,
+    predict_binary_bound,
+    predict_rank_bound,
 )
 from fedrec_auditor.auditor.worlds.selection import (
-    RARE_SHARE,
+    RARE_RULE_SHARE,
     draw_scores,
-    guess_witness,
+    make_guess_witness,
+    plan_split_size,
     select_rules,
-    split_size,
 )
 from fedrec_auditor.auditor.worlds.worlds import Worlds
 
@@ -61,7 +61,7 @@ class JointBinomial(Estimator):
     how many of each world count.
 
     >>> from fedrec_auditor.auditor.worlds.sampler import Sampler
-    >>> worlds = Sampler.of(lambda p, rng, size: rng.random(size) < p).worlds([0.5, 0.9])
+    >>> worlds = Sampler.wrap(lambda p, rng, size: rng.random(size) < p).make_worlds([0.5, 0.9])
     >>> bound = JointBinomial().bound(
     ...     worlds, delta=0.0, confidence=0.95, samples=1000, rng=np.random.default_rng(0)
     ... )
@@ -72,46 +72,47 @@ class JointBinomial(Estimator):
     reference = "joint binomial test of guesses, Clopper and Pearson 1934; rule from other samples"
     source = "guesses of the input by a decision rule that was selected on separate draws"
 
-    def observe(self, worlds: Worlds, request: Request, rng: np.random.Generator) -> Observation:
+    def observe(self, worlds: Worlds, request: DrawPlan, rng: np.random.Generator) -> Observation:
         """Selects decision rules on some outputs and counts their guesses on the remaining outputs.
 
         An output is a number, boolean, string or array. A guess names the input (world) that
-        produced the output. Raises UnevenOutputs if the shape of an output depends on the world.
+        produced the output. Raises OutputShapeError if the shape of an output depends on the world.
         """
         selecting, counting, judging = rng.spawn(3)
         chosen = select_rules(worlds, request, selecting, judging=judging)
         remaining = chosen.count_remaining(worlds, request.samples)
-        draws, share = count_coin_tosses(worlds, remaining)
+        draws, share = count_tosses_left(worlds, remaining)
         choosing, *streams = counting.spawn(3)
         first = int(choosing.binomial(draws, share))
         drawn, rules = (first, draws - first), chosen.rules
-        if worlds.stored is not None and (first > remaining[0] or draws - first > remaining[1]):
+        if worlds.stored_outputs and (first > remaining[0] or draws - first > remaining[1]):
             rules = ()
-        tables = chosen.guesses(worlds, drawn, streams) if rules else ()
+        tables = chosen.count_guesses(worlds, drawn, streams) if rules else ()
         counts = [
-            GuessCounts.of(table, draws, share, both=SECOND in rule.guessable)
+            GuessCounts.build(table, draws, share, both=SECOND in rule.guessed_worlds)
             for table, (rule, _) in zip(tables, rules, strict=True)
         ]
 
         def bounds_of_rules(alpha: float) -> list[float]:
             return [
-                found.epsilon(delta=request.delta, alpha=part * alpha)
+                found.bound_epsilon(delta=request.delta, alpha=part * alpha)
                 for found, (_, part) in zip(counts, rules, strict=True)
             ]
 
         witness = None
         if rules:
             best = int(np.argmax(bounds_of_rules(request.alpha)))
-            witness = guess_witness(worlds, chosen.pair, rules[best][0], counts[best], drawn)
-        all_right = GuessCounts.all_right(draws, share)
+            witness = make_guess_witness(worlds, chosen.pair, rules[best][0], counts[best], drawn)
+        all_right = GuessCounts.make_all_right(draws, share)
 
-        def limit(alpha: float) -> Limit:
-            largest = all_right.epsilon(delta=request.delta, alpha=(1.0 - RARE_SHARE) * alpha)
-            return Limit(max(bounds_of_rules(alpha), default=0.0), largest, witness)
+        def limit(alpha: float) -> EpsilonLimit:
+            error = (1.0 - RARE_RULE_SHARE) * alpha
+            largest = all_right.bound_epsilon(delta=request.delta, alpha=error)
+            return EpsilonLimit(max(bounds_of_rules(alpha), default=0.0), largest, witness)
 
-        return Observation(chosen.n_drawn + draws, limit)
+        return Observation(chosen.outputs_in_total + draws, limit)
 
-    def largest_limit(self, samples: int, *, delta: float, alpha: float) -> float:
+    def find_max_limit(self, samples: int, *, delta: float, alpha: float) -> float:
         """Returns the lower bound on epsilon that follows if a rule guesses the input of every
         output right.
 
@@ -123,9 +124,9 @@ class JointBinomial(Estimator):
         number of outputs that select the rule. A measurement has fewer test draws if several rules
         are compared on further draws.
         """
-        return super().largest_limit(samples, delta=delta, alpha=(1.0 - RARE_SHARE) * alpha)
+        return super().find_max_limit(samples, delta=delta, alpha=(1.0 - RARE_RULE_SHARE) * alpha)
 
-    def expected_limit(self, samples: int, rates: Rates, *, delta: float, alpha: float) -> float:
+    def predict_limit(self, samples: int, rates: Rates, *, delta: float, alpha: float) -> float:
         """Predicts the lower bound on epsilon at ``delta`` if counts of guesses equal their
         expectation.
 
@@ -133,7 +134,7 @@ class JointBinomial(Estimator):
         of draws per input. ``rates``: shares of right and of wrong guesses of each possible rule.
         ``alpha``: error of the bound, 1 minus its confidence.
         """
-        return expected_joint_epsilon(2 * (samples - split_size(samples)), rates, delta, alpha)
+        return predict_best_bound(2 * (samples - plan_split_size(samples)), rates, delta, alpha)
 
 
 @dataclass(frozen=True)
@@ -144,16 +145,16 @@ class AllThresholds(Estimator):
 
     Outputs must be single numbers, or stored rows of numbers. No draws are set aside to choose a
     threshold. Instead, about two hundred ranks of the sorted scores, fixed in advance, share the
-    error (``ThresholdBand``). This method suits small numbers of scores. The limits also bound the
-    whole privacy curve, delta as a function of epsilon (``curve``). All scores are kept in memory,
-    8 bytes each.
+    error (``ThresholdLimits``). This method suits small numbers of scores. The limits also bound
+    the whole privacy curve, delta as a function of epsilon (``compute_limits``). All scores are
+    kept in memory, 8 bytes each.
 
     For rows of numbers, some rows select a rule that guesses the world (input), as in the estimator
     ``joint-binomial``. The score of a remaining row is 1 if the rule guesses the world with fewer
     rows, and otherwise 0.
 
     >>> from fedrec_auditor.auditor.worlds.sampler import Sampler
-    >>> worlds = Sampler.of(lambda p, rng, size: rng.random(size) < p).worlds([0.5, 0.9])
+    >>> worlds = Sampler.wrap(lambda p, rng, size: rng.random(size) < p).make_worlds([0.5, 0.9])
     >>> bound = AllThresholds().bound(
     ...     worlds, delta=0.0, confidence=0.95, samples=1000, rng=np.random.default_rng(0)
     ... )
@@ -164,32 +165,32 @@ class AllThresholds(Estimator):
     reference = "order statistics and Clopper and Pearson 1934, Bonferroni over ranks"
     source = "Clopper-Pearson at all thresholds"
 
-    def observe(self, worlds: Worlds, request: Request, rng: np.random.Generator) -> Observation:
+    def observe(self, worlds: Worlds, request: DrawPlan, rng: np.random.Generator) -> Observation:
         """Draws one score per output, and bounds the probability that a score exceeds each
         threshold.
 
         Returns these bounds as a function that computes the lower bound on epsilon for a given
         error.
         """
-        sizes, delta, event = worlds.n_outputs(request.samples), request.delta, None
-        if worlds.stored is not None and worlds.stored[0].ndim > 1:
+        sizes, delta, event = worlds.count_outputs(request.samples), request.delta, None
+        if worlds.stored_outputs is not None and worlds.stored_outputs[0].ndim > 1:
             scores, event = _guesses(worlds, request, rng)
         else:
             scores = draw_scores(worlds, sizes, rng)
         pairs = list(itertools.combinations(range(len(scores)), 2))
 
-        def limit(alpha: float) -> Limit:
+        def limit(alpha: float) -> EpsilonLimit:
             error = alpha / comb(len(scores), 2)
-            bands = {(a, b): ThresholdBand.of(scores[a], scores[b], error) for a, b in pairs}
-            pair, band = max(bands.items(), key=lambda found: found[1].epsilon(delta))
-            k = band.best_event(delta)
+            bands = {(a, b): ThresholdLimits.fit(scores[a], scores[b], error) for a, b in pairs}
+            pair, band = max(bands.items(), key=lambda found: found[1].bound_epsilon(delta))
+            k = band.find_best_event(delta)
             words = band.describe(k)
             if event is not None:
                 words = event if band.is_above[k] else f"not: {event}"
-            return Limit(
-                epsilon=band.epsilon(delta),
+            return EpsilonLimit(
+                epsilon=band.bound_epsilon(delta),
                 largest=max(
-                    largest_epsilon(scores[a], scores[b], delta=delta, alpha=error)
+                    find_largest_bound(scores[a], scores[b], delta=delta, alpha=error)
                     for a, b in pairs
                 ),
                 witness=worlds.make_witness(
@@ -202,7 +203,7 @@ class AllThresholds(Estimator):
 
         return Observation(sum(sizes), limit)
 
-    def expected_limit(self, samples: int, rates: Rates, *, delta: float, alpha: float) -> float:
+    def predict_limit(self, samples: int, rates: Rates, *, delta: float, alpha: float) -> float:
         """Predicts the lower bound on epsilon at ``delta`` if counts of events equal their
         expectation.
 
@@ -210,23 +211,23 @@ class AllThresholds(Estimator):
         inputs. ``alpha``: error of the bound, 1 minus its confidence. A single event is treated as
         a score of 0 or 1, so its threshold is known in advance.
         """
-        expected = epsilon_of_binary if len(rates[0]) == 1 else epsilon_by_ranks
+        expected = predict_binary_bound if len(rates[0]) == 1 else predict_rank_bound
         return expected(samples, samples, rates, delta=delta, alpha=alpha)
 
-    def curve(
+    def compute_limits(
         self, worlds: Worlds, *, confidence: float, samples: int, rng: np.random.Generator
-    ) -> ThresholdBand:
+    ) -> ThresholdLimits:
         """Draws scores of two worlds (inputs) and returns confidence limits at all thresholds.
 
         ``samples``: number of draws per world. The limits hold together at ``confidence`` and bound
         epsilon at every delta.
         """
-        one, other = draw_scores(worlds, worlds.n_outputs(check_samples(samples)), rng)
-        return ThresholdBand.of(one, other, 1 - check_confidence(confidence))
+        one, other = draw_scores(worlds, worlds.count_outputs(check_samples(samples)), rng)
+        return ThresholdLimits.fit(one, other, 1 - check_confidence(confidence))
 
 
 def _guesses(
-    worlds: Worlds, request: Request, rng: np.random.Generator
+    worlds: Worlds, request: DrawPlan, rng: np.random.Generator
 ) -> tuple[list[NDArray[np.float64]], str]:
     """Returns scores (n,) and (m,) of stored rows in two worlds (inputs), and the event in words.
 
@@ -236,7 +237,7 @@ def _guesses(
     selecting, counting = rng.spawn(2)
     chosen = select_rules(worlds, request, selecting)
     remaining = chosen.count_remaining(worlds, request.samples)
-    table = chosen.guesses(worlds, remaining, counting.spawn(2)).sum(axis=0)
+    table = chosen.count_guesses(worlds, remaining, counting.spawn(2)).sum(axis=0)
     world = int(np.argmin(remaining))
     hits = table[:, world].tolist()
     words = [rule.describe((FIRST, SECOND)[world]) for rule, _ in chosen.rules]

@@ -46,7 +46,7 @@ from fedrec_auditor.accountants.methods import accounting_methods
 from fedrec_auditor.accountants.methods.accounting_methods import Optimal, Pld, Pure, Rdp, Shuffle
 from fedrec_auditor.accountants.statements import Adjacency
 from fedrec_auditor.auditor.exact import find_exact_bound
-from fedrec_auditor.auditor.worlds.sampler import ONE_REPORT
+from fedrec_auditor.auditor.worlds.sampler import REPORT_SCOPE
 from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip
 from tests.contracts.events import SCOPE, gaussian, response, response_event
 
@@ -282,8 +282,8 @@ def test_of_a_fixed_sample_it_is_told_of_how_many_nobody_is_known() -> None:
 @pytest.mark.parametrize("delta", [1e-15, 1e-12, 1e-6])
 def test_no_divergence_is_rounded_away(epsilon: float, delta: float) -> None:
     flip = BitFlip.symmetric(epsilon)
-    shown = find_exact_bound(flip, ONE_REPORT, delta).epsilon
-    owed = Rdp().bound(flip.event(), delta=delta, scope=ONE_REPORT).epsilon
+    shown = find_exact_bound(flip, REPORT_SCOPE, delta).epsilon
+    owed = Rdp().bound(flip.event(), delta=delta, scope=REPORT_SCOPE).epsilon
     assert owed >= shown
     assert owed <= shown + 1e-3
 

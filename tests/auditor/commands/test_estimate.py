@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from fedrec_auditor.accountants.losses.divergences import find_gaussian_epsilon
-from fedrec_auditor.auditor.worlds.guesses import ThresholdBand
+from fedrec_auditor.auditor.worlds.guesses import ThresholdLimits
 from tests.command import cli, refusal
 
 
@@ -98,12 +98,12 @@ def test_the_curve_and_divergences_hold_with_the_bound(scores: str) -> None:
         if each["delta"] > 0:
             assert 0.2 < each["epsilon"] < find_gaussian_epsilon(each["delta"], 1.0)
     with np.load(scores) as arrays:
-        band = ThresholdBand.of(arrays["in_scores"], arrays["out_scores"], 1 - 0.95)
-    assert found["renyi"] == [{"order": q, "divergence": band.renyi(q)} for q in (2.0, 8.0)]
+        band = ThresholdLimits.fit(arrays["in_scores"], arrays["out_scores"], 1 - 0.95)
+    assert found["renyi"] == [{"order": q, "divergence": band.bound_renyi(q)} for q in (2.0, 8.0)]
     out = cli(*words)[1]
     assert "all of these hold at confidence 0.95" in out
     assert f"{epsilons[0]:.4g} at delta 0," in out
-    assert f"{band.renyi(2.0):.4g} of order 2, " in out
+    assert f"{band.bound_renyi(2.0):.4g} of order 2, " in out
 
 
 def test_only_what_is_asked_for_is_shown(scores: str) -> None:

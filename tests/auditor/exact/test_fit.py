@@ -217,7 +217,7 @@ def test_a_sampler_that_raises_is_an_error_of_input() -> None:
 def test_a_discrete_law_on_a_grid_too_fine_to_repeat_is_no_density() -> None:
     fine = DiscreteLaplace.calibrate(1.0, low=-1, high=1, step=2.0**-20)
     found = check_fit(
-        Sampler.of(fine),
+        Sampler.wrap(fine),
         OutputDistribution.wrap(fine),
         [-1, 1],
         samples=50_000,

@@ -19,7 +19,7 @@ from fedrec_auditor.accountants.verdict import exceeds
 from fedrec_auditor.auditor.exact import find_exact_bound
 from fedrec_auditor.auditor.exact.candidates import MAX_RARE_DRAWS, inputs_of
 from fedrec_auditor.auditor.exact.output_distribution import Density
-from fedrec_auditor.auditor.worlds.sampler import ONE_REPORT
+from fedrec_auditor.auditor.worlds.sampler import REPORT_SCOPE
 from fedrec_auditor.targets.mechanisms.base import Domain, WorstCase
 from fedrec_auditor.targets.mechanisms.composed_mechanisms import (
     Clipped,
@@ -123,7 +123,7 @@ def test_the_witness_of_an_exhaustive_search_is_the_first_pair_above_the_claim(
     ids=str,
 )
 def test_no_search_beats_the_critical_sets_of_honest_mechanisms(mechanism: Any) -> None:
-    known = find_exact_bound(mechanism, ONE_REPORT).epsilon
+    known = find_exact_bound(mechanism, REPORT_SCOPE).epsilon
     found = search(mechanism, known)
     assert found.epsilon == pytest.approx(known, rel=1e-9)
     assert not exceeds(found.epsilon, known)
@@ -167,7 +167,7 @@ WRONG: dict[str, Callable[[BitFlip], WorstCase]] = {
 @pytest.mark.parametrize("said", WRONG)
 @pytest.mark.parametrize("delta", [0.0, 0.05])
 def test_wrong_critical_sets_neither_hide_nor_invent(said: str, delta: float) -> None:
-    truth = find_exact_bound(BitFlip(0.9, 0.3), ONE_REPORT, delta).epsilon
+    truth = find_exact_bound(BitFlip(0.9, 0.3), REPORT_SCOPE, delta).epsilon
     wrong = type("Wrong", (BitFlip,), {"worst_case": WRONG[said]})(0.9, 0.3)
     assert search(wrong, 1.0, delta).epsilon == pytest.approx(truth)
 

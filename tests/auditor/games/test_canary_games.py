@@ -42,7 +42,7 @@ from fedrec_auditor.auditor.run.resources import Resources
 from fedrec_auditor.auditor.run.runner import audit, run_plan
 from fedrec_auditor.auditor.worlds.decision_rules import TestBudget
 from fedrec_auditor.auditor.worlds.estimators.lower_bound_estimators import JointBinomial
-from fedrec_auditor.auditor.worlds.pilot_rules import N_VOTES, WeightedSum
+from fedrec_auditor.auditor.worlds.pilot_rules import N_COORDINATE_SCORES, LinearRule
 from fedrec_auditor.reports.record.record import Record
 from fedrec_auditor.targets.compute import DEFAULT
 from fedrec_auditor.targets.papers.federated_mf.systems.local_systems import LflSgdmf
@@ -182,7 +182,7 @@ def test_a_rule_finds_what_only_a_difference_of_two_features_tells() -> None:
         common = rng.normal(0, 1000.0, size)
         return np.stack([common + rng.normal(2.0 * (world == 0), 1.0, size), common / 50], axis=1)
 
-    rule = WeightedSum.fit_logistic(seen(0, 400), seen(1, 400))
+    rule = LinearRule.fit_logistic(seen(0, 400), seen(1, 400))
     ours, theirs = rule(seen(0, 2000)), rule(seen(1, 2000))
     shift = (ours.mean() - theirs.mean()) / np.sqrt((ours.var() + theirs.var()) / 2)
     assert shift > 1.8
@@ -294,7 +294,7 @@ def test_behind_a_shuffler_nobody_sees_which_reports_one_user_sent() -> None:
     vantages = (Vantage.SERVER, Vantage.SHUFFLED)
     rounds = RoundSimulator.learn(system, canary, broadcast, vantages, rng)
     features = rounds(0, 7, np.random.SeedSequence(0))
-    assert features["shuffled"].shape == (7, 1 + N_VOTES)
+    assert features["shuffled"].shape == (7, 1 + N_COORDINATE_SCORES)
     assert not features["shuffled"][:, 1:].any()
     assert features["server"].shape[1] > 1  # whose reports these are is seen
 

@@ -55,7 +55,7 @@ def bound(
     seen = scope(Unit.USER, adjacency, vantage)
     run = SharedTraining(target=target, canaries=made(seen, count), vantages=(vantage,))
     features = run(0, 1, np.random.SeedSequence(seed))
-    scores = OneRunScores.of(features[str(vantage)], features[TRUTH_KEY][:, 0] > 0.5)
+    scores = OneRunScores.build(features[str(vantage)], features[TRUTH_KEY][:, 0] > 0.5)
     return scores.bound(confidence=confidence, scope=seen, seed=seed)
 
 

@@ -180,5 +180,5 @@ def test_half_a_bound_for_two_is_one_for_one(delta: float) -> None:
     )
     assert 0.5 * true < found.epsilon <= true
     assert found.delta == delta
-    largest = estimator.largest_bound(20_000, delta=delta, confidence=0.99)
+    largest = estimator.find_max_bound(20_000, delta=delta, confidence=0.99)
     assert found.epsilon <= largest == pytest.approx(found.largest)

@@ -72,7 +72,7 @@ def test_a_sample_that_could_not_refute_a_claim_tells_how_many_draws_could() -> 
     scope, estimator = any_pair(Unit.REPORT, Vantage.SERVER, Horizon.REPORT), JointBinomial()
     samples, confidence = 8_000, 0.975
     claim = Claim(epsilon=10.0, scope=scope, statement="ours", source="paper")
-    most = estimator.largest_bound(samples, delta=0.0, confidence=confidence)
+    most = estimator.find_max_bound(samples, delta=0.0, confidence=confidence)
     shown = Bound(
         epsilon=most,
         side=Side.LOWER,
@@ -86,7 +86,7 @@ def test_a_sample_that_could_not_refute_a_claim_tells_how_many_draws_could() -> 
     note = draws_needed(finding, estimator, samples, 1_000_000)
     needed = int(note.split()[2].replace(",", ""))
     enough, short = (
-        estimator.largest_bound(n, delta=0.0, confidence=confidence) for n in (needed, needed - 1)
+        estimator.find_max_bound(n, delta=0.0, confidence=confidence) for n in (needed, needed - 1)
     )
     assert short <= 10.0 < enough
     assert note.endswith("this audit made 8,000. An audit without --quick makes enough.")

@@ -22,7 +22,7 @@ from fedrec_auditor.auditor.tracing import trace
 from fedrec_auditor.auditor.tracing.paths import NotTraced, StepBudget
 from fedrec_auditor.auditor.tracing.trace import PROOF_CHECK, Trace
 from fedrec_auditor.auditor.verification import Verification
-from fedrec_auditor.auditor.worlds.sampler import ONE_REPORT
+from fedrec_auditor.auditor.worlds.sampler import REPORT_SCOPE
 from fedrec_auditor.targets.mechanisms.base import Mechanism
 from tests.contracts.test_mechanisms import CASES
 
@@ -230,7 +230,7 @@ def test_our_own_mechanisms_have_the_epsilon_that_they_state(
         monkeypatch.setattr(trace, "StepBudget", StepBudget)
         found = Trace.trace(one, inputs, sized=False).bound(0.0)
         assert found.tight
-        expected = find_exact_bound(mechanism, ONE_REPORT).epsilon
+        expected = find_exact_bound(mechanism, REPORT_SCOPE).epsilon
         assert found.epsilon == pytest.approx(expected, rel=1e-9), mechanism
 
 

@@ -16,7 +16,7 @@ from fedrec_auditor.auditor.worlds.sampler import Sampler
 
 def pair(randomizer: Any, strategy: Any, epsilon: float = 1.0, delta: float = 0.0) -> list[Any]:
     return search_pair(
-        Sampler.of(randomizer),
+        Sampler.wrap(randomizer),
         strategy,
         claim=ldp_claim(epsilon, delta),
         samples=60_000,

@@ -13,7 +13,7 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements import Bound, Side, Witness
 from fedrec_auditor.auditor.verification import Check, CheckStatus, Verification, verify_ldp
 from fedrec_auditor.auditor.verification.verification import ldp_claim, ratio_text
-from fedrec_auditor.auditor.worlds.sampler import ONE_REPORT
+from fedrec_auditor.auditor.worlds.sampler import REPORT_SCOPE
 from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip
 
 CHECKS = (
@@ -26,7 +26,7 @@ CHECKS = (
 def _found(epsilon: float, lower: float, **more: Any) -> Verification:
     checks = more.pop("checks", ())
     claimed_delta = more.get("delta", 0.0)
-    bound = Bound(epsilon=lower, side=Side.LOWER, scope=ONE_REPORT, source="a method", **more)
+    bound = Bound(epsilon=lower, side=Side.LOWER, scope=REPORT_SCOPE, source="a method", **more)
     return Verification.of(bound, ldp_claim(epsilon, claimed_delta), checks=checks)
 
 

@@ -24,7 +24,7 @@ from fedrec_auditor.auditor.worlds.decision_rules import (
     DecisionRule,
     TestBudget,
 )
-from fedrec_auditor.auditor.worlds.estimators.base import Request
+from fedrec_auditor.auditor.worlds.estimators.base import DrawPlan
 from fedrec_auditor.auditor.worlds.estimators.lower_bound_estimators import (
     AllThresholds,
     JointBinomial,
@@ -34,18 +34,18 @@ from fedrec_auditor.auditor.worlds.guesses import (
     _RANKS,
     _SHARES,
     GuessCounts,
-    ThresholdBand,
+    ThresholdLimits,
     clopper_pearson_lower,
-    largest_epsilon,
+    find_largest_bound,
 )
 from fedrec_auditor.auditor.worlds.sampler import Sampler
 from fedrec_auditor.auditor.worlds.selection import (
-    RARE_SHARE,
+    RARE_RULE_SHARE,
     SelectionSplit,
+    plan_split_size,
     select_rules,
-    split_size,
 )
-from fedrec_auditor.auditor.worlds.statistics import Number, Outcome, histogram, make_cuts
+from fedrec_auditor.auditor.worlds.statistics import OutcomeIndex, ScalarScore, histogram, make_cuts
 from tests.contracts.worlds import gaussian, worlds_of
 from tests.points import later
 from tests.specimens.randomizer import Randomizer, k_ary, one_hot, rate, response
@@ -61,7 +61,7 @@ ALPHA = 0.05
 @given(SCORES, SCORES)
 def test_it_is_two_limits_at_every_rank(one: np.ndarray, other: np.ndarray) -> None:
     assume(not np.isin(np.concatenate([one, other]), (0, 1)).all())
-    band = ThresholdBand.of(one, other, ALPHA)
+    band = ThresholdLimits.fit(one, other, ALPHA)
     expected = []
     for p, q in ((one, other), (other, one)):
         for above in (True, False):
@@ -80,7 +80,7 @@ def test_it_is_two_limits_at_every_rank(one: np.ndarray, other: np.ndarray) -> N
 def test_all_limits_hold_together() -> None:
     misses, runs, n = 0, 1_000, 300
     for rng in np.random.default_rng(4).spawn(runs):
-        band = ThresholdBand.of(rng.normal(1, 1, n), rng.normal(0, 1, n), 0.2)
+        band = ThresholdLimits.fit(rng.normal(1, 1, n), rng.normal(0, 1, n), 0.2)
         cut = band.thresholds
         shifted = np.where(band.is_first, cut - 1, cut), np.where(band.is_first, cut, cut - 1)
         p, q = (np.where(band.is_above, stats.norm.sf(x), stats.norm.cdf(x)) for x in shifted)
@@ -91,42 +91,42 @@ def test_all_limits_hold_together() -> None:
 
 def test_the_curve_and_the_renyi_divergence_stay_below_the_truth() -> None:
     rng = np.random.default_rng(7)
-    band = ThresholdBand.of(rng.normal(1, 1, 100_000), rng.normal(0, 1, 100_000), ALPHA)
+    band = ThresholdLimits.fit(rng.normal(1, 1, 100_000), rng.normal(0, 1, 100_000), ALPHA)
     epsilons = np.linspace(0, 3, 31)
     truth = stats.norm.cdf(0.5 - epsilons) - np.exp(epsilons) * stats.norm.cdf(-0.5 - epsilons)
-    found = band.delta(epsilons)
+    found = band.bound_delta(epsilons)
     assert (found <= truth).all()
     assert (found[:8] >= 0.9 * truth[:8]).all()
     for order in (1.5, 2.0, 8.0):
-        assert 0.2 * order / 2 < band.renyi(order) <= order / 2
+        assert 0.2 * order / 2 < band.bound_renyi(order) <= order / 2
     for epsilon, delta in zip(epsilons[:20].tolist(), found[:20].tolist(), strict=True):
-        assert band.epsilon(delta) == pytest.approx(epsilon, abs=1e-6)
+        assert band.bound_epsilon(delta) == pytest.approx(epsilon, abs=1e-6)
 
 
 @pytest.mark.parametrize("size", [1.0, 3.0])
 def test_scores_apart_show_the_most_there_is(size: float) -> None:
     one, other = np.full(500, size), np.zeros(500)
-    band = ThresholdBand.of(one, other, ALPHA)
+    band = ThresholdLimits.fit(one, other, ALPHA)
     for delta in (0.0, 1e-3, 0.2):
-        assert band.epsilon(delta) == pytest.approx(
-            largest_epsilon(one, other, delta=delta, alpha=ALPHA), rel=1e-12
+        assert band.bound_epsilon(delta) == pytest.approx(
+            find_largest_bound(one, other, delta=delta, alpha=ALPHA), rel=1e-12
         )
-    assert ThresholdBand.of(np.ones(500), np.ones(500), ALPHA).epsilon(0.0) == 0
-    assert ThresholdBand.of(np.ones(500), np.ones(500), ALPHA).renyi(2.0) == 0
+    assert ThresholdLimits.fit(np.ones(500), np.ones(500), ALPHA).bound_epsilon(0.0) == 0
+    assert ThresholdLimits.fit(np.ones(500), np.ones(500), ALPHA).bound_renyi(2.0) == 0
 
 
 @pytest.mark.parametrize("delta", [0.0, 1e-3, 0.1])
 def test_the_curve_is_that_of_the_bounds(delta: float) -> None:
     leak = gaussian(1.0)
     worlds = worlds_of(leak.a, leak.b)
-    curve = AllThresholds().curve(
+    curve = AllThresholds().compute_limits(
         worlds, confidence=0.9, samples=5_000, rng=np.random.default_rng(3)
     )
     bound = AllThresholds().bound(
         worlds, delta=delta, confidence=0.9, samples=5_000, rng=np.random.default_rng(3)
     )
-    assert curve.epsilon(delta) == bound.epsilon > 0
-    assert curve.delta(bound.epsilon) == pytest.approx(delta, abs=1e-12)
+    assert curve.bound_epsilon(delta) == bound.epsilon > 0
+    assert curve.bound_delta(bound.epsilon) == pytest.approx(delta, abs=1e-12)
 
 
 # The black-box measurement: tightness, leaks that it detects, cost and description.
@@ -147,7 +147,7 @@ def measured(
     seed: int = 0,
 ) -> Bound:
     return JointBinomial().bound(
-        Sampler.of(randomizer).worlds([0, 1] if inputs is None else inputs),
+        Sampler.wrap(randomizer).make_worlds([0, 1] if inputs is None else inputs),
         delta=delta,
         confidence=confidence,
         samples=samples,
@@ -183,22 +183,22 @@ def test_wide_outputs_come_near_the_limit_of_their_likelihood_ratio(
 
     Rules are compared with the limit at expected counts, so that the share has no random error.
     """
-    worlds = Sampler.of(protocol.call).worlds([0, 1])
+    worlds = Sampler.wrap(protocol.call).make_worlds([0, 1])
     fresh = [protocol.call(x, np.random.default_rng(x), 80_000) for x in (0, 1)]
     for seed in seeds:
         selecting, judging = np.random.default_rng(seed).spawn(2)
-        chosen = select_rules(worlds, Request(100_000, 0.0, 0.05), selecting, judging=judging)
+        chosen = select_rules(worlds, DrawPlan(100_000, 0.0, 0.05), selecting, judging=judging)
         rule, share = chosen.rules[0]
-        assert share == 1.0 - RARE_SHARE
+        assert share == 1.0 - RARE_RULE_SHARE
         draws = sum(chosen.count_remaining(worlds, 100_000))
         one, other = (rule.tally(fresh[world]) * draws // 160_000 for world in chosen.pair)
         counts = GuessCounts(
             draws=draws,
-            first_tally=(int(one[0]), int(other[0])),
-            second_tally=(int(other[1]), int(one[1])),
-            has_second=True,
+            first_counts=(int(one[0]), int(other[0])),
+            second_counts=(int(other[1]), int(one[1])),
+            is_two_sided=True,
         )
-        assert counts.epsilon(delta=0.0, alpha=0.05) >= 0.95 * protocol.limit(100_000)
+        assert counts.bound_epsilon(delta=0.0, alpha=0.05) >= 0.95 * protocol.limit(100_000)
 
 
 def noise_of_two_sizes(x: int, rng: np.random.Generator, size: int) -> Any:
@@ -344,7 +344,8 @@ def test_a_guess_counts_what_its_table_says() -> None:
     rng = np.random.default_rng(0)
     for cuts in (np.array([0.0]), np.array([-1.0, 0.0, 2.0]), np.linspace(-2, 2, 9)):
         table = rng.integers(-1, 2, len(cuts) + 1).astype(np.int8)
-        rule = DecisionRule(statistic=Number("output", lambda x: x[:, 0]), cuts=cuts, guesses=table)
+        first = ScalarScore("output", lambda x: x[:, 0])
+        rule = DecisionRule(statistic=first, cuts=cuts, guesses=table)
         for outputs in (rng.normal(size=500), rng.integers(-3, 4, 500), rng.random(500) < 0.5):
             slow = [table[int(np.sum(cuts <= float(value)))] for value in outputs]
             expected = [slow.count(FIRST), slow.count(SECOND)]
@@ -363,12 +364,12 @@ def test_a_guess_counts_what_its_table_says() -> None:
     ],
 )
 def test_outcomes_are_told_apart_and_others_are_none(outputs: np.ndarray) -> None:
-    outcome = Outcome.of_sample(outputs, 100)
+    outcome = OutcomeIndex.fit(outputs, 100)
     rows = [str(row) for row in outputs.tolist()]
     positions = outcome.evaluate(outputs)
     assert [outcome.labels[position][0] for position in positions] == rows
     assert outcome.describe(positions[0] - 0.5, positions[0] + 0.5) == f"output in {{{rows[0]}}}"
-    assert Outcome.of_sample(outputs, 1) is None
+    assert OutcomeIndex.fit(outputs, 1) is None
     if outputs.dtype.kind in "iU":
         other = np.array([99]) if outputs.dtype.kind == "i" else np.array(["zz"])
         assert outcome.evaluate(other).tolist() == [-1]
@@ -384,9 +385,9 @@ def test_rounding_makes_no_outcome() -> None:
 def test_thin_tails_do_not_win_by_luck() -> None:
     """On each of 30 splits of Laplace noise, the rule reaches 0.85 of epsilon 1 in expectation."""
     budget = TestBudget(draws=180_000, delta=0.0, alpha=0.05)
-    worlds = Sampler.of(lambda x, rng, size: x + rng.laplace(size=size)).worlds([0, 1])
+    worlds = Sampler.wrap(lambda x, rng, size: x + rng.laplace(size=size)).make_worlds([0, 1])
     for seed in range(30):
-        split = SelectionSplit.draw(worlds, split_size(100_000), np.random.default_rng(seed))
+        split = SelectionSplit.draw(worlds, plan_split_size(100_000), np.random.default_rng(seed))
         chosen = split.choose_rule(budget)
         rule = chosen.rule
         ends = np.concatenate([[-np.inf], rule.cuts, [np.inf]])
@@ -396,8 +397,8 @@ def test_thin_tails_do_not_win_by_luck() -> None:
         ]
         found = GuessCounts(
             draws=180_000,
-            first_tally=(int(90_000 * mass[0]), int(90_000 * mass[2])),
-            second_tally=(int(90_000 * mass[3]), int(90_000 * mass[1])),
-            has_second=True,
+            first_counts=(int(90_000 * mass[0]), int(90_000 * mass[2])),
+            second_counts=(int(90_000 * mass[3]), int(90_000 * mass[1])),
+            is_two_sided=True,
         )
-        assert found.epsilon(delta=0.0, alpha=0.05) > 0.85
+        assert found.bound_epsilon(delta=0.0, alpha=0.05) > 0.85

@@ -18,7 +18,7 @@ from fedrec_auditor import verify_ldp
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.verification import Density
 from fedrec_auditor.auditor.worlds import fields as module
-from fedrec_auditor.auditor.worlds.fields import Fields
+from fedrec_auditor.auditor.worlds.fields import OutputEncoder
 from tests.points import later
 from tests.texts import LETTERS
 
@@ -128,9 +128,9 @@ def test_a_field_that_comes_seldom_is_seen_among_the_rest() -> None:
 
 def test_numbers_and_plain_words_are_left_alone() -> None:
     for answers in ([1, 2.5], ["yes", "no"], [b"1"], [np.zeros(3)], [(1, 2)], [["a", "b"]], []):
-        assert Fields.of(answers) is None
+        assert OutputEncoder.fit(answers) is None
     for odd in ([object()], [{"a": object()}], [math.nan]):
-        assert Fields.of(odd) is None
+        assert OutputEncoder.fit(odd) is None
 
 
 @pytest.mark.parametrize("odd", [None, [], [0, 0], "none", math.nan])
@@ -234,7 +234,7 @@ def test_texts_that_never_repeat_and_tell_nothing_are_not_tested(samples: int) -
 
 
 def test_what_is_read() -> None:
-    fields = Fields.of([{"a": 1, "b": "2.50"}, {"a": None, "c": []}])
+    fields = OutputEncoder.fit([{"a": 1, "b": "2.50"}, {"a": None, "c": []}])
     assert fields.paths == (".a", ".b", ".c", " (order of keys)")
     rows = fields.encode([{"a": 1, "b": "2.50"}, {"a": True}, {"z": 7}, {"z": 8}])
     assert rows[0, :5].tolist() == [3.0, 1.0, 0.0, 4.0, 2.5]
@@ -245,7 +245,7 @@ def test_what_is_read() -> None:
     assert [fields.describe(rows[0], column) for column in (0, 3, 6)] == ["1", "'2.50'", "absent"]
     assert [fields.describe(rows[1], column) for column in (0, 12)] == ["True", "none"]
     assert fields.describe(rows[2], 12) == ".z=7;"
-    names = [fields.column_name(column) for column in (0, 4, 8, 12)]
+    names = [fields.name_column(column) for column in (0, 4, 8, 12)]
     assert names == [
         "kind of output.a",
         "output.b",
@@ -256,20 +256,20 @@ def test_what_is_read() -> None:
 
 def test_bytes_that_look_like_a_number_with_a_separator_are_read() -> None:
     """Regular expressions treat \\x1c as a space; ``float`` does not."""
-    fields = Fields.of([b"8\x1c", b"1 "])
+    fields = OutputEncoder.fit([b"8\x1c", b"1 "])
     assert fields.encode([b"8\x1c", b"1 "])[:, 1].tolist() == [0.0, 1.0]
 
 
 def test_the_last_answers_are_kept_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MAX_ANSWERS", 3)
-    whole, by_field = Fields(), Fields.of([{"a": "x y"}])
+    monkeypatch.setattr(module, "MAX_OUTPUTS", 3)
+    whole, by_field = OutputEncoder(), OutputEncoder.fit([{"a": "x y"}])
     words = whole.encode([{"a": 1}, {"a": 2}, {"a": 1}, {"a": 3}, {"a": 4}])
-    assert [whole.decode_word(word) for word in words[[2, 3, 4]]] == [{"a": 1}, {"a": 3}, {"a": 4}]
+    assert [whole.decode(word) for word in words[[2, 3, 4]]] == [{"a": 1}, {"a": 3}, {"a": 4}]
     with pytest.raises(KeyError):
-        whole.decode_word(words[1])
+        whole.decode(words[1])
     rows = by_field.encode([{"a": "one"}, {"a": "two"}, {"a": "three"}, {"a": "four"}])
     assert [by_field.describe(row, 0) for row in rows[[0, 3]]] == ["a text", "'four'"]
-    assert len(whole.originals) == len(by_field.originals) == 3
+    assert len(whole.stored_outputs) == len(by_field.stored_outputs) == 3
 
 
 KEPT = 1 / (1 + math.exp(-3.0))
@@ -367,11 +367,11 @@ PARTS = st.recursive(
 @settings(max_examples=40)
 @given(PARTS, PARTS)
 def test_equal_answers_and_no_others_have_equal_words(one: Any, other: Any) -> None:
-    fields = Fields()
+    fields = OutputEncoder()
     words = fields.encode([one, other, copy.deepcopy(one)])
     assert words[0] == words[2]
     assert (words[0] == words[1]) == (repr(one) == repr(other))
-    assert fields.decode_word(words[0]) == one
+    assert fields.decode(words[0]) == one
 
 
 def test_arrays_and_numbers_of_numpy_are_told_apart_and_kept() -> None:
@@ -380,10 +380,10 @@ def test_arrays_and_numbers_of_numpy_are_told_apart_and_kept() -> None:
         {"a": np.array([1.5, 0.0]), "b": np.int64(3), "c": -0.0, "d": "x\0"},
         {"a": np.array([1.5, -0.0], np.float32), "b": np.int64(3), "c": -0.0, "d": "x\0"},
     ]
-    fields = Fields()
+    fields = OutputEncoder()
     words = fields.encode(answers)
     assert len(set(words.tolist())) == 3
-    back = fields.decode_word(words[2])
+    back = fields.decode(words[2])
     assert (back["a"].tobytes(), type(back["b"])) == (answers[2]["a"].tobytes(), np.int64)
 
 
@@ -412,4 +412,4 @@ def test_a_law_is_asked_about_answers_as_they_came() -> None:
 
 def test_numbers_and_words_are_left_alone() -> None:
     for answers in ([1, 2.5], ["yes", '{"bit": 1}'], [b"1"], [np.zeros(3)], [(1, 2)], []):
-        assert Fields.of(answers, whole=True) is None
+        assert OutputEncoder.fit(answers, as_string=True) is None

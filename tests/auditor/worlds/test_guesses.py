@@ -16,15 +16,15 @@ from fedrec_auditor.auditor.worlds.estimators.base import MIN_SAMPLES
 from fedrec_auditor.auditor.worlds.estimators.lower_bound_estimators import JointBinomial
 from fedrec_auditor.auditor.worlds.guesses import (
     GuessCounts,
+    approximate_bound,
+    bound_epsilon_by_event,
+    bound_epsilon_by_guesses,
     clopper_pearson_lower,
     clopper_pearson_upper,
-    count_tosses,
-    event_epsilon,
-    expected_epsilon,
-    failure_mass,
-    joint_binomial_epsilon,
+    count_stored_tosses,
+    split_delta,
 )
-from fedrec_auditor.auditor.worlds.selection import RARE_SHARE, split_size
+from fedrec_auditor.auditor.worlds.selection import RARE_RULE_SHARE, plan_split_size
 
 
 @given(st.integers(1, 500), st.data(), st.floats(0.001, 0.4))
@@ -40,7 +40,7 @@ def test_event_epsilon_is_the_plain_formula(hits: int, misses: int, delta: float
     low = float(clopper_pearson_lower(hits, 200, 0.025))
     high = float(clopper_pearson_upper(misses, 200, 0.025))
     expected = max(0.0, math.log((low - delta) / high)) if low > delta else 0.0
-    found = float(event_epsilon(hits, 200, misses, 200, delta=delta, alpha=0.05))
+    found = float(bound_epsilon_by_event(hits, 200, misses, 200, delta=delta, alpha=0.05))
     assert found == pytest.approx(expected)
 
 
@@ -56,14 +56,14 @@ def misses(epsilon: float, delta: float, share: float, draws: int, *, both: bool
     """
     right = share * (1 - delta) / (1 + math.exp(-epsilon)) + (delta if both else delta / 2)
     wrong = share * (1 - delta) / (1 + math.exp(epsilon))
-    revealed, alpha = failure_mass(draws, both=both, delta=delta, alpha=ALPHA)
+    revealed, alpha = split_delta(draws, both=both, delta=delta, alpha=ALPHA)
     rights, wrongs = np.meshgrid(np.arange(draws + 1), np.arange(draws + 1), indexing="ij")
     possible = rights + wrongs <= draws
     rights, wrongs = rights[possible], wrongs[possible]
     counts = np.stack([rights, wrongs, draws - rights - wrongs], axis=1)
     rest = max(0.0, 1 - right - wrong)
     probability = stats.multinomial(draws, [right, wrong, rest]).pmf(counts)
-    bounds = joint_binomial_epsilon(rights, wrongs, revealed, alpha)
+    bounds = bound_epsilon_by_guesses(rights, wrongs, revealed, alpha)
     return float(probability[bounds > epsilon + 1e-9].sum())
 
 
@@ -98,12 +98,12 @@ def _misses_by_coin(epsilon: float, delta: float, coin: float, draws: int) -> fl
         if (d := draws - a - b - c) >= 0:
             counts = GuessCounts(
                 draws=draws,
-                first_tally=(a, b),
-                second_tally=(c, d),
-                has_second=True,
+                first_counts=(a, b),
+                second_counts=(c, d),
+                is_two_sided=True,
                 first_prob=coin,
             )
-            above = counts.epsilon(delta=delta, alpha=ALPHA) > epsilon + 1e-9
+            above = counts.bound_epsilon(delta=delta, alpha=ALPHA) > epsilon + 1e-9
             missed += float(law.pmf([a, b, c, d])) if above else 0.0
     return missed
 
@@ -124,24 +124,24 @@ def test_it_holds_for_any_coin(coin: float, epsilon: float, delta: float) -> Non
 def test_a_coin_that_is_nearly_fair_shows_what_a_fair_one_does(
     first: tuple[int, int], second: tuple[int, int], delta: float
 ) -> None:
-    fair = GuessCounts(draws=1_200, first_tally=first, second_tally=second, has_second=True)
-    near = replace(fair, first_prob=0.5 - 1e-12).epsilon(delta=delta, alpha=ALPHA)
-    assert near == pytest.approx(fair.epsilon(delta=delta, alpha=ALPHA), abs=1e-6)
+    fair = GuessCounts(draws=1_200, first_counts=first, second_counts=second, is_two_sided=True)
+    near = replace(fair, first_prob=0.5 - 1e-12).bound_epsilon(delta=delta, alpha=ALPHA)
+    assert near == pytest.approx(fair.bound_epsilon(delta=delta, alpha=ALPHA), abs=1e-6)
 
 
 def test_of_millions_of_guesses_only_likely_counts_are_summed() -> None:
-    fair = GuessCounts(
-        draws=8 * 10**6, first_tally=(10**6, 10**5), second_tally=(10**6, 10**5), has_second=True
-    )
+    right, wrong = 10**6, 10**5
+    counts = {"first_counts": (right, wrong), "second_counts": (right, wrong)}
+    fair = GuessCounts(draws=8 * 10**6, **counts, is_two_sided=True)
     near = replace(fair, first_prob=0.5 - 1e-12)
     for delta in (0.0, 1e-5):
-        exact = fair.epsilon(delta=delta, alpha=1e-6)
-        assert near.epsilon(delta=delta, alpha=1e-6) == pytest.approx(exact, abs=1e-6)
+        exact = fair.bound_epsilon(delta=delta, alpha=1e-6)
+        assert near.bound_epsilon(delta=delta, alpha=1e-6) == pytest.approx(exact, abs=1e-6)
 
 
 @given(st.integers(1, 10**6), st.integers(1, 10**6))
 def test_a_coin_leaves_enough_of_either_side(n: int, m: int) -> None:
-    draws, share = count_tosses(n, m)
+    draws, share = count_stored_tosses(n, m)
     assert share == pytest.approx(n / (n + m))
     assert stats.binom.sf(n, draws, share) < 3e-3  # for few draws, Poisson's tail is longer
     assert stats.binom.sf(m, draws, 1 - share) < 3e-3
@@ -156,29 +156,29 @@ def test_it_is_not_far_from_the_stated_rate_either() -> None:
 
 
 def test_ends() -> None:
-    assert joint_binomial_epsilon(0, 0, 0, ALPHA) == 0.0
-    assert joint_binomial_epsilon(0, 50, 0, ALPHA) == 0.0
-    assert joint_binomial_epsilon(50, 50, 0, ALPHA) == 0.0
+    assert bound_epsilon_by_guesses(0, 0, 0, ALPHA) == 0.0
+    assert bound_epsilon_by_guesses(0, 50, 0, ALPHA) == 0.0
+    assert bound_epsilon_by_guesses(50, 50, 0, ALPHA) == 0.0
     # n right, none wrong: s^n = alpha at the limit.
-    assert joint_binomial_epsilon(100, 0, 0, ALPHA) == pytest.approx(
+    assert bound_epsilon_by_guesses(100, 0, 0, ALPHA) == pytest.approx(
         -math.log(ALPHA ** (-1 / 100) - 1)
     )
-    assert joint_binomial_epsilon(30, 0, 30, ALPHA) == 0.0
+    assert bound_epsilon_by_guesses(30, 0, 30, ALPHA) == 0.0
 
 
 def test_both_directions_count_as_one() -> None:
-    one = GuessCounts(draws=200, first_tally=(60, 10))
-    two = GuessCounts(draws=200, first_tally=(60, 10), second_tally=(60, 10), has_second=True)
+    one = GuessCounts(draws=200, first_counts=(60, 10))
+    two = GuessCounts(draws=200, first_counts=(60, 10), second_counts=(60, 10), is_two_sided=True)
     asked = {"delta": 0.0, "alpha": ALPHA}
-    assert two.epsilon(**asked) > one.epsilon(**asked)
-    assert two.epsilon(**asked) == joint_binomial_epsilon(120, 20, 0, ALPHA)
-    assert two.epsilon(delta=0.01, alpha=ALPHA) < two.epsilon(**asked)
+    assert two.bound_epsilon(**asked) > one.bound_epsilon(**asked)
+    assert two.bound_epsilon(**asked) == bound_epsilon_by_guesses(120, 20, 0, ALPHA)
+    assert two.bound_epsilon(delta=0.01, alpha=ALPHA) < two.bound_epsilon(**asked)
 
 
 def test_what_delta_reveals_is_twice_as_much_to_a_guesser_of_both() -> None:
-    assert failure_mass(100, both=True, delta=0.0, alpha=ALPHA) == (0, ALPHA)
-    one, alpha = failure_mass(100_000, both=False, delta=0.01, alpha=ALPHA)
-    two, _ = failure_mass(100_000, both=True, delta=0.01, alpha=ALPHA)
+    assert split_delta(100, both=True, delta=0.0, alpha=ALPHA) == (0, ALPHA)
+    one, alpha = split_delta(100_000, both=False, delta=0.01, alpha=ALPHA)
+    two, _ = split_delta(100_000, both=True, delta=0.01, alpha=ALPHA)
     assert 500 < one < 600 < 1000 < two < 1100
     assert stats.binom.sf(one, 100_000, 0.005) <= ALPHA - alpha
 
@@ -186,21 +186,21 @@ def test_what_delta_reveals_is_twice_as_much_to_a_guesser_of_both() -> None:
 @given(st.integers(10, 10**6), st.floats(0.0, 0.4), st.floats(0.001, 0.2))
 def test_the_foreseen_bound_is_the_bound(right: int, odds: float, alpha: float) -> None:
     wrong = int(right * odds)
-    exact = float(joint_binomial_epsilon(right, wrong, 0, alpha))
+    exact = float(bound_epsilon_by_guesses(right, wrong, 0, alpha))
     z = float(stats.norm.isf(alpha))
-    near = float(expected_epsilon(np.array([float(right)]), np.array([float(wrong)]), 0, z)[0])
+    near = float(approximate_bound(np.array([float(right)]), np.array([float(wrong)]), 0, z)[0])
     assert max(near, 0.0) == pytest.approx(exact, abs=0.03)
 
 
 def test_no_counts_show_more_than_the_largest() -> None:
     """Enumerates all counts of right and wrong guesses in a small sample."""
     for delta in (0.0, 0.05):
-        most = JointBinomial().largest_bound(30, delta=delta, confidence=1 - ALPHA)
-        draws = 2 * (30 - split_size(30))
-        error = (1.0 - RARE_SHARE) * ALPHA
-        failures, alpha = failure_mass(draws, both=True, delta=delta, alpha=error)
+        most = JointBinomial().find_max_bound(30, delta=delta, confidence=1 - ALPHA)
+        draws = 2 * (30 - plan_split_size(30))
+        error = (1.0 - RARE_RULE_SHARE) * ALPHA
+        failures, alpha = split_delta(draws, both=True, delta=delta, alpha=error)
         bounds = [
-            float(joint_binomial_epsilon(right, wrong, failures, alpha))
+            float(bound_epsilon_by_guesses(right, wrong, failures, alpha))
             for right in range(draws + 1)
             for wrong in range(draws + 1 - right)
         ]
@@ -211,11 +211,11 @@ def test_no_counts_show_more_than_the_largest() -> None:
 @pytest.mark.parametrize("epsilon", [0.0, 0.5, 3.0, 6.0])
 def test_what_is_needed_is_just_enough(epsilon: float, delta: float) -> None:
     estimator, asked = JointBinomial(), {"delta": delta, "confidence": 1 - ALPHA}
-    few = estimator.min_samples(epsilon, **asked)
-    assert estimator.largest_bound(few, **asked) > epsilon
+    few = estimator.find_min_samples(epsilon, **asked)
+    assert estimator.find_max_bound(few, **asked) > epsilon
     for fewer in {few - 1, *range(MIN_SAMPLES, min(few, 2_000))} - {MIN_SAMPLES - 1}:
-        assert estimator.largest_bound(fewer, **asked) <= epsilon
+        assert estimator.find_max_bound(fewer, **asked) <= epsilon
 
 
 def test_a_claim_beyond_all_samples_needs_more_than_can_be_asked_for() -> None:
-    assert JointBinomial().min_samples(50.0, delta=0.0, confidence=0.95) is None
+    assert JointBinomial().find_min_samples(50.0, delta=0.0, confidence=0.95) is None

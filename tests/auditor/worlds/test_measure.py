@@ -24,9 +24,9 @@ from fedrec_auditor.accountants.verdict import ALARM_CONFIDENCE, Verdict
 from fedrec_auditor.auditor.judging.accounting import mark_untested
 from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.auditor.worlds.estimators.base import Estimator
-from fedrec_auditor.auditor.worlds.measure import MeasuredBounds, Power, measure
+from fedrec_auditor.auditor.worlds.measure import MeasuredBounds, RefutationPower, measure
 from fedrec_auditor.auditor.worlds.one_run import OneRun
-from fedrec_auditor.auditor.worlds.sampler import ONE_REPORT
+from fedrec_auditor.auditor.worlds.sampler import REPORT_SCOPE
 from fedrec_auditor.auditor.worlds.scores import OneRunScores
 from fedrec_auditor.auditor.worlds.worlds import Worlds
 from fedrec_auditor.reports.record.rows import Finding
@@ -37,7 +37,7 @@ from tests.points import later
 def leaking(epsilon: float) -> Worlds:
     """Randomized response of this epsilon, with words as answers."""
     leak = response(epsilon)
-    return replace(worlds_of(leak.a, leak.b), statistic="the answer")
+    return replace(worlds_of(leak.a, leak.b), statistic_name="the answer")
 
 
 def measured(
@@ -48,7 +48,7 @@ def measured(
     samples: int = 4_000,
     confidence: float = 0.95,
     seed: Any = 0,
-    scope: Scope = ONE_REPORT,
+    scope: Scope = REPORT_SCOPE,
 ) -> MeasuredBounds:
     claim = Claim(epsilon=claimed, scope=scope, statement="a claim", source="a test")
     rng = np.random.default_rng(seed)
@@ -68,8 +68,8 @@ def test_a_leak_is_found_and_measured_again(estimator: Estimator) -> None:
     assert 1.5 < found.bound.epsilon < 2.0
     assert found.is_repeated
     assert found.bound.confidence == 0.95
-    assert found.alarm_bound.confidence == ALARM_CONFIDENCE
-    assert found.alarm_bound.epsilon < 2.0
+    assert found.high_confidence_bound.confidence == ALARM_CONFIDENCE
+    assert found.high_confidence_bound.epsilon < 2.0
     assert found.bound.samples == 2 * 2 * 4_000
     assert "the smaller of two measurements" in found.bound.source
     witness = found.bound.witness
@@ -134,7 +134,7 @@ def _bound(estimator: Any, world: World, samples: int, rng: np.random.Generator)
     if isinstance(estimator, OneRun):
         included = rng.random(samples) < 0.5
         scores = np.where(included, world.a(rng, samples), world.b(rng, samples))
-        return OneRunScores.of(scores, included).bound(seed=int(rng.integers(2**32)))
+        return OneRunScores.build(scores, included).bound(seed=int(rng.integers(2**32)))
     return estimate(estimator, worlds_of(world.a, world.b), samples=samples, seed=rng)
 
 
@@ -145,7 +145,7 @@ def test_so_many_draws_refute_half_of_what_is_spent(
     estimator: Any, world: Callable[[float], World], claimed: float
 ) -> None:
     """Twice the number of draws refutes mostly, a fifth of it hardly ever."""
-    power = Power.of(claimed, delta=0.0, confidence=0.95, by=estimator)
+    power = RefutationPower.compute(claimed, delta=0.0, confidence=0.95, by=estimator)
     needed = power.response_draws if world is _response else power.gaussian_draws
     assert needed is not None
 
@@ -163,11 +163,11 @@ def test_so_many_draws_refute_half_of_what_is_spent(
 def test_more_draws_are_needed_of_small_and_of_large_claims() -> None:
     """A small claim is within the error of counts; for a large one wrong guesses are rare."""
     small, middle, large = (
-        Power.of(epsilon, delta=0.0, confidence=0.95) for epsilon in (0.1, 1.0, 8.0)
+        RefutationPower.compute(epsilon, delta=0.0, confidence=0.95) for epsilon in (0.1, 1.0, 8.0)
     )
     assert small.response_draws > middle.response_draws < large.response_draws
     assert small.gaussian_draws > middle.gaussian_draws < large.gaussian_draws
-    assert Power.of(30.0, delta=0.0, confidence=0.95) == Power(None, None)
+    assert RefutationPower.compute(30.0, delta=0.0, confidence=0.95) == RefutationPower(None, None)
 
 
 def _finding(samples: int, scope: Scope = TRAINING) -> Finding:

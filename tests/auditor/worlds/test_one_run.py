@@ -20,11 +20,11 @@ from fedrec_auditor.auditor.worlds.one_run import (
     AUTO,
     THEOREMS,
     OneRunGuesses,
-    discriminant_scores,
-    mean_contrast,
-    trade_off_inverse,
+    invert_trade_off,
+    make_mean_contrast,
+    score_by_discriminants,
 )
-from fedrec_auditor.auditor.worlds.scores import CANARY_USER, OneRunScores, from_scores
+from fedrec_auditor.auditor.worlds.scores import CANARY_USER_SCOPE, OneRunScores, from_scores
 
 
 @pytest.mark.parametrize("columns", [2, 30, 59, 60, 61, 400])
@@ -33,8 +33,8 @@ def test_scores_are_those_of_the_inverted_covariance(columns: int) -> None:
     rng = np.random.default_rng(columns)
     rows = rng.uniform(-1, 1, size=(60, columns)) @ rng.normal(size=(columns, columns))
     labels = rng.random(20) < 0.5
-    weights = mean_contrast(60, np.arange(20), labels)
-    found = discriminant_scores(rows, weights[:, None])[:, 0]
+    weights = make_mean_contrast(60, np.arange(20), labels)
+    found = score_by_discriminants(rows, weights[:, None])[:, 0]
     x = np.clip(rows, *np.quantile(rows, (0.005, 0.995), axis=0, method="nearest"))
     x = (x - x.mean(axis=0)) / x.std(axis=0)
     shift = x[:20][labels].mean(axis=0) - x[:20][~labels].mean(axis=0)
@@ -44,15 +44,15 @@ def test_scores_are_those_of_the_inverted_covariance(columns: int) -> None:
 
 
 def test_one_kind_of_row_tells_nothing() -> None:
-    weights = mean_contrast(5, np.arange(3), np.ones(3, dtype=bool))
+    weights = make_mean_contrast(5, np.arange(3), np.ones(3, dtype=bool))
     assert not weights.any()
-    assert not discriminant_scores(np.eye(5), weights[:, None]).any()
+    assert not score_by_discriminants(np.eye(5), weights[:, None]).any()
 
 
 def test_equal_columns_are_left_out() -> None:
     rows = np.stack([np.ones(10), np.arange(10.0), np.full(10, np.inf)], axis=1)
-    weights = mean_contrast(10, np.array([0, 9]), np.array([False, True]))
-    found = discriminant_scores(rows, weights[:, None])[:, 0]
+    weights = make_mean_contrast(10, np.array([0, 9]), np.array([False, True]))
+    found = score_by_discriminants(rows, weights[:, None])[:, 0]
     assert (np.diff(found)[1:-1] > 0).all()
 
 
@@ -99,7 +99,7 @@ def slow_p_value(m: int, r: int, v: int, epsilon: float, delta: float) -> float:
 
 @pytest.mark.parametrize(("m", "r", "v", "epsilon"), PUBLISHED)
 def test_known_bounds(m: int, r: int, v: int, epsilon: float) -> None:
-    assert count(m, r, v).epsilon(delta=1e-5, alpha=0.05) == pytest.approx(epsilon, abs=1e-4)
+    assert count(m, r, v).bound_epsilon(delta=1e-5, alpha=0.05) == pytest.approx(epsilon, abs=1e-4)
 
 
 @given(counts, epsilons, deltas)
@@ -113,7 +113,7 @@ def test_bisection_finds_the_maximum_of_a_scan(
 @pytest.mark.parametrize("right", [50_400, 60_000, 80_000, 99_990, 100_000])
 def test_bisection_finds_the_maximum_of_many(right: int) -> None:
     found = count(100_000, 100_000, right)
-    epsilon = found.epsilon(delta=1e-5, alpha=0.05)
+    epsilon = found.bound_epsilon(delta=1e-5, alpha=0.05)
     q = special.expit(epsilon)
     i = np.arange(1, right + 1)
     tail = special.betainc(right, 100_000 - right + 1, q)
@@ -128,7 +128,7 @@ def test_the_bound_is_the_largest_epsilon_that_is_refuted(
     counted: tuple[int, int, int], delta: float, alpha: float
 ) -> None:
     found = count(*counted)
-    epsilon = found.epsilon(delta=delta, alpha=alpha)
+    epsilon = found.bound_epsilon(delta=delta, alpha=alpha)
     if epsilon > 0:
         assert found.p_value(epsilon, delta) <= alpha
     beyond = epsilon + 1e-6
@@ -143,7 +143,7 @@ def test_more_right_guesses_show_more_and_a_larger_delta_less(
 ) -> None:
     m, r, v = counted
     assume(v < r and (both or 2 * r <= m))
-    for method in (OneRunGuesses.epsilon, OneRunGuesses.trade_off_epsilon):
+    for method in (OneRunGuesses.bound_epsilon, OneRunGuesses.bound_by_trade_off):
         less = method(count(m, r, v, both=both), delta=delta, alpha=alpha)
         more = method(count(m, r, v + 1, both=both), delta=delta, alpha=alpha)
         assert less <= more + 1e-7
@@ -189,7 +189,7 @@ def test_the_recursion_solves_its_linear_programme(
 ) -> None:
     found = count(*counted, both=both)
     most = largest_probability(*counted, epsilon, delta, both)
-    inverse = trade_off_inverse(epsilon, delta)
+    inverse = invert_trade_off(epsilon, delta)
     assert found.can_explain(inverse, most * (1 - 1e-6))
     assert most > 0.999 or not found.can_explain(inverse, most * (1 + 1e-6) + 1e-9)
 
@@ -197,7 +197,7 @@ def test_the_recursion_solves_its_linear_programme(
 def test_all_guessed_in_shows_more() -> None:
     alone, paired = count(10_000, 500, 470, both=False), count(10_000, 500, 470)
     known = {"delta": 1e-5, "alpha": 0.05}
-    assert alone.trade_off_epsilon(**known) > paired.trade_off_epsilon(**known)
+    assert alone.bound_by_trade_off(**known) > paired.bound_by_trade_off(**known)
 
 
 @pytest.mark.parametrize(("truth", "m", "one_sided", "two_sided"), IDEAL)
@@ -217,8 +217,8 @@ def test_ideal_gaussians_show_at_least_what_others_find(
     known = {"delta": 1e-5, "alpha": 0.05}
     ones = [count(m, r, int(right[r - 1])) for r in sizes.tolist()]
     twos = [count(m, 2 * each.guesses, 2 * each.n_right) for each in ones]
-    assert one_sided - 1e-3 <= max(each.epsilon(**known) for each in ones) < truth
-    assert two_sided - 1e-3 <= max(each.epsilon(**known) for each in twos) < truth
+    assert one_sided - 1e-3 <= max(each.bound_epsilon(**known) for each in ones) < truth
+    assert two_sided - 1e-3 <= max(each.bound_epsilon(**known) for each in twos) < truth
 
 
 def reached(inverse: Callable[[float], float], epsilon: float, delta: float, y: float) -> float:
@@ -228,7 +228,7 @@ def reached(inverse: Callable[[float], float], epsilon: float, delta: float, y: 
 
 @given(epsilons, deltas, st.floats(0.0, 1.0))
 def test_the_approximate_curve_is_inverted(epsilon: float, delta: float, y: float) -> None:
-    found = reached(trade_off_inverse(epsilon, delta), epsilon, delta, y)
+    found = reached(invert_trade_off(epsilon, delta), epsilon, delta, y)
     assert found == pytest.approx(max(y, delta), abs=1e-9)
 
 
@@ -242,7 +242,7 @@ def coins(m: int, rng: np.random.Generator) -> Coins:
 def gaussian(mu: float, m: int, seed: int) -> OneRunScores:
     rng = np.random.default_rng(seed)
     included = coins(m, rng)
-    return OneRunScores.of(rng.normal(mu * included), included)
+    return OneRunScores.build(rng.normal(mu * included), included)
 
 
 @pytest.mark.parametrize("method", ["auto", "guesses", "trade-off"])
@@ -253,7 +253,7 @@ def test_gaussian_scores_show_much_and_never_more_than_there_is(method: str) -> 
     assert 1.7 < bound.epsilon < truth
     assert bound == scores.bound(delta=1e-5, estimator=method)
     assert bound.samples == 10_000
-    assert bound.scope == CANARY_USER
+    assert bound.scope == CANARY_USER_SCOPE
 
 
 def test_auto_takes_the_trade_off_where_delta_excuses_many() -> None:
@@ -271,12 +271,12 @@ def test_the_sign_of_a_score_is_learned() -> None:
 def test_no_canary_without_noise_is_guessed_wrong() -> None:
     rng = np.random.default_rng(0)
     included = coins(1000, rng)
-    bound = OneRunScores.of(included, included).bound(delta=1e-5)
+    bound = OneRunScores.build(included, included).bound(delta=1e-5)
     assert bound.epsilon > 4.5
     assert bound.epsilon <= bound.largest
     alone = OneRunGuesses(canaries=800, guesses=800, n_right=800)
     known = {"delta": 1e-5, "alpha": 1 - 0.95}
-    assert bound.largest in (alone.epsilon(**known), alone.trade_off_epsilon(**known))
+    assert bound.largest in (alone.bound_epsilon(**known), alone.bound_by_trade_off(**known))
 
 
 @pytest.mark.parametrize("columns", [2, 40, 3000])
@@ -285,17 +285,17 @@ def test_a_direction_of_features_is_learned(columns: int) -> None:
     included = coins(1500, rng)
     rows = rng.normal(3 / np.sqrt(columns) * included[:, None], size=(1500, columns))
     rows *= np.geomspace(1e-3, 1e3, columns)  # so that a plain sum reveals the last column only
-    bound = OneRunScores.of(rows, included).bound(delta=1e-3)
+    bound = OneRunScores.build(rows, included).bound(delta=1e-3)
     assert (0.3 if columns == 3000 else 2.0) < bound.epsilon < find_gaussian_epsilon(1e-3, 3.0)
 
 
 def test_features_that_differ_nowhere_or_lie_far_out_are_no_error() -> None:
     rng = np.random.default_rng(4)
     included = coins(400, rng)
-    assert OneRunScores.of(np.ones((400, 3)), included).bound().epsilon == 0
+    assert OneRunScores.build(np.ones((400, 3)), included).bound().epsilon == 0
     rows = np.stack([np.where(included, np.inf, -np.inf), rng.normal(size=400)], axis=1)
-    assert OneRunScores.of(rows, included).bound().epsilon > 3
-    assert OneRunScores.of(np.ones(400), included).bound().epsilon == 0
+    assert OneRunScores.build(rows, included).bound().epsilon > 3
+    assert OneRunScores.build(np.ones(400), included).bound().epsilon == 0
 
 
 def test_scores_of_both_sides_are_one_training() -> None:
@@ -327,7 +327,7 @@ def test_coins_without_a_canary_of_their_own_are_refused(
 ) -> None:
     given: dict[str, object] = {"scores": np.arange(40.0), "included": FAIR}
     with pytest.raises(InputError, match=message):
-        OneRunScores.of(**{**given, **arguments})  # type: ignore[arg-type]
+        OneRunScores.build(**{**given, **arguments})  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -336,10 +336,10 @@ def test_coins_without_a_canary_of_their_own_are_refused(
         (lambda s: s.bound(estimator="none"), "among auto, guesses, trade-off, got"),
         (lambda s: s.bound(delta=1.0), "delta in"),
         (lambda s: s.bound(confidence=1.0), "confidence in"),
-        (lambda _: OneRunScores.of_sides(3.0, [1.0]), "one shape"),
-        (lambda _: OneRunScores.of_sides(np.ones(20), np.ones((20, 2))), "one shape"),
-        (lambda _: OneRunScores.of_sides(FAIR, FAIR, range(40)), "both in_ids and out_ids"),
-        (lambda _: OneRunScores.of_sides(FAIR, FAIR, range(40), range(40)), "0\\) twice"),
+        (lambda _: OneRunScores.from_sides(3.0, [1.0]), "one shape"),
+        (lambda _: OneRunScores.from_sides(np.ones(20), np.ones((20, 2))), "one shape"),
+        (lambda _: OneRunScores.from_sides(FAIR, FAIR, range(40)), "both in_ids and out_ids"),
+        (lambda _: OneRunScores.from_sides(FAIR, FAIR, range(40), range(40)), "0\\) twice"),
     ],
 )
 def test_what_gives_no_bound_is_refused(

@@ -20,25 +20,25 @@ from fedrec_auditor.auditor.worlds.decision_rules import (
     SECOND,
     TestBudget,
     _middles,
-    candidate_rules,
-    rule_by_ratio,
+    find_rule_by_ratio,
+    propose_rules,
 )
 from fedrec_auditor.auditor.worlds.estimators.lower_bound_estimators import JointBinomial
 from fedrec_auditor.auditor.worlds.pilot_rules import (
-    CoordinateVotes,
-    choose_rule_or_vote,
+    CoordinateScorer,
+    choose_rule_or_feature,
     fit_logistic_rule,
     learn_rule,
 )
 from fedrec_auditor.auditor.worlds.sampler import Sampler
 from fedrec_auditor.auditor.worlds.statistics import (
     ROUND_STEP,
-    EntryNames,
-    Number,
+    EntryNamer,
+    ScalarScore,
     histogram,
     learn_scores,
     make_cuts,
-    round_to_size,
+    round_scaled,
 )
 
 CUTS = st.lists(st.integers(-4, 4).map(lambda x: x / 2), unique=True, min_size=1, max_size=9)
@@ -121,7 +121,7 @@ def test_the_level_used_is_the_level_judged(
             )
             for _ in range(2)
         )
-        table = rule_by_ratio(np.array([one, other]), budget).table
+        table = find_rule_by_ratio(np.array([one, other]), budget).table
         guessed = table != NEITHER
         assert guessed.any()
         assert (table == best)[guessed].all()
@@ -135,7 +135,7 @@ def test_a_rule_that_never_guesses_is_none() -> None:
 
     for seed in (85, 692):
         found = JointBinomial().bound(
-            Sampler.of(coin).worlds([0, 1]),
+            Sampler.wrap(coin).make_worlds([0, 1]),
             delta=0.0,
             confidence=0.95,
             samples=100,
@@ -144,7 +144,7 @@ def test_a_rule_that_never_guesses_is_none() -> None:
         assert found.epsilon == 0.0
     same = np.zeros(50)
     budget = TestBudget(draws=100, delta=0.0, alpha=0.05)
-    rules = candidate_rules(Number("output", lambda x: x), same, same, budget)
+    rules = propose_rules(ScalarScore("output", lambda x: x), same, same, budget)
     assert all(rule.guesses.any() for _, rule in rules)
 
 
@@ -152,7 +152,7 @@ def test_draws_of_which_one_half_lies_beyond_all_others_are_judged() -> None:
     """Noise stops halfway: the later half is one value, below every cut, in both worlds."""
     rng, budget = np.random.default_rng(0), TestBudget(draws=4000, delta=0.0, alpha=0.05)
     first, second = (np.append(rng.normal(size=1000), np.full(1000, -99.0)) for _ in range(2))
-    rules = candidate_rules(Number("output", lambda x: x), first, second + 1.0, budget)
+    rules = propose_rules(ScalarScore("output", lambda x: x), first, second + 1.0, budget)
     assert all(rule.guesses.any() for _, rule in rules)
 
 
@@ -167,7 +167,7 @@ def test_an_atom_among_thousands_of_values_is_found(grid: float, chance: float) 
     beside = grid / 2 * np.exp(-0.5) * (1 - chance)
     truth = np.log((beside + chance) / (beside * np.exp(-0.5)))
     found = JointBinomial().bound(
-        Sampler.of(report).worlds([0, 1]),
+        Sampler.wrap(report).make_worlds([0, 1]),
         delta=0.0,
         confidence=0.95,
         samples=1_000_000,
@@ -183,42 +183,42 @@ def test_sums_in_another_order_are_one_number(seed: int, width: int) -> None:
     x, weights = rng.integers(0, 2, (50, width)) / 3.0, rng.normal(size=width)
     order = rng.permutation(width)
     size = np.abs(weights).sum()
-    one, other = round_to_size(x @ weights, size), round_to_size(x[:, order] @ weights[order], size)
+    one, other = (round_scaled(x @ weights, size), round_scaled(x[:, order] @ weights[order], size))
     assert (one == other).mean() > 0.9
     np.testing.assert_allclose(one, x @ weights, rtol=0, atol=ROUND_STEP * 2 * size)
 
 
 def test_what_has_no_step_stays() -> None:
     values = np.array([np.inf, -np.inf, np.nan, 0.0])
-    np.testing.assert_array_equal(round_to_size(values), values)
-    assert not np.signbit(round_to_size(-1e-12))
-    assert round_to_size(3.0, np.array([0.0, 1.0, 1e300])).tolist() == [3.0, 3.0, 0.0]
+    np.testing.assert_array_equal(round_scaled(values), values)
+    assert not np.signbit(round_scaled(-1e-12))
+    assert round_scaled(3.0, np.array([0.0, 1.0, 1e300])).tolist() == [3.0, 3.0, 0.0]
     single = np.array([0.0, 1.5, -0.1], np.float32)  # 1e-250 is 0 there, and 0 / 0 is NaN
-    np.testing.assert_allclose(round_to_size(single, np.abs(single)), single, rtol=1e-9)
+    np.testing.assert_allclose(round_scaled(single, np.abs(single)), single, rtol=1e-9)
 
 
 def test_numbers_of_any_size_that_differ_by_rounding_are_one() -> None:
     values = np.array([0.1, 1.1 - 1.0, 1e100 * 0.1, 1e100 * (1.1 - 1.0), -np.inf, 0.0, 1e-300])
-    one = round_to_size(values, np.abs(values))
+    one = round_scaled(values, np.abs(values))
     assert one[0] == one[1]
     assert one[2] == one[3]
     np.testing.assert_allclose(one[:-1], values[:-1], rtol=1e-9)
     spread = np.linspace(0.0, 1.0, 100_000)
-    assert len(np.unique(round_to_size(spread, spread))) == len(spread)
+    assert len(np.unique(round_scaled(spread, spread))) == len(spread)
 
 
 def test_numbers_of_half_and_single_precision_stay() -> None:
     """Their precision is coarser than the step, and single precision lacks such small sizes."""
     for kind in (np.float16, np.float32):
         values = np.array([0.0, 0.1, -3.5, 1000.0], dtype=kind)
-        np.testing.assert_array_equal(round_to_size(values, np.abs(values)).astype(kind), values)
+        np.testing.assert_array_equal(round_scaled(values, np.abs(values)).astype(kind), values)
 
 
 def best_gap(first: Any, second: Any, fresh: Any) -> dict[str, float]:
     """Distance of the means of the two worlds on fresh draws, in deviations, per statistic."""
     found = {}
     for score in learn_scores(
-        first.astype(float), second.astype(float), EntryNames(first.shape[1:])
+        first.astype(float), second.astype(float), EntryNamer(first.shape[1:])
     ):
         one, other = (np.asarray(score.evaluate(each), dtype=float) for each in fresh)
         found[score.name] = float((one.mean() - other.mean()) / max(one.std(), 1e-9))
@@ -299,7 +299,7 @@ def votes(noise: Noise, size: int = 800, grid: float = 0.0) -> tuple[Matrix, Mat
         message = drawn + (SHIFT if world == 0 else 0.0) + 3.0 * np.sin(PLACES)
         return np.asarray(np.rint(message / grid) * grid if grid else message, float)
 
-    voter = CoordinateVotes.of(sent(0, 2_000, 1), sent(1, 2_000, 1))
+    voter = CoordinateScorer.fit(sent(0, 2_000, 1), sent(1, 2_000, 1))
     return voter(sent(0, size, 2)), voter(sent(1, size, 3))
 
 
@@ -333,7 +333,7 @@ def test_bounded_noise_ends_also_where_its_density_falls_off_before(name: str) -
     def sent(world: int, count: int, seed: int) -> Matrix:
         return noise(np.random.default_rng(seed), (count, 20)) + shift * world
 
-    voter = CoordinateVotes.of(sent(0, 2_000, 1), sent(1, 2_000, 1))
+    voter = CoordinateScorer.fit(sent(0, 2_000, 1), sent(1, 2_000, 1))
     first, second = (voter(sent(world, 4_000, 2 + world))[:, 0] for world in (0, 1))
     alone = np.count_nonzero(first > second.max()) + np.count_nonzero(second < first.min())
     assert alone > 20, alone
@@ -352,7 +352,7 @@ def test_the_shape_of_normal_noise_weighs_as_the_likelihood_ratio_does() -> None
     rng = np.random.default_rng(0)
     mean = np.linspace(-0.2, 0.2, 40)
     noise = rng.standard_normal((4_000, 40))
-    voter = CoordinateVotes.of(noise + mean, noise)
+    voter = CoordinateScorer.fit(noise + mean, noise)
     x = rng.standard_normal((500, 40))
     exact = (x - mean / 2) @ mean
     assert np.corrcoef(voter(x)[:, 0], exact)[0, 1] > 0.9
@@ -365,6 +365,6 @@ def test_a_vote_is_taken_only_where_it_promises_more_than_the_fitted_rule() -> N
     for shift, shown, voted in cases:
         first, second = rng.normal(shift, 1.0, (400, 4)), rng.normal(0.0, 1.0, (400, 4))
         first[:, -1], second[:, -1] = rng.random(400) < shown, 0.0
-        rule, how = choose_rule_or_vote(fit_logistic_rule, first, second, 2, budget)
+        rule, how = choose_rule_or_feature(fit_logistic_rule, first, second, 2, budget)
         assert bool(how) == voted
         assert rule(first).shape == (400,)

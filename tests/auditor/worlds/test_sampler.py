@@ -18,7 +18,7 @@ from fedrec_auditor.accountants.statements import (
     Vantage,
     any_pair,
 )
-from fedrec_auditor.auditor.worlds.measure import Power, too_few_trainings
+from fedrec_auditor.auditor.worlds.measure import RefutationPower, explain_too_few_trainings
 from fedrec_auditor.auditor.worlds.sampler import Sampler
 from fedrec_auditor.auditor.worlds.worlds import BLOCK_SIZE, MAX_BLOCK_ENTRIES, Worlds
 
@@ -33,7 +33,7 @@ def blocks_of(
     found: Worlds, world: int, size: int, seed: int = 0, shape: tuple[int, ...] | None = None
 ) -> list[Any]:
     """Blocks of one world, in their order."""
-    alone = replace(found, draw_mixed=None)
+    alone = replace(found, draw_in_order=None)
     drawn = alone.draw_blocks({world: size}, [np.random.default_rng(seed)], shape)
     return [block for _, block in drawn]
 
@@ -79,8 +79,8 @@ def test_outputs_of_a_world_have_one_shape() -> None:
 
 
 def drawn(call: Any, value: Any, seed: int) -> list[str]:
-    shapes = Sampler.of(call).to_shapes()
-    blocks = blocks_of(shapes.worlds([value]), 0, 1000, seed)
+    shapes = Sampler.wrap(call).sample_shapes()
+    blocks = blocks_of(shapes.make_worlds([value]), 0, 1000, seed)
     return [word for block in blocks for word in np.unique(block).tolist()]
 
 
@@ -108,7 +108,7 @@ def test_a_shape_of_each_input_is_a_word(value: Any) -> None:
 def test_long_inputs_are_told_apart() -> None:
     one, other = np.zeros(5000), np.zeros(5000)
     other[2500] = 1.0
-    shapes = Sampler.of(lambda x, rng, size: np.zeros((size, 1 + int(x.sum())))).to_shapes()
+    shapes = Sampler.wrap(lambda x, rng, size: np.zeros((size, 1 + int(x.sum())))).sample_shapes()
     rng = np.random.default_rng(0)
     assert shapes.draw(one, rng, 1).tolist() == ["an output of shape (1,)"]
     assert shapes.draw(other, rng, 1).tolist() == ["an output of shape (2,)"]
@@ -119,7 +119,7 @@ TRAINING = any_pair(Unit.USER, Vantage.SERVER, Horizon.TRAINING)
 
 @pytest.mark.parametrize(("times", "enough"), [(1.0, False), (1.5, False), (2.0, True)])
 def test_power_asks_for_so_many_draws_of_each_world(times: float, enough: bool) -> None:
-    needed = Power.of(2.0, delta=0.0, confidence=0.95).gaussian_draws
+    needed = RefutationPower.compute(2.0, delta=0.0, confidence=0.95).gaussian_draws
     shown = Bound(
         epsilon=0.5,
         side=Side.LOWER,
@@ -129,4 +129,4 @@ def test_power_asks_for_so_many_draws_of_each_world(times: float, enough: bool) 
         samples=round(times * needed),
     )
     claim = Claim(epsilon=2.0, scope=TRAINING, statement="ours", source="paper")
-    assert (too_few_trainings(claim, [shown]) == "") is enough
+    assert (explain_too_few_trainings(claim, [shown]) == "") is enough

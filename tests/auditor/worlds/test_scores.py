@@ -17,9 +17,9 @@ from scipy import stats
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.losses.divergences import find_gaussian_epsilon
 from fedrec_auditor.auditor.plan.families import FAMILIES
-from fedrec_auditor.auditor.worlds.guesses import ThresholdBand
+from fedrec_auditor.auditor.worlds.guesses import ThresholdLimits
 from fedrec_auditor.auditor.worlds.scores import (
-    CANARY_USER,
+    CANARY_USER_SCOPE,
     CanaryScores,
     OneRunScores,
     from_scores,
@@ -89,16 +89,16 @@ def test_discrete_scores_come_again_and_are_taken(name: str) -> None:
     """None of 20 files of each kind is refused."""
     for rng in np.random.default_rng(0).spawn(20):
         inside, outside = DISCRETE[name](rng)
-        CanaryScores.of(inside, outside)
+        CanaryScores.build(inside, outside)
         size = min(len(inside), len(outside))
         if size >= 20:
-            OneRunScores.of_sides(inside[:size], outside[:size])
+            OneRunScores.from_sides(inside[:size], outside[:size])
 
 
 def test_scores_are_counted_once_and_nearly_all() -> None:
     rng = np.random.default_rng(0)
     for n, m in ((1000, 1000), (5000, 700)):
-        scores = CanaryScores.of(rng.normal(1, 1, n), rng.normal(0, 1, m))
+        scores = CanaryScores.build(rng.normal(1, 1, n), rng.normal(0, 1, m))
         samples = scores.bound().samples
         assert 0.75 * (n + m) < samples <= n + m
 
@@ -129,8 +129,8 @@ def test_few_zeros_and_ones_beside_many_share_the_error_among_four_limits(
     Each limit of such an event has half of the error. ``least`` is its bound if the halves have
     exactly these shares.
     """
-    scores = CanaryScores.of(inside, outside)
-    assert scores.estimator_name == "all-thresholds"
+    scores = CanaryScores.build(inside, outside)
+    assert scores.default_estimator == "all-thresholds"
     n, m, hits, misses = len(inside), len(outside), inside.sum(), outside.sum()
     low = stats.beta.ppf(0.05 / 4, hits, n - hits + 1)
     high = stats.beta.ppf(1 - 0.05 / 4, misses + 1, m - misses)
@@ -181,7 +181,7 @@ def test_more_scores_of_one_side_show_more() -> None:
 def test_scores_in_an_order_of_their_own_are_drawn_in_a_random_one() -> None:
     rng = np.random.default_rng(8)
     ordered = np.sort(rng.normal(size=4000))
-    found = CanaryScores.of(ordered, ordered).worlds(CANARY_USER, rng)
+    found = CanaryScores.build(ordered, ordered).make_worlds(CANARY_USER_SCOPE, rng)
     first, rest = (
         np.concatenate([block for _, block in found.draw_blocks({0: size}, [rng])])
         for size in (1000, 3000)
@@ -199,8 +199,8 @@ def test_no_order_of_scores_changes_a_bound_at_all_thresholds(unequal: int) -> N
     assert np.array_equal(inside, given)
     assert bound.samples == len(inside) + len(outside)
     if not unequal:
-        band = ThresholdBand.of(rng.permutation(inside), rng.permutation(outside), 1 - 0.95)
-        assert bound.epsilon == band.epsilon(0.0)
+        band = ThresholdLimits.fit(rng.permutation(inside), rng.permutation(outside), 1 - 0.95)
+        assert bound.epsilon == band.bound_epsilon(0.0)
 
 
 def test_vectors_are_scores_too() -> None:

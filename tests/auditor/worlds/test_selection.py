@@ -13,14 +13,14 @@ import fedrec_auditor
 from fedrec_auditor.auditor.worlds.decision_rules import (
     FIRST,
     SECOND,
-    Candidate,
+    CandidateRule,
     DecisionRule,
     TestBudget,
 )
-from fedrec_auditor.auditor.worlds.exclusive_values import ExclusiveRule, exclusive_rules, hash_rows
+from fedrec_auditor.auditor.worlds.exclusive_values import ExclusiveRule, find_exclusive, hash_rows
 from fedrec_auditor.auditor.worlds.sampler import Sampler
-from fedrec_auditor.auditor.worlds.selection import count_guesses, reassess, simplest_candidate
-from fedrec_auditor.auditor.worlds.statistics import Number, period_statistic
+from fedrec_auditor.auditor.worlds.selection import choose_simplest, count_guesses, reassess
+from fedrec_auditor.auditor.worlds.statistics import ScalarScore, make_period_score
 from tests.points import later
 
 BUDGET = TestBudget(draws=100_000, delta=0.0, alpha=0.05)
@@ -28,18 +28,18 @@ BUDGET = TestBudget(draws=100_000, delta=0.0, alpha=0.05)
 
 def candidate(
     pair: tuple[int, int], expected: float, compute: Callable[[Any], Any] = lambda x: x[:, 0]
-) -> Candidate[DecisionRule]:
+) -> CandidateRule[DecisionRule]:
     rule = DecisionRule(
-        statistic=Number("output", compute),
+        statistic=ScalarScore("output", compute),
         cuts=np.array([0.5]),
         guesses=np.array([1, -1], dtype=np.int8),
     )
-    return Candidate(*pair, expected, rule)
+    return CandidateRule(*pair, expected, rule)
 
 
 def test_fresh_draws_overrule_what_luck_made_look_better() -> None:
     """World x is 1 with probability 0.5, 0.6 or 0.9: the middle one is furthest from the last."""
-    worlds = Sampler.of(lambda p, rng, size: rng.random(size) < p).worlds([0.5, 0.6, 0.9])
+    worlds = Sampler.wrap(lambda p, rng, size: rng.random(size) < p).make_worlds([0.5, 0.6, 0.9])
     lucky = candidate((0, 1), 3.0)
     useless = candidate((0, 2), 2.0, lambda x: np.zeros(len(x)))
     good = candidate((0, 2), 0.5)
@@ -48,7 +48,7 @@ def test_fresh_draws_overrule_what_luck_made_look_better() -> None:
     for seed in range(5):
         streams = np.random.default_rng(seed).spawn(3)
         tables = count_guesses(worlds, rules, dict.fromkeys(range(3), 10_000), streams, ())
-        best = simplest_candidate(reassess(some, tables, 10_000, BUDGET))
+        best = choose_simplest(reassess(some, tables, 10_000, BUDGET))
         assert best[:2] == (0, 2)
         assert best.rule is good.rule
         truth = np.log((0.5 + 0.9) / (0.5 + 0.1))
@@ -57,18 +57,18 @@ def test_fresh_draws_overrule_what_luck_made_look_better() -> None:
 
 def test_equals_go_to_the_simpler() -> None:
     some = [candidate((0, 1), expected) for expected in (0.4, 1.0, 1.005, 0.9)]
-    assert simplest_candidate(some) is some[1]
-    assert simplest_candidate([]) is None
+    assert choose_simplest(some) is some[1]
+    assert choose_simplest([]) is None
     unknown = [candidate((0, 1), -np.inf), candidate((0, 1), -2.0)]
-    assert simplest_candidate(unknown) is unknown[1]
+    assert choose_simplest(unknown) is unknown[1]
 
 
 OF_MANY = TestBudget(draws=1_800_000, delta=0.0, alpha=0.005)
 PAIR = (0, 1)
 
 
-def found(first: Any, second: Any) -> Candidate[ExclusiveRule]:
-    return exclusive_rules([np.asarray(first), np.asarray(second)], [PAIR], OF_MANY)[PAIR]
+def found(first: Any, second: Any) -> CandidateRule[ExclusiveRule]:
+    return find_exclusive([np.asarray(first), np.asarray(second)], [PAIR], OF_MANY)[PAIR]
 
 
 def base(x: int, rng: np.random.Generator, n: int) -> Any:
@@ -130,7 +130,7 @@ def test_rounding_makes_no_value_of_its_own() -> None:
     rng = np.random.default_rng(6)
     one = np.where(rng.random(5000) < 0.5, 0.3, 1.0)
     other = np.where(rng.random(5000) < 0.5, 0.1 + 0.2, 1.0)
-    assert exclusive_rules([one, other], [PAIR], OF_MANY) == {}
+    assert find_exclusive([one, other], [PAIR], OF_MANY) == {}
 
 
 def test_fingerprints_tell_rows_apart_and_not_their_padding() -> None:
@@ -228,7 +228,7 @@ def test_a_witness_names_an_event_that_the_rule_guesses_on() -> None:
     ],
 )
 def test_the_period_is_that_of_the_grid(sample: Any, name: str) -> None:
-    statistic = period_statistic(sample)
+    statistic = make_period_score(sample)
     assert statistic.name == name
     value = statistic.evaluate(np.array([0.0, sample[9], sample[20]]))
     exact = sample[[0, 9, 20]] % 1 if "fraction" in name else [0, 9, 20]
@@ -238,18 +238,19 @@ def test_the_period_is_that_of_the_grid(sample: Any, name: str) -> None:
 @pytest.mark.parametrize("dtype", ["i1", "u1", "i2", "u4", "i8", "u8", "f2", "f4", "f8"])
 def test_the_place_is_the_same_for_every_type(dtype: str) -> None:
     outputs = np.arange(0, 120, 3).astype(dtype)
-    assert period_statistic(np.arange(120.0)).evaluate(outputs).tolist() == list(range(0, 120, 3))
-    halves = period_statistic(np.arange(240) / 2).evaluate(outputs)
+    assert make_period_score(np.arange(120.0)).evaluate(outputs).tolist() == list(range(0, 120, 3))
+    halves = make_period_score(np.arange(240) / 2).evaluate(outputs)
     assert halves.tolist() == [place % 240 for place in range(0, 240, 6)]
 
 
 def test_one_number_is_not_said_as_an_empty_interval() -> None:
-    assert Number("output", np.ravel).describe(0.5, float(np.nextafter(0.5, 1))) == "output = 0.5"
-    assert Number("output", np.ravel).describe(0.5, 0.75) == "0.5 <= output < 0.75"
+    output = ScalarScore("output", np.ravel)
+    assert output.describe(0.5, float(np.nextafter(0.5, 1))) == "output = 0.5"
+    assert output.describe(0.5, 0.75) == "0.5 <= output < 0.75"
     after, beyond = (float(np.nextafter(end, np.inf)) for end in (0.5, 1.0))
-    assert Number("output", np.ravel).describe(after, np.inf) == "output > 0.5"
-    assert Number("output", np.ravel).describe(-np.inf, beyond) == "output <= 1.0"
-    assert Number("output", np.ravel).describe(after, beyond) == "0.5 < output <= 1.0"
+    assert ScalarScore("output", np.ravel).describe(after, np.inf) == "output > 0.5"
+    assert ScalarScore("output", np.ravel).describe(-np.inf, beyond) == "output <= 1.0"
+    assert ScalarScore("output", np.ravel).describe(after, beyond) == "0.5 < output <= 1.0"
 
 
 def test_infinite_outputs_are_counted() -> None:

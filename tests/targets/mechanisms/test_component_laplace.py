@@ -10,7 +10,7 @@ from dp_accounting import ComposedDpEvent, LaplaceDpEvent, SelfComposedDpEvent
 
 from fedrec_auditor.accountants.methods.accounting_methods import Pure
 from fedrec_auditor.auditor.exact import find_exact_bound
-from fedrec_auditor.auditor.worlds.sampler import ONE_REPORT as SCOPE
+from fedrec_auditor.auditor.worlds.sampler import REPORT_SCOPE as SCOPE
 from fedrec_auditor.targets.federated.protections import AdaptiveLaplace
 from fedrec_auditor.targets.mechanisms.component_laplace import ComponentLaplace, NoisyComponent
 from tests.contracts.laws import check_ranges

@@ -18,7 +18,7 @@ from fedrec_auditor.accountants.events.leaves import ShuffledDpEvent
 from fedrec_auditor.accountants.losses.divergences import find_gaussian_epsilon
 from fedrec_auditor.accountants.methods.accounting_methods import Pld, Shuffle
 from fedrec_auditor.auditor.exact import compute_delta, find_exact_bound, has_exact_bound
-from fedrec_auditor.auditor.worlds.sampler import ONE_REPORT as SCOPE
+from fedrec_auditor.auditor.worlds.sampler import REPORT_SCOPE as SCOPE
 from fedrec_auditor.targets.mechanisms.base import PrivacyCurve
 from fedrec_auditor.targets.mechanisms.composed_mechanisms import (
     Clipped,

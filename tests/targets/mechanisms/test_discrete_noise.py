@@ -17,7 +17,7 @@ from scipy import stats
 from fedrec_auditor.accountants.events.leaves import PureDpEvent
 from fedrec_auditor.accountants.losses.divergences import compute_gaussian_delta
 from fedrec_auditor.auditor.exact import compute_delta, find_exact_bound
-from fedrec_auditor.auditor.worlds.sampler import ONE_REPORT as SCOPE
+from fedrec_auditor.auditor.worlds.sampler import REPORT_SCOPE as SCOPE
 from fedrec_auditor.targets.mechanisms.discrete_mechanisms import DiscreteGaussian, DiscreteLaplace
 from fedrec_auditor.targets.mechanisms.laplace_mechanisms import SnappedLaplace
 from fedrec_auditor.targets.mechanisms.parts.grid import GridNoise

@@ -14,7 +14,7 @@ from scipy import stats
 
 from fedrec_auditor.accountants.events.leaves import BitFlipDpEvent
 from fedrec_auditor.accountants.methods.accounting_methods import Pure
-from fedrec_auditor.auditor.worlds.sampler import ONE_REPORT as SCOPE
+from fedrec_auditor.auditor.worlds.sampler import REPORT_SCOPE as SCOPE
 from fedrec_auditor.targets.mechanisms import report_mechanisms
 from fedrec_auditor.targets.mechanisms.parts.bases import MAX_EPSILON
 from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip, OneCoordinate, Piecewise

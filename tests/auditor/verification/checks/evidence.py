@@ -27,7 +27,7 @@ def evidence(
 ) -> SharedEvidence:
     """Evidence about ``f``, with its output probabilities if it is a ``law``."""
     return SharedEvidence(
-        sampler=Sampler.of(getattr(f, "sample", f)),
+        sampler=Sampler.wrap(getattr(f, "sample", f)),
         inputs=list(inputs),
         claim=ClaimUnderTest(epsilon=epsilon, delta=delta),
         seed=np.random.SeedSequence(seed),

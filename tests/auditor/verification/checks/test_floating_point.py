@@ -39,7 +39,7 @@ def coarse(x: float, rng: Rng, size: int) -> Any:
 
 
 def sampler(f: Any, inputs: list[Any], shape: tuple[int, ...] = ()) -> OneUniform | None:
-    return OneUniform.recognise(Sampler.of(f), inputs, shape, np.random.default_rng(3))
+    return OneUniform.recognise(Sampler.wrap(f), inputs, shape, np.random.default_rng(3))
 
 
 def uniforms(*shape: int) -> Any:

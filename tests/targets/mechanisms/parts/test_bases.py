@@ -17,7 +17,7 @@ from fedrec_auditor.accountants.losses.divergences import compute_gaussian_delta
 from fedrec_auditor.accountants.methods.accounting_methods import Pld
 from fedrec_auditor.auditor.exact import find_exact_bound
 from fedrec_auditor.auditor.testing import Case, MechanismContract
-from fedrec_auditor.auditor.worlds.sampler import ONE_REPORT as SCOPE
+from fedrec_auditor.auditor.worlds.sampler import REPORT_SCOPE as SCOPE
 from fedrec_auditor.targets.mechanisms.base import PrivacyCurve
 from fedrec_auditor.targets.mechanisms.composed_mechanisms import Clipped, Product, Repeated
 from fedrec_auditor.targets.mechanisms.gaussian_mechanisms import (
