@@ -298,7 +298,7 @@ class RunSampler:
         ``names``: descriptions of the two worlds.
         ``scope``: protected unit, adjacency, adversary and duration for which epsilon is bounded.
         ``source``: name of the adversary, such as "server".
-        ``merge_copies``: description of the score in reports.
+        ``statistic``: description of the score in reports.
         ``pilot``: number of runs per world to which the decision rule is fitted. These runs are not
             used for the bound.
         ``rng``: random generator of the pilot runs.
@@ -394,7 +394,7 @@ class Setting:
     ``simulation``: simulates runs of the two worlds.
     ``run_text``: description of a run in reports.
     ``size_text``: number of users or items of a run, in words.
-    ``merge_copies``: description of the adversary's score in reports.
+    ``statistic``: description of the adversary's score in reports.
     ``max_runs``: largest number of runs per world that ``n_runs`` returns. None for
         ``TRAINING_RUNS``, if a run includes the server's steps.
     ``chunk_size``: number of runs that are simulated together; None for the game's default.

@@ -247,7 +247,7 @@ class RatedGuesses(NamedTuple):
 def propose_rules(
     statistic: Statistic, first: Floats, second: Floats, budget: TestBudget
 ) -> list[tuple[float, DecisionRule]]:
-    """Returns rules on ``merge_copies`` with their predicted lower bounds on epsilon, most
+    """Returns rules on ``statistic`` with their predicted lower bounds on epsilon, most
     promising first.
 
     statistic: function that maps an output to a number.
