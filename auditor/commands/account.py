@@ -93,9 +93,9 @@ def command(
 def _claim(text: str) -> Any:
     """Converts a claimed epsilon to a number, or to the callable that the text names."""
     if ":" in text:
-        from fedrec_auditor.auditor.commands.verify import load
+        from fedrec_auditor.auditor.commands.verify import load_mechanism
 
-        return load(text)
+        return load_mechanism(text)
     try:
         return float(text)
     except ValueError:

@@ -19,15 +19,15 @@ from fedrec_auditor.auditor.commands.options import (
     Memory,
     Out,
     Waivers,
+    add_plan_options,
     make_gate,
-    plan_options,
     show_progress,
 )
-from fedrec_auditor.auditor.commands.run import finish
+from fedrec_auditor.auditor.commands.run import conclude
 from fedrec_auditor.auditor.plan.plan import SIDE_TABLE_KEYS, amend_plan
 
 
-@plan_options("columns", *SIDE_TABLE_KEYS, "attacks", "claims", "seed", "confidence", "quick")
+@add_plan_options("columns", *SIDE_TABLE_KEYS, "attacks", "claims", "seed", "confidence", "quick")
 def command(
     options: dict[str, Any],
     recording: Annotated[Path, typer.Argument(help="Directory of a recording.")],
@@ -82,4 +82,4 @@ def command(
             progress=observe,
             force=force,
         )
-    finish(record, out, gate, before)
+    conclude(record, out, gate, before)

@@ -81,14 +81,14 @@ def write_files(files: Mapping[str, str]) -> None:
         write_atomically(Path(path), content.encode())
 
 
-def find_source(found: Any) -> tuple[str, int] | None:
-    """Returns the path (below the working directory) and the line of ``found``'s source code.
+def find_source(value: Any) -> tuple[str, int] | None:
+    """Returns the path, below the working directory, and the line of a Python object's source code.
 
-    ``found`` is a Python object. The result is None if its source is unknown.
+    The result is None if its source is unknown.
     """
     try:
-        file = inspect.getsourcefile(found)
-        line = inspect.getsourcelines(found)[1]
+        file = inspect.getsourcefile(value)
+        line = inspect.getsourcelines(value)[1]
         return Path(str(file)).resolve().relative_to(Path.cwd()).as_posix(), max(1, line)
     except (TypeError, OSError, ValueError):
         return None

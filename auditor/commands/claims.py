@@ -15,7 +15,7 @@ import typer
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.verdict import LabelEnum, NumberLabel, Verdict
 from fedrec_auditor.auditor.commands.ci_files import check_files, render_files, write_files
-from fedrec_auditor.auditor.commands.options import AsJson, Junit, Sarif, word_option
+from fedrec_auditor.auditor.commands.options import AsJson, Junit, Sarif, make_word_option
 from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.auditor.plan.plan import amend_plan, make_target
 
@@ -55,11 +55,11 @@ Settings = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="[TARGET.]NAME=VALUE", help="Setting of the target. Repeatable."),
 ]
-Users = Annotated[int | None, typer.Option(help="Number of users. Default 943.")]
-Items = Annotated[int | None, typer.Option(help="Number of items. Default 1682.")]
-Only = Annotated[
+UserCount = Annotated[int | None, typer.Option(help="Number of users. Default 943.")]
+ItemCount = Annotated[int | None, typer.Option(help="Number of items. Default 1682.")]
+VerdictFilter = Annotated[
     list[LabelEnum] | None,
-    word_option(
+    make_word_option(
         "Show only entries with this verdict, such as false or wrong. Repeatable.",
         Verdict,
         NumberLabel,
@@ -77,9 +77,9 @@ def command(
     paper: PaperName = None,
     tables: Tables = False,
     given: Settings = None,
-    users: Users = None,
-    items: Items = None,
-    only: Only = None,
+    users: UserCount = None,
+    items: ItemCount = None,
+    only: VerdictFilter = None,
     as_json: AsJson = False,
     markdown: AsMarkdown = False,
     jobs: Jobs = None,

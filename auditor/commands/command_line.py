@@ -26,9 +26,9 @@ from fedrec_auditor.accountants.errors import AuditError, InputError
 from fedrec_auditor.accountants.verdict import LabelEnum, NumberLabel, Verdict
 from fedrec_auditor.auditor.machine.output import discard_output, open_std_streams, print_message
 
-BAD_INPUT = 2
-INCOMPLETE = 3
-CLOSED_PIPE = 141
+EXIT_BAD_INPUT = 2
+EXIT_ERROR = 3
+EXIT_CLOSED_PIPE = 141
 _TYPER_INTERRUPTED = 130
 # Commands that may run code of a user without a time limit.
 _RUN_CODE = (["run"], ["sweep"], ["record"], ["attack"])
@@ -119,7 +119,7 @@ def _run_with_code() -> int:
     try:
         return run_in_child(_run)
     except AuditError as error:
-        return _refuse(str(error), BAD_INPUT if isinstance(error, InputError) else INCOMPLETE)
+        return _refuse(str(error), EXIT_BAD_INPUT if isinstance(error, InputError) else EXIT_ERROR)
 
 
 def _run() -> int:
@@ -128,28 +128,28 @@ def _run() -> int:
         code: int = make_app(words[0])(words, standalone_mode=False)
         print(end="", flush=True)
     except AuditError as error:
-        return _refuse(str(error), BAD_INPUT if isinstance(error, InputError) else INCOMPLETE)
+        return _refuse(str(error), EXIT_BAD_INPUT if isinstance(error, InputError) else EXIT_ERROR)
     except (typer.Abort, KeyboardInterrupt):
-        return _refuse("Interrupted.", INCOMPLETE)
+        return _refuse("Interrupted.", EXIT_ERROR)
     except (SystemExit, BrokenPipeError) as error:  # rich turns a broken pipe into an exit
         named = any(not word.startswith("-") for word in sys.argv[1:])
         if isinstance(error, SystemExit) and not (error.code or named):  # completion in a shell
             return 0
         discard_output()
-        return CLOSED_PIPE
+        return EXIT_CLOSED_PIPE
     except OSError as error:
-        code = BAD_INPUT if error.errno == errno.ENAMETOOLONG else INCOMPLETE
+        code = EXIT_BAD_INPUT if error.errno == errno.ENAMETOOLONG else EXIT_ERROR
         return _refuse(f"Expected to read and write files, got: {error}. Check them.", code)
     except Exception as error:
         if callable(message := getattr(error, "format_message", None)):
-            return _refuse(_usage(error, message()), BAD_INPUT)
+            return _refuse(_usage(error, message()), EXIT_BAD_INPUT)
         traceback.print_exc()
-        return _refuse("This is an error in auditor. Please report these lines.", INCOMPLETE)
+        return _refuse("This is an error in auditor. Please report these lines.", EXIT_ERROR)
     except BaseException as error:
-        return _refuse(f"Expected the command to end, got {type(error).__name__}.", INCOMPLETE)
+        return _refuse(f"Expected the command to end, got {type(error).__name__}.", EXIT_ERROR)
     if code == _TYPER_INTERRUPTED:
-        return _refuse("Interrupted.", INCOMPLETE)
-    return code if sys.argv[1:] else BAD_INPUT
+        return _refuse("Interrupted.", EXIT_ERROR)
+    return code if sys.argv[1:] else EXIT_BAD_INPUT
 
 
 def _refuse(message: str, code: int) -> int:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
-from fedrec_auditor.auditor.commands.options import AsJson, plan_options, read_and_amend_plan
+from fedrec_auditor.auditor.commands.options import AsJson, add_plan_options, read_and_amend_plan
 from fedrec_auditor.auditor.plan.plan import DATA_KEYS
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _NEVER_CACHED = ("synthetic", "table")
 
 
-@plan_options(*DATA_KEYS)
+@add_plan_options(*DATA_KEYS)
 def command(options: dict[str, Any], as_json: AsJson = False) -> None:
     """Show versions, cores, memory, the torch device, cached data sets and broken plug-ins.
 
@@ -110,9 +110,9 @@ def _times(data: Interactions) -> str:
 
 
 def _memory() -> str:
-    from fedrec_auditor.auditor.run.resources import physical_memory
+    from fedrec_auditor.auditor.run.resources import detect_memory_bytes
 
-    size = physical_memory()
+    size = detect_memory_bytes()
     return f"{size / 2**30:.1f} GiB" if size < math.inf else "unknown"
 
 

@@ -13,7 +13,7 @@ import typer
 
 from fedrec_auditor.accountants.verdict import FailOn, Gate, Judgement
 from fedrec_auditor.auditor.commands.options import Allow, AsJson, FailAtVerdict
-from fedrec_auditor.auditor.machine.output import summary_output
+from fedrec_auditor.auditor.machine.output import guard_output
 
 if TYPE_CHECKING:
     from fedrec_auditor.accountants.statements import Bound
@@ -60,7 +60,7 @@ WithCurve = Annotated[
     bool,
     typer.Option("--curve", help="Also bound epsilon at several deltas, jointly at --confidence."),
 ]
-Renyi = Annotated[
+RenyiOrders = Annotated[
     list[float] | None,
     typer.Option(metavar="ORDER", help="Also bound the Renyi divergence of ORDER. Repeatable."),
 ]
@@ -76,7 +76,7 @@ def command(
     one_run: IsOneRun = False,
     repeats: Repeats = False,
     curve: WithCurve = False,
-    renyi: Renyi = None,
+    renyi: RenyiOrders = None,
     confidence: Confidence = 0.95,
     seed: Seed = 0,
     fail_on: FailAtVerdict = FailOn.VIOLATED,
@@ -114,7 +114,7 @@ def command(
         points = _points(band, sorted({delta, *_DELTAS}) if curve else (), sorted({*(renyi or ())}))
     judgement = None if epsilon is None else _judge(bound, epsilon, delta)
     unused = len(arrays["in_scores"]) + len(arrays["out_scores"]) - (bound.samples or 0)
-    with summary_output("The exit code is that of the verdict."):
+    with guard_output("The exit code is that of the verdict."):
         if as_json:
             print(_as_text(bound, unused, judgement, points))
         else:

@@ -25,11 +25,11 @@ class ExtraOption(NamedTuple):
     """A command-line option that a command receives only if the user gives it.
 
     ``value_type``: type of the option's value.
-    ``declared``: declaration of the option for typer.
+    ``declaration``: declaration of the option for typer.
     """
 
     value_type: Any
-    declared: Any
+    declaration: Any
 
 
 def make_option(
@@ -58,7 +58,7 @@ _OF_A_TABLE = {
 }
 
 
-def word_option(help: str, *kinds: type[LabelEnum]) -> Any:
+def make_word_option(help: str, *kinds: type[LabelEnum]) -> Any:
     """Makes an option whose value is a word or a code of the enumerations ``kinds``."""
     words = {word.option_value: word for kind in kinds for word in kind}
 
@@ -80,7 +80,7 @@ Memory = Annotated[
 ]
 FailAt = Annotated[
     FailOn,
-    word_option(
+    make_word_option(
         "Exit with 1 if a claim's verdict is at this level or worse; for critical, high and "
         "medium, if a system's severity is; for leak, if a claim is refuted or a system leaks.",
         FailOn,
@@ -88,7 +88,7 @@ FailAt = Annotated[
 ]
 FailAtVerdict = Annotated[
     FailOn,
-    word_option(
+    make_word_option(
         "Exit with 1 if the verdict is at this level or above. This command runs no attacks: "
         "leak, critical and high count as false, and medium as unproved.",
         FailOn,
@@ -100,7 +100,7 @@ LeakMargin = Annotated[
 ]
 Allow = Annotated[
     list[Exemption] | None,
-    word_option(
+    make_word_option(
         "Do not exit with 3 for this outcome. not-tested: a sample is too small to refute a claim. "
         "not-assessed: the leak or severity of a system is unknown, and --fail-on needs it.",
         Exemption,
@@ -173,7 +173,7 @@ def add_options(
     return decorate
 
 
-def plan_options(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def add_plan_options(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Decorator that gives a command options for fields of an audit plan, as ``Plan`` declares
     them.
 
@@ -208,10 +208,10 @@ def _option(name: str) -> ExtraOption:
     kind, text = _plain_type(plan.Plan.model_fields[name].annotation), plan.get_help_text(name)
     if name == "targets":
         return ExtraOption(list[str], typer.Argument(help=text))
-    declared = plan.get_plan_option(name)
-    if declared.parse is not None:
+    declaration = plan.get_plan_option(name)
+    if declaration.parse is not None:
         kind = list[str] if kind is dict else str
-    return make_option(kind, text, name=plan.get_option_name(name), metavar=declared.metavar)
+    return make_option(kind, text, name=plan.get_option_name(name), metavar=declaration.metavar)
 
 
 def _plain_type(annotation: Any) -> Any:
@@ -234,10 +234,10 @@ def show_progress(out: Path, units: str = "tasks") -> Iterator[Observer]:
     """
     from rich.console import Console
 
-    from fedrec_auditor.auditor.machine.progress import display
+    from fedrec_auditor.auditor.machine.progress import display_on_console
 
     try:
-        with display(Console(stderr=True)) as observe:
+        with display_on_console(Console(stderr=True)) as observe:
             yield observe
     except KeyboardInterrupt as error:
         raise IncompleteError(

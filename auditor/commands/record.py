@@ -12,14 +12,14 @@ import typer
 from fedrec_auditor.auditor.commands.options import (
     Memory,
     PlanFile,
-    plan_options,
+    add_plan_options,
     read_and_amend_plan,
 )
-from fedrec_auditor.auditor.machine.output import summary_output
+from fedrec_auditor.auditor.machine.output import guard_output
 from fedrec_auditor.auditor.plan.plan import DATA_KEYS
 
 
-@plan_options(*DATA_KEYS, "settings", "seed", "quick")
+@add_plan_options(*DATA_KEYS, "settings", "seed", "quick")
 def command(
     options: dict[str, Any],
     target: Annotated[str, typer.Argument(help="Target (`auditor list`), or MODULE:OBJECT.")],
@@ -43,5 +43,5 @@ def command(
 
     record_plan(chosen, resources, out, with_truth=with_truth)
     truth = "with the truth" if with_truth else "without the truth"
-    with summary_output(f"The recording is in {out}."):
+    with guard_output(f"The recording is in {out}."):
         print(f"Recorded {target} to {out}, {truth}. Attack it with `auditor attack {out}`.")

@@ -15,9 +15,9 @@ from fedrec_auditor.auditor.commands.options import (
     LeakMargin,
     Waivers,
     make_gate,
-    word_option,
+    make_word_option,
 )
-from fedrec_auditor.auditor.machine.output import summary_output
+from fedrec_auditor.auditor.machine.output import guard_output
 from fedrec_auditor.auditor.plan.families import suggest_names
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def command(
         typer.Argument(help="A system of the run to print in full, instead of writing reports."),
     ] = None,
     fail_on: Annotated[
-        FailOn, word_option("Level from which findings are failures in junit.xml.", FailOn)
+        FailOn, make_word_option("Level from which findings are failures in junit.xml.", FailOn)
     ] = FailOn.VIOLATED,
     allow: Allow = None,
     waivers: Waivers = None,
@@ -81,7 +81,7 @@ def command(
         record.save(run, gate)
         first, *others, source = store.FILE_NAMES
         written.append(f"Rendered {run / first}, {', '.join(others)} from {source}.")
-    with summary_output("The reports are written."):
+    with guard_output("The reports are written."):
         terminal.render_outcome(record, outcome, gate, written, run)
     raise typer.Exit(gate.check_expired(0) if before is None else outcome.code)
 

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from fedrec_auditor.auditor.commands.options import Jobs, show_progress
-from fedrec_auditor.auditor.machine.output import summary_output
+from fedrec_auditor.auditor.machine.output import guard_output
 from fedrec_auditor.auditor.plan.families import FAMILIES, check_name, list_reproductions
 from fedrec_auditor.auditor.plan.members import parse_pairs
 
@@ -52,5 +52,5 @@ def command(
         page = reproduce(
             chosen, out, data=places, only=only or (), quick=quick, jobs=workers, observe=observe
         )
-    with summary_output(f"Read {page}."):
+    with guard_output(f"Read {page}."):
         print(f"Written: {page} (also reproductions.json)")

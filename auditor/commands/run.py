@@ -20,19 +20,19 @@ from fedrec_auditor.auditor.commands.options import (
     Out,
     PlanFile,
     Waivers,
+    add_plan_options,
     make_gate,
-    plan_options,
     read_and_amend_plan,
     show_progress,
 )
-from fedrec_auditor.auditor.machine.output import print_message, summary_output
+from fedrec_auditor.auditor.machine.output import guard_output, print_message
 from fedrec_auditor.auditor.plan.plan import Plan
 
 if TYPE_CHECKING:
     from fedrec_auditor.reports.record.record import Record
 
 
-@plan_options(*Plan.model_fields)
+@add_plan_options(*Plan.model_fields)
 def command(
     options: dict[str, Any],
     plan: PlanFile = None,
@@ -78,10 +78,10 @@ def command(
         record = run_plan(
             chosen, resources, out=out, gate=gate, observe=observe, interactions=data, force=force
         )
-    finish(record, out, gate, earlier)
+    conclude(record, out, gate, earlier)
 
 
-def finish(record: Record, out: Path, gate: Gate, baseline: Record | None = None) -> NoReturn:
+def conclude(record: Record, out: Path, gate: Gate, baseline: Record | None = None) -> NoReturn:
     """Prints the results of an audit and the paths of its reports, and exits.
 
     ``record``: the results.
@@ -102,7 +102,7 @@ def finish(record: Record, out: Path, gate: Gate, baseline: Record | None = None
             f"again; remove {out / TASKS_FOLDER} to start afresh."
         )
     first, *others = store.FILE_NAMES
-    with summary_output(f"Read {out / 'report.md'}."):
+    with guard_output(f"Read {out / 'report.md'}."):
         written = make_printable(f"Report: {out / first} (also {', '.join(others)})")
         terminal.render_outcome(record, outcome, gate, [written], out)
     raise typer.Exit(outcome.code)

@@ -13,7 +13,7 @@ from fedrec_auditor.auditor.commands.options import (
     Jobs,
     Memory,
     PlanFile,
-    plan_options,
+    add_plan_options,
     read_and_amend_plan,
     show_progress,
 )
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _FIELDS = tuple(name for name in Plan.model_fields if name != "settings")
 
 
-@plan_options(*_FIELDS)
+@add_plan_options(*_FIELDS)
 def command(
     options: dict[str, Any],
     settings: Annotated[
@@ -59,21 +59,22 @@ def command(
     check_creatable(out)
     resources = make_resources(jobs, "cpu", memory)
 
-    from fedrec_auditor.auditor.sweep.grid import FACTORS, NOISE_AXIS, make_variants, parse_axes
+    from fedrec_auditor.auditor.sweep import grid
 
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
-    texts = [*(settings or ()), *([f"{NOISE_AXIS}={','.join(FACTORS)}"] if along else ())]
-    axes = parse_axes(chosen, texts)
-    make_variants(chosen.model_copy(update={"targets": chosen.resolve().targets}), axes, seeds)
+    factors = ",".join(grid.NOISE_FACTORS)
+    texts = [*(settings or ()), *([f"{grid.NOISE_AXIS}={factors}"] if along else ())]
+    axes = grid.parse_axes(chosen, texts)
+    grid.make_variants(chosen.model_copy(update={"targets": chosen.resolve().targets}), axes, seeds)
 
     from fedrec_auditor.auditor.sweep.sweep import run_sweep
 
     with show_progress(out) as observe:
         swept = run_sweep(chosen, axes, seeds, resources, out=out, observe=observe, force=force)
-    show_sweep(swept, out)
+    print_sweep(swept, out)
 
 
-def show_sweep(swept: Sweep, out: Path) -> None:
+def print_sweep(swept: Sweep, out: Path) -> None:
     """Prints the results of a sweep for every system and setting, and the paths of the files.
 
     Exits with 3 if there are errors.

@@ -33,7 +33,7 @@ from fedrec_auditor.auditor.commands.options import (
     Waivers,
     make_gate,
 )
-from fedrec_auditor.auditor.machine.output import summary_output
+from fedrec_auditor.auditor.machine.output import guard_output
 
 if TYPE_CHECKING:
     from fedrec_auditor.auditor.verification import Verification
@@ -116,7 +116,7 @@ def command(
     Exits with 1 if the claim is refuted, or if a check fails that --allow does not name. Exits with
     3 if the sample is too small to refute the claim.
     """
-    from fedrec_auditor.auditor.machine.workers import run_within
+    from fedrec_auditor.auditor.machine.workers import run_with_timeout
     from fedrec_auditor.reports.record.waivers import find_waiver
     from fedrec_auditor.reports.writers.paragraph import output_width, wrap_entry
 
@@ -162,10 +162,10 @@ def command(
         )
         return code, json.dumps([text, files])
 
-    code, answer = run_within(timeout, work)
+    code, answer = run_with_timeout(timeout, work)
     text, files = json.loads(answer)
     write_files(files)
-    with summary_output("The exit code is that of the verdict."):
+    with guard_output("The exit code is that of the verdict."):
         _show(text, plainly=as_json or not sys.stdout.isatty())
     raise typer.Exit(code)
 
@@ -187,8 +187,8 @@ def _verify(
     with folders as folder, convert_errors(target):
         # Hypothesis writes files, which must not be in the user's working directory.
         os.environ.setdefault("HYPOTHESIS_STORAGE_DIRECTORY", folder)
-        tested = load(target, settings)
-        pairs = None if inputs is None else parse_list(inputs)
+        tested = load_mechanism(target, settings)
+        pairs = None if inputs is None else parse_inputs(inputs)
         # No progress is displayed, because the process is stopped at the timeout.
         return tested, verify_ldp(tested, inputs=pairs, progress=False, **options)
 
@@ -227,7 +227,7 @@ def _again() -> str:
     return shlex.join(["auditor", *kept, "--samples"]) + " "
 
 
-def load(target: str, settings: Sequence[str] = ()) -> Any:
+def load_mechanism(target: str, settings: Sequence[str] = ()) -> Any:
     """Loads a mechanism by its name, or imports an object by ``package.module:name``.
 
     ``target``: the name in either form.
@@ -271,7 +271,7 @@ def load(target: str, settings: Sequence[str] = ()) -> Any:
     return member
 
 
-def parse_list(inputs: str) -> list[Any]:
+def parse_inputs(inputs: str) -> list[Any]:
     """Converts a JSON list to a list of inputs; inner lists become arrays.
 
     Raises InputError if the text is not a JSON list, or if an inner list has rows of different

@@ -45,10 +45,10 @@ def print_message(message: str) -> None:
 
 
 @contextmanager
-def summary_output(otherwise: str) -> Iterator[None]:
-    """Context manager for printing a summary on standard output, which may fail.
+def guard_output(fallback_note: str) -> Iterator[None]:
+    """Context manager in which a summary is printed on standard output, although printing may fail.
 
-    ``otherwise``: sentence that is printed on standard error if printing fails.
+    ``fallback_note``: sentence that is printed on standard error if printing fails.
 
     If the reader of standard output has closed the stream, nothing is printed.
     """
@@ -59,4 +59,4 @@ def summary_output(otherwise: str) -> Iterator[None]:
         discard_output()
     except OSError as error:
         discard_output()
-        print_message(f"Expected to print a summary, got: {error.strerror}. {otherwise}")
+        print_message(f"Expected to print a summary, got: {error.strerror}. {fallback_note}")

@@ -26,17 +26,18 @@ if TYPE_CHECKING:
 
 # Function that receives progress: the name of the counted things (rounds, draws, runs), the
 # finished number, the total.
-Listener = Callable[[str, int, int], None]
+StepListener = Callable[[str, int, int], None]
 # Name under which the training of a system counts its rounds.
-TRAINING = "training"
-_listening: ContextVar[Listener | None] = ContextVar("listening", default=None)
+TRAINING_STAGE = "training"
+_listening: ContextVar[StepListener | None] = ContextVar("listening", default=None)
 
 
 @contextmanager
-def stage_listener(listener: Listener) -> Iterator[None]:
+def listen_to_steps(listener: StepListener) -> Iterator[None]:
     """Context manager that passes this thread's reports of progress to the function ``listener``.
 
-    Reports come from ``report_step``: the name of the work, and the finished and all steps.
+    Each report is a call of ``report_step``: the name of the work, the number of finished steps,
+    and the number of all steps.
     """
     token = _listening.set(listener)
     try:
@@ -45,28 +46,28 @@ def stage_listener(listener: Listener) -> Iterator[None]:
         _listening.reset(token)
 
 
-def report_step(what: str, done: int, of: int) -> None:
-    """Reports that ``done`` of ``of`` steps of the work ``what`` are finished.
+def report_step(work: str, done: int, total: int) -> None:
+    """Reports that ``done`` of ``total`` steps of ``work``, such as "draws", are finished.
 
-    The function that ``stage_listener`` has set receives the report; without one nothing happens.
+    The function that ``listen_to_steps`` has set receives the report; without one nothing happens.
 
     No result may depend on this function.
 
-    >>> with stage_listener(print):
+    >>> with listen_to_steps(print):
     ...     report_step("draw", 12, 300)
     draw 12 300
     """
     listener = _listening.get()
     if listener is not None:
-        listener(what, done, of)
+        listener(work, done, total)
 
 
 # The remaining time of an audit is not estimated, because the times of tasks differ by a factor of
 # a thousand, which settings do not predict.
 #
-# Tasks of any process write their progress to a file (``noting``). A thread reads the file
-# (``Tracker``) and calls an observer: a progress bar in a terminal, log lines elsewhere, or a
-# caller's function.
+# Tasks of any process write their progress to a file (``note_progress``). A thread reads the file
+# (``ProgressTracker``) and calls an observer: a progress bar in a terminal, log lines elsewhere, or
+# a caller's function.
 
 logger = logging.getLogger(__name__)
 
@@ -100,7 +101,7 @@ class ProgressReport:
 Observer = Callable[[ProgressReport], None]
 
 
-class Tracker:
+class ProgressTracker:
     """Tracks the finished and running tasks of an audit, and passes the progress to a function.
 
     - ``observe``: function that receives each ``ProgressReport``, or None. If it raises an
@@ -115,24 +116,24 @@ class Tracker:
         self._running: dict[str, str] = {}
         self._started = self._notified = time.monotonic()
 
-    def record(self, task: str, what: str, done: int, of: int) -> None:
-        """Records that ``task`` has finished ``done`` of ``of`` steps of the work ``what``.
+    def record(self, task: str, work: str, done: int, total: int) -> None:
+        """Records that ``task`` has finished ``done`` of ``total`` steps of ``work``.
 
-        An example of ``what`` is "draws". If ``what`` is empty, the task itself begins (0 of 1) or
-        ends (1 of 1).
+        An example of ``work`` is "draws". If ``work`` is empty, the task itself begins (0 of 1)
+        or ends (1 of 1).
         """
-        text = f"{task}, {what} {done:,} of {of:,}"
-        if what == TRAINING:
-            training = f"{task.partition(' ')[0]} {TRAINING}"
-            text = f"{training}, round {done + 1:,} of {of:,}"
-            if done == of:
+        text = f"{task}, {work} {done:,} of {total:,}"
+        if work == TRAINING_STAGE:
+            training = f"{task.partition(' ')[0]} {TRAINING_STAGE}"
+            text = f"{training}, round {done + 1:,} of {total:,}"
+            if done == total:
                 self._begun.discard(training)
-        if not what:
+        if not work:
             (self._begun.discard if done else self._begun.add)(task)
-        if not what or done == of:
+        if not work or done == total:
             text = task if task in self._begun else ""
         self._running[task] = text
-        if not what and done:
+        if not work and done:
             self._done += 1
             self.notify(task)
 
@@ -144,7 +145,7 @@ class Tracker:
         now = self._notified = time.monotonic()
         if self._observe is None:
             return
-        standing = ProgressReport(
+        report = ProgressReport(
             done=self._done,
             total=self._total,
             running=tuple(dict.fromkeys(filter(None, self._running.values()))),
@@ -152,7 +153,7 @@ class Tracker:
             elapsed=now - self._started,
         )
         try:
-            self._observe(standing)
+            self._observe(report)
         except Exception:
             logger.exception("The progress observer failed; it is not called again")
             self._observe = None
@@ -188,12 +189,12 @@ class Tracker:
                     reader.join()
 
 
-def write_note(path: Path | None, task: str, what: str, done: int, of: int) -> None:
-    """Appends a note to the file ``path``: the task has finished ``done`` of ``of`` steps.
+def write_note(path: Path | None, task: str, work: str, done: int, total: int) -> None:
+    """Appends a note to the file ``path``: the task has finished ``done`` of ``total`` steps.
 
     ``path``: the file; None to do nothing.
     ``task``: name of the task.
-    ``what``: name of the work whose steps are counted.
+    ``work``: name of the work whose steps are counted.
 
     A note is written atomically, and a full disk is ignored.
     """
@@ -202,13 +203,13 @@ def write_note(path: Path | None, task: str, what: str, done: int, of: int) -> N
     with suppress(OSError):
         file = os.open(path, os.O_WRONLY | os.O_APPEND)
         try:
-            os.write(file, f"{json.dumps([task, what, done, of])}\n".encode())
+            os.write(file, f"{json.dumps([task, work, done, total])}\n".encode())
         finally:
             os.close(file)
 
 
 @contextmanager
-def noting(path: Path | None, task: str) -> Iterator[None]:
+def note_progress(path: Path | None, task: str) -> Iterator[None]:
     """Context manager in which a task writes its progress to the file ``path`` of notes.
 
     Notes are written at the beginning of the task, at the ends of loops, and otherwise at most
@@ -224,7 +225,7 @@ def noting(path: Path | None, task: str) -> Iterator[None]:
             write_note(path, task, what, done, of)
 
     listen("", 0, 1)
-    with stage_listener(listen):
+    with listen_to_steps(listen):
         yield
 
 
@@ -245,12 +246,12 @@ def show_progress(progress: bool | Observer | None) -> Iterator[Observer | None]
     if progress is None and not is_interactive:
         yield None
         return
-    with display(console) as observe:
+    with display_on_console(console) as observe:
         yield observe
 
 
 @contextmanager
-def show_stages(progress: bool | Observer | None, name: str) -> Iterator[None]:
+def show_task_progress(progress: bool | Observer | None, name: str) -> Iterator[None]:
     """Context manager that displays the progress of a single task.
 
     ``progress``: True or False to display or not, None to display only in a terminal or a notebook,
@@ -268,12 +269,12 @@ def show_stages(progress: bool | Observer | None, name: str) -> Iterator[None]:
                 at = f"{name}, {what} {done:,} of {of:,}"
                 observe(ProgressReport(done=0, total=1, running=(at,), elapsed=now - started))
 
-        with stage_listener(update):
+        with listen_to_steps(update):
             yield
 
 
 @contextmanager
-def display(console: Console) -> Iterator[Observer]:
+def display_on_console(console: Console) -> Iterator[Observer]:
     """Context manager that provides a function which displays progress reports on ``console``."""
     if not console.is_terminal:
         yield _log(console)
@@ -296,9 +297,9 @@ def display(console: Console) -> Iterator[Observer]:
     with Bar(*columns, console=console, transient=True) as bar:
         task = bar.add_task("starting", total=None)
 
-        def observe(standing: ProgressReport) -> None:
-            bar.running = running_lines(standing)
-            bar.update(task, completed=standing.done, total=standing.total)
+        def observe(report: ProgressReport) -> None:
+            bar.running = format_running_tasks(report)
+            bar.update(task, completed=report.done, total=report.total)
 
         yield observe
 
@@ -310,30 +311,30 @@ def _log(console: Console) -> Observer:
     """
     last = time.monotonic()
 
-    def observe(standing: ProgressReport) -> None:
+    def observe(report: ProgressReport) -> None:
         nonlocal last
         now = time.monotonic()
-        if standing.finished is None and now - last < _SILENT:
+        if report.finished is None and now - last < _SILENT:
             return
         last = now
         with suppress(OSError):  # an audit does not depend on a reader of its log
-            print(log_line(standing), file=console.file, flush=True)
+            print(format_log_line(report), file=console.file, flush=True)
 
     return observe
 
 
-def log_line(standing: ProgressReport) -> str:
+def format_log_line(report: ProgressReport) -> str:
     """Returns a progress report as one line of a log.
 
     The line states the numbers of finished and of all tasks, the task that has just finished or
     else the running tasks, and the elapsed time.
     """
-    what = standing.finished or "; ".join(running_lines(standing)) or "nothing runs yet"
-    return f"[{standing.done}/{standing.total}] {what}; {duration(standing.elapsed)} so far"
+    what = report.finished or "; ".join(format_running_tasks(report)) or "nothing runs yet"
+    return f"[{report.done}/{report.total}] {what}; {duration(report.elapsed)} so far"
 
 
-def running_lines(standing: ProgressReport) -> tuple[str, ...]:
+def format_running_tasks(report: ProgressReport) -> tuple[str, ...]:
     """Returns the names of at most four running tasks, and a text on the number of others."""
-    first = standing.running[:_LINES]
-    more = len(standing.running) - len(first)
+    first = report.running[:_LINES]
+    more = len(report.running) - len(first)
     return (*first, f"and {more} more") if more else first

@@ -35,7 +35,7 @@ _GRACE = 5.0
 _LARGEST = 1 << 28
 
 
-def run_within(seconds: float, work: Callable[[], tuple[int, str]]) -> tuple[int, str]:
+def run_with_timeout(seconds: float, work: Callable[[], tuple[int, str]]) -> tuple[int, str]:
     """Runs ``work`` in a child process for at most ``seconds``; returns its exit code and text.
 
     Raises InputError if ``work`` takes longer, or if its process ends without a result. An
@@ -84,8 +84,8 @@ def run_within(seconds: float, work: Callable[[], tuple[int, str]]) -> tuple[int
     sealed, _, content = answer.partition(b"\n")
     if sealed != seal:  # the child process has written a message of its own
         raise InputError(
-            "Expected an answer, but the code wrote into the pipe of the answer. Correct the "
-            "callable: it may write to files that it opened."
+            "Expected the result of the child process, got bytes that your code wrote into its "
+            "pipe. Let the code write only to files that it opened."
         )
     kind, code, text = json.loads(content)
     if kind:

@@ -26,7 +26,7 @@ from fedrec_auditor.targets.wrapped.flower.flower_promise import (
 from fedrec_auditor.targets.wrapped.flower.flower_system import FlowerServer, FlowerSystem
 
 # Delta at which epsilon is proved if the app states no delta.
-DELTA = 1e-5
+DEFAULT_DELTA = 1e-5
 
 
 def wrap(
@@ -97,7 +97,7 @@ def wrap(
     if is_app(app):
         written = [ModChain.from_app(app).owner_fn, *written[1:], *around]
     parts = (*around, *(() if strategy is None else (strategy,)))
-    promised = find_promises(parts, rounds=rounds, delta=DELTA, equal=equal_weights)
+    promised = find_promises(parts, rounds=rounds, delta=DEFAULT_DELTA, equal=equal_weights)
     if metadata:
         promised = [replace(p, lacks=p.lacks or "metadata have no noise.") for p in promised]
     clip = getattr(strategy, "clipping_norm", None)
@@ -177,7 +177,7 @@ def claims(*parts: Any, rounds: int = 1, equal_weights: bool = False) -> tuple[S
     flat = [
         mod for part in parts for mod in (ModChain.from_app(part).mods if is_app(part) else (part,))
     ]
-    promised = find_promises(flat, rounds=rounds, delta=DELTA, equal=equal_weights)
+    promised = find_promises(flat, rounds=rounds, delta=DEFAULT_DELTA, equal=equal_weights)
     more = {
         p: f"No proof is credited: {p.lacks} {METADATA_NOTE}" if p.lacks else METADATA_NOTE
         for p in promised

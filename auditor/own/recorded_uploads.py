@@ -22,7 +22,7 @@ from fedrec_auditor.auditor.run.audited_target import AuditedTarget
 from fedrec_auditor.auditor.run.resources import Resources, make_resources
 from fedrec_auditor.auditor.run.runner import run_plan
 from fedrec_auditor.auditor.run.tasks import Audit, try_target
-from fedrec_auditor.auditor.run.workload import check_recording
+from fedrec_auditor.auditor.run.workload import check_recording_size
 from fedrec_auditor.reports.record.record import Record
 from fedrec_auditor.targets.components import Payload, Reports
 from fedrec_auditor.targets.compute import one_thread
@@ -101,7 +101,7 @@ def record_plan(
         raise InputError(
             f"Expected an empty or a new directory, got {out}, which has files. Give another one."
         )
-    audit = Audit.of(plan, interactions, resources.compute, resources.memory, systems)
+    audit = Audit.from_plan(plan, interactions, resources.compute, resources.max_bytes, systems)
     (name,) = audit.targets
     with one_thread(None):
         data, run = AuditedTarget(audit, name).training
@@ -195,8 +195,8 @@ def attack_recording(
     for true data that do not fit the recording.
     """
     resources = make_resources(jobs, "cpu", memory)
-    recording = Recording.open(Path(path), resources.memory)
-    check_recording(recording, resources.memory)
+    recording = Recording.open(Path(path), resources.max_bytes)
+    check_recording_size(recording, resources.max_bytes)
     recording, unread = recording.drop_nonfinite()
     plan = amend_plan(None, {"columns": columns, "claims": list_claims(claim), **fields})
     plan.resolve()  # raises InputError for unknown attacks, before files are read

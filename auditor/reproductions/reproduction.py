@@ -16,12 +16,12 @@ from pathlib import Path
 import numpy as np
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.auditor.machine.progress import Observer, Tracker
+from fedrec_auditor.auditor.machine.progress import Observer, ProgressTracker
 from fedrec_auditor.auditor.machine.workers import run_parallel
 from fedrec_auditor.auditor.plan.families import check_name, list_reproductions, load_papers
 from fedrec_auditor.auditor.plan.sources import load_data
 from fedrec_auditor.auditor.plan.versions import get_versions, hash_source
-from fedrec_auditor.auditor.reproductions.tables import Measurable
+from fedrec_auditor.auditor.reproductions.tables import PaperPart
 from fedrec_auditor.auditor.run import checkpoints
 from fedrec_auditor.auditor.run.checkpoints import Checkpoints
 from fedrec_auditor.auditor.run.tasks import Task, TaskResult
@@ -42,12 +42,12 @@ class Reproduction:
     declaration: Paper
 
     @property
-    def paper(self) -> str:
+    def paper_title(self) -> str:
         """Title and source of the paper."""
         return self.declaration.heading.title
 
     @property
-    def unmeasured(self) -> tuple[str, ...]:
+    def unmeasured_notes(self) -> tuple[str, ...]:
         """Sentences about numbers that the paper prints, but that this reproduction does not
         measure.
         """
@@ -55,20 +55,20 @@ class Reproduction:
             f"not measured here: {each}" for each in self.declaration.printed_numbers.absent
         )
 
-    def parts(self) -> Sequence[Measurable]:
+    def parts(self) -> Sequence[PaperPart]:
         """All trainings and calculations of the reproduction, which are independent of each other
         and can run in different processes.
         """
         from fedrec_auditor.auditor.reproductions import tables
 
         paper = self.declaration
-        made = [*tables.trained_parts(paper), *tables.attacked_parts(paper)]
+        made = [*tables.iter_training_parts(paper), *tables.iter_attack_parts(paper)]
         if (epsilons := paper.printed_numbers.epsilons) is not None:
             measure = partial(_calculate_epsilons, paper, epsilons.system)
-            made.append(Measurable(name="calculations", data="", measure=measure))
+            made.append(PaperPart(name="calculations", data="", measure=measure))
         return made
 
-    def summary(self, rows: Sequence[ReproducedRow]) -> Sequence[str]:
+    def summarize(self, rows: Sequence[ReproducedRow]) -> Sequence[str]:
         """Sentences that summarise the measured ``rows``: remarks, rankings of systems, and
         comparisons with the numbers in the paper.
         """
@@ -78,7 +78,7 @@ class Reproduction:
         return [
             *printed.remark,
             *(line for order in printed.order for line in _rankings(self.declaration, order, rows)),
-            *tables.comparisons(rows),
+            *tables.compare_with_paper(rows),
             *_above_proved(rows),
         ]
 
@@ -199,7 +199,7 @@ def reproduce(
         for task in parts
         if task not in made
     ]
-    watch = Tracker(observe, done=len(made), total=len(parts))
+    watch = ProgressTracker(observe, done=len(made), total=len(parts))
     for task, result in run_parallel(_run_part, missing, jobs=jobs):
         made[task] = result
         if not result.errors:
@@ -208,9 +208,9 @@ def reproduce(
     pages = [
         reproductions.PaperRun(
             name=name,
-            paper=entry.paper,
+            paper=entry.paper_title,
             rows=(rows := tuple(_rows(made, parts, name))),
-            remarks=tuple(entry.summary(rows)),
+            remarks=tuple(entry.summarize(rows)),
             left_out=(
                 *(
                     f"{parts[task].name}: {error}"
@@ -219,7 +219,7 @@ def reproduce(
                     for error in made[task].errors
                 ),
                 *_not_selected(name, only, every),
-                *entry.unmeasured,
+                *entry.unmeasured_notes,
             ),
         )
         for name, entry in chosen.items()
@@ -239,7 +239,7 @@ def _command(
     return shlex.join([*words, *(["--quick"] if quick else [])])
 
 
-def _is_selected(part: Measurable, only: Sequence[str]) -> bool:
+def _is_selected(part: PaperPart, only: Sequence[str]) -> bool:
     return not only or any(text in part.name for text in only)
 
 
@@ -248,7 +248,7 @@ def _either(only: Sequence[str]) -> str:
 
 
 def _not_selected(
-    name: str, only: Sequence[str], whole: Sequence[tuple[str, Measurable]]
+    name: str, only: Sequence[str], whole: Sequence[tuple[str, PaperPart]]
 ) -> Iterator[str]:
     count = sum(of == name and not _is_selected(part, only) for of, part in whole)
     if count:
@@ -256,14 +256,14 @@ def _not_selected(
 
 
 def _rows(
-    outcomes: Mapping[Task, TaskResult], parts: Mapping[Task, Measurable], name: str
+    outcomes: Mapping[Task, TaskResult], parts: Mapping[Task, PaperPart], name: str
 ) -> Iterator[ReproducedRow]:
     for task in parts:
         if task.target == name:
             yield from outcomes[task].reproduced
 
 
-def _run_part(task: Task, part: Measurable, source: str, quick: bool) -> tuple[Task, TaskResult]:
+def _run_part(task: Task, part: PaperPart, source: str, quick: bool) -> tuple[Task, TaskResult]:
     """Runs one training or calculation with a seed derived from its name. An error, such as missing
     data, is stored in the result.
     """

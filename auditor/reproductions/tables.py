@@ -25,7 +25,7 @@ from fedrec_auditor.auditor.games.metrics import (
     estimate_all,
 )
 from fedrec_auditor.auditor.plan.families import FAMILIES
-from fedrec_auditor.auditor.utility.baselines import item_popularity
+from fedrec_auditor.auditor.utility.baselines import count_item_users
 from fedrec_auditor.auditor.utility.held_out import HeldOutData
 from fedrec_auditor.reports.record.rows import ReproducedRow, UtilityRow
 from fedrec_auditor.targets.compute import one_thread
@@ -36,7 +36,7 @@ from fedrec_auditor.targets.systems.base import Evaluation, Model, Target
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Measurable:
+class PaperPart:
     """One training or calculation of a reproduction, whose result is rows of a table.
 
     - ``name``: unique name within a reproduction, under which the finished result is stored.
@@ -53,7 +53,7 @@ class Measurable:
 CONFIDENCE = 0.95
 
 
-def trained_parts(paper: Paper) -> Iterator[Measurable]:
+def iter_training_parts(paper: Paper) -> Iterator[PaperPart]:
     """Yields the trainings that repeat a paper's utility results, one for each pair of a row in the
     paper's tables and a data set.
     """
@@ -63,7 +63,7 @@ def trained_parts(paper: Paper) -> Iterator[Measurable]:
                 yield _part(paper, trained, row, data)
 
 
-def _part(paper: Paper, trained: TrainedRows, row: str, data: str) -> Measurable:
+def _part(paper: Paper, trained: TrainedRows, row: str, data: str) -> PaperPart:
     """One training, with a name that no training with other settings has."""
     tables = [table for table in paper.printed_numbers.table if table.place == trained.place]
     systems = [table.get_system_names(row)[0] for table in tables if row in table.rows]
@@ -72,7 +72,7 @@ def _part(paper: Paper, trained: TrainedRows, row: str, data: str) -> Measurable
     method = trained.method or row
     settings = "".join(f" {key}={value:g}" for key, value in trained.settings.items())
     cut = f" {trained.items} items" if trained.items else ""
-    return Measurable(
+    return PaperPart(
         name=f"{trained.place} {method} {data}{cut}{settings}",
         data=data,
         measure=partial(train_and_test, trained, system, method, printed),
@@ -207,16 +207,16 @@ class AttackedSystem:
     components: Sequence[TableScore] = ()
     note: str = ""
 
-    def make_part(self) -> Measurable:
-        """Returns the training of the system and all attacks on it as one ``Measurable``, an
+    def make_part(self) -> PaperPart:
+        """Returns the training of the system and all attacks on it as one ``PaperPart``, an
         independent piece of work.
         """
-        return Measurable(
+        return PaperPart(
             name=f"{self.method} {self.data}", data=self.data, measure=partial(_run_attacks, self)
         )
 
 
-def attacked_parts(paper: Paper) -> Iterator[Measurable]:
+def iter_attack_parts(paper: Paper) -> Iterator[PaperPart]:
     """Yields the trainings on whose uploads a paper reports attacks, one for each pair of a row in
     the paper's tables and a data set.
     """
@@ -278,7 +278,7 @@ def _cell(
     )
 
 
-def comparisons(rows: Sequence[ReproducedRow]) -> Iterator[str]:
+def compare_with_paper(rows: Sequence[ReproducedRow]) -> Iterator[str]:
     """Yields sentences that compare measured F1 scores of attacks with those in the paper, and
     those in the paper with guessing.
     """
@@ -362,7 +362,7 @@ def _hits(
 
     The further values are those on the other split, and those of a ranking by popularity.
     """
-    popular = Model(arrays={"met": item_popularity(splits["random"].train)})
+    popular = Model(arrays={"met": count_item_users(splits["random"].train)})
     first, *others = splits
 
     def hit(which: str, of: Target, by: Model) -> UtilityRow:

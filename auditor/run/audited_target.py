@@ -31,7 +31,7 @@ from fedrec_auditor.auditor.games.game import N_HALVES, QUICK_N_HALVES, Game, Ha
 from fedrec_auditor.auditor.games.informative import InformativeView, filter_view
 from fedrec_auditor.auditor.games.row_order import ClientOrder, SimulatedClient
 from fedrec_auditor.auditor.judging import accounting
-from fedrec_auditor.auditor.machine.progress import TRAINING, report_step
+from fedrec_auditor.auditor.machine.progress import TRAINING_STAGE, report_step
 from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.auditor.run.tasks import (
     BOUNDS,
@@ -42,9 +42,9 @@ from fedrec_auditor.auditor.run.tasks import (
     TaskResult,
     make_game_inputs,
     make_guesser,
-    training_target,
+    shorten_training,
 )
-from fedrec_auditor.auditor.run.workload import RUN_SECONDS, affordable_runs, check_halves
+from fedrec_auditor.auditor.run.workload import RUN_SECONDS, check_half_runs, limit_runs
 from fedrec_auditor.auditor.utility.held_out import HeldOutData
 from fedrec_auditor.auditor.worlds.estimators.base import Estimator
 from fedrec_auditor.auditor.worlds.measure import RefutationPower
@@ -113,7 +113,7 @@ class AuditedTarget:
                 return TaskResult(skipped=(self._skip(step, error),))
         held_out, run = self.training
         if step == UTILITY:
-            target, rng = audit.targets[self.name], audit.rng(str(task))
+            target, rng = audit.targets[self.name], audit.make_rng(str(task))
             try:
                 figures = held_out.evaluate(
                     target, run.model, confidence=audit.plan.confidence, rng=rng
@@ -132,7 +132,7 @@ class AuditedTarget:
     @cached_property
     def _target(self) -> Target:
         """The system as it is trained: in a quick audit with at most ``QUICK_ROUNDS`` rounds."""
-        return training_target(self._audit.targets[self.name], self._audit.plan)
+        return shorten_training(self._audit.targets[self.name], self._audit.plan)
 
     @cached_property
     def training(self) -> tuple[HeldOutData, Run]:
@@ -143,12 +143,12 @@ class AuditedTarget:
         if self._pretrained is not None:
             return self._pretrained
         audit, target = self._audit, self._target
-        rng = audit.rng("held-out items")
+        rng = audit.make_rng("held-out items")
         held_out = utility.hold_out(target.evaluation, audit.interactions, rng)
-        seed = audit.rng(f"{target.name} training")
-        report_step(TRAINING, 0, target.sizes.rounds or 1)
-        run = target.run(held_out.train, seed, partial(report_step, TRAINING), audit.compute)
-        report_step(TRAINING, 1, 1)
+        seed = audit.make_rng(f"{target.name} training")
+        report_step(TRAINING_STAGE, 0, target.sizes.rounds or 1)
+        run = target.run(held_out.train, seed, partial(report_step, TRAINING_STAGE), audit.compute)
+        report_step(TRAINING_STAGE, 1, 1)
         return held_out, run
 
     def _attack(self, task: Task, held_out: HeldOutData, run: Run) -> TaskResult:
@@ -166,7 +166,7 @@ class AuditedTarget:
         linkage = attack.family is AttackFamily.LINKAGE
         origin = get_origin(self._target)
         for vantage in self._vantages(run.transcript):
-            rng = audit.rng(f"{task} {vantage}")
+            rng = audit.make_rng(f"{task} {vantage}")
             messages, view = self._view(vantage, rng, is_of_senders=attack.family in _OF_SENDERS)
             refusal = messages.refusal or attack.refusal(view)
             if linkage and shown is not Vantage.SERVER:
@@ -329,14 +329,14 @@ class AuditedTarget:
         linked = (Vantage.SERVER, Vantage.AGGREGATE) if public.n_silos is None else ()
         vantages = [v for v in self._vantages(run.transcript) if v not in linked]
         try:
-            check_halves(self._target, held_out.train, quick=quick)
+            check_half_runs(self._target, held_out.train, quick=quick)
             made = HalfRuns.train(
                 self._target,
                 held_out.train,
                 vantages,
                 count=QUICK_N_HALVES if quick else N_HALVES,
                 compute=audit.compute,
-                rng=audit.rng(f"{self.name} trainings on halves of the users"),
+                rng=audit.make_rng(f"{self.name} trainings on halves of the users"),
             )
         except InputError as error:
             return None, f"No training on halves of the users is made: {error}"
@@ -371,7 +371,7 @@ def play_game(task: Task, audit: Audit, parallel: Parallel, store: Store) -> Tas
     by = make_guesser(plan.by) if game.allows_attack else None
     # The runs of a game occupy all workers.
     on = make_game_inputs(target, audit.interactions, plan, replace(audit.compute, threads=1), by)
-    settings = game.settings(on, audit.rng(str(task)))
+    settings = game.settings(on, audit.make_rng(str(task)))
     findings: list[Finding] = []
     measurements: list[Measurement] = []
     left_out = []
@@ -400,7 +400,7 @@ def play_game(task: Task, audit: Audit, parallel: Parallel, store: Store) -> Tas
                 runs=runs,
                 confidence=audit.confidence,
                 accountants=accountants,
-                rng=audit.rng(f"{task} {next(iter(setting.scope_deltas))}"),
+                rng=audit.make_rng(f"{task} {next(iter(setting.scope_deltas))}"),
                 parallel=parallel,
                 store=store,
             )
@@ -409,7 +409,7 @@ def play_game(task: Task, audit: Audit, parallel: Parallel, store: Store) -> Tas
                 if isinstance(result.estimator, OneRun):
                     note = _canaries_needed(finding)
                 else:
-                    note = draws_needed(finding, result.estimator, runs, max_runs)
+                    note = explain_draws(finding, result.estimator, runs, max_runs)
                 findings.append(_add_notes(finding, "note", note))
     if not measurements and not left_out:
         left_out = ["No claim is about a user or a rating whose messages the adversary sees."]
@@ -425,7 +425,7 @@ def _affordable_runs(setting: Setting, runs: int, *, quick: bool) -> tuple[int, 
 
     The reason is a list of one sentence, or empty.
     """
-    affordable, seconds = affordable_runs(
+    affordable, seconds = limit_runs(
         setting.simulation, runs, RUN_SECONDS / (QUICK_RATIO if quick else 1)
     )
     if affordable == runs:
@@ -469,7 +469,7 @@ def _skipped_at_route(
     return (SkippedRow(target=task.target, attack=task.step, reason=" ".join(sentences)),)
 
 
-def draws_needed(finding: Finding, estimator: Estimator, samples: int, max_samples: int) -> str:
+def explain_draws(finding: Finding, estimator: Estimator, samples: int, max_samples: int) -> str:
     """Returns a sentence on the number of draws per world (neighbouring input) that could refute a
     claim, if this audit does not.
 

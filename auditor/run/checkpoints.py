@@ -42,7 +42,7 @@ class Checkpoints:
     key: str
 
     @classmethod
-    def of(cls, out: Path, audit: Audit) -> Checkpoints:
+    def open(cls, out: Path, audit: Audit) -> Checkpoints:
         """Returns the storage of finished tasks of ``audit`` in the run directory ``out``.
 
         Raises InputError if its folder is a link, or if something else than a folder has its name.
@@ -109,8 +109,8 @@ class StoredRuns:
     chunk_cache: MemoryStore = field(default_factory=MemoryStore)
 
     def get(self, name: str) -> Features | None:
-        """Returns the chunk of n simulated runs called ``name``, as numbers (n, f) by adversary;
-        None if there is no file or a damaged file.
+        """Returns the chunk of n simulated runs called ``name``: f numbers per run, (n, f), by
+        adversary. The result is None if there is no file or a damaged file.
         """
         chunk = self.chunk_cache.get(name)
         if chunk is not None:

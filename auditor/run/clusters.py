@@ -41,7 +41,7 @@ class Cluster(Protocol):
     def count_workers(self) -> int:
         """Returns the current number of workers."""
 
-    def memory_bytes(self) -> float:
+    def get_memory_bytes(self) -> float:
         """Returns the bytes of memory that all workers together may use."""
 
     def run_parallel(
@@ -58,7 +58,7 @@ class Cluster(Protocol):
 
 @dataclass(frozen=True)
 class DaskCluster:
-    """Cluster of the workers of a Dask scheduler, each with one thread.
+    """Workers of a Dask scheduler, each with one thread, as a ``Cluster``.
 
     ``client``: ``distributed.Client`` that is connected to the scheduler.
     ``name``: name of the software that runs the cluster.
@@ -100,7 +100,7 @@ class DaskCluster:
         """Returns the current number of workers."""
         return len(self.client.nthreads())
 
-    def memory_bytes(self) -> float:
+    def get_memory_bytes(self) -> float:
         """Returns the sum of the workers' memory limits in bytes, or infinity if a worker has no
         limit.
         """
@@ -136,7 +136,7 @@ class DaskCluster:
 
 @dataclass(frozen=True)
 class RayCluster:
-    """Cluster of the cores of a Ray cluster to which this process is connected.
+    """Cores of the Ray cluster to which this process is connected, as a ``Cluster``.
 
     ``ray``: the module ray.
     ``name``: name of the software that runs the cluster.
@@ -171,7 +171,7 @@ class RayCluster:
         """Returns the current number of cores, each of which runs one call at a time."""
         return max(int(self.ray.cluster_resources().get("CPU", 0)), 1)
 
-    def memory_bytes(self) -> float:
+    def get_memory_bytes(self) -> float:
         """Returns the bytes of memory that Ray reserves for workers, or infinity if Ray does not
         state them.
         """

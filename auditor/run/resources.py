@@ -21,11 +21,11 @@ class Resources:
 
     - ``jobs``: number of workers.
     - ``compute``: device of each worker, and its memory for stored messages.
-    - ``memory``: limit of the memory of a training, in bytes. A training whose settings need more
-      is refused.
+    - ``max_bytes``: limit of the memory of a training, in bytes. A training whose settings need
+      more is refused.
     - ``cluster``: cluster of the workers, or None for processes of this machine.
 
-    The last bits of floating-point results may depend on the device, which reports name.
+    The last bits of floating-point results may depend on the device, so reports name the device.
 
     >>> make_resources(2).jobs
     2
@@ -33,7 +33,7 @@ class Resources:
 
     jobs: int
     compute: Machine = DEFAULT
-    memory: float = math.inf
+    max_bytes: float = math.inf
     cluster: Cluster | None = None
 
 
@@ -73,15 +73,15 @@ def make_resources(
         raise InputError(
             f"Expected a positive memory in GiB, got memory={memory!r}. Leave it out for all."
         )
-    available = physical_memory() if cluster is None else cluster.memory_bytes()
+    available = detect_memory_bytes() if cluster is None else cluster.get_memory_bytes()
     size = available if memory is None else memory * 2**30
     stored = int(min(DEFAULT.memory, size * UPLOAD_RAM_SHARE / count))
     threads = min(count, _MAX_THREADS) if cluster is None else 1
     compute = Machine(device=device, threads=threads, memory=stored)
-    return Resources(jobs=count, compute=compute, memory=size, cluster=cluster)
+    return Resources(jobs=count, compute=compute, max_bytes=size, cluster=cluster)
 
 
-def physical_memory() -> float:
+def detect_memory_bytes() -> float:
     """Returns the bytes of memory of this machine; infinity if the operating system does not report
     the number.
     """

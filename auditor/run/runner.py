@@ -38,10 +38,10 @@ from fedrec_auditor.auditor.judging.accounting import (
 )
 from fedrec_auditor.auditor.machine import workers
 from fedrec_auditor.auditor.machine.progress import (
-    TRAINING,
+    TRAINING_STAGE,
     Observer,
-    Tracker,
-    noting,
+    ProgressTracker,
+    note_progress,
     show_progress,
     write_note,
 )
@@ -66,7 +66,7 @@ from fedrec_auditor.targets.wrapped.client import block_exits
 
 logger = logging.getLogger(__name__)
 
-Results = dict[Task, TaskResult]
+ResultsByTask = dict[Task, TaskResult]
 
 
 def audit(
@@ -145,17 +145,15 @@ def run_plan(
     <Verdict.NO_CLAIM: 'NO CLAIM'>
     """
     started = time.perf_counter()
-    audit = Audit.of(
-        plan, interactions, compute=resources.compute, memory=resources.memory, systems=systems
-    )
-    audits = audit.repetitions()
+    audit = Audit.from_plan(plan, interactions, resources.compute, resources.max_bytes, systems)
+    audits = audit.list_repetitions()
     if out is None:
         results = run_audits([(each, None) for each in audits], resources, observe)
         return assemble_record(audit, resources, merge_results(results), started)
     with store.lock(out):
         if not force:
             _refuse_another_plans_report(out, audit.plan)
-        resumable = [(each, Checkpoints.of(out, each)) for each in audits]
+        resumable = [(each, Checkpoints.open(out, each)) for each in audits]
         results = run_audits(resumable, resources, observe)
         record = assemble_record(audit, resources, merge_results(results), started)
         record.save(out, gate)
@@ -196,7 +194,7 @@ def run_audits(
     audits: Sequence[tuple[Audit, Checkpoints | None]],
     resources: Resources,
     observe: Observer | None,
-) -> list[Results]:
+) -> list[ResultsByTask]:
     """Runs all tasks (such as attacks) of each audit that have no stored result; returns the
     results of all tasks, one mapping per audit.
 
@@ -207,11 +205,11 @@ def run_audits(
     All audits share the workers, and the longest tasks of all audits come first. If there are
     several audits, each audit needs its own ``label``.
     """
-    count = min(audit.count_workers(resources.jobs, resources.memory) for audit, _ in audits)
+    count = min(audit.count_workers(resources.jobs, resources.max_bytes) for audit, _ in audits)
     cluster = resources.cluster
     call = workers.run_parallel if cluster is None else cluster.run_parallel
     queues = [_Queue.of(*pair, count if len(audits) == 1 else 1) for pair in audits]
-    watch = Tracker(
+    watch = ProgressTracker(
         observe,
         done=sum(len(queue.results) for queue in queues),
         total=sum(len(queue.tasks) for queue in queues),
@@ -249,7 +247,7 @@ class _Queue:
     """
 
     tasks: tuple[Task, ...]
-    results: Results
+    results: ResultsByTask
     jobs: Mapping[tuple[Task, ...], float]
     parallel_tasks: tuple[Task, ...]
 
@@ -259,12 +257,12 @@ class _Queue:
 
         ``checkpoints``: storage of finished tasks, or None.
         """
-        tasks = audit.tasks()
+        tasks = audit.list_tasks()
         stored = {} if checkpoints is None else {task: checkpoints.get(task) for task in tasks}
         results = {task: result for task, result in stored.items() if result is not None}
         unfinished = [task for task in tasks if task not in results]
         parallel = tuple(task for task in unfinished if task.is_parallel)
-        return cls(tasks, results, audit.jobs(unfinished, workers), parallel)
+        return cls(tasks, results, audit.group_jobs(unfinished, workers), parallel)
 
 
 @dataclass(frozen=True)
@@ -287,13 +285,14 @@ class _TaskRunner:
         among the numbers, and a system's refusal of the data or of its settings, also become
         errors. If no other system is audited, the refusal is raised as InputError.
         """
-        with one_thread(None), noting(self.notes, self.audit.label_step(task.target, task.step)):
+        name = self.audit.label_step(task.target, task.step)
+        with one_thread(None), note_progress(self.notes, name):
             started = time.perf_counter()
             try:
                 with block_exits():
                     result = work()
             except InputError as error:
-                if self.audit.is_single:
+                if self.audit.has_single_target:
                     raise
                 result = TaskResult(errors=(f"{task.target}: {error}",))
             except AuditError:
@@ -331,13 +330,13 @@ class _TaskRunner:
         times = Counter(job[0].target for job in jobs if job[0].step not in (BOUNDS, LOCAL_NAME))
         trainings = {}
         for target in (target for target, count in times.items() if count > 1):
-            name = self.audit.label_step(target, TRAINING)
+            name = self.audit.label_step(target, TRAINING_STAGE)
             # A failure here repeats in each task, which then reports the error.
-            with one_thread(None), noting(self.notes, name), suppress(Exception):
+            with one_thread(None), note_progress(self.notes, name), suppress(Exception):
                 held_out, run = AuditedTarget(on_disk, target).training
                 trainings[target] = map_arrays_to_files(held_out), run
             if target not in trainings:
-                write_note(self.notes, name, TRAINING, 1, 1)
+                write_note(self.notes, name, TRAINING_STAGE, 1, 1)
         return trainings
 
     def game(self, task: Task, workers: int, call: Callable[..., Any]) -> Callable[[], TaskResult]:
@@ -359,7 +358,7 @@ class _TaskRunner:
 
 def _run_job(
     number: int, runner: _TaskRunner, tasks: Sequence[Task], trained: tuple[HeldOutData, Run] | None
-) -> tuple[int, Results]:
+) -> tuple[int, ResultsByTask]:
     """Runs ``tasks`` of one system; returns ``number``, the index of their audit, with the result
     of each task.
 
@@ -377,12 +376,14 @@ def _in_one_thread(function: Callable[..., Any], *arguments: Any) -> Any:
         return function(*arguments)
 
 
-def assemble_record(audit: Audit, resources: Resources, results: Results, started: float) -> Record:
+def assemble_record(
+    audit: Audit, resources: Resources, results: ResultsByTask, start_time: float
+) -> Record:
     """Assembles the results of all tasks of an audit, in their order, into the audit's record.
 
     ``resources``: workers and device, which the record states.
     ``results``: result of each task.
-    ``started``: value of ``time.perf_counter`` at the start of the audit.
+    ``start_time``: value of ``time.perf_counter`` at the start of the audit.
     """
     ordered = list(results.values())
     not_run = [row for result in ordered for row in result.skipped if row.attack in CANARY_GAMES]
@@ -398,7 +399,7 @@ def assemble_record(audit: Audit, resources: Resources, results: Results, starte
             data=_data(audit.interactions),
             timing={
                 **{str(task): result.seconds for task, result in results.items()},
-                "wall": round(time.perf_counter() - started, 3),
+                "wall": round(time.perf_counter() - start_time, 3),
             },
             machine={
                 "system": platform.system(),

@@ -22,7 +22,7 @@ from fedrec_auditor.auditor.plan.families import FAMILIES, PLUGIN_FAMILIES
 from fedrec_auditor.auditor.plan.members import OBJECT_SEPARATOR
 from fedrec_auditor.auditor.plan.plan import ALL_TARGETS, Plan, make_target
 from fedrec_auditor.auditor.plan.planned_data import load_planned_data
-from fedrec_auditor.auditor.run.workload import Workload, check_workload, cost_of
+from fedrec_auditor.auditor.run.workload import Workload, check_workload, estimate_cost
 from fedrec_auditor.reports.record.rows import (
     AttackRow,
     Finding,
@@ -132,13 +132,14 @@ class Audit:
         return f"{device}, but the CPU, or the device that their own code names, for {names}"
 
     @property
-    def is_single(self) -> bool:
-        """Whether this audit runs alone and has one system. If that system refuses the data, the
-        audit ends.
+    def has_single_target(self) -> bool:
+        """Whether the audit has one system and does not run beside other audits.
+
+        If this system refuses the data, the audit ends.
         """
         return len(self.targets) == 1 and not self.label
 
-    def repetitions(self) -> tuple[Audit, ...]:
+    def list_repetitions(self) -> tuple[Audit, ...]:
         """Returns this audit, and one audit for each further training of the systems that can be
         trained again.
         """
@@ -161,7 +162,7 @@ class Audit:
         return (self, *further)
 
     @classmethod
-    def of(
+    def from_plan(
         cls,
         plan: Plan,
         interactions: Interactions | None = None,
@@ -235,7 +236,7 @@ class Audit:
         """
         return f"{target}{self.label} {step}"
 
-    def tasks(self) -> tuple[Task, ...]:
+    def list_tasks(self) -> tuple[Task, ...]:
         """Lists all tasks in the order of the report: bounds and games on one message, then the
         attacks and utility of each system, then the other games (simulated experiments).
         """
@@ -249,7 +250,7 @@ class Audit:
         last = [Task(target, game) for target in self.targets for game in parallel]
         return (*judged, *trained, *last)
 
-    def jobs(self, tasks: Sequence[Task], workers: int) -> dict[tuple[Task, ...], float]:
+    def group_jobs(self, tasks: Sequence[Task], workers: int) -> dict[tuple[Task, ...], float]:
         """Groups ``tasks`` into jobs for single workers, in the order in which to start them, with
         their estimated seconds.
 
@@ -266,7 +267,7 @@ class Audit:
         data = self.interactions
 
         def seconds(job: tuple[Task, ...]) -> float:
-            cost = cost_of(training_target(self.targets[job[0].target], self.plan), data)
+            cost = estimate_cost(shorten_training(self.targets[job[0].target], self.plan), data)
             read = _READ * cost.messages * cost.numbers * len(job)
             return read if job in alone else cost.seconds + read
 
@@ -279,13 +280,13 @@ class Audit:
         """Returns the number of workers, at most ``max_workers``, that fit into ``memory`` bytes
         together.
         """
-        trained = (training_target(target, self.plan) for target in self.targets.values())
+        trained = (shorten_training(target, self.plan) for target in self.targets.values())
         largest = max(
-            Workload.of(target, self.interactions).peak_bytes(self.compute) for target in trained
+            Workload.estimate(each, self.interactions).peak_bytes(self.compute) for each in trained
         )
         return max_workers if largest * max_workers <= memory else max(1, int(memory / largest))
 
-    def rng(self, name: str) -> np.random.Generator:
+    def make_rng(self, name: str) -> np.random.Generator:
         """Creates a random generator, derived from the plan's seed and from ``name``, the text of
         its purpose.
         """
@@ -323,12 +324,12 @@ def _check_workloads(
     trained = list[tuple[Target, Interactions]]()
     for target in targets:
         if LOCAL_NAME in plan.games:
-            trained.append((training_target(target, plan), interactions))
+            trained.append((shorten_training(target, plan), interactions))
         if ONE_RUN_GAME.name in plan.games:
             game = make_game_inputs(target, interactions, plan, compute)
             trained.append(ONE_RUN_GAME.max_workload(game))
     # The largest comes first: the memory that its refusal names suffices for all.
-    for each in sorted(trained, key=lambda each: -Workload.of(*each).required_bytes):
+    for each in sorted(trained, key=lambda each: -Workload.estimate(*each).required_bytes):
         check_workload(*each, compute, memory)
 
 
@@ -355,8 +356,7 @@ def make_game_inputs(
 
 
 def try_target(target: Target, interactions: Interactions) -> tuple[Target, tuple[str, ...]]:
-    """Lets a system try its code on ``interactions``; returns the system to audit and notes about
-    it.
+    """Runs a trial of a system's code on ``interactions``; returns the system to audit, and notes.
 
     The trial is the method ``tried`` of ``target``. Without this method, the result is ``target``
     itself and no notes.
@@ -365,9 +365,9 @@ def try_target(target: Target, interactions: Interactions) -> tuple[Target, tupl
     return (target, ()) if own is None else own(interactions)
 
 
-def training_target(target: Target, plan: Plan) -> Target:
-    """Returns the system to train. In a quick audit this system has at most ``QUICK_ROUNDS``
-    rounds.
+def shorten_training(target: Target, plan: Plan) -> Target:
+    """Returns the system to train: ``target``, with at most ``QUICK_ROUNDS`` rounds if ``plan`` is
+    quick.
     """
     return target.limit_rounds(QUICK_ROUNDS) if plan.quick else target
 

@@ -22,29 +22,29 @@ CI_METHOD = "Student's t over trainings and the users' interval, added in quadra
 
 
 @dataclass(frozen=True, slots=True)
-class TrainingsFigure:
+class TrainingMean:
     """Mean of one number (such as an attack's AUC) over several trainings, with its interval and a
     prediction for one more training.
 
-    - ``value``: the mean.
+    - ``mean``: the mean of the number over the trainings.
     - ``ci_low``, ``ci_high``: ends of its confidence interval; for a single training, the interval
       over users.
     - ``prediction_low``, ``prediction_high``: ends of the prediction interval for the number in one
       more training; NaN for a single training.
-    - ``trainings``: number of trainings.
+    - ``n_trainings``: number of trainings.
     """
 
-    value: float
+    mean: float
     ci_low: float
     ci_high: float
     prediction_low: float
     prediction_high: float
-    trainings: int
+    n_trainings: int
 
 
 def combine_figures(
     values: Sequence[float], lows: Sequence[float], highs: Sequence[float], confidence: float
-) -> TrainingsFigure:
+) -> TrainingMean:
     """Combines the values of one figure (such as an attack's AUC) from n trainings, each with a
     confidence interval over its users.
 
@@ -68,17 +68,17 @@ def combine_figures(
     below = float(np.mean(figures - np.asarray(lows, dtype=float)))
     above = float(np.mean(np.asarray(highs, dtype=float) - figures))
     if count == 1:
-        return TrainingsFigure(mean, mean - below, mean + above, math.nan, math.nan, 1)
+        return TrainingMean(mean, mean - below, mean + above, math.nan, math.nan, 1)
     quantile = float(student.ppf((1.0 + confidence) / 2.0, count - 1))
     spread = quantile * float(np.std(figures, ddof=1))
     between, further = spread / math.sqrt(count), spread * math.sqrt(1.0 + 1.0 / count)
-    return TrainingsFigure(
-        value=mean,
+    return TrainingMean(
+        mean=mean,
         ci_low=mean - math.hypot(between, below),
         ci_high=mean + math.hypot(between, above),
         prediction_low=mean - further,
         prediction_high=mean + further,
-        trainings=count,
+        n_trainings=count,
     )
 
 
@@ -208,7 +208,7 @@ def _mean_figure(
         [each.ci_high for each in figures],
         confidence,
     )
-    return FurtherFigure(value=over.value, ci_low=over.ci_low, ci_high=over.ci_high)
+    return FurtherFigure(value=over.mean, ci_low=over.ci_low, ci_high=over.ci_high)
 
 
 def _add_messages(rows: Sequence[MessagesRow]) -> MessagesRow:

@@ -33,7 +33,7 @@ from fedrec_auditor.targets.recorded.tensors import PartForm
 from fedrec_auditor.targets.systems.base import Target, TrainingCost
 
 # Longest allowed time of a training, in seconds. A longer training is refused.
-MAX_DURATION = 30 * 86_400.0
+MAX_TRAINING_SECONDS = 30 * 86_400.0
 # Bytes of a worker process with torch and numba imported, before it trains.
 _PROCESS = 2**29
 # Bytes per interaction (in the data and in the training part), and per pair of user and item that
@@ -57,7 +57,7 @@ class Workload:
 
     >>> from fedrec_auditor.targets.datasets.synthetic import Synthetic
     >>> from fedrec_auditor.targets.papers.fmf_ldp.systems import FmfLdp
-    >>> work = Workload.of(FmfLdp(reports=10**9), Synthetic().load())
+    >>> work = Workload.estimate(FmfLdp(reports=10**9), Synthetic().load())
     >>> f"{work.memory_bytes / 2**30:,.0f} GiB"
     '2,795 GiB'
     """
@@ -67,15 +67,12 @@ class Workload:
     seconds: float
 
     @classmethod
-    def of(cls, target: Target, interactions: Interactions) -> Workload:
+    def estimate(cls, target: Target, interactions: Interactions) -> Workload:
         """Estimates the memory, stored messages and time of a training of ``target`` on
         ``interactions``.
         """
-        cost, users, items = (
-            cost_of(target, interactions),
-            interactions.n_users,
-            interactions.n_items,
-        )
+        cost = estimate_cost(target, interactions)
+        users, items = interactions.n_users, interactions.n_items
         guessed = min(users * items, max(MAX_ENTRIES, MIN_USERS * items))
         attack = max_memory(users, int(cost.numbers)) if interactions.attributes else 0.0
         return cls(
@@ -108,7 +105,7 @@ class Workload:
         return self.memory_bytes + min(self.stored_bytes, compute.memory)
 
 
-def cost_of(target: Target, interactions: Interactions) -> TrainingCost:
+def estimate_cost(target: Target, interactions: Interactions) -> TrainingCost:
     """Returns the cost of a training (sizes of messages, number of updates): the cost that
     ``target`` declares, or a default estimate.
 
@@ -122,7 +119,7 @@ def cost_of(target: Target, interactions: Interactions) -> TrainingCost:
     return cost
 
 
-def iter_settings(part: Any) -> Iterator[tuple[str, float, float]]:
+def iter_numeric_settings(part: Any) -> Iterator[tuple[str, float, float]]:
     """Yields name, value and default of each numeric setting of a system.
 
     ``part``: the system, or a part of it, such as its learner; its own parts are included.
@@ -130,7 +127,7 @@ def iter_settings(part: Any) -> Iterator[tuple[str, float, float]]:
     for field in fields(part):
         value = getattr(part, field.name)
         if is_dataclass(value):
-            yield from iter_settings(value)
+            yield from iter_numeric_settings(value)
         elif isinstance(value, int | float) and not isinstance(value, bool):
             yield field.name, value, value if field.default is None else field.default  # type: ignore[misc]
 
@@ -143,7 +140,7 @@ def check_workload(
 
     ``compute``: limit of the messages that are stored in memory, and folder for all other messages.
     """
-    work = Workload.of(target, interactions)
+    work = Workload.estimate(target, interactions)
     free = shutil.disk_usage(compute.folder or tempfile.gettempdir()).free
     name, value = _most_increased_setting(target)
     remedy = f"Lower {name}={value:,.15g}" if name else "Audit fewer users (--min-user)"
@@ -165,27 +162,27 @@ def check_workload(
             "GiB of memory and free disk",
             "",
         ),
-        (work.seconds, MAX_DURATION, work.seconds, 86_400, "days", ""),
+        (work.seconds, MAX_TRAINING_SECONDS, work.seconds, 86_400, "days", ""),
     ):
         if needed > limit:
-            text = round_up_text(enough / size)
+            text = format_rounded_up(enough / size)
             raise InputError(
                 f"Expected a training of {target.name} within {limit / size:,.3g} {unit}, got "
                 f"about {text} {unit.split()[0]} by its settings. {remedy}{more.format(text)}."
             )
 
 
-def round_up_text(value: float) -> str:
+def format_rounded_up(value: float) -> str:
     """Formats ``value`` with three significant digits, rounded up.
 
-    >>> round_up_text(6.8601), round_up_text(0.5), round_up_text(1234.0)
+    >>> format_rounded_up(6.8601), format_rounded_up(0.5), format_rounded_up(1234.0)
     ('6.87', '0.5', '1,240')
     """
     step = 10.0 ** (math.floor(math.log10(value)) - 2)
     return f"{float(f'{math.ceil(value / step) * step:.3g}'):,g}"
 
 
-def check_recording(recording: Recording, memory: float) -> None:
+def check_recording_size(recording: Recording, memory: float) -> None:
     """Raises InputError if declared or stored arrays of a recording (stored uploads) need more than
     ``memory`` bytes.
 
@@ -228,7 +225,7 @@ def check_recording(recording: Recording, memory: float) -> None:
             raise InputError(
                 f"Expected a recording whose tables are within {memory / 2**30:,.3g} GiB of "
                 f"memory, got {text} in {path}, which takes {size / 2**30:,.3g} GiB. Correct the "
-                f"recording, or give --memory {round_up_text(size / 2**30)}."
+                f"recording, or give --memory {format_rounded_up(size / 2**30)}."
             )
 
 
@@ -243,7 +240,7 @@ def _as_read(count: int, dtype: np.dtype[Any]) -> float:
     return count * (2.0 * dtype.itemsize + 8.0)
 
 
-def check_halves(target: Target, interactions: Interactions, *, quick: bool) -> None:
+def check_half_runs(target: Target, interactions: Interactions, *, quick: bool) -> None:
     """Raises InputError if trainings on random halves of the users would take too long by the
     system's settings.
 
@@ -252,7 +249,7 @@ def check_halves(target: Target, interactions: Interactions, *, quick: bool) -> 
     count, limit = (
         (QUICK_N_HALVES, QUICK_MAX_HALVES_SECONDS) if quick else (N_HALVES, MAX_HALVES_SECONDS)
     )
-    seconds = count * Workload.of(target, interactions).seconds / 2
+    seconds = count * Workload.estimate(target, interactions).seconds / 2
     if seconds > limit:
         remedy = "without --quick" if quick else "fewer users"
         raise InputError(
@@ -267,7 +264,7 @@ def _most_increased_setting(target: Target) -> tuple[str, float]:
     """
     raised = {
         (name, value): value / default
-        for name, value, default in iter_settings(target)
+        for name, value, default in iter_numeric_settings(target)
         if isinstance(default, int | float) and 0 < default < value
     }
     return max(raised, key=raised.__getitem__, default=("", 0.0))
@@ -279,7 +276,7 @@ _TIMED = 3  # timed runs; the fastest counts, because other load slows some of t
 _EACH = 2 * 1.25  # runs of the two worlds, and the pilot runs that fit the decision rule
 
 
-def affordable_runs(simulation: Simulation, runs: int, seconds: float) -> tuple[int, float]:
+def limit_runs(simulation: Simulation, runs: int, seconds: float) -> tuple[int, float]:
     """Returns the number of runs per world (neighbouring input) that time allows, at most ``runs``,
     and the seconds per run.
 

@@ -1,3 +1,1 @@
-"""Sweeps: audits over a grid of settings, with several trainings of each combination, and searches
-for a noise level.
-"""
+"""Sweeps: audits over a grid of settings, with several trainings of each combination."""

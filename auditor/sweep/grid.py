@@ -39,9 +39,9 @@ from fedrec_auditor.reports.say.metrics import ERROR_NAMES, is_beyond_protocol
 
 # Name of the axis that multiplies the noise of every system with a noise setting.
 NOISE_AXIS = "privacy"
-FACTORS = ("0.0625", "0.25", "1", "4", "16")
+NOISE_FACTORS = ("0.0625", "0.25", "1", "4", "16")
 # Maximum number of trainings in a sweep, with all seeds and noiseless counterparts.
-MAX_CELLS = 10_000
+MAX_TRAININGS = 10_000
 _UNPROTECTED: Mapping[str, Setting] = {"protection": {"name": "unprotected"}}
 Settings = dict[str, Any]
 
@@ -99,15 +99,15 @@ class Variant:
 
     ``target``: name of the system.
     ``settings``: its settings.
-    ``swept``: the varied settings among them, values by name, as on the command line.
-    ``twin``: index of the noiseless counterpart (the system with its noise set to zero) in the list
-        of all variants; None if there is none.
+    ``varied_settings``: the varied settings among them, values by name, as on the command line.
+    ``noiseless_index``: index of the noiseless counterpart (the system with its noise set to zero)
+        in the list of all variants; None if there is none.
     """
 
     target: str
     settings: Settings
-    swept: dict[str, str]
-    twin: int | None = None
+    varied_settings: dict[str, str]
+    noiseless_index: int | None = None
 
     @property
     def all_settings(self) -> Settings:
@@ -123,8 +123,8 @@ class Variant:
         """Key that is equal for variants of one system with equal settings (1 equals 1.0)."""
         return self.target, tuple(sorted(self.all_settings.items()))
 
-    def plan(self, base: Plan, seed: int) -> Plan:
-        """Plan of the audit of one training of this variant, with this ``seed``.
+    def make_plan(self, base: Plan, seed: int) -> Plan:
+        """Makes the plan of an audit of one training of this variant, with this ``seed``.
 
         ``base``: the plan of the whole sweep, whose other fields are kept.
         """
@@ -151,7 +151,7 @@ def make_variants(plan: Plan, axes: Sequence[Axis], seeds: int = 1) -> tuple[Var
     Raises InputError for a setting that no system has, a wrong value, or too many trainings.
     """
     grid: list[Variant] = []
-    axes_of = {target: target_axes(target, axes, plan) for target in plan.targets}
+    axes_of = {target: select_axes(target, axes, plan) for target in plan.targets}
     _check_count(
         seeds * sum(math.prod(len(axis.values) for axis in own) for own in axes_of.values())
     )
@@ -161,7 +161,7 @@ def make_variants(plan: Plan, axes: Sequence[Axis], seeds: int = 1) -> tuple[Var
             fields = {axis.field: value for axis, value in zip(own, values, strict=True)}
             grid.append(Variant(target, _settings(target, plan, fields), swept))
     for axis in axes:
-        if not any(axis.name in variant.swept for variant in grid):
+        if not any(axis.name in variant.varied_settings for variant in grid):
             known = frozenset[str]().union(*map(_fields, plan.targets))
             if axis.field == NOISE_AXIS:
                 raise InputError(
@@ -184,22 +184,23 @@ def make_variants(plan: Plan, axes: Sequence[Axis], seeds: int = 1) -> tuple[Var
 
 
 def _check_count(trainings: int) -> None:
-    if trainings > MAX_CELLS:
+    if trainings > MAX_TRAININGS:
         raise InputError(
-            f"Expected at most {MAX_CELLS:,} trainings, got {trainings:,}. Give fewer values or "
-            "seeds."
+            f"Expected at most {MAX_TRAININGS:,} trainings, got {trainings:,}. Give fewer values "
+            "or seeds."
         )
 
 
-def target_axes(target: str, axes: Sequence[Axis], plan: Plan) -> list[Axis]:
-    """Returns those varied settings (``axes``) that the system ``target`` has. Raises InputError if
-    two of them are the same setting.
+def select_axes(target: str, axes: Sequence[Axis], plan: Plan) -> list[Axis]:
+    """Selects, from the varied settings ``axes``, the settings that the system ``target`` has.
+
+    Raises InputError if two of them are the same setting.
     """
     own = [axis for axis in axes if _has(target, axis, axes, plan)]
     fields = [_place(target, axis) for axis in own]
     if twice := [field for field in fields if fields.count(field) > 1]:
         raise InputError(
-            f"Expected {twice[0]} of {target} once, got two axes. Give all its values in one --set."
+            f"Expected {twice[0]} of {target} once, got it twice. Give all its values in one --set."
         )
     return own
 
@@ -218,7 +219,7 @@ def _with_twins(plan: Plan, swept: list[Variant]) -> tuple[Variant, ...]:
             indices[twin.identity] = len(grid)
             grid.append(twin)
         if indices[twin.identity] != index:
-            grid[index] = replace(variant, twin=indices[twin.identity])
+            grid[index] = replace(variant, noiseless_index=indices[twin.identity])
     return tuple(grid)
 
 
@@ -317,15 +318,15 @@ def _fields(target: str) -> frozenset[str]:
     return known | aliases.keys()
 
 
-def training_rows(place: int, seed: int, record: Record) -> Iterator[SweepRow]:
+def make_training_rows(variant_index: int, seed: int, record: Record) -> Iterator[SweepRow]:
     """Yields the results of the audit of one training, as one row per utility metric, attack metric
     or epsilon.
 
-    ``place``: index of the trained variant (system with settings).
+    ``variant_index``: index of the trained variant (system with settings).
     ``seed``: seed of the training.
     ``record``: result of the audit of this training.
     """
-    training = partial(SweepRow, variant=place, seed=seed)
+    training = partial(SweepRow, variant=variant_index, seed=seed)
     for row in record.utility:
         make = partial(training, metric=row.metric, view=row.protocol)
         yield make(
@@ -448,20 +449,20 @@ def _combined(
     from fedrec_auditor.auditor.run.trainings import combine_figures
 
     figure = combine_figures(values, lows, highs, confidence)
-    complete = figure.trainings == count
+    complete = figure.n_trainings == count
     several = complete and count > 1
     return OverTrainingsRow(
         **shared,
-        value=figure.value,
+        value=figure.mean,
         ci_low=figure.ci_low if complete else None,
         ci_high=figure.ci_high if complete else None,
         next_low=figure.prediction_low if several else None,
         next_high=figure.prediction_high if several else None,
-        trainings=figure.trainings,
+        trainings=figure.n_trainings,
     )
 
 
-def ratios(rows: Sequence[SweepRow], grid: Sequence[Variant]) -> Iterator[SweepRow]:
+def make_ratio_rows(rows: Sequence[SweepRow], grid: Sequence[Variant]) -> Iterator[SweepRow]:
     """Yields the utility of each training divided by the utility of the same system without noise,
     trained with the same seed.
 
@@ -474,7 +475,7 @@ def ratios(rows: Sequence[SweepRow], grid: Sequence[Variant]) -> Iterator[SweepR
     """
     groups = _grouped([row for row in rows if row.kind == "utility"])
     for (place, kind, metric, view), group in groups.items():
-        twin = grid[place].twin
+        twin = grid[place].noiseless_index
         if twin is None:
             continue
         beside = {row.seed: row for row in groups.get((twin, kind, metric, view), ())}

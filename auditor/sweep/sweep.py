@@ -26,10 +26,10 @@ from fedrec_auditor.auditor.sweep.grid import (
     Axis,
     Variant,
     combine_rows,
+    make_ratio_rows,
+    make_training_rows,
     make_variants,
     parse_axes,
-    ratios,
-    training_rows,
 )
 from fedrec_auditor.reports.record import store
 from fedrec_auditor.reports.record.frontier import NOT_RUN_TEXT, VariantRow
@@ -211,7 +211,7 @@ class _Trainings:
         rows = [
             row
             for (place, seed), record in zip(cells, records, strict=True)
-            for row in training_rows(place, seed, record)
+            for row in make_training_rows(place, seed, record)
         ]
         errors = [
             f"{error} (training {seed} with {_words(grid[place])})"
@@ -230,14 +230,14 @@ class _Trainings:
                 VariantRow(
                     target=each.target,
                     settings=each.all_settings,
-                    swept=dict(sorted(each.swept.items())),
-                    twin=each.twin,
+                    swept=dict(sorted(each.varied_settings.items())),
+                    twin=each.noiseless_index,
                 )
                 for each in grid
             ),
             rows=tuple(rows),
             overall=tuple(combine_rows(rows, count, plan.confidence)),
-            relative=tuple(combine_rows([*ratios(rows, grid)], count, plan.confidence)),
+            relative=tuple(combine_rows([*make_ratio_rows(rows, grid)], count, plan.confidence)),
             notes=_notes(plan, grid, records),
             errors=tuple(errors),
         )
@@ -252,16 +252,16 @@ class _Trainings:
         started = time.perf_counter()
         audits: list[Audit] = []
         for place, seed in cells:
-            audit = Audit.of(
-                grid[place].plan(plan, seed),
+            audit = Audit.from_plan(
+                grid[place].make_plan(plan, seed),
                 audits[0].interactions if audits else self.interactions,
                 compute=self.resources.compute,
-                memory=self.resources.memory,
+                memory=self.resources.max_bytes,
                 label=f"[{place}/{seed}]",
             )
             audits.append(audit)
         out = self.out
-        given = [(audit, None if out is None else Checkpoints.of(out, audit)) for audit in audits]
+        given = [(audit, None if out is None else Checkpoints.open(out, audit)) for audit in audits]
         results = run_audits(given, self.resources, self.observe)
         return [
             assemble_record(audit, self.resources, each, started)
@@ -290,9 +290,10 @@ def _twin_words(variant: Variant, grid: Sequence[Variant], plan: Plan) -> str:
     The sentence is "" if there is no counterpart, if it is the same system, or if no setting
     differs.
     """
-    if variant.twin is None or (twin := grid[variant.twin]).target == variant.target:
+    index = variant.noiseless_index
+    if index is None or (twin := grid[index]).target == variant.target:
         return ""
-    systems = (make_target(each.target, each.plan(plan, 0)) for each in (variant, twin))
+    systems = (make_target(each.target, each.make_plan(plan, 0)) for each in (variant, twin))
     own, twins = (dict(get_numeric_fields(each)) for each in systems)
     differ = [
         f"{name} {twins[name]:g} instead of {own[name]:g}"

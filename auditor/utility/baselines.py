@@ -13,14 +13,14 @@ POPULARITY, MEANS = "popularity", "user and item means"
 _PASSES = 5
 
 
-def item_popularity(train: Interactions) -> NDArray[np.float64]:
+def count_item_users(train: Interactions) -> NDArray[np.float64]:
     """Returns the number of users who have each item in the training data, (n_items,). The baseline
     ranks items by it for every user.
     """
     return np.bincount(train.ratings.indices, minlength=train.n_items).astype(np.float64)
 
 
-def predict(
+def predict_ratings(
     train: Interactions, users: NDArray[np.int64], items: NDArray[np.int64]
 ) -> NDArray[np.float64]:
     """Predicts the ratings of n pairs of a user and an item, (n,): the overall mean plus damped

@@ -23,7 +23,7 @@ from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import Model, NoScores, Target
 
 # Largest number of tested users. If there are more, this number of users is drawn at random.
-MAX_TESTED = 20_000
+MAX_TESTED_USERS = 20_000
 _NUMBERS = 1 << 23  # scores at once
 
 
@@ -50,18 +50,18 @@ class HeldOutData:
 
 
 def draw_users(users: NDArray[np.int64], rng: np.random.Generator) -> tuple[NDArray[np.int64], str]:
-    """Draws at most ``MAX_TESTED`` of ``users`` (user indices) at random, and returns them in the
+    """Draws at most ``MAX_TESTED_USERS`` of ``users`` (indices) at random, and returns them in the
     order of ``users``, with a sentence about the draw.
 
     The sentence is "" if all users are kept.
     """
-    if len(users) <= MAX_TESTED:
+    if len(users) <= MAX_TESTED_USERS:
         return users, ""
-    few = np.sort(rng.choice(len(users), size=MAX_TESTED, replace=False))
-    return users[few], f"{MAX_TESTED:,} of {len(users):,} users were tested, drawn at random."
+    few = np.sort(rng.choice(len(users), size=MAX_TESTED_USERS, replace=False))
+    return users[few], f"{MAX_TESTED_USERS:,} of {len(users):,} users were tested, drawn at random."
 
 
-def user_blocks(users: NDArray[np.int64], n_items: int) -> Iterator[NDArray[np.int64]]:
+def iter_user_blocks(users: NDArray[np.int64], n_items: int) -> Iterator[NDArray[np.int64]]:
     """Yields ``users`` (user indices) in consecutive blocks, for which the scores of all items take
     at most 64 MiB.
     """
@@ -98,15 +98,15 @@ def score_users(
     return scores
 
 
-def build_row(
+def make_utility_row(
     target: Target,
     metric: str,
     protocol: str,
     values: NDArray[np.float64],
-    by_baseline: NDArray[np.float64],
+    baseline_values: NDArray[np.float64],
     *,
     baseline: str,
-    random: float,
+    random_value: float,
     confidence: float,
     owners: NDArray[np.int64] | None = None,
     max_value: float = 1.0,
@@ -116,16 +116,16 @@ def build_row(
     confidence interval, and the value that the paper prints.
 
     - ``values``: values of the metric for the system, one per test item, rating or user, (n,).
-    - ``by_baseline``: values of the baseline on the same test data, (n,).
+    - ``baseline_values``: values of the baseline on the same test data, (n,).
     - ``baseline``: name of the baseline.
-    - ``random``: value of the metric for random scores.
+    - ``random_value``: value of the metric for random scores.
     - ``owners``: index of each value's user, from 0, (n,). If it is None, each value belongs to a
       different user.
     - ``max_value``: upper limit of the interval. The lower limit is 0.
     - ``note``: sentences that are added to the note on the paper's value.
     """
     mean, half = _mean(values, owners, confidence)
-    ahead, error = _mean(values - by_baseline, owners, confidence)
+    ahead, error = _mean(values - baseline_values, owners, confidence)
     paper = next(
         (r for r in target.reported_metrics if (r.metric, r.protocol) == (metric, protocol)), None
     )
@@ -137,10 +137,10 @@ def build_row(
         ci_low=max(0.0, mean - half),
         ci_high=min(max_value, mean + half),
         confidence=confidence,
-        random=random,
+        random=random_value,
         baseline=Baseline(
             name=baseline,
-            value=float(by_baseline.mean()),
+            value=float(baseline_values.mean()),
             difference=FurtherFigure(value=ahead, ci_low=ahead - error, ci_high=ahead + error),
         ),
         n=len(values),
@@ -166,57 +166,60 @@ def _mean(
     return mean, float(stats.norm.ppf((1 + confidence) / 2) * deviation)
 
 
-def rank_rows(
+def iter_rows(
     target: Target,
     protocol: str,
-    by_target: NDArray[np.int64],
-    by_popularity: NDArray[np.int64],
-    others: NDArray[np.int64],
+    counts: NDArray[np.int64],
+    popularity_counts: NDArray[np.int64],
+    n_rivals: NDArray[np.int64],
     *,
     confidence: float,
     per_user: Callable[[NDArray[np.float64]], NDArray[np.float64]] = np.asarray,
     note: str = "",
 ) -> Iterator[UtilityRow]:
-    """Yields two rows of the report, HR@K and NDCG@K, per cutoff K of the system. Each row has the
-    values for item popularity and for random scores too.
+    """Yields two rows of the report, HR@K and NDCG@K, per cutoff K of the system.
+
+    Each row also has the values for item popularity and for random scores.
 
     A rival is an item with which the tested item is ranked.
 
-    - ``by_target``: for each tested item, the number of rivals to which the system gives a higher
+    - ``counts``: for each tested item, the number of rivals to which the system gives a higher
       score (first row) and an equal score (second row), (2, n).
-    - ``by_popularity``: these numbers for scores by popularity, (2, n).
-    - ``others``: number of rivals of each tested item, (n,).
+    - ``popularity_counts``: these numbers for scores by popularity, (2, n).
+    - ``n_rivals``: number of rivals of each tested item, (n,).
     - ``per_user``: function that maps values of tested items, (n,), to one value per user.
     """
-    blind = np.stack([np.zeros_like(others), others])
+    blind = np.stack([np.zeros_like(n_rivals), n_rivals])
     for cutoff in target.evaluation.cutoffs:
-        pairs = [gains(above, tied, cutoff) for above, tied in (by_target, by_popularity, blind)]
+        pairs = [expected_gains(a, b, cutoff) for a, b in (counts, popularity_counts, blind)]
         for metric, values, popular, random in zip(("HR", "NDCG"), *pairs, strict=True):
-            yield build_row(
+            yield make_utility_row(
                 target,
                 f"{metric}@{cutoff}",
                 protocol,
                 per_user(values),
                 per_user(popular),
                 baseline=POPULARITY,
-                random=float(per_user(random).mean()),
+                random_value=float(per_user(random).mean()),
                 confidence=confidence,
                 note=note,
             )
 
 
-def gains(above: NDArray[np.int64], tied: NDArray[np.int64], cutoff: int) -> NDArray[np.float64]:
-    """Computes the probability that each tested item is among the first ``cutoff`` items, and its
-    expected gain, (2, n).
+def expected_gains(
+    n_above: NDArray[np.int64], n_tied: NDArray[np.int64], cutoff: int
+) -> NDArray[np.float64]:
+    """Computes, for n ranked items, the probability of one of the first ``cutoff`` places (first
+    row) and the expected gain (second row), (2, n).
 
     The gain is 1/log2(1 + place) if the place is at most ``cutoff``, otherwise 0.
 
-    ``above`` is the number of items with a higher score, and ``tied`` the number of other items
+    ``n_above`` is the number of items with a higher score, and ``n_tied`` the number of other items
     with an equal score, both (n,). The expectation is over a random order of items with equal
     scores.
     """
     places = np.arange(cutoff)
-    reached = (places >= above[:, None]) & (places <= (above + tied)[:, None])
-    hit = reached.sum(axis=1) / (tied + 1)
-    gain = (reached / np.log2(places + 2)).sum(axis=1) / (tied + 1)
+    reached = (places >= n_above[:, None]) & (places <= (n_above + n_tied)[:, None])
+    hit = reached.sum(axis=1) / (n_tied + 1)
+    gain = (reached / np.log2(places + 2)).sum(axis=1) / (n_tied + 1)
     return np.stack([hit, gain])

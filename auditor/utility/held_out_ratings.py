@@ -15,19 +15,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.auditor.utility.baselines import MEANS, predict
+from fedrec_auditor.auditor.utility.baselines import MEANS, predict_ratings
 from fedrec_auditor.auditor.utility.held_out import (
     HeldOutData,
-    build_row,
     draw_users,
+    iter_user_blocks,
+    make_utility_row,
     score_users,
-    user_blocks,
 )
 from fedrec_auditor.reports.record.rows import UtilityRow
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import Model, NoScores, Target
 
-HELD_SHARE = 0.1
+HELD_OUT_SHARE = 0.1
 PROTOCOL = "held-out ratings"
 
 
@@ -62,21 +62,21 @@ class HeldOutRatings(HeldOutData):
         ends = np.append(np.searchsorted(owners, tested), len(owners))
         errors = np.empty(len(owners))
         start = 0
-        for users in user_blocks(tested, self.train.n_items):
+        for users in iter_user_blocks(tested, self.train.n_items):
             block = slice(ends[start], ends[start := start + len(users)])
             scores = score_users(target, model, self.train, users)
             rows = np.searchsorted(users, owners[block])
             errors[block] = ratings[block] - scores[rows, items[block]]
         mean = float(self.train.ratings.data.mean(dtype=np.float64))
         return (
-            build_row(
+            make_utility_row(
                 target,
                 "MSE",
                 PROTOCOL,
                 np.square(errors),
-                np.square(ratings - predict(self.train, owners, items)),
+                np.square(ratings - predict_ratings(self.train, owners, items)),
                 baseline=MEANS,
-                random=float(np.square(ratings - mean).mean()),
+                random_value=float(np.square(ratings - mean).mean()),
                 confidence=confidence,
                 owners=np.searchsorted(tested, owners),
                 max_value=math.inf,
@@ -102,7 +102,7 @@ def hold_out(interactions: Interactions, rng: np.random.Generator) -> HeldOutRat
     order = np.lexsort((rng.random(table.nnz), rows))
     to_train = order[table.indptr[:-1][counts > 0]]
     free = np.setdiff1d(np.arange(table.nnz), to_train, assume_unique=True)
-    size: int = min(spare, max(2, round(HELD_SHARE * table.nnz)))
+    size: int = min(spare, max(2, round(HELD_OUT_SHARE * table.nnz)))
     held_out = np.sort(rng.choice(free, size=size, replace=False))
     keep = np.ones(table.nnz, dtype=bool)
     keep[held_out] = False

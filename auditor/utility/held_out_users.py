@@ -21,14 +21,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.auditor.utility.baselines import item_popularity
-from fedrec_auditor.auditor.utility.held_out import HeldOutData, draw_users, rank_rows, score_users
+from fedrec_auditor.auditor.utility.baselines import count_item_users
+from fedrec_auditor.auditor.utility.held_out import HeldOutData, draw_users, iter_rows, score_users
 from fedrec_auditor.reports.record.rows import UtilityRow
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import Model, Target
 
 PROTOCOL = "held-out users"
-HELD_SHARE = 0.2
+HELD_OUT_SHARE = 0.2
 _CHUNK = 64
 
 
@@ -36,13 +36,13 @@ _CHUNK = 64
 class HeldOutUsers(HeldOutData):
     """Training data, and the data of held-out users, split in two.
 
-    - ``tuning``: interactions on which the device of a held-out user fine-tunes the model, with one
-      row per held-out user.
+    - ``tuning_data``: interactions on which the device of a held-out user fine-tunes the model,
+      with one row per held-out user.
     - ``test_data``: the other interactions of these users, for the test, in the same order of
       users.
     """
 
-    tuning: Interactions
+    tuning_data: Interactions
     test_data: Interactions
 
     def evaluate(
@@ -56,15 +56,15 @@ class HeldOutUsers(HeldOutData):
         table = self.test_data.ratings
         chosen, note = draw_users(np.arange(self.test_data.n_users), rng)
         sizes = np.diff(table.indptr)[chosen]
-        popular = item_popularity(self.train)
+        popular = count_item_users(self.train)
         places = []
         for start in range(0, len(sizes), _CHUNK):
             users = chosen[start : start + _CHUNK]
-            scores = score_users(target, model, self.tuning, users)
+            scores = score_users(target, model, self.tuning_data, users)
             tested = table[users].toarray() != 0
-            unmet = ~tested & (self.tuning.ratings[users].toarray() == 0)
+            no_interaction = ~tested & (self.tuning_data.ratings[users].toarray() == 0)
             both = (scores, np.broadcast_to(popular, scores.shape))
-            places.append(np.stack([count_rivals(each, tested, unmet) for each in both]))
+            places.append(np.stack([count_rivals(each, tested, no_interaction) for each in both]))
         by_target, by_popularity = np.concatenate(places, axis=-1)
         user = np.repeat(np.arange(len(sizes)), sizes)
         some = sizes > 0
@@ -72,7 +72,7 @@ class HeldOutUsers(HeldOutData):
         def mean(values: NDArray[np.float64]) -> NDArray[np.float64]:
             return np.bincount(user, weights=values, minlength=len(sizes))[some] / sizes[some]
 
-        rows = rank_rows(
+        rows = iter_rows(
             target,
             PROTOCOL,
             by_target[:2],
@@ -94,7 +94,7 @@ def hold_out(interactions: Interactions, rng: np.random.Generator) -> HeldOutUse
     are users to train on and users to test.
     """
     users = rng.permutation(interactions.n_users)
-    count = max(1, round(HELD_SHARE * interactions.n_users))
+    count = max(1, round(HELD_OUT_SHARE * interactions.n_users))
     held_out = interactions.take_users(np.sort(users[:count]))
     sizes = np.diff(held_out.ratings.indptr)
     if count == interactions.n_users or not (sizes >= 2).any():
@@ -109,26 +109,26 @@ def hold_out(interactions: Interactions, rng: np.random.Generator) -> HeldOutUse
     tested = place < (sizes // 2)[owner]
     return HeldOutUsers(
         train=interactions.take_users(np.sort(users[count:])),
-        tuning=held_out.keep_ratings(~tested),
+        tuning_data=held_out.keep_ratings(~tested),
         test_data=held_out.keep_ratings(tested),
     )
 
 
 def count_rivals(
-    scores: NDArray[np.float64], tested: NDArray[np.bool_], unmet: NDArray[np.bool_]
+    scores: NDArray[np.float64], tested: NDArray[np.bool_], no_interaction: NDArray[np.bool_]
 ) -> NDArray[np.int64]:
     """Counts, for each tested item of each user, the rivals: the items without an interaction of
     the user.
 
     - ``scores``: scores of all items, one row per user, (n, n_items).
     - ``tested``: true for tested items of the user, (n, n_items).
-    - ``unmet``: true for items without any interaction of the user, (n, n_items).
+    - ``no_interaction``: true for items without any interaction of the user, (n, n_items).
 
     The result has shape (3, number of tested items), user by user. The rows are the numbers of
     rivals with a higher score, with an equal score, and in total.
     """
     counts = []
-    for row, items, others in zip(scores, tested, unmet, strict=True):
+    for row, items, others in zip(scores, tested, no_interaction, strict=True):
         rivals = np.sort(row[others])
         below, until = (np.searchsorted(rivals, row[items], side) for side in ("left", "right"))
         total = np.full(len(below), len(rivals))

@@ -16,13 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.auditor.utility.baselines import item_popularity
+from fedrec_auditor.auditor.utility.baselines import count_item_users
 from fedrec_auditor.auditor.utility.held_out import (
     HeldOutData,
     draw_users,
-    rank_rows,
+    iter_rows,
+    iter_user_blocks,
     score_users,
-    user_blocks,
 )
 from fedrec_auditor.reports.record.rows import UtilityRow
 from fedrec_auditor.targets.datasets.base import Interactions
@@ -40,12 +40,12 @@ class HeldOutItems(HeldOutData):
 
     - ``items``: index of the held-out item of each user, (n_users,); -1 for users without a
       held-out item.
-    - ``n_tied``: number of users with several items at their latest time, of which the held-out
-      item was drawn at random.
+    - ``n_tied_users``: number of users with several items at their latest time, of which the
+      held-out item was drawn at random.
     """
 
     items: NDArray[np.int64]
-    n_tied: int
+    n_tied_users: int
 
     def evaluate(
         self, target: Target, model: Model, *, confidence: float, rng: np.random.Generator
@@ -58,13 +58,13 @@ class HeldOutItems(HeldOutData):
         """
         tested, drawing = draw_users(np.flatnonzero(self.items >= 0), rng)
         untimed = "" if self.train.timestamps is not None else NO_TIMES_NOTE
-        ties = f"{self.n_tied:,}{TIES_NOTE}" if self.n_tied else ""
+        ties = f"{self.n_tied_users:,}{TIES_NOTE}" if self.n_tied_users else ""
         note = " ".join(filter(None, (untimed, ties, drawing)))
         ranks: list[NDArray[np.int64]] = []
-        popular = item_popularity(self.train)
+        popular = count_item_users(self.train)
         n_items = self.train.n_items
         width = min(N_NEGATIVES, n_items - 1)
-        for users in user_blocks(tested, n_items):
+        for users in iter_user_blocks(tested, n_items):
             known = self.train.ratings[users].toarray() != 0
             scores = score_users(target, model, self.train, users)
             item = self.items[users]
@@ -80,7 +80,7 @@ class HeldOutItems(HeldOutData):
         choices = {SAMPLED_ITEMS: np.minimum(width + 1, unmet), ALL_ITEMS: unmet}
         rows: list[UtilityRow] = []
         for (protocol, among), (own, popular) in zip(choices.items(), places, strict=True):
-            rows += rank_rows(
+            rows += iter_rows(
                 target, protocol, own, popular, among - 1, confidence=confidence, note=note
             )
         return tuple(rows)
@@ -134,4 +134,4 @@ def hold_out(interactions: Interactions, rng: np.random.Generator) -> HeldOutIte
     items[chosen] = ratings.indices[last[chosen]]
     keep = np.ones(ratings.nnz, dtype=bool)
     keep[last[chosen]] = False
-    return HeldOutItems(train=interactions.keep_ratings(keep), items=items, n_tied=tied)
+    return HeldOutItems(train=interactions.keep_ratings(keep), items=items, n_tied_users=tied)

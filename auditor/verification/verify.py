@@ -24,7 +24,7 @@ from fedrec_auditor.auditor.exact.fit import Check, CheckStatus, check_fit
 from fedrec_auditor.auditor.exact.output_distribution import OutputDistribution, make_input_key
 from fedrec_auditor.auditor.exact.pair_search import NoCurveError
 from fedrec_auditor.auditor.exact.search import search_exact_bound
-from fedrec_auditor.auditor.machine.progress import Observer, show_stages
+from fedrec_auditor.auditor.machine.progress import Observer, show_task_progress
 from fedrec_auditor.auditor.tracing.trace import prove
 from fedrec_auditor.auditor.verification.checks.repeated_calls import (
     ROWS,
@@ -318,7 +318,7 @@ def verify_ldp(
     budget = Budget(samples, seconds)
     claim = ldp_claim(epsilon, delta)
     _check(mechanism, claim, confidence, seed)
-    with show_stages(progress, "verifying"):
+    with show_task_progress(progress, "verifying"):
         seeds = np.random.SeedSequence(seed).spawn(7)
         trial, given = _Trial(claim, budget, confidence, seed, *seeds), _as_inputs(inputs)
         if hasattr(mechanism, "log_prob"):

@@ -14,7 +14,7 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements import Adjacency, Scope, Unit, Vantage
 from fedrec_auditor.auditor.judging.accounting import compute_exact_bounds
 from fedrec_auditor.auditor.plan.families import FAMILIES
-from fedrec_auditor.auditor.run.workload import cost_of
+from fedrec_auditor.auditor.run.workload import estimate_cost
 from fedrec_auditor.auditor.testing.targets import (
     ITEMS,
     POPULATION,
@@ -269,7 +269,7 @@ def test_what_parties_send_of_one_user_depends_on_no_other(target: Target) -> No
 def test_messages_are_kept_in_what_its_cost_says(name: str) -> None:
     """Checks the predicted memory of messages: within a factor of 2, plus 64 bytes per message."""
     short = trained(name)
-    cost = cost_of(short.shortened, short.interactions)
+    cost = estimate_cost(short.shortened, short.interactions)
     rounds = short.run.transcript.rounds
     messages = sum(len(one.uploads.users) for one in rounds)
     shared = {id(part) for one in rounds for part in (one.broadcast or {}).values()}

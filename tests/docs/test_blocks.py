@@ -21,7 +21,7 @@ from tests.docs.session import Session, unmet
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks(page)])
 def test_the_blocks_of_a_page(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(local, "UPLOAD_RUNS", 2_000)  # by default ten times as many
-    monkeypatch.setattr(grid, "FACTORS", grid.FACTORS[::4])  # both ends
+    monkeypatch.setattr(grid, "NOISE_FACTORS", grid.NOISE_FACTORS[::4])  # both ends
     left = []
     with Session(tmp_path) as session:
         for block in blocks(page):

@@ -152,7 +152,7 @@ def test_printed_figures_are_those_that_are_declared(page: PaperRun) -> None:
 @pytest.mark.parametrize("page", WHOLE.pages, ids=lambda page: page.name)
 def test_remarks_follow_from_the_figures(page: PaperRun) -> None:
     """Within what the digits that are kept allow."""
-    made = get_reproduction(page.name).summary(page.rows)
+    made = get_reproduction(page.name).summarize(page.rows)
     assert len(made) == len(page.remarks)
     assert all(map(alike, page.remarks, made))
 
@@ -161,7 +161,7 @@ def test_what_is_measured_nowhere_is_said() -> None:
     """In the file of each paper, to which the page refers."""
     assert "`left_out`" in TEXT
     for page in WHOLE.pages:
-        assert page.left_out == get_reproduction(page.name).unmeasured
+        assert page.left_out == get_reproduction(page.name).unmeasured_notes
 
 
 def test_the_page_quotes_figures_that_were_measured() -> None:

@@ -112,7 +112,7 @@ def bound(target: Target, size: int = SIZE, confidence: float = SURE, delta: flo
 def measured(name: str, settings: dict[str, Any] | None = None, **plan: Any) -> TaskResult:
     chosen = {name: settings} if settings else {}
     made = Plan(targets=(name,), settings=chosen, quick=True, population=(8, 10), runs=SIZE, **plan)
-    return AuditedTarget(Audit.of(made, DATA), name).run(LOCAL_NAME)
+    return AuditedTarget(Audit.from_plan(made, DATA), name).run(LOCAL_NAME)
 
 
 @pytest.mark.parametrize("leak", ["wrong tensor", "zeros", "variance"])
@@ -288,10 +288,10 @@ def test_a_bound_beyond_a_papers_model_is_measured_and_judges_nothing() -> None:
 def test_an_audit_plays_it_whatever_attacks_are_named() -> None:
     """Naming an attack selects among attacks, and does not switch off a game."""
     for attacks in (None, (), ("interaction-reconstruction",)):
-        audit = Audit.of(Plan(targets=("fcf",), attacks=attacks), DATA)
-        assert LOCAL_NAME in {task.step for task in audit.tasks()}
-        assert not any(task.is_parallel for task in audit.tasks())
-    shared = Audit.of(Plan(targets=("fcf", "fmf-ldp")), DATA)
+        audit = Audit.from_plan(Plan(targets=("fcf",), attacks=attacks), DATA)
+        assert LOCAL_NAME in {task.step for task in audit.list_tasks()}
+        assert not any(task.is_parallel for task in audit.list_tasks())
+    shared = Audit.from_plan(Plan(targets=("fcf", "fmf-ldp")), DATA)
     bounds = sum(GAME.max_bounds(target) for target in shared.targets.values())
     assert shared.confidence == pytest.approx(1 - 0.05 / bounds)
 

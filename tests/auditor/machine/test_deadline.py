@@ -13,14 +13,14 @@ from pathlib import Path
 import pytest
 
 from fedrec_auditor.accountants.errors import AuditError, IncompleteError, InputError
-from fedrec_auditor.auditor.machine.workers import run_within
+from fedrec_auditor.auditor.machine.workers import run_with_timeout
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="processes cannot be forked here")
 
 
 def test_an_answer_comes_back_whole() -> None:
     text = "∞\n" * 500_000
-    assert run_within(60, lambda: (1, text)) == (1, text)
+    assert run_with_timeout(60, lambda: (1, text)) == (1, text)
 
 
 def _spin() -> tuple[int, str]:
@@ -42,7 +42,7 @@ def _in_c() -> tuple[int, str]:
 def test_whatever_hangs_is_stopped(hang: Callable[[], tuple[int, str]]) -> None:
     start = time.monotonic()
     with pytest.raises(InputError, match=r"within 0\.2 s"):
-        run_within(0.2, hang)
+        run_with_timeout(0.2, hang)
     assert time.monotonic() - start < 60
 
 
@@ -62,7 +62,7 @@ def test_its_processes_end_with_it(tmp_path: Path) -> None:
         return _spin()
 
     with pytest.raises(InputError):
-        run_within(2, start)
+        run_with_timeout(2, start)
     deadline = time.monotonic() + 5
     while _alive(int(note.read_text())) and time.monotonic() < deadline:
         time.sleep(0.01)
@@ -73,12 +73,12 @@ def test_its_processes_end_with_it(tmp_path: Path) -> None:
 def test_an_interrupt_while_it_begins_ends_it_too() -> None:
     code = (
         "import os, signal, sys, time\n"
-        "from fedrec_auditor.auditor.machine.workers import run_within\n"
+        "from fedrec_auditor.auditor.machine.workers import run_with_timeout\n"
         "interrupt = lambda: os.kill(os.getpid(), signal.SIGINT)\n"
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "os.register_at_fork(after_in_parent=interrupt)\n"
         "try:\n"
-        "    run_within(600, lambda: time.sleep(600))\n"
+        "    run_with_timeout(600, lambda: time.sleep(600))\n"
         "except KeyboardInterrupt:\n"
         "    sys.exit(len(open(f'/proc/self/task/{os.getpid()}/children').read().split()))\n"
         "sys.exit(9)\n"
@@ -92,13 +92,13 @@ def test_refusals_are_raised_again(kind: type[AuditError]) -> None:
         raise kind("Expected this, got that.")
 
     with pytest.raises(AuditError, match="got that") as caught:
-        run_within(60, refuse)
+        run_with_timeout(60, refuse)
     assert type(caught.value) is kind
 
 
 def test_a_fault_of_ours_is_none_of_the_input() -> None:
     with pytest.raises(IncompleteError, match="fault of ours"):
-        run_within(60, lambda: (1 // 0, ""))
+        run_with_timeout(60, lambda: (1 // 0, ""))
 
 
 @pytest.mark.parametrize(
@@ -111,24 +111,24 @@ def test_a_fault_of_ours_is_none_of_the_input() -> None:
 )
 def test_a_process_that_ends_without_an_answer_is_told(end: Callable[[], None], said: str) -> None:
     with pytest.raises(InputError, match=said):
-        run_within(60, lambda: (end(), (0, ""))[1])  # type: ignore[func-returns-value]
+        run_with_timeout(60, lambda: (end(), (0, ""))[1])  # type: ignore[func-returns-value]
 
 
 @pytest.mark.parametrize("seconds", [0, -1.0, float("nan"), float("inf"), 1e7])
 def test_a_bad_timeout_is_refused(seconds: float) -> None:
     with pytest.raises(InputError, match="timeout="):
-        run_within(seconds, lambda: (0, ""))
+        run_with_timeout(seconds, lambda: (0, ""))
 
 
 def test_its_prints_go_to_standard_error_and_it_cannot_ask() -> None:
     code = (
         "import os, sys\n"
-        "from fedrec_auditor.auditor.machine.workers import run_within\n"
+        "from fedrec_auditor.auditor.machine.workers import run_with_timeout\n"
         "def work():\n"
         "    print('printed'); os.system('echo echoed')\n"
         "    return 0, repr(sys.stdin.readline())\n"
         "print('before')\n"
-        "print(run_within(60, work)[1])\n"
+        "print(run_with_timeout(60, work)[1])\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], input="x\n", capture_output=True, text=True, check=True
@@ -140,11 +140,11 @@ def test_its_prints_go_to_standard_error_and_it_cannot_ask() -> None:
 def test_without_forks_a_watchdog_ends_the_process() -> None:
     code = (
         "import os; del os.fork\n"
-        "from fedrec_auditor.auditor.machine.workers import run_within\n"
-        "print(run_within(60, lambda: (1, 'in time'))[1], flush=True)\n"
+        "from fedrec_auditor.auditor.machine.workers import run_with_timeout\n"
+        "print(run_with_timeout(60, lambda: (1, 'in time'))[1], flush=True)\n"
         "def spin():\n"
         "    while True: pass\n"
-        "run_within(0.2, spin)\n"
+        "run_with_timeout(0.2, spin)\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "in time\n", 1)
@@ -158,14 +158,14 @@ def _run(code: str) -> subprocess.Popen[str]:
 
 
 BEGUN = (
-    "from fedrec_auditor.auditor.machine.workers import run_in_child, run_within\n"
+    "from fedrec_auditor.auditor.machine.workers import run_in_child, run_with_timeout\n"
     "out = os.dup(1)\n"
     "def work():\n    os.write(out, f'{os.getpid()}\\n'.encode())\n    time.sleep(600)\n"
 )
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="there is no /proc here")
-@pytest.mark.parametrize("call", ["run_within(600, work)", "run_in_child(work)"])
+@pytest.mark.parametrize("call", ["run_with_timeout(600, work)", "run_in_child(work)"])
 def test_the_child_of_a_killed_process_ends_within_seconds(call: str) -> None:
     running = _run(BEGUN + call)
     assert running.stdout is not None
@@ -182,15 +182,15 @@ def test_the_child_of_a_killed_process_ends_within_seconds(call: str) -> None:
 def test_an_answer_that_the_code_wrote_itself_is_not_believed() -> None:
     code = (
         "import contextlib\n"
-        "from fedrec_auditor.auditor.machine.workers import run_within\n"
+        "from fedrec_auditor.auditor.machine.workers import run_with_timeout\n"
         "def forge():\n"
         "    for number in range(3, 60):\n"
         "        with contextlib.suppress(OSError):\n"
         '            os.write(number, b\'\\0\\0\\0\\x0b["", 0, ""]\')\n'
         "    os._exit(0)\n"
-        "run_within(60, forge)\n"
+        "run_with_timeout(60, forge)\n"
     )
-    assert "wrote into the pipe" in _run(code).communicate(timeout=60)[1]
+    assert "wrote into its pipe" in _run(code).communicate(timeout=60)[1]
 
 
 @pytest.mark.skipif(not hasattr(signal, "sigwaitinfo"), reason="signals are not waited for here")

@@ -20,12 +20,12 @@ from rich.console import Console
 import fedrec_auditor
 from fedrec_auditor.auditor.machine import progress
 from fedrec_auditor.auditor.machine.progress import (
-    TRAINING,
+    TRAINING_STAGE,
     ProgressReport,
-    Tracker,
-    display,
-    log_line,
-    noting,
+    ProgressTracker,
+    display_on_console,
+    format_log_line,
+    note_progress,
     report_step,
     show_progress,
     write_note,
@@ -56,7 +56,7 @@ def standing(**changes: Any) -> ProgressReport:
 )
 def test_a_log_gets_a_line_when_a_task_ends(changes: dict[str, Any], said: str) -> None:
     file = io.StringIO()
-    with display(Console(file=file)) as observe:
+    with display_on_console(Console(file=file)) as observe:
         observe(standing(finished=None))
         observe(standing(**changes))
     assert file.getvalue() == f"[{changes.get('done', 1)}/4] {said}\n"
@@ -66,7 +66,7 @@ def test_a_log_is_told_what_runs_if_nothing_ends(monkeypatch: pytest.MonkeyPatch
     clock = [0.0]
     monkeypatch.setattr("time.monotonic", lambda: clock[0])
     file = io.StringIO()
-    with display(Console(file=file)) as observe:
+    with display_on_console(Console(file=file)) as observe:
         for second in range(100):
             clock[0] = float(second)
             observe(standing(finished=None))
@@ -78,7 +78,7 @@ def test_a_log_is_told_what_runs_if_nothing_ends(monkeypatch: pytest.MonkeyPatch
 def test_a_terminal_names_what_runs_below_the_bar(width: int) -> None:
     console = Console(file=io.StringIO(), force_terminal=True, width=width)
     runs = tuple(f"target-{number} training, round 12 of 300" for number in range(9))
-    with display(console) as observe:
+    with display_on_console(console) as observe:
         observe(standing(running=runs, total=44))
     assert isinstance(console.file, io.StringIO)
     text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", console.file.getvalue())
@@ -151,9 +151,9 @@ def test_a_long_verification_counts_its_draws(monkeypatch: pytest.MonkeyPatch) -
     )
 
 
-def watched() -> tuple[Tracker, list[ProgressReport]]:
+def watched() -> tuple[ProgressTracker, list[ProgressReport]]:
     seen: list[ProgressReport] = []
-    return Tracker(seen.append, done=3, total=5), seen
+    return ProgressTracker(seen.append, done=3, total=5), seen
 
 
 def test_what_runs_is_told_with_the_round_that_it_is_in() -> None:
@@ -165,19 +165,19 @@ def test_what_runs_is_told_with_the_round_that_it_is_in() -> None:
         return seen[-1].running
 
     bounds, utility = "fcf bounds", "fcf utility"
-    assert told("fcf training", TRAINING, 5, 300) == ("fcf training, round 6 of 300",)
-    assert told("fcf training", TRAINING, 1, 1) == ()
+    assert told("fcf training", TRAINING_STAGE, 5, 300) == ("fcf training, round 6 of 300",)
+    assert told("fcf training", TRAINING_STAGE, 1, 1) == ()
     assert told(bounds, "", 0, 1) == (bounds,)
     assert told(bounds, "draw", 65536, 10**6) == ("fcf bounds, draw 65,536 of 1,000,000",)
     assert told(bounds, "", 1, 1) == ()
     assert (seen[-2].finished, seen[-2].done, seen[-2].total) == (bounds, 4, 5)
     assert told(utility, "", 0, 1) == (utility,)
-    assert told(utility, TRAINING, 11, 300) == ("fcf training, round 12 of 300",)
-    assert told(utility, TRAINING, 300, 300) == (utility,)
+    assert told(utility, TRAINING_STAGE, 11, 300) == ("fcf training, round 12 of 300",)
+    assert told(utility, TRAINING_STAGE, 300, 300) == (utility,)
     told(utility, "", 1, 1)
     assert (seen[-1].done, seen[-1].running) == (5, ())
     assert told("fcf training", "", 0, 1) == ("fcf training",)
-    assert told("fcf training", TRAINING, 1, 1) == ()  # made for several workers
+    assert told("fcf training", TRAINING_STAGE, 1, 1) == ()  # made for several workers
 
 
 @pytest.mark.parametrize("seconds", [1.0, 60.0, 3600.0])
@@ -186,7 +186,7 @@ def test_nobody_is_told_how_long_it_takes(seconds: float, monkeypatch: pytest.Mo
     clock = [0.0]
     monkeypatch.setattr("time.monotonic", lambda: clock[0])
     seen: list[ProgressReport] = []
-    watch = Tracker(seen.append, done=0, total=4)
+    watch = ProgressTracker(seen.append, done=0, total=4)
     for step, share in enumerate((1, 2, 100, 1)):
         watch.record(f"fcf step{step}", "", 0, 1)
         for done in range(11):
@@ -194,7 +194,7 @@ def test_nobody_is_told_how_long_it_takes(seconds: float, monkeypatch: pytest.Mo
             watch.record(f"fcf step{step}", "draw", done, 10)
             watch.notify()
         watch.record(f"fcf step{step}", "", 1, 1)
-    lines = [log_line(each) for each in seen]
+    lines = [format_log_line(each) for each in seen]
     assert [each.elapsed for each in seen] == sorted(each.elapsed for each in seen)
     assert all(re.fullmatch(r"\[\d/4\] fcf step.*; [\d,hmins ]+ so far", said) for said in lines)
     assert {field.name for field in fields(ProgressReport)} == {
@@ -231,13 +231,13 @@ def test_what_another_process_notes_is_read_as_it_comes() -> None:
 def test_a_loop_is_noted_at_its_ends_and_now_and_then(tmp_path: Path) -> None:
     path = tmp_path / "notes"
     path.touch()
-    with noting(path, "fcf utility"):
+    with note_progress(path, "fcf utility"):
         for done in range(1001):
-            report_step(TRAINING, done, 1000)
+            report_step(TRAINING_STAGE, done, 1000)
         report_step("draw", 5, 10)
     lines = [json.loads(line)[1:] for line in path.read_text("utf-8").splitlines()]
-    assert lines[:2] == [["", 0, 1], [TRAINING, 0, 1000]]
-    assert lines[-2:] == [[TRAINING, 1000, 1000], ["draw", 5, 10]]
+    assert lines[:2] == [["", 0, 1], [TRAINING_STAGE, 0, 1000]]
+    assert lines[-2:] == [[TRAINING_STAGE, 1000, 1000], ["draw", 5, 10]]
     assert len(lines) < 20
 
 
@@ -245,7 +245,7 @@ def test_what_fails_to_show_progress_stops_no_audit(caplog: pytest.LogCaptureFix
     def broken(standing: ProgressReport) -> None:
         raise RuntimeError("no screen")
 
-    watch = Tracker(broken, done=0, total=1)
+    watch = ProgressTracker(broken, done=0, total=1)
     watch.notify()
     watch.notify()
     assert [record.message for record in caplog.records] == [

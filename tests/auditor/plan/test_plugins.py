@@ -235,7 +235,7 @@ def test_a_member_of_a_family_that_is_ours_alone_is_a_line_and_takes_no_part(
 def test_what_a_plan_names_is_refused_before_any_work(install: Install) -> None:
     install("[fedrec_auditor.attacks]\ntheirs = theirs_raises:X\n")
     with pytest.raises(InputError, match=r"plug-in 'theirs' of their-members 1\.0 .*RuntimeError"):
-        Audit.of(Plan(targets=("random",), data="synthetic", attacks=("theirs",)))
+        Audit.from_plan(Plan(targets=("random",), data="synthetic", attacks=("theirs",)))
 
 
 def test_a_plugin_that_fails_at_settings_or_files_is_told(install: Install, tmp_path: Path) -> None:

@@ -15,7 +15,11 @@ from fedrec_auditor.auditor import utility
 from fedrec_auditor.auditor.plan.families import FAMILIES, list_reproductions
 from fedrec_auditor.auditor.reproductions import reproduction as module
 from fedrec_auditor.auditor.reproductions.reproduction import get_reproduction, reproduce
-from fedrec_auditor.auditor.reproductions.tables import AttackedSystem, Measurable, train_and_test
+from fedrec_auditor.auditor.reproductions.tables import (
+    AttackedSystem,
+    PaperPart,
+    train_and_test,
+)
 from fedrec_auditor.auditor.utility import baselines, leave_last_out
 from fedrec_auditor.auditor.utility.leave_last_out import HeldOutItems
 from fedrec_auditor.reports.record.rows import ReproducedRow
@@ -29,10 +33,10 @@ class Counted:
     """A reproduction of two parts, one of which fails; ``ran`` collects the parts that run."""
 
     ran: list[str]
-    unmeasured = ()
-    paper: str = "Somebody 2020"
+    unmeasured_notes = ()
+    paper_title: str = "Somebody 2020"
 
-    def parts(self) -> Sequence[Measurable]:
+    def parts(self) -> Sequence[PaperPart]:
         def one(data: object, rng: np.random.Generator, quick: bool) -> tuple[ReproducedRow, ...]:
             self.ran.append("one")
             row = ReproducedRow(
@@ -50,11 +54,11 @@ class Counted:
             raise InputError("Expected data, got none.")
 
         return [
-            Measurable(name="first part", data="", measure=one),
-            Measurable(name="second part", data="", measure=other),
+            PaperPart(name="first part", data="", measure=one),
+            PaperPart(name="second part", data="", measure=other),
         ]
 
-    def summary(self, rows: Sequence[ReproducedRow]) -> Sequence[str]:
+    def summarize(self, rows: Sequence[ReproducedRow]) -> Sequence[str]:
         return [f"{len(rows)} rows."]
 
 
@@ -144,7 +148,7 @@ def test_every_figure_of_utility_has_its_baseline() -> None:
         return split, train_and_test(declared, target, target, {}, data, rng, True)
 
     split, rows = measured("fmf-hfl")
-    errors = split.ratings - baselines.predict(split.train, split.users, split.items)
+    errors = split.ratings - baselines.predict_ratings(split.train, split.users, split.items)
     for row in rows:
         assert list(row.beside) == ["random", "user and item means"]
         assert row.beside["user and item means"] == pytest.approx(np.square(errors).mean())
@@ -171,8 +175,8 @@ def test_parts_have_unique_names(name: str) -> None:
     made = get_reproduction(name)
     parts = [part.name for part in made.parts()]
     assert len(set(parts)) == len(parts)
-    assert made.paper
-    assert not [line for line in made.summary(()) if "nan" in line]
+    assert made.paper_title
+    assert not [line for line in made.summarize(()) if "nan" in line]
 
 
 def test_wrong_names_are_refused() -> None:

@@ -24,7 +24,7 @@ from fedrec_auditor.attacks.readers.rank_one_gradients import RankOneGradients
 from fedrec_auditor.auditor.games.game import QUICK_N_HALVES
 from fedrec_auditor.auditor.plan.plan import Plan
 from fedrec_auditor.auditor.run import runner, workload
-from fedrec_auditor.auditor.run.audited_target import AuditedTarget, draws_needed
+from fedrec_auditor.auditor.run.audited_target import AuditedTarget, explain_draws
 from fedrec_auditor.auditor.run.resources import Resources
 from fedrec_auditor.auditor.run.tasks import BOUNDS, Audit
 from fedrec_auditor.auditor.run.workload import Workload
@@ -44,7 +44,7 @@ def audited(target: str, *attacks: str, users: int = 60, **settings: Any) -> Aud
     data = Synthetic(n_users=users, n_items=30, profile=8).load()
     chosen = {target: settings} if settings else {}
     plan = Plan(targets=(target,), attacks=attacks, quick=True, settings=chosen)
-    return AuditedTarget(Audit.of(plan, data), target)
+    return AuditedTarget(Audit.from_plan(plan, data), target)
 
 
 def test_bounds_of_an_upload_count_the_features_that_these_data_have() -> None:
@@ -52,7 +52,7 @@ def test_bounds_of_an_upload_count_the_features_that_these_data_have() -> None:
     data = Synthetic(n_users=12, n_items=10, profile=4).load()
     data = replace(data, attributes={})
     plan = Plan(targets=("fedrec-apm",), attacks=(), quick=True)
-    found = AuditedTarget(Audit.of(plan, data), "fedrec-apm").run(BOUNDS)
+    found = AuditedTarget(Audit.from_plan(plan, data), "fedrec-apm").run(BOUNDS)
     sent = FedRecApm(rounds=1).run(data, np.random.default_rng(0)).transcript.rounds[0].uploads
     budgets = {"user": 30.0, "item": 60.0, "mlp1": 40.0, "mlp2": 50.0}
     spent = sum(
@@ -83,7 +83,7 @@ def test_a_sample_that_could_not_refute_a_claim_tells_how_many_draws_could() -> 
     )
     finding = Finding.of("ours", claim, scope, delta=0.0, measured=shown)
     assert finding.verdict is Verdict.INCONCLUSIVE
-    note = draws_needed(finding, estimator, samples, 1_000_000)
+    note = explain_draws(finding, estimator, samples, 1_000_000)
     needed = int(note.split()[2].replace(",", ""))
     enough, short = (
         estimator.find_max_bound(n, delta=0.0, confidence=confidence) for n in (needed, needed - 1)
@@ -91,19 +91,19 @@ def test_a_sample_that_could_not_refute_a_claim_tells_how_many_draws_could() -> 
     assert short <= 10.0 < enough
     assert note.endswith("this audit made 8,000. An audit without --quick makes enough.")
     proved = finding.model_copy(update={"verdict": Verdict.CONSISTENT})
-    assert draws_needed(proved, estimator, samples, 1_000_000) == ""
+    assert explain_draws(proved, estimator, samples, 1_000_000) == ""
 
 
 def test_a_training_that_workers_share_is_made_once_and_mapped(tmp_path: Path) -> None:
     """Each of its tasks finds what it would have trained; a job of its own trains by itself."""
     data = Synthetic(n_users=3000, n_items=400, profile=50).load()
     plan = Plan(targets=("fcf",), quick=True, settings={"fcf": {"rounds": 2}})
-    audit = Audit.of(plan, replace(data, attributes={}))
+    audit = Audit.from_plan(plan, replace(data, attributes={}))
     notes = tmp_path / "notes"
     notes.touch()
     desk = runner._TaskRunner(audit, notes=notes)
-    assert desk.train(audit.jobs(audit.tasks(), 1)) == {}
-    shared = desk.train(audit.jobs(audit.tasks(), 2))["fcf"]
+    assert desk.train(audit.group_jobs(audit.list_tasks(), 1)) == {}
+    shared = desk.train(audit.group_jobs(audit.list_tasks(), 2))["fcf"]
     told = notes.read_text("utf-8").splitlines()
     assert told[1] == '["fcf training", "training", 0, 2]'
     assert told[-1] == '["fcf training", "training", 1, 1]'
@@ -183,7 +183,9 @@ def test_one_hostile_number_ends_no_attack_on_the_others(target: str, route: str
     attacks = ("attribute-knn", "interaction-membership", "linkage")
     changed = {} if target == "fcf" else {"route": route}
     settings = {target: {"rounds": 2, **changed}}
-    audit = Audit.of(Plan(targets=(target,), attacks=attacks, quick=True, settings=settings), data)
+    audit = Audit.from_plan(
+        Plan(targets=(target,), attacks=attacks, quick=True, settings=settings), data
+    )
     held, run = AuditedTarget(audit, target).training
     rounds = tuple(hostile(one, 3e38) for one in run.transcript.rounds)
     run = replace(run, transcript=replace(run.transcript, rounds=rounds))
@@ -258,7 +260,7 @@ def test_messages_are_read_once_for_all_attacks_on_a_view(monkeypatch: pytest.Mo
 
 def test_halves_that_take_too_long_are_not_trained(monkeypatch: pytest.MonkeyPatch) -> None:
     data = Synthetic(n_users=60, n_items=30, profile=8).load()
-    told = QUICK_N_HALVES / 2 * Workload.of(Fcf(), data).seconds
+    told = QUICK_N_HALVES / 2 * Workload.estimate(Fcf(), data).seconds
     monkeypatch.setattr(workload, "QUICK_MAX_HALVES_SECONDS", 1.01 * told)
     assert audited("fcf", "user-membership").run("user-membership").attacks
     monkeypatch.setattr(workload, "QUICK_MAX_HALVES_SECONDS", 0.5 * told)

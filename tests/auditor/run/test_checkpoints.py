@@ -30,9 +30,9 @@ Kept = tuple[Checkpoints, Task, Path, TaskResult]
 
 @pytest.fixture(scope="module")
 def audited() -> Audited:
-    audit = Audit.of(PLAN)
+    audit = Audit.from_plan(PLAN)
     target = AuditedTarget(audit, "dplcf-sp")
-    return audit, {task: target.run(task.step) for task in audit.tasks()}
+    return audit, {task: target.run(task.step) for task in audit.list_tasks()}
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def kept(audited: Audited, tmp_path: Path) -> Kept:
     """The checkpoints of an audit, one of its tasks, where that is kept, and its result."""
     audit, results = audited
     task, result = next(iter(results.items()))
-    checkpoints = Checkpoints.of(tmp_path, audit)
+    checkpoints = Checkpoints.open(tmp_path, audit)
     checkpoints.put(task, result)
     (path,) = (tmp_path / TASKS_FOLDER).iterdir()
     return checkpoints, task, path, result
@@ -60,7 +60,7 @@ def test_what_other_code_found_is_not_resumed(
 ) -> None:
     _, task, path, _ = kept
     monkeypatch.setattr(module, what, lambda: value)
-    assert Checkpoints.of(path.parents[1], audited[0]).get(task) is None
+    assert Checkpoints.open(path.parents[1], audited[0]).get(task) is None
 
 
 def test_the_result_of_a_task_is_not_taken_for_anothers(kept: Kept) -> None:
@@ -169,7 +169,7 @@ def test_a_link_in_place_of_the_folder_is_refused(audited: Audited, tmp_path: Pa
     (out / TASKS_FOLDER).unlink()
     (out / TASKS_FOLDER).touch()
     with pytest.raises(InputError, match="got something else"):
-        Checkpoints.of(out, audited[0])
+        Checkpoints.open(out, audited[0])
 
 
 def test_a_failed_task_is_run_again_and_the_way_to_start_afresh_is_told(

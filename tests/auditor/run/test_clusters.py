@@ -93,7 +93,7 @@ def report(folder: Path) -> Any:
 
 def test_a_cluster_says_its_size(resources: Resources) -> None:
     assert resources.jobs == 2
-    assert 0 < resources.memory < np.inf
+    assert 0 < resources.max_bytes < np.inf
 
 
 @pytest.mark.parametrize("jobs", [1, 2])

@@ -43,10 +43,10 @@ def test_in_one_process_every_target_is_trained_once(monkeypatch: pytest.MonkeyP
         targets=("fcf", "dplcf-sp"),
         attacks=("interaction-reconstruction", "interaction-membership"),
     )
-    audit = Audit.of(plan, Synthetic(n_users=40, n_items=30, profile=8).load())
-    tasks = audit.tasks()
+    audit = Audit.from_plan(plan, Synthetic(n_users=40, n_items=30, profile=8).load())
+    tasks = audit.list_tasks()
     assert len(set(tasks)) == len(tasks) == 2 * (3 + 2)
-    for job in audit.jobs(tasks, workers=2):
+    for job in audit.group_jobs(tasks, workers=2):
         audited = AuditedTarget(audit, job[0].target)
         for task in job:
             if task.step != LOCAL_NAME:  # which trains a small population for its first broadcast
@@ -61,9 +61,9 @@ def test_jobs_hold_every_task_once_and_one_target_each(workers: int, jobs: int) 
         targets=("fcf", "dplcf-sp"),
         attacks=("interaction-reconstruction", "interaction-membership"),
     )
-    audit = Audit.of(plan, Synthetic(n_users=40, n_items=30, profile=8).load())
-    dealt = audit.jobs(audit.tasks(), workers)
-    assert Counter(task for job in dealt for task in job) == Counter(audit.tasks())
+    audit = Audit.from_plan(plan, Synthetic(n_users=40, n_items=30, profile=8).load())
+    dealt = audit.group_jobs(audit.list_tasks(), workers)
+    assert Counter(task for job in dealt for task in job) == Counter(audit.list_tasks())
     assert all(len({task.target for task in job}) == 1 for job in dealt)
     assert len(dealt) == jobs
 
@@ -71,16 +71,20 @@ def test_jobs_hold_every_task_once_and_one_target_each(workers: int, jobs: int) 
 def test_a_long_job_is_begun_before_short_ones() -> None:
     """By name `dplcf-ap` would be; one round of bits is nothing beside FedRec's models."""
     plan = Plan(targets=("dplcf-ap", "fedrec"), attacks=("linkage",))
-    audit = Audit.of(plan, Synthetic(n_users=40, n_items=30, profile=8).load())
-    begun = [job[0].target for job in audit.jobs(audit.tasks(), 2) if job[0].step != BOUNDS]
+    audit = Audit.from_plan(plan, Synthetic(n_users=40, n_items=30, profile=8).load())
+    begun = [
+        job[0].target for job in audit.group_jobs(audit.list_tasks(), 2) if job[0].step != BOUNDS
+    ]
     assert begun[0] == "fedrec"
 
 
 def test_an_audit_without_attacks_says_so() -> None:
     data = Synthetic(n_users=12, n_items=10, profile=4).load()
     for attacks, notes in (((), (NO_ATTACK,)), (None, ()), (FAMILIES["attacks"].list_names(), ())):
-        assert Audit.of(Plan(targets=("random",), attacks=attacks), data).notes == notes
-        other = Audit.of(Plan(targets=("random",), attacks=attacks, games=("training",)), data)
+        assert Audit.from_plan(Plan(targets=("random",), attacks=attacks), data).notes == notes
+        other = Audit.from_plan(
+            Plan(targets=("random",), attacks=attacks, games=("training",)), data
+        )
         assert NO_LOCAL_NOTE in other.notes
 
 
@@ -88,12 +92,14 @@ def test_an_audit_of_some_attacks_names_them() -> None:
     """A reader of "no attack beats guessing" has to know which attacks were run."""
     data = Synthetic(n_users=12, n_items=10, profile=4).load()
     plan = Plan(targets=("random",), attacks=("linkage", "user-membership"))
-    (note,) = Audit.of(plan, data).notes
+    (note,) = Audit.from_plan(plan, data).notes
     assert note == (
         f"Only these of {len(FAMILIES['attacks'].list_names())} attacks were requested: "
         "linkage, user-membership."
     )
-    assert Audit.of(plan.model_copy(update={"games": ("round",)}), data).notes == (NO_LOCAL_NOTE,)
+    assert Audit.from_plan(plan.model_copy(update={"games": ("round",)}), data).notes == (
+        NO_LOCAL_NOTE,
+    )
 
 
 def test_a_quick_audit_says_in_numbers_what_it_does_less_of() -> None:
@@ -102,7 +108,7 @@ def test_a_quick_audit_says_in_numbers_what_it_does_less_of() -> None:
     names = ("fmf-lfl", "dplcf-sp")
 
     def notes(**changes: Any) -> tuple[str, ...]:
-        return Audit.of(Plan(targets=names, settings=settings, **changes), data).notes
+        return Audit.from_plan(Plan(targets=names, settings=settings, **changes), data).notes
 
     cut = "fmf-lfl is trained for 20 of 1,500 rounds."
     once = "Attacks and utility are measured on one training of each system"
@@ -111,7 +117,7 @@ def test_a_quick_audit_says_in_numbers_what_it_does_less_of() -> None:
     assert notes(quick=True) == (slow, f"{samples}. {cut}")
     assert notes(quick=True, attacks=()) == (NO_ATTACK, f"{samples}. {cut}")
     assert not any("Slow" in note for note in notes(quick=True, attacks=("attribute-mlp",)))
-    assert "attribute-mlp" in Audit.of(Plan(targets=names, settings=settings), data).attacks
+    assert "attribute-mlp" in Audit.from_plan(Plan(targets=names, settings=settings), data).attacks
     assert notes(quick=True, runs=50) == (slow, f"{once}. {cut}")
     assert notes(trainings=1) == (f"{once}.",)
     assert notes() == ()
@@ -123,7 +129,7 @@ def test_a_quick_training_is_shorter() -> None:
     lengths = []
     for quick in (True, False):
         plan = Plan(targets=("fmf-lfl",), attacks=(), quick=quick, settings=settings)
-        _, run = AuditedTarget(Audit.of(plan, data), "fmf-lfl").training
+        _, run = AuditedTarget(Audit.from_plan(plan, data), "fmf-lfl").training
         lengths.append(len(run.transcript.rounds))
     assert lengths == [QUICK_ROUNDS, QUICK_ROUNDS + 5]
 
@@ -131,8 +137,10 @@ def test_a_quick_training_is_shorter() -> None:
 def test_the_longest_jobs_come_first() -> None:
     """Messages of a whole model are read longest, those of parties are few."""
     data = Synthetic(n_users=60, n_items=50, profile=8).load()
-    audit = Audit.of(Plan(targets=("fcf", "fedrec-apm", "vfl-sgdmf", "random"), quick=True), data)
-    jobs = audit.jobs(audit.tasks(), 1)
+    audit = Audit.from_plan(
+        Plan(targets=("fcf", "fedrec-apm", "vfl-sgdmf", "random"), quick=True), data
+    )
+    jobs = audit.group_jobs(audit.list_tasks(), 1)
     trained = [job[0].target for job in jobs if len(job) > 1]
     assert trained == ["fedrec-apm", "fcf", "vfl-sgdmf", "random"]
     assert list(jobs.values()) == sorted(jobs.values(), reverse=True)
@@ -140,7 +148,7 @@ def test_the_longest_jobs_come_first() -> None:
 
 def test_targets_that_do_not_use_the_device_are_named() -> None:
     plan = Plan(targets=("fcf", "privrec"), data="synthetic", quick=True)
-    audit = Audit.of(plan, compute=Machine(device="cpu:0"))
+    audit = Audit.from_plan(plan, compute=Machine(device="cpu:0"))
     assert audit.device == "cpu:0, but the CPU, or the device that their own code names, for fcf"
     assert audit.notes[-1] == f"Clients are trained on {audit.device}."
-    assert Audit.of(plan).device == "cpu"
+    assert Audit.from_plan(plan).device == "cpu"

@@ -80,7 +80,7 @@ def test_an_audit_of_two_trainings_has_the_means_of_two_audits() -> None:
             )
             over = combine_figures(values, lows, highs, 0.95)
             assert row.trainings == 2
-            assert row.value == pytest.approx(over.value)
+            assert row.value == pytest.approx(over.mean)
             assert row.ci_low == pytest.approx(max(over.ci_low, 0.0))
             assert row.ci_high == pytest.approx(min(over.ci_high, 1.0))
     row = both.attacks[0]

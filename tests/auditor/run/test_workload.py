@@ -18,7 +18,7 @@ from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.auditor.plan.plan import Plan, make_target
 from fedrec_auditor.auditor.run.resources import make_resources
 from fedrec_auditor.auditor.run.tasks import Audit
-from fedrec_auditor.auditor.run.workload import Workload, check_workload, iter_settings
+from fedrec_auditor.auditor.run.workload import Workload, check_workload, iter_numeric_settings
 from fedrec_auditor.targets.compute import DEFAULT
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
@@ -64,7 +64,7 @@ def test_a_training_beyond_the_machine_is_refused_within_seconds(
         plan = Plan(targets=(name,), attacks=(), settings={name: given})
         before = time.process_time()
         with pytest.raises(InputError) as caught:
-            Audit.of(plan, ml_100k, memory=MEMORY)
+            Audit.from_plan(plan, ml_100k, memory=MEMORY)
         assert time.process_time() - before < 5
         assert f"{key}={value:,}" in str(caught.value) or f"{key}={value}" in str(caught.value)
         assert "Lower" in str(caught.value) or "Expected" in str(caught.value)
@@ -73,7 +73,7 @@ def test_a_training_beyond_the_machine_is_refused_within_seconds(
 @pytest.mark.parametrize("name", FAMILIES["targets"].list_names())
 def test_what_the_papers_set_is_not_refused(ml_100k: Interactions, name: str) -> None:
     resources = make_resources(1, memory=2.0)
-    check_workload(make_target(name, Plan()), ml_100k, resources.compute, resources.memory)
+    check_workload(make_target(name, Plan()), ml_100k, resources.compute, resources.max_bytes)
 
 
 class Stranger:
@@ -85,7 +85,7 @@ class Stranger:
 
 def test_a_target_that_says_nothing_of_its_cost_is_told_by_what_can_be_counted() -> None:
     data = of_size(100, 50, 10)
-    work = Workload.of(cast(Target, Stranger()), data)
+    work = Workload.estimate(cast(Target, Stranger()), data)
     assert work.stored_bytes == pytest.approx(10 * 12 * data.ratings.nnz, rel=0.1)
     assert 0 < work.seconds < 1
 
@@ -96,19 +96,19 @@ def test_memory_has_the_largest_attack_where_users_have_attributes() -> None:
     target = make_target("fedrec", Plan())
     sent = target.run(data, np.random.default_rng(0)).transcript.rounds[0].uploads.components
     table = 4 * sum(math.prod(part.shape) for part in sent.values())
-    without = Workload.of(target, replace(data, attributes={})).memory_bytes
-    attack = Workload.of(target, data).memory_bytes - without
+    without = Workload.estimate(target, replace(data, attributes={})).memory_bytes
+    attack = Workload.estimate(target, data).memory_bytes - without
     assert attack == pytest.approx(2.3 * 200 * table + 68 * 200**2, rel=0.05)
     many = Synthetic(n_users=5000, n_items=5000, profile=2).load()
-    more = Workload.of(target, replace(many, attributes={})).memory_bytes
-    assert Workload.of(target, many).memory_bytes - more == pytest.approx(
+    more = Workload.estimate(target, replace(many, attributes={})).memory_bytes
+    assert Workload.estimate(target, many).memory_bytes - more == pytest.approx(
         2.3 * 2**30 + 68 * 5000**2
     )
 
 
 def test_messages_count_as_far_as_they_are_kept_in_memory(ml_100k: Interactions) -> None:
     target = make_target("fedrec", Plan())
-    work = Workload.of(target, ml_100k)
+    work = Workload.estimate(target, ml_100k)
     assert work.stored_bytes > 2**29
     on_disk = replace(DEFAULT, memory=2**20)
     check_workload(target, ml_100k, on_disk, work.memory_bytes + 2**20)
@@ -118,10 +118,10 @@ def test_messages_count_as_far_as_they_are_kept_in_memory(ml_100k: Interactions)
 
 def test_time_grows_with_rounds_and_memory_with_users() -> None:
     small, large = of_size(100, 50, 10), of_size(1000, 50, 10)
-    one, ten = (Workload.of(make_target("fedrec", _rounds(n)), small) for n in (1, 10))
+    one, ten = (Workload.estimate(make_target("fedrec", _rounds(n)), small) for n in (1, 10))
     assert ten.seconds == pytest.approx(10 * one.seconds)
     assert ten.memory_bytes == one.memory_bytes
-    more = Workload.of(make_target("fedrec", _rounds(1)), large)
+    more = Workload.estimate(make_target("fedrec", _rounds(1)), large)
     assert more.seconds == pytest.approx(10 * one.seconds, rel=1e-2)
     assert more.memory_bytes > one.memory_bytes
 
@@ -133,23 +133,23 @@ def _rounds(count: int) -> Plan:
 def test_a_quick_audit_is_judged_by_the_rounds_that_it_trains(ml_100k: Interactions) -> None:
     values = {"targets": ("fedrec",), "attacks": (), "settings": {"fedrec": {"rounds": 10**9}}}
     with pytest.raises(InputError, match=r"rounds=1,000,000,000"):
-        Audit.of(Plan.model_validate(values), ml_100k, memory=MEMORY)
-    assert Audit.of(Plan.model_validate({**values, "quick": True}), ml_100k, memory=MEMORY)
+        Audit.from_plan(Plan.model_validate(values), ml_100k, memory=MEMORY)
+    assert Audit.from_plan(Plan.model_validate({**values, "quick": True}), ml_100k, memory=MEMORY)
 
 
 def test_a_training_with_many_canaries_is_weighed_with_them(ml_100k: Interactions) -> None:
     values = {"targets": ("lfl-sgdmf",), "settings": {"lfl-sgdmf": {"factors": 10**5, "rounds": 1}}}
     plain = Plan.model_validate(values)
-    memory = 2 * Workload.of(make_target("lfl-sgdmf", plain), ml_100k).memory_bytes
-    assert Audit.of(plain, ml_100k, memory=memory)
+    memory = 2 * Workload.estimate(make_target("lfl-sgdmf", plain), ml_100k).memory_bytes
+    assert Audit.from_plan(plain, ml_100k, memory=memory)
     one_run = Plan.model_validate({**values, "games": ("one-run",), "canaries": 10_000})
     with pytest.raises(InputError, match=r"memory.*Lower factors=100,000"):
-        Audit.of(one_run, ml_100k, memory=memory)
+        Audit.from_plan(one_run, ml_100k, memory=memory)
 
 
 def test_as_many_workers_train_as_fit_the_memory(ml_100k: Interactions) -> None:
-    audit = Audit.of(Plan(targets=("random", "fmf-ldp"), attacks=()), ml_100k)
-    each = Workload.of(audit.targets["fmf-ldp"], ml_100k).peak_bytes(audit.compute)
+    audit = Audit.from_plan(Plan(targets=("random", "fmf-ldp"), attacks=()), ml_100k)
+    each = Workload.estimate(audit.targets["fmf-ldp"], ml_100k).peak_bytes(audit.compute)
     assert [audit.count_workers(8, each * share) for share in (0.5, 1, 3.5, 8, 100)] == [
         1,
         1,
@@ -162,20 +162,20 @@ def test_as_many_workers_train_as_fit_the_memory(ml_100k: Interactions) -> None:
 def test_pairs_of_items_take_time_and_no_table_of_users_times_items_takes_memory() -> None:
     """Neighbours of 200,000 users and 20,000 items: minutes, and 3 GiB, of which pairs take 1.5."""
     data = of_size(200_000, 20_000, 50)
-    work = Workload.of(make_target("dplcf-sp", Plan()), data)
+    work = Workload.estimate(make_target("dplcf-sp", Plan()), data)
     assert work.memory_bytes < 3 * 2**30
     assert work.stored_bytes == pytest.approx(12 * 10**7, rel=0.01)
     assert 60 < work.seconds < 900
 
 
 def test_settings_are_those_of_the_parts_too() -> None:
-    found = {name: value for name, value, _ in iter_settings(make_target("fedrec", Plan()))}
+    found = {name: value for name, value, _ in iter_numeric_settings(make_target("fedrec", Plan()))}
     assert (found["dimension"], found["negatives"]) == (64, 4)
 
 
 def test_memory_in_gib_bounds_what_is_held_and_what_is_kept() -> None:
     made = make_resources(2, memory=1.0)
-    assert (made.memory, made.compute.memory) == (2**30, 2**27)
+    assert (made.max_bytes, made.compute.memory) == (2**30, 2**27)
     assert make_resources(1, memory=1000.0).compute.memory == DEFAULT.memory
     for memory in (0.0, -1.0, math.nan, math.inf):
         with pytest.raises(InputError, match="memory="):
@@ -210,20 +210,20 @@ def test_the_memory_that_a_refusal_asks_for_is_one_figure_that_suffices(
     data, target = of_size(3000, 1000, 60), make_target(name, Plan())
     asked = set()
     for share in (0.1, 0.5, 0.7):
-        given = share * Workload.of(target, data).memory_bytes / 2**30
+        given = share * Workload.estimate(target, data).memory_bytes / 2**30
         resources = make_resources(jobs, memory=given)
         with pytest.raises(InputError, match="or give --memory") as caught:
-            check_workload(target, data, resources.compute, resources.memory)
+            check_workload(target, data, resources.compute, resources.max_bytes)
         asked.add(str(caught.value).rpartition("--memory ")[2].removesuffix("."))
     (figure,) = asked
     enough = make_resources(jobs, memory=float(figure))
-    check_workload(target, data, enough.compute, enough.memory)
+    check_workload(target, data, enough.compute, enough.max_bytes)
 
 
 def test_the_memory_that_a_refusal_of_several_systems_asks_for_suffices_for_all() -> None:
     plan, memory = Plan(targets=("fcf", "fedrec", "dp-privrec"), data="synthetic"), 2.0**20
     data = of_size(200, 300, 20)
     with pytest.raises(InputError, match="--memory") as refused:
-        Audit.of(plan, data, memory=memory)
+        Audit.from_plan(plan, data, memory=memory)
     figure = float(str(refused.value).rpartition("--memory ")[2].rstrip("."))
-    Audit.of(plan, data, make_resources(1, memory=figure).compute, figure * 2**30)
+    Audit.from_plan(plan, data, make_resources(1, memory=figure).compute, figure * 2**30)

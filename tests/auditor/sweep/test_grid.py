@@ -32,7 +32,11 @@ def test_an_axis_is_of_every_target_that_has_the_setting():
 
 def test_a_twin_is_there_once_and_has_the_settings_that_both_have():
     made = grid("fmf-ldp.rounds=2,3", "fmf-ldp.epsilon=1,2", plan=Plan(targets=("fmf-ldp",)))
-    twins = [(made[each.twin].target, made[each.twin].settings) for each in made if each.twin]
+    twins = [
+        (made[each.noiseless_index].target, made[each.noiseless_index].settings)
+        for each in made
+        if each.noiseless_index
+    ]
     assert twins == [("fcf", {"rounds": rounds}) for rounds in (2, 2, 3, 3)]
     assert len(made) == 6
 
@@ -40,14 +44,14 @@ def test_a_twin_is_there_once_and_has_the_settings_that_both_have():
 def test_a_composition_has_itself_without_protection_as_a_twin():
     plan = Plan(targets=("f-dpmf",))
     made = grid("protection.epsilon=20,40", "route=direct,shuffler", plan=plan)
-    assert [each.twin for each in made] == [4, 5, 4, 5, None, None]
+    assert [each.noiseless_index for each in made] == [4, 5, 4, 5, None, None]
     assert [made[twin].settings["protection"] for twin in (4, 5)] == [{"name": "unprotected"}] * 2
 
 
 def test_a_twin_learns_where_the_system_does():
     made = grid("learns=true,false", plan=Plan(targets=("fedmf-ldp", "fmf-ldp")))
     assert [each.settings["learns"] for each in made] == [True, False] * 4
-    learns, printed = made[made[0].twin], made[made[1].twin]
+    learns, printed = made[made[0].noiseless_index], made[made[1].noiseless_index]
     assert (learns.all_settings["server"], learns.target) == ("adam", "fedmf")
     assert printed.all_settings == {"learns": False}
 
@@ -76,11 +80,11 @@ def test_every_system_with_noise_stands_beside_one_without_that_is_trained_alike
     if make_target(name, plan).noise_setting is None:
         return
     made = grid("privacy=1", plan=plan)
-    assert made[0].twin == 1
+    assert made[0].noiseless_index == 1
     own = learns and getattr(make_target(name, plan), "protection", None)
     asks_other_steps = bool(own and own.tuned_values) and made[1].target != name
     assert bool(_twin_words(made[0], made, plan)) == asks_other_steps
-    bare = make_target(made[1].target, made[1].plan(plan, 0))
+    bare = make_target(made[1].target, made[1].make_plan(plan, 0))
     if bare.noise_setting is not None:
         (place,) = bare.noise_setting.noise + bare.noise_setting.budgets
         assert getattr(bare, place) == bare.noise_setting.off

@@ -7,7 +7,7 @@ import pytest
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.run import runner
 from fedrec_auditor.auditor.run.runner import audit
-from fedrec_auditor.auditor.sweep.grid import training_rows
+from fedrec_auditor.auditor.sweep.grid import make_training_rows
 from fedrec_auditor.auditor.sweep.sweep import sweep
 from fedrec_auditor.reports.record.record import SWEEP_FILES, Sweep
 from tests.command import cli
@@ -160,7 +160,7 @@ def test_what_holds_in_a_game_of_fewer_rounds_is_not_told_of_the_data():
     of_data = {finding.accounted.epsilon for finding in record.findings if not finding.game}
     of_game = {finding.accounted.epsilon for finding in record.findings if finding.game}
     assert not of_data & of_game
-    rows = list(training_rows(0, 0, record))
+    rows = list(make_training_rows(0, 0, record))
     assert of_data == {r.value for r in rows if r.kind == "proved" and "game" not in r.view}
     assert not [row for row in rows if row.kind == "claimed"]  # the paper prints none of it
 

@@ -12,8 +12,13 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from fedrec_auditor.auditor.utility import hold_out
-from fedrec_auditor.auditor.utility.baselines import MEANS, POPULARITY, item_popularity, predict
-from fedrec_auditor.auditor.utility.held_out import build_row
+from fedrec_auditor.auditor.utility.baselines import (
+    MEANS,
+    POPULARITY,
+    count_item_users,
+    predict_ratings,
+)
+from fedrec_auditor.auditor.utility.held_out import make_utility_row
 from fedrec_auditor.reports.record.rows import UtilityRow
 from fedrec_auditor.reports.record.sections import Section
 from fedrec_auditor.reports.say.metrics import shortfall_words
@@ -43,7 +48,7 @@ def evaluated(
 
 
 def by_popularity(held: Any, mine: Interactions, users: Any) -> Any:
-    return np.tile(item_popularity(held.train), (len(users), 1))
+    return np.tile(count_item_users(held.train), (len(users), 1))
 
 
 def by_taste(held: Any, mine: Interactions, users: Any) -> Any:
@@ -52,7 +57,7 @@ def by_taste(held: Any, mine: Interactions, users: Any) -> Any:
     even = mine.ratings[users].toarray()[:, ::2] > 0
     likes_odd = odd.sum(axis=1) > even.sum(axis=1)
     liked = (np.arange(mine.n_items) % 2 == 1) == likes_odd[:, None]
-    return item_popularity(held.train) + 1000.0 * liked
+    return count_item_users(held.train) + 1000.0 * liked
 
 
 def remark(*rows: UtilityRow) -> str:
@@ -78,7 +83,7 @@ def test_a_better_system_than_popularity_gets_no_remark(split: HoldOut) -> None:
 @pytest.mark.parametrize("split", RANKED)
 def test_a_system_below_popularity_gets_a_remark_although_it_beats_guessing(split: HoldOut) -> None:
     def noisy(held: Any, mine: Interactions, users: Any) -> Any:
-        popular = item_popularity(held.train)
+        popular = count_item_users(held.train)
         noise = np.random.default_rng(1).random((mine.n_users, mine.n_items))
         return popular + 1.5 * popular.max() * noise[users]
 
@@ -143,13 +148,13 @@ def test_means_are_those_of_loops(seed: int) -> None:
         users = slow_deviations([(u, x - mean - items[i]) for u, i, x in entries], 9)
     asked = np.array([(u, i) for u in range(9) for i in range(7)]).T
     slow = [mean + users[u] + items[i] for u, i in asked.T]
-    np.testing.assert_allclose(predict(data, asked[0], asked[1]), slow, atol=1e-8)
+    np.testing.assert_allclose(predict_ratings(data, asked[0], asked[1]), slow, atol=1e-8)
 
 
 @pytest.mark.parametrize("dense", [np.full((4, 5), 2.0), np.diag([1.0, 3.0, 5.0])])
 def test_the_mean_is_predicted_if_groups_do_not_differ_detectably(dense: np.ndarray) -> None:
     users, items = np.array([0, 1, 2]), np.array([2, 1, 0])
-    found = predict(Interactions.create(dense), users, items)
+    found = predict_ratings(Interactions.create(dense), users, items)
     np.testing.assert_allclose(found, dense[dense > 0].mean())
 
 
@@ -165,7 +170,7 @@ def test_ratings_are_compared_with_the_means_user_by_user(noise: float) -> None:
     scores = level + taste + noise * rng.normal(size=(80, 30))
     target: Any = Scorer(scores, evaluation)
     (found,) = held.evaluate(target, Model(), confidence=0.95, rng=rng)
-    predicted = predict(held.train, held.users, held.items)
+    predicted = predict_ratings(held.train, held.users, held.items)
     ours = np.square(held.ratings - scores[held.users, held.items])
     theirs = np.square(held.ratings - predicted)
     assert (found.baseline.name, found.baseline.value) == (MEANS, pytest.approx(theirs.mean()))
@@ -197,7 +202,7 @@ def test_scores_as_good_as_popularity_seldom_beat_it_by_chance() -> None:
     for _ in range(times):
         places = rng.integers(0, 40, (2, 300))
         rows = [
-            build_row(
+            make_utility_row(
                 target,
                 f"HR@{cutoff}",
                 "all items",

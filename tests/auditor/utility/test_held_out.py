@@ -9,7 +9,7 @@ import pytest
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.utility import hold_out
-from fedrec_auditor.auditor.utility.held_out import user_blocks
+from fedrec_auditor.auditor.utility.held_out import iter_user_blocks
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import Evaluation, HoldOut, Model, NoScores
 from tests.auditor.utility.scorer import Scorer
@@ -79,7 +79,7 @@ def test_users_scored_in_blocks_have_the_figures_of_all_at_once(
     whole = rows()
     monkeypatch.setattr("fedrec_auditor.auditor.utility.held_out._NUMBERS", 3 * DATA.n_items + 1)
     assert rows() == whole
-    assert len(list(user_blocks(np.arange(20), DATA.n_items))) == 7
+    assert len(list(iter_user_blocks(np.arange(20), DATA.n_items))) == 7
 
 
 @pytest.mark.parametrize("split", SCORED)
@@ -91,7 +91,7 @@ def test_some_of_many_users_are_tested_and_rows_give_their_number(
     held = hold_out(target.evaluation, DATA, np.random.default_rng(1))
     every = held.evaluate(target, Model(), confidence=0.95, rng=np.random.default_rng(2))
     assert not any("drawn at random" in row.paper_note for row in every)
-    monkeypatch.setattr("fedrec_auditor.auditor.utility.held_out.MAX_TESTED", 3)
+    monkeypatch.setattr("fedrec_auditor.auditor.utility.held_out.MAX_TESTED_USERS", 3)
     runs = [
         held.evaluate(target, Model(), confidence=0.95, rng=np.random.default_rng(seed))
         for seed in range(100)

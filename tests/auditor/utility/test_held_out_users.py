@@ -33,15 +33,19 @@ def test_users_and_then_their_interactions_are_split(seed: int) -> None:
     split = hold_out(data, rng)
     whole = data.ratings.toarray()
     assert split.train.n_users == 18
-    assert sorted([*split.train.users, *split.tuning.users]) == list(range(23))
+    assert sorted([*split.train.users, *split.tuning_data.users]) == list(range(23))
     np.testing.assert_array_equal(split.train.ratings.toarray(), whole[split.train.users])
-    np.testing.assert_array_equal(split.tuning.users, split.test_data.users)
-    tune, test = split.tuning.ratings.toarray(), split.test_data.ratings.toarray()
-    np.testing.assert_array_equal(tune + test, whole[split.tuning.users])
+    np.testing.assert_array_equal(split.tuning_data.users, split.test_data.users)
+    tune, test = split.tuning_data.ratings.toarray(), split.test_data.ratings.toarray()
+    np.testing.assert_array_equal(tune + test, whole[split.tuning_data.users])
     assert not (tune * test).any()
-    np.testing.assert_array_equal((test > 0).sum(1), (whole[split.tuning.users] > 0).sum(1) // 2)
+    np.testing.assert_array_equal(
+        (test > 0).sum(1), (whole[split.tuning_data.users] > 0).sum(1) // 2
+    )
     codes = data.attributes["group"].codes
-    np.testing.assert_array_equal(split.tuning.attributes["group"].codes, codes[split.tuning.users])
+    np.testing.assert_array_equal(
+        split.tuning_data.attributes["group"].codes, codes[split.tuning_data.users]
+    )
 
 
 def test_every_user_is_held_out_in_some_split() -> None:
@@ -89,10 +93,10 @@ def figures(table: np.ndarray, split: HeldOutUsers) -> dict[str, float]:
 def test_metrics_are_means_over_users_of_means_over_their_tested_items() -> None:
     rng = np.random.default_rng(3)
     split = hold_out(random_data(rng, 40, 30, 0.3), rng)
-    table = rng.random((split.tuning.n_users, 30))
+    table = rng.random((split.tuning_data.n_users, 30))
     hits, gains = [], []
-    for user in range(split.tuning.n_users):
-        tune, test = (d.ratings.toarray()[user] > 0 for d in (split.tuning, split.test_data))
+    for user in range(split.tuning_data.n_users):
+        tune, test = (d.ratings.toarray()[user] > 0 for d in (split.tuning_data, split.test_data))
         places = [
             1 + (table[user][~tune & ~test] > table[user, i]).sum() for i in np.nonzero(test)[0]
         ]
@@ -107,6 +111,6 @@ def test_metrics_are_means_over_users_of_means_over_their_tested_items() -> None
 def test_history_and_other_tested_items_do_not_lower_ranks() -> None:
     rng = np.random.default_rng(5)
     split = hold_out(random_data(rng, 30, 60, 0.5), rng)
-    met = (split.tuning.ratings.toarray() > 0) | (split.test_data.ratings.toarray() > 0)
+    met = (split.tuning_data.ratings.toarray() > 0) | (split.test_data.ratings.toarray() > 0)
     assert figures(met.astype(float), split)["NDCG@3"] == 1.0
     assert figures(-met.astype(float), split)["HR@10"] == 0.0

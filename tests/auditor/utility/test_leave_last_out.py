@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.auditor.utility.held_out import gains
+from fedrec_auditor.auditor.utility.held_out import expected_gains
 from fedrec_auditor.auditor.utility.leave_last_out import NO_TIMES_NOTE, TIES_NOTE, hold_out
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import Model
@@ -52,7 +52,7 @@ def test_among_equal_times_a_random_item_is_held_out() -> None:
     dense = np.ones((4000, 6))
     times = np.tile([1, 9, 9, 2, 9, 9], (4000, 1))
     split = hold_out(interactions(dense, times), np.random.default_rng(0))
-    assert split.n_tied == 4000
+    assert split.n_tied_users == 4000
     counts = np.bincount(split.items, minlength=6)
     np.testing.assert_array_equal(counts[[0, 3]], 0)
     assert (np.abs(counts[[1, 2, 4, 5]] - 1000) < 5 * np.sqrt(4000 * 0.25 * 0.75)).all()
@@ -82,7 +82,7 @@ def test_gains_average_over_the_orders_of_ties(above: int, tied: int) -> None:
     positions = [above + step for step in range(tied + 1)]
     hit = np.mean([position < 10 for position in positions])
     gain = np.mean([1 / np.log2(p + 2) if p < 10 else 0.0 for p in positions])
-    found = gains(np.array([above]), np.array([tied]), 10)
+    found = expected_gains(np.array([above]), np.array([tied]), 10)
     np.testing.assert_allclose(found[:, 0], [hit, gain])
 
 

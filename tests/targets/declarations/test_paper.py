@@ -252,7 +252,7 @@ data = "small"
 
 def test_attacks_of_any_paper_are_measured_again(paper: Callable[..., Paper]) -> None:
     """Attackers, figures and cutoff are the declared ones."""
-    one, two = (part.measure.args[0] for part in tables.attacked_parts(paper(printed=ATTACKS)))
+    one, two = (part.measure.args[0] for part in tables.iter_attack_parts(paper(printed=ATTACKS)))
     assert (one.cutoff, one.hit_at_k, one.components) == (5, ("Table 8", 0.1), [])
     assert two.hit_at_k == ("Figure 7", None)
     (cell,), (drawn,) = two.scores, two.components

@@ -263,7 +263,7 @@ def test_mods_beside_a_function_that_makes_an_app_are_refused() -> None:
 def test_mods_run_in_the_order_of_flower() -> None:
     calls = []
 
-    def noting(name: str) -> Any:
+    def note_progress(name: str) -> Any:
         def mod(message: Any, context: Any, call_next: Any) -> Any:
             calls.append(f"{name} asks")
             reply = call_next(message, context)
@@ -272,7 +272,7 @@ def test_mods_run_in_the_order_of_flower() -> None:
 
         return mod
 
-    mods = (noting("first"), noting("second"))
+    mods = (note_progress("first"), note_progress("second"))
     expected = ["first asks", "second asks", "second answers", "first answers"]
     for client in (
         of(apps.message_app(mods)),
