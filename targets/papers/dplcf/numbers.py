@@ -58,7 +58,7 @@ def _compared(equation: int, flip: BitFlip, entries: Matrix, right: Matrix) -> I
         yield float(entries[i, j]), float(value), {**names, "row": i + 1, "column": j + 1}
 
 
-def equation_6() -> Iterator[NumberPair]:
+def compare_equation_6() -> Iterator[NumberPair]:
     """Yields the 16 entries of matrix A as the paper's equation 6 prints them, each with its
     corrected value.
 
@@ -69,7 +69,7 @@ def equation_6() -> Iterator[NumberPair]:
     return _compared(6, flip, printed_transition(flip.p, flip.q), flip_matrix(flip.p, flip.q))
 
 
-def equation_11() -> Iterator[NumberPair]:
+def compare_equation_11() -> Iterator[NumberPair]:
     """Yields the 16 entries of the inverse of matrix A as the paper's equation 11 prints them, each
     with its corrected value.
 
@@ -80,7 +80,7 @@ def equation_11() -> Iterator[NumberPair]:
     return _compared(11, flip, printed_inverse(flip.q), inverse_transition(flip.p, flip.q))
 
 
-def disclosed() -> Iterator[NumberPair]:
+def compare_zero_probabilities() -> Iterator[NumberPair]:
     """Yields two probabilities that the paper claims to be 0 for DPLCF-AP (asymmetric flips), each
     with its true value.
 
@@ -97,7 +97,7 @@ def disclosed() -> Iterator[NumberPair]:
     yield 0.0, float(laws[0, 0]) if laws[1, 0] == 0.0 else 0.0
 
 
-def real_or_fake() -> Iterator[NumberPair]:
+def compare_log_ratio() -> Iterator[NumberPair]:
     """Yields the claimed epsilon of DPLCF-AP (asymmetric flips) and the exact log-ratio ln(p/q) of
     an uploaded 1.
 
@@ -107,7 +107,7 @@ def real_or_fake() -> Iterator[NumberPair]:
     yield DplcfAp().epsilon, float(np.log(laws[1, 1] / laws[0, 1]))
 
 
-def compared_at() -> Iterator[NumberPair]:
+def compare_table_epsilons() -> Iterator[NumberPair]:
     """Yields the epsilon per interaction at which Tables 2 and 3 compare DPLCF-AP (asymmetric
     flips), and its proved epsilon.
 
@@ -117,7 +117,7 @@ def compared_at() -> Iterator[NumberPair]:
     yield 1.0, Pure().bound(event, delta=0.0, scope=_BIT).epsilon
 
 
-def local_model() -> Iterator[NumberPair]:
+def compare_local_epsilon() -> Iterator[NumberPair]:
     """Yields the epsilon of one bit against the server: infinite, as claimed, and as computed.
 
     The bit is flipped symmetrically. The paper claims no local differential privacy, which
@@ -127,7 +127,7 @@ def local_model() -> Iterator[NumberPair]:
     yield math.inf, float(np.abs(np.log(laws[0] / laws[1])).max())
 
 
-def after_the_server() -> Iterator[NumberPair]:
+def compare_similarity_epsilon() -> Iterator[NumberPair]:
     """Yields 1e-9, a tolerance, and the epsilon of the similarities that the server computes, minus
     the epsilon of one flipped bit.
 

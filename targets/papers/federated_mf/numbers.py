@@ -61,7 +61,7 @@ def _sampled(z: float, steps: int) -> float:
 _TABLES = (("V", _ONE, False), ("U and V", math.sqrt(2.0) * _ONE, True))
 
 
-def sensitivities() -> Iterator[NumberPair]:
+def compare_rating_sensitivity() -> Iterator[NumberPair]:
     """Yields the sensitivity that the paper claims for one rating, and the largest norm of the
     rating's gradient.
 
@@ -72,7 +72,7 @@ def sensitivities() -> Iterator[NumberPair]:
         yield said, max_gradient(_R, ratings=1, joint=joint), {"table": table}
 
 
-def per_user() -> Iterator[NumberPair]:
+def compare_user_sensitivity() -> Iterator[NumberPair]:
     """Yields the sensitivity that the paper claims for a user of 5 ratings, and the largest norm of
     the user's summed gradients.
 
@@ -88,7 +88,7 @@ def per_user() -> Iterator[NumberPair]:
         )
 
 
-def replaced() -> Iterator[NumberPair]:
+def compare_theorem_5() -> Iterator[NumberPair]:
     """Yields epsilon of LFL-SGDMF (one user per party): as Theorem 5 claims it, and as computed
     from all messages.
 
@@ -112,14 +112,14 @@ def replaced() -> Iterator[NumberPair]:
         )
 
 
-def unprojected() -> Iterator[NumberPair]:
+def compare_unprojected_norm() -> Iterator[NumberPair]:
     """Yields the claimed norm of an item gradient, 2 R^(3/2) for the largest rating R, and the norm
     if item embeddings are not projected.
     """
     yield _ONE, unclipped_norm(_R, length=10.0)
 
 
-def rows() -> Iterator[NumberPair]:
+def compare_row_sampling() -> Iterator[NumberPair]:
     """Yields the epsilon of one rating if the draws of sampled rows are hidden, and if they are
     visible.
 
@@ -134,7 +134,7 @@ def rows() -> Iterator[NumberPair]:
     )
 
 
-def embeddings() -> Iterator[NumberPair]:
+def compare_embedding_shifts() -> Iterator[NumberPair]:
     """Yields the claimed and the computed change of a step's sum of item gradients by one rating.
 
     The unit is 2 R^(3/2), with R the largest rating. In HFL-SGDMF (parties with different users)
@@ -150,7 +150,7 @@ def embeddings() -> Iterator[NumberPair]:
         )
 
 
-def drawn() -> Iterator[NumberPair]:
+def compare_drawn_ratings() -> Iterator[NumberPair]:
     """Yields the claimed and the computed change of a device's message by adding one rating.
 
     The unit is 2 R^(3/2), with R the largest rating. In each round of LFL-SGDMF (one user per
@@ -160,7 +160,7 @@ def drawn() -> Iterator[NumberPair]:
     yield 1.0, rating_distance(system.bound, system.factors, system.fitting) / _ONE
 
 
-def root_sum() -> Iterator[NumberPair]:
+def compare_theorem_4() -> Iterator[NumberPair]:
     """Yields a user's epsilon over several parties: as Theorem 4 claims it, and by composition.
 
     Theorem 4 claims the root of the sum of squared party epsilons. The first pair is for ten
@@ -178,7 +178,7 @@ def root_sum() -> Iterator[NumberPair]:
     yield math.sqrt(parties), _epsilon(dp.SelfComposedDpEvent(dp.PureDpEvent(1.0), parties))
 
 
-def counted() -> Iterator[NumberPair]:
+def compare_step_counts() -> Iterator[NumberPair]:
     """Yields the epsilon of the steps that Proposition 3 counts, and of all steps of a training.
 
     Proposition 3 counts the T' = 10 steps of one round; a training of T = 100 rounds has 1000
@@ -187,7 +187,7 @@ def counted() -> Iterator[NumberPair]:
     yield _sampled(Z_TEN, 10), _sampled(Z_TEN, STEPS), {"z": Z_TEN}
 
 
-def constants() -> Iterator[NumberPair]:
+def compare_constants() -> Iterator[NumberPair]:
     """Yields 1, the claimed ratio of two constants c of Proposition 2, and the computed ratio.
 
     The constant solves z^2 = c eta^2 T ln(1/delta)/eps^2 for noise multiplier z, sampling rate eta
@@ -202,7 +202,7 @@ def constants() -> Iterator[NumberPair]:
     yield 1.0, constant(0.7) / constant(2.0)
 
 
-def exactness() -> Iterator[NumberPair]:
+def compare_accountants() -> Iterator[NumberPair]:
     """Yields the epsilon of 1000 sampled Gaussians by each of the paper's two methods, with the
     exact epsilon.
 
@@ -215,7 +215,7 @@ def exactness() -> Iterator[NumberPair]:
         yield claimed, _sampled(Z_THOUSAND, STEPS), {"z": Z_THOUSAND, "said": said}
 
 
-def both_ways() -> Iterator[NumberPair]:
+def compare_replacement_delta() -> Iterator[NumberPair]:
     """Yields the claimed and the exact delta of replacing a user.
 
     The paper claims that epsilon and delta of replacing a user are twice those of adding or
@@ -236,7 +236,7 @@ def both_ways() -> Iterator[NumberPair]:
     yield 2.0 * worst, delta(0, 2, 2.0 * epsilon)
 
 
-def pointwise() -> Iterator[NumberPair]:
+def compare_pointwise_delta() -> Iterator[NumberPair]:
     """Yields the smallest delta at epsilon 1 if it is computed over single outputs, and over sets
     of outputs.
 
@@ -250,7 +250,7 @@ def pointwise() -> Iterator[NumberPair]:
     yield least, float(np.maximum(table[0] - math.exp(1.0) * table[1], 0.0).sum())
 
 
-def divisor() -> Iterator[NumberPair]:
+def compare_divisors() -> Iterator[NumberPair]:
     """Yields two pairs on the noise of HFL-SGDMF, which divides gradient sums by a number of
     ratings.
 
@@ -264,13 +264,13 @@ def divisor() -> Iterator[NumberPair]:
     yield 1.0, float(batch_size(943, _ETA)) * 100_000 / 943
 
 
-def tuning() -> Iterator[NumberPair]:
+def compare_tuning_runs() -> Iterator[NumberPair]:
     """Yields the epsilon of one training, and of five trainings that tune the learning rate."""
     runs = 5
     yield _sampled(Z_THOUSAND, STEPS), _sampled(Z_THOUSAND, runs * STEPS), {"runs": runs}
 
 
-def projection() -> Iterator[NumberPair]:
+def compare_projection_error() -> Iterator[NumberPair]:
     """Yields a tolerance, and the largest error of the projection onto the set of equation 6.
 
     The set has entries >= 0 and norm^2 at most the largest rating. The error at a point is its
@@ -279,7 +279,7 @@ def projection() -> Iterator[NumberPair]:
     yield 1e-9, max_excess(_R)
 
 
-def last_steps() -> Iterator[NumberPair]:
+def compare_item_sensitivity() -> Iterator[NumberPair]:
     """Yields the claimed and the largest norm of the gradient of one rating by its item embedding.
 
     The paper uses this norm for the last steps of a training, which move item embeddings alone.
@@ -287,7 +287,7 @@ def last_steps() -> Iterator[NumberPair]:
     yield _ONE, max_gradient(_R, ratings=1, joint=False)
 
 
-def replaced_rating() -> Iterator[NumberPair]:
+def compare_replaced_rating() -> Iterator[NumberPair]:
     """Yields the claimed and the largest change of a sum of item gradients by replacing a user.
 
     Each of the two users has one rating. In the first pair both ratings are of one item, in the
@@ -297,7 +297,7 @@ def replaced_rating() -> Iterator[NumberPair]:
         yield 2.0, max_distance(_R, same=same) / _ONE, {"said": said}
 
 
-def in_the_clear() -> Iterator[NumberPair]:
+def compare_clear_messages() -> Iterator[NumberPair]:
     """Yields two shares of the noise variance that an adversary does not learn from the second
     messages of a round.
 
@@ -323,7 +323,7 @@ def in_the_clear() -> Iterator[NumberPair]:
     yield unknown_share(summed), unknown_share(messages)
 
 
-def dropped_out() -> Iterator[NumberPair]:
+def compare_dropouts() -> Iterator[NumberPair]:
     """Yields 1, the claimed share of the noise variance that an adversary does not learn, and the
     true share.
 
@@ -338,7 +338,7 @@ def dropped_out() -> Iterator[NumberPair]:
         yield 1.0, min(1.0, right), {"said": said}
 
 
-def amplified() -> Iterator[NumberPair]:
+def compare_shuffling() -> Iterator[NumberPair]:
     """Yields two epsilons of the system GD-DR: with a shuffler, as the paper plots it, and without
     a shuffler.
 

@@ -36,7 +36,7 @@ def own_share(items: int, own: int, pseudo: int, messages: int) -> float:
     return own / (own + others * min(1.0, pseudo / others) ** messages)
 
 
-def pseudo_items() -> Iterator[NumberPair]:
+def compare_item_exposure() -> Iterator[NumberPair]:
     """Yields claimed and computed shares of items that messages with 1,000 pseudo items reveal.
 
     Pseudo items are random items whose rows hide the user's own. There are two pairs per data set,
@@ -50,7 +50,7 @@ def pseudo_items() -> Iterator[NumberPair]:
         yield 0.0, 1.0 - 1000 / (items - _OWN), {"name": name}
 
 
-def moved() -> Iterator[NumberPair]:
+def compare_released_training() -> Iterator[NumberPair]:
     """Yields two pairs of a claimed and a computed number on the released training.
 
     The first pair is 5 and the number of distinct labels that the code makes of the ratings 1 to 5.
@@ -102,14 +102,14 @@ def _digest(item: int) -> int:
     return int.from_bytes(hashlib.sha256(str(item).encode()).digest())
 
 
-def encrypted() -> Iterator[NumberPair]:
+def compare_encrypted_codes() -> Iterator[NumberPair]:
     """Yields the F1 with which a third party learns a user's items from encrypted codes: 0, as
     claimed, and as computed.
     """
     return _read(encrypted_code, read_encrypted)
 
 
-def signed() -> Iterator[NumberPair]:
+def compare_signed_codes() -> Iterator[NumberPair]:
     """Yields the F1 with which a third party learns a user's items from signed codes: 0, as
     claimed, and as computed.
     """

@@ -28,7 +28,7 @@ _WORDS = {
 }
 
 
-def epochs() -> Iterator[NumberPair]:
+def compare_epoch_epsilons() -> Iterator[NumberPair]:
     """Yields the claimed and the computed epsilon of an entry that gets noise in two local epochs.
 
     The computed epsilon is the largest over 2,000 simulated trainings of one entry on a grid of 9
@@ -49,7 +49,7 @@ def epochs() -> Iterator[NumberPair]:
     yield protection.budget("user"), float(np.log(sent.max(axis=0) / sent.min(axis=0)).max())
 
 
-def assignments() -> Iterator[NumberPair]:
+def compare_component_epsilons() -> Iterator[NumberPair]:
     """Yields the epsilon of each component (group of arrays of the model) in section 5.7, and that
     by equation 11.
 
@@ -62,7 +62,7 @@ def assignments() -> Iterator[NumberPair]:
         yield budget, ruled.budget(group), {"said": _WORDS[group]}
 
 
-def interval() -> Iterator[NumberPair]:
+def compare_noise_factors() -> Iterator[NumberPair]:
     """Yields the noise factors that the paper prints for the ends of the epsilon range [40, 60],
     and the computed factors.
 
@@ -72,7 +72,7 @@ def interval() -> Iterator[NumberPair]:
         yield printed, AdaptiveLaplace(user=end).get_group_noise("user").scale, {"end": end}
 
 
-def numerator() -> Iterator[NumberPair]:
+def compare_noise_numerators() -> Iterator[NumberPair]:
     """Yields the numerator in the formula of the noise scale lambda = numerator / epsilon: as
     printed, and as needed for epsilon.
 
@@ -84,7 +84,7 @@ def numerator() -> Iterator[NumberPair]:
     yield math.inf, protection.get_group_noise("user").scale * protection.budget("user")
 
 
-def aggregated() -> Iterator[NumberPair]:
+def compare_aggregation() -> Iterator[NumberPair]:
     """Yields 1, the claimed ratio of the model by equation 9 to the model by Algorithm 1, and the
     true ratio.
 
@@ -94,7 +94,7 @@ def aggregated() -> Iterator[NumberPair]:
     yield 1.0, float(FedRecApm(share=0.5).count_senders(_MOVIELENS.n_users))
 
 
-def features() -> Iterator[NumberPair]:
+def compare_data_sizes() -> Iterator[NumberPair]:
     """Yields the sizes that the paper prints for its data, each with the right size.
 
     The first pair is the number of age groups in Table I that contain a user of age 40; the others
@@ -105,7 +105,7 @@ def features() -> Iterator[NumberPair]:
     yield from ((10_000, 100_000), (6039, 6040), (3705, 3706))
 
 
-def compared_budgets() -> Iterator[NumberPair]:
+def compare_upload_epsilons() -> Iterator[NumberPair]:
     """Yields 1, the claimed bound on the ratio of two uploads' epsilons, and the computed ratio.
 
     The ratio is the epsilon of an upload with APM over that of an upload of FedNews. There are
@@ -121,7 +121,7 @@ def compared_budgets() -> Iterator[NumberPair]:
         )
 
 
-def depth() -> Iterator[NumberPair]:
+def compare_model_depths() -> Iterator[NumberPair]:
     """Yields whether a system has a finite epsilon, as claimed and as computed: 1 if so, else 0.
 
     The first pair is for a deep, the second for a shallow recommender; both have no noise.

@@ -31,7 +31,7 @@ _MOVIELENS, _SMALL_SET, _FULL = (
 _SMALL = Interactions.create(np.array([[1, 1, 0, 0], [0, 1, 1, 0], [1, 0, 0, 1.0]]), name="small")
 
 
-def mean() -> Iterator[NumberPair]:
+def compare_expected_average() -> Iterator[NumberPair]:
     """Yields the claimed and the true ratio of the server's expected average of reports to the
     gradient.
 
@@ -49,7 +49,7 @@ def mean() -> Iterator[NumberPair]:
     yield 1.0, k * float(total.mean()) / entry
 
 
-def sign() -> Iterator[NumberPair]:
+def compare_loss_change() -> Iterator[NumberPair]:
     """Yields the claimed sign (-1) and the true sign of the change of the loss by one step of the
     server.
 
@@ -72,7 +72,7 @@ def sign() -> Iterator[NumberPair]:
     yield -1.0, float(np.sign(loss(items - step) - loss(items)))
 
 
-def returned() -> Iterator[NumberPair]:
+def compare_sent_vectors() -> Iterator[NumberPair]:
     """Yields the claimed and the true number of user vectors that leave the devices in a training.
 
     The true number is computed from the names of all arrays that are sent to or from a device, or
@@ -92,14 +92,14 @@ def _user_budget(system: DplcfSp | DplcfAp | FmfLdp, population: Population) -> 
     return Pure().bound(event, delta=0.0, scope=_TRAINING).epsilon
 
 
-def symmetric_competitor() -> Iterator[NumberPair]:
+def compare_symmetric_dplcf() -> Iterator[NumberPair]:
     """Yields the epsilon of a user under DPLCF with symmetric flips, as the paper's section 5.2
     states it and as proved.
     """
     return _competitor(DplcfSp())
 
 
-def asymmetric_competitor() -> Iterator[NumberPair]:
+def compare_asymmetric_dplcf() -> Iterator[NumberPair]:
     """Yields the epsilon of a user under DPLCF with asymmetric flips, as the paper's section 5.2
     states it and as proved.
     """
@@ -116,7 +116,7 @@ def _competitor(system: DplcfSp | DplcfAp) -> Iterator[NumberPair]:
     )
 
 
-def smaller() -> Iterator[NumberPair]:
+def compare_user_epsilons() -> Iterator[NumberPair]:
     """Yields 1, the largest ratio that the paper claims, and the computed ratio of two epsilons of
     a user.
 
@@ -133,7 +133,7 @@ def smaller() -> Iterator[NumberPair]:
         )
 
 
-def stronger() -> Iterator[NumberPair]:
+def compare_report_with_bit() -> Iterator[NumberPair]:
     """Yields 1, the largest ratio that the paper claims, and the computed ratio of a report's
     epsilon to that of a flipped bit.
 
@@ -144,7 +144,7 @@ def stronger() -> Iterator[NumberPair]:
     yield 1.0, float(shown.item()) / bit.epsilon
 
 
-def event_level() -> Iterator[NumberPair]:
+def compare_interaction_epsilon() -> Iterator[NumberPair]:
     """Yields the claimed epsilon of one report, and the exact epsilon of one interaction in one
     round's reports.
 
@@ -161,7 +161,7 @@ def event_level() -> Iterator[NumberPair]:
     yield system.epsilon, system.reports * float(np.abs(law[0] - law[1]).max())
 
 
-def profiles() -> Iterator[NumberPair]:
+def compare_guess_accuracy() -> Iterator[NumberPair]:
     """Yields the claimed and the true accuracy of a guess of a user's history, out of two
     histories.
 
@@ -179,7 +179,7 @@ def profiles() -> Iterator[NumberPair]:
         yield 0.5, float(scipy.stats.norm.cdf(moved / 2.0)), {"users": users}
 
 
-def compared_at() -> Iterator[NumberPair]:
+def compare_figure_5_epsilons() -> Iterator[NumberPair]:
     """Yields the epsilon of a report at which Figure 5 compares methods, and the epsilon of a bit
     that it uses for DPLCF.
     """

@@ -164,7 +164,7 @@ def _largest_move() -> NDArray[np.float64]:
     return np.asarray(_moved(DpPrivrec(as_published=False, server_rate=1.0)).max(axis=0))
 
 
-def average() -> Iterator[NumberPair]:
+def compare_average_sensitivity() -> Iterator[NumberPair]:
     """Yields the sensitivity of a round's average change of the model: as the paper's Theorem 1
     prints it, and as computed.
     """
@@ -172,7 +172,7 @@ def average() -> Iterator[NumberPair]:
     yield 2 * one.clip / one.batch, float(_largest_move()[0])
 
 
-def share() -> Iterator[NumberPair]:
+def compare_share_sensitivity() -> Iterator[NumberPair]:
     """Yields the sensitivity of a round's share of unclipped changes: as the paper prints it, and
     as computed.
     """
@@ -180,7 +180,7 @@ def share() -> Iterator[NumberPair]:
     yield 2 / one.batch, float(_largest_move()[1])
 
 
-def adaptive() -> Iterator[NumberPair]:
+def compare_adaptive_clipping() -> Iterator[NumberPair]:
     """Yields two consequences of lines 22 and 23 of Algorithm 2, which compute a client's bit b
     after the clipping.
 
@@ -203,7 +203,7 @@ def adaptive() -> Iterator[NumberPair]:
     yield math.inf, float(rounds)
 
 
-def multipliers() -> Iterator[NumberPair]:
+def compare_noise_multipliers() -> Iterator[NumberPair]:
     """Yields the noise multiplier z that the paper states, and the computed joint multiplier of a
     round's two averages.
 
@@ -223,7 +223,7 @@ def multipliers() -> Iterator[NumberPair]:
         yield z, 1 / float(np.linalg.norm(printed / noise)), {"said": said}
 
 
-def sampling() -> Iterator[NumberPair]:
+def compare_sampling() -> Iterator[NumberPair]:
     """Yields epsilon by Poisson sampling, as the paper assumes, and the proved epsilon for a fixed
     number of clients.
 
@@ -235,7 +235,7 @@ def sampling() -> Iterator[NumberPair]:
         yield lower_bound(**of, delta=1e-6), upper_bound(**of, delta=1e-6), of
 
 
-def tables() -> Iterator[NumberPair]:
+def compare_table_epsilons() -> Iterator[NumberPair]:
     """Yields the epsilon that the paper prints for the settings with which it trains, and the
     proved epsilon.
 
@@ -246,7 +246,7 @@ def tables() -> Iterator[NumberPair]:
             yield cell.printed, cell.upper, asdict(cell)
 
 
-def counted() -> Iterator[NumberPair]:
+def compare_authors_accounting() -> Iterator[NumberPair]:
     """Yields all 36 epsilons that the paper prints in Tables 3 and 4, each with the epsilon by the
     authors' accounting.
     """
@@ -254,7 +254,7 @@ def counted() -> Iterator[NumberPair]:
         yield cell.printed, cell.counted, asdict(cell)
 
 
-def sent() -> Iterator[NumberPair]:
+def compare_upload_exposure() -> Iterator[NumberPair]:
     """Yields 1, the expected probability that the server sees the true upload, and the computed
     probability.
 
@@ -266,7 +266,7 @@ def sent() -> Iterator[NumberPair]:
     yield 1.0, float(np.exp(before.log_prob(true, true)).min())
 
 
-def joint_sensitivity() -> Iterator[NumberPair]:
+def compare_joint_sensitivity() -> Iterator[NumberPair]:
     """Yields the L2 sensitivity S* of a round's two averages together: as the paper prints it, and
     as computed.
 
@@ -281,7 +281,7 @@ def joint_sensitivity() -> Iterator[NumberPair]:
     )
 
 
-def variance() -> Iterator[NumberPair]:
+def compare_noise_deviation() -> Iterator[NumberPair]:
     """Yields the claimed and the computed ratio of the noise's standard deviation to the
     sensitivity, at z = 2.
 
@@ -293,7 +293,7 @@ def variance() -> Iterator[NumberPair]:
     yield math.sqrt(system.multiplier), noise * one.batch / (2 * one.clip)
 
 
-def adapted() -> Iterator[NumberPair]:
+def compare_clipping_bounds() -> Iterator[NumberPair]:
     """Yields the joint noise multiplier of a round's two averages at the clipping bound 40, and
     that at the bound 5.
 
@@ -309,7 +309,7 @@ def adapted() -> Iterator[NumberPair]:
     yield multiplier(40.0), multiplier(5.0)
 
 
-def number_of_rounds() -> Iterator[NumberPair]:
+def compare_round_numbers() -> Iterator[NumberPair]:
     """Yields the proved epsilon of N/M rounds, and a lower bound on epsilon that 1000 rounds
     attain.
 
@@ -325,7 +325,7 @@ def number_of_rounds() -> Iterator[NumberPair]:
         )
 
 
-def ever_drawn() -> Iterator[NumberPair]:
+def compare_undrawn_users() -> Iterator[NumberPair]:
     """Yields the shares of users who are not drawn in one round and in a whole training, and
     epsilon without and with collusion.
 
@@ -346,7 +346,7 @@ def ever_drawn() -> Iterator[NumberPair]:
         yield bound_against(0), bound_against(colluding), {"rounds": rounds}
 
 
-def training_users() -> Iterator[NumberPair]:
+def compare_training_users() -> Iterator[NumberPair]:
     """Yields the number of training users that the paper prints for each data set, and 80% of the
     data set's users.
     """
@@ -354,7 +354,7 @@ def training_users() -> Iterator[NumberPair]:
         yield float(printed), float(round(0.8 * users)), {"users": users, "said": said}
 
 
-def without_delta() -> Iterator[NumberPair]:
+def compare_pure_epsilons() -> Iterator[NumberPair]:
     """Yields infinity, the epsilon of the paper's tables at delta 0, and the computed lower bound
     at delta 0, per data set.
     """
@@ -362,7 +362,7 @@ def without_delta() -> Iterator[NumberPair]:
         yield math.inf, lower_bound(clients=m, n_users=n, delta=0.0), {"m": m, "n": n}
 
 
-def identified() -> Iterator[NumberPair]:
+def compare_guess_accuracy() -> Iterator[NumberPair]:
     """Yields the claimed accuracy 0.5 of a guess of one bit of a user, and the largest possible
     accuracy.
 
@@ -374,7 +374,7 @@ def identified() -> Iterator[NumberPair]:
         yield 0.5, guess_probability(epsilon, cell.delta), {"said": said, "epsilon": epsilon}
 
 
-def named() -> Iterator[NumberPair]:
+def compare_attribute_exposure() -> Iterator[NumberPair]:
     """Yields 1, the expected probability that an upload reveals an attribute of the user, and the
     computed probability.
 

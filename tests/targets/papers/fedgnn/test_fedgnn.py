@@ -209,7 +209,7 @@ def test_codes_without_randomness_are_read_and_keyed_hashes_are_not() -> None:
 def test_steps_of_one_norm_move_no_prediction_further() -> None:
     """The bound of entry 30f, against steps along the gradient of a prediction itself."""
     system, rng = FedPerGnn(), np.random.default_rng(0)
-    _, (four, largest) = numbers.moved()
+    _, (four, largest) = numbers.compare_released_training()
     path = system.rounds * system.learning_rate * system.clip
     size = system.init_scale * math.sqrt(system.dimension)
     ends = []
