@@ -13,7 +13,7 @@ from scipy import sparse
 
 from benchmarks import own_peak
 from fedrec_auditor.targets.components import RankOne
-from fedrec_auditor.targets.papers.fmf_ldp.implicit_mf import item_gradients
+from fedrec_auditor.targets.papers.fmf_ldp.implicit_mf import get_gradients
 
 ALPHA, REGULARIZATION = 1.0, 1e-6
 
@@ -36,7 +36,7 @@ def broadcast(items: int, factors: int) -> NDArray[np.float64]:
 
 def ours(items: NDArray[Any], ratings: sparse.csr_array) -> tuple[NDArray[Any], RankOne]:
     """One FCF round by this project: the sum of all gradients, and each as rank-one factors."""
-    gradient = item_gradients(items, ratings, alpha=ALPHA, regularization=REGULARIZATION)
+    gradient = get_gradients(items, ratings, alpha=ALPHA, regularization=REGULARIZATION)
     return gradient.sum_all(), gradient
 
 

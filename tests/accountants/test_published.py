@@ -129,7 +129,7 @@ def test_dwork_and_roth_on_bob() -> None:
 # --- Sampled Gaussian noise -------------------------------------------------------------------
 
 
-def sampled_renyi(rate: float, noise: float, order: int) -> float:
+def bound_sampled_renyi(rate: float, noise: float, order: int) -> float:
     """Mironov, Talwar and Zhang 2019, section 3.3: whole orders, a sum of positive terms."""
     k = np.arange(order + 1)
     terms = special.gammaln(order + 1) - special.gammaln(k + 1) - special.gammaln(order - k + 1)
@@ -147,7 +147,7 @@ def test_the_sum_over_whole_orders_is_the_integral(rate: float, noise: float, or
     moment, _ = integrate.quad(
         term, -12 * noise, order + 12 * noise, limit=500, points=[0, 1, order]
     )
-    assert sampled_renyi(rate, noise, order) == pytest.approx(
+    assert bound_sampled_renyi(rate, noise, order) == pytest.approx(
         math.log(moment) / (order - 1), rel=1e-6
     )
 
@@ -195,7 +195,7 @@ def sampled_from_below(
 def classic(row: Moments | Printed) -> float:
     """The epsilon of the moments accountant, at integer orders."""
     return min(
-        row.steps * sampled_renyi(row.rate, row.noise, order)
+        row.steps * bound_sampled_renyi(row.rate, row.noise, order)
         + math.log(1 / row.delta) / (order - 1)
         for order in range(2, 65)
     )

@@ -107,7 +107,7 @@ def test_how_long_the_noise_of_dp_privrec_is() -> None:
     ml_100k = replace(data, attributes=attributes, genres=genres)
     weights = sum(math.prod(shape) for shape in system.network.shapes(ml_100k).values())
     assert f"({weights:,} weights)" in PAGE
-    noise = float(system.round_mechanism(ML_100K).noise_scale[0])
+    noise = float(system.make_round_mechanism(ML_100K).noise_scale[0])
     assert f"ends with round 1: {noise:.2f} on every weight" in PAGE
     times = noise * math.sqrt(weights) / system.initial_clip
     assert f"{times:.1f} times as long as the longest average" in PAGE

@@ -26,7 +26,7 @@ from fedrec_auditor.targets.components import (
 from fedrec_auditor.targets.federated.noise import ClippedNoise
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise_rounds import (
     MaskedGradient,
-    Replacement,
+    ReplacementMessage,
 )
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.transcript import ComponentView
@@ -183,8 +183,8 @@ _ROWS = Rows(
 
 _NOISES: dict[str, Randomizer] = {
     "masked": MaskedGradient(1.0),
-    "replaced": Replacement(1.0, 0.5),
-    "repaired": Replacement(1.0, 0.5, is_repaired=True),
+    "replaced": ReplacementMessage(1.0, 0.5),
+    "repaired": ReplacementMessage(1.0, 0.5, is_repaired=True),
     "normal": ClippedNoise(0.5, 0.2, is_normal=True),
     "Laplace": ClippedNoise(0.5, 0.2),
 }

@@ -21,7 +21,7 @@ from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.mechanisms.base import Mechanism
 from fedrec_auditor.targets.mechanisms.composed_mechanisms import Identity, Product
 from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip
-from fedrec_auditor.targets.papers.dplcf.jaccard import neighbourhoods, pair_counts
+from fedrec_auditor.targets.papers.dplcf.jaccard import count_pairs, find_neighbourhoods
 from fedrec_auditor.targets.settings import (
     Count,
     EmbeddingSize,
@@ -48,17 +48,17 @@ from fedrec_auditor.targets.transcript import PublicInfo, Round, Uploads
 _GAME_ITEMS = 8
 _NARROW = (Unit.BIT, Unit.INTERACTION, Unit.RATING)
 
-Flip = Annotated[
+FlipKind = Annotated[
     Literal["symmetric", "asymmetric", "none"], "flip of the bits before they are sent"
 ]
-FlipBudget = Annotated[
+FlipEpsilon = Annotated[
     float,
     Range("[1e-9, inf)", "in [1e-9, inf), where doubles hold its rates; 1 is the paper's"),
     "epsilon of the flip of one bit",
 ]
 
 
-class CollectedBits(System):
+class BitUploadSystem(System):
     """Base class of systems whose clients upload their interaction bits once, flipped or not.
 
     The class defines the uploads, their accounting events and their worst-case inputs; a subclass
@@ -122,7 +122,7 @@ class CollectedBits(System):
                 target=self,
                 profiles=Interactions.create(profiles, name="game"),
                 broadcast=None,
-                reducer=first_bits,
+                reducer=get_first_bits,
                 scope=any_pair(Unit.INTERACTION, Vantage.SERVER, Horizon.TRAINING),
                 world_names=("item 0 in the history", "item 0 not in the history"),
             ),
@@ -168,7 +168,7 @@ class CollectedBits(System):
         return Product(self.randomizer, population.n_items)
 
 
-def bit_flip(kind: str, epsilon: float) -> BitFlip | None:
+def make_bit_flip(kind: str, epsilon: float) -> BitFlip | None:
     """Returns the distribution of one flipped bit at ``epsilon``, for the ``kind`` "symmetric" or
     "asymmetric".
 
@@ -178,7 +178,7 @@ def bit_flip(kind: str, epsilon: float) -> BitFlip | None:
     return None if kind == "none" else makers[kind](epsilon)
 
 
-def first_bits(sent: Mapping[str, Component]) -> NDArray[np.float64]:
+def get_first_bits(sent: Mapping[str, Component]) -> NDArray[np.float64]:
     """Returns the uploaded bit of the first item in each of n messages, as a number, shape (n, 1).
 
     ``sent`` has the messages in its array "bits".
@@ -195,7 +195,7 @@ def first_bits(sent: Mapping[str, Component]) -> NDArray[np.float64]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ItemKnn(CollectedBits):
+class ItemKnn(BitUploadSystem):
     """Base class of systems that recommend by item neighbourhoods computed from collected bits.
 
     ``neighbours`` is the neighbourhood size, the number of most similar items that the server sends
@@ -234,12 +234,12 @@ class ItemKnn(CollectedBits):
         """
         flip = self.randomizer if self.is_corrected else None
         p, q = (1.0, 0.0) if flip is None else (flip.p, flip.q)
-        both = pair_counts(uploads.components["bits"])
-        nearest = neighbourhoods(
+        both = count_pairs(uploads.components["bits"])
+        nearest = find_neighbourhoods(
             both, len(uploads.users), p, q, self.neighbours, self.printed_inverse
         )
-        release = {"neighbours": nearest.items, "similarity": nearest.similarity}
-        return TrainingResult(release, {"nearest": nearest.matrix()})
+        release = {"neighbours": nearest.item_ids, "similarity": nearest.similarities}
+        return TrainingResult(release, {"nearest": nearest.to_matrix()})
 
     def score(self, model: Model, interactions: Interactions, users: Ints) -> Floats:
         """Returns the scores of all items for ``users`` by equation 12, shape (len(users),
@@ -254,13 +254,13 @@ class ItemKnn(CollectedBits):
 
 
 @dataclass(frozen=True, kw_only=True)
-class FlippedKnn(ItemKnn):
+class FlippedItemKnn(ItemKnn):
     """Base class of systems that recommend by item neighbourhoods computed from flipped bits.
 
     ``epsilon`` is the epsilon of one interaction (the paper takes 1 in Tables 2 to 6).
     """
 
-    epsilon: FlipBudget = 1.0
+    epsilon: FlipEpsilon = 1.0
 
     noise_setting = NoiseSetting(budgets=("epsilon",))
 
@@ -274,7 +274,7 @@ class FlippedKnn(ItemKnn):
         """Distribution of one uploaded bit given the true bit, by the kind of the flip and
         ``epsilon``.
         """
-        return bit_flip(self.flip_kind, self.epsilon)
+        return make_bit_flip(self.flip_kind, self.epsilon)
 
 
 # Factor models that a server trains on uploaded interaction bits.
@@ -291,22 +291,22 @@ class FlippedKnn(ItemKnn):
 # reported, so the reported utility is somewhat optimistic. Unflipped bits do better with 16
 # factors and 60 epochs.
 
-Visits = tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]
+Samples = tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]
 _CHUNK = 1 << 18  # positives per chunk of samples
 _BITS = 1 << 22  # bits per block
 
 
 @dataclass(frozen=True, kw_only=True)
-class CentralMf(CollectedBits):
+class CentralMf(BitUploadSystem):
     """Base class of the central factor models, with their settings and their sampling of training
     examples.
 
-    A subclass defines the compiled training loop (``train_kernel``) and, if needed, further trained
-    parameters.
+    A subclass defines the compiled training loop (``get_train_kernel``) and, if needed, further
+    trained parameters.
     """
 
-    flip: Flip = "symmetric"
-    epsilon: FlipBudget = 1.0
+    flip: FlipKind = "symmetric"
+    epsilon: FlipEpsilon = 1.0
     factors: EmbeddingSize = 4
     learning_rate: Annotated[Positive, "learning rate of Adam"] = 0.001
     regularization: Annotated[NonNegative, "weight of the squares of all vectors"] = 0.001
@@ -330,15 +330,15 @@ class CentralMf(CollectedBits):
         """Distribution of one uploaded bit given the true bit; None if bits are sent without a
         flip.
         """
-        return bit_flip(self.flip, self.epsilon)
+        return make_bit_flip(self.flip, self.epsilon)
 
     @abstractmethod
-    def train_kernel(self) -> tuple[Callable[..., int], int]:
+    def get_train_kernel(self) -> tuple[Callable[..., int], int]:
         """Returns the compiled training loop for one chunk of examples, and the number of examples
         that it makes of each positive.
         """
 
-    def first_model(
+    def init_model(
         self, n_users: int, n_items: int, rng: Generator
     ) -> dict[str, NDArray[np.float64]]:
         """Draws the initial user vectors "users" (n_users, F) and item vectors "items" (n_items,
@@ -358,16 +358,16 @@ class CentralMf(CollectedBits):
         The paper's server sends each user only a list of recommendations. The published model
         reveals at least as much. ``rng`` draws first model and negatives.
         """
-        from fedrec_auditor.targets.papers.dplcf.kernels import Adam
+        from fedrec_auditor.targets.papers.dplcf.kernels import AdamState
 
         bits = uploads.components["bits"]
         start, sampling = rng.spawn(2)
         parts = {
-            name: Adam.start(values)
-            for name, values in self.first_model(len(bits), bits.shape[0], start).items()
+            name: AdamState.create(values)
+            for name, values in self.init_model(len(bits), bits.shape[0], start).items()
         }
-        (epoch, examples), step = self.train_kernel(), 0
-        for chunk in iter_visits(bits, self.epochs, self.negatives, sampling):
+        (epoch, examples), step = self.get_train_kernel(), 0
+        for chunk in iter_samples(bits, self.epochs, self.negatives, sampling):
             step = epoch(
                 *parts.values(),
                 chunk,
@@ -389,7 +389,7 @@ class CentralMf(CollectedBits):
         return np.asarray(vectors @ model.arrays["items"].T)
 
 
-def iter_visits(bits: Component, epochs: int, negatives: int, rng: Generator) -> Iterator[Visits]:
+def iter_samples(bits: Component, epochs: int, negatives: int, rng: Generator) -> Iterator[Samples]:
     """Yields training examples in chunks: the uploaded 1s, once per epoch, with random negatives.
 
     The positives are in a new random order in each epoch. Each positive gets ``negatives`` items

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from fedrec_auditor.targets.components import Component
+from fedrec_auditor.targets.components import Component, Floats
 from fedrec_auditor.targets.compute import iter_blocks
 
 # Jaccard similarity of all pairs of items, estimated from flipped bits, and item neighbourhoods.
@@ -24,7 +24,7 @@ from fedrec_auditor.targets.compute import iter_blocks
 _BLOCK = 1 << 22  # numbers in one block of users or of items
 
 
-def flip_matrix(p: float, q: float) -> NDArray[np.float64]:
+def make_flip_matrix(p: float, q: float) -> NDArray[np.float64]:
     """Returns matrix A (4, 4), which maps true counts of bit pairs to expected uploaded counts.
 
     A 1 is uploaded with probability p for a true 1, and q for a true 0. The pairs are in the order
@@ -34,7 +34,7 @@ def flip_matrix(p: float, q: float) -> NDArray[np.float64]:
     return np.asarray(np.kron(flip, flip))
 
 
-def inverse_transition(p: float, q: float) -> NDArray[np.float64]:
+def invert_flip_matrix(p: float, q: float) -> NDArray[np.float64]:
     """Returns the inverse (4, 4) of matrix A in closed form, for any p != q.
 
     A maps true counts of bit pairs to expected uploaded counts, if a 1 is uploaded with probability
@@ -45,7 +45,7 @@ def inverse_transition(p: float, q: float) -> NDArray[np.float64]:
     return np.asarray(np.kron(inverse, inverse))
 
 
-def printed_transition(p: float, q: float) -> NDArray[np.float64]:
+def make_printed_matrix(p: float, q: float) -> NDArray[np.float64]:
     """Returns matrix A (4, 4) as the paper's equation 6 prints it, with two misprints.
 
     A maps true counts of bit pairs to expected uploaded counts, for probabilities p and q of a 1
@@ -63,7 +63,7 @@ def printed_transition(p: float, q: float) -> NDArray[np.float64]:
     )
 
 
-def printed_inverse(q: float) -> NDArray[np.float64]:
+def make_printed_inverse(q: float) -> NDArray[np.float64]:
     """Returns the inverse (4, 4) of matrix A as the paper's equation 11 prints it for p = 1, with
     misprints.
 
@@ -81,7 +81,7 @@ def printed_inverse(q: float) -> NDArray[np.float64]:
     )
 
 
-def pair_counts(bits: Component) -> NDArray[np.float32]:
+def count_pairs(bits: Component) -> NDArray[np.float32]:
     """Counts the users who uploaded a 1 for both items of each pair: a table (n_items, n_items).
 
     ``bits`` has one row of bits per user. The diagonal counts the users of single items. The counts
@@ -89,21 +89,21 @@ def pair_counts(bits: Component) -> NDArray[np.float32]:
     one block.
     """
     (width,) = bits.shape
-    both = np.zeros((width, width), dtype=np.float32)
+    counts = np.zeros((width, width), dtype=np.float32)
     for block in iter_blocks(len(bits), width, _BLOCK):
         sent = bits.to_dense(np.arange(block.start, block.stop)).astype(np.float32)
-        both += sent.T @ sent
-    return both
+        counts += sent.T @ sent
+    return counts
 
 
 def estimate_jaccard(
-    both: NDArray[np.float32], users: int, p: float, q: float, rows: slice = slice(None)
+    counts: Floats, n_users: int, p: float, q: float, rows: slice = slice(None)
 ) -> NDArray[np.float64]:
     """Estimates the Jaccard similarity of the items ``rows`` to all items, shape (len(rows),
     n_items).
 
-    ``both``: counts of users who uploaded a 1 for both items of a pair (``pair_counts``).
-    ``users``: number of users, n.
+    ``counts``: counts of users who uploaded a 1 for both items of a pair (``count_pairs``).
+    ``n_users``: number of users, n.
     ``p``, ``q``: probabilities of uploading a 1 for a true 1 and for a true 0.
 
     The similarity of an item to itself is set to 0. Equation 7 is applied to all pairs together.
@@ -116,11 +116,11 @@ def estimate_jaccard(
     both items to at most the smaller of the two items' numbers, and at least 0. With p = 1 and q =
     0 there is nothing to correct, and the result is the similarity of the bits without correction.
     """
-    every = both.diagonal().astype(np.float64)
-    count = np.clip((every - users * q) / (p - q), 1, users)
-    mine = np.arange(len(both))[rows]
+    every = counts.diagonal().astype(np.float64)
+    count = np.clip((every - n_users * q) / (p - q), 1, n_users)
+    mine = np.arange(len(counts))[rows]
     ones, own = every[mine, None], count[mine, None]
-    together = (both[mine] - q * (ones + every) + users * q * q) / (p - q) ** 2
+    together = (counts[mine] - q * (ones + every) + n_users * q * q) / (p - q) ** 2
     together = np.clip(together, 0, np.minimum(own, count))
     similarity: NDArray[np.float64] = together / (own + count - together)
     similarity[np.arange(len(mine)), mine] = 0.0
@@ -128,26 +128,26 @@ def estimate_jaccard(
 
 
 def solve_jaccard(
-    both: NDArray[np.float32], users: int, inverse: NDArray[np.float64], rows: slice = slice(None)
+    counts: Floats, n_users: int, inverse: NDArray[np.float64], rows: slice = slice(None)
 ) -> NDArray[np.float64]:
     """Estimates the Jaccard similarity of the items ``rows`` to all items, shape (len(rows),
     n_items), by a given ``inverse``.
 
-    ``both``: counts of users who uploaded a 1 for both items of a pair (``pair_counts``).
-    ``users``: number of users, n.
+    ``counts``: counts of users who uploaded a 1 for both items of a pair (``count_pairs``).
+    ``n_users``: number of users, n.
     ``inverse``: a (4, 4) matrix that maps counts of uploaded bit pairs to estimated true counts.
 
     Equations 7, 9 and 10 are applied pair by pair. The estimated union is clipped to [1, n], and
     the estimated intersection to [0, union].
     """
-    every = both.diagonal().astype(np.float64)
-    mine = np.arange(len(both))[rows]
-    ones, m_11 = every[mine, None], both[mine].astype(np.float64)
-    m = (users - ones - every + m_11, every - m_11, ones - m_11, m_11)
+    every = counts.diagonal().astype(np.float64)
+    mine = np.arange(len(counts))[rows]
+    ones, m_11 = every[mine, None], counts[mine].astype(np.float64)
+    m = (n_users - ones - every + m_11, every - m_11, ones - m_11, m_11)
     neither, together = (
         sum(a * part for a, part in zip(inverse[k], m, strict=True)) for k in (0, 3)
     )
-    union = np.clip(users - neither, 1, users)
+    union = np.clip(n_users - neither, 1, n_users)
     similarity: NDArray[np.float64] = np.clip(together, 0, union) / union
     similarity[np.arange(len(mine)), mine] = 0.0
     return similarity
@@ -157,27 +157,27 @@ def solve_jaccard(
 class Neighbourhoods:
     """The most similar items of every item, and their similarities.
 
-    items: item indices, most similar first, shape (n_items, size)
-    similarity: estimated Jaccard similarities of these items, shape (n_items, size)
+    item_ids: item indices, most similar first, shape (n_items, size)
+    similarities: estimated Jaccard similarities of these items, shape (n_items, size)
     """
 
-    items: NDArray[np.int64]
-    similarity: NDArray[np.float64]
+    item_ids: NDArray[np.int64]
+    similarities: NDArray[np.float64]
 
-    def matrix(self) -> sparse.csr_array:
+    def to_matrix(self) -> sparse.csr_array:
         """Returns the similarities as a sparse matrix (n_items, n_items); row i has those of item
         i's neighbours.
         """
-        count, size = self.items.shape
+        count, size = self.item_ids.shape
         rows = np.repeat(np.arange(count), size)
         return sparse.csr_array(
-            (self.similarity.ravel(), (rows, self.items.ravel())), shape=(count, count)
+            (self.similarities.ravel(), (rows, self.item_ids.ravel())), shape=(count, count)
         )
 
 
-def neighbourhoods(
-    both: NDArray[np.float32],
-    users: int,
+def find_neighbourhoods(
+    counts: Floats,
+    n_users: int,
     p: float,
     q: float,
     size: int,
@@ -186,25 +186,25 @@ def neighbourhoods(
     """Returns for every item the ``size`` items of largest estimated similarity; ties are broken by
     item index.
 
-    ``both``: counts of users who uploaded a 1 for both items of a pair (``pair_counts``).
-    ``users``: number of users.
+    ``counts``: counts of users who uploaded a 1 for both items of a pair (``count_pairs``).
+    ``n_users``: number of users.
     ``p``, ``q``: probabilities of uploading a 1 for a true 1 and for a true 0.
     ``inverse``: matrix (4, 4) from counts of uploaded bit pairs to estimated true counts, in place
         of the right one for p and q (``solve_jaccard``); None for the right one.
 
-    Items are processed in blocks, so that memory beyond the table ``both`` does not grow with
+    Items are processed in blocks, so that memory beyond the table ``counts`` does not grow with
     n_items^2. In a catalogue of at most ``size`` items, all other items are neighbours.
     """
-    size = min(size, len(both) - 1)
-    items = np.empty((len(both), size), dtype=np.int64)
-    values = np.empty((len(both), size))
-    for rows in iter_blocks(len(both), len(both), _BLOCK):
+    size = min(size, len(counts) - 1)
+    items = np.empty((len(counts), size), dtype=np.int64)
+    values = np.empty((len(counts), size))
+    for rows in iter_blocks(len(counts), len(counts), _BLOCK):
         if inverse is None:
-            similarity = estimate_jaccard(both, users, p, q, rows)
+            similarity = estimate_jaccard(counts, n_users, p, q, rows)
         else:
-            similarity = solve_jaccard(both, users, inverse, rows)
+            similarity = solve_jaccard(counts, n_users, inverse, rows)
         similarity[
-            np.arange(len(similarity)), np.arange(len(both))[rows]
+            np.arange(len(similarity)), np.arange(len(counts))[rows]
         ] = -1.0  # an item is never its own neighbour
         items[rows] = _largest(similarity, size)
         values[rows] = np.take_along_axis(similarity, items[rows], axis=1)

@@ -26,22 +26,22 @@ _part: Any = jit_compile(cache=False)
 Array = NDArray[np.float64]
 
 
-class Adam(NamedTuple):
+class AdamState(NamedTuple):
     """A parameter array with the state of its Adam optimizer; all four arrays have one shape.
 
     values: current parameters
     gradient: gradient summed over the current batch
     mean: running mean of the gradient (first moment)
-    square: running mean of the squared gradient (second moment)
+    mean_square: running mean of the squared gradient (second moment)
     """
 
     values: Array
     gradient: Array
     mean: Array
-    square: Array
+    mean_square: Array
 
     @classmethod
-    def start(cls, values: Array) -> Self:
+    def create(cls, values: Array) -> Self:
         """Returns the optimizer state for the parameters ``values`` before the first step, with
         zero moments.
         """
@@ -56,13 +56,13 @@ def _step(adam, rate, step):  # type: ignore[no-untyped-def]
         for f in range(adam.values.shape[1]):
             g = adam.gradient[i, f]
             mean = 0.9 * adam.mean[i, f] + 0.1 * g
-            square = 0.999 * adam.square[i, f] + 0.001 * g * g
+            square = 0.999 * adam.mean_square[i, f] + 0.001 * g * g
             adam.values[i, f] -= size * mean / (np.sqrt(square) * scale + 1e-8)
-            adam.mean[i, f], adam.square[i, f], adam.gradient[i, f] = mean, square, 0.0
+            adam.mean[i, f], adam.mean_square[i, f], adam.gradient[i, f] = (mean, square, 0.0)
 
 
 @_compiled
-def bpr_epoch(users, items, visits, batch, rate, decay, step):  # type: ignore[no-untyped-def]
+def train_bpr(users, items, visits, batch, rate, decay, step):  # type: ignore[no-untyped-def]
     """Runs minibatch Adam on the loss -ln sigmoid(x_u . (y_i - y_j)) over one chunk of an epoch's
     examples, and returns the number of optimizer steps so far.
 
@@ -101,7 +101,7 @@ def bpr_epoch(users, items, visits, batch, rate, decay, step):  # type: ignore[n
 
 
 @_compiled
-def gmf_epoch(users, items, weights, visits, batch, rate, decay, step):  # type: ignore[no-untyped-def]
+def train_gmf(users, items, weights, visits, batch, rate, decay, step):  # type: ignore[no-untyped-def]
     """Runs minibatch Adam on the log loss of sigmoid(h . (x_u y_i)) over one chunk of an epoch's
     examples, and returns the number of optimizer steps so far.
 
@@ -110,7 +110,7 @@ def gmf_epoch(users, items, weights, visits, batch, rate, decay, step):  # type:
 
     ``weights``: output weights h (1, F) with their Adam state; updated in place.
 
-    The other arguments are those of ``bpr_epoch``.
+    The other arguments are those of ``train_bpr``.
     """
     who, positives, negatives = visits
     x, y, h = users.values, items.values, weights.values

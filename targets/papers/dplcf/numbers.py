@@ -19,10 +19,10 @@ from fedrec_auditor.targets.declarations.entry import NumberPair
 from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip
 from fedrec_auditor.targets.papers.dplcf.jaccard import (
     estimate_jaccard,
-    flip_matrix,
-    inverse_transition,
-    printed_inverse,
-    printed_transition,
+    invert_flip_matrix,
+    make_flip_matrix,
+    make_printed_inverse,
+    make_printed_matrix,
 )
 from fedrec_auditor.targets.papers.dplcf.systems import DplcfAp, DplcfSp
 from fedrec_auditor.targets.systems.base import Population
@@ -66,7 +66,7 @@ def compare_equation_6() -> Iterator[NumberPair]:
     pairs.
     """
     flip = _symmetric()
-    return _compared(6, flip, printed_transition(flip.p, flip.q), flip_matrix(flip.p, flip.q))
+    return _compared(6, flip, make_printed_matrix(flip.p, flip.q), make_flip_matrix(flip.p, flip.q))
 
 
 def compare_equation_11() -> Iterator[NumberPair]:
@@ -77,7 +77,7 @@ def compare_equation_11() -> Iterator[NumberPair]:
     pairs to expected counts of uploaded pairs.
     """
     flip = DplcfAp().randomizer
-    return _compared(11, flip, printed_inverse(flip.q), inverse_transition(flip.p, flip.q))
+    return _compared(11, flip, make_printed_inverse(flip.q), invert_flip_matrix(flip.p, flip.q))
 
 
 def compare_zero_probabilities() -> Iterator[NumberPair]:

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip
-from fedrec_auditor.targets.papers.dplcf.collected_bits import CentralMf, FlippedKnn, ItemKnn
-from fedrec_auditor.targets.papers.dplcf.jaccard import printed_inverse, printed_transition
+from fedrec_auditor.targets.papers.dplcf.collected_bits import CentralMf, FlippedItemKnn, ItemKnn
+from fedrec_auditor.targets.papers.dplcf.jaccard import make_printed_inverse, make_printed_matrix
 from fedrec_auditor.targets.settings import Share
 
 
@@ -33,7 +33,7 @@ class LcfUb(ItemKnn):
 
 
 @dataclass(frozen=True, kw_only=True)
-class LcfSp(FlippedKnn):
+class LcfSp(FlippedItemKnn):
     """Item neighbourhoods computed from symmetrically flipped bits, without correction for flips.
 
     LCF-SP (section 4.1.2) is DPLCF-SP without the estimation step (equations 5 to 10). Uploads,
@@ -45,7 +45,7 @@ class LcfSp(FlippedKnn):
 
 
 @dataclass(frozen=True, kw_only=True)
-class LcfAp(FlippedKnn):
+class LcfAp(FlippedItemKnn):
     """Item neighbourhoods computed from asymmetrically flipped bits, without correction for flips.
 
     LCF-AP (section 4.1.2) is DPLCF-AP without the estimation step (equations 5 to 10). The uploads
@@ -58,7 +58,7 @@ class LcfAp(FlippedKnn):
 
 
 @dataclass(frozen=True, kw_only=True)
-class DplcfSp(FlippedKnn):
+class DplcfSp(FlippedItemKnn):
     """DPLCF with symmetric flips: every bit is uploaded flipped with probability 1/(1 + e^eps).
 
     A true 1 is uploaded as a 1 with probability p = e^eps/(1 + e^eps), and a true 0 with
@@ -92,11 +92,11 @@ class DplcfSp(FlippedKnn):
         flip = self.randomizer
         if not self.as_printed or flip is None:
             return None
-        return np.asarray(np.linalg.inv(printed_transition(flip.p, flip.q)), dtype=np.float64)
+        return np.asarray(np.linalg.inv(make_printed_matrix(flip.p, flip.q)), dtype=np.float64)
 
 
 @dataclass(frozen=True, kw_only=True)
-class DplcfAp(FlippedKnn):
+class DplcfAp(FlippedItemKnn):
     """DPLCF with asymmetric flips: a true 0 is uploaded as a 1 with probability e^-eps.
 
     A true 1 is always uploaded as a 1. DPLCF-AP (section 3.2.2) is claimed to be epsilon-private,
@@ -138,7 +138,7 @@ class DplcfAp(FlippedKnn):
 
         A maps counts of true bit pairs to expected counts of uploaded bit pairs.
         """
-        return printed_inverse(self.randomizer.q) if self.as_printed else None
+        return make_printed_inverse(self.randomizer.q) if self.as_printed else None
 
     @property
     def randomizer(self) -> BitFlip:
@@ -160,13 +160,13 @@ class BprMf(CentralMf):
     triple.
     """
 
-    def train_kernel(self) -> tuple[Callable[..., int], int]:
+    def get_train_kernel(self) -> tuple[Callable[..., int], int]:
         """Returns the compiled training loop for one chunk of examples, and the number of triples
         that it makes of each positive.
         """
-        from fedrec_auditor.targets.papers.dplcf.kernels import bpr_epoch
+        from fedrec_auditor.targets.papers.dplcf.kernels import train_bpr
 
-        return bpr_epoch, self.negatives
+        return train_bpr, self.negatives
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -182,15 +182,15 @@ class Gmf(CentralMf):
     user and item vector of each example.
     """
 
-    def train_kernel(self) -> tuple[Callable[..., int], int]:
+    def get_train_kernel(self) -> tuple[Callable[..., int], int]:
         """Returns the compiled training loop for one chunk of examples, and the number of examples
         (with negatives) per positive.
         """
-        from fedrec_auditor.targets.papers.dplcf.kernels import gmf_epoch
+        from fedrec_auditor.targets.papers.dplcf.kernels import train_gmf
 
-        return gmf_epoch, 1 + self.negatives
+        return train_gmf, 1 + self.negatives
 
-    def first_model(
+    def init_model(
         self, n_users: int, n_items: int, rng: Generator
     ) -> dict[str, NDArray[np.float64]]:
         """Draws the initial user vectors (n_users, F), item vectors (n_items, F) and output weights
@@ -198,6 +198,6 @@ class Gmf(CentralMf):
 
         The weights h are uniform in [-sqrt(3/F), sqrt(3/F)] (LeCun's rule), for F factors.
         """
-        vectors = super().first_model(n_users, n_items, rng)
+        vectors = super().init_model(n_users, n_items, rng)
         bound = np.sqrt(3.0 / self.factors)
         return vectors | {"weights": rng.uniform(-bound, bound, size=(1, self.factors))}

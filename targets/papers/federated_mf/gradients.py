@@ -14,24 +14,24 @@ from scipy import sparse
 
 from fedrec_auditor.targets.components import Floats
 from fedrec_auditor.targets.mechanisms.gaussian_mechanisms import clip_embedding
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent import gradients
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent import sum_gradients
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import (
-    fitted_user_pair,
-    item_gradients,
+    compute_item_gradients,
+    fit_user_pair,
     project,
 )
 
 _LENGTHS, _ANGLES, _RATINGS = np.linspace(0.0, 1.0, 6), np.linspace(0.0, 0.5, 7), 6
 
 
-def max_gradient(bound: float, *, ratings: int, joint: bool) -> float:
+def find_max_gradient(bound: float, *, ratings: int, with_users: bool) -> float:
     """Returns the largest norm of a user's summed gradients on a grid, a lower bound of the
     maximum.
 
     ``bound``: R, the largest possible rating.
     ``ratings``: number of the user's ratings.
-    ``joint``: whether the norm is over the gradients by user and item embeddings, instead of item
-        embeddings alone.
+    ``with_users``: whether the norm is over the gradients by user and item embeddings, instead of
+        item embeddings alone.
 
     The grid has user and item embeddings that equation 6 allows (entries >= 0, norm^2 <= R), and
     ratings in (0, R]; the extreme values are included. The user gives each item the same rating,
@@ -55,10 +55,10 @@ def max_gradient(bound: float, *, ratings: int, joint: bool) -> float:
         return project(root * length[:, None] * turn, bound)
 
     users, items = rows(u_length, u_angle), np.repeat(rows(v_length, v_angle), ratings, axis=0)
-    return float(_lengths(np.repeat(rating, ratings), users, items, ratings, joint).max())
+    return float(_lengths(np.repeat(rating, ratings), users, items, ratings, with_users).max())
 
 
-def max_distance(bound: float, *, same: bool) -> float:
+def find_max_distance(bound: float, *, same: bool) -> float:
     """Returns the largest distance, on a grid, between the item gradients of one rating and of the
     rating that replaces it.
 
@@ -74,7 +74,7 @@ def max_distance(bound: float, *, same: bool) -> float:
     item = math.sqrt(bound) * np.array([[1.0, 0.0]])
     items, ratings = np.repeat(item, len(turn), axis=0), np.full(len(turn), bound)
     rows = np.concatenate(
-        [item_gradients(turn, items, rating) for rating in (ratings, 0.0 * ratings)]
+        [compute_item_gradients(turn, items, rating) for rating in (ratings, 0.0 * ratings)]
     ).astype(np.float64)
     squares = np.square(rows).sum(axis=1)
     if not same:
@@ -83,7 +83,7 @@ def max_distance(bound: float, *, same: bool) -> float:
     return math.sqrt(float(apart.max()))
 
 
-def unclipped_norm(bound: float, *, length: float) -> float:
+def compute_unclipped_norm(bound: float, *, length: float) -> float:
     """Returns the norm of the gradient of one rating by its item embedding, if that embedding is
     not clipped.
 
@@ -93,10 +93,10 @@ def unclipped_norm(bound: float, *, length: float) -> float:
     The user embedding has norm sqrt(R).
     """
     users = math.sqrt(bound) * np.array([[1.0, 0.0]])
-    return float(_lengths(np.array([bound]), users, length * users, 1, joint=False)[0])
+    return float(_lengths(np.array([bound]), users, length * users, 1, with_users=False)[0])
 
 
-def rating_shift(bound: float, *, ratings: int, fitting: int) -> float:
+def compute_rating_shift(bound: float, *, ratings: int, fitting: int) -> float:
     """Returns the norm of the change of a step's item gradients that one more rating of a user
     causes.
 
@@ -105,18 +105,18 @@ def rating_shift(bound: float, *, ratings: int, fitting: int) -> float:
     ``fitting``: number of steps that fit the user embedding to the first item embeddings.
 
     The additional rating changes the fitted user embedding, and so the gradients of the other
-    ratings. The server chooses the first item embeddings of ``fitted_user_pair``, and then
+    ratings. The server chooses the first item embeddings of ``fit_user_pair``, and then
     broadcasts item embeddings of 0.
     """
-    users = np.stack(fitted_user_pair(bound, 2, fitting, ratings))
+    users = np.stack(fit_user_pair(bound, 2, fitting, ratings))
     table = np.full((2, ratings + 1), bound)
     table[1, ratings] = 0.0
     ratings_of, items = sparse.csr_array(table), np.zeros((ratings + 1, 2))
-    sums = [gradients(users[[k]], items, sparse.csr_array(ratings_of[[k]]))[1] for k in (0, 1)]
+    sums = [sum_gradients(users[[k]], items, sparse.csr_array(ratings_of[[k]]))[1] for k in (0, 1)]
     return float(np.linalg.norm(sums[0] - sums[1]))
 
 
-def max_excess(bound: float) -> float:
+def find_projection_error(bound: float) -> float:
     """Returns the largest error of the two-step projection onto the set of equation 6, at random
     points.
 
@@ -133,17 +133,17 @@ def max_excess(bound: float) -> float:
 
 
 def _lengths(
-    ratings: NDArray[np.float64], users: Floats, items: Floats, count: int, joint: bool
+    ratings: NDArray[np.float64], users: Floats, items: Floats, count: int, with_users: bool
 ) -> NDArray[np.float64]:
     """Norms of the summed gradients of n users, (n,); no two users have an item in common.
 
-    Each user has ``count`` ratings. With ``joint``, the norm includes the gradients in user
+    Each user has ``count`` ratings. With ``with_users``, the norm includes the gradients in user
     embeddings.
     """
     n, m = len(users), len(items)
     table = sparse.csr_array((ratings, np.arange(m), count * np.arange(n + 1)), shape=(n, m))
-    of_users, of_items = gradients(users, items, table)
+    of_users, of_items = sum_gradients(users, items, table)
     squares = np.square(of_items).sum(axis=1).reshape(n, count).sum(axis=1)
-    if joint:
+    if with_users:
         squares = squares + np.square(of_users).sum(axis=1)
     return np.asarray(np.sqrt(squares))

@@ -22,30 +22,30 @@ from fedrec_auditor.targets.mechanisms.gaussian_mechanisms import NoiseReplaceme
 from fedrec_auditor.targets.mechanisms.parts.secure_aggregation import NoiseProtocol
 from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip
 from fedrec_auditor.targets.papers.federated_mf.gradients import (
-    max_distance,
-    max_excess,
-    max_gradient,
-    rating_shift,
-    unclipped_norm,
+    compute_rating_shift,
+    compute_unclipped_norm,
+    find_max_distance,
+    find_max_gradient,
+    find_projection_error,
 )
 from fedrec_auditor.targets.papers.federated_mf.systems.central_systems import GdDr
 from fedrec_auditor.targets.papers.federated_mf.systems.horizontal_systems import HflSgdmf
 from fedrec_auditor.targets.papers.federated_mf.systems.local_systems import LflSgdmf
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import scope_of
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import get_scope
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import (
-    authors_epsilon,
-    batch_size,
-    rating_distance,
-    theorem_1_epsilon,
+    bound_rating_distance,
+    get_authors_epsilon,
+    get_batch_size,
+    get_theorem_1_epsilon,
 )
 from fedrec_auditor.targets.systems.base import Population
 
 _R = 5.0
 _ONE = 2.0 * _R * math.sqrt(_R)
 _ETA, STEPS, DELTA = 0.01, 1000, 1e-5
-Z_THOUSAND = 1.4144  # noise multiplier z at which T T' = 1000 Poisson-sampled steps have epsilon 1
-Z_TEN = 0.7791  # noise multiplier z at which ten Poisson-sampled steps have epsilon 1
-_USER = scope_of(Unit.USER)
+# Noise multipliers z at which T T' = 1000, or 10, Poisson-sampled steps have epsilon 1.
+Z_1000_STEPS, Z_10_STEPS = 1.4144, 0.7791
+_USER = get_scope(Unit.USER)
 
 
 def _epsilon(event: dp.DpEvent, delta: float = DELTA) -> float:
@@ -68,8 +68,8 @@ def compare_rating_sensitivity() -> Iterator[NumberPair]:
     The first pair is for the gradient by the item embedding alone, the second for the gradients by
     user and item embedding together.
     """
-    for table, said, joint in _TABLES:
-        yield said, max_gradient(_R, ratings=1, joint=joint), {"table": table}
+    for table, said, with_users in _TABLES:
+        yield said, find_max_gradient(_R, ratings=1, with_users=with_users), {"table": table}
 
 
 def compare_user_sensitivity() -> Iterator[NumberPair]:
@@ -80,10 +80,10 @@ def compare_user_sensitivity() -> Iterator[NumberPair]:
     item embeddings together.
     """
     theta = 5
-    for table, one, joint in _TABLES:
+    for table, one, with_users in _TABLES:
         yield (
             theta * one,
-            max_gradient(_R, ratings=theta, joint=joint),
+            find_max_gradient(_R, ratings=theta, with_users=with_users),
             {"table": table, "theta": theta},
         )
 
@@ -106,7 +106,7 @@ def compare_theorem_5() -> Iterator[NumberPair]:
             replaced=100,
         )
         yield (
-            system.claimed,
+            system.claimed_epsilon,
             _epsilon(Repeated(seen, system.rounds).event()),
             {"z": z, "omega": omega},
         )
@@ -116,7 +116,7 @@ def compare_unprojected_norm() -> Iterator[NumberPair]:
     """Yields the claimed norm of an item gradient, 2 R^(3/2) for the largest rating R, and the norm
     if item embeddings are not projected.
     """
-    yield _ONE, unclipped_norm(_R, length=10.0)
+    yield _ONE, compute_unclipped_norm(_R, length=10.0)
 
 
 def compare_row_sampling() -> Iterator[NumberPair]:
@@ -126,11 +126,11 @@ def compare_row_sampling() -> Iterator[NumberPair]:
     The paper accounts for sampled rows (users) by Poisson sampling, as if the draws were hidden.
     The user's other ratings, however, reveal in which steps the user's row was drawn.
     """
-    told = dp.RevealedSamplingDpEvent(_ETA, dp.GaussianDpEvent(Z_THOUSAND))
+    told = dp.RevealedSamplingDpEvent(_ETA, dp.GaussianDpEvent(Z_1000_STEPS))
     yield (
-        _sampled(Z_THOUSAND, STEPS),
+        _sampled(Z_1000_STEPS, STEPS),
         _epsilon(dp.SelfComposedDpEvent(told, STEPS)),
-        {"z": Z_THOUSAND},
+        {"z": Z_1000_STEPS},
     )
 
 
@@ -145,7 +145,7 @@ def compare_embedding_shifts() -> Iterator[NumberPair]:
     for count in (10, 100):
         yield (
             1.0,
-            rating_shift(system.bound, ratings=count, fitting=system.fitting) / _ONE,
+            compute_rating_shift(system.bound, ratings=count, fitting=system.fitting) / _ONE,
             {"count": count},
         )
 
@@ -157,7 +157,7 @@ def compare_drawn_ratings() -> Iterator[NumberPair]:
     party) a device draws one of its ratings and sends the gradient of that rating.
     """
     system = LflSgdmf()
-    yield 1.0, rating_distance(system.bound, system.factors, system.fitting) / _ONE
+    yield 1.0, bound_rating_distance(system.bound, system.factors, system.fitting) / _ONE
 
 
 def compare_theorem_4() -> Iterator[NumberPair]:
@@ -169,12 +169,12 @@ def compare_theorem_4() -> Iterator[NumberPair]:
     epsilon 1 at delta 0.
     """
     parties = 10
-    one = _sampled(Z_THOUSAND, STEPS)
-    yield math.sqrt(parties) * one, _sampled(Z_THOUSAND, parties * STEPS)
+    one = _sampled(Z_1000_STEPS, STEPS)
+    yield math.sqrt(parties) * one, _sampled(Z_1000_STEPS, parties * STEPS)
     count = 18
-    for by in (authors_epsilon, theorem_1_epsilon):
-        eps_k = by(Z_THOUSAND, _ETA, STEPS, DELTA)
-        yield math.sqrt(count) * eps_k, _sampled(Z_THOUSAND, count * STEPS)
+    for by in (get_authors_epsilon, get_theorem_1_epsilon):
+        eps_k = by(Z_1000_STEPS, _ETA, STEPS, DELTA)
+        yield math.sqrt(count) * eps_k, _sampled(Z_1000_STEPS, count * STEPS)
     yield math.sqrt(parties), _epsilon(dp.SelfComposedDpEvent(dp.PureDpEvent(1.0), parties))
 
 
@@ -184,7 +184,7 @@ def compare_step_counts() -> Iterator[NumberPair]:
     Proposition 3 counts the T' = 10 steps of one round; a training of T = 100 rounds has 1000
     steps.
     """
-    yield _sampled(Z_TEN, 10), _sampled(Z_TEN, STEPS), {"z": Z_TEN}
+    yield _sampled(Z_10_STEPS, 10), _sampled(Z_10_STEPS, STEPS), {"z": Z_10_STEPS}
 
 
 def compare_constants() -> Iterator[NumberPair]:
@@ -196,7 +196,7 @@ def compare_constants() -> Iterator[NumberPair]:
     """
 
     def constant(z: float) -> float:
-        epsilon = authors_epsilon(z, _ETA, STEPS, DELTA)
+        epsilon = get_authors_epsilon(z, _ETA, STEPS, DELTA)
         return (z * epsilon / _ETA) ** 2 / (STEPS * -math.log(DELTA))
 
     yield 1.0, constant(0.7) / constant(2.0)
@@ -209,10 +209,10 @@ def compare_accountants() -> Iterator[NumberPair]:
     The methods are the authors' package (TensorFlow Privacy of 2021) and Theorem 1.
     """
     for said, claimed in (
-        ("TensorFlow Privacy of 2021", authors_epsilon(Z_THOUSAND, _ETA, STEPS, DELTA)),
-        ("Theorem 1", theorem_1_epsilon(Z_THOUSAND, _ETA, STEPS, DELTA)),
+        ("TensorFlow Privacy of 2021", get_authors_epsilon(Z_1000_STEPS, _ETA, STEPS, DELTA)),
+        ("Theorem 1", get_theorem_1_epsilon(Z_1000_STEPS, _ETA, STEPS, DELTA)),
     ):
-        yield claimed, _sampled(Z_THOUSAND, STEPS), {"z": Z_THOUSAND, "said": said}
+        yield claimed, _sampled(Z_1000_STEPS, STEPS), {"z": Z_1000_STEPS, "said": said}
 
 
 def compare_replacement_delta() -> Iterator[NumberPair]:
@@ -232,8 +232,7 @@ def compare_replacement_delta() -> Iterator[NumberPair]:
             float(np.maximum(a - math.exp(at) * b, 0.0).sum()) for a, b in (table, table[::-1])
         )
 
-    worst = max(delta(0, 1, epsilon), delta(1, 2, epsilon))
-    yield 2.0 * worst, delta(0, 2, 2.0 * epsilon)
+    yield 2.0 * max(delta(0, 1, epsilon), delta(1, 2, epsilon)), delta(0, 2, 2.0 * epsilon)
 
 
 def compare_pointwise_delta() -> Iterator[NumberPair]:
@@ -259,15 +258,15 @@ def compare_divisors() -> Iterator[NumberPair]:
     after the division.
     """
     system, n, m = HflSgdmf(), 94, 1682
-    few, more = (float(system.step_scale(n, m, ratings)) for ratings in (1, 2))
+    few, more = (float(system.get_step_scale(n, m, ratings)) for ratings in (1, 2))
     yield 1.0, more / few
-    yield 1.0, float(batch_size(943, _ETA)) * 100_000 / 943
+    yield 1.0, float(get_batch_size(943, _ETA)) * 100_000 / 943
 
 
 def compare_tuning_runs() -> Iterator[NumberPair]:
     """Yields the epsilon of one training, and of five trainings that tune the learning rate."""
     runs = 5
-    yield _sampled(Z_THOUSAND, STEPS), _sampled(Z_THOUSAND, runs * STEPS), {"runs": runs}
+    yield _sampled(Z_1000_STEPS, STEPS), _sampled(Z_1000_STEPS, runs * STEPS), {"runs": runs}
 
 
 def compare_projection_error() -> Iterator[NumberPair]:
@@ -276,7 +275,7 @@ def compare_projection_error() -> Iterator[NumberPair]:
     The set has entries >= 0 and norm^2 at most the largest rating. The error at a point is its
     distance to the projected point minus its distance to the nearest point of a grid in the set.
     """
-    yield 1e-9, max_excess(_R)
+    yield 1e-9, find_projection_error(_R)
 
 
 def compare_item_sensitivity() -> Iterator[NumberPair]:
@@ -284,7 +283,7 @@ def compare_item_sensitivity() -> Iterator[NumberPair]:
 
     The paper uses this norm for the last steps of a training, which move item embeddings alone.
     """
-    yield _ONE, max_gradient(_R, ratings=1, joint=False)
+    yield _ONE, find_max_gradient(_R, ratings=1, with_users=False)
 
 
 def compare_replaced_rating() -> Iterator[NumberPair]:
@@ -294,7 +293,7 @@ def compare_replaced_rating() -> Iterator[NumberPair]:
     second of two items. The unit is 2 R^(3/2), with R the largest rating.
     """
     for said, same in (("of the same item", True), ("of another item", False)):
-        yield 2.0, max_distance(_R, same=same) / _ONE, {"said": said}
+        yield 2.0, find_max_distance(_R, same=same) / _ONE, {"said": said}
 
 
 def compare_clear_messages() -> Iterator[NumberPair]:

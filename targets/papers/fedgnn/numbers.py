@@ -21,7 +21,7 @@ PUBLIC_KEY, _SECRET = (65537, _P * _Q), pow(65537, -1, (_P - 1) * (_Q - 1))
 _OWN, _EPOCHS = 106, 3
 
 
-def own_share(items: int, own: int, pseudo: int, messages: int) -> float:
+def compute_own_share(items: int, own: int, pseudo: int, messages: int) -> float:
     """Share of a user's own items among the items whose gradient row is in all of the user's
     messages.
 
@@ -46,7 +46,8 @@ def compare_item_exposure() -> Iterator[NumberPair]:
     proves this: 0, as claimed, and as computed.
     """
     for name, items in (("ML-100K", 1682), ("ML-10M", 10677)):
-        yield own_share(items, _OWN, 1000, 1), own_share(items, _OWN, 1000, _EPOCHS), {"name": name}
+        first, last = (compute_own_share(items, _OWN, 1000, n) for n in (1, _EPOCHS))
+        yield first, last, {"name": name}
         yield 0.0, 1.0 - 1000 / (items - _OWN), {"name": name}
 
 
@@ -69,23 +70,23 @@ def compare_released_training() -> Iterator[NumberPair]:
     yield 4.0, system.best * (turned * (item + path) + mean * path)
 
 
-def encrypted_code(item: int) -> int:
+def encrypt_item(item: int) -> int:
     """Code of ``item``: the item's index, encrypted with the public key, without randomness."""
     return pow(item + 2, *PUBLIC_KEY)
 
 
-def signed_code(item: int) -> int:
+def sign_item(item: int) -> int:
     """Code of ``item``: the digest of the item's index, signed with a key that only clients
     have.
     """
     return pow(_digest(item), _SECRET, PUBLIC_KEY[1])
 
 
-def read_encrypted(codes: set[int], items: int) -> set[int]:
+def read_encrypted_codes(codes: set[int], items: int) -> set[int]:
     """Returns the items, of indices below ``items``, whose encryption with the public key is among
     ``codes``.
     """
-    return {item for item in range(items) if encrypted_code(item) in codes}
+    return {item for item in range(items) if encrypt_item(item) in codes}
 
 
 def read_signed_codes(codes: set[int], items: int) -> set[int]:
@@ -106,14 +107,14 @@ def compare_encrypted_codes() -> Iterator[NumberPair]:
     """Yields the F1 with which a third party learns a user's items from encrypted codes: 0, as
     claimed, and as computed.
     """
-    return _read(encrypted_code, read_encrypted)
+    return _read(encrypt_item, read_encrypted_codes)
 
 
 def compare_signed_codes() -> Iterator[NumberPair]:
     """Yields the F1 with which a third party learns a user's items from signed codes: 0, as
     claimed, and as computed.
     """
-    return _read(signed_code, read_signed_codes)
+    return _read(sign_item, read_signed_codes)
 
 
 def _read(

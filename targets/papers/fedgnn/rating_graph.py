@@ -41,12 +41,12 @@ class Gradients:
     ``layer``: gradient by the layer, (n, d, d).
     """
 
-    is_own: NDArray[np.bool_]
-    weight: Floats
-    hidden: Floats
-    shared: Floats
-    user_gradient: Floats
-    layer: Floats
+    is_rated: NDArray[np.bool_]
+    item_weights: Floats
+    hidden_vectors: Floats
+    shared_vectors: Floats
+    user_gradients: Floats
+    layer_gradients: Floats
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,7 +88,7 @@ class RatingGraph(System):
 
     @property
     @abstractmethod
-    def max_number(self) -> float:
+    def max_entry(self) -> float:
         """Largest absolute value, before the noise, of a number in a message or, if messages are
         models, in the change of the model.
         """
@@ -99,19 +99,19 @@ class RatingGraph(System):
         """Scale of the Laplace noise on each number in a message."""
 
     @property
-    def number_eps(self) -> float:
-        """Epsilon of one number in a message: 2 ``max_number`` / ``noise``."""
-        return 2.0 * self.max_number / self.noise
+    def entry_epsilon(self) -> float:
+        """Epsilon of one number in a message: 2 ``max_entry`` / ``noise``."""
+        return 2.0 * self.max_entry / self.noise
 
     @property
-    def extra_eps(self) -> float:
+    def extra_epsilon(self) -> float:
         """Additional epsilon of one entry of the item table, for further noise besides the Laplace
         noise; by default 0.
         """
         return 0.0
 
     @abstractmethod
-    def n_messages(self, population: Population) -> int:
+    def count_messages(self, population: Population) -> int:
         """Largest number of messages of a training that depend on one user."""
 
     def make_randomizer(self, population: Population) -> ComponentLaplace:
@@ -121,10 +121,10 @@ class RatingGraph(System):
         The corners are those of the cube of clipped messages or, if messages are clipped by L2,
         those of the cube within the ball.
         """
-        count = self.weights(population)
+        count = self.count_weights(population)
         part = 1.0 if self.norm == "max" else 1.0 / math.sqrt(count)
         return ComponentLaplace(
-            (NoisyComponent("all", count, self.number_eps * part),), self.max_number * part
+            (NoisyComponent("all", count, self.entry_epsilon * part),), self.max_entry * part
         )
 
     def get_mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
@@ -139,19 +139,19 @@ class RatingGraph(System):
         if scope.vantage is not Vantage.SERVER or scope.is_user_presence:
             return None
         if scope.unit is Unit.COORDINATE:
-            found = Clipped(Laplace(scale=self.noise, low=-self.max_number, high=self.max_number))
+            found = Clipped(Laplace(scale=self.noise, low=-self.max_entry, high=self.max_entry))
         elif scope.unit in (Unit.USER, Unit.REPORT):
             found = self.make_randomizer(population)
         else:
             return None
         return self.repeat(found, scope, population)
 
-    def repeat(self, one: Mechanism, scope: Scope, population: Population) -> Mechanism:
-        """Returns the mechanism ``one`` of a message, repeated for all messages of the period of
-        ``scope``, a round or a training.
+    def repeat(self, mechanism: Mechanism, scope: Scope, population: Population) -> Mechanism:
+        """Returns the mechanism ``mechanism`` of a message, repeated for all messages of the period
+        of ``scope``, a round or a training.
         """
         training = scope.horizon is Horizon.TRAINING
-        return Repeated(one, self.n_messages(population)) if training else one
+        return Repeated(mechanism, self.count_messages(population)) if training else mechanism
 
     def get_event(self, scope: Scope, population: Population) -> dp.DpEvent:
         """Returns the accounting event of the noise on one number or on all, of all messages in the
@@ -164,10 +164,10 @@ class RatingGraph(System):
         if scope.is_user_presence:
             return dp.NonPrivateDpEvent()
         one, training = scope.unit is Unit.COORDINATE, scope.horizon is Horizon.TRAINING
-        spent = self.number_eps if one else self.make_randomizer(population).epsilon
-        spent += self.extra_eps * (1 if one else population.n_items * self.dimension)
+        spent = self.entry_epsilon if one else self.make_randomizer(population).epsilon
+        spent += self.extra_epsilon * (1 if one else population.n_items * self.dimension)
         return dp.SelfComposedDpEvent(
-            dp.PureDpEvent(spent), self.n_messages(population) if training else 1
+            dp.PureDpEvent(spent), self.count_messages(population) if training else 1
         )
 
     def get_cost_args(self, interactions: Interactions) -> dict[str, float]:
@@ -175,14 +175,14 @@ class RatingGraph(System):
         numbers of the model.
         """
         sizes = Population(n_users=interactions.n_users, n_items=interactions.n_items)
-        numbers = self.weights(sizes)
+        numbers = self.count_weights(sizes)
         return {"width": self.dimension, "numbers": numbers, "bytes": 4 * numbers}
 
-    def weights(self, population: Population) -> int:
+    def count_weights(self, population: Population) -> int:
         """Number of trained numbers of the model: those of the item table and of the layer."""
         return self.dimension * (population.n_items + self.dimension)
 
-    def initial_model(self, n_items: int, rng: np.random.Generator) -> dict[str, Floats]:
+    def draw_initial_model(self, n_items: int, rng: np.random.Generator) -> dict[str, Floats]:
         """Draws the initial model, by array name: a random item table "item" (m, d), and the
         identity as the layer "gnn.A" (d, d).
 
@@ -199,37 +199,38 @@ class RatingGraph(System):
         shapes = {"item": (profiles.n_items, self.dimension), "gnn.A": (self.dimension,) * 2}
         return {name: get_broadcast_array(broadcast, name, shape) for name, shape in shapes.items()}
 
-    def user_means(
-        self, ratings: sparse.csr_array, model: Broadcast, near: Floats | None
+    def average_items(
+        self, ratings: sparse.csr_array, model: Broadcast, neighbours: Floats | None
     ) -> tuple[Floats, float]:
         """Returns the mean of each user's item embeddings, shape (n, d), and the weight of own
         items in it.
 
         ``ratings``: ratings of n users, one row per user.
         ``model``: arrays by name, with the item table "item".
-        ``near``: means of neighbouring users, shape (n, d), which are averaged with the own means;
-            None without neighbours.
+        ``neighbours``: means of neighbouring users, shape (n, d), which are averaged with the own
+            means; None without neighbours.
 
-        The weight is 1 without ``near``, and 0.5 with it.
+        The weight is 1 without ``neighbours``, and 0.5 with it.
         """
         counts = np.maximum(np.diff(ratings.indptr), 1)[:, None]
         mine = _interacted(ratings) @ np.asarray(model["item"], np.float64) / counts
-        return (mine, 1.0) if near is None else ((mine + near) / 2.0, 0.5)
+        return (mine, 1.0) if neighbours is None else ((mine + neighbours) / 2.0, 0.5)
 
-    def neighbours(
-        self, ratings: sparse.csr_array, model: Broadcast, kept: Floats | float = 0.0
+    def average_neighbours(
+        self, ratings: sparse.csr_array, model: Broadcast, own_vectors: Floats | float = 0.0
     ) -> Floats:
         """Returns the mean embedding of each user's neighbours (users with a common item), one row
         per user.
 
         A neighbour counts once per common item. In the papers, a third party matches item codes,
-        which are equal for equal items, computes the means and sends them back. ``kept`` holds the
-        users' own vectors, one row per user.
+        which are equal for equal items, computes the means and sends them back. ``own_vectors``
+        holds the users' own vectors, one row per user.
         """
         layer = np.asarray(model["gnn.A"], np.float64)
-        return self.near_means(ratings, self.user_means(ratings, model, None)[0] @ layer.T + kept)
+        users = self.average_items(ratings, model, None)[0] @ layer.T + own_vectors
+        return self.average_vectors(ratings, users)
 
-    def near_means(self, ratings: sparse.csr_array, users: Floats) -> Floats:
+    def average_vectors(self, ratings: sparse.csr_array, users: Floats) -> Floats:
         """Returns the mean of the embeddings ``users`` over each user's neighbours (users with a
         common item).
 
@@ -239,45 +240,45 @@ class RatingGraph(System):
         found = met @ np.asarray(met.sum(axis=0)).ravel()
         return np.asarray(met @ (met.T @ users) / np.maximum(found, 1.0)[:, None])
 
-    def gradients(
+    def get_gradients(
         self,
         ratings: sparse.csr_array,
         model: Broadcast,
-        near: Floats | None = None,
-        kept: Floats | float = 0.0,
+        neighbours: Floats | None = None,
+        own_vectors: Floats | float = 0.0,
     ) -> Gradients:
         """Returns the gradients of the mean squared error of each user's ratings, one row per user.
 
-        ``near``: means of neighbouring users, one row per user, held constant; None without
+        ``neighbours``: means of neighbouring users, one row per user, held constant; None without
             neighbours.
-        ``kept``: the users' own vectors, one row per user.
+        ``own_vectors``: the users' own vectors, one row per user.
         """
         items, layer = (np.asarray(model[n], np.float64) for n in ("item", "gnn.A"))
-        m, share = self.user_means(ratings, model, near)
-        own, hidden = ratings.toarray() != 0, m @ layer.T + kept
+        m, share = self.average_items(ratings, model, neighbours)
+        own, hidden = ratings.toarray() != 0, m @ layer.T + own_vectors
         count = np.maximum(own.sum(axis=1, keepdims=True), 1)
         target = (ratings.toarray() - self.level) / self.best
         weight = np.where(own, 2.0 / count * (hidden @ items.T - target), 0.0)
         user = weight @ items
         return Gradients(
-            is_own=own,
-            weight=weight,
-            hidden=hidden,
-            shared=share / count * (user @ layer),
-            user_gradient=count * user,
-            layer=user[:, :, None] * m[:, None, :],
+            is_rated=own,
+            item_weights=weight,
+            hidden_vectors=hidden,
+            shared_vectors=share / count * (user @ layer),
+            user_gradients=count * user,
+            layer_gradients=user[:, :, None] * m[:, None, :],
         )
 
-    def user_step(self, one: Gradients, model: Broadcast) -> Floats:
+    def compute_user_step(self, gradients: Gradients, model: Broadcast) -> Floats:
         """Returns the step of each user on its own vector, one row per user, so short that errors
         do not rise.
 
         Errors certainly do not rise if the rate is at most one over the sum of the squared lengths
         of a user's item embeddings; with noisy items, ``user_rate`` alone would diverge.
         """
-        squares = one.is_own @ np.square(np.asarray(model["item"], np.float64)).sum(axis=1)
+        squares = gradients.is_rated @ np.square(np.asarray(model["item"], np.float64)).sum(axis=1)
         rate = np.minimum(self.user_rate, 1.0 / np.maximum(squares, 1e-100))
-        return np.asarray(rate[:, None] * one.user_gradient)
+        return np.asarray(rate[:, None] * gradients.user_gradients)
 
     def score(self, model: Model, interactions: Interactions, users: Ints) -> Floats:
         """Returns predicted ratings of ``users`` (row indices) for all items, shape (len(users),
@@ -288,7 +289,7 @@ class RatingGraph(System):
         """
         arrays, near = model.arrays, model.arrays.get("near")
         ratings = interactions.ratings[users]
-        m, _ = self.user_means(ratings, arrays, None if near is None else near[users])
+        m, _ = self.average_items(ratings, arrays, None if near is None else near[users])
         hidden = m @ arrays["gnn.A"].T + arrays["kept"][users]
         return np.asarray(self.level + self.best * (hidden @ arrays["item"].T))
 

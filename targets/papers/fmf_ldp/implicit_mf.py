@@ -43,24 +43,24 @@ from fedrec_auditor.targets.transcript import NoiseChannel, PublicInfo, Round, U
 # so that users with fewer than F interactions need only a system of the size of their history. Both
 # systems have eigenvalues in [1, 1 + alpha], because W^T W is part of V^T V.
 #
-# Users are sorted by activity and solved in padded batches of at most ``BLOCK`` numbers, so that
-# memory beyond the result does not grow with the number of users.
+# Users are sorted by activity and solved in padded batches of at most ``MAX_BATCH_NUMBERS``
+# numbers, so that memory beyond the result does not grow with the number of users.
 #
 # L is computed in float64. After that, precision follows the broadcast: a float32 V gives float32
 # vectors and corrections, any other V float64. BLAS uses one thread: batches are small, and results
 # do not depend on the load of the machine.
 
 # Numbers in one padded batch: 0.5 MiB of float64, so that two fit a second-level cache.
-BLOCK = 1 << 16
+MAX_BATCH_NUMBERS = 1 << 16
 
 
-def item_gradients(
-    items: Floats, touched: sparse.csr_array, *, alpha: float, regularization: float
+def get_gradients(
+    items: Floats, profiles: sparse.csr_array, *, alpha: float, regularization: float
 ) -> RankOne:
     """Computes the item gradients of equation 5 for every user, and the user vectors of equation 4.
 
     ``items``: item matrix V (n_items, F).
-    ``touched``: one row per user (n, n_items), whose stored entries mark the interactions.
+    ``profiles``: one row per user (n, n_items), whose stored entries mark the interactions.
     ``alpha``: additional confidence of an interaction.
     ``regularization``: lambda of equation 1.
 
@@ -85,31 +85,31 @@ def item_gradients(
                 f"regularization={regularization!r} for a singular V. Give a larger number."
             ) from None
         whitened: Floats = solve_triangular(root, exact.T, lower=True).T.astype(kind, copy=False)
-        vectors, predicted = _batched(whitened, root, touched, alpha)
+        vectors, predicted = _batched(whitened, root, profiles, alpha)
     vectors *= 1.0 + alpha
     predicted *= 1.0 + alpha
     predicted *= -alpha
     predicted += 1.0 + alpha
     corrections = sparse.csr_array(
-        (predicted, touched.indices, touched.indptr), shape=touched.shape
+        (predicted, profiles.indices, profiles.indptr), shape=profiles.shape
     )
     return RankOne(user_vectors=vectors, item_vectors=items, corrections=corrections)
 
 
 def _batched(
-    whitened: Floats, root: Floats, touched: sparse.csr_array, alpha: float
+    whitened: Floats, root: Floats, profiles: sparse.csr_array, alpha: float
 ) -> tuple[Floats, Floats]:
     """Returns user vectors and predictions of the interactions, without their factor (1 + alpha).
 
     ``whitened`` is Z (n_items, F) and ``root`` is L, as defined at the top of this file.
     """
     count, factors = whitened.shape
-    columns = np.append(touched.indices, count)
-    solved = np.zeros((touched.shape[0], factors), whitened.dtype)
-    predicted = np.empty(touched.nnz, whitened.dtype)
+    columns = np.append(profiles.indices, count)
+    solved = np.zeros((profiles.shape[0], factors), whitened.dtype)
+    predicted = np.empty(profiles.nnz, whitened.dtype)
     padded = np.zeros((count + 1, factors), whitened.dtype)  # the last row pads short users
     padded[:count] = whitened
-    for users, positions, held in _batches(touched.indptr, factors):
+    for users, positions, held in _batches(profiles.indptr, factors):
         rows = padded.take(columns[positions], axis=0)
         across = rows.transpose(0, 2, 1)
         if held.shape[1] < factors:
@@ -144,7 +144,7 @@ def _batches(
     start = 0
     while start < len(order):
         width = max(int(activity[order[start]]), 1)
-        stop = start + max(BLOCK // ((width + factors) * factors), 1)
+        stop = start + max(MAX_BATCH_NUMBERS // ((width + factors) * factors), 1)
         users = order[start:stop]
         offsets = np.arange(width)
         held = offsets < activity[users, None]
@@ -162,7 +162,7 @@ def _batches(
 # Clients upload once per round: the paper counts its uploads as epochs times k (section 5.1), so
 # that the "20 gradient descent steps" of an epoch (section 4.3) all use the same aggregate.
 
-CUTOFFS = (2, 5, 10)
+RANKING_CUTOFFS = (2, 5, 10)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -190,7 +190,7 @@ class ImplicitMf(System):
 
     tuned_values = MappingProxyType({"factors": 16})
 
-    evaluation = Evaluation(cutoffs=CUTOFFS)
+    evaluation = Evaluation(cutoffs=RANKING_CUTOFFS)
 
     @property
     def channel(self) -> NoiseChannel | None:
@@ -223,9 +223,9 @@ class ImplicitMf(System):
                 uploads = self.upload(interactions, model, rng, compute=compute)
                 yield Round(broadcast=model, uploads=uploads)
                 items = self.update_model(items, uploads)
-        return TrainingResult({"items": items}, {"items": items}, self.upload_vectors(uploads))
+        return TrainingResult({"items": items}, {"items": items}, self.get_user_vectors(uploads))
 
-    def upload_vectors(self, uploads: Uploads) -> Floats | None:
+    def get_user_vectors(self, uploads: Uploads) -> Floats | None:
         """Returns the user vectors (n_users, F) from which ``uploads`` were computed; None if they
         are not stored.
         """
@@ -250,13 +250,13 @@ class ImplicitMf(System):
         """Computes the user vectors of equation 4, (n, F), one per row of ``profiles``; they never
         leave a device.
         """
-        return self.gradients(profiles, items).user_vectors
+        return self.get_gradients(profiles, items).user_vectors
 
-    def gradients(self, profiles: sparse.csr_array, items: Floats) -> RankOne:
+    def get_gradients(self, profiles: sparse.csr_array, items: Floats) -> RankOne:
         """Computes the item gradients of equation 5 without noise, one per row of ``profiles``,
         together with the user vectors.
         """
-        return item_gradients(items, profiles, alpha=self.alpha, regularization=self.regularization)
+        return get_gradients(items, profiles, alpha=self.alpha, regularization=self.regularization)
 
     def ascend(self, items: Floats, gradient: Floats, scale: float) -> NDArray[np.float64]:
         """Returns the item matrix V after ``server_steps`` steps V + gamma (scale gradient - 2

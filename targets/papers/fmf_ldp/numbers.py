@@ -66,7 +66,7 @@ def compare_loss_change() -> Iterator[NumberPair]:
         return float(fit + system.regularization * ((vectors**2).sum() + (at**2).sum()))
 
     users, entries = np.arange(3)[:, None], np.arange(8)
-    each = system.gradient_at(_SMALL.ratings, vectors, items, users, entries)
+    each = system.get_entries(_SMALL.ratings, vectors, items, users, entries)
     gradient = each.mean(axis=0).reshape(4, 2)
     step = 1e-3 * (gradient + 2 * system.regularization * items)
     yield -1.0, float(np.sign(loss(items - step) - loss(items)))
@@ -155,7 +155,7 @@ def compare_interaction_epsilon() -> Iterator[NumberPair]:
     system, items = FmfLdp(factors=1), np.array([[-5e-3], *[[3e-4]] * 6])
     held = Interactions.create(np.array([[0.0, 1, 1, 1, 1, 1, 1], [1.0] * 7]), name="event").ratings
     vectors = system.solve_users(held, items)
-    entries = system.gradient_at(held, vectors, items, np.array([[0], [1]]), np.arange(7)[None])
+    entries = system.get_entries(held, vectors, items, np.array([[0], [1]]), np.arange(7)[None])
     report = system.make_randomizer(len(items))
     law = report.log_prob([[1, 0], [1, 1]], report.clip_entries(entries)[:, None])
     yield system.epsilon, system.reports * float(np.abs(law[0] - law[1]).max())

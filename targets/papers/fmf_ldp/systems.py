@@ -20,7 +20,11 @@ from fedrec_auditor.targets.compute import Machine, iter_blocks, one_thread
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.mechanisms.parts.grid import to_uniform
 from fedrec_auditor.targets.mechanisms.report_mechanisms import OneCoordinate
-from fedrec_auditor.targets.papers.fmf_ldp.implicit_mf import CUTOFFS, ImplicitMf, item_gradients
+from fedrec_auditor.targets.papers.fmf_ldp.implicit_mf import (
+    RANKING_CUTOFFS,
+    ImplicitMf,
+    get_gradients,
+)
 from fedrec_auditor.targets.settings import (
     Count,
     EmbeddingSize,
@@ -117,12 +121,12 @@ class FmfLdp(ReportingSystem, ImplicitMf):
         """Returns one pair of users whose projected gradients are +1 and -1 in all item rows, for a
         small catalogue.
 
-        The server's item matrix is ``opposite_items``. Raises InputError if the regularization
+        The server's item matrix is ``make_opposing_items``. Raises InputError if the regularization
         lambda is so large that no item matrix for a catalogue of a few thousand items yields both
         gradients.
         """
         game = replace(self, factors=1, reports=1, rounds=1)
-        half = game.corner_items()
+        half = game.find_history_length()
         if half > _LARGEST_GAME:
             raise InputError(
                 f"Expected regularization at which gradients of users with {_LARGEST_GAME} items "
@@ -133,7 +137,7 @@ class FmfLdp(ReportingSystem, ImplicitMf):
             DesignedPair(
                 target=game,
                 profiles=Interactions.create(np.repeat(np.eye(2), half, axis=1), name="game"),
-                broadcast={"items": game.opposite_items(2 * half)},
+                broadcast={"items": game.make_opposing_items(2 * half)},
                 scope=any_pair(Unit.REPORT, Vantage.SERVER, Horizon.REPORT),
                 world_names=(
                     f"the first {half} of {2 * half} items in the history",
@@ -142,23 +146,23 @@ class FmfLdp(ReportingSystem, ImplicitMf):
             ),
         )
 
-    def corner_items(self) -> int:
+    def find_history_length(self) -> int:
         """Returns the smallest history length with which two users reach gradients of +1 and -1,
-        under the matrix ``opposite_items``.
+        under the matrix ``make_opposing_items``.
         """
         held, scale = 1.0 + self.alpha, (2.0 + self.alpha) / 3.0
         left = 1.0 - held / (4.0 * scale)  # 1 - a F v
         root: float = max(4.0 * math.sqrt(scale) / (held**2 * left), 16.0 * scale**1.5 / held**2)
         return max(1, math.ceil(self.regularization * self.factors * root**2 * (1 + 1e-9)))
 
-    def opposite_items(self, n_items: int, m: int | None = None) -> NDArray[np.float64]:
+    def make_opposing_items(self, n_items: int, m: int | None = None) -> NDArray[np.float64]:
         """Returns a malicious server's item matrix (n_items, F), under which two users attain the
         epsilon of Theorem 3.
 
-        The first ``m`` rows, by default ``corner_items()``, are v and the next m are -v in every
-        factor; the remaining rows are zero. The projected gradients of a user with the first m
-        items and of a user with the next m items are then at opposite corners, +1 and -1, of these
-        rows.
+        The first ``m`` rows, by default ``find_history_length()``, are v and the next m are -v in
+        every factor; the remaining rows are zero. The projected gradients of a user with the first
+        m items and of a user with the next m items are then at opposite corners, +1 and -1, of
+        these rows.
 
         Raises InputError if m is smaller, or if the catalogue has fewer than 2 m items.
         """
@@ -167,8 +171,8 @@ class FmfLdp(ReportingSystem, ImplicitMf):
         # (1 - a F v) a on the user's rows and a^2 F v on the next m, all positive. A user with the
         # next m items has these entries negated. v^2 = 3 lambda / ((2 + alpha) m F) maximizes the
         # entries on the next m rows. All entries grow with sqrt(m / lambda) and exceed 1 from
-        # ``corner_items()`` on.
-        fewest = self.corner_items()
+        # ``find_history_length()`` on.
+        fewest = self.find_history_length()
         m = fewest if m is None else m
         if not fewest <= m <= n_items // 2:
             raise InputError(
@@ -190,14 +194,14 @@ class FmfLdp(ReportingSystem, ImplicitMf):
         profiles, users, streams = calls.profiles, calls.profile_ids, calls.streams
         items = get_broadcast_array(calls.broadcast, "items", (profiles.n_items, self.factors))
         randomizer, k = self.make_randomizer(len(items)), self.reports
-        gradients = self.gradients(profiles.ratings, items)
+        gradients = self.get_gradients(profiles.ratings, items)
         vectors = gradients.user_vectors
         index = np.empty((len(users), k), dtype=np.int32)
         positive = np.empty((len(users), k), dtype=np.bool_)
         for block in iter_blocks(len(users), len(items) + 16 * k, _BLOCK):
             draws = to_uniform(Streams(streams.seeds[block]).draw_bits(3 * k))
             index[block] = drawn = randomizer.to_coordinates(draws[:, :k])
-            entries = self.gradient_at(profiles.ratings, vectors, items, users[block, None], drawn)
+            entries = self.get_entries(profiles.ratings, vectors, items, users[block, None], drawn)
             positive[block] = randomizer.report_bits(
                 randomizer.clip_entries(entries), flip=draws[:, k : 2 * k], corner=draws[:, 2 * k :]
             )
@@ -210,7 +214,7 @@ class FmfLdp(ReportingSystem, ImplicitMf):
         )
         return {"reports": reports}
 
-    def gradient_at(
+    def get_entries(
         self, profiles: sparse.csr_array, vectors: Floats, items: Floats, users: Ints, index: Ints
     ) -> NDArray[np.float64]:
         """Computes the entries ``index`` of the item gradients of ``users`` (equation 5), without
@@ -296,14 +300,14 @@ class Fcf(NoiselessSystem, ImplicitMf):
         """
         profiles, users = calls.profiles, calls.profile_ids
         items = get_broadcast_array(calls.broadcast, "items", (profiles.n_items, self.factors))
-        gradient = self.gradients(profiles.ratings, items)
+        gradient = self.get_gradients(profiles.ratings, items)
         if calls.size != 1:
             gradient = RankOne(
                 gradient.user_vectors[users], gradient.item_vectors, gradient.corrections[users]
             )
         return {"gradient": gradient}
 
-    def upload_vectors(self, uploads: Uploads) -> Floats | None:
+    def get_user_vectors(self, uploads: Uploads) -> Floats | None:
         """Returns the user vectors (n_users, F) from which ``uploads`` were computed; None if they
         are not stored.
         """
@@ -338,7 +342,7 @@ class MfNp(CentralSystem):
 
     tuned_values = MappingProxyType({"factors": 16})
 
-    evaluation = Evaluation(cutoffs=CUTOFFS)
+    evaluation = Evaluation(cutoffs=RANKING_CUTOFFS)
 
     @property
     def n_steps(self) -> int:
@@ -372,7 +376,7 @@ class MfNp(CentralSystem):
             return np.asarray(self._solve(items, interactions.ratings[users]) @ items.T)
 
     def _solve(self, vectors: Floats, touched: sparse.csr_array) -> Floats:
-        return item_gradients(
+        return get_gradients(
             vectors, touched, alpha=self.alpha, regularization=self.regularization
         ).user_vectors
 
@@ -388,7 +392,7 @@ class Random(NoUploadSystem):
     sampled negatives is K/100.
     """
 
-    evaluation = Evaluation(cutoffs=CUTOFFS)
+    evaluation = Evaluation(cutoffs=RANKING_CUTOFFS)
 
     def train(self, interactions: Interactions, rng: Generator, compute: Machine) -> Training:
         """Draws one random stream per user, from which the user's item scores come; nothing is

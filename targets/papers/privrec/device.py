@@ -18,7 +18,7 @@ from fedrec_auditor.targets.papers.privrec.network import (
     N_LAYERS,
     USER,
     DeviceExamples,
-    genre_flags,
+    make_genre_flags,
 )
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.transcript import Broadcast
@@ -31,7 +31,7 @@ has those of its examples. "genre" (n, g, d) and the layers have the shapes of t
 """
 
 
-def logits(weights: Mapping[str, Tensor], flags: Tensor) -> Tensor:
+def compute_logits(weights: Mapping[str, Tensor], flags: Tensor) -> Tensor:
     """Computes the scores before the sigmoid of every item in ``weights``, shape (n, items), by
     equation 1.
 
@@ -61,7 +61,7 @@ def logits(weights: Mapping[str, Tensor], flags: Tensor) -> Tensor:
     return out + weights["output.bias"][:, None]
 
 
-def loss(weights: Mapping[str, Tensor], flags: Tensor, labels: Tensor, weight: Tensor) -> Tensor:
+def compute_loss(weights: Weights, flags: Tensor, labels: Tensor, weight: Tensor) -> Tensor:
     """Computes the loss of equation 2 (cross-entropy), summed over devices and over examples.
 
     ``weights``: weights of n devices, by name.
@@ -70,22 +70,22 @@ def loss(weights: Mapping[str, Tensor], flags: Tensor, labels: Tensor, weight: T
     ``weight``: factor of each example's loss, shape (n, items).
     """
     return binary_cross_entropy_with_logits(
-        logits(weights, flags), labels, weight=weight, reduction="sum"
+        compute_logits(weights, flags), labels, weight=weight, reduction="sum"
     )
 
 
-def gradients(
+def compute_gradients(
     weights: Mapping[str, Tensor], flags: Tensor, labels: Tensor, weight: Tensor
 ) -> Weights:
     """Computes the gradient of every device's loss by its own weights, as tensors by name.
 
-    The arguments are those of ``loss``. Losses are summed over devices, which does not mix their
-    gradients, because each device has its own weights. Weights that do not enter the loss are left
-    out.
+    The arguments are those of ``compute_loss``. Losses are summed over devices, which does not mix
+    their gradients, because each device has its own weights. Weights that do not enter the loss are
+    left out.
     """
     live = {name: value.requires_grad_() for name, value in weights.items()}
     found = torch.autograd.grad(
-        loss(live, flags, labels, weight), list(live.values()), allow_unused=True
+        compute_loss(live, flags, labels, weight), list(live.values()), allow_unused=True
     )
     return {name: g for name, g in zip(live, found, strict=True) if g is not None}
 
@@ -102,17 +102,18 @@ def gradients(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ProximalTraining:
+class TrainingSettings:
     """Settings of the local training of a device, with a proximal term in the loss.
 
     ``n_epochs``: number of epochs, E2 in the paper.
     ``rate``: learning rate, alpha1 in the paper.
-    ``prox_weight``: weight mu of the proximal term, which keeps the weights close to the broadcast.
+    ``proximal_weight``: weight mu of the proximal term, which keeps the weights close to the
+        broadcast.
     """
 
     n_epochs: int
     rate: float
-    prox_weight: float
+    proximal_weight: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,7 +139,7 @@ class Devices:
     batch: int
 
     @classmethod
-    def receive(
+    def from_broadcast(
         cls,
         broadcast: Broadcast,
         interactions: Interactions,
@@ -161,11 +162,11 @@ class Devices:
         A minibatch is at most as large as the catalogue, rounded up to a multiple of
         ``BATCH_UNIT``, because a device has each item at most once.
         """
-        n, width = examples.items.shape
+        n, width = examples.item_ids.shape
         batch = min(batch, -(-interactions.n_items // BATCH_UNIT) * BATCH_UNIT)
         full = -(-width // batch) * batch
         items = torch.zeros((n, full), dtype=torch.long)
-        items[:, :width] = torch.from_numpy(examples.items)
+        items[:, :width] = torch.from_numpy(examples.item_ids)
         labels = torch.zeros((n, full), dtype=dtype)
         labels[:, :width] = torch.from_numpy(examples.labels)
         items, labels = items.to(device), labels.to(device)
@@ -182,7 +183,7 @@ class Devices:
         weights["user"] = torch.cat([torch.zeros((n, 0), dtype=dtype, device=device), *user], dim=1)
         if ITEM not in weights:
             weights[ITEM] = torch.zeros((n, full, 0), dtype=dtype, device=device)
-        flags = torch.as_tensor(genre_flags(interactions), dtype=dtype, device=device)
+        flags = torch.as_tensor(make_genre_flags(interactions), dtype=dtype, device=device)
         return cls(
             examples=examples,
             streams=streams,
@@ -192,12 +193,12 @@ class Devices:
             batch=batch,
         )
 
-    def train(self, local: ProximalTraining) -> Weights:
+    def train(self, local: TrainingSettings) -> Weights:
         """Returns the weights of each device after its local epochs of SGD (Algorithm 1, lines 10
         to 17), by name.
 
         The loss L' is the mean of equation 2 over the minibatch plus mu/2 ||theta - theta0||^2 over
-        all weights theta, with initial weights theta0 and ``local.prox_weight`` mu; equation 7
+        all weights theta, with initial weights theta0 and ``local.proximal_weight`` mu; equation 7
         prints the norm without the square. A device whose weights overflow during the training
         returns its initial weights.
         """
@@ -210,12 +211,12 @@ class Devices:
             return now
         size, width = self.batch, self.labels.shape[1]
         batches = -(-self.examples.n_examples // size)
-        pull = local.rate * local.prox_weight
+        pull = local.rate * local.proximal_weight
         where = self.labels.device
         sizes = torch.as_tensor(self.examples.n_examples, device=where)
         for epoch in range(local.n_epochs):
             orders = torch.as_tensor(
-                self.examples.epoch_orders(self.streams, epoch, width), device=where
+                self.examples.draw_epoch_orders(self.streams, epoch, width), device=where
             )
             for number in range(int(batches.max(initial=0))):
                 active = int((batches > number).sum())  # number of devices that have this minibatch
@@ -226,7 +227,7 @@ class Devices:
                 weight /= weight.sum(dim=1, keepdim=True)
                 live = {k: v[:active].detach() for k, v in now.items() if k != ITEM}
                 live[ITEM] = now[ITEM][device, place]
-                slope = gradients(
+                slope = compute_gradients(
                     live, self.genre_flags[device, place], self.labels[device, place], weight
                 )
                 if pull:
@@ -243,14 +244,14 @@ class Devices:
         return now
 
 
-def reptile_step(devices: Devices, local: ProximalTraining) -> Weights:
+def compute_reptile_update(devices: Devices, local: TrainingSettings) -> Weights:
     """Returns the change of each device's weights by local training (line 18 of Algorithm 1), as
     tensors by name.
     """
     return {name: v - devices.weights[name] for name, v in devices.train(local).items()}
 
 
-def maml_step(devices: Devices, local: ProximalTraining) -> Weights:
+def compute_maml_update(devices: Devices, local: TrainingSettings) -> Weights:
     """Returns minus the meta-gradient of each device (equations 4 and 5), as tensors by name.
 
     A random half of a device's examples (the smaller half, if their number is odd) is the support
@@ -263,7 +264,7 @@ def maml_step(devices: Devices, local: ProximalTraining) -> Weights:
     start = {name: v.clone().requires_grad_() for name, v in devices.weights.items()}
     if not width:
         return {name: torch.zeros_like(v) for name, v in start.items()}
-    orders = torch.as_tensor(devices.examples.epoch_orders(devices.streams, 0, width))
+    orders = torch.as_tensor(devices.examples.draw_epoch_orders(devices.streams, 0, width))
     place = torch.argsort(orders, dim=1).to(devices.labels.device)  # an example's place in order
     sizes = torch.as_tensor(devices.examples.n_examples, device=place.device)[:, None]
     support = (place < sizes // 2).to(devices.labels.dtype)
@@ -276,7 +277,7 @@ def maml_step(devices: Devices, local: ProximalTraining) -> Weights:
             block = slice(at, at + size)
             live = weights | {ITEM: weights[ITEM][:, block]}
             flags, labels = devices.genre_flags[:, block], devices.labels[:, block]
-            parts.append(loss(live, flags, labels, mean[:, block]))
+            parts.append(compute_loss(live, flags, labels, mean[:, block]))
         return torch.stack(parts).sum()
 
     now = start
@@ -291,7 +292,7 @@ def maml_step(devices: Devices, local: ProximalTraining) -> Weights:
     return change
 
 
-def all_scores(devices: Devices, weights: Weights, broadcast: Broadcast, flags: Tensor) -> Tensor:
+def score_all(devices: Devices, weights: Weights, broadcast: Broadcast, flags: Tensor) -> Tensor:
     """Computes the scores of all items on each device, shape (n, n_items), by the device's trained
     ``weights``.
 
@@ -304,17 +305,17 @@ def all_scores(devices: Devices, weights: Weights, broadcast: Broadcast, flags: 
     if ITEM in broadcast:
         table = torch.as_tensor(np.array(broadcast[ITEM]), dtype=rows.dtype, device=rows.device)
     every = table.expand(n, *table.shape).clone()
-    valid = np.arange(devices.examples.items.shape[1]) < devices.examples.n_examples[:, None]
+    valid = np.arange(devices.examples.item_ids.shape[1]) < devices.examples.n_examples[:, None]
     device, example = np.nonzero(valid)
-    items = devices.examples.items[device, example]
+    items = devices.examples.item_ids[device, example]
     every[torch.as_tensor(device), torch.as_tensor(items)] = rows[
         torch.as_tensor(device), torch.as_tensor(example)
     ]
     whole, kinds = weights | {ITEM: every}, flags.expand(n, *flags.shape)
     with torch.no_grad():
-        found = logits(whole, kinds)
+        found = compute_logits(whole, kinds)
         if not found.isfinite().all():  # products of five huge single-precision weights fit
-            found = logits({k: v.double() for k, v in whole.items()}, kinds.double())
+            found = compute_logits({k: v.double() for k, v in whole.items()}, kinds.double())
     return found
 
 

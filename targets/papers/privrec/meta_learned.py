@@ -26,7 +26,7 @@ from fedrec_auditor.targets.papers.privrec.network import (
     USER,
     DeviceExamples,
     Network,
-    genre_flags,
+    make_genre_flags,
 )
 from fedrec_auditor.targets.settings import Count, Positive, Range
 from fedrec_auditor.targets.streams import Streams
@@ -41,7 +41,7 @@ from fedrec_auditor.targets.systems.system import (
 from fedrec_auditor.targets.transcript import Broadcast, Round, Uploads
 
 if TYPE_CHECKING:
-    from fedrec_auditor.targets.papers.privrec.device import Devices, ProximalTraining, Weights
+    from fedrec_auditor.targets.papers.privrec.device import Devices, TrainingSettings, Weights
 
 
 # The accounting that the PrivRec paper prints, for any population (Tables 3 and 4, section 4.4).
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 _ORDERS = 64
 
 
-def printed_epsilon(
+def compute_printed_epsilon(
     *, clients: int, n_users: int, rounds: int, multiplier: float, delta: float
 ) -> float:
     """Returns epsilon by the accounting with which the paper's authors computed the printed values;
@@ -73,11 +73,11 @@ def printed_epsilon(
     if delta == 0:
         return math.inf
     orders = np.arange(2, _ORDERS + 1)
-    curve = np.array([sampled_renyi(clients / n_users, int(a), multiplier) for a in orders])
+    curve = np.array([bound_sampled_renyi(clients / n_users, int(a), multiplier) for a in orders])
     return float(np.min(rounds * clients * curve + math.log(1 / delta) / (orders - 1)))
 
 
-def sampled_renyi(rate: float, order: int, multiplier: float) -> float:
+def bound_sampled_renyi(rate: float, order: int, multiplier: float) -> float:
     """Bounds the Rényi divergence of integer ``order`` of a Gaussian mechanism on a sample without
     replacement.
 
@@ -125,9 +125,9 @@ def make_messages(
     at = 0
     for name, part in model.items():
         if name == ITEM:
-            valid = np.arange(examples.items.shape[1]) < examples.n_examples[:, None]
+            valid = np.arange(examples.item_ids.shape[1]) < examples.n_examples[:, None]
             device, place = np.nonzero(valid)
-            ids, rows = examples.items[device, place], change[ITEM][device, place]
+            ids, rows = examples.item_ids[device, place], change[ITEM][device, place]
         elif name.startswith(USER):
             device = np.arange(len(examples))
             ids = profiles.attributes[name.removeprefix(USER)].codes
@@ -156,7 +156,7 @@ def join_blocks(blocks: Sequence[Mapping[str, Component]]) -> dict[str, Componen
     return {name: _joined([block[name] for block in blocks]) for name in blocks[0]}
 
 
-def l2_norms(components: Mapping[str, Component]) -> NDArray[np.float64]:
+def compute_l2_norms(components: Mapping[str, Component]) -> NDArray[np.float64]:
     """Computes the L2 norm of every client's change over all its arrays together, shape (n,), in
     float64.
     """
@@ -172,7 +172,7 @@ def l2_norms(components: Mapping[str, Component]) -> NDArray[np.float64]:
     return np.asarray(np.sqrt(squares))
 
 
-def scaled(part: Component, factor: NDArray[np.float64]) -> Component:
+def rescale(part: Component, factor: NDArray[np.float64]) -> Component:
     """Returns one array of messages with every client's part multiplied by the client's ``factor``
     (n,), in float32.
 
@@ -214,7 +214,7 @@ def _joined(parts: list[Component]) -> Component:
 # which the device trained, and the user's attributes. Rows without a change are stored as not sent
 # (``Rows``), which carries the same information.
 
-CUTOFFS = (5, 10, 20, 30)
+RANKING_CUTOFFS = (5, 10, 20, 30)
 _TOGETHER = 32  # devices trained together
 _SEED = "seed"
 _LANES = Range(
@@ -227,10 +227,10 @@ _HALVED = Range(f"[{2**N_LAYERS}, inf)", whole=True)
 
 
 @dataclass(frozen=True, kw_only=True)
-class MetaLearned(NoiselessSystem):
+class MetaLearnedSystem(NoiselessSystem):
     """Base class of PrivRec's meta-learned systems: settings, training loop and devices.
 
-    A subclass defines how its devices learn (``learn``) and the network.
+    A subclass defines how its devices learn (``compute_updates``) and the network.
 
     ``rounds``: number of rounds, E1 in the paper.
     ``clients``: number of users per round, M in the paper; all users if there are fewer.
@@ -260,7 +260,7 @@ class MetaLearned(NoiselessSystem):
     width: Annotated[int, _HALVED, "outputs of the first hidden layer; each next has half"] = 64
 
     kind: ClassVar[Payload] = Payload.CHANGE
-    evaluation = Evaluation(split=HoldOut.HELD_OUT_USERS, cutoffs=CUTOFFS)
+    evaluation = Evaluation(split=HoldOut.HELD_OUT_USERS, cutoffs=RANKING_CUTOFFS)
 
     def get_cost_args(self, interactions: Interactions) -> dict[str, float]:
         """Returns the arguments of ``Cost.estimate``, by name, from the sizes of layers, the drawn
@@ -268,8 +268,8 @@ class MetaLearned(NoiselessSystem):
 
         Dense layers are ten times as fast as embeddings.
         """
-        shapes = self.network.shapes(interactions)
-        senders = self.n_drawn(interactions)
+        shapes = self.network.get_shapes(interactions)
+        senders = self.count_clients(interactions)
         epochs = self.rounds * self.local_epochs * senders / max(1, interactions.n_users)
         return {
             "senders": 0 if self.is_central else senders,
@@ -290,28 +290,28 @@ class MetaLearned(NoiselessSystem):
         """Network that the devices train: its sizes and the features that it reads."""
 
     @property
-    def training(self) -> ProximalTraining:
+    def training_settings(self) -> TrainingSettings:
         """Settings of a device's local training; by default without the proximal term (distance to
         the broadcast).
         """
-        from fedrec_auditor.targets.papers.privrec.device import ProximalTraining
+        from fedrec_auditor.targets.papers.privrec.device import TrainingSettings
 
-        return ProximalTraining(n_epochs=self.local_epochs, rate=self.local_rate, prox_weight=0.0)
+        return TrainingSettings(n_epochs=self.local_epochs, rate=self.local_rate)
 
-    def learn(self, devices: Devices) -> Weights:
+    def compute_updates(self, devices: Devices) -> Weights:
         """Returns the message of each device, as tensors by name; by default the change of its
         weights by local training (REPTILE).
         """
-        from fedrec_auditor.targets.papers.privrec.device import reptile_step
+        from fedrec_auditor.targets.papers.privrec.device import compute_reptile_update
 
-        return reptile_step(devices, self.training)
+        return compute_reptile_update(devices, self.training_settings)
 
     def personalize(self, devices: Devices) -> Weights:
         """Returns the weights with which each device scores items, as tensors by name.
 
         By default the device trains the final model as it does for an upload.
         """
-        return devices.train(self.training)
+        return devices.train(self.training_settings)
 
     def update_model(
         self, model: Broadcast, uploads: Uploads, rng: Generator
@@ -319,10 +319,10 @@ class MetaLearned(NoiselessSystem):
         """Returns the next model by equation 6: the current model plus ``server_rate`` times the
         mean of the uploaded changes.
         """
-        return self.add_scaled(model, uploads, self.server_rate / max(len(uploads.users), 1))
+        return self.add_uploads(model, uploads, self.server_rate / max(len(uploads.users), 1))
 
     @staticmethod
-    def add_scaled(model: Broadcast, uploads: Uploads, rate: float) -> dict[str, NDArray[Any]]:
+    def add_uploads(model: Broadcast, uploads: Uploads, rate: float) -> dict[str, NDArray[Any]]:
         """Returns the model plus ``rate`` times the sum of all uploaded changes, as float32 arrays
         by name.
         """
@@ -332,11 +332,11 @@ class MetaLearned(NoiselessSystem):
             moved[name] = np.asarray(part + change, dtype=np.float32)
         return moved
 
-    def first_model(self, interactions: Interactions, rng: Generator) -> dict[str, Any]:
+    def init_model(self, interactions: Interactions, rng: Generator) -> dict[str, Any]:
         """Returns the first broadcast: the initial model, as arrays by name."""
-        return dict(self.network.initial(interactions, rng))
+        return dict(self.network.draw(interactions, rng))
 
-    def n_drawn(self, population: Population | Interactions) -> int:
+    def count_clients(self, population: Population | Interactions) -> int:
         """Returns the number of clients in a round: ``clients``, or all users if there are
         fewer.
         """
@@ -348,7 +348,7 @@ class MetaLearned(NoiselessSystem):
         Messages depend on which items are rated, and on attributes if the network reads features.
         """
         attribute = scope.unit is Unit.ATTRIBUTE
-        return not scope.is_rating_value and (self.network.has_side or not attribute)
+        return not scope.is_rating_value and (self.network.has_features or not attribute)
 
     @property
     def uses_compute_device(self) -> bool:
@@ -359,9 +359,9 @@ class MetaLearned(NoiselessSystem):
         """Runs Algorithm 1; yields every broadcast together with the change of each drawn
         client.
         """
-        model, n = self.first_model(interactions, rng), interactions.n_users
+        model, n = self.init_model(interactions, rng), interactions.n_users
         for _ in range(self.rounds):
-            senders = np.sort(rng.choice(n, size=self.n_drawn(interactions), replace=False))
+            senders = np.sort(rng.choice(n, size=self.count_clients(interactions), replace=False))
             sent = self.upload(interactions.take_users(senders), model, rng, compute=compute)
             uploads = Uploads(senders, sent.components)
             yield Round(broadcast=model, uploads=uploads)
@@ -377,12 +377,13 @@ class MetaLearned(NoiselessSystem):
         examples and models of 32 devices.
         """
         profiles, users, compute = calls.profiles, calls.profile_ids, calls.compute
-        model, streams = self.network.check(calls.broadcast, profiles), calls.streams
+        model, streams = self.network.check_broadcast(calls.broadcast, profiles), calls.streams
         blocks = []
         with one_torch_thread():
             for chosen, devices in self._devices(profiles, users, streams, model, compute.device):
                 back = np.argsort(chosen)
-                change = {k: v.cpu().numpy()[back] for k, v in self.learn(devices).items()}
+                updates = self.compute_updates(devices)
+                change = {k: v.cpu().numpy()[back] for k, v in updates.items()}
                 held = profiles.take_users(users[np.sort(chosen)])
                 examples = devices.examples.take(back)
                 blocks.append(
@@ -399,17 +400,17 @@ class MetaLearned(NoiselessSystem):
         """
         import torch
 
-        from fedrec_auditor.targets.papers.privrec.device import all_scores
+        from fedrec_auditor.targets.papers.privrec.device import score_all
 
-        broadcast = self.network.check(model.arrays, interactions)
+        broadcast = self.network.check_broadcast(model.arrays, interactions)
         users = np.asarray(users)
         streams = Streams(np.uint64(model.arrays[_SEED]) + users.astype(np.uint64))
-        flags = torch.from_numpy(genre_flags(interactions))
+        flags = torch.from_numpy(make_genre_flags(interactions))
         scores = np.zeros((len(users), interactions.n_items))
         with one_torch_thread():
             for chosen, devices in self._devices(interactions, users, streams, broadcast, "cpu"):
                 trained = self.personalize(devices)
-                scores[chosen] = all_scores(devices, trained, broadcast, flags).numpy()
+                scores[chosen] = score_all(devices, trained, broadcast, flags).numpy()
         return scores
 
     def _devices(
@@ -432,7 +433,7 @@ class MetaLearned(NoiselessSystem):
             order = np.argsort(-examples.n_examples, kind="stable")
             yield (
                 block[order],
-                Devices.receive(
+                Devices.from_broadcast(
                     broadcast,
                     held.take_users(order),
                     examples.take(order),

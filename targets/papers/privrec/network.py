@@ -27,7 +27,7 @@ from fedrec_auditor.targets.transcript import Broadcast
 # the hidden layers and a sigmoid at the end for implicit feedback.
 
 N_LAYERS = 4
-Averaged = Annotated[bool, "reads the mean of the embeddings of an item's genres, not each"]
+GenreAveraging = Annotated[bool, "reads the mean of the embeddings of an item's genres, not each"]
 USER, ITEM, GENRE = "user.", "item", "genre"
 
 
@@ -35,22 +35,22 @@ USER, ITEM, GENRE = "user.", "item", "genre"
 class Network:
     """Sizes of the recommender network, and the features that it reads.
 
-    ``embedding``: dimension of an embedding.
+    ``embedding_size``: dimension of an embedding.
     ``width``: number of outputs of the first hidden layer.
-    ``has_ids``: whether every item has its own embedding. Without genres as features, every item
-        has its own embedding in any case.
-    ``has_side``: whether the network reads features of users and items.
-    ``mean_genres``: whether an item's genres give one input, the mean of their embeddings, instead
-        of one input each.
+    ``has_item_ids``: whether every item has its own embedding. Without genres as features, every
+        item has its own embedding in any case.
+    ``has_features``: whether the network reads features of users and items.
+    ``has_mean_genres``: whether an item's genres give one input, the mean of their embeddings,
+        instead of one input each.
     """
 
-    embedding: int
+    embedding_size: int
     width: int
-    has_ids: bool
-    has_side: bool
-    mean_genres: bool = False
+    has_item_ids: bool
+    has_features: bool = False
+    has_mean_genres: bool = False
 
-    def shapes(self, interactions: Interactions) -> dict[str, tuple[int, ...]]:
+    def get_shapes(self, interactions: Interactions) -> dict[str, tuple[int, ...]]:
         """Returns the shape of every array of the model, by name: "user.<attribute>", "item",
         "genre", "mlp1.weight", ...
 
@@ -58,45 +58,45 @@ class Network:
         item, then to its genres.
         """
         tables: dict[str, tuple[int, ...]] = {}
-        if self.has_side:
+        if self.has_features:
             for key in sorted(interactions.attributes):
                 categories = interactions.attributes[key].categories
-                tables[f"{USER}{key}"] = (len(categories), self.embedding)
+                tables[f"{USER}{key}"] = (len(categories), self.embedding_size)
         genres = 0 if interactions.genres is None else interactions.genres.shape[1]
-        if self.has_ids or not (self.has_side and genres):
-            tables[ITEM] = (interactions.n_items, self.embedding)
-        if self.has_side and genres:
-            tables[GENRE] = (genres, self.embedding)
-        count = len(tables) + (genres - 1 if GENRE in tables and not self.mean_genres else 0)
-        sizes = [self.embedding * count, *(self.width >> layer for layer in range(N_LAYERS))]
+        if self.has_item_ids or not (self.has_features and genres):
+            tables[ITEM] = (interactions.n_items, self.embedding_size)
+        if self.has_features and genres:
+            tables[GENRE] = (genres, self.embedding_size)
+        count = len(tables) + (genres - 1 if GENRE in tables and not self.has_mean_genres else 0)
+        sizes = [self.embedding_size * count, *(self.width >> layer for layer in range(N_LAYERS))]
         for layer in range(N_LAYERS):
             tables[f"mlp{layer + 1}.weight"] = (sizes[layer], sizes[layer + 1])
             tables[f"mlp{layer + 1}.bias"] = (sizes[layer + 1],)
         return tables | {"output.weight": (sizes[-1],), "output.bias": ()}
 
-    def initial(self, interactions: Interactions, rng: Generator) -> dict[str, NDArray[np.float32]]:
+    def draw(self, interactions: Interactions, rng: Generator) -> dict[str, NDArray[np.float32]]:
         """Draws the initial model for the sizes of ``interactions``, as arrays by name.
 
         Embeddings are from N(0, 1/d) for dimension d, weights from N(0, 2/inputs), and biases are
         0.
         """
         model = {}
-        for name, shape in self.shapes(interactions).items():
+        for name, shape in self.get_shapes(interactions).items():
             if name.endswith("bias"):
                 scale = 0.0
             elif name.endswith("weight"):
                 scale = np.sqrt(2.0 / shape[0])
             else:
-                scale = self.embedding**-0.5
+                scale = self.embedding_size**-0.5
             model[name] = (scale * rng.standard_normal(shape)).astype(np.float32)
         return model
 
-    def check(self, broadcast: Broadcast | None, interactions: Interactions) -> Broadcast:
+    def check_broadcast(self, broadcast: Broadcast | None, interactions: Interactions) -> Broadcast:
         """Returns the arrays of ``broadcast`` that a network for these data has, by name, in order.
 
         Raises InputError if the broadcast lacks an array, or if its shape is wrong.
         """
-        expected = self.shapes(interactions)
+        expected = self.get_shapes(interactions)
         got: dict[str, Any] = {k: np.shape(v) for k, v in (broadcast or {}).items()}
         for name, shape in expected.items():
             if got.get(name) != shape:
@@ -107,7 +107,7 @@ class Network:
         return {name: (broadcast or {})[name] for name in expected}
 
 
-def genre_flags(interactions: Interactions) -> NDArray[np.float32]:
+def make_genre_flags(interactions: Interactions) -> NDArray[np.float32]:
     """Returns a table (n_items, genres) with a 1 where an item has a genre, and a 0 elsewhere."""
     if interactions.genres is None:
         return np.zeros((interactions.n_items, 0), dtype=np.float32)
@@ -126,13 +126,13 @@ _DRAW, _ORDER = 0, 1  # keys of a device's random streams
 class DeviceExamples:
     """Training examples of n devices, each item at most once per device, padded to one width.
 
-    ``items``: item indices of each device, shape (n, width): positives, ascending, then negatives,
-        then padding.
+    ``item_ids``: item indices of each device, shape (n, width): positives, ascending, then
+        negatives, then padding.
     ``n_positives``: number of each device's positives, shape (n,).
     ``n_examples``: number of each device's examples, positives and negatives, shape (n,).
     """
 
-    items: NDArray[np.int64]
+    item_ids: NDArray[np.int64]
     n_positives: NDArray[np.int64]
     n_examples: NDArray[np.int64]
 
@@ -154,7 +154,7 @@ class DeviceExamples:
         row = np.repeat(np.arange(len(counts)), counts)
         keys[row, interactions.ratings.indices] = -1.0
         items = np.argsort(keys, axis=1, kind="stable")[:, : int(sizes.max(initial=0))]
-        return cls(items=items, n_positives=counts, n_examples=sizes)
+        return cls(item_ids=items, n_positives=counts, n_examples=sizes)
 
     def __len__(self) -> int:
         return len(self.n_examples)
@@ -162,14 +162,14 @@ class DeviceExamples:
     @property
     def labels(self) -> NDArray[np.float32]:
         """Label of each example, shape (n, width): 1 for positives, 0 for negatives and padding."""
-        return (np.arange(self.items.shape[1]) < self.n_positives[:, None]).astype(np.float32)
+        return (np.arange(self.item_ids.shape[1]) < self.n_positives[:, None]).astype(np.float32)
 
-    def epoch_orders(self, streams: Streams, epoch: int, width: int) -> NDArray[np.int64]:
+    def draw_epoch_orders(self, streams: Streams, epoch: int, width: int) -> NDArray[np.int64]:
         """Draws the random order of each device's examples in ``epoch``, shape (n, width), with
         padding last.
 
-        Entries of the result are column indices of ``items``. ``width`` may be larger than that of
-        ``items``. An order depends only on the device's own stream and number of examples.
+        Entries of the result are column indices of ``item_ids``. ``width`` may be larger than that
+        of ``item_ids``. An order depends only on the device's own stream and number of examples.
         """
         keys = streams.fold_in(_ORDER + epoch).draw_uniform(width)
         keys[np.arange(width) >= self.n_examples[:, None]] = 2.0
@@ -178,7 +178,7 @@ class DeviceExamples:
     def take(self, devices: Ints) -> DeviceExamples:
         """Returns a copy with only the devices at the row indices ``devices``."""
         return DeviceExamples(
-            items=self.items[devices],
+            item_ids=self.item_ids[devices],
             n_positives=self.n_positives[devices],
             n_examples=self.n_examples[devices],
         )

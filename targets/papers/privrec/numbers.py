@@ -28,7 +28,7 @@ from fedrec_auditor.accountants.theorems.neighbours import compute_attained_epsi
 from fedrec_auditor.targets.declarations.entry import NumberPair
 from fedrec_auditor.targets.declarations.paper import Paper
 from fedrec_auditor.targets.mechanisms.composed_mechanisms import PrivateAverage
-from fedrec_auditor.targets.papers.privrec.meta_learned import printed_epsilon
+from fedrec_auditor.targets.papers.privrec.meta_learned import compute_printed_epsilon
 from fedrec_auditor.targets.papers.privrec.systems import DpPrivrec, Privrec
 from fedrec_auditor.targets.systems.base import Population
 
@@ -55,7 +55,7 @@ def _proved(event: dp.DpEvent, delta: float) -> float:
     return Pld().bound(event, delta=delta, scope=_SERVER).epsilon
 
 
-def upper_bound(*, clients: int, n_users: int, delta: float) -> float:
+def compute_upper_bound(*, clients: int, n_users: int, delta: float) -> float:
     """Returns the proved epsilon of 1000 rounds (the paper's E1) of DP-PrivRec, if one client's
     data are replaced.
 
@@ -68,7 +68,7 @@ def upper_bound(*, clients: int, n_users: int, delta: float) -> float:
     return _proved(_training(n_users, clients, _ROUNDS, _MULTIPLIER), delta)
 
 
-def lower_bound(*, clients: int, n_users: int, delta: float) -> float:
+def compute_lower_bound(*, clients: int, n_users: int, delta: float) -> float:
     """Returns a lower bound on epsilon: the epsilon that two neighbouring data sets attain in 1000
     rounds of DP-PrivRec.
 
@@ -102,7 +102,7 @@ class PrintedEpsilon:
     @property
     def counted(self) -> float:
         """Epsilon by the authors' accounting, truncated after four decimals as in the paper."""
-        epsilon = printed_epsilon(
+        epsilon = compute_printed_epsilon(
             clients=self.clients,
             n_users=self.n_users,
             rounds=_ROUNDS,
@@ -114,12 +114,12 @@ class PrintedEpsilon:
     @property
     def lower(self) -> float:
         """Lower bound on epsilon for these settings, which two neighbouring data sets attain."""
-        return lower_bound(clients=self.clients, n_users=self.n_users, delta=self.delta)
+        return compute_lower_bound(clients=self.clients, n_users=self.n_users, delta=self.delta)
 
     @property
     def upper(self) -> float:
         """Proved upper bound on epsilon for these settings."""
-        return upper_bound(clients=self.clients, n_users=self.n_users, delta=self.delta)
+        return compute_upper_bound(clients=self.clients, n_users=self.n_users, delta=self.delta)
 
 
 def printed_epsilons() -> Iterator[PrintedEpsilon]:
@@ -139,7 +139,7 @@ def printed_epsilons() -> Iterator[PrintedEpsilon]:
 
 
 def _round(system: DpPrivrec) -> PrivateAverage:
-    return system.round_mechanism(_MOVIELENS)
+    return system.make_round_mechanism(_MOVIELENS)
 
 
 def _moved(system: DpPrivrec) -> NDArray[np.float64]:
@@ -176,8 +176,7 @@ def compare_share_sensitivity() -> Iterator[NumberPair]:
     """Yields the sensitivity of a round's share of unclipped changes: as the paper prints it, and
     as computed.
     """
-    one = _round(DpPrivrec())
-    yield 2 / one.batch, float(_largest_move()[1])
+    yield 2 / _round(DpPrivrec()).batch, float(_largest_move()[1])
 
 
 def compare_adaptive_clipping() -> Iterator[NumberPair]:
@@ -232,7 +231,7 @@ def compare_sampling() -> Iterator[NumberPair]:
     """
     for n, m in _TRAINED:
         of = {"clients": m, "n_users": n}
-        yield lower_bound(**of, delta=1e-6), upper_bound(**of, delta=1e-6), of
+        yield compute_lower_bound(**of, delta=1e-6), compute_upper_bound(**of, delta=1e-6), of
 
 
 def compare_table_epsilons() -> Iterator[NumberPair]:
@@ -320,7 +319,7 @@ def compare_round_numbers() -> Iterator[NumberPair]:
         fewer = _proved(_training(n, m, n // m, _MULTIPLIER), 1e-6)
         yield (
             fewer,
-            lower_bound(clients=m, n_users=n, delta=1e-6),
+            compute_lower_bound(clients=m, n_users=n, delta=1e-6),
             {"rounds": n // m, "m": m, "n": n},
         )
 
@@ -338,7 +337,7 @@ def compare_undrawn_users() -> Iterator[NumberPair]:
     yield 1.0 - m / n, (1.0 - m / n) ** rounds, {"m": m, "n": n, "rounds": rounds}
 
     def bound_against(colluding: int) -> float:
-        one = system.round_mechanism(_MOVIELENS)
+        one = system.make_round_mechanism(_MOVIELENS)
         others = 943 - colluding
         return _proved(_training(others, one.batch, rounds, 1.0 / one.mu), 1e-8)
 
@@ -359,7 +358,7 @@ def compare_pure_epsilons() -> Iterator[NumberPair]:
     at delta 0, per data set.
     """
     for n, m in _TRAINED:
-        yield math.inf, lower_bound(clients=m, n_users=n, delta=0.0), {"m": m, "n": n}
+        yield math.inf, compute_lower_bound(clients=m, n_users=n, delta=0.0), {"m": m, "n": n}
 
 
 def compare_guess_accuracy() -> Iterator[NumberPair]:

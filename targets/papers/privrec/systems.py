@@ -22,38 +22,38 @@ from fedrec_auditor.targets.mechanisms.composed_mechanisms import Identity, Priv
 from fedrec_auditor.targets.mechanisms.gaussian_mechanisms import SampledGaussian
 from fedrec_auditor.targets.papers.fmf_ldp.systems import Fcf
 from fedrec_auditor.targets.papers.privrec.meta_learned import (
-    CUTOFFS,
-    MetaLearned,
-    l2_norms,
-    printed_epsilon,
-    scaled,
+    RANKING_CUTOFFS,
+    MetaLearnedSystem,
+    compute_l2_norms,
+    compute_printed_epsilon,
+    rescale,
 )
-from fedrec_auditor.targets.papers.privrec.network import Averaged, Network
+from fedrec_auditor.targets.papers.privrec.network import GenreAveraging, Network
 from fedrec_auditor.targets.settings import NoiseSetting, NonNegative, OpenUnitInterval, Positive
 from fedrec_auditor.targets.systems.base import Evaluation, HoldOut, Population
 from fedrec_auditor.targets.systems.system import CentralSystem, Messages, Training, UploadRequest
 from fedrec_auditor.targets.transcript import Broadcast, Uploads
 
 if TYPE_CHECKING:
-    from fedrec_auditor.targets.papers.privrec.device import Devices, ProximalTraining, Weights
+    from fedrec_auditor.targets.papers.privrec.device import Devices, TrainingSettings, Weights
 
 
 @dataclass(frozen=True, kw_only=True)
-class _WithFeatures(MetaLearned):
+class _WithFeatures(MetaLearnedSystem):
     """Base class of meta-learned systems whose network reads features of users and items."""
 
     item_ids: Annotated[bool, "gives every item its own embedding"] = False
-    averaged_genres: Averaged = False
+    averaged_genres: GenreAveraging = False
 
     @property
     def network(self) -> Network:
         """Network that reads features of users and items."""
         return Network(
-            embedding=self.embedding,
+            embedding_size=self.embedding,
             width=self.width,
-            has_ids=self.item_ids,
-            has_side=True,
-            mean_genres=self.averaged_genres,
+            has_item_ids=self.item_ids,
+            has_features=True,
+            has_mean_genres=self.averaged_genres,
         )
 
 
@@ -77,11 +77,11 @@ class Privrec(_WithFeatures):
     tuned_values = MappingProxyType({"item_ids": True})
 
     @property
-    def training(self) -> ProximalTraining:
+    def training_settings(self) -> TrainingSettings:
         """Settings of a device's local training, with the weight ``proximal`` of the term that
         keeps its model close to the broadcast.
         """
-        return replace(super().training, prox_weight=self.proximal)
+        return replace(super().training_settings, proximal_weight=self.proximal)
 
 
 CLIP, BIT = "clip", "bit"
@@ -130,11 +130,11 @@ class DpPrivrec(Privrec):
     unprotected = "privrec"
     noise_setting = NoiseSetting(noise=("multiplier",), off=1e-6)
 
-    def first_model(self, interactions: Interactions, rng: Generator) -> dict[str, Any]:
+    def init_model(self, interactions: Interactions, rng: Generator) -> dict[str, Any]:
         """Returns the first broadcast: the initial model, and the clipping bound as the array
         "clip".
         """
-        return super().first_model(interactions, rng) | {CLIP: np.array(float(self.initial_clip))}
+        return super().init_model(interactions, rng) | {CLIP: np.array(float(self.initial_clip))}
 
     def make_messages(self, calls: UploadRequest) -> Messages:
         """Returns the clipped changes of the devices, and their bits b as the component "bit"
@@ -151,11 +151,11 @@ class DpPrivrec(Privrec):
             )
         bound = float(received)
         sent = super().make_messages(calls)
-        lengths = l2_norms(sent)
+        lengths = compute_l2_norms(sent)
         factor = np.ones(len(lengths))
         over = lengths > bound
         np.divide(bound, lengths, out=factor, where=over & (lengths > 0))  # a zero change stays 0
-        parts: dict[str, Component] = {name: scaled(part, factor) for name, part in sent.items()}
+        parts: dict[str, Component] = {name: rescale(part, factor) for name, part in sent.items()}
         # After clipping the norm is min(norm, |S|), which is at most S unless S is negative. The
         # norm itself is not computed, because its rounding error would make b depend on the data.
         fits = np.full(len(lengths), bound >= 0) if self.as_published else ~over
@@ -175,7 +175,7 @@ class DpPrivrec(Privrec):
         if not self.as_published:
             scale *= self.server_rate
         weights = {name: part for name, part in model.items() if name != CLIP}
-        moved = self.add_scaled(weights, uploads, self.server_rate / m)
+        moved = self.add_uploads(weights, uploads, self.server_rate / m)
         for name, part in moved.items():
             noise = scale * rng.standard_normal(part.shape)
             moved[name] = np.asarray(part + noise, dtype=np.float32)
@@ -184,7 +184,7 @@ class DpPrivrec(Privrec):
         bound -= self.clip_rate * (share - self.quantile)
         return moved | {CLIP: np.array(bound if self.as_published else max(bound, 0.0))}
 
-    def round_mechanism(self, population: Population) -> PrivateAverage:
+    def make_round_mechanism(self, population: Population) -> PrivateAverage:
         """Returns the randomized function from the changes of one round's clients to the server's
         next broadcast.
 
@@ -194,7 +194,7 @@ class DpPrivrec(Privrec):
         return PrivateAverage(
             multiplier=self.multiplier,
             clip=self.initial_clip,
-            batch=self.n_drawn(population),
+            batch=self.count_clients(population),
             dimension=1,
             balance=self.balance,
             step=self.server_rate if self.as_published else 1.0,
@@ -218,11 +218,11 @@ class DpPrivrec(Privrec):
             return None
         if scope.adjacency is Adjacency.ADD_REMOVE:
             return None
-        one, uses = self.round_mechanism(population), self.count_uses(scope.horizon)
-        if (m := self.n_drawn(population)) == population.n_users:
+        one, uses = self.make_round_mechanism(population), self.count_uses(scope.horizon)
+        if (m := self.count_clients(population)) == population.n_users:
             return Repeated(one, uses)
         return SampledGaussian(
-            noise_multiplier=self.joint_multiplier(population),
+            noise_multiplier=self.compute_joint_multiplier(population),
             sampling_probability=m / population.n_users,
             rounds=uses,
         )
@@ -241,7 +241,7 @@ class DpPrivrec(Privrec):
         """
         if scope.vantage not in (Vantage.PEERS, Vantage.RELEASE):
             return Identity().event()
-        one, m = self.round_mechanism(population).event(), self.n_drawn(population)
+        one, m = self.make_round_mechanism(population).event(), self.count_clients(population)
         hidden = population.n_users - (scope.vantage is Vantage.PEERS)
         if m < population.n_users and scope.adjacency is Adjacency.REPLACE:
             one = dp.SampledWithoutReplacementDpEvent(hidden, m, one)
@@ -249,27 +249,27 @@ class DpPrivrec(Privrec):
             one = dp.PoissonSampledDpEvent(m / hidden, one)
         return dp.SelfComposedDpEvent(one, self.count_uses(scope.horizon))
 
-    def joint_multiplier(self, population: Population) -> float:
+    def compute_joint_multiplier(self, population: Population) -> float:
         """Returns the noise multiplier of a round's two averages together: noise over sensitivity.
 
         The averages are those of the clients' changes of the model, and of the bits that state
         whether a change was clipped.
         """
-        return 1.0 / self.round_mechanism(population).mu
+        return 1.0 / self.make_round_mechanism(population).mu
 
-    def printed_epsilon(self, population: Population, delta: float) -> float:
+    def compute_printed_epsilon(self, population: Population, delta: float) -> float:
         """Returns the epsilon of these settings by the accounting with which the paper computes
         Tables 3 and 4.
         """
-        return printed_epsilon(
-            clients=self.n_drawn(population),
+        return compute_printed_epsilon(
+            clients=self.count_clients(population),
             n_users=population.n_users,
             rounds=self.rounds,
             multiplier=self.multiplier,
             delta=delta,
         )
 
-    def gaussian_epsilon(self, population: Population, delta: float) -> float:
+    def compute_gaussian_epsilon(self, population: Population, delta: float) -> float:
         """Returns the epsilon of one Gaussian mechanism of noise multiplier z, from which the
         paper's proof starts.
 
@@ -306,11 +306,11 @@ class FcfMeta(Fcf):
     other systems.
     """
 
-    evaluation = Evaluation(split=HoldOut.HELD_OUT_USERS, cutoffs=CUTOFFS)
+    evaluation = Evaluation(split=HoldOut.HELD_OUT_USERS, cutoffs=RANKING_CUTOFFS)
 
 
 @dataclass(frozen=True, kw_only=True)
-class FoflSelf(MetaLearned):
+class FoflSelf(MetaLearnedSystem):
     """FOFL-SELF: first-order federated meta-learning of item embeddings, without side features.
 
     The system uses REPTILE (equation 6) as PrivRec does, but without features of users and items
@@ -324,7 +324,7 @@ class FoflSelf(MetaLearned):
     @property
     def network(self) -> Network:
         """Network that reads only items' embeddings."""
-        return Network(embedding=self.embedding, width=self.width, has_ids=True, has_side=False)
+        return Network(embedding_size=self.embedding, width=self.width, has_item_ids=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -351,20 +351,20 @@ class NnSelf(_WithFeatures):
         """Learning rate of the messages: 1, because minus the gradient itself is sent."""
         return 1.0
 
-    def learn(self, devices: Devices) -> Weights:
+    def compute_updates(self, devices: Devices) -> Weights:
         """Returns the message of each device, as tensors by name: minus the gradient of the query
         loss through the support steps.
         """
-        from fedrec_auditor.targets.papers.privrec.device import maml_step
+        from fedrec_auditor.targets.papers.privrec.device import compute_maml_update
 
-        return maml_step(devices, self.training)
+        return compute_maml_update(devices, self.training_settings)
 
     def personalize(self, devices: Devices) -> Weights:
         """Returns the weights with which each device scores items, as tensors by name.
 
         A device takes the steps of equation 4, with full gradients, on all of its data.
         """
-        return replace(devices, batch=max(1, devices.labels.shape[1])).train(self.training)
+        return replace(devices, batch=max(1, devices.labels.shape[1])).train(self.training_settings)
 
     def update_model(
         self, model: Broadcast, uploads: Uploads, rng: Generator
@@ -372,4 +372,4 @@ class NnSelf(_WithFeatures):
         """Returns the next model by equation 5: the current model plus alpha2 times the sum of the
         uploads.
         """
-        return self.add_scaled(model, uploads, self.server_rate)
+        return self.add_uploads(model, uploads, self.server_rate)

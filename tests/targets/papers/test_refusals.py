@@ -22,7 +22,7 @@ from fedrec_auditor.targets.papers.federated_mf.systems.local_systems import (
     LflSgdmf,
 )
 from fedrec_auditor.targets.papers.federated_mf.systems.vertical_systems import FmfVfl
-from fedrec_auditor.targets.papers.fmf_ldp.implicit_mf import item_gradients
+from fedrec_auditor.targets.papers.fmf_ldp.implicit_mf import get_gradients
 from fedrec_auditor.targets.papers.fmf_ldp.systems import Fcf, FmfLdp
 from fedrec_auditor.targets.papers.privrec.systems import CLIP, DpPrivrec, Privrec
 from tests.targets.papers.made import liked, rated, stars
@@ -44,18 +44,18 @@ def run(system: Any, data: Interactions) -> Callable[[], object]:
 
 
 def singular(items: np.ndarray) -> Callable[[], object]:
-    return lambda: item_gradients(items, sparse.csr_array(np.eye(3)), alpha=1, regularization=1e-30)
+    return lambda: get_gradients(items, sparse.csr_array(np.eye(3)), alpha=1, regularization=1e-30)
 
 
 def unbounded() -> object:
     system = DpPrivrec(**SMALL)
-    model = {name: part for name, part in system.first_model(PEOPLE, RNG).items() if name != CLIP}
+    model = {name: part for name, part in system.init_model(PEOPLE, RNG).items() if name != CLIP}
     return system.upload(PEOPLE, model, RNG)
 
 
 def of_fewer_items() -> object:
     system = Privrec(**SMALL, item_ids=True)
-    return system.upload(PEOPLE, system.first_model(FEWER, RNG), RNG)
+    return system.upload(PEOPLE, system.init_model(FEWER, RNG), RNG)
 
 
 CASES: list[tuple[Callable[[], object], str]] = [  # the call, and words of the message
@@ -67,7 +67,7 @@ CASES: list[tuple[Callable[[], object], str]] = [  # the call, and words of the 
     (lambda: GdDr(epsilon=1e4), "epsilon=10000.0 for rounds=10"),
     (lambda: Privrec(batch=50), "batch=50"),
     (lambda: FmfLdp(regularization=1e4).design_pairs(), "smaller regularization"),
-    (lambda: FmfLdp().opposite_items(1), "at least"),
+    (lambda: FmfLdp().make_opposing_items(1), "at least"),
     (run(FmfVfl(split="category"), GENRES), "Give parties=3"),
     (run(FmfVfl(split="category", parties=3), rated(30, 20, 0.4)), "Expected items with genres"),
     (run(LflPretrained(bound=4.0), rated(12, 30)), "Expected ratings in"),

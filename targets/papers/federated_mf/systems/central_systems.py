@@ -27,13 +27,13 @@ from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent import (
 )
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.exchange import Publication
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.local_mf import LocalMf
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise import NoiseOnBoth, NoisySteps
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise import NoisyMf, UserItemNoise
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import (
-    batch_size,
     check_ratings,
-    party_blocks,
+    get_batch_size,
+    get_rate,
+    iter_party_blocks,
     project,
-    rate_at,
     trim,
 )
 from fedrec_auditor.targets.settings import (
@@ -62,7 +62,7 @@ from fedrec_auditor.targets.transcript import Broadcast, PublicInfo, Round, Uplo
 
 
 @dataclass(frozen=True, kw_only=True)
-class DpSgdMf(NoisySteps):
+class DpSgdMf(NoisyMf):
     """Central matrix factorization by DP-SGD: gradients are clipped, not embeddings.
 
     DP-SGD (Abadi et al. 2016) trains user and item tables, and one trusted party publishes them.
@@ -78,22 +78,22 @@ class DpSgdMf(NoisySteps):
     noise_multiplier: Annotated[NonNegative, "z, noise deviation over sensitivity"] = 1.8
 
     tuned_values = MappingProxyType({"spread": 0.1, "rate": 0.1, "learning_rate": 0.1})
-    holding = ItemSplit()
+    division = ItemSplit()
     exchange = Publication()
     is_single_party = True
     noise_setting = NoiseSetting(noise=("noise_multiplier",), off=0.0)
 
-    def noise(self, n_users: int, joint: bool = True) -> NoiseOnBoth:
+    def make_noise(self, n_users: int, with_users: bool = True) -> UserItemNoise:
         """Returns the Gaussian noise of deviation z C, for gradients that are scaled to a norm of
         at most C.
 
         z is ``noise_multiplier``, and C is ``clip``.
         """
-        return NoiseOnBoth.for_scaled(self.noise_multiplier, self.clip, self.unit)
+        return UserItemNoise.for_scaled(self.noise_multiplier, self.clip, self.unit)
 
 
 @dataclass(frozen=True, kw_only=True)
-class DpSgld(NoisySteps):
+class DpSgld(NoisyMf):
     """Central matrix factorization by noisy stochastic gradient Langevin dynamics.
 
     DP-SGLD (Liu, Wang, Smola, RecSys 2015) adds the noise that ``epsilon`` needs by advanced
@@ -121,12 +121,12 @@ class DpSgld(NoisySteps):
     learning_rate: float = 0.0001
 
     tuned_values = MappingProxyType({"spread": 0.1, "rate": 0.1, "learning_rate": 0.02})
-    holding = ItemSplit()
+    division = ItemSplit()
     exchange = Publication()
     is_single_party = True
     noise_setting = NoiseSetting(budgets=("epsilon",), off=1e6)
 
-    def noise(self, n_users: int, joint: bool = True) -> NoiseOnBoth:
+    def make_noise(self, n_users: int, with_users: bool = True) -> UserItemNoise:
         """Returns the Gaussian noise of deviation z L on clipped gradients, for the Lipschitz
         constant L.
 
@@ -135,15 +135,15 @@ class DpSgld(NoisySteps):
         Smola 2015, Algorithm 2).
         """
         clipping = Clipping.of_errors(self.bound)
-        drawn = batch_size(n_users, self.rate)
+        drawn = get_batch_size(n_users, self.rate)
         logs = math.log(2.5 * self.steps * drawn / self.delta) * math.log(2.0 / self.delta)
         z = drawn / n_users * math.sqrt(128.0 * self.steps * logs) / self.epsilon
-        sigma = z * clipping.sensitivity(self.max_ratings or 1, joint)
-        return NoiseOnBoth(z=z, sigma=sigma, clipping=clipping)
+        sigma = z * clipping.get_sensitivity(self.max_ratings or 1, with_users)
+        return UserItemNoise(multiplier=z, sigma=sigma, clipping=clipping)
 
-    def descent(self, n_users: int, joint: bool = True) -> Descent:
+    def make_descent(self, n_users: int, with_users: bool = True) -> Descent:
         """Returns gradient steps whose noise is at least that of Langevin dynamics."""
-        return replace(super().descent(n_users, joint), is_langevin=True)
+        return replace(super().make_descent(n_users, with_users), is_langevin=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -237,7 +237,7 @@ class ObjPertb(System):
         if self.unit == "user":
             ratings = trim(ratings, self.trim, streams.fold_in(3))
         sent = np.empty((len(owners), m, self.factors), dtype=np.float32)
-        for block in party_blocks(len(owners), m * self.factors**2):
+        for block in iter_party_blocks(len(owners), m * self.factors**2):
             own = sparse.csr_array(ratings[block])
             shift = m * np.repeat(np.arange(len(block)), np.diff(own.indptr))
             wide = sparse.csr_array(
@@ -349,7 +349,7 @@ class GdDr(ReportingSystem, LocalMf):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not MIN_EPSILON <= self.each <= MAX_EPSILON:
+        if not MIN_EPSILON <= self.report_budget <= MAX_EPSILON:
             raise InputError(
                 f"Expected an epsilon of {MIN_EPSILON:g} to {MAX_EPSILON:g} per round, got epsilon="
                 f"{self.epsilon!r} for rounds={self.rounds}. Choose another epsilon, because "
@@ -367,7 +367,7 @@ class GdDr(ReportingSystem, LocalMf):
         return super().get_cost_args(interactions) | {"bytes": 5, "held": directions}
 
     @property
-    def each(self) -> float:
+    def report_budget(self) -> float:
         """Epsilon per report: the epsilon of the training divided by the number of rounds."""
         return self.epsilon / self.rounds
 
@@ -378,13 +378,15 @@ class GdDr(ReportingSystem, LocalMf):
         The reduced gradient, of shape (rows, factors), is the random matrix Phi times the item
         gradient.
         """
-        return OneCoordinate(self.each, self.rows * self.factors)
+        return OneCoordinate(self.report_budget, self.rows * self.factors)
 
     def get_public(self, interactions: Interactions) -> PublicInfo:
         """Returns what the adversary knows of a run, with the distribution of a report's sign given
         its entry.
         """
-        return replace(super().get_public(interactions), channel=ReportDistribution(self.each))
+        return replace(
+            super().get_public(interactions), channel=ReportDistribution(self.report_budget)
+        )
 
     def design_pairs(self) -> tuple[DesignedPair, ...]:
         """Returns one pair of worst-case inputs: two users with one rating each, of different
@@ -392,7 +394,7 @@ class GdDr(ReportingSystem, LocalMf):
 
         The columns of the two items in the random matrix Phi have opposite signs.
         """
-        game = replace(self, factors=1, rows=1, rounds=1, epsilon=self.each)
+        game = replace(self, factors=1, rows=1, rounds=1, epsilon=self.report_budget)
         profiles = Interactions.create(np.eye(2) * self.bound, name="game")
         # Gradients are 2 R u. The weights make them exceed 1 for every R.
         weight = max(1.0, 2.0 / (self.bound * math.sqrt(self.bound / 2.0)))
@@ -409,7 +411,7 @@ class GdDr(ReportingSystem, LocalMf):
             ),
         )
 
-    def send(
+    def run_devices(
         self, ratings: sparse.csr_array, users: Floats, model: Broadcast, streams: Streams
     ) -> tuple[dict[str, Component], Floats]:
         """Returns reports of all devices (array "signs"), and the user embeddings after one step,
@@ -450,12 +452,12 @@ class GdDr(ReportingSystem, LocalMf):
         messages = send(model)
         reports = messages["signs"]
         mean = reports.sum_all() / len(reports)
-        step = rate_at(number, self.rounds, self.learning_rate)
+        step = get_rate(number, self.rounds, self.learning_rate)
         after = np.asarray(model["items"]) - step * (np.asarray(model["projection"]).T @ mean)
         crossed = Round(broadcast=model, uploads=Uploads(np.arange(len(reports)), messages))
         return crossed, project(after.astype(np.float32), self.bound)
 
-    def extra_tables(self, n_items: int, rng: np.random.Generator) -> dict[str, Any]:
+    def draw_extra_arrays(self, n_items: int, rng: np.random.Generator) -> dict[str, Any]:
         """Draws the random matrix Phi, (rows, n_items), which is the array "projection" of every
         broadcast.
         """

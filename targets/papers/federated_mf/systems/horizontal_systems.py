@@ -11,28 +11,31 @@ import numpy as np
 from fedrec_auditor.accountants.statements import Adjacency, Scope, Unit, Vantage
 from fedrec_auditor.targets.components import Component, Floats, Payload, RandomizedMessages, Rows
 from fedrec_auditor.targets.mechanisms.base import Mechanism
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent import UserSplit, gradients
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent import (
+    UserSplit,
+    sum_gradients,
+)
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.exchange import (
-    ItemsAveraged,
+    ItemAveraging,
     NoExchange,
-    first_users,
-    received_items,
+    get_broadcast_items,
+    init_users,
 )
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.lower_bounds import (
     MAX_ROUNDS,
-    rating_lower_bound,
-    user_lower_bound,
+    make_rating_bound,
+    make_user_bound,
 )
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise import NoiseOnItems, NoisySteps
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise import ItemNoise, NoisyMf
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise_rounds import MaskedGradient
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import Party, PartyMf
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import (
-    authors_epsilon,
     check_ratings,
-    item_gradients,
+    compute_item_gradients,
+    get_authors_epsilon,
+    get_rate,
+    get_theorem_1_epsilon,
     project,
-    rate_at,
-    theorem_1_epsilon,
 )
 from fedrec_auditor.targets.settings import (
     Choice,
@@ -69,12 +72,12 @@ class FmfHfl(NoiselessSystem, PartyMf):
     tuning_rate: Positive = 0.5
 
     tuned_values = MappingProxyType({"spread": 0.1, "rate": 0.1, "rounds": 200})
-    holding = UserSplit()
+    division = UserSplit()
 
     @property
-    def exchange(self) -> ItemsAveraged:
+    def exchange(self) -> ItemAveraging:
         """Protocol in which parties send item embeddings, and the server averages them."""
-        return ItemsAveraged(True, self.tuning, self.tuning_rate)
+        return ItemAveraging(True, self.tuning, self.tuning_rate)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,12 +100,12 @@ class HflLocalSgd(NoUploadSystem, PartyMf):
     tuned_values = MappingProxyType(
         {"spread": 0.1, "rate": 0.1, "rounds": 30, "learning_rate": 0.05}
     )
-    holding = UserSplit()
+    division = UserSplit()
     exchange = NoExchange()
 
 
 @dataclass(frozen=True, kw_only=True)
-class HflSgdmf(NoisySteps):
+class HflSgdmf(NoisyMf):
     """Horizontal federated matrix factorization with fitted users and noisy item embeddings.
 
     HFL-SGDMF (Figure 3c): a training has T rounds of T' noisy steps each. Proposition 3 accounts
@@ -139,12 +142,12 @@ class HflSgdmf(NoisySteps):
             "train_both": True,
         }
     )
-    holding = UserSplit()
+    division = UserSplit()
 
     @property
-    def exchange(self) -> ItemsAveraged:
+    def exchange(self) -> ItemAveraging:
         """Protocol in which parties send item embeddings, and the server averages them."""
-        return ItemsAveraged(self.noise(1).users_move, self.tuning, self.tuning_rate)
+        return ItemAveraging(self.make_noise(1).has_moving_users, self.tuning, self.tuning_rate)
 
     @property
     def n_fit_steps(self) -> int:
@@ -152,31 +155,31 @@ class HflSgdmf(NoisySteps):
 
         The number is 0 with ``train_both``, and in the repaired version if the unit is a rating.
         """
-        return self.fitting if self.noise(1).users_follow and not self.train_both else 0
+        return self.fitting if self.make_noise(1).has_fitted_users and not self.train_both else 0
 
-    def noise(self, n_users: int, joint: bool = True) -> NoiseOnItems:
+    def make_noise(self, n_users: int, with_users: bool = True) -> ItemNoise:
         """Returns the Gaussian noise of deviation z Delta on gradients by item embeddings.
 
         z is ``noise_multiplier``, and Delta the sensitivity of section 5.2. User embeddings are
         fitted before the noisy steps, or move in these steps (``train_both``).
         """
-        return NoiseOnItems.of(self, self.noise_multiplier, moves=self.train_both)
+        return ItemNoise.for_system(self, self.noise_multiplier, moves=self.train_both)
 
-    def epsilon_of_a_round(self, population: Population) -> float:
+    def compute_round_epsilon(self, population: Population) -> float:
         """Epsilon, at the delta of the setting ``delta``, of one round's local steps, by the
         authors' accountant (Proposition 3).
 
         ``population``: numbers of users and items; they do not change the result.
         """
-        return authors_epsilon(*self.dp_inputs(population, self.local_steps))
+        return get_authors_epsilon(*self.get_dp_inputs(population, self.local_steps))
 
-    def round_by_theorem_1(self, population: Population) -> float:
+    def bound_round_epsilon(self, population: Population) -> float:
         """Returns epsilon, at the delta of the setting ``delta``, of one round's local steps, by
         the paper's Theorem 1 (moments accountant).
 
         ``population``: numbers of users and items; they do not change the result.
         """
-        return theorem_1_epsilon(*self.dp_inputs(population, self.local_steps))
+        return get_theorem_1_epsilon(*self.get_dp_inputs(population, self.local_steps))
 
     def get_mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
         """Returns a mechanism whose privacy curve is a lower bound for the uploads of a party; None
@@ -188,8 +191,8 @@ class HflSgdmf(NoisySteps):
         the repaired version, for other changes, for other adversaries than the server, without
         noise, and with ``train_both``, where user embeddings move.
         """
-        noise = self.noise(population.n_users)
-        plain = self.sampling.unit == "row" and not noise.users_move and noise.sigma > 0
+        noise = self.make_noise(population.n_users)
+        plain = self.sampling.unit == "row" and not noise.has_moving_users and noise.sigma > 0
         if not plain or scope.vantage is not Vantage.SERVER:
             return None
         if scope.adjacency is not Adjacency.ADD_REMOVE:
@@ -197,16 +200,16 @@ class HflSgdmf(NoisySteps):
         seen = replace(self, rounds=min(MAX_ROUNDS, self.count_uses(scope.horizon)))
         n, m = population.n_users, population.n_items
         if self.unit == "user":
-            return user_lower_bound(seen, n, m) if scope.unit is Unit.USER else None
+            return make_user_bound(seen, n, m) if scope.unit is Unit.USER else None
         rated = scope.unit in (Unit.RATING, Unit.INTERACTION)
-        return rating_lower_bound(seen, n, m) if rated else None
+        return make_rating_bound(seen, n, m) if rated else None
 
 
 _ROWS = 201  # key of the random stream that draws a party's rows
 
 
 @dataclass(frozen=True, kw_only=True)
-class HflSynsgd(NoisySteps):
+class HflSynsgd(NoisyMf):
     """Horizontal federated matrix factorization that shares a noisy gradient in every step.
 
     HFL-synSGD claims the moments accountant's epsilon for T noisy gradients of sampled rows.
@@ -232,40 +235,40 @@ class HflSynsgd(NoisySteps):
     tuned_values = MappingProxyType(
         {"spread": 0.1, "rate": 0.2, "rounds": 1500, "learning_rate": 0.5, "tuning": 0}
     )
-    holding = UserSplit()
+    division = UserSplit()
 
     @property
     def exchange(self) -> _ItemsSummed:
         """Protocol in which parties send noisy gradients instead of item embeddings."""
-        return _ItemsSummed(self.noise(1).users_move, self.tuning, self.tuning_rate)
+        return _ItemsSummed(self.make_noise(1).has_moving_users, self.tuning, self.tuning_rate)
 
-    def noise(self, n_users: int, joint: bool = True) -> NoiseOnItems:
+    def make_noise(self, n_users: int, with_users: bool = True) -> ItemNoise:
         """Returns the Gaussian noise of deviation z Delta on gradients by item embeddings.
 
         z is ``noise_multiplier``, and Delta the sensitivity of section 5.2. User embeddings move in
         every step, without noise.
         """
-        return NoiseOnItems.of(self, self.noise_multiplier, moves=True)
+        return ItemNoise.for_system(self, self.noise_multiplier, moves=True)
 
 
-class _ItemsSummed(ItemsAveraged):
+class _ItemsSummed(ItemAveraging):
     """Protocol in which each party sends one noisy sum of item gradients per step."""
 
-    component = "noisy"
+    message_name = "noisy"
 
-    def uploads(self, mf: PartyMf, parties: list[Party], shared: Floats, number: int) -> Component:
+    def upload(self, mf: PartyMf, parties: list[Party], shared: Floats, number: int) -> Component:
         """Noisy gradient sums of all parties, each with one row per item.
 
         The sums are stored as the drawn rows and one noise seed per party.
         """
         seeds, indptr, ids, values = [], [0], [], []
         for party in parties:
-            descent = mf.descent(len(party.members))
+            descent = mf.make_descent(len(party.member_ids))
             drawn = descent.sample(party.ratings, party.rng, 1)
             seeds.append(party.rng.integers(1 << 64, dtype=np.uint64))
-            of_users, of_items = gradients(party.own_table, shared, party.ratings, drawn=drawn)
-            if self.moves_own:
-                size = np.float32(descent.rates(number, 1)[0] * party.step_scale * party.weight)
+            of_users, of_items = sum_gradients(party.own_table, shared, party.ratings, drawn=drawn)
+            if self.moves_own_table:
+                size = np.float32(descent.get_rates(number, 1)[0] * party.step_scale * party.weight)
                 rows = np.unique(drawn.rows)
                 party.own_table[rows] = project(
                     party.own_table[rows] - size * of_users[rows], mf.bound
@@ -294,7 +297,7 @@ class _ItemsSummed(ItemsAveraged):
         """
         sums = sent.to_dense(np.arange(len(sent)))
         scales = np.array([[party.weight, party.step_scale] for party in parties]).T
-        step = rate_at(number, mf.steps, mf.learning_rate) * scales[0] * scales[1]
+        step = get_rate(number, mf.steps, mf.learning_rate) * scales[0] * scales[1]
         moved = shared - np.tensordot(step.astype(np.float32), sums, 1)
         return project(np.asarray(moved, np.float32), mf.bound)
 
@@ -303,25 +306,25 @@ class _ItemsSummed(ItemsAveraged):
 
         A table has one row for each of m items, and p factors.
         """
-        items, first = received_items(mf, calls)
+        items, first = get_broadcast_items(mf, calls)
         ratings, streams = check_ratings(calls.interactions, mf.bound), calls.streams
-        users = first_users(mf, ratings, first, streams)
-        ratings = mf.trim_alone(ratings, streams)
-        drawn = mf.descent(1).sample_alone(ratings, streams.fold_in(_ROWS), 1)
+        users = init_users(mf, ratings, first, streams)
+        ratings = mf.trim_devices(ratings, streams)
+        drawn = mf.make_descent(1).sample_devices(ratings, streams.fold_in(_ROWS), 1)
         columns = ratings.indices[drawn.data_indices]
         clean = Rows(
             indptr=drawn.starts,
             row_ids=columns,
-            values=item_gradients(
+            values=compute_item_gradients(
                 users[drawn.rows], items[columns], ratings.data[drawn.data_indices]
             ),
             n_rows=len(items),
             kind=Payload.GRADIENT,
             learning_rate=-1.0,
         )
-        return {self.component: _noisy(mf, clean, streams)}
+        return {self.message_name: _noisy(mf, clean, streams)}
 
 
 def _noisy(mf: PartyMf, clean: Rows, streams: Streams) -> Component:
-    sigma = mf.descent(1).item_sigma
+    sigma = mf.make_descent(1).item_sigma
     return RandomizedMessages(clean, MaskedGradient(sigma), streams) if sigma else clean

@@ -36,22 +36,25 @@ from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent import (
     Descent,
     ItemSplit,
 )
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.exchange import Dropouts, Publication
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.exchange import (
+    DropoutMechanism,
+    Publication,
+)
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.local_mf import LocalMf, PretrainedMf
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise import NoiseOnBoth, NoisySteps
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise import NoisyMf, UserItemNoise
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise_rounds import (
-    Replacement,
+    ReplacementMessage,
     sum_messages,
 )
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import (
+    bound_rating_distance,
     check_ratings,
+    get_rate,
     initialize,
-    noisy_steps,
-    party_blocks,
-    predicted,
+    iter_party_blocks,
+    make_event,
+    predict,
     project,
-    rate_at,
-    rating_distance,
 )
 from fedrec_auditor.targets.settings import (
     Count,
@@ -115,15 +118,15 @@ class LflLdp(PretrainedMf):
         """
         apart = Clipping.of_embeddings(self.bound).user_gap
         z = self.noise_multiplier / (1.0 if scope.is_user_presence else apart)
-        return noisy_steps(z, self.count_uses(scope.horizon))
+        return make_event(z, self.count_uses(scope.horizon))
 
-    def send(
+    def run_devices(
         self, ratings: sparse.csr_array, users: Floats, model: Broadcast, streams: Streams
     ) -> tuple[dict[str, Component], Floats]:
         """Returns the noisy gradients of all devices, as the array "update" with one row per item,
         and the unchanged user embeddings.
         """
-        return {"update": self.noisy_upload(ratings, users, model, streams, self.sigma)}, users
+        return {"update": self.make_noisy_upload(ratings, users, model, streams, self.sigma)}, users
 
     def run_round(
         self, number: int, model: Broadcast, send: Any, rng: np.random.Generator
@@ -135,7 +138,7 @@ class LflLdp(PretrainedMf):
         """
         messages = send(model)
         update, items = messages["update"], np.asarray(model["items"])
-        step = rate_at(number, self.rounds, self.learning_rate) / len(update)
+        step = get_rate(number, self.rounds, self.learning_rate) / len(update)
         after = project((items - step * update.sum_all()).astype(np.float32), self.bound)
         return Round(broadcast=model, uploads=Uploads(np.arange(len(update)), messages)), after
 
@@ -194,19 +197,19 @@ class LflSgdmf(PretrainedMf):
         return replace(super().get_public(interactions), route=Vantage.AGGREGATE)
 
     @property
-    def colludes(self) -> bool:
+    def has_collusion(self) -> bool:
         """Whether users reveal their noise to the server."""
         return self.colluding > 0.0
 
     @property
-    def lies(self) -> bool:
+    def is_lying(self) -> bool:
         """Whether the server announces more survivors (devices that did not drop out) than there
         are.
         """
         return self.overstated > 1.0
 
     @property
-    def drops(self) -> bool:
+    def has_dropouts(self) -> bool:
         """Whether devices drop out."""
         return self.dropout > 0.0
 
@@ -221,9 +224,10 @@ class LflSgdmf(PretrainedMf):
         ratings the noise moves V, and a training reveals less.
 
         A rating of a user without other ratings is treated as the user. A rating of a user with
-        another rating moves the message farther (``rating_distance``). None without noise, for
-        replacing a value, and for other adversaries than the server. If devices drop out at random,
-        the device of the value may drop out, too, and its mechanism also outputs who drops out.
+        another rating moves the message farther (``bound_rating_distance``). None without noise,
+        for replacing a value, and for other adversaries than the server. If devices drop out at
+        random, the device of the value may drop out, too, and its mechanism also outputs who drops
+        out.
         """
         units = (Unit.USER, Unit.RATING, Unit.INTERACTION)
         plain = self.noise_multiplier > 0 and scope.unit in units
@@ -233,12 +237,12 @@ class LflSgdmf(PretrainedMf):
         n, count = population.n_users, self.count_uses(scope.horizon)
         distance = self.sensitivity
         if scope.unit is not Unit.USER and population.n_items > 1:
-            distance = rating_distance(self.bound, self.factors, self.fitting)
+            distance = bound_rating_distance(self.bound, self.factors, self.fitting)
         if self.dropout == 0:
             told = asdict(self._shares(n))
             one = NoiseReplacement(sigma=self.sigma, sensitivity=distance, **told)
             return Repeated(one, count)
-        return Dropouts(
+        return DropoutMechanism(
             sigma=self.sigma,
             sensitivity=distance,
             n_users=n,
@@ -264,16 +268,16 @@ class LflSgdmf(PretrainedMf):
         """
         n = population.n_users
         if scope.vantage in (Vantage.SERVER, Vantage.SHUFFLED):
-            first, second = self.variances(n, self._n_announced(n))
+            first, second = self.compute_variances(n, self._n_announced(n))
             left = 1.0 / (1.0 / first + 1.0 / second) if self.as_published else second
         else:
             left = self._unknown_variance(n, joint=scope.vantage is Vantage.AGGREGATE)
         presence = scope.unit is Unit.USER and scope.adjacency is Adjacency.ADD_REMOVE
         apart = 1.0 if presence else Clipping.of_embeddings(self.bound).user_gap
         z = self.noise_multiplier * math.sqrt(left) / apart
-        return noisy_steps(z, self.count_uses(scope.horizon))
+        return make_event(z, self.count_uses(scope.horizon))
 
-    def variances(self, n_users: int, survivors: int) -> tuple[float, float]:
+    def compute_variances(self, n_users: int, survivors: int) -> tuple[float, float]:
         """Returns the variances of a device's noise in its first and second message, in units of
         sigma^2, the noise of the result.
 
@@ -281,21 +285,21 @@ class LflSgdmf(PretrainedMf):
         """
         return 1.0 / ((1.0 - self.omega) * n_users), 1.0 / survivors
 
-    def send(
+    def run_devices(
         self, ratings: sparse.csr_array, users: Floats, model: Broadcast, streams: Streams
     ) -> tuple[dict[str, Component], Floats]:
         """Returns messages of all devices, the arrays "update" (first) and "replacement" (second),
         and the unchanged user embeddings.
         """
-        shares = self.variances(int(model["users"]), int(model["survivors"]))
+        shares = self.compute_variances(int(model["users"]), int(model["survivors"]))
         before, after = (self.sigma * math.sqrt(share) for share in shares)
-        update = self.noisy_upload(ratings, users, model, streams, before)
+        update = self.make_noisy_upload(ratings, users, model, streams, before)
         clean = update.clean_messages
         assert isinstance(clean, Rows)
         nothing = replace(
             clean, indptr=0 * clean.indptr, row_ids=clean.row_ids[:0], values=clean.values[:0]
         )
-        second = Replacement(before, after, not self.as_published)
+        second = ReplacementMessage(before, after, not self.as_published)
         return {
             "update": update,
             "replacement": RandomizedMessages(nothing, second, streams),
@@ -328,7 +332,7 @@ class LflSgdmf(PretrainedMf):
         )
         if halted:
             return crossed, items
-        step = rate_at(number, self.rounds, self.learning_rate) / len(masked)
+        step = get_rate(number, self.rounds, self.learning_rate) / len(masked)
         total = sum_messages(update, masked, clear, replaced)
         return crossed, project((items - step * total).astype(np.float32), self.bound)
 
@@ -422,7 +426,7 @@ class LflPretrained(NoUploadSystem):
         Each user embedding u is fitted to the item embeddings v.
         """
         asked, items = interactions.take_users(users), model.arrays["items"]
-        return predicted(asked, items, bound=self.bound, steps=self.fitting)
+        return predict(asked, items, bound=self.bound, steps=self.fitting)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -457,7 +461,7 @@ class FmfLfl(NoiselessSystem, LocalMf):
         passes = self.rounds * self.local_steps + self.fitting
         return {"width": self.factors, "dense": 0, "passes": passes}
 
-    def send(
+    def run_devices(
         self, ratings: sparse.csr_array, users: Floats, model: Broadcast, streams: Streams
     ) -> tuple[dict[str, Component], Floats]:
         """Returns messages of all devices (array "items"), and their user embeddings afterwards,
@@ -476,12 +480,12 @@ class FmfLfl(NoiselessSystem, LocalMf):
             clipping=Clipping.of_embeddings(self.bound),
         )
         n = len(users)
-        for block in party_blocks(n, self.local_steps * ratings.nnz // max(1, n)):
+        for block in iter_party_blocks(n, self.local_steps * ratings.nnz // max(1, n)):
             part: Any = ratings[block]
             counts = np.diff(part.indptr)
             low, high = ratings.indptr[[block[0], block[-1] + 1]]
             columns = np.arange(part.nnz) - np.repeat(part.indptr[:-1], counts)
-            moved[block], own[low:high] = descent.train_alone(
+            moved[block], own[low:high] = descent.train_devices(
                 users[block],
                 items[part.indices],
                 part.indptr,
@@ -514,7 +518,7 @@ class FmfLfl(NoiselessSystem, LocalMf):
 
 
 @dataclass(frozen=True, kw_only=True)
-class LocalOnly(NoisySteps):
+class LocalOnly(NoisyMf):
     """Parties that train alone by DP-SGD with gradient clipping, and never communicate.
 
     Local-only runs T T' steps of DP-SGD in every party, T rounds of T' steps; its claims are those
@@ -534,14 +538,14 @@ class LocalOnly(NoisySteps):
     noise_multiplier: Annotated[NonNegative, "z, noise deviation over sensitivity"] = 1.8
 
     tuned_values = MappingProxyType({"spread": 0.1, "rate": 0.1, "learning_rate": 0.01})
-    holding = ItemSplit()
+    division = ItemSplit()
     exchange = Publication()
     noise_setting = NoiseSetting(noise=("noise_multiplier",), off=0.0)
 
-    def noise(self, n_users: int, joint: bool = True) -> NoiseOnBoth:
+    def make_noise(self, n_users: int, with_users: bool = True) -> UserItemNoise:
         """Returns the Gaussian noise of deviation z C, for gradients that are scaled to a norm of
         at most C.
 
         z is ``noise_multiplier``, and C is ``clip``.
         """
-        return NoiseOnBoth.for_scaled(self.noise_multiplier, self.clip, self.unit)
+        return UserItemNoise.for_scaled(self.noise_multiplier, self.clip, self.unit)

@@ -13,11 +13,11 @@ from fedrec_auditor.accountants.statements import Adjacency, Horizon, Scope, Uni
 from fedrec_auditor.targets.mechanisms.base import Mechanism
 from fedrec_auditor.targets.mechanisms.gaussian_mechanisms import RevealedGaussian
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent import Clipping, ItemSplit
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.exchange import UsersAveraged
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.exchange import UserAveraging
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.lower_bounds import LowerBound
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise import NoiseOnBoth, NoisySteps
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise import NoisyMf, UserItemNoise
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import PartyMf
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import batch_size
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import get_batch_size
 from fedrec_auditor.targets.settings import Count, CountOrZero, NoiseSetting, NonNegative
 from fedrec_auditor.targets.systems.base import Population
 from fedrec_auditor.targets.systems.system import NoiselessSystem
@@ -43,12 +43,12 @@ class FmfVfl(NoiselessSystem, PartyMf):
     tuning: Annotated[CountOrZero, "kappa, last steps on item embeddings alone"] = 0
 
     tuned_values = MappingProxyType({"spread": 0.1, "rate": 0.1, "rounds": 200})
-    holding = ItemSplit()
+    division = ItemSplit()
 
     @property
-    def exchange(self) -> UsersAveraged:
+    def exchange(self) -> UserAveraging:
         """Protocol in which parties send user embeddings, and the server averages them."""
-        return UsersAveraged(self.tuning)
+        return UserAveraging(self.tuning)
 
     @property
     def max_ratings(self) -> int | None:
@@ -69,7 +69,7 @@ _BAND = 0.01  # tolerated distance of an item's mean entry below 1/2, in units o
 
 
 @dataclass(frozen=True, kw_only=True)
-class VflSgdmf(NoisySteps):
+class VflSgdmf(NoisyMf):
     """Vertical federated matrix factorization with embedding clipping and Gaussian noise.
 
     VFL-SGDMF (Figure 3b) claims, per rating, the maximum over the parties k of their epsilons; per
@@ -94,14 +94,14 @@ class VflSgdmf(NoisySteps):
     tuned_values = MappingProxyType(
         {"spread": 0.1, "rate": 0.1, "rounds": 200, "learning_rate": 0.1}
     )
-    holding = ItemSplit()
+    division = ItemSplit()
 
     @property
-    def exchange(self) -> UsersAveraged:
+    def exchange(self) -> UserAveraging:
         """Protocol in which parties send user embeddings, which the server averages, and at the end
         tune their items alone.
         """
-        return UsersAveraged(self.tuning)
+        return UserAveraging(self.tuning)
 
     @property
     def step_counts(self) -> tuple[int, int]:
@@ -111,24 +111,25 @@ class VflSgdmf(NoisySteps):
         """
         return self.steps, self.tuning
 
-    def replaced_epsilon(self, population: Population) -> float:
+    def compute_replacement_epsilon(self, population: Population) -> float:
         """Claimed epsilon of replacing a user: twice the epsilon of adding or removing a user."""
-        return 2.0 * self.root_sum(population)
+        return 2.0 * self.compute_user_epsilon(population)
 
     @property
-    def replaced_delta(self) -> float:
+    def replacement_delta(self) -> float:
         """Claimed delta of replacing a user: twice the delta of adding or removing a user."""
         return 2.0 * self.delta
 
-    def noise(self, n_users: int, joint: bool = True) -> NoiseOnBoth:
+    def make_noise(self, n_users: int, with_users: bool = True) -> UserItemNoise:
         """Returns the Gaussian noise of deviation z Delta on gradients by user and item embeddings.
 
-        Delta is the sensitivity of section 4.2 for a rating or a user (``unit``). ``joint`` selects
-        the noise of steps on both tables, instead of steps on items alone.
+        Delta is the sensitivity of section 4.2 for a rating or a user (``unit``). ``with_users``
+        selects the noise of steps on both tables, instead of steps on items alone.
         """
-        one = 2.0 * self.bound * math.sqrt(self.bound) * (math.sqrt(2.0) if joint else 1.0)
+        one = 2.0 * self.bound * math.sqrt(self.bound) * (math.sqrt(2.0) if with_users else 1.0)
         z, clipping = self.noise_multiplier, Clipping.of_embeddings(self.bound)
-        return NoiseOnBoth(z=z, sigma=z * (one * (self.max_ratings or 1)), clipping=clipping)
+        one *= self.max_ratings or 1
+        return UserItemNoise(multiplier=z, sigma=z * one, clipping=clipping)
 
     def get_mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
         """Returns a mechanism whose privacy curve is a lower bound for the uploads of a party; None
@@ -147,9 +148,9 @@ class VflSgdmf(NoisySteps):
         one = scope.unit in (Unit.RATING, Unit.INTERACTION)
         if not (plain and one and scope.adjacency is Adjacency.ADD_REMOVE):
             return None
-        return self.rating_lower_bound(population)
+        return self.make_rating_bound(population)
 
-    def rating_lower_bound(self, population: Population) -> LowerBound | None:
+    def make_rating_bound(self, population: Population) -> LowerBound | None:
         """Returns a lower bound for adding or removing one of a user's ratings at one party; None
         if steps are too long or the party has fewer than two items.
 
@@ -186,7 +187,7 @@ class VflSgdmf(NoisySteps):
         # if the party has fewer ratings than users.
         m, n_users = population.n_items, population.n_users
         g, p, steps = self.learning_rate, self.factors, self.steps
-        held, sigma = m // min(self.parties, m), self.descent(n_users).user_sigma
+        held, sigma = m // min(self.parties, m), self.make_descent(n_users).user_sigma
         count = steps + self.tuning
         weight = -(-m // min(self.parties, m)) / m
         others = min(held, n_users, _MAX_RATINGS) - 1
@@ -209,12 +210,12 @@ class VflSgdmf(NoisySteps):
             return None
         sums = RevealedGaussian(
             noise_multiplier=sigma / own,
-            sampling_probability=batch_size(n_users, self.rate) / n_users,
+            sampling_probability=get_batch_size(n_users, self.rate) / n_users,
             count=steps,
         )
         unseen = min(1.0, 2.0 * steps * float(ndtr(-told)) + 3.0 * _SURE)
         seen = steps * p * float(ndtr(-_MARGIN)) + blurred
         given_away = min(1.0, seen + unseen)
         return LowerBound(
-            mechanism=sums, p_follows=0.5, error_with=given_away, error_without=unseen
+            mechanism=sums, p_follows=0.5, error_present=given_away, error_absent=unseen
         )

@@ -80,7 +80,7 @@ class FedGnn(RatingGraph):
     noise_setting = NoiseSetting(noise=("noise",), off=1e-100)
 
     @property
-    def max_number(self) -> float:
+    def max_entry(self) -> float:
         """Clipping threshold: the largest absolute value of a number in a message before its
         noise.
         """
@@ -105,13 +105,13 @@ class FedGnn(RatingGraph):
             "bytes": sent + 4 * self.dimension**2,
         }
 
-    def n_messages(self, population: Population) -> int:
+    def count_messages(self, population: Population) -> int:
         """Largest number of messages of one user in a training: the number of rounds, because a
         user may be drawn in every round.
         """
         return self.rounds
 
-    def reveals_rows(self, scope: Scope, population: Population) -> bool:
+    def has_revealing_rows(self, scope: Scope, population: Population) -> bool:
         """Whether the choice of the sent item rows reveals the data that ``scope`` protects, such
         as an interaction.
 
@@ -130,7 +130,7 @@ class FedGnn(RatingGraph):
         sends more rows than a user without items. None for attributes, and for adversaries other
         than the server.
         """
-        if not self.reveals_rows(scope, population):
+        if not self.has_revealing_rows(scope, population):
             return super().get_mechanism(scope, population)
         if scope.vantage is not Vantage.SERVER or scope.unit is Unit.ATTRIBUTE:
             return None
@@ -142,7 +142,7 @@ class FedGnn(RatingGraph):
         """Returns the accounting event of the noise; ``NonPrivateDpEvent`` if the choice of sent
         rows reveals the data of ``scope``.
         """
-        if self.reveals_rows(scope, population):
+        if self.has_revealing_rows(scope, population):
             return Identity().event()
         return super().get_event(scope, population)
 
@@ -159,14 +159,14 @@ class FedGnn(RatingGraph):
             DesignedPair(
                 target=game,
                 profiles=Interactions.create(profiles, name="game"),
-                broadcast=game.attack_model(2),
+                broadcast=game.make_attack_model(2),
                 reducer=get_first_item_entry,
                 scope=any_pair(Unit.COORDINATE, Vantage.SERVER, Horizon.ROUND),
                 world_names=("item 0 rated low", "item 0 rated high"),
             ),
         )
 
-    def attack_model(self, n_items: int) -> dict[str, np.ndarray]:
+    def make_attack_model(self, n_items: int) -> dict[str, np.ndarray]:
         """Returns a malicious server's broadcast, by array name: all gradients are clipped, with
         the sign set by a rating.
 
@@ -185,20 +185,20 @@ class FedGnn(RatingGraph):
         """Runs Algorithm 1 and yields the messages of each round; ``rng`` draws the users of each
         round.
         """
-        model: Broadcast = self.initial_model(interactions.n_items, rng)
+        model: Broadcast = self.draw_initial_model(interactions.n_items, rng)
         ratings = interactions.ratings
         near, n = None, interactions.n_users
         own, moments = np.zeros((n, self.dimension)), FedAdam(self.learning_rate)
         for number in range(self.rounds):
             if near is None and number * self.cohort >= self.warm_up * n:
-                near = self.neighbours(ratings, model, own)
+                near = self.average_neighbours(ratings, model, own)
             users = np.sort(rng.permutation(n)[: self.cohort])
             streams = Streams.spawn(rng, len(users))
             received = None if near is None else near[users]
-            one = self.gradients(sparse.csr_array(ratings[users]), model, received, own[users])
+            one = self.get_gradients(sparse.csr_array(ratings[users]), model, received, own[users])
             uploads = Uploads(users, self.privatize(one, streams))
             yield Round(broadcast=model, uploads=uploads)
-            own[users] -= self.user_step(one, model)
+            own[users] -= self.compute_user_step(one, model)
             rate = (1.0 if self.server == "adam" else self.learning_rate) / len(users)
             after = {
                 name: (part - rate * uploads.components[name].sum_all()).astype(np.float32)
@@ -215,9 +215,9 @@ class FedGnn(RatingGraph):
         m is the number of items, and d the embedding dimension.
         """
         model = self.get_broadcast(calls.broadcast, calls.profiles)
-        return self.privatize(self.gradients(calls.interactions.ratings, model), calls.streams)
+        return self.privatize(self.get_gradients(calls.interactions.ratings, model), calls.streams)
 
-    def row_keys(self, own: NDArray[np.bool_], streams: Streams) -> Floats:
+    def draw_row_keys(self, own: NDArray[np.bool_], streams: Streams) -> Floats:
         """Returns keys that choose the sent rows, shape (clients, items): a finite key means that
         the item's gradient is sent.
 
@@ -232,25 +232,28 @@ class FedGnn(RatingGraph):
         last = np.sort(order, axis=1)[:, min(self.pseudo, n_items) - 1, None]
         return np.where(own | ((order <= last) & (order < 1.0)), order, np.inf)
 
-    def row_values(self, one: Gradients, owners: Ints, ids: Ints, streams: Streams) -> Floats:
+    def make_rows(self, gradients: Gradients, owners: Ints, ids: Ints, streams: Streams) -> Floats:
         """Returns gradient rows before the noise, shape (len(ids), d): that of item ``ids[k]`` at
-        client ``owners[k]``, from the clients' gradients ``one`` or, for pseudo items, drawn.
+        client ``owners[k]``, from the clients' gradients ``gradients`` or, for pseudo items, drawn.
         """
-        count = np.maximum(one.is_own.sum(axis=1, keepdims=True), 1)
-        mean = one.weight.sum(axis=1, keepdims=True) / count
-        spread = np.sqrt((one.is_own * (one.weight - mean) ** 2).sum(axis=1, keepdims=True) / count)
-        drawn = mean + spread * streams.fold_in(_PSEUDO).draw_normal(one.is_own.shape[1])
-        weight = np.where(one.is_own, one.weight, drawn)[owners, ids, None]
-        return np.asarray(weight * one.hidden[owners] + one.shared[owners])
+        own, weights = gradients.is_rated, gradients.item_weights
+        count = np.maximum(own.sum(axis=1, keepdims=True), 1)
+        mean = weights.sum(axis=1, keepdims=True) / count
+        spread = np.sqrt((own * (weights - mean) ** 2).sum(axis=1, keepdims=True) / count)
+        drawn = mean + spread * streams.fold_in(_PSEUDO).draw_normal(own.shape[1])
+        scale = np.where(own, weights, drawn)[owners, ids, None]
+        return np.asarray(
+            scale * gradients.hidden_vectors[owners] + gradients.shared_vectors[owners]
+        )
 
-    def privatize(self, one: Gradients, streams: Streams) -> Messages:
-        """Returns the clipped and noisy messages of the clients with the gradients ``one``, by
-        array name.
+    def privatize(self, gradients: Gradients, streams: Streams) -> Messages:
+        """Returns the clipped and noisy messages of the clients with the gradients ``gradients``,
+        by array name.
         """
-        n_items = one.is_own.shape[1]
-        rows = np.isfinite(self.row_keys(one.is_own, streams))
+        n_items = gradients.is_rated.shape[1]
+        rows = np.isfinite(self.draw_row_keys(gradients.is_rated, streams))
         owners, ids = np.nonzero(rows)
-        values, layer = self.row_values(one, owners, ids, streams), one.layer
+        values, layer = self.make_rows(gradients, owners, ids, streams), gradients.layer_gradients
         if self.norm == "l2":
             squares = np.bincount(owners, (values**2).sum(axis=1), len(streams))
             length = np.sqrt(squares + (layer**2).sum(axis=(1, 2)))

@@ -70,7 +70,7 @@ class FedPerGnn(RatingGraph):
         return self.learning_rate * 2.0 * self.clip / math.sqrt(self.batch) / self.epsilon
 
     @property
-    def max_number(self) -> float:
+    def max_entry(self) -> float:
         """Largest absolute value of a number in a step: the learning rate times the clipping norm,
         which bounds the whole step.
 
@@ -80,7 +80,7 @@ class FedPerGnn(RatingGraph):
         return self.learning_rate * self.clip
 
     @property
-    def extra_eps(self) -> float:
+    def extra_epsilon(self) -> float:
         """Largest addition of the normal noise to the epsilon of one number of the item table.
 
         The normal noise adds to epsilon because its deviation depends on the data.
@@ -99,41 +99,40 @@ class FedPerGnn(RatingGraph):
         """
         return super().get_cost_args(interactions) | {"senders": 1}
 
-    def n_batches(self, n_users: int) -> int:
+    def count_batches(self, n_users: int) -> int:
         """Number of batches per epoch; users beyond the last full batch wait for the next epoch."""
         return max(1, n_users // self.batch)
 
-    def n_messages(self, population: Population) -> int:
+    def count_messages(self, population: Population) -> int:
         """Number of a training's messages that depend on one user: one per epoch.
 
         A user is in one batch per epoch. Messages of later batches are functions of the models that
         were sent before.
         """
-        return math.ceil(self.rounds / self.n_batches(population.n_users))
+        return math.ceil(self.rounds / self.count_batches(population.n_users))
 
     def get_public(self, interactions: Interactions) -> PublicInfo:
         """Returns what the adversary knows of a run, in which batches of users are the senders."""
-        return replace(
-            super().get_public(interactions), n_silos=self.n_batches(interactions.n_users)
-        )
+        n = self.count_batches(interactions.n_users)
+        return replace(super().get_public(interactions), n_silos=n)
 
     def train(self, interactions: Interactions, rng: Generator, compute: Machine) -> Training:
         """Yields the message of one batch after another; ``rng`` deals the users to batches in each
         epoch.
         """
-        model, everybody = self.initial_model(interactions.n_items, rng), interactions.ratings
-        parties = self.n_batches(interactions.n_users)
+        model, everybody = self.draw_initial_model(interactions.n_items, rng), interactions.ratings
+        parties = self.count_batches(interactions.n_users)
         own = np.zeros((interactions.n_users, self.dimension))
         for number in range(self.rounds):
             if number % parties == 0:
                 dealt = rng.permutation(interactions.n_users)
-                near = self.neighbours(everybody, model, own)
+                near = self.average_neighbours(everybody, model, own)
             users = np.sort(dealt[number % parties * self.batch :][: self.batch])
             ratings = sparse.csr_array(everybody[users])
-            one = self.gradients(ratings, model, near[users], own[users])
+            one = self.get_gradients(ratings, model, near[users], own[users])
             sent = self.step_batch(one, model, Streams.spawn(rng, 1))
             yield Round(broadcast=model, uploads=Uploads(np.array([number % parties]), sent))
-            own[users] -= self.user_step(one, model)
+            own[users] -= self.compute_user_step(one, model)
             model = {name: part.values[0] for name, part in sent.items()}
         return TrainingResult(model, {**model, "near": near, "kept": own})
 
@@ -143,7 +142,7 @@ class FedPerGnn(RatingGraph):
         """
         profiles, streams = calls.profiles, calls.streams
         model = self.get_broadcast(calls.broadcast, profiles)
-        each = [self.gradients(profiles.ratings[[u]], model) for u in range(profiles.n_users)]
+        each = [self.get_gradients(profiles.ratings[[u]], model) for u in range(profiles.n_users)]
         made = [
             self.step_batch(each[u], model, streams.take(copies))
             for u, copies in enumerate(np.arange(len(streams)).reshape(-1, calls.size))
@@ -151,17 +150,19 @@ class FedPerGnn(RatingGraph):
         parts = {name: np.concatenate([one[name].values for one in made]) for name in model}
         return {name: Dense(part, Payload.MODEL) for name, part in parts.items()}
 
-    def step_batch(self, one: Gradients, model: Broadcast, streams: Streams) -> dict[str, Dense]:
+    def step_batch(
+        self, gradients: Gradients, model: Broadcast, streams: Streams
+    ) -> dict[str, Dense]:
         """Returns noisy copies of ``model`` after the step of one batch, by array name, shape
         (len(streams), *shape).
 
-        ``one`` holds the gradients of the users of the batch. Each copy has new noise, from one of
-        the random ``streams``.
+        ``gradients`` holds the gradients of the users of the batch. Each copy has new noise, from
+        one of the random ``streams``.
         """
-        share = one.is_own.sum(axis=1) / max(1, one.is_own.sum())
-        items = (one.weight * share[:, None]).T @ one.hidden
-        items += (one.is_own * share[:, None]).T @ one.shared
-        layer = np.tensordot(share, one.layer, axes=1)
+        share = gradients.is_rated.sum(axis=1) / max(1, gradients.is_rated.sum())
+        items = (gradients.item_weights * share[:, None]).T @ gradients.hidden_vectors
+        items += (gradients.is_rated * share[:, None]).T @ gradients.shared_vectors
+        layer = np.tensordot(share, gradients.layer_gradients, axes=1)
         length = math.sqrt((items**2).sum() + (layer**2).sum())
         rate = self.learning_rate * self.clip / max(length, self.clip)
         spread = rate * items.std() * math.sqrt(len(items) / (self.pseudo * self.batch))

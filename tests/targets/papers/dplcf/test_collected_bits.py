@@ -19,13 +19,13 @@ from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.mechanisms.composed_mechanisms import Identity, Product
 from fedrec_auditor.targets.papers.dplcf import collected_bits as _central_mf
 from fedrec_auditor.targets.papers.dplcf.collected_bits import (
+    BitUploadSystem,
     CentralMf,
-    CollectedBits,
     ItemKnn,
-    iter_visits,
+    iter_samples,
 )
-from fedrec_auditor.targets.papers.dplcf.jaccard import estimate_jaccard, pair_counts
-from fedrec_auditor.targets.papers.dplcf.kernels import Adam, bpr_epoch, gmf_epoch
+from fedrec_auditor.targets.papers.dplcf.jaccard import count_pairs, estimate_jaccard
+from fedrec_auditor.targets.papers.dplcf.kernels import AdamState, train_bpr, train_gmf
 from fedrec_auditor.targets.papers.dplcf.systems import (
     BprMf,
     DplcfAp,
@@ -50,9 +50,9 @@ LEVEL = 1e-9
 POPULATION = Population(n_users=50, n_items=40)
 
 
-def sent(target: CollectedBits, data: Interactions, rng: np.random.Generator, size: int) -> object:
-    uploads = target.upload(data, None, rng, size)
-    np.testing.assert_array_equal(uploads.users, np.repeat(np.arange(data.n_users), size))
+def sent(target: BitUploadSystem, data: Interactions, rng: np.random.Generator, n: int) -> object:
+    uploads = target.upload(data, None, rng, n)
+    np.testing.assert_array_equal(uploads.users, np.repeat(np.arange(data.n_users), n))
     return uploads.components["bits"].to_dense(np.arange(len(uploads.users)))
 
 
@@ -167,7 +167,7 @@ def test_similarity_is_estimated_through_the_flip_or_not_at_all(target: ItemKnn)
     ((_, bits),) = run.transcript.view(Vantage.SERVER).find_component("bits")
     flip = target.randomizer
     p, q = (flip.p, flip.q) if target.name.startswith("dplcf") and flip is not None else (1.0, 0.0)
-    expected = estimate_jaccard(pair_counts(bits), 60, p, q)
+    expected = estimate_jaccard(count_pairs(bits), 60, p, q)
     release = run.transcript.release
     found = np.take_along_axis(expected, release["neighbours"], axis=1)
     np.testing.assert_array_equal(release["similarity"], found)
@@ -209,7 +209,7 @@ def test_every_1_is_visited_once_an_epoch_with_0s_of_its_user(
     bits = rng.random((users, items)) < rng.random((users, 1)) * 1.5
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(_central_mf, "_BITS", 2 * items)
-        chunks = list(iter_visits(Dense(bits, Payload.BITS), 2, negatives, rng))
+        chunks = list(iter_samples(Dense(bits, Payload.BITS), 2, negatives, rng))
     expected = [(u, i) for u, i in zip(*np.nonzero(bits), strict=True) if not bits[u].all()]
     seen = [pair for u, i, _ in chunks for pair in zip(u.tolist(), i.tolist(), strict=True)]
     assert sorted(seen) == sorted(2 * expected)
@@ -223,7 +223,7 @@ def test_negatives_are_uniform_over_the_users_0s() -> None:
     drawn = np.concatenate(
         [
             np.stack([np.repeat(u, 4), n.ravel()])
-            for u, _, n in iter_visits(
+            for u, _, n in iter_samples(
                 Dense(bits, Payload.BITS), 20_000, 4, np.random.default_rng(0)
             )
         ],
@@ -322,8 +322,8 @@ def test_training_is_that_of_autograd_and_adam(model: str, batch: int, negatives
             adam.zero_grad()
             loss.mean().backward()
             adam.step()
-    ours = [Adam.start(start.copy()) for start in starts]
-    epoch = {"bpr": bpr_epoch, "gmf": gmf_epoch}[model]
+    ours = [AdamState.create(start.copy()) for start in starts]
+    epoch = {"bpr": train_bpr, "gmf": train_gmf}[model]
     step = 0
     for _ in range(2):
         step = epoch(*ours, data, batch=batch, rate=rate, decay=decay, step=step)
@@ -334,11 +334,11 @@ def test_training_is_that_of_autograd_and_adam(model: str, batch: int, negatives
 
 
 def test_large_margins_do_not_overflow() -> None:
-    users = Adam.start(np.full((1, 1), 1e4))
-    items = Adam.start(np.array([[1.0], [-1.0]]) * 1e4)
+    users = AdamState.create(np.full((1, 1), 1e4))
+    items = AdamState.create(np.array([[1.0], [-1.0]]) * 1e4)
     one, other = np.zeros(1, np.int32), np.ones((1, 1), np.int32)
     with np.errstate(all="raise"):
-        bpr_epoch(users, items, (one, one, other), batch=1, rate=0.1, decay=0.0, step=0)
-        bpr_epoch(users, items, (one, other[0], one[None]), batch=1, rate=0.1, decay=0.0, step=1)
+        train_bpr(users, items, (one, one, other), batch=1, rate=0.1, decay=0.0, step=0)
+        train_bpr(users, items, (one, other[0], one[None]), batch=1, rate=0.1, decay=0.0, step=1)
     assert np.isfinite(users.values).all()
     assert np.isfinite(items.values).all()

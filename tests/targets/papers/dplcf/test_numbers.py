@@ -13,8 +13,8 @@ from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, any_pa
 from fedrec_auditor.targets.declarations.entry import ComputedNumber
 from fedrec_auditor.targets.declarations.paper import Paper
 from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip
-from fedrec_auditor.targets.papers.dplcf.collected_bits import FlippedKnn, first_bits
-from fedrec_auditor.targets.papers.dplcf.jaccard import flip_matrix
+from fedrec_auditor.targets.papers.dplcf.collected_bits import FlippedItemKnn, get_first_bits
+from fedrec_auditor.targets.papers.dplcf.jaccard import make_flip_matrix
 from fedrec_auditor.targets.papers.dplcf.systems import DplcfAp
 from tests.two_worlds import ReadUploads, shown
 
@@ -40,7 +40,7 @@ def law(p: float, q: float) -> np.ndarray:
 
 @given(st.floats(0.51, 1.0), st.floats(0.01, 0.49))
 def test_transition_is_the_law_of_two_independent_flips(p: float, q: float) -> None:
-    np.testing.assert_allclose(flip_matrix(p, q), law(p, q), atol=1e-12)
+    np.testing.assert_allclose(make_flip_matrix(p, q), law(p, q), atol=1e-12)
 
 
 def test_equation_6_has_two_wrong_entries_which_make_columns_sum_to_more_than_one() -> None:
@@ -65,12 +65,12 @@ def test_equation_11_has_four_wrong_entries_and_inverts_nothing() -> None:
 SCOPE = any_pair(Unit.INTERACTION, Vantage.SERVER, Horizon.TRAINING)
 
 
-def bit(system: FlippedKnn) -> ReadUploads:
+def bit(system: FlippedItemKnn) -> ReadUploads:
     """The bit for item 0, which only the user of world 0 has; both users have item 1."""
     return ReadUploads(
         system=system,
         histories=([1.0, 1.0], [0.0, 1.0]),
-        read=lambda uploads: first_bits(uploads.components)[:, 0].astype(np.int64),
+        read=lambda uploads: get_first_bits(uploads.components)[:, 0].astype(np.int64),
     )
 
 

@@ -25,12 +25,12 @@ from fedrec_auditor.targets.declarations.entry import ComputedNumber
 from fedrec_auditor.targets.declarations.paper import Paper
 from fedrec_auditor.targets.papers.federated_mf import numbers
 from fedrec_auditor.targets.papers.federated_mf.gradients import (
-    max_gradient,
-    rating_shift,
-    unclipped_norm,
+    compute_rating_shift,
+    compute_unclipped_norm,
+    find_max_gradient,
 )
 from fedrec_auditor.targets.papers.federated_mf.systems.horizontal_systems import HflSgdmf
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import scope_of
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import get_scope
 from fedrec_auditor.targets.systems.base import Population
 
 PAPER = Paper.load("fedrec_auditor.targets.papers.federated_mf")
@@ -48,18 +48,18 @@ def rows() -> dict[str, CatalogueRow]:
 
 def test_sensitivities_are_the_closed_forms() -> None:
     for count in (1, 2, 5):
-        alone, both = (max_gradient(5.0, ratings=count, joint=joint) for joint in (False, True))
+        alone, both = (find_max_gradient(5.0, ratings=count, with_users=u) for u in (False, True))
         assert alone == pytest.approx(ONE * math.sqrt(count))
         assert both == pytest.approx(ONE * math.sqrt(count**2 + count))
-    assert unclipped_norm(5.0, length=1.0) == pytest.approx(0.0, abs=1e-9)  # x = u.v
-    assert unclipped_norm(5.0, length=1e3) > 1e3 * unclipped_norm(5.0, length=1.5)
+    assert compute_unclipped_norm(5.0, length=1.0) == pytest.approx(0.0, abs=1e-9)  # x = u.v
+    assert compute_unclipped_norm(5.0, length=1e3) > 1e3 * compute_unclipped_norm(5.0, length=1.5)
 
 
 @pytest.mark.parametrize("count", [10, 100])
 def test_a_turn_moves_all_rows_and_no_farther_than_is_charged(count: int) -> None:
-    moved = rating_shift(5.0, ratings=count, fitting=20) / ONE
+    moved = compute_rating_shift(5.0, ratings=count, fitting=20) / ONE
     assert 1.2 * math.sqrt(count) < moved < math.sqrt(2 * count + 1)
-    assert rating_shift(5.0, ratings=count, fitting=4000) / ONE > 1.37 * math.sqrt(count)
+    assert compute_rating_shift(5.0, ratings=count, fitting=4000) / ONE > 1.37 * math.sqrt(count)
 
 
 @pytest.mark.parametrize(("ratings", "rate", "least"), [(100, 0.03, "122.2"), (10, 1e-3, "4.174")])
@@ -68,8 +68,8 @@ def test_users_of_fewer_ratings_have_the_epsilons_that_are_told(
 ) -> None:
     system = HflSgdmf(rounds=1000, local_steps=1, learning_rate=rate)
     sizes = Population(n_users=943, n_items=2 * ratings)
-    mechanism = system.get_mechanism(scope_of(Unit.RATING), sizes)
-    shown = find_exact_bound(mechanism, scope_of(Unit.RATING), 1e-5)
+    get_mechanism = system.get_mechanism(get_scope(Unit.RATING), sizes)
+    shown = find_exact_bound(get_mechanism, get_scope(Unit.RATING), 1e-5)
     assert f"at least {least}" in f"{meaning_words(rows['24'])} {rows['24'].reason}"
     assert shown.epsilon == pytest.approx(float(least), rel=1e-3)
     assert shown.epsilon >= float(least)
@@ -82,8 +82,10 @@ def test_a_user_of_half_of_all_items_has_the_epsilon_of_the_finding(
     assert finding is not None
     assert finding.lower_bound is not None
     system = HflSgdmf(rounds=1000, local_steps=1, learning_rate=0.1)
-    mechanism = system.get_mechanism(scope_of(Unit.RATING), Population(n_users=943, n_items=1682))
-    shown = find_exact_bound(mechanism, scope_of(Unit.RATING), 1e-5)
+    get_mechanism = system.get_mechanism(
+        get_scope(Unit.RATING), Population(n_users=943, n_items=1682)
+    )
+    shown = find_exact_bound(get_mechanism, get_scope(Unit.RATING), 1e-5)
     assert shown.epsilon == pytest.approx(finding.lower_bound.epsilon, rel=1e-3)
     assert shown.epsilon == pytest.approx(1702, rel=1e-3)
 
@@ -102,7 +104,7 @@ def test_a_replacement_has_more_than_twice_the_delta() -> None:
 def test_the_package_is_tighter_than_the_theorem_and_not_exact() -> None:
     """The conversions by hand, of the sampled Gaussian's moments at integer orders."""
     package, theorem = of("26d")
-    z, q, steps, delta = numbers.Z_THOUSAND, 0.01, 1000, 1e-5
+    z, q, steps, delta = numbers.Z_1000_STEPS, 0.01, 1000, 1e-5
     tight, plain = [], []
     for order in range(2, 64):
         k = np.arange(order + 1)
@@ -116,7 +118,7 @@ def test_the_package_is_tighter_than_the_theorem_and_not_exact() -> None:
 
 def test_noise_multipliers_of_the_derivation_are_those_of_epsilon_one() -> None:
     """Ten sampled Gaussians by the mixture's own tails, composed by a plain convolution."""
-    z, q, step = numbers.Z_TEN, 0.01, 1e-3
+    z, q, step = numbers.Z_10_STEPS, 0.01, 1e-3
     x = np.linspace(-12 * z, 1 + 12 * z, 400_001)
     losses = np.log1p(q * np.expm1((x - 0.5) / z**2))
     mass = np.diff((1 - q) * stats.norm.cdf(x, 0, z) + q * stats.norm.cdf(x, 1, z))

@@ -49,13 +49,14 @@ def test_gradients_are_those_of_the_loss() -> None:
     system, rng = FedGnn(dimension=4), np.random.default_rng(0)
     model = {"item": rng.normal(size=(9, 4)), "gnn.A": rng.normal(size=(4, 4))}
     near, kept = rng.normal(size=(2, 6, 4))
-    one, ratings = system.gradients(DATA.ratings, model, near, kept), DATA.ratings.toarray()
-    items = one.is_own[..., None] * (
-        one.weight[..., None] * one.hidden[:, None] + one.shared[:, None]
+    one, ratings = system.get_gradients(DATA.ratings, model, near, kept), DATA.ratings.toarray()
+    items = one.is_rated[..., None] * (
+        one.item_weights[..., None] * one.hidden_vectors[:, None] + one.shared_vectors[:, None]
     )
     for user in range(6):
-        of_user = one.user_gradient[user] / one.is_own[user].sum()
-        for name, found in (("item", items[user]), ("gnn.A", one.layer[user]), ("kept", of_user)):
+        of_user = one.user_gradients[user] / one.is_rated[user].sum()
+        layer = one.layer_gradients[user]
+        for name, found in (("item", items[user]), ("gnn.A", layer), ("kept", of_user)):
             for place in np.ndindex(found.shape):
                 moved = {n: part.copy() for n, part in {**model, "kept": kept[user]}.items()}
                 ends = []
@@ -68,10 +69,10 @@ def test_gradients_are_those_of_the_loss() -> None:
 
 def test_neighbours_are_the_mean_over_all_who_met_an_item_of_mine() -> None:
     system = FedGnn(dimension=4)
-    model = system.initial_model(9, np.random.default_rng(0))
+    model = system.draw_initial_model(9, np.random.default_rng(0))
     met = DATA.ratings.toarray() > 0
     users = [model["item"][row].mean(axis=0) for row in met]
-    for user, found in enumerate(system.neighbours(DATA.ratings, model)):
+    for user, found in enumerate(system.average_neighbours(DATA.ratings, model)):
         others = [users[v] for i in np.flatnonzero(met[user]) for v in np.flatnonzero(met[:, i])]
         np.testing.assert_allclose(found, np.mean(others, axis=0), atol=1e-6)
 
@@ -84,7 +85,7 @@ def test_a_step_on_a_users_own_vector_never_raises_its_errors(size: float, rate:
     model = {"item": size * rng.normal(size=(9, 4)), "gnn.A": np.eye(4)}
     near, kept = rng.normal(size=(2, 6, 4))
     ratings = DATA.ratings.toarray()
-    step = system.user_step(system.gradients(DATA.ratings, model, near, kept), model)
+    step = system.compute_user_step(system.get_gradients(DATA.ratings, model, near, kept), model)
     for user in range(6):
         before, after = (
             loss(system, ratings[user], model, near[user], vector)
@@ -97,7 +98,7 @@ def test_a_step_on_a_users_own_vector_never_raises_its_errors(size: float, rate:
 def test_messages_without_noise_are_clipped_and_have_own_and_pseudo_rows(largest: str) -> None:
     system = FedGnn(dimension=4, pseudo=3, clip=0.01, noise=1e-9, norm=largest)
     uploads = system.upload(
-        DATA, system.initial_model(9, np.random.default_rng(0)), np.random.default_rng(1)
+        DATA, system.draw_initial_model(9, np.random.default_rng(0)), np.random.default_rng(1)
     )
     every, item = np.arange(6), uploads.components["item"]
     assert isinstance(item, Rows)
@@ -112,13 +113,13 @@ def test_messages_without_noise_are_clipped_and_have_own_and_pseudo_rows(largest
 
 def test_a_released_step_is_one_l2_norm_of_the_batch() -> None:
     system = FedPerGnn(dimension=4, clip=1e-3, epsilon=1e9, pseudo=10**9)
-    model = system.initial_model(9, np.random.default_rng(0))
-    plain = system.gradients(DATA.ratings, model)
+    model = system.draw_initial_model(9, np.random.default_rng(0))
+    plain = system.get_gradients(DATA.ratings, model)
     sent = system.step_batch(plain, model, Streams.spawn(np.random.default_rng(1), 1))
     change = np.concatenate([(sent[n].values[0] - model[n]).ravel() for n in model])
     assert np.linalg.norm(change) == pytest.approx(1e-5, rel=1e-2)
     share = plain.is_own.sum(axis=1) / plain.is_own.sum()
-    layer = np.einsum("n,nde->de", share, plain.layer).ravel()
+    layer = np.einsum("n,nde->de", share, plain.layer_gradients).ravel()
     moved = (sent["gnn.A"].values[0] - model["gnn.A"]).ravel()
     assert moved @ -layer / np.linalg.norm(moved) / np.linalg.norm(layer) > 0.99
 
@@ -144,7 +145,7 @@ def test_normal_noise_of_two_deviations_adds_no_more_than_is_charged(narrow: flo
         abs(math.log(density(y, shift, widest) / density(y, 0.0, narrow * widest)))
         for y in np.linspace(-8, 8, 65)
     ]
-    assert max(losses) <= shift + system.extra_eps
+    assert max(losses) <= shift + system.extra_epsilon
     assert max(losses) >= shift - 1e-6
 
 
@@ -183,15 +184,14 @@ def test_pseudo_items_fall_to_the_intersection_of_three_messages() -> None:
             kept &= drawn
         shares.append(kept.sum())
     expected = 106 / (106 + np.mean(shares))
-    assert numbers.own_share(10677, 106, 1000, 3) == pytest.approx(expected, abs=0.01)
-    assert numbers.own_share(10677, 106, 1000, 1) == 106 / 1106
+    assert numbers.compute_own_share(10677, 106, 1000, 3) == pytest.approx(expected, abs=0.01)
+    assert numbers.compute_own_share(10677, 106, 1000, 1) == 106 / 1106
 
 
 def test_one_l2_norm_is_worth_much_at_delta_above_0() -> None:
     """Entry 30e states 5.3: an entry of shift t and scale 1 is t-private, so t^2/2-concentrated."""
     scope = any_pair(Unit.USER, Vantage.SERVER, Horizon.ROUND)
-    found = Rdp().bound(ZCDpEvent(rho=0.5), delta=1e-6, scope=scope).epsilon
-    assert 4.5 < found <= 5.3
+    assert 4.5 < Rdp().bound(ZCDpEvent(rho=0.5), delta=1e-6, scope=scope).epsilon <= 5.3
     shifts = np.random.default_rng(0).dirichlet(np.ones(50)) ** 0.5  # L2 norm 1
     losses = shifts - 1 + np.exp(-shifts)  # Kullback-Leibler divergence of a shifted Laplace
     assert losses.sum() <= 0.5
@@ -199,10 +199,10 @@ def test_one_l2_norm_is_worth_much_at_delta_above_0() -> None:
 
 def test_codes_without_randomness_are_read_and_keyed_hashes_are_not() -> None:
     history = {3, 17, 1200}
-    assert numbers.read_encrypted({numbers.encrypted_code(i) for i in history}, 1682) == history
-    assert numbers.read_signed_codes({numbers.signed_code(i) for i in history}, 1682) == history
+    assert numbers.read_encrypted_codes({numbers.encrypt_item(i) for i in history}, 1682) == history
+    assert numbers.read_signed_codes({numbers.sign_item(i) for i in history}, 1682) == history
     keyed = {int.from_bytes(hmac.digest(b"key", str(i).encode(), hashlib.sha256)) for i in history}
-    assert not numbers.read_encrypted(keyed, 1682)
+    assert not numbers.read_encrypted_codes(keyed, 1682)
     assert not numbers.read_signed_codes(keyed, 1682)
 
 
@@ -234,7 +234,7 @@ SMALL = FedGnn(dimension=2, pseudo=2, rounds=1)
 ALL_ROWS = replace(SMALL, pseudo=ITEMS)
 
 
-PUSHING = SMALL.attack_model(ITEMS)
+PUSHING = SMALL.make_attack_model(ITEMS)
 
 
 USERS = Population(n_users=2, n_items=ITEMS)

@@ -28,8 +28,7 @@ from fedrec_auditor.targets.papers.fedrec_apm.systems import FixRecMax, FixRecMi
 
 
 def system(name: str) -> FederatedSystem:
-    made = FAMILIES["targets"].load_class(name)()
-    return made
+    return FAMILIES["targets"].load_class(name)()
 
 
 SYSTEMS = [

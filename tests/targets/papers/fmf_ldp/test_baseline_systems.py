@@ -11,7 +11,7 @@ from scipy import sparse, stats
 from fedrec_auditor.targets.components import RankOne
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.papers.fmf_ldp import implicit_mf as _closed_form
-from fedrec_auditor.targets.papers.fmf_ldp.implicit_mf import item_gradients
+from fedrec_auditor.targets.papers.fmf_ldp.implicit_mf import get_gradients
 from fedrec_auditor.targets.papers.fmf_ldp.systems import Fcf, MfNp, Random
 from tests.targets.papers.made import liked
 
@@ -149,8 +149,8 @@ def test_all_users_at_once_equal_one_user_at_a_time(
 ) -> None:
     items, ratings, alpha, regularization = problem
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_closed_form, "BLOCK", block)
-        gradients = item_gradients(items, ratings, alpha=alpha, regularization=regularization)
+        patch.setattr(_closed_form, "MAX_BATCH_NUMBERS", block)
+        gradients = get_gradients(items, ratings, alpha=alpha, regularization=regularization)
     dense = gradients.to_dense(np.arange(len(gradients)))
     for user, profile in enumerate(ratings.toarray()):
         x, gradient = oracle(items, profile, alpha, regularization)
@@ -162,7 +162,7 @@ def test_all_users_at_once_equal_one_user_at_a_time(
 def test_batches_visit_every_entry_once_and_stay_within_the_block(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(_closed_form, "BLOCK", 5000)
+    monkeypatch.setattr(_closed_form, "MAX_BATCH_NUMBERS", 5000)
     rng = np.random.default_rng(1)
     ratings = sparse.random_array((300, 200), density=0.1, rng=rng, format="csr")
     seen = []
@@ -178,8 +178,8 @@ def test_a_float32_broadcast_gives_float32_uploads_close_to_the_exact_ones(facto
     rng = np.random.default_rng(2)
     items = rng.normal(scale=0.3, size=(150, factors)).astype(np.float32)
     ratings = sparse.csr_array((rng.random((80, 150)) < 0.3).astype(float))
-    single = item_gradients(items, ratings, alpha=4.0, regularization=0.01)
-    exact = item_gradients(items.astype(float), ratings, alpha=4.0, regularization=0.01)
+    single = get_gradients(items, ratings, alpha=4.0, regularization=0.01)
+    exact = get_gradients(items.astype(float), ratings, alpha=4.0, regularization=0.01)
     assert single.user_vectors.dtype == single.corrections.dtype == np.float32
     scale = np.linalg.norm(exact.user_vectors, axis=1).max()
     assert np.abs(single.user_vectors - exact.user_vectors).max() <= 1e-5 * scale

@@ -19,7 +19,7 @@ from fedrec_auditor.targets.declarations.paper import Paper
 from fedrec_auditor.targets.mechanisms.composed_mechanisms import Repeated, Shuffled
 from fedrec_auditor.targets.mechanisms.report_mechanisms import OneCoordinate
 from fedrec_auditor.targets.papers.fmf_ldp import systems as fmf_ldp
-from fedrec_auditor.targets.papers.fmf_ldp.implicit_mf import item_gradients
+from fedrec_auditor.targets.papers.fmf_ldp.implicit_mf import get_gradients
 from fedrec_auditor.targets.papers.fmf_ldp.systems import FmfLdp, ReportDistribution
 from fedrec_auditor.targets.systems.base import Population
 
@@ -37,8 +37,7 @@ def scope(vantage: Vantage, horizon: Horizon) -> Scope:
 
 
 def reports(uploads: object) -> Reports:
-    component = uploads.components["reports"]
-    return component
+    return uploads.components["reports"]
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 5), st.floats(0.1, 20.0))
@@ -48,9 +47,9 @@ def test_sampled_entries_are_those_of_the_whole_gradient(
     rng = np.random.default_rng(seed)
     ratings, items = interactions(7, 9, seed).ratings, rng.normal(size=(9, factors))
     system = FmfLdp(factors=factors, alpha=alpha, regularization=0.1)
-    whole = item_gradients(items, ratings, alpha=alpha, regularization=0.1).to_dense(np.arange(7))
+    whole = get_gradients(items, ratings, alpha=alpha, regularization=0.1).to_dense(np.arange(7))
     index = rng.integers(0, 9 * factors, size=(7, 30))
-    entries = system.gradient_at(
+    entries = system.get_entries(
         ratings, system.solve_users(ratings, items), items, np.arange(7)[:, None], index
     )
     expected = np.take_along_axis(whole.reshape(7, -1), index, axis=1)
@@ -62,7 +61,7 @@ def test_averaged_reports_estimate_the_mean_projected_gradient_without_bias() ->
     system = FmfLdp(factors=2, reports=40, epsilon=1.0, learning_rate=1.0, server_steps=1)
     ratings, rng = interactions(6, 5), np.random.default_rng(11)
     items = rng.normal(size=(5, 2))
-    gradient = item_gradients(items, ratings.ratings, alpha=1.0, regularization=1e-6).to_dense(
+    gradient = get_gradients(items, ratings.ratings, alpha=1.0, regularization=1e-6).to_dense(
         np.arange(6)
     )
     assert (np.abs(gradient) > 1).any()  # so that the projection is at work
@@ -111,10 +110,10 @@ def test_the_games_two_users_reach_opposite_corners(
     alpha: float, regularization: float, factors: int
 ) -> None:
     system = FmfLdp(alpha=alpha, regularization=regularization, factors=factors)
-    m = system.corner_items()
-    items = system.opposite_items(2 * m + 4)
+    m = system.find_history_length()
+    items = system.make_opposing_items(2 * m + 4)
     profiles = Interactions.create(np.repeat(np.eye(4)[:2], [m, m, 2, 2], axis=1)).ratings
-    gradient = item_gradients(items, profiles, alpha=alpha, regularization=regularization).to_dense(
+    gradient = get_gradients(items, profiles, alpha=alpha, regularization=regularization).to_dense(
         np.arange(2)
     )
     projected = np.clip(gradient, -1, 1)
@@ -124,32 +123,32 @@ def test_the_games_two_users_reach_opposite_corners(
 
 
 def test_a_large_lambda_takes_more_items_to_reach_the_corners() -> None:
-    assert FmfLdp().corner_items() == 1
+    assert FmfLdp().find_history_length() == 1
     (pair,) = FmfLdp(regularization=1.0).design_pairs()
     game, half = pair.target, pair.profiles.n_items // 2
-    assert half == game.corner_items() > 1
+    assert half == game.find_history_length() > 1
 
 
 def test_half_a_catalogue_each_puts_all_entries_of_two_users_at_the_corners() -> None:
     """The shuffled lower bound, with all other users at the opposite corner, is thus attained."""
     system = FmfLdp()
-    items = system.opposite_items(1682, 841)
+    items = system.make_opposing_items(1682, 841)
     profiles = Interactions.create(np.repeat(np.eye(2), 841, axis=1)).ratings
     index = np.arange(1682 * system.factors)
     vectors, both = system.solve_users(profiles, items), np.stack([index, index])
-    entries = system.gradient_at(profiles, vectors, items, np.arange(2)[:, None], both)
+    entries = system.get_entries(profiles, vectors, items, np.arange(2)[:, None], both)
     np.testing.assert_array_equal(np.clip(entries, -1, 1), [[1.0], [-1.0]] * np.ones(len(index)))
 
 
 def test_a_malicious_broadcast_attains_k_eps_T_between_two_real_users() -> None:
     """Exact ratio of one transcript: all k T reports are of item 0 and +B."""
     system = FmfLdp(factors=3, reports=7, rounds=4, epsilon=0.25)
-    items = system.opposite_items(50)
+    items = system.make_opposing_items(50)
     profiles = Interactions.create(np.eye(50)[:2]).ratings
     count = system.reports * system.rounds
     index = np.resize(np.arange(3), count)  # any coordinates of row 0
     vectors, both = system.solve_users(profiles, items), np.stack([index, index])
-    entries = system.gradient_at(profiles, vectors, items, np.arange(2)[:, None], both)
+    entries = system.get_entries(profiles, vectors, items, np.arange(2)[:, None], both)
     law = ReportDistribution(0.25).log_prob(np.ones(count), np.clip(entries, -1, 1)).sum(axis=1)
     assert law[0] - law[1] == pytest.approx(count * 0.25, rel=1e-12)
 

@@ -19,17 +19,13 @@ from hypothesis import strategies as st
 from fedrec_auditor.targets.datasets.base import Attribute, Interactions
 from fedrec_auditor.targets.papers.privrec.device import (
     Devices,
-    ProximalTraining,
+    TrainingSettings,
     Weights,
-    all_scores,
-    maml_step,
-    reptile_step,
+    compute_maml_update,
+    compute_reptile_update,
+    score_all,
 )
-from fedrec_auditor.targets.papers.privrec.network import (
-    DeviceExamples,
-    Network,
-    genre_flags,
-)
+from fedrec_auditor.targets.papers.privrec.network import DeviceExamples, Network, make_genre_flags
 from fedrec_auditor.targets.streams import Streams
 
 DATA = Interactions.create(
@@ -41,18 +37,18 @@ DATA = Interactions.create(
 
 
 def test_genres_may_be_none() -> None:
-    np.testing.assert_array_equal(genre_flags(DATA), DATA.genres)
-    assert genre_flags(Interactions.create(np.ones((3, 4)))).shape == (4, 0)
+    np.testing.assert_array_equal(make_genre_flags(DATA), DATA.genres)
+    assert make_genre_flags(Interactions.create(np.ones((3, 4)))).shape == (4, 0)
 
 
 @pytest.mark.parametrize(
     ("ids", "side", "tables"), [(True, True, 3), (False, True, 2), (True, False, 1)]
 )
 def test_inputs_are_what_the_tables_embed(ids: bool, side: bool, tables: int) -> None:
-    network = Network(embedding=5, width=32, has_ids=ids, has_side=side)
-    shapes = network.shapes(DATA)
+    network = Network(embedding_size=5, width=32, has_item_ids=ids, has_features=side)
+    shapes = network.get_shapes(DATA)
     assert shapes["mlp1.weight"] == (5 * (tables + (2 if side else 0)), 32)  # of 3 genres, one each
-    averaged = replace(network, mean_genres=True).shapes(DATA)
+    averaged = replace(network, has_mean_genres=True).get_shapes(DATA)
     assert averaged["mlp1.weight"] == (5 * tables, 32)
     assert ("item" in shapes) == ids
     assert ("genre" in shapes) == ("user.sex" in shapes) == side
@@ -60,20 +56,20 @@ def test_inputs_are_what_the_tables_embed(ids: bool, side: bool, tables: int) ->
 
 
 def test_without_genres_an_items_number_is_its_feature() -> None:
-    network = Network(embedding=5, width=32, has_ids=False, has_side=True)
+    network = Network(embedding_size=5, width=32, has_item_ids=False, has_features=True)
     for bare in (replace(DATA, genres=None), replace(DATA, genres=np.zeros((4, 0), dtype=bool))):
         assert (
             {"item", "user.sex"}
-            <= set(network.shapes(bare))
-            == set(network.shapes(bare)) - {"genre"}
+            <= set(network.get_shapes(bare))
+            == set(network.get_shapes(bare)) - {"genre"}
         )
 
 
 def test_first_weights_have_their_spread() -> None:
     """Spreads of thousands of normal draws are within 10%, except with probability below 1e-9."""
-    network = Network(embedding=64, width=64, has_ids=True, has_side=True)
+    network = Network(embedding_size=64, width=64, has_item_ids=True, has_features=True)
     wide = Interactions.create(np.ones((2, 100)))
-    model = network.initial(wide, np.random.default_rng(0))
+    model = network.draw(wide, np.random.default_rng(0))
     assert model["item"].std() == pytest.approx(1 / 8, rel=0.1)
     assert model["mlp1.weight"].std() == pytest.approx(np.sqrt(2 / 64), rel=0.1)
     assert not model["mlp1.bias"].any()
@@ -92,7 +88,7 @@ def test_examples_are_all_positives_and_distinct_unmet_negatives(
         n = len(held)
         assert drawn.n_positives[user] == n
         assert drawn.n_examples[user] == n + min(negatives * n, items - n)
-        found = drawn.items[user, : drawn.n_examples[user]]
+        found = drawn.item_ids[user, : drawn.n_examples[user]]
         assert len(set(found.tolist())) == len(found)
         np.testing.assert_array_equal(found[:n], held)
         assert not set(found[n:].tolist()) & set(held.tolist())
@@ -111,9 +107,9 @@ def test_a_device_draws_the_same_in_any_company(seed: int) -> None:
     alone = DeviceExamples.draw(data.take_users(some), streams.take(some), negatives=2)
     for place, user in enumerate(some):
         size = drawn.n_examples[user]
-        np.testing.assert_array_equal(alone.items[place, :size], drawn.items[user, :size])
-        one = alone.epoch_orders(streams.take(some), 3, 24)[place, :size]
-        np.testing.assert_array_equal(one, drawn.epoch_orders(streams, 3, 20)[user, :size])
+        np.testing.assert_array_equal(alone.item_ids[place, :size], drawn.item_ids[user, :size])
+        one = alone.draw_epoch_orders(streams.take(some), 3, 24)[place, :size]
+        np.testing.assert_array_equal(one, drawn.draw_epoch_orders(streams, 3, 20)[user, :size])
 
 
 def test_orders_are_permutations_that_differ_by_epoch_and_device() -> None:
@@ -121,7 +117,7 @@ def test_orders_are_permutations_that_differ_by_epoch_and_device() -> None:
     data = Interactions.create((rng.random((4, 40)) < 0.5) * 1.0)
     streams = Streams.spawn(rng, 4)
     drawn = DeviceExamples.draw(data, streams, negatives=1)
-    first, second = (drawn.epoch_orders(streams, epoch, 48) for epoch in (0, 1))
+    first, second = (drawn.draw_epoch_orders(streams, epoch, 48) for epoch in (0, 1))
     for orders in (first, second):
         np.testing.assert_array_equal(np.sort(orders, axis=1), np.tile(np.arange(48), (4, 1)))
         for user, size in enumerate(drawn.n_examples):
@@ -136,7 +132,7 @@ def test_all_unmet_items_are_drawn_alike() -> None:
     drawn = DeviceExamples.draw(
         Interactions.create(table), Streams.spawn(np.random.default_rng(1), 20_000), negatives=1
     )
-    counts = np.bincount(drawn.items[:, 2:].ravel(), minlength=10)
+    counts = np.bincount(drawn.item_ids[:, 2:].ravel(), minlength=10)
     assert counts[3] == counts[7] == 0
     unmet = np.delete(counts, [3, 7])
     assert np.abs(unmet - 5000).max() < 6 * np.sqrt(20_000 * 0.25 * 0.75)
@@ -194,23 +190,23 @@ def plain_training(
     data: Interactions,
     examples: DeviceExamples,
     streams: Streams,
-    local: ProximalTraining,
+    local: TrainingSettings,
 ) -> list[Model]:
     """Algorithm 1, client by client, with the gradient of equation 7 as it is (squared norm)."""
     ends, batch = [], min(4, data.n_items)
-    width = -(-examples.items.shape[1] // batch) * batch
+    width = -(-examples.item_ids.shape[1] // batch) * batch
     for user in range(data.n_users):
         model = {k: v.clone() for k, v in start.items()}
         for epoch in range(local.n_epochs):
             size = int(examples.n_examples[user])
-            order = examples.epoch_orders(streams, epoch, width)[user, :size]
+            order = examples.draw_epoch_orders(streams, epoch, width)[user, :size]
             for at in range(0, size, batch):
                 place = order[at : at + batch]
-                items = torch.from_numpy(examples.items[user, place])
+                items = torch.from_numpy(examples.item_ids[user, place])
                 labels = torch.from_numpy(examples.labels[user, place]).double()
                 live = {k: v.clone().requires_grad_() for k, v in model.items()}
                 loss = cross_entropy(live, data, user, items, labels)
-                loss = loss + local.prox_weight / 2 * sum(
+                loss = loss + local.proximal_weight / 2 * sum(
                     ((live[k] - start[k]) ** 2).sum() for k in live
                 )
                 slope = torch.autograd.grad(loss, list(live.values()))
@@ -227,15 +223,16 @@ def setup(
 ) -> tuple[Interactions, DeviceExamples, Streams, Devices, Model]:
     rng = np.random.default_rng(seed)
     data = some_data(rng)
-    network = Network(embedding=3, width=8, has_ids=ids, has_side=side, mean_genres=seed % 2 == 1)
-    broadcast = network.initial(data, rng)
+    reads = {"has_item_ids": ids, "has_features": side, "has_mean_genres": seed % 2 == 1}
+    network = Network(embedding_size=3, width=8, **reads)
+    broadcast = network.draw(data, rng)
     for name in broadcast:  # no zeros: every bias must count
         broadcast[name] += rng.normal(size=broadcast[name].shape).astype(np.float32) * 0.3
     streams = Streams.spawn(rng, data.n_users)
     drawn = DeviceExamples.draw(data, streams, negatives=2)
     order = np.argsort(-drawn.n_examples, kind="stable")
     data, streams, drawn = data.take_users(order), streams.take(order), drawn.take(order)
-    devices = Devices.receive(
+    devices = Devices.from_broadcast(
         broadcast, data, drawn, streams, batch=4, device="cpu", dtype=torch.float64
     )
     return (
@@ -267,7 +264,7 @@ def agrees(
         for name, value in model.items():
             if name == "item":
                 size = int(examples.n_examples[user])
-                items = torch.from_numpy(examples.items[user, :size])
+                items = torch.from_numpy(examples.item_ids[user, :size])
                 close(batched["item"][user, :size], value[items])
             elif not name.startswith("user."):
                 close(batched[name][user], value)
@@ -284,11 +281,11 @@ def test_batched_training_is_training_one_by_one(
 ) -> None:
     ids, side = features
     data, examples, streams, devices, start = setup(seed, ids=ids, side=side)
-    local = ProximalTraining(n_epochs=2, rate=0.4, prox_weight=proximal)
+    local = TrainingSettings(n_epochs=2, rate=0.4, proximal_weight=proximal)
     ends = plain_training(start, data, examples, streams, local)
     agrees(devices.train(local), ends, data, examples)
     agrees(
-        reptile_step(devices, local),
+        compute_reptile_update(devices, local),
         [{k: v - start[k] for k, v in end.items()} for end in ends],
         data,
         examples,
@@ -299,15 +296,15 @@ def test_batched_training_is_training_one_by_one(
 @given(st.integers(0, 2**32 - 1), st.sampled_from([1, 2]))
 def test_the_meta_gradient_goes_through_the_support_steps(seed: int, steps: int) -> None:
     data, examples, streams, devices, start = setup(seed)
-    local = ProximalTraining(n_epochs=steps, rate=0.4, prox_weight=0.0)
-    width = -(-examples.items.shape[1] // 4) * 4
+    local = TrainingSettings(n_epochs=steps, rate=0.4, proximal_weight=0.0)
+    width = -(-examples.item_ids.shape[1] // 4) * 4
     expected = []
     for user in range(data.n_users):
-        order = examples.epoch_orders(streams, 0, width)[user, : examples.n_examples[user]]
+        order = examples.draw_epoch_orders(streams, 0, width)[user, : examples.n_examples[user]]
         halves = order[: len(order) // 2], order[len(order) // 2 :]
         (s_items, s_labels), (q_items, q_labels) = (
             (
-                torch.from_numpy(examples.items[user, np.sort(half)]),
+                torch.from_numpy(examples.item_ids[user, np.sort(half)]),
                 torch.from_numpy(examples.labels[user, np.sort(half)]).double(),
             )
             for half in halves
@@ -321,16 +318,16 @@ def test_the_meta_gradient_goes_through_the_support_steps(seed: int, steps: int)
         loss = cross_entropy(now, data, user, q_items, q_labels)
         found = torch.autograd.grad(loss, list(live.values()))
         expected.append({k: -g for k, g in zip(live, found, strict=True)})
-    agrees(maml_step(devices, local), expected, data, examples)
+    agrees(compute_maml_update(devices, local), expected, data, examples)
 
 
 def test_scores_are_those_of_the_trained_table_and_of_the_broadcast_elsewhere() -> None:
     data, examples, streams, devices, start = setup(11)
-    local = ProximalTraining(n_epochs=1, rate=0.4, prox_weight=0.0)
+    local = TrainingSettings(n_epochs=1, rate=0.4, proximal_weight=0.0)
     ends = plain_training(start, data, examples, streams, local)
     broadcast = {k: v.numpy() for k, v in start.items()}
-    flags = torch.from_numpy(genre_flags(data)).double()
-    found = all_scores(devices, devices.train(local), broadcast, flags)
+    flags = torch.from_numpy(make_genre_flags(data)).double()
+    found = score_all(devices, devices.train(local), broadcast, flags)
     every = torch.arange(data.n_items)
     for user, model in enumerate(ends):
         torch.testing.assert_close(
@@ -338,13 +335,13 @@ def test_scores_are_those_of_the_trained_table_and_of_the_broadcast_elsewhere() 
         )
 
 
-@pytest.mark.parametrize("learn", [reptile_step, maml_step])
+@pytest.mark.parametrize("learn", [compute_reptile_update, compute_maml_update])
 def test_a_device_that_diverges_changes_nothing_and_spoils_nobody(
     learn: type[Weights] | object,
 ) -> None:
     _, examples, _, devices, _ = setup(5)
     assert (examples.n_examples > 0).sum() > 2
-    local = ProximalTraining(n_epochs=1, rate=0.4, prox_weight=0.0)
+    local = TrainingSettings(n_epochs=1, rate=0.4, proximal_weight=0.0)
     whole = learn(devices, local)
     spoilt = {k: v.clone() for k, v in devices.weights.items()}
     spoilt["mlp1.weight"][1] = 1e200
@@ -372,6 +369,6 @@ def test_scores_of_huge_weights_are_numbers() -> None:
             weights[name] = torch.full_like(weights[name], 1e20)
     weights["mlp1.bias"] *= 1e10  # above all that the embeddings add: no unit is dead
     broadcast = {k: v.numpy() for k, v in start.items()}
-    found = all_scores(devices, weights, broadcast, torch.from_numpy(genre_flags(data)))
+    found = score_all(devices, weights, broadcast, torch.from_numpy(make_genre_flags(data)))
     assert found.isfinite().all()
     assert found.abs().max() > 1e50

@@ -19,15 +19,15 @@ from fedrec_auditor.targets.declarations.entry import ComputedNumber
 from fedrec_auditor.targets.declarations.paper import Paper
 from fedrec_auditor.targets.papers.privrec import numbers
 from fedrec_auditor.targets.papers.privrec.meta_learned import (
+    bound_sampled_renyi,
+    compute_l2_norms,
+    compute_printed_epsilon,
     join_blocks,
-    l2_norms,
     make_messages,
-    printed_epsilon,
-    sampled_renyi,
-    scaled,
+    rescale,
 )
 from fedrec_auditor.targets.papers.privrec.network import DeviceExamples
-from fedrec_auditor.targets.papers.privrec.numbers import printed_epsilons, upper_bound
+from fedrec_auditor.targets.papers.privrec.numbers import compute_upper_bound, printed_epsilons
 from fedrec_auditor.targets.papers.privrec.systems import DpPrivrec, Privrec
 from fedrec_auditor.targets.streams import Streams
 
@@ -64,7 +64,7 @@ def test_a_device_sends_the_same_whatever_its_coins() -> None:
     """A user with all items draws no negatives: only noise could make messages differ."""
     system = DpPrivrec(embedding=4, width=32, local_epochs=1)
     held = Interactions.create(np.ones((1, 4)), name="all")
-    model = system.first_model(held, np.random.default_rng(1))
+    model = system.init_model(held, np.random.default_rng(1))
     sent = system.upload(held, model, np.random.default_rng(1), size=20)
     for name, part in sent.components.items():
         messages = part.to_dense(np.arange(20)).reshape(20, -1)
@@ -74,7 +74,8 @@ def test_a_device_sends_the_same_whatever_its_coins() -> None:
 
 def test_counts_of_rounds_and_users() -> None:
     for clients, printed, right in ((30, 4800, 4832), (15, 760, 766)):
-        less, more = (upper_bound(clients=clients, n_users=n, delta=1e-6) for n in (right, printed))
+        less = compute_upper_bound(clients=clients, n_users=right, delta=1e-6)
+        more = compute_upper_bound(clients=clients, n_users=printed, delta=1e-6)
         assert 0.985 < less / more < 1.0
 
 
@@ -82,7 +83,7 @@ def test_the_rows_that_move_are_the_users_features() -> None:
     """Messages of a device: of each table of attributes only the row of its own value."""
     data = Synthetic(n_users=12, n_items=20, profile=6.0, tastes=3, seed=0).load()
     system = Privrec(embedding=16, width=64, local_epochs=1)
-    model = system.first_model(data, np.random.default_rng(0))
+    model = system.init_model(data, np.random.default_rng(0))
     sent = system.upload(data, model, np.random.default_rng(1))
     for name, attribute in data.attributes.items():
         change = sent.components[f"user.{name}"].to_dense(np.arange(12))
@@ -92,7 +93,7 @@ def test_the_rows_that_move_are_the_users_features() -> None:
 
 def test_nothing_is_promised_at_delta_0() -> None:
     assert math.isinf(
-        printed_epsilon(clients=5, n_users=4800, rounds=1000, multiplier=1.0, delta=0.0)
+        compute_printed_epsilon(clients=5, n_users=4800, rounds=1000, multiplier=1.0, delta=0.0)
     )
 
 
@@ -106,12 +107,13 @@ def test_theorem_9_term_by_term(rate: float, order: int, multiplier: float) -> N
     total = 1 + rate**2 * comb(order, 2) * min(4 * (math.exp(curve(2)) - 1), 2 * math.exp(curve(2)))
     for j in range(3, order + 1):
         total += 2 * rate**j * comb(order, j) * math.exp((j - 1) * curve(j))
-    assert sampled_renyi(rate, order, multiplier) == pytest.approx(math.log(total) / (order - 1))
+    bound = bound_sampled_renyi(rate, order, multiplier)
+    assert bound == pytest.approx(math.log(total) / (order - 1))
 
 
 def test_tiny_noise_overflows_nowhere() -> None:
     assert np.isfinite(
-        printed_epsilon(clients=5, n_users=10, rounds=3, multiplier=0.01, delta=1e-6)
+        compute_printed_epsilon(clients=5, n_users=10, rounds=3, multiplier=0.01, delta=1e-6)
     )
 
 
@@ -136,7 +138,7 @@ def block(seed: int, users: int) -> tuple[dict[str, Component], dict[str, np.nda
         },
     )
     examples = DeviceExamples.draw(data, Streams.spawn(rng, users), negatives=1)
-    width = examples.items.shape[1] + 2
+    width = examples.item_ids.shape[1] + 2
     change = {
         "user": rng.normal(size=(users, 4)).astype(np.float32),
         "item": rng.normal(size=(users, width, 2)).astype(np.float32),
@@ -150,7 +152,7 @@ def block(seed: int, users: int) -> tuple[dict[str, Component], dict[str, np.nda
         whole["user.age"][user, codes["age"][user]] = change["user"][user, :2]
         whole["user.sex"][user, codes["sex"][user]] = change["user"][user, 2:]
         for place in range(examples.n_examples[user]):
-            whole["item"][user, examples.items[user, place]] = change["item"][user, place]
+            whole["item"][user, examples.item_ids[user, place]] = change["item"][user, place]
     whole |= {name: change[name] for name in ("mlp1.weight", "output.bias")}
     return make_messages(change, examples, data, MODEL, Payload.CHANGE, 0.5), whole
 
@@ -170,10 +172,10 @@ def test_messages_are_whole_tables_by_their_rows(seed: int, sizes: list[int]) ->
         squares += (expected.astype(float) ** 2).reshape(len(n), part.size).sum(axis=1)
         shape = (-1, *[1] * part.ndim)
         np.testing.assert_allclose(
-            scaled(component, factor).to_dense(n), expected * factor.reshape(shape), rtol=1e-6
+            rescale(component, factor).to_dense(n), expected * factor.reshape(shape), rtol=1e-6
         )
         if isinstance(component, Rows):
             np.testing.assert_array_equal(component.flag_sent_rows(n), (expected != 0).any(axis=2))
         else:
             assert isinstance(component, Dense)
-    np.testing.assert_allclose(l2_norms(sent), np.sqrt(squares))
+    np.testing.assert_allclose(compute_l2_norms(sent), np.sqrt(squares))

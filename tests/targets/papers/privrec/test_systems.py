@@ -30,7 +30,7 @@ from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.declarations.paper import Paper
 from fedrec_auditor.targets.papers.fmf_ldp.systems import Fcf
-from fedrec_auditor.targets.papers.privrec.meta_learned import l2_norms as lengths
+from fedrec_auditor.targets.papers.privrec.meta_learned import compute_l2_norms as lengths
 from fedrec_auditor.targets.papers.privrec.network import DeviceExamples
 from fedrec_auditor.targets.papers.privrec.systems import (
     BIT,
@@ -55,14 +55,14 @@ def some_data(users: int = 20, items: int = 25, seed: int = 0) -> Interactions:
 
 def test_an_upload_names_the_items_and_the_attributes_of_its_user() -> None:
     data, system = some_data(), replace(SMALL, width=64)
-    broadcast = system.first_model(data, np.random.default_rng(1))
+    broadcast = system.init_model(data, np.random.default_rng(1))
     uploads = system.upload(data, broadcast, np.random.default_rng(2))
     examples = DeviceExamples.draw(
         data, Streams.spawn(np.random.default_rng(2), 20), negatives=system.negatives
     )
     item = uploads.components["item"]
     for user in range(20):
-        trained = np.sort(examples.items[user, : examples.n_examples[user]])
+        trained = np.sort(examples.item_ids[user, : examples.n_examples[user]])
         np.testing.assert_array_equal(
             np.flatnonzero(item.flag_sent_rows(np.array([user]))), trained
         )
@@ -97,10 +97,10 @@ def test_clients_are_drawn_without_replacement_and_all_get_their_turn() -> None:
 def test_the_default_reads_features_only_as_the_text_has_it(kind: type[Privrec]) -> None:
     """Section 2.1; the embeddings of items' numbers are a setting."""
     data = some_data()
-    first = kind().first_model(data, np.random.default_rng(0))
+    first = kind().init_model(data, np.random.default_rng(0))
     assert "genre" in first
     assert "item" not in first
-    assert "item" in kind(item_ids=True).first_model(data, np.random.default_rng(0))
+    assert "item" in kind(item_ids=True).init_model(data, np.random.default_rng(0))
 
 
 def test_without_embeddings_of_items_those_of_equal_genres_tie() -> None:
@@ -109,8 +109,7 @@ def test_without_embeddings_of_items_those_of_equal_genres_tie() -> None:
     assert "item" not in (run.transcript.release or {})
     genres = data.genres.copy()
     genres[1] = genres[0]
-    twins = replace(data, genres=genres)
-    scores = system.score(run.model, twins, np.arange(20))
+    scores = system.score(run.model, replace(data, genres=genres), np.arange(20))
     np.testing.assert_allclose(scores[:, 0], scores[:, 1], rtol=1e-5)
 
 
@@ -155,7 +154,7 @@ def test_a_user_with_one_item_has_a_query_and_no_support() -> None:
         .searchsorted(np.arange(data.ratings.nnz), side="right")
         != 3
     )
-    broadcast = SUMMED.first_model(one, np.random.default_rng(0))
+    broadcast = SUMMED.init_model(one, np.random.default_rng(0))
     sent = SUMMED.upload(one, broadcast, np.random.default_rng(0))
     assert one.ratings[[3]].nnz == 0
     assert not sent.components["mlp1.weight"].to_dense(np.array([3])).any()
@@ -172,7 +171,7 @@ def test_no_side_feature_is_read() -> None:
     }
     for name, part in one.transcript.release.items():
         np.testing.assert_array_equal(part, (two.transcript.release or {})[name])
-    assert system.training.prox_weight == 0.0
+    assert system.training_settings.proximal_weight == 0.0
 
 
 def test_it_trains_as_fcf_and_is_measured_as_privrec() -> None:
@@ -218,7 +217,7 @@ class Fixed:
 def uploads(system: DpPrivrec, clip: float) -> tuple[Uploads, Uploads]:
     """Messages of devices with this bound, and those of PrivRec."""
     data = some_data()
-    broadcast = system.first_model(data, np.random.default_rng(0)) | {CLIP: np.array(clip)}
+    broadcast = system.init_model(data, np.random.default_rng(0)) | {CLIP: np.array(clip)}
     plain = Privrec(**{f.name: getattr(system, f.name) for f in fields(Privrec)})
     model = {k: v for k, v in broadcast.items() if k != CLIP}
     return (
@@ -261,9 +260,9 @@ def test_the_server_does_what_the_mechanism_states(as_published: bool) -> None:
         PRIVATE, server_rate=0.6, as_published=as_published, clients=20, initial_clip=2.0
     )
     sent, _ = uploads(system, 2.0)
-    model = system.first_model(some_data(), np.random.default_rng(0))
+    model = system.init_model(some_data(), np.random.default_rng(0))
     at_0, at_1 = (system.update_model(model, sent, Fixed(v)) for v in (0.0, 1.0))
-    mechanism = system.round_mechanism(Population(n_users=20, n_items=25))
+    mechanism = system.make_round_mechanism(Population(n_users=20, n_items=25))
     average, share = mechanism.noise_scale
     step = 1.0 if as_published else 0.6  # the mechanism's average is then before the step size
     mean = flat(sent).mean(axis=0)
@@ -325,8 +324,7 @@ def test_the_servers_noise_is_in_no_upload_and_training_goes_on_under_it() -> No
 
 def test_events_by_vantage_and_sampling() -> None:
     system, population = DpPrivrec(), Population(n_users=4800, n_items=3706)
-    mu = math.sqrt(1 - 0.7)
-    one = GaussianDpEvent(1 / mu)
+    one = GaussianDpEvent(1 / math.sqrt(1 - 0.7))
     for vantage, others in ((Vantage.PEERS, 4799), (Vantage.RELEASE, 4800)):
         event = system.get_event(replace(PEERS, vantage=vantage), population)
         sampled = SampledWithoutReplacementDpEvent(others, 30, one)
@@ -343,8 +341,9 @@ def test_events_by_vantage_and_sampling() -> None:
         assert isinstance(
             system.get_event(replace(PEERS, vantage=vantage), population), NonPrivateDpEvent
         )
-    everyone = Population(n_users=30, n_items=20)
-    assert system.get_event(PEERS, everyone) == SelfComposedDpEvent(one, 1000)
+    assert system.get_event(PEERS, Population(n_users=30, n_items=20)) == SelfComposedDpEvent(
+        one, 1000
+    )
     mended = replace(system, as_published=False, server_rate=5.0)
     joint = mended.get_event(any_pair, population).event.noise_multiplier
     assert joint == pytest.approx(1 / math.sqrt(0.3 + 0.7 / 4))
@@ -387,9 +386,8 @@ def test_a_sampled_training_has_a_lower_bound(step: float, violated: bool) -> No
 
 def test_a_device_that_has_no_change_returns_none_whatever_the_bound() -> None:
     system, nobody = PRIVATE, Interactions.create(np.zeros((1, 25)))
-    broadcast = system.first_model(nobody, np.random.default_rng(0)) | {CLIP: np.array(-50.0)}
-    sent = system.upload(nobody, broadcast, np.random.default_rng(1))
-    assert not flat(sent).any()
+    broadcast = system.init_model(nobody, np.random.default_rng(0)) | {CLIP: np.array(-50.0)}
+    assert not flat(system.upload(nobody, broadcast, np.random.default_rng(1))).any()
 
 
 def test_the_printed_figures_are_claimed() -> None:

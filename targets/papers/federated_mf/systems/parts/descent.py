@@ -15,9 +15,9 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.components import Floats, Ints
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import (
-    batch_size,
+    get_batch_size,
+    get_rate,
     project,
-    rate_at,
 )
 from fedrec_auditor.targets.streams import Streams
 
@@ -33,11 +33,11 @@ class ItemSplit:
 
     is_by_user: ClassVar[bool] = False
 
-    def max_items(self, mf: Any, n_items: int) -> int:
+    def get_max_items(self, mf: Any, n_items: int) -> int:
         """Returns the largest number of items that one party of the system ``mf`` holds."""
         return -(-n_items // min(mf.parties, n_items)) if mf.split == "random" else n_items
 
-    def n_parties(self, mf: Any, interactions: Interactions) -> int:
+    def count_parties(self, mf: Any, interactions: Interactions) -> int:
         """Returns the number of parties for the data ``interactions``, which is at most the number
         of items.
         """
@@ -51,7 +51,7 @@ class ItemSplit:
         differs from ``parties``.
         """
         if mf.split == "random":
-            return _dealt(interactions.n_items, self.n_parties(mf, interactions), rng)
+            return _dealt(interactions.n_items, self.count_parties(mf, interactions), rng)
         genres = interactions.genres
         if genres is None:
             raise InputError(
@@ -69,11 +69,13 @@ class ItemSplit:
             )
         return shares
 
-    def ratings_of(self, ratings: sparse.csr_array, members: Ints) -> sparse.csr_array:
-        """Returns the ratings of all users for the items at indices ``members``, users by items."""
-        return sparse.csr_array(ratings[:, members])
+    def select_ratings(self, ratings: sparse.csr_array, member_ids: Ints) -> sparse.csr_array:
+        """Returns the ratings of all users for the items at indices ``member_ids``, users by
+        items.
+        """
+        return sparse.csr_array(ratings[:, member_ids])
 
-    def step_scale(self, n_users: int, ratings: int | Ints) -> float | Floats:
+    def get_step_scale(self, n_users: int, ratings: int | Ints) -> float | Floats:
         """Returns the factor on a party's steps: one over its mean number of ratings per user.
 
         In the paper this is 1/(m_k tau). ``ratings`` is the party's number of ratings, or an array
@@ -92,11 +94,11 @@ class UserSplit:
 
     is_by_user: ClassVar[bool] = True
 
-    def max_items(self, mf: Any, n_items: int) -> int:
+    def get_max_items(self, mf: Any, n_items: int) -> int:
         """Returns the number of all items, because a party may hold every item."""
         return n_items
 
-    def n_parties(self, mf: Any, interactions: Interactions) -> int:
+    def count_parties(self, mf: Any, interactions: Interactions) -> int:
         """Returns the number of parties for the data ``interactions``, which is at most the number
         of users.
         """
@@ -104,13 +106,13 @@ class UserSplit:
 
     def deal(self, mf: Any, interactions: Interactions, rng: np.random.Generator) -> Sequence[Ints]:
         """Returns the indices of the users of every party, ascending; one array per party."""
-        return _dealt(interactions.n_users, self.n_parties(mf, interactions), rng)
+        return _dealt(interactions.n_users, self.count_parties(mf, interactions), rng)
 
-    def ratings_of(self, ratings: sparse.csr_array, members: Ints) -> sparse.csr_array:
-        """Returns all ratings of the users at indices ``members``, users by items."""
-        return sparse.csr_array(ratings[members])
+    def select_ratings(self, ratings: sparse.csr_array, member_ids: Ints) -> sparse.csr_array:
+        """Returns all ratings of the users at indices ``member_ids``, users by items."""
+        return sparse.csr_array(ratings[member_ids])
 
-    def step_scale(self, n_users: int, ratings: int | Ints) -> float | Floats:
+    def get_step_scale(self, n_users: int, ratings: int | Ints) -> float | Floats:
         """Returns the factor on a party's steps: one over its mean number of ratings per user.
 
         ``ratings`` is the party's number of ratings, which is assumed to be public, or an array of
@@ -128,7 +130,7 @@ def _dealt(count: int, parties: int, rng: np.random.Generator) -> list[Any]:
 
 # Noisy gradient steps on embeddings, as a party or a device takes them, and their clipping.
 #
-# A step has three parts: noise for every row (``table_normals``), gradients of the sampled ratings,
+# A step has three parts: noise for every row (``draw_normals``), gradients of the sampled ratings,
 # and the projection of each row. Compiled code (``descent_kernel``) runs them row by row; tests
 # compare the code with simple loops. Noise is drawn in single precision, in which embeddings are
 # sent. The noise's low-order bits can reveal more than the normal distribution does (Mironov 2012).
@@ -145,16 +147,16 @@ class Clipping:
     """Bounds on the gradient of a rating or a user, and on embeddings; by default none.
 
     ``max_error``: errors u.v - x (predicted minus true rating) are clipped to [-error, error].
-    ``rating_norm``, ``user_norm``: then the joint gradient of every rating, or of every user, is
-        scaled to at most this norm (Abadi et al. 2016, Algorithm 1, lines 6 and 7).
-    ``max_norm2``, ``min_entry``: after a step, embeddings are projected to entries of at least
-        ``min_entry`` and norm^2 of at most ``max_norm2``.
+    ``max_rating_norm``, ``max_user_norm``: then the joint gradient of every rating, or of every
+        user, is scaled to at most this norm (Abadi et al. 2016, Algorithm 1, lines 6 and 7).
+    ``max_squared_norm``, ``min_entry``: after a step, embeddings are projected to entries of at
+        least ``min_entry`` and norm^2 of at most ``max_squared_norm``.
     """
 
     max_error: float = math.inf
-    rating_norm: float = math.inf
-    user_norm: float = math.inf
-    max_norm2: float = math.inf
+    max_rating_norm: float = math.inf
+    max_user_norm: float = math.inf
+    max_squared_norm: float = math.inf
     min_entry: float = -math.inf
 
     @classmethod
@@ -164,7 +166,7 @@ class Clipping:
         R is ``bound``, the largest rating. For a user embedding u and an item embedding v the
         clipping implies 0 <= u.v <= R.
         """
-        return cls(max_norm2=bound, min_entry=0.0)
+        return cls(max_squared_norm=bound, min_entry=0.0)
 
     @classmethod
     def of_errors(cls, bound: float) -> Clipping:
@@ -173,7 +175,7 @@ class Clipping:
 
         R is ``bound``, the largest rating.
         """
-        return cls(max_error=bound, max_norm2=bound)
+        return cls(max_error=bound, max_squared_norm=bound)
 
     @classmethod
     def of_gradients(cls, clip: float, unit: str) -> Clipping:
@@ -182,7 +184,7 @@ class Clipping:
 
         ``unit`` is "rating" or "user".
         """
-        return cls(user_norm=clip) if unit == "user" else cls(rating_norm=clip)
+        return cls(max_user_norm=clip) if unit == "user" else cls(max_rating_norm=clip)
 
     @property
     def replace_ratio(self) -> float:
@@ -192,36 +194,36 @@ class Clipping:
         For clipped embeddings the ratio is 1. A scaled gradient may reverse its direction, so for
         scaled gradients the ratio is 2.
         """
-        return 2.0 if min(self.rating_norm, self.user_norm) < math.inf else 1.0
+        return 2.0 if min(self.max_rating_norm, self.max_user_norm) < math.inf else 1.0
 
     def project(self, rows: Floats) -> Floats:
         """Returns the embeddings, one per row, projected to the bounds ``min_entry`` and
-        ``max_norm2``.
+        ``max_squared_norm``.
         """
-        return project(rows, self.max_norm2, self.min_entry)
+        return project(rows, self.max_squared_norm, self.min_entry)
 
-    def sensitivity(self, count: int, joint: bool) -> float:
+    def get_sensitivity(self, count: int, with_users: bool) -> float:
         """Returns the largest change of a step's gradient sum by ``count`` ratings of one user.
 
-        The change is that of the sums by user embeddings u and item embeddings v (``joint``), or by
-        item embeddings alone. With norm^2 <= R and errors in [-R, R], for the largest rating R, one
-        rating moves the gradient by u by at most 2 R^(3/2), and that by v by as much. The gradients
-        by u of one user's ratings may add up; those by v are in different rows.
+        The change is that of the sums by user embeddings u and item embeddings v (``with_users``),
+        or by item embeddings alone. With norm^2 <= R and errors in [-R, R], for the largest rating
+        R, one rating moves the gradient by u by at most 2 R^(3/2), and that by v by as much. The
+        gradients by u of one user's ratings may add up; those by v are in different rows.
 
         The bound is 2 R^(3/2) sqrt(count^2 + count) jointly, where the paper has 2 sqrt(2) R^(3/2)
         count, and 2 R^(3/2) sqrt(count) for item embeddings alone, where the paper has 2 R^(3/2)
         count. Both bounds are attained. If gradients are scaled, the change is at most the norm of
         the user's gradient, or the sum of the ratings' norms.
         """
-        scaled = min(self.user_norm, self.rating_norm * count)
+        scaled = min(self.max_user_norm, self.max_rating_norm * count)
         if scaled < math.inf:
             return scaled
-        size = math.sqrt(count * count + count) if joint else math.sqrt(count)
-        return 2.0 * self.max_norm2 * math.sqrt(self.max_norm2) * size
+        size = math.sqrt(count * count + count) if with_users else math.sqrt(count)
+        return 2.0 * self.max_squared_norm * math.sqrt(self.max_squared_norm) * size
 
     @property
     def user_gap(self) -> float:
-        """Largest distance between the gradient sums of two users, in units of ``sensitivity``.
+        """Largest distance between the gradient sums of two users, in units of ``get_sensitivity``.
 
         With embeddings as in equation 6 (entries >= 0, norm^2 at most the largest rating) the
         distance is the golden ratio 1.618, which is attained. Without these bounds on embeddings,
@@ -237,25 +239,25 @@ class Clipping:
         # (3 + sqrt 5)/2. Shorter vectors are not farther apart. An item that only one of the users
         # rated adds 1 for that user. For gradients by user embeddings, the proof holds with u and v
         # exchanged if the two ratings are in the same row.
-        scaled = min(self.rating_norm, self.user_norm) < math.inf
+        scaled = min(self.max_rating_norm, self.max_user_norm) < math.inf
         return (
             GOLDEN_RATIO
-            if self.min_entry >= 0.0 and self.max_norm2 < math.inf and not scaled
+            if self.min_entry >= 0.0 and self.max_squared_norm < math.inf and not scaled
             else 2.0
         )
 
-    def row_gap(self, count: int, joint: bool) -> float:
+    def bound_row_gap(self, count: int, with_users: bool) -> float:
         """Returns the largest distance between the gradient sums of two users with different
         embeddings.
 
         The embeddings are different rows of the user table, and each user has at most ``count``
-        ratings. The sums are those by user and item embeddings (``joint``), or by item embeddings
-        alone.
+        ratings. The sums are those by user and item embeddings (``with_users``), or by item
+        embeddings alone.
         """
-        if self.user_gap < 2.0 and joint:
+        if self.user_gap < 2.0 and with_users:
             size = math.sqrt(2.0 * count * count + self.user_gap**2 * count)
-            return 2.0 * self.max_norm2 * math.sqrt(self.max_norm2) * size
-        return self.user_gap * self.sensitivity(count, joint)
+            return 2.0 * self.max_squared_norm * math.sqrt(self.max_squared_norm) * size
+        return self.user_gap * self.get_sensitivity(count, with_users)
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,7 +274,7 @@ class StepRatings:
     rows: NDArray[np.int64]
 
     @classmethod
-    def of_rows(
+    def from_rows(
         cls, ratings: sparse.csr_array, steps: NDArray[Any], chosen: NDArray[Any], count: int
     ) -> StepRatings:
         """Returns all ratings of the rows (users) ``chosen``, grouped by step.
@@ -287,7 +289,7 @@ class StepRatings:
         starts = before[np.searchsorted(steps, np.arange(count + 1))]
         return cls(starts.astype(np.int64), places.astype(np.int64), np.repeat(chosen, held))
 
-    def entries(
+    def get_entries(
         self, ratings: sparse.csr_array, dtype: Any = np.float32
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[Any]]:
         """Returns rows (users), columns (items) and values of the sampled ratings, one array
@@ -297,7 +299,7 @@ class StepRatings:
         return self.rows.astype(np.int64), columns.astype(np.int64), values.astype(dtype)
 
 
-def gradients(
+def sum_gradients(
     users: Floats,
     items: Floats,
     ratings: sparse.csr_array,
@@ -314,9 +316,9 @@ def gradients(
 
     if drawn is None:
         rows = np.arange(ratings.shape[0])
-        drawn = StepRatings.of_rows(ratings, np.zeros_like(rows), rows, 1)
+        drawn = StepRatings.from_rows(ratings, np.zeros_like(rows), rows, 1)
     of_users, of_items = np.zeros_like(users), np.zeros_like(items)
-    entries = drawn.entries(ratings, users.dtype)
+    entries = drawn.get_entries(ratings, users.dtype)
     accumulate(users, items, entries, of_users, of_items, astuple(clipping))
     return of_users, of_items
 
@@ -366,20 +368,20 @@ class Descent:
         together, within a memory limit, then two noise seeds per step. Raises InputError if the
         embeddings are no longer finite.
         """
-        from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent_kernel import advance
+        from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent_kernel import descend
 
         users, items = (np.array(table, np.float32) for table in (users, items))
         together = max(1, _NUMBERS // max(1, len(users)))
         for begin in range(first, first + count, together):
             steps = min(together, first + count - begin)
             drawn = self.sample(ratings, rng, steps)
-            sizes = np.array([[user_scale], [item_scale]]) * self.rates(begin, steps)
+            sizes = np.array([[user_scale], [item_scale]]) * self.get_rates(begin, steps)
             seeds = rng.integers(1 << 64, size=(2, steps), dtype=np.uint64)
-            entries = (drawn.starts, *drawn.entries(ratings))
-            advance(users, items, entries, (seeds, *self._steps(sizes)), astuple(self.clipping))
+            entries = (drawn.starts, *drawn.get_entries(ratings))
+            descend(users, items, entries, (seeds, *self._steps(sizes)), astuple(self.clipping))
         return self._finite(users), self._finite(items)
 
-    def train_alone(
+    def train_devices(
         self,
         users: Floats,
         items: Floats,
@@ -405,16 +407,16 @@ class Descent:
         row in every step, unless ratings or users are drawn independently.
         """
         from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent_kernel import (
-            run_all_steps,
+            descend_users,
         )
 
-        drawn = self.sample_alone(ratings, streams, count)
+        drawn = self.sample_devices(ratings, streams, count)
         users, items = (np.array(table, np.float32) for table in (users, items))
         scales = np.stack([user_scale, item_scale], axis=1)
         seeds = streams.fold_in(1).draw_bits(2 * count).reshape(-1, 2, count)
-        steps = (seeds, *self._steps(scales[:, :, None] * self.rates(0, count)))
-        entries = (drawn.starts, *drawn.entries(ratings))
-        run_all_steps(users, items, owned.astype(np.int64), entries, steps, astuple(self.clipping))
+        steps = (seeds, *self._steps(scales[:, :, None] * self.get_rates(0, count)))
+        entries = (drawn.starts, *drawn.get_entries(ratings))
+        descend_users(users, items, owned.astype(np.int64), entries, steps, astuple(self.clipping))
         return self._finite(users), self._finite(items)
 
     def sample(
@@ -433,16 +435,18 @@ class Descent:
             return StepRatings(np.cumsum([0, *sizes]), places, rows)
         if self.sampling_unit == "user":
             steps, chosen = np.nonzero(rng.random((count, n)) < self.fraction)
-            return StepRatings.of_rows(ratings, steps, chosen, count)
-        size = batch_size(n, self.fraction)
+            return StepRatings.from_rows(ratings, steps, chosen, count)
+        size = get_batch_size(n, self.fraction)
         if size == 1:
             picked = rng.integers(n, size=(count, 1))
         else:
             picked = np.argpartition(rng.random((count, n)), size - 1, axis=1)[:, :size]
         chosen = np.sort(picked, axis=1).ravel()
-        return StepRatings.of_rows(ratings, np.repeat(np.arange(count), size), chosen, count)
+        return StepRatings.from_rows(ratings, np.repeat(np.arange(count), size), chosen, count)
 
-    def sample_alone(self, ratings: sparse.csr_array, streams: Streams, count: int) -> StepRatings:
+    def sample_devices(
+        self, ratings: sparse.csr_array, streams: Streams, count: int
+    ) -> StepRatings:
         """Samples the ratings of ``count`` steps, for parties of one user each.
 
         All steps of one party come before those of the next party.
@@ -463,14 +467,14 @@ class Descent:
         if self.sampling_unit == "user":
             kept = randomness.draw_uniform(count)[chosen, step] < self.fraction
             chosen, step = chosen[kept], step[kept]
-        return StepRatings.of_rows(ratings, chosen * count + step, chosen, n * count)
+        return StepRatings.from_rows(ratings, chosen * count + step, chosen, n * count)
 
-    def rates(self, first: int, count: int) -> NDArray[np.float64]:
+    def get_rates(self, first: int, count: int) -> NDArray[np.float64]:
         """Returns the learning rates of ``count`` steps, (count,); ``first`` is the index of the
         first step.
         """
         steps = range(first, first + count)
-        return np.array([rate_at(step, self.n_steps, self.learning_rate) for step in steps])
+        return np.array([get_rate(step, self.n_steps, self.learning_rate) for step in steps])
 
     def _steps(self, sizes: NDArray[np.float64]) -> _Tables:
         """Step lengths and noise deviations, both (..., 2, count): users first, then items."""

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.targets.compiled import FUSED_MATH, jit_compile
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise_kernel import normals
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise_kernel import write_normals
 
 _compiled = jit_compile(fastmath=FUSED_MATH, error_model="numpy")
 _part = jit_compile(cache=False, fastmath=FUSED_MATH, error_model="numpy")
@@ -92,7 +92,7 @@ def _accumulate(
 def _noise(out: NDArray[np.float32], seed: NDArray[np.uint64], sigma: np.float32) -> None:
     """Fills a table of one row with normal noise of deviation ``sigma``, or with zeros for 0."""
     if sigma > 0:
-        normals(seed, out)
+        write_normals(seed, out)
         for k in range(out.shape[1]):
             out[0, k] *= sigma
     else:
@@ -128,7 +128,7 @@ def _move(
 
 
 @_compiled
-def advance(
+def descend(
     users: NDArray[np.float32],
     items: NDArray[np.float32],
     drawn: _Drawn,
@@ -178,7 +178,7 @@ def _advance(
 
 
 @_compiled
-def run_all_steps(
+def descend_users(
     users: NDArray[np.float32],
     items: NDArray[np.float32],
     owned: NDArray[np.int64],

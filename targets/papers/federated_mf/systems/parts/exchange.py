@@ -58,14 +58,14 @@ class AveragedExchange(Exchange):
     """Protocol of T rounds of T' local steps each; after each round the server averages embeddings.
 
     ``shared_table``: the embeddings that parties upload, "users" or "items".
-    ``component``: name of the message that contains these embeddings.
-    ``moves_own``: whether local steps also change the party's other embeddings, which are not sent
-        in the rounds. Their steps are multiplied by the party's share of all users or items.
+    ``message_name``: name of the message that contains these embeddings.
+    ``moves_own_table``: whether local steps also change the party's other embeddings, which are not
+        sent in the rounds. Their steps are multiplied by the party's share of all users or items.
     """
 
     shared_table: ClassVar[str]
-    component: ClassVar[str]
-    moves_own: bool = True
+    message_name: ClassVar[str]
+    moves_own_table: bool = True
 
     @abstractmethod
     def broadcast(self, shared: Floats, first: Floats) -> dict[str, Floats]:
@@ -93,23 +93,23 @@ class AveragedExchange(Exchange):
         parties = mf.make_parties(interactions, shared, rng)
         with one_thread():
             for number in range(mf.rounds):
-                sent = self.uploads(mf, parties, shared, number)
-                uploads = Uploads(np.arange(len(parties)), {self.component: sent})
+                sent = self.upload(mf, parties, shared, number)
+                uploads = Uploads(np.arange(len(parties)), {self.message_name: sent})
                 yield Round(broadcast=self.broadcast(shared, first), uploads=uploads)
                 shared = self.merge(mf, shared, sent, parties, number)
             return self.finish(mf, parties, shared, first)
 
-    def uploads(self, mf: PartyMf, parties: list[Party], shared: Floats, number: int) -> Component:
+    def upload(self, mf: PartyMf, parties: list[Party], shared: Floats, number: int) -> Component:
         """Returns the shared embeddings of each party after its local steps (equations 4 and 5),
         one table per party.
 
         A step on the party's own embeddings is multiplied by its share of all users or items, or by
-        0 unless ``moves_own``.
+        0 unless ``moves_own_table``.
         """
         out = np.empty((len(parties), *shared.shape), np.float32)
         for k, party in enumerate(parties):
-            own = party.step_scale * party.weight * self.moves_own
-            descent, steps = mf.descent(party.ratings.shape[0]), mf.local_steps
+            own = party.step_scale * party.weight * self.moves_own_table
+            descent, steps = mf.make_descent(party.ratings.shape[0]), mf.local_steps
             after = party.train(
                 descent,
                 self._ordered(shared, party.own_table),
@@ -139,7 +139,7 @@ class AveragedExchange(Exchange):
 
 
 @dataclass(frozen=True, slots=True)
-class UsersAveraged(AveragedExchange):
+class UserAveraging(AveragedExchange):
     """Protocol of the vertical setting (Figure 3a): the server averages user embeddings U.
 
     A message is the table U^(k) of party k, n x p in float32 as in Figure 2, for n users and p
@@ -149,7 +149,7 @@ class UsersAveraged(AveragedExchange):
 
     tuning: int = 0
 
-    shared_table = component = "users"
+    shared_table = message_name = "users"
 
     def broadcast(self, shared: Floats, first: Floats) -> dict[str, Floats]:
         """Returns the arrays that the server sends: the current user embeddings."""
@@ -161,12 +161,12 @@ class UsersAveraged(AveragedExchange):
         """Tunes every party's items to the last user embeddings, and publishes user and item
         embeddings.
         """
-        items = np.empty((sum(len(party.members) for party in parties), mf.factors), np.float32)
+        items = np.empty((sum(len(party.member_ids) for party in parties), mf.factors), np.float32)
         for party in parties:
             sizes = 0.0, party.step_scale * party.weight
-            last = mf.descent(len(shared), joint=False)
+            last = mf.make_descent(len(shared), with_users=False)
             tuned = party.train(last, (shared, party.own_table), sizes, mf.steps, self.tuning)
-            items[party.members] = tuned[1]
+            items[party.member_ids] = tuned[1]
         release = {"users": shared, "items": items}
         return TrainingResult(release, release)
 
@@ -189,17 +189,17 @@ class UsersAveraged(AveragedExchange):
                 "row per profile, in the order of the profiles, or one row for all profiles."
             )
         users = np.broadcast_to(sent, shape)[calls.profile_ids].astype(np.float32)
-        users = mf.descent(1).clipping.project(users)
+        users = mf.make_descent(1).clipping.project(users)
 
         def begin(block: Ints, part: sparse.csr_array, own: Streams) -> tuple[Floats, Floats]:
-            return users[block], drawn_alone(mf, part, own)[1]
+            return users[block], draw_devices(mf, part, own)[1]
 
-        after, _ = mf.train_alone(calls, mf.local_steps, begin)
+        after, _ = mf.train_devices(calls, mf.local_steps, begin)
         return {"users": Dense(after[:, None, :], Payload.MODEL)}
 
 
 @dataclass(frozen=True, slots=True)
-class ItemsAveraged(AveragedExchange):
+class ItemAveraging(AveragedExchange):
     """Protocol of the horizontal setting (Figure 3): the server averages item embeddings.
 
     A message is the table V^(k) of item embeddings of party k, m x p in float32, for m items and p
@@ -208,11 +208,11 @@ class ItemsAveraged(AveragedExchange):
     is published.
     """
 
-    moves_own: bool = True
+    moves_own_table: bool = True
     tuning: int = 0
     tuning_rate: float = 0.5
 
-    shared_table = component = "items"
+    shared_table = message_name = "items"
 
     def broadcast(self, shared: Floats, first: Floats) -> dict[str, Floats]:
         """Returns the arrays that the server sends: the current and the first item embeddings."""
@@ -226,7 +226,7 @@ class ItemsAveraged(AveragedExchange):
         User embeddings and the parties' own item embeddings are not published.
         """
         tuned = np.stack([self.fine_tune(mf, party, shared) for party in parties])
-        return TrainingResult(self.broadcast(shared, first), prediction_tables(parties, tuned))
+        return TrainingResult(self.broadcast(shared, first), make_prediction_tables(parties, tuned))
 
     def fine_tune(self, mf: PartyMf, party: Party, items: Floats) -> Floats:
         """Returns the item embeddings of a party after fine-tuning, and updates its user embeddings
@@ -244,9 +244,9 @@ class ItemsAveraged(AveragedExchange):
             fraction=mf.rate,
             clipping=Clipping.of_embeddings(mf.bound),
         )
-        users = fit_users(party.untrimmed, items, bound=mf.bound, steps=mf.n_fit_steps or 20)
-        size = party.untrimmed.shape[0] / max(1, party.untrimmed.nnz)
-        whole = replace(party, ratings=party.untrimmed)
+        users = fit_users(party.all_ratings, items, bound=mf.bound, steps=mf.n_fit_steps or 20)
+        size = party.all_ratings.shape[0] / max(1, party.all_ratings.nnz)
+        whole = replace(party, ratings=party.all_ratings)
         party.own_table, tuned = whole.train(descent, (users, items), (size, size), 0, self.tuning)
         return tuned
 
@@ -257,13 +257,13 @@ class ItemsAveraged(AveragedExchange):
         is the message of such a party if its other users have no ratings. Only the number of
         ratings by which the party divides then differs.
         """
-        items, first = received_items(mf, calls)
+        items, first = get_broadcast_items(mf, calls)
 
         def begin(block: Ints, part: sparse.csr_array, own: Streams) -> tuple[Floats, Floats]:
-            return first_users(mf, part, first, own), np.tile(items, (len(block), 1))
+            return init_users(mf, part, first, own), np.tile(items, (len(block), 1))
 
-        _, moved = mf.train_alone(calls, mf.local_steps, begin, self.moves_own)
-        return {self.component: Dense(moved, Payload.MODEL)}
+        _, moved = mf.train_devices(calls, mf.local_steps, begin, self.moves_own_table)
+        return {self.message_name: Dense(moved, Payload.MODEL)}
 
 
 class Publication(Exchange):
@@ -275,7 +275,7 @@ class Publication(Exchange):
     factors; a party sends only the rows of its own items.
     """
 
-    one_step = True
+    is_one_step = True
 
     def train(self, mf: PartyMf, interactions: Interactions, rng: np.random.Generator) -> Training:
         """Yields one round, in which every party publishes the tables that it trained alone."""
@@ -287,10 +287,10 @@ class Publication(Exchange):
             for k, party in enumerate(parties):
                 first = initialize(party.rng.random((n, p)), mf.bound, mf.spread)
                 versions[k], party.own_table = train_party(mf, party, first, party.own_table)
-                items[party.members], owner[party.members] = party.own_table, k
-        order = np.concatenate([party.members for party in parties])
+                items[party.member_ids], owner[party.member_ids] = party.own_table, k
+        order = np.concatenate([party.member_ids for party in parties])
         rows = Rows(
-            indptr=np.cumsum([0, *(len(party.members) for party in parties)]),
+            indptr=np.cumsum([0, *(len(party.member_ids) for party in parties)]),
             row_ids=order,
             values=items[order],
             n_rows=m,
@@ -306,8 +306,8 @@ class Publication(Exchange):
 
         A message has "users" (1, p) and "items" (m, p), for m items and p factors.
         """
-        users, items = mf.train_alone(
-            calls, mf.steps, lambda _, part, own: drawn_alone(mf, part, own)
+        users, items = mf.train_devices(
+            calls, mf.steps, lambda _, part, own: draw_devices(mf, part, own)
         )
         return {
             "users": Dense(users[:, None, :], Payload.MODEL),
@@ -318,7 +318,7 @@ class Publication(Exchange):
 class NoExchange(Exchange):
     """Protocol without messages: every party trains alone, from the same first item embeddings."""
 
-    one_step = True
+    is_one_step = True
 
     def train(self, mf: PartyMf, interactions: Interactions, rng: np.random.Generator) -> Training:
         """Trains every party alone, in a single step of the generator, which yields no messages."""
@@ -329,16 +329,16 @@ class NoExchange(Exchange):
                 party.own_table, own = train_party(mf, party, party.own_table, first)
                 items.append(own)
         yield None
-        return TrainingResult(None, prediction_tables(parties, np.stack(items)))
+        return TrainingResult(None, make_prediction_tables(parties, np.stack(items)))
 
 
 def train_party(mf: PartyMf, party: Party, users: Floats, items: Floats) -> tuple[Floats, Floats]:
     """Returns user and item embeddings of a party after all steps of a training on its own loss."""
     sizes = party.step_scale, party.step_scale
-    return party.train(mf.descent(len(users)), (users, items), sizes, 0, mf.steps)
+    return party.train(mf.make_descent(len(users)), (users, items), sizes, 0, mf.steps)
 
 
-def drawn_alone(mf: PartyMf, ratings: sparse.csr_array, streams: Streams) -> tuple[Floats, Floats]:
+def draw_devices(mf: PartyMf, ratings: sparse.csr_array, streams: Streams) -> tuple[Floats, Floats]:
     """Draws random initial embeddings of n parties of one user each: users (n, p) and items (n, m,
     p).
 
@@ -350,7 +350,7 @@ def drawn_alone(mf: PartyMf, ratings: sparse.csr_array, streams: Streams) -> tup
     return rows[:, m], rows[:, :m]
 
 
-def received_items(mf: PartyMf, calls: UploadRequest) -> tuple[Floats, Floats]:
+def get_broadcast_items(mf: PartyMf, calls: UploadRequest) -> tuple[Floats, Floats]:
     """Returns the item embeddings of the broadcast and of the first broadcast, one row per item,
     projected.
 
@@ -362,7 +362,7 @@ def received_items(mf: PartyMf, calls: UploadRequest) -> tuple[Floats, Floats]:
     return project(items, mf.bound), project(first, mf.bound)
 
 
-def first_users(mf: PartyMf, full: sparse.csr_array, first: Floats, streams: Streams) -> Floats:
+def init_users(mf: PartyMf, full: sparse.csr_array, first: Floats, streams: Streams) -> Floats:
     """Returns the initial user embeddings of parties of one user each, one row per party.
 
     The embeddings are fitted to the ``first`` item embeddings if the system pre-trains users, and
@@ -373,7 +373,7 @@ def first_users(mf: PartyMf, full: sparse.csr_array, first: Floats, streams: Str
     return initialize(streams.fold_in(_START).draw_uniform(mf.factors), mf.bound, mf.spread)
 
 
-def prediction_tables(parties: list[Party], items: Floats) -> dict[str, Any]:
+def make_prediction_tables(parties: list[Party], items: Floats) -> dict[str, Any]:
     """Returns the arrays, by name, from which ratings are predicted after a training of several
     parties.
 
@@ -382,10 +382,10 @@ def prediction_tables(parties: list[Party], items: Floats) -> dict[str, Any]:
     The result has "users", the user embeddings with one row per user; "items"; and "home", the
     index of each user's party.
     """
-    n, p = sum(len(party.members) for party in parties), items.shape[2]
+    n, p = sum(len(party.member_ids) for party in parties), items.shape[2]
     users, home = np.empty((n, p), np.float32), np.empty(n, np.int64)
     for k, party in enumerate(parties):
-        users[party.members], home[party.members] = party.own_table, k
+        users[party.member_ids], home[party.member_ids] = party.own_table, k
     return {"users": users, "items": items, "home": home}
 
 
@@ -396,7 +396,7 @@ _NOISE = 1e-13  # probability that may be a rounding error of the Fourier transf
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Dropouts(Checked):
+class DropoutMechanism(Checked):
     """Mechanism of several rounds of ``NoiseReplacement`` (a noisy first message, then new noise
     for old) in which devices may drop out.
 
@@ -457,7 +457,7 @@ class Dropouts(Checked):
         """
         return (self.count, 4)
 
-    def survivors(self) -> tuple[NDArray[np.int64], NDArray[np.int64], Doubles]:
+    def list_survivors(self) -> tuple[NDArray[np.int64], NDArray[np.int64], Doubles]:
         """Returns the possible numbers of survivors of a round that includes the device, and their
         probabilities.
 
@@ -482,7 +482,7 @@ class Dropouts(Checked):
         4).
         """
         values = np.asarray(self.domain.expand_batch(value, size), dtype=np.float64)
-        masked, replaced, probability = self.survivors()
+        masked, replaced, probability = self.list_survivors()
         edges = np.cumsum(probability)
         shape = (*values.shape, self.count)
         at = np.searchsorted(edges, rng.random(shape), side="right")
@@ -505,7 +505,7 @@ class Dropouts(Checked):
         given them.
         """
         out, gradient = np.asarray(output, dtype=np.float64), self.domain.check(value)
-        masked, replaced, probability = self.survivors()
+        masked, replaced, probability = self.list_survivors()
         table = {(m, r): p for m, r, p in zip(masked, replaced, probability, strict=True)}
         table[0, 0] = 1.0 - float(probability.sum())
         m, r, total, sent = np.moveaxis(out, -1, 0)
@@ -551,14 +551,14 @@ class Dropouts(Checked):
         one = dp.GaussianDpEvent(self.sigma * math.sqrt(left) / self.sensitivity)
         return dp.SelfComposedDpEvent(one, self.count)
 
-    def mu_squared(self) -> tuple[Doubles, Doubles]:
+    def list_mu_squared(self) -> tuple[Doubles, Doubles]:
         """Returns values of mu^2 of a round in which the device is in the sum, and their
         probabilities.
 
         mu is the largest change of the sum by the device's gradient, divided by the deviation of
         the noise that the adversary does not know.
         """
-        masked, replaced, probability = self.survivors()
+        masked, replaced, probability = self.list_survivors()
         zeta1, zeta2 = self._zetas(masked)
         honest = replaced - self.colluding
         kept = zeta2 if self.repaired else zeta1 * zeta2 / (zeta1 + zeta2)
@@ -585,9 +585,9 @@ def _bulk(trials: int, rate: float) -> NDArray[np.int64]:
 
 
 @lru_cache(maxsize=16)
-def _totals(rounds: Dropouts) -> tuple[Doubles, Doubles]:
+def _totals(rounds: DropoutMechanism) -> tuple[Doubles, Doubles]:
     """Positive sums of mu^2 over all rounds and their probabilities; both are rounded down."""
-    squares, probability = rounds.mu_squared()
+    squares, probability = rounds.list_mu_squared()
     step = float(squares.max()) / _CELLS if len(squares) else 1.0
     cells = (squares / step).astype(np.int64)
     one = np.bincount(cells, weights=probability, minlength=_CELLS + 1).astype(np.float64)

@@ -26,11 +26,11 @@ from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise_rounds import MaskedGradient
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import (
     check_ratings,
+    compute_item_gradients,
     fit_users,
-    initial_user,
     initialize,
-    item_gradients,
-    predicted,
+    make_initial_user,
+    predict,
     project,
 )
 from fedrec_auditor.targets.settings import (
@@ -58,7 +58,7 @@ from fedrec_auditor.targets.transcript import Broadcast, Round
 class LocalMf(System):
     """Base class of matrix factorization on devices of one user: settings, training and prediction.
 
-    A subclass defines the messages (``send``) and the next item embeddings (``run_round``).
+    A subclass defines the messages (``run_devices``) and the next item embeddings (``run_round``).
 
     ``factors`` p and ``rounds`` T are the paper's (T = 10 in section 6.3).
 
@@ -88,18 +88,18 @@ class LocalMf(System):
         passes = self.rounds + self.fitting
         return {"width": self.factors, "bytes": 4 * self.factors + 24, "passes": passes}
 
-    def first_users(self, ratings: sparse.csr_array, first: Floats) -> Floats:
+    def init_users(self, ratings: sparse.csr_array, first: Floats) -> Floats:
         """Returns the user embeddings before the first round, one row per user, which never leave
         the devices.
 
         By default all user embeddings are equal. A subclass may fit them to ``first``, the first
         item embeddings (one row per item).
         """
-        one = initial_user(self.factors, self.bound).astype(np.float32)
+        one = make_initial_user(self.factors, self.bound).astype(np.float32)
         return np.broadcast_to(one, (ratings.shape[0], self.factors))
 
     @abstractmethod
-    def send(
+    def run_devices(
         self, ratings: sparse.csr_array, users: Floats, model: Broadcast, streams: Streams
     ) -> tuple[dict[str, Component], Floats]:
         """Returns the messages of all devices in one round, and the user embeddings after the
@@ -119,7 +119,7 @@ class LocalMf(System):
         have one row per item.
         """
 
-    def extra_tables(self, n_items: int, rng: Generator) -> dict[str, Any]:
+    def draw_extra_arrays(self, n_items: int, rng: Generator) -> dict[str, Any]:
         """Returns further arrays, by name, that every broadcast contains; by default none."""
         return {}
 
@@ -130,13 +130,13 @@ class LocalMf(System):
         n, m = interactions.n_users, interactions.n_items
         ratings = check_ratings(interactions, self.bound)
         first = initialize(rng.random((m, self.factors)), self.bound, self.spread)
-        users, items = self.first_users(ratings, first), first
-        constant = self.extra_tables(m, rng)
+        users, items = self.init_users(ratings, first), first
+        constant = self.draw_extra_arrays(m, rng)
 
         def send(model: Broadcast) -> dict[str, Component]:
             nonlocal users
             streams = Streams.spawn(rng, n)
-            messages, users = self.send(ratings, users, model, streams)
+            messages, users = self.run_devices(ratings, users, model, streams)
             return messages
 
         with one_thread():
@@ -154,8 +154,8 @@ class LocalMf(System):
         """
         model, owners = self.get_broadcast(calls.broadcast, calls.profiles), calls.profile_ids
         ratings = check_ratings(calls.profiles, self.bound)
-        users = self.first_users(ratings, model["first"])[owners]
-        return self.send(sparse.csr_array(ratings[owners]), users, model, calls.streams)[0]
+        users = self.init_users(ratings, model["first"])[owners]
+        return self.run_devices(sparse.csr_array(ratings[owners]), users, model, calls.streams)[0]
 
     def score(self, model: Model, interactions: Interactions, users: Ints) -> Floats:
         """Returns predicted ratings u.v of ``users``, shape (len(users), n_items).
@@ -163,7 +163,7 @@ class LocalMf(System):
         Each user embedding u is fitted to the last item embeddings v.
         """
         asked, items = interactions.take_users(users), model.arrays["items"]
-        return predicted(asked, items, bound=self.bound, steps=self.fitting)
+        return predict(asked, items, bound=self.bound, steps=self.fitting)
 
     def get_broadcast(self, broadcast: Broadcast | None, profiles: Interactions) -> Broadcast:
         """Returns the broadcast, completed by the first item embeddings, named "first".
@@ -219,11 +219,13 @@ class PretrainedMf(LocalMf):
         return self.noise_multiplier * self.sensitivity
 
     @property
-    def claimed(self) -> float:
-        """Claimed epsilon of all rounds, at the delta of the claim (``claimed_at``)."""
-        return self.claimed_at(None, self.delta)
+    def claimed_epsilon(self) -> float:
+        """Claimed epsilon of all rounds, at the delta of the claim
+        (``compute_claimed_epsilon``).
+        """
+        return self.compute_claimed_epsilon(None, self.delta)
 
-    def claimed_at(self, population: Population | None, delta: float) -> float:
+    def compute_claimed_epsilon(self, population: Population | None, delta: float) -> float:
         """Returns the claimed epsilon at ``delta``: that of one Gaussian mechanism per round,
         composed exactly.
 
@@ -236,14 +238,14 @@ class PretrainedMf(LocalMf):
         deviation = self.noise_multiplier / math.sqrt(self.rounds)
         return float(dp.get_epsilon_gaussian(deviation, delta)) + 1e-9
 
-    def first_users(self, ratings: sparse.csr_array, first: Floats) -> Floats:
+    def init_users(self, ratings: sparse.csr_array, first: Floats) -> Floats:
         """Returns user embeddings, one row per user, fitted to the ``first`` item embeddings (step
         c1).
         """
         first = project(first, self.bound)
         return fit_users(ratings, first, bound=self.bound, steps=self.fitting)
 
-    def noisy_upload(
+    def make_noisy_upload(
         self,
         ratings: sparse.csr_array,
         users: Floats,
@@ -265,7 +267,7 @@ class PretrainedMf(LocalMf):
         gradient = Rows(
             indptr=np.concatenate([[0], np.cumsum(counts > 0)]),
             row_ids=j,
-            values=item_gradients(users[rated], items[j], ratings.data[place]),
+            values=compute_item_gradients(users[rated], items[j], ratings.data[place]),
             n_rows=len(items),
             kind=Payload.GRADIENT,
             learning_rate=-1.0,

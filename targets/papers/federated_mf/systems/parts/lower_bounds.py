@@ -17,17 +17,17 @@ from fedrec_auditor.accountants.events import dp
 from fedrec_auditor.targets.components import Floats
 from fedrec_auditor.targets.mechanisms.base import Domain, Mechanism, PrivacyCurve, Shape, WorstCase
 from fedrec_auditor.targets.mechanisms.gaussian_mechanisms import SampledGaussian
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise import NoisySteps
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise import NoisyMf
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import (
-    party_sizes,
-    sampled_shares,
+    get_party_sizes,
+    get_shares,
 )
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import (
     _SLOWING,
     TINY_LENGTH,
+    fit_user_pair,
     fit_users,
-    fitted_user_pair,
-    rate_at,
+    get_rate,
 )
 from fedrec_auditor.targets.settings import Checked, Probability, check
 
@@ -39,8 +39,9 @@ class LowerBound(Checked):
     ``mechanism``: the mechanism; its privacy curve must compare a present value with an absent one.
     ``p_follows``: probability, with and without the value, of the runs that follow the mechanism;
         the adversary can distinguish these runs from the others.
-    ``error_with``: largest probability that such a run deviates from the mechanism, with the value.
-    ``error_without``: largest probability that such a run deviates from the mechanism, without the
+    ``error_present``: largest probability that such a run deviates from the mechanism, with the
+        value.
+    ``error_absent``: largest probability that such a run deviates from the mechanism, without the
         value.
 
     If P(S) - e^eps Q(S) is the divergence of the mechanism for output distributions P and Q and a
@@ -53,8 +54,8 @@ class LowerBound(Checked):
 
     mechanism: Mechanism
     p_follows: Probability = 1.0
-    error_with: Probability = 0.0
-    error_without: Probability = 0.0
+    error_present: Probability = 0.0
+    error_absent: Probability = 0.0
 
     def __post_init__(self) -> None:
         check(self)
@@ -92,9 +93,9 @@ class LowerBound(Checked):
     def delta(self, epsilon: float) -> float:
         """Returns a lower bound of the system's delta at ``epsilon``, at least 0."""
         assert isinstance(self.mechanism, PrivacyCurve)
-        accidents = self.error_with
-        if self.error_without > 0.0:
-            accidents += self.error_without * math.exp(min(epsilon, 700.0))
+        accidents = self.error_present
+        if self.error_absent > 0.0:
+            accidents += self.error_absent * math.exp(min(epsilon, 700.0))
         return max(0.0, self.p_follows * self.mechanism.delta(epsilon) - accidents)
 
     def event(self) -> dp.DpEvent:
@@ -130,7 +131,7 @@ Fewer rounds reveal less. The learning rates of a shorter training fall faster, 
 within a round do not become more equal."""
 
 
-def rate_evenness(rounds: int, local_steps: int) -> float:
+def find_evenness(rounds: int, local_steps: int) -> float:
     """Returns the smallest learning rate of a round over the root mean square of its rates, in the
     worst round.
 
@@ -149,8 +150,8 @@ def _evenness_of(turn: int, rounds: int, steps: int) -> float:
     """
     total, first = rounds * steps, turn * steps
     count = min(steps, max(0, _falling(total) - first))
-    level, least = rate_at(total, total, 1.0), rate_at(first + steps - 1, total, 1.0)
-    low, slope = rate_at(first + max(0, count - 1), total, 1.0), 1.0 - rate_at(1, total, 1.0)
+    level, least = get_rate(total, total, 1.0), get_rate(first + steps - 1, total, 1.0)
+    low, slope = get_rate(first + max(0, count - 1), total, 1.0), 1.0 - get_rate(1, total, 1.0)
     squares = (
         count * low**2
         + low * slope * count * (count - 1)
@@ -165,7 +166,7 @@ def _falling(total: int) -> int:
     return min(total, math.ceil(max(1.0, _SLOWING * total)))
 
 
-def rating_lower_bound(system: NoisySteps, n_users: int, n_items: int) -> LowerBound | None:
+def make_rating_bound(system: NoisyMf, n_users: int, n_items: int) -> LowerBound | None:
     """Returns a lower bound for adding or removing one rating that turns its user's embedding to
     another direction; None if no bound is known.
 
@@ -180,7 +181,7 @@ def rating_lower_bound(system: NoisySteps, n_users: int, n_items: int) -> LowerB
     count = n_items // 2 - 1
     if count < 1 or system.factors < 2:
         return None
-    users = fitted_user_pair(system.bound, system.factors, system.n_fit_steps, count)
+    users = fit_user_pair(system.bound, system.factors, system.n_fit_steps, count)
     there, gone = ((float(user[0]), float(user[1])) for user in users)
     turn = math.sqrt(0.5)  # along (1, -1), with one entry of V each
     along = (there[0] - there[1]) * turn, (gone[1] - gone[0]) * turn
@@ -189,7 +190,7 @@ def rating_lower_bound(system: NoisySteps, n_users: int, n_items: int) -> LowerB
     if place is None or min(along) <= 0.0:
         return None
     start, moved, lost = place
-    shifts, even = [], rate_evenness(system.rounds, system.local_steps)
+    shifts, even = [], find_evenness(system.rounds, system.local_steps)
     for (first, second), way in zip((there, gone), along, strict=True):
         rest = math.sqrt(max(0.0, system.bound - first**2 - second**2))
         others = rest * math.sqrt(max(0, system.factors - 2))
@@ -200,7 +201,7 @@ def rating_lower_bound(system: NoisySteps, n_users: int, n_items: int) -> LowerB
     return _at_least(system, n_users, shifts[0], shifts[1] / shifts[0], lost)
 
 
-def user_lower_bound(system: NoisySteps, n_users: int, n_items: int) -> LowerBound | None:
+def make_user_bound(system: NoisyMf, n_users: int, n_items: int) -> LowerBound | None:
     """Returns a lower bound for adding or removing a user of theta (``system.trim``) ratings; None
     if no bound is known.
 
@@ -225,12 +226,12 @@ def user_lower_bound(system: NoisySteps, n_users: int, n_items: int) -> LowerBou
     start, moved, lost = place
     rest = math.sqrt(max(0.0, system.bound - own**2) * max(0, system.factors - 1))
     error = system.bound - own * (start + moved) - rest * moved
-    shift = 2.0 * math.sqrt(count) * own * error * rate_evenness(system.rounds, system.local_steps)
+    shift = 2.0 * math.sqrt(count) * own * error * find_evenness(system.rounds, system.local_steps)
     return _at_least(system, n_users, shift, 0.0, lost) if shift > 0.0 else None
 
 
 def _placed(
-    system: NoisySteps, n_users: int, own: int, held: int, *, entries: int, rows: int
+    system: NoisyMf, n_users: int, own: int, held: int, *, entries: int, rows: int
 ) -> tuple[float, float, float] | None:
     """Start of the broadcast item embeddings, their largest movement, and a probability.
 
@@ -239,10 +240,10 @@ def _placed(
     a projection happens. None if the embeddings do not stay within the ball of the projection. The
     user has ``own`` ratings, and each of the party's other users has ``held`` ratings.
     """
-    sizes = party_sizes(n_users, system.parties)
+    sizes = get_party_sizes(n_users, system.parties)
     step_scale = max(size / ((size - 1) * held + own) for size in sizes)
     step = system.learning_rate * step_scale
-    noise = step * system.descent(n_users).item_sigma * math.sqrt(system.local_steps)
+    noise = step * system.make_descent(n_users).item_sigma * math.sqrt(system.local_steps)
     # The margin is in standard deviations. Invisible projections must be rarer.
     margin = 8.0 if system.local_steps == 1 else 12.0
     start = margin * noise
@@ -256,14 +257,14 @@ def _placed(
 
 
 def _at_least(
-    system: NoisySteps, n_users: int, shift: float, opposite: float, lost: float
+    system: NoisyMf, n_users: int, shift: float, opposite: float, lost: float
 ) -> LowerBound:
     sums = SampledGaussian(
-        noise_multiplier=system.descent(n_users).item_sigma / shift,
-        sampling_probability=sampled_shares(party_sizes(n_users, system.parties), system.rate)[0],
+        noise_multiplier=system.make_descent(n_users).item_sigma / shift,
+        sampling_probability=get_shares(get_party_sizes(n_users, system.parties), system.rate)[0],
         rounds=system.rounds,
         local_steps=system.local_steps,
         opposite=opposite,
     )
     mistaken = 0.0 if system.local_steps == 1 else lost
-    return LowerBound(mechanism=sums, error_with=lost, error_without=mistaken)
+    return LowerBound(mechanism=sums, error_present=lost, error_absent=mistaken)

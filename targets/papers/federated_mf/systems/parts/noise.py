@@ -16,13 +16,13 @@ from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent import Cli
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import (
     PartyMf,
     StepSampling,
-    party_sizes,
+    get_party_sizes,
 )
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import (
-    authors_epsilon,
-    batch_size,
-    noisy_steps,
-    theorem_1_epsilon,
+    get_authors_epsilon,
+    get_batch_size,
+    get_theorem_1_epsilon,
+    make_event,
 )
 from fedrec_auditor.targets.settings import Count, OpenUnitInterval
 from fedrec_auditor.targets.systems.base import Population
@@ -32,7 +32,7 @@ from fedrec_auditor.targets.systems.base import Population
 class GradientNoise(ABC):
     """Gaussian noise on every entry of gradient sums that ``clipping`` bounds.
 
-    ``z``: noise multiplier.
+    ``multiplier``: noise multiplier.
     ``sigma``: standard deviation z Delta, with the sensitivity Delta that the paper claims for a
         rating or a user.
     ``clipping``: bounds of the gradients.
@@ -40,14 +40,14 @@ class GradientNoise(ABC):
         embeddings do.
     """
 
-    z: float
+    multiplier: float
     sigma: float
     clipping: Clipping
 
     has_user_noise: ClassVar[bool]
 
     @abstractmethod
-    def get_event(self, mf: NoisySteps, scope: Scope, population: Population) -> dp.DpEvent:
+    def get_event(self, mf: NoisyMf, scope: Scope, population: Population) -> dp.DpEvent:
         """Returns the accounting event of all noisy gradients that depend on the data that
         ``scope`` protects.
 
@@ -56,7 +56,7 @@ class GradientNoise(ABC):
 
 
 @dataclass(frozen=True, kw_only=True)
-class NoisySteps(PartyMf):
+class NoisyMf(PartyMf):
     """Base class of systems with noisy gradient steps, each of which the accounting covers.
 
     The paper's claim is for the ``unit``; per user it is for at most ``trim`` ratings (theta, only
@@ -95,11 +95,11 @@ class NoisySteps(PartyMf):
             )
 
     @abstractmethod
-    def noise(self, n_users: int, joint: bool = True) -> GradientNoise:
+    def make_noise(self, n_users: int, with_users: bool = True) -> GradientNoise:
         """Returns the noise of a party of ``n_users`` users.
 
-        With ``joint``, the noise is for steps on user and item embeddings, otherwise for steps on
-        items alone.
+        With ``with_users``, the noise is for steps on user and item embeddings, otherwise for steps
+        on items alone.
         """
 
     @property
@@ -126,13 +126,13 @@ class NoisySteps(PartyMf):
             else StepSampling(unit=self.unit, density=self.density)
         )
 
-    def descent(self, n_users: int, joint: bool = True) -> Descent:
-        """Returns the gradient steps of a party of ``n_users`` users, on both tables (``joint``) or
-        on items alone, with clipping and noise.
+    def make_descent(self, n_users: int, with_users: bool = True) -> Descent:
+        """Returns the gradient steps of a party of ``n_users`` users, on both tables
+        (``with_users``) or on items alone, with clipping and noise.
         """
-        noise = self.noise(n_users, joint)
+        noise = self.make_noise(n_users, with_users)
         return replace(
-            super().descent(n_users, joint),
+            super().make_descent(n_users, with_users),
             clipping=noise.clipping,
             user_sigma=noise.sigma if noise.has_user_noise else 0.0,
             item_sigma=noise.sigma,
@@ -144,31 +144,31 @@ class NoisySteps(PartyMf):
 
         The noise is relative to the true sensitivity instead of the claimed one.
         """
-        return self.noise(population.n_users).get_event(self, scope, population)
+        return self.make_noise(population.n_users).get_event(self, scope, population)
 
-    def party_epsilon(self, population: Population) -> float:
+    def compute_party_epsilon(self, population: Population) -> float:
         """Epsilon of all noisy steps of a party, by the authors' accountant (TensorFlow
         Privacy).
         """
-        return authors_epsilon(*self.dp_inputs(population, sum(self.step_counts)))
+        return get_authors_epsilon(*self.get_dp_inputs(population, sum(self.step_counts)))
 
-    def by_theorem_1(self, population: Population) -> float:
+    def bound_party_epsilon(self, population: Population) -> float:
         """Epsilon of all noisy steps of a party by the paper's Theorem 1, which exceeds
-        ``party_epsilon``.
+        ``compute_party_epsilon``.
         """
-        return theorem_1_epsilon(*self.dp_inputs(population, sum(self.step_counts)))
+        return get_theorem_1_epsilon(*self.get_dp_inputs(population, sum(self.step_counts)))
 
-    def root_sum(self, population: Population) -> float:
+    def compute_user_epsilon(self, population: Population) -> float:
         """Claimed epsilon of a user: the root of the sum of squared party epsilons (Theorem 4)."""
-        return math.sqrt(self.parties) * self.party_epsilon(population)
+        return math.sqrt(self.parties) * self.compute_party_epsilon(population)
 
-    def dp_inputs(self, population: Population, steps: int) -> tuple[float, float, int, float]:
+    def get_dp_inputs(self, population: Population, steps: int) -> tuple[float, float, int, float]:
         """Returns the inputs of the authors' accountant for ``steps`` noisy steps.
 
         The inputs are the noise multiplier, the sampling rate, the number of steps and delta. Only
         the noise multiplier may depend on ``population``.
         """
-        return self.noise(population.n_users).z, self.rate, steps, self.delta
+        return self.make_noise(population.n_users).multiplier, self.rate, steps, self.delta
 
 
 # Units that consist of a single rating.
@@ -176,20 +176,20 @@ RATING_UNITS = (Unit.RATING, Unit.INTERACTION, Unit.BIT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NoiseOnBoth(GradientNoise):
+class UserItemNoise(GradientNoise):
     """Gaussian noise on gradients by user and item embeddings, for parties that hold items."""
 
     has_user_noise: ClassVar[bool] = True
 
     @classmethod
-    def for_scaled(cls, z: float, clip: float, unit: str) -> NoiseOnBoth:
+    def for_scaled(cls, z: float, clip: float, unit: str) -> UserItemNoise:
         """Creates noise of deviation z C, for joint gradients of a rating or user scaled to norm C.
 
         C is ``clip``, and ``unit`` is "rating" or "user".
         """
-        return cls(z=z, sigma=z * clip, clipping=Clipping.of_gradients(clip, unit))
+        return cls(multiplier=z, sigma=z * clip, clipping=Clipping.of_gradients(clip, unit))
 
-    def get_event(self, mf: NoisySteps, scope: Scope, population: Population) -> dp.DpEvent:
+    def get_event(self, mf: NoisyMf, scope: Scope, population: Population) -> dp.DpEvent:
         """Returns the accounting event of all noisy gradients of the parties that hold the data
         that ``scope`` protects.
 
@@ -208,27 +208,28 @@ class NoiseOnBoth(GradientNoise):
         moved = 1 if presence or scope.unit is Unit.RATING else 2
         parties = min(mf.parties, m, moved if single else m)
         held = m if mf.max_ratings is None else mf.max_ratings
-        row = min(held, mf.holding.max_items(mf, m))
+        row = min(held, mf.division.get_max_items(mf, m))
         clipping, charged = self.clipping, []
         far = 1.0 if presence else clipping.replace_ratio if scope.unit is Unit.RATING else 2.0
         if single and mf.unit == "user" and scope.adjacency is not Adjacency.REPLACE:
             far = 2.0
-        for steps, joint in zip(mf.step_counts, (True, False), strict=True):
-            descent = mf.descent(n, joint)
+        for steps, with_users in zip(mf.step_counts, (True, False), strict=True):
+            descent = mf.make_descent(n, with_users)
             drawn = 1 if descent.sampling_unit == "rating" else row
             sigma = descent.item_sigma
             if steps == 0:
                 continue
             if not sigma > 0:
                 return dp.NonPrivateDpEvent()
-            alone = sigma / clipping.sensitivity(drawn, joint)
+            alone = sigma / clipping.get_sensitivity(drawn, with_users)
             apart = alone / clipping.user_gap
             if presence:  # an added user takes the place of a user in another row of U
-                apart = sigma / clipping.row_gap(drawn, joint)
+                apart = sigma / clipping.bound_row_gap(drawn, with_users)
             noise = StepNoise(
                 descent=descent,
                 sizes=[n],
-                z=sigma / (far * clipping.sensitivity(1 if single else row, joint)),
+                multiplier=sigma
+                / (far * clipping.get_sensitivity(1 if single else row, with_users)),
                 unit_ratio=alone,
                 row_ratio=apart,
             )
@@ -237,22 +238,22 @@ class NoiseOnBoth(GradientNoise):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NoiseOnItems(GradientNoise):
+class ItemNoise(GradientNoise):
     """Gaussian noise on gradients by item embeddings alone, for parties that hold users.
 
-    ``users_follow``: whether user embeddings are computed, without noise, from all ratings of the
-        user. Then one rating changes the user's embedding, and with it the gradients of all of that
-        user's items (``max_change``).
-    ``users_move``: whether the embeddings of sampled users move in noisy steps, too.
+    ``has_fitted_users``: whether user embeddings are computed, without noise, from all ratings of
+        the user. Then one rating changes the user's embedding, and with it the gradients of all of
+        that user's items (``bound_change``).
+    ``has_moving_users``: whether the embeddings of sampled users move in noisy steps, too.
     """
 
-    users_follow: bool
-    users_move: bool
+    has_fitted_users: bool
+    has_moving_users: bool
 
     has_user_noise: ClassVar[bool] = False
 
     @classmethod
-    def of(cls, mf: NoisySteps, z: float, *, moves: bool) -> NoiseOnItems:
+    def for_system(cls, mf: NoisyMf, z: float, *, moves: bool) -> ItemNoise:
         """Creates noise of deviation z Delta: Delta is 2 R^(3/2) per rating, and theta times that
         per user.
 
@@ -264,14 +265,14 @@ class NoiseOnItems(GradientNoise):
         follows = mf.sampling.unit != "rating"
         one = 2.0 * mf.bound * math.sqrt(mf.bound)
         return cls(
-            z=z,
+            multiplier=z,
             clipping=Clipping.of_embeddings(mf.bound),
             sigma=z * one * (mf.max_ratings or 1),
-            users_follow=follows,
-            users_move=moves and follows,
+            has_fitted_users=follows,
+            has_moving_users=moves and follows,
         )
 
-    def get_event(self, mf: NoisySteps, scope: Scope, population: Population) -> dp.DpEvent:
+    def get_event(self, mf: NoisyMf, scope: Scope, population: Population) -> dp.DpEvent:
         """Returns the accounting event of all noisy gradients of the party that holds the data that
         ``scope`` protects.
 
@@ -279,23 +280,23 @@ class NoiseOnItems(GradientNoise):
         """
         drawn = replace(
             scope,
-            unit=Unit.USER if self.users_follow else Unit.RATING,
+            unit=Unit.USER if self.has_fitted_users else Unit.RATING,
             adjacency=Adjacency.ADD_REMOVE,
         )
         z, alone = (
             self.sigma
-            / max_change(
-                self.clipping, s, population.n_items, mf.max_ratings, follows=self.users_follow
+            / bound_change(
+                self.clipping, s, population.n_items, mf.max_ratings, follows=self.has_fitted_users
             )
             for s in (scope, drawn)
         )
         noise = StepNoise(
-            descent=mf.descent(population.n_users),
-            sizes=party_sizes(population.n_users, mf.parties),
-            z=z,
+            descent=mf.make_descent(population.n_users),
+            sizes=get_party_sizes(population.n_users, mf.parties),
+            multiplier=z,
             unit_ratio=alone,
             row_ratio=alone / self.clipping.user_gap,
-            has_memory=self.users_move,
+            has_memory=self.has_moving_users,
         )
         return noise.get_event(
             scope, mf.steps if scope.horizon is Horizon.TRAINING else mf.local_steps
@@ -308,7 +309,8 @@ class StepNoise:
 
     ``descent``: steps and their sampling.
     ``sizes``: numbers of users of the parties.
-    ``z``: noise deviation over the change of a step's sum by the data that the accounting protects.
+    ``multiplier``: noise deviation over the change of a step's sum by the data that the accounting
+        protects.
     ``unit_ratio``: noise deviation over the change by adding or removing one of the sampled units
         (a rating, or a user).
     ``row_ratio``: noise deviation over the distance between the gradients of two rows (users).
@@ -317,7 +319,7 @@ class StepNoise:
 
     descent: Descent
     sizes: Sequence[int]
-    z: float
+    multiplier: float
     unit_ratio: float
     row_ratio: float
     has_memory: bool = False
@@ -344,29 +346,27 @@ class StepNoise:
         single = scope.unit in RATING_UNITS
         if sampled != "row":
             if presence and (single if sampled == "rating" else scope.unit is Unit.USER):
-                return noisy_steps(self.unit_ratio, steps, partial(dp.PoissonSampledDpEvent, rate))
+                return make_event(self.unit_ratio, steps, partial(dp.PoissonSampledDpEvent, rate))
             if replaced and (single or sampled == "user"):
-                return noisy_steps(
-                    self.unit_ratio, steps, partial(dp.ReplacedSamplingDpEvent, rate)
-                )
-            return noisy_steps(self.z, steps)
-        n = max(self.sizes, key=lambda size: batch_size(size, rate) / size)
-        rows = batch_size(n, rate)
+                return make_event(self.unit_ratio, steps, partial(dp.ReplacedSamplingDpEvent, rate))
+            return make_event(self.multiplier, steps)
+        n = max(self.sizes, key=lambda size: get_batch_size(size, rate) / size)
+        rows = get_batch_size(n, rate)
         if scope.unit is not Unit.USER or not (presence or (replaced and not self.has_memory)):
             seen = partial(dp.RevealedSamplingDpEvent, rows / n)
-            return noisy_steps(self.z, steps, seen if rows < n else None)
+            return make_event(self.multiplier, steps, seen if rows < n else None)
         if replaced:
             fixed = partial(dp.SampledWithoutReplacementDpEvent, n, rows)
-            return noisy_steps(self.row_ratio, steps, fixed)
+            return make_event(self.row_ratio, steps, fixed)
         if self.has_memory:
-            return noisy_steps(self.row_ratio / rows, steps)
-        even = all(batch_size(n, rate) == batch_size(n - 1, rate) for n in self.sizes)
+            return make_event(self.row_ratio / rows, steps)
+        even = all(get_batch_size(n, rate) == get_batch_size(n - 1, rate) for n in self.sizes)
         if not even or rows >= 0.25 * n:  # a quarter of the steps, twice as far apart: equal cost
-            return noisy_steps(self.unit_ratio, steps)
-        return noisy_steps(self.row_ratio, steps, partial(dp.PoissonSampledDpEvent, rows / n))
+            return make_event(self.unit_ratio, steps)
+        return make_event(self.row_ratio, steps, partial(dp.PoissonSampledDpEvent, rows / n))
 
 
-def max_change(
+def bound_change(
     clipping: Clipping, scope: Scope, n_items: int, trimmed: int | None, *, follows: bool
 ) -> float:
     """Returns the largest change of one step's sum of item gradients by a change of the data that
@@ -392,9 +392,9 @@ def max_change(
     presence = scope.adjacency is Adjacency.ADD_REMOVE
     if scope.unit in RATING_UNITS and not follows:
         swapped = scope.unit is not Unit.RATING and not presence
-        return 2.0 * clipping.sensitivity(1, False) if swapped else clipping.sensitivity(1, False)
+        return (2.0 if swapped else 1.0) * clipping.get_sensitivity(1, False)
     if scope.is_user_presence:
-        return clipping.sensitivity(count, False)
+        return clipping.get_sensitivity(count, False)
     if scope.unit in RATING_UNITS and presence and trimmed is None:
-        return clipping.sensitivity(2 * count - 1, False)
-    return clipping.sensitivity(count, False) * clipping.user_gap
+        return clipping.get_sensitivity(2 * count - 1, False)
+    return clipping.get_sensitivity(count, False) * clipping.user_gap

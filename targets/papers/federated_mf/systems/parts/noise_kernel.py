@@ -40,19 +40,19 @@ _compiled = jit_compile(fastmath=FUSED_MATH, error_model="numpy")
 _part = jit_compile(cache=False, fastmath=FUSED_MATH, error_model="numpy")
 
 
-def table_normals(
+def draw_normals(
     streams: Streams, shape: tuple[int, ...], dtype: type[np.floating[Any]] = np.float32
 ) -> NDArray[Any]:
     """Draws standard normal numbers for a table of the given shape per stream, (len(streams),
     *shape).
     """
     out = np.empty((len(streams), math.prod(shape)), dtype)
-    fill_draws(np.ascontiguousarray(streams.seeds), out)
+    fill_normals(np.ascontiguousarray(streams.seeds), out)
     return out.reshape(len(streams), *shape)
 
 
-def summed_normals(streams: Streams, shape: tuple[int, ...]) -> NDArray[np.float64]:
-    """Returns the sum of ``table_normals`` over all streams, of shape ``shape``, without storing
+def sum_normals(streams: Streams, shape: tuple[int, ...]) -> NDArray[np.float64]:
+    """Returns the sum of ``draw_normals`` over all streams, of shape ``shape``, without storing
     the draws.
     """
     out = np.zeros(math.prod(shape))
@@ -73,16 +73,16 @@ def _hash(out: NDArray[np.uint64], count: int) -> None:
 
 
 @_compiled
-def fill_draws(seeds: NDArray[np.uint64], out: NDArray[Any]) -> None:
+def fill_normals(seeds: NDArray[np.uint64], out: NDArray[Any]) -> None:
     """Writes standard normal draws to ``out``, one row per seed of ``seeds``.
 
-    The function serves callers that are not compiled; compiled callers use ``normals``.
+    The function serves callers that are not compiled; compiled callers use ``write_normals``.
     """
-    normals(seeds, out)
+    write_normals(seeds, out)
 
 
 @_part
-def normals(seeds: NDArray[np.uint64], out: NDArray[Any]) -> None:
+def write_normals(seeds: NDArray[np.uint64], out: NDArray[Any]) -> None:
     """Writes standard normal draws to ``out``, one row per seed of ``seeds``."""
     clients, count = out.shape
     pairs = (count + 1) // 2
@@ -164,6 +164,6 @@ def normals(seeds: NDArray[np.uint64], out: NDArray[Any]) -> None:
 def _accumulate(seeds: NDArray[np.uint64], out: NDArray[np.float64]) -> None:
     table = np.empty((1, len(out)), np.float32)
     for i in range(len(seeds)):
-        normals(seeds[i : i + 1], table)
+        write_normals(seeds[i : i + 1], table)
         for k in range(len(out)):
             out[k] += table[0, k]

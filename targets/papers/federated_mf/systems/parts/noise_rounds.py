@@ -13,7 +13,7 @@ from fedrec_auditor.targets.components import Ints, RandomizedMessages
 from fedrec_auditor.targets.streams import Streams
 
 _FIRST, _SECOND = 0, 1  # keys of a client's random streams, for its first and second message
-_TAIL = 9.0  # bound on the draws of ``table_normals``, in standard deviations
+_TAIL = 9.0  # bound on the draws of ``draw_normals``, in standard deviations
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class MaskedGradient:
 
 
 @dataclass(frozen=True, slots=True)
-class Replacement:
+class ReplacementMessage:
     """Second message of a device in a round: -xi + xi', which replaces the noise xi of the first.
 
     ``old_sigma``: standard deviation of xi.
@@ -95,7 +95,7 @@ class Replacement:
         xi = _summed(streams, _FIRST, total.shape, own - self.old_sigma, self.start)
         return xi + _summed(streams, _SECOND, total.shape, last, self.start)
 
-    def skip_entries(self, count: int | Ints) -> Replacement:
+    def skip_entries(self, count: int | Ints) -> ReplacementMessage:
         """Returns a copy of this object for messages that begin ``count`` entries later in the item
         table.
         """
@@ -126,26 +126,26 @@ def sum_messages(
     The result equals ``update.sum_all() + clear.sum_all()``.
     """
 
-    from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise_kernel import summed_normals
+    from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise_kernel import sum_normals
 
-    assert isinstance(clear.randomize, Replacement)
+    assert isinstance(clear.randomize, ReplacementMessage)
     reply, shape = clear.randomize, clear.shape
     silent = update.streams.take(np.flatnonzero(~np.isin(masked, replaced)))
-    noise = reply.old_sigma * summed_normals(silent.fold_in(_FIRST), shape)
+    noise = reply.old_sigma * sum_normals(silent.fold_in(_FIRST), shape)
     own, last = reply.draw_weights
     if own:
-        noise += own * summed_normals(clear.streams.fold_in(_FIRST), shape)
-    noise += last * summed_normals(clear.streams.fold_in(_SECOND), shape)
+        noise += own * sum_normals(clear.streams.fold_in(_FIRST), shape)
+    noise += last * sum_normals(clear.streams.fold_in(_SECOND), shape)
     return np.asarray(update.clean_messages.sum_all() + noise)
 
 
 def _noise(
     streams: Streams, purpose: int, shape: tuple[int, ...], scale: float, start: int | Ints
 ) -> NDArray[np.float32]:
-    from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise_kernel import table_normals
+    from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise_kernel import draw_normals
 
     odd, size = np.asarray(start) % 2, math.prod(shape[1:])  # entries are drawn in pairs
-    pairs: NDArray[np.float32] = table_normals(
+    pairs: NDArray[np.float32] = draw_normals(
         streams.fold_in(purpose).skip_words(start - odd), (int(odd.any()) + size,)
     )
     drawn = pairs[:, -size:] if odd.all() else pairs[:, :size]
@@ -158,10 +158,8 @@ def _noise(
 def _summed(
     streams: Streams, purpose: int, shape: tuple[int, ...], scale: float, start: int | Ints
 ) -> NDArray[np.float64]:
-    from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise_kernel import summed_normals
+    from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise_kernel import sum_normals
 
     odd = int(start) % 2  # equal in all messages
-    drawn = summed_normals(
-        streams.fold_in(purpose).skip_words(start - odd), (odd + math.prod(shape),)
-    )
+    drawn = sum_normals(streams.fold_in(purpose).skip_words(start - odd), (odd + math.prod(shape),))
     return scale * drawn[odd:].reshape(shape)

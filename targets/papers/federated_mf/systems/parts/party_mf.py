@@ -17,11 +17,11 @@ from fedrec_auditor.targets.compute import Machine, one_thread
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent import DataDivision, Descent
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import (
-    batch_size,
     check_ratings,
     fit_users,
+    get_batch_size,
     initialize,
-    party_blocks,
+    iter_party_blocks,
     trim,
 )
 from fedrec_auditor.targets.settings import Count, Positive, Probability, RatingScale, Share
@@ -39,8 +39,8 @@ Initializer = Callable[[Ints, sparse.csr_array, Streams], tuple[Floats, Floats]]
 class Party:
     """State of one party during a training.
 
-    ``members``: indices of its users (horizontal) or of its items (vertical) in the whole table.
-    ``untrimmed``: all ratings of these users or items, users by items.
+    ``member_ids``: indices of its users (horizontal) or of its items (vertical) in the whole table.
+    ``all_ratings``: all ratings of these users or items, users by items.
     ``ratings``: the ratings after trimming, users by items.
     ``own_table``: embeddings of these users or items, which the party keeps.
     ``rng``: the party's random generator.
@@ -48,8 +48,8 @@ class Party:
     ``step_scale``: one over the number of trimmed ratings of an average user, 1/(m tau).
     """
 
-    members: Ints
-    untrimmed: sparse.csr_array
+    member_ids: Ints
+    all_ratings: sparse.csr_array
     ratings: sparse.csr_array
     own_table: Floats
     rng: Generator
@@ -101,12 +101,12 @@ class StepSampling:
 class Exchange(ABC):
     """Base class of the protocols by which parties and server exchange embeddings.
 
-    ``one_step``: whether no messages are sent during the local steps, so that the training is a
+    ``is_one_step``: whether no messages are sent during the local steps, so that the training is a
         single step of the generator.
     ``tuning``: number of steps that a party takes alone at the end.
     """
 
-    one_step: ClassVar[bool] = False
+    is_one_step: ClassVar[bool] = False
     tuning: int = 0
 
     @abstractmethod
@@ -126,8 +126,9 @@ class Exchange(ABC):
 class PartyMf(System):
     """Base class of systems with T rounds of T' gradient steps in every party.
 
-    A system defines the data of parties (``holding``), the messages and their times (``exchange``),
-    the steps and noise of a party (``descent``), and the initial user embeddings (``n_fit_steps``).
+    A system defines the data of parties (``division``), the messages and their times
+    (``exchange``), the steps and noise of a party (``descent``), and the initial user embeddings
+    (``n_fit_steps``).
 
     ``factors`` p, ``rounds`` T, ``local_steps`` T', ``rate`` (share of the rows sampled in a step)
     and ``parties`` s are the paper's (sections 4.3, 5.3).
@@ -153,7 +154,7 @@ class PartyMf(System):
     learning_rate: Annotated[Positive, "g, learning rate"] = 0.05
     spread: Annotated[Probability, "spread of the first embeddings; 0: all equal"] = 1.0
 
-    holding: ClassVar[DataDivision]
+    division: ClassVar[DataDivision]
     evaluation = Evaluation(split=HoldOut.HELD_OUT_RATINGS, cutoffs=())
 
     @property
@@ -185,7 +186,7 @@ class PartyMf(System):
         The second number is None unless one party holds all of a user's ratings and trims them.
         """
         return Sizes(
-            rounds=self.rounds, ratings=self.max_ratings if self.holding.is_by_user else None
+            rounds=self.rounds, ratings=self.max_ratings if self.division.is_by_user else None
         )
 
     @property
@@ -196,7 +197,7 @@ class PartyMf(System):
     @property
     def n_steps(self) -> int:
         """Number of steps of the training generator: the rounds, or 1 without any messages."""
-        return 1 if self.exchange.one_step else self.rounds
+        return 1 if self.exchange.is_one_step else self.rounds
 
     def get_cost_args(self, interactions: Interactions) -> dict[str, float]:
         """Returns arguments, by name, of ``Cost.estimate``, which estimates time and memory of a
@@ -208,7 +209,7 @@ class PartyMf(System):
         numbers = self.factors * max(interactions.n_users, interactions.n_items)
         steps = self.steps + self.n_fit_steps + self.exchange.tuning
         return {
-            "senders": 0 if self.is_central else self.holding.n_parties(self, interactions),
+            "senders": 0 if self.is_central else self.division.count_parties(self, interactions),
             "width": self.factors,
             "numbers": numbers,
             "bytes": 4 * numbers,
@@ -216,11 +217,11 @@ class PartyMf(System):
             "passes": steps * self.rate,
         }
 
-    def descent(self, n_users: int, joint: bool = True) -> Descent:
+    def make_descent(self, n_users: int, with_users: bool = True) -> Descent:
         """Returns the gradient steps of a party of ``n_users`` users, by default without noise or
         clipping.
 
-        The steps move user and item embeddings (``joint``), or only the items.
+        The steps move user and item embeddings (``with_users``), or only the items.
         """
         return Descent(
             learning_rate=self.learning_rate,
@@ -229,14 +230,14 @@ class PartyMf(System):
             sampling_unit=self.sampling.unit,
         )
 
-    def step_scale(self, n_users: int, n_items: int, ratings: int | Ints) -> float | Floats:
+    def get_step_scale(self, n_users: int, n_items: int, ratings: int | Ints) -> float | Floats:
         """Returns the factor on a party's steps: one over the average number of ratings of a user.
 
         ``ratings`` is the party's own number of ratings, or an array of such numbers. If the
         sampling has a public ``density``, the average is computed from the density instead.
         """
         if self.sampling.density is None:
-            return self.holding.step_scale(n_users, ratings)
+            return self.division.get_step_scale(n_users, ratings)
         guess = max(1.0, self.sampling.density * n_items)
         return 1.0 / (guess if self.max_ratings is None else min(guess, self.max_ratings))
 
@@ -247,7 +248,8 @@ class PartyMf(System):
     def get_public(self, interactions: Interactions) -> PublicInfo:
         """Returns what the adversary knows of a run, in which the parties are the senders."""
         return replace(
-            super().get_public(interactions), n_silos=self.holding.n_parties(self, interactions)
+            super().get_public(interactions),
+            n_silos=self.division.count_parties(self, interactions),
         )
 
     def make_messages(self, calls: UploadRequest) -> Messages:
@@ -281,13 +283,13 @@ class PartyMf(System):
                 out[:, columns] = version[users] @ items[columns].T
             return out
 
-    def train_alone(
-        self, calls: UploadRequest, steps: int, begin: Initializer, joint: bool = True
+    def train_devices(
+        self, calls: UploadRequest, steps: int, begin: Initializer, with_users: bool = True
     ) -> tuple[Floats, Floats]:
         """Returns user and item embeddings of n parties of one user each, after ``steps`` steps.
 
         ``begin``: gives the initial embeddings of a block of parties.
-        ``joint``: whether user embeddings move, too.
+        ``with_users``: whether user embeddings move, too.
 
         The results have shapes (n, p) and (n, m, p), for m items and p factors. Parties are trained
         in blocks of four million embedding entries.
@@ -295,25 +297,25 @@ class PartyMf(System):
         full, p = check_ratings(calls.interactions, self.bound), self.factors
         n, m = full.shape
         users, items = np.empty((n, p), np.float32), np.empty((n, m, p), np.float32)
-        for block in party_blocks(n, m * p):
+        for block in iter_party_blocks(n, m * p):
             own, part = calls.streams.take(block), sparse.csr_array(full[block])
             first, table = begin(block, part, own)
-            part = self.trim_alone(part, own)
-            scale = np.broadcast_to(self.step_scale(1, m, np.diff(part.indptr)), len(block))
-            users[block], after = self.descent(1).train_alone(
+            part = self.trim_devices(part, own)
+            scale = np.broadcast_to(self.get_step_scale(1, m, np.diff(part.indptr)), len(block))
+            users[block], after = self.make_descent(1).train_devices(
                 first,
                 table.reshape(-1, p),
                 m * np.arange(len(block) + 1),
                 part,
                 own,
-                user_scale=scale * joint,
+                user_scale=scale * with_users,
                 item_scale=scale,
                 count=steps,
             )
             items[block] = after.reshape(-1, m, p)
         return users, items
 
-    def trim_alone(self, ratings: sparse.csr_array, streams: Streams) -> sparse.csr_array:
+    def trim_devices(self, ratings: sparse.csr_array, streams: Streams) -> sparse.csr_array:
         """Returns the ratings of parties of one user each, trimmed to at most ``max_ratings`` per
         user.
         """
@@ -329,23 +331,23 @@ class PartyMf(System):
         ``shared`` holds the initial shared embeddings, to which user embeddings may be fitted.
         """
         table = check_ratings(interactions, self.bound)
-        dealt = self.holding.deal(self, interactions, rng)
-        total, made = sum(len(members) for members in dealt), []
-        for members in dealt:
+        dealt = self.division.deal(self, interactions, rng)
+        total, made = sum(len(ids) for ids in dealt), []
+        for ids in dealt:
             own = Generator(np.random.SFC64(int(rng.integers(1 << 63))))
-            full = ratings = self.holding.ratings_of(table, members)
+            full = ratings = self.division.select_ratings(table, ids)
             n, m = full.shape
             if self.max_ratings is not None:
                 ratings = trim(full, self.max_ratings, Streams.spawn(own, n))
-            rows = initialize(own.random((len(members), self.factors)), self.bound, self.spread)
+            rows = initialize(own.random((len(ids), self.factors)), self.bound, self.spread)
             if self.n_fit_steps and shared is not None:
                 rows = fit_users(full, shared, bound=self.bound, steps=self.n_fit_steps)
-            step_scale = float(self.step_scale(n, m, ratings.nnz))
-            made.append(Party(members, full, ratings, rows, own, len(members) / total, step_scale))
+            step_scale = float(self.get_step_scale(n, m, ratings.nnz))
+            made.append(Party(ids, full, ratings, rows, own, len(ids) / total, step_scale))
         return made
 
 
-def party_sizes(n_users: int, parties: int) -> tuple[int, ...]:
+def get_party_sizes(n_users: int, parties: int) -> tuple[int, ...]:
     """Returns the smallest and largest number of users of a party, if users are dealt in equal
     shares.
     """
@@ -353,17 +355,17 @@ def party_sizes(n_users: int, parties: int) -> tuple[int, ...]:
     return n_users // count, -(-n_users // count)
 
 
-def sampled_shares(sizes: Sequence[int], rate: float) -> tuple[float, float]:
+def get_shares(sizes: Sequence[int], rate: float) -> tuple[float, float]:
     """Returns the smallest and largest share of a party's rows (users) that a step samples.
 
     ``sizes`` are the parties' numbers of rows. The number of sampled rows is an integer, so shares
     differ.
     """
-    shares = [batch_size(size, rate) / size for size in sizes]
+    shares = [get_batch_size(size, rate) / size for size in sizes]
     return min(shares), max(shares)
 
 
-def scope_of(
+def get_scope(
     unit: str, vantage: Vantage = Vantage.SERVER, adjacency: Adjacency = Adjacency.ADD_REMOVE
 ) -> Scope:
     """Returns the scope of the paper's claims for a ``unit`` ("rating" or "user"), over the whole

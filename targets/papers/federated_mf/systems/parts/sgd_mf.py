@@ -32,7 +32,6 @@ from fedrec_auditor.targets.streams import Streams
 # g means gamma = g n', that is, steps of g / (m' tau) on the sum. One g thus serves data of any
 # size.
 
-UNITS = ("rating", "user")
 _NUMBERS = 1 << 22  # numbers per block of parties of one user each
 # Renyi orders of TensorFlow Privacy's compute_dp_sgd_privacy.
 _ORDERS = (1.25, 1.5, 1.75, 2.0, 2.25, 2.5, 3.0, 3.5, 4.0, 4.5, *range(5, 64), 128, 256, 512)
@@ -96,7 +95,7 @@ def trim(ratings: sparse.csr_array, max_ratings: int, streams: Streams) -> spars
     )
 
 
-def party_blocks(n: int, size: int) -> Iterator[Ints]:
+def iter_party_blocks(n: int, size: int) -> Iterator[Ints]:
     """Yields the indices of ``n`` parties of one user each, in blocks.
 
     A block has at most about four million numbers, ``size`` per party.
@@ -105,14 +104,14 @@ def party_blocks(n: int, size: int) -> Iterator[Ints]:
         yield np.arange(block.start, block.stop)
 
 
-def batch_size(n: int, rate: float) -> int:
+def get_batch_size(n: int, rate: float) -> int:
     """Returns the number of sampled rows out of ``n`` at the sampling rate ``rate``, at least
     one.
     """
     return max(1, round(rate * n))
 
 
-def item_gradients(users: Floats, items: Floats, ratings: Floats) -> NDArray[np.float32]:
+def compute_item_gradients(users: Floats, items: Floats, ratings: Floats) -> NDArray[np.float32]:
     """Returns the gradients 2 (u.v - x) u of single ratings x by their item embeddings v, one row
     per rating.
 
@@ -122,7 +121,7 @@ def item_gradients(users: Floats, items: Floats, ratings: Floats) -> NDArray[np.
     return np.asarray(2.0 * error[:, None] * users, np.float32)
 
 
-def rate_at(step: int, steps: float, rate: float) -> float:
+def get_rate(step: int, steps: float, rate: float) -> float:
     """Returns the learning rate of the step with index ``step``, which falls linearly over the
     first 80% of all ``steps``.
 
@@ -133,15 +132,15 @@ def rate_at(step: int, steps: float, rate: float) -> float:
 
 
 @lru_cache(maxsize=256)
-def authors_epsilon(noise_multiplier: float, rate: float, steps: int, delta: float) -> float:
+def get_authors_epsilon(noise_multiplier: float, rate: float, steps: int, delta: float) -> float:
     """Returns the epsilon of ``steps`` Poisson-sampled Gaussians, as the paper's experiments
     calculate it.
 
     The experiments use TensorFlow Privacy (section 2.2, reference 44, of December 2021). The
     package converts the Renyi curve by Proposition 12 of Canonne, Kamath and Steinke 2020, and
     takes the minimum over the orders ``_ORDERS``. Theorem 1 prints a larger bound,
-    ``theorem_1_epsilon``. Propositions 2 and 3 give only the order of both, with constants that do
-    not exist.
+    ``get_theorem_1_epsilon``. Propositions 2 and 3 give only the order of both, with constants that
+    do not exist.
     """
     from dp_accounting.rdp import RdpAccountant
 
@@ -153,7 +152,7 @@ def authors_epsilon(noise_multiplier: float, rate: float, steps: int, delta: flo
 
 
 @lru_cache(maxsize=256)
-def theorem_1_epsilon(noise_multiplier: float, rate: float, steps: int, delta: float) -> float:
+def get_theorem_1_epsilon(noise_multiplier: float, rate: float, steps: int, delta: float) -> float:
     """Returns the epsilon of ``steps`` Poisson-sampled Gaussians by Theorem 1 (Abadi et al. 2016,
     Theorem 2).
 
@@ -172,7 +171,7 @@ def theorem_1_epsilon(noise_multiplier: float, rate: float, steps: int, delta: f
     return float(np.min(steps * np.asarray(curve) - math.log(delta) / moments))
 
 
-def noisy_steps(
+def make_event(
     noise_multiplier: float, steps: int, drawn: Callable[[dp.DpEvent], dp.DpEvent] | None = None
 ) -> dp.DpEvent:
     """Returns the accounting event of ``steps`` Gaussian mechanisms with the given noise
@@ -205,7 +204,7 @@ TINY_LENGTH = 1e-4
 _USERS = 4096
 
 
-def initial_user(factors: int, bound: float) -> NDArray[np.float64]:
+def make_initial_user(factors: int, bound: float) -> NDArray[np.float64]:
     """Returns the initial embedding of every user: equal entries and norm^2 R/2, for the largest
     rating R = ``bound``.
     """
@@ -218,7 +217,7 @@ def fit_users(
     """Returns user embeddings, one row per user, after ``steps`` gradient steps towards an optimum.
 
     The optimum minimizes the squared errors of each user's ratings at the fixed ``items``, within
-    the constraints of equation 6. The steps start at ``initial_user``.
+    the constraints of equation 6. The steps start at ``make_initial_user``.
     """
     factors = items.shape[1]
     v = items.astype(np.float64)
@@ -233,7 +232,7 @@ def fit_users(
     return out
 
 
-def predicted(interactions: Interactions, items: Floats, *, bound: float, steps: int) -> Floats:
+def predict(interactions: Interactions, items: Floats, *, bound: float, steps: int) -> Floats:
     """Returns predicted ratings u.v, (n_users, n_items), with each user embedding fitted to
     ``items`` in ``steps`` steps.
     """
@@ -242,7 +241,7 @@ def predicted(interactions: Interactions, items: Floats, *, bound: float, steps:
         return np.asarray(fit_users(ratings, items, bound=bound, steps=steps) @ items.T)
 
 
-def fitted_user_pair(
+def fit_user_pair(
     bound: float, factors: int, fitting: int, count: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Returns the embeddings of a user with and without one more rating, which turns the embedding.
@@ -261,7 +260,7 @@ def fitted_user_pair(
     return there.astype(np.float64), gone.astype(np.float64)
 
 
-def rating_distance(bound: float, factors: int, fitting: int) -> float:
+def bound_rating_distance(bound: float, factors: int, fitting: int) -> float:
     """Returns a lower bound on the distance between a user's messages with and without a rating.
 
     A user has rated item 1 by R (the largest rating), and item 2 by R or not at all. The server
@@ -278,7 +277,7 @@ def rating_distance(bound: float, factors: int, fitting: int) -> float:
     alone = 2.0 * bound * math.sqrt(bound)
     if factors < 2:
         return alone
-    a, b = fitted_user_pair(bound, factors, fitting, 1)
+    a, b = fit_user_pair(bound, factors, fitting, 1)
     one, two = np.concatenate([a - b, np.zeros(factors)]), np.concatenate([-b, a])
     between = two - one
     share = float(np.clip(-(one @ between) / (between @ between), 0.0, 1.0))
@@ -295,7 +294,7 @@ def _descend(
     """
     trace = np.einsum("nii->n", gram)
     length = np.where(trace > 0, 1.0 / np.where(trace > 0, trace, 1.0), 0.0)[:, None]
-    u = np.broadcast_to(initial_user(target.shape[1], bound), target.shape)
+    u = np.broadcast_to(make_initial_user(target.shape[1], bound), target.shape)
     ahead, momentum = u, 1.0
     for _ in range(steps):
         slope = np.matmul(gram, ahead[:, :, None])[:, :, 0] - target

@@ -26,10 +26,10 @@ from fedrec_auditor.targets.papers.federated_mf.systems.central_systems import (
     _least_squares,
 )
 from fedrec_auditor.targets.papers.federated_mf.systems.local_systems import FmfLfl
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import scope_of
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import get_scope
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import (
-    authors_epsilon,
-    initial_user,
+    get_authors_epsilon,
+    make_initial_user,
 )
 from fedrec_auditor.targets.systems.base import Population
 from tests.targets.papers.made import judged, rated, stars
@@ -40,9 +40,9 @@ SOME = Population(n_users=6000, n_items=1000)
 def test_the_noise_follows_the_epsilon_of_advanced_composition() -> None:
     by_hand = 60 / 6000 * math.sqrt(128 * 1000)
     by_hand *= math.sqrt(math.log(5 * 1000 * 60 / 2e-5) * math.log(2 / 1e-5))
-    assert DpSgld().noise(6000).z == pytest.approx(by_hand)
-    assert DpSgld(epsilon=4.0).noise(6000).z == pytest.approx(by_hand / 4)
-    descent = DpSgld(unit="user").descent(6000)
+    assert DpSgld().make_noise(6000).multiplier == pytest.approx(by_hand)
+    assert DpSgld(epsilon=4.0).make_noise(6000).multiplier == pytest.approx(by_hand / 4)
+    descent = DpSgld(unit="user").make_descent(6000)
     assert descent.is_langevin
     assert (
         descent.user_sigma
@@ -53,7 +53,7 @@ def test_the_noise_follows_the_epsilon_of_advanced_composition() -> None:
 
 def test_more_noise_than_the_moments_accountant_asks_for() -> None:
     """The paper's remark in section 4.3."""
-    assert authors_epsilon(DpSgld().noise(6000).z, 0.01, 1000, 1e-5) < 0.05
+    assert get_authors_epsilon(DpSgld().make_noise(6000).multiplier, 0.01, 1000, 1e-5) < 0.05
 
 
 @pytest.mark.parametrize("unit", ["rating", "user"])
@@ -145,8 +145,8 @@ def test_as_it_is_the_users_embedding_moves_with_its_ratings() -> None:
 
 
 def test_only_the_repair_owes_epsilon_and_only_for_a_value() -> None:
-    value = scope_of("rating", Vantage.RELEASE, Adjacency.REPLACE)
-    presence = scope_of("rating", Vantage.RELEASE)
+    value = get_scope("rating", Vantage.RELEASE, Adjacency.REPLACE)
+    presence = get_scope("rating", Vantage.RELEASE)
     assert ObjPertb().get_event(value, SMALL) == NonPrivateDpEvent()
     assert ObjPertb(as_published=False, epsilon=0.7).get_event(value, SMALL) == PureDpEvent(0.7)
     assert ObjPertb(as_published=False).get_event(presence, SMALL) == NonPrivateDpEvent()
@@ -169,7 +169,7 @@ def test_a_device_moves_the_rows_it_rated_as_plain_steps_do() -> None:
     ).components["items"]
     assert isinstance(sent, Rows)
     for i in range(4):
-        u, own = initial_user(3, 5.0), items.astype(float)
+        u, own = make_initial_user(3, 5.0), items.astype(float)
         x = ratings.ratings.toarray()[i]
         rated = np.flatnonzero(x)
         step = 0.5 / len(rated)
@@ -202,7 +202,7 @@ def test_the_mean_report_is_the_mean_of_the_projected_gradients() -> None:
     count = 60_000
     sent = target.upload(profile, {"items": items, "projection": phi}, rng, count)
     reports = sent.components["signs"]
-    u, gradient = initial_user(2, 5.0), np.zeros((4, 2))
+    u, gradient = make_initial_user(2, 5.0), np.zeros((4, 2))
     for j, x in ((1, 3.0), (2, 1.0)):
         gradient[j] = 2 * (u @ items[j] - x) * u
     expected = phi @ gradient

@@ -45,7 +45,7 @@ def clip(table: np.ndarray) -> np.ndarray:
     return np.asarray(table / np.maximum(1, norm / np.sqrt(5)))
 
 
-def rate_at(step: int, steps: int, rate: float = RATE) -> float:
+def get_rate(step: int, steps: int, rate: float = RATE) -> float:
     """Section 4.3: falls linearly over 80% of the steps. g n' is gamma, and n' is all rows."""
     return rate * (1 - 0.48 * min(1, step / (0.8 * steps)))
 
@@ -65,7 +65,7 @@ def test_vertical_training_follows_figures_3a_and_3b(kind: Any, more: dict[str, 
     rng = np.random.default_rng(2)
     users = initialize(rng.random((N, P)), 5.0).astype(float)
     parties = target.make_parties(table, None, rng)
-    columns = [party.members for party in parties]
+    columns = [party.member_ids for party in parties]
     assert len(columns[0]) != len(columns[1])
     items = [party.own_table.astype(float) for party in parties]
     for number, one in enumerate(run.transcript.rounds):
@@ -74,7 +74,7 @@ def test_vertical_training_follows_figures_3a_and_3b(kind: Any, more: dict[str, 
         for k in range(2):
             u, share = users, len(columns[k]) / M
             for step in range(2 * number, 2 * number + 2):
-                gamma = rate_at(step, 2 * ROUNDS) * N
+                gamma = get_rate(step, 2 * ROUNDS) * N
                 of_u, of_v = slopes(x[:, columns[k]], u, items[k])
                 u, items[k] = project(u - gamma * of_u), project(items[k] - gamma * share * of_v)
             sent.append(u)
@@ -83,7 +83,7 @@ def test_vertical_training_follows_figures_3a_and_3b(kind: Any, more: dict[str, 
         users = sum(len(columns[k]) / M * sent[k] for k in range(2))
     for k in range(2):
         for _ in range(int(more.get("tuning", 0))):
-            gamma = rate_at(10**6, 2 * ROUNDS) * N * len(columns[k]) / M
+            gamma = get_rate(10**6, 2 * ROUNDS) * N * len(columns[k]) / M
             items[k] = project(items[k] - gamma * slopes(x[:, columns[k]], users, items[k])[1])
     expected = np.empty((M, P))
     for k in range(2):
@@ -113,34 +113,34 @@ def test_horizontal_training_follows_figures_3a_and_3c(
     first = initialize(rng.random((M, P)), 5.0)
     parties = target.make_parties(table, first, rng)
     users = [party.own_table.astype(float) for party in parties]
-    shares = [len(party.members) / N for party in parties]
+    shares = [len(party.member_ids) / N for party in parties]
     assert shares[0] != shares[1]
     items = np.asarray(first, float)
     for number, one in enumerate(run.transcript.rounds):
         np.testing.assert_allclose(one.broadcast["items"], items, atol=1e-5)
         sent, step = [], np.zeros((M, P))
         for k, party in enumerate(parties):
-            mine, v = x[party.members], items
+            mine, v = x[party.member_ids], items
             for local in range(number * local_steps, (number + 1) * local_steps):
-                gamma = rate_at(local, ROUNDS * local_steps) * len(mine)
+                gamma = get_rate(local, ROUNDS * local_steps) * len(mine)
                 of_u, of_v = slopes(mine, users[k], v)
-                if target.exchange.moves_own:  # else user embeddings are pre-trained and stay
+                if target.exchange.moves_own_table:  # else user embeddings are pre-trained and stay
                     users[k] = project(users[k] - gamma * shares[k] * of_u)
                 v = project(v - gamma * of_v)
             step = step + shares[k] * gamma * of_v
             sent.append(of_v * (mine > 0).sum() if kind is HflSynsgd else v)
-            message = one.uploads.components[target.exchange.component].dense(np.array([k]))[0]
+            message = one.uploads.components[target.exchange.message_name].dense(np.array([k]))[0]
             np.testing.assert_allclose(message, sent[k], rtol=1e-5, atol=1e-4)
         mean = shares[0] * sent[0] + shares[1] * sent[1]
         items = clip(items - step) if kind is HflSynsgd else mean
     np.testing.assert_allclose(run.transcript.release["items"], items, atol=1e-5)
     for party in parties if more else []:  # tuning is of protected parties
-        mine, steps = x[party.members], target.n_fit_steps or 20
+        mine, steps = x[party.member_ids], target.n_fit_steps or 20
         v = np.asarray(items, np.float32)
-        u = fit_users(DATA.ratings[party.members], v, bound=5.0, steps=steps)
+        u = fit_users(DATA.ratings[party.member_ids], v, bound=5.0, steps=steps)
         for step in range(2):
-            gamma = rate_at(step, 2, target.tuning_rate) * len(mine)
+            gamma = get_rate(step, 2, target.tuning_rate) * len(mine)
             of_u, of_v = slopes(mine, u, v)
             u, v = clip(u - gamma * of_u), clip(v - gamma * of_v)
-        scores = target.score(run.model, table, party.members)
+        scores = target.score(run.model, table, party.member_ids)
         np.testing.assert_allclose(scores, u @ v.T, atol=1e-4)

@@ -34,11 +34,11 @@ from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent import (
     Descent,
     StepRatings,
 )
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise import max_change
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import scope_of
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise import bound_change
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import get_scope
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import (
-    authors_epsilon,
     fit_users,
+    get_authors_epsilon,
     initialize,
 )
 from fedrec_auditor.targets.systems.base import Population
@@ -50,7 +50,7 @@ LARGE = Population(n_users=70_000, n_items=10_000)
 
 
 def scope(unit: Unit = Unit.RATING, adjacency: Adjacency = Adjacency.ADD_REMOVE) -> Scope:
-    return scope_of(unit, adjacency=adjacency)
+    return get_scope(unit, adjacency=adjacency)
 
 
 ONE = 2 * 5**1.5
@@ -65,7 +65,7 @@ def test_synsgds_noise_is_z_times_the_papers_sensitivity(unit: str) -> None:
     assert all(isinstance(part, RandomizedMessages) for part in parts)
     noise = np.concatenate([part.to_dense(np.arange(10)).ravel() for part in parts])
     expected = 50 * ONE * (10 if unit == "user" else 1)
-    assert target.noise(1).sigma == pytest.approx(expected)
+    assert target.make_noise(1).sigma == pytest.approx(expected)
     assert noise.std() == pytest.approx(expected, rel=6 / math.sqrt(2 * noise.size) + 0.001)
 
 
@@ -100,7 +100,8 @@ def test_one_rating_moves_all_rows_of_its_user() -> None:
         tables = sent.components["items"].to_dense(np.arange(2)).astype(float)
         sums = (then - tables) * (counts / 1e-6)[:, None, None]
         moved = np.linalg.norm(sums[1] - sums[0])
-        most = max_change(target.noise(1).clipping, scope(), items, None, follows=as_published)
+        clipping = target.make_noise(1).clipping
+        most = bound_change(clipping, scope(), items, None, follows=as_published)
         if as_published:
             assert moved > 0.9 * math.sqrt(2 * (items - 1)) * ONE
             assert moved <= most == pytest.approx(math.sqrt(2 * items - 1) * ONE)
@@ -146,10 +147,8 @@ def test_what_is_owed(kind: type[HflSgdmf | HflSynsgd]) -> None:
     assert isinstance(leaf(mended, user), PoissonSampledDpEvent)
     one = leaf(mended, user).event
     assert leaf(mended, replaced) == ReplacedSamplingDpEvent(0.01, one)
-    silent = kind(noise_multiplier=0.0)
-    assert isinstance(silent.get_event(scope(), LARGE), NonPrivateDpEvent)
-    one_round = replace(scope(), horizon=Horizon.ROUND)
-    assert HflSgdmf().get_event(one_round, LARGE).count == 10
+    assert isinstance(kind(noise_multiplier=0.0).get_event(scope(), LARGE), NonPrivateDpEvent)
+    assert HflSgdmf().get_event(replace(scope(), horizon=Horizon.ROUND), LARGE).count == 10
 
 
 def test_a_user_who_comes_changes_the_gradients_of_those_whose_place_it_took(
@@ -164,7 +163,7 @@ def test_a_user_who_comes_changes_the_gradients_of_those_whose_place_it_took(
         def draw(
             self: Descent, ratings: Any, rng: Any, count: int, rows: Any = rows
         ) -> StepRatings:
-            return StepRatings.of_rows(ratings, np.zeros(1, int), np.array([next(rows)]), 1)
+            return StepRatings.from_rows(ratings, np.zeros(1, int), np.array([next(rows)]), 1)
 
         monkeypatch.setattr(Descent, "sample", draw)
         target = HflSynsgd(
@@ -173,7 +172,7 @@ def test_a_user_who_comes_changes_the_gradients_of_those_whose_place_it_took(
         party = target.make_parties(Interactions.create(table), None, np.random.default_rng(0))[0]
         first = np.full((3, 2), 0.5, np.float32)
         sent = [
-            target.exchange.uploads(target, [party], first, number).to_dense(np.array([0]))
+            target.exchange.upload(target, [party], first, number).to_dense(np.array([0]))
             for number in (0, 1)
         ]
         sums[drawn] = sent[1]
@@ -187,9 +186,9 @@ def test_train_both_moves_user_embeddings_from_where_they_began() -> None:
         first = initialize(rng.random((20, 20)), 5.0)
         party = target.make_parties(stars(), first, rng)[0]
         began = party.own_table.copy()
-        fitted = fit_users(party.untrimmed, first, bound=5.0, steps=20)
+        fitted = fit_users(party.all_ratings, first, bound=5.0, steps=20)
         assert np.array_equal(began, fitted) is not train_both
-        target.exchange.uploads(target, [party], first, 0)
+        target.exchange.upload(target, [party], first, 0)
         assert np.array_equal(party.own_table, began) is not train_both
     claims = [
         [q.claim.epsilon for q in HflSgdmf(train_both=b).get_claims(LARGE)] for b in (False, True)
@@ -231,8 +230,8 @@ def test_a_rating_needs_the_repair_and_a_user_of_ten_does_not(
 
 def test_proposition_3_accounts_for_a_hundredth_of_the_steps() -> None:
     printed, full, *_ = (q.claim.epsilon for q in HflSgdmf().get_claims(LARGE))
-    assert printed == authors_epsilon(1.7, 0.01, 10, 1e-5)
-    assert full == authors_epsilon(1.7, 0.01, 1000, 1e-5)
+    assert printed == get_authors_epsilon(1.7, 0.01, 10, 1e-5)
+    assert full == get_authors_epsilon(1.7, 0.01, 1000, 1e-5)
     assert printed < full / 2
 
 
@@ -253,28 +252,28 @@ def test_each_party_descends_on_its_own_loss_alone() -> None:
     first = initialize(rng.random((M, P)), 5.0)
     scores = target.score(run.model, table, np.arange(N))
     for party in target.make_parties(table, first, rng):
-        x = table.ratings.toarray()[party.members].astype(float)
+        x = table.ratings.toarray()[party.member_ids].astype(float)
         u, v, rated = party.own_table.astype(float), first.astype(float), x > 0
         for step in range(6):
             gamma = RATE * (1 - 0.48 * min(1, step / 4.8)) * len(x) / rated.sum()
             error = 2 * (u @ v.T - x) * rated
             u, v = u - gamma * error @ v, v - gamma * error.T @ u
-        np.testing.assert_allclose(scores[party.members], u @ v.T, atol=1e-4)
+        np.testing.assert_allclose(scores[party.member_ids], u @ v.T, atol=1e-4)
 
 
 def test_nothing_leaves_a_party_and_nobody_depends_on_another() -> None:
     target, one = HflLocalSgd(parties=3, factors=P), DATA
     rng = np.random.default_rng(7)
-    members = target.make_parties(one, initialize(rng.random((M, P)), 5.0), rng)[0].members
-    others = np.setdiff1d(np.arange(N), members)
+    member_ids = target.make_parties(one, initialize(rng.random((M, P)), 5.0), rng)[0].member_ids
+    others = np.setdiff1d(np.arange(N), member_ids)
     changed = one.ratings.toarray()
-    changed[members] = np.where(changed[members] > 0, 6 - changed[members], 0)
+    changed[member_ids] = np.where(changed[member_ids] > 0, 6 - changed[member_ids], 0)
     scores = []
     for table in (one, Interactions.create(changed)):
         run = target.run(table, np.random.default_rng(7))
         assert (run.transcript.rounds, run.transcript.release) == ((), None)
         scores.append(target.score(run.model, table, np.arange(N)))
-    assert np.abs(scores[0][members] - scores[1][members]).max() > 0.1
+    assert np.abs(scores[0][member_ids] - scores[1][member_ids]).max() > 0.1
     np.testing.assert_array_equal(scores[0][others], scores[1][others])
 
 

@@ -18,8 +18,8 @@ from fedrec_auditor.accountants.statements import Adjacency, Scope, Unit, Vantag
 from fedrec_auditor.auditor.judging.accounting import find_upper_bound, list_accountants
 from fedrec_auditor.targets.papers.federated_mf.systems.horizontal_systems import HflSgdmf
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent import GOLDEN_RATIO
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import scope_of
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import authors_epsilon
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import get_scope
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import get_authors_epsilon
 from fedrec_auditor.targets.papers.federated_mf.systems.vertical_systems import FmfVfl, VflSgdmf
 from fedrec_auditor.targets.systems.base import Population
 from tests.targets.papers.made import rated
@@ -52,7 +52,7 @@ def test_by_category_a_movie_goes_to_the_smallest_of_its_own() -> None:
     genres[:12, 0], genres[8:17, 1], genres[15:19, 2] = True, True, True  # 12, 9, 4 and 0 movies
     interactions = replace(DATA, genres=genres)
     target = FmfVfl(parties=3, split="category", rounds=1)
-    shares = target.holding.deal(target, interactions, np.random.default_rng(0))
+    shares = target.division.deal(target, interactions, np.random.default_rng(0))
     # movie 19 has no genre and joins the smallest
     for share, movies in zip(shares, (range(8), range(8, 15), range(15, 20)), strict=True):
         np.testing.assert_array_equal(share, list(movies))
@@ -89,7 +89,7 @@ TABLE = rated(30, 20)
 
 
 def scope(unit: Unit, adjacency: Adjacency = Adjacency.ADD_REMOVE) -> Scope:
-    return scope_of(unit, adjacency=adjacency)
+    return get_scope(unit, adjacency=adjacency)
 
 
 @pytest.mark.parametrize(
@@ -124,7 +124,7 @@ def test_the_noise_is_z_times_the_papers_sensitivity() -> None:
         ("user", 5 * 2 * math.sqrt(2) * 5**1.5, 5 * 2 * 5**1.5),
     ):
         for both, size in ((True, joint), (False, alone)):
-            descent = VflSgdmf(unit=unit, noise_multiplier=3.0).descent(100, both)
+            descent = VflSgdmf(unit=unit, noise_multiplier=3.0).make_descent(100, both)
             assert descent.user_sigma == descent.item_sigma == pytest.approx(3 * size)
 
 
@@ -136,12 +136,12 @@ def test_a_party_uses_no_more_than_theta_ratings_of_a_user() -> None:
     assert [party.ratings.shape for party in parties] == [(30, 5)] * 4
     found = np.zeros((30, 20))
     for party in VflSgdmf(parties=4).make_parties(TABLE, None, np.random.default_rng(0)):
-        found[:, party.members] += party.ratings.toarray()  # every rating is with one party
+        found[:, party.member_ids] += party.ratings.toarray()  # every rating is with one party
     np.testing.assert_array_equal(found, TABLE.ratings.toarray())
 
 
 def test_the_claims_are_theorem_3_and_theorem_4() -> None:
-    one = authors_epsilon(1.8, 0.01, 1100, 1e-5)
+    one = get_authors_epsilon(1.8, 0.01, 1100, 1e-5)
     assert one == pytest.approx(0.827, abs=0.001)
     (rating, published) = VflSgdmf().get_claims(LARGE)
     assert rating.claim.epsilon == one
@@ -233,6 +233,7 @@ def test_the_repair_is_proved_and_the_paper_is_not() -> None:
 def test_repaired_steps_do_not_depend_on_how_many_ratings_there_are() -> None:
     counts = np.array([1, 400])
     paper, repaired = VflSgdmf(), VflSgdmf(as_published=False, density=0.05)
-    assert len(np.unique(np.asarray(paper.step_scale(30, 20, counts)))) == 2
-    assert repaired.step_scale(30, 1000, counts) == pytest.approx(1 / 50)
-    assert VflSgdmf(as_published=False, density=0.05, unit="user").step_scale(30, 1000, 5) == 1 / 5
+    assert len(np.unique(np.asarray(paper.get_step_scale(30, 20, counts)))) == 2
+    assert repaired.get_step_scale(30, 1000, counts) == pytest.approx(1 / 50)
+    by_user = VflSgdmf(as_published=False, density=0.05, unit="user")
+    assert by_user.get_step_scale(30, 1000, 5) == 1 / 5

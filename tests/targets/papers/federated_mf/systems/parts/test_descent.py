@@ -18,13 +18,13 @@ from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent import (
     Clipping,
     Descent,
     StepRatings,
-    gradients,
 )
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise_kernel import table_normals
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise_kernel import draw_normals
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import initialize
 from fedrec_auditor.targets.streams import Streams
 from tests.targets.papers.made import table
 
+gradients = _descent.sum_gradients
 SEEDS = st.integers(0, 2**32 - 1)
 STEPS = Descent(
     learning_rate=0.2,
@@ -45,7 +45,7 @@ def case(seed: int) -> tuple[sparse.csr_array, np.ndarray, np.ndarray, np.ndarra
 def test_gradients_are_the_sums_of_every_rating_or_user_clipped(seed: int, clip: float) -> None:
     """Sums of -2 (x - u.v) v and -2 (x - u.v) u over the drawn rows (section 4.1.1)."""
     ratings, u, v, rows = case(seed)
-    drawn = StepRatings.of_rows(ratings, np.zeros(5, int), rows, 1)
+    drawn = StepRatings.from_rows(ratings, np.zeros(5, int), rows, 1)
     slow = {"rating": np.zeros((14, 3)), "user": np.zeros((14, 3))}
     x = ratings.toarray()
     for i in rows:
@@ -96,8 +96,8 @@ def test_no_user_moves_the_sum_farther_than_the_sensitivity(
     made: Any = sparse.csr_array
     of_u, of_v = gradients(u, v, made(rng.uniform(0.1, 4.0, (1, count))), clipping)
     apart = math.hypot(float(np.linalg.norm(of_u)), float(np.linalg.norm(of_v)))
-    assert apart <= clipping.sensitivity(count, True) * (1 + 1e-9)
-    assert np.linalg.norm(of_v) <= clipping.sensitivity(count, False) * (1 + 1e-9)
+    assert apart <= clipping.get_sensitivity(count, True) * (1 + 1e-9)
+    assert np.linalg.norm(of_v) <= clipping.get_sensitivity(count, False) * (1 + 1e-9)
 
 
 @pytest.mark.parametrize("count", [1, 5])
@@ -109,8 +109,8 @@ def test_the_sensitivity_of_embedding_clipping_is_attained_and_the_papers_is_loo
     made: Any = sparse.csr_array
     of_u, of_v = gradients(u, v, made(np.full((1, count), 4.0)), clipping)
     joint = math.hypot(float(np.linalg.norm(of_u)), float(np.linalg.norm(of_v)))
-    assert joint == pytest.approx(clipping.sensitivity(count, True))
-    assert np.linalg.norm(of_v) == pytest.approx(clipping.sensitivity(count, False))
+    assert joint == pytest.approx(clipping.get_sensitivity(count, True))
+    assert np.linalg.norm(of_v) == pytest.approx(clipping.get_sensitivity(count, False))
     paper = count * 2 * math.sqrt(2) * 4.0**1.5
     assert joint == pytest.approx(paper) if count == 1 else joint < 0.8 * paper
 
@@ -125,13 +125,13 @@ def test_another_value_moves_the_sum_no_farther_than_is_said(seed: int, clipping
         made: Any = sparse.csr_array
         sums.append(np.concatenate(gradients(u, v, made(np.array([[value]])), clipping), axis=None))
     apart = float(np.linalg.norm(sums[1] - sums[0]))
-    assert apart <= clipping.replace_ratio * clipping.sensitivity(1, True) * (1 + 1e-9)
+    assert apart <= clipping.replace_ratio * clipping.get_sensitivity(1, True) * (1 + 1e-9)
     if (
-        clipping.rating_norm < math.inf
+        clipping.max_rating_norm < math.inf
         and 0.5 < u[0] @ v[0] < 3.5
         and min(u[0] @ u[0], v[0] @ v[0]) > 2
     ):
-        assert apart > 1.9 * clipping.sensitivity(1, True)  # turned round
+        assert apart > 1.9 * clipping.get_sensitivity(1, True)  # turned round
 
 
 def slow(
@@ -148,7 +148,7 @@ def slow(
     limits, users, items = steps.clipping, users.astype(float), items.astype(float)
     for t, size in enumerate(sizes):
         of_users, of_items = (
-            sigma * table_normals(Streams(seeds[k, t : t + 1]), rows.shape, np.float64)[0]
+            sigma * draw_normals(Streams(seeds[k, t : t + 1]), rows.shape, np.float64)[0]
             for k, (sigma, rows) in enumerate(
                 [(steps.user_sigma, users), (steps.item_sigma, items)]
             )
@@ -160,7 +160,7 @@ def slow(
                 users[i] @ items[j] - ratings.data[place], -limits.max_error, limits.max_error
             )
             one = 2 * error * np.concatenate([users[i], items[j]])
-            one *= min(1.0, limits.rating_norm / max(float(np.linalg.norm(one)), 1e-300))
+            one *= min(1.0, limits.max_rating_norm / max(float(np.linalg.norm(one)), 1e-300))
             of_items[j] += one[:3]
             of_users[i] += one[3:]
         items = items - size * of_items
@@ -195,7 +195,7 @@ def test_compiled_steps_are_the_plain_ones(
     steps = replace(steps, item_sigma=sigma, user_sigma=user_sigma)
     rng = np.random.default_rng(seed)
     ratings = table(np.random.default_rng(seed), 6, 8)
-    users, items = initialize(rng.random((6, 3)), 5.0), initialize(rng.random((8, 3)), 5.0)
+    users, items = (initialize(rng.random((6, 3)), 5.0), initialize(rng.random((8, 3)), 5.0))
     fast = steps.train(
         users,
         items,
@@ -209,7 +209,7 @@ def test_compiled_steps_are_the_plain_ones(
     again = np.random.default_rng(1)
     drawn = steps.sample(ratings, again, 4)
     seeds = again.integers(1 << 64, size=(2, 4), dtype=np.uint64)
-    sizes = steps.rates(2, 4) * 0.3
+    sizes = steps.get_rates(2, 4) * 0.3
     plain = slow(steps, users, items, ratings, drawn, seeds, sizes, weight)
     for one, two in zip(fast, plain, strict=True):
         np.testing.assert_allclose(one, two, rtol=1e-4, atol=1e-4)
@@ -221,11 +221,11 @@ def test_parties_of_one_user_step_as_parties_do(sampled: str) -> None:
     steps = replace(STEPS, sampling_unit=sampled, user_sigma=0.3)
     rng = np.random.default_rng(3)
     ratings = table(np.random.default_rng(0), 6, 8)
-    users, items = initialize(rng.random((6, 3)), 5.0), initialize(rng.random((48, 3)), 5.0)
+    users, items = (initialize(rng.random((6, 3)), 5.0), initialize(rng.random((48, 3)), 5.0))
     streams, step_scale = Streams.spawn(rng, 6), np.linspace(0.1, 0.5, 6)
 
     def trained(one: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        return steps.train_alone(
+        return steps.train_devices(
             users[one],
             items.reshape(6, 8, 3)[one].reshape(-1, 3),
             8 * np.arange(len(one) + 1),
@@ -237,7 +237,7 @@ def test_parties_of_one_user_step_as_parties_do(sampled: str) -> None:
         )
 
     fast = trained(np.arange(6))
-    drawn = steps.sample_alone(ratings, streams, 3)
+    drawn = steps.sample_devices(ratings, streams, 3)
     for i in range(6):
         part = slice(drawn.starts[3 * i], drawn.starts[3 * i + 3])
         assert (drawn.rows[part] == i).all()
@@ -247,7 +247,7 @@ def test_parties_of_one_user_step_as_parties_do(sampled: str) -> None:
             np.zeros(part.stop - part.start, np.int64),
         )
         seeds = streams.fold_in(1).draw_bits(6)[i].reshape(2, 3)
-        sizes, own = steps.rates(0, 3) * step_scale[i], items[8 * i : 8 * i + 8]
+        sizes, own = steps.get_rates(0, 3) * step_scale[i], items[8 * i : 8 * i + 8]
         plain = slow(steps, users[[i]], own, sparse.csr_array(ratings), mine, seeds, sizes, 0.5)
         np.testing.assert_allclose(fast[0][[i]], plain[0], rtol=1e-4, atol=1e-4)
         np.testing.assert_allclose(fast[1][8 * i : 8 * i + 8], plain[1], rtol=1e-4, atol=1e-4)
@@ -286,7 +286,7 @@ def test_units_are_drawn_by_themselves(unit: str) -> None:
     ratings, count = table(np.random.default_rng(0), 6, 8), 4000
     n = ratings.shape[0]
     streams = Streams.spawn(np.random.default_rng(5), n)
-    single = steps.sample_alone(ratings, streams, count)
+    single = steps.sample_devices(ratings, streams, count)
     group = np.repeat(np.arange(n * count), np.diff(single.starts))
     drawn = steps.sample(ratings, np.random.default_rng(4), count)
     steps_drawn = np.repeat(np.arange(count), np.diff(drawn.starts))
@@ -346,8 +346,8 @@ def test_two_users_are_no_farther_apart_than_is_said() -> None:
         moved = [np.linalg.norm(same[0][at] - same[1][at]) for at in (1, 0)]
         replaced = np.maximum(replaced, [moved[0], np.linalg.norm(moved)])
     for joint in (False, True):
-        most = clipping.row_gap(2, joint)
-        assert most <= clipping.user_gap * clipping.sensitivity(2, joint)
+        most = clipping.bound_row_gap(2, joint)
+        assert most <= clipping.user_gap * clipping.get_sensitivity(2, joint)
         assert longest[int(joint)] <= most * (1 + 1e-9)
-        assert replaced[int(joint)] <= clipping.user_gap * clipping.sensitivity(2, joint)
-    assert longest[0] == pytest.approx(clipping.row_gap(2, False), rel=1e-6)
+        assert replaced[int(joint)] <= clipping.user_gap * clipping.get_sensitivity(2, joint)
+    assert longest[0] == pytest.approx(clipping.bound_row_gap(2, False), rel=1e-6)

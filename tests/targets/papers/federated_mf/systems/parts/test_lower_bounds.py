@@ -19,20 +19,20 @@ from fedrec_auditor.targets.components import Floats
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.mechanisms.gaussian_mechanisms import RevealedGaussian, SampledGaussian
 from fedrec_auditor.targets.papers.federated_mf.systems.horizontal_systems import HflSgdmf
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.exchange import drawn_alone
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.exchange import draw_devices
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.lower_bounds import (
     LowerBound,
-    rate_evenness,
+    find_evenness,
 )
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import (
-    party_sizes,
-    sampled_shares,
-    scope_of,
+    get_party_sizes,
+    get_scope,
+    get_shares,
 )
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import (
+    fit_user_pair,
     fit_users,
-    fitted_user_pair,
-    rate_at,
+    get_rate,
 )
 from fedrec_auditor.targets.papers.federated_mf.systems.vertical_systems import VflSgdmf
 from fedrec_auditor.targets.systems.base import Population
@@ -68,7 +68,7 @@ def system(**more: Any) -> HflSgdmf:
 
 
 def law_of(target: HflSgdmf, unit: Unit, population: Population = SMALL) -> SampledGaussian:
-    found = target.get_mechanism(scope_of(unit), population)
+    found = target.get_mechanism(get_scope(unit), population)
     assert isinstance(found, LowerBound)
     assert isinstance(found.mechanism, SampledGaussian)
     return found.mechanism
@@ -78,13 +78,14 @@ def played(
     target: HflSgdmf, ratings: np.ndarray, first: Floats, along: Floats, trials: int, start: float
 ) -> np.ndarray:
     """Sums of rounds along a direction of V, in units of their noise: (trials,), by the party."""
-    steps, n = target.descent(len(ratings)), len(ratings)
+    steps, n = target.make_descent(len(ratings)), len(ratings)
     table = sparse.csr_array(ratings)
     users = fit_users(table, first, bound=5.0, steps=target.fitting)
-    step_scale = float(target.step_scale(n, ratings.shape[1], table.nnz))
+    step_scale = float(target.get_step_scale(n, ratings.shape[1], table.nnz))
     items = start * (along != 0).astype(np.float32)
     rng, out = np.random.default_rng(5), np.empty(trials)
-    size = target.learning_rate * step_scale * target.noise(1).sigma * math.sqrt(target.local_steps)
+    size = target.learning_rate * step_scale * target.make_noise(1).sigma
+    size *= math.sqrt(target.local_steps)
     for k in range(trials):
         _, sent = steps.train(
             users,
@@ -120,7 +121,7 @@ def test_a_rating_turns_the_partys_message_at_least_as_far_as_the_law_has_it(ste
     count = ITEMS // 2 - 1
     there, gone, first, along = worlds(count)
     unit = law.noise_multiplier * math.sqrt(steps)
-    start = (8 if steps == 1 else 12) * 1e-4 / 20 * target.noise(1).sigma * math.sqrt(steps)
+    start = (8 if steps == 1 else 12) * 1e-4 / 20 * target.make_noise(1).sigma * math.sqrt(steps)
     for table, shift in ((there, 1 / unit), (gone, -law.opposite / unit)):
         seen = played(target, table, first, along, trials, start)
         draws = np.rint(np.abs(seen) / abs(shift) / 1.02)
@@ -153,10 +154,10 @@ def test_a_user_moves_the_partys_message_as_far_as_the_law_has_it() -> None:
 
 @pytest.mark.parametrize("count", [10, 100])
 def test_one_rating_turns_a_fitted_embedding_all_but_across(count: int) -> None:
-    there, gone = (np.array(u) for u in fitted_user_pair(5.0, 2, 20, count))
+    there, gone = (np.array(u) for u in fit_user_pair(5.0, 2, 20, count))
     assert np.linalg.norm(gone) == pytest.approx(math.sqrt(5), rel=1e-5)
     assert math.degrees(math.acos(there @ gone / 5.0)) > 75
-    there, gone = (np.array(u) for u in fitted_user_pair(5.0, 2, 2000, count))
+    there, gone = (np.array(u) for u in fit_user_pair(5.0, 2, 2000, count))
     assert math.degrees(math.acos(there @ gone / 5.0)) > 86
 
 
@@ -180,55 +181,53 @@ def test_the_law_is_below_what_is_charged_and_above_the_claim_at_one_rating_or_m
     for items in (6, 60, 600):
         population = replace(LARGE, n_items=items)
         law = HflSgdmf(rounds=1000, local_steps=1, learning_rate=1e-4).mechanism(
-            scope_of("rating"), population
+            get_scope("rating"), population
         )
-        found[items] = find_exact_bound(law, scope_of("rating"), 1e-5).epsilon
+        found[items] = find_exact_bound(law, get_scope("rating"), 1e-5).epsilon
     assert 1 < found[6] < found[60] / 5 < found[600] / 25
 
 
 def test_no_law_where_none_is_known() -> None:
     target = system()
-    assert target.get_mechanism(scope_of("rating"), SMALL) is not None
-    assert target.get_mechanism(scope_of("rating", Vantage.RELEASE), SMALL) is None
-    assert target.get_mechanism(scope_of("rating", adjacency=Adjacency.REPLACE), SMALL) is None
-    assert target.get_mechanism(scope_of("user"), SMALL) is None
-    assert system(unit="user").get_mechanism(scope_of("rating"), SMALL) is None
+    assert target.get_mechanism(get_scope("rating"), SMALL) is not None
+    assert target.get_mechanism(get_scope("rating", Vantage.RELEASE), SMALL) is None
+    assert target.get_mechanism(get_scope("rating", adjacency=Adjacency.REPLACE), SMALL) is None
+    assert target.get_mechanism(get_scope("user"), SMALL) is None
+    assert system(unit="user").get_mechanism(get_scope("rating"), SMALL) is None
     for other in (
         system(as_published=False),
         system(noise_multiplier=0.0),
         system(factors=1),
         system(learning_rate=1.0),  # V would leave the ball
     ):
-        assert other.get_mechanism(scope_of("rating"), SMALL) is None
-    assert target.get_mechanism(scope_of("rating"), Population(n_users=4, n_items=3)) is None
-    assert (
-        system(unit="user").get_mechanism(scope_of("user"), Population(n_users=4, n_items=1))
-        is None
-    )
+        assert other.get_mechanism(get_scope("rating"), SMALL) is None
+    assert target.get_mechanism(get_scope("rating"), Population(n_users=4, n_items=3)) is None
+    one_item = Population(n_users=4, n_items=1)
+    assert system(unit="user").get_mechanism(get_scope("user"), one_item) is None
 
 
 @given(st.integers(1, 60), st.integers(1, 30))
 def test_learning_rates_fall_within_a_round(rounds: int, steps: int) -> None:
     """Smallest ratio over all rounds, computed step by step."""
     total = rounds * steps
-    rates = np.array([rate_at(step, total, 1.0) for step in range(total)]).reshape(rounds, steps)
+    rates = np.array([get_rate(step, total, 1.0) for step in range(total)]).reshape(rounds, steps)
     found = min(row.min() / math.sqrt((row**2).mean()) for row in rates)
-    assert rate_evenness(rounds, steps) == pytest.approx(found, rel=1e-13)
-    assert rate_evenness(rounds, steps) <= 1.0
+    assert find_evenness(rounds, steps) == pytest.approx(found, rel=1e-13)
+    assert find_evenness(rounds, steps) <= 1.0
 
 
 def test_learning_rates_of_any_number_of_steps_are_summed_up_at_once() -> None:
-    assert 0.9 < rate_evenness(10, 10) < 1.0
-    assert rate_evenness(10, 10**9) == pytest.approx(rate_evenness(10, 10**4), rel=1e-4)
-    assert rate_evenness(10, 10) < rate_evenness(10**9, 10) < 1.0
-    assert rate_evenness(100, 1) == rate_evenness(10**9, 1) == 1.0
+    assert 0.9 < find_evenness(10, 10) < 1.0
+    assert find_evenness(10, 10**9) == pytest.approx(find_evenness(10, 10**4), rel=1e-4)
+    assert find_evenness(10, 10) < find_evenness(10**9, 10) < 1.0
+    assert find_evenness(100, 1) == find_evenness(10**9, 1) == 1.0
 
 
 def test_parties_draw_whole_rows() -> None:
-    assert party_sizes(943, 10) == (94, 95)
-    assert sampled_shares(party_sizes(943, 10), 0.01) == (1 / 95, 1 / 94)
-    assert sampled_shares(party_sizes(5, 10), 0.01) == (1.0, 1.0)
-    assert party_sizes(5, 10) == (1, 1)
+    assert get_party_sizes(943, 10) == (94, 95)
+    assert get_shares(get_party_sizes(943, 10), 0.01) == (1 / 95, 1 / 94)
+    assert get_shares(get_party_sizes(5, 10), 0.01) == (1.0, 1.0)
+    assert get_party_sizes(5, 10) == (1, 1)
 
 
 CROWD = Population(n_users=1000, n_items=1682)
@@ -251,7 +250,7 @@ def vertical(**more: Any) -> VflSgdmf:
 
 
 def bound_of(target: VflSgdmf, population: Population = CROWD) -> LowerBound:
-    found = target.get_mechanism(scope_of("rating"), population)
+    found = target.get_mechanism(get_scope("rating"), population)
     assert isinstance(found, LowerBound)
     assert isinstance(found.mechanism, RevealedGaussian)
     return found
@@ -265,13 +264,13 @@ def test_half_of_all_parties_send_at_least_what_the_law_has(factors: int) -> Non
     table = np.full((2, WIDE), 5.0)
     table[1, 0] = 0.0
     both = Interactions.create(np.repeat(table, runs, axis=0))
-    sigma = target.descent(1).user_sigma
+    sigma = target.make_descent(1).user_sigma
     start = 8 * 1e-15 * sigma
     users = np.full((2 * runs, factors), start, np.float32)
-    sent, items = target.train_alone(
+    sent, items = target.train_devices(
         UploadRequest(both, 1, {}, np.random.default_rng(1)),
         1,
-        lambda block, part, own: (users[block], drawn_alone(target, part, own)[1]),
+        lambda block, part, own: (users[block], draw_devices(target, part, own)[1]),
     )
     step_scale = 1.0 / np.repeat([WIDE, WIDE - 1], runs)  # ratings of its row
     moved = (sent.astype(float) - users).sum(axis=1) / (1e-15 * step_scale * math.sqrt(factors))
@@ -305,10 +304,10 @@ def test_theorem_3_falls_and_its_repair_stands() -> None:
 def test_the_law_stays_below_what_is_charged(factors: int, z: float) -> None:
     target = vertical(factors=factors, noise_multiplier=z)
     found = bound_of(target)
-    least = find_exact_bound(found, scope_of("rating"), 1e-5).epsilon
-    event = target.get_event(scope_of("rating"), CROWD)
+    least = find_exact_bound(found, get_scope("rating"), 1e-5).epsilon
+    event = target.get_event(get_scope("rating"), CROWD)
     owed = min(
-        accountant.bound(event, delta=1e-5, scope=scope_of("rating")).epsilon
+        accountant.bound(event, delta=1e-5, scope=get_scope("rating")).epsilon
         for accountant in list_accountants()
         if accountant.supports(event)
     )
@@ -317,11 +316,11 @@ def test_the_law_stays_below_what_is_charged(factors: int, z: float) -> None:
 
 def test_accidents_are_rare_at_small_steps_and_forbid_large_ones() -> None:
     found = bound_of(vertical())
-    assert found.error_with < 1e-6
-    assert found.error_without < 1e-15
+    assert found.error_present < 1e-6
+    assert found.error_absent < 1e-15
     faster = bound_of(vertical(learning_rate=1e-13))
-    assert found.error_with < faster.error_with < 1e-3
-    assert vertical(learning_rate=1e-6).get_mechanism(scope_of("rating"), CROWD) is None
+    assert found.error_present < faster.error_present < 1e-3
+    assert vertical(learning_rate=1e-6).get_mechanism(get_scope("rating"), CROWD) is None
 
 
 def test_no_vertical_law_where_none_is_known() -> None:
@@ -333,13 +332,11 @@ def test_no_vertical_law_where_none_is_known() -> None:
         vertical(local_steps=2, rounds=500),
         vertical(split="category"),
     ):
-        assert target.get_mechanism(scope_of("rating"), CROWD) is None
+        assert target.get_mechanism(get_scope("rating"), CROWD) is None
     target = vertical()
-    assert target.get_mechanism(scope_of("rating", Vantage.RELEASE), CROWD) is None
-    assert target.get_mechanism(scope_of("user"), CROWD) is None
-    assert (
-        target.get_mechanism(replace(scope_of("rating"), adjacency=Adjacency.REPLACE), CROWD)
-        is None
-    )
-    assert target.get_mechanism(replace(scope_of("rating"), horizon=Horizon.ROUND), CROWD) is None
-    assert target.get_mechanism(scope_of("rating"), Population(n_users=9, n_items=2)) is None
+    assert target.get_mechanism(get_scope("rating", Vantage.RELEASE), CROWD) is None
+    assert target.get_mechanism(get_scope("user"), CROWD) is None
+    replacing = replace(get_scope("rating"), adjacency=Adjacency.REPLACE)
+    assert target.get_mechanism(replacing, CROWD) is None
+    assert target.get_mechanism(replace(get_scope("rating"), horizon=Horizon.ROUND), CROWD) is None
+    assert target.get_mechanism(get_scope("rating"), Population(n_users=9, n_items=2)) is None

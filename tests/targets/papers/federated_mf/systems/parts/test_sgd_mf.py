@@ -25,16 +25,16 @@ from fedrec_auditor.targets.papers.federated_mf.systems.central_systems import (
 from fedrec_auditor.targets.papers.federated_mf.systems.horizontal_systems import HflSynsgd
 from fedrec_auditor.targets.papers.federated_mf.systems.local_systems import FmfLfl
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import (
-    authors_epsilon,
-    batch_size,
     check_ratings,
     fit_users,
-    initial_user,
+    get_authors_epsilon,
+    get_batch_size,
+    get_rate,
+    get_theorem_1_epsilon,
     initialize,
-    noisy_steps,
+    make_event,
+    make_initial_user,
     project,
-    rate_at,
-    theorem_1_epsilon,
     trim,
 )
 from fedrec_auditor.targets.papers.federated_mf.systems.vertical_systems import VflSgdmf
@@ -82,8 +82,8 @@ def test_nobody_moves_without_ratings_or_without_steps() -> None:
     idle = fit_users(sparse.csr_array((2, 12)), items, bound=5.0, steps=9)
     none = fit_users(TABLE, items, bound=5.0, steps=0)
     assert np.square(idle).sum(axis=1) == pytest.approx(2.5)
-    np.testing.assert_allclose(idle, np.tile(initial_user(4, 5.0), (2, 1)), rtol=1e-6)
-    np.testing.assert_allclose(none, np.tile(initial_user(4, 5.0), (9, 1)), rtol=1e-6)
+    np.testing.assert_allclose(idle, np.tile(make_initial_user(4, 5.0), (2, 1)), rtol=1e-6)
+    np.testing.assert_allclose(none, np.tile(make_initial_user(4, 5.0), (9, 1)), rtol=1e-6)
 
 
 SEEDS = st.integers(0, 2**32 - 1)
@@ -133,15 +133,15 @@ def test_trimming_is_uniform_over_a_users_ratings() -> None:
 
 
 def test_at_least_one_row_is_drawn() -> None:
-    assert batch_size(250, 0.1) == 25
-    assert batch_size(3, 0.01) == 1
+    assert get_batch_size(250, 0.1) == 25
+    assert get_batch_size(3, 0.01) == 1
 
 
 def test_the_rate_falls_over_four_fifths_of_the_steps_and_then_stays() -> None:
-    rates = [rate_at(step, 100, 2.0) for step in range(100)]
+    rates = [get_rate(step, 100, 2.0) for step in range(100)]
     assert rates[0] == 2.0
     assert rates[40] == pytest.approx(2.0 * 0.76)
-    assert rate_at(10**6, math.inf, 2.0) == 2.0
+    assert get_rate(10**6, math.inf, 2.0) == 2.0
     assert rates[80:] == pytest.approx([2.0 * 0.52] * 20)
 
 
@@ -172,14 +172,13 @@ def test_the_papers_accountant_amplifies_and_plain_composition_does_not() -> Non
     from dp_accounting import GaussianDpEvent, NonPrivateDpEvent, SelfComposedDpEvent
 
     # Abadi et al. 2016, section 5: q = 0.01, sigma = 4, T = 10,000 steps, delta 1e-5: 1.26
-    assert theorem_1_epsilon(4.0, 0.01, 10_000, 1e-5) == pytest.approx(1.26, abs=0.01)
-    assert authors_epsilon(4.0, 0.01, 10_000, 1e-5) < 0.85 * 1.26
-    assert (
-        authors_epsilon(0.0, 0.01, 10, 1e-5) == theorem_1_epsilon(0.0, 0.01, 10, 1e-5) == math.inf
-    )
-    assert theorem_1_epsilon(1.4144, 0.01, 1000, 1e-5) == pytest.approx(1.355, abs=5e-4)
-    assert noisy_steps(2.0, 7) == SelfComposedDpEvent(GaussianDpEvent(2.0), 7)
-    assert noisy_steps(0.0, 7, NonPrivateDpEvent) == NonPrivateDpEvent()
+    assert get_theorem_1_epsilon(4.0, 0.01, 10_000, 1e-5) == pytest.approx(1.26, abs=0.01)
+    assert get_authors_epsilon(4.0, 0.01, 10_000, 1e-5) < 0.85 * 1.26
+    silent = 0.0, 0.01, 10, 1e-5
+    assert get_authors_epsilon(*silent) == get_theorem_1_epsilon(*silent) == math.inf
+    assert get_theorem_1_epsilon(1.4144, 0.01, 1000, 1e-5) == pytest.approx(1.355, abs=5e-4)
+    assert make_event(2.0, 7) == SelfComposedDpEvent(GaussianDpEvent(2.0), 7)
+    assert make_event(0.0, 7, NonPrivateDpEvent) == NonPrivateDpEvent()
 
 
 @pytest.mark.filterwarnings("error")
