@@ -118,7 +118,7 @@ def test_a_released_step_is_one_l2_norm_of_the_batch() -> None:
     sent = system.step_batch(plain, model, Streams.spawn(np.random.default_rng(1), 1))
     change = np.concatenate([(sent[n].values[0] - model[n]).ravel() for n in model])
     assert np.linalg.norm(change) == pytest.approx(1e-5, rel=1e-2)
-    share = plain.is_own.sum(axis=1) / plain.is_own.sum()
+    share = plain.is_rated.sum(axis=1) / plain.is_rated.sum()
     layer = np.einsum("n,nde->de", share, plain.layer_gradients).ravel()
     moved = (sent["gnn.A"].values[0] - model["gnn.A"]).ravel()
     assert moved @ -layer / np.linalg.norm(moved) / np.linalg.norm(layer) > 0.99
