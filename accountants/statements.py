@@ -147,7 +147,7 @@ class Scope:
 
     >>> user = any_pair(Unit.USER, Vantage.SERVER, Horizon.TRAINING)
     >>> bit = any_pair(Unit.BIT, Vantage.SERVER, Horizon.ROUND)
-    >>> user.covers(bit), bit.covers(user), bit.uncovered(user)
+    >>> user.covers(bit), bit.covers(user), bit.list_uncovered(user)
     (True, False, ('unit', 'horizon'))
     """
 
@@ -166,11 +166,11 @@ class Scope:
         is a removal and an addition, at twice epsilon. The converse does not hold either: a local
         randomizer hides what a user sends, but not that the user sends.
         """
-        return not self.uncovered(other)
+        return not self.list_uncovered(other)
 
-    def uncovered(self, other: Scope) -> tuple[str, ...]:
-        """Names of the fields, such as "unit", because of which an epsilon in this scope does not
-        hold in the ``other`` scope too; empty if it does.
+    def list_uncovered(self, other: Scope) -> tuple[str, ...]:
+        """Lists the names of the fields, such as "unit", that prevent an epsilon in this scope from
+        holding in the ``other`` scope; empty if it holds there.
         """
         presence, asked = self.is_user_presence, other.is_user_presence
         return tuple(

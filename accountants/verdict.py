@@ -310,13 +310,13 @@ class Judgement:
     """Verdict on a claim, with its reason.
 
     - ``verdict``: the verdict.
-    - ``vacuous``: true if the claimed epsilon is finite but too large to protect anything: it
+    - ``is_vacuous``: true if the claimed epsilon is finite but too large to protect anything: it
       permits guessing a bit correctly with probability 0.999 or more.
     - ``reason``: the reason of the verdict, as sentences.
     """
 
     verdict: Verdict
-    vacuous: bool
+    is_vacuous: bool
     reason: str
 
 
@@ -442,7 +442,7 @@ def judge_claim(
     verdict, reason = _conclude(claim, scope, asked, accounted, measured, sizes, outside_model)
     if untested and verdict is Verdict.UNSUBSTANTIATED:
         verdict, reason = Verdict.INCONCLUSIVE, f"{untested} {reason}"
-    return Judgement(verdict=verdict, vacuous=vacuous, reason=reason)
+    return Judgement(verdict=verdict, is_vacuous=vacuous, reason=reason)
 
 
 def _conclude(
@@ -500,7 +500,7 @@ def _conclude(
         return Verdict.NO_CLAIM, "No epsilon is claimed, so there is nothing to refute."
     differences = [
         f"{name}: claimed for {getattr(claim.scope, name)}, judged for {getattr(scope, name)}"
-        for name in claim.scope.uncovered(scope)
+        for name in claim.scope.list_uncovered(scope)
     ]
     if delta < claim.delta:
         differences.append(f"delta: claimed at {claim.delta:.3g}, judged at {delta:.3g}")
@@ -579,7 +579,7 @@ def _carried(claim: Claim, scope: Scope, delta: float, sizes: Sizes | None) -> s
         name = unknown.size_name
         return f"A conversion of the claim needs the number of {name}, which is not known."
     except InputError:
-        if "vantage" in claim.scope.uncovered(scope):
+        if "vantage" in claim.scope.list_uncovered(scope):
             return (
                 "The claim implies nothing in this scope: the messages that the adversary "
                 f"{scope.vantage} sees do not follow from those that the adversary "

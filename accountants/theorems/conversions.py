@@ -141,8 +141,9 @@ class ConversionStep:
 def convert_bound(
     bound: Bound, scope: Scope, sizes: Sizes | None = None, delta: float = 0.0
 ) -> Bound:
-    """Converts ``bound`` to another ``scope``, and adds the theorems used to its source and their
-    assumptions to its assumptions.
+    """Converts ``bound`` to another ``scope`` by composition and group privacy.
+
+    The source of the result names the theorems used, and its assumptions include theirs.
 
     An upper bound is converted to a wider scope (report to round, rating to user) by composition
     and group privacy, and to a narrower scope unchanged. A lower bound is converted to a wider

@@ -108,9 +108,9 @@ def compute_exact_bounds(
     delta of the claim.
 
     ``population``: numbers of users and items for which claims are computed.
-    ``scoped``: claim to which the bounds must apply; None for all claims of the system. The result
-        then has the bound in the claim's own scope (unit, adjacency, adversary, duration), or
-        otherwise the bounds in scopes that the claim covers.
+    ``scoped``: a claim; None for all claims of the system. For one claim, the result has the bound
+        in the claim's own scope (unit, adjacency, adversary, duration) or, if there is none, the
+        bounds in scopes that the claim covers.
 
     At delta > 0 a bound exists only if the mechanism has finitely many outputs or a privacy curve.
     """
@@ -312,12 +312,12 @@ def mark_untested(
 
     - ``findings``: all judgements of an audit.
     - ``skipped``: games (simulated experiments) that were not run, with reasons.
-    - ``other_reasons``: for systems that only games can test, a reason to use if ``skipped`` has
-      none, by name of the system.
+    - ``other_reasons``: for systems that only games can test, the reason by name of the system. It
+      is used if ``skipped`` has none.
 
     A claim on one of these systems without a measured bound in its scope could not have been
     refuted. A claim on a training, of any system, counts as tested if enough trainings were
-    simulated to refute the claim about half of the time if the true epsilon were twice as large.
+    simulated: a true epsilon of twice the claim would refute the claim about half of the time.
     """
     return tuple(_with_untested(finding, findings, skipped, other_reasons) for finding in findings)
 

@@ -35,8 +35,8 @@ _FILE = TypeAdapter(dict[Literal["waiver"], list[_Waiver]])
 
 
 def read_waivers(path: Path, today: date) -> tuple[dict[tuple[str, str], str], tuple[str, ...]]:
-    """Reads waivers from a TOML file, as ``Gate`` takes them: those valid ``today``, and a sentence
-    on each expired one.
+    """Reads waivers from a TOML file, for a ``Gate``: a sentence on each waiver that is valid
+    ``today``, by system and result, and a sentence on each expired waiver.
 
     Raises InputError, which states the file, the number of the waiver and the key, if one is wrong.
     """

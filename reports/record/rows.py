@@ -121,7 +121,7 @@ class Finding(Row):
             claim=claim,
             target=target,
             verdict=judgement.verdict,
-            vacuous=judgement.vacuous,
+            vacuous=judgement.is_vacuous,
             reason=judgement.reason,
             note=note,
             claimed_guess=guess_probability(claim.epsilon, claim.delta),
@@ -155,7 +155,7 @@ class Finding(Row):
         """Returns the finding with the verdict that follows from its claim and its bounds."""
         again = self.judge()
         return self.model_copy(
-            update={"verdict": again.verdict, "vacuous": again.vacuous, "reason": again.reason}
+            update={"verdict": again.verdict, "vacuous": again.is_vacuous, "reason": again.reason}
         )
 
     def judge(self) -> Judgement:

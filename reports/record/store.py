@@ -257,7 +257,7 @@ def _check_verdicts(record: Contents, path: Path) -> None:
             raise InputError(
                 f"In {path}, finding {position} ({finding.target}): {error}"
             ) from error
-        if (again.verdict, again.vacuous) != (finding.verdict, finding.vacuous):
+        if (again.verdict, again.is_vacuous) != (finding.verdict, finding.vacuous):
             place = f"finding {position} ({finding.target}) of {path}"
             raise _edited(
                 f"verdict {again.verdict} in {place}, from its claim, proof and measurement",

@@ -69,7 +69,7 @@ def test_no_verdict_is_made_elsewhere() -> None:
         "Verdict.VIOLATED if exceeds(bound, claim) else Verdict.CONSISTENT",
         "def judged(bound):\n    return Verdict.CONSISTENT",
         "found = Verdict('VIOLATED')",
-        "Judgement(verdict=word, vacuous=False, reason='')",
+        "Judgement(verdict=word, is_vacuous=False, reason='')",
         "Finding(verdict=Verdict.UNSUBSTANTIATED)",
         "Finding(verdict='CONSISTENT')",
         "row.model_copy(update={'verdict': Verdict.CONSISTENT})",

@@ -261,7 +261,7 @@ def test_refutation_needs_a_scope_that_is_covered() -> None:
 
 @pytest.mark.parametrize(("epsilon", "vacuous"), [(6.8, False), (7.0, True), (math.inf, False)])
 def test_a_claim_that_lets_one_bit_be_guessed_is_vacuous(epsilon: float, vacuous: bool) -> None:
-    assert judge_claim(claimed(epsilon), scope=ROUND).vacuous is vacuous
+    assert judge_claim(claimed(epsilon), scope=ROUND).is_vacuous is vacuous
 
 
 def test_a_large_epsilon_is_written_out_as_the_reports_have_it() -> None:
