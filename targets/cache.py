@@ -43,7 +43,7 @@ def find_in_cache(name: str) -> Path | None:
 
 
 def find_data_path(path: Path | None, name: str, title: str, remedy: str) -> Path:
-    """Returns ``path`` if it is given, else the path of the data set ``name`` in the cache.
+    """Returns ``path`` if it is not None, else the path of the data set ``name`` in the cache.
 
     Raises InputError if ``path`` is None and the cache does not have the data set. The message
     contains ``title``, the full name of the data set, and ends with ``remedy``, the advice to the
@@ -60,10 +60,10 @@ def find_data_path(path: Path | None, name: str, title: str, remedy: str) -> Pat
 def check_cached_data(interactions: Interactions, name: str) -> None:
     """Raises InputError if the cached data set ``name``, loaded as ``interactions``, is not intact.
 
-    The numbers of users, items and interactions must be the published ones, and the SHA-256 digest
-    of the data the one in this module. For a data set without a digest here, the first call stores
-    the digest next to the data set, and later calls compare with it. A data set that is not in the
-    cache is not checked.
+    The numbers of users, items and interactions must be the published ones, and the data must have
+    the SHA-256 digest in this module. For a data set without a digest in this module, the first
+    call stores the digest next to the data set, and later calls compare with it. A data set that is
+    not in the cache is not checked.
     """
     if (place := find_in_cache(name)) is None:
         return

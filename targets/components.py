@@ -29,7 +29,7 @@ _BLOCK = 1 << 23  # numbers per block of clients when messages are summed: 64 Mi
 
 
 class Payload(StrEnum):
-    """Type of a message: what the numbers in it mean, such as gradients or item lists.
+    """Type of a message: what its numbers mean, such as gradients or item lists.
 
     The protocol is public, so an adversary knows the type of every message.
     """
@@ -56,10 +56,9 @@ LIST_PADDING = -1
 def check_list_messages(
     kind: Payload, values: NDArray[Any], n_items: int, name: str, where: str
 ) -> None:
-    """Checks that the entries of list messages are valid, and raises InputError if they are not.
+    """Raises InputError if list messages hold anything but integers, or item lists invalid indices.
 
-    Lists must hold integers. Lists of items must hold item indices from 0 to ``n_items`` - 1, or -1
-    as padding. Messages of other kinds always pass.
+    Valid item indices are 0 to ``n_items`` - 1, and -1 as padding. Messages of other kinds pass.
 
     kind: what the messages contain, such as item lists
     values: the messages (any shape)
@@ -85,14 +84,14 @@ def check_list_messages(
 
 
 class Component(ABC):
-    """Base class of storage formats: one named part of the messages that all clients send in a
-    round.
+    """One named part, such as the item table, of the messages that all clients send in a round.
 
-    A part is, for example, the item table. Arguments ``clients`` are indices among these clients. A
-    subclass defines ``shape``, ``to_dense`` and ``kind``. Its attribute ``client_fields`` names the
-    fields that have one entry per client: arrays, sparse arrays, random streams, or other
-    components. If the first of these fields is a component, the subclass has that component's kind,
-    rate and shape.
+    This is the base class of the storage formats. A subclass defines ``shape``, ``to_dense`` and
+    ``kind``. If its first client field is a component, it has that component's kind, learning rate
+    and shape by default. Arguments ``clients`` are indices among the clients.
+
+    client_fields: names of the fields that have one entry per client: arrays, sparse arrays, random
+        streams, or other components
     """
 
     __slots__ = ()
@@ -107,10 +106,10 @@ class Component(ABC):
     def learning_rate(self) -> float | None:
         """Public learning rate r: a message is -r times the gradient of the sender's loss.
 
-        For a message that contains a model, this holds for the difference between that model and
-        the broadcast model, with the gradients summed over all local steps. The rate is negative if
-        the client sends the gradient itself, without the minus sign. None if there is no such rate,
-        or if it is not public.
+        If the message contains a model, -r times the gradient, summed over all local steps, is the
+        difference between this model and the broadcast model. The rate is negative if the client
+        sends the gradient itself, without the minus sign. None if there is no such rate, or if it
+        is not public.
         """
         return _first(self).learning_rate
 
@@ -125,23 +124,19 @@ class Component(ABC):
 
     @abstractmethod
     def to_dense(self, clients: Ints) -> NDArray[Any]:
-        """Computes the messages of some clients, as an array (len(clients), *shape).
-
-        ``clients`` holds the indices of these clients.
-        """
+        """Computes the messages of ``clients`` (indices), shape (len(clients), *shape)."""
 
     def flag_sent_rows(self, clients: Ints) -> NDArray[np.bool_]:
-        """Returns which rows of their tables ``clients`` (indices) sent, bool (len(clients),
-        *shape[:1]).
+        """Returns flags of the table rows that ``clients`` (indices) sent; by default all are true.
 
-        By default all rows were sent.
+        The result has the shape (len(clients), number of rows), or (len(clients),) for scalars.
         """
         return np.ones((len(clients), *self.shape[:1]), dtype=np.bool_)
 
     def bound_magnitude(self) -> float:
-        """Returns an upper limit of the absolute values of all messages.
+        """Returns an upper bound of the absolute values in all messages.
 
-        If the limit is finite, no value is NaN. The limit is infinite if it cannot be derived
+        If the bound is finite, no value is NaN. The bound is infinite if it cannot be derived
         without reading the messages.
         """
         return math.inf
@@ -175,13 +170,12 @@ class Component(ABC):
     def list_entries(
         self, clients: Ints
     ) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[Any]]:
-        """Returns all list entries that ``clients`` (indices) sent, as three arrays (E,), without
-        padding.
+        """Returns client, position and value of all E entries in the lists of ``clients``.
 
-        The arrays are the client of each entry (an index into ``clients``), the position of the
-        entry in the client's list, and the value. Entries are in the order of ``clients``, and
-        within a client in list order. A message must be a list, shape (width,), padded with
-        ``LIST_PADDING``.
+        The three arrays (E,) are: the client of each entry, as an index into ``clients``; the
+        entry's position in the client's list; and its value. Padding is left out. Entries are in
+        the order of ``clients``, and within a client in list order. A message must be a list, shape
+        (width,), padded with ``LIST_PADDING``.
         """
         parts = [(np.zeros(0, np.intp),) * 2 + (self.to_dense(clients[:0]).ravel(),)]
         for block in iter_blocks(len(clients), math.prod(self.shape), _BLOCK):
@@ -207,7 +201,7 @@ class Component(ABC):
 class SelectedRows(Component):
     """Messages restricted to some of their rows, without a copy of the messages.
 
-    whole: the full messages
+    messages: the full messages
     rows: indices or slice of the rows that remain of each message
     """
 
@@ -229,13 +223,11 @@ class SelectedRows(Component):
         return self.messages.to_dense(clients)[:, self.rows]
 
     def flag_sent_rows(self, clients: Ints) -> NDArray[np.bool_]:
-        """Returns which selected rows ``clients`` (indices) sent, bool (len(clients),
-        len(rows)).
-        """
+        """Returns flags of the selected rows that ``clients`` (indices) sent, (len(clients), k)."""
         return self.messages.flag_sent_rows(clients)[:, self.rows]
 
     def bound_magnitude(self) -> float:
-        """Returns an upper limit of the absolute values of the full messages."""
+        """Returns an upper bound of the absolute values in the full messages."""
         return self.messages.bound_magnitude()
 
     def sum_all(self) -> NDArray[Any]:
@@ -245,10 +237,11 @@ class SelectedRows(Component):
 
 @dataclass(frozen=True, slots=True)
 class Dense(Component):
-    """Messages stored as one array ``values`` of shape (n, *shape), one message per client.
+    """Messages stored in full, as one array.
 
+    values: one message per client, shape (n, *shape)
     kind: type of the messages, such as gradients or item lists
-    rate: public learning rate r (an update is -r times the sender's gradient), or None
+    learning_rate: public learning rate r (a message is -r times the sender's gradient), or None
     """
 
     values: NDArray[Any]
@@ -320,10 +313,10 @@ class Bits(Component):
 
 @dataclass(frozen=True, slots=True)
 class RankOne(Component):
-    """Gradients of item vectors in matrix factorization, one M x F matrix per user, stored as
-    factors.
+    """Rank-one gradients of the item matrix in matrix factorization, stored as their factors.
 
-    The gradient of user u is G_u = (s_u - V x_u) x_u^T, for M items and F latent dimensions.
+    The gradient of user u is the M x F matrix G_u = (s_u - V x_u) x_u^T, for M items and F latent
+    dimensions.
 
     user_vectors: the user vectors x_u (n, F)
     item_vectors: the broadcast item matrix V (M, F)
@@ -346,16 +339,13 @@ class RankOne(Component):
         return self.item_vectors.shape
 
     def to_dense(self, clients: Ints) -> NDArray[Any]:
-        """Computes the gradients of some clients, shape (len(clients), items, latent dimensions).
-
-        ``clients`` holds the indices of these clients.
-        """
+        """Computes the gradients of ``clients`` (indices), shape (len(clients), M, F)."""
         x = self.user_vectors[clients]
         left = self.corrections[clients].toarray() - x @ self.item_vectors.T
         return np.asarray(left[:, :, None] * x[:, None, :])
 
     def bound_magnitude(self) -> float:
-        """Derives an upper limit of absolute values: (max |s| + max |v_i| max |x_u|) max |x_u|.
+        """Returns the bound (max |s| + max |v_i| max |x_u|) max |x_u| of the absolute values.
 
         |s| are absolute values of ``corrections``; |v_i| and |x_u| are Euclidean norms of item and
         user vectors.
@@ -381,7 +371,7 @@ class RankOne(Component):
         )
 
     def select_rows(self, clients: Ints, rows: Ints) -> NDArray[Any]:
-        """Computes selected rows of each client's gradient, shape (n, k, latent dimensions).
+        """Computes selected rows of each client's gradient, shape (n, k, F).
 
         ``rows`` (n, k) holds the indices of k items for each of the n ``clients``. Only these rows
         of ``item_vectors`` and ``corrections`` are read.
@@ -395,7 +385,7 @@ class RankOne(Component):
 
 @dataclass(frozen=True, slots=True)
 class Rows(Component):
-    """Messages that are matrices (M, d) of which each client sent or changed only some rows.
+    """Matrices (M, d) of which each client sent or changed only some rows; only these are stored.
 
     indptr: offsets of each client's stored rows (n + 1,)
     row_ids: indices of the stored rows (nnz,). Client i has ``row_ids[indptr[i] : indptr[i + 1]]``,
@@ -403,7 +393,7 @@ class Rows(Component):
     values: the numbers in the stored rows (nnz, d)
     n_rows: the number of rows M
     kind: type of the messages, such as gradients
-    rate: public learning rate r (an update is -r times the sender's gradient), or None
+    learning_rate: public learning rate r (a message is -r times the sender's gradient), or None
     broadcast: the model (M, d) that was broadcast, or None
 
     If ``broadcast`` is None, a client sends only its stored rows. ``to_dense`` returns zeros for
@@ -444,10 +434,9 @@ class Rows(Component):
         return out
 
     def flag_sent_rows(self, clients: Ints) -> NDArray[np.bool_]:
-        """Returns which rows ``clients`` (indices) sent, bool of shape (len(clients), number of
-        rows).
+        """Returns flags of the rows that ``clients`` (indices) sent, shape (len(clients), M).
 
-        All rows were sent if ``broadcast`` is given, otherwise only the stored rows.
+        The stored rows were sent, or all rows if ``broadcast`` is given.
         """
         if self.broadcast is not None:
             return super(Rows, self).flag_sent_rows(clients)
@@ -514,10 +503,10 @@ class Rows(Component):
 
 @dataclass(frozen=True, slots=True)
 class OverlaidTables(Component):
-    """One table per client: the table in ``table``, with some rows replaced by those in ``rows``.
+    """One table per client, in which the client's stored rows replace those of another table.
 
-    table: the tables before the replacement
-    rows: the replacing rows of each client, with their indices
+    table: each client's table before the replacement
+    rows: each client's replacing rows, with their indices
     """
 
     table: Component
@@ -533,9 +522,7 @@ class OverlaidTables(Component):
         return out
 
     def bound_magnitude(self) -> float:
-        """Returns an upper limit of absolute values: the larger of the limits of ``table`` and
-        ``rows``.
-        """
+        """Returns the larger of the bounds on absolute values in ``table`` and in ``rows``."""
         return max(self.table.bound_magnitude(), self.rows.bound_magnitude())
 
     def select_rows(self, clients: Ints, rows: Ints) -> NDArray[Any]:
@@ -556,23 +543,21 @@ class Randomizer(Protocol):
     """
 
     def __call__(self, values: NDArray[Any], streams: Streams) -> NDArray[Any]:
-        """Returns the messages ``values`` (n, *shape) with noise; row i of the noise is from stream
-        i.
-        """
+        """Returns the messages ``values`` (n, *shape) with noise; message i uses stream i."""
         ...
 
     def skip_entries(self, count: int | Ints) -> Randomizer:
-        """Returns the randomizer for messages whose first ``count`` entries have been left out.
+        """Returns the randomizer for messages without their first ``count`` entries.
 
-        The noise of the remaining entries does not change. ``count`` is one number for all
-        messages, or an array (n,) with one number per message.
+        Each remaining entry gets the same noise as in the full message. ``count`` is one number for
+        all messages, or an array (n,) with one number per message.
         """
         ...
 
     def bound_output(self, largest: float) -> float:
-        """Returns an upper limit of the absolute values of outputs, unless an input is NaN.
+        """Returns an upper bound of the absolute values of outputs, unless an input is NaN.
 
-        ``largest`` is an upper limit of the absolute values of inputs.
+        ``largest`` is an upper bound of the absolute values of inputs.
         """
         ...
 
@@ -591,9 +576,9 @@ class SumRandomizer(Randomizer, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class RandomizedMessages(Component):
-    """Randomized messages, stored as ``clean_messages`` and the seeds of their noise.
+    """Randomized messages, stored as the messages without noise and the seeds of the noise.
 
-    clean: the messages before the noise
+    clean_messages: the messages before the noise
     randomize: function that adds the noise
     streams: one random stream per client; ``to_dense`` draws the same noise at every call
 
@@ -612,17 +597,15 @@ class RandomizedMessages(Component):
         return self.randomize(self.clean_messages.to_dense(clients), self.streams.take(clients))
 
     def bound_magnitude(self) -> float:
-        """Returns an upper limit of the absolute values of messages; infinity if the clean messages
-        have no limit.
-        """
+        """Returns an upper bound of the absolute values in all messages; infinity if unknown."""
         clean = self.clean_messages.bound_magnitude()
         return self.randomize.bound_output(clean) if math.isfinite(clean) else math.inf
 
     def sum_all(self) -> NDArray[Any]:
-        """Computes the sum of all clients' randomized messages.
+        """Computes the sum of all clients' randomized messages, in the shape of one message.
 
-        A ``SumRandomizer`` computes the sum from the sum of the clean messages. For other
-        randomizers, the messages are randomized and summed by blocks of clients.
+        A ``SumRandomizer`` computes it from the sum of the clean messages. For other randomizers,
+        the messages are randomized and summed by blocks of clients.
         """
         if isinstance(self.randomize, SumRandomizer):
             return self.randomize.randomize_sum(self.clean_messages.sum_all(), self.streams)
@@ -654,11 +637,11 @@ class RandomizedMessages(Component):
 class Reports(Component):
     """k randomized reports per client, each +B or -B for one coordinate of the client's matrix.
 
-    index: flat index of the reported coordinate in the matrix (n, k)
-    positive: whether the report is +B (n, k)
+    coordinates: flat index of the reported coordinate in the matrix (n, k)
+    is_positive: whether the report is +B (n, k)
     magnitude: B, which is public
     shape: shape of the matrix (M, F)
-    clean: the matrices that the reports describe; None if the system does not keep them
+    clean_messages: the matrices that the reports describe; None if the system does not keep them
     """
 
     coordinates: Ints
@@ -671,11 +654,10 @@ class Reports(Component):
     kind, learning_rate = Payload.REPORTS, None
 
     def to_dense(self, clients: Ints) -> NDArray[Any]:
-        """Estimates the matrices of ``clients`` (indices) from their reports, shape (len(clients),
-        M, F).
+        """Estimates each client's matrix by the mean of its k reports, shape (len(clients), M, F).
 
         A report counts as a matrix that has +B or -B at the reported coordinate, and zeros
-        elsewhere. The estimate is the mean over a client's k reports.
+        elsewhere. ``clients`` are indices.
         """
         index, sign = self.coordinates[clients], np.where(self.is_positive[clients], 1.0, -1.0)
         n, k = index.shape
@@ -706,8 +688,9 @@ class Reports(Component):
         return np.asarray(out * (self.magnitude / index.shape[1]))
 
     def split(self) -> Reports:
-        """Returns every report as a separate message: n k messages of one report, without
-        ``clean_messages``.
+        """Returns every report as a separate message: n k messages of one report each.
+
+        The result has no ``clean_messages``.
         """
         index, positive = self.coordinates.reshape(-1, 1), self.is_positive.reshape(-1, 1)
         return Reports(index, positive, self.magnitude, self.shape)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine(Checked):
-    """Device, threads and memory of the simulation of clients.
+    """Device, threads and memory that a simulation of clients may use.
 
     device: torch device ("cpu", "cuda", "cuda:1") for systems whose clients are trained in torch
     threads: number of threads of one process
@@ -53,10 +53,11 @@ _DEVICES = ("cpu", "cuda", "hpu", "mps", "mtia", "xla", "xpu")  # torch's device
 
 
 def iter_blocks(count: int, numbers: int, most: int) -> Iterator[slice]:
-    """Splits ``count`` elements into slices of consecutive elements of limited size.
+    """Splits ``count`` elements into slices of consecutive elements that fit in memory.
 
-    An element consists of ``numbers`` numbers. A slice has at most ``most`` numbers, but at least
-    one element.
+    count: number of elements
+    numbers: number of values per element
+    most: maximum number of values per slice; a slice has at least one element even so
 
     >>> list(iter_blocks(5, 4, most=8))
     [slice(0, 2, None), slice(2, 4, None), slice(4, 5, None)]
@@ -101,10 +102,10 @@ def map_in_threads(
 
 
 def one_thread(user_api: Literal["blas", "openmp"] | None = "blas") -> AbstractContextManager[Any]:
-    """Returns a context in which the thread pools of BLAS or of OpenMP use one thread.
+    """Returns a context in which BLAS or OpenMP uses only one thread.
 
     ``user_api`` names the library; None means every thread pool. For small matrix products, threads
-    cost more time than they save. Only pools that are already loaded are limited.
+    cost more time than they save. Only libraries that are already loaded are limited.
     """
     limit: AbstractContextManager[Any] = _pools(len(sys.modules)).limit(limits=1, user_api=user_api)
     return limit
@@ -138,7 +139,7 @@ def _pools(modules: int) -> ThreadpoolController:
 
 
 def check_device(device: str) -> None:
-    """Checks that torch can store a number on ``device``, and raises InputError if it cannot."""
+    """Raises InputError if torch cannot store a number on ``device``, such as "cuda:1"."""
     try:
         kind = device.partition(":")[0]
         if kind not in _DEVICES:

@@ -29,11 +29,11 @@ class UserFeatures:
 
 
 def compute_user_features(interactions: Interactions, *, best: float = 5.0) -> UserFeatures:
-    """Computes the features in Table I of the FedRec paper, for each user from this user's data.
+    """Computes the user features in Table I of the FedRec paper, each user's from the user's data.
 
     The columns, in this order: the number of rated items; the number of ratings of each level 1 to
     5; the share of each level among the user's ratings; the shares of low (1, 2) and high (4, 5)
-    ratings; the entropy of the shares of the levels; median, least, largest and mean rating; then
+    ratings; the entropy of the shares of the levels; median, minimum, maximum and mean rating; then
     one-hot gender, occupation and age group, if the data have these attributes. A user without
     ratings has zeros except for the attributes.
 

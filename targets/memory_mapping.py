@@ -25,8 +25,7 @@ _SMALL = 1 << 20  # bytes; smaller arrays stay in memory
 
 
 def map_arrays_to_files(value: _Value) -> _Value:
-    """Returns a copy of a dataclass object, with its arrays of 1 MiB or more in memory-mapped
-    files.
+    """Returns a copy of a dataclass object whose arrays of 1 MiB or more are memory-mapped files.
 
     Processes can share these arrays. The mapping is copy-on-write: if a process writes into an
     array, only this process sees the change.
@@ -36,10 +35,10 @@ def map_arrays_to_files(value: _Value) -> _Value:
 
 
 class RoundStore:
-    """Stores the rounds of a training, with uploads in memory up to a limit, and on disk beyond it.
+    """Storage of a training's rounds, with uploads in memory up to a limit, and on disk beyond it.
 
-    compute: object with the limit, ``memory`` bytes for the uploads of all rounds, and with the
-        directory of the files, ``folder``
+    compute: limit in bytes for the uploads of all rounds (``memory``), and directory of the files
+        (``folder``)
     mode: numpy's mode of memory mapping
 
     Files are memory-mapped, so that they read like arrays, and are removed when the last array in
@@ -56,7 +55,7 @@ class RoundStore:
         self._read: list[weakref.ref[mmap.mmap]] = []
 
     def store(self, one: Round) -> Round:
-        """Returns the round ``one``; beyond the limit, its arrays are in memory-mapped files."""
+        """Returns the round ``one``, unchanged or, beyond the limit, with memory-mapped arrays."""
         shared = {id(array) for array in (one.broadcast or {}).values()}
         size = sum(count_bytes(c, shared) for c in one.uploads.components.values())
         self._left -= size
@@ -106,9 +105,9 @@ def _hold(folder: tempfile.TemporaryDirectory[str]) -> None:
 
 
 def count_bytes(value: Component | Any, shared: set[int]) -> int:
-    """Returns the number of bytes of the arrays in ``value``, an array or a dataclass with arrays.
+    """Returns the size in bytes of ``value``, an array or a dataclass object with arrays.
 
-    Arrays whose ``id`` is in ``shared`` do not count.
+    Arrays whose ``id()`` is in ``shared`` do not count.
     """
     if isinstance(value, sparse.csr_array):
         return int(value.data.nbytes + value.indices.nbytes + value.indptr.nbytes)

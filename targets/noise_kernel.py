@@ -68,10 +68,10 @@ def _sent(entry: float, word: np.uint64, clip: float, scale: float) -> float:
 
 @jit_compile(error_model="numpy")
 def add_laplace(flat: Any, seeds: Any, clip: float, scale: float, out: Any) -> None:
-    """Clips the messages ``flat`` (n, size) to [-clip, clip] and adds Laplace noise, into ``out``.
+    """Writes the messages ``flat``, clipped to [-clip, clip] and with Laplace noise, into ``out``.
 
-    ``out`` has the shape of ``flat``. The noise of message i has the given ``scale`` and comes from
-    the random stream with the seed ``seeds[i]``.
+    Both arrays have the shape (n, size). The noise of message i has the given ``scale`` and comes
+    from the random stream with the seed ``seeds[i]``.
     """
     for client in range(flat.shape[0]):
         at = seeds[client]
@@ -84,11 +84,11 @@ def add_laplace(flat: Any, seeds: Any, clip: float, scale: float, out: Any) -> N
 def add_laplace_rows(
     values: Any, indptr: Any, ids: Any, seeds: Any, clip: float, scale: float, out: Any
 ) -> None:
-    """Clips the rows that clients send to [-clip, clip] and adds Laplace noise, into ``out``.
+    """Writes table rows, clipped to [-clip, clip] and with Laplace noise, into ``out``.
 
-    Client i sends the rows ``ids[indptr[i] : indptr[i + 1]]`` of a table, with the numbers in the
-    same rows of ``values``. ``out`` has the shape of ``values``. The noise of a row equals the
-    noise that ``add_laplace`` adds to this row of a whole table, with the seed ``seeds[i]``.
+    Client i sends the rows ``indptr[i]`` to ``indptr[i + 1] - 1`` of ``values``, shape (nnz, d);
+    ``ids`` has their indices in the client's table. ``out`` has the shape of ``values``. A row gets
+    the noise that ``add_laplace`` would add to it in a whole table, with the seed ``seeds[i]``.
     """
     width = values.shape[1]
     for client in range(len(seeds)):

@@ -20,10 +20,10 @@ CODE_FOLDERS = tuple(
 
 
 def derive_member_name(kind: str, noun: str = "") -> str:
-    """Derives the name by which users choose a class, from the class name ``kind``.
+    """Derives the name by which users choose a class from the Python name ``kind`` of the class.
 
-    The result omits ``noun``, the kind of the class, such as "protection", from the end of the
-    class name. The rule is for modules with several classes that users choose.
+    ``noun``, such as "protection", is left out at the end. The rule is for modules with several
+    classes that users choose.
 
     >>> derive_member_name("DplcfSp"), derive_member_name("LaplaceProtection", "protection")
     ('dplcf-sp', 'laplace')
@@ -32,10 +32,10 @@ def derive_member_name(kind: str, noun: str = "") -> str:
 
 
 def find_member_class(module: str, noun: str) -> type[Any]:
-    """Returns the class that is named after its file, with or without ``noun`` at the end.
+    """Returns the class of a module that has the name of its file, such as Synthetic.
 
-    module: name of the module of the file
-    noun: the kind of the class, such as "dataset"
+    module: full name of the module
+    noun: ending that the class name may have in addition, such as "dataset"
 
     Capitals and underscores do not matter. Raises InputError if no class has this name.
 

@@ -35,7 +35,7 @@ NAME_RULE = "at most 100 letters, digits, dots and hyphens"
 class Range:
     """An interval of allowed numbers such as "(0, 1]", restricted to integers if ``whole``.
 
-    span: the interval, as text
+    span: the interval, such as "[0, inf)"
     said: description of the interval for error messages, by default derived from ``span``
     whole: whether only integers are allowed
     also: function of a number in the interval that returns whether the number is allowed
@@ -114,12 +114,12 @@ _FLAG = Choice((True, False), "to be true or false")
 
 @dataclass(frozen=True)
 class NoiseSetting:
-    """The names of the settings that determine how much noise a system adds.
+    """Names of the settings that determine how much noise a system adds.
 
     noise: settings that grow with the noise, such as noise scales
     budgets: settings that shrink as the noise grows, such as epsilon
-    off: value of each of these settings at which almost no noise is left, which defines the system
-        without noise; None if there is no such value
+    off: value of all these settings at which almost no noise is left, for the noiseless
+        counterpart of the system; None if there is no such value
 
     A setting of a nested object is named by its attribute path, such as "protection.epsilon".
 
@@ -133,7 +133,7 @@ class NoiseSetting:
     off: float | None = None
 
     def scale_noise(self, system: Any, factor: float) -> dict[str, float]:
-        """Returns values of these settings at which ``system`` adds ``factor`` times its noise.
+        """Returns values of these settings with which ``system`` adds ``factor`` times its noise.
 
         The result maps the attribute path of each setting to its new value.
         """
@@ -141,8 +141,7 @@ class NoiseSetting:
         return {place: attrgetter(place)(system) * scale for place, scale in scales.items()}
 
     def prefix_paths(self, part: str) -> NoiseSetting:
-        """Returns the same settings for a larger system that has this system as its attribute
-        ``part``.
+        """Returns the same settings for a larger system, whose attribute ``part`` is this system.
 
         Each attribute path then begins with ``part`` and a dot. ``off`` is None.
         """
@@ -163,9 +162,9 @@ class Checked:
 
 
 def check(settings: Any) -> None:
-    """Checks that each field of the dataclass object ``settings`` has a value that its type allows.
+    """Raises InputError for the first field of a dataclass object whose value its type forbids.
 
-    None is allowed if it is the field's default. Raises InputError for the first other value.
+    None is allowed if it is the field's default.
     """
     kind: Any = type(settings)
     for name, rule in get_allowed_values(kind).items():
@@ -179,8 +178,7 @@ def check(settings: Any) -> None:
 
 @functools.cache
 def get_allowed_values(kind: type) -> dict[str, Constraint]:
-    """Returns the allowed values (a range or a choice) of each field of the dataclass ``kind``, by
-    name.
+    """Returns the allowed values (a range or a choice) of the fields of a dataclass, by field name.
 
     Fields that do not declare allowed values are left out. If a subclass annotates a field again
     without allowed values, those of the base class apply.
@@ -191,7 +189,7 @@ def get_allowed_values(kind: type) -> dict[str, Constraint]:
 
 @functools.cache
 def get_field_types(kind: type) -> dict[str, Any]:
-    """Returns the type of each annotated field of a class, without the allowed values.
+    """Returns the type of each annotated field of a class, by field name, without allowed values.
 
     For example, the type of a ``Positive`` field is ``float``.
     """
@@ -246,6 +244,6 @@ def _hints(kind: type) -> Iterator[tuple[str, Any]]:
 
 
 def get_numeric_fields(settings: Any) -> dict[str, float]:
-    """Returns the numeric fields of a dataclass object, by name; True and False become 1 and 0."""
+    """Returns the numeric fields of a dataclass object, by name. True and False become 1 and 0."""
     values = {field.name: getattr(settings, field.name) for field in fields(settings)}
     return {name: float(value) for name, value in values.items() if isinstance(value, Real)}

@@ -56,7 +56,7 @@ BinEdges = Mapping[str, Sequence[float]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SideTables:
-    """Adds attributes of users, and titles, genres and flags of items, from two files.
+    """Files with further data on users and items, to be added to interactions.
 
     users, items: paths of CSV, TSV or Parquet files with a column of identifiers; None if not given
     attributes: names of attributes that the result must have; None if no attribute is required
@@ -90,7 +90,7 @@ class SideTables:
     def __call__(
         self, interactions: Interactions, part: Callable[[Interactions], Interactions] | None = None
     ) -> Interactions:
-        """Returns the interactions with the side tables' attributes, titles and genres.
+        """Returns the interactions with the files' user attributes, item titles and genres.
 
         ``part`` is a function that restricts interactions to the audited users and items; None
         means all. By default, numeric attributes are cut into thirds of the users that remain.
@@ -428,7 +428,5 @@ def _genres(cells: _Cells, name: str, path: Path) -> tuple[tuple[str, ...], NDAr
 
 
 def format_ids(ids: NDArray[np.int64], texts: Sequence[str]) -> NDArray[Any]:
-    """Returns identifiers (n,) as a file writes them: ``texts`` if not empty, else the numbers
-    ``ids``.
-    """
+    """Returns identifiers as an array (n,): ``texts`` if not empty, else the numbers ``ids``."""
     return np.array(texts, dtype=np.str_) if texts else ids

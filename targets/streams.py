@@ -22,9 +22,9 @@ _HALF = 2.0**-53  # uniforms are odd multiples of it, exactly: never 0, never 1
 
 @dataclass(frozen=True, slots=True)
 class Streams:
-    """One stream of random 64-bit words per client, computed from the client's seed.
+    """Random streams of n clients: per client, an endless sequence of random 64-bit words.
 
-    ``seeds`` has the shape (n,) and the type uint64.
+    seeds: seeds from which the words are computed, one per client (n,)
     """
 
     seeds: NDArray[np.uint64]
@@ -54,19 +54,18 @@ class Streams:
             return Streams(self.seeds + np.asarray(count, np.uint64) * _GOLDEN)
 
     def fold_in(self, purpose: int) -> Streams:
-        """Derives one new stream per client, independent of the client's stream and of other
-        purposes.
+        """Derives one new independent stream per client for the use numbered ``purpose``.
 
-        ``purpose`` is an integer of at least 0 that identifies the use of the new streams.
+        ``purpose`` is an integer of at least 0. Different numbers give independent streams.
         """
         with np.errstate(over="ignore"):
             mark = _mix(np.array([np.uint64(purpose)]) * _GOLDEN + _SECOND)
         return Streams(_mix(_mix(self.seeds ^ mark)))
 
     def draw_bits(self, count: int, start: int = 0) -> NDArray[np.uint64]:
-        """Returns the words ``start`` to ``start + count - 1`` of every stream: shape (n, count).
+        """Returns words of every stream, as random 64-bit integers of shape (n, count).
 
-        A word is a random number of 64 bits.
+        The words are those at the positions ``start`` to ``start + count - 1``.
         """
         with np.errstate(over="ignore"):
             steps = np.arange(start + 1, start + count + 1, dtype=np.uint64) * _GOLDEN

@@ -32,7 +32,7 @@ Broadcast = Mapping[str, NDArray[Any]]
 
 @dataclass(frozen=True, slots=True)
 class Uploads:
-    """Messages of several clients in one round: the senders, and the parts of the messages by name.
+    """Messages of several clients in one round, linked to their senders.
 
     users: the senders (n,): indices of users, or of silos if one silo (organisation) holds several
         users (``PublicInfo.n_silos``). In a training, they are in ascending order
@@ -76,7 +76,7 @@ class Round:
 
 
 class NoiseChannel(Protocol):
-    """Public output distribution of the randomizer that is applied to each entry of a message."""
+    """Output distribution of the public randomizer that is applied to each entry of a message."""
 
     def log_prob(self, output: ArrayLike, value: ArrayLike) -> NDArray[np.float64]:
         """Computes the exact log-probability of ``output`` given the true entry ``value``."""
@@ -84,7 +84,7 @@ class NoiseChannel(Protocol):
 
 
 class DeviceCode(Protocol):
-    """The client's program, which is public, so that an adversary can run it on any user histories.
+    """The public client program, which an adversary can run on any user histories.
 
     A history is the set of items, or the ratings, of one user.
     """
@@ -104,7 +104,7 @@ class DeviceCode(Protocol):
 
     @property
     def size_range(self) -> tuple[int, int]:
-        """Smallest and largest number of items per user, among users who have at least one item."""
+        """Smallest and largest number of items per user, among users with at least one item."""
         ...
 
     def __call__(
@@ -127,10 +127,10 @@ class DeviceCode(Protocol):
 
 
 class HistoriesRefused(InputError):
-    """Error that is raised if the client's code fails on some users' histories (items or ratings).
+    """Error of client code that fails on some users' histories (items or ratings).
 
-    ``raised``, the message of the error, is the first failure. ``takes`` (n,) flags the histories
-    that the code accepts.
+    raised: message of the first failure
+    takes: whether the code accepts each history (n,)
     """
 
     def __init__(self, raised: str, takes: NDArray[np.bool_]) -> None:
@@ -140,22 +140,20 @@ class HistoriesRefused(InputError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublicInfo:
-    """Public knowledge of a training: the algorithm, its settings, and properties of data and
-    protocol.
+    """Public knowledge of a training: its algorithm, settings, data sizes and protocol.
 
     algorithm: name of the system
     n_users, n_items: numbers of users and items
     settings: the system's public numbers, by name
     channel: distribution of one randomized entry of a message; None if it is not known
-    route: strongest position (server, behind a shuffler, ...) from which an adversary who follows
-        the protocol sees messages; a stronger position requires a colluding proxy or a broken
-        aggregation
+    route: strongest position (server, behind a shuffler, ...) of an adversary who follows the
+        protocol. A stronger position needs a colluding proxy or a broken aggregation
     n_silos: number of silos (organisations), if messages come from silos that hold the ratings of
         several users (or of some items); None if every user sends separate messages
     item_features: flags of each item's public features, such as genres (n_items, G); None if there
         are none
-    item_rows: the rows of each item in tables, or its codes in lists (n_items, h), if a public
-        function such as a hash determines them; otherwise None
+    item_rows: the rows of each item in tables, or its codes in lists (n_items, h), if they come
+        from a public function such as a hash; otherwise None
     popularity: share of users who interacted with each item (n_items,); None if it is not public
     device_code: the code that all devices run; None if an adversary cannot run it
     """
@@ -174,10 +172,10 @@ class PublicInfo:
 
 
 class ComponentView(Component):
-    """One named part of the clients' messages of a round, as the receiver reads it.
+    """A component (named part of a round's messages) as the receiver sees it.
 
-    The object hides how the messages were made (factors, values before the noise, seeds of the
-    noise): it keeps only functions that return the messages as sent.
+    The view hides how the messages were made, such as factors, values before the noise, and seeds
+    of the noise. It keeps only functions that return the messages as sent.
     """
 
     __slots__ = ("__weakref__", "_count", "_kind", "_largest", "_made", "_rate", "_read", "_shape")
@@ -206,7 +204,7 @@ class ComponentView(Component):
         """Creates messages from an array (n, *shape), which holds one client's message per row.
 
         kind: type of the messages, such as gradients
-        rate: public learning rate r (an update is -r times the sender's gradient), or None
+        rate: public learning rate r (a message is -r times the sender's gradient), or None
 
         >>> values = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
         >>> wire = ComponentView.create(values, Payload.GRADIENT)
@@ -224,8 +222,9 @@ class ComponentView(Component):
 
     @property
     def learning_rate(self) -> float | None:
-        """Public learning rate r: an update is -r times the gradient of the sender's loss; None if
-        not known.
+        """Public learning rate r: a message is -r times the gradient of the sender's loss.
+
+        None if no rate is known.
         """
         return self._rate
 
@@ -243,19 +242,19 @@ class ComponentView(Component):
         return np.asarray(self._read("to_dense", clients))
 
     def flag_sent_rows(self, clients: Ints) -> NDArray[np.bool_]:
-        """Returns which rows of their tables ``clients`` (indices) sent, bool (len(clients),
-        *shape[:1]).
+        """Returns flags of the table rows that ``clients`` (indices) sent.
+
+        The result has the shape (len(clients), number of rows), or (len(clients),) for scalars.
         """
         return np.asarray(self._read("flag_sent_rows", clients))
 
     def list_entries(
         self, clients: Ints
     ) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[Any]]:
-        """Returns all list entries that ``clients`` (indices) sent, as three arrays (E,), without
-        padding.
+        """Returns client, position and value of all E entries in the lists of ``clients``.
 
-        The arrays are the client of each entry (an index into ``clients``), the position of the
-        entry in the client's list, and the value.
+        The three arrays (E,) are: the client of each entry, as an index into ``clients``; the
+        entry's position in the client's list; and its value. Padding is left out.
         """
         row, column, entries = self._read("list_entries", clients)
         return row, column, entries
@@ -272,7 +271,7 @@ class ComponentView(Component):
         return self._made("take", clients)
 
     def bound_magnitude(self) -> float:
-        """Returns an upper limit of the absolute values of all messages; infinity if unknown."""
+        """Returns an upper bound of the absolute values in all messages; infinity if unknown."""
         return self._largest()
 
     def sum_all(self) -> NDArray[Any]:
@@ -328,12 +327,11 @@ class RoundView:
         return self.uploads.components.keys() == self.cleartext.components.keys()
 
     def restrict(self, rows: Ints, *, lists: bool = True, only: str = "") -> RoundView:
-        """Returns the round with all tables, of the model and of messages, cut down to the given
-        rows.
+        """Returns a copy whose tables, in the model and in messages, have only the given rows.
 
         rows: indices of the rows to keep. Arrays without all of these rows stay unchanged
         lists: whether list messages, such as item lists, stay (unchanged) or are removed
-        only: name of the only message part or model array to cut down; "" means all
+        only: name of the only message part or model array to restrict; "" means all
         """
 
         def listed(part: Any) -> bool:
@@ -369,7 +367,7 @@ class RoundView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View:
-    """All that an adversary sees of a training, with the public knowledge: the input of attacks.
+    """Everything that an adversary sees and knows of a training: the input of attacks.
 
     vantage: position of the adversary, such as server or another client
     public: public knowledge of the training
@@ -394,20 +392,17 @@ class View:
     notes: list[str] = field(default_factory=list, compare=False, repr=False)
 
     def add_note(self, how: str) -> None:
-        """Adds to ``notes`` the sentence ``how``, which states how messages were interpreted.
-
-        A sentence that is already in the list is not added again.
-        """
+        """Adds the sentence ``how``, on how messages were interpreted, to ``notes`` if it is new."""
         if how not in self.notes:
             self.notes.append(how)
 
     def align_items(self) -> View:
         """Returns a view in which row i of every item table is the row of item i.
 
-        A system may store items in other rows, or with h rows per item; ``public.item_rows``
-        (n_items, h) holds these rows, or None if the view need not change. Each round becomes h
-        rounds, of which round k has the k-th row of every item. Only the first of these has the
-        list messages. An array without all of these rows is not an item table, and stays unchanged.
+        A system may store items in other rows, or with h rows per item. These rows are in
+        ``public.item_rows``, shape (n_items, h); if it is None, the view does not change. Each
+        round becomes h rounds: round k has the k-th row of every item, and the first of them also
+        has the list messages. An array without all of these rows stays unchanged.
         """
         if (rows := self.public.item_rows) is None:
             return self
@@ -419,11 +414,10 @@ class View:
         return replace(self, rounds=seen)
 
     def with_cleartext(self) -> View:
-        """Returns the view with further rounds at the end, for user data that clients send in the
-        clear.
+        """Returns the view with extra rounds at the end: user data that clients send in the clear.
 
-        A further round has only those messages in ``RoundView.cleartext`` that describe data, such
-        as ratings or item lists, and no broadcast.
+        An extra round has no broadcast, and only those messages of ``RoundView.cleartext`` that
+        describe data, such as ratings or item lists.
         """
         opened = []
         for seen in self.rounds:
@@ -438,7 +432,7 @@ class View:
 
     @property
     def group_names(self) -> tuple[str, ...]:
-        """Groups of message parts that are visible with their senders, in order of appearance.
+        """Names of the groups of message parts that are linked to their senders, without repeats.
 
         The group of a part is its name up to the first dot, such as "user" for "user.W1".
         """
@@ -452,10 +446,10 @@ class View:
         )
 
     def keep_group(self, group: str) -> View:
-        """Returns a view whose ``uploads`` have only the message parts of one group, without
-        ``cleartext``.
+        """Returns a view whose ``uploads`` have only the message parts of one group.
 
-        The group of a part is its name up to the first dot, such as "user" for "user.W1".
+        The group of a part is its name up to the first dot, such as "user" for "user.W1". The
+        result has no ``cleartext``.
         """
 
         def cut(uploads: Uploads | None) -> Uploads | None:
@@ -470,11 +464,9 @@ class View:
         )
 
     def find_component(self, name: str) -> tuple[tuple[Uploads, Component], ...]:
-        """Returns the uploads of each round in which the message part ``name`` is linked to its
-        senders.
+        """Finds the rounds in which the message part ``name`` is linked to its senders.
 
-        Each element of the result is a pair: all uploads of the round, and the part ``name`` of
-        these uploads.
+        Returns one pair per such round: all uploads of the round, and the part ``name`` of them.
         """
         return tuple(
             (seen.uploads, seen.uploads.components[name])
@@ -494,8 +486,8 @@ class Transcript:
     public: public knowledge of the training
     rounds: messages of each round
     release: the model that is published at the end; None if nothing is published
-    max_vantage: strongest position of an adversary whose view the transcript contains: a log
-        without senders, or of sums alone, has no view for stronger positions
+    max_vantage: strongest adversary position whose view can be derived from the transcript. For
+        example, a log of sums alone has no view of single messages
     """
 
     public: PublicInfo
@@ -515,16 +507,15 @@ class Transcript:
         *,
         of_round: Callable[..., RoundView] = RoundView,
     ) -> View:
-        """Returns the messages that an adversary at ``vantage`` sees.
+        """Returns the messages that an adversary at the position ``vantage`` sees.
 
         vantage: position of the adversary
         rng: generator of the shuffler's permutation, required for the shuffled view
-        of_round: function that creates the view of a round from its parts
+        of_round: constructor of the view of a round
 
         Peers (other clients) see every broadcast, and at the end the release (published model),
         because clients receive it for their recommendations. Only the release depends on the
-        uploads of the last round. Raises InputError if the vantage is the shuffler's and ``rng`` is
-        None.
+        uploads of the last round. Raises InputError for the shuffled view if ``rng`` is None.
         """
         if vantage is Vantage.SERVER:
             views = [
