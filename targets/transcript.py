@@ -392,7 +392,7 @@ class View:
     notes: list[str] = field(default_factory=list, compare=False, repr=False)
 
     def add_note(self, how: str) -> None:
-        """Adds the sentence ``how``, on how messages were interpreted, to ``notes`` if it is new."""
+        """Adds the sentence ``how`` to ``notes``, unless they already contain it."""
         if how not in self.notes:
             self.notes.append(how)
 

@@ -34,7 +34,7 @@ _PASS = 1e3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingCost:
-    """Rough estimate of the cost of one training, computed from the sizes that the system declares.
+    """Rough estimate of the cost of one training, in messages, memory and computation.
 
     rounds: number of rounds.
     senders: number of clients that send a message in one round.
@@ -69,8 +69,7 @@ class TrainingCost:
         held: float = 0,
         made: float = 0,
     ) -> TrainingCost:
-        """Estimates the cost of one training from the sizes that a system declares; the defaults
-        fit most systems.
+        """Estimates the cost of one training from the sizes of the system and its data.
 
         Parameters
         ----------
@@ -78,16 +77,16 @@ class TrainingCost:
         rounds : number of rounds.
         senders : number of clients that send a message in one round.
         width : number of model parameters per user and per item.
-        passes : number of passes over the training examples in the whole training; None means one
-            pass per round.
+        passes : number of passes over the training examples in the whole training; None: one per
+            round.
         negatives : number of negative examples per interaction.
         reports : number of reports in one message; a report is one randomized number.
-        dense : number of values in a message besides the rows of the items that its sender trained
-            on. None means that a message is a table of all items, whose storage grows with the
-            sender's number of interactions.
-        numbers : number of values in one message, in place of the estimate.
-        bytes : storage of one message in bytes, in place of the estimate.
-        held : number of values of 4 bytes in memory, besides those that are estimated.
+        dense : number of values in a message besides the item table; the message stores the rows of
+            items that its sender trained on. None: the message is an item table alone, whose
+            storage grows with the sender's number of interactions.
+        numbers : number of values in one message; None: estimated from ``width`` and ``dense``.
+        bytes : storage of one message in bytes; None: estimated from ``width`` and ``dense``.
+        held : number of values of 4 bytes in memory besides tables and training examples.
         made : number of values that a client computes to make one message, not counting the passes
             over the data.
         """
@@ -129,12 +128,12 @@ ProgressCallback = Callable[[int, int], None]
 
 
 class NoScores(InputError):
-    """Raised by a system that computes no item scores, so that its utility cannot be measured."""
+    """Error of a system that computes no item scores, so that its utility cannot be measured."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Population:
-    """Sizes of the data on which the epsilon of a system may depend.
+    """Numbers of users, items and features, on which the epsilon of a system may depend.
 
     n_users: number of users.
     n_items: number of items.
@@ -152,8 +151,8 @@ class ScopedClaim:
     """A claim, with the scope and the delta at which an audit compares its epsilon with bounds.
 
     claim: the stated epsilon and its source.
-    scope: data (unit), their change (adjacency), adversary's position (vantage) and period
-        (horizon) of the comparison.
+    scope: scope of the comparison: protected data (unit), their change (adjacency), adversary's
+        position (vantage) and period (horizon).
     delta: delta of the comparison.
     note: a sentence that explains why a reader of the paper would apply the claim to this scope.
     outside_model: a quantity in the comparison that the paper does not state, such as a budget. If
@@ -169,8 +168,9 @@ class ScopedClaim:
     curve: Callable[[float], float] | None = None
 
     def at_delta(self, delta: float) -> ScopedClaim | None:
-        """Returns the claim at another delta, with the epsilon that ``curve`` gives there; None if
-        the claim has no ``curve``.
+        """Returns the claim at another delta, with the epsilon that ``curve`` gives at this delta.
+
+        None if the claim has no ``curve``.
         """
         if self.curve is None:
             return None
@@ -183,14 +183,13 @@ class ScopedClaim:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DesignedPair:
-    """Two neighbouring users and a broadcast for which the users' messages differ as much as the
-    system allows.
+    """Two neighbouring users and a broadcast, designed so that the users' messages differ most.
 
-    target: the system, built for the small catalogue of ``profiles``.
+    target: the system, built for the small item catalogue of ``profiles``.
     profiles: interaction histories of the two users, one row per user.
     broadcast: arrays that the server sends to the two users, by name; a malicious server may choose
         any values. None if the server sends nothing.
-    scope: what a bound covers that is measured on the messages: data, adversary and period.
+    scope: scope of a bound that is measured on the messages: data, adversary and period.
     world_names: descriptions of the two users' inputs, for printed results.
     reducer: function that reduces n messages to an array of numbers, shape (n, f), on which the
         bound is measured. None means that whole messages are measured.
@@ -205,9 +204,7 @@ class DesignedPair:
 
 
 class HoldOut(StrEnum):
-    """The part of the data that a paper holds out to measure utility, such as the last interaction
-    of every user.
-    """
+    """Part of the data that a paper holds out to measure utility."""
 
     LEAVE_LAST_OUT = "leave last out"  # the latest interaction of every user
     HELD_OUT_USERS = "held-out users"  # some users, whose devices fine-tune on half their history
@@ -255,14 +252,13 @@ class Model:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """Result of one training: the recorded messages, and the model with which clients score items.
+    """Result of one training: the recorded messages, and the model that scores items.
 
     transcript: messages of the recorded rounds, the published model, and the public knowledge.
     model: the trained parameters.
-    user_vectors: for each user the vector from which the last upload was computed, shape (n_users,
-        F); zeros for users who sent nothing. Attacks guess these vectors, and an audit compares the
-        guesses with them. No adversary sees them, because they never leave the devices. None if the
-        system does not keep them.
+    user_vectors: private vector of each user at the last upload, shape (n_users, F); zeros for
+        users who sent nothing. Attacks guess these vectors, and an audit compares the guesses with
+        them. No adversary sees them. None if the system does not keep them.
     """
 
     transcript: Transcript
@@ -272,12 +268,11 @@ class Run:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SystemOrigin:
-    """Source of a system under audit and of its messages, which decides what an audit may conclude
-    from them.
+    """Origin of a system and of its messages, which limits what an audit may conclude from them.
 
     is_external: whether somebody else wrote the system. Its claims are then stated numbers, which
         hold for every population or, if ``n_users`` is given, for a population of this size.
-    at_hand: whether the client code can be run to make new messages; False for a recording of
+    is_runnable: whether the client code can be run to make new messages; False for a recording of
         messages.
     client: client code that makes messages like those of a recording; None if no such code was
         given.
@@ -299,19 +294,17 @@ class SystemOrigin:
 
 
 def get_origin(target: Target) -> SystemOrigin:
-    """Returns ``target.origin``: who wrote the system, and where its messages come from.
+    """Returns who wrote the system, and whether its messages are recorded: ``target.origin``.
 
-    For a target without this attribute, returns the default ``SystemOrigin``, a system of this
-    package that computes its own claims.
+    A target without this attribute is a system of this package (default ``SystemOrigin``).
     """
     return getattr(target, "origin", SystemOrigin())
 
 
 class Claimant(Protocol):
-    """Interface of a system whose claims an audit compares with proved bounds, without running the
-    system.
+    """Interface of a system with claims that an audit compares with proved bounds.
 
-    Members that are not abstract have defaults that hold for most systems.
+    The system need not run. Members with a body have defaults that hold for most systems.
     """
 
     @property
@@ -321,9 +314,7 @@ class Claimant(Protocol):
 
     @property
     def assumes(self) -> tuple[str, ...]:
-        """Assumptions, one sentence each, on which the proof of epsilon (``event``) rests and which
-        the code cannot confirm.
-        """
+        """Assumptions of the proof of epsilon that the code cannot confirm, one sentence each."""
         return ()
 
     @property
@@ -335,33 +326,31 @@ class Claimant(Protocol):
 
     @property
     def sizes(self) -> Sizes:
-        """Number of rounds per training, reports (messages of one randomized number) per user and
-        round, and ratings per user; None for an unknown number.
+        """Numbers of rounds, of reports per user and round, and of ratings per user.
+
+        A report is a message of one randomized number. Unknown numbers are None.
         """
         ...
 
     def get_claims(self, population: Population) -> tuple[ScopedClaim, ...]:
-        """Returns the claims for this population, each in its own scope and in every other scope to
-        which a reader may apply it.
+        """Returns the system's claims, each in its own scope and in scopes that readers may assume.
 
-        A scope is what a claim protects, against whom, and how long.
+        A scope is what a claim protects, against whom, and how long. ``population`` has the numbers
+        of users and items, on which an epsilon may depend.
         """
         ...
 
     def get_mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
-        """Returns the randomized function from the data that ``scope`` protects (its unit) to what
-        its adversary sees.
+        """Returns the randomizer between the protected data and the adversary's view of ``scope``.
 
-        None if the function is unknown, or if no single distribution covers all pairs of the unit's
-        values.
+        None if it is unknown, or if no single distribution covers all pairs of protected values.
         """
         return None
 
     def get_event(self, scope: Scope, population: Population) -> dp.DpEvent:
-        """Returns the accounting event (dp-accounting) from which accountants compute the epsilon
-        of ``scope``.
+        """Returns the accounting event from which accountants compute the epsilon of ``scope``.
 
-        By default ``NonPrivateDpEvent``, because messages are neither clipped nor noisy.
+        By default ``NonPrivateDpEvent`` (dp-accounting), as messages are neither clipped nor noisy.
         """
         from fedrec_auditor.targets.mechanisms.composed_mechanisms import Identity
 
@@ -369,8 +358,7 @@ class Claimant(Protocol):
 
 
 class Target(Claimant, Protocol):
-    """Interface of a federated recommender under audit: claims, accounting events, training, and
-    the code of one client.
+    """Interface of a federated recommender under audit: its claims, its training and its clients.
 
     Targets are frozen dataclasses. Their fields are settings from the paper, which are checked on
     construction.
@@ -378,8 +366,9 @@ class Target(Claimant, Protocol):
 
     @property
     def aliases(self) -> Mapping[str, str]:
-        """Alternative names of settings on the command line, such as the paper's symbols, each with
-        its field name.
+        """Map from other names of settings, such as the paper's symbols, to their field names.
+
+        Users may write these names on the command line.
         """
         ...
 
@@ -395,22 +384,19 @@ class Target(Claimant, Protocol):
 
     @property
     def unprotected(self) -> str:
-        """Command-line name of this system's counterpart without protection; "" if there is no such
-        system.
-        """
+        """Name of the same system without protection on the command line; "" if there is none."""
         ...
 
     @property
     def noise_setting(self) -> NoiseSetting | None:
-        """Names of the settings that determine how much noise is added; None if no setting does."""
+        """Names of the settings that determine the amount of noise; None if there are none."""
         return None
 
     @property
     def tuned_values(self) -> Mapping[str, Any]:
-        """Values of settings with which the training converges, by name of the setting.
+        """Settings, by name, that replace the paper's values if the training must converge.
 
-        They replace values from the paper with which the training does not converge. Empty if no
-        value has to be replaced.
+        Empty if the training converges with the paper's values.
         """
         return {}
 
@@ -421,12 +407,11 @@ class Target(Claimant, Protocol):
 
     @property
     def is_steerable(self) -> bool:
-        """Whether all clients send in every round, and their messages depend only on their data and
-        the broadcast.
+        """Whether a server that chooses all broadcasts makes the rounds of a training independent.
 
-        If so, a server that chooses all broadcasts makes the rounds of a training independent of
-        each other. In most systems this is False: clients keep a state, or only a random sample of
-        clients sends in a round.
+        This requires that all clients send in every round, and that messages depend only on their
+        sender's data and on the broadcast. It is False in most systems: clients keep a state, or
+        only a random sample of clients sends in a round.
         """
         return False
 
@@ -448,9 +433,7 @@ class Target(Claimant, Protocol):
         return 0.0
 
     def estimate_cost(self, interactions: Interactions) -> TrainingCost:
-        """Returns the estimated cost of a training on these interactions: time, memory and
-        messages.
-        """
+        """Estimates time, memory and messages of a training on these interactions."""
         ...
 
     def limit_rounds(self, rounds: int) -> Target:
@@ -458,22 +441,22 @@ class Target(Claimant, Protocol):
         ...
 
     def design_pairs(self) -> tuple[DesignedPair, ...]:
-        """Returns pairs of neighbouring users whose messages differ the most; an audit runs the
-        client's own code on them.
+        """Returns neighbouring users whose messages differ most, for a measurement of epsilon.
 
-        Empty unless a client's own randomizer guarantees an epsilon at delta 0.
+        An audit runs the client's own code on them. Empty unless a client's own randomizer
+        guarantees an epsilon at delta 0.
         """
         return ()
 
     def get_client_code(
         self, profiles: Interactions, broadcast: Broadcast | None
     ) -> tuple[Callable[[Any, np.random.Generator], Any], list[Any]] | None:
-        """Returns the function that computes one device's message, and the list of its inputs, one
-        interaction history per row of ``profiles``.
+        """Returns the function that computes one device's message, and a list of its inputs.
 
-        The function takes one history and a random generator, and uses the model ``broadcast``. A
-        test runs it for every outcome of the randomness. None if devices keep a state, or if the
-        code is not available.
+        The function takes an input and a random generator, and uses the model ``broadcast``. There
+        is one input per row of ``profiles``: its interaction history. A test runs the function for
+        every outcome of the randomness. None if devices keep a state, or if the code is not
+        available.
         """
         return None
 
@@ -485,12 +468,11 @@ class Target(Claimant, Protocol):
         compute: Machine = DEFAULT,
         keep: int | None = None,
     ) -> Run:
-        """Trains the system, and returns the recorded messages and the final model; ratings may be
-        explicit or implicit.
+        """Trains the system, and returns the recorded messages and the final model.
 
-        ``rng`` is the source of all randomness. If ``keep`` is given, only the last ``keep`` rounds
-        are recorded. ``progress`` is called after every round. Raises InputError if the data lack a
-        part that the system needs.
+        Ratings may be explicit or implicit. ``rng`` is the source of all randomness. If ``keep`` is
+        given, only the last ``keep`` rounds are recorded. ``progress`` is called after every round.
+        Raises InputError if the data lack a part that the system needs.
         """
         ...
 
@@ -502,17 +484,15 @@ class Target(Claimant, Protocol):
         size: int = 1,
         compute: Machine = DEFAULT,
     ) -> Uploads:
-        """Returns ``size`` independent messages of every client, computed by the client's code
-        without a training.
+        """Runs the clients' code without a training: ``size`` independent messages per client.
 
         ``profiles`` has one row per client: its interaction history. ``broadcast`` is the model
-        that they receive. All messages of a client follow one another.
+        that clients receive. In the result, all messages of a client follow one another.
         """
         ...
 
     def score(self, model: Model, interactions: Interactions, users: Ints) -> Floats:
-        """Computes the scores of all items for the given users as their devices do, shape
-        (len(users), n_items).
+        """Computes the scores of all items on the users' devices, shape (len(users), n_items).
 
         ``users`` are row indices of ``interactions``, the data on the devices. Devices that
         fine-tune the model do so on these data. Raises NoScores if the system computes no item

@@ -49,12 +49,12 @@ from fedrec_auditor.targets.transcript import Broadcast, PublicInfo, Round, Tran
 
 @dataclass(frozen=True, slots=True)
 class TrainingResult:
-    """Result of a training, as ``System.train`` returns it.
+    """Result of a training without its messages: the published model, and the scoring model.
 
     release: the published model, as arrays by name; None if nothing is published.
     arrays: the arrays that devices need to score items, by name.
-    user_vectors: for each user the vector from which the last upload was computed, shape (n_users,
-        F); None if the system does not keep them.
+    user_vectors: private vector of each user at the last upload, shape (n_users, F); None if the
+        system does not keep them.
     """
 
     release: Broadcast | None
@@ -68,8 +68,7 @@ Messages = dict[str, Component]
 
 @dataclass(frozen=True)
 class UploadRequest:
-    """Arguments for the computation of clients' messages: ``size`` messages per client, given one
-    broadcast.
+    """A request for messages: which clients send how many messages, after which broadcast.
 
     profiles: interaction histories, one row per client.
     size: number of messages per client.
@@ -86,13 +85,14 @@ class UploadRequest:
 
     @cached_property
     def profile_ids(self) -> Ints:
-        """Row index in ``profiles`` of the client that sends each message, shape (n_messages,)."""
+        """Sender of each message, as a row index of ``profiles``, shape (n_messages,)."""
         return np.repeat(np.arange(self.profiles.n_users), self.size)
 
     @cached_property
     def interactions(self) -> Interactions:
-        """Interaction history from which each message is computed: one row per message, so that
-        every client's row is repeated ``size`` times.
+        """Sender's interaction history of each message, one row per message.
+
+        Every client's row is repeated ``size`` times.
         """
         return self.profiles.take_users(self.profile_ids)
 
@@ -112,13 +112,12 @@ same round back as it is stored, which is on disk if memory is short.
 
 @dataclass(frozen=True, kw_only=True)
 class System(Checked, Target, ABC):
-    """Base class of federated recommenders, with a training loop; a system's claims are declared in
-    its paper's folder.
+    """Base class of federated recommenders under audit: training loop, messages and claims.
 
-    A subclass implements its training (``train``), the client's uploads (``messages``) and the
-    scores of items (``score``). The paper's folder also declares the utility values that the paper
-    prints. If ``is_central`` is true, all rounds run within a server that holds the data, and the
-    record of messages (transcript) has no rounds.
+    A subclass implements its training (``train``), the client's uploads (``make_messages``) and the
+    scores of items (``score``). The TOML files in its paper's folder declare its claims, and the
+    utility values that the paper prints. If ``is_central`` is true, all rounds run within a server
+    that holds the data, and the record of messages (transcript) has no rounds.
     """
 
     evaluation: ClassVar[Evaluation]
@@ -130,8 +129,10 @@ class System(Checked, Target, ABC):
 
     @property
     def name(self) -> str:
-        """Name of the system on the command line: the class attribute ``called``; otherwise the
-        file's name, or the class's name in a file ``*_systems.py``.
+        """Name of the system on the command line.
+
+        The name is the class attribute ``called`` if it exists. Otherwise it is the file's name, or
+        the class's name in a file ``*_systems.py``.
         """
         return _called(type(self))
 
@@ -154,21 +155,16 @@ class System(Checked, Target, ABC):
 
     @property
     def max_vantage(self) -> Vantage:
-        """Strongest adversary whose view (messages and public parameters) a run records; by default
-        the server.
-        """
+        """Strongest adversary whose view of the messages a run records; by default the server."""
         return Vantage.SERVER
 
     @property
     def sizes(self) -> Sizes:
-        """Number of rounds in a training; subclasses add other sizes that their settings
-        determine.
-        """
+        """Numbers of rounds, reports and ratings; None for a number that no setting determines."""
         return Sizes(rounds=self.rounds)
 
     def estimate_cost(self, interactions: Interactions) -> TrainingCost:
-        """Returns the estimated cost of a training on these interactions: time, memory and
-        messages.
+        """Estimates time, memory and messages of a training on these interactions.
 
         By default every user sends one message in every round, or none in a central system.
         ``get_cost_args`` overrides this.
@@ -181,8 +177,7 @@ class System(Checked, Target, ABC):
         return TrainingCost.estimate(interactions, **usual | self.get_cost_args(interactions))
 
     def adapt_to_data(self, interactions: Interactions) -> tuple[Self, tuple[str, ...]]:
-        """Returns the system that is audited on these interactions, and notes on how it differs
-        from ``self``.
+        """Returns the system with the settings that these data require, and notes on the changes.
 
         By default the system is unchanged and there are no notes. For code written by somebody
         else, trial calls may determine some settings.
@@ -196,8 +191,9 @@ class System(Checked, Target, ABC):
         return {}
 
     def count_uses(self, horizon: Horizon) -> int:
-        """Returns how often a client's randomizer for one round is applied to the same data within
-        ``horizon``, one round or the training.
+        """Counts how often a client's randomizer is applied to the same data within ``horizon``.
+
+        A horizon is one round or the training. The randomizer is that of one round.
         """
         return (self.rounds or 1) if horizon is Horizon.TRAINING else 1
 
@@ -208,10 +204,10 @@ class System(Checked, Target, ABC):
         return replace(self, **{"rounds": rounds})
 
     def get_claims(self, population: Population) -> tuple[ScopedClaim, ...]:
-        """Returns the paper's claims, each in its own scope and in other scopes to which readers
-        may apply it.
+        """Returns the paper's claims, each in its own scope and in scopes that a reader may assume.
 
-        A scope is what a claim protects, against whom, and how long.
+        A scope is what a claim protects, against whom, and how long. ``population`` has the numbers
+        of users and items, on which an epsilon may depend.
         """
         paper, name = self._described()
         return paper.get_claims(name, self, population)
@@ -224,10 +220,10 @@ class System(Checked, Target, ABC):
         compute: Machine = DEFAULT,
         keep: int | None = None,
     ) -> Run:
-        """Trains the system, and returns the final model and the messages of all steps, or of the
-        last ``keep`` steps.
+        """Trains the system, and returns the final model and the messages of the training.
 
-        Messages are stored in memory up to ``compute.memory`` bytes, and beyond that on disk.
+        Only the messages of the last ``keep`` steps are returned, if ``keep`` is given. Messages
+        are stored in memory up to ``compute.memory`` bytes, and beyond that on disk.
         ``progress`` is called after every step of ``train``. ``rng`` is the source of all
         randomness. Raises InputError if the data lack a part that the system needs, or if the
         training diverges.
@@ -263,25 +259,21 @@ class System(Checked, Target, ABC):
 
     @property
     def n_steps(self) -> int:
-        """Number of steps of ``train``: the number of rounds, or 1 if each client uploads only
-        once.
-        """
+        """Number of training steps: the number of rounds, or 1 if each client uploads only once."""
         return self.rounds or 1
 
     @abstractmethod
     def train(
         self, interactions: Interactions, rng: np.random.Generator, compute: Machine
     ) -> Training:
-        """Trains the system; the generator yields the messages of one round at a time and returns
-        the result.
+        """Returns a generator that trains one round per step, yields its messages, and at the end
+        returns the result.
 
         ``rng`` is the source of all randomness. ``compute`` sets threads, memory and device.
         """
 
     def get_public(self, interactions: Interactions) -> PublicInfo:
-        """Returns what the adversary knows of a run: the system's name, its settings, the numbers
-        of users and items, and the item genres.
-        """
+        """Returns what an adversary knows of a run: name, settings, data sizes and item genres."""
         return PublicInfo(
             algorithm=self.name,
             n_users=interactions.n_users,
@@ -298,19 +290,17 @@ class System(Checked, Target, ABC):
         size: int = 1,
         compute: Machine = DEFAULT,
     ) -> Uploads:
-        """Returns ``size`` independent messages of every client, computed by the client's code
-        without a training.
+        """Runs the clients' code without a training: ``size`` independent messages per client.
 
         ``profiles`` has one row per client: its interaction history. ``broadcast`` is the model
-        that clients receive; None if the server sends none. All messages of a client follow one
-        another.
+        that clients receive; None if the server sends none. In the result, all messages of a client
+        follow one another.
         """
         calls = UploadRequest(profiles, size, broadcast, rng, compute)
         return Uploads(calls.profile_ids, self.make_messages(calls))
 
     def make_messages(self, calls: UploadRequest) -> Messages:
-        """Computes the messages that ``calls`` requests, as components (named arrays with one row
-        per message).
+        """Computes the requested messages, as one component per named part of a message.
 
         By default clients send nothing.
         """
@@ -318,9 +308,7 @@ class System(Checked, Target, ABC):
 
     @abstractmethod
     def score(self, model: Model, interactions: Interactions, users: Ints) -> Floats:
-        """Computes the scores of all items for the users at row indices ``users``, shape
-        (len(users), n_items).
-        """
+        """Computes scores of all items for ``users`` (row indices), (len(users), n_items)."""
 
     @classmethod
     def _described(cls) -> tuple[Paper, str]:
@@ -353,16 +341,17 @@ class NoiselessSystem(System):
     """A system whose messages have no noise."""
 
     def get_mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
-        """Returns the identity function, because the server sees every upload without noise; None
-        if the adversary of ``scope`` sees less.
+        """Returns the identity function, because the server sees every upload without noise.
 
-        None also if messages do not depend on the data that ``scope`` protects.
+        None if the adversary of ``scope`` sees less than the server, or if messages do not depend
+        on the data that ``scope`` protects.
         """
         return Identity() if scope.vantage is Vantage.SERVER and self.depends_on(scope) else None
 
     def depends_on(self, scope: Scope) -> bool:
-        """Whether messages depend on the data that ``scope`` protects (its unit). By default this
-        is true of all data but user attributes, such as gender.
+        """Whether messages depend on the data that ``scope`` protects.
+
+        By default this is true of all data except user attributes, such as gender.
         """
         return scope.unit is not Unit.ATTRIBUTE
 
@@ -375,15 +364,11 @@ class CentralSystem(System):
     is_central = True
 
     def get_mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
-        """Returns None, because no distribution of the published model is known for every pair of
-        inputs.
-        """
+        """Returns None, because the distribution of the published model is unknown."""
         return None
 
     def get_public(self, interactions: Interactions) -> PublicInfo:
-        """Returns what the adversary knows and sees: names and sizes of the system, and of the
-        training only the published model.
-        """
+        """Returns what an adversary knows, who sees of the training only the published model."""
         return replace(super().get_public(interactions), route=Vantage.RELEASE)
 
     def make_messages(self, calls: UploadRequest) -> Messages:
@@ -402,9 +387,7 @@ class NoUploadSystem(CentralSystem):
 def get_broadcast_array(
     broadcast: Broadcast | None, name: str, shape: tuple[int, ...]
 ) -> NDArray[Any]:
-    """Returns the array ``name`` of the broadcast; raises InputError if it is missing or has
-    another ``shape``.
-    """
+    """Returns the array ``name`` of a broadcast; InputError if it is missing or of another shape."""
     table = None if broadcast is None else broadcast.get(name)
     if table is None or table.shape != shape:
         raise InputError(
@@ -417,12 +400,11 @@ def get_broadcast_array(
 
 @dataclass(frozen=True, slots=True)
 class ReportDistribution(Checked):
-    """Distribution of one report of a client: the index of a random coordinate of its vector, and a
-    randomized bit for the entry there.
+    """Distribution of one report: a random coordinate of a client's vector, and one random bit.
 
-    The entry v is in [-1, 1], and the coordinate is uniform. A report is coded as one integer, the
-    symbol 2 coordinate + bit. ``log_prob`` is log P(symbol | v). Source: Minto et al. 2021,
-    Algorithm 1.
+    The coordinate is uniform, and the bit randomizes the vector's entry v in [-1, 1] there. A
+    report is coded as one integer, the symbol 2 coordinate + bit. ``log_prob`` is
+    log P(symbol | v). Source: Minto et al. 2021, Algorithm 1.
 
     epsilon: epsilon of one report.
     dimension: number of coordinates.
@@ -432,11 +414,11 @@ class ReportDistribution(Checked):
     dimension: Count = 1
 
     def log_prob(self, output: ArrayLike, value: ArrayLike) -> NDArray[np.float64]:
-        """Returns the log-probability of the report ``output``, if the vector's entry at the
-        report's coordinate is ``value``.
+        """Returns the log-probability of the report ``output`` for the entry ``value``.
 
-        ``output`` is the integer 2 coordinate + bit; the result is -inf if the coordinate is not
-        below ``dimension``. Arguments are broadcast against each other.
+        ``value`` is the vector's entry at the report's coordinate. ``output`` is the integer
+        2 coordinate + bit; the result is -inf if the coordinate is not below ``dimension``.
+        Arguments are broadcast against each other.
         """
         coordinate, bit = np.divmod(np.asarray(output), 2)
         one = OneCoordinate(self.epsilon, 1).log_prob(
@@ -446,25 +428,22 @@ class ReportDistribution(Checked):
 
 
 class ReportingSystem(System):
-    """A system whose clients send reports, each a randomized bit for one random coordinate of the
-    client's vector.
+    """A system whose clients send reports: randomized bits for random coordinates of a vector.
 
     ``count_uses`` is the number of a client's reports within a horizon (a round or the training).
     """
 
     @abstractmethod
     def make_randomizer(self, n_items: int) -> OneCoordinate:
-        """Returns the function that randomizes one report (one bit), for a catalogue of ``n_items``
-        items.
-        """
+        """Returns the randomizer of one report, for a catalogue of ``n_items`` items."""
 
     def count_shuffled_users(self, population: Population) -> int:
-        """Number of users whose reports are shuffled together; by default all users."""
+        """Counts the users whose reports are shuffled together; by default all users."""
         return population.n_users
 
     def get_mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
-        """Returns the randomized function from one user's vector to the user's reports, as the
-        server sees them, linked or shuffled.
+        """Returns the randomizer from one user's vector to the user's reports, as an adversary sees
+        them, linked or shuffled.
 
         Behind a shuffler, one user's reports are mixed with the reports of all other users, whose
         vectors are fixed at the opposite corner of the cube [-1, 1]^d. None for units smaller than
@@ -482,8 +461,7 @@ class ReportingSystem(System):
         return Repeated(one, self.count_uses(scope.horizon))
 
     def get_event(self, scope: Scope, population: Population) -> dp.DpEvent:
-        """Returns the accounting event of all reports of a user within the horizon: a composition
-        of one event per report.
+        """Returns the accounting event of a user's reports within the horizon, which compose.
 
         The event of a report is one local randomization or, behind a shuffler, one shuffle of a
         report of every user. A shuffle of k reports per user in one pool is post-processing of k
