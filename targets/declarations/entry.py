@@ -27,17 +27,17 @@ NumberPair = tuple[float, float] | tuple[float, float, Mapping[str, Any]]
 
 
 class NumberDescription(TomlTable):
-    """Description of a number that a paper states or uses, and that this project computes as well.
+    """Description of a number in a paper that this project computes as well, to check it.
 
-    The paper's number is called claimed, and the computed number right. One description may serve
-    for several pairs of a claimed and a right number.
+    The paper's number is called claimed, and the number computed here right. One description may
+    serve for several pairs of a claimed and a right number.
 
     what: name of the number; names in braces stand for values that come with the pair
     how: a sentence on how the right number was computed, also with names in braces
     tolerance: relative difference up to which the claimed and the right number count as equal
     below: whether the paper states only that the number is below the claimed one
-    upper: whether the number is an upper bound (an epsilon, a sensitivity). Such a number holds,
-        but is loose, if it is larger than the right number
+    upper: whether the number is an upper bound, such as an epsilon or a sensitivity. An upper bound
+        above the right number is valid, but loose
     side: whether the right number is an upper or a lower bound of the true value; None if it is
         exact
     """
@@ -50,12 +50,11 @@ class NumberDescription(TomlTable):
     side: Side | None = None
 
     def fill_in(self, pair: NumberPair, basis: Basis = Basis.PRINTED) -> ComputedNumber:
-        """Creates the number from this description and a ``pair``: claimed number, right number,
-        values.
+        """Creates the number with this description and the values in ``pair``.
 
-        The claimed number is the paper's, the right one is computed here. The values replace the
-        names in braces in ``what`` and ``how``. ``basis`` states whether the authors print the
-        number.
+        pair: the paper's number, the number computed here, and optionally values for the names in
+            braces in ``what`` and ``how``
+        basis: whether the authors print the number
         """
         claimed, right, *rest = pair
         names: Mapping[str, Any] = rest[0] if rest else {}
@@ -64,7 +63,7 @@ class NumberDescription(TomlTable):
 
 
 class ComputedNumber(NumberDescription):
-    """A number that a paper states or uses, with the value claimed and the value computed here.
+    """A number in a paper, with the value that the paper claims and the value computed here.
 
     claimed: the value in the paper
     right: the value computed here
@@ -77,10 +76,10 @@ class ComputedNumber(NumberDescription):
 
     @property
     def label(self) -> NumberLabel:
-        """Label of the claimed value by comparison with ``right``: right, loose, wrong or unstated.
+        """Judgement of the claimed value against ``right``: right, loose, wrong or unstated.
 
-        Loose is a valid bound that exceeds ``right``. Unstated is a value that is not right, but
-        that the authors do not state.
+        A valid bound that exceeds ``right`` is loose. A value is unstated if it is not right, but
+        the authors do not state it.
         """
         return judge_number(
             self.claimed,
@@ -102,29 +101,31 @@ NameOrNames = Annotated[tuple[str, ...], BeforeValidator(_several)]
 
 
 class NoteSentence(TomlTable):
-    """A sentence ``text`` of a note, used only for a system with the settings ``when``."""
+    """A sentence of a note that holds only for some settings.
+
+    text: the sentence
+    when: settings of the system for which the sentence is part of the note
+    """
 
     text: str
     when: Mapping[str, Any] = {}
 
 
 class PaperEntry(TomlTable):
-    """A statement of a paper: a claim on the epsilon of its systems, an item of the catalogue, or
-    both.
+    """A statement of a paper: a claim on a system's epsilon, an item of the catalogue, or both.
 
-    The catalogue is the list of checked statements that ``auditor claims`` prints. A claim on
-    systems has these fields:
+    The catalogue is the list of checked statements that ``auditor claims`` prints. A claim has
+    these fields:
 
     name: name by which other entries may refer to this one
     system: names of the systems that the claim is about
     epsilon: a number, or a formula: the name of the system's attribute, or of its method that takes
         the population (and delta if there is a ``curve``)
-    scope, delta: scope (unit, adjacency, adversary's view, period) and delta; with a scope but
-        neither epsilon nor ``of``, the claim follows from the system's parts
+    scope, delta: scope (unit, adjacency, adversary's view, period) and delta; if a scope is given
+        without ``epsilon`` and ``of``, the claim is derived from the system's parts
     curve: whether the formula also gives epsilon at any other delta
-    of: numbers or names of other entries. The first of these entries that is about the system
-        provides the claim, which is compared in this entry's scope, and, if that claim has a curve,
-        at this entry's delta
+    of: numbers or names of other entries, the first of which about the system provides the claim.
+        The claim is compared in this entry's scope and, if it has a curve, at this entry's delta
     when: settings of the system for which the claim holds
     note: why a reader would compare the claim in this scope
     statement: the statement in words
@@ -140,8 +141,8 @@ class PaperEntry(TomlTable):
     settings: settings of the first system with which the statement is evaluated, if they differ
         from the defaults; only those that show the value of the claim. ``n_users`` and ``n_items``
         are the population, by default that of MovieLens 100K
-    repeats: another entry that makes the same statement at other settings. Both count once, and the
-        system has one claim
+    repeats: another entry that makes the same statement at other settings. The two count as one,
+        and the system has one claim
     kind: topic of the statement, such as privacy or utility
     computed: a function in the paper's module ``numbers`` that returns pairs of a claimed number
         and the number computed here
@@ -158,10 +159,10 @@ class PaperEntry(TomlTable):
 
     An entry on released code that is not a system here has these fields:
 
-    draws: the mechanism that hides the data in this scope; its fields are the ``settings``, except
-        for ``entries`` (for how many numbers it draws), ``times`` (how often for the same numbers)
-        and ``rounds`` of a training. "nothing" means that an adversary sees nothing, and "anything"
-        that no bound on the revealed data is known
+    draws: name of the mechanism that hides the data in this scope; "nothing" if an adversary sees
+        nothing; "anything" if no bound on the revealed data is known. The ``settings`` are those of
+        the mechanism, and ``entries`` (how many numbers are randomized), ``times`` (how often each)
+        and ``rounds`` of a training
     assumes: sentences that state the assumptions of ``draws``
 
     The ``numbers`` of such an entry contain the claimed and the computed values.
@@ -195,24 +196,22 @@ class PaperEntry(TomlTable):
 
     @property
     def heading_number(self) -> int:
-        """The number in the entry's ``number`` without the letter, such as 22 for "22b"."""
+        """Number of the entry's heading, which is ``number`` without its letter: 22 for "22b"."""
         return int(self.number.rstrip(ascii_lowercase))
 
     @property
     def letter(self) -> str:
-        """The letter in the entry's ``number``, such as "b" for "22b"; "" if there is none."""
+        """Letter at the end of ``number``, such as "b" in "22b"; "" if there is none."""
         return self.number.lstrip(digits)
 
     def applies_to(self, name: str, system: Claimant) -> bool:
-        """Whether the statement is about the system ``name`` and holds for the settings of
-        ``system``.
-        """
+        """Whether the statement is about the system ``name``, and about its present settings."""
         return name in self.system and _holds(self.when, system)
 
     def make_claim(
         self, title: str, words: FormulaNamespace, at: float | str | None = None
     ) -> Claim:
-        """Returns the claim that this entry states, with epsilon and delta evaluated.
+        """Returns the claim that this entry states, with epsilon and delta as numbers.
 
         title: title of the paper, which becomes part of the claim's source
         words: values of the names in formulas and texts
@@ -236,8 +235,7 @@ class PaperEntry(TomlTable):
     def rescope_claim(
         self, claim: Claim, words: FormulaNamespace, stating: PaperEntry
     ) -> ScopedClaim:
-        """Returns ``claim`` with the scope and the delta of this entry, at which an audit compares
-        it.
+        """Returns ``claim`` with this entry's scope and delta, for which an audit compares it.
 
         claim: the claim, which may be stated by another entry
         words: values of the names in formulas and texts
@@ -264,7 +262,7 @@ class PaperEntry(TomlTable):
 
 @dataclass(frozen=True, slots=True)
 class FormulaNamespace:
-    """Values of the names that occur in the texts and formulas of a paper's statements.
+    """Values of the names in the texts and formulas of a paper's statements.
 
     The names are the sizes of the population, ``epsilon`` and ``delta``, and the attributes of the
     system, looked up in this order. If an attribute is a method, it is called with the population.
@@ -290,10 +288,10 @@ class FormulaNamespace:
         )
 
     def evaluate(self, formula: float | str, *at: float) -> float:
-        """Returns the value of a formula: a number, or the name of the system's attribute or
-        method.
+        """Returns the value of a formula, which is a number or names a member of the system.
 
-        A method is called with the population, and with the delta ``at`` if it is given.
+        The member is an attribute, or a method that is called with the population, and with the
+        delta ``at`` if it is given.
         """
         if not isinstance(formula, str):
             return formula

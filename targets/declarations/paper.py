@@ -37,7 +37,7 @@ SettingValue = bool | int | float | str
 
 
 class PrintedTable(TomlTable):
-    """A table of a paper, or a diagram that prints its numbers.
+    """Numbers printed in one table or diagram of a paper.
 
     place: name of the table in the paper
     data: data set of the table
@@ -75,27 +75,25 @@ class PrintedTable(TomlTable):
         return self
 
     def get_system_names(self, row: str) -> tuple[str, ...]:
-        """Returns this project's names of the systems of ``row``; the first is the system that is
-        measured.
-        """
+        """Returns this project's names of the systems in ``row``; the first one is measured."""
         return self.systems.get(row, (row.lower(),))
 
     def get_row(self, name: str) -> dict[str, float]:
-        """Returns the numbers of the row ``name`` by column; with an RMSE also its square, the MSE.
+        """Returns the numbers of the row ``name``, by column; empty if the row does not exist.
 
-        The result is empty if the row does not exist.
+        If there is an RMSE, its square is added as MSE.
         """
         numbers = dict(zip(self.columns, self.rows.get(name, ()), strict=False))
         return {**numbers, "MSE": numbers["RMSE"] ** 2} if "RMSE" in numbers else numbers
 
 
 class PrintedEpsilons(TomlTable):
-    """Tables of epsilons in a paper, each of which is compared with bounds computed here.
+    """Tables of epsilons in a paper, which are compared with bounds computed here.
 
     entries: name of a function in the paper's module ``numbers`` that returns the entries of the
-        tables. An entry has its ``table``, the number of ``clients`` of ``n_users`` that take part
-        in a round, the ``delta``, the ``printed`` epsilon, the epsilon by the authors' counting
-        (``counted``), and the bounds of the true epsilon (``lower``, ``upper``)
+        tables. An entry has its ``table``, the number of ``clients`` per round out of ``n_users``,
+        the ``delta``, the ``printed`` epsilon, the epsilon by the authors' accounting
+        (``counted``), and bounds of the true epsilon (``lower``, ``upper``)
     system: name of the system in the output
     title: title of the comparison
     note: a text below the title on how the bounds were computed
@@ -108,14 +106,14 @@ class PrintedEpsilons(TomlTable):
 
 
 class TrainedRows(TomlTable):
-    """Rows of a paper's utility table whose systems are trained here, to measure the utility again.
+    """Rows of a paper's utility table that are measured again, by training their systems.
 
     place, rows: name of the table, and names of the rows
     system: the system that is trained, by default that of the row
     method: name of the row in the result, by default its name in the table
     data: names of this program's data sets for the training
     settings: settings of the trained system
-    min_rating: least rating that counts; lower ratings are left out
+    min_rating: minimum rating; lower ratings are left out
     items: number of items that are drawn among items with at least 60 interactions; 0 for all items
     said: a note on why the measured and the printed numbers differ
     """
@@ -147,7 +145,7 @@ class AttackedRows(TomlTable):
 
 
 class ComponentAttackFigure(TomlTable):
-    """A diagram in a paper that shows attacks on single parts of uploads, such as the item table.
+    """Diagram in a paper of attacks on single parts of uploads, such as the item table.
 
     place: name of the diagram in the paper
     rows: names of the attacked systems' rows in the paper's tables
@@ -195,7 +193,7 @@ class ReportedRanking(TomlTable):
 
 
 class SystemDeclaration(TomlTable):
-    """A system without code of its own: the class ``Federated`` with settings from a paper.
+    """Declaration of a system without code of its own: ``FederatedSystem`` with a paper's settings.
 
     type: name of the Python class that is created for the system
     summary: one line for a list of systems
@@ -217,8 +215,7 @@ class SystemDeclaration(TomlTable):
 
 
 class SystemsFile(TomlTable):
-    """Content of ``systems.toml``: a paper's systems that consist of this program's building
-    blocks.
+    """Content of ``systems.toml``: a paper's systems that are composed of existing parts.
 
     evaluation: the paper's protocol for measuring utility
     system: the systems, by name
@@ -229,9 +226,9 @@ class SystemsFile(TomlTable):
 
 
 class ThreatModel(TomlTable):
-    """The assumptions of all statements of a paper on the adversary and on trusted parties.
+    """Threat model of all statements of a paper: its adversary and its trusted parties.
 
-    place: the text of the paper from which the assumptions are taken
+    place: place in the paper from which the threat model is taken
     adversary: against whom the paper promises privacy, and what that adversary may do
     trusted: parties that are assumed to follow the protocol
     """
@@ -269,8 +266,7 @@ class ClaimsFile(TomlTable):
 
 
 class PrintedNumbers(TomlTable):
-    """Content of ``printed.toml``: the numbers that a paper prints, and which are measured again
-    here.
+    """Content of ``printed.toml``: a paper's printed numbers, some of which are measured again.
 
     table: printed tables
     trained: rows of utility tables that are measured again
@@ -297,8 +293,7 @@ class PrintedNumbers(TomlTable):
 
 @dataclass(frozen=True, slots=True)
 class Paper:
-    """A paper with its systems, statements and numbers, read from the TOML files in a Python
-    package.
+    """A paper's systems, statements and numbers, read from the TOML files of a Python package.
 
     package: name of the package
     heading: the paper's citation, threat model and symbols
@@ -328,7 +323,7 @@ class Paper:
         return self.package.rpartition(".")[2].replace("_", "-")
 
     def get_entry(self, name: str) -> PaperEntry:
-        """Returns the statement with the number (such as "22b") or the name ``name``.
+        """Returns the statement whose number (such as "22b") or name is ``name``.
 
         Raises InputError if there is none.
         """
@@ -347,8 +342,7 @@ class Paper:
         raise InputError(f"Expected a table of {self.name}, got {place!r}. Correct {PRINTED}.")
 
     def get_entry_scope(self, entry: PaperEntry) -> Scope | None:
-        """Returns the scope (unit, adjacency, adversary's view, period) in which a statement is
-        judged.
+        """Returns the scope in which a statement is judged: data, change, adversary and period.
 
         A statement without a scope has the scope of the statement that it repeats. None if the
         statement is not about an epsilon.
@@ -377,12 +371,12 @@ class Paper:
         )
 
     def get_claim(self, entry: PaperEntry, system: Claimant, population: Population) -> ScopedClaim:
-        """Returns the claim of a statement on the statement's first system; InputError if it makes
-        none.
+        """Returns the claim of the statement ``entry`` about its first system, with its scope.
 
         If ``entry`` states no epsilon, the claim is that of another statement or of the system
         itself. The claim then keeps its basis (printed, computed or derived), unless it covers the
-        scope of ``entry``. In all other cases, it gets the basis of ``entry``.
+        scope of ``entry``. In all other cases, it gets the basis of ``entry``. Raises InputError if
+        the statement makes no claim.
         """
         scoped = self._scoped(entry, system, population)
         claim = scoped.claim
@@ -410,9 +404,7 @@ class Paper:
         return matching[0]
 
     def fill_statement(self, entry: PaperEntry, system: Claimant, population: Population) -> str:
-        """Returns the text of a statement about its first system, with numbers in place of names in
-        braces.
-        """
+        """Returns the text of a statement, with the first system's values for names in braces."""
         words = FormulaNamespace(system, population)
         if entry.epsilon is None:
             return words.fill_text(entry.statement)
@@ -431,11 +423,11 @@ class Paper:
         return next((other for other in others if other.applies_to(name, system)), None)
 
     def compute_numbers(self, entry: PaperEntry) -> tuple[ComputedNumber, ...]:
-        """Returns the numbers that belong to a statement: the paper's, and the right ones.
+        """Returns the numbers of a statement, each with the paper's value and the right value.
 
-        The right numbers are computed, or, for released code, read from the TOML file. The result
-        is empty if the statement has no numbers. Raises InputError if the descriptions do not fit
-        the computed numbers.
+        The right values are computed, or, for released code, read from the TOML file. The result is
+        empty if the statement has no numbers. Raises InputError if the descriptions do not fit the
+        computed numbers.
         """
         if not entry.computed:
             stated = (number for number in entry.numbers if isinstance(number, ComputedNumber))
@@ -465,8 +457,7 @@ class Paper:
         return made
 
     def get_reported_metrics(self, system: str) -> tuple[ReportedMetric, ...]:
-        """Returns the utility that the paper prints for a system, one number per metric and
-        protocol.
+        """Returns a system's printed utility, one value per metric and evaluation protocol.
 
         The first table that has a metric provides its value. The note states the other tables'
         values.

@@ -387,7 +387,7 @@ class NoUploadSystem(CentralSystem):
 def get_broadcast_array(
     broadcast: Broadcast | None, name: str, shape: tuple[int, ...]
 ) -> NDArray[Any]:
-    """Returns the array ``name`` of a broadcast; InputError if it is missing or of another shape."""
+    """Returns the array ``name`` of a broadcast; InputError if it lacks it in this ``shape``."""
     table = None if broadcast is None else broadcast.get(name)
     if table is None or table.shape != shape:
         raise InputError(
