@@ -15,8 +15,8 @@ tenth of the codes that is listed least often, which hardly any user owns.
 A list is read as a set: the order of its entries and numbers sent with them are not read. A reader
 with the devices' code reads them (``shadow_reader``).
 
-``Public.item_rows`` assigns codes to items. If it is unknown, codes are matched to items: the k-th
-most frequent code to the k-th most popular item. All matches among ties are equally likely.
+``PublicInfo.item_rows`` assigns codes to items. If it is unknown, codes are matched to items: the
+k-th most frequent code to the k-th most popular item. All matches among ties are equally likely.
 
 Source: latent classes (Dempster, Laird and Rubin, JRSS B 1977); matching by frequency: Naveed,
 Kamara and Wright, Inference attacks on property-preserving encrypted databases, CCS 2015.

@@ -358,8 +358,8 @@ def make_game_inputs(
 def try_target(target: Target, interactions: Interactions) -> tuple[Target, tuple[str, ...]]:
     """Runs a trial of a system's code on ``interactions``; returns the system to audit, and notes.
 
-    The trial is the method ``tried`` of ``target``. Without this method, the result is ``target``
-    itself and no notes.
+    The trial is the method ``adapt_to_data`` of ``target``. Without this method, the result is
+    ``target`` itself and no notes.
     """
     own = getattr(target, "adapt_to_data", None)
     return (target, ()) if own is None else own(interactions)

@@ -201,7 +201,7 @@ class SystemDeclaration(TomlTable):
     place: place of the system and its privacy promise in the paper
     basis: whether the authors print the epsilon of this promise
     unprotected: name of the same system without protection; "" if there is none
-    settings: settings of ``Federated``; the learner, the protection and the route (way to the
+    settings: settings of ``FederatedSystem``; the learner, the protection and the route (way to the
         server) of uploads are given by their names, or by tables of a name and settings
     """
 

@@ -1,5 +1,7 @@
-"""Interfaces of the three parts of a federated recommender: learner (model), protection of uploads,
-and route to the server.
+"""Interfaces of the three parts of a composed federated recommender: learner, protection, route.
+
+A learner is a model that devices train, a protection changes uploads, such as by noise, and a route
+is the way of uploads to the server.
 """
 
 from __future__ import annotations
@@ -25,8 +27,10 @@ from fedrec_auditor.targets.transcript import Broadcast
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelSizes:
-    """Numbers of items and of features per user, from which the shapes of a model's arrays
-    follow.
+    """Sizes of the data that determine the shapes of a model's arrays.
+
+    n_items: number of items.
+    n_user_features: number of features per user.
     """
 
     n_items: int
@@ -35,7 +39,7 @@ class ModelSizes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clients:
-    """The n devices that train in one round: their data and their random streams.
+    """Data and random streams of the n devices that train in one round.
 
     ``interactions``: interactions of the devices' users, one row per device.
     ``features``: features of each device's user, shape (n, d1), from Table I of the FedRec paper.
@@ -70,15 +74,12 @@ class Clients:
 
 
 class EpochNoise(Randomizer, Protocol):
-    """Function that a device uses to add noise to one array of its model between two local
-    epochs.
-    """
+    """Noise that a device adds to one array of its model between two local epochs."""
 
     def add_noise_to_rows(
         self, values: NDArray[Any], streams: Streams, indptr: Ints, ids: Ints
     ) -> NDArray[Any]:
-        """Adds noise to selected rows of each device's table, and returns the noisy rows, shape
-        (nnz, d).
+        """Returns noisy copies of selected rows of each device's table, shape (nnz, d).
 
         ``values``: the selected rows of all devices, shape (nnz, d).
         ``streams``: one random stream per device.
@@ -93,8 +94,7 @@ class EpochNoise(Randomizer, Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalTraining:
-    """Settings of a device's local training on minibatches of positives (the user's own items) and
-    sampled negatives.
+    """Settings of a device's training on positives (the user's items) and sampled negatives.
 
     A component is a named array of the model.
 
@@ -121,7 +121,7 @@ class LocalTraining:
 
 
 class Learner(Protocol):
-    """A model with named arrays (components), trained on devices and averaged on the server.
+    """A model of named arrays (components), which devices train and the server averages.
 
     Learners are frozen dataclasses whose fields are settings from a paper. Components form groups,
     because a protection may give each group its own epsilon. A component's name begins with the
@@ -131,24 +131,19 @@ class Learner(Protocol):
 
     @property
     def group_names(self) -> tuple[str, ...]:
-        """Names of the groups to which the model's named arrays (components) belong, in order, such
-        as ("user", "item", "mlp1", "mlp2").
-        """
+        """Names of the groups of the model's arrays, such as ("user", "item", "mlp1", "mlp2")."""
         ...
 
     @property
     def tuned_values(self) -> Mapping[str, Any]:
-        """Settings of the whole system (fields of ``Composition``), by name, with which the
-        unprotected model recommends well.
+        """System settings, by name, with which the model recommends well without protection.
 
-        They are used only if an audit sets ``learns`` to true. By default there are none.
+        They replace the paper's if an audit sets ``learns`` to true. By default there are none.
         """
         return {}
 
     def get_param_shapes(self, catalogue: ModelSizes) -> dict[str, tuple[int, ...]]:
-        """Returns the shape of every component (named array of the model), by name, for these
-        numbers of items and features.
-        """
+        """Returns the shape of every array of the model, by name, for data of these sizes."""
         ...
 
     def init_model(
@@ -158,47 +153,46 @@ class Learner(Protocol):
         ...
 
     def init_user_vectors(self, streams: Streams) -> NDArray[np.float32]:
-        """Draws the initial user vector of each device, shape (n, d, 1), for systems in which this
-        vector never leaves the device.
+        """Draws the initial private user vector of each of n devices, shape (n, d, 1).
 
-        The vector replaces the broadcast array "user.E", for a user whose only feature is 1.
+        In systems whose user vectors never leave the device, this vector replaces the broadcast
+        array "user.E", for a user whose only feature is 1.
         """
         ...
 
     def train(
         self, broadcast: Broadcast, clients: Clients, local: LocalTraining, compute: Machine
     ) -> dict[str, Component]:
-        """Trains the broadcast model on every device, and returns the devices' models by component.
+        """Trains the broadcast model on every device, and returns the trained models by array.
 
-        A component is one named array of the model, for all devices. Components are stored in full
-        (``Dense``), except the item table, of which only trained rows are stored
-        (``Rows`` over the broadcast table). If ``local.epoch_noise`` has noise for the items,
-        the trained rows are stored over a noisy table (``OverlaidTables``). A device's result
-        depends only on its own row of ``clients`` and on the broadcast. A device without
-        interactions returns the broadcast, and its ``user_embeddings`` as "user.E" if it has one.
+        There is one component per named array of the model, for all devices. Components are stored
+        in full (``Dense``), except the item table, of which only trained rows are stored (``Rows``
+        over the broadcast table). If ``local.epoch_noise`` has noise for the items, the trained
+        rows are stored over a noisy table (``OverlaidTables``). A device's result depends only on
+        its own row of ``clients`` and on the broadcast. A device without interactions returns the
+        broadcast, and its ``user_embeddings`` as "user.E" if it has one.
         """
         ...
 
     def compute_user_vectors(self, model: Broadcast, clients: Clients) -> Floats:
-        """Computes one vector per user, shape (n, d), from ``model`` and the user's data; d is the
-        length of an item's row.
+        """Computes each user's vector from ``model`` and the user's data, shape (n, d).
+
+        d is the length of an item's row.
         """
         ...
 
     def score(self, model: Broadcast, clients: Clients) -> Floats:
-        """Computes the scores of all items for each device's user, shape (n, n_items), from
-        ``model`` and the device's data.
-        """
+        """Computes scores of all items for each device's user, shape (n, n_items)."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProtectionClaim:
-    """A privacy claim of a protection's authors about one round, in this project's words.
+    """A privacy claim about one round, made by the authors of a protection.
 
     ``epsilon``: epsilon of the claim; infinite if the authors state no number.
     ``unit``: the data that the claim protects, such as one interaction.
-    ``statement``: the claim in one or two sentences.
+    ``statement``: the claim in one or two sentences, in this project's words.
     ``second_delta``: a second delta, above 0, at which the claim is compared with bounds; 0 if the
         claim is compared only at delta 0.
     ``outside_model``: a part of the audited protection that the authors do not state and this
@@ -213,8 +207,7 @@ class ProtectionClaim:
 
 
 class Protection(Protocol):
-    """Privacy measures of a device: changes of its user's features, its local training, and its
-    upload.
+    """Privacy measures of a device, which change its data, its training or its upload.
 
     Protections are frozen dataclasses whose fields are settings from a paper. The default methods
     leave features, training and upload unchanged, return no randomizer, and return an infinite
@@ -222,12 +215,11 @@ class Protection(Protocol):
     """
 
     noise_setting: ClassVar[NoiseSetting | None] = None
-    """Names of the fields that set how much noise the protection adds; None if it adds no noise."""
+    """Names of the fields that determine the amount of noise; None if there is no noise."""
 
     @property
     def tuned_values(self) -> Mapping[str, Any]:
-        """Settings of the whole system, by name, that replace those of ``Learner.learning``,
-        because the protection requires other values.
+        """System settings, by name, that the protection needs in place of ``Learner.tuned_values``.
 
         By default ``private_user`` is false if features are perturbed, because the model must then
         use features.
@@ -235,8 +227,9 @@ class Protection(Protocol):
         return {} if self.get_attribute_event() is None else {"private_user": False}
 
     def prepare_data(self, clients: Clients) -> Clients:
-        """Returns the data on which the clients train, such as perturbed features; called once,
-        before the first round.
+        """Returns the data on which clients train, such as perturbed features.
+
+        The method is called once, before the first round. By default the data are unchanged.
         """
         return clients
 
@@ -253,8 +246,7 @@ class Protection(Protocol):
     def protect(
         self, upload: Mapping[str, Component], broadcast: Broadcast, clients: Clients
     ) -> dict[str, Component]:
-        """Computes the messages that devices send in place of their trained models ``upload``, such
-        as noisy copies.
+        """Computes the messages that devices send in place of their trained models.
 
         ``upload``: trained models of all devices, one component per named array of the model.
         ``broadcast``: the model that the devices received.
@@ -264,72 +256,63 @@ class Protection(Protocol):
         return dict(upload)
 
     def make_claims(self, groups: tuple[str, ...]) -> tuple[ProtectionClaim, ...]:
-        """Returns the authors' privacy claims for a model with these ``groups`` of arrays, such as
-        "user" and "item".
+        """Returns the authors' privacy claims for a model with these groups of arrays.
+
+        ``groups`` are names such as "user" and "item".
         """
         ...
 
     def get_entry_randomizer(self, group: str) -> Mechanism | None:
-        """Returns the randomizer of one entry of an array in ``group``, such as "item"; None if
-        such entries are sent without noise.
+        """Returns the randomizer of one entry of the arrays in ``group``, such as "item".
+
+        None if such entries are sent without noise.
         """
         return None
 
     def get_upload_randomizer(self, sizes: Mapping[str, int]) -> Mechanism | None:
-        """Returns the randomizer of a whole upload; None if no single randomizer covers every pair
-        of uploads.
+        """Returns the randomizer of a whole upload; None if none covers every pair of uploads.
 
-        ``sizes`` is the number of entries of an upload, by group of arrays, such as "user" and
-        "item".
+        ``sizes`` has the number of entries of an upload per group of arrays, such as "item".
         """
         return None
 
     def get_upload_epsilon(self, sizes: Mapping[str, int]) -> float:
-        """Computes the epsilon of a whole upload at delta 0; infinite if no finite epsilon holds.
+        """Returns the epsilon of a whole upload at delta 0; infinite if no finite epsilon holds.
 
-        ``sizes`` is the number of entries of an upload, by group of arrays, such as "user" and
-        "item".
+        ``sizes`` has the number of entries of an upload per group of arrays, such as "item".
         """
         return math.inf
 
     def get_row_change_probability(self, n_items: int) -> float:
-        """Returns the probability that the protection changes an item's row that training left
-        unchanged.
+        """Returns the probability that the protection changes an item row that training did not.
 
         ``n_items`` is the number of items in the catalogue.
         """
         return 0.0
 
     def get_attribute_event(self) -> dp.DpEvent | None:
-        """Returns the accounting event of one attribute of the user, such as gender, in a whole
-        training.
+        """Returns the accounting event of one user attribute, such as gender, in a whole training.
 
-        None means that only the upload's protection covers the attribute, so that the upload's
-        event applies.
+        None if the protection has no own measure for attributes: the upload's event then applies.
         """
         return None
 
     @property
     def settings(self) -> Mapping[str, float]:
-        """Settings that the adversary knows, by name: all fields that are numbers or booleans."""
+        """Settings that the adversary knows: all fields that are numbers or booleans, by name."""
         return get_numeric_fields(self)
 
 
 class Route(Protocol):
-    """Way of uploads to the server (direct, shuffled or summed), which determines what an adversary
-    sees of them.
-    """
+    """Way of uploads to the server, which determines what an adversary sees of them."""
 
     @property
     def vantage(self) -> Vantage:
-        """View of the strongest party that follows the protocol, such as every upload or only their
-        sum.
-        """
+        """Strongest view of the uploads that a party following the protocol has."""
         ...
 
     def get_event(self, local: dp.DpEvent, epsilon: float, n_senders: int) -> dp.DpEvent:
-        """Returns the accounting event of one round, for an adversary who sees what this route lets
-        the server see.
+        """Returns the accounting event of one round for an adversary with the server's view.
 
         ``local``: event of every sender's own upload.
         ``epsilon``: epsilon of one whole upload at delta 0; infinite if no finite epsilon holds.

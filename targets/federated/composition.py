@@ -1,6 +1,4 @@
-"""Base class of a federated recommender composed of a learner, a protection and a route: settings,
-claims and accounting events.
-"""
+"""Settings, claims and accounting of recommenders composed of learner, protection, and route."""
 
 from __future__ import annotations
 
@@ -49,8 +47,7 @@ _MANY = 1000
 
 @dataclass(frozen=True, kw_only=True)
 class Composition(System):
-    """A federated recommender composed of a learner, a protection and a route, with its claims and
-    accounting events.
+    """Claims and accounting events of a recommender composed of learner, protection and route.
 
     Settings that a system's own paper does not state have the defaults of Zhang et al. (section
     5.4). ``share`` is the share of users per round; 0 means 0.5 for up to 1,000 users, and 0.1 for
@@ -102,23 +99,20 @@ class Composition(System):
 
     @property
     def noise_setting(self) -> NoiseSetting | None:  # type: ignore[override]
-        """Names of the protection's settings that determine how much noise it adds; None if it adds
-        no noise.
-        """
+        """Names of the settings that determine the protection's noise; None if it adds no noise."""
         knob = self.protection.noise_setting
         return None if knob is None else knob.prefix_paths("protection")
 
     @property
     def tuned_values(self) -> Mapping[str, Any]:  # type: ignore[override]
-        """Settings with which the model recommends well, by name; values of the protection replace
-        those of the learner.
+        """Settings, by name, with which the model recommends well.
+
+        Values of the protection replace those of the learner.
         """
         return {**self.learner.tuned_values, **self.protection.tuned_values}
 
     def get_upload_shapes(self, catalogue: ModelSizes) -> dict[str, tuple[int, ...]]:
-        """Returns the shape of every component (named array of the model) that is broadcast,
-        trained and sent, by name.
-        """
+        """Returns the shape of every array of the model that devices send, by name."""
         shapes = self.learner.get_param_shapes(catalogue)
         return {n: s for n, s in shapes.items() if not (self.private_user and n == "user.E")}
 
@@ -137,8 +131,7 @@ class Composition(System):
         return sizes
 
     def get_cost_args(self, interactions: Interactions) -> dict[str, float]:
-        """Returns the arguments of ``Cost.estimate``, by name, from which the cost of a training is
-        estimated.
+        """Returns arguments of ``TrainingCost.estimate``, by name.
 
         ``senders``: users per round.
         ``width``: entries per item row.
@@ -158,9 +151,7 @@ class Composition(System):
         }
 
     def count_senders(self, n_users: int) -> int:
-        """Returns the number of users that take part in one round, at least one if there are
-        users.
-        """
+        """Counts the users that take part in one round; at least one, if there are users."""
         share = self.share or (0.5 if n_users <= 1000 else 0.1)
         return max(1, round(share * n_users)) if n_users else 0
 
@@ -181,11 +172,10 @@ class Composition(System):
         return compute_user_features(interactions, best=self.best).values
 
     def get_claims(self, population: Population) -> tuple[ScopedClaim, ...]:
-        """Returns the claims of the protection's authors, each in its own scope and in wider
-        scopes.
+        """Returns the authors' claims, each in its own scope and in scopes that readers may assume.
 
-        A scope is what a claim protects, against whom, and how long. Readers of the paper may
-        assume that a claim also holds in the wider scopes. Its own scope covers one round.
+        A scope is what a claim protects, against whom, and how long. A claim's own scope covers one
+        round, and readers of the paper may assume that the claim also holds in wider scopes.
         """
         claims = []
         for promise in self.protection.make_claims(self.group_names):
@@ -256,14 +246,13 @@ class Composition(System):
                 yield any_pair(Unit.USER, Vantage.SHUFFLED, horizon), _SHUFFLED_DELTA, note
 
     def get_mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
-        """Returns the randomized function from the protected data (the unit of ``scope``) to what
-        the server sees; None if no such function covers every pair of data.
+        """Returns the randomizer between the protected data of ``scope`` and the server's view.
 
-        For one entry, the function is that of the group of arrays with the largest epsilon; for a
-        user, it covers all entries. If uploads have no noise, an interaction is visible in a row of
-        the item table (``get_row_mechanism``). If only a share of users takes part in a round, the
-        function for a training is exact only at delta 0, because a user may, but need not, be drawn
-        for all rounds.
+        None if no randomizer covers every pair of data. For one entry, the result is that of the
+        group of arrays with the largest epsilon; for a user, it covers all entries. If uploads have
+        no noise, an interaction is visible in a row of the item table (``get_row_mechanism``). If
+        only a share of users takes part in a round, the result for a training is exact only at
+        delta 0, because a user may, but need not, be drawn for all rounds.
         """
         if scope.vantage is not Vantage.SERVER or scope.is_user_presence:
             return None
@@ -302,8 +291,7 @@ class Composition(System):
         return BitFlip(1.0, drawn + (1.0 - drawn) * moved)
 
     def get_event(self, scope: Scope, population: Population) -> dp.DpEvent:
-        """Returns the accounting event of an entry's noise, or of a whole upload on its route to
-        the server.
+        """Returns the accounting event of the data in ``scope``: of one entry or a whole upload.
 
         In a training, the event occurs once per round. Sampling of users does not amplify privacy:
         a user may be drawn for every round, and the server knows the users of a round. The event is

@@ -268,8 +268,8 @@ class WrappedSystem(System):
         return believed, (*facts.notes, *filter(None, (doubt, self.unused_proof)))
 
     def get_cost_args(self, interactions: Interactions) -> dict[str, float]:
-        """Returns the arguments of ``Cost.estimate``, by name: the cost of the client's calls, and
-        the size of its messages.
+        """Returns the arguments of ``TrainingCost.estimate``, by name: the cost of the client's
+        calls, and the size of its messages.
         """
         return {
             "senders": max(1, round(self.share * interactions.n_users)),

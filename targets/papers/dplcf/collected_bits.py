@@ -217,8 +217,8 @@ class ItemKnn(BitUploadSystem):
         return None
 
     def get_cost_args(self, interactions: Interactions) -> dict[str, float]:
-        """Returns the arguments of ``Cost.estimate`` for a training, by name: the number of pairs
-        of items, which are held in memory.
+        """Returns the arguments of ``TrainingCost.estimate`` for a training, by name: the number of
+        pairs of items, which are held in memory.
 
         Without the division by 3000, the time of the product that counts pairs would be
         overestimated.
@@ -320,8 +320,8 @@ class CentralMf(BitUploadSystem):
     """Standard deviation of the initial user and item vectors, as in the GMF paper."""
 
     def get_cost_args(self, interactions: Interactions) -> dict[str, float]:
-        """Returns the arguments of ``Cost.estimate`` for a training, by name: vector width, epochs
-        and negatives per positive.
+        """Returns the arguments of ``TrainingCost.estimate`` for a training, by name: vector width,
+        epochs and negatives per positive.
         """
         return {"width": self.factors, "passes": self.epochs, "negatives": self.negatives}
 

@@ -171,8 +171,8 @@ class RatingGraph(System):
         )
 
     def get_cost_args(self, interactions: Interactions) -> dict[str, float]:
-        """Returns the arguments of ``Cost.estimate``, by name, for messages that contain all
-        numbers of the model.
+        """Returns the arguments of ``TrainingCost.estimate``, by name, for messages that contain
+        all numbers of the model.
         """
         sizes = Population(n_users=interactions.n_users, n_items=interactions.n_items)
         numbers = self.count_weights(sizes)

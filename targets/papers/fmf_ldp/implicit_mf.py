@@ -200,8 +200,8 @@ class ImplicitMf(System):
         return None
 
     def get_cost_args(self, interactions: Interactions) -> dict[str, float]:
-        """Returns the arguments of ``Cost.estimate`` for a training, by name: one pass over all
-        interactions per server step.
+        """Returns the arguments of ``TrainingCost.estimate`` for a training, by name: one pass over
+        all interactions per server step.
         """
         return {"width": self.factors, "passes": self.rounds * self.server_steps}
 

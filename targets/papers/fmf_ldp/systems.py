@@ -350,8 +350,8 @@ class MfNp(CentralSystem):
         return self.epochs
 
     def get_cost_args(self, interactions: Interactions) -> dict[str, float]:
-        """Returns the arguments of ``Cost.estimate`` for a training, by name: one pass over all
-        interactions per epoch.
+        """Returns the arguments of ``TrainingCost.estimate`` for a training, by name: one pass over
+        all interactions per epoch.
         """
         return {"width": self.factors, "passes": self.epochs}
 

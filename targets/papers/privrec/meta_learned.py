@@ -263,8 +263,8 @@ class MetaLearnedSystem(NoiselessSystem):
     evaluation = Evaluation(split=HoldOut.HELD_OUT_USERS, cutoffs=RANKING_CUTOFFS)
 
     def get_cost_args(self, interactions: Interactions) -> dict[str, float]:
-        """Returns the arguments of ``Cost.estimate``, by name, from the sizes of layers, the drawn
-        clients and their local epochs.
+        """Returns the arguments of ``TrainingCost.estimate``, by name, from the sizes of layers,
+        the drawn clients and their local epochs.
 
         Dense layers are ten times as fast as embeddings.
         """

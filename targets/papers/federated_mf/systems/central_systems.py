@@ -197,8 +197,8 @@ class ObjPertb(System):
         return dp.NonPrivateDpEvent()
 
     def get_cost_args(self, interactions: Interactions) -> dict[str, float]:
-        """Returns arguments, by name, of ``Cost.estimate``, which estimates time and memory of a
-        training.
+        """Returns arguments, by name, of ``TrainingCost.estimate``, which estimates time and memory
+        of a training.
 
         The only message is the published item table. Each of ``sweeps`` alternating solutions is
         one pass over the ratings.
@@ -357,8 +357,8 @@ class GdDr(ReportingSystem, LocalMf):
             )
 
     def get_cost_args(self, interactions: Interactions) -> dict[str, float]:
-        """Returns arguments, by name, of ``Cost.estimate``, which estimates time and memory of a
-        training.
+        """Returns arguments, by name, of ``TrainingCost.estimate``, which estimates time and memory
+        of a training.
 
         A message is one report of 5 bytes. Memory includes two tables of the size of the
         random matrix Phi, ``rows`` x n_items, with which gradients are multiplied.

@@ -406,8 +406,8 @@ class LflPretrained(NoUploadSystem):
     evaluation = Evaluation(split=HoldOut.HELD_OUT_RATINGS, cutoffs=())
 
     def get_cost_args(self, interactions: Interactions) -> dict[str, float]:
-        """Returns arguments, by name, of ``Cost.estimate``, which estimates time and memory of a
-        training.
+        """Returns arguments, by name, of ``TrainingCost.estimate``, which estimates time and memory
+        of a training.
 
         Each of the ``fitting`` steps that fit user embeddings is one pass over the ratings.
         """
@@ -451,8 +451,8 @@ class FmfLfl(NoiselessSystem, LocalMf):
     tuned_values = MappingProxyType({"spread": 0.1, "rounds": 50})
 
     def get_cost_args(self, interactions: Interactions) -> dict[str, float]:
-        """Returns arguments, by name, of ``Cost.estimate``, which estimates time and memory of a
-        training.
+        """Returns arguments, by name, of ``TrainingCost.estimate``, which estimates time and memory
+        of a training.
 
         A message has the rows of the items that its sender rated. Every local step of a round, and
         each of the ``fitting`` steps that fit user embeddings at the end, is one pass over the

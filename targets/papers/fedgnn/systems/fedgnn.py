@@ -94,8 +94,8 @@ class FedGnn(RatingGraph):
         return 2.0 * self.clip / self.noise
 
     def get_cost_args(self, interactions: Interactions) -> dict[str, float]:
-        """Returns the arguments of ``Cost.estimate``, by name: numbers of senders, and sizes of the
-        rows that they send.
+        """Returns the arguments of ``TrainingCost.estimate``, by name: numbers of senders, and
+        sizes of the rows that they send.
         """
         senders = min(self.cohort, interactions.n_users)
         rows = interactions.ratings.nnz / max(1, interactions.n_users) + self.pseudo

@@ -94,8 +94,8 @@ class FedPerGnn(RatingGraph):
         return float(math.log(2.0) + log_ndtr(widest) + widest**2 / 2.0)
 
     def get_cost_args(self, interactions: Interactions) -> dict[str, float]:
-        """Returns arguments, by name, of ``Cost.estimate``, which estimates time and memory of a
-        training: one sender (a batch of users) per round.
+        """Returns arguments, by name, of ``TrainingCost.estimate``, which estimates time and memory
+        of a training: one sender (a batch of users) per round.
         """
         return super().get_cost_args(interactions) | {"senders": 1}
 

@@ -79,8 +79,8 @@ class LocalMf(System):
     evaluation = Evaluation(split=HoldOut.HELD_OUT_RATINGS, cutoffs=())
 
     def get_cost_args(self, interactions: Interactions) -> dict[str, float]:
-        """Returns arguments, by name, of ``Cost.estimate``, which estimates time and memory of a
-        training.
+        """Returns arguments, by name, of ``TrainingCost.estimate``, which estimates time and memory
+        of a training.
 
         A message is stored as one row of the item table and 24 further bytes. Every round, and each
         of the ``fitting`` steps that fit user embeddings, is one pass over the ratings.

@@ -18,7 +18,7 @@ from fedrec_auditor.targets.streams import Streams
 # (``Streams.draw_bits``), as odd multiples of 2^-53. A table thus depends only on the client's
 # seed and can be drawn again instead of being stored. Logarithm, sine and cosine are our own
 # series, accurate to a few units in the last place, so that the loops vectorize. A draw takes 2 ns,
-# a hundredth of the time of ``Streams.normal``, whose draws differ. Draws reach 8.5 standard
+# a hundredth of the time of ``Streams.draw_normal``, whose draws differ. Draws reach 8.5 standard
 # deviations.
 #
 # This module imports numba, and is therefore imported only when noise is drawn.

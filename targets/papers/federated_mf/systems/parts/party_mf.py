@@ -200,8 +200,8 @@ class PartyMf(System):
         return 1 if self.exchange.is_one_step else self.rounds
 
     def get_cost_args(self, interactions: Interactions) -> dict[str, float]:
-        """Returns arguments, by name, of ``Cost.estimate``, which estimates time and memory of a
-        training.
+        """Returns arguments, by name, of ``TrainingCost.estimate``, which estimates time and memory
+        of a training.
 
         Each party sends one table per round: the larger of the user and the item table. A step
         passes over the share of the ratings that it samples.
