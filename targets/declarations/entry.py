@@ -75,7 +75,7 @@ class ComputedNumber(NumberDescription):
     basis: Basis = Basis.PRINTED
 
     @property
-    def label(self) -> NumberLabel:
+    def word(self) -> NumberLabel:
         """Judgement of the claimed value against ``right``: right, loose, wrong or unstated.
 
         A valid bound that exceeds ``right`` is loose. A value is unstated if it is not right, but

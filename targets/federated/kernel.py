@@ -48,7 +48,7 @@ _vectorized = jit_compile(cache=False, fastmath=REORDERED_MATH, error_model="num
 
 
 class DeviceBlock(NamedTuple):
-    """The m devices that are trained together, and the order in which each visits its examples.
+    """A block of m devices that one call trains, and the order in which each visits its examples.
 
     ``devices``: row index of each device in ``DeviceTables.dense_params``, shape (m,).
     ``first_rows``: index of each device's first row in ``DeviceTables.item_rows``, shape (m,).
@@ -89,7 +89,7 @@ class DeviceTables(NamedTuple):
 
 
 class AdamMoments(NamedTuple):
-    """First and second moments of Adam for the parameters of all n devices, after ``done`` epochs.
+    """First and second moments of Adam for the parameters of all n devices.
 
     ``dense_params``: moments of ``DeviceTables.dense_params``, shape (2, n, P).
     ``item_rows``: moments of ``DeviceTables.item_rows``, shape (2, nnz, d).
@@ -104,7 +104,7 @@ class AdamMoments(NamedTuple):
 
 
 class Device(NamedTuple):
-    """Data of one device with k examples (items with labels) during its training.
+    """Data of one device with k examples (items with labels), and its trained item rows.
 
     ``item_rows``: item embeddings of the examples, shape (k, d), trained in place.
     ``is_positive``: whether an example is one of the device's own items, shape (k,).

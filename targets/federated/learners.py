@@ -1,5 +1,4 @@
-"""Learners, the models that devices train: embeddings of users and items, scored by an MLP or a dot
-product.
+"""Learners: models of user and item embeddings that devices train, scored by MLP or dot product.
 
 A device has a user vector z_u = E_U x_u, made from the user's features x_u, and the item table,
 whose rows are z_v. To z_u the device may add the mean row of its own items (``NeighbourUse``). It
@@ -77,12 +76,12 @@ class _EmbeddingLearner(Checked):
 
     @property
     def is_squared(self) -> bool:
-        """Whether the loss is the squared error; otherwise it is the cross-entropy."""
+        """Whether the loss is the squared error. Otherwise it is the cross-entropy."""
         return False
 
     @property
     def group_names(self) -> tuple[str, ...]:
-        """Names of the groups of the model's arrays, in order, such as "user" and "item"."""
+        """Names of the groups of the model's arrays, such as "user" and "item"."""
         return ("user", "item", "mlp1", "mlp2") if self.has_mlp else ("user", "item")
 
     def get_param_shapes(self, catalogue: ModelSizes) -> dict[str, tuple[int, ...]]:
@@ -108,8 +107,9 @@ class _EmbeddingLearner(Checked):
         }
 
     def init_user_vectors(self, streams: Streams) -> NDArray[np.float32]:
-        """Draws one user vector per device from N(0, init_scale^2), shape (n, d, 1), from the
-        device's random stream.
+        """Draws a user vector for each of n devices from N(0, init_scale^2), shape (n, d, 1).
+
+        Each vector comes from the device's random stream.
         """
         drawn = self.init_scale * streams.draw_normal(self.dimension)
         return drawn.astype(np.float32)[:, :, None]
@@ -117,11 +117,11 @@ class _EmbeddingLearner(Checked):
     def train(
         self, broadcast: Broadcast, clients: Clients, local: LocalTraining, compute: Machine
     ) -> dict[str, Component]:
-        """Trains the broadcast model on every device, and returns the devices' models by component.
+        """Trains the broadcast model on every device, and returns the trained models by array.
 
-        A component is one named array of the model, for all devices. The training runs in float32
-        in compiled code. The result of a device is equal to the last bit in any batch of devices.
-        Raises InputError if the shapes of the broadcast do not fit, or if
+        There is one component per named array of the model, for all devices. The training runs in
+        float32 in compiled code. The result of a device is equal to the last bit in any batch of
+        devices. Raises InputError if the shapes of the broadcast do not fit, or if
         ``local.linear_term_scales`` names an unknown component.
         """
         model = self._received(broadcast, clients)
@@ -142,8 +142,7 @@ class _EmbeddingLearner(Checked):
         )
 
     def score(self, model: Broadcast, clients: Clients) -> Floats:
-        """Computes the scores of all items on each device before the sigmoid (logits), shape (n,
-        n_items), float32.
+        """Computes the logits of all items on each of n devices, shape (n, n_items), float32.
 
         Logits rank the items as the sigmoids would, but large sigmoids round to 1 and would tie.
         Memory: with an MLP, 64 MiB in addition to the result.
@@ -164,9 +163,7 @@ class _EmbeddingLearner(Checked):
         return out
 
     def compute_user_vectors(self, model: Broadcast, clients: Clients) -> Floats:
-        """Computes each user's embedding, shape (n, d) in float32, as it enters the MLP or the dot
-        product.
-        """
+        """Computes the embedding of each of n users for the MLP or dot product, (n, d), float32."""
         model = self._received(model, clients)
         features = clients.features.astype(np.float32)
         if clients.user_embeddings is None:
@@ -202,8 +199,7 @@ class _EmbeddingLearner(Checked):
 
 
 def compute_mean_rows(ratings: sparse.csr_array, items: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Computes for each of n devices the mean of the rows of ``items`` at its own items, shape (n,
-    d).
+    """Computes the mean item row over each device's own items, shape (n devices, d).
 
     ``ratings``: matrix of devices and items; its nonzero pattern gives the own items.
     ``items``: item table, shape (n_items, d).
@@ -218,7 +214,7 @@ def compute_mean_rows(ratings: sparse.csr_array, items: NDArray[np.float32]) -> 
 
 @dataclass(frozen=True, kw_only=True)
 class GcnLearner(_EmbeddingLearner):
-    """FedRec's client: a graph convolution over the user's items, and an MLP that scores items.
+    """Client model of FedRec: a graph convolution over the user's items, scored by an MLP.
 
     The user's embedding is u = ReLU(W2 (E_U x_u + W1 mean z_v) + b), with the user's features x_u
     and the item rows z_v. A two-layer MLP scores the concatenation u (+) z_v (equations 4 to 7 of
@@ -238,7 +234,7 @@ class GcnLearner(_EmbeddingLearner):
 
 @dataclass(frozen=True, kw_only=True)
 class LightGcnLearner(_EmbeddingLearner):
-    """FedLightGCN's client: the sum of the user's vector and the mean of the user's item rows.
+    """Client model of FedLightGCN: the user's vector plus the mean row of the user's items.
 
     The embedding is u = E_U x_u + mean z_v over the user's items, with the user's features x_u and
     the item rows z_v. The logit of an item is u . z_v (Zhang et al., section 5.10).
@@ -255,7 +251,7 @@ class LightGcnLearner(_EmbeddingLearner):
 
 @dataclass(frozen=True, kw_only=True)
 class MfLearner(_EmbeddingLearner):
-    """Client of FedMF and F-DPMF: matrix factorization, with user vectors made from features.
+    """Client model of FedMF and F-DPMF: matrix factorization, with user vectors from features.
 
     The user vector is z_u = E_U x_u, with the user's features x_u. The logit of an item is z_u .
     z_v, with the item's row z_v.
@@ -279,7 +275,7 @@ class MfLearner(_EmbeddingLearner):
 
 @dataclass(frozen=True, kw_only=True)
 class NcfLearner(_EmbeddingLearner):
-    """FedNCF's client: user and item embeddings, scored by an MLP.
+    """Client model of FedNCF: user and item embeddings, scored by an MLP.
 
     The user vector is z_u = E_U x_u, with the user's features x_u. A two-layer MLP scores the
     concatenation z_u (+) z_v with the item's row z_v (Zhang et al., section 5.10).

@@ -1,6 +1,4 @@
-"""Local training of many devices: draws all random numbers, then runs compiled code on blocks of
-devices.
-"""
+"""Local training of many devices: draws of all random numbers, and calls of the compiled code."""
 
 from __future__ import annotations
 
@@ -63,8 +61,7 @@ class TrainingExamples:
 
 
 def draw_examples(interactions: Interactions, streams: Streams, negatives: int) -> TrainingExamples:
-    """Returns the training examples of each device: its own items, and ``negatives`` random other
-    items per interaction.
+    """Draws each device's training examples: its own items, and ``negatives`` others per own item.
 
     Negatives are drawn without replacement from ``streams``, one per device. If too few other items
     exist, all of them are negatives (Zhang et al. downsample them, section 2). Time is proportional
@@ -97,10 +94,10 @@ def draw_examples(interactions: Interactions, streams: Streams, negatives: int) 
 
 
 def draw_shuffles(streams: Streams, sizes: Ints, epoch: int) -> NDArray[np.int32]:
-    """Draws for each of n devices the order in which it visits its examples in ``epoch``, shape (n,
-    max(sizes)).
+    """Draws the order in which each of n devices visits its examples in ``epoch``.
 
-    ``sizes`` (n,) is the number of examples of each device. Row i of the result is a uniform
+    ``sizes`` (n,) is the number of examples of each device. The result has the shape (n,
+    max(sizes)). Row i of the result is a uniform
     permutation of 0 to sizes[i] - 1, followed by the unused positions from sizes[i] on in ascending
     order.
     """
@@ -115,14 +112,14 @@ def draw_shuffles(streams: Streams, sizes: Ints, epoch: int) -> NDArray[np.int32
 def draw_linear_term(
     streams: Streams, local: LocalTraining, shapes: dict[str, tuple[int, ...]], name: str
 ) -> NDArray[np.float32]:
-    """Draws the coefficients of a random linear term of the loss (objective perturbation) for the
-    array ``name`` of the model.
+    """Draws the linear term of each device's loss (objective perturbation) for one model array.
 
     ``streams``: random streams of the n devices.
     ``local``: settings with the scale of the Laplace noise, by array.
     ``shapes``: shape of each array.
+    ``name``: name of the array.
 
-    The result has the coefficients of each device, shape (n, *shape).
+    The result has the coefficients of the term, shape (n, *shape).
     """
     from fedrec_auditor.targets.noise_kernel import add_laplace
 
@@ -139,8 +136,7 @@ def draw_linear_rows(
     shapes: dict[str, tuple[int, ...]],
     examples: TrainingExamples,
 ) -> NDArray[np.float32]:
-    """Draws the coefficients of the loss's random linear term for the item rows of all examples,
-    shape (nnz, d).
+    """Draws the linear term of each device's loss for the item rows of its examples, (nnz, d).
 
     ``streams``: random streams of the devices.
     ``local``: settings with the scale of the Laplace noise, by array of the model.
@@ -176,7 +172,7 @@ def _keys(streams: Streams, count: int) -> NDArray[np.uint64]:
 
 
 class NeighbourUse(IntEnum):
-    """Formula of a user's embedding from the own vector z_u and the rows z_v of the user's items.
+    """Use of the item rows z_v of a user's items in the user's embedding, besides the vector z_u.
 
     IGNORED: z_u. ADDED: z_u + mean z_v. CONVOLVED: ReLU(W2 (z_u + W1 mean z_v) + b).
     """
@@ -188,8 +184,7 @@ class NeighbourUse(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class TrainingJob:
-    """Devices whose local training runs in one call, with their data, parameters and random
-    streams.
+    """Data, parameters and random streams of the devices that are trained in one call.
 
     ``shapes``: shape of each component (named array) of the model.
     ``local``: settings of the local training.
@@ -210,8 +205,7 @@ class TrainingJob:
     moments: kernel.AdamMoments
 
     def iter_blocks(self, bound: int) -> Iterator[NDArray[np.int64]]:
-        """Yields the row indices of devices in blocks, so that a block has devices with similar
-        numbers of examples.
+        """Yields blocks of devices (row indices) with similar numbers of examples.
 
         In a block, the number of devices times the largest number of examples is at most ``bound``,
         unless the block has only one device. Devices without examples are left out.
@@ -228,8 +222,7 @@ class TrainingJob:
 def split_params(
     theta: NDArray[np.float32], shapes: dict[str, tuple[int, ...]]
 ) -> dict[str, NDArray[np.float32]]:
-    """Splits the parameters ``theta`` of n devices into one array per component, shape (n, *shape),
-    by name.
+    """Splits the parameter vectors of n devices into named arrays, shape (n, *shape) each.
 
     ``theta``: all parameters of each device except the item rows, shape (n, P).
     ``shapes``: shape of every component, in the order of the columns of ``theta``.
@@ -262,13 +255,13 @@ def train_devices(
     deep: bool,
     squared: bool,
 ) -> dict[str, Component]:
-    """Trains the models of all devices, and returns them by component (named array).
+    """Trains the models of all devices, and returns the trained models by array.
 
     model: the broadcast model
     clients: the devices
     local: settings of the local training
     compute: number of threads
-    neighbours: formula by which a user's embedding uses the rows of the user's items
+    neighbours: use of the rows of the user's items in the user's embedding
     deep: whether an MLP scores items, instead of a dot product
     squared: whether the loss is the squared error, instead of the cross-entropy
 

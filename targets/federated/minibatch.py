@@ -72,9 +72,11 @@ class ScratchArrays(NamedTuple):
     ``z``, ``dz``: item rows and their gradients, shape (batch, d).
     ``layer``: the hidden layer of the MLP, shape (d * batch,).
     ``logits``: the scores, shape (batch,).
-    ``mean``, ``z_u``, ``inner``, ``user``: steps of the user's embedding, as in ``embed_user``.
-
-    Names with ``d_`` are gradients. All arrays from ``mean`` on are vectors (d,).
+    ``mean``: mean row of the user's items, shape (d,).
+    ``z_u``: the user's own vector, shape (d,).
+    ``inner``, ``user``: hidden vector and result of the user's embedding, shape (d,).
+    ``d_z_u``, ``d_mean``, ``d_user``, ``d_first``: gradients of ``z_u``, ``mean``, ``user`` and of
+        the MLP's first bias, shape (d,).
     """
 
     z: F32
@@ -139,11 +141,10 @@ def copy_into(out: F32, values: F32) -> None:
 
 @_part
 def load_params(layers: Layers, theta: F32, deep: bool) -> None:
-    """Copies one device's parameters ``theta``, a row of ``kernel.DeviceTables.dense_params``, into
-    ``layers``.
+    """Copies one device's parameter vector ``theta`` into ``layers``.
 
-    If the model has an MLP (``deep``), the first weights are split into their halves for user and
-    item.
+    ``theta`` is a row of ``kernel.DeviceTables.dense_params``. If the model has an MLP (``deep``),
+    the first weights are split into their halves for user and item.
     """
     copy_into(layers.flat, theta)
     if deep:
@@ -157,11 +158,10 @@ def load_params(layers: Layers, theta: F32, deep: bool) -> None:
 
 @_part
 def store_params(theta: F32, layers: Layers, deep: bool) -> None:
-    """Copies ``layers`` back into ``theta``, one device's row of
-    ``kernel.DeviceTables.dense_params``.
+    """Copies ``layers`` back into one device's parameter vector ``theta``.
 
-    If the model has an MLP (``deep``), the halves of the first weights for user and item are
-    joined.
+    ``theta`` is a row of ``kernel.DeviceTables.dense_params``. If the model has an MLP (``deep``),
+    the halves of the first weights for user and item are joined.
     """
     copy_into(theta, layers.flat)
     if deep:
@@ -203,7 +203,7 @@ def embed_user(
     bias: F32,
     neighbours: int,
 ) -> None:
-    """Computes the embedding of a user into ``user``, by the formula with code ``neighbours``.
+    """Writes the embedding of a user into ``user``, by the formula with the number ``neighbours``.
 
     The formulas are ``own`` (0), ``own`` + ``mean`` (1), and ReLU(W2 (``own`` + W1 ``mean``) + b)
     (2).
@@ -239,9 +239,9 @@ def score_items(
     tail: F32,
     scratch: F32,
 ) -> None:
-    """Computes the MLP's scores of b items into ``logit``, and its hidden layer into ``hidden``,
-    shape (d, b).
+    """Writes the MLP's scores of b items into ``logit`` (b,) and its hidden layer into ``hidden``.
 
+    ``hidden``: receives the hidden layer, shape (d, b).
     ``z``: item rows, shape (b, d).
     ``user``: the user's embedding, shape (d,).
     ``from_user``, ``from_item``: the two halves of the first weights, the second one transposed.
@@ -338,8 +338,7 @@ def compute_mlp_gradients(
 
 @_part
 def compute_product_gradients(d_user: F32, dz: F32, slope: F32, z: F32, user: F32) -> None:
-    """Computes the gradients of item rows and of the user's embedding, if scores are their dot
-    products.
+    """Computes the gradients of item rows and user embedding for scores that are dot products.
 
     ``slope``: derivative of the loss at each of the b scores.
     ``z``, ``user``: item rows, shape (b, d), and the user's embedding, shape (d,).
@@ -356,8 +355,9 @@ def compute_product_gradients(d_user: F32, dz: F32, slope: F32, z: F32, user: F3
 def backprop_embedding(
     d_z_u: F32, d_mean: F32, d_user: F32, user: F32, inner: F32, mean: F32, p: Layers, g: Layers
 ) -> None:
-    """Computes the gradients of the user's embedding ReLU(W2 (z_u + W1 ``mean``) + b) by its
-    parameters and inputs.
+    """Computes the gradients of the parameters and inputs of the user's embedding.
+
+    The embedding is ReLU(W2 (z_u + W1 ``mean``) + b).
 
     ``d_user``: gradient of the loss by the embedding ``user``; is overwritten.
     ``d_z_u``, ``d_mean``: receive the gradients of the inputs z_u and ``mean``, the mean item row.

@@ -1,6 +1,4 @@
-"""Clipping and noise on every entry of an upload, shared by protections that add noise on the
-device.
-"""
+"""Clipping and noise on every entry of an upload, for protections that add noise on the device."""
 
 from __future__ import annotations
 
@@ -30,7 +28,7 @@ _BLOCK = 1 << 14  # numbers per block, which fit into the cache of one core
 
 @dataclass(frozen=True, slots=True)
 class ClippedNoise:
-    """Function that clips every entry to [-clip, clip], then adds Laplace or normal noise.
+    """Clipping of every entry to [-clip, clip], then Laplace or normal noise; callable on arrays.
 
     ``clip``: the clipping bound.
     ``scale``: scale of the Laplace noise, or standard deviation of the normal noise.
@@ -48,7 +46,7 @@ class ClippedNoise:
     first_entry: int | Ints = 0
 
     def __call__(self, values: NDArray[Any], streams: Streams) -> NDArray[Any]:
-        """Returns the clipped and noisy copies of ``values``, shape (n, *shape), in its data type.
+        """Returns the arrays ``values`` with clipped and noisy entries, in the same data type.
 
         ``values``: one array per client, shape (n, *shape).
         ``streams``: one random stream per client.
@@ -73,16 +71,16 @@ class ClippedNoise:
         return self.clip + self.scale * (_TAIL_NORMAL if self.is_normal else MAX_DRAW)
 
     def skip_entries(self, count: int | Ints) -> ClippedNoise:
-        """Returns a copy whose noise begins ``count`` entries later in the random streams;
-        ``count`` is one number, or one per client.
+        """Returns a copy whose noise begins ``count`` entries later in the random streams.
+
+        ``count`` is one number, or an array with one number per client.
         """
         return replace(self, first_entry=self.first_entry + count)
 
     def add_noise_to_rows(
         self, values: NDArray[Any], streams: Streams, indptr: Ints, ids: Ints
     ) -> NDArray[Any]:
-        """Returns the clipped and noisy ``values``, with the noise that these rows would get in the
-        full table.
+        """Returns selected rows with clipping and the noise that they would get in full tables.
 
         ``values``: selected rows of all clients' tables, shape (nnz, d).
         ``streams``: one random stream per client.
@@ -122,17 +120,14 @@ class NoiseProtection(Checked, Protection):
 
     @abstractmethod
     def get_group_noise(self, group: str) -> ClippedNoise:
-        """Returns the function that clips an entry of ``group`` and adds noise; a group is a part
-        of the model such as "user" or "item".
-        """
+        """Returns the clipping and noise of entries in ``group``, such as "user" or "item"."""
 
     def protect(
         self, upload: Mapping[str, Component], broadcast: Broadcast, clients: Clients
     ) -> dict[str, Component]:
-        """Returns the ``upload`` with every entry clipped and noisy, even in rows that training did
-        not change.
+        """Returns the upload with every entry clipped and noisy, also in untrained rows.
 
-        The result has the messages by component (named array). Each component draws noise from
+        The result has one component per named array of the model. Each component draws noise from
         separate streams, derived from the component's name.
         """
         return {

@@ -1,6 +1,4 @@
-"""Protections on the device: none, clipping and noise on the upload, or noise in the training
-objective.
-"""
+"""Protections on the device: none, noise on the upload, or noise in the training objective."""
 
 from __future__ import annotations
 
@@ -82,8 +80,9 @@ class _LaplaceNoise(NoiseProtection):
     def adapt_training(
         self, local: LocalTraining, shapes: Mapping[str, tuple[int, ...]]
     ) -> LocalTraining:
-        """Returns the training settings with noise after all epochs except the last; ``protect``
-        adds the last noise.
+        """Returns the training settings with noise after every epoch except the last.
+
+        ``protect`` adds the noise after the last epoch.
         """
         if not self.every_epoch or local.epochs == 1:
             return local
@@ -94,14 +93,10 @@ class _LaplaceNoise(NoiseProtection):
 
     @abstractmethod
     def budget(self, group: str) -> float:
-        """Returns the epsilon of one entry of ``group``; raises InputError if the group has no
-        epsilon.
-        """
+        """Returns the epsilon of one entry of ``group``; InputError if the group has no epsilon."""
 
     def get_group_noise(self, group: str) -> ClippedNoise:
-        """Returns the function that clips an entry of ``group`` and adds Laplace noise of scale 2
-        clip / epsilon.
-        """
+        """Returns the clipping and noise of entries in ``group``; its scale is 2 clip / epsilon."""
         return ClippedNoise(self.clip, 2.0 * self.clip / self.budget(group))
 
     def get_entry_randomizer(self, group: str) -> Clipped:
@@ -110,19 +105,17 @@ class _LaplaceNoise(NoiseProtection):
         return Clipped(Laplace(scale=scale, low=-self.clip, high=self.clip))
 
     def get_upload_randomizer(self, sizes: Mapping[str, int]) -> ComponentLaplace:
-        """Returns the randomizer of a whole upload: Laplace noise on all entries, each with the
-        epsilon of its group.
+        """Returns the randomizer of a whole upload: Laplace noise with the epsilon of each group.
 
-        ``sizes`` is the number of entries of an upload, by group of arrays, such as "user" and
-        "item".
+        ``sizes`` has the number of entries of an upload per group of arrays, such as "item".
         """
         parts = tuple(NoisyComponent(g, n, self.budget(g)) for g, n in sizes.items())
         return ComponentLaplace(parts, self.clip)
 
     def get_upload_epsilon(self, sizes: Mapping[str, int]) -> float:
-        """Computes the epsilon of a whole upload: the sum of the epsilons of all entries.
+        """Returns the epsilon of a whole upload: the sum of the epsilons of all entries.
 
-        ``sizes`` is the number of entries, by group of arrays.
+        ``sizes`` has the number of entries per group of arrays.
         """
         return self.get_upload_randomizer(sizes).epsilon
 
@@ -155,7 +148,7 @@ class LaplaceProtection(_LaplaceNoise):
         return self.epsilon
 
     def make_claims(self, groups: tuple[str, ...]) -> tuple[ProtectionClaim, ...]:
-        """Returns the paper's one claim: the epsilon of every parameter of an upload."""
+        """Returns the paper's only claim: the epsilon of every parameter of an upload."""
         return (
             ProtectionClaim(
                 epsilon=self.epsilon,
@@ -205,8 +198,9 @@ class AdaptiveLaplace(_LaplaceNoise):
         return cls(user=least, item=least + step, mlp1=least + 2 * step, mlp2=most, clip=clip)
 
     def budget(self, group: str) -> float:
-        """Returns the epsilon of one entry of ``group``; raises InputError for a group other than
-        "user", "item", "mlp1" and "mlp2".
+        """Returns the epsilon of one entry of ``group``, which is "user", "item", "mlp1" or "mlp2".
+
+        Raises InputError for other groups.
         """
         budgets = get_numeric_fields(self)
         del budgets["clip"], budgets["every_epoch"]
@@ -218,9 +212,7 @@ class AdaptiveLaplace(_LaplaceNoise):
         return budgets[group]
 
     def make_claims(self, groups: tuple[str, ...]) -> tuple[ProtectionClaim, ...]:
-        """Returns the paper's one claim, for every parameter of an upload, with the largest epsilon
-        of the ``groups``.
-        """
+        """Returns one claim about every parameter, with the largest epsilon of the ``groups``."""
         budgets = {group: self.budget(group) for group in groups}
         listed = ", ".join(f"{epsilon:g} in {group}" for group, epsilon in budgets.items())
         return (
@@ -264,9 +256,7 @@ class GaussianProtection(NoiseProtection):
         self.get_entry_randomizer("")  # raises InputError if no accountant can handle the noise
 
     def get_group_noise(self, group: str) -> ClippedNoise:
-        """Returns the function that clips an entry and adds normal noise, which is equal in every
-        ``group`` of arrays.
-        """
+        """Returns the clipping and normal noise of entries, which are equal in every ``group``."""
         return ClippedNoise(self.clip, self.sigma, is_normal=True)
 
     def make_claims(self, groups: tuple[str, ...]) -> tuple[ProtectionClaim, ...]:
@@ -284,17 +274,14 @@ class GaussianProtection(NoiseProtection):
         )
 
     def get_entry_randomizer(self, group: str) -> Clipped:
-        """Returns the randomizer of one entry, in any ``group``: clipping to [-clip, clip], then
-        normal noise.
-        """
+        """Returns the randomizer of one entry in any ``group``: clipping, then normal noise."""
         return Clipped(Gaussian(sigma=self.sigma, low=-self.clip, high=self.clip))
 
     def get_upload_randomizer(self, sizes: Mapping[str, int]) -> Clipped:
-        """Returns the randomizer of a whole upload: clipping to [-clip, clip], then normal noise,
-        on all entries.
+        """Returns the randomizer of a whole upload: clipping, then normal noise on all entries.
 
-        Its sensitivity assumes two uploads in opposite corners of the range. ``sizes`` is the
-        number of entries by group of arrays.
+        Its sensitivity assumes two uploads in opposite corners of the range. ``sizes`` has the
+        number of entries per group of arrays.
         """
         inner = Gaussian(sigma=self.sigma, low=-self.clip, high=self.clip)
         return Clipped(Product(inner, sum(sizes.values())))
@@ -353,8 +340,7 @@ class ObjectiveProtection(Checked, Protection):
 
     @property
     def tuned_values(self) -> Mapping[str, Any]:
-        """Smaller learning rate for the learner if features are perturbed or if the loss is
-        logistic; otherwise empty.
+        """Smaller learning rate for perturbed features or the logistic loss; otherwise empty.
 
         Perturbed features are long vectors, which make steps long. The logistic loss grows only
         linearly, so that a steeper linear term leaves it without a minimum.
@@ -364,8 +350,10 @@ class ObjectiveProtection(Checked, Protection):
         return {"learning_rate": 0.005} if self.loss == "logistic" else {}
 
     def prepare_data(self, clients: Clients) -> Clients:
-        """Returns the clients with random streams for the linear term's coefficients, unless
-        ``every_round``, and with perturbed features if ``features``.
+        """Returns the data with perturbed features, and with streams for the linear term.
+
+        Features are perturbed if ``features`` is true. The streams, for coefficients that are drawn
+        once per training, are added unless ``every_round`` is true.
         """
         if not self.every_round:
             clients = replace(clients, linear_term_streams=clients.streams.fold_in(_OBJECTIVE))
@@ -389,9 +377,7 @@ class ObjectiveProtection(Checked, Protection):
         return replace(local, linear_term_scales=dict.fromkeys(named, scale))
 
     def make_claims(self, groups: tuple[str, ...]) -> tuple[ProtectionClaim, ...]:
-        """Returns the claim for one interaction, and with perturbed features also a claim for one
-        attribute.
-        """
+        """Returns the claim for one interaction and, with perturbed features, for one attribute."""
         objective = ProtectionClaim(
             epsilon=self.epsilon,
             unit=Unit.INTERACTION,
@@ -416,11 +402,11 @@ class ObjectiveProtection(Checked, Protection):
         return objective, attribute
 
     def get_attribute_event(self) -> dp.DpEvent | None:
-        """Returns the accounting event of one attribute in a whole training; None if features are
-        not perturbed.
+        """Returns the accounting event of one attribute in a whole training.
 
-        Two categories of an attribute differ in two entries of the features, each randomized once
-        per training. All uploads are computed from the perturbed features.
+        None if features are not perturbed. Two categories of an attribute differ in two entries of
+        the features, each randomized once per training. All uploads are computed from the perturbed
+        features.
         """
         if not self.features:
             return None
@@ -428,16 +414,16 @@ class ObjectiveProtection(Checked, Protection):
 
 
 def perturb_features(share: NDArray[Any], epsilon: float, streams: Streams) -> NDArray[np.float64]:
-    """Applies the piecewise mechanism to each entry of ``share``, and clips the results to [0, 1],
-    shape (n, d).
+    """Randomizes each entry of ``share`` by the piecewise mechanism, and clips it to [0, 1].
 
     ``share``: entries in [0, 1], shape (n, d).
     ``epsilon``: epsilon of one entry.
     ``streams``: n random streams, one per row.
 
-    The mechanism acts on x = 2 share - 1, as ``Piecewise`` does: the result is uniform on [-C, C]
-    with probability e^(-eps/2), and otherwise on [l, l + C - 1] with l = (C + 1) x/2 - (C - 1)/2,
-    for C = (e^(eps/2) + 1) / (e^(eps/2) - 1). Before the clipping, results y become (y + 1) / 2.
+    The result has the shape (n, d). The mechanism acts on x = 2 share - 1, as ``Piecewise`` does:
+    its output is uniform on [-C, C] with probability e^(-eps/2), and otherwise on [l, l + C - 1]
+    with l = (C + 1) x/2 - (C - 1)/2, for C = (e^(eps/2) + 1) / (e^(eps/2) - 1). Before the
+    clipping, outputs y become (y + 1) / 2.
     """
     n, d = share.shape
     x = 2.0 * np.clip(share, 0.0, 1.0) - 1.0

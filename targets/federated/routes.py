@@ -48,8 +48,9 @@ class Shuffler:
     vantage = Vantage.SHUFFLED
 
     def get_event(self, local: dp.DpEvent, epsilon: float, n_senders: int) -> dp.DpEvent:
-        """Returns the accounting event of shuffling ``n_senders`` uploads; ``local`` if ``epsilon``
-        is infinite.
+        """Returns the accounting event of a round in which ``n_senders`` uploads are shuffled.
+
+        The result is ``local`` if ``epsilon`` is infinite.
 
         ``local``: event of every sender's own upload.
         ``epsilon``: epsilon of one whole upload at delta 0; infinite if no finite epsilon holds.

@@ -1,6 +1,4 @@
-"""Systems composed of a learner, a protection and a route: their training, their messages and their
-worst-case inputs.
-"""
+"""Training, messages and designed inputs of systems composed of learner, protection and route."""
 
 from __future__ import annotations
 
@@ -39,7 +37,7 @@ _FIRST, _SECOND, _FLOOR = 0.9, 0.99, 1e-8
 
 @dataclass(slots=True)
 class FedAdam:
-    """Server optimizer FedAdam, which moves the model by Adam towards the mean of the uploads.
+    """Server optimizer FedAdam: moves the model by Adam towards the mean of the uploads.
 
     ``rate``: step size (eta in the paper).
     ``moments``: first and second moment of each array's change, by array name; they persist between
@@ -57,8 +55,9 @@ class FedAdam:
     moments: dict[str, tuple[NDArray[Any], NDArray[Any]]] = field(default_factory=dict)
 
     def update_model(self, model: Broadcast, mean: Broadcast) -> Broadcast:
-        """Returns the next model, in float32, after one step from ``model`` towards ``mean``, and
-        updates ``moments``.
+        """Takes one step from ``model`` towards ``mean``, and returns the next model, in float32.
+
+        The step also updates ``moments``.
 
         ``model``: the broadcast model, as arrays by name.
         ``mean``: mean of the models that devices trained from ``model`` and uploaded.
@@ -80,8 +79,7 @@ _ITEMS = 12
 
 
 def get_first_item_entry(sent: Mapping[str, Component]) -> NDArray[np.float64]:
-    """Returns the first entry of the item table (row 0, column 0) in each of n messages, shape (n,
-    1).
+    """Returns the entry at row 0, column 0 of the item table in each of n messages, shape (n, 1).
 
     ``sent`` has the messages by component (named array).
     """
@@ -90,8 +88,7 @@ def get_first_item_entry(sent: Mapping[str, Component]) -> NDArray[np.float64]:
 
 
 def design_pairs(system: Composition) -> tuple[DesignedPair, ...]:
-    """Returns worst-case neighbouring inputs for the system's protection and learner, from which an
-    audit measures epsilon.
+    """Returns neighbouring users whose messages differ most, for a measurement of epsilon.
 
     The result is empty if no finite epsilon is claimed, if the learner has no ``dimension``, or if
     no such inputs are known. The learner must have the arrays of the paper's learners: an MLP or a
@@ -214,13 +211,13 @@ _OWN = "own"
 
 @dataclass(frozen=True, kw_only=True)
 class FederatedSystem(Composition):
-    """A federated recommender composed of a learner (model), a protection and a route of uploads,
-    with its training and worst-case inputs.
+    """A federated recommender composed of a learner (model), a protection and a route of uploads.
+
+    The class adds the training and the messages to the settings and claims of ``Composition``.
     """
 
     def design_pairs(self) -> tuple[DesignedPair, ...]:
-        """Returns pairs of neighbouring users whose uploads differ the most; an audit measures
-        epsilon on them.
+        """Returns neighbouring users whose uploads differ most, for a measurement of epsilon.
 
         If uploads are clipped and noisy, the uploads of a pair differ as far as possible in one
         entry of the item table. Otherwise they differ in whether an item's row is trained.
@@ -228,10 +225,9 @@ class FederatedSystem(Composition):
         return design_pairs(self)
 
     def train(self, interactions: Interactions, rng: Generator, compute: Machine) -> Training:
-        """Runs federated averaging (Algorithm 1 of Zhang et al.): yields the messages of every
-        round, and returns the final model.
+        """Runs federated averaging: yields each round's messages, and returns the final model.
 
-        The users of each round are drawn at random by ``rng``.
+        This is Algorithm 1 of Zhang et al. The users of each round are drawn at random by ``rng``.
         """
         everyone = self._devices(interactions, Streams.spawn(rng, interactions.n_users))
         model: Broadcast = self.learner.init_model(_catalogue(everyone), rng)
@@ -257,9 +253,7 @@ class FederatedSystem(Composition):
         return TrainingResult(model, scored, behind)
 
     def get_public(self, interactions: Interactions) -> PublicInfo:
-        """Returns what the adversary knows and sees: the numeric settings of system, learner and
-        protection, and the route's vantage, such as every upload.
-        """
+        """Returns what an adversary knows: also the settings of learner, protection and route."""
         return replace(
             super().get_public(interactions),
             settings={
@@ -271,8 +265,7 @@ class FederatedSystem(Composition):
         )
 
     def make_messages(self, calls: UploadRequest) -> Messages:
-        """Trains the broadcast model on every device that ``calls`` names, and returns the
-        protected parameters.
+        """Trains the broadcast model on the requested devices, and returns their protected models.
 
         The result has one component per named array of the model. Raises InputError without a
         broadcast.
@@ -298,8 +291,9 @@ class FederatedSystem(Composition):
         return moments.update_model(model, sent) if self.server == "adam" else sent
 
     def score(self, model: Model, interactions: Interactions, users: Ints) -> Floats:
-        """Computes scores of all items for ``users`` (row indices), from the final model and each
-        user's own data, shape (len(users), n_items).
+        """Computes scores of all items for ``users`` (row indices), (len(users), n_items).
+
+        A score is computed from the final model and the user's own data.
         """
         own = interactions.take_users(users)
         clients = Clients(
@@ -381,8 +375,7 @@ _PARTS = ("learner", "protection", "route")
 
 
 def make_class_loader(module: str) -> Callable[[str], type[FederatedSystem]]:
-    """Returns a function that builds a system's class by the class's name, from the table of
-    systems in a paper's folder.
+    """Returns a function from class names to the classes of the systems in a paper's TOML file.
 
     The function serves as the ``__getattr__`` of ``module``, the name of the paper's ``systems``
     module, where pickle also looks for these classes. The function raises AttributeError for an

@@ -189,7 +189,7 @@ class Sizes:
         return found
 
     def score(self, component: Any, view: View) -> np.ndarray:
-        values = component.dense(np.arange(len(component)))
+        values = component.to_dense(np.arange(len(component)))
         return np.abs(values.astype(float)).reshape(len(values), -1).sum(axis=1)
 
 

@@ -53,7 +53,7 @@ def test_messages_that_move_nothing_are_left_out(kind: Payload, row: int) -> Non
     assert (told.n_messages, told.n_empty, told.n_oversized) == (6, 2, 0)
     ((uploads, left),) = told.view.find_component("table")
     np.testing.assert_array_equal(uploads.users, [0, 2, 3, 5])
-    expected = sent["table"].dense(np.array([0, 2, 3, 5]))
+    expected = sent["table"].to_dense(np.array([0, 2, 3, 5]))
     np.testing.assert_array_equal(left.to_dense(np.arange(4)), expected)
     assert told.removal_note == "Left out of 6 messages: 2 left the model as it was."
 

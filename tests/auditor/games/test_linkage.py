@@ -113,7 +113,7 @@ def test_half_a_guess_is_scored_by_its_rank() -> None:
     sent = np.eye(30)
 
     def second(view: View, last: Any, candidates: Any) -> np.ndarray:
-        whose = last.dense(np.arange(len(last))).argmax(axis=1)
+        whose = last.to_dense(np.arange(len(last))).argmax(axis=1)
         scores = np.zeros((len(whose), len(candidates)))
         scores[np.arange(len(whose)), whose] = 1.0
         scores[np.arange(len(whose)), (whose + 1) % 30] = 2.0

@@ -25,7 +25,7 @@ def one_by_one(noise: ClippedNoise, values: np.ndarray, streams: Streams) -> np.
         mine = streams.take(np.array([client]))
         flat, sent = values[client].ravel(), out[client]
         for place in range(flat.size):
-            draw = (mine.normal if noise.is_normal else mine.laplace)(1, place)[0, 0]
+            draw = (mine.draw_normal if noise.is_normal else mine.draw_laplace)(1, place)[0, 0]
             sent[place] = max(-noise.clip, min(noise.clip, flat[place])) + noise.scale * draw
     return out.reshape(values.shape)
 

@@ -46,7 +46,7 @@ def test_the_mean_of_models_is_the_next_one() -> None:
     transcript = trained(SYSTEM)
     rounds = transcript.rounds
     for before, after in itertools.pairwise(rounds):
-        sent = before.uploads.components["item"].dense(np.arange(12))
+        sent = before.uploads.components["item"].to_dense(np.arange(12))
         np.testing.assert_allclose(after.broadcast["item"], sent.mean(axis=0), atol=1e-6)
     assert transcript.release["step"].tolist() == [0.0]
 
@@ -78,7 +78,7 @@ def test_a_device_keeps_its_state_and_no_other_sees_it() -> None:
 
     rounds = trained(WrappedSystem(client=counting, rounds=3)).rounds
     for number, one in enumerate(rounds):
-        assert (one.uploads.components["values"].dense(np.arange(12)) == number + 1).all()
+        assert (one.uploads.components["values"].to_dense(np.arange(12)) == number + 1).all()
 
 
 def test_messages_alone_are_profile_by_profile_of_devices_that_sent_nothing_before() -> None:
@@ -153,7 +153,7 @@ def test_who_drops_out_sends_nothing_and_the_server_knows() -> None:
     transcript = trained(system)
     for seen in (transcript.view(vantage) for vantage in (Vantage.SERVER, Vantage.AGGREGATE)):
         for one in seen.rounds:
-            shown = one.cleartext.components[PRESENCE_PART].dense(np.arange(DATA.n_users))[:, 0]
+            shown = one.cleartext.components[PRESENCE_PART].to_dense(np.arange(DATA.n_users))[:, 0]
             assert np.flatnonzero(shown).tolist() == there.tolist()
             senders = one.senders if one.uploads is None else one.uploads.users
             assert senders.tolist() == there.tolist()
@@ -180,7 +180,7 @@ def test_a_message_alone_that_is_not_sent_moves_nothing(users: list[int]) -> Non
         ),
     ):
         sent = system.upload(some, model, np.random.default_rng(0), 2).components
-        there = sent.pop(PRESENCE_PART).dense(np.arange(2 * len(users)))[:, 0]
+        there = sent.pop(PRESENCE_PART).to_dense(np.arange(2 * len(users)))[:, 0]
         assert there.tolist() == [user == 1 for user in users for _ in range(2)]
         (part,) = sent.values()
         still = 0 if model is None else model["item"]
@@ -217,9 +217,9 @@ def test_tables_are_read_by_the_public_rows_of_items() -> None:
         if vantage is Vantage.SERVER:
             sent = views[0].uploads.components
             assert sent["size"].shape == (1,)
-            assert (sent["codes"].dense(np.arange(1)) == np.arange(9)).all()
+            assert (sent["codes"].to_dense(np.arange(1)) == np.arange(9)).all()
             assert ["codes" in each.uploads.components for each in views] == [True, False] * 2
-            np.testing.assert_array_equal(sent["item"].dense(np.arange(12))[:, :, 0] > 0, has)
+            np.testing.assert_array_equal(sent["item"].to_dense(np.arange(12))[:, :, 0] > 0, has)
             np.testing.assert_array_equal(
                 sent["item"].take(np.array([3])).flag_sent_rows(np.arange(1)), True
             )

@@ -264,7 +264,7 @@ def test_claims_proofs_and_uploads_are_those_of_dplcf(kind: type[CentralMf]) -> 
         # the paper promises nothing of its centralised baselines
         assert "one interaction 0.7-private against the server" in own.claim.statement
         assert "not completely protected" in own.claim.statement
-        for stated in ("event", "mechanism"):
+        for stated in ("get_event", "get_mechanism"):
             ours, others = (getattr(t, stated)(own.scope, population) for t in (target, like))
             assert ours == others
     ours, expected = (

@@ -167,7 +167,7 @@ def test_a_vector_of_the_user_begins_at_nothing_and_never_leaves_the_device(syst
     ]
     sent = [run.transcript.rounds[0].uploads.components for run in runs]
     assert all(set(each) == {"item", "gnn.A"} for each in sent)
-    assert np.array_equal(*(each["gnn.A"].dense(np.arange(1)) for each in sent))
+    assert np.array_equal(*(each["gnn.A"].to_dense(np.arange(1)) for each in sent))
     kept = [run.model.arrays["kept"] for run in runs]
     assert not kept[0].any()
     assert kept[1].any()

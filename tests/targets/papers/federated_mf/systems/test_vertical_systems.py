@@ -99,7 +99,7 @@ def scope(unit: Unit, adjacency: Adjacency = Adjacency.ADD_REMOVE) -> Scope:
 def test_every_embedding_sent_or_published_is_feasible(target: Any, part: str) -> None:
     """Equation 6."""
     run = target.run(TABLE, np.random.default_rng(0))
-    tables = [one.uploads.components[part].dense(np.arange(10)) for one in run.transcript.rounds]
+    tables = [one.uploads.components[part].to_dense(np.arange(10)) for one in run.transcript.rounds]
     tables += [run.model.arrays["users"], run.model.arrays["items"]]
     for table in tables:
         assert (table >= 0).all()
@@ -115,7 +115,7 @@ def test_a_broadcast_outside_equation_6_is_projected_before_the_first_gradient(
         target.upload(one, {part: np.full((rows, 20), size)}, np.random.default_rng(0))
         for size in (0.5, 1e6)  # norm^2 is R, or anything
     ]
-    np.testing.assert_array_equal(*(s.components[part].dense(np.arange(3)) for s in sent))
+    np.testing.assert_array_equal(*(s.components[part].to_dense(np.arange(3)) for s in sent))
 
 
 def test_the_noise_is_z_times_the_papers_sensitivity() -> None:

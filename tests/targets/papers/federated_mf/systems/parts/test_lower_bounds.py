@@ -180,7 +180,7 @@ def test_the_law_is_below_what_is_charged_and_above_the_claim_at_one_rating_or_m
     found = {}
     for items in (6, 60, 600):
         population = replace(LARGE, n_items=items)
-        law = HflSgdmf(rounds=1000, local_steps=1, learning_rate=1e-4).mechanism(
+        law = HflSgdmf(rounds=1000, local_steps=1, learning_rate=1e-4).get_mechanism(
             get_scope("rating"), population
         )
         found[items] = find_exact_bound(law, get_scope("rating"), 1e-5).epsilon

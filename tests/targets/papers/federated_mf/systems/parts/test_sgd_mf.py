@@ -192,4 +192,4 @@ def test_the_largest_scale_is_trained_on_in_finite_numbers(kind: Any) -> None:
     run = target.run(data, np.random.default_rng(1))
     assert np.isfinite(target.score(run.model, data, np.arange(20))).all()
     (component, *_) = run.transcript.rounds[-1].uploads.components.values()
-    assert np.isfinite(component.dense(np.arange(len(component)))).all()
+    assert np.isfinite(component.to_dense(np.arange(len(component)))).all()
