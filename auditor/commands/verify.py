@@ -261,9 +261,9 @@ def load_mechanism(target: str, settings: Sequence[str] = ()) -> Any:
         for part in path.split("."):
             member = getattr(member, part)
     except (Exception, SystemExit) as error:  # importing runs the module
-        from fedrec_auditor.targets.wrapped.client import error_message
+        from fedrec_auditor.targets.wrapped.client import read_message
 
-        why = f"{type(error).__name__}: {error_message(error)}"
+        why = f"{type(error).__name__}: {read_message(error)}"
         raise InputError(
             f"Expected an importable PACKAGE.MODULE:CALLABLE, got {target!r} ({why}). Check the "
             "names, which have no .py at the end, and that the module is on the path."

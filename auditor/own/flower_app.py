@@ -14,13 +14,13 @@ from fedrec_auditor.accountants.statements import Vantage
 from fedrec_auditor.auditor.plan.stated_claim import ClaimsInput, list_claims
 from fedrec_auditor.targets.components import Payload
 from fedrec_auditor.targets.systems.base import ScopedClaim
-from fedrec_auditor.targets.wrapped.flower.flower_client import DataLoader, FlowerClient, named
+from fedrec_auditor.targets.wrapped.flower.flower_client import FlowerClient, LoaderPatch, to_arrays
 from fedrec_auditor.targets.wrapped.flower.flower_promise import (
     METADATA_NOTE,
     ModChain,
     find_promises,
     is_app,
-    is_secagg,
+    is_secagg_mod,
     require_flower,
 )
 from fedrec_auditor.targets.wrapped.flower.flower_system import FlowerServer, FlowerSystem
@@ -97,21 +97,21 @@ def wrap(
     if is_app(app):
         written = [ModChain.from_app(app).owner_fn, *written[1:], *around]
     parts = (*around, *(() if strategy is None else (strategy,)))
-    promised = find_promises(parts, rounds=rounds, delta=DEFAULT_DELTA, equal=equal_weights)
+    listed = find_promises(parts, rounds=rounds, delta=DEFAULT_DELTA, equal_weights=equal_weights)
     if metadata:
-        promised = [replace(p, lacks=p.lacks or "metadata have no noise.") for p in promised]
+        listed = [replace(p, proof_gap=p.proof_gap or "metadata have no noise.") for p in listed]
     clip = getattr(strategy, "clipping_norm", None)
     client = FlowerClient(
         app=app,
         mods=tuple(mods),
-        partition=None if data is None else DataLoader.create(data, adapt),
+        loader=None if data is None else LoaderPatch.create(data, adapt),
         config={**(config or {}), **({} if clip is None else {"clipping_norm": float(clip)})},
         run_config=run_config or {},
         node_config=node_config or {},
-        metadata=metadata,
+        has_metadata=metadata,
     )
     by_items = isinstance(model, type) or (callable(model) and not hasattr(model, "state_dict"))
-    first: Any = partial(_made, model) if by_items else named(model)
+    first: Any = partial(_made, model) if by_items else to_arrays(model)
     return FlowerSystem(
         client=client,
         model=first,
@@ -119,16 +119,16 @@ def wrap(
         rounds=rounds,
         share=share,
         title=title,
-        stated=tuple(each.scoped() for each in list_claims(claim)),
-        promises=tuple(promised),
+        stated_claims=tuple(each.scoped() for each in list_claims(claim)),
+        promises=tuple(listed),
         kinds={} if by_items else dict.fromkeys(first, Payload.MODEL),
-        route=Vantage.AGGREGATE if any(map(is_secagg, around)) else Vantage.SERVER,
+        route=Vantage.AGGREGATE if any(map(is_secagg_mod, around)) else Vantage.SERVER,
         settings=dict(public or {}),
         scores=scores,
         obeys=obeys,
-        users=n_users,
+        n_users=n_users,
         upload_seconds=upload_seconds,
-        written=tuple(written),
+        extra_code=tuple(written),
     )
 
 
@@ -177,9 +177,9 @@ def claims(*parts: Any, rounds: int = 1, equal_weights: bool = False) -> tuple[S
     flat = [
         mod for part in parts for mod in (ModChain.from_app(part).mods if is_app(part) else (part,))
     ]
-    promised = find_promises(flat, rounds=rounds, delta=DEFAULT_DELTA, equal=equal_weights)
+    promised = find_promises(flat, rounds=rounds, delta=DEFAULT_DELTA, equal_weights=equal_weights)
     more = {
-        p: f"No proof is credited: {p.lacks} {METADATA_NOTE}" if p.lacks else METADATA_NOTE
+        p: f"No proof is credited: {p.proof_gap} {METADATA_NOTE}" if p.proof_gap else METADATA_NOTE
         for p in promised
     }
     scoped = ((promise, s) for promise in promised for s in promise.iter_claims(rounds))
@@ -187,4 +187,4 @@ def claims(*parts: Any, rounds: int = 1, equal_weights: bool = False) -> tuple[S
 
 
 def _made(model: Callable[[int], Any], n_items: int) -> dict[str, Any]:
-    return named(model(n_items))
+    return to_arrays(model(n_items))

@@ -211,7 +211,7 @@ def attack_recording(
         sender_rows=matched.sender_rows,
         user_ids=matched.interactions.users,
         rounds=len(recording.rounds),
-        stated=tuple(each.scoped() for each in plan.claims),
+        stated_claims=tuple(each.scoped() for each in plan.claims),
         user_vectors=None if known is None else known.user_vectors,
         notes=(*unread, *matched.notes, *order.notes, *_blind(recording), *_itemless(recording)),
         assumption=order.assumption,

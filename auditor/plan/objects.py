@@ -16,7 +16,7 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.plan.families import FAMILIES, suggest_names
 from fedrec_auditor.auditor.plan.stated_claim import StatedClaim
 from fedrec_auditor.targets.systems.base import Claimant, Target, get_origin
-from fedrec_auditor.targets.wrapped.client import foreign_call
+from fedrec_auditor.targets.wrapped.client import guard_call
 from fedrec_auditor.targets.wrapped.wrapped_system import DEFAULT_TITLE
 
 _Claimant = TypeVar("_Claimant", bound=Claimant)
@@ -30,7 +30,7 @@ def load_object(text: str) -> Target:
     import fails.
     """
     module = text.partition(":")[0]
-    with foreign_call(f"to import {module!r} for {text!r}", load_object, "Correct it."):
+    with guard_call(f"to import {module!r} for {text!r}", load_object, "Correct it."):
         return _loaded(text)
 
 
@@ -72,7 +72,7 @@ def convert_to_target(value: Any, text: str) -> Target:
     """
     if isinstance(value, type) or (callable(value) and not hasattr(value, "get_claims")):
         what = f"{text!r} to make a system without arguments"
-        with foreign_call(what, value, "Give what wrap_system returned."):
+        with guard_call(what, value, "Give what wrap_system returned."):
             value = value()
     missing = FAMILIES["targets"].list_missing_attributes(value)
     if missing:
@@ -120,7 +120,7 @@ def apply_claims(target: Target, claims: Sequence[StatedClaim]) -> Target:
             f"{len(claims)} claims. Leave the claims out."
         )
     return apply_settings(
-        target, {"stated": tuple(claim.scoped() for claim in claims)}, target.name
+        target, {"stated_claims": tuple(claim.scoped() for claim in claims)}, target.name
     )
 
 

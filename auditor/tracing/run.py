@@ -45,7 +45,7 @@ from fedrec_auditor.auditor.tracing.paths import (
 )
 from fedrec_auditor.auditor.tracing.rewriting import error_line
 from fedrec_auditor.auditor.tracing.symbols import Symbol
-from fedrec_auditor.targets.wrapped.client import error_message
+from fedrec_auditor.targets.wrapped.client import read_message
 
 # Total number of replays, approximate number of draws in them, and minimum number of replays of one
 # input. More replays are added until every value has occurred.
@@ -173,7 +173,7 @@ def _run_all(randomizer: OneOutput, value: Any, budget: StepBudget, *, eager: bo
             name = type(thrown.error).__name__
             if lazy or isinstance(thrown.error, (SystemExit, RecursionError, MemoryError)):
                 raise NotTraced(
-                    f"the code raises {name}: {error_message(thrown.error)}", error_line(thrown)
+                    f"the code raises {name}: {read_message(thrown.error)}", error_line(thrown)
                 ) from None
             given, output = None, decompose(ErrorOutput(name))
         except NotTraced as refusal:

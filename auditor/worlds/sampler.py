@@ -17,7 +17,7 @@ from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, any_pa
 from fedrec_auditor.auditor.worlds.fields import OutputEncoder, are_unique_texts, canonicalize
 from fedrec_auditor.auditor.worlds.worlds import Worlds, check_one_shape, check_outputs
 from fedrec_auditor.targets.mechanisms.base import format_value
-from fedrec_auditor.targets.wrapped.client import error_message
+from fedrec_auditor.targets.wrapped.client import read_message
 
 T = TypeVar("T")
 # Scope of a bound on a sampler: one report, any pair of inputs.
@@ -173,7 +173,7 @@ class Sampler:
         except (Exception, SystemExit) as error:
             raise UnknownFormError(
                 f"Expected outputs for the input {value!r}, got {type(error).__name__}: "
-                f"{error_message(error)}. Correct the callable, or omit that input.",
+                f"{read_message(error)}. Correct the callable, or omit that input.",
                 [{"raised": type(error).__name__}],
             ) from error
 

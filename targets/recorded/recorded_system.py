@@ -192,7 +192,7 @@ class RecordedSystem(System):
     user_ids: NDArray[np.int64]
     simulator: Target | None = None
     rounds: int = 0
-    stated: tuple[ScopedClaim, ...] = ()
+    stated_claims: tuple[ScopedClaim, ...] = ()
     user_vectors: Floats | None = None
     notes: tuple[str, ...] = ()
     assumption: str = ""
@@ -246,7 +246,7 @@ class RecordedSystem(System):
 
     def get_claims(self, population: Population) -> tuple[ScopedClaim, ...]:
         """Returns the privacy claims that the caller stated; ``population`` is not used."""
-        return self.stated
+        return self.stated_claims
 
     def adapt_to_data(self, interactions: Interactions) -> tuple[RecordedSystem, tuple[str, ...]]:
         """Returns the system that is audited, here unchanged, and sentences on the recording."""

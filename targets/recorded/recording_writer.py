@@ -142,15 +142,18 @@ _Arrays = dict[str, NDArray[Any]]
 class RecordingWriter:
     """Writer of the messages of each round of a federated training, for ``auditor attack``.
 
-    Parameters ---------- path : the directory, created if it does not exist. Other writers with the
-    same settings, in any process, may write to the same directory. n_items : number of items in the
-    catalogue. algorithm : name of the system: letters, digits, dots and hyphens. kinds : meaning of
-    the messages ("model", "change", "gradient", "bits", "ratings", "reports", "items", "codes",
-    "vector"), one for all named parts of messages or one per name. rates, shapes, magnitudes : by
-    name of the part: the public learning rate; the shape, required for partial tables and for
-    reports; the magnitude B of reports +B and -B. manifest : further facts for readers of the
-    recording, as fields of ``Manifest``: ``items``, ``rows``, ``route``, ``parties``, ``settings``
-    and ``channel`` (docs/recorded-uploads.md).
+    Parameters
+    ----------
+    path : the directory, created if it does not exist. Other writers with the same settings, in any
+        process, may write to the same directory.
+    n_items : number of items in the catalogue.
+    algorithm : name of the system: letters, digits, dots and hyphens.
+    kinds : meaning of the messages ("model", "change", "gradient", "bits", "ratings", "reports",
+        "items", "codes", "vector"), one for all named parts of messages or one per name.
+    rates, shapes, magnitudes : by name of the part: the public learning rate; the shape, required
+        for partial tables and for reports; the magnitude B of reports +B and -B.
+    manifest : further facts for readers of the recording, as fields of ``Manifest``: ``items``,
+        ``rows``, ``route``, ``parties``, ``settings`` and ``channel`` (docs/recorded-uploads.md).
 
     Raises InputError for an invalid setting, or if ``path`` contains another recording.
 

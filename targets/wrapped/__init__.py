@@ -1,1 +1,1 @@
-"""Federated recommenders written by somebody else, given as functions of a client and a server."""
+"""Federated recommenders whose client and server functions somebody else wrote."""

@@ -1,5 +1,5 @@
-"""Calls of a client function that somebody else wrote: its inputs, random seeds, checks of its
-messages, and guards against process exits.
+"""Calls of a client function that somebody else wrote, with seeds, checks and guards against
+exits.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from fedrec_auditor.targets.components import Component, Dense, Payload, Rows
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.own_modules import CODE_FOLDERS
 from fedrec_auditor.targets.transcript import Broadcast
-from fedrec_auditor.targets.wrapped.structure import SINGLE_NAME, ArrayStructure, flatten
+from fedrec_auditor.targets.wrapped.structure import UNNAMED_ARRAY, ArrayStructure, flatten
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class History:
-    """One user's data, the input of a client: k items in order of time, or in ascending order
-    without timestamps.
+    """One user's data, the input of a client: k items in order of time, or ascending without
+    timestamps.
 
     items: item indices in the catalogue, 0 to ``n_items`` - 1, shape (k,)
     ratings: ratings of these items, float32, shape (k,)
@@ -38,7 +38,7 @@ class History:
     timestamps: times of the ratings, int64, shape (k,); None if the data have no times
     attributes: the user's attributes, such as gender, by name, as texts
     genres: flags of all items' genres, shape (n_items, g); None if the data have no genres
-    device: identifier by which the server knows the device, equal in every round
+    device: identifier of the device, which the server knows and which is equal in every round
 
     >>> history = History(items=np.array([4, 1]), ratings=np.float32([5, 3]), n_items=6)
     >>> len(history), history.dense()
@@ -58,15 +58,18 @@ class History:
         return len(self.items)
 
     def dense(self) -> NDArray[np.float32]:
-        """Returns the ratings of all items, shape (n_items,), with 0 for items without a rating."""
+        """Returns the user's ratings as a vector of all items, shape (n_items,); 0 for unrated
+        items.
+        """
         out = np.zeros(self.n_items, dtype=np.float32)
         out[self.items] = self.ratings
         return out
 
     @classmethod
     def for_user(cls, interactions: Interactions, user: int) -> History:
-        """Creates the history of the user at row index ``user``. Arrays are copied, except
-        ``genres``.
+        """Creates the history of the user at the row index ``user`` of ``interactions``.
+
+        Arrays are copied, except ``genres``.
         """
         table = interactions.ratings
         row = slice(table.indptr[user], table.indptr[user + 1])
@@ -99,15 +102,14 @@ _LIBRARIES = (
 
 
 class ProcessExit(Exception):
-    """Raised if code that somebody else wrote tries to exit, or raises an error that is not an
-    ``Exception``.
+    """Exception of foreign code that tries to exit, or that raises no ``Exception`` but, say,
+    SystemExit.
     """
 
 
 @contextmanager
 def block_exits() -> Iterator[None]:
-    """Returns a context in which exits and cancellations by somebody else's code raise
-    ``ProcessExit``.
+    """Context in which foreign code cannot exit or cancel: its attempts raise ``ProcessExit``.
 
     Calls of ``os._exit`` in this process also raise a ``ProcessExit``; a process that the code
     forks may end. Ctrl-C still raises a KeyboardInterrupt. Standard output and standard error are
@@ -126,7 +128,7 @@ def block_exits() -> Iterator[None]:
     except (Exception, KeyboardInterrupt):
         raise
     except BaseException as error:
-        raise ProcessExit(f"{type(error).__name__}: {error_message(error)}") from error
+        raise ProcessExit(f"{type(error).__name__}: {read_message(error)}") from error
     finally:
         os._exit = leave
         for name, (number, copy) in copies.items():
@@ -150,11 +152,10 @@ def _copy_std_streams() -> dict[str, tuple[int, int]]:
 
 @contextmanager
 def convert_errors(name: str) -> Iterator[None]:
-    """Returns a context that turns errors of code outside this program and its libraries into an
-    InputError.
+    """Context that turns errors of foreign code into an InputError with the line of the error.
 
     ``name`` is the name of that code in the message. An error is converted if its trace has a line
-    in a file outside. Other errors do not change.
+    in a file that belongs neither to this program nor to a library. Other errors do not change.
     """
     try:
         yield
@@ -168,13 +169,14 @@ def convert_errors(name: str) -> Iterator[None]:
         where = f"{foreign[-1].filename.rpartition('/')[2]}:{foreign[-1].lineno}"
         raise InputError(
             f"Expected {name} to return a result, got {type(error).__name__}: "
-            f"{error_message(error)} ({where}). Correct this code."
+            f"{read_message(error)} ({where}). Correct this code."
         ) from error
 
 
-def error_message(error: BaseException) -> str:
-    """Returns the message of an exception in one line; if reading the message raises an error, a
-    text that states this.
+def read_message(error: BaseException) -> str:
+    """Returns the message of an exception in one line.
+
+    If reading the message raises an error, the result is a text that states this.
     """
     try:
         return " ".join(str(error).split())
@@ -192,11 +194,12 @@ Message = Mapping[str, NDArray[Any]]
 
 
 @dataclass(slots=True)
-class Client:
-    """Function object that computes messages by ``function(history, model, rng)``, and checks them.
+class CheckedClient:
+    """Wrapper of a client function, which calls it with equal seeds and checks its messages.
 
-    function: the client's function; if it requires a fourth argument, the argument is its device's
-        state, a dictionary that the function may fill and that persists from round to round
+    function: the client's function ``function(history, model, rng)``; if it requires a fourth
+        argument, the argument is its device's state, a dictionary that the function may fill and
+        that persists from round to round
     shapes: shapes of the arrays in the first message, by name, which all messages must have
     part_types: types of the arrays and containers in the first message, by name, which all messages
         must have in this order
@@ -242,8 +245,8 @@ class Client:
         sent = None if model is None or make_model is None else make_model.rebuild(model)
         seed_everything(seed)
         more = (state,) if self._stateful else ()
-        what = f"the message of your client ({source_place(self.function)})"
-        with foreign_call(f"a message from your client{where}", self.function, "Mend the client."):
+        what = f"the message of your client ({locate_source(self.function)})"
+        with guard_call(f"a message from your client{where}", self.function, "Mend the client."):
             upload = self.function(history, sent, np.random.default_rng(seed), *more)
             if upload is None and self.drops_out:
                 return None
@@ -257,7 +260,7 @@ class Client:
         for name, other in zip(self.part_types.items(), structure.part_types.items(), strict=True):
             if name != other:
                 expected, got = (
-                    f"{at or SINGLE_NAME!r} ({kind.strip()})" for at, kind in (name, other)
+                    f"{at or UNNAMED_ARRAY!r} ({kind.strip()})" for at, kind in (name, other)
                 )
                 raise InputError(
                     f"Expected {expected} next in {what}, as in other messages, got {got}{where}. "
@@ -270,11 +273,13 @@ class Client:
 def check_parts(
     arrays: Message, like: Mapping[str, tuple[int, ...]], what: str, where: str, remedy: str
 ) -> None:
-    """Checks that ``arrays`` have the shapes ``like`` (by name) and finite numbers; raises
-    InputError otherwise.
+    """Raises InputError unless arrays have the expected shapes and finite numbers.
 
-    ``what`` and ``where`` are the names of the arrays and of their origin in error messages.
-    ``remedy`` is the advice in the message if shapes differ.
+    arrays: the arrays, by name
+    like: expected shapes, by name
+    what: name of the arrays in error messages
+    where: text on their origin in error messages
+    remedy: advice in the message if shapes differ
     """
     shapes = {name: array.shape for name, array in arrays.items()}
     for name in sorted(shapes.keys() | like.keys()):
@@ -293,9 +298,8 @@ def check_parts(
 
 
 @contextmanager
-def foreign_call(what: str, function: Function, remedy: str) -> Iterator[None]:
-    """Returns a context that turns errors of somebody else's function into InputErrors that state
-    the line of the error.
+def guard_call(what: str, function: Function, remedy: str) -> Iterator[None]:
+    """Context that turns errors of a foreign function into InputErrors with the line of the error.
 
     what: the expected result, for the error message
     function: the called function
@@ -313,10 +317,9 @@ def foreign_call(what: str, function: Function, remedy: str) -> Iterator[None]:
 
 
 def requires_arguments(function: Function, count: int) -> bool:
-    """Whether a function requires at least ``count`` positional arguments; False if this is
-    unknown.
+    """Whether a function requires at least ``count`` positional arguments.
 
-    Parameters with a default do not count.
+    Parameters with a default do not count. False if the signature is unknown.
     """
     try:
         parameters = inspect.signature(function, follow_wrapped=False).parameters.values()
@@ -327,9 +330,9 @@ def requires_arguments(function: Function, count: int) -> bool:
     return len(needed) >= count
 
 
-def source_place(function: Function) -> str:
-    """Returns the place of a function in its source, as ``file.py:12``; the function's name if its
-    source is unknown.
+def locate_source(function: Function) -> str:
+    """Returns the file and line of a function as ``file.py:12``, or its name if they are
+    unknown.
     """
     function = inspect.unwrap(function)
     code = getattr(function, "__code__", None)
@@ -341,8 +344,9 @@ def source_place(function: Function) -> str:
 
 
 def describe_error(error: Exception, function: Function) -> str:
-    """Describes an exception in one line: type, message, and the innermost line of its trace in the
-    file of ``function``.
+    """Describes an exception in one line: type, message, and the line of the error.
+
+    The line is the innermost one of the exception's trace in the file of ``function``.
     """
     source = error.__cause__ or error if isinstance(error, ProcessExit) else error
     frames = traceback.extract_tb(source.__traceback__)
@@ -352,7 +356,7 @@ def describe_error(error: Exception, function: Function) -> str:
     last = own[-1] if own else frames[-1]
     kind = "" if isinstance(error, ProcessExit) else f"{type(error).__name__}: "
     where = f"{last.filename.rpartition('/')[2]}:{last.lineno}"
-    return f"{kind}{error_message(error):.160} ({where})"
+    return f"{kind}{read_message(error):.160} ({where})"
 
 
 def seed_everything(seed: int) -> None:
@@ -368,7 +372,7 @@ def seed_everything(seed: int) -> None:
 
 @contextmanager
 def restore_random_state() -> Iterator[None]:
-    """Returns a context that restores the states of the global random generators at its end.
+    """Context that restores the global random generators at its end.
 
     The generators are those of Python and numpy, and that of torch if it is imported.
     """
@@ -389,10 +393,9 @@ _FEW = 0.5  # maximum share of a table's rows that are stored one by one
 
 @dataclass(slots=True)
 class MessagePacker:
-    """Collects the messages of devices one by one; ``pack_components`` returns them together, as
-    one array per name.
+    """Collector of the messages of devices, which packs them into one array per name.
 
-    kinds: function that returns by an array's name what its numbers mean, such as a model or a
+    get_kind: function that returns by an array's name what its numbers mean, such as a model or a
         change of the model
     broadcast: the model that the devices received; None if they received nothing
     has_message: for each device, in order, whether it sent a message. For other devices, the result
@@ -403,7 +406,7 @@ class MessagePacker:
     changed rows only.
     """
 
-    kinds: Callable[[str], Payload]
+    get_kind: Callable[[str], Payload]
     broadcast: Broadcast | None
     has_message: list[bool] = field(default_factory=list, init=False)
     _parts: dict[str, list[tuple[NDArray[np.intp] | None, Any]]] = field(
@@ -412,15 +415,15 @@ class MessagePacker:
     _like: Message = field(default_factory=dict, init=False)
 
     def add(self, message: Message | None) -> None:
-        """Adds a message, or None for a device that sends no message."""
+        """Adds the next device's message; None if it sends no message."""
         self.has_message.append(message is not None)
         self._like = self._like or message or {}
         for name, array in (message or {}).items():
             self._parts.setdefault(name, []).append(self._packed(name, array))
 
     def pack_components(self, example: Callable[[], Message] = dict) -> dict[str, Component]:
-        """Returns all added messages, in their order, by component (named array, one message per
-        device).
+        """Returns all added messages by component (named array, one row per device), in their
+        order.
 
         If no device sent a message, the components have the shapes of the message ``example()``.
         """
@@ -434,7 +437,7 @@ class MessagePacker:
 
     def _rest(self, name: str, like: NDArray[Any]) -> NDArray[Any]:
         model = (self.broadcast or {}).get(name)
-        if self.kinds(name) is Payload.MODEL and model is not None and model.shape == like.shape:
+        if self.get_kind(name) is Payload.MODEL and model is not None and model.shape == like.shape:
             return model.astype(like.dtype, copy=False)
         return np.zeros_like(like)
 
@@ -447,7 +450,7 @@ class MessagePacker:
         return moved, (array.shape, array[moved])
 
     def _component(self, name: str, parts: list[tuple[NDArray[np.intp] | None, Any]]) -> Component:
-        kind = self.kinds(name)
+        kind = self.get_kind(name)
         if all(rows is None for rows, _ in parts):
             return Dense(np.stack([array for _, array in parts]), kind)
         shape = next(part[0] for rows, part in parts if rows is not None)

@@ -1,6 +1,4 @@
-"""Trial calls of somebody else's client before an audit, which find errors and determine what
-messages contain.
-"""
+"""Trial calls of a foreign client before an audit, which find errors and examine its messages."""
 
 from __future__ import annotations
 
@@ -16,12 +14,12 @@ from fedrec_auditor.targets.components import LIST_PADDING, Payload, check_list_
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.transcript import Broadcast
 from fedrec_auditor.targets.wrapped.client import (
-    Client,
+    CheckedClient,
     Function,
     History,
     Message,
+    locate_source,
     restore_random_state,
-    source_place,
 )
 from fedrec_auditor.targets.wrapped.structure import ArrayStructure
 
@@ -31,58 +29,58 @@ _MORE_ITEMS = 4
 _MODEL = 0.5  # a message that follows a larger share of a move of the broadcast is a model
 _ALONE = 300  # maximum number of seconds of a call in a new process
 
-FirstModel = Callable[[int], tuple[Broadcast | None, ArrayStructure | None]]
-# Function that yields, for a number of rounds, each round's number (from 1) and its messages, which
-# come from devices with equal histories.
-RepeatedMessages = Callable[[int], Iterator[tuple[int, list[Message]]]]
+ModelFactory = Callable[[int], tuple[Broadcast | None, ArrayStructure | None]]
+# Function that yields, for a number of rounds, each round's number (from 1) and the messages of
+# devices with equal histories.
+MessageRepeater = Callable[[int], Iterator[tuple[int, list[Message]]]]
 
 
 @dataclass(frozen=True, slots=True)
 class ProbeResult:
-    """Results of trial calls of a client.
+    """Findings of trial calls about a client and its messages.
 
     kinds: by name of each array of a message, what its numbers mean, such as a model or a change of
         the model
     part_types: type of each array and container of a message, by name, in order
-    any_items: whether the client also works with another number of items
+    allows_any_items: whether the client also works with other numbers of items
     notes: sentences on the trial calls, for the printed result of the audit
-    size: size of a message in bytes
-    more_messages: function that yields further messages of devices with equal histories, for a
+    upload_bytes: size of a message in bytes
+    repeat_messages: function that yields messages of further devices with equal histories, for a
         number of rounds
     """
 
     kinds: Mapping[str, Payload]
     part_types: Mapping[str, str]
-    any_items: bool
+    allows_any_items: bool
     notes: tuple[str, ...]
-    size: int
-    more_messages: RepeatedMessages
+    upload_bytes: int
+    repeat_messages: MessageRepeater
 
 
-def run_probe(
+def probe_client(
     function: Function,
-    opening: FirstModel,
+    make_model: ModelFactory,
     interactions: Interactions,
     *,
     kinds: Mapping[str, Payload],
-    averaged: bool,
-    fixed: bool,
-    claimed: bool,
+    is_averaged: bool,
+    is_fixed: bool,
+    has_claim: bool,
     drops_out: bool,
 ) -> ProbeResult:
-    """Calls a client about a dozen times, on some histories, and examines its messages.
+    """Calls a client about a dozen times with some users' histories, and examines its messages.
 
     Parameters
     ----------
     function : the client's function.
-    opening : function that returns the first model for a number of items, and the model's
+    make_model : function that returns the first model for a number of items, and the model's
         structure.
     interactions : data from which the histories are taken.
     kinds : what the numbers of a message's arrays mean, by name, as far as known; "" stands for all
         other arrays.
-    averaged : whether the next model is the mean of the messages.
-    fixed : whether the model is made for the items of these data only.
-    claimed : whether a finite epsilon is claimed for the messages.
+    is_averaged : whether the next model is the mean of the messages.
+    is_fixed : whether the model is made for the items of these data only.
+    has_claim : whether a finite epsilon is claimed for the messages.
     drops_out : whether a device may send no message.
 
     Raises InputError if the client raises, if a message is not finite or changes its shape, if the
@@ -93,7 +91,8 @@ def run_probe(
     order = np.argsort(sizes, kind="stable")
     chosen = list(dict.fromkeys(order[[len(order) // 2, -1, 0]].tolist()))
     histories = [History.for_user(interactions, user) for user in chosen]
-    trial = _Trial(function, *opening(interactions.n_items), Client(function, drops_out=drops_out))
+    client = CheckedClient(function, drops_out=drops_out)
+    trial = _Trial(function, *make_model(interactions.n_items), client)
     with restore_random_state():
         first, histories = trial.first(histories)
         notes = []
@@ -103,23 +102,23 @@ def run_probe(
         tried = [(h, m) for h, m in zip(histories, messages, strict=True) if m is not None]
         if not notes and not _equal(first, trial(histories[0])):
             raise InputError(_shared(function))
-        if claimed:
+        if has_claim:
             notes += _note_on_seeds(trial, histories, first)
     all_kinds = {
         name: kinds.get(name)
         or kinds.get("")
         or (Payload.ITEMS if _lists_own(name, tried) else None)
-        or trial.kind(name, histories[0], first, averaged=averaged)
+        or trial.kind(name, histories[0], first, is_averaged=is_averaged)
         for name in first
     }
     for name, kind in all_kinds.items():
         for _, message in tried:
-            where = f"messages of your client ({source_place(function)})"
+            where = f"messages of your client ({locate_source(function)})"
             check_list_messages(kind, message[name], interactions.n_items, name, where)
-    any_items = not fixed and _takes_more(trial, opening, histories[0])
+    any_items = not is_fixed and _takes_more(trial, make_model, histories[0])
     if not any_items:
         notes.append(
-            f"Your model or client ({source_place(function)}) is made for {interactions.n_items} "
+            f"Your model or client ({locate_source(function)}) is made for {interactions.n_items} "
             "items: games run with all of these items, and therefore take longer."
         )
     size = sum(part.nbytes for part in first.values())
@@ -161,17 +160,17 @@ def _note_on_seeds(trial: _Trial, histories: Sequence[History], first: Message) 
         if not _equal(trial(history), trial(history, seed=trial.seed + 1)):
             return ()
     return (
-        f"Messages of your client ({source_place(trial.function)}) do not depend on its seed: no "
+        f"Messages of your client ({locate_source(trial.function)}) do not depend on its seed: no "
         "randomness of the device hides a history, so that the receiver of messages distinguishes "
         "histories whose messages differ.",
     )
 
 
-def _takes_more(trial: _Trial, opening: FirstModel, history: History) -> bool:
+def _takes_more(trial: _Trial, make_model: ModelFactory, history: History) -> bool:
     """Returns whether model and client work with a larger number of items."""
     more = history.n_items + _MORE_ITEMS
     try:
-        model, structure = opening(more)
+        model, structure = make_model(more)
         client = replace(trial.client, shapes={}, part_types={}, structure=None)
         wide = replace(trial, model=model, structure=structure, client=client)
         with restore_random_state():
@@ -204,7 +203,7 @@ class _Trial:
     function: Function
     model: Broadcast | None
     structure: ArrayStructure | None
-    client: Client
+    client: CheckedClient
     seed: int = _SEED
 
     def __call__(
@@ -232,10 +231,10 @@ class _Trial:
                     return sent, [history, *histories[:at], *histories[at + 1 :]]
         raise InputError(
             f"Expected a message of at least one device, got None for {len(histories)} histories "
-            f"with {_SEEDS} seeds each ({source_place(self.function)}). Let some devices send."
+            f"with {_SEEDS} seeds each ({locate_source(self.function)}). Let some devices send."
         )
 
-    def kind(self, name: str, history: History, sent: Message, *, averaged: bool) -> Payload:
+    def kind(self, name: str, history: History, sent: Message, *, is_averaged: bool) -> Payload:
         """Determines the kind of the message's array ``name``, from its values and its response to
         the broadcast.
         """
@@ -245,7 +244,7 @@ class _Trial:
         broadcast = (self.model or {}).get(name)
         if broadcast is None or broadcast.shape != array.shape or broadcast.dtype.kind != "f":
             return Payload.CHANGE
-        if averaged:
+        if is_averaged:
             # The mean of the messages is the next model, so the messages are models.
             return Payload.MODEL
         rng = np.random.default_rng(_SEED)
@@ -272,12 +271,12 @@ def _unrepeatable(trial: _Trial, history: History) -> str:
     The client's first message is computed in two new processes. If the two messages are equal, the
     client instead keeps something between calls, and InputError is raised.
     """
-    fresh = replace(trial, client=Client(trial.function, drops_out=trial.client.drops_out))
+    fresh = replace(trial, client=CheckedClient(trial.function, drops_out=trial.client.drops_out))
     first, again = (_in_fresh_process(fresh, history) for _ in range(2))
     if _equal(first, again):
         raise InputError(_shared(trial.function))
     return (
-        f"Your client ({source_place(trial.function)}) draws from the operating system, not from "
+        f"Your client ({locate_source(trial.function)}) draws from the operating system, not from "
         "the "
         "generator that it is given: a repetition of this audit gives other numbers."
     )
@@ -301,7 +300,7 @@ def _in_fresh_process(trial: _Trial, history: History) -> Message | None:
             why = str(error.__cause__).strip('"\n').splitlines()[-1]
         raise InputError(
             f"Expected a client that can be sent to another process, got {why:.140} "
-            f"({source_place(trial.function)}). Create the objects that it needs inside of it."
+            f"({locate_source(trial.function)}). Create the objects that it needs inside of it."
         ) from error
     finally:
         executor.shutdown(kill_workers=True)
@@ -311,7 +310,7 @@ def _in_fresh_process(trial: _Trial, history: History) -> Message | None:
 def _shared(function: Function) -> str:
     return (
         "Expected messages that depend only on the device's own data, got other messages after "
-        f"calls for other devices ({source_place(function)}): the client keeps something between "
+        f"calls for other devices ({locate_source(function)}): the client keeps something between "
         "calls. "
         "Take a fourth parameter, state, a dictionary that belongs to the device."
     )

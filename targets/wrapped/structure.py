@@ -1,4 +1,4 @@
-"""Conversion of models and messages of somebody else's code into named arrays, and back."""
+"""Conversion of foreign models and messages into named arrays, and back."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from scipy import sparse
 from fedrec_auditor.accountants.errors import InputError
 
 Arrays = Mapping[str, NDArray[Any]]
-# Name of an array that is not in a container.
-SINGLE_NAME = "values"
+# Name of a message's array if the message is this array alone.
+UNNAMED_ARRAY = "values"
 _DEPTH = 8
 _text = cache(str)  # for dtypes, whose names numpy would compute again each time
 
@@ -25,8 +25,7 @@ _text = cache(str)  # for dtypes, whose names numpy would compute again each tim
 class ArrayStructure:
     """Structure of an object that contains arrays, such as a dictionary of lists of tensors.
 
-    rebuild: function that creates an object of this structure from arrays by name, as ``flatten``
-        returns them
+    rebuild: function that creates such an object from arrays by name, as ``flatten`` returns them
     part_types: type of each array and container by name, in order; all Python numbers count as one
         type
     """
@@ -36,7 +35,7 @@ class ArrayStructure:
 
 
 def flatten(value: Any, what: str) -> tuple[dict[str, NDArray[Any]], ArrayStructure]:
-    """Returns the arrays of an object by name, and the object's structure.
+    """Converts an object that contains arrays to arrays by name, and returns its structure as well.
 
     A single array or tensor has the name "values". Elements of a list are named by their positions,
     and values of a dictionary by their keys. The name of an inner element is the name of its
@@ -84,7 +83,7 @@ def _apart(
             for at, each in enumerate(value)
         ]
         return lambda given: kind(make(given) for make in members)
-    own = name or SINGLE_NAME
+    own = name or UNNAMED_ARRAY
     if own in arrays:
         raise InputError(f"Expected one part named {own!r} in {what}, got two. Rename one of them.")
     array = _array(value, own, what)

@@ -1,4 +1,4 @@
-"""A client that trains a torch module by local steps on a loss, and sends the parameters."""
+"""A client that trains a torch module on the device, and sends its parameters."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _STEP = 1 / 2048  # seconds
 
 
 class TorchClient:
-    """A client that trains a torch module, for ``audit_system`` or ``wrap_system``.
+    """Client that trains a torch module by local steps, for ``audit_system`` or ``wrap_system``.
 
-    The client sends the shared parameters after the local steps, including buffers of floats.
-    ``initial`` is the first model.
+    The client sends all parameters that are not ``private``, and all buffers of floats, as they are
+    after the local steps. ``initial`` is the first model.
 
     Parameters
     ----------
@@ -68,13 +68,15 @@ class TorchClient:
 
     @property
     def upload_seconds(self) -> float:
-        """Estimated time to compute a message, in seconds, which grows with the local steps."""
+        """Estimated seconds to compute one message; proportional to the local steps plus one."""
         return (1 + self._steps) * _STEP
 
     @property
     def initial(self) -> Arrays | Callable[[int], Arrays]:
-        """Shared parameters of the untrained module, by name; if ``model`` is a function, a
-        function that returns them for a number of items.
+        """Shared parameters of the untrained module, by name, which are the first model.
+
+        If ``model`` is a function, the result is a function that returns them for a number of
+        items.
         """
         from torch import nn
 
@@ -85,8 +87,8 @@ class TorchClient:
     def __call__(
         self, history: History, model: Arrays, rng: np.random.Generator, state: dict[str, Any]
     ) -> Arrays:
-        """Runs the local steps from ``model``, and returns the shared parameters after them, as
-        arrays by name.
+        """Trains by local steps from ``model``, and returns the shared parameters after them, by
+        name.
 
         ``state`` holds from round to round the parameters that stay on the device. A device without
         data takes no step.
@@ -116,9 +118,7 @@ class TorchClient:
         return {name: model[name] + np.asarray(sent[name]) for name in after}
 
     def init_params(self, n_items: int) -> Arrays:
-        """Returns the shared parameters of an untrained module for ``n_items`` items, as arrays by
-        name.
-        """
+        """Returns the shared parameters of an untrained module for ``n_items`` items, by name."""
         return _arrays(self._shared(self._module(n_items)))
 
     def _module(self, n_items: int) -> torch.nn.Module:

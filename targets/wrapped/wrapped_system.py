@@ -1,4 +1,4 @@
-"""A system under audit that is made from somebody else's client and server, given as functions."""
+"""A system under audit that consists of a foreign client function and server function."""
 
 from __future__ import annotations
 
@@ -50,18 +50,18 @@ from fedrec_auditor.targets.transcript import (
     Uploads,
 )
 from fedrec_auditor.targets.wrapped.client import (
-    Client,
+    CheckedClient,
     Function,
     History,
     Message,
     MessagePacker,
     check_parts,
-    foreign_call,
+    guard_call,
+    locate_source,
     requires_arguments,
     restore_random_state,
-    source_place,
 )
-from fedrec_auditor.targets.wrapped.probe import RepeatedMessages, run_probe
+from fedrec_auditor.targets.wrapped.probe import MessageRepeater, probe_client
 from fedrec_auditor.targets.wrapped.structure import ArrayStructure, flatten
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ _SEVERAL = Range(
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class WrappedSystem(System):
-    """A federated recommender of which only the client and server functions are known.
+    """A federated recommender whose client and server are functions that somebody else wrote.
 
     client: ``client(history, model, rng)`` or ``client(history, model, rng, state)``, with the
         device's own state, returns a device's upload: an array, a list or a dictionary of arrays,
@@ -112,7 +112,7 @@ class WrappedSystem(System):
     share: share of the users who send in a round, drawn again in every round
     n_items: number of items for which model and client are made; None for any number
     title: name of the system
-    stated: the claims on the system
+    stated_claims: privacy claims that the caller states for the system
     kinds: by name of each array of a message, what its numbers mean, such as a model or a change;
         "" stands for all other arrays
     route: vantage (what an adversary sees of the uploads) of the strongest party in the protocol
@@ -127,16 +127,16 @@ class WrappedSystem(System):
     upload_seconds: declared time to compute a message, in seconds; 0 for an estimate
     upload_bytes: size of a message in bytes; 0 if it is not yet known
     obeys: whether devices accept any model from the server
-    users: number of users for which the claims are stated; None for any number
+    n_users: number of users for which the claims are stated; None for any number
     drops_out: whether a device may return None and send no message in that round. The array
         ``PRESENCE_PART`` then reveals who sent a message, even together with a secure sum.
         ``upload`` returns it as one array of the messages. For devices that sent nothing, the other
         arrays are messages that do not move the model
     rows: ``rows(items)``, a public function, returns the indices of the table rows of these items,
         shape (k,) or (k, h); None if there is no such function
-    form: types of a message's arrays and containers, in their order; empty if they are not yet
-        known
-    written: further objects written by the owner of the code, which ``digest`` covers
+    part_types: types of a message's arrays and containers, in their order; empty if they are not
+        yet known
+    extra_code: further objects of the code's owner, which ``digest`` covers
     paper: source of the system, in place of a paper's title
     """
 
@@ -147,7 +147,7 @@ class WrappedSystem(System):
     share: Share = 1.0
     n_items: int | None = None
     title: str = DEFAULT_TITLE
-    stated: tuple[ScopedClaim, ...] = ()
+    stated_claims: tuple[ScopedClaim, ...] = ()
     kinds: Mapping[str, Payload] = field(default_factory=dict)
     route: Vantage = Vantage.SERVER
     settings: Mapping[str, float] = field(default_factory=dict)
@@ -156,11 +156,11 @@ class WrappedSystem(System):
     upload_seconds: NonNegative = 0.0
     upload_bytes: CountOrZero = 0
     obeys: bool = False
-    users: Annotated[int | None, _SEVERAL] = None
+    n_users: Annotated[int | None, _SEVERAL] = None
     drops_out: bool = False
     rows: Function | None = None
-    form: Mapping[str, str] = field(default_factory=dict)
-    written: tuple[Any, ...] = ()
+    part_types: Mapping[str, str] = field(default_factory=dict)
+    extra_code: tuple[Any, ...] = ()
     paper: str = "your own system"
     evaluation: ClassVar[Evaluation] = Evaluation()
     reported: ClassVar[tuple[ReportedMetric, ...]] = ()
@@ -178,7 +178,7 @@ class WrappedSystem(System):
             raise InputError(
                 f"Expected a title of {NAME_RULE}, got {self.title!r:.60}. Choose another title."
             )
-        scopes = [scoped.claim.scope for scoped in self.stated]
+        scopes = [scoped.claim.scope for scoped in self.stated_claims]
         claimed = {(scope.unit, scope.adjacency, scope.vantage) for scope in scopes}
         if self.proof and len(claimed) > 1:
             raise InputError(
@@ -195,8 +195,10 @@ class WrappedSystem(System):
 
     @property
     def is_steerable(self) -> bool:
-        """Whether all devices take part in every round (``share`` 1), keep no state, and accept any
-        model from the server or get none.
+        """Whether the server can choose any model for all devices, in every round.
+
+        All devices take part in every round (``share`` 1), keep no state, and accept any model from
+        the server or get none.
         """
         return (
             (self.obeys or self.model is None)
@@ -206,35 +208,36 @@ class WrappedSystem(System):
 
     @property
     def assumes(self) -> tuple[str, ...]:
-        """Assumption about the messages on which the caller's proof rests, as one sentence; empty
-        if no proof is used.
+        """Assumption about the messages on which the caller's proof rests, as one sentence.
+
+        Empty if no proof is used.
         """
         return (PROOF_PREMISE,) if self.proof and not self.unused_proof else ()
 
     @property
     def unused_proof(self) -> str:
-        """Note that the caller's proof fits no claim and is not used; "" if it is used, or if no
-        proof was given.
+        """Note that the caller's proof fits no claim and is not used; "" if it is used or not
+        given.
         """
-        scopes = [scoped.claim.scope for scoped in self.stated]
+        scopes = [scoped.claim.scope for scoped in self.stated_claims]
         proved = ((scope, replace(scope, horizon=at)) for scope in scopes for at in self.proof)
         used = any(scope.covers(each) for scope, each in proved)
         return PROOF_UNUSED if self.proof and not used else ""
 
     @property
     def unproved_reason(self) -> str:
-        """Note that the caller gave no proof, and how to give one; "" if there is a proof."""
+        """Note that no proof was given, and how to give one; "" if there is a proof."""
         return "" if self.proof else NO_PROOF_NOTE
 
     @property
     def name(self) -> str:
-        """The system's title."""
+        """Title of the system."""
         return self.title
 
     @property
     def origin(self) -> SystemOrigin:
-        """Origin of the system: somebody else wrote it, so that its claims are stated numbers."""
-        return SystemOrigin(is_external=True, n_users=self.users, send_rate=self.share)
+        """Origin of the system: external code, whose claims are numbers that the caller states."""
+        return SystemOrigin(is_external=True, n_users=self.n_users, send_rate=self.share)
 
     def adapt_to_data(self, interactions: Interactions) -> tuple[WrappedSystem, tuple[str, ...]]:
         """Returns the system with settings that trial calls of its client determine, and notes on
@@ -243,33 +246,35 @@ class WrappedSystem(System):
         The calls determine what a message's arrays mean, their types and size, and whether the
         client works with other numbers of items. The time of a call is estimated from the size,
         unless it is declared. Raises InputError for a client that cannot be audited, see
-        ``run_probe``.
+        ``probe_client``.
         """
-        facts = run_probe(
+        facts = probe_client(
             self.client,
-            self.first_model,
+            self.make_first_model,
             interactions,
             kinds=self.kinds,
-            averaged=self.server is None,
-            fixed=self.n_items is not None or not (self.model is None or callable(self.model)),
-            claimed=any(math.isfinite(scoped.claim.epsilon) for scoped in self.stated),
+            is_averaged=self.server is None,
+            is_fixed=self.n_items is not None or not (self.model is None or callable(self.model)),
+            has_claim=any(math.isfinite(scoped.claim.epsilon) for scoped in self.stated_claims),
             drops_out=self.drops_out,
         )
         known = replace(
             self,
             kinds=facts.kinds,
-            form=facts.part_types,
-            n_items=self.n_items if facts.any_items else interactions.n_items,
-            upload_bytes=facts.size,
+            part_types=facts.part_types,
+            n_items=self.n_items if facts.allows_any_items else interactions.n_items,
+            upload_bytes=facts.upload_bytes,
             upload_seconds=self.upload_seconds
-            or getattr(self.client, "upload_seconds", _CALL) + facts.size / _BYTES,
+            or getattr(self.client, "upload_seconds", _CALL) + facts.upload_bytes / _BYTES,
         )
-        believed, doubt = known.without_refuted_proofs(facts.more_messages)
+        believed, doubt = known.drop_refuted_proofs(facts.repeat_messages)
         return believed, (*facts.notes, *filter(None, (doubt, self.unused_proof)))
 
     def get_cost_args(self, interactions: Interactions) -> dict[str, float]:
-        """Returns the arguments of ``TrainingCost.estimate``, by name: the cost of the client's
-        calls, and the size of its messages.
+        """Returns the arguments by name with which ``TrainingCost.estimate`` estimates the time of
+        a training.
+
+        They are the number and size of the messages, and the time of the client's calls.
         """
         return {
             "senders": max(1, round(self.share * interactions.n_users)),
@@ -280,13 +285,13 @@ class WrappedSystem(System):
 
     @property
     def digest(self) -> str:
-        """SHA-256, in hex, of functions, model and their source files; changes if the audited code
-        changes.
+        """Hexadecimal SHA-256 digest of functions, model and source files, which changes with the
+        code.
         """
         code = self.client, self.server, self.model, self.scores, self.rows
-        numbers = self.rounds, self.share, self.obeys, self.users, self.drops_out
+        numbers = self.rounds, self.share, self.obeys, self.n_users, self.drops_out
         digest = hashlib.sha256(cloudpickle.dumps((*code, *numbers)))
-        for part in map(inspect.unwrap, (*code, *self.written)):
+        for part in map(inspect.unwrap, (*code, *self.extra_code)):
             try:
                 file = inspect.getsourcefile(part if inspect.isroutine(part) else type(part))
             except TypeError:
@@ -297,30 +302,32 @@ class WrappedSystem(System):
 
     @property
     def n_required_items(self) -> int | None:
-        """Number of items for which model and client are made; None for any number."""
+        """Number of items for which model and client were made; None if they work with any
+        number.
+        """
         return self.n_items
 
     def get_claims(self, population: Population) -> tuple[ScopedClaim, ...]:
-        """Returns the claims that the caller states."""
-        return self.stated
+        """Returns the privacy claims that the caller states; ``population`` is not used."""
+        return self.stated_claims
 
     def get_event(self, scope: Scope, population: Population) -> DpEvent:
-        """Returns the caller's accounting event of the shortest period (round or training) that
-        includes the period of ``scope``.
+        """Returns the caller's accounting event of the shortest period that includes that of
+        ``scope``.
 
-        The event is used under the adjacency of the claims, which covers that of ``scope``.
-        ``NonPrivateDpEvent`` if no claim covers the scope, or if the caller gave no event of a
-        sufficient period.
+        Periods are a round and the training. The event is used under the adjacency of the claims,
+        which covers that of ``scope``. ``NonPrivateDpEvent`` if no claim covers the scope, or if
+        the caller gave no event of a sufficient period.
         """
         for horizon in HORIZONS:
             wider = replace(scope, horizon=horizon)
-            claims = [s.claim.scope for s in self.stated if s.claim.scope.covers(wider)]
+            claims = [s.claim.scope for s in self.stated_claims if s.claim.scope.covers(wider)]
             if horizon in self.proof and wider.covers(scope) and claims:
                 return convert_event_or_raise(self.proof[horizon], claims[0].adjacency)
         return super().get_event(scope, population)
 
-    def without_refuted_proofs(self, repeated: RepeatedMessages) -> tuple[WrappedSystem, str]:
-        """Returns the system itself and an empty note, because no proof is tested here.
+    def drop_refuted_proofs(self, repeated: MessageRepeater) -> tuple[WrappedSystem, str]:
+        """Returns the system itself and an empty note, because this class tests no proofs.
 
         A subclass returns the system without the proofs that its messages refute, and a note on
         these proofs. The function ``repeated`` yields messages of devices with equal histories for
@@ -349,31 +356,30 @@ class WrappedSystem(System):
         """
         if self.rows is None:
             return None
-        with foreign_call(f"rows of {n_items} items", self.rows, "Mend the map."):
+        with guard_call(f"rows of {n_items} items", self.rows, "Mend the map."):
             rows = np.asarray(self.rows(np.arange(n_items)))
         whole = rows.dtype.kind in "iu" and rows.size and rows.min() >= 0
         if not whole or rows.shape[0] != n_items or rows.ndim > 2:
             raise InputError(
                 f"Expected rows of {n_items} items, whole numbers from 0, of shape (k,) or (k, h), "
-                f"got {rows.dtype} of shape {rows.shape} ({source_place(self.rows)}). Correct rows."
+                f"got {rows.dtype} of shape {rows.shape} ({locate_source(self.rows)}). Mend rows."
             )
         return rows.reshape(n_items, -1).astype(np.int64)
 
     def train(self, interactions: Interactions, rng: Generator, compute: Machine) -> Training:
-        """Runs all rounds and yields their messages, then returns the last model; every sender has
-        a separate seed and state.
+        """Yields the messages of every round, and returns the last model.
+
+        Every sender has a separate seed and state.
         """
-        model, structure = self.first_model(interactions.n_items)
-        client, n_users = (
-            Client(self.client, part_types=self.form, drops_out=self.drops_out),
-            interactions.n_users,
-        )
+        model, structure = self.make_first_model(interactions.n_items)
+        client = CheckedClient(self.client, part_types=self.part_types, drops_out=self.drops_out)
+        n_users = interactions.n_users
         states: dict[int, dict[str, Any]] = {}
         drawn = max(1, round(self.share * n_users))
         with restore_random_state():
             for number in range(self.rounds):
                 users = np.sort(rng.permutation(n_users)[:drawn])
-                packing, there = MessagePacker(self.message_kind, model), np.ones(drawn, np.bool_)
+                packing, there = MessagePacker(self.get_kind, model), np.ones(drawn, np.bool_)
                 seeds = rng.integers(_SEEDS, size=drawn)
                 for at, (user, seed) in enumerate(zip(users, seeds, strict=True)):
                     history = History.for_user(interactions, int(user))
@@ -389,9 +395,8 @@ class WrappedSystem(System):
                 model = self._next(model, structure, kept.uploads, client.structure, rng)
         return TrainingResult(release=model, arrays=dict(model or {}))
 
-    def first_model(self, n_items: int) -> tuple[Broadcast | None, ArrayStructure | None]:
-        """Returns the first model, as arrays by name, and its structure, for a catalogue of
-        ``n_items`` items.
+    def make_first_model(self, n_items: int) -> tuple[Broadcast | None, ArrayStructure | None]:
+        """Returns the first model for ``n_items`` items, as arrays by name, and its structure.
 
         The result is (None, None) if the server broadcasts nothing.
         """
@@ -400,7 +405,7 @@ class WrappedSystem(System):
         made = self.model
         if callable(made):
             what = f"a model of {n_items} items from your function"
-            with foreign_call(what, made, "Mend it, or give the first model itself."):
+            with guard_call(what, made, "Mend it, or give the first model itself."):
                 made = made(n_items)
         elif self.n_items is not None and n_items != self.n_items:
             raise InputError(
@@ -409,12 +414,12 @@ class WrappedSystem(System):
             )
         return flatten(made, "your model")
 
-    def message_kind(self, name: str) -> Payload:
-        """Returns what the numbers of the messages' array ``name`` mean, such as a model or a
-        change of the model.
+    def get_kind(self, name: str) -> Payload:
+        """Returns what the numbers of the messages' array ``name`` mean, such as a model or its
+        change.
 
-        Without a given meaning for ``name``, returns the meaning given for all other arrays, by
-        default a change.
+        Without a stated meaning of ``name``, the result is the meaning stated for all other arrays,
+        by default a change.
         """
         return self.kinds.get(name, self.kinds.get("", Payload.CHANGE))
 
@@ -444,9 +449,9 @@ class WrappedSystem(System):
                     updated[name] = (old + mean).astype(updated[name].dtype)
             return updated
         more = (rng,) if requires_arguments(self.server, 3) else ()
-        with foreign_call("the next model from your server", self.server, "Mend the server."):
+        with guard_call("the next model from your server", self.server, "Mend the server."):
             made = self.server(structure.rebuild(model), ReceivedUploads(uploads, like), *more)
-        what = f"the model of your server ({source_place(self.server)})"
+        what = f"the model of your server ({locate_source(self.server)})"
         arrays, _ = flatten(made, what)
         shapes = {name: array.shape for name, array in model.items()}
         check_parts(arrays, shapes, what, "", "Return a model of the same form as the given one.")
@@ -460,16 +465,16 @@ class WrappedSystem(System):
         size: int = 1,
         compute: Machine = DEFAULT,
     ) -> Uploads:
-        """Computes ``size`` messages per client, each with a separate seed, by devices that have
-        not sent before.
+        """Computes ``size`` messages per client, each with a separate seed, as if no device had
+        sent before.
 
         ``profiles`` has one row per client: its interaction history. ``broadcast`` is the model
         that they receive. All messages of a client follow one another. Raises HistoriesRefused if
         the client's function fails on some of the histories.
         """
-        _, structure = self.first_model(profiles.n_items)
-        client = Client(self.client, part_types=self.form, drops_out=self.drops_out)
-        packing = MessagePacker(self.message_kind, broadcast)
+        _, structure = self.make_first_model(profiles.n_items)
+        client = CheckedClient(self.client, part_types=self.part_types, drops_out=self.drops_out)
+        packing = MessagePacker(self.get_kind, broadcast)
         seeds = rng.integers(_SEEDS, size=(profiles.n_users, size)).tolist()
         takes, raised = np.ones(profiles.n_users, np.bool_), ""
         with restore_random_state():
@@ -493,15 +498,14 @@ class WrappedSystem(System):
     def get_client_code(
         self, profiles: Interactions, broadcast: Broadcast | None
     ) -> tuple[Callable[[Any, Generator], Any], list[Any]] | None:
-        """Returns the client's function for this broadcast, and the list of its inputs, one history
-        per row of ``profiles``.
+        """Returns the client as a function of a history and a random generator, and its inputs.
 
-        The function takes one history and a random generator. None if devices may send nothing or
-        keep a state.
+        The function computes the message for this ``broadcast``. The inputs are one history per row
+        of ``profiles``. None if devices may send nothing or keep a state.
         """
         if self.drops_out or requires_arguments(self.client, 4):
             return None
-        _, structure = self.first_model(profiles.n_items)
+        _, structure = self.make_first_model(profiles.n_items)
         model = None if broadcast is None or structure is None else structure.rebuild(broadcast)
 
         def message(history: History, rng: Generator) -> Any:
@@ -511,7 +515,7 @@ class WrappedSystem(System):
 
     def _example(
         self,
-        client: Client,
+        client: CheckedClient,
         structure: ArrayStructure | None,
         broadcast: Broadcast | None,
         like: History,
@@ -535,22 +539,21 @@ class WrappedSystem(System):
                 raised = f" It fails on some of them: {error}"
         raise InputError(
             f"Expected a message of at least one device, got None from your client "
-            f"({source_place(self.client)}) "
+            f"({locate_source(self.client)}) "
             f"for {_TRIED} histories. Let some devices send.{raised}"
         )
 
     def score(self, model: Model, interactions: Interactions, users: Ints) -> Floats:
-        """Computes the scores of all items for ``users`` (row indices) by the caller's function,
-        shape (len(users), n_items).
+        """Computes the scores of all items by the caller's function, shape (len(users), n_items).
 
-        Raises NoScores if there is no such function.
+        ``users`` holds row indices. Raises NoScores if there is no such function.
         """
         if self.scores is None:
             raise NoScores(
                 "Expected a function scores(model, history) to measure utility, got none. "
                 "Give a function that returns the scores of all items."
             )
-        _, structure = self.first_model(interactions.n_items)
+        _, structure = self.make_first_model(interactions.n_items)
         built = None if structure is None else structure.rebuild(model.arrays)
         return np.stack(
             [
@@ -567,8 +570,7 @@ def _bits(values: Sequence[bool] | NDArray[np.bool_]) -> Dense:
 
 
 class ReceivedUploads(Sequence[Any]):
-    """Sequence of one round's messages for somebody else's server, each as the object that the
-    client returned.
+    """Messages of one round as a sequence, in the form in which the client function returned them.
 
     A message is built on access, so that a round of large tables fits into memory.
     """

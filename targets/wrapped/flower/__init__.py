@@ -1,3 +1,1 @@
-"""Apps of the framework Flower under audit: clients, mods (wrappers of a client's training) and
-server strategies.
-"""
+"""Apps of the framework Flower under audit: their clients, mods and server strategies."""

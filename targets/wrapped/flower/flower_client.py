@@ -27,18 +27,17 @@ from fedrec_auditor.targets.wrapped.flower.flower_promise import (
     TRAIN_TYPE,
     ModChain,
     is_app,
-    is_secagg,
+    is_secagg_mod,
 )
 
 _ANSWERS: list[_Answer] = []
 
 
 @dataclass(frozen=True, slots=True)
-class DataLoader:
-    """Function by which an app loads its data, and which is replaced while the app runs on a given
-    history.
+class LoaderPatch:
+    """A Flower app's data loader, which can be made to return the data of a given history.
 
-    loader: the app's function
+    loader: the app's function that loads its data
     adapt: ``adapt(history)`` returns the data in the form that the app expects; if ``adapt`` takes
         two or more arguments, it also gets the arguments with which the app calls the loader
 
@@ -52,8 +51,8 @@ class DataLoader:
     @classmethod
     def create(
         cls, loader: str | Callable[..., Any], adapt: Callable[..., Any] | None
-    ) -> DataLoader:
-        """Creates a ``DataLoader`` from the app's function or from the function's name.
+    ) -> LoaderPatch:
+        """Creates a ``LoaderPatch`` from the app's function or from the function's name.
 
         The name has the form "module:function" or "module.function". If ``adapt`` is None, the app
         gets the history itself. Raises InputError if the function does not exist, or if it is not
@@ -77,12 +76,12 @@ class DataLoader:
 
     @property
     def name(self) -> str:
-        """Qualified name of the app's function, for error messages."""
+        """Qualified name of the app's loader, for error messages."""
         return str(self.loader.__qualname__)
 
     @contextmanager
     def replace_data(self, history: History) -> Iterator[None]:
-        """Returns a context in which the app's loader returns the data of ``history``.
+        """Context in which the app's loader returns the data of ``history``.
 
         At its end, the context raises InputError if the app has not called the loader.
         """
@@ -118,8 +117,8 @@ class _Answer:
     is_used: bool = False
 
 
-def history_data(*args: Any, **more: Any) -> Any:
-    """Returns the data of the history on which the app runs now; called in place of the app's
+def load_history(*args: Any, **more: Any) -> Any:
+    """Returns the data of the current history in the app's form; called in place of the app's
     loader.
 
     ``args`` and ``more`` are the arguments with which the app calls its loader.
@@ -133,20 +132,20 @@ def history_data(*args: Any, **more: Any) -> Any:
 
 def _stub(*args: Any, **more: Any) -> Any:
     # This code runs with the globals of the app's module.
-    from fedrec_auditor.targets.wrapped.flower.flower_client import history_data
+    from fedrec_auditor.targets.wrapped.flower.flower_client import load_history
 
-    return history_data(*args, **more)
+    return load_history(*args, **more)
 
 
 def _asking(code: CodeType) -> CodeType:
-    """Returns code that calls ``history_data``, for a function with the free variables of
+    """Returns code that calls ``load_history``, for a function with the free variables of
     ``code``.
     """
     return _stub.__code__.replace(co_freevars=code.co_freevars, co_name=code.co_name)
 
 
 # Beginning of the names of those parts of a reply that are not its arrays.
-META_PREFIX = "metadata."
+METADATA_PREFIX = "metadata."
 # Number of a list's first numbers, or of a text's first bytes, that are parts of a message.
 MAX_ELEMENTS = 1_024
 _ALIKE = 1e-5  # rounding error of a time to live, in seconds
@@ -158,18 +157,17 @@ Arrays = dict[str, NDArray[Any]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowerClient:
-    """A Flower app as a function ``client(history, model, rng, state)``, which returns the app's
-    reply to a TRAIN message.
+    """A Flower app as a client function: it returns the app's reply to a TRAIN message.
 
     app: a ``ClientApp`` with a ``partition``, or a function of a history that creates a
         ``NumPyClient``, a ``Client`` or a ``ClientApp``
     mods: mods (wrappers) around a ``NumPyClient`` or a ``Client``
-    partition: the function by which the app loads its data; None if ``app`` is a function of a
+    loader: the function by which the app loads its data; None if ``app`` is a function of a
         history
     config: configuration that the server sends; its "server-round" counts messages to the device
     run_config, node_config: configurations in the app's context, which also has the device's state
-    metadata: whether the message also contains the data of the reply that are not arrays, named by
-        record and key ("metadata.RECORD/KEY"): numbers unchanged, lists and text as
+    has_metadata: whether the message also contains the data of the reply that are not arrays, named
+        by record and key ("metadata.RECORD/KEY"): numbers unchanged, lists and text as
         ``encode_value`` converts them, and the fields of the reply's envelope that an app may set
 
     Mods of secure aggregation are left out: the result is the upload before masking.
@@ -177,17 +175,17 @@ class FlowerClient:
 
     app: Any
     mods: tuple[Any, ...] = ()
-    partition: DataLoader | None = None
+    loader: LoaderPatch | None = None
     config: Mapping[str, Any] = field(default_factory=dict)
     run_config: Mapping[str, Any] = field(default_factory=dict)
     node_config: Mapping[str, Any] = field(default_factory=dict)
-    metadata: bool = False
+    has_metadata: bool = False
     upload_seconds: ClassVar[float] = 1 / 256
 
     @property
     def __code__(self) -> CodeType | None:
-        """Code of the function that the app's owner wrote, so that errors name its lines; None if
-        there is none.
+        """Code of the function that the app's owner wrote, whose lines errors name; None if there
+        is none.
         """
         function = ModChain.from_app(self.app).owner_fn if is_app(self.app) else self.app
         code: CodeType | None = getattr(function, "__code__", None)
@@ -196,15 +194,15 @@ class FlowerClient:
     def __call__(
         self, history: History, model: Mapping[str, Any], rng: object, state: dict[str, Any]
     ) -> Arrays:
-        """Runs the app on ``history`` and returns the arrays that it sends, by the names of the
-        arrays of ``model``.
+        """Trains the app on ``history``, and returns the arrays of its reply, by the names in
+        ``model``.
 
         ``state`` is the device's dictionary, which persists between rounds; ``rng`` is not used.
         Raises InputError if the app replies with an error, or if Flower divides by the norm of an
         update of zeros.
         """
         app = self._app(history)
-        loading = nullcontext() if self.partition is None else self.partition.replace_data(history)
+        loading = nullcontext() if self.loader is None else self.loader.replace_data(history)
         state["asked"] = state.get("asked", 0) + 1
         with loading, _quiet():
             try:
@@ -219,10 +217,10 @@ class FlowerClient:
                 ) from error
             if reply.has_error():
                 raise InputError(f"Expected a reply of the app, got an error: {reply.error.reason}")
-        arrays = message_arrays(reply.content)
+        arrays = read_arrays(reply.content)
         if list(arrays) == [str(at) for at in range(len(model))]:
             arrays = dict(zip(model, arrays.values(), strict=True))
-        return {**arrays, **(dict(_beside(request, reply)) if self.metadata else {})}
+        return {**arrays, **(dict(_beside(request, reply)) if self.has_metadata else {})}
 
     def _app(self, history: History) -> Any:
         if is_app(self.app):
@@ -259,22 +257,22 @@ class FlowerClient:
             state=state.setdefault("kept", RecordDict()),
             run_config=dict(self.run_config),
         )
-        request = train_message(
+        request = make_train_message(
             {"server-round": state["asked"], **self.config}, model, chain.is_legacy
         )
-        if not any(map(is_secagg, chain.mods)):
+        if not any(map(is_secagg_mod, chain.mods)):
             return request, app(request, context)
-        mods = [mod for mod in chain.mods if not is_secagg(mod)]
+        mods = [mod for mod in chain.mods if not is_secagg_mod(mod)]
         with app._lifespan(context):
             return request, make_ffn(chain.inner_call, mods)(request, context)
 
 
-def train_message(config: Mapping[str, Any], model: Mapping[str, Any], legacy: bool) -> Any:
-    """Creates a TRAIN message with ``model``, as a server of Flower's newer or older API does.
+def make_train_message(config: Mapping[str, Any], model: Mapping[str, Any], legacy: bool) -> Any:
+    """Creates Flower's TRAIN message, by which a server sends a model to a client.
 
     config: configuration for the client
     model: arrays by name
-    legacy: whether the app uses the older API
+    legacy: whether the message has the form of Flower's older API
     """
     from flwr.app import Array, ArrayRecord, ConfigRecord, RecordDict
 
@@ -289,9 +287,9 @@ def train_message(config: Mapping[str, Any], model: Mapping[str, Any], legacy: b
 
 
 def wrap_content(content: Any, node: int = 1) -> Any:
-    """Creates a Flower message with ``content`` to or from a client, outside a run of Flower.
+    """Creates a Flower message with the given content, outside a run of Flower.
 
-    ``node`` is the identifier of the client.
+    ``node`` is the identifier of the client that sends or receives it.
     """
     from flwr.app import Metadata
     from flwr.app.message.message import make_message
@@ -310,8 +308,8 @@ def wrap_content(content: Any, node: int = 1) -> Any:
     return make_message(metadata=metadata, content=content)
 
 
-def named(model: Any) -> Arrays:
-    """Returns the arrays of a model by name.
+def to_arrays(model: Any) -> Arrays:
+    """Converts a model to numpy arrays by name.
 
     The model is a torch module, a state_dict, an ArrayRecord, a list of arrays, or one array.
     """
@@ -324,15 +322,15 @@ def named(model: Any) -> Arrays:
     return {str(at): _array(each) for at, each in enumerate(model)}
 
 
-def message_arrays(content: Any) -> Arrays:
-    """Returns the arrays of a Flower message by name.
+def read_arrays(content: Any) -> Arrays:
+    """Reads the arrays of a Flower message, by name.
 
     If the message has several records, names begin with the record's name.
     """
     records = content.array_records
     if len(records) == 1:
-        return named(next(iter(records.values())))
-    return {f"{at}.{name}": a for at, each in records.items() for name, a in named(each).items()}
+        return to_arrays(next(iter(records.values())))
+    return {f"{at}.{n}": a for at, each in records.items() for n, a in to_arrays(each).items()}
 
 
 def _array(value: Any) -> NDArray[Any]:
@@ -348,13 +346,13 @@ def _beside(request: Any, reply: Any) -> Iterator[tuple[str, NDArray[Any]]]:
     for records in (reply.content.metric_records, reply.content.config_records):
         for place, record in records.items():
             for name, value in record.items() if len(record) else [("", 0)]:
-                yield f"{META_PREFIX}{place}/{name}", encode_value(value)
+                yield f"{METADATA_PREFIX}{place}/{name}", encode_value(value)
     before, after = request.metadata, reply.metadata
     default = before.created_at + before.ttl - after.created_at  # seconds, as Flower sets it
     words = (after.message_type, after.group_id, after.dst_node_id, after.src_node_id)
-    yield f"{META_PREFIX}envelope/words", encode_value(repr(words))
+    yield f"{METADATA_PREFIX}envelope/words", encode_value(repr(words))
     usual = abs(after.ttl - default) < _ALIKE
-    yield f"{META_PREFIX}envelope/ttl", np.array([-1.0 if usual else after.ttl])
+    yield f"{METADATA_PREFIX}envelope/ttl", np.array([-1.0 if usual else after.ttl])
 
 
 def encode_value(value: Any) -> NDArray[np.float64]:
@@ -393,7 +391,7 @@ _ROUND = "server-round"
 
 
 class RecordUploads:
-    """Recorder that writes a Flower app's broadcasts and uploads to a directory.
+    """Recorder that writes the broadcasts and uploads of a Flower app to a directory.
 
     On clients, the recorder is a mod (wrapper), the first one of
     ``ClientApp(mods=[RecordUploads(...), ...])``, so that it gets the upload as it leaves the
@@ -431,17 +429,18 @@ class RecordUploads:
         self._release: dict[str, Any] | None = None
 
     def __call__(self, message: Any, context: Any, call_next: Callable[..., Any]) -> Any:
-        """Records one TRAIN message and the app's reply, as a mod (wrapper of a client's training),
-        and returns the reply.
+        """Records one TRAIN message and the app's reply, and returns the reply.
+
+        The signature is that of a mod, a wrapper of a client's training.
         """
         if message.metadata.message_type.partition(".")[0] != TRAIN_TYPE:
             return call_next(message, context)
-        number, model = _round(message), message_arrays(message.content)
+        number, model = _round(message), read_arrays(message.content)
         reply = call_next(message, context)
         if not reply.has_error():
             self._begin(number, model)
             node = context.node_id if self.sender is None else context.node_config[self.sender]
-            self._writer.upload(node, message_arrays(reply.content))
+            self._writer.upload(node, read_arrays(reply.content))
         return reply
 
     def watch(self, strategy: Any) -> Any:
@@ -462,9 +461,7 @@ class RecordUploads:
         )
 
     def close(self) -> None:
-        """Ends the recording; the last model of a watched strategy is recorded as the published
-        model.
-        """
+        """Ends the recording; the last model of a watched strategy becomes the published model."""
         self._writer.close(self._release)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -508,7 +505,7 @@ class RecordUploads:
     def _replies(self, replies: list[Any]) -> Iterable[tuple[int, dict[str, Any]]]:
         for reply in replies:
             if not reply.has_error():
-                yield reply.metadata.src_node_id, message_arrays(reply.content)
+                yield reply.metadata.src_node_id, read_arrays(reply.content)
 
     def _results(self, results: list[Any]) -> Iterable[tuple[Any, dict[str, Any]]]:
         for client, result in results:
@@ -520,10 +517,10 @@ def _model(model: Any) -> dict[str, Any]:
     name.
     """
     if isinstance(model, Mapping):
-        return named(model)
+        return to_arrays(model)
     from flwr.common import parameters_to_ndarrays
 
-    return named(parameters_to_ndarrays(model))
+    return to_arrays(parameters_to_ndarrays(model))
 
 
 def _round(message: Any) -> int:

@@ -1,6 +1,4 @@
-"""Privacy promises of a Flower app's mods (wrappers of the client's training) and of its server's
-strategies.
-"""
+"""Privacy guarantees that a Flower app's mods and its server's strategies promise."""
 
 from __future__ import annotations
 
@@ -39,7 +37,8 @@ _AGGREGATION = {"aggregate_train", "aggregate_fit"}
 
 @dataclass(frozen=True, slots=True)
 class ModChain:
-    """The functions that handle an app's TRAIN message: mods (wrappers) around a training function.
+    """The functions that handle an app's TRAIN message: mods (wrappers) and the function inside
+    them.
 
     mods: the mods, beginning with the outermost
     inner_call: the function inside the mods
@@ -55,8 +54,8 @@ class ModChain:
 
     @classmethod
     def from_app(cls, app: Any) -> ModChain:
-        """Returns the mods and the training function of the app; raises InputError if the app does
-        not train.
+        """Extracts the mods and the training function of a ``ClientApp``; InputError if it does not
+        train.
 
         ``ClientApp`` stores them as nested closures (flwr.client.mod.utils.make_ffn).
         """
@@ -75,20 +74,20 @@ class ModChain:
 
 
 def is_app(value: Any) -> bool:
-    """Whether ``value`` is a ``ClientApp``."""
+    """Whether ``value`` is Flower's ``ClientApp``."""
     return type(value).__name__ == "ClientApp" and hasattr(value, "_registered_funcs")
 
 
-def is_secagg(mod: Any) -> bool:
-    """Whether ``mod`` is Flower's mod (wrapper of a client's training) for secure aggregation."""
-    return name_in_flower(mod) in (("secaggplus_mod", True), ("secagg_mod", True))
+def is_secagg_mod(mod: Any) -> bool:
+    """Whether ``mod`` is Flower's mod for secure aggregation. A mod wraps a client's training."""
+    return find_flower_name(mod) in (("secaggplus_mod", True), ("secagg_mod", True))
 
 
-def name_in_flower(part: Any) -> tuple[str, bool]:
-    """Returns the name of the Flower mod (wrapper) or strategy that ``part`` is or derives from,
-    and whether it is Flower's own object.
+def find_flower_name(part: Any) -> tuple[str, bool]:
+    """Returns the name of the Flower mod or strategy that an object is, or from which it derives.
 
-    The result is ("", False) for all other objects, even if they have the name of a Flower object.
+    Also returns whether the object is Flower's own. The result is ("", False) for all other
+    objects, even if they have the name of a Flower object.
     """
     kinds = (part,) if hasattr(part, "__name__") else type(part).__mro__
     for kind in kinds:
@@ -98,14 +97,16 @@ def name_in_flower(part: Any) -> tuple[str, bool]:
     return "", False
 
 
-def is_trusted(mod: Any) -> bool:
-    """Whether ``mod`` is defined in Flower or in this package, and therefore adds no data."""
+def is_trusted_mod(mod: Any) -> bool:
+    """Whether ``mod`` is defined in Flower or in this package, and therefore adds no data of its
+    own.
+    """
     kind = mod if hasattr(mod, "__name__") else type(mod)
-    return name_in_flower(mod)[1] or kind.__module__.partition(".")[0] == "fedrec_auditor"
+    return find_flower_name(mod)[1] or kind.__module__.partition(".")[0] == "fedrec_auditor"
 
 
 def require_flower() -> None:
-    """Checks that the package flwr is installed, and raises InputError if it is not."""
+    """Raises InputError if the package flwr is not installed."""
     if importlib.util.find_spec("flwr") is None:
         raise InputError("Expected the package flwr, got none. Install fedrec-auditor[flower].")
 
@@ -136,7 +137,8 @@ _SAMPLING = "Sampling of clients does not lower epsilon here, because nothing st
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowerPromise:
-    """A privacy promise of one Flower mod (wrapper of the client's training) or server strategy.
+    """A privacy guarantee that one Flower mod (wrapper of the client's training) or strategy
+    promises.
 
     epsilon, delta: the promised guarantee; an infinite epsilon if no guarantee is promised
     scope: protected data, adversary and period; if the period is a training, epsilon covers all
@@ -144,12 +146,12 @@ class FlowerPromise:
     statement: the promise in words
     source: the mod or strategy with its settings
     note: an explanation for the printed result of the audit
-    distances: for each quantity that a round publishes, the distance between two users'
-        contributions, in standard deviations of the Gaussian noise; the accountant uses these
-        distances; empty if nothing is proved
+    sensitivities: for each quantity that a round publishes, its sensitivity in standard deviations
+        of the Gaussian noise, from which the accountant computes epsilon; empty if nothing is
+        proved
     randomizer: the randomizer of a single message, if the client adds the noise; None otherwise
     assumptions: conditions of the proof, one sentence each
-    lacks: reason why the promise is not proved; "" if it is proved
+    proof_gap: reason why the promise is not proved; "" if it is proved
     """
 
     epsilon: float
@@ -158,14 +160,14 @@ class FlowerPromise:
     statement: str
     source: str
     note: str = ""
-    distances: tuple[float, ...] = ()
+    sensitivities: tuple[float, ...] = ()
     randomizer: VectorGaussian | None = None
     assumptions: tuple[str, ...] = ()
-    lacks: str = ""
+    proof_gap: str = ""
 
     def iter_claims(self, rounds: int) -> Iterator[ScopedClaim]:
-        """Yields up to three claims: the promise as it is, the promise for any pair of messages,
-        and the promise for all rounds together.
+        """Yields the promise as claims: as it is, for any pair of messages, and for all rounds
+        together.
 
         The claim for any pair of messages exists only if the client adds the noise. The claim for
         all ``rounds`` exists only if the promise covers one round of several.
@@ -192,15 +194,14 @@ class FlowerPromise:
         return ScopedClaim(claim=claim, scope=scope, delta=self.delta, note=note)
 
     def get_event(self, scope: Scope, rounds: int) -> dp.DpEvent | None:
-        """Returns the accounting event of the noise for ``scope``, in a training of ``rounds``
-        rounds.
+        """Returns the accounting event of the promised noise in ``scope``, for ``rounds`` rounds.
 
         None if the noise proves no guarantee in this scope (protected data, adversary and period).
         """
-        apart = self.distances
+        apart = self.sensitivities
         if scope.unit is Unit.REPORT and self.randomizer is not None:
             apart = (self.randomizer.mu,)
-        if self.lacks or not apart or scope.vantage is not self.scope.vantage:
+        if self.proof_gap or not apart or scope.vantage is not self.scope.vantage:
             return None
         if scope.is_user_presence != self.scope.is_user_presence:
             return None
@@ -212,33 +213,33 @@ class FlowerPromise:
 
 
 def find_promises(
-    parts: Sequence[Any], *, rounds: int, delta: float, equal: bool
+    parts: Sequence[Any], *, rounds: int, delta: float, equal_weights: bool
 ) -> list[FlowerPromise]:
-    """Returns the privacy promises of an app's mods (wrappers) and of its server's strategies.
+    """Finds the privacy promises of an app's mods (wrappers) and of its server's strategies.
 
     parts: the mods, beginning with the outermost, and the strategies
     rounds: number of rounds
     delta: delta of promises that do not state one
-    equal: whether the server gives all clients of a round an equal weight
+    equal_weights: whether the server gives all clients of a round an equal weight
 
     Raises InputError for settings with which Flower would fail.
     """
     listed: list[FlowerPromise] = []
     for at, part in enumerate(parts):
-        name, itself = name_in_flower(part)
+        name, itself = find_flower_name(part)
         if name == "LocalDpMod":
             promise = _local(part)
-        elif is_secagg(part):
+        elif is_secagg_mod(part):
             promise = _masked(part, delta)
         elif name in _ASKED:
-            promise = _central(part, name, rounds, delta, equal)
+            promise = _central(part, name, rounds, delta, equal_weights)
         else:
             continue
         if not itself:
             why = f"{type(part).__name__} is not Flower's own {name}, and may behave differently."
-            promise = replace(promise, lacks=why, randomizer=None)
-        lacks = promise.lacks or _lacks(name, part, parts[:at])
-        listed.append(replace(promise, lacks=lacks))
+            promise = replace(promise, proof_gap=why, randomizer=None)
+        lacks = promise.proof_gap or _lacks(name, part, parts[:at])
+        listed.append(replace(promise, proof_gap=lacks))
     return listed
 
 
@@ -277,7 +278,7 @@ def _local(mod: Any) -> FlowerPromise:
         statement=f"Local differential privacy with epsilon {epsilon:g} at delta {delta:g}.",
         source=f"LocalDpMod({clip:g}, {stated:g}, {epsilon:g}, {delta:g})",
         note=" ".join(text),
-        distances=(2.0 * clip / sigma,) if sigma > 0 else (),
+        sensitivities=(2.0 * clip / sigma,) if sigma > 0 else (),
         randomizer=VectorGaussian(sigma=sigma, clip=clip, dimension=1) if sigma > 0 else None,
     )
 
@@ -342,8 +343,8 @@ def _central(strategy: Any, name: str, rounds: int, delta: float, equal: bool) -
         source=f"{name}(noise_multiplier={z:g})",
         note=" ".join([*text, _SAMPLING]),
         # An added user moves the sum by at most the clipping norm, and the count by at most 1.
-        distances=() if lacks else tuple(1.0 / noise for noise in noises),
-        lacks=lacks,
+        sensitivities=() if lacks else tuple(1.0 / noise for noise in noises),
+        proof_gap=lacks,
         assumptions=assumes if _ASKED[name] else assumes[:1],
     )
 
@@ -371,12 +372,12 @@ def _lacks(name: str, part: Any, outer: Sequence[Any]) -> str:
     for a mod the mods around it, and for a strategy all mods.
     """
     if name in _ASKED:
-        inner, itself = name_in_flower(part.strategy)
+        inner, itself = find_flower_name(part.strategy)
         if inner not in _MEANS or not itself:
             return f"{type(part.strategy).__name__} may not take the mean of updates."
         if not (mod := _ASKED[name]):
             return ""
-        places = [at for at, each in enumerate(outer) if name_in_flower(each) == (mod, True)]
+        places = [at for at, each in enumerate(outer) if find_flower_name(each) == (mod, True)]
         if not places:
             return (
                 f"the strategy relies on clients to clip, and Flower's {mod} is not among the "
@@ -384,7 +385,7 @@ def _lacks(name: str, part: Any, outer: Sequence[Any]) -> str:
             )
         outer = outer[: places[0]]
     noisy = ("LocalDpMod", True) if name in _ASKED else None
-    strange = [e for e in outer if not is_trusted(e) or name_in_flower(e) == noisy]
+    strange = [e for e in outer if not is_trusted_mod(e) or find_flower_name(e) == noisy]
     names = ", ".join(getattr(each, "__name__", type(each).__name__) for each in strange)
     return f"{names} may change the message after it." if strange else ""
 

@@ -1,6 +1,4 @@
-"""A Flower app under audit, with its server's aggregation, and with its privacy promises as
-claims.
-"""
+"""A Flower app under audit, with its server's aggregation and its privacy promises as claims."""
 
 from __future__ import annotations
 
@@ -21,28 +19,27 @@ from fedrec_auditor.targets.mechanisms.base import Mechanism
 from fedrec_auditor.targets.systems.base import Population, ScopedClaim
 from fedrec_auditor.targets.wrapped.client import Message
 from fedrec_auditor.targets.wrapped.flower.flower_client import (
-    META_PREFIX,
+    METADATA_PREFIX,
     Arrays,
     FlowerClient,
     _quiet,
-    named,
+    to_arrays,
     wrap_content,
 )
 from fedrec_auditor.targets.wrapped.flower.flower_promise import METADATA_NOTE, FlowerPromise
-from fedrec_auditor.targets.wrapped.probe import RepeatedMessages
+from fedrec_auditor.targets.wrapped.probe import MessageRepeater
 from fedrec_auditor.targets.wrapped.wrapped_system import WrappedSystem
 
 
 @dataclass(frozen=True, slots=True)
 class FlowerServer:
-    """Aggregation of a Flower strategy as a function ``server(model, uploads, rng)``, with the
-    strategy's clipping and noise.
+    """A Flower strategy as a server function, which aggregates uploads with its clipping and noise.
 
     strategy: the strategy; each call uses a copy, so that the server keeps no state between rounds
 
     An upload has the weight that the client sends if messages contain it
-    (``FlowerClient.metadata``), and otherwise weight 1. The number of sampled clients is set to the
-    number of messages, so that the noise has the intended standard deviation.
+    (``FlowerClient.has_metadata``), and otherwise weight 1. The number of sampled clients is set to
+    the number of messages, so that the noise has the intended standard deviation.
     """
 
     strategy: Any
@@ -53,8 +50,7 @@ class FlowerServer:
         uploads: Sequence[Mapping[str, Any]],
         rng: np.random.Generator,
     ) -> Arrays:
-        """Computes the next model, as arrays by name; raises InputError if the strategy returns
-        none.
+        """Computes the next model, as arrays by name; InputError if the strategy returns none.
 
         ``model`` is the broadcast model, and ``uploads`` the clients' messages, as arrays by name.
         ``rng`` seeds the noise.
@@ -88,7 +84,7 @@ def _newer(strategy: Any, model: Mapping[str, Any], uploads: Sequence[Any]) -> A
         for node, each in enumerate(uploads, 1)
     ]
     made, _ = strategy.aggregate_train(1, replies)
-    return None if made is None else named(made)
+    return None if made is None else to_arrays(made)
 
 
 def _legacy(strategy: Any, model: Mapping[str, Any], uploads: Sequence[Any]) -> Arrays | None:
@@ -111,9 +107,9 @@ def _metrics(upload: Mapping[str, Any]) -> dict[str, Any]:
     "num-examples".
     """
     numbers = {
-        name.removeprefix(META_PREFIX).rpartition("/")[2]: float(np.asarray(value).flat[0])
+        name.removeprefix(METADATA_PREFIX).rpartition("/")[2]: float(np.asarray(value).flat[0])
         for name, value in upload.items()
-        if name.startswith(META_PREFIX) and np.size(value) == 1
+        if name.startswith(METADATA_PREFIX) and np.size(value) == 1
     }
     weight = numbers.pop("num_examples", numbers.pop("num-examples", 1.0))
     return {"norm_bit": 0, **numbers, "num-examples": weight}
@@ -133,8 +129,7 @@ class FlowerSystem(WrappedSystem):
     """A Flower app under audit, with the privacy promises of its mods (wrappers) and its strategy.
 
     client: the app as a function of one history
-    promises: the promises, which are the system's claims unless the caller gives claims as
-        ``stated``
+    promises: the promises, which are the system's claims unless ``stated_claims`` has others
     paper: source of the system, in place of a paper's title
     """
 
@@ -144,32 +139,31 @@ class FlowerSystem(WrappedSystem):
 
     @property
     def assumes(self) -> tuple[str, ...]:
-        """Assumptions of the proofs, one sentence each: that messages come only from the described
-        mods and strategy, and each proof's own conditions.
+        """Assumptions of the proofs, one sentence each; empty if no promise is proved.
 
-        Empty if no promise is proved.
+        The first is that messages come only from the described mods and strategy. The others are
+        each proof's own conditions.
         """
-        proved = [promise for promise in self.promises if promise.distances and not promise.lacks]
+        proved = [each for each in self.promises if each.sensitivities and not each.proof_gap]
         conditions = (each for promise in proved for each in promise.assumptions)
         return tuple(dict.fromkeys([_MADE, *conditions])) if proved else ()
 
     @property
     def unproved_reason(self) -> str:
-        """Reasons why privacy promises of the app's mods and strategy are not proved; "" if all are
-        proved.
+        """Reasons why promises of the app are not proved, as sentences; "" if all are proved.
 
         Without promises, the reason is that the caller gave no proof.
         """
-        lacking = " ".join(dict.fromkeys(p.lacks for p in self.promises if p.lacks))
+        lacking = " ".join(dict.fromkeys(p.proof_gap for p in self.promises if p.proof_gap))
         return lacking if self.promises else super().unproved_reason
 
     def get_claims(self, population: Population) -> tuple[ScopedClaim, ...]:
-        """Returns the caller's claims, or else the app's promises, per round and for all rounds
-        together.
+        """Returns the caller's claims, or else the app's promises per round and for the
+        training.
         """
         promised = (each for promise in self.promises for each in promise.iter_claims(self.rounds))
-        claims = self.stated or tuple(promised)
-        note = "" if self.client.metadata else METADATA_NOTE
+        claims = self.stated_claims or tuple(promised)
+        note = "" if self.client.has_metadata else METADATA_NOTE
         return tuple(replace(each, note=f"{each.note} {note}".strip()) for each in claims)
 
     def adapt_to_data(self, interactions: Interactions) -> tuple[Any, tuple[str, ...]]:
@@ -179,11 +173,11 @@ class FlowerSystem(WrappedSystem):
         The notes also name data of a message that the audit does not cover.
         """
         known, notes = super().adapt_to_data(interactions)
-        return known, notes if self.client.metadata else (*notes, METADATA_NOTE)
+        return known, notes if self.client.has_metadata else (*notes, METADATA_NOTE)
 
-    def without_refuted_proofs(self, repeated: RepeatedMessages) -> tuple[FlowerSystem, str]:
-        """Returns the system, without its proofs if its messages have less noise than promised, and
-        a note on the test.
+    def drop_refuted_proofs(self, repeated: MessageRepeater) -> tuple[FlowerSystem, str]:
+        """Returns the system without its proofs if its messages have less noise than promised, and
+        a note.
 
         The test compares messages of devices with equal histories, which the function ``repeated``
         yields. The test covers the noise of every round, up to 100, and differences between two
@@ -196,14 +190,14 @@ class FlowerSystem(WrappedSystem):
         if not (why := _doubt(noisy[0], repeated(rounds))):
             tested = f"The noise of {noisy[0].source} was tested in the first {rounds} rounds only."
             return self, tested if rounds < self.rounds else ""
-        unproved = tuple(replace(each, lacks=why, randomizer=None) for each in self.promises)
+        unproved = tuple(replace(each, proof_gap=why, randomizer=None) for each in self.promises)
         return replace(self, promises=unproved), why
 
     def get_mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
         """Returns the randomizer of a single message if the client adds the noise; None otherwise.
 
-        The randomizer covers every pair of messages, even messages that no history produces. None
-        also unless ``scope`` protects a report (one message).
+        The randomizer covers every pair of messages, even messages that no history produces. The
+        result is also None unless ``scope`` protects a report (one message).
         """
         if scope.unit is not Unit.REPORT:
             return None
@@ -211,8 +205,8 @@ class FlowerSystem(WrappedSystem):
         return next((each for each in noises if each is not None), None)
 
     def get_event(self, scope: Scope, population: Population) -> dp.DpEvent:
-        """Returns the accounting event of the noise that a promise proves, or else the event that
-        the caller gave.
+        """Returns the accounting event of a proved promise's noise, or else the event that the
+        caller gave.
 
         ``NonPrivateDpEvent`` if there is neither.
         """
@@ -234,7 +228,7 @@ def _doubt(promise: FlowerPromise, repeated: Iterator[tuple[int, list[Message]]]
         if number == 1:
             earlier = []
         apart = {}
-        for name in (name for name in sent[0] if not name.startswith(META_PREFIX)):
+        for name in (name for name in sent[0] if not name.startswith(METADATA_PREFIX)):
             values = np.stack([np.asarray(each[name], np.float64).ravel() for each in sent])
             apart[name] = (values - values.mean(axis=0)) / sigma
             freedom, spread = values.size - values.shape[1], float(np.square(apart[name]).sum())

@@ -12,13 +12,13 @@ import pytest
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.own import flower_app
-from fedrec_auditor.targets.wrapped.client import Client
+from fedrec_auditor.targets.wrapped.client import CheckedClient
 from fedrec_auditor.targets.wrapped.flower.flower_client import (
-    DataLoader,
     FlowerClient,
+    LoaderPatch,
     RecordUploads,
-    named,
-    train_message,
+    make_train_message,
+    to_arrays,
     wrap_content,
 )
 from fedrec_auditor.targets.wrapped.structure import flatten
@@ -53,12 +53,12 @@ def test_a_mod_records_what_leaves_the_device(app: Any) -> None:
 
     lines = Lines()
     mod = RecordUploads("run", n_items=6, sender="partition-id", writer=lines)
-    partition = DataLoader.create(apps.load_data, lambda history: history.dense())
+    partition = LoaderPatch.create(apps.load_data, lambda history: history.dense())
     state: dict[str, Any] = {}
     for device in (4, 7):
         client = FlowerClient(
             app=app([mod, fixedclipping_mod]),
-            partition=partition,
+            loader=partition,
             config={"clipping_norm": 0.5},
             node_config={"partition-id": device},
         )
@@ -69,7 +69,7 @@ def test_a_mod_records_what_leaves_the_device(app: Any) -> None:
 
 
 def test_a_message_of_no_round_is_refused() -> None:
-    asked = train_message({}, apps.model(), legacy=False)
+    asked = make_train_message({}, apps.model(), legacy=False)
     with pytest.raises(InputError, match="Expected the number of the round in a message"):
         RecordUploads("run", n_items=6, writer=Lines())(asked, None, lambda *parts: None)
 
@@ -77,7 +77,7 @@ def test_a_message_of_no_round_is_refused() -> None:
 def _reply(node: int, shift: float) -> Any:
     from flwr.app import MetricRecord
 
-    content = train_message(
+    content = make_train_message(
         {}, {n: each + shift for n, each in apps.model().items()}, False
     ).content
     content["metrics"] = MetricRecord({"num-examples": 1})
@@ -95,7 +95,7 @@ def test_a_strategy_is_watched() -> None:
     lines = Lines()
     recorder = RecordUploads("run", n_items=6, writer=lines)
     strategy = recorder.watch(Configured())
-    sent = ArrayRecord(dict(train_message({}, apps.model(), False).content["arrays"]))
+    sent = ArrayRecord(dict(make_train_message({}, apps.model(), False).content["arrays"]))
     assert strategy.configure_train(3, sent, {}, None) == ["configured"]
     made, _ = strategy.aggregate_train(3, [_reply(11, 0.0), _reply(12, 2.0)])
     np.testing.assert_allclose(made["item"].numpy(), apps.model()["item"] + 1.0, rtol=1e-6)
@@ -131,7 +131,7 @@ def test_a_recording_is_written(tmp_path: Path) -> None:
     for device in (0, 1):
         client = FlowerClient(
             app=apps.message_app([cloudpickle.loads(cloudpickle.dumps(recorder))]),
-            partition=DataLoader.create(apps.load_data, lambda history: history.dense()),
+            loader=LoaderPatch.create(apps.load_data, lambda history: history.dense()),
             node_config={"partition-id": device},
         )
         client(apps.history(device), apps.model(), None, {})
@@ -151,7 +151,7 @@ def dense(history: Any) -> np.ndarray:
 
 
 def of(app: Any, **more: Any) -> FlowerClient:
-    return FlowerClient(app=app, partition=DataLoader.create(apps.load_data, dense), **more)
+    return FlowerClient(app=app, loader=LoaderPatch.create(apps.load_data, dense), **more)
 
 
 def made(history: Any) -> Any:
@@ -179,7 +179,7 @@ def test_both_interfaces_send_what_the_app_trains(client: Callable[[], FlowerCli
 
 @pytest.mark.parametrize("app", [apps.message_app, apps.legacy_app])
 def test_numbers_beside_the_arrays_are_sent_on_demand(app: Callable[[], Any]) -> None:
-    found = sent(of(app(), metadata=True), 1, 4)
+    found = sent(of(app(), has_metadata=True), 1, 4)
     numbers = {n.rpartition("/")[2]: v.tolist() for n, v in found.items() if v.shape == (1,)}
     assert numbers.pop("num-examples", None) or numbers.pop("num_examples") == [2.0]
     assert numbers.items() >= {"loss": [0.25], "ttl": [-1.0]}.items()
@@ -209,7 +209,7 @@ def test_whatever_a_reply_says_of_a_history_is_in_its_message(value: Any) -> Non
         return reply
 
     held: list[Any] = []
-    client = of(apps.message_app([telling]), metadata=True)
+    client = of(apps.message_app([telling]), has_metadata=True)
     told = []
     for items in ((1, 2), (1, 2), (3,), (3, 4, 5)):
         held[:] = [apps.history(*items).dense()]
@@ -227,7 +227,7 @@ def test_names_of_records_and_the_envelope_are_in_the_message() -> None:
             change(reply)
             return reply
 
-        return sent(of(apps.message_app([mod]), metadata=True), 1)
+        return sent(of(apps.message_app([mod]), has_metadata=True), 1)
 
     def renamed(reply: Any) -> None:
         from flwr.app import ConfigRecord
@@ -357,7 +357,7 @@ def test_errors_name_the_line_of_the_app() -> None:
         raise KeyError("learning-rate")
 
     for app in (apps.message_app((), broken), apps.legacy_app((), broken)):
-        client = Client(FlowerClient(app=app))
+        client = CheckedClient(FlowerClient(app=app))
         with pytest.raises(InputError, match=r"KeyError: 'learning-rate' \((apps|test_).*py:\d+\)"):
             client(apps.history(1), *flatten(apps.model(), "a model"), 0, {}, "")
 
@@ -366,7 +366,7 @@ def test_errors_name_the_line_of_the_app() -> None:
 def test_the_loader_answers_with_the_history(loader: str) -> None:
     function = getattr(apps, loader)
     for name in (function, *([f"{apps.__name__}:{loader}"] if loader != "load_there" else [])):
-        partition = DataLoader.create(name, dense)
+        partition = LoaderPatch.create(name, dense)
         for items in ([1], [2, 3]):
             with partition.replace_data(apps.history(*items)):
                 assert np.flatnonzero(function(7)).tolist() == items
@@ -375,13 +375,13 @@ def test_the_loader_answers_with_the_history(loader: str) -> None:
 
 
 def test_the_loader_is_the_same_function_wherever_it_is_imported() -> None:
-    with DataLoader.create(f"{apps.__name__}.load_data", None).replace_data(apps.history(1)):
+    with LoaderPatch.create(f"{apps.__name__}.load_data", None).replace_data(apps.history(1)):
         assert apps.imported_elsewhere(1).items.tolist() == [1]
 
 
 def test_what_is_adapted_may_depend_on_the_call() -> None:
-    partition = DataLoader.create(apps.load_data, lambda h, partition_id, scale: scale * h.dense())
-    client = FlowerClient(app=apps.message_app((), apps.load_data, 3.0), partition=partition)
+    partition = LoaderPatch.create(apps.load_data, lambda h, partition_id, scale: scale * h.dense())
+    client = FlowerClient(app=apps.message_app((), apps.load_data, 3.0), loader=partition)
     moved = sent(client, 1)["item"] - apps.model()["item"]
     np.testing.assert_allclose(moved, [0, 3, 0, 0, 0, 0], atol=1e-6)
 
@@ -390,7 +390,7 @@ def test_the_loader_is_restored_when_the_app_fails() -> None:
     code = apps.load_data.__code__
     with (
         pytest.raises(ZeroDivisionError),
-        DataLoader.create(apps.load_data, dense).replace_data(apps.history(1)),
+        LoaderPatch.create(apps.load_data, dense).replace_data(apps.history(1)),
     ):
         raise ZeroDivisionError
     assert apps.load_data.__code__ is code
@@ -405,7 +405,7 @@ def test_an_app_that_does_not_load_what_is_audited_is_refused() -> None:
 @pytest.mark.parametrize("data", ["no_such:module", "math:nothing", "math:sqrt", len])
 def test_what_is_no_loader_is_refused(data: Any) -> None:
     with pytest.raises(InputError, match="Expected data to"):
-        DataLoader.create(data, None)
+        LoaderPatch.create(data, None)
 
 
 def test_models_are_named() -> None:
@@ -415,9 +415,9 @@ def test_models_are_named() -> None:
     net = torch.nn.Linear(2, 1)
     expected = {name: each.tolist() for name, each in net.state_dict().items()}
     for given in (net, net.state_dict(), ArrayRecord(net.state_dict())):
-        assert {name: each.tolist() for name, each in named(given).items()} == expected
-    assert list(named([np.zeros(1), np.ones(2)])) == ["0", "1"]
-    assert list(named(np.zeros(3))) == ["0"]
+        assert {name: each.tolist() for name, each in to_arrays(given).items()} == expected
+    assert list(to_arrays([np.zeros(1), np.ones(2)])) == ["0", "1"]
+    assert list(to_arrays(np.zeros(3))) == ["0"]
 
 
 def test_the_message_is_that_of_a_strategy() -> None:
@@ -430,7 +430,7 @@ def test_the_message_is_that_of_a_strategy() -> None:
         def get_node_ids(self) -> list[int]:
             return [1]
 
-    arrays = ArrayRecord(dict(train_message({}, apps.model(), False).content["arrays"]))
+    arrays = ArrayRecord(dict(make_train_message({}, apps.model(), False).content["arrays"]))
     strategy = FedAvg(min_train_nodes=1, min_available_nodes=1, fraction_evaluate=0.5)
     before = TaskIdentity._run_id, TaskIdentity._node_id, TaskIdentity._task_id
     TaskIdentity.run_id = TaskIdentity.node_id = TaskIdentity.task_id = 1
@@ -438,7 +438,7 @@ def test_the_message_is_that_of_a_strategy() -> None:
         (theirs,) = strategy.configure_train(1, arrays, ConfigRecord({"lr": 0.1}), OneNode())
     finally:
         TaskIdentity._run_id, TaskIdentity._node_id, TaskIdentity._task_id = before
-    ours = train_message({"lr": 0.1, "server-round": 1}, apps.model(), legacy=False)
+    ours = make_train_message({"lr": 0.1, "server-round": 1}, apps.model(), legacy=False)
     assert ours.metadata.message_type == theirs.metadata.message_type
     assert list(ours.content) == list(theirs.content)
     assert dict(ours.content["config"]) == dict(theirs.content["config"])

@@ -137,7 +137,7 @@ def test_noise_that_does_not_arrive_is_not_credited() -> None:
 
 
 def doubted(target: FlowerSystem, *rounds: list[Any]) -> tuple[FlowerSystem, str]:
-    return target.without_refuted_proofs(lambda count: iter(list(enumerate(rounds, 1))))
+    return target.drop_refuted_proofs(lambda count: iter(list(enumerate(rounds, 1))))
 
 
 def test_noise_that_stops_or_returns_in_a_later_round_is_not_credited() -> None:
