@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.attacks.base import AttackFamily, Background, Labels
-from fedrec_auditor.attacks.parts.inputs import Input
-from fedrec_auditor.attacks.parts.supervised import Guess, Problem, SupervisedAttack, auc_of_classes
-from fedrec_auditor.attacks.parts.uploads import MoveMask, find_moves, refusal_text
+from fedrec_auditor.attacks.parts.inputs import InputTable
+from fedrec_auditor.attacks.parts.supervised import Guess, SupervisedAttack, Task, get_macro_auc
+from fedrec_auditor.attacks.parts.uploads import ChangedRows, find_changes, make_refusal
 from fedrec_auditor.targets.transcript import View
 
 _ALIKE = 6  # number of decimals of scores that are equal on all processors
@@ -42,12 +42,12 @@ class AttributeKnn(SupervisedAttack):
     reference = f"{_ZHANG} 5.8 (KNN)"
     neighbours: int = 5
 
-    def guess(self, problem: Problem, table: object, seed: int) -> Guess:
+    def guess(self, problem: Task, table: object, seed: int) -> Guess:
         """Returns guessed classes; scores (m users, C classes) are class shares among neighbours.
 
         The users to guess are ``problem.unknown_users``; ``table`` and ``seed`` are not used.
         """
-        _, far = problem.products.distances()
+        _, far = problem.products.compute_distances()
         nearest = np.argsort(far, axis=1, kind="stable")[:, : self.neighbours]
         votes = np.eye(problem.n_classes)[problem.class_codes[nearest]].mean(axis=1)
         return Guess(votes.argmax(axis=1), votes)
@@ -72,7 +72,7 @@ class AttributeBayes(SupervisedAttack):
     )
     steps: int = 3
 
-    def guess(self, problem: Problem, table: object, seed: int) -> Guess:
+    def guess(self, problem: Task, table: object, seed: int) -> Guess:
         """Returns guessed classes; scores (m users, C classes) are log-likelihoods.
 
         The users to guess are ``problem.unknown_users``; ``table`` and ``seed`` are not used.
@@ -83,7 +83,7 @@ class AttributeBayes(SupervisedAttack):
             len(problem.known_users),
             np.concatenate([problem.known_users, problem.unknown_users]),
         )
-        inner = problem.inner(everybody, everybody)
+        inner = problem.dot(everybody, everybody)
         inner *= _variance_1(inner)
         truth = np.eye(problem.n_classes)[problem.class_codes]
         supervised = _bayes(inner, np.pad(truth, ((0, len(inner) - k), (0, 0))))
@@ -93,7 +93,7 @@ class AttributeBayes(SupervisedAttack):
             shares[:k] = truth
             updated = _bayes(inner, shares)
         both = [np.round(log_softmax(found, axis=1), _ALIKE) for found in (supervised, updated)]
-        scores = max(both, key=lambda found: auc_of_classes(problem.class_codes, found[:k]))[k:]
+        scores = max(both, key=lambda found: get_macro_auc(problem.class_codes, found[:k]))[k:]
         return Guess(scores.argmax(axis=1), scores)
 
 
@@ -103,7 +103,7 @@ class AttributeLogistic(SupervisedAttack):
 
     The penalty is on the squared weights, and classes are weighted by their inverse frequency. The
     size of the penalty is ``inverse_penalty``, or by default that of the ridge regression with the
-    best leave-one-out accuracy on the users of known class (``Problem.best_penalty``), scaled to
+    best leave-one-out accuracy on the users of known class (``Task.choose_penalty``), scaled to
     the curvature of the logistic loss. The weights that minimise the loss lie in the span of the k
     known users' rows (representer theorem), so that k coordinates in that span give the same
     decisions as all columns.
@@ -115,19 +115,19 @@ class AttributeLogistic(SupervisedAttack):
     )
     inverse_penalty: float | None = None
 
-    def guess(self, problem: Problem, table: object, seed: int) -> Guess:
+    def guess(self, problem: Task, table: object, seed: int) -> Guess:
         """Returns guessed classes; scores (m users, C classes) are log-probabilities.
 
         The users to guess are ``problem.unknown_users``; ``table`` and ``seed`` are not used.
         """
         from sklearn.linear_model import LogisticRegression
 
-        known, others = problem.products.coordinates()
+        known, others = problem.products.compute_coordinates()
         size = float(np.mean(np.square(known).sum(axis=1))) or 1.0  # 1 suits the optimiser
         # With n equally likely classes the logistic loss has curvature (n - 1) / n^2, and a squared
         # error, whose penalty is estimated, has curvature 1.
         n = problem.n_classes
-        inverse = self.inverse_penalty or n**2 / ((n - 1) * size * problem.best_penalty())
+        inverse = self.inverse_penalty or n**2 / ((n - 1) * size * problem.choose_penalty())
         model = LogisticRegression(
             C=inverse * size, class_weight="balanced", solver="newton-cg", tol=1e-5, max_iter=1000
         )
@@ -155,7 +155,7 @@ class AttributeMlp(SupervisedAttack):
     slow = True
     epochs: int = 200
 
-    def guess(self, problem: Problem, table: object, seed: int) -> Guess:
+    def guess(self, problem: Task, table: object, seed: int) -> Guess:
         """Returns guessed classes; scores (m users, C classes) are log-probabilities.
 
         The users to guess are ``problem.unknown_users``. ``seed`` determines the random choices of
@@ -163,7 +163,7 @@ class AttributeMlp(SupervisedAttack):
         """
         from sklearn.neural_network import MLPClassifier
 
-        known, others = problem.products.coordinates()
+        known, others = problem.products.compute_coordinates()
         scale = float(np.sqrt(np.mean(known**2))) or 1.0
         network = MLPClassifier(_HIDDEN, max_iter=self.epochs, random_state=seed)
         rows, asked = ((part / scale).astype(np.float32) for part in (known, others))
@@ -184,7 +184,7 @@ class AttributeSvc(SupervisedAttack):
     reference = f"{_ZHANG} 5.8 (SVC)"
     penalty: float = 1.0
 
-    def guess(self, problem: Problem, table: object, seed: int) -> Guess:
+    def guess(self, problem: Task, table: object, seed: int) -> Guess:
         """Returns guessed classes; scores (m users, C classes) are SVM decision values.
 
         The users to guess are ``problem.unknown_users``; ``table`` and ``seed`` are not used.
@@ -194,7 +194,7 @@ class AttributeSvc(SupervisedAttack):
         products = problem.products
         spread = products.width * products.variance
         gamma = 1.0 / spread if spread > 0 else 1.0
-        near, far = products.distances()
+        near, far = products.compute_distances()
         machine = SVC(C=self.penalty, kernel="precomputed", class_weight="balanced")
         machine.fit(np.exp(-gamma * near), problem.class_codes)
         kernel = np.exp(-gamma * far)
@@ -215,20 +215,21 @@ class AttributeTree(SupervisedAttack):
     reference = f"{_ZHANG} 5.8 (decision tree)"
     needs_columns = True
 
-    def column_data(self, read: Input) -> NDArray[np.floating[Any]]:
+    def prepare_columns(self, table: InputTable) -> NDArray[np.floating[Any]]:
         """Returns all columns of the input table ``read``, shape (users, columns)."""
-        return read.values()
+        return table.compute_values()
 
-    def guess(self, problem: Problem, table: object, seed: int) -> Guess:
+    def guess(self, problem: Task, table: object, seed: int) -> Guess:
         """Returns guessed classes; scores (m users, C classes) are class shares in leaves.
 
         The users to guess are ``problem.unknown_users``. ``table`` is the result of
-        ``column_data``, or None without uploads; ``seed`` determines scikit-learn's random choices.
+        ``prepare_columns``, or None without uploads; ``seed`` determines scikit-learn's random
+        choices.
         """
         from sklearn.tree import DecisionTreeClassifier
 
         assert table is None or isinstance(table, np.ndarray)
-        known, others = problem.columns(table)
+        known, others = problem.make_rows(table)
         tree = DecisionTreeClassifier(random_state=seed).fit(known, problem.class_codes)
         shares = tree.predict_proba(others)
         return Guess(shares.argmax(axis=1), shares)
@@ -313,8 +314,8 @@ class AttributeRows:
         """
         return (
             ""
-            if find_moves(view)
-            else refusal_text(view, "matrices in which some rows do not change")
+            if find_changes(view)
+            else make_refusal(view, "matrices in which some rows do not change")
         )
 
     def infer(self, view: View, background: Background, rng: np.random.Generator) -> Labels:
@@ -328,7 +329,7 @@ class AttributeRows:
             else background.known_users
         )
         labels = np.zeros(0, dtype=np.int64) if background.classes is None else background.classes
-        places = list(_places(find_moves(view), background.n_classes))
+        places = list(_places(find_changes(view), background.n_classes))
         right = [_agreement(users, codes, known, labels) for users, codes, _ in places]
         best = [place for place, share in zip(places, right, strict=True) if share == max(right)]
         if len(best) != 1:
@@ -340,7 +341,7 @@ class AttributeRows:
 
 
 def _places(
-    patterns: dict[str, MoveMask], classes: int
+    patterns: dict[str, ChangedRows], classes: int
 ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]]:
     """Yields groups of ``classes`` adjacent rows or columns that may encode an attribute.
 
@@ -348,7 +349,7 @@ def _places(
     changed any part of the matrix. Users who changed nothing get the most frequent category.
     """
     for pattern in patterns.values():
-        active: NDArray[np.bool_] = np.asarray(pattern.is_moved.any(axis=1))
+        active: NDArray[np.bool_] = np.asarray(pattern.is_changed.any(axis=1))
         for side in pattern.axis_masks:
             sums: NDArray[np.int64] = np.cumsum(np.pad(side, ((0, 0), (1, 0))), axis=1)
             within: NDArray[np.int64] = sums[active, classes:] - sums[active, :-classes]

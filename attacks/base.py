@@ -48,8 +48,8 @@ class Background:
         ``profiles``, for user-level membership inference
     is_included: whether each reference training includes each user of ``profiles``
         (len(references), n)
-    met_items: nonzero for some items that each user is known to have interacted with; they serve to
-        recognise the user's message (n_users, n_items)
+    known_items: nonzero for some items that each user is known to have interacted with; they
+        serve to recognise the user's message (n_users, n_items)
     """
 
     known_users: NDArray[np.int64] | None = None
@@ -62,7 +62,7 @@ class Background:
     profiles: sparse.csr_array | None = None
     references: tuple[View, ...] = ()
     is_included: NDArray[np.bool_] | None = None
-    met_items: sparse.csr_array | None = None
+    known_items: sparse.csr_array | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +86,7 @@ class Labels:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scores:
+class MemberScores:
     """Scores of the candidates of membership inference: (user, item) pairs or whole users.
 
     values: larger for candidates that are more likely in the training data (m,)
@@ -115,7 +115,7 @@ class Reconstruction:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Links:
+class LinkScores:
     """Similarity of each message of the last round to each candidate sender (linkage of messages).
 
     scores: similarities (n, c), larger for more likely senders; messages are in the order of the
@@ -128,7 +128,7 @@ class Links:
     candidates: NDArray[np.int64]
 
 
-Inference = Labels | Scores | Reconstruction | Links
+Inference = Labels | MemberScores | Reconstruction | LinkScores
 
 
 class Attack(Protocol):
@@ -180,8 +180,8 @@ class Attack(Protocol):
     def infer(self, view: View, background: Background, rng: np.random.Generator) -> Inference:
         """Guesses secrets from the view, which is what the adversary sees.
 
-        The result is ``Labels`` for attribute inference, ``Scores`` for membership inference,
-        ``Reconstruction`` for reconstruction, and ``Links`` for linkage.
+        The result is ``Labels`` for attribute inference, ``MemberScores`` for membership inference,
+        ``Reconstruction`` for reconstruction, and ``LinkScores`` for linkage.
 
         ``rng`` makes the random choices of the attack; equally seeded generators give equal
         guesses. Raises InputError if the background lacks required knowledge.

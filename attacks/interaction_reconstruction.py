@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from fedrec_auditor.attacks import base
 from fedrec_auditor.attacks.base import AttackFamily, Background
 from fedrec_auditor.attacks.parts import reading
-from fedrec_auditor.attacks.parts.reading import calibrate_readers
-from fedrec_auditor.attacks.parts.uploads import as_pseudonymous, subjects
-from fedrec_auditor.attacks.readers.base import posterior
+from fedrec_auditor.attacks.parts.reading import read_calibrated
+from fedrec_auditor.attacks.parts.uploads import assign_pseudonyms, find_subjects
+from fedrec_auditor.attacks.readers.base import get_posterior
 from fedrec_auditor.attacks.readers.feature_network import FeatureNetwork
 from fedrec_auditor.attacks.readers.small_readers import Popularity, UserRows
 from fedrec_auditor.targets.transcript import View
@@ -54,8 +54,8 @@ class InteractionReconstruction:
         The attack needs messages that some reader (``attacks/readers``) can turn into probabilities
         of interactions, not only into a ranking of items.
         """
-        hidden = as_pseudonymous(view)
-        if any(isinstance(reader, _RANKING) for reader in reading.readers_of(hidden or view)):
+        hidden = assign_pseudonyms(view)
+        if any(isinstance(reader, _RANKING) for reader in reading.find_readers(hidden or view)):
             return "This adversary can only rank items, which does not reveal whole sets of items."
         return reading.refusal(hidden or view)
 
@@ -66,14 +66,14 @@ class InteractionReconstruction:
 
         If these are None, all senders are guessed. ``view`` is what the adversary sees.
         """
-        hidden = as_pseudonymous(view)
+        hidden = assign_pseudonyms(view)
         view = hidden or view
         chosen = None if hidden is not None else background.subjects
-        among = subjects(view).astype(np.int64) if chosen is None else chosen
-        evidence = calibrate_readers(view, among)
+        among = find_subjects(view).astype(np.int64) if chosen is None else chosen
+        evidence = read_calibrated(view, among)
         sets = certain = None
         if evidence.log_ratio is not None:
-            sets = best_f1_sets(posterior(evidence, background.prior))
+            sets = choose_item_sets(get_posterior(evidence, background.prior))
             certain = np.isinf(evidence.log_ratio)
         return base.Reconstruction(
             users=evidence.users,
@@ -84,7 +84,7 @@ class InteractionReconstruction:
         )
 
 
-def best_f1_sets(posterior: NDArray[np.floating[Any]]) -> NDArray[np.bool_]:
+def choose_item_sets(posterior: NDArray[np.floating[Any]]) -> NDArray[np.bool_]:
     """Returns for each user the set of items with about the largest expected F1, as a mask (n, M).
 
     ``posterior`` (n, M) holds the probability of each interaction. The best set consists of the

@@ -12,15 +12,10 @@ from scipy.optimize import minimize
 from scipy.special import expit, logsumexp, softmax
 
 from fedrec_auditor.accountants.statements import Vantage
-from fedrec_auditor.attacks.base import AttackFamily, Background, Links
+from fedrec_auditor.attacks.base import AttackFamily, Background, LinkScores
 from fedrec_auditor.attacks.parts import reading
-from fedrec_auditor.attacks.parts.uploads import (
-    ModelMessages,
-    model_messages,
-    refusal_text,
-    safe_ratio,
-)
-from fedrec_auditor.attacks.readers.base import CERTAIN, Evidence, posterior, prior
+from fedrec_auditor.attacks.parts.uploads import ModelMessages, divide, make_refusal, read_model
+from fedrec_auditor.attacks.readers.base import MAX_NATS, Evidence, fit_prior, get_posterior
 from fedrec_auditor.targets.transcript import (
     LIST_KINDS,
     LIST_PADDING,
@@ -47,34 +42,34 @@ from fedrec_auditor.targets.transcript import (
 # Fingerprints by name: arrays with one row per message.
 Fingerprints = dict[str, NDArray[np.float32]]
 # Messages of one round: the number of each sender among the candidates, and the fingerprints.
-Batch = tuple[NDArray[np.intp], Fingerprints]
+SenderFingerprints = tuple[NDArray[np.intp], Fingerprints]
 
 _WIDE = 2**14  # maximum size of a part that is compared entry by entry
 _PRIME = 2_147_483_647
 _ROOM = 64  # number of columns per code of a list
 
 
-def user_messages(seen: RoundView) -> Mapping[str, Component]:
+def get_user_messages(round_view: RoundView) -> Mapping[str, Component]:
     """Returns the messages of users in a round, by component name, each with one row per user.
 
     Shuffled reports are omitted: each of them is a separate message of a single coordinate.
     """
-    if seen.uploads is not None:
-        return seen.uploads.components
+    if round_view.uploads is not None:
+        return round_view.uploads.components
     return {
-        name: part
-        for name, part in (seen.shuffled or {}).items()
+        k: part
+        for k, part in (round_view.shuffled or {}).items()
         if part.kind is not Payload.REPORTS
     }
 
 
-def fingerprints(view: View, round_view: RoundView) -> Fingerprints:
+def make_fingerprints(view: View, round_view: RoundView) -> Fingerprints:
     """Returns numeric summaries (fingerprints) of the n messages of one round, as arrays by name.
 
     Each array is (n, p), with mean 0 over messages, and with rows of length 1 or 0. Only this
     round's messages are read; ``view`` gives the public parameters.
     """
-    sent = user_messages(round_view)
+    sent = get_user_messages(round_view)
     count = len(next(iter(sent.values())))
     everyone = np.arange(count)
     alone = replace(
@@ -92,7 +87,7 @@ def fingerprints(view: View, round_view: RoundView) -> Fingerprints:
             part = getattr(evidence, name)
             if part is not None:
                 prints[name] = part
-    moving = model_messages(alone)
+    moving = read_model(alone)
     for name, component in sent.items():
         if name in moving:
             prints |= _print_model(name, moving[name][0])
@@ -103,8 +98,8 @@ def fingerprints(view: View, round_view: RoundView) -> Fingerprints:
     return {name: _centre(part) for name, part in prints.items()}
 
 
-def similarities(
-    sent: Fingerprints, before: Sequence[Batch], candidates: int
+def compare(
+    last: Fingerprints, earlier: Sequence[SenderFingerprints], n_candidates: int
 ) -> dict[str, NDArray[np.float32]]:
     """Returns the similarity (n, candidates) of each message to each candidate sender, by name.
 
@@ -116,16 +111,16 @@ def similarities(
     in the earlier rounds.
     """
     cosines = {}
-    for name, part in sent.items():
-        profile = np.zeros((candidates, part.shape[1]), dtype=np.float32)
-        for whose, prints in before:
+    for name, part in last.items():
+        profile = np.zeros((n_candidates, part.shape[1]), dtype=np.float32)
+        for whose, prints in earlier:
             if name in prints:  # rounds may differ in their messages
                 np.add.at(profile, whose, prints[name])
         cosines[name] = part @ _normalise(profile).T
     return cosines
 
 
-def mean_margin(likeness: NDArray[np.floating[Any]]) -> float:
+def compute_margin(cosines: NDArray[np.floating[Any]]) -> float:
     """Returns how much the best candidate sender exceeds the second best, as a mean over messages.
 
     likeness: cosine of each message and each candidate (n, candidates)
@@ -137,12 +132,12 @@ def mean_margin(likeness: NDArray[np.floating[Any]]) -> float:
     repeated exactly has a large margin in few dimensions as well as in many. The result is 0
     without a second candidate.
     """
-    if likeness.shape[1] < 2:
+    if cosines.shape[1] < 2:
         return 0.0
-    first = np.partition(likeness, -2, axis=1)[:, -2:].astype(np.float64)
-    spread = max(float(likeness.var()), _LEAST)
+    first = np.partition(cosines, -2, axis=1)[:, -2:].astype(np.float64)
+    spread = max(float(cosines.var()), _LEAST)
     chance = -0.5 * (1 / spread - 1) * np.log1p(-(np.clip(first, 0.0, 1 - _LEAST) ** 2))
-    return float(np.minimum(chance[:, 1] - chance[:, 0], CERTAIN).mean())
+    return float(np.minimum(chance[:, 1] - chance[:, 0], MAX_NATS).mean())
 
 
 def _interactions(evidence: Evidence) -> NDArray[np.float32]:
@@ -154,9 +149,9 @@ def _interactions(evidence: Evidence) -> NDArray[np.float32]:
     posteriors and p is the prior. To first order, the logarithm of all items' odds is an inner
     product.
     """
-    items, activity = prior(evidence)
+    items, activity = fit_prior(evidence)
     share = expit(items)
-    beyond = posterior(evidence) - expit(items + activity[:, None])
+    beyond = get_posterior(evidence) - expit(items + activity[:, None])
     return np.asarray(beyond / np.sqrt(share * (1 - share)), dtype=np.float32)
 
 
@@ -166,7 +161,7 @@ def _print_model(name: str, messages: ModelMessages) -> Fingerprints:
     ``name`` is the name of the part, with which the names of the fingerprints begin.
     """
     parts: dict[str, list[NDArray[np.float32]]] = {}
-    for _, change, moved in messages.changes():
+    for _, change, moved in messages.iter_changes():
         n = len(change)
         if np.prod(change.shape[1:]) <= _WIDE:
             parts.setdefault(name, []).append(change.reshape(n, -1))
@@ -198,11 +193,11 @@ def _centre(part: NDArray[np.floating[Any]]) -> NDArray[np.float32]:
 
 
 def _normalise(part: NDArray[np.float32]) -> NDArray[np.float32]:
-    return safe_ratio(part, np.linalg.norm(part, axis=1, keepdims=True))
+    return divide(part, np.linalg.norm(part, axis=1, keepdims=True))
 
 
 # Maximum number of rounds before the last round that are compared with it.
-PRIOR_ROUNDS = 2
+MAX_EARLIER_ROUNDS = 2
 _LUCK = 2.0  # cost per unit of weight, in standard deviations of the gain by chance
 _LEAST = 1e-6  # smallest standard deviation of cosines
 
@@ -213,9 +208,9 @@ class Linkage:
 
     The adversary knows the senders of earlier rounds, but not those of the last round. An example
     is a server whose clients change their pseudonyms, or start to use a proxy. Similarity is a
-    weighted sum of cosines of ``fingerprints``, numeric summaries of a message. The weights are
-    learned from earlier rounds. If a proxy hides all senders, the weights depend on how clearly the
-    nearest earlier message differs from all other earlier messages.
+    weighted sum of cosines of ``make_fingerprints``, numeric summaries of a message. The weights
+    are learned from earlier rounds. If a proxy hides all senders, the weights depend on how clearly
+    the nearest earlier message differs from all other earlier messages.
     """
 
     family: ClassVar[AttackFamily] = AttackFamily.LINKAGE
@@ -232,7 +227,7 @@ class Linkage:
         """
         if view.public.n_silos is not None:
             return "The attack links messages of single users, but these come from parties."
-        rounds = linked_rounds(view)
+        rounds = select_rounds(view)
         if len(rounds) > 1:
             return ""
         split = [part for seen in view.rounds for part in (seen.shuffled or {}).values()]
@@ -243,32 +238,32 @@ class Linkage:
             )
         if rounds:
             return "The attack links messages of different rounds, but only one round has messages."
-        return refusal_text(view, "whole messages of single users in two rounds")
+        return make_refusal(view, "whole messages of single users in two rounds")
 
-    def infer(self, view: View, background: Background, rng: np.random.Generator) -> Links:
+    def infer(self, view: View, background: Background, rng: np.random.Generator) -> LinkScores:
         """Returns the similarity of each message of the last round to each candidate sender.
 
         Candidates are the senders of up to two earlier rounds; if senders are hidden, the messages
         of the previous round. Neither the true senders of the last round nor ``rng`` are used.
         """
-        *before, last = linked_rounds(view)
+        *before, last = select_rounds(view)
         if before[-1].uploads is None:
-            batches = [(np.arange(_count(before[-1])), fingerprints(view, before[-1]))]
+            batches = [(np.arange(_count(before[-1])), make_fingerprints(view, before[-1]))]
             candidates = batches[0][0]
         else:
             sent = [(seen.uploads.users, seen) for seen in before if seen.uploads is not None]
             candidates = np.unique(np.concatenate([users for users, _ in sent]))
             batches = [
-                (np.searchsorted(candidates, users), fingerprints(view, seen))
+                (np.searchsorted(candidates, users), make_fingerprints(view, seen))
                 for users, seen in sent
             ]
-        likeliest = similarities(fingerprints(view, last), batches, len(candidates))
+        likeliest = compare(make_fingerprints(view, last), batches, len(candidates))
         weights = _learn_weights(batches, len(candidates)) or _weigh_by_margin(likeliest)
         scores = sum(np.float32(weight) * likeliest[name] for name, weight in weights.items())
-        return Links(scores=np.asarray(scores), candidates=candidates.astype(np.int64))
+        return LinkScores(scores=np.asarray(scores), candidates=candidates.astype(np.int64))
 
 
-def _learn_weights(batches: list[Batch], candidates: int) -> dict[str, float]:
+def _learn_weights(batches: list[SenderFingerprints], candidates: int) -> dict[str, float]:
     """Learns weights of fingerprints (message summaries) by linking the last of ``batches``.
 
     The last batch is a round with known senders, which are linked to the rounds before.
@@ -284,7 +279,7 @@ def _learn_weights(batches: list[Batch], candidates: int) -> dict[str, float]:
     )
     if not both.any():
         return {}
-    cosines = similarities({name: part[both] for name, part in sent.items()}, before, candidates)
+    cosines = compare({name: part[both] for name, part in sent.items()}, before, candidates)
     names = sorted(cosines)
     deviations = np.array([max(float(cosines[name].std()), _LEAST) for name in names])
     x = np.stack([cosines[name] for name in names]) / deviations[:, None, None]
@@ -305,26 +300,26 @@ def _learn_weights(batches: list[Batch], candidates: int) -> dict[str, float]:
 def _weigh_by_margin(cosines: dict[str, NDArray[np.float32]]) -> dict[str, float]:
     """Returns weights of fingerprints (message summaries), by name, if no senders are known.
 
-    The weight is the mean margin of the nearest message (``mean_margin``), less 1, divided by the
-    standard deviation of the cosines. By chance alone, the margin is an exponential variable of
+    The weight is the mean margin of the nearest message (``compute_margin``), less 1, divided by
+    the standard deviation of the cosines. By chance alone, the margin is an exponential variable of
     mean 1. If no margin exceeds 1, the fingerprint of the largest margin alone counts.
     """
-    margins = {name: mean_margin(each) for name, each in cosines.items()}
+    margins = {name: compute_margin(each) for name, each in cosines.items()}
     beyond = {name: size - 1.0 for name, size in margins.items() if size > 1.0}
     if not beyond:
         return {max(sorted(margins), key=lambda name: margins[name]): 1.0}
     return {name: more / max(float(cosines[name].std()), _LEAST) for name, more in beyond.items()}
 
 
-def linked_rounds(view: View) -> tuple[RoundView, ...]:
+def select_rounds(view: View) -> tuple[RoundView, ...]:
     """Returns the last round with linkable messages, and up to two rounds before it.
 
     A message is linkable if it holds all that one user sent, unlike shuffled reports of single
     coordinates. ``view`` is what the adversary sees.
     """
     able = [seen for seen in view.rounds if _count(seen)]
-    return tuple(able[-1 - PRIOR_ROUNDS :])
+    return tuple(able[-1 - MAX_EARLIER_ROUNDS :])
 
 
 def _count(seen: RoundView) -> int:
-    return len(next(iter(user_messages(seen).values()), ()))
+    return len(next(iter(get_user_messages(seen).values()), ()))

@@ -12,11 +12,11 @@ from scipy.special import logit
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements import Vantage
-from fedrec_auditor.attacks.base import AttackFamily, Background, Scores
+from fedrec_auditor.attacks.base import AttackFamily, Background, MemberScores
 from fedrec_auditor.attacks.parts import profile_fit, reading
-from fedrec_auditor.attacks.parts.reading import calibrate_readers
-from fedrec_auditor.attacks.parts.uploads import as_pseudonymous, match_senders
-from fedrec_auditor.attacks.readers.base import CERTAIN, posterior, prior
+from fedrec_auditor.attacks.parts.reading import read_calibrated
+from fedrec_auditor.attacks.parts.uploads import assign_pseudonyms, match_senders
+from fedrec_auditor.attacks.readers.base import MAX_NATS, fit_prior, get_posterior
 from fedrec_auditor.targets.transcript import View
 
 
@@ -32,8 +32,8 @@ class InteractionMembership:
     number of items, which is irrelevant for a sample with as many members as non-members.
 
     If messages are shuffled, so that their senders are unknown, some items of each user must be
-    known (``met_items``). The probability of a pair is then its mean over messages, weighted by the
-    probability that a message is the user's.
+    known (``known_items``). The probability of a pair is then its mean over messages, weighted by
+    the probability that a message is the user's.
     """
 
     family: ClassVar[AttackFamily] = AttackFamily.MEMBERSHIP
@@ -49,32 +49,33 @@ class InteractionMembership:
         The attack needs messages that some reader (``attacks/readers``) can turn into log-ratios of
         interactions.
         """
-        return reading.refusal(as_pseudonymous(view) or view)
+        return reading.refusal(assign_pseudonyms(view) or view)
 
-    def infer(self, view: View, background: Background, rng: np.random.Generator) -> Scores:
+    def infer(self, view: View, background: Background, rng: np.random.Generator) -> MemberScores:
         """Computes the log-odds of an interaction for every pair of ``background.candidates``.
 
         Raises InputError if the background has no candidate pairs, or if senders are unknown and it
-        has no ``met_items``.
+        has no ``known_items``.
         """
         pairs = background.candidates
         if pairs is None:
             raise InputError("Expected background.candidates, got None. Give (user, item) pairs.")
         users, rows = np.unique(pairs[:, 0], return_inverse=True)
-        if hidden := as_pseudonymous(view):
-            if background.met_items is None:
-                raise InputError("Expected background.met_items, got None. Give users' items.")
+        if hidden := assign_pseudonyms(view):
+            if background.known_items is None:
+                raise InputError("Expected background.known_items, got None. Give users' items.")
             evidence = reading.read_evidence(hidden, np.arange(hidden.public.n_users))
-            chance = posterior(evidence)
-            by_message = match_senders(chance, background.met_items[users])
-            odds = logit((by_message @ chance)[rows, pairs[:, 1]]).clip(-CERTAIN, CERTAIN)
-            ratio = odds - prior(evidence)[0][pairs[:, 1]]
+            chance = get_posterior(evidence)
+            by_message = match_senders(chance, background.known_items[users])
+            odds = logit((by_message @ chance)[rows, pairs[:, 1]]).clip(-MAX_NATS, MAX_NATS)
+            ratio = odds - fit_prior(evidence)[0][pairs[:, 1]]
         else:
-            evidence = calibrate_readers(view, users)
+            evidence = read_calibrated(view, users)
             assert evidence.log_ratio is not None
             ratio = evidence.log_ratio[rows, pairs[:, 1]].astype(np.float64)
         known = background.prior
-        return Scores(values=ratio + (prior(evidence)[0][pairs[:, 1]] if known is None else known))
+        odds = fit_prior(evidence)[0][pairs[:, 1]] if known is None else known
+        return MemberScores(values=ratio + odds)
 
 
 Floats = NDArray[np.float64]
@@ -133,7 +134,7 @@ class UserMembership:
             )
         return ""
 
-    def infer(self, view: View, background: Background, rng: np.random.Generator) -> Scores:
+    def infer(self, view: View, background: Background, rng: np.random.Generator) -> MemberScores:
         """Scores every user of ``background.profiles``; larger scores are more likely members.
 
         A profile is the ratings of one user; members are the users in the training data. Raises
@@ -153,9 +154,9 @@ class UserMembership:
         scores = np.empty(len(features))
         order = np.argsort(np.diff(profiles.indptr), kind="stable")
         for alike in np.array_split(order, max(1, min(_GROUPS, len(order) // _LEAST))):
-            scores[alike] = log_ratios(features[alike], known[:, alike], included[:, alike])
+            scores[alike] = score_profiles(features[alike], known[:, alike], included[:, alike])
         scores -= scores.mean()
-        return Scores(values=scores / max(float(np.abs(scores).mean()), _TINY))
+        return MemberScores(values=scores / max(float(np.abs(scores).mean()), _TINY))
 
 
 def _features(view: View, profiles: sparse.csr_array) -> Floats:
@@ -163,7 +164,7 @@ def _features(view: View, profiles: sparse.csr_array) -> Floats:
     whose, features = view.cache.get(_MEMO, (None, None))
     if whose is not profiles:
         parts = (
-            [profile_fit.fit_features(view, profiles)]
+            [profile_fit.measure_fit(view, profiles)]
             if profile_fit.has_readable_model(view)
             else []
         )
@@ -179,7 +180,7 @@ def _features(view: View, profiles: sparse.csr_array) -> Floats:
     return np.asarray(features)
 
 
-def log_ratios(x: Floats, known: Floats, included: NDArray[np.bool_]) -> Floats:
+def score_profiles(x: Floats, references: Floats, included: NDArray[np.bool_]) -> Floats:
     """Returns log-likelihood ratios (n,) that users' profiles are in the training data.
 
     A profile is the ratings of one user.
@@ -193,15 +194,15 @@ def log_ratios(x: Floats, known: Floats, included: NDArray[np.bool_]) -> Floats:
     estimate within profiles, and S is estimated from the residuals. For features x the ratio is (x
     - a - d/2)' S^-1 d. All ratios are 0 if each profile is in all references or in none.
     """
-    k, n, width = known.shape
+    k, n, width = references.shape
     among = included - included.mean(axis=0)
     weight = float((among**2).sum())
     if not weight:
         return np.zeros(n)
-    own = known - known.mean(axis=0)
+    own = references - references.mean(axis=0)
     shift = np.einsum("kn,knf->f", among, own) / weight
     rest = own - among[:, :, None] * shift
     spread = np.einsum("knf,kng->fg", rest, rest) / max(1, n * (k - 1) - width)
     spread += (1e-6 * np.diag(spread) + _TINY**2) * np.eye(width)
-    alone = known.mean(axis=0) - included.mean(axis=0)[:, None] * shift
+    alone = references.mean(axis=0) - included.mean(axis=0)[:, None] * shift
     return np.asarray((x - alone - shift / 2) @ np.linalg.lstsq(spread, shift, rcond=None)[0])

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks import Row
-from fedrec_auditor.auditor.games.canary_game import GameInputs, Setting
+from fedrec_auditor.auditor.games.canary_game import GameInputs, Setup
 from fedrec_auditor.auditor.games.canary_games import ONE_RUN_GAME
 from fedrec_auditor.auditor.games.one_run import TRUTH_KEY, SharedTraining
 from fedrec_auditor.auditor.plan.plan import Plan, make_target
@@ -35,13 +35,13 @@ TARGETS: Mapping[str, tuple[dict[str, Any], int]] = {
 """Settings, and how often they are timed."""
 
 
-def timed(setting: Setting, repeats: int) -> list[Row]:
+def timed(setting: Setup, repeats: int) -> list[Row]:
     """Times of a training, and of the game that repeats the training and scores canaries."""
     game = setting.simulation
     assert isinstance(game, SharedTraining)
     seed = np.random.SeedSequence(0)
     tossing, training, *_ = np.random.default_rng(seed).spawn(4)
-    data = game.canaries.join_crowd(tossing.random(len(game.canaries)) < 0.5)
+    data = game.canaries.make_population(tossing.random(len(game.canaries)) < 0.5)
     found: dict[str, Any] = {}
 
     def played() -> None:
@@ -75,7 +75,7 @@ def measure() -> tuple[Row, ...]:
     for name, (given, repeats) in TARGETS.items():
         target = make_target(name, Plan(settings={name: given}))
         ground = GameInputs(target=target, interactions=data, shape=(0, 0))
-        for setting in ONE_RUN_GAME.settings(ground, np.random.default_rng(0)):
-            assert isinstance(setting, Setting)
+        for setting in ONE_RUN_GAME.make_setups(ground, np.random.default_rng(0)):
+            assert isinstance(setting, Setup)
             rows += timed(setting, repeats)
     return tuple(rows)

@@ -12,12 +12,12 @@ import time
 import numpy as np
 
 from fedrec_auditor.accountants.statements import Vantage
-from fedrec_auditor.attacks.interaction_reconstruction import best_f1_sets
+from fedrec_auditor.attacks.interaction_reconstruction import choose_item_sets
 from fedrec_auditor.attacks.parts import reading
-from fedrec_auditor.attacks.parts.uploads import senders
-from fedrec_auditor.attacks.readers.base import posterior, prior
+from fedrec_auditor.attacks.parts.uploads import find_senders
+from fedrec_auditor.attacks.readers.base import fit_prior, get_posterior
 from fedrec_auditor.auditor.games import metrics
-from fedrec_auditor.auditor.games.reconstruction import is_popular
+from fedrec_auditor.auditor.games.reconstruction import find_popular
 from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.auditor.plan.sources import load_data
 from fedrec_auditor.targets.compute import one_thread
@@ -30,25 +30,25 @@ def row(name: str, data: Interactions) -> str:
     """The table line of one system; empty if no message is linked to a user."""
     target = FAMILIES["targets"].load_class(name)().limit_rounds(ROUNDS)
     view = target.run(data, np.random.default_rng(0)).transcript.view(Vantage.SERVER)
-    found = reading.readers_of(view)
+    found = reading.find_readers(view)
     if not found or view.public.n_silos is not None:
         return ""
-    users = senders(view)[:USERS].astype(np.int64)
+    users = find_senders(view)[:USERS].astype(np.int64)
     start = time.process_time()
     told = reading.read_evidence(view, users)
     seconds = time.process_time() - start
     if told.log_ratio is None:
         return ""
-    sets = best_f1_sets(posterior(told))
+    sets = choose_item_sets(get_posterior(told))
     truth = data.ratings[users].toarray() != 0
-    scores = np.clip(told.log_ratio, -1e9, 1e9) + prior(told)[0]
+    scores = np.clip(told.log_ratio, -1e9, 1e9) + fit_prior(told)[0]
     pairs = [np.broadcast_to(np.arange(len(users))[:, None], truth.shape).ravel()]
-    area = metrics.roc_area_per_user(scores.ravel(), truth.ravel(), pairs[0])
-    popular = metrics.set_f1(np.broadcast_to(is_popular(truth), truth.shape), truth)
+    area = metrics.get_user_aucs(scores.ravel(), truth.ravel(), pairs[0])
+    popular = metrics.score_sets(np.broadcast_to(find_popular(truth), truth.shape), truth)
     readers = ", ".join(type(each).__name__ for each in found)
     return (
-        f"| {name} | {readers} | {metrics.set_f1(sets, truth).mean():.3f} | {popular.mean():.3f} | "
-        f"{np.nanmean(area):.3f} | {1e3 * seconds / len(users):.2f} |"
+        f"| {name} | {readers} | {metrics.score_sets(sets, truth).mean():.3f} | "
+        f"{popular.mean():.3f} | {np.nanmean(area):.3f} | {1e3 * seconds / len(users):.2f} |"
     )
 
 

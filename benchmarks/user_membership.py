@@ -56,7 +56,7 @@ def compared(view: View, background: Background) -> NDArray[np.float64]:
     """
     assert background.profiles is not None
     fit, *others = (
-        profile_fit.fit_features(each, background.profiles)[:, 0]
+        profile_fit.measure_fit(each, background.profiles)[:, 0]
         for each in (view, *background.references)
     )
     return np.asarray(rankdata(fit / np.mean(others, axis=0)))
@@ -87,12 +87,12 @@ def lines(name: str) -> Iterator[str]:
             )
             scores.append(told(view, background))
         seconds = time.process_time() - start
-        area = metrics.roc_area(np.concatenate(scores), included.ravel())
+        area = metrics.get_auc(np.concatenate(scores), included.ravel())
         return f"| {name} ({shown}) | {way} | {len(known)} | {area:.4f} | {seconds:.1f} |"
 
     for count in KNOWN:
         known = np.sort(np.random.default_rng(9).permutation(data.n_users)[:count])
-        client = SimulatedClient.make(target, data)
+        client = SimulatedClient.from_data(target, data)
         if profile_fit.can_solve_sums(views(client)[0]):
             yield line("joint solve", known, views(client), solved)
         yield line("RMIA, first statistic", known, views(None), compared)

@@ -14,17 +14,17 @@ from scipy import sparse
 
 from fedrec_auditor.attacks.parts import reading
 from fedrec_auditor.attacks.parts.uploads import (
-    MoveMask,
-    find_moves,
-    item_name,
-    last_sent,
-    list_names,
-    model_messages,
+    ChangedRows,
+    find_changes,
+    find_item_name,
+    find_senders,
+    get_rounds,
+    list_linked,
     read_entries,
-    read_rounds,
-    senders,
+    read_last,
+    read_model,
 )
-from fedrec_auditor.attacks.readers.base import posterior
+from fedrec_auditor.attacks.readers.base import get_posterior
 from fedrec_auditor.attacks.readers.rank_one_gradients import RankOneGradients
 from fedrec_auditor.targets.transcript import Payload, View
 
@@ -56,11 +56,11 @@ class InnerProducts:
     width: int
 
     @classmethod
-    def of(cls, blocks: Iterable[NDArray[np.float32]], rows: int, width: int) -> Self:
+    def from_blocks(cls, blocks: Iterable[NDArray[np.float32]], n_rows: int, width: int) -> Self:
         """Computes the inner products of the rows of a table that arrives in blocks of columns.
 
         blocks: the columns, in arrays (rows, any number of columns)
-        rows: number of rows n
+        n_rows: number of rows n
         width: number of columns d in all blocks
 
         The computation takes n^2 d / 2 multiplications, in double precision if n^2 d is at most
@@ -68,14 +68,14 @@ class InnerProducts:
         double, which gives a relative error of some 1e-7. The result for more than 1,024 rows is
         stored in single precision.
         """
-        kind: Any = np.float64 if rows * rows * width <= _DOUBLE else np.float32
-        inner, sums = np.zeros((rows, rows)), np.zeros(rows)
+        kind: Any = np.float64 if n_rows * n_rows * width <= _DOUBLE else np.float32
+        inner, sums = np.zeros((n_rows, n_rows)), np.zeros(n_rows)
         for columns in blocks:
             sums += columns.sum(axis=1, dtype=np.float64)
             for start in range(0, columns.shape[1], _PRODUCT_BLOCK):
                 block = columns[:, start : start + _PRODUCT_BLOCK].astype(kind)
                 inner += block @ block.T
-        return cls(inner if rows <= _MANY else inner.astype(np.float32), sums, width)
+        return cls(inner if n_rows <= _MANY else inner.astype(np.float32), sums, width)
 
     @classmethod
     def join(cls, parts: Sequence[Self]) -> Self:
@@ -85,7 +85,7 @@ class InnerProducts:
             inner, sums = inner + part.gram_matrix, sums + part.row_sums
         return cls(inner, sums, sum(part.width for part in parts))
 
-    def top_vectors(self, count: int) -> NDArray[np.float64]:
+    def singular_vectors(self, count: int) -> NDArray[np.float64]:
         """Returns left singular vectors of the table for its ``count`` largest singular values.
 
         The result is (n, count). Columns beyond the rank are zero; all entries are NaN if an inner
@@ -134,17 +134,17 @@ class KnownProducts:
             0.0, float(np.trace(self.known_gram)) / entries - (self.entry_sum / entries) ** 2
         )
 
-    def distances(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Returns squared distances between rows: among known users (k, k), and to others (m, k).
+    def compute_distances(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Returns squared distances of rows to the rows of users with known class, as two arrays.
 
-        Known users are those of known class.
+        The first array is for users with known class (k, k), the second for all others (m, k).
         """
         own = np.diag(self.known_gram)
         near = np.maximum(own[:, None] + own - 2 * self.known_gram, 0)
         np.fill_diagonal(near, 0)
         return near, np.maximum(self.sq_norms[:, None] + own - 2 * self.cross_gram, 0)
 
-    def coordinates(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def compute_coordinates(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Returns rows' coordinates in the span of the rows of users with known class.
 
         There are two arrays, for users of known (k, r) and of unknown class (m, r); r is the rank
@@ -161,8 +161,8 @@ class KnownProducts:
 
 # Inputs of classifiers: tables of all uploads of each user, computed in several ways.
 #
-# An ``Input`` is a table with one row per sender. It is computed at its first use, and only the
-# inner products of its rows stay in memory, because its columns may take a gibibyte.
+# An ``InputTable`` is a table with one row per sender. It is computed at its first use, and only
+# the inner products of its rows stay in memory, because its columns may take a gibibyte.
 
 SUMMARY, RAW, NORMS = "summary", "raw change", "row norms"
 VECTORS, ITEMS = "user vectors", "interaction set"
@@ -184,7 +184,7 @@ MANY_USERS = 20_000
 _Part = tuple[int, Callable[[NDArray[np.float32], NDArray[Any]], NDArray[np.intp]]]
 
 
-def max_input_size(users: int) -> tuple[int, int]:
+def get_max_size(users: int) -> tuple[int, int]:
     """Returns the maximum number of entries, and of rows (senders), of a classifier's input table.
 
     If the system has more than 20,000 ``users``, the limits are 8 and 12 times smaller. A sample of
@@ -195,7 +195,7 @@ def max_input_size(users: int) -> tuple[int, int]:
     )
 
 
-class Input:
+class InputTable:
     """A table computed from uploads, one row per user, which attribute classifiers take as input.
 
     users: indices of the users of the rows, ascending (n,)
@@ -215,7 +215,7 @@ class Input:
         self._parts, self._scaled = parts, scaled
         self._kept: NDArray[np.float32] | None = None
 
-    def values(self) -> NDArray[np.float32]:
+    def compute_values(self) -> NDArray[np.float32]:
         """Returns the table, float32 (n, width); NaN if the messages contain NaN.
 
         A table of more than 2^23 numbers (32 MiB) is computed anew in every call.
@@ -242,8 +242,8 @@ class Input:
         """Inner products of the rows, computed once; a large table is processed in blocks."""
         n = len(self.users)
         if self._small:
-            return InnerProducts.of([self.values()], n, self.width)
-        products = InnerProducts.of(self._blocks(), n, self.width)
+            return InnerProducts.from_blocks([self.compute_values()], n, self.width)
+        products = InnerProducts.from_blocks(self._blocks(), n, self.width)
         if self._scaled:
             return products
         with np.errstate(invalid="ignore", over="ignore"):
@@ -283,7 +283,7 @@ class Input:
 
 
 @dataclass(frozen=True, slots=True)
-class JointInput:
+class JointTable:
     """Inner products of several input tables of the same users, joined into one table.
 
     users: indices of the users of the rows, ascending (n,)
@@ -294,7 +294,7 @@ class JointInput:
     products: InnerProducts
 
     @classmethod
-    def of(cls, inputs: Mapping[str, Input], weights: Mapping[str, float]) -> Self:
+    def combine(cls, inputs: Mapping[str, InputTable], weights: Mapping[str, float]) -> Self:
         """Combines input tables by weights: each table's sum of squares is scaled to its weight.
 
         inputs: input tables by name, all of the same users
@@ -320,18 +320,18 @@ class ViewWithInputs(View):
     """A view (the messages that an adversary sees) with input tables for attribute classifiers.
 
     inputs: input tables by name, which several attacks share
-    is_fixed: True if an attack must use the only input table, even if guessing without uploads is
-        better
+    has_fixed_input: True if an attack must use the only input table, even if guessing without
+        uploads is better
     """
 
-    inputs: Mapping[str, Input]
-    is_fixed: bool = False
+    inputs: Mapping[str, InputTable]
+    has_fixed_input: bool = False
 
     def with_input(self, name: str) -> ViewWithInputs:
         """Returns a copy with the input table ``name`` alone, which attacks must then use."""
-        return replace(self.with_inputs({name: self.inputs[name]}), is_fixed=True)
+        return replace(self.with_inputs({name: self.inputs[name]}), has_fixed_input=True)
 
-    def with_inputs(self, inputs: Mapping[str, Input]) -> ViewWithInputs:
+    def with_inputs(self, inputs: Mapping[str, InputTable]) -> ViewWithInputs:
         """Returns a copy in which ``inputs`` replace the input tables."""
         return replace(self, inputs=MappingProxyType(dict(inputs)))
 
@@ -356,7 +356,7 @@ def add_inputs(view: View) -> ViewWithInputs:
     Tables have one row per sender. A view that has such tables is returned unchanged. The tables
     are:
 
-    - ``SUMMARY``: if devices leave rows or columns of a matrix unchanged (``find_moves``), the
+    - ``SUMMARY``: if devices leave rows or columns of a matrix unchanged (``find_changes``), the
       summary is only which of them each device changes. In FedRec there are 600 rows and columns,
       among them those of a user's own features, which would have little weight among the 127,000
       numbers of the whole upload: on MovieLens 100K, with 30% of users known, the MLP then has a
@@ -368,7 +368,7 @@ def add_inputs(view: View) -> ViewWithInputs:
       round t by the learning rate).
     - ``NORMS``: the length of the change of each row of each matrix.
     - ``VECTORS``, ``ITEMS``: user vectors and interactions that are inferred from messages
-      (``readers_of``). Interactions have one scale, so that an item with few users has a low
+      (``find_readers``). Interactions have one scale, so that an item with few users has a low
       weight.
     - ``10 leading directions``, ``30``: each user's position along the directions in which
       summaries, or interactions, differ most (principal components, of variance 1). If every column
@@ -377,7 +377,7 @@ def add_inputs(view: View) -> ViewWithInputs:
       several groups.
 
     Randomized reports and bits, which are drawn afresh in every round, and changes of the model are
-    averaged over the rounds that are read (``uploads.read_rounds``).
+    averaged over the rounds that are read (``uploads.get_rounds``).
 
     A table takes as many float32 numbers as the number of senders times the size of one message, at
     most 1 GiB while it is computed. If that would be more, or there are more than 6,144 senders,
@@ -386,28 +386,28 @@ def add_inputs(view: View) -> ViewWithInputs:
     """
     if isinstance(view, ViewWithInputs):
         return view
-    inputs: dict[str, Input] = {}
-    if sent := list_names(view):
+    inputs: dict[str, InputTable] = {}
+    if sent := list_linked(view):
         parts = _summary(view)
         widest = sum(_size(view, name) for name in sent)
         users = _subjects(view, max(widest, sum(width for width, _ in parts)))
-        inputs[SUMMARY] = Input(users, parts)
-        if changes := model_messages(view):
+        inputs[SUMMARY] = InputTable(users, parts)
+        if changes := read_model(view):
             raw: list[_Part] = [(_size(view, n), partial(_mean, view, n)) for n in changes]
-            inputs[RAW] = Input(users, raw, scaled=False)
+            inputs[RAW] = InputTable(users, raw, scaled=False)
             norms: list[_Part] = [
                 (rounds[0].component.shape[0], partial(_norms, view, name))
                 for name, rounds in changes.items()
                 if len(rounds[0].component.shape) == 2
             ]
             if norms:
-                inputs[NORMS] = Input(users, norms)
+                inputs[NORMS] = InputTable(users, norms)
         inputs |= {
-            name: Input(users, [part], scaled=name != ITEMS)
+            name: InputTable(users, [part], scaled=name != ITEMS)
             for name, part in _recovered_parts(view, users)
         }
         inputs |= {
-            f"{count} leading directions, {name}": Input(
+            f"{count} leading directions, {name}": InputTable(
                 users, [(count, partial(_leading, inputs[name]))], scaled=False
             )
             for name in (SUMMARY, ITEMS)
@@ -415,7 +415,7 @@ def add_inputs(view: View) -> ViewWithInputs:
             if name in inputs
         }
         for group in view.group_names if len(view.group_names) > 1 else ():
-            inputs[f"{group} only"] = Input(users, _summary(view.keep_group(group)))
+            inputs[f"{group} only"] = InputTable(users, _summary(view.keep_group(group)))
     return ViewWithInputs(
         vantage=view.vantage,
         public=view.public,
@@ -425,13 +425,13 @@ def add_inputs(view: View) -> ViewWithInputs:
     )
 
 
-def table_input(values: NDArray[Any] | sparse.csr_array, users: NDArray[np.integer[Any]]) -> Input:
+def to_input(data: NDArray[Any] | sparse.csr_array, users: NDArray[np.integer[Any]]) -> InputTable:
     """Makes a classifier's input from a table (n_users, d) of data other than uploads.
 
     ``users`` (n,) are the users of the input, as indices of rows of the table. A sparse table is
     read as 1 for each stored nonzero entry, and 0 elsewhere.
     """
-    table = values if isinstance(values, np.ndarray) else values[users].tocsc()
+    table = data if isinstance(data, np.ndarray) else data[users].tocsc()
 
     def write(start: int, out: NDArray[np.float32], users: NDArray[Any]) -> NDArray[np.intp]:
         columns = slice(start, start + out.shape[1])
@@ -441,19 +441,19 @@ def table_input(values: NDArray[Any] | sparse.csr_array, users: NDArray[np.integ
             out[:] = table[:, columns].toarray() != 0
         return np.arange(len(users))
 
-    width = values.shape[1]
+    width = data.shape[1]
     starts = range(0, width, _TOGETHER)
-    return Input(users, [(min(_TOGETHER, width - at), partial(write, at)) for at in starts])
+    return InputTable(users, [(min(_TOGETHER, width - at), partial(write, at)) for at in starts])
 
 
 def _size(view: View, name: str) -> int:
-    return int(np.prod(last_sent(view, name).shape))
+    return int(np.prod(read_last(view, name).shape))
 
 
 def _subjects(view: View, width: int) -> NDArray[np.integer[Any]]:
     """Returns the users of the input tables, ascending: all senders, or the last that fit."""
-    users = senders(view)
-    numbers, most = max_input_size(view.public.n_users)
+    users = find_senders(view)
+    numbers, most = get_max_size(view.public.n_users)
     remaining = min(most, max(2, numbers // max(1, width)))
     if len(users) <= remaining:
         return users
@@ -469,15 +469,17 @@ def _subjects(view: View, width: int) -> NDArray[np.integer[Any]]:
 
 def _summary(view: View) -> list[_Part]:
     """Returns the parts of the summary table: widths, and functions that write the columns."""
-    patterns = find_moves(view)
+    patterns = find_changes(view)
     if patterns:
-        return [(part.is_moved.shape[1], partial(_moved, part)) for part in patterns.values()]
-    gradients = None if RankOneGradients().refusal(view) else item_name(view, (Payload.GRADIENT,))
+        return [(part.is_changed.shape[1], partial(_moved, part)) for part in patterns.values()]
+    gradients = (
+        None if RankOneGradients().refusal(view) else find_item_name(view, (Payload.GRADIENT,))
+    )
     return [
         (view.public.n_items, partial(_interactions, view))
         if name == gradients
         else (_size(view, name), partial(_mean, view, name))
-        for name in list_names(view)
+        for name in list_linked(view)
     ]
 
 
@@ -486,7 +488,7 @@ def _recovered_parts(view: View, users: NDArray[np.integer[Any]]) -> Iterator[tu
 
     The readers of messages in ``attacks/readers`` infer them.
     """
-    if not reading.readers_of(view) or not len(users):
+    if not reading.find_readers(view) or not len(users):
         return
     sample = reading.read_evidence(view, users[:1].astype(np.int64))
     if sample.vectors is not None:
@@ -495,11 +497,11 @@ def _recovered_parts(view: View, users: NDArray[np.integer[Any]]) -> Iterator[tu
         yield ITEMS, (view.public.n_items, partial(_interactions, view))
 
 
-def _moved(moves: MoveMask, out: NDArray[np.float32], users: NDArray[Any]) -> NDArray[np.intp]:
+def _moved(moves: ChangedRows, out: NDArray[np.float32], users: NDArray[Any]) -> NDArray[np.intp]:
     """Writes into ``out`` which rows and columns each user changed; returns the written rows."""
     mine = np.isin(moves.users, users)
     places = np.searchsorted(users, moves.users[mine])
-    out[places] = moves.is_moved[mine]
+    out[places] = moves.is_changed[mine]
     return places
 
 
@@ -508,12 +510,12 @@ def _mean(view: View, name: str, out: NDArray[np.float32], users: NDArray[Any]) 
 
     The broadcast model is subtracted from messages that are models. A row is one user.
     """
-    rounds, changes = read_rounds(view, name), model_messages(view).get(name, ())
+    rounds, changes = get_rounds(view, name), read_model(view).get(name, ())
     count = np.zeros((len(users), 1), dtype=np.float32)
     read: Iterator[tuple[NDArray[np.intp], NDArray[Any]]]
     for number, (_, uploads, component) in enumerate(rounds):
         if len(changes) == len(rounds):
-            read = ((whose, change) for whose, change, _ in changes[number].changes_of(users))
+            read = ((whose, change) for whose, change, _ in changes[number].iter_changes_of(users))
         else:
             read = read_entries(users, uploads.users, component)
         for whose, messages in read:
@@ -539,7 +541,7 @@ def _interactions(view: View, out: NDArray[np.float32], users: NDArray[Any]) -> 
 
     The readers of messages in ``attacks/readers`` infer them.
     """
-    out[:] = posterior(reading.read_evidence(view, users.astype(np.int64)))
+    out[:] = get_posterior(reading.read_evidence(view, users.astype(np.int64)))
     return np.arange(len(users))
 
 
@@ -552,9 +554,9 @@ def _vectors(view: View, out: NDArray[np.float32], users: NDArray[Any]) -> NDArr
     return np.arange(len(users))
 
 
-def _leading(source: Input, out: NDArray[np.float32], users: NDArray[Any]) -> NDArray[np.intp]:
+def _leading(source: InputTable, out: NDArray[np.float32], users: NDArray[Any]) -> NDArray[np.intp]:
     """Writes each user's position along the leading directions of ``source`` into ``out``."""
-    out[:] = source.products.top_vectors(out.shape[1])
+    out[:] = source.products.singular_vectors(out.shape[1])
     return np.arange(len(users))
 
 

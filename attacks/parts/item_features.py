@@ -30,7 +30,7 @@ Shares = NDArray[np.float32]
 # Maximum number of codes, or of positions, of a part that are searched for marks.
 MAX_CODES = 2**13
 # Maximum number of positions of a signature.
-MAX_SIG_SIZE = 512
+MAX_SIGNATURE_SIZE = 512
 _RARE, _ALWAYS = 0.01, 0.98  # marks are uninformative in smaller or larger shares of the messages
 _NEARLY = 0.98  # minimum frequency of a mark, as a share of that of the item's best mark
 
@@ -58,11 +58,11 @@ class Marks:
     signatures: NDArray[Any] | None
 
     @classmethod
-    def of(
+    def fit(
         cls,
         sent: NDArray[Any],
         histories: NDArray[np.bool_],
-        alone: NDArray[Any] | None,
+        single_items: NDArray[Any] | None,
         *,
         listed: bool,
     ) -> Self:
@@ -70,7 +70,7 @@ class Marks:
 
         sent: messages of n devices, (n, d) numbers or (n, L) list entries
         histories: True if the device's history has the item (n, M)
-        alone: messages of devices whose history is a single item, or None (M, d)
+        single_items: messages of devices whose history is a single item, or None (M, d)
         listed: True if ``sent`` holds lists of codes
         """
         whole = sent.dtype.kind in "biu"
@@ -79,32 +79,32 @@ class Marks:
             codes = np.sort(each[np.argsort(-counts, kind="stable")[:MAX_CODES]])
             present, still = _find_codes(sent, codes), codes[:0]
         else:
-            codes, still = sent[0, :0], sent.min(axis=0) if whole else np.median(sent, axis=0)
+            codes, still = (sent[0, :0], sent.min(axis=0) if whole else np.median(sent, axis=0))
             present = (sent != still).astype(np.float32)
         share = present.mean(axis=0)
         informative = np.flatnonzero((share >= _RARE) & (share < _ALWAYS))
         halves = _marks(present[:, informative], histories)
         if listed:
             return cls(codes[informative], None, still, halves, None)
-        signed = whole and sent.shape[1] <= MAX_SIG_SIZE
-        return cls(codes, informative, still[informative], halves, alone if signed else None)
+        signed = whole and sent.shape[1] <= MAX_SIGNATURE_SIZE
+        return cls(codes, informative, still[informative], halves, single_items if signed else None)
 
-    def shares(self, sent: NDArray[Any]) -> tuple[Shares, Shares]:
-        """Returns the share of each item's mark that each message contains, in [0, 1]: two arrays
-        (n, M).
+    def compute_shares(self, messages: NDArray[Any]) -> tuple[Shares, Shares]:
+        """Returns how much of each item's mark each message contains: two arrays (n, M) in [0, 1].
 
         The mark of an item is the set of codes in a list, or of positions in an array, that reveal
-        the item. ``sent`` holds n messages: list entries (n, L) or numbers (n, d). The first array
-        is for marks that were learned from one half of the messages with known histories, the
-        second for those from the opposite half.
+        the item. Marks are learned twice, from two halves of the messages with known histories;
+        each array is for the marks of one half.
+
+        messages: n messages, as list entries (n, L) or as numbers (n, d)
         """
         if self.positions is None:
-            present = _find_codes(sent, self.codes)
+            present = _find_codes(messages, self.codes)
         else:
-            present = (sent[:, self.positions] != self.unmarked).astype(np.float32)
+            present = (messages[:, self.positions] != self.unmarked).astype(np.float32)
         return present @ self.half_weights[0], present @ self.half_weights[1]
 
-    def count_matches(self, sent: NDArray[Any]) -> Shares | None:
+    def count_matches(self, messages: NDArray[Any]) -> Shares | None:
         """Counts the positions at which a message equals each item's signature, (n, M).
 
         The signature of an item is the message of a device with this item only. The result is None
@@ -112,8 +112,8 @@ class Marks:
         """
         if self.signatures is None:
             return None
-        count = np.zeros((len(sent), len(self.signatures)), np.float32)
-        for sent_column, signature_column in zip(sent.T, self.signatures.T, strict=True):
+        count = np.zeros((len(messages), len(self.signatures)), np.float32)
+        for sent_column, signature_column in zip(messages.T, self.signatures.T, strict=True):
             count += sent_column[:, None] == signature_column
         return count
 
@@ -172,34 +172,35 @@ class ItemFeatures:
         broadcast model, as arrays (n, M, k)
     items: features of each item, as arrays (n, M)
     itemless: numbers that belong to no item, as arrays (n, d)
-    mark_inputs: message parts from which marks (codes or positions that reveal items) are learned:
+    mark_sources: message parts from which marks (codes or positions that reveal items) are learned:
         (True, list) or (False, array without an axis of items)
     """
 
     n_items: int
-    rows: list[Numbers] = field(default_factory=list)
-    items: list[Numbers] = field(default_factory=list)
-    itemless: list[Numbers] = field(default_factory=list)
-    mark_inputs: list[tuple[bool, NDArray[Any]]] = field(default_factory=list)
+    row_numbers: list[Numbers] = field(default_factory=list)
+    columns: list[Numbers] = field(default_factory=list)
+    other_numbers: list[Numbers] = field(default_factory=list)
+    mark_sources: list[tuple[bool, NDArray[Any]]] = field(default_factory=list)
 
     @classmethod
-    def of(
+    def from_messages(
         cls,
         components: Mapping[str, Component],
         broadcast: Broadcast | None,
         n_items: int,
-        listing: Collection[str],
+        list_names: Collection[str],
     ) -> ItemFeatures:
         """Computes the features of all messages of one round.
 
         components: messages by the name of each component
         broadcast: model that the server sent in the round, or None
         n_items: number of items M
-        listing: names of the components that are lists of codes (integers that may stand for items)
+        list_names: names of the components that are lists of codes (integers that may stand for
+            items)
         """
         made, listed = cls(n_items), {}
         parts = {name: part.to_dense(np.arange(len(part))) for name, part in components.items()}
-        made.mark_inputs = mark_inputs(parts, n_items, listing)
+        made.mark_sources = pick_parts(parts, n_items, list_names)
         for name, sent in parts.items():
             base = (broadcast or {}).get(name)
             is_like_base = base is not None and np.shape(base) == sent.shape[1:]
@@ -208,7 +209,7 @@ class ItemFeatures:
             along = n_items in sent.shape[1:]
             if along:
                 made._along(sent, base if is_like_base else None)
-            if name in listing:
+            if name in list_names:
                 listed[name] = sent
             elif not along:
                 made._plain(sent)
@@ -228,11 +229,11 @@ class ItemFeatures:
         axis = sent.shape[1:].index(self.n_items)
         rows = np.moveaxis(sent, axis + 1, 1).reshape(len(sent), self.n_items, -1)
         rows = rows.astype(np.float64)
-        self.items.append((rows != 0).any(axis=2).astype(np.float64))
+        self.columns.append((rows != 0).any(axis=2).astype(np.float64))
         if rows.shape[2] <= _FEW:
             for number in np.moveaxis(rows, 2, 0):
                 self._ranked(number)
-        self.rows.append(rows)
+        self.row_numbers.append(rows)
         if rows.shape[2] > 1:
             length = np.linalg.norm(rows, axis=2)
             total = _unit(rows.sum(axis=1))
@@ -245,12 +246,12 @@ class ItemFeatures:
             along = np.einsum("nmk,nk->nm", rows, total)
             for number in (length, along, place):
                 self._ranked(number)
-            self.items.append(along / np.maximum(length, _TINY))
+            self.columns.append(along / np.maximum(length, _TINY))
         if base is not None:
             own = np.moveaxis(base, axis, 0).reshape(self.n_items, -1)
-            self.rows.append(rows * own)
-            self.items.append(np.einsum("nmk,mk->nm", rows, own))
-            self.items.append(
+            self.row_numbers.append(rows * own)
+            self.columns.append(np.einsum("nmk,mk->nm", rows, own))
+            self.columns.append(
                 np.broadcast_to(np.linalg.norm(own, axis=1), rows.shape[:2]).astype(np.float64)
             )
 
@@ -269,7 +270,7 @@ class ItemFeatures:
         np.add.at(times, (whose, item), 1.0)
         place = np.full((count, self.n_items), 2.0)
         np.minimum.at(place, (whose, item), at / ids.shape[1])
-        self.items += [times, place]
+        self.columns += [times, place]
         for part in beside:
             if part.shape[:2] != ids.shape or part[0].size > _FEW * ids.shape[1]:
                 continue
@@ -277,7 +278,7 @@ class ItemFeatures:
                 for values in (number, _rank(number)):
                     values_of_items = np.full((count, self.n_items), -1.0)
                     values_of_items[whose, item] = values[whose, at]
-                    self.items.append(values_of_items)
+                    self.columns.append(values_of_items)
 
     def _plain(self, sent: NDArray[Any]) -> None:
         """Adds all numbers of a message part as features without an item.
@@ -293,19 +294,19 @@ class ItemFeatures:
                 (np.arange(width), rng.integers(_WIDTH, size=width)),
             )
             flat = np.asarray(flat @ sparse.csr_array(signs, shape=(width, _WIDTH)))
-        self.itemless.append(flat)
+        self.other_numbers.append(flat)
 
     def _ranked(self, number: Numbers) -> None:
-        self.items += [number, _rank(number)]
+        self.columns += [number, _rank(number)]
 
 
-def mark_inputs(
-    parts: Mapping[str, NDArray[Any]], n_items: int, listing: Collection[str]
+def pick_parts(
+    parts: Mapping[str, NDArray[Any]], n_items: int, list_names: Collection[str]
 ) -> list[tuple[bool, NDArray[Any]]]:
     """Selects message parts from which marks (codes or positions that reveal items) are learned.
 
     parts: parts of the messages by name (n, ...)
-    listing: names of the parts that are lists
+    list_names: names of the parts that are lists
 
     The result has (True, list) for each list, and (False, flat array) for each part that has no
     axis of items and at most 8,192 positions.
@@ -313,7 +314,7 @@ def mark_inputs(
     inputs = []
     for name, sent in parts.items():
         size = int(np.prod(sent.shape[1:]))
-        if name in listing:
+        if name in list_names:
             inputs.append((True, sent))
         if n_items not in sent.shape[1:] and size <= MAX_CODES:
             inputs.append((False, sent.reshape(len(sent), size)))
@@ -323,7 +324,7 @@ def mark_inputs(
 def is_signature(part: Component) -> bool:
     """Checks whether a message part may be a MinHash signature: 5 to 512 integers or bits."""
     whole = part.to_dense(np.arange(min(1, len(part)))).dtype.kind in "biu"
-    return whole and _FEW < int(np.prod(part.shape)) <= MAX_SIG_SIZE
+    return whole and _FEW < int(np.prod(part.shape)) <= MAX_SIGNATURE_SIZE
 
 
 def find_lists(components: Mapping[str, Component]) -> frozenset[str]:

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrec_auditor.attacks.parts.uploads import safe_ratio
+from fedrec_auditor.attacks.parts.uploads import divide
 
 _STEPS = 20
 _STARTS = ((2, (0.0,)), (4, (0.0, 0.5)))  # number of groups; relative ranks of the first centre
@@ -33,16 +33,16 @@ _LEAST = 1e-3  # minimum variance of a group
 Doubles = NDArray[np.float64]
 
 
-def positive_probability(change: NDArray[np.floating[Any]]) -> Doubles:
+def compute_probability(changes: NDArray[np.floating[Any]]) -> Doubles:
     """Returns the probability (n, M) that an item's row changed because the item is a positive.
 
-    change: change of each item's row in the message of each of n devices (n, M, d)
+    changes: change of each item's row in the message of each of n devices (n, M, d)
 
     Positives are items with which the user interacted. The probability of an unchanged row is 0.
     The result is reliable if a device draws several negatives per positive. Cost: 60 passes over
     the changed rows.
     """
-    sizes = np.linalg.norm(change, axis=2)
+    sizes = np.linalg.norm(changes, axis=2)
     width = int(np.count_nonzero(sizes, axis=1).max(initial=0))
     probability = np.zeros(sizes.shape)
     if not width:
@@ -51,9 +51,9 @@ def positive_probability(change: NDArray[np.floating[Any]]) -> Doubles:
     order = np.argsort(-sizes, axis=1, kind="stable")[:, :width]
     sizes = np.take_along_axis(sizes, order, axis=1)
     kept = sizes > 0
-    points = _points(np.take_along_axis(change, order[:, :, None], axis=1), sizes, kept)
+    points = _points(np.take_along_axis(changes, order[:, :, None], axis=1), sizes, kept)
     count = np.maximum(kept.sum(axis=1), 1)
-    best_criterion, best = np.full(len(change), np.inf), np.zeros(sizes.shape)
+    best_criterion, best = np.full(len(changes), np.inf), np.zeros(sizes.shape)
     for groups, ranks in _STARTS:
         for rank in ranks:
             near = _nearest(points, kept, (rank * (count - 1)).astype(int), groups)
@@ -73,11 +73,11 @@ def _points(rows: NDArray[Any], sizes: NDArray[Any], kept: NDArray[np.bool_]) ->
 
     The plane is that of the two principal directions of the unit rows of a message.
     """
-    unit = safe_ratio(rows, sizes[:, :, None])
+    unit = divide(rows, sizes[:, :, None])
     plane = np.linalg.eigh(unit.transpose(0, 2, 1) @ unit)[1][:, :, -2:]
     inside = unit @ plane
     length = np.log(np.where(kept, sizes, 1.0))
-    inside = safe_ratio(inside, np.linalg.norm(inside, axis=2, keepdims=True))
+    inside = divide(inside, np.linalg.norm(inside, axis=2, keepdims=True))
     return np.concatenate([inside, length[:, :, None]], axis=2).astype(np.float64)
 
 

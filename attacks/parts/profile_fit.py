@@ -17,12 +17,12 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.attacks.parts.shadow_reader import draw_histories, run_on_accepted
 from fedrec_auditor.attacks.parts.uploads import (
     MODEL_KINDS,
+    find_item_table,
     find_part,
-    item_similarities,
-    item_table,
+    find_similarities,
+    find_user_table,
+    get_model,
     iter_blocks,
-    last_model,
-    user_table,
 )
 from fedrec_auditor.targets.transcript import Component, Payload, RoundView, View
 
@@ -49,11 +49,11 @@ _NUMBERS = 2**22  # size of one block of Gram matrices: 32 MiB
 
 def has_readable_model(view: View) -> bool:
     """Checks whether the last model that the adversary sees has item rows or item similarities."""
-    model, items = last_model(view), view.public.n_items
-    return item_table(model, items) is not None or item_similarities(model, items) is not None
+    model, items = get_model(view), view.public.n_items
+    return find_item_table(model, items) is not None or find_similarities(model, items) is not None
 
 
-def fit_features(view: View, profiles: sparse.csr_array) -> Floats:
+def measure_fit(view: View, profiles: sparse.csr_array) -> Floats:
     """Returns numbers (n, f) that show how well the last visible model fits each user's ratings.
 
     view: messages, models and public parameters that the adversary sees
@@ -62,16 +62,16 @@ def fit_features(view: View, profiles: sparse.csr_array) -> Floats:
     The number f depends on the model, which ``has_readable_model`` must accept. Memory: some arrays
     of n times the number of users in the model, and 32 MiB.
     """
-    model, items = last_model(view), view.public.n_items
+    model, items = get_model(view), view.public.n_items
     binary = profiles.astype(np.bool_).astype(np.float64)
-    table = item_table(model, items)
+    table = find_item_table(model, items)
     if table is None:
-        similarity = item_similarities(model, items)
+        similarity = find_similarities(model, items)
         assert similarity is not None, "refused"
         pairs = np.asarray((binary @ similarity).multiply(binary).sum(axis=1)).ravel()
         return np.asarray(pairs / np.maximum(binary.sum(axis=1), 1))[:, None]
     columns = [_explained_share(table, binary), _rating_share(table, profiles)]
-    users = user_table(model, table)
+    users = find_user_table(model, table)
     if users is not None:
         columns.append(_nearest(table, users, binary))
     return np.stack(columns, axis=1)
@@ -140,8 +140,8 @@ def _nearest(table: Floats, users: Floats, binary: sparse.csr_array) -> Floats:
 
 
 # Maximum number of coefficients of the equations of a round: 256 MiB.
-MAX_COEFFS = 2**25
-# Maximum number of profiles, with two equations per profile within ``MAX_COEFFS``.
+MAX_COEFFICIENTS = 2**25
+# Maximum number of profiles, with two equations per profile within ``MAX_COEFFICIENTS``.
 MAX_PROFILES = 4096
 # Time limit, in seconds, for computing one round's messages of all profiles, as estimated.
 MAX_SECONDS = 10.0
@@ -153,16 +153,17 @@ _ROUNDED = 1e-6  # share of the largest number, below which a difference is a ro
 _MEMO = "exact messages"
 
 
-def can_solve_sums(view: View, profiles: int = 1) -> bool:
-    """Checks whether sums of messages reveal which users sent, because messages can be computed.
+def can_solve_sums(view: View, n_profiles: int = 1) -> bool:
+    """Checks whether ``solve_participation`` can infer from sums of messages which users sent.
 
-    The code that computes the messages must be known and without randomness. The result is False
-    also if computing one round's messages of ``profiles`` users would take too long.
+    This requires that the code that computes the messages is known and has no randomness. The
+    result is also False if computing one round's messages of ``n_profiles`` users would take too
+    long.
     """
     public = view.public
     if public.device_code is None or public.item_rows is not None or public.n_silos is not None:
         return False
-    if profiles > MAX_PROFILES or profiles * public.device_code.call_seconds > MAX_SECONDS:
+    if n_profiles > MAX_PROFILES or n_profiles * public.device_code.call_seconds > MAX_SECONDS:
         return False
     if _MEMO not in view.cache:
         view.cache[_MEMO] = _is_exact(view)
@@ -308,7 +309,7 @@ def _equations(view: View, place: int, profiles: sparse.csr_array) -> tuple[Floa
     known = _observed_steps(view, place, sent)
     whole = sum(step.size for step, _ in known.values())
     chosen = np.zeros(whole, np.bool_)
-    chosen[np.random.default_rng(0).permutation(whole)[: MAX_COEFFS // max(1, n)]] = True
+    chosen[np.random.default_rng(0).permutation(whole)[: MAX_COEFFICIENTS // max(1, n)]] = True
     columns, steps = np.empty((n, np.count_nonzero(chosen))), np.empty(np.count_nonzero(chosen))
     first = passed = 0
     for name, (step, others) in known.items():

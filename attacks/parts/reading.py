@@ -22,24 +22,24 @@ from fedrec_auditor.attacks import readers as family
 from fedrec_auditor.attacks.parts.shadow_reader import (
     MAX_SECONDS,
     MIN_SHADOWS,
-    FormReaders,
+    FixedReaders,
     ShadowReader,
     choose_rounds,
-    draw_like_users,
+    draw_from_users,
     run_on_accepted,
 )
-from fedrec_auditor.attacks.parts.uploads import item_odds, list_names, read_rounds, refusal_text
-from fedrec_auditor.attacks.readers.base import CERTAIN, Evidence, Reader, pool_evidence, prior
+from fedrec_auditor.attacks.parts.uploads import get_prior, get_rounds, list_linked, make_refusal
+from fedrec_auditor.attacks.readers.base import MAX_NATS, Evidence, Reader, fit_prior, pool_evidence
 from fedrec_auditor.targets.compute import iter_blocks
 from fedrec_auditor.targets.transcript import DATA_KINDS, View
 
 # Maximum number of users times items of evidence that is kept in memory: 64 MiB per table.
-MAX_CACHED = 2**23
+MAX_CACHED_NUMBERS = 2**23
 _MEMO = "evidence"
 
 
 @functools.cache
-def all_readers() -> tuple[Reader, ...]:
+def get_all_readers() -> tuple[Reader, ...]:
     """Returns one instance of each reader class in ``attacks.readers``, sorted by class name.
 
     A reader infers interactions from messages of one form.
@@ -58,7 +58,7 @@ def all_readers() -> tuple[Reader, ...]:
     return tuple(kind() for kind in sorted(kinds, key=lambda kind: str(kind.__name__)))
 
 
-def readers_of(view: View) -> tuple[Reader, ...]:
+def find_readers(view: View) -> tuple[Reader, ...]:
     """Returns the readers that can read the messages of the adversary's view.
 
     A reader infers interactions from messages of one form, such as noisy item tables. If no reader
@@ -67,7 +67,7 @@ def readers_of(view: View) -> tuple[Reader, ...]:
     its result with those of the other readers. If the ``ShadowReader`` refuses the view, the result
     is the other readers alone.
     """
-    special = tuple(reader for reader in all_readers() if not reader.refusal(view))
+    special = tuple(reader for reader in get_all_readers() if not reader.refusal(view))
     learned, client = ShadowReader(special), view.public.device_code
     if (special and not (client and client.is_external)) or learned.refusal(view):
         return special
@@ -81,7 +81,7 @@ def read_evidence(view: View, users: NDArray[np.int64]) -> Evidence:
     users are kept in memory with the adversary's view if they have at most 2^23 numbers. Raises
     InputError if no reader can read the view.
     """
-    if view.public.n_users * view.public.n_items > MAX_CACHED:
+    if view.public.n_users * view.public.n_items > MAX_CACHED_NUMBERS:
         return _evidence(view, users)
     if _MEMO not in view.cache:
         view.cache[_MEMO] = _evidence(view, np.arange(view.public.n_users)), tuple(view.notes)
@@ -93,7 +93,7 @@ def read_evidence(view: View, users: NDArray[np.int64]) -> Evidence:
 
 
 def _evidence(view: View, users: NDArray[np.int64]) -> Evidence:
-    chosen = readers_of(view)
+    chosen = find_readers(view)
     if not chosen:
         raise InputError(f"Expected messages that some reader can read, got none. {_unread(view)}")
     return pool_evidence(chosen, view, users)
@@ -104,12 +104,12 @@ def refusal(view: View) -> str:
 
     A reader infers interactions from messages of one form.
     """
-    return "" if readers_of(view) else _unread(view)
+    return "" if find_readers(view) else _unread(view)
 
 
 def _unread(view: View) -> str:
-    known = refusal_text(view, "bits, ratings and reports of items, and what moves an item table")
-    if not list_names(view):
+    known = make_refusal(view, "bits, ratings and reports of items, and what moves an item table")
+    if not list_linked(view):
         return known
     if view.public.device_code is None:
         return f"{known} To read messages of any other form, the attack needs the client's code."
@@ -161,13 +161,13 @@ class Calibration(NamedTuple):
     bend: makes r / (1 + bend |r|) stay below 1 / bend nats; 0 for no limit
     """
 
-    ratio: float
-    activity: float
+    ratio_gain: float
+    activity_gain: float
     bend: float
 
     def rescale(self, ratio: Numbers) -> Numbers:
         """Returns log-likelihood ratios r scaled to ratio * r / (1 + bend |r|), same shape."""
-        return np.asarray(self.ratio * ratio / (1 + self.bend * np.abs(ratio)))
+        return np.asarray(self.ratio_gain * ratio / (1 + self.bend * np.abs(ratio)))
 
 
 # Factors that leave evidence unchanged.
@@ -176,7 +176,7 @@ _NOTHING = Calibration(0.0, 0.0, 0.0)
 _DISPUTED = Calibration(1.0, 1.0, _BENDS[1])  # in case evidence on a few users is wrong but strong
 
 
-def calibrate_readers(view: View, users: NDArray[np.int64]) -> Evidence:
+def read_calibrated(view: View, users: NDArray[np.int64]) -> Evidence:
     """Returns the log-likelihood ratios of users' interactions, weakened where overconfident.
 
     view: messages and public parameters that the adversary sees
@@ -191,21 +191,21 @@ def calibrate_readers(view: View, users: NDArray[np.int64]) -> Evidence:
         return evidence
     if _SCALES_MEMO not in view.cache:
         view.cache[_SCALES_MEMO] = _scales_of_shadows(view, evidence)
-    by, odds = view.cache[_SCALES_MEMO], item_odds(view)
-    return _scale(evidence, by) if odds is None else calibrated(evidence, odds, view.add_note, by)
+    by, odds = view.cache[_SCALES_MEMO], get_prior(view)
+    return _scale(evidence, by) if odds is None else calibrate(evidence, odds, view.add_note, by)
 
 
-def calibrated(
+def calibrate(
     evidence: Evidence,
-    items: Floats,
-    tell: Callable[[str], None] | None = None,
+    item_odds: Floats,
+    notify: Callable[[str], None] | None = None,
     by: Calibration | None = None,
 ) -> Evidence:
     """Weakens log-likelihood ratios of interactions that the items' popularity does not support.
 
     evidence: log-likelihood ratios of users and items (n, M)
-    items: log-odds of the share of users who interacted with each item, NaN if unknown (M,)
-    tell: function that receives a sentence if the ratios are weakened or disputed
+    item_odds: log-odds of the share of users who interacted with each item, NaN if unknown (M,)
+    notify: function that receives a sentence if the ratios are weakened or disputed
     by: factors that were fitted to simulated users and are applied first; if popularity clearly
         contradicts them, large ratios are only limited (``Calibration.bend``)
 
@@ -214,10 +214,10 @@ def calibrated(
     """
     ratio = evidence.log_ratio
     assert ratio is not None
-    known = np.flatnonzero(np.isfinite(items))
+    known = np.flatnonzero(np.isfinite(item_odds))
     counts, stated = _count(ratio, known)
     some = counts.any(axis=1)
-    counts, odds = counts[some], items[known[some], None]
+    counts, odds = counts[some], item_odds[known[some], None]
 
     def loss(scales: Calibration) -> float:
         return -_likelihood(counts, odds, scales.rescale(stated))
@@ -234,12 +234,12 @@ def calibrated(
         )
         best = Calibration(float(fit.x), float(fit.x), 0.0)
         best = best if loss(best) < loss(_NOTHING) else _NOTHING
-    if note and tell is not None:
-        tell(note)
+    if note and notify is not None:
+        notify(note)
     return _scale(evidence, best)
 
 
-def fit_scales(evidence: Evidence, histories: NDArray[np.bool_], items: Floats) -> Calibration:
+def fit_calibration(evidence: Evidence, histories: NDArray[np.bool_], items: Floats) -> Calibration:
     """Fits the factors of log-likelihood ratios that make users' known histories most likely.
 
     evidence: log-likelihood ratios of interactions of n users and M items
@@ -252,8 +252,8 @@ def fit_scales(evidence: Evidence, histories: NDArray[np.bool_], items: Floats) 
     """
     assert evidence.log_ratio is not None
     finite = np.isfinite(evidence.log_ratio)
-    ratio = np.where(finite, evidence.log_ratio, 0).clip(-CERTAIN, CERTAIN).astype(np.float64)
-    activity = np.where(finite, prior(evidence, items)[1][:, None], 0)
+    ratio = np.where(finite, evidence.log_ratio, 0).clip(-MAX_NATS, MAX_NATS).astype(np.float64)
+    activity = np.where(finite, fit_prior(evidence, items)[1][:, None], 0)
 
     def slopes(bent: Floats, weights: Floats) -> Floats:
         wrong = histories - expit(items + weights[0] * bent + weights[1] * activity)
@@ -283,23 +283,23 @@ def _scales_of_shadows(view: View, evidence: Evidence) -> Calibration:
     histories, or if the messages are read by a ``ShadowReader``, which calibrates its ratios
     itself.
     """
-    readers, client = readers_of(view), view.public.device_code
+    readers, client = find_readers(view), view.public.device_code
     learned = any(isinstance(reader, ShadowReader) for reader in readers)
     if client is None or learned or ShadowReader().refusal(view):
         return UNSCALED
     read, odds, rng = (
-        read_rounds(view, list_names(view)[0]),
-        item_odds(view),
+        get_rounds(view, list_linked(view)[0]),
+        get_prior(view),
         np.random.default_rng(0),
     )
     of_data = all(part.kind in DATA_KINDS for _, _, part in read)
     rounds = [seen for seen, _, _ in read] if of_data else choose_rounds(view)
     if MIN_SHADOWS * len(rounds) * client.call_seconds > MAX_SECONDS:
         return UNSCALED
-    items = prior(evidence)[0] if odds is None else odds
+    items = fit_prior(evidence)[0] if odds is None else odds
     chance = expit(items + rng.normal(-0.5, 1.0, size=(MIN_SHADOWS, 1)))
-    met = draw_like_users(MIN_SHADOWS, chance.astype(np.float32), client.size_range, rng)
-    known = FormReaders(readers, replace(view, rounds=tuple(rounds)))
+    met = draw_from_users(MIN_SHADOWS, chance.astype(np.float32), client.size_range, rng)
+    known = FixedReaders(readers, replace(view, rounds=tuple(rounds)))
     try:
         taken, sent, _ = run_on_accepted(
             met, lambda some: [client(met[some], s.broadcast, rng).components for s in rounds]
@@ -307,8 +307,8 @@ def _scales_of_shadows(view: View, evidence: Evidence) -> Calibration:
     except InputError as error:
         view.add_note(f"The attack could not be tested on simulated users: {error}")
         return UNSCALED
-    shadows = known.shadow_evidence(sent, len(taken))
-    return UNSCALED if shadows.log_ratio is None else fit_scales(shadows, met[taken], items)
+    shadows = known.read_shadows(sent, len(taken))
+    return UNSCALED if shadows.log_ratio is None else fit_calibration(shadows, met[taken], items)
 
 
 def _scale(evidence: Evidence, by: Calibration) -> Evidence:
@@ -320,11 +320,11 @@ def _scale(evidence: Evidence, by: Calibration) -> Evidence:
         return evidence
     ratio = evidence.log_ratio
     assert ratio is not None
-    items, activity = prior(evidence)
+    items, activity = fit_prior(evidence)
     finite = np.isfinite(ratio)
     weaker = by.rescale(np.where(finite, ratio, 0))
     ratio = np.where(finite, weaker.astype(ratio.dtype), ratio)
-    return replace(evidence, log_ratio=ratio, item_odds=items, activity=by.activity * activity)
+    return replace(evidence, log_ratio=ratio, item_odds=items, activity=by.activity_gain * activity)
 
 
 def _count(ratio: Numbers, items: NDArray[np.intp]) -> tuple[Numbers, Numbers]:
@@ -334,14 +334,14 @@ def _count(ratio: Numbers, items: NDArray[np.intp]) -> tuple[Numbers, Numbers]:
     items: indices of the items to count (m,)
     """
     few = ratio[:: 1 + ratio.size // _SAMPLE]
-    few = few[np.isfinite(few)].clip(-CERTAIN, CERTAIN)
+    few = few[np.isfinite(few)].clip(-MAX_NATS, MAX_NATS)
     shares = np.linspace(0, 1, _BINS + 1)[1:-1]
     cuts = np.unique(np.quantile(few, shares)) if len(few) else few
     counts, total = np.zeros((len(items), len(cuts) + 1)), np.zeros(len(cuts) + 1)
     for some in iter_blocks(len(ratio), len(items), _TOGETHER):
         scores = ratio[some][:, items]
         user, item = np.isfinite(scores).nonzero()
-        scores = scores[user, item].clip(-CERTAIN, CERTAIN)
+        scores = scores[user, item].clip(-MAX_NATS, MAX_NATS)
         bins = np.searchsorted(cuts, scores)
         total += np.bincount(bins, scores, counts.shape[1])
         cells = np.bincount(item * counts.shape[1] + bins, minlength=counts.size)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.special import betainc, expit
 
-from fedrec_auditor.attacks.parts.uploads import ChangeBlock, ModelMessages, safe_ratio
+from fedrec_auditor.attacks.parts.uploads import ChangeBlock, ModelMessages, divide
 
 # Positions of the rows of noisy item tables along the direction of their sender.
 #
@@ -29,7 +29,7 @@ Floats32 = NDArray[np.float32]
 
 _PEAKED = 0.752  # mean size over root mean square: .707 for a Laplace, .798 for a normal law
 _STEPS = 30
-MAX_BY_CHANCE = 3.3  # deviations exceeded once in a thousand, by normal and Tracy-Widom laws
+CRITICAL_Z = 3.3  # deviations exceeded once in a thousand, by normal and Tracy-Widom laws
 _CHANCE = 1e-3  # maximum probability that a random vector is as near to a direction
 _TURNED = 0.9  # maximum share of the overlap after turning that rounds may have before it
 _AT_ONCE = 2**23  # how many numbers of messages are in memory at once
@@ -64,31 +64,31 @@ class RowPositions:
         )
 
 
-def places(
+def fit_positions(
     rounds: Sequence[ModelMessages],
-    common: NDArray[np.int64],
+    sample: NDArray[np.int64],
     users: NDArray[np.int64],
     vectors: Floats | None = None,
-    popular: Floats | None = None,
+    item_odds: Floats | None = None,
 ) -> RowPositions | None:
     """Computes the position of each item row along the direction of each message's sender.
 
     rounds: messages about the item table, by rounds
-    common: users from whom common parameters are estimated, ascending
+    sample: users from whom common parameters are estimated, ascending
     users: users whose positions are needed, ascending
-    vectors: vectors that the n users of ``common`` and ``users`` sent, which give the sign of
+    vectors: vectors that the n users of ``sample`` and ``users`` sent, which give the sign of
         directions, in ascending order of users (n, d); None without them
-    popular: log-odds of the items, if popularity is known (M,)
+    item_odds: log-odds of the items, if popularity is known (M,)
 
     The result is None if the messages are uninformative: the positions from even columns and from
     odd columns do not correlate, beyond common effects of a message and of an item. Cost: three
     passes over the messages.
     """
-    union = np.union1d(common, users)
+    union = np.union1d(sample, users)
     width, items = rounds[0].component.shape[1], rounds[0].component.shape[0]
-    turns = _turns(rounds, common)
+    turns = _turns(rounds, sample)
     grams = np.zeros((len(union), 2, width, width), dtype=np.float32)
-    counts, sums, pooling = np.zeros(len(union)), np.zeros((items, width)), np.isin(union, common)
+    counts, sums, pooling = np.zeros(len(union)), np.zeros((items, width)), np.isin(union, sample)
     for sent, turn in zip(rounds, turns, strict=True):
         for whose, products, totals, moved in sent.map_changes(
             union, partial(_multiply_rows, turn, pooling)
@@ -103,7 +103,7 @@ def places(
         return None
     messages = counts[usable].sum()
     pooled = np.einsum("nhde->hde", grams[usable], dtype=np.float64) / messages
-    shared = _find_shared(pooled / sizes[:, None, None], sums / messages, messages, popular)
+    shared = _find_shared(pooled / sizes[:, None, None], sums / messages, messages, item_odds)
     noise = float(np.median(np.linalg.eigvalsh(pooled.sum(axis=0)))) / items
     if not noise:
         return None
@@ -160,14 +160,14 @@ def _turns(rounds: Sequence[ModelMessages], users: NDArray[np.int64]) -> NDArray
     for group, half in np.ndindex(turns.shape[:2]):
         gram = grams[group, surest, half]
         left_vectors, sizes, right_vectors = np.linalg.svd(gram + _LEAST * np.eye(width))
-        if np.trace(gram) + MAX_BY_CHANCE * np.sqrt(width) < _TURNED * sizes.sum():
+        if np.trace(gram) + CRITICAL_Z * np.sqrt(width) < _TURNED * sizes.sum():
             turns[group, half] = left_vectors @ right_vectors
     return turns[groups]
 
 
 def _score(block: ChangeBlock) -> ChangeBlock:
-    """Returns senders, ``noise_scores`` of their messages, and which messages are not zero."""
-    return block[0], noise_scores(block[1]), np.asarray(block[1].any(axis=(1, 2)))
+    """Returns senders, noise scores of their messages, and which messages are not zero."""
+    return block[0], compute_noise_scores(block[1]), np.asarray(block[1].any(axis=(1, 2)))
 
 
 def _between(
@@ -219,9 +219,9 @@ def _denoise(cross: Floats, means: Floats, sent_by: Floats) -> Floats:
     pairs = sent_by.T @ sent_by * items
     np.fill_diagonal(pairs, 0)
     deviation = noise * np.sqrt(pairs)[:, None, :, None]
-    blocks[:] = safe_ratio(blocks, deviation)
+    blocks[:] = divide(blocks, deviation)
     values, vectors = np.linalg.eigh(cross)
-    values[values <= 2 * np.sqrt(len(cross)) + MAX_BY_CHANCE * len(cross) ** (-1 / 6)] = 0
+    values[values <= 2 * np.sqrt(len(cross)) + CRITICAL_Z * len(cross) ** (-1 / 6)] = 0
     signal: Floats = (vectors * values) @ vectors.T
     return signal.reshape(kinds, width, kinds, width).transpose(0, 2, 1, 3)
 
@@ -329,7 +329,7 @@ def _together(place: NDArray[np.float32]) -> bool:
     rest = place - place.mean(axis=1, keepdims=True)
     rest -= rest.mean(axis=2, keepdims=True)
     products = (rest[0] * rest[1]).astype(np.float64)
-    return bool(products.sum() > MAX_BY_CHANCE * np.sqrt((products**2).sum()))
+    return bool(products.sum() > CRITICAL_Z * np.sqrt((products**2).sum()))
 
 
 def _directions(
@@ -414,27 +414,27 @@ def _edge(ratio: Floats, rows: NDArray[np.float64]) -> Floats:
     """
     root = np.sqrt(ratio)
     beyond = np.maximum(rows, 1) ** (-2 / 3) * np.maximum(ratio, _TINY) ** (-1 / 6)
-    return np.asarray((1 + root) ** 2 + MAX_BY_CHANCE * beyond * (1 + root) ** (4 / 3))
+    return np.asarray((1 + root) ** 2 + CRITICAL_Z * beyond * (1 + root) ** (4 / 3))
 
 
 def _sign(values: Floats) -> Floats:
     return np.where(values < 0, -1.0, 1.0)
 
 
-def noise_scores(change: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Applies the score function of the noise to the entries of ``change`` (n, M, d).
+def compute_noise_scores(changes: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Applies the score function of the noise to the entries of ``changes`` (n, M, d).
 
     The score function is the derivative of the noise's negative log-density: a clipped number for
     Laplace noise, and the number itself for normal noise. The result is in units of the noise's
     scale. Laplace noise is assumed for a message if its entries are peaked, and otherwise normal
     noise.
     """
-    size = np.abs(change)
+    size = np.abs(changes)
     mean = size.mean(axis=(1, 2), keepdims=True)
     root = np.sqrt(np.mean(size**2, axis=(1, 2), keepdims=True))
     scale = np.maximum(mean, np.finfo(np.float32).tiny)
     peaked = mean < _PEAKED * root
-    return np.asarray(np.where(peaked, np.clip(change / scale, -1, 1), change / scale))
+    return np.asarray(np.where(peaked, np.clip(changes / scale, -1, 1), changes / scale))
 
 
 # Order of the rows in messages: the row of each item, tested with users whose items are known.
@@ -451,11 +451,11 @@ def noise_scores(change: NDArray[np.float32]) -> NDArray[np.float32]:
 
 Ints = NDArray[np.int64]
 # Minimum z-score with which an assignment of rows to items counts as supported.
-MIN_SUPPORT = 6.0
+MIN_SUPPORT_Z = 6.0
 # Maximum number of rows of an item table for padding, masks and unknown items.
-MAX_SPECIAL = 8
+MAX_EXTRAS = 8
 # Offsets of rows from their items' numbers that are tried, smallest first.
-ROW_OFFSETS = sorted(range(-MAX_SPECIAL, MAX_SPECIAL + 1), key=abs)
+ROW_OFFSETS = sorted(range(-MAX_EXTRAS, MAX_EXTRAS + 1), key=abs)
 _BY_USERS = 12  # minimum number of users with which users are permuted, instead of rows
 # Number of groups of users, each left out once, and the share of z that they must reach.
 _FOLDS, _KEPT = 8, 0.8
@@ -464,78 +464,86 @@ _MATCHED = 2048  # maximum number of rows to which a permutation is fitted
 
 
 def standardise_evidence(
-    evidence: Floats, met: sparse.csr_array
+    evidence: Floats, truth: sparse.csr_array
 ) -> tuple[Floats, sparse.csr_array]:
     """Scales each user's scores of the item table's rows to mean 0 and standard deviation 1.
 
-    ``evidence`` (n, R) scores an interaction of each user with each row's item, ``met`` (n, M) is
-    the true interactions. Returns both, without users of no interaction or constant scores.
+    evidence: score of an interaction of each user with each row's item (n, R)
+    truth: true interactions (n, M)
+
+    Returns both arrays without the users who have no interactions or equal scores for all rows.
     """
     centred = evidence - evidence.mean(axis=1, keepdims=True)
     size = centred.std(axis=1, keepdims=True)
-    some = np.flatnonzero((size[:, 0] > 0) & (np.diff(met.indptr) > 0))
-    return centred[some] / size[some], sparse.csr_array(met[some])
+    some = np.flatnonzero((size[:, 0] > 0) & (np.diff(truth.indptr) > 0))
+    return centred[some] / size[some], sparse.csr_array(truth[some])
 
 
-def compute_support(evidence: Floats, met: sparse.csr_array, order: Ints) -> float:
+def compute_support(evidence: Floats, truth: sparse.csr_array, order: Ints) -> float:
     """Tests a guess of which row of an item table belongs to which item; returns a z-score.
 
-    ``evidence`` (n, R) scores an interaction of each user with each row's item, ``met`` (n, M) is
-    the true interactions, ``order`` (M,) the guessed row of each item, or -1. The sum of scores in
-    rows of users' own items is compared with its mean over permutations of users or rows.
+    evidence: score of an interaction of each user with each row's item (n, R)
+    truth: true interactions (n, M)
+    order: guessed row of each item, or -1 (M,)
+
+    The statistic is the sum of the scores in the rows of users' own items. It is compared with its
+    mean over permutations of users or rows.
     """
     if len(evidence) >= _BY_USERS:
-        return _user_support(_agreement(evidence, met, order))
+        return _user_support(_agreement(evidence, truth, order))
     here, placed = np.flatnonzero(order >= 0), np.zeros(evidence.shape)
-    placed[:, order[here]] = met[:, here].toarray()
+    placed[:, order[here]] = truth[:, here].toarray()
     placed -= placed.mean(axis=1, keepdims=True)
     squares = ((evidence @ evidence.T) * (placed @ placed.T)).sum() / (evidence.shape[1] - 1)
     return abs(float((evidence * placed).sum())) / np.sqrt(squares) if squares > 0 else 0.0
 
 
 def check_uniform_support(
-    evidence: Floats, met: sparse.csr_array, order: Ints
+    evidence: Floats, truth: sparse.csr_array, order: Ints
 ) -> tuple[bool, float]:
     """Tests whether all items, not only a few, support a guess of which row belongs to which item.
 
-    ``evidence`` (n, R) scores an interaction of each user with each row's item, ``met`` (n, M) is
-    the true interactions, ``order`` (M,) the guessed row of each item, or -1. Returns whether all
-    items have similar support, and its z-score against random histories of the same sizes.
+    evidence: score of an interaction of each user with each row's item (n, R)
+    truth: true interactions (n, M)
+    order: guessed row of each item, or -1 (M,)
+
+    Returns whether all items have similar support, and the z-score of the support against random
+    histories of the same sizes.
     """
-    here, share = np.flatnonzero(order >= 0), np.diff(met.indptr)[:, None] / met.shape[1]
+    here, share = np.flatnonzero(order >= 0), np.diff(truth.indptr)[:, None] / truth.shape[1]
     size = np.sqrt(max((share * (1 - share)).sum(), 1e-12))
-    agreement = (evidence[:, order[here]] * (met[:, here].toarray() - share)).sum(axis=0) / size
+    agreement = (evidence[:, order[here]] * (truth[:, here].toarray() - share)).sum(axis=0) / size
     # In a wrong guess few items have the right row, so that the support is uneven.
     mean, by_chance = float(agreement.mean()), 1 + 3 * np.sqrt(2 / len(here))
     return agreement.var() <= by_chance + (_UNEVEN * mean) ** 2, mean * np.sqrt(len(here))
 
 
-def measure_dependence(messages: Floats, met: NDArray[np.bool_]) -> float:
+def measure_dependence(messages: Floats, truth: NDArray[np.bool_]) -> float:
     """Tests whether users with similar histories send similar messages; returns a z-score.
 
     messages: one message per user (n, d)
-    met: True for items with which the user interacted (n, M)
+    truth: True for items with which the user interacted (n, M)
 
     The order of the numbers within messages does not matter, nor does the size of histories.
     """
     similarities = []
-    for each in (messages - messages.mean(axis=0), met - met.mean(axis=1, keepdims=True)):
+    for each in (messages - messages.mean(axis=0), truth - truth.mean(axis=1, keepdims=True)):
         each = each / np.maximum(np.linalg.norm(each, axis=1, keepdims=True), 1e-12)
         similarities.append((each @ each.T)[np.triu_indices(len(each), 1)])
     product = similarities[0] * similarities[1]
     return float(product.sum() / np.sqrt((product**2).sum())) if product.any() else 0.0
 
 
-def fill_order(order: Ints, rows: int) -> Ints:
+def fill_order(order: Ints, n_rows: int) -> Ints:
     """Returns a copy of ``order`` in which items without a table row get unused rows.
 
-    order: row of each item; items without a row have a number outside 0 to ``rows`` - 1 (M,)
-    rows: number of rows
+    order: row of each item; items without a row have a number outside 0 to ``n_rows`` - 1 (M,)
+    n_rows: number of rows
 
     If there are too few unused rows, the remaining items get -1.
     """
-    outside = np.flatnonzero((order < 0) | (order >= rows))
-    unused = np.setdiff1d(np.arange(rows), order)[: len(outside)]
+    outside = np.flatnonzero((order < 0) | (order >= n_rows))
+    unused = np.setdiff1d(np.arange(n_rows), order)[: len(outside)]
     order = order.copy()
     order[outside] = np.pad(unused, (0, len(outside) - len(unused)), constant_values=-1)
     return order
@@ -554,24 +562,27 @@ def _user_support(agreement: Floats) -> float:
     return abs(float(np.trace(rest))) / spread if is_informative else 0.0
 
 
-def fit_order(evidence: Floats, met: sparse.csr_array) -> tuple[Ints, float] | None:
+def guess_order(evidence: Floats, truth: sparse.csr_array) -> tuple[Ints, float] | None:
     """Guesses which row of an item table belongs to which item, from users with known interactions.
 
-    ``evidence`` (n, R) scores an interaction of each user with each row's item, ``met`` (n, M) is
-    the true interactions. Returns the row of each item (M,), and a z-score of held-out users; None
-    if this is below ``MIN_SUPPORT``, or 0.8 times that of the users of the fit (an overestimate).
+    evidence: score of an interaction of each user with each row's item (n, R)
+    truth: true interactions (n, M)
+
+    Returns the row of each item (M,), and the z-score of the guess on held-out users. Returns None
+    if this z-score is below ``MIN_SUPPORT_Z``, or below 0.8 times the z-score of the users to whom
+    the guess is fitted (which is an overestimate).
     """
     count, rows = evidence.shape
-    if count < _BY_USERS or max(rows, met.shape[1]) > _MATCHED:
+    if count < _BY_USERS or max(rows, truth.shape[1]) > _MATCHED:
         return None
-    items, left_out = met.toarray(), np.zeros((count, count))
+    items, left_out = truth.toarray(), np.zeros((count, count))
     for fold in range(_FOLDS):
         out = np.arange(count) % _FOLDS == fold
         order = _assign(evidence[~out], items[~out])
         left_out[out] = _agreement(evidence[out], items, order)
     order = _assign(evidence, items)
     support, in_sample = _user_support(left_out), _user_support(_agreement(evidence, items, order))
-    return (order, support) if support >= max(MIN_SUPPORT, _KEPT * in_sample) else None
+    return (order, support) if support >= max(MIN_SUPPORT_Z, _KEPT * in_sample) else None
 
 
 def _agreement(evidence: Floats, met: Any, order: Ints) -> Floats:

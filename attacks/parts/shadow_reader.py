@@ -23,16 +23,16 @@ from fedrec_auditor.attacks.parts.item_features import (
     Numbers,
     find_lists,
     is_signature,
-    mark_inputs,
+    pick_parts,
 )
-from fedrec_auditor.attacks.parts.uploads import list_names, read_rounds, refusal_text, senders
+from fedrec_auditor.attacks.parts.uploads import find_senders, get_rounds, list_linked, make_refusal
 from fedrec_auditor.attacks.readers.base import (
-    CERTAIN,
+    MAX_NATS,
     Evidence,
     Reader,
+    get_posterior,
     pool_evidence,
-    posterior,
-    shrunk_activity,
+    shrink_activity,
 )
 from fedrec_auditor.targets.compute import one_thread
 from fedrec_auditor.targets.transcript import (
@@ -50,7 +50,7 @@ MAX_SHADOWS, MIN_SHADOWS = 1_000, 100
 # Time, in seconds, for computing messages of simulated users; ``MIN_SHADOWS`` may need more.
 MAX_SECONDS = 60.0
 # Maximum number of entries in all messages of shadows in a round: 256 MiB to 512 MiB.
-MAX_VALUES = 2**26
+MAX_ENTRIES = 2**26
 _HISTORIES = 2**23  # maximum number of shadows times items: a few tables of 64 MiB
 _SINGLE = 2**25  # maximum number of items times items, for histories of one item
 _USERS = 500  # number of users whose first evidence sets the histories of the second shadows
@@ -66,7 +66,7 @@ _OFTEN = 0.02  # minimum share of shadows that send an informative number
 Bits = NDArray[np.bool_]
 # Inputs of ``Marks`` from devices whose history is a single item, (M, d) each.
 SingleItems = Sequence[NDArray[Any]] | None
-Places = NDArray[np.intp]
+Index = NDArray[np.intp]
 _MEMO = "shadows"
 _Result = TypeVar("_Result")
 
@@ -99,10 +99,10 @@ class ShadowReader:
         The reader needs the devices' code, and messages that the adversary's view links to single
         users.
         """
-        sent = bool(list_names(view)) and not any(seen.is_in_clear for seen in view.rounds)
+        sent = bool(list_linked(view)) and not any(seen.is_in_clear for seen in view.rounds)
         if view.public.device_code is None or view.public.item_rows is not None or not sent:
-            return refusal_text(view, "messages whose senders' code can be run")
-        if (numbers := _numbers(view)) * MIN_SHADOWS > MAX_VALUES:
+            return make_refusal(view, "messages whose senders' code can be run")
+        if (numbers := _numbers(view)) * MIN_SHADOWS > MAX_ENTRIES:
             return (
                 f"{MIN_SHADOWS} messages of {numbers:,} numbers are too large to simulate at once."
             )
@@ -120,8 +120,8 @@ class ShadowReader:
         if learned is None:
             return known
         view.add_note(f"The attack learns from users simulated by the devices' code.{left_out}")
-        evidence = replace(known, log_ratio=learned.ratio(users), item_odds=None, activity=None)
-        return replace(evidence, activity=shrunk_activity(evidence))
+        evidence = replace(known, log_ratio=learned.infer(users), item_odds=None, activity=None)
+        return replace(evidence, activity=shrink_activity(evidence))
 
 
 def _learn(view: View, readers: tuple[Reader, ...]) -> tuple[_Rule | None, str]:
@@ -133,52 +133,52 @@ def _learn(view: View, readers: tuple[Reader, ...]) -> tuple[_Rule | None, str]:
     rng, n_items, client = np.random.default_rng(0), view.public.n_items, view.public.device_code
     assert client is not None, "refused"
     rounds = choose_rounds(view)
-    known, sizes = FormReaders(readers, replace(view, rounds=tuple(rounds))), client.size_range
+    known, sizes = (FixedReaders(readers, replace(view, rounds=tuple(rounds))), client.size_range)
     if readers:
         drawn = draw_histories(MIN_SHADOWS, n_items, sizes, rng)
         taken, sent, _ = run_on_accepted(
             drawn, lambda n: [client(drawn[n], each.broadcast, rng).components for each in rounds]
         )
-        ratio = known.shadow_ratios(sent, len(taken))
+        ratio = known.read_shadow_ratios(sent, len(taken))
         if roc_auc_score(drawn[taken].ravel(), ratio.ravel()) > _EXACT:
             return None, ""
     messages = 2 * len(rounds) * max(1e-9, client.call_seconds)
-    max_shadows = min(MAX_SHADOWS, _HISTORIES // n_items, MAX_VALUES // _numbers(view))
+    max_shadows = min(MAX_SHADOWS, _HISTORIES // n_items, MAX_ENTRIES // _numbers(view))
     count = int(np.clip(MAX_SECONDS / messages, MIN_SHADOWS, max(MIN_SHADOWS, max_shadows)))
     alone = _send_single(view, rounds, rng)
     every = np.ones(count, np.bool_)
     drawn = draw_histories(count, n_items, sizes, rng)
-    _, first, _ = run_on_accepted(drawn, lambda n: _Rule.of(known, drawn[n], every[n], alone, rng))
-    among = np.sort(rng.permutation(senders(view))[:_USERS]).astype(np.int64)
-    chance = posterior(Evidence(users=among, log_ratio=first.ratio(among)))
+    _, first, _ = run_on_accepted(drawn, lambda n: _Rule.fit(known, drawn[n], every[n], alone, rng))
+    among = np.sort(rng.permutation(find_senders(view))[:_USERS]).astype(np.int64)
+    chance = get_posterior(Evidence(users=among, log_ratio=first.infer(among)))
     like = rng.permutation(count) < count // 2
     mixed = np.zeros((count, n_items), np.bool_)
-    mixed[like] = draw_like_users(count // 2, chance, sizes, rng)
+    mixed[like] = draw_from_users(count // 2, chance, sizes, rng)
     mixed[~like] = draw_histories(count - count // 2, n_items, sizes, rng)
     by = like if readers else every
     _, second, left_out = run_on_accepted(
-        mixed, lambda n: _Rule.of(known, mixed[n], by[n], alone, rng)
+        mixed, lambda n: _Rule.fit(known, mixed[n], by[n], alone, rng)
     )
     return second, left_out
 
 
 def run_on_accepted(
-    histories: Bits, learn: Callable[[Places], _Result], min_accepted: int = MIN_SHADOWS // 2
-) -> tuple[Places, _Result, str]:
-    """Calls ``learn`` with the simulated users whose histories the devices' code accepts.
+    histories: Bits, function: Callable[[Index], _Result], min_accepted: int = MIN_SHADOWS // 2
+) -> tuple[Index, _Result, str]:
+    """Calls ``function`` with the simulated users whose histories the devices' code accepts.
 
     histories: True for items of a simulated user's history (n, M)
-    learn: function of indices of simulated users, which runs the devices' code on them
+    function: function of indices of simulated users, which runs the devices' code on them
     min_accepted: minimum number of accepted histories
 
-    Returns the indices of the accepted users, the result of ``learn``, and a sentence on the
+    Returns the indices of the accepted users, the result of ``function``, and a sentence on the
     rejected histories (empty if there are none). Raises InputError, with the error of the code, if
     fewer than ``min_accepted`` histories are accepted.
     """
     places, left_out = np.arange(len(histories)), ""
     while True:
         try:
-            return places, learn(places), left_out
+            return places, function(places), left_out
         except HistoriesRefused as refusal:
             places = places[refusal.takes]
             left_out = (
@@ -205,7 +205,7 @@ def _send_single(
     numbers, nothing = _numbers(view), [None for _ in rounds]
     uploads = [each.uploads for each in rounds if each.uploads is not None]
     signed = any(map(is_signature, uploads[-1].components.values()))
-    large = n_items * max(n_items / _SINGLE, numbers / MAX_VALUES) > 1
+    large = n_items * max(n_items / _SINGLE, numbers / MAX_ENTRIES) > 1
     if not signed or large or n_items * len(rounds) * client.call_seconds > MAX_SECONDS:
         return list(nothing)
     single, every, alone = np.eye(n_items, dtype=np.bool_), np.arange(n_items), list[SingleItems]()
@@ -215,7 +215,7 @@ def _send_single(
         except InputError:  # the code may need a longer history
             return list(nothing)
         parts = {n: made[n].to_dense(every) for n in logged.components if n in made}
-        alone.append([one for _, one in mark_inputs(parts, n_items, find_lists(logged.components))])
+        alone.append([one for _, one in pick_parts(parts, n_items, find_lists(logged.components))])
     return alone
 
 
@@ -241,7 +241,7 @@ def draw_histories(
     return np.asarray(places < lengths[:, None])
 
 
-def draw_like_users(
+def draw_from_users(
     count: int, chance: NDArray[np.float32], sizes: tuple[int, int], rng: np.random.Generator
 ) -> Bits:
     """Draws histories (count, M) of simulated users from the item probabilities of real users.
@@ -258,7 +258,7 @@ def draw_like_users(
 
 
 @dataclass(frozen=True)
-class FormReaders:
+class FixedReaders:
     """Readers that are made for one form of messages, and the view whose rounds they read.
 
     readers: the readers, which infer interactions from messages; none learns from simulated users
@@ -268,19 +268,19 @@ class FormReaders:
     readers: tuple[Reader, ...]
     view: View
 
-    def user_ratios(self, users: NDArray[np.int64]) -> Numbers:
+    def read_users(self, users: NDArray[np.int64]) -> Numbers:
         """Returns log-likelihood ratios (n, M) of interactions of ``users``; 0 if unknown."""
         return self._ratio(pool_evidence(self.readers, self.view, users))
 
-    def shadow_ratios(self, sent: Sequence[Mapping[str, Component]], count: int) -> Numbers:
+    def read_shadow_ratios(self, sent: Sequence[Mapping[str, Component]], count: int) -> Numbers:
         """Returns log-likelihood ratios (count, M) of the interactions of simulated users.
 
         sent: messages of the simulated users in each round, by component name
         count: number of simulated users
         """
-        return self._ratio(self.shadow_evidence(sent, count))
+        return self._ratio(self.read_shadows(sent, count))
 
-    def shadow_evidence(self, sent: Sequence[Mapping[str, Component]], count: int) -> Evidence:
+    def read_shadows(self, sent: Sequence[Mapping[str, Component]], count: int) -> Evidence:
         """Returns what the readers infer about simulated users, such as log-ratios of interactions.
 
         sent: messages of the simulated users in each round, by component name
@@ -302,7 +302,7 @@ class FormReaders:
         ratio = evidence.log_ratio
         if ratio is None:
             return np.zeros((len(evidence.users), self.view.public.n_items))
-        return np.asarray(np.clip(ratio, -CERTAIN, CERTAIN), np.float64)
+        return np.asarray(np.clip(ratio, -MAX_NATS, MAX_NATS), np.float64)
 
 
 @dataclass(frozen=True)
@@ -316,44 +316,43 @@ class _Rule:
     max_ratio: largest absolute log-likelihood ratio
     """
 
-    known: FormReaders
+    known: FixedReaders
     rounds: tuple[_Round, ...]
     rule: HistGradientBoostingClassifier
     trust: tuple[LogisticRegression, ...]
     max_ratio: float
 
     @classmethod
-    def of(
+    def fit(
         cls,
-        known: FormReaders,
+        readers: FixedReaders,
         histories: Bits,
-        like: Bits,
-        alone: Sequence[SingleItems],
+        is_realistic: Bits,
+        singles: Sequence[SingleItems],
         rng: np.random.Generator,
     ) -> Self:
         """Fits the classifier to simulated users, and calibrates it on held-out simulated users.
 
-        known: readers made for the form of the messages, whose log-ratios are combined with the
+        readers: readers made for the form of the messages, whose log-ratios are combined with the
             classifier's
         histories: histories of the simulated users (n, M)
-        like: True for simulated users that resemble real users; only these are held out (n,)
-        alone: messages of devices with a single item, per round
-
-        Such readers may rely on common features of users, which not all simulated users have.
+        is_realistic: True for simulated users that resemble real users (n,); only these are held
+            out, because ``readers`` may rely on what real users have in common
+        singles: messages of devices with a single item, per round
         """
-        rounds = known.view.rounds
-        held_out = np.flatnonzero(like)[:: max(1, int(_PARTS * like.mean()))]
+        rounds = readers.view.rounds
+        held_out = np.flatnonzero(is_realistic)[:: max(1, int(_PARTS * is_realistic.mean()))]
         learned = np.setdiff1d(np.arange(len(histories)), held_out)
         fitted = _pairs(histories, learned, _PAIRS // len(rounds), rng)
         tried = _pairs(histories, held_out, _PAIRS, rng)
         labels, truth = (histories[pairs[:, 0], pairs[:, 1]] for pairs in (fitted, tried))
         pairs = np.concatenate([fitted, tried])
         made = [
-            _Round.of(known.view, round_view, histories, one, pairs, held_out, rng)
-            for round_view, one in zip(rounds, alone, strict=True)
+            _Round.fit(readers.view, round_view, histories, one, pairs, held_out, rng)
+            for round_view, one in zip(rounds, singles, strict=True)
         ]
         numbers = [x for _, x, _ in made]
-        ratio = known.shadow_ratios([sent for _, _, sent in made], len(held_out))
+        ratio = readers.read_shadow_ratios([sent for _, _, sent in made], len(held_out))
         ratio = ratio[np.searchsorted(held_out, tried[:, 0]), tried[:, 1]]
         rule = HistGradientBoostingClassifier(
             max_iter=60,
@@ -371,9 +370,9 @@ class _Rule:
             LogisticRegression().fit(np.stack([total, ratio], axis=1), truth) for total in totals
         )
         max_ratio = float(np.log(max(2, len(tried)) / 2))
-        return cls(known, tuple(round_view for round_view, _, _ in made), rule, trust, max_ratio)
+        return cls(readers, tuple(round_view for round_view, _, _ in made), rule, trust, max_ratio)
 
-    def ratio(self, users: NDArray[np.int64]) -> Numbers:
+    def infer(self, users: NDArray[np.int64]) -> Numbers:
         """Returns log-likelihood ratios (n, M) of interactions of ``users`` (ascending indices).
 
         The ratio is 0 for a user without messages.
@@ -383,11 +382,11 @@ class _Rule:
         count = np.zeros(len(users), np.int64)
         with one_thread(None):
             for each in self.rounds:
-                for places, x in each.of_users(users, n_items):
+                for places, x in each.read_users(users, n_items):
                     scores = self.rule.decision_function(x.reshape(-1, x.shape[-1]))
                     ratio[places] += scores.reshape(x.shape[:2])
                     count[places] += 1
-        of_known = self.known.user_ratios(users)
+        of_known = self.known.read_users(users)
         for n_rounds, model in enumerate(self.trust, 1):
             at, (learned, known) = count == n_rounds, model.coef_[0]
             ratio[at] = model.intercept_[0] + learned * ratio[at] + known * of_known[at]
@@ -412,14 +411,14 @@ class _Round:
     linear: _Linear
 
     @classmethod
-    def of(
+    def fit(
         cls,
         view: View,
         round_view: RoundView,
         histories: Bits,
-        alone: SingleItems,
-        pairs: Places,
-        kept_shadows: Places,
+        singles: SingleItems,
+        pairs: Index,
+        kept_shadows: Index,
         rng: np.random.Generator,
     ) -> tuple[Self, Numbers, Mapping[str, Component]]:
         """Fits the regressions of a round to messages of simulated users.
@@ -428,7 +427,7 @@ class _Round:
         ``kept_shadows`` by component name.
 
         histories: histories of the simulated users (n, M)
-        alone: messages of devices with a single item, or None
+        singles: messages of devices with a single item, or None
         pairs: indices of a simulated user and an item (k, 2)
         kept_shadows: indices of simulated users whose messages are returned
         """
@@ -440,7 +439,7 @@ class _Round:
         sent = {name: round_view.uploads.components[name] for name in shadows}
         listing = find_lists(sent)
         features = partial(_features, shadows, round_view.broadcast, histories.shape[1], listing)
-        linear = _Linear.of(features(), histories, alone)
+        linear = _Linear.fit(features(), histories, singles)
         fitted = cls(round_view.broadcast, round_view.uploads.users, sent, listing, linear)
         parts, positions = [], []
         for some, each in features():
@@ -450,20 +449,20 @@ class _Round:
         some_sent = {name: part.take(kept_shadows) for name, part in shadows.items()}
         return fitted, np.concatenate(parts)[np.argsort(np.concatenate(positions))], some_sent
 
-    def of_users(self, users: NDArray[np.int64], n_items: int) -> Iterator[tuple[Places, Numbers]]:
+    def read_users(self, users: NDArray[np.int64], n_items: int) -> Iterator[tuple[Index, Numbers]]:
         """Yields blocks of senders: their positions in ``users`` (k,), and features (k, M, f)."""
         asked = np.flatnonzero(np.isin(self.whose, users))
         if len(asked):
             for some, made in _features(self.sent, self.broadcast, n_items, self.listing, asked):
                 yield np.searchsorted(users, self.whose[some]), self._all(made, None)
 
-    def _all(self, made: ItemFeatures, shadows: Places | None) -> Numbers:
+    def _all(self, made: ItemFeatures, shadows: Index | None) -> Numbers:
         """Returns features of items, followed by the mean of each over all items, (n, M, f).
 
         ``shadows`` are the indices of simulated users who sent the messages ``made``; None for real
         users.
         """
-        each = np.stack(made.items + self.linear.read(made, shadows), axis=-1).astype(np.float32)
+        each = np.stack(made.columns + self.linear.read(made, shadows), axis=-1).astype(np.float32)
         mean = np.broadcast_to(each.mean(axis=1, keepdims=True), each.shape)
         return np.concatenate([each, mean], axis=-1)
 
@@ -490,17 +489,17 @@ class _Linear:
     marks: tuple[Marks, ...]
 
     @classmethod
-    def of(
-        cls, blocks: Iterator[tuple[Places, ItemFeatures]], histories: Bits, alone: SingleItems
+    def fit(
+        cls, blocks: Iterator[tuple[Index, ItemFeatures]], histories: Bits, singles: SingleItems
     ) -> Self:
         others, square, towards = [], np.zeros((1, 1)), np.zeros(1)
         marked_blocks: list[list[tuple[bool, NDArray[Any]]]] = []
         overall = histories.mean()
         for some, made in blocks:
             others.append(_others(made))
-            marked_blocks.append(made.mark_inputs)
-            if made.rows:
-                rows = np.concatenate(made.rows, axis=2)
+            marked_blocks.append(made.mark_sources)
+            if made.row_numbers:
+                rows = np.concatenate(made.row_numbers, axis=2)
                 rows = rows.reshape(-1, rows.shape[2])
                 square = square + rows.T @ rows
                 towards = towards + rows.T @ (histories[some].ravel() - overall)
@@ -513,27 +512,28 @@ class _Linear:
         x = (x - middle) / spread
         halves = tuple((x[half::2], _ridge(x[half::2], histories[half::2])) for half in (0, 1))
         parts = list(zip(*marked_blocks, strict=True))
-        single: Sequence[NDArray[Any] | None] = alone or [None for _ in parts]
+        single: Sequence[NDArray[Any] | None] = singles or [None for _ in parts]
         marks = tuple(
-            Marks.of(np.concatenate([sent for _, sent in part]), histories, one, listed=part[0][0])
+            Marks.fit(np.concatenate([sent for _, sent in part]), histories, one, listed=part[0][0])
             for part, one in zip(parts, single, strict=True)
         )
         return cls(row, middle, spread, halves, marks)
 
-    def read(self, made: ItemFeatures, shadows: Places | None) -> list[Numbers]:
-        """Returns features of each item in the messages ``made``, as a list of arrays (n, M).
+    def read(self, messages: ItemFeatures, shadows: Index | None) -> list[Numbers]:
+        """Returns features of each item in n messages, as a list of arrays (n, M).
 
-        ``shadows`` are the indices of simulated users who sent the messages; None for real users.
+        messages: the numbers and marks of the messages
+        shadows: indices of the simulated users who sent the messages; None for real users
         """
         features = []
-        if made.rows:
-            features.append(np.concatenate(made.rows, axis=2) @ self.row)
-        x = (_others(made) - self.middle) / self.spread
+        if messages.row_numbers:
+            features.append(np.concatenate(messages.row_numbers, axis=2) @ self.row)
+        x = (_others(messages) - self.middle) / self.spread
         either: list[Sequence[NDArray[Any]]] = []
         if x.shape[1]:
             either.append([(x @ fitted.T) @ weights for fitted, weights in self.halves])
-        for marks, (_, sent) in zip(self.marks, made.mark_inputs, strict=True):
-            either.append(marks.shares(sent))
+        for marks, (_, sent) in zip(self.marks, messages.mark_sources, strict=True):
+            either.append(marks.compute_shares(sent))
             if (matches := marks.count_matches(sent)) is not None:
                 features.append(matches.astype(np.float64))
         odd = 0.5 if shadows is None else (1 - shadows[:, None] % 2)
@@ -558,8 +558,8 @@ def _features(
     broadcast: Broadcast | None,
     n_items: int,
     listing: frozenset[str],
-    among: Places | None = None,
-) -> Iterator[tuple[Places, ItemFeatures]]:
+    among: Index | None = None,
+) -> Iterator[tuple[Index, ItemFeatures]]:
     """Yields features of items in messages, in blocks: positions of the messages, and features.
 
     ``among`` are the positions of the messages to use; all by default.
@@ -568,7 +568,7 @@ def _features(
     size = 32 * n_items + sum(int(np.prod(part.shape)) for part in sent.values())
     for some in np.array_split(places, -(-len(places) * size // _BLOCK)):
         part = {name: each.take(some) for name, each in sent.items()}
-        yield some, ItemFeatures.of(part, broadcast, n_items, listing)
+        yield some, ItemFeatures.from_messages(part, broadcast, n_items, listing)
 
 
 def choose_rounds(view: View) -> list[RoundView]:
@@ -583,14 +583,14 @@ def choose_rounds(view: View) -> list[RoundView]:
     max_rounds = (
         _ROUNDS if 2 * _ROUNDS * MIN_SHADOWS * client.call_seconds <= MAX_SECONDS else _SLOW_ROUNDS
     )
-    rounds = [seen for seen, _, _ in read_rounds(view, list_names(view)[0], max_rounds)][
+    rounds = [seen for seen, _, _ in get_rounds(view, list_linked(view)[0], max_rounds)][
         -max_rounds:
     ]
     forms = [seen.uploads and seen.uploads.components.keys() for seen in rounds]
     return [seen for seen, form in zip(rounds, forms, strict=True) if form == forms[-1]]
 
 
-def _pairs(histories: Bits, among: Places, n_pairs: int, rng: np.random.Generator) -> Places:
+def _pairs(histories: Bits, among: Index, n_pairs: int, rng: np.random.Generator) -> Index:
     """Draws pairs (k, 2) of a simulated user and an item, half of them interactions.
 
     The users are from ``among``. Each user has as many negatives as positives, and negatives are as
@@ -609,5 +609,5 @@ def _pairs(histories: Bits, among: Places, n_pairs: int, rng: np.random.Generato
 
 
 def _others(made: ItemFeatures) -> Numbers:
-    count = len((made.items or made.itemless)[0])
-    return np.concatenate([np.zeros((count, 0)), *made.itemless], axis=1)
+    count = len((made.columns or made.other_numbers)[0])
+    return np.concatenate([np.zeros((count, 0)), *made.other_numbers], axis=1)

@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.attacks.base import AttackFamily, Background, Labels
-from fedrec_auditor.attacks.parts.inputs import Input, JointInput, KnownProducts, add_inputs
-from fedrec_auditor.attacks.parts.uploads import list_names, refusal_text, safe_ratio
+from fedrec_auditor.attacks.parts.inputs import InputTable, JointTable, KnownProducts, add_inputs
+from fedrec_auditor.attacks.parts.uploads import divide, list_linked, make_refusal
 from fedrec_auditor.targets.transcript import View
 
 
 def count_by_class(
-    truth: NDArray[np.int64], guessed: NDArray[np.int64], classes: int
+    truth: NDArray[np.int64], guesses: NDArray[np.int64], n_classes: int
 ) -> NDArray[np.float64]:
     """Counts, for each class, right guesses, users of the class, and guesses of the class.
 
@@ -29,30 +29,30 @@ def count_by_class(
 
     The result is (..., 3, C), with the three counts in this order.
     """
-    eye = np.eye(classes)
-    true, guess = np.broadcast_arrays(eye[truth], eye[guessed])
+    eye = np.eye(n_classes)
+    true, guess = np.broadcast_arrays(eye[truth], eye[guesses])
     return np.stack([(true * guess).sum(axis=-2), true.sum(axis=-2), guess.sum(axis=-2)], axis=-2)
 
 
-def f1_of_classes(tally: NDArray[np.float64]) -> NDArray[np.float64]:
+def get_class_f1(counts: NDArray[np.float64]) -> NDArray[np.float64]:
     """Returns the F1 of each class, (..., C), from the counts (..., 3, C) of ``count_by_class``.
 
     The counts are right guesses, users of the class, and guesses of the class.
     """
-    hits, truth, guessed = np.moveaxis(tally, -2, 0)
-    return safe_ratio(2.0 * hits, truth + guessed)
+    hits, truth, guessed = np.moveaxis(counts, -2, 0)
+    return divide(2.0 * hits, truth + guessed)
 
 
-def macro_f1(tally: NDArray[np.float64]) -> NDArray[np.float64]:
+def get_macro_f1(counts: NDArray[np.float64]) -> NDArray[np.float64]:
     """Returns the mean F1 over classes, from the counts (..., 3, C) of ``count_by_class``.
 
     The counts are right guesses, users of the class, and guesses of the class. The F1 of a class
     without users or guesses is 0.
     """
-    return np.asarray(f1_of_classes(tally).mean(axis=-1))
+    return np.asarray(get_class_f1(counts).mean(axis=-1))
 
 
-def auc_of_classes(codes: NDArray[np.int64], scores: NDArray[np.float64]) -> NDArray[np.float64]:
+def get_macro_auc(codes: NDArray[np.int64], scores: NDArray[np.float64]) -> NDArray[np.float64]:
     """Returns the area under the ROC curve of a class against all others, averaged over classes.
 
     codes: true classes, integers (n,)
@@ -74,7 +74,7 @@ def auc_of_classes(codes: NDArray[np.int64], scores: NDArray[np.float64]) -> NDA
     return np.asarray(((sums - k * (k + 1) / 2) / (k * (n - k))).mean(axis=-1))
 
 
-def auc_influences(
+def get_auc_influences(
     codes: NDArray[np.int64], scores: NDArray[np.float64]
 ) -> list[tuple[float, NDArray[np.float64]]]:
     """Returns for each class its area under the ROC curve, and each user's influence on it (n,).
@@ -130,7 +130,7 @@ _ALIKE = 9  # number of decimals of a guess of size 1 that are equal on all proc
 
 
 @dataclass(frozen=True)
-class Problem:
+class Task:
     """One task of attribute inference: learn from users of known class, guess all others.
 
     table: input table of the uploads; None without uploads
@@ -145,7 +145,7 @@ class Problem:
     thousands.
     """
 
-    table: Input | JointInput | None
+    table: InputTable | JointTable | None
     known_users: NDArray[np.int64]
     unknown_users: NDArray[np.int64]
     class_codes: NDArray[np.int64]
@@ -177,13 +177,13 @@ class Problem:
             width += self.scaled_attributes.shape[1]
             sizes += np.square(self.scaled_attributes[self.unknown_users]).sum(axis=1)
         among, across = (
-            self.inner(users, self.known_users) for users in (self.known_users, self.unknown_users)
+            self.dot(users, self.known_users) for users in (self.known_users, self.unknown_users)
         )
         return KnownProducts(
             known_gram=among, cross_gram=across, sq_norms=sizes, entry_sum=total, width=width
         )
 
-    def inner(self, users: NDArray[np.int64], others: NDArray[np.int64]) -> NDArray[np.float64]:
+    def dot(self, users: NDArray[np.int64], others: NDArray[np.int64]) -> NDArray[np.float64]:
         """Returns inner products (a, b) of the input rows of ``users`` (a,) and ``others`` (b,)."""
         out = np.zeros((len(users), len(others)))
         if self.table is not None:
@@ -193,7 +193,7 @@ class Problem:
             out += self.scaled_attributes[users] @ self.scaled_attributes[others].T
         return out
 
-    def columns(
+    def make_rows(
         self, values: NDArray[np.floating[Any]] | None
     ) -> tuple[NDArray[np.floating[Any]], NDArray[np.floating[Any]]]:
         """Returns the input rows of users with known class (k, d), and of users to guess (m, d).
@@ -215,7 +215,7 @@ class Problem:
             columns.append(np.concatenate(parts, axis=1) if len(parts) > 1 else parts[0])
         return columns[0], columns[1]
 
-    def leave_one_out(self) -> float:
+    def score_ridge(self) -> float:
         """Returns how well ridge regression guesses each user of known class from all others.
 
         The measure is the area under the ROC curve, averaged over classes. The guess of each user
@@ -224,13 +224,13 @@ class Problem:
         """
         return float(self._areas(np.array([_PENALTY]))[0])
 
-    def best_penalty(self) -> float:
-        """Returns the ridge penalty with the best ``leave_one_out``; of equal ones the largest."""
+    def choose_penalty(self) -> float:
+        """Returns the ridge penalty with the best ``score_ridge``; of equal ones the largest."""
         areas = self._areas(_PENALTIES[::-1])
         return float(_PENALTIES[::-1][int(np.argmax(areas))])
 
     def _areas(self, penalties: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Returns the value of ``leave_one_out`` for each penalty, from one eigendecomposition."""
+        """Returns the value of ``score_ridge`` for each penalty, from one eigendecomposition."""
         every = -(-len(self.known_users) // _CHECKED)
         among, codes = self.products.known_gram[::every, ::every], self.class_codes[::every]
         size = float(np.trace(among)) / len(among)
@@ -241,7 +241,7 @@ class Problem:
         along, squares = vectors.T @ truth, vectors**2
         shares = 1.0 / (values.clip(min=0) + penalties[:, None])
         off = vectors @ (shares[:, :, None] * along) / (shares @ squares.T)[:, :, None]
-        return auc_of_classes(codes, np.round(truth - off, _ALIKE).transpose(1, 0, 2))
+        return get_macro_auc(codes, np.round(truth - off, _ALIKE).transpose(1, 0, 2))
 
     @cached_property
     def scaled_attributes(self) -> NDArray[np.float64] | None:
@@ -270,7 +270,7 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Guess:
-    """Classes that a classifier guesses for the m users of unknown class in a ``Problem``.
+    """Classes that a classifier guesses for the m users of unknown class in a ``Task``.
 
     classes: guessed class of each user (m,)
     scores: larger for more likely classes, one column for each of C classes (m, C)
@@ -308,15 +308,15 @@ class SupervisedAttack(ABC):
     slow: ClassVar[bool] = False
 
     @abstractmethod
-    def guess(self, problem: Problem, table: object, seed: int) -> Guess:
+    def guess(self, problem: Task, table: object, seed: int) -> Guess:
         """Guesses the classes of the users of unknown class.
 
         problem: users, known classes, and inner products of the users' input rows
-        table: result of ``column_data``; None if inner products are sufficient
+        table: result of ``prepare_columns``; None if inner products are sufficient
         seed: seed of the classifier's random choices
         """
 
-    def column_data(self, read: Input) -> object:
+    def prepare_columns(self, table: InputTable) -> object:
         """Returns what ``guess`` needs from the columns of an input table; None by default.
 
         The data are computed once for all tasks on the same input table ``read``.
@@ -328,7 +328,7 @@ class SupervisedAttack(ABC):
 
         The attack needs messages that are linked to their users.
         """
-        return "" if list_names(view) else refusal_text(view, "messages of known users")
+        return "" if list_linked(view) else make_refusal(view, "messages of known users")
 
     def infer(self, view: View, background: Background, rng: np.random.Generator) -> Labels:
         """Learns from users of known class, and guesses the attribute of all other users.
@@ -350,12 +350,12 @@ class SupervisedAttack(ABC):
         problems = [self._problem(view, inputs, background) for background in backgrounds]
         labels: dict[int, Labels] = {}
         for name in dict.fromkeys(name for name, _ in problems):  # one table of columns at a time
-            table = self.column_data(inputs[name]) if name in inputs else None
+            table = self.prepare_columns(inputs[name]) if name in inputs else None
             for place, (best, problem) in enumerate(problems):
                 if best != name:
                     continue
                 seed, way = seeds[place], name
-                if inputs and not whole.is_fixed:
+                if inputs and not whole.has_fixed_input:
                     way = self._best_way(problem, table, name, seed)
                 guess = self._guess(way, problem, table, seed)
                 if way != name:
@@ -365,8 +365,8 @@ class SupervisedAttack(ABC):
         return tuple(labels[place] for place in range(len(backgrounds)))
 
     def _problem(
-        self, view: View, inputs: dict[str, Input], background: Background
-    ) -> tuple[str, Problem]:
+        self, view: View, inputs: dict[str, InputTable], background: Background
+    ) -> tuple[str, Task]:
         """Returns the name of the input table with the best accuracy, and the task to solve.
 
         The accuracy is that of leave-one-out guesses of users of known class.
@@ -383,20 +383,20 @@ class SupervisedAttack(ABC):
         among = background.subjects
         unknown = np.setdiff1d(np.arange(view.public.n_users) if among is None else among, known)
         codes = np.unique(labels, return_inverse=True)[1].astype(np.int64)
-        problem = Problem(None, known, unknown, codes, background.attributes)
+        problem = Task(None, known, unknown, codes, background.attributes)
         problems = {name: replace(problem, table=read) for name, read in inputs.items()}
         if not problems:
             return "", problem
         if len(problems) == 1:
             return next(iter(problems.items()))
-        areas = {name: each.leave_one_out() for name, each in problems.items()}
+        areas = {name: each.score_ridge() for name, each in problems.items()}
         best = max(areas, key=lambda name: areas[name])
         if self.needs_columns:
             return best, problems[best]
         weights = {name: np.exp((area - areas[best]) / _TELLING) for name, area in areas.items()}
-        return best, replace(problem, table=JointInput.of(inputs, weights))
+        return best, replace(problem, table=JointTable.combine(inputs, weights))
 
-    def _best_way(self, problem: Problem, table: object, name: str, seed: int) -> str:
+    def _best_way(self, problem: Task, table: object, name: str, seed: int) -> str:
         """Returns the best source of guesses: ``name`` for the uploads, or a guess without them.
 
         The criterion is the macro F1 of ``_FOLDS``-fold cross-validation among users of known
@@ -424,9 +424,9 @@ class SupervisedAttack(ABC):
             for way, guess_of_way in guessed.items():
                 tally = count_by_class(codes[out], classes[guess_of_way], problem.n_classes)
                 tallies[way] = tallies[way] + tally
-        return max(ways, key=lambda way: float(macro_f1(tallies[way]).mean()))
+        return max(ways, key=lambda way: float(get_macro_f1(tallies[way]).mean()))
 
-    def _guess(self, way: str, problem: Problem, table: object, seed: int) -> Guess:
+    def _guess(self, way: str, problem: Task, table: object, seed: int) -> Guess:
         """Guesses classes in the given ``way``: by the classifier, or by class frequencies.
 
         The way ``NO_UPLOAD`` uses the classifier on the other attributes alone.
@@ -445,13 +445,13 @@ class SupervisedAttack(ABC):
         return Guess(codes, np.tile(rates, (m, 1)))
 
 
-def _by_rates(problem: Problem, rng: np.random.Generator, *, times: int = 1) -> NDArray[np.int64]:
+def _by_rates(problem: Task, rng: np.random.Generator, *, times: int = 1) -> NDArray[np.int64]:
     """Draws classes of users of unknown class with the known frequencies, (times, m)."""
     rates = np.bincount(problem.class_codes) / len(problem.class_codes)
     return rng.choice(len(rates), size=(times, len(problem.unknown_users)), p=rates)
 
 
-def _labels(problem: Problem, guess: Guess, background: Background, way: str) -> Labels:
+def _labels(problem: Task, guess: Guess, background: Background, way: str) -> Labels:
     """Converts a guess to ``Labels``: classes are numbered as in the background, not from 0.
 
     ``way`` is the name of the input table, or of a guess without uploads.

@@ -46,14 +46,15 @@ def map_blocks(
 
 
 def iter_blocks(component: Component) -> Iterator[tuple[slice, NDArray[Any]]]:
-    """Yields the messages of a component as dense arrays, in blocks of ``map_blocks``.
+    """Yields the messages of a component as dense arrays, in blocks of at most 8 MiB.
 
-    Each block is the positions of the clients, and an array (block, *shape).
+    Each block is the positions of the clients, and an array (block, *shape). A block has at least
+    one client's message, even if that is larger.
     """
     return map_blocks(component, lambda rows, messages: (rows, messages))
 
 
-def list_names(view: View) -> list[str]:
+def list_linked(view: View) -> list[str]:
     """Returns the names of the message components that the view links to single users, sorted.
 
     The result is empty if the senders are silos (organisations with several users).
@@ -64,7 +65,7 @@ def list_names(view: View) -> list[str]:
     return sorted(set().union(*sent))
 
 
-def read_rounds(
+def get_rounds(
     view: View, name: str, per_user: int = 1
 ) -> tuple[tuple[RoundView, Uploads, Component], ...]:
     """Returns the rounds in which attacks read a message component, with the component's messages.
@@ -132,9 +133,9 @@ def select_at(component: Component, positions: NDArray[np.intp]) -> Component:
     return component if len(positions) == len(component) else component.take(positions)
 
 
-def last_sent(view: View, name: str) -> Component:
+def read_last(view: View, name: str) -> Component:
     """Returns the messages of component ``name`` in the last round that attacks read."""
-    return read_rounds(view, name)[-1][2]
+    return get_rounds(view, name)[-1][2]
 
 
 def find_component(view: View, *kinds: Payload) -> str | None:
@@ -142,29 +143,29 @@ def find_component(view: View, *kinds: Payload) -> str | None:
 
     ``kinds`` are the allowed kinds of components.
     """
-    for name in list_names(view):
-        component = last_sent(view, name)
+    for name in list_linked(view):
+        component = read_last(view, name)
         if component.kind in kinds and component.shape == (view.public.n_items,):
             return name
     return None
 
 
-def senders(view: View) -> NDArray[np.integer[Any]]:
+def find_senders(view: View) -> NDArray[np.integer[Any]]:
     """Returns the users who sent a message in any round that attacks read, ascending indices."""
     users = [
-        uploads.users for name in list_names(view) for _, uploads, _ in read_rounds(view, name)
+        uploads.users for name in list_linked(view) for _, uploads, _ in get_rounds(view, name)
     ]
     return np.unique(np.concatenate(users)) if users else np.arange(0)
 
 
-def subjects(view: View) -> NDArray[np.integer[Any]]:
+def find_subjects(view: View) -> NDArray[np.integer[Any]]:
     """Returns the indices of the users about whom an attack can infer something.
 
     If the adversary's view links messages to users, these are the senders. Otherwise they are the
     participants of sums of messages, if the view shows them, or else all users.
     """
-    if list_names(view):
-        return senders(view)
+    if list_linked(view):
+        return find_senders(view)
     groups = _groups(view)
     return np.unique(np.concatenate(groups)) if groups else np.arange(view.public.n_users)
 
@@ -182,14 +183,14 @@ def _groups(view: View) -> list[NDArray[np.integer[Any]]]:
     return [seen.senders for seen in view.rounds if seen.senders is not None]
 
 
-def refusal_text(view: View, wanted: str) -> str:
+def make_refusal(view: View, needed: str) -> str:
     """Returns the text of a refusal: which messages are needed, and which the view has.
 
-    ``wanted`` describes the messages that an attack needs; ``view`` is what the adversary sees.
+    ``needed`` describes the messages that an attack needs; ``view`` is what the adversary sees.
     """
     sent = []
-    for name in list_names(view):
-        component = last_sent(view, name)
+    for name in list_linked(view):
+        component = read_last(view, name)
         size = " x ".join(map(str, component.shape)) or "1"
         sent.append(f"{name} (kind {component.kind}, size {size})")
     parties = [seen.uploads.components for seen in view.rounds if seen.uploads is not None]
@@ -198,14 +199,14 @@ def refusal_text(view: View, wanted: str) -> str:
         aligned = [name for name, part in parties[-1].items() if part.shape[:1] == users]
         rows = f"have a row of every user in {', '.join(aligned)}, which the attack does not use"
         of = rows if aligned else "each cover several users"
-        return f"The attack needs {wanted}. The messages come from parties and {of}."
+        return f"The attack needs {needed}. The messages come from parties and {of}."
     if not sent:
-        return f"The attack needs {wanted}. This adversary sees no message with a known sender."
+        return f"The attack needs {needed}. This adversary sees no message with a known sender."
     more = f" and {len(sent) - _NAMED} more" if len(sent) > _NAMED else ""
-    return f"The attack needs {wanted}. The sent messages are: {', '.join(sent[:_NAMED])}{more}."
+    return f"The attack needs {needed}. The sent messages are: {', '.join(sent[:_NAMED])}{more}."
 
 
-def item_odds(view: View) -> NDArray[np.float64] | None:
+def get_prior(view: View) -> NDArray[np.float64] | None:
     """Returns the log-odds that a user interacted with each item, (M,), from public popularity.
 
     The result is None if popularity is not public. Shares of users are kept half a user away from 0
@@ -220,7 +221,7 @@ def item_odds(view: View) -> NDArray[np.float64] | None:
 _LEAST = 1e-6  # smallest probability
 
 
-def as_pseudonymous(view: View) -> View | None:
+def assign_pseudonyms(view: View) -> View | None:
     """Returns a view in which each message of unknown sender has a user index of its own.
 
     The result is None if there are no such messages. Messages are shuffled anew in every round, so
@@ -291,11 +292,11 @@ class ModelMessages:
         at, places = match_users(self.users, users)
         return replace(self, users=self.users[at], component=select_at(self.component, at)), places
 
-    def first_few(self, count: int) -> ModelMessages:
+    def select_first(self, count: int) -> ModelMessages:
         """Returns the messages of the ``count`` senders with the smallest user indices."""
         return self.select(np.sort(self.users)[:count].astype(np.int64))[0]
 
-    def changes_of(self, users: NDArray[np.int64]) -> Iterator[ChangeBlock]:
+    def iter_changes_of(self, users: NDArray[np.int64]) -> Iterator[ChangeBlock]:
         """Yields blocks of model changes by ``users`` (ascending).
 
         Each block is the senders' positions in ``users``, the changes (block, *shape), and a mask
@@ -306,13 +307,13 @@ class ModelMessages:
     def map_changes(
         self, users: NDArray[np.int64], function: Callable[[ChangeBlock], _Result]
     ) -> Iterator[_Result]:
-        """Yields ``function`` of each block of ``changes_of``, computed in threads."""
+        """Yields ``function`` of each block of ``iter_changes_of``, computed in threads."""
         chosen, places = self.select(users)
         return map_blocks(
             chosen.component, lambda rows, sent: function((places[rows], *chosen._change(sent)))
         )
 
-    def changes(self) -> Iterator[tuple[slice, NDArray[np.float32], NDArray[np.bool_]]]:
+    def iter_changes(self) -> Iterator[tuple[slice, NDArray[np.float32], NDArray[np.bool_]]]:
         """Yields blocks of model changes: senders' positions, changes, and which entries changed.
 
         The changes and the mask are (block, *shape). A change is used as sent, and a gradient with
@@ -328,7 +329,7 @@ class ModelMessages:
         return (-sent if uphill else sent).astype(np.float32), sent != 0
 
 
-def model_messages(
+def read_model(
     view: View, kinds: Collection[Payload] = MODEL_KINDS, per_user: int = 1
 ) -> Mapping[str, tuple[ModelMessages, ...]]:
     """Returns the messages about parts of the model by component name, with one entry per round.
@@ -337,13 +338,13 @@ def model_messages(
     kinds: kinds of messages to return
     per_user: limit on the number of messages, as a multiple of the number of users
 
-    The rounds are those of ``read_rounds``. Models and reports are omitted if the broadcast model
+    The rounds are those of ``get_rounds``. Models and reports are omitted if the broadcast model
     has no part to which they belong.
     """
     messages: dict[str, tuple[ModelMessages, ...]] = {}
-    for name in list_names(view):
+    for name in list_linked(view):
         rounds = []
-        for seen, uploads, component in read_rounds(view, name, per_user):
+        for seen, uploads, component in get_rounds(view, name, per_user):
             base = _part(name, component.shape, seen.broadcast)
             blind = base is None and component.kind in (Payload.MODEL, Payload.REPORTS)
             if component.kind in kinds and not blind:
@@ -353,7 +354,7 @@ def model_messages(
     return messages
 
 
-def item_name(view: View, kinds: Collection[Payload] = MODEL_KINDS) -> str | None:
+def find_item_name(view: View, kinds: Collection[Payload] = MODEL_KINDS) -> str | None:
     """Returns the name of the message component with one row per item; None if none exists.
 
     ``kinds`` are the allowed kinds of messages. Among several such components, one whose name
@@ -361,13 +362,13 @@ def item_name(view: View, kinds: Collection[Payload] = MODEL_KINDS) -> str | Non
     """
     tables = [
         name
-        for name, rounds in model_messages(view, kinds).items()
+        for name, rounds in read_model(view, kinds).items()
         if len(shape := rounds[0].component.shape) == 2 and shape[0] == view.public.n_items
     ]
     return max(tables, key=lambda name: name.startswith("item"), default=None)
 
 
-def item_messages(
+def read_items(
     view: View, kinds: Collection[Payload] = MODEL_KINDS, per_user: int = 1
 ) -> tuple[ModelMessages, ...]:
     """Returns the messages of the component with one row per item, one entry per round.
@@ -375,48 +376,48 @@ def item_messages(
     kinds: kinds of messages to return
     per_user: limit on the number of messages, as a multiple of the number of users
 
-    The rounds are those of ``read_rounds``. The result is empty if no component has one row per
+    The rounds are those of ``get_rounds``. The result is empty if no component has one row per
     item.
     """
-    name = item_name(view, kinds)
-    return () if name is None else model_messages(view, kinds, per_user)[name]
+    name = find_item_name(view, kinds)
+    return () if name is None else read_model(view, kinds, per_user)[name]
 
 
 def group_by_rows(
-    touched: NDArray[np.bool_],
+    is_changed: NDArray[np.bool_],
 ) -> Iterator[tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.bool_]]]:
     """Yields groups of senders who changed a similar number of item rows.
 
-    touched: whether each sender changed each row (n, M)
+    is_changed: whether each sender changed each row (n, M)
 
     Working on one group at a time saves computation on unchanged rows. Each group is a tuple of the
     senders' positions (k,), the indices of each sender's rows with changed rows first (k, m), and a
     mask of changed rows (k, m).
     """
-    sizes = np.count_nonzero(touched, axis=1)
+    sizes = np.count_nonzero(is_changed, axis=1)
     for some in np.array_split(np.argsort(sizes), -(-len(sizes) // _TOGETHER)):
         width = max(1, int(sizes[some].max(initial=0)))
-        first = np.argsort(~touched[some], axis=1, kind="stable")[:, :width]
+        first = np.argsort(~is_changed[some], axis=1, kind="stable")[:, :width]
         yield some, first, np.arange(width) < sizes[some][:, None]
 
 
 def scatter_rows(
     values: NDArray[np.floating[Any]],
-    first: NDArray[np.intp],
-    to_write: NDArray[np.bool_],
-    items: int,
-    otherwise: float = 0.0,
+    item_indices: NDArray[np.intp],
+    mask: NDArray[np.bool_],
+    n_items: int,
+    default: float = 0.0,
 ) -> NDArray[np.float32]:
     """Returns an array for all items, (k, items), that holds ``values`` (k, m) of some items.
 
     values: values of k users, for m items each
-    first: item index of each value (k, m)
-    to_write: mask of the values to write (k, m)
-    items: number of all items
-    otherwise: value of all other items
+    item_indices: item index of each value (k, m)
+    mask: mask of the values to write (k, m)
+    n_items: number of all items
+    default: value of all other items
     """
-    whole = np.full((len(values), items), otherwise, dtype=np.float32)
-    np.put_along_axis(whole, first, np.where(to_write, values, otherwise), axis=1)
+    whole = np.full((len(values), n_items), default, dtype=np.float32)
+    np.put_along_axis(whole, item_indices, np.where(mask, values, default), axis=1)
     return whole
 
 
@@ -439,17 +440,17 @@ Floats = NDArray[np.float64]
 _Part = TypeVar("_Part")
 
 
-def last_model(view: View) -> Broadcast:
+def get_model(view: View) -> Broadcast:
     """Returns the last model that the adversary sees: arrays by name; empty if there is none."""
     return next((seen.broadcast for seen in reversed(view.rounds) if seen.broadcast), {})
 
 
-def item_table(model: Broadcast, items: int) -> Floats | None:
+def find_item_table(model: Broadcast, n_items: int) -> Floats | None:
     """Returns the table of ``model`` with one row per item; None if none exists.
 
-    A table whose name begins with "item" is preferred. ``items`` is the number of items.
+    A table whose name begins with "item" is preferred. ``n_items`` is the number of items.
     """
-    name = _name(model, items)
+    name = _name(model, n_items)
     return None if name is None else np.asarray(model[name], dtype=np.float64)
 
 
@@ -472,7 +473,7 @@ def _neighbours(model: Broadcast, items: int) -> list[str]:
     ]
 
 
-def item_similarities(model: Broadcast, items: int) -> sparse.csr_array | None:
+def find_similarities(model: Broadcast, items: int) -> sparse.csr_array | None:
     """Returns the published similarities of items, (M, M), or None if there are none.
 
     ``items`` is the number M of items. Only similarities of an item to its nearest neighbours are
@@ -493,19 +494,19 @@ def item_similarities(model: Broadcast, items: int) -> sparse.csr_array | None:
     return None
 
 
-def user_table(model: Broadcast, table: Floats) -> Floats | None:
+def find_user_table(model: Broadcast, item_table: Floats) -> Floats | None:
     """Returns the model's table of user vectors, or None if it has no such table.
 
-    The name of the table begins with "user", and it is as wide as the item table ``table``.
+    The name of the table begins with "user", and it is as wide as the item table ``item_table``.
     """
     for name, part in model.items():
         values = np.asarray(part)
-        if name.startswith("user") and values.ndim == 2 and values.shape[1] == table.shape[1]:
+        if name.startswith("user") and values.ndim == 2 and values.shape[1] == item_table.shape[1]:
             return values.astype(np.float64)
     return None
 
 
-def item_steps(view: View, only: RoundView | None = None) -> Iterator[tuple[Floats, list[Floats]]]:
+def iter_steps(view: View, only: RoundView | None = None) -> Iterator[tuple[Floats, list[Floats]]]:
     """Yields each broadcast item table, and the changes that messages make to it, (M, d) each.
 
     view: messages and models that the adversary sees
@@ -517,12 +518,12 @@ def item_steps(view: View, only: RoundView | None = None) -> Iterator[tuple[Floa
     """
     items = view.public.n_items
     for number, seen in enumerate(view.rounds):
-        table = item_table(seen.broadcast or {}, items)
+        table = find_item_table(seen.broadcast or {}, items)
         if table is None or (only is not None and seen is not only):
             continue
         if seen.uploads is None and seen.shuffled is None and seen.aggregate is None:
             following = view.rounds[number + 1 : number + 2]
-            after = item_table(following[0].broadcast or {}, items) if following else None
+            after = find_item_table(following[0].broadcast or {}, items) if following else None
             if after is not None and after.shape == table.shape:
                 yield table, [after - table]
         elif sources := _sources(seen, table):
@@ -564,18 +565,18 @@ def _summed(parts: Mapping[str, NDArray[Any]], table: Floats, count: int) -> lis
     """
     for part in _items_first(parts):
         if np.shape(part) == table.shape:
-            return [change_of_sum(part, table, count)]
+            return [get_sum_change(part, table, count)]
     return []
 
 
-def change_of_sum(total: NDArray[Any], base: NDArray[Any], count: int) -> Floats:
+def get_sum_change(total: NDArray[Any], broadcast: NDArray[Any], count: int) -> Floats:
     """Returns the change of the model that ``total``, a sum of ``count`` messages, makes.
 
     A sum does not state its kind. It counts as a sum of models if subtracting the broadcast
-    ``base`` once per message brings it nearer to zero.
+    ``broadcast`` once per message brings it nearer to zero.
     """
     plain = np.asarray(total, dtype=np.float64)
-    moved = plain - count * np.asarray(base, dtype=np.float64)
+    moved = plain - count * np.asarray(broadcast, dtype=np.float64)
     return moved if np.vdot(moved, moved) < np.vdot(plain, plain) else plain
 
 
@@ -599,7 +600,7 @@ def estimate_popularity(view: View) -> Floats:
     """
     settings = view.public.settings
     total: Floats | None = None
-    for table, sources in item_steps(view):
+    for table, sources in iter_steps(view):
         step = np.sum(sources, axis=0)
         if not np.isfinite(table).all() or not np.isfinite(step).all():
             continue
@@ -609,7 +610,7 @@ def estimate_popularity(view: View) -> Floats:
     if total is not None and not settings.get("negatives") and "alpha" not in settings:
         along = np.linalg.norm(total, axis=1)
     else:
-        steps = item_table(last_model(view), view.public.n_items) if total is None else total
+        steps = find_item_table(get_model(view), view.public.n_items) if total is None else total
         assert steps is not None, "refused"
         if not np.isfinite(steps).all():
             return np.zeros(len(steps))
@@ -620,49 +621,49 @@ def estimate_popularity(view: View) -> Floats:
 
 
 @dataclass(frozen=True, slots=True)
-class MoveMask:
+class ChangedRows:
     """The rows and columns of a model matrix that each user's messages changed.
 
     users: indices of the senders, ascending (n,)
-    is_moved: True for each row, then each column, that the user's messages changed in any round
+    is_changed: True for each row, then each column, that the user's messages changed in any round
         that is read (n, R + C)
     shape: (R, C) of the matrix
     """
 
     users: NDArray[np.integer[Any]]
-    is_moved: NDArray[np.bool_]
+    is_changed: NDArray[np.bool_]
     shape: tuple[int, int]
 
     @property
     def axis_masks(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """Masks of changed rows (n users, R rows) and of changed columns (n users, C columns)."""
-        return self.is_moved[:, : self.shape[0]], self.is_moved[:, self.shape[0] :]
+        return self.is_changed[:, : self.shape[0]], self.is_changed[:, self.shape[0] :]
 
 
-def find_moves(view: View) -> dict[str, MoveMask]:
+def find_changes(view: View) -> dict[str, ChangedRows]:
     """Returns which rows and columns of each model matrix each user changed, by matrix name.
 
     Matrices of which every device changes all rows and columns (as noise does) are omitted, and so
     is the matrix of items. Memory: R + C bytes per sender, for a matrix with R rows and C columns.
     """
-    apart = item_name(view)
+    apart = find_item_name(view)
     matrices = {
         name: _union(rounds)
-        for name, rounds in model_messages(view).items()
+        for name, rounds in read_model(view).items()
         if name != apart and len(rounds[0].component.shape) == 2
     }
-    return {name: moves for name, moves in matrices.items() if not moves.is_moved.all()}
+    return {name: moves for name, moves in matrices.items() if not moves.is_changed.all()}
 
 
-def _union(rounds: tuple[ModelMessages, ...]) -> MoveMask:
+def _union(rounds: tuple[ModelMessages, ...]) -> ChangedRows:
     users = np.unique(np.concatenate([sent.users for sent in rounds])).astype(np.int64)
     first, second = rounds[0].component.shape
     moved = np.zeros((len(users), first + second), dtype=np.bool_)
     for sent in rounds:
-        for whose, _, entries in sent.changes_of(users):
+        for whose, _, entries in sent.iter_changes_of(users):
             moved[whose, :first] |= entries.any(axis=2)
             moved[whose, first:] |= entries.any(axis=1)
-    return MoveMask(users, moved, (first, second))
+    return ChangedRows(users, moved, (first, second))
 
 
 def bisect(values: NDArray[np.floating[Any]]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -690,7 +691,7 @@ def bisect(values: NDArray[np.floating[Any]]) -> tuple[NDArray[np.float64], NDAr
     return place, top[:, 0] / spread
 
 
-def safe_ratio(part: NDArray[Any], whole: NDArray[Any]) -> NDArray[Any]:
+def divide(part: NDArray[Any], whole: NDArray[Any]) -> NDArray[Any]:
     """Returns ``part / whole`` elementwise, and 0 where ``whole`` is not positive.
 
     The result of integers is in double precision.

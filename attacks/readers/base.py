@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 from scipy.special import expit, logit
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.attacks.parts.uploads import refusal_text
+from fedrec_auditor.attacks.parts.uploads import make_refusal
 from fedrec_auditor.targets.transcript import View
 
 # Log-likelihood ratio of an interaction that is almost certain, but not proved.
-CERTAIN = 30.0
+MAX_NATS = 30.0
 _OF_USERS = ("log_ratio", "vectors", "ratings", "activity")
 
 
@@ -136,7 +136,7 @@ class MessageReader(ABC):
         The reason names the messages that the reader needs, and the messages that the adversary
         sees.
         """
-        return "" if self.can_read(view) else refusal_text(view, self.requirement)
+        return "" if self.can_read(view) else make_refusal(view, self.requirement)
 
     @abstractmethod
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
@@ -162,33 +162,35 @@ _WEIGHT = 0.5  # weight of the overall share, in observations
 Numbers = NDArray[np.floating[Any]]
 
 
-def posterior(evidence: Evidence, known: NDArray[np.float64] | None = None) -> NDArray[np.float32]:
+def get_posterior(
+    evidence: Evidence, item_odds: NDArray[np.float64] | None = None
+) -> NDArray[np.float32]:
     """Returns the probability that each user interacted with each item, (n, M).
 
     evidence: log-likelihood ratios of the interactions, from the messages (n, M)
-    known: log-odds of the items' popularity (M,); None to estimate them from ``evidence``
+    item_odds: log-odds of the items' popularity (M,); None to estimate them from ``evidence``
     """
-    items, activity = prior(evidence, known)
+    items, activity = fit_prior(evidence, item_odds)
     assert evidence.log_ratio is not None
     odds = evidence.log_ratio + items + activity[:, None]
     return np.asarray(expit(odds), dtype=np.float32)
 
 
-def prior(
-    evidence: Evidence, known: NDArray[np.float64] | None = None
+def fit_prior(
+    evidence: Evidence, odds: NDArray[np.float64] | None = None
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Returns prior log-odds of interactions: a term per item (M,) and a term per user (n,).
 
     evidence: log-likelihood ratios of the interactions (n, M)
-    known: log-odds of the items to use instead of an estimate, or None (M,)
+    odds: log-odds of the items to use instead of an estimate, or None (M,)
 
     A user's term expresses the user's activity: users with more interactions have higher log-odds
     of any item. The prior log-odds of a pair are the sum of both terms.
     """
     assert evidence.log_ratio is not None
-    items, activity = evidence.item_odds if known is None else known, evidence.activity
+    items, activity = evidence.item_odds if odds is None else odds, evidence.activity
     if items is None or activity is None:
-        ratio = np.clip(evidence.log_ratio, -CERTAIN, CERTAIN).astype(np.float32)
+        ratio = np.clip(evidence.log_ratio, -MAX_NATS, MAX_NATS).astype(np.float32)
         overall = _share(ratio.reshape(1, -1), 0.5)
         if items is None:
             items = logit(_share(ratio.T, overall[0]))
@@ -198,16 +200,16 @@ def prior(
     return items, activity
 
 
-def shrunk_activity(evidence: Evidence) -> NDArray[np.float64]:
+def shrink_activity(evidence: Evidence) -> NDArray[np.float64]:
     """Returns the term (n,) that a user's activity adds to log-odds of interactions, shrunk to 0.
 
     ``evidence`` is the log-likelihood ratios of the interactions. The more uncertain the user's
     items are, the more the term shrinks. This suits ratios that may be too large, or too small, for
     all items of a user.
     """
-    chance = posterior(evidence).astype(np.float64)
+    chance = get_posterior(evidence).astype(np.float64)
     open_ = (chance * (1 - chance)).sum(axis=1) / np.maximum(chance.sum(axis=1), _TINY)
-    return np.asarray((1 - open_) * prior(evidence)[1])
+    return np.asarray((1 - open_) * fit_prior(evidence)[1])
 
 
 def _share(ratio: NDArray[Any], overall: float) -> NDArray[np.float64]:

@@ -34,14 +34,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from fedrec_auditor.attacks.parts.uploads import (
-    ModelMessages,
-    last_model,
-    match_users,
-    model_messages,
-)
-from fedrec_auditor.attacks.readers.base import CERTAIN, Evidence, MessageReader
-from fedrec_auditor.attacks.readers.item_rows import moves_some_rows
+from fedrec_auditor.attacks.parts.uploads import ModelMessages, get_model, match_users, read_model
+from fedrec_auditor.attacks.readers.base import MAX_NATS, Evidence, MessageReader
+from fedrec_auditor.attacks.readers.item_rows import has_fixed_rows
 from fedrec_auditor.targets.transcript import View
 
 _TOGETHER = 32  # number of senders that are processed at once
@@ -67,7 +62,7 @@ class FeatureNetwork(MessageReader):
     """Reader of networks on public item features: compares the returned with the broadcast network.
 
     The difference of the two networks' logits at an item's features is the log-likelihood ratio of
-    an interaction. Rounds are read from both ends of the training (``uploads.read_rounds``). Cost:
+    an interaction. Rounds are read from both ends of the training (``uploads.get_rounds``). Cost:
     some products of layers per sender and combination of features.
     """
 
@@ -84,7 +79,7 @@ class FeatureNetwork(MessageReader):
         The result is False if messages leave some rows of an item table unchanged, because the
         reader ``ItemRows`` then serves better.
         """
-        return _form(view) is not None and not moves_some_rows(view)
+        return _form(view) is not None and not has_fixed_rows(view)
 
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
         """Returns log-likelihood ratios of interactions, added over rounds.
@@ -102,7 +97,7 @@ class FeatureNetwork(MessageReader):
             flags /= np.maximum(flags.sum(axis=1, keepdims=True), 1)
         ratio, sent = np.zeros((len(users), len(flags))), np.zeros((len(users), len(flags)))
         count = np.zeros(len(users))
-        rounds = model_messages(view)
+        rounds = read_model(view)
         names = (*form.tables, *form.layers)
         for parts in zip(*(rounds[name] for name in names), strict=True):
             whole = dict(zip(names, parts, strict=True))
@@ -134,7 +129,7 @@ def _networks(
     before, after = {}, {}
     for name, part in whole.items():
         own = ModelMessages(part.users[some], part.component.take(some), part.broadcast)
-        blocks = [(change, moved) for _, change, moved in own.changes()]
+        blocks = [(change, moved) for _, change, moved in own.iter_changes()]
         change = np.concatenate([entries for entries, _ in blocks]).astype(np.float64)
         base = np.broadcast_to(np.asarray(part.broadcast, dtype=np.float64), change.shape)
         if name in form.tables[:-1]:
@@ -159,7 +154,7 @@ def _log_ratios(
     logits = _logits(form, network, flags)
     logits[~np.isfinite(logits).all(axis=1)] = 0.0
     constant = logsumexp(logits, b=weight, axis=1, keepdims=True)
-    return np.clip(logits - constant, -CERTAIN, CERTAIN)
+    return np.clip(logits - constant, -MAX_NATS, MAX_NATS)
 
 
 def _logits(form: _Form, network: Arrays, flags: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -189,11 +184,7 @@ def _logits(form: _Form, network: Arrays, flags: NDArray[np.float64]) -> NDArray
 
 def _form(view: View) -> _Form | None:
     """Returns the form of a network on items' features in the messages; None if there is none."""
-    features, messages, broadcast = (
-        view.public.item_features,
-        model_messages(view),
-        last_model(view),
-    )
+    features, messages, broadcast = (view.public.item_features, read_model(view), get_model(view))
     unknown = any(rounds[0].broadcast is None for rounds in messages.values())
     if features is None or not broadcast or unknown:
         return None

@@ -29,10 +29,10 @@ from numpy.typing import NDArray
 
 from fedrec_auditor.attacks.parts.uploads import (
     ModelMessages,
-    item_messages,
-    item_name,
-    model_messages,
-    safe_ratio,
+    divide,
+    find_item_name,
+    read_items,
+    read_model,
 )
 from fedrec_auditor.attacks.readers.base import Evidence, MessageReader
 from fedrec_auditor.targets.transcript import View
@@ -84,7 +84,7 @@ class FirstLayer(MessageReader):
 
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
         """Returns user vectors (n, d) from each user's last message, 0 for users who sent none."""
-        layout, rounds = _layout(view), model_messages(view)
+        layout, rounds = _layout(view), read_model(view)
         assert layout is not None, "refused"
         names = [name for name in (layout.weight, layout.bias, layout.span) if name]
         width = layout.side.stop - layout.side.start
@@ -103,7 +103,7 @@ def _vectors(
     ``span`` are messages about the matrix whose changed columns combine to the vector, if any.
     """
     blocks = [
-        first_layer_input(_orient(change, layout.upright)[:, :, layout.side], by)
+        solve_layer_input(_orient(change, layout.upright)[:, :, layout.side], by)
         for change, by in _pair_blocks(weight, bias)
     ]
     direct = np.concatenate([*blocks, np.zeros((0, layout.side.stop - layout.side.start))])
@@ -118,9 +118,9 @@ def _vectors(
 def _pair_blocks(weight: ModelMessages, bias: ModelMessages) -> Iterator[tuple[Matrices, Matrices]]:
     """Yields changes of the weight (k, ...) and of the bias (k, h), in blocks of senders."""
     by = np.concatenate(
-        [change for _, change, _ in bias.changes()] or [np.zeros((0, 0), dtype=np.float32)]
+        [change for _, change, _ in bias.iter_changes()] or [np.zeros((0, 0), dtype=np.float32)]
     )
-    for rows, change, _ in weight.changes():
+    for rows, change, _ in weight.iter_changes():
         yield change, by[rows]
 
 
@@ -134,7 +134,7 @@ def _spans(span: ModelMessages) -> Iterator[tuple[slice, NDArray[Any]]]:
     Unchanged columns are zero.
     """
     assert span.broadcast is not None
-    for rows, _, moved in span.changes():
+    for rows, _, moved in span.iter_changes():
         yield rows, np.where(moved.any(axis=1, keepdims=True), span.broadcast, 0.0)
 
 
@@ -150,14 +150,14 @@ def _layout(view: View) -> _Layout | None:
 
     The result is None if there is no such weight and bias.
     """
-    items = item_messages(view)
+    items = read_items(view)
     if not items:
         return None
     width = items[-1].component.shape[1]
     last = {
-        name: rounds[-1].first_few(_LOOKED_AT)
-        for name, rounds in model_messages(view).items()
-        if name != item_name(view)
+        name: rounds[-1].select_first(_LOOKED_AT)
+        for name, rounds in read_model(view).items()
+        if name != find_item_name(view)
     }
     best, max_cosine = None, _PARALLEL
     for name, weight in last.items():
@@ -217,7 +217,7 @@ def _find_span(layout: _Layout, last: dict[str, ModelMessages]) -> _Layout:
     return best
 
 
-def first_layer_input(
+def solve_layer_input(
     weight: NDArray[np.floating[Any]], bias: NDArray[np.floating[Any]]
 ) -> NDArray[np.float64]:
     """Returns the input x (n, d) of a layer W x + b from its gradients dW (n, h, d) and db (n, h).
@@ -225,10 +225,10 @@ def first_layer_input(
     dW = db x^T for any loss; therefore x = dW^T db / |db|^2, which is the least-squares solution
     for a sum over several inputs. x is 0 if db is 0. Source: Phong et al. 2018, section 3.
 
-    >>> first_layer_input(np.array([[[2.0, 4.0], [-1.0, -2.0]]]), np.array([[2.0, -1.0]]))
+    >>> solve_layer_input(np.array([[[2.0, 4.0], [-1.0, -2.0]]]), np.array([[2.0, -1.0]]))
     array([[1., 2.]])
     """
     wide, by = weight.astype(np.float64), bias.astype(np.float64)
     size = np.sum(by**2, axis=1, keepdims=True)
     dot = (by[:, None] @ wide)[:, 0]
-    return safe_ratio(dot, size)
+    return divide(dot, size)

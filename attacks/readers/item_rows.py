@@ -43,17 +43,17 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_expit
 
-from fedrec_auditor.attacks.parts.meta_gradient import positive_probability
+from fedrec_auditor.attacks.parts.meta_gradient import compute_probability
 from fedrec_auditor.attacks.parts.uploads import (
     MODEL_KINDS,
     ModelMessages,
+    divide,
     group_by_rows,
-    item_messages,
-    model_messages,
-    safe_ratio,
+    read_items,
+    read_model,
     scatter_rows,
 )
-from fedrec_auditor.attacks.readers.base import CERTAIN, Evidence, MessageReader
+from fedrec_auditor.attacks.readers.base import MAX_NATS, Evidence, MessageReader
 from fedrec_auditor.attacks.readers.rank_one_gradients import RankOneGradients
 from fedrec_auditor.targets.compute import iter_blocks
 from fedrec_auditor.targets.transcript import Payload, View
@@ -78,7 +78,7 @@ class ItemRows(MessageReader):
     """Reader of messages that change some rows of an item table and leave all others unchanged.
 
     The changed rows, and the direction of the change, show the items with which a user interacted.
-    The first and last rounds are read (``uploads.read_rounds``); for users who send nothing in
+    The first and last rounds are read (``uploads.get_rounds``); for users who send nothing in
     these rounds, the last message is read. Cost: about 10 d^2 operations per changed row of d
     numbers. Memory: 6 bytes per user and item.
     """
@@ -92,7 +92,7 @@ class ItemRows(MessageReader):
 
     def can_read(self, view: View) -> bool:
         """Checks whether messages of devices leave some rows of an item table unchanged."""
-        return moves_some_rows(view)
+        return has_fixed_rows(view)
 
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
         """Returns log-likelihood ratios of interactions, from which way each row changed."""
@@ -120,23 +120,21 @@ def _own_rows_alone(view: View, users: NDArray[np.int64]) -> NDArray[np.float32]
         if _count_missed(moves[again], n_messages[again]).sum() < _WHOLE * moved_again:
             to_read = to_read[n_messages[np.searchsorted(users, to_read), 0] == 0]
         places = np.searchsorted(users, to_read)
-        for rows, change, moved in sent.changes_of(to_read):
+        for rows, change, moved in sent.iter_changes_of(to_read):
             whose, touched = places[rows], np.asarray(moved.any(axis=2))
             moves[whose] += touched
             lengths = np.linalg.norm(change, axis=2)
-            new = np.full(touched.shape, -CERTAIN, dtype=np.float32)
+            new = np.full(touched.shape, -MAX_NATS, dtype=np.float32)
             for some, first, is_moved in group_by_rows(touched):
                 sizes = lengths[some[:, None], first] * is_moved
                 place = sizes / _typical(sizes, is_moved)
-                moving = CERTAIN * _MOVED * (0.5 + 0.5 * place / (1 + place))
-                new[some] = scatter_rows(
-                    moving, first, is_moved, ratio.shape[1], otherwise=-CERTAIN
-                )
+                moving = MAX_NATS * _MOVED * (0.5 + 0.5 * place / (1 + place))
+                new[some] = scatter_rows(moving, first, is_moved, ratio.shape[1], default=-MAX_NATS)
             ratio[whose] = np.where(n_messages[whose] > 0, np.maximum(ratio[whose], new), new)
             n_messages[whose] += 1
     missed = _count_missed(moves, n_messages)
     share = missed / np.maximum(missed + np.count_nonzero(moves, axis=1)[:, None], 1)
-    stayed = np.log(np.maximum(share, np.exp(-CERTAIN)))
+    stayed = np.log(np.maximum(share, np.exp(-MAX_NATS)))
     return np.where(ratio < 0, np.maximum(ratio, stayed), ratio).astype(np.float32)
 
 
@@ -150,7 +148,7 @@ def _intersect(view: View, users: NDArray[np.int64]) -> NDArray[np.float32]:
     ratio = np.zeros((len(users), view.public.n_items), dtype=np.float32)
     for sent, to_read, _ in _turns(view, users, _KEPT):
         places = np.searchsorted(users, to_read)
-        for rows, _, moved in sent.changes_of(to_read):
+        for rows, _, moved in sent.iter_changes_of(to_read):
             touched = np.asarray(moved.any(axis=2))
             sizes = np.count_nonzero(touched, axis=1)
             others = ratio.shape[1] - np.maximum(sizes - pseudo, 0)
@@ -172,20 +170,20 @@ def _signed_by_ends(view: View, users: NDArray[np.int64]) -> NDArray[np.float32]
         silent = _find_silent(sent)
         gradients = sent.component.kind is Payload.GRADIENT
         places = np.searchsorted(users, to_read)
-        for at, change, moved in sent.changes_of(to_read):
+        for at, change, moved in sent.iter_changes_of(to_read):
             whose, touched = places[at], np.asarray(moved.any(axis=2))
             for some, first, is_moved in group_by_rows(touched):
                 rows = change[some[:, None], first] * is_moved[:, :, None]
-                own = None if beside is None else own_vectors(beside, to_read[at[some]])
+                own = None if beside is None else get_own_vectors(beside, to_read[at[some]])
                 if negatives > 1 and gradients:
-                    place = (2 * positive_probability(rows) - 1).astype(np.float32)
+                    place = (2 * compute_probability(rows) - 1).astype(np.float32)
                 else:
                     place = _places(rows, is_moved, None if counts is None else counts[first], own)
                     place = place / (1 + np.abs(place))
-                moving = CERTAIN * _MOVED * place
+                moving = MAX_NATS * _MOVED * place
                 if negatives > 1:
                     moving = _weaken(moving, is_moved, negatives, ratio.shape[1])
-                new = scatter_rows(moving, first, is_moved, ratio.shape[1], otherwise=-CERTAIN)
+                new = scatter_rows(moving, first, is_moved, ratio.shape[1], default=-MAX_NATS)
                 new[:, silent] = 0.0
                 ratio[whose[some]] += new
     return ratio
@@ -196,14 +194,14 @@ def _turns(
 ) -> Iterator[tuple[ModelMessages, NDArray[np.int64], ModelMessages | None]]:
     """Yields messages of a round, the users to read in it, and messages with the senders' vectors.
 
-    The rounds of ``uploads.read_rounds`` come first, with all ``users``, then the last round of
+    The rounds of ``uploads.get_rounds`` come first, with all ``users``, then the last round of
     each user who sent in none of them. The third value is None if no vectors are sent.
     """
     missing = users
-    for sent, beside in with_vectors(view, per_user):
+    for sent, beside in add_vectors(view, per_user):
         yield sent, users, beside
         missing = missing[~np.isin(missing, sent.users)]
-    every = with_vectors(view, len(view.rounds)) if len(missing) else []
+    every = add_vectors(view, len(view.rounds)) if len(missing) else []
     for sent, beside in reversed(every):
         is_sender = np.isin(missing, sent.users)
         if is_sender.any():
@@ -211,16 +209,16 @@ def _turns(
             missing = missing[~is_sender]
 
 
-def with_vectors(view: View, per_user: int) -> list[tuple[ModelMessages, ModelMessages | None]]:
+def add_vectors(view: View, per_user: int) -> list[tuple[ModelMessages, ModelMessages | None]]:
     """Returns for each round the messages about the item table, and those with the users' vectors.
 
     ``per_user`` limits the number of messages, as a multiple of the number of users; it chooses the
-    rounds (``uploads.read_rounds``). The second value of a pair is None if the senders send no
+    rounds (``uploads.get_rounds``). The second value of a pair is None if the senders send no
     vectors of their own.
     """
-    tables = item_messages(view, per_user=per_user)
+    tables = read_items(view, per_user=per_user)
     width = tables[0].component.shape[-1:] if tables else ()
-    for rounds in model_messages(view, {*MODEL_KINDS, Payload.VECTOR}, per_user).values():
+    for rounds in read_model(view, {*MODEL_KINDS, Payload.VECTOR}, per_user).values():
         shape, kind = rounds[0].component.shape, rounds[0].component.kind
         wanted = width if kind is Payload.VECTOR else (view.public.n_users, *width)
         if shape == wanted != tables[0].component.shape and len(rounds) == len(tables):
@@ -230,30 +228,30 @@ def with_vectors(view: View, per_user: int) -> list[tuple[ModelMessages, ModelMe
     return [(table, None) for table in tables]
 
 
-def own_vectors(beside: ModelMessages, users: NDArray[np.int64]) -> NDArray[np.float32]:
+def get_own_vectors(sent: ModelMessages, users: NDArray[np.int64]) -> NDArray[np.float32]:
     """Returns the vector (k, d) that each of ``users`` (k,) sent for itself.
 
-    ``beside`` is a round's messages: one vector, or a table of all users' vectors, of which only
+    ``sent`` is a round's messages: one vector, or a table of all users' vectors, of which only
     the sender's own row is returned.
     """
-    order = np.argsort(beside.users)
-    places = order[np.searchsorted(beside.users, users, sorter=order)]
-    if len(beside.component.shape) == 1:
-        return np.asarray(beside.component.to_dense(places), dtype=np.float32)
-    return np.asarray(beside.component.select_rows(places, users[:, None])[:, 0], dtype=np.float32)
+    order = np.argsort(sent.users)
+    places = order[np.searchsorted(sent.users, users, sorter=order)]
+    if len(sent.component.shape) == 1:
+        return np.asarray(sent.component.to_dense(places), dtype=np.float32)
+    return np.asarray(sent.component.select_rows(places, users[:, None])[:, 0], dtype=np.float32)
 
 
-def moves_some_rows(view: View) -> bool:
+def has_fixed_rows(view: View) -> bool:
     """Checks whether messages change an item table, and most messages leave some row unchanged.
 
     A few messages of the last round are examined. Messages that change nothing do not count. Noise
     changes all rows. Gradients of a loss over all items are excluded, because
     ``rank_one_gradients`` reads them.
     """
-    rounds = item_messages(view)
+    rounds = read_items(view)
     if not rounds or not len(rounds[-1].component) or RankOneGradients().can_read(view):
         return False
-    _, _, moved = next(rounds[-1].first_few(_LOOKED_AT).changes())
+    _, _, moved = next(rounds[-1].select_first(_LOOKED_AT).iter_changes())
     rows: NDArray[np.bool_] = np.asarray(moved.any(axis=2))
     active = rows[rows.any(axis=1)]
     return bool(len(active)) and float((~active.all(axis=1)).mean()) > 0.5
@@ -308,7 +306,7 @@ def _count_missed(moves: NDArray[np.uint16], n_messages: NDArray[np.int64]) -> N
 def _count_senders(table: ModelMessages) -> NDArray[np.float64]:
     """Counts for each row of the table the senders who changed it, (M,)."""
     counts = np.zeros(table.component.shape[0])
-    for _, _, moved in table.changes():
+    for _, _, moved in table.iter_changes():
         counts += moved.any(axis=2).sum(axis=0)
     return counts
 
@@ -340,7 +338,7 @@ def _places(
         (n, M); else None
     vectors: users' vectors, if sent, along which rows of interactions then move (n, d)
     """
-    direction = fit_axis(change)
+    direction = fit_main_direction(change)
     along, apart = _line(change, direction)
     if counts is None:
         # Most changed rows belong to drawn items without an interaction.
@@ -375,17 +373,17 @@ def _line(
     return along, np.linalg.norm(change - along[:, :, None] * direction[:, None], axis=2)
 
 
-def fit_axis(change: NDArray[np.float32]) -> NDArray[np.float32]:
+def fit_main_direction(changes: NDArray[np.float32]) -> NDArray[np.float32]:
     """Fits the main direction (n, d), without sign, of each sender's changes of item rows.
 
-    change: changes of the rows of n senders (n, M, d)
+    changes: changes of the rows of n senders (n, M, d)
 
     The method is iteratively reweighted least squares on the directions of the changes. The weight
     of a row is the inverse of the sine of its angle to the main direction, so that the result
     follows most rows, not the longest change. There is one step of the power method per
     reweighting.
     """
-    _, unit = _split(change)
+    _, unit = _split(changes)
     gram = unit.transpose(0, 2, 1) @ unit
     column = np.argmax(np.einsum("ndd->nd", gram), axis=1)
     direction = np.take_along_axis(gram, column[:, None, None], axis=2)
@@ -401,12 +399,12 @@ def fit_axis(change: NDArray[np.float32]) -> NDArray[np.float32]:
 def _split(change: NDArray[np.float32]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """Returns lengths of rows, (n, M), and directions, (n, M, d); zero rows stay zero."""
     sizes = np.linalg.norm(change, axis=2)
-    return sizes, safe_ratio(change, sizes[:, :, None])
+    return sizes, divide(change, sizes[:, :, None])
 
 
 def _unit(direction: NDArray[np.float32]) -> NDArray[np.float32]:
     """Returns columns (n, d, 1) scaled to length 1; zero columns stay zero."""
-    return safe_ratio(direction, np.linalg.norm(direction, axis=1, keepdims=True))
+    return divide(direction, np.linalg.norm(direction, axis=1, keepdims=True))
 
 
 def _popular(
@@ -418,5 +416,5 @@ def _popular(
     """
     share = touched.sum(axis=1, keepdims=True)
     total = (touched * counts).sum(axis=1, keepdims=True)
-    slope = np.einsum("nm,nm->n", along, touched * (counts - safe_ratio(total, share)))
+    slope = np.einsum("nm,nm->n", along, touched * (counts - divide(total, share)))
     return np.where(slope < 0, -1, 1).astype(np.float32)

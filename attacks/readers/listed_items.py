@@ -32,13 +32,13 @@ from numpy.typing import NDArray
 from scipy.special import expit, logit, logsumexp, softmax
 
 from fedrec_auditor.attacks.parts.uploads import (
-    last_sent,
-    list_names,
+    find_senders,
+    get_rounds,
+    list_linked,
     match_users,
-    read_rounds,
-    senders,
+    read_last,
 )
-from fedrec_auditor.attacks.readers.base import CERTAIN, Evidence, MessageReader, prior
+from fedrec_auditor.attacks.readers.base import MAX_NATS, Evidence, MessageReader, fit_prior
 from fedrec_auditor.targets.compute import iter_blocks
 from fedrec_auditor.targets.transcript import Payload, View
 
@@ -98,7 +98,7 @@ class ListedItems(MessageReader):
                 return _match(view, name, users)
             some = np.arange(len(of_items))
             if len(lists) > 1:
-                some = some[np.isin(of_items, listed_codes(view, name)).all(axis=1)]
+                some = some[np.isin(of_items, find_listed_codes(view, name)).all(axis=1)]
             if not len(some):
                 continue
             new = _read(view, name, of_items[some], users)
@@ -106,14 +106,14 @@ class ListedItems(MessageReader):
         return Evidence(users=users, log_ratio=ratios)
 
 
-def listed_codes(view: View, name: str, count: int | None = None) -> NDArray[np.int64]:
+def find_listed_codes(view: View, name: str, count: int | None = None) -> NDArray[np.int64]:
     """Returns the codes (integers) that occur in the lists of component ``name``, ascending.
 
     If ``count`` is given, the result has only the ``count`` most frequent codes.
     """
     codes: NDArray[np.int64] = np.zeros(0, np.int64)
     counts: NDArray[Any] = np.zeros(0)
-    for _, _, component in read_rounds(view, name):
+    for _, _, component in get_rounds(view, name):
         sent = component.list_entries(np.arange(len(component)))[2].astype(np.int64)
         new, more = np.unique(sent, return_counts=True)
         codes, place = np.unique(np.concatenate([codes, new]), return_inverse=True)
@@ -123,12 +123,12 @@ def listed_codes(view: View, name: str, count: int | None = None) -> NDArray[np.
 
 def _names(view: View) -> list[str]:
     """Returns the names of the components to read: lists of items, or else lists of codes."""
-    kinds = {name: last_sent(view, name).kind for name in list_names(view)}
+    kinds = {name: read_last(view, name).kind for name in list_linked(view)}
     known = view.public.item_rows is not None
     guessed = view.public.device_code is None and view.public.popularity is not None
     for wanted, able in ((Payload.ITEMS, True), (Payload.CODES, known or guessed)):
         lists = [name for name, kind in kinds.items() if kind is wanted]
-        if able and (lists := [name for name in lists if len(last_sent(view, name).shape) == 1]):
+        if able and (lists := [name for name in lists if len(read_last(view, name).shape) == 1]):
             return lists
     return []
 
@@ -141,14 +141,14 @@ def _read(view: View, name: str, of_items: NDArray[np.int64], users: NDArray[np.
     The ratio of an item is the smallest ratio of its h codes.
     """
     codes, places = np.unique(of_items, return_inverse=True)
-    ratio = _Lists.of(view, name, codes).ratio(users)
+    ratio = _Lists.fit(view, name, codes).compute_log_ratios(users)
     places = places.reshape(of_items.shape)
     return np.asarray(np.stack([ratio[:, each] for each in places.T]).min(axis=0))
 
 
 def _of_items(view: View, name: str) -> NDArray[np.int64] | None:
     """Returns the h codes of each item in lists of component ``name``, (M, h); None if unknown."""
-    if last_sent(view, name).kind is Payload.ITEMS:
+    if read_last(view, name).kind is Payload.ITEMS:
         return np.arange(view.public.n_items)[:, None]
     return view.public.item_rows
 
@@ -160,20 +160,20 @@ def _match(view: View, name: str, users: NDArray[np.int64]) -> Evidence:
     """
     popularity = view.public.popularity
     assert popularity is not None, "refused"
-    everybody = senders(view).astype(np.int64)
+    everybody = find_senders(view).astype(np.int64)
     n_items = view.public.n_items
-    codes = listed_codes(view, name, min(_CODES * n_items, _PAIRS // n_items))
+    codes = find_listed_codes(view, name, min(_CODES * n_items, _PAIRS // n_items))
     if not len(codes):
         return Evidence(users=users, log_ratio=np.zeros((len(users), view.public.n_items)))
-    lists = _Lists.of(view, name, codes, seen_only=True)
+    lists = _Lists.fit(view, name, codes, are_all_listed=True)
     shares = np.zeros(len(lists.codes))
     for block in iter_blocks(len(everybody), len(lists.codes), _BLOCK):
-        shares += lists.chance(everybody[block]).sum(axis=0)
+        shares += lists.compute_own_probability(everybody[block]).sum(axis=0)
     likely, doubt = _by_rank(np.rint(shares), np.rint(popularity * view.public.n_users))
     overall = (shares @ likely / len(everybody)).clip(_LEAST, 1 - _LEAST)
-    chance = (1 - doubt) * (lists.chance(users) @ likely) + doubt * overall
+    chance = (1 - doubt) * (lists.compute_own_probability(users) @ likely) + doubt * overall
     items = logit(overall)
-    ratio = (logit(chance.clip(_LEAST, 1 - _LEAST)) - items).clip(-CERTAIN, CERTAIN)
+    ratio = (logit(chance.clip(_LEAST, 1 - _LEAST)) - items).clip(-MAX_NATS, MAX_NATS)
     ratio = np.round(ratio, _DIGITS)  # last bits would break ties of the prior
     return Evidence(users=users, log_ratio=ratio, item_odds=items, activity=np.zeros(len(users)))
 
@@ -230,25 +230,25 @@ class _Lists:
     others: float
 
     @classmethod
-    def of(
-        cls, view: View, name: str, codes: NDArray[np.int64], *, seen_only: bool = False
+    def fit(
+        cls, view: View, name: str, codes: NDArray[np.int64], *, are_all_listed: bool = False
     ) -> _Lists:
         """Fits the model to the lists of component ``name``.
 
-        ``seen_only`` is True if each of ``codes`` is in somebody's list.
+        ``are_all_listed`` is True if each of ``codes`` is in somebody's list.
         """
-        everybody = senders(view).astype(np.int64)
+        everybody = find_senders(view).astype(np.int64)
         few = min(_SAMPLE, 1 + _PAIRS // max(1, len(codes)))
         some = np.sort(np.random.default_rng(0).permutation(everybody)[:few])
         n_rounds, times = _count_rounds(view, name, codes, some)
-        listed = np.sort(np.maximum(times.sum(axis=0) - seen_only, 0.0))
+        listed = np.sort(np.maximum(times.sum(axis=0) - are_all_listed, 0.0))
         rarest = listed[: max(1, int(_LEAST_LISTED * len(listed)))]
         others = float(rarest.mean() / max(1.0, float(times.sum())))
         often = n_rounds[:, 0] > 1
         own_rate = _fit(n_rounds[often], times[often], None)[0] if often.any() else None
         return cls(view, name, codes, some, own_rate, others)
 
-    def ratio(self, users: NDArray[np.int64]) -> Floats:
+    def compute_log_ratios(self, users: NDArray[np.int64]) -> Floats:
         """Returns log-likelihood ratios (n, D) that each code is the user's own, from lists."""
         some = iter_blocks(len(users), len(self.codes), _BLOCK)
         none = np.zeros((0, len(self.codes)))
@@ -257,17 +257,17 @@ class _Lists:
     def _ratio(self, users: NDArray[np.int64]) -> Floats:
         n_rounds, times = _count_rounds(self.view, self.name, self.codes, users)
         size = times.sum(axis=1, keepdims=True) / np.maximum(n_rounds, 1.0)
-        ratio = np.where(times > 0, -np.log((self.others * size).clip(_LEAST, 1.0)), -CERTAIN)
+        ratio = np.where(times > 0, -np.log((self.others * size).clip(_LEAST, 1.0)), -MAX_NATS)
         often = n_rounds[:, 0] > 1
         if self.own_rate is not None and often.any():
             ratio[often] = _fit(n_rounds[often], times[often], self.own_rate)[1]
         ratio[n_rounds[:, 0] == 0] = 0.0
-        return np.asarray(ratio.clip(-CERTAIN, CERTAIN))
+        return np.asarray(ratio.clip(-MAX_NATS, MAX_NATS))
 
-    def chance(self, users: NDArray[np.int64]) -> Floats:
+    def compute_own_probability(self, users: NDArray[np.int64]) -> Floats:
         """Returns the probability that each code is one of the user's own, not a decoy, (n, D)."""
-        sample = Evidence(users=self.some, log_ratio=self.ratio(self.some))
-        return np.asarray(expit(self.ratio(users) + prior(sample)[0]))
+        sample = Evidence(users=self.some, log_ratio=self.compute_log_ratios(self.some))
+        return np.asarray(expit(self.compute_log_ratios(users) + fit_prior(sample)[0]))
 
 
 def _count_rounds(
@@ -275,7 +275,7 @@ def _count_rounds(
 ) -> tuple[Floats, Floats]:
     """Counts the lists of each user (n, 1), and those that contain each of ``codes`` (n, D)."""
     n_rounds, times = np.zeros((len(users), 1)), np.zeros((len(users), len(codes)))
-    for _, uploads, component in read_rounds(view, name):
+    for _, uploads, component in get_rounds(view, name):
         positions, places = match_users(uploads.users, users)
         row, _, entries = component.list_entries(positions)
         at = np.searchsorted(codes, entries).clip(max=len(codes) - 1)
@@ -313,4 +313,4 @@ def _fit(n_rounds: Floats, times: Floats, own_rate: float | None) -> tuple[float
         weight = chance.mean(axis=2).clip(_LEAST)
     among = np.log(weight[1:] / weight[1:].sum(axis=0))[:, :, None]
     ratio = log_likely[0] - logsumexp(log_likely[1:] + among, axis=0)
-    return float(rates[0, 0]), ratio.clip(-CERTAIN, CERTAIN)
+    return float(rates[0, 0]), ratio.clip(-MAX_NATS, MAX_NATS)

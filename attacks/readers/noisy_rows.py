@@ -48,10 +48,10 @@ from numpy.typing import NDArray
 from scipy.special import expit, logit
 
 from fedrec_auditor.attacks.parts import row_places
-from fedrec_auditor.attacks.parts.row_places import MAX_BY_CHANCE, RowPositions
-from fedrec_auditor.attacks.parts.uploads import item_messages, item_odds
-from fedrec_auditor.attacks.readers.base import CERTAIN, Evidence, MessageReader, shrunk_activity
-from fedrec_auditor.attacks.readers.item_rows import moves_some_rows, own_vectors, with_vectors
+from fedrec_auditor.attacks.parts.row_places import CRITICAL_Z, RowPositions
+from fedrec_auditor.attacks.parts.uploads import get_prior, read_items
+from fedrec_auditor.attacks.readers.base import MAX_NATS, Evidence, MessageReader, shrink_activity
+from fedrec_auditor.attacks.readers.item_rows import add_vectors, get_own_vectors, has_fixed_rows
 from fedrec_auditor.attacks.readers.rank_one_gradients import RankOneGradients
 from fedrec_auditor.attacks.readers.small_readers import InputWeights, RankOneChanges
 from fedrec_auditor.targets.compute import map_in_threads
@@ -83,12 +83,12 @@ class NoisyRows(MessageReader):
         The result is False if a reader of messages without noise can read the view.
         """
         others = (InputWeights(), RankOneChanges(), RankOneGradients())
-        moving = bool(item_messages(view)) and not moves_some_rows(view)
+        moving = bool(read_items(view)) and not has_fixed_rows(view)
         return moving and not any(reader.can_read(view) for reader in others)
 
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
         """Returns log-likelihood ratios of interactions, added over rounds, and prior log-odds."""
-        rounds = item_messages(view, per_user=MAX_MESSAGES)
+        rounds = read_items(view, per_user=MAX_MESSAGES)
         senders = np.unique(np.concatenate([sent.users for sent in rounds])).astype(np.int64)
         count = sum(len(sent.users) for sent in rounds) * view.public.n_items
         sample = senders[:: -(-count // _NUMBERS)]
@@ -96,16 +96,16 @@ class NoisyRows(MessageReader):
         negatives = view.public.settings.get("negatives", 0)
         ratio = np.zeros((len(users), view.public.n_items), dtype=np.float32)
         vectors = _vectors(view, np.union1d(sample, present)) if negatives == 1 else None
-        positions = row_places.places(rounds, sample, present, vectors, item_odds(view))
+        positions = row_places.fit_positions(rounds, sample, present, vectors, get_prior(view))
         if positions is None:
             return Evidence(users=users, log_ratio=ratio)
-        common = fit_mixture(positions.select(sample), negatives, item_odds(view))
+        common = fit_mixture(positions.select(sample), negatives, get_prior(view))
         for some in np.array_split(present, -(-count // _NUMBERS)):
-            of_some = fit_evidence(positions.select(some), negatives, common)
+            of_some = fit_ratios(positions.select(some), negatives, common)
             at = np.searchsorted(users, of_some.users)
-            ratio[at] = np.clip(of_some.log_ratio, -CERTAIN, CERTAIN)
+            ratio[at] = np.clip(of_some.log_ratio, -MAX_NATS, MAX_NATS)
         evidence = Evidence(users=users, log_ratio=ratio, item_odds=common.item_odds)
-        return replace(evidence, activity=shrunk_activity(evidence))
+        return replace(evidence, activity=shrink_activity(evidence))
 
 
 def _vectors(view: View, users: NDArray[np.int64]) -> NDArray[np.float64] | None:
@@ -114,11 +114,11 @@ def _vectors(view: View, users: NDArray[np.int64]) -> NDArray[np.float64] | None
     The result is None if users send no vectors, or only changes of vectors.
     """
     out = None
-    for _, beside in with_vectors(view, MAX_MESSAGES):
+    for _, beside in add_vectors(view, MAX_MESSAGES):
         if beside is None or beside.component.kind not in (Payload.VECTOR, Payload.MODEL):
             return None  # a change of a vector does not show its direction
         present = users[np.isin(users, beside.users)]
-        rows = own_vectors(beside, present)
+        rows = get_own_vectors(beside, present)
         out = np.zeros((len(users), rows.shape[1])) if out is None else out
         out[np.searchsorted(users, present)] += rows
     return out
@@ -150,8 +150,8 @@ class StepMixture:
     which the user interacted; negatives are drawn by the device.
 
     step_sign: sign of the direction in which rows of positives change, +1 or -1
-    flip_above: mean position, in standard deviations, above which a user's direction is reversed,
-        because more rows should move down than up
+    flip_threshold: mean position, in standard deviations, above which a user's direction is
+        reversed, because more rows should move down than up
     mean_step: mean of the messages' step sizes, which are normally distributed
     step_variance: variance of the step sizes
     mean_share: mean of the users' shares of positives among items, which are beta-distributed
@@ -159,19 +159,19 @@ class StepMixture:
     item_odds: log-odds that a user of mean share interacted with each item (M,)
     step_excess: relative excess of a positive's step over a negative's, from -1 to 1 (M,); low for
         items that the model knows to be popular, as it has little left to learn from their users
-    moved_steps: number of steps that a negative's row moves if the negative is drawn 0, 1, 2, or
+    negative_steps: number of steps that a negative's row moves if the negative is drawn 0, 1, 2, or
         more times (4,)
     """
 
     step_sign: float
-    flip_above: float
+    flip_threshold: float
     mean_step: float
     step_variance: float
     mean_share: float
     prior_weight: float
     item_odds: NDArray[np.float64]
     step_excess: NDArray[np.float64]
-    moved_steps: NDArray[np.float64]
+    negative_steps: NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,42 +182,43 @@ class MixtureFit:
     users: indices of the users, ascending (n,)
     log_ratio: log-likelihood ratios of interactions (n, M)
     shares: share of all items that each user interacted with (n,)
-    log_lik: log-likelihood of the mixture
+    log_likelihood: log-likelihood of the mixture
     """
 
     mixture: StepMixture
     users: NDArray[np.int64]
     log_ratio: NDArray[np.float32]
     shares: NDArray[np.float64]
-    log_lik: float
+    log_likelihood: float
 
 
 def fit_mixture(
-    places: RowPositions, negatives: float, items: NDArray[np.float64] | None = None
+    positions: RowPositions, negatives: float, item_odds: NDArray[np.float64] | None = None
 ) -> StepMixture:
     """Fits the parameters of the mixture model that are the same for all messages.
 
     The mixture is of item rows with and without an interaction of the sender.
 
-    places: positions of item rows along their sender's direction, in standard deviations of noise
+    positions: positions of item rows along their sender's direction, in standard deviations of
+        the noise
     negatives: number of items without interaction that a device draws per interaction
-    items: log-odds that a user interacted with each item, if they are known (M,)
+    item_odds: log-odds that a user interacted with each item, if they are known (M,)
 
     A direction is known up to its sign. The signs, of all users together and of each user, are
     chosen by likelihood, in fits in which all messages have one step size.
     """
-    ends = (1.0, -1.0) if negatives and not places.has_sign else (1.0,)
+    ends = (1.0, -1.0) if negatives and not positions.has_sign else (1.0,)
     turned = (
         (np.inf,)
-        if places.is_similar
-        else (np.inf, MAX_BY_CHANCE, 0.0)
-        if places.is_aligned
+        if positions.is_similar
+        else (np.inf, CRITICAL_Z, 0.0)
+        if positions.is_aligned
         else (0.0,)
     )
     turned = turned if negatives > 1 else (np.inf,)
-    firsts = [_first(places, negatives, *way, items) for way in product(ends, turned)]
-    fit = partial(fit_evidence, places, negatives, learning=True, known=items is not None)
-    likeliest = max(firsts, key=lambda first: fit(first, turns=_ALIKE).log_lik)
+    firsts = [_first(positions, negatives, *way, item_odds) for way in product(ends, turned)]
+    fit = partial(fit_ratios, positions, negatives, fit_all=True, keep_odds=item_odds is not None)
+    likeliest = max(firsts, key=lambda first: fit(first, n_iterations=_ALIKE).log_likelihood)
     return fit(likeliest).mixture
 
 
@@ -230,7 +231,7 @@ def _first(
 ) -> StepMixture:
     """Returns initial parameters of the mixture, from the mean and variance of all positions.
 
-    end, turned: ``step_sign`` and ``flip_above`` of the result
+    end, turned: ``step_sign`` and ``flip_threshold`` of the result
 
     Positives are items with which the user interacted; negatives are drawn by the device. For a
     share s of positives among items, q negatives per positive and a step a, the mean is about -(q -
@@ -249,60 +250,60 @@ def _first(
     step = float(np.sqrt(excess / (share * (1 + negatives))))
     return StepMixture(
         step_sign=end,
-        flip_above=turned,
+        flip_threshold=turned,
         mean_step=step,
         step_variance=step**2,
         mean_share=share,
         prior_weight=_COUNTS,
         item_odds=items,
         step_excess=np.zeros(len(items)),
-        moved_steps=np.arange(_MOST + 1.0),
+        negative_steps=np.arange(_MOST + 1.0),
     )
 
 
-def fit_evidence(
-    places: RowPositions,
+def fit_ratios(
+    positions: RowPositions,
     negatives: float,
     mixture: StepMixture,
     *,
-    learning: bool = False,
-    known: bool = False,
-    turns: int = _STEPS,
+    fit_all: bool = False,
+    keep_odds: bool = False,
+    n_iterations: int = _STEPS,
 ) -> MixtureFit:
     """Fits a model of item-row positions to messages, which gives log-ratios of interactions.
 
-    places: positions of item rows along their sender's direction
+    positions: positions of item rows along their sender's direction
     negatives: number of items without interaction that a device draws per interaction
     mixture: parameters that are the same for all messages, or their initial values
-    learning: True to fit these parameters too
-    known: True to keep ``item_odds`` and their mean ``mean_share``
-    turns: number of iterations
+    fit_all: True to fit these parameters too
+    keep_odds: True to keep ``item_odds`` and their mean ``mean_share``
+    n_iterations: number of iterations
 
     Each message has its own step size, and each user a share of items with interactions; both are
     fitted. Missing information is counted as by Louis (1982): the uncertainty that it leaves is
     part of the variance between users.
     """
-    users, first, whose = np.unique(places.senders, return_index=True, return_inverse=True)
+    users, first, whose = np.unique(positions.senders, return_index=True, return_inverse=True)
     if not len(users):
-        none = np.zeros((0, places.values.shape[1]), dtype=np.float32)
+        none = np.zeros((0, positions.values.shape[1]), dtype=np.float32)
         return MixtureFit(
-            mixture=mixture, users=users, log_ratio=none, shares=np.zeros(0), log_lik=0.0
+            mixture=mixture, users=users, log_ratio=none, shares=np.zeros(0), log_likelihood=0.0
         )
-    place = np.clip(mixture.step_sign * places.values, -_FARTHEST, _FARTHEST)
-    if np.isfinite(mixture.flip_above):
+    place = np.clip(mixture.step_sign * positions.values, -_FARTHEST, _FARTHEST)
+    if np.isfinite(mixture.flip_threshold):
         sizes = np.add.reduceat(np.ones(len(place)), first) * place.shape[1]
         mean = np.add.reduceat(place.sum(axis=1, dtype=np.float64), first) / np.sqrt(sizes)
-        place[(mean > mixture.flip_above)[whose]] *= -1
+        place[(mean > mixture.flip_threshold)[whose]] *= -1
     steps, shares = np.full(len(place), mixture.mean_step), np.full(len(users), mixture.mean_share)
     items = place.shape[1]
-    for turn in range(turns + 1):
+    for turn in range(n_iterations + 1):
         rate = negatives * shares / (1 - shares)
         own, others = _densities(place, steps, rate[whose] if negatives else None, mixture)
         of_own, rest = (_total(parts) for parts in (own, others))
         ratio = np.add.reduceat(np.log(of_own / rest), first, axis=0)
         prior = mixture.item_odds + (logit(shares) - logit(mixture.mean_share))[:, None]
         odds = ratio + prior.astype(np.float32)
-        if turn == turns:
+        if turn == n_iterations:
             break
         p_own = expit(odds)
         weight, moved = np.zeros(len(place)), np.zeros(len(place))
@@ -318,7 +319,7 @@ def fit_evidence(
         for (times, _, _), (weights, moves, squares, along) in zip(moving, of_parts, strict=True):
             weight += weights
             moved += moves
-            size, way = mixture.moved_steps[abs(times)], np.sign(times)
+            size, way = mixture.negative_steps[abs(times)], np.sign(times)
             level += size**2 * squares
             tilted += size * (along - way * size * squares)
             if times < 0:
@@ -326,10 +327,10 @@ def fit_evidence(
                 travelled[-times] = [-(straight @ along), straight**2 @ squares]
         expected = p_own.sum(axis=1, dtype=np.float64)
         share = mixture.mean_share
-        if learning and not known:
+        if fit_all and not keep_odds:
             share = float(np.clip(expected.mean() / items, _LEAST, 0.5))
         step, variance, counts = mixture.mean_step, mixture.step_variance, mixture.prior_weight
-        if learning and turn < _ALIKE:
+        if fit_all and turn < _ALIKE:
             step = max(float(moved.sum() / (weight.sum() + _TINY)), 0.0)
             variance = step**2
             steps[:], shares[:] = step, share
@@ -337,24 +338,24 @@ def fit_evidence(
             sure = weight + 1 / (variance + _TINY)
             steps = np.maximum((moved + step / (variance + _TINY)) / sure, 0)
             shares = np.clip((expected + counts * share) / (items + counts), _LEAST, 0.5)
-            if learning:
+            if fit_all:
                 step = float(steps.mean())
                 variance = float(np.mean((steps - step) ** 2 + 1 / sure))
                 doubt = np.mean(p_own * (1 - p_own), axis=1) / (share * (1 - share))
                 worth = counts + items * np.clip(1 - doubt, 0, 1)
                 apart = np.mean((shares - share) ** 2 + shares * (1 - shares) / worth)
                 counts = max(share * (1 - share) / float(apart) - 1, 3 / share)
-        if learning and negatives:
+        if fit_all and negatives:
             if turn >= _ALIKE:
                 reach = (travelled[:, 0] / np.maximum(travelled[:, 1], _TINY)).clip(
                     np.arange(_MOST + 1) > 0, np.arange(_MOST + 1)
                 )
-                mixture = replace(mixture, moved_steps=reach)
+                mixture = replace(mixture, negative_steps=reach)
             tilts = np.clip(tilted / level, -_STEEPEST, _STEEPEST)
             mixture = replace(mixture, step_excess=tilts)
-        if learning:
+        if fit_all:
             rate = (p_own.sum(axis=0, dtype=np.float64) + share / 2) / (len(users) + 0.5)
-            item_odds = mixture.item_odds if known else logit(np.clip(rate, _LEAST, 1 - _LEAST))
+            item_odds = mixture.item_odds if keep_odds else logit(np.clip(rate, _LEAST, 1 - _LEAST))
             mixture = replace(
                 mixture,
                 mean_step=step,
@@ -367,7 +368,7 @@ def fit_evidence(
     fit = np.log1p(given * np.expm1(np.minimum(ratio, 80))).sum(dtype=np.float64)
     fit += np.log(rest).sum(dtype=np.float64) - _LEVEL / 2 * np.square(mixture.step_excess).sum()
     return MixtureFit(
-        mixture=mixture, users=users, log_ratio=ratio, shares=shares, log_lik=float(fit)
+        mixture=mixture, users=users, log_ratio=ratio, shares=shares, log_likelihood=float(fit)
     )
 
 
@@ -430,7 +431,7 @@ def _farther(times: int, mixture: StepMixture) -> NDArray[np.float32]:
     """
     far = (
         np.sign(times)
-        * mixture.moved_steps[abs(times)]
+        * mixture.negative_steps[abs(times)]
         * (1 + np.sign(times) * mixture.step_excess)
     )
     return np.asarray(far, dtype=np.float32)

@@ -26,8 +26,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrec_auditor.attacks.parts.uploads import ModelMessages, bisect, item_messages, read_entries
-from fedrec_auditor.attacks.readers.base import CERTAIN, Evidence, MessageReader
+from fedrec_auditor.attacks.parts.uploads import ModelMessages, bisect, read_entries, read_items
+from fedrec_auditor.attacks.readers.base import MAX_NATS, Evidence, MessageReader
 from fedrec_auditor.targets.transcript import Component, ComponentView, Payload, View
 
 _WINDOW = 0.1
@@ -79,31 +79,31 @@ class RankOneGradients(MessageReader):
         The view must show the broadcast model. A loss with sampled items is not a loss over all
         items.
         """
-        rounds = item_messages(view, (Payload.GRADIENT,))
+        rounds = read_items(view, (Payload.GRADIENT,))
         drawn = view.public.settings.get("negatives") or view.public.settings.get("pseudo")
-        return bool(rounds) and not drawn and gradient_sign(rounds[-1]) != 0
+        return bool(rounds) and not drawn and find_gradient_sign(rounds[-1]) != 0
 
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
         """Returns user vectors and log-ratios of interactions, from each user's last message."""
         alpha = float(view.public.settings.get("alpha", 1.0))
-        rounds = item_messages(view, (Payload.GRADIENT,))
-        way = gradient_sign(rounds[-1])
+        rounds = read_items(view, (Payload.GRADIENT,))
+        way = find_gradient_sign(rounds[-1])
         vectors = np.zeros((len(users), rounds[-1].component.shape[1]))
         ratio = np.zeros((len(users), view.public.n_items))
         for sent in rounds:
             assert sent.broadcast is not None
             for whose, gradients in read_entries(users, sent.users, sent.component):
-                solved = solve(way * gradients, sent.broadcast)
+                solved = fit_rank_one(way * gradients, sent.broadcast)
                 vectors[whose] = solved.vectors
-                ratio[whose] = item_log_ratios(solved, sent.broadcast, alpha)
+                ratio[whose] = compute_log_ratios(solved, sent.broadcast, alpha)
         return Evidence(users=users, log_ratio=ratio, vectors=vectors)
 
 
-# Results of ``gradient_sign`` by component, kept because every reader calls it.
+# Results of ``find_gradient_sign`` by component, kept because every reader calls it.
 _WAYS: weakref.WeakKeyDictionary[ComponentView, float] = weakref.WeakKeyDictionary()
 
 
-def gradient_sign(messages: ModelMessages) -> float:
+def find_gradient_sign(messages: ModelMessages) -> float:
     """Returns the sign of gradients of a squared loss over all items; 0 for other messages.
 
     The sign is 1 if the messages point downhill, and -1 if uphill. If it is not public, the result
@@ -134,14 +134,14 @@ def _downhill(component: Component, items: NDArray[Any]) -> float:
     if np.asarray(unmoved.any(axis=1)).mean() > 0.5:
         return 0.0
     _, rows, columns = sent.shape
-    places = np.einsum("nmf,nf->nm", sent, main_directions(sent), dtype=np.float64)
+    places = np.einsum("nmf,nf->nm", sent, compute_directions(sent), dtype=np.float64)
     total, along = np.einsum("nmf,nmf->n", sent, sent, dtype=np.float64), np.sum(places**2, axis=1)
     hidden = np.median(along / total) < _ONE_DIRECTION
     noise = np.sqrt(np.maximum(total - along, 0) / rows / max(1, columns - 1))
     noise += 4 * np.finfo(sent.dtype).eps * np.abs(places).max(axis=1)
     best, most = 0.0, 0.0
     for way in ways:
-        solved = solve(way * sent, items)
+        solved = fit_rank_one(way * sent, items)
         off = solved.noise * np.linalg.norm(solved.vectors, axis=1).clip(min=np.finfo(float).tiny)
         between = float(np.median(bisect(solved.residuals)[1]))
         if (hidden or columns == 1 or np.median(off / noise) <= _APART) and between > most:
@@ -149,7 +149,7 @@ def _downhill(component: Component, items: NDArray[Any]) -> float:
     return best or (ways[0] if hidden else 0.0)
 
 
-def main_directions(gradients: NDArray[Any]) -> NDArray[np.float64]:
+def compute_directions(gradients: NDArray[Any]) -> NDArray[np.float64]:
     """Returns the top right singular vector (n, F) of each matrix (n, M, F), up to its sign.
 
     The computation uses the Gram matrix.
@@ -158,7 +158,7 @@ def main_directions(gradients: NDArray[Any]) -> NDArray[np.float64]:
     return np.linalg.eigh(gram)[1][:, :, -1]
 
 
-def solve(gradients: NDArray[Any], items: NDArray[Any]) -> RankOneFit:
+def fit_rank_one(gradients: NDArray[Any], items: NDArray[Any]) -> RankOneFit:
     """Solves G = (s - V x) x^T for the user vector x and one number s_i per item, for each user's
     gradient G.
 
@@ -173,7 +173,7 @@ def solve(gradients: NDArray[Any], items: NDArray[Any]) -> RankOneFit:
 
     The start of the file derives these steps.
     """
-    b = main_directions(gradients)
+    b = compute_directions(gradients)
     a = np.einsum("nmf,nf->nm", gradients, b, optimize=True).astype(np.float64)
     q = b @ items.T.astype(np.float64)
     # Rounding counts as noise, so that the noise of exact uploads is not zero.
@@ -225,20 +225,20 @@ def _bulk(
     return square, spread
 
 
-def item_log_ratios(solved: RankOneFit, items: NDArray[Any], alpha: float) -> NDArray[np.float64]:
+def compute_log_ratios(fit: RankOneFit, items: NDArray[Any], alpha: float) -> NDArray[np.float64]:
     """Returns log-likelihood ratios of interactions (n, M), from the residuals of a fit.
 
-    solved: user vectors and residuals of n messages, from ``solve``
+    fit: user vectors and residuals of n messages, from ``fit_rank_one``
     items: broadcast item table (M, F)
     alpha: public parameter of the loss
     """
-    expected = 1.0 + alpha * (1.0 - solved.vectors @ items.T.astype(np.float64))
-    noise = np.maximum(solved.noise, np.finfo(np.float64).tiny)[:, None]
+    expected = 1.0 + alpha * (1.0 - fit.vectors @ items.T.astype(np.float64))
+    noise = np.maximum(fit.noise, np.finfo(np.float64).tiny)[:, None]
     with np.errstate(over="ignore"):
-        ratio = (solved.residuals * expected - expected**2 / 2) / noise / noise
-    size = np.abs(solved.residuals)
+        ratio = (fit.residuals * expected - expected**2 / 2) / noise / noise
+    size = np.abs(fit.residuals)
     certain = size > _CERTAIN * noise
     # Ratios of decisive residuals grow with them, so that their order is preserved.
-    far = CERTAIN * (1.0 + size / np.maximum(size.max(axis=1, keepdims=True), noise))
-    ratio = np.where(certain, far, np.clip(ratio, -CERTAIN, CERTAIN))
-    return np.where(solved.noise[:, None] > 0, ratio, -CERTAIN)
+    far = MAX_NATS * (1.0 + size / np.maximum(size.max(axis=1, keepdims=True), noise))
+    ratio = np.where(certain, far, np.clip(ratio, -MAX_NATS, MAX_NATS))
+    return np.where(fit.noise[:, None] > 0, ratio, -MAX_NATS)

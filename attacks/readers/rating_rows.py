@@ -10,7 +10,8 @@ and r is public. If P changes nothing, every row moves along u by (1 - k^T) / |u
 with k = 1 - 2 h |u|^2, so that r is known up to the length of u. The reader then proceeds as
 follows:
 
-1. The line of most rows' changes (``item_rows.fit_axis``) is the direction of u, with entries >= 0.
+1. The line of most rows' changes (``item_rows.fit_main_direction``) is the direction of u, with
+   entries >= 0.
 2. Ratings are whole numbers from 1 to R. For a given length of u, each rating predicts the final
    row, step by step and with P. The best length minimises the median distance, over some rows, to
    the nearest prediction. The search tries every sixth length, and the lengths that are best if P
@@ -30,9 +31,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrec_auditor.attacks.parts.uploads import group_by_rows, item_messages, scatter_rows
+from fedrec_auditor.attacks.parts.uploads import group_by_rows, read_items, scatter_rows
 from fedrec_auditor.attacks.readers.base import Evidence, MessageReader
-from fedrec_auditor.attacks.readers.item_rows import fit_axis, moves_some_rows
+from fedrec_auditor.attacks.readers.item_rows import fit_main_direction, has_fixed_rows
 from fedrec_auditor.targets.compiled import REORDERED_MATH, jit_compile
 from fedrec_auditor.targets.transcript import Payload, View
 
@@ -69,20 +70,20 @@ class RatingRows(MessageReader):
         settings = view.public.settings
         known = settings.keys() >= _SETTINGS and not settings.get("negatives")
         on_scale = known and 1 <= settings["bound"] <= _MOST
-        return on_scale and bool(item_messages(view, (Payload.MODEL,))) and moves_some_rows(view)
+        return on_scale and bool(read_items(view, (Payload.MODEL,))) and has_fixed_rows(view)
 
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
         """Returns user vectors (n, d) and ratings (n, M), which are 0 for unchanged rows."""
-        rounds = item_messages(view, (Payload.MODEL,))
+        rounds = read_items(view, (Payload.MODEL,))
         ratings = np.zeros((len(users), view.public.n_items), dtype=np.float32)
         vectors = np.zeros((len(users), rounds[-1].component.shape[1]))
-        local = _Local.of(view)
+        local = _Local.from_view(view)
         for sent in rounds:
             base = np.asarray(sent.broadcast, dtype=np.float32)
-            for whose, change, moved in sent.changes_of(users):
+            for whose, change, moved in sent.iter_changes_of(users):
                 for some, first, kept in group_by_rows(np.asarray(moved.any(axis=2))):
                     own = np.where(kept[:, :, None], change[some[:, None], first], 0)
-                    rated, vector = local.read(base[first], own.astype(np.float32), kept)
+                    rated, vector = local.fit_ratings(base[first], own.astype(np.float32), kept)
                     ratings[whose[some]] = scatter_rows(rated, first, kept, ratings.shape[1])
                     vectors[whose[some]] = vector
         return Evidence(users=users, vectors=vectors, ratings=ratings)
@@ -102,16 +103,16 @@ class _Local:
     steps: int
 
     @classmethod
-    def of(cls, view: View) -> _Local:
+    def from_view(cls, view: View) -> _Local:
         settings = view.public.settings
         return cls(settings["bound"], settings["learning_rate"], int(settings["local_steps"]))
 
     @property
-    def scale(self) -> Floats:
+    def possible_ratings(self) -> Floats:
         """All possible ratings, 1 to the largest (R,)."""
         return np.arange(1, int(self.bound) + 1, dtype=np.float32)
 
-    def read(
+    def fit_ratings(
         self, rows: Floats, change: Floats, is_moved: NDArray[np.bool_]
     ) -> tuple[Floats, NDArray[np.float64]]:
         """Finds the ratings (n, m) and user vectors (n, d) that explain changes of item rows.
@@ -120,25 +121,25 @@ class _Local:
         change: changes of the rows (n, m, d)
         is_moved: True for changed rows (n, m)
         """
-        direction = np.abs(fit_axis(change))
+        direction = np.abs(fit_main_direction(change))
         step = (self.rate / np.maximum(is_moved.sum(axis=1), 1)).astype(np.float32)
         few = np.linspace(0, np.maximum(is_moved.sum(axis=1) - 1, 0), _ROWS).astype(np.int64).T
         some, moved = (np.take_along_axis(a, few[:, :, None], axis=1) for a in (rows, change))
         lengths = np.sqrt(self.bound) * np.linspace(_SHORTEST, 1, _LENGTHS, dtype=np.float32)
-        rough = self.roughly(some, moved, direction, step, lengths)
+        rough = self.score_lengths(some, moved, direction, step, lengths)
         rough[:, ::_EVERY] = -1.0
         near = np.argsort(rough, axis=1)[:, :_TRIED]
         tried = lengths[near].T  # (tried, n)
         fits = [
-            np.median(self.errors(some, moved, size[:, None] * direction, step).min(axis=2), axis=1)
+            np.median(self.misfit(some, moved, size[:, None] * direction, step).min(axis=2), axis=1)
             for size in tried
         ]
         best = np.take_along_axis(tried, np.argmin(fits, axis=0)[None], axis=0)[0]
         vectors = best[:, None] * direction
-        errors = self.errors(rows, change, vectors, step)
-        return self.scale[errors.argmin(axis=2)], vectors.astype(np.float64)
+        errors = self.misfit(rows, change, vectors, step)
+        return self.possible_ratings[errors.argmin(axis=2)], vectors.astype(np.float64)
 
-    def roughly(
+    def score_lengths(
         self, rows: Floats, change: Floats, direction: Floats, step: Floats, lengths: Floats
     ) -> Floats:
         """Returns how badly each length of the user's vector explains the changes, (n, L).
@@ -155,17 +156,17 @@ class _Local:
         share = 1 - (1 - 2 * step[:, None, None, None] * size**2) ** self.steps
         place = np.einsum("nmd,nd->nm", change, direction)[:, None, :, None]
         start = np.einsum("nmd,nd->nm", rows, direction)[:, None, :, None]
-        there = share * (self.scale / size - start)
+        there = share * (self.possible_ratings / size - start)
         return np.asarray(np.median(np.abs(place - there).min(axis=3), axis=2))
 
-    def errors(self, rows: Floats, change: Floats, vectors: Floats, step: Floats) -> Floats:
+    def misfit(self, rows: Floats, change: Floats, vectors: Floats, step: Floats) -> Floats:
         """Returns the squared distance of each row from the prediction of each rating, (n, m, R).
 
         ``vectors`` (n, d) are the users' vectors, ``step`` (n,) the learning rates of one row.
         """
-        out = np.empty((*rows.shape[:2], len(self.scale)), dtype=np.float32)
+        out = np.empty((*rows.shape[:2], len(self.possible_ratings)), dtype=np.float32)
         bound, after = np.float32(self.bound), rows + change
-        fill_distances(rows, after, vectors, step, self.scale, self.steps, bound, out)
+        fill_distances(rows, after, vectors, step, self.possible_ratings, self.steps, bound, out)
         return out
 
 

@@ -18,12 +18,12 @@ from scipy.special import expit, logit
 
 from fedrec_auditor.attacks.parts.uploads import (
     find_component,
-    item_messages,
-    item_odds,
+    get_prior,
+    get_rounds,
     read_entries,
-    read_rounds,
+    read_items,
 )
-from fedrec_auditor.attacks.readers.base import CERTAIN, Evidence, MessageReader
+from fedrec_auditor.attacks.readers.base import MAX_NATS, Evidence, MessageReader
 from fedrec_auditor.targets.transcript import Payload, View
 
 _STEPS, _FIRST, _LEAST, _MOST = 24, 3, 1e-3, 4.0
@@ -55,7 +55,7 @@ class FlippedBits(MessageReader):
         shape = (len(users), view.public.n_items)
         ones, reports = np.zeros(shape, dtype=np.int32), np.zeros(shape[0], dtype=np.int32)
         total, senders = np.zeros(shape[1], dtype=np.int64), 0
-        for _, uploads, component in read_rounds(view, name):
+        for _, uploads, component in get_rounds(view, name):
             for whose, bits in read_entries(users, uploads.users, component):
                 ones[whose] += bits != 0
                 reports[whose] += 1
@@ -66,31 +66,31 @@ class FlippedBits(MessageReader):
         log_ratio = _times(ones, log_probs[1]) + _times(zeros, log_probs[0])
         p, q = float(np.exp(log_probs[1, 1])), float(np.exp(log_probs[1, 0]))
         items = _shares(total, np.full(shape[1], senders), p, q)
-        known = item_odds(view)
+        known = get_prior(view)
         odds = logit(items) if known is None else known
         activity = fit_activity(log_ratio, odds)
         return Evidence(users=users, log_ratio=log_ratio, item_odds=logit(items), activity=activity)
 
 
 def fit_activity(
-    ratio: NDArray[np.floating[Any]], items: NDArray[np.float64]
+    log_ratio: NDArray[np.floating[Any]], item_odds: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """Fits the term, (n,), that each user's activity adds to the log-odds of items.
 
-    ratio: log-likelihood ratios of interactions (n, M); exact, because errors of the ratios would
-        appear as activity
-    items: log-odds of the items' popularity (M,)
+    log_ratio: log-likelihood ratios of interactions (n, M); exact, because errors of the ratios
+        would appear as activity
+    item_odds: log-odds of the items' popularity (M,)
 
     Activity is normal over users, with the mean and variance that fit all ratios best, so that a
     user with little evidence gets about the mean. The fit takes Newton steps on the observed
     information (Louis 1982), because expectation maximisation is far from convergence after twenty
     steps if bits are noisy. The variance stays 1 in the first steps.
     """
-    ratio = np.clip(ratio, -CERTAIN, CERTAIN).astype(np.float32)
-    activity, mean, variance = np.zeros(len(ratio)), 0.0, 1.0
+    log_ratio = np.clip(log_ratio, -MAX_NATS, MAX_NATS).astype(np.float32)
+    activity, mean, variance = np.zeros(len(log_ratio)), 0.0, 1.0
     for count in range(_STEPS):
-        prior = (items + activity[:, None]).astype(np.float32)
-        before, after = expit(prior), expit(prior + ratio)
+        prior = (item_odds + activity[:, None]).astype(np.float32)
+        before, after = expit(prior), expit(prior + log_ratio)
         curve = np.sum(before * (1 - before), axis=1, dtype=np.float64)
         gain = np.sum(after - before, axis=1, dtype=np.float64)
         information = curve - np.sum(after * (1 - after), axis=1, dtype=np.float64)
@@ -189,7 +189,7 @@ class CoordinateReports(MessageReader):
     def can_read(self, view: View) -> bool:
         """Checks whether the view has reports of an item gradient with public probabilities."""
         known = {"epsilon", "reports"} <= set(view.public.settings)
-        return known and bool(item_messages(view, (Payload.REPORTS,)))
+        return known and bool(read_items(view, (Payload.REPORTS,)))
 
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
         """Returns approximate log-likelihood ratios of interactions, from reports of all rounds.
@@ -199,7 +199,7 @@ class CoordinateReports(MessageReader):
         settings = view.public.settings
         kappa = float(np.tanh(settings["epsilon"] / 2))
         alpha = float(settings.get("alpha", 1.0))
-        rounds = item_messages(view, (Payload.REPORTS,))
+        rounds = read_items(view, (Payload.REPORTS,))
         items = np.mean([np.asarray(sent.broadcast, dtype=np.float64) for sent in rounds], axis=0)
         ratio = np.zeros((len(users), view.public.n_items))
         senders = sum(len(sent.users) for sent in rounds)

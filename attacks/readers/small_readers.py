@@ -13,28 +13,28 @@ from numpy.typing import NDArray
 from fedrec_auditor.accountants.statements import Vantage
 from fedrec_auditor.attacks.parts.uploads import (
     ModelMessages,
-    as_pseudonymous,
+    assign_pseudonyms,
     bisect,
+    divide,
     estimate_popularity,
     find_component,
+    find_item_table,
+    find_user_table,
+    get_model,
+    get_rounds,
     has_changing_groups,
-    item_messages,
-    item_steps,
-    item_table,
-    last_model,
-    list_names,
-    model_messages,
+    iter_steps,
+    list_linked,
     read_entries,
-    read_rounds,
-    safe_ratio,
-    user_table,
+    read_items,
+    read_model,
 )
-from fedrec_auditor.attacks.readers.base import CERTAIN, Evidence, MessageReader
-from fedrec_auditor.attacks.readers.item_rows import moves_some_rows
+from fedrec_auditor.attacks.readers.base import MAX_NATS, Evidence, MessageReader
+from fedrec_auditor.attacks.readers.item_rows import has_fixed_rows
 from fedrec_auditor.attacks.readers.rank_one_gradients import (
     RankOneGradients,
-    main_directions,
-    solve,
+    compute_directions,
+    fit_rank_one,
 )
 from fedrec_auditor.targets.transcript import Payload, View
 
@@ -72,7 +72,7 @@ class ClearEntries(MessageReader):
         count = np.zeros(len(users))
         places, filled = np.zeros(total.shape, np.int64), np.zeros(total.shape, np.bool_)
         several = 1 if view.public.item_rows is None else view.public.item_rows.shape[1]
-        for turn, (_, uploads, component) in enumerate(read_rounds(view, name)):
+        for turn, (_, uploads, component) in enumerate(get_rounds(view, name)):
             if turn % several == 0:
                 places[:] = 0
             for whose, entries in read_entries(users, uploads.users, component):
@@ -84,7 +84,7 @@ class ClearEntries(MessageReader):
         mean = total / np.maximum(count, 1)[:, None]
         of_senders = mean[count > 0]
         if np.count_nonzero(of_senders) < of_senders.size / 2:
-            ratio = np.where(filled if several > 1 else mean != 0, CERTAIN, -CERTAIN)
+            ratio = np.where(filled if several > 1 else mean != 0, MAX_NATS, -MAX_NATS)
         else:
             ratio = (mean - of_senders.mean()) / max(float(of_senders.std()), np.finfo(float).tiny)
         ratio[count == 0] = 0.0
@@ -109,7 +109,7 @@ class InputWeights(MessageReader):
     The columns that a user's messages change, in a matrix with one column per item, show the items
     with which the user interacted.
 
-    The first and last rounds are read (``uploads.read_rounds``). A square matrix is not read
+    The first and last rounds are read (``uploads.get_rounds``). A square matrix is not read
     because either rows or columns could be the items.
     """
 
@@ -126,7 +126,7 @@ class InputWeights(MessageReader):
         The result is False if messages leave some rows of an item table unchanged, because the
         reader ``ItemRows`` then serves better.
         """
-        return not moves_some_rows(view) and bool(input_messages(view))
+        return not has_fixed_rows(view) and bool(find_input_messages(view))
 
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
         """Returns log-likelihood ratios: +30 for an item whose column changed, -30 for all others.
@@ -134,25 +134,25 @@ class InputWeights(MessageReader):
         A user whose columns never changed has ratios of 0.
         """
         own = np.zeros((len(users), view.public.n_items), dtype=np.bool_)
-        for sent in input_messages(view):
-            for whose, _, moved in sent.changes_of(users):
+        for sent in find_input_messages(view):
+            for whose, _, moved in sent.iter_changes_of(users):
                 own[whose] |= moved.any(axis=1)
-        ratio = np.where(own, CERTAIN, -CERTAIN) * own.any(axis=1, keepdims=True)
+        ratio = np.where(own, MAX_NATS, -MAX_NATS) * own.any(axis=1, keepdims=True)
         return Evidence(users=users, log_ratio=ratio.astype(np.float32))
 
 
-def input_messages(view: View) -> tuple[ModelMessages, ...]:
+def find_input_messages(view: View) -> tuple[ModelMessages, ...]:
     """Returns the messages about the first matrix of which devices leave some columns unchanged.
 
     The matrix has one column per item, and is not square. The result has one entry per round, and
     is empty if there is no such matrix. Only a few messages of the last round are checked.
     """
-    for rounds in model_messages(view).values():
+    for rounds in read_model(view).values():
         shape = rounds[-1].component.shape
         if len(shape) != 2 or shape[1] != view.public.n_items or shape[0] == shape[1]:
             continue
-        last = rounds[-1].first_few(_LOOKED_AT)
-        if any((~moved.any(axis=1)).any() for _, _, moved in last.changes()):
+        last = rounds[-1].select_first(_LOOKED_AT)
+        if any((~moved.any(axis=1)).any() for _, _, moved in last.iter_changes()):
             return rounds
     return ()
 
@@ -189,7 +189,7 @@ class Participation(MessageReader):
 
     def can_read(self, view: View) -> bool:
         """Checks whether the view shows sums of item tables over groups of users that change."""
-        return has_changing_groups(view) and any(True for _ in item_steps(view))
+        return has_changing_groups(view) and any(True for _ in iter_steps(view))
 
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
         """Returns log-likelihood ratios of interactions from the sums of all rounds.
@@ -199,7 +199,7 @@ class Participation(MessageReader):
         """
         groups, sums = [], []
         for seen in view.rounds:
-            for _, sources in item_steps(view, only=seen):
+            for _, sources in iter_steps(view, only=seen):
                 assert seen.senders is not None
                 groups.append(np.isin(users, seen.senders))
                 sums.append(sources[0])
@@ -210,7 +210,7 @@ class Participation(MessageReader):
             ratio = _regress(there, moves)
         else:
             share = (moved.sum(axis=0) + 0.5) / (len(moved) + 1)
-            ratio = np.maximum(there.T @ np.where(moved, -np.log(share), -CERTAIN), -CERTAIN)
+            ratio = np.maximum(there.T @ np.where(moved, -np.log(share), -MAX_NATS), -MAX_NATS)
         return Evidence(
             users=users,
             log_ratio=ratio,
@@ -269,21 +269,21 @@ class UserRows(MessageReader):
 
     def can_read(self, view: View) -> bool:
         """Checks whether the view shows models only, with one row per user and one row per item."""
-        table = item_table(last_model(view), view.public.n_items)
-        users = None if table is None else user_table(last_model(view), table)
+        table = find_item_table(get_model(view), view.public.n_items)
+        users = None if table is None else find_user_table(get_model(view), table)
         models = view.vantage in (Vantage.PEERS, Vantage.RELEASE)
         complete = users is not None and len(users) == view.public.n_users
-        return models and complete and not list_names(view)
+        return models and complete and not list_linked(view)
 
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
         """Returns the model's predictions for users and items in place of log-likelihood ratios.
 
         The predictions are in standard deviations from their mean.
         """
-        model = last_model(view)
-        table = item_table(model, view.public.n_items)
+        model = get_model(view)
+        table = find_item_table(model, view.public.n_items)
         assert table is not None, "refused"
-        rows = user_table(model, table)
+        rows = find_user_table(model, table)
         assert rows is not None, "refused"
         scores = rows[users] @ table.T
         scale = max(float(scores.std()), np.finfo(float).tiny)
@@ -311,10 +311,10 @@ class Popularity(MessageReader):
 
     def can_read(self, view: View) -> bool:
         """Checks whether the adversary's view shows an item table, but no data on single users."""
-        more = list_names(view) or has_changing_groups(view) or UserRows().can_read(view)
+        more = list_linked(view) or has_changing_groups(view) or UserRows().can_read(view)
         sent = any(seen.uploads is not None for seen in view.rounds)
-        pooled = sent if view.vantage is Vantage.SERVER else not as_pseudonymous(view)
-        model = item_table(last_model(view), view.public.n_items)
+        pooled = sent if view.vantage is Vantage.SERVER else not assign_pseudonyms(view)
+        model = find_item_table(get_model(view), view.public.n_items)
         return model is not None and pooled and not more
 
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
@@ -368,16 +368,16 @@ class RankOneChanges(MessageReader):
         # InputWeights gives strong evidence, and RankOneGradients knows the size of the step.
         if InputWeights().can_read(view) or RankOneGradients().can_read(view):
             return False
-        rounds = item_messages(view)
+        rounds = read_items(view)
         drawn = view.public.settings.get("negatives")
         if drawn or not rounds or rounds[-1].broadcast is None or rounds[-1].component.shape[1] < 2:
             return False
         shares, whole = [np.zeros(0)], True
-        for _, change, moved in rounds[-1].first_few(_LOOKED_AT).changes():
+        for _, change, moved in rounds[-1].select_first(_LOOKED_AT).iter_changes():
             gram = np.einsum("nmd,nme->nde", change, change, dtype=np.float64)
             total = np.einsum("ndd->n", gram)
             top = np.linalg.eigvalsh(gram)[:, -1]
-            shares.append(safe_ratio(top, total))
+            shares.append(divide(top, total))
             whole = whole and bool(moved.any(axis=2).all())
         share = np.concatenate(shares)
         return whole and len(share) > 0 and float(np.median(share)) >= _SHARE
@@ -390,11 +390,11 @@ class RankOneChanges(MessageReader):
         assumed to be the items with which the user interacted.
         """
         ratio = np.zeros((len(users), view.public.n_items), dtype=np.float32)
-        for sent in item_messages(view):
+        for sent in read_items(view):
             assert sent.broadcast is not None
-            for whose, change, _ in sent.changes_of(users):
-                along = np.einsum("nmd,nd->nm", change, main_directions(change))
+            for whose, change, _ in sent.iter_changes_of(users):
+                along = np.einsum("nmd,nd->nm", change, compute_directions(change))
                 near, how_near = bisect(along)
-                less, how_less = bisect(solve(change, sent.broadcast).residuals)
-                ratio[whose] = CERTAIN * np.where((how_less > how_near)[:, None], less, near)
+                less, how_less = bisect(fit_rank_one(change, sent.broadcast).residuals)
+                ratio[whose] = MAX_NATS * np.where((how_less > how_near)[:, None], less, near)
         return Evidence(users=users, log_ratio=ratio)

@@ -18,10 +18,10 @@ from fedrec_auditor.attacks.parts.inputs import (
     SUMMARY,
     ViewWithInputs,
     add_inputs,
-    max_input_size,
-    table_input,
+    get_max_size,
+    to_input,
 )
-from fedrec_auditor.attacks.parts.uploads import senders
+from fedrec_auditor.attacks.parts.uploads import find_senders
 from fedrec_auditor.auditor.games.game import Game, users_row
 from fedrec_auditor.auditor.games.metrics import (
     CERTAIN,
@@ -29,8 +29,8 @@ from fedrec_auditor.auditor.games.metrics import (
     KNOWN_CLASS_CODE,
     MACRO_F1,
     Guesses,
-    estimate_all,
-    mean_macro_f1,
+    estimate_metrics,
+    get_mean_f1,
 )
 from fedrec_auditor.reports.record.rows import AttackRow, SkippedRow, UsersRow
 from fedrec_auditor.targets.datasets.base import Attribute, Interactions
@@ -96,10 +96,10 @@ def run_attack(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
         return ()
     attributes = game.interactions.attributes
     if not attributes:
-        return (game.skipped("The data have no attributes of users. Bring them with --users."),)
+        return (game.skip("The data have no attributes of users. Bring them with --users."),)
     learns = game.attack.needs_known
     whole = _condense_uploads(game) if learns else None
-    subjects = senders(game.view).astype(np.int64)
+    subjects = find_senders(game.view).astype(np.int64)
     if whole is not None and whole.inputs:
         subjects = whole.inputs[SUMMARY].users.astype(np.int64)
     rows: list[AttackRow | SkippedRow] = []
@@ -107,12 +107,12 @@ def run_attack(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
     readable = subjects
     keys = attributes if game.attributes is None else game.attributes
     if not keys:
-        return (game.skipped("No attribute was asked for. Name some, or leave them out for all."),)
+        return (game.skip("No attribute was asked for. Name some, or leave them out for all."),)
     for key in sorted(keys, key=lambda key: (key not in _FIRST, key != _FIRST[0], key)):
         subjects = readable[attributes[key].has_value[readable]]
         why = _why_impossible(attributes[key], subjects)
         if why:
-            rows.append(game.skipped(f"{key}: {why}"))
+            rows.append(game.skip(f"{key}: {why}"))
         elif whole is None:
             new_rows = _rows_without_known(game, subjects, key)
             rows += new_rows
@@ -120,7 +120,7 @@ def run_attack(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
         else:
             rows += _rows_by_learning(game, whole, subjects, key)
     if not_readable:
-        rows.append(game.skipped(f"{', '.join(not_readable)}: {_NO_READING}"))
+        rows.append(game.skip(f"{', '.join(not_readable)}: {_NO_READING}"))
     return tuple(rows)
 
 
@@ -133,7 +133,7 @@ def max_memory(users: int, width: int) -> float:
     The memory consists of one table of the uploads, a copy of its rows of users whose class is
     known, and the inner products of the rows of all tables.
     """
-    numbers, max_users = max_input_size(users)
+    numbers, max_users = get_max_size(users)
     size = 4.0 * (2 + max(KNOWN_SHARES)) * min(numbers, users * width)
     return size + (4.0 * _READINGS + 12.0) * min(users, max_users) ** 2
 
@@ -178,10 +178,10 @@ def _rows_by_learning(
     usable = [name for name, one in whole.inputs.items() if not one.defect]
     for name, each in whole.inputs.items():
         if each.defect:
-            yield game.skipped(f"{key} from {name}: {each.defect}")
+            yield game.skip(f"{key} from {name}: {each.defect}")
     wide = _too_wide_readings(game, whole, usable)
     for name in wide:
-        yield game.skipped(
+        yield game.skip(
             f"{key} from {name}: a quick audit does not sort {whole.inputs[name].width:,} columns. "
             "Audit without --quick."
         )
@@ -189,13 +189,13 @@ def _rows_by_learning(
     if not usable:
         return
     if why := _why_not_from_truth(game, subjects):
-        yield game.skipped(f"{key} from {_TRUE}: {why}")
+        yield game.skip(f"{key} from {_TRUE}: {why}")
     whole = whole.with_inputs({name: whole.inputs[name] for name in usable})
-    shares = QUICK_KNOWN_SHARES if game.quick else KNOWN_SHARES
+    shares = QUICK_KNOWN_SHARES if game.is_quick else KNOWN_SHARES
     for share in shares:
         question = _make_question(game, subjects, key, share)
         if not question.backgrounds:
-            yield game.skipped(
+            yield game.skip(
                 f"{key}, {share:.0%} known: in every draw, all known users among {len(subjects)} "
                 "are of one class."
             )
@@ -203,7 +203,7 @@ def _rows_by_learning(
         baselines = _baselines(game, whole, question)
         from_interactions = _from_interactions(game, whole, question)
         yield _row(game, whole, question, "", baselines, from_interactions)
-        for name in usable if share == shares[-1] and len(usable) > 1 and not game.quick else ():
+        for name in usable if share == shares[-1] and len(usable) > 1 and not game.is_quick else ():
             view = whole.with_input(name)
             yield _row(game, view, question, f", {name}", baselines, from_interactions)
 
@@ -217,7 +217,7 @@ def _too_wide_readings(game: Game, whole: ViewWithInputs, usable: list[str]) -> 
     The narrowest table is never left out.
     """
     attack = game.attack
-    if not (game.quick and isinstance(attack, LearningAttack) and attack.needs_columns):
+    if not (game.is_quick and isinstance(attack, LearningAttack) and attack.needs_columns):
         return []
     widths = {name: whole.inputs[name].width for name in usable}
     narrowest = min(widths.values(), default=0)
@@ -246,7 +246,7 @@ def _make_question(game: Game, subjects: NDArray[np.int64], key: str, share: flo
     """
     attribute, n = game.interactions.attributes[key], len(subjects)
     count = min(max(1, round(share * n)), n - 1)
-    draws = QUICK_N_DRAWS if game.quick else N_DRAWS
+    draws = QUICK_N_DRAWS if game.is_quick else N_DRAWS
     known = [np.sort(subjects[game.rng.permutation(n)[:count]]) for _ in range(draws)]
     side = _other_attributes(game.interactions, key)
     has_classes = any(np.ptp(attribute.codes[each]) > 0 for each in known)
@@ -332,10 +332,10 @@ def _from_interactions(game: Game, view: View, question: _Question) -> float | N
         return None
     name = f"{_TRUE} {hash(question.subjects.tobytes())}"
     if name not in game.upload_tables:
-        truth = table_input(game.interactions.ratings, question.subjects)
+        truth = to_input(game.interactions.ratings, question.subjects)
         read = add_inputs(view.without_uploads()).with_inputs({ITEMS: truth})
         game.upload_tables[name] = read.with_input(ITEMS)
-    return mean_macro_f1(_guess_all(game, game.upload_tables[name], question)[0])
+    return get_mean_f1(_guess_all(game, game.upload_tables[name], question)[0])
 
 
 def _row(
@@ -367,7 +367,7 @@ def _row(
             "validation. If no features help, the attack guesses without uploads. "
             f"Features used for {key} (number of draws): {used}."
         )
-        if game.quick:
+        if game.is_quick:
             note += " An audit without --quick also attacks with each set of features alone."
     metric = f"{key} {MACRO_F1} ({share:.0%} known{part})"
     row = _row_with_gain(game, metric, guesses, baselines, note, from_interactions)
@@ -383,9 +383,9 @@ def _row_with_gain(
     from_interactions: float | None = None,
 ) -> AttackRow:
     """Makes the row of macro F1, with the gain over the best of ``baselines``."""
-    means = {name: mean_macro_f1(one) for name, one in baselines.items()}
+    means = {name: get_mean_f1(one) for name, one in baselines.items()}
     best = baselines[max(means, key=lambda name: means[name])]
-    figures = estimate_all(guesses, confidence=game.confidence, rng=game.rng, baseline=best)
+    figures = estimate_metrics(guesses, confidence=game.confidence, rng=game.rng, baseline=best)
     return game.make_row(
         metric,
         figures.pop(MACRO_F1),
@@ -451,7 +451,7 @@ def _certain_row(game: Game, guess: Labels, subjects: NDArray[np.int64], key: st
     right = truth == guess.classes[guess.is_proved]
     return game.make_row(
         f"{key} {CERTAIN}",
-        game.user_share(np.isin(subjects, users[right])),
+        game.get_share(np.isin(subjects, users[right])),
         {"no upload": 0.0}
         if right.all()
         else {"majority": float(np.bincount(truth).max()) / len(subjects)},

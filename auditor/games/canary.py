@@ -24,18 +24,18 @@ from fedrec_auditor.targets.features import count_user_features
 from fedrec_auditor.targets.systems.base import Population
 
 # Number of items, at the end of the catalogue, that only a canary may rate.
-NEW_ITEMS = 4
+N_NEW_ITEMS = 4
 _Read = TypeVar("_Read")
 # Units of claims that every game can test by a canary.
-UNITS = (Unit.USER, Unit.RATING, Unit.INTERACTION)
+DATA_UNITS = (Unit.USER, Unit.RATING, Unit.INTERACTION)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Canaries:
+class CanarySet:
     """A number m of canaries: designed users, each with two alternative histories (sets of
     ratings).
 
-    ``pair_names``: descriptions of the first and of the second history, for reports.
+    ``history_names``: descriptions of the first and of the second history, for reports.
     ``histories``: data set of 2 m rows, over the item catalogue of ``crowd``: the first histories
         of all m canaries, then their second histories.
     ``crowd``: data of the users who are not canaries.
@@ -46,13 +46,13 @@ class Canaries:
     as public.
     """
 
-    pair_names: tuple[str, str]
+    history_names: tuple[str, str]
     histories: Interactions
     crowd: Interactions
     n_known: int = 0
 
     @classmethod
-    def make_single(
+    def make_one(
         cls,
         crowd: Interactions,
         names: tuple[str, str],
@@ -72,7 +72,7 @@ class Canaries:
         nobody = crowd.take_users(np.arange(0))
         both = add_user(add_user(nobody, histories[0]), histories[1], flipped)
         profiles = replace(both, users=np.repeat(crowd.users.max(initial=-1) + 1, 2))
-        return cls(pair_names=names, histories=profiles, crowd=crowd)
+        return cls(history_names=names, histories=profiles, crowd=crowd)
 
     def __len__(self) -> int:
         return self.histories.n_users // 2
@@ -89,15 +89,15 @@ class Canaries:
         either.sort_indices()
         return np.asarray(either.indices.reshape(len(self), -1), np.intp)
 
-    def join_crowd(self, first: NDArray[np.bool_]) -> Interactions:
+    def make_population(self, has_first: NDArray[np.bool_]) -> Interactions:
         """Joins all other users and all canaries (designed users) into one data set, with a chosen
         history for each canary.
 
-        ``first``: whether each canary has its first history (m,). If false, the canary has its
+        ``has_first``: whether each canary has its first history (m,). If false, the canary has its
             second history.
         """
         return join_users(
-            self.crowd, self.histories.take_users(np.arange(len(self)) + len(self) * ~first)
+            self.crowd, self.histories.take_users(np.arange(len(self)) + len(self) * ~has_first)
         )
 
     @property
@@ -106,13 +106,13 @@ class Canaries:
         and with their second histories.
         """
         every = np.ones(len(self), np.bool_)
-        return self.join_crowd(every), self.join_crowd(~every)
+        return self.make_population(every), self.make_population(~every)
 
     def is_item_table(self, shape: tuple[int, ...]) -> bool:
         """Whether a table of this ``shape`` has one row per item of the catalogue."""
         return len(shape) > 0 and shape[0] == self.crowd.n_items
 
-    def first_new_row(self, shape: tuple[int, ...]) -> int:
+    def find_new_row(self, shape: tuple[int, ...]) -> int:
         """Index of the first row of a table that belongs to a new item or to a canary (designed
         user).
 
@@ -126,35 +126,35 @@ class Canaries:
         of_users = len(shape) > 0 and shape[0] == users + len(self)
         return self.n_known if self.is_item_table(shape) else users * of_users
 
-    def new_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+    def crop_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         """Shape of a table that is restricted to the rows of new items or of canaries (designed
         users).
 
         ``shape``: shape of the whole table, with one row per item or per user. A table of any other
             shape keeps all rows.
         """
-        return (shape[0] - self.first_new_row(shape), *shape[1:]) if shape else ()
+        return (shape[0] - self.find_new_row(shape), *shape[1:]) if shape else ()
 
-    def new_rows(self, part: NDArray[Any]) -> NDArray[Any]:
+    def crop_rows(self, part: NDArray[Any]) -> NDArray[Any]:
         """Selects rows of the array ``part``: those of new items if it has one row per item; those
         of canaries (designed users) if it has one row per user; otherwise all rows.
         """
-        return part[self.first_new_row(part.shape) :] if np.ndim(part) else part
+        return part[self.find_new_row(part.shape) :] if np.ndim(part) else part
 
-    def new_rows_total(self, sent: Component) -> NDArray[Any]:
+    def sum_new_rows(self, sent: Component) -> NDArray[Any]:
         """Sum of the messages ``sent`` over all senders, in the rows of new items or of canaries
         (designed users) only.
 
         A table with another number of rows keeps all rows.
         """
-        first = self.first_new_row(sent.shape)
+        first = self.find_new_row(sent.shape)
         return (sent.drop_rows(first) if first else sent).sum_all()
 
 
-def small_population(
+def shrink_data(
     interactions: Interactions, n_users: int, n_items: int, catalogue: int | None = None
 ) -> Interactions:
-    """Selects a small, dense part of the data, and appends ``NEW_ITEMS`` items that nobody has
+    """Selects a small, dense part of the data, and appends ``N_NEW_ITEMS`` items that nobody has
     rated.
 
     ``n_users``: number of users to keep; the users with the most ratings of the kept items are
@@ -162,16 +162,16 @@ def small_population(
         not rate can be drawn.
     ``n_items``: number of items to keep; the items with the most ratings are kept.
     ``catalogue``: number of items of a catalogue that cannot change, or None. If given, all items
-        are kept, and the last ``NEW_ITEMS`` items lose their ratings and count as new.
+        are kept, and the last ``N_NEW_ITEMS`` items lose their ratings and count as new.
 
     If the data have genres, new items have the genre that is rarest among the kept items.
     """
     if catalogue is not None:
         old = interactions.keep_ratings(
-            interactions.ratings.indices < interactions.n_items - NEW_ITEMS
+            interactions.ratings.indices < interactions.n_items - N_NEW_ITEMS
         )
         return old.take_users(
-            _most_active(np.diff(old.ratings.indptr), old.n_items - NEW_ITEMS, n_users)
+            _most_active(np.diff(old.ratings.indptr), old.n_items - N_NEW_ITEMS, n_users)
         )
     counts = np.bincount(interactions.ratings.indices, minlength=interactions.n_items)
     items = np.sort(np.argsort(-counts, kind="stable")[:n_items])
@@ -188,10 +188,10 @@ def small_population(
         genres=None if dense.genres is None else dense.genres[items],
         titles=tuple(titles[item] for item in items) if titles else (),
     )
-    genres = np.zeros((NEW_ITEMS, 0), np.bool_)
+    genres = np.zeros((N_NEW_ITEMS, 0), np.bool_)
     if smaller.genres is not None:
         rarest = np.arange(smaller.genres.shape[1]) == np.argmin(smaller.genres.sum(axis=0))
-        genres = np.tile(rarest, (NEW_ITEMS, 1))
+        genres = np.tile(rarest, (N_NEW_ITEMS, 1))
     return _add_items(smaller, int(interactions.items[-1]), genres)
 
 
@@ -204,22 +204,22 @@ def _most_active(sizes: NDArray[np.integer[Any]], n_items: int, count: int) -> N
     return np.sort(np.lexsort((-sizes, 2 * sizes > n_items))[:count])
 
 
-def extreme_canaries(scope: Scope, population: Interactions) -> Iterator[Canaries]:
+def design_extreme(scope: Scope, population: Interactions) -> Iterator[CanarySet]:
     """Yields canaries (designed users) whose two histories differ as strongly as ``scope`` allows,
     so that they may be easy to distinguish.
 
-    ``scope``: scope of the claim: what it protects (in ``UNITS`` or an attribute), and the
+    ``scope``: scope of the claim: what it protects (in ``DATA_UNITS`` or an attribute), and the
         adjacency.
-    ``population``: data with ``NEW_ITEMS`` new items at the end of the catalogue.
+    ``population``: data with ``N_NEW_ITEMS`` new items at the end of the catalogue.
 
     The histories have extreme ratings of new items. If a user is added or removed, the second
     history is empty. If a user is replaced, some of the second histories are empty.
     """
     ratings = population.ratings.data
     high, low = (float(ratings.max()), float(ratings.min())) if len(ratings) else (1.0, 1.0)
-    old, total = population.n_items - NEW_ITEMS, population.n_items
-    single, half = slice(old, old + 1), slice(old, old + NEW_ITEMS // 2)
-    another, rest = slice(old + 1, old + 2), slice(old + NEW_ITEMS // 2, total)
+    old, total = population.n_items - N_NEW_ITEMS, population.n_items
+    single, half = slice(old, old + 1), slice(old, old + N_NEW_ITEMS // 2)
+    another, rest = slice(old + 1, old + 2), slice(old + N_NEW_ITEMS // 2, total)
     new, known = slice(old, total), slice(0, old)
 
     def history(*places: slice, value: float = high) -> NDArray[np.float32]:
@@ -228,10 +228,10 @@ def extreme_canaries(scope: Scope, population: Interactions) -> Iterator[Canarie
             ratings[place] = value
         return ratings
 
-    def pair(first: str, second: str, *histories: NDArray[np.float32]) -> Canaries:
+    def pair(first: str, second: str, *histories: NDArray[np.float32]) -> CanarySet:
         return canary((f"the canary rated {first}", f"the canary rated {second}"), histories)
 
-    canary = partial(Canaries.make_single, population)
+    canary = partial(CanarySet.make_one, population)
     several = tuple(name for name, each in population.attributes.items() if len(each.classes) > 1)
     text, nothing = "a new item", history()
     if scope.unit is Unit.ATTRIBUTE:
@@ -255,20 +255,20 @@ def extreme_canaries(scope: Scope, population: Interactions) -> Iterator[Canarie
         yield pair(f"{text} and all {old} other items", "only the other items", *both)
     else:
         if scope.adjacency is not Adjacency.ADD_REMOVE:
-            count, all_new_or_old = NEW_ITEMS // 2, (history(new), history(known))
+            count, all_new_or_old = N_NEW_ITEMS // 2, (history(new), history(known))
             yield pair(text, "another new item", history(single), history(another))
             yield pair(f"{count} new items", f"{count} others", history(half), history(rest))
-            yield pair(f"{NEW_ITEMS} new items", f"{old} other items", *all_new_or_old)
+            yield pair(f"{N_NEW_ITEMS} new items", f"{old} other items", *all_new_or_old)
             if several:
                 second = f"the canary rated {old} other items and has other attributes"
-                names = f"the canary rated {NEW_ITEMS} new items", second
+                names = f"the canary rated {N_NEW_ITEMS} new items", second
                 yield canary(names, all_new_or_old, several)
         yield pair(text, "nothing", history(single), nothing)
-        yield pair(f"{NEW_ITEMS} new items", "nothing", history(new), nothing)
+        yield pair(f"{N_NEW_ITEMS} new items", "nothing", history(new), nothing)
         yield pair(f"all {total} items", "nothing", history(known, new), nothing)
 
 
-def candidates_from_data(scope: Scope, population: Interactions) -> Iterator[Canaries]:
+def copy_real_users(scope: Scope, population: Interactions) -> Iterator[CanarySet]:
     """Yields designed users (canaries) with two histories copied from real users in ``population``.
 
     The first history is that of the user with the most items. The second history is empty, or that
@@ -283,11 +283,11 @@ def candidates_from_data(scope: Scope, population: Interactions) -> Iterator[Can
     second = ratings[np.lexsort((-np.count_nonzero(ratings, axis=1), common))[0]]
     names = "the canary copies a user of the data", "the canary copies another user"
     if scope.adjacency is not Adjacency.ADD_REMOVE and (first != second).any():
-        yield Canaries.make_single(population, names, (first, second))
-    yield Canaries.make_single(population, (names[0], "a canary rated nothing"), (first, 0 * first))
+        yield CanarySet.make_one(population, names, (first, second))
+    yield CanarySet.make_one(population, (names[0], "a canary rated nothing"), (first, 0 * first))
 
 
-def item_canaries(scope: Scope, population: Interactions) -> Iterator[Canaries]:
+def make_item_canaries(scope: Scope, population: Interactions) -> Iterator[CanarySet]:
     """Yields one canary (designed user) per item. The first history of the canary is this item
     only.
 
@@ -300,23 +300,23 @@ def item_canaries(scope: Scope, population: Interactions) -> Iterator[Canaries]:
     for item, first in enumerate(np.eye(population.n_items, dtype=np.float32)):
         second = np.roll(first, 1) if is_replaced else np.zeros_like(first)
         name = f"the canary rated {'another item' if is_replaced else 'nothing'}"
-        yield Canaries.make_single(
+        yield CanarySet.make_one(
             population, (f"the canary rated item {item}", name), (first, second)
         )
 
 
 def map_canaries(
-    designed: Iterable[Canaries], read: Callable[[Canaries], _Read]
-) -> tuple[list[tuple[Canaries, _Read]], list[InputError]]:
-    """Applies ``read`` to each canary (designed user); returns pairs of canary and result, and the
-    errors of all other canaries.
+    designed: Iterable[CanarySet], function: Callable[[CanarySet], _Read]
+) -> tuple[list[tuple[CanarySet, _Read]], list[InputError]]:
+    """Applies ``function`` to each canary (designed user), and collects results and errors.
 
-    The errors are InputErrors of the client, whose code may refuse a history that no real user has.
+    Returns pairs of a canary and its result, and the errors of all other canaries. These are
+    InputErrors of the client, whose code may refuse a history that no real user has.
     """
     results, refused = [], list[InputError]()
     for canary in designed:
         try:
-            results.append((canary, read(canary)))
+            results.append((canary, function(canary)))
         except InputError as error:
             refused.append(error)
     return results, refused
@@ -339,7 +339,7 @@ def describe_refusals(refused: Sequence[InputError], remaining: Sequence[Any]) -
     return f"; {len(refused)} more are left out because the client fails at them: {error}"
 
 
-def population_of_claims(data: Interactions, n_canaries: int = 0) -> Population:
+def count_population(data: Interactions, n_canaries: int = 0) -> Population:
     """Numbers of users, items and features for which the claims of a system are computed.
 
     ``data``: the users except canaries (designed users).
@@ -397,13 +397,13 @@ def join_users(crowd: Interactions, more: Interactions) -> Interactions:
     )
 
 
-# Default number of canaries in a full and in a quick audit; see ``default_canary_count``.
+# Default number of canaries in a full and in a quick audit; see ``choose_n_canaries``.
 N_CANARIES, QUICK_CANARIES = 1_000, 200
 
 
 def design_canaries(
     scope: Scope, interactions: Interactions, count: int, rng: np.random.Generator
-) -> Canaries | None:
+) -> CanarySet | None:
     """Designs ``count`` canaries (users with two alternative histories). The histories differ in
     new items, by one change that ``scope`` (unit and adjacency of a claim) hides.
 
@@ -463,10 +463,10 @@ def design_canaries(
         },
     )
     names = f"a canary rated {names[0]}", f"the canary rated {names[1]}"
-    return Canaries(pair_names=names, histories=profiles, crowd=grown, n_known=old)
+    return CanarySet(history_names=names, histories=profiles, crowd=grown, n_known=old)
 
 
-def default_canary_count(interactions: Interactions, quick: bool) -> int:
+def choose_n_canaries(interactions: Interactions, quick: bool) -> int:
     """Default number of canaries (designed users) of one training, at most twice the number of
     users in ``interactions`` but at least ``MIN_CANARIES``.
 

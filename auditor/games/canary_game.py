@@ -20,7 +20,7 @@ from fedrec_auditor.accountants.methods.base import Accountant
 from fedrec_auditor.accountants.statements import Adjacency, Bound, Horizon, Scope, Unit, Vantage
 from fedrec_auditor.accountants.verdict import refutes
 from fedrec_auditor.attacks.base import Attack
-from fedrec_auditor.auditor.games.canary import UNITS
+from fedrec_auditor.auditor.games.canary import DATA_UNITS
 from fedrec_auditor.auditor.games.stated import describe_population, is_external
 from fedrec_auditor.auditor.judging import accounting
 from fedrec_auditor.auditor.machine.progress import report_step
@@ -160,7 +160,7 @@ class Simulation(Protocol):
         ...
 
     @property
-    def votes(self) -> int:
+    def n_votes(self) -> int:
         """Number of features, the last ones of each run, that may each serve alone as the
         adversary's score.
 
@@ -179,7 +179,7 @@ class Simulation(Protocol):
 
 
 # Calls a function with each tuple of arguments and yields the results in any order.
-Parallel = Callable[[Callable[..., Any], Sequence[tuple[Any, ...]]], Iterator[Any]]
+ParallelMap = Callable[[Callable[..., Any], Sequence[tuple[Any, ...]]], Iterator[Any]]
 
 
 class Store(Protocol):
@@ -243,7 +243,7 @@ class RunSampler:
     simulation: Simulation
     name: str
     chunk_size: int
-    run_chunks: Parallel = run_serially
+    run_chunks: ParallelMap = run_serially
     store: Store | None = field(default_factory=MemoryStore)
 
     def draw_features(
@@ -314,9 +314,8 @@ class RunSampler:
             self.draw_features(source, world, pilot, stream)
             for world, stream in enumerate(rng.spawn(2))
         )
-        rule, how = choose_rule_or_feature(
-            learn_rule if trees else fit_logistic_rule, first, second, self.simulation.votes, budget
-        )
+        fit, n_votes = learn_rule if trees else fit_logistic_rule, self.simulation.n_votes
+        rule, how = choose_rule_or_feature(fit, first, second, n_votes, budget)
         statistic = f"{statistic}, {how}" if how else statistic
 
         def draw(world: int, size: int, stream: np.random.Generator) -> NDArray[np.float64]:
@@ -347,11 +346,11 @@ UPLOAD_RUNS, TRAINING_RUNS = 20_000, 1_000
 # Maximum seconds of a game whose messages are slow to compute, and minimum runs per world.
 MAX_SECONDS, MIN_RUNS = 300.0, 40
 # Factor by which the number of runs is divided in a quick audit.
-QUICK_RATIO = 10
+QUICK_DIVISOR = 10
 # Second delta at which a claim that states epsilon as a function of delta is tested. A thousand
 # runs suffice for it.
 FORMULA_DELTA = 0.1
-NO_CHANGE = "no change of a canary's data changes its messages"
+NO_CHANGE_TEXT = "no change of a canary's data changes its messages"
 _ALPHA = 0.05  # error probability of the bound for which a rule is chosen
 _PILOTS, _MOST_PILOTS = 4, 2_000  # number of runs per pilot run, and maximum number of pilot runs
 
@@ -364,8 +363,8 @@ class GameInputs:
     ``interactions``: the interactions of its users.
     ``shape``: number of users and number of items of the small population in which games are
         played.
-    ``canaries``: number of canaries of the game that trains only once; None for the default.
-    ``quick``: whether to make fewer runs.
+    ``n_canaries``: number of canaries of the game that trains only once; None for the default.
+    ``is_quick``: whether to make fewer runs.
     ``compute``: device and memory that trainings may use.
     ``attack``: attack whose guess is the adversary's score in the games of one round and of a
         training; None to score messages by their projections on an expected difference.
@@ -374,14 +373,14 @@ class GameInputs:
     target: Target
     interactions: Interactions
     shape: tuple[int, int]
-    canaries: int | None = None
-    quick: bool = False
+    n_canaries: int | None = None
+    is_quick: bool = False
     compute: Machine = DEFAULT
     attack: Attack | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Setting:
+class Setup:
     """Two worlds (neighbouring inputs) that a game simulates, and the scopes in which it bounds
     epsilon.
 
@@ -395,10 +394,10 @@ class Setting:
     ``run_text``: description of a run in reports.
     ``size_text``: number of users or items of a run, in words.
     ``statistic``: description of the adversary's score in reports.
-    ``max_runs``: largest number of runs per world that ``n_runs`` returns. None for
+    ``max_runs``: largest number of runs per world that ``get_n_runs`` returns. None for
         ``TRAINING_RUNS``, if a run includes the server's steps.
     ``chunk_size``: number of runs that are simulated together; None for the game's default.
-    ``is_halved``: whether a measured bound is converted to the removal of one user
+    ``has_two_removals``: whether a measured bound is converted to the removal of one user
         (``SingleRemovalBound``). A bound for replacing a user is then a bound for two removals,
         because a user without items also sends a message that is not zero.
     ``make_bound``: function that traces the client's code in the two worlds and computes a lower
@@ -415,22 +414,22 @@ class Setting:
     statistic: str
     max_runs: int | None = None
     chunk_size: int | None = None
-    is_halved: bool = False
+    has_two_removals: bool = False
     exact_bound: Callable[[float], Proof] | None = None
 
-    def n_runs(self, quick: bool) -> int:
+    def get_n_runs(self, quick: bool) -> int:
         """Default number of runs per world (neighbouring input) for the bound; pilot runs, to which
         the decision rule is fitted, are extra.
 
-        ``quick``: whether the audit is quick, which divides the number by ``QUICK_RATIO``.
+        ``quick``: whether the audit is quick, which divides the number by ``QUICK_DIVISOR``.
 
         If messages are slow to compute, the number is at most what one processor can simulate in
-        ``MAX_SECONDS`` (divided by ``QUICK_RATIO`` if ``quick``), or ``MIN_RUNS`` if that is
+        ``MAX_SECONDS`` (divided by ``QUICK_DIVISOR`` if ``quick``), or ``MIN_RUNS`` if that is
         larger.
         """
-        usual = (self.max_runs or TRAINING_RUNS) // (QUICK_RATIO if quick else 1)
+        usual = (self.max_runs or TRAINING_RUNS) // (QUICK_DIVISOR if quick else 1)
         seconds = self.target.upload_seconds * self.simulation.n_messages * 2 * (1 + 1 / _PILOTS)
-        affordable = MAX_SECONDS / (QUICK_RATIO if quick else 1) / max(seconds, 1e-9)
+        affordable = MAX_SECONDS / (QUICK_DIVISOR if quick else 1) / max(seconds, 1e-9)
         return min(usual, max(MIN_RUNS, int(affordable)))
 
     @property
@@ -475,7 +474,7 @@ class Setting:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Skipped:
+class Skip:
     """Scopes in which a game does not bound epsilon, and the reason.
 
     ``scopes``: the scopes (unit, adjacency, what the adversary sees, duration); empty if the reason
@@ -491,12 +490,12 @@ class Skipped:
 class GameResult:
     """Result of a game: a lower bound on epsilon, and the claims that it judges.
 
-    ``measured``: the measured lower bound of epsilon.
+    ``bounds``: the measured lower bound of epsilon.
     ``findings``: the judgements of claims by this bound.
     ``estimator``: the estimator of the bound.
     """
 
-    measured: MeasuredBounds
+    bounds: MeasuredBounds
     findings: tuple[Finding, ...]
     estimator: Estimator
 
@@ -518,21 +517,21 @@ class CanaryGame(ABC):
     chunk_size: ClassVar[int]
     is_parallel = True
     """Whether a run simulates many clients, so that parallel runs keep all processes busy."""
-    has_trees = False
+    has_tree_rule = False
     """Whether a decision rule may be a single feature or boosted trees, see ``make_worlds``."""
-    allows_attack = False
+    can_use_attack = False
     """Whether an attack may take the place of the adversary's score (``GameInputs.attack``)."""
     own_estimator: ClassVar[Estimator | None] = None
     """Estimator that replaces the estimator of the plan in this game. None if the runs are draws of
     two worlds, which any estimator can use."""
 
     @abstractmethod
-    def settings(self, ground: GameInputs, rng: np.random.Generator) -> Iterator[Setting | Skipped]:
+    def make_setups(self, ground: GameInputs, rng: np.random.Generator) -> Iterator[Setup | Skip]:
         """Yields the experiments of the game, each with two worlds (neighbouring inputs) to
         simulate.
 
-        A ``Setting`` is an experiment for all scopes (unit, adjacency, what the adversary sees)
-        that need the same canary (designed user). A ``Skipped`` names scopes without an experiment,
+        A ``Setup`` is an experiment for all scopes (unit, adjacency, what the adversary sees)
+        that need the same canary (designed user). A ``Skip`` names scopes without an experiment,
         and the reason.
 
         ``ground``: the system under audit, its data, and options.
@@ -546,9 +545,9 @@ class CanaryGame(ABC):
         """Whether the game can test a claim: the claim is about a user, a rating or an interaction,
         and depends on no quantity that the paper leaves out.
         """
-        return scoped.scope.unit in UNITS and not scoped.outside_model
+        return scoped.scope.unit in DATA_UNITS and not scoped.outside_model
 
-    def scope_deltas(self, claims: Sequence[ScopedClaim]) -> dict[Scope, tuple[float, ...]]:
+    def get_scopes(self, claims: Sequence[ScopedClaim]) -> dict[Scope, tuple[float, ...]]:
         """Returns the scopes in which the game bounds epsilon for ``claims``, and the deltas of the
         bounds in each scope.
 
@@ -585,14 +584,14 @@ class CanaryGame(ABC):
             for scope, delta in deltas.items()
         }
 
-    def max_bounds(self, target: Target) -> int:
+    def count_bounds(self, target: Target) -> int:
         """Maximum number of bounds of epsilon that the game measures for the system ``target``."""
-        scopes = self.scope_deltas(target.get_claims(Population(n_users=2, n_items=8)))
+        scopes = self.get_scopes(target.get_claims(Population(n_users=2, n_items=8)))
         return sum(map(len, scopes.values()))
 
-    def play(
+    def measure(
         self,
-        setting: Setting,
+        setting: Setup,
         scope: Scope,
         delta: float,
         estimator: Estimator,
@@ -601,7 +600,7 @@ class CanaryGame(ABC):
         confidence: float,
         accountants: Sequence[Accountant],
         rng: np.random.Generator,
-        parallel: Parallel = run_serially,
+        parallel: ParallelMap = run_serially,
         store: Store | None = None,
     ) -> GameResult:
         """Bounds epsilon from below at ``delta`` in one scope of ``setting``, and judges the claims
@@ -621,7 +620,7 @@ class CanaryGame(ABC):
         code can be traced. Calls with the same ``rng`` use the same runs for several scopes.
         """
         claims, wider = setting.get_claims(scope, delta)
-        if setting.is_halved:
+        if setting.has_two_removals:
             promised = [scoped.claim.epsilon for scoped in claims]
             claimed = max(filter(math.isfinite, promised), default=math.inf)
             estimator = SingleRemovalBound(estimator=estimator, max_claim=claimed)
@@ -650,11 +649,11 @@ class CanaryGame(ABC):
         )
         claims += [scoped for scoped in wider if refutes(measured.bound, scoped.claim)]
         findings = self._judge(setting, scope, measured, claims, draws_text, accountants)
-        return GameResult(measured=measured, findings=findings, estimator=estimator)
+        return GameResult(bounds=measured, findings=findings, estimator=estimator)
 
     def _judge(
         self,
-        setting: Setting,
+        setting: Setup,
         scope: Scope,
         measured: MeasuredBounds,
         claims: Sequence[ScopedClaim],
@@ -671,7 +670,7 @@ class CanaryGame(ABC):
             f"one of two inputs, '{setting.world_names[0]}' or '{setting.world_names[1]}'. An "
             f"attack guesses which one, {draws_text}. The guess uses {setting.statistic}."
         )
-        if setting.is_halved:
+        if setting.has_two_removals:
             note += (
                 " The bound is half the measured epsilon, because a user without items also sends."
             )
@@ -703,7 +702,7 @@ class CanaryGame(ABC):
         )
 
     def make_worlds(
-        self, draws: RunSampler, setting: Setting, scope: Scope, runs: int, rng: np.random.Generator
+        self, draws: RunSampler, setting: Setup, scope: Scope, runs: int, rng: np.random.Generator
     ) -> tuple[Worlds, str]:
         """Makes the two worlds (neighbouring inputs), whose runs a fitted decision rule scores;
         also returns the numbers of runs as text.
@@ -725,12 +724,12 @@ class CanaryGame(ABC):
             pilot=pilot,
             rng=rng,
             budget=TestBudget(draws=2 * runs, delta=setting.scope_deltas[scope][0], alpha=_ALPHA),
-            trees=self.has_trees,
+            trees=self.has_tree_rule,
         )
         return worlds, f"in {runs:,} runs with each input, after training on {pilot:,} others"
 
 
-def vantages_of(scopes: Iterable[Scope]) -> tuple[Vantage, ...]:
+def list_vantages(scopes: Iterable[Scope]) -> tuple[Vantage, ...]:
     """Distinct vantages (what the adversary sees) of ``scopes``, in order of their first
     occurrence.
 

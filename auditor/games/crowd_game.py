@@ -14,26 +14,26 @@ from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements import Adjacency, Horizon, Scope, Unit, Vantage
-from fedrec_auditor.attacks.base import Attack, Background, Scores
+from fedrec_auditor.attacks.base import Attack, Background, MemberScores
 from fedrec_auditor.auditor.games import canary as canaries
 from fedrec_auditor.auditor.games import projection
 from fedrec_auditor.auditor.games import round as rounds
-from fedrec_auditor.auditor.games.canary import Canaries
+from fedrec_auditor.auditor.games.canary import CanarySet
 from fedrec_auditor.auditor.games.canary_game import (
-    NO_CHANGE,
+    NO_CHANGE_TEXT,
     UPLOAD_RUNS,
     CanaryGame,
     Features,
     GameInputs,
-    Setting,
+    Setup,
     Simulation,
-    Skipped,
-    vantages_of,
+    Skip,
+    list_vantages,
 )
 from fedrec_auditor.auditor.games.stated import (
-    crowd_size,
+    can_sample_users,
+    choose_n_users,
     hides_user,
-    samples_users,
     sends_when_absent,
 )
 from fedrec_auditor.targets.compute import DEFAULT, Machine
@@ -60,17 +60,17 @@ class TrainingSimulator:
     ``target``: the system.
     ``canary``: the canary, which is the last user, and all other users.
     ``vantages``: adversaries, given by what they see. A training gives numbers for each adversary:
-        those of ``projection.training_features``, or the score of ``attack``.
+        those of ``projection.get_features``, or the score of ``attack``.
     ``attack``: attack that scores the items in which the two histories differ, or None.
     ``compute``: device and memory of a training.
     """
 
     target: Target
-    canary: Canaries
+    canary: CanarySet
     vantages: tuple[Vantage, ...]
     attack: Attack | None = None
     compute: Machine = DEFAULT
-    votes: ClassVar[int] = 0
+    n_votes: ClassVar[int] = 0
 
     @property
     def n_messages(self) -> int:
@@ -90,9 +90,9 @@ class TrainingSimulator:
 
     def _run(self, world: int, rng: np.random.Generator) -> dict[Vantage, projection.Array]:
         training, seeing, guessing = rng.spawn(3)
-        data, crowd = self.canary.join_crowd(np.array([world == 0])), self.canary.crowd
+        data, crowd = self.canary.make_population(np.array([world == 0])), self.canary.crowd
         transcript = self.target.run(data, training, None, self.compute).transcript
-        others = predicted_users(crowd, self.vantages, transcript)
+        others = select_predicted(crowd, self.vantages, transcript)
         known: dict[int, projection.ExpectedMessages] = {}
         features = {}
         for vantage in self.vantages:
@@ -105,11 +105,11 @@ class TrainingSimulator:
             for t in times:
                 if t not in known:
                     broadcast, profiles = view.rounds[t].broadcast, self.canary.histories
-                    known[t] = projection.estimate(
+                    known[t] = projection.estimate_messages(
                         self.target, profiles, broadcast, guessing, _COPIES, others
                     )
             at_times = [known[t] for t in times]
-            features[vantage] = projection.training_features(view, at_times, data.n_users - 1)
+            features[vantage] = projection.get_features(view, at_times, data.n_users - 1)
         return features
 
     def _score(self, attack: Attack, view: View, rng: np.random.Generator) -> projection.Array:
@@ -120,12 +120,12 @@ class TrainingSimulator:
         items = np.flatnonzero(first != second)
         users = np.full(len(items), self.canary.crowd.n_users)
         guess = attack.infer(view, Background(candidates=np.stack([users, items], axis=1)), rng)
-        assert isinstance(guess, Scores)
+        assert isinstance(guess, MemberScores)
         signs = np.sign(first[items] - second[items])
         return np.array([signs @ np.clip(guess.values, -_LIMIT, _LIMIT)])
 
 
-def predicted_users(
+def select_predicted(
     crowd: Interactions, vantages: Sequence[Vantage], transcript: Transcript
 ) -> Interactions:
     """Users of ``crowd`` whose messages the adversary has to predict to isolate the message of the
@@ -148,7 +148,7 @@ def limit_rounds(target: Target, quick: bool) -> Target:
     return target.limit_rounds(MAX_ROUNDS // 4 if quick else MAX_ROUNDS)
 
 
-def first_round(
+def run_round(
     target: Target, population: Interactions, rng: np.random.Generator, compute: Machine = DEFAULT
 ) -> Transcript:
     """Runs one round of training with an honest server, and returns the transcript (all messages
@@ -157,7 +157,7 @@ def first_round(
     return target.limit_rounds(1).run(population, rng, None, compute).transcript
 
 
-def opening_with_canary(
+def run_with_canary(
     target: Target, population: Interactions, rng: np.random.Generator, compute: Machine = DEFAULT
 ) -> tuple[Interactions, Transcript]:
     """Adds a canary (designed user) to ``population`` and runs one round of training with an honest
@@ -170,16 +170,16 @@ def opening_with_canary(
     """
     nothing = canaries.add_user(population, np.zeros(population.n_items, np.float32))
     try:
-        return nothing, first_round(target, nothing, rng, compute)
+        return nothing, run_round(target, nothing, rng, compute)
     except InputError:
         if not population.n_users:
             raise
     one = population.ratings[[0]].toarray()[0].astype(np.float32)
     somebody = canaries.add_user(population, one)
-    return somebody, first_round(target, somebody, rng, compute)
+    return somebody, run_round(target, somebody, rng, compute)
 
 
-def first_broadcast(opening: Transcript) -> Broadcast | None:
+def get_broadcast(opening: Transcript) -> Broadcast | None:
     """The server's broadcast in the first round of ``opening``, or None if nothing is
     broadcast.
     """
@@ -192,7 +192,7 @@ def find_best_canary(
     scope: Scope,
     broadcasts: Sequence[Broadcast | None],
     rng: np.random.Generator,
-) -> tuple[Canaries, int, str] | None:
+) -> tuple[CanarySet, int, str] | None:
     """Finds, among designed canaries (users) and ``broadcasts``, the pair for which the mean
     messages of the canary's two histories differ most.
 
@@ -204,18 +204,18 @@ def find_best_canary(
     """
     best, largest = None, 0.0
 
-    def read(canary: Canaries) -> list[float]:
+    def read(canary: CanarySet) -> list[float]:
         squares = []
         for broadcast in broadcasts:
             sent = target, canary.histories, broadcast
             first, second = (
-                projection.estimate(*sent, rng, _COMPARED).difference for _ in range(2)
+                projection.estimate_messages(*sent, rng, _COMPARED).difference for _ in range(2)
             )
             # The product of two independent estimates is unbiased; the square of one is not.
-            squares.append(projection.inner_sum((first[name], second[name]) for name in first))
+            squares.append(projection.sum_inner((first[name], second[name]) for name in first))
         return squares
 
-    every, refused = canaries.map_canaries(canaries.extreme_canaries(scope, population), read)
+    every, refused = canaries.map_canaries(canaries.design_extreme(scope, population), read)
     left_out = canaries.describe_refusals(refused, every)
     for canary, squares in every:
         for number, square in enumerate(squares):
@@ -224,19 +224,19 @@ def find_best_canary(
     return best
 
 
-def malicious_broadcasts(broadcast: Broadcast | None) -> dict[str, Broadcast | None]:
+def alter_broadcast(broadcast: Broadcast | None) -> dict[str, Broadcast | None]:
     """The honest ``broadcast`` and copies of it in which one array is set to 0.
 
     The keys are descriptions for reports; the key of the honest broadcast is empty.
     """
     sent: dict[str, Broadcast | None] = {"": broadcast}
-    for name, part in movable_parts(broadcast or {}).items():
+    for name, part in get_float_arrays(broadcast or {}).items():
         zeros = {**(broadcast or {}), name: np.zeros_like(part)}
         sent[f" after a malicious broadcast, {name} all 0"] = zeros
     return sent
 
 
-def movable_parts(broadcast: Broadcast) -> dict[str, NDArray[Any]]:
+def get_float_arrays(broadcast: Broadcast) -> dict[str, NDArray[Any]]:
     """Arrays of a broadcast that a malicious server may change, by name: its arrays of floats."""
     return {
         name: np.asarray(part)
@@ -254,22 +254,22 @@ class CrowdGame(CanaryGame):
     the sum of messages, or the model.
     """
 
-    allows_attack = True
+    can_use_attack = True
 
     def limit_rounds(self, target: Target, quick: bool) -> Target:
         """Returns the system ``target``, shortened to one round of training."""
         return target.limit_rounds(1)
 
-    def draws_uploads_only(self, target: Target) -> bool:
+    def can_draw_uploads(self, target: Target) -> bool:
         """Whether uploads at a fixed broadcast may be simulated without the server's steps."""
         return True
 
-    def settings(self, ground: GameInputs, rng: np.random.Generator) -> Iterator[Setting | Skipped]:
+    def make_setups(self, ground: GameInputs, rng: np.random.Generator) -> Iterator[Setup | Skip]:
         """Yields the experiments of the game, each with two worlds (neighbouring inputs) to
         simulate.
 
-        A ``Setting`` is an experiment for all scopes (unit, adjacency, what the adversary sees)
-        that need the same canary (designed user). A ``Skipped`` names scopes without an experiment,
+        A ``Setup`` is an experiment for all scopes (unit, adjacency, what the adversary sees)
+        that need the same canary (designed user). A ``Skip`` names scopes without an experiment,
         and the reason.
 
         ``ground``: the system under audit, its data, and options.
@@ -279,29 +279,30 @@ class CrowdGame(CanaryGame):
         adversary sees.
         """
         target, by = ground.target, ground.attack
-        users = crowd_size(target, ground.shape[0], ground.interactions.n_users)
-        population = canaries.small_population(
+        users = choose_n_users(target, ground.shape[0], ground.interactions.n_users)
+        population = canaries.shrink_data(
             ground.interactions, users, ground.shape[1], target.n_required_items
         )
-        sizes = canaries.population_of_claims(population, 1)
-        _, opening = opening_with_canary(target, population, rng, ground.compute)
-        broadcast, parties = first_broadcast(opening), opening.public.n_silos is not None
-        all_deltas = self.scope_deltas(self.limit_rounds(target, ground.quick).get_claims(sizes))
+        sizes = canaries.count_population(population, 1)
+        _, opening = run_with_canary(target, population, rng, ground.compute)
+        broadcast, parties = get_broadcast(opening), opening.public.n_silos is not None
+        limited = self.limit_rounds(target, ground.is_quick)
+        all_deltas = self.get_scopes(limited.get_claims(sizes))
         if by is not None:
             every, all_deltas = all_deltas, _readable_scopes(by, opening, all_deltas, rng)
             if unread := tuple(scope for scope in every if scope not in all_deltas):
-                yield Skipped(scopes=unread, reason="the attack reads nothing from this vantage")
+                yield Skip(scopes=unread, reason="the attack reads nothing from this vantage")
         else:
-            for setting in self.designed_settings(ground, all_deltas, rng):
+            for setting in self.design_setups(ground, all_deltas, rng):
                 all_deltas = {s: d for s, d in all_deltas.items() if s not in setting.scope_deltas}
                 yield setting
 
         def kind(scope: Scope) -> tuple[str, str, bool, bool]:
             # A party with a single user is another system: it draws its only row in every step.
-            of_uploads = self.draws_uploads_only(target) and not parties and by is None
+            of_uploads = self.can_draw_uploads(target) and not parties and by is None
             if scope.vantage is not Vantage.SERVER or any(all_deltas[scope]):
-                of_uploads = of_uploads and not samples_users(target)
-            of_uploads = of_uploads and scope.vantage in rounds.WITH_UPLOADS
+                of_uploads = of_uploads and not can_sample_users(target)
+            of_uploads = of_uploads and scope.vantage in rounds.UPLOAD_VANTAGES
             return str(scope.unit), str(scope.adjacency), of_uploads, hides_user(target, scope)
 
         for (_, _, of_uploads, _), group in groupby(sorted(all_deltas, key=kind), key=kind):
@@ -316,7 +317,7 @@ class CrowdGame(CanaryGame):
         scopes: Mapping[Scope, tuple[float, ...]],
         of_uploads: bool,
         rng: np.random.Generator,
-    ) -> Setting | Skipped:
+    ) -> Setup | Skip:
         """Makes the setting of the canary that is easiest to distinguish, or the reason why there
         is none.
 
@@ -327,21 +328,21 @@ class CrowdGame(CanaryGame):
         target, by, short = (
             ground.target,
             ground.attack,
-            self.limit_rounds(ground.target, ground.quick),
+            self.limit_rounds(ground.target, ground.is_quick),
         )
-        sizes = canaries.population_of_claims(population, 1)
+        sizes = canaries.count_population(population, 1)
         scope, sent = next(iter(scopes)), {"": broadcast}
         if of_uploads and target.is_steerable:
-            sent = malicious_broadcasts(broadcast)
+            sent = alter_broadcast(broadcast)
         halved = any(sends_when_absent(target, population, scope, s, rng) for s in sent.values())
         if halved:
             scope = replace(scope, adjacency=Adjacency.REPLACE)
         choice = find_best_canary(short, population, scope, tuple(sent.values()), rng)
         if choice is None:
-            return Skipped(scopes=tuple(scopes), reason=NO_CHANGE)
+            return Skip(scopes=tuple(scopes), reason=NO_CHANGE_TEXT)
         canary, number, left_out = choice
         steered_by, chosen = tuple(sent.items())[number]
-        vantages, length = vantages_of(scopes), short.sizes.rounds or 1
+        vantages, length = list_vantages(scopes), short.sizes.rounds or 1
         if of_uploads:
             statistic = rounds.ROUND_STATISTIC
             runs: Simulation = rounds.RoundSimulator.learn(
@@ -353,29 +354,29 @@ class CrowdGame(CanaryGame):
                 target=short, canary=canary, vantages=vantages, attack=by, compute=ground.compute
             )
         run_text = "one round" if self.horizon is Horizon.ROUND else f"trainings of {length} rounds"
-        return Setting(
+        return Setup(
             target=short,
             population=sizes,
-            world_names=canary.pair_names,
+            world_names=canary.history_names,
             scope_deltas=scopes,
             simulation=runs,
-            is_halved=halved,
+            has_two_removals=halved,
             run_text=(
                 f"{run_text} of {population.n_users} users and "
-                f"{population.n_items - canaries.NEW_ITEMS} items of the data, "
-                f"{canaries.NEW_ITEMS} new items and a canary{steered_by}{left_out}"
+                f"{population.n_items - canaries.N_NEW_ITEMS} items of the data, "
+                f"{canaries.N_NEW_ITEMS} new items and a canary{steered_by}{left_out}"
             ),
             size_text=f"of {sizes.n_users:,} users",
             statistic=statistic,
             max_runs=UPLOAD_RUNS if of_uploads else None,
         )
 
-    def designed_settings(
+    def design_setups(
         self,
         ground: GameInputs,
         deltas: Mapping[Scope, tuple[float, ...]],
         rng: np.random.Generator,
-    ) -> Iterator[Setting]:
+    ) -> Iterator[Setup]:
         """Yields experiments with worst-case inputs that are designed for the system; by default
         none.
 
@@ -396,12 +397,12 @@ class RoundGame(CrowdGame):
     horizon = Horizon.ROUND
     chunk_size = 256
 
-    def designed_settings(
+    def design_setups(
         self,
         ground: GameInputs,
         deltas: Mapping[Scope, tuple[float, ...]],
         rng: np.random.Generator,
-    ) -> Iterator[Setting]:
+    ) -> Iterator[Setup]:
         """Yields the experiment with the inputs that a system of reports (randomized coordinates of
         a gradient) designs as its worst case.
 
@@ -416,18 +417,18 @@ class RoundGame(CrowdGame):
         have the second history.
         """
         target, n_users = ground.target, ground.interactions.n_users
-        scopes = {s: values for s, values in deltas.items() if s.vantage in rounds.WITH_UPLOADS}
+        scopes = {s: values for s, values in deltas.items() if s.vantage in rounds.UPLOAD_VANTAGES}
         pairs = [each for each in target.design_pairs() if each.scope.unit is Unit.REPORT]
         if not scopes or not pairs or target.sizes.reports is None:
             return
         pair, crowd = pairs[0], Population(n_users=n_users, n_items=pairs[0].profiles.n_items)
         system: Target = replace(pair.target, reports=target.sizes.reports)  # type: ignore[type-var]
-        yield Setting(
+        yield Setup(
             target=system,
             population=crowd,
             world_names=pair.world_names,
             scope_deltas=scopes,
-            simulation=rounds.build_rounds(pair, system, vantages_of(scopes), rng, n_users - 1),
+            simulation=rounds.make_rounds(pair, system, list_vantages(scopes), rng, n_users - 1),
             run_text=(
                 f"one round of {crowd.n_users:,} users and {crowd.n_items} items after a malicious "
                 "broadcast, in which all other users have the second history"
@@ -456,7 +457,7 @@ class TrainingGame(CrowdGame):
         """
         return limit_rounds(target, quick)
 
-    def draws_uploads_only(self, target: Target) -> bool:
+    def can_draw_uploads(self, target: Target) -> bool:
         """Whether single uploads at a fixed broadcast may be simulated in place of whole trainings.
 
         This requires that the server may choose the broadcast, so that a bound on epsilon at this
@@ -475,7 +476,7 @@ def _readable_scopes(
 
     Raises InputError if ``deltas`` has scopes, but the attack can read none of their vantages.
     """
-    refused = {v: attack.refusal(opening.view(v, rng)) for v in vantages_of(deltas)}
+    refused = {v: attack.refusal(opening.view(v, rng)) for v in list_vantages(deltas)}
     read = {scope: values for scope, values in deltas.items() if not refused[scope.vantage]}
     if deltas and not read:
         reasons = "; ".join(f"{vantage}: {why}" for vantage, why in refused.items())

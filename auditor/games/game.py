@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from fedrec_auditor.accountants.statements import Vantage
-from fedrec_auditor.attacks.base import Attack, Background, Labels, Links, Reconstruction, Scores
+from fedrec_auditor.attacks.base import Attack, Background, Inference
 from fedrec_auditor.attacks.parts.inputs import ViewWithInputs
 from fedrec_auditor.auditor.games import metrics
 from fedrec_auditor.auditor.games.metrics import Estimate
@@ -87,11 +87,11 @@ MAX_USERS, QUICK_MAX_USERS, MIN_USERS = 2_000, 500, 100
 # Maximum product of attacked users and items. An attack holds a few tables of this size.
 MAX_ENTRIES = 2**23
 # Maximum product of users and items for which messages without senders are attacked.
-MAX_SEARCHED = 2**26
+MAX_SEARCH_PAIRS = 2**26
 # Tables of the uploads of one training, with their views, by name of the source.
 UploadTables = dict[str, ViewWithInputs]
 _MANY = 20_000  # users beyond which a row states the number of attacked users
-_Guess = TypeVar("_Guess", Labels, Scores, Reconstruction, Links)
+_Guess = TypeVar("_Guess", bound=Inference)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,8 +104,8 @@ class Game:
     ``interactions``: the data on which the system was trained.
     ``user_vectors``: the user vectors that the training produced, or None.
     ``halves``: trainings on halves of the users, for attacks that infer a user's presence; or None.
-    ``quick``: whether to attack fewer users and to repeat draws less often.
-    ``per_user``: whether the report lists the success for each user.
+    ``is_quick``: whether to attack fewer users and to repeat draws less often.
+    ``is_per_user``: whether the report lists the success for each user.
     ``attributes``: names of the attributes to infer; None for all attributes.
     ``confidence``: confidence of the intervals, in (0, 1).
     ``rng``: random generator for the attack and the intervals.
@@ -119,8 +119,8 @@ class Game:
     interactions: Interactions
     user_vectors: Floats | None = None
     halves: HalfRuns | None = None
-    quick: bool
-    per_user: bool = False
+    is_quick: bool
+    is_per_user: bool = False
     attributes: tuple[str, ...] | None = None
     confidence: float
     rng: np.random.Generator
@@ -129,7 +129,7 @@ class Game:
     @property
     def max_users(self) -> int:
         """Maximum number of attacked users, which is smaller for catalogues with many items."""
-        users = QUICK_MAX_USERS if self.quick else MAX_USERS
+        users = QUICK_MAX_USERS if self.is_quick else MAX_USERS
         return min(users, max(MIN_USERS, MAX_ENTRIES // max(1, self.interactions.n_items)))
 
     @property
@@ -138,17 +138,17 @@ class Game:
         attacked.
 
         These messages are not attacked if the number of users times the number of items exceeds
-        ``MAX_SEARCHED``.
+        ``MAX_SEARCH_PAIRS``.
         """
         entries = self.interactions.n_users * self.interactions.n_items
-        if entries <= MAX_SEARCHED:
+        if entries <= MAX_SEARCH_PAIRS:
             return ""
         return (
             f"Messages without senders are searched together: their {entries:,} entries (users "
-            f"times items) exceed the {MAX_SEARCHED:,} that fit into memory. Audit fewer users."
+            f"times items) exceed the {MAX_SEARCH_PAIRS:,} that fit into memory. Audit fewer users."
         )
 
-    def skipped(self, reason: str) -> SkippedRow:
+    def skip(self, reason: str) -> SkippedRow:
         """Makes a row of the report that states why the attack, or a part of it, was not run."""
         return SkippedRow(target=self.target, attack=self.name, reason=reason)
 
@@ -173,23 +173,23 @@ class Game:
                 )
         return guess
 
-    def user_mean(self, values: NDArray[Any], min_value: float = 0.0) -> Estimate:
+    def get_mean(self, values: NDArray[Any], min_value: float = 0.0) -> Estimate:
         """Estimates the mean of ``values`` over users, with its confidence interval.
 
         ``values``: value of each user (n,), in [``min_value``, 1].
         """
-        return metrics.user_mean(
+        return metrics.get_mean(
             values, confidence=self.confidence, rng=self.rng, min_value=min_value
         )
 
-    def user_share(self, successes: NDArray[np.bool_]) -> Estimate:
+    def get_share(self, successes: NDArray[np.bool_]) -> Estimate:
         """Estimates the share of users for whom an attack succeeded, with its confidence interval.
 
         ``successes``: whether the attack succeeded for each user (n,).
         """
-        return metrics.user_share(successes, confidence=self.confidence)
+        return metrics.get_share(successes, confidence=self.confidence)
 
-    def roc_curve(
+    def make_roc(
         self,
         scores: NDArray[Any],
         members: NDArray[np.bool_],
@@ -207,9 +207,9 @@ class Game:
         ``members``: whether each candidate is a member (m,).
         ``users``: index of the user of each candidate (m,).
         ``fprs``: false positive rates at which the true positive rate is reported.
-        ``more``: further arguments of ``metrics.roc_curve``.
+        ``more``: further arguments of ``metrics.make_roc``.
         """
-        return metrics.roc_curve(
+        return metrics.make_roc(
             scores, members, users, fprs=fprs, confidence=self.confidence, rng=self.rng, **more
         )
 
@@ -273,7 +273,7 @@ def make_further_figure(estimate: Estimate) -> FurtherFigure:
 # Levels of the quantiles of success over users that the record lists.
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
 # Minimum success of the attack on a user with which the record counts the user as exposed.
-EXPOSED_AT = 0.9
+MIN_EXPOSED = 0.9
 # Minimum number of users in a group whose mean success the record lists.
 MIN_GROUP_SIZE = 10
 _THIRDS = {
@@ -293,27 +293,27 @@ def users_row(
     ``success``: success per user in [0, 1] (n,). Users with NaN are left out.
     ``name``: words that say how a user's success is measured.
 
-    A user is exposed if the success is at least ``EXPOSED_AT``. The intervals of quantiles are
+    A user is exposed if the success is at least ``MIN_EXPOSED``. The intervals of quantiles are
     exact: their ends are order statistics, chosen by the binomial distribution. The groups are
     thirds of the users by number of items and by popularity of these items, and the classes of each
     attribute; groups of fewer than ``MIN_GROUP_SIZE`` users are left out. The success of each user
-    is stored only if ``game.per_user``.
+    is stored only if ``game.is_per_user``.
     """
     is_finite = np.isfinite(success)
     users, success = users[is_finite], success[is_finite]
     groups: dict[str, dict[str, FurtherFigure]] = {}
     for grouping, group, members in _groups(game, users):
         if np.count_nonzero(members) >= MIN_GROUP_SIZE:
-            average = game.user_mean(success[members])
+            average = game.get_mean(success[members])
             groups.setdefault(grouping, {})[group] = make_further_figure(average)
     return UsersRow(
         success=name,
         quantiles={
             f"{level:.0%}": _quantile(success, level, game.confidence) for level in QUANTILES
         },
-        sure=make_further_figure(game.user_share(success >= EXPOSED_AT)),
+        sure=make_further_figure(game.get_share(success >= MIN_EXPOSED)),
         groups=groups,
-        each=tuple(zip(users.tolist(), success.tolist(), strict=True)) if game.per_user else (),
+        each=tuple(zip(users.tolist(), success.tolist(), strict=True)) if game.is_per_user else (),
     )
 
 

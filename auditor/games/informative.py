@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 from fedrec_auditor.attacks.parts.uploads import (
     MODEL_KINDS,
     ModelMessages,
+    get_rounds,
     iter_blocks,
-    list_names,
-    model_messages,
-    read_rounds,
+    list_linked,
+    read_model,
 )
 from fedrec_auditor.attacks.readers.noisy_rows import MAX_MESSAGES
 from fedrec_auditor.targets.transcript import Payload, RoundView, Uploads, View
@@ -88,8 +88,8 @@ def filter_view(view: View, unread: int = 0) -> InformativeView:
     filled, empty = _drop_messages(linked, partial(_is_empty, linked))
     read = {
         id(part)
-        for name in list_names(filled)
-        for part, _, _ in read_rounds(filled, name, MAX_MESSAGES + 1)
+        for name in list_linked(filled)
+        for part, _, _ in get_rounds(filled, name, MAX_MESSAGES + 1)
     }
 
     def is_too_large(seen: RoundView) -> NDArray[np.bool_]:
@@ -160,7 +160,7 @@ def _is_empty(view: View, seen: RoundView) -> NDArray[np.bool_]:
     assert seen.uploads is not None
     components = seen.uploads.components
     empty = np.ones(len(seen.uploads.users), dtype=np.bool_)
-    moving = model_messages(replace(view, rounds=(seen,)))
+    moving = read_model(replace(view, rounds=(seen,)))
     if not moving or any(components[name].shape for name in components.keys() - moving.keys()):
         return ~empty
     for (part,) in sorted(moving.values(), key=lambda parts: np.prod(parts[0].component.shape)):
@@ -186,7 +186,7 @@ def _is_moving(part: ModelMessages, clients: NDArray[np.intp]) -> NDArray[np.boo
         moved = _any_entry(component.select_rows(clients, rows) != still)
     rest = np.flatnonzero(~moved)
     whole = ModelMessages(part.users[clients[rest]], component.take(clients[rest]), part.broadcast)
-    for block, _, entries in whole.changes():
+    for block, _, entries in whole.iter_changes():
         moved[rest[block]] = _any_entry(entries)
     return moved
 

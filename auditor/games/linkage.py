@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.statements import Vantage
-from fedrec_auditor.attacks.base import Background, Links
-from fedrec_auditor.attacks.linkage import PRIOR_ROUNDS
+from fedrec_auditor.attacks.base import Background, LinkScores
+from fedrec_auditor.attacks.linkage import MAX_EARLIER_ROUNDS
 from fedrec_auditor.auditor.games import metrics
 from fedrec_auditor.auditor.games.game import Game, users_row
 from fedrec_auditor.reports.record.rows import AttackRow, SkippedRow
@@ -35,13 +35,13 @@ def run_attack(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
     attack cannot read the messages.
     """
     hidden = anonymize(
-        game.view, game.view.vantage, QUICK_MAX_USERS if game.quick else MAX_USERS, game.rng
+        game.view, game.view.vantage, QUICK_MAX_USERS if game.is_quick else MAX_USERS, game.rng
     )
     if hidden is None or game.attack.refusal(hidden.view):
         return ()
-    if reason := too_few_text(len(hidden.users), game.confidence):
-        return (game.skipped(reason),)
-    guess = game.run_attack(Links, Background(), hidden.view)
+    if reason := explain_too_few(len(hidden.users), game.confidence):
+        return (game.skip(reason),)
+    guess = game.run_attack(LinkScores, Background(), hidden.view)
     place = np.searchsorted(hidden.users, hidden.candidates)  # index of each candidate's user
     columns = np.argsort(place, kind="stable")[hidden.senders]
     true = guess.scores[np.arange(len(columns)), columns][:, None]
@@ -62,7 +62,7 @@ def run_attack(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
         "candidates ruled out": (1 - (above + tied) / n, (n - 1) / (2 * n)),
     }
     top, *others = (
-        game.make_row(metric, game.user_mean(values), {"random": random}, note)
+        game.make_row(metric, game.get_mean(values), {"random": random}, note)
         for metric, (values, random) in measured.items()
     )
     linked = measured["linkage top-1"][0]
@@ -70,7 +70,7 @@ def run_attack(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
     return top.model_copy(update={"users": by_user}), *others
 
 
-def too_few_text(users: int, confidence: float) -> str:
+def explain_too_few(users: int, confidence: float) -> str:
     """Sentence that says why a number of users is too small for a conclusion; empty if it is large
     enough.
 
@@ -81,7 +81,7 @@ def too_few_text(users: int, confidence: float) -> str:
     a^(1/n), where a = (1 - ``confidence``) / 2. A random guess succeeds with probability 1/n, so
     that at least 4 users are needed at a confidence of 95%.
     """
-    low = metrics.user_share(np.ones(users, dtype=np.bool_), confidence=confidence).low
+    low = metrics.get_share(np.ones(users, dtype=np.bool_), confidence=confidence).low
     if low > 1 / users:
         return ""
     return (
@@ -120,7 +120,7 @@ def anonymize(
     a message both in the last round and in an earlier round that the attack reads.
     """
     sent = [r for r in view.rounds if r.uploads is not None and len(r.uploads.users)]
-    sent = sent[-1 - (1 if vantage is Vantage.SHUFFLED else PRIOR_ROUNDS) :]
+    sent = sent[-1 - (1 if vantage is Vantage.SHUFFLED else MAX_EARLIER_ROUNDS) :]
     linked = [r.uploads for r in sent if r.uploads is not None]
     if len(linked) < 2:
         return None

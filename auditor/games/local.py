@@ -16,18 +16,18 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements import Adjacency, Horizon, Scope, Unit, Vantage
 from fedrec_auditor.auditor.games import canary as canaries
 from fedrec_auditor.auditor.games import crowd_game, projection, reading
-from fedrec_auditor.auditor.games.canary import Canaries
+from fedrec_auditor.auditor.games.canary import CanarySet
 from fedrec_auditor.auditor.games.canary_game import (
-    NO_CHANGE,
-    QUICK_RATIO,
+    NO_CHANGE_TEXT,
+    QUICK_DIVISOR,
     UPLOAD_RUNS,
     CanaryGame,
     GameInputs,
-    Setting,
-    Skipped,
+    Setup,
+    Skip,
 )
-from fedrec_auditor.auditor.games.round import RoundSimulator, build_rounds
-from fedrec_auditor.auditor.games.stated import is_external, samples_users
+from fedrec_auditor.auditor.games.round import RoundSimulator, make_rounds
+from fedrec_auditor.auditor.games.stated import can_sample_users, is_external
 from fedrec_auditor.auditor.tracing.outputs import flatten_outputs
 from fedrec_auditor.auditor.tracing.trace import Proof, prove
 from fedrec_auditor.auditor.worlds.sampler import Sampler
@@ -37,7 +37,7 @@ from fedrec_auditor.targets.transcript import Broadcast
 from fedrec_auditor.targets.wrapped.client import block_exits
 
 # Number of steps of the search for a broadcast; each step tries two broadcasts.
-STEPS = 12
+N_STEPS = 12
 _COPIES, _SEARCH_NUMBERS = 64, 1 << 19  # maximum messages per world in a trial, and their numbers
 _ITEMS = 4  # number of items, the best by few messages, that are tried with more messages
 _STRIDE = 0.5  # size of the first step, in standard deviations of a part's entries
@@ -53,10 +53,10 @@ class WorstPair:
     ``broadcast``: the server's broadcast, or None if the server sends none.
     ``text``: description of the broadcast; empty for the broadcast of an honest server.
     ``n_tried``: number of combinations of histories and broadcast that were tried.
-    ``refusal_text``: text on histories at which the client's code fails; empty if there are none.
+    ``make_refusal``: text on histories at which the client's code fails; empty if there are none.
     """
 
-    canary: Canaries
+    canary: CanarySet
     broadcast: Broadcast | None
     text: str
     n_tried: int
@@ -69,7 +69,7 @@ def search_pair(
     scope: Scope,
     broadcast: Broadcast | None,
     *,
-    steered: bool,
+    can_steer: bool,
     rng: np.random.Generator,
 ) -> WorstPair | None:
     """Searches the canary (designed user) and the broadcast for which the messages of the canary's
@@ -78,20 +78,20 @@ def search_pair(
     ``population``: users whose data and catalogue the histories are built from.
     ``scope``: protected unit and adjacency of the bound, in which the two histories differ.
     ``broadcast``: broadcast of an honest server.
-    ``steered``: whether the server may choose the broadcast.
+    ``can_steer``: whether the server may choose the broadcast.
 
     First, all canaries designed for ``scope``, and canaries with histories of the data, are tried
     at the honest broadcast. If the client's code may treat items differently (it may hash them),
-    the best canaries with a single item are added. If ``steered``, the best canary is tried at
+    the best canaries with a single item are added. If ``can_steer``, the best canary is tried at
     malicious broadcasts, then all canaries are tried at the best of these broadcasts, and the best
-    pair is improved by ``STEPS`` steps of simultaneous perturbation (Spall 1992): each step tries
+    pair is improved by ``N_STEPS`` steps of simultaneous perturbation (Spall 1992): each step tries
     the broadcast moved in a random direction and in the opposite one, and keeps the better of the
     two if it is an improvement. The search ends if the messages are ``reading.MAX_DISTANCE``
     standard deviations apart. Returns None if no messages differ.
     """
     every = [
-        *canaries.extreme_canaries(scope, population),
-        *canaries.candidates_from_data(scope, population),
+        *canaries.design_extreme(scope, population),
+        *canaries.copy_real_users(scope, population),
     ]
     if not every:
         return None
@@ -100,7 +100,7 @@ def search_pair(
     designed, honest = [canary for canary, _ in pairs], [read for _, read in pairs]
     trial.learn_noise(honest)
     if is_external(target) or not _any_differs(honest):
-        items = canaries.item_canaries(scope, population)
+        items = canaries.make_item_canaries(scope, population)
         single, refused_items = _best_single_items(trial, items, broadcast)
         refused += refused_items
         designed += single
@@ -111,7 +111,7 @@ def search_pair(
         key=lambda pair: pair[0],
     )
     chosen, text = broadcast, ""
-    if steered and broadcast and far < reading.MAX_DISTANCE:
+    if can_steer and broadcast and far < reading.MAX_DISTANCE:
         for name, malicious in _malicious_broadcasts(broadcast):
             distance = trial(canary, malicious)
             if distance > far:
@@ -148,12 +148,12 @@ class _Trial:
     noise: dict[str, reading.Array] = field(default_factory=dict)
 
     def read(
-        self, canary: Canaries, broadcast: Broadcast | None, *, noisy: bool = False
+        self, canary: CanarySet, broadcast: Broadcast | None, *, noisy: bool = False
     ) -> reading.StatisticsMap:
         rng = np.random.default_rng(self.seed)
-        received = projection.received_part(broadcast, projection.CANARY_ROWS)
+        received = projection.get_received(broadcast, projection.CANARY_ROWS)
         args = self.target, canary.histories, received, rng
-        self.count = self.count or reading.choose_count(
+        self.count = self.count or reading.choose_n_messages(
             *args, limit=_COPIES, numbers=_SEARCH_NUMBERS
         )
         with np.errstate(all="ignore"):
@@ -172,7 +172,7 @@ class _Trial:
         far = math.hypot(*(each.distance(self.noise.get(name)) for name, each in readings.items()))
         return far if math.isfinite(far) else 0.0
 
-    def __call__(self, canary: Canaries, broadcast: Broadcast | None) -> float:
+    def __call__(self, canary: CanarySet, broadcast: Broadcast | None) -> float:
         try:
             return self.distance(self.read(canary, broadcast))
         except InputError:  # the client diverges from this broadcast
@@ -184,8 +184,8 @@ def _any_differs(honest: Sequence[reading.StatisticsMap]) -> bool:
 
 
 def _best_single_items(
-    trial: _Trial, items: Iterator[Canaries], broadcast: Broadcast | None
-) -> tuple[list[Canaries], list[InputError]]:
+    trial: _Trial, items: Iterator[CanarySet], broadcast: Broadcast | None
+) -> tuple[list[CanarySet], list[InputError]]:
     """The ``_ITEMS`` canaries whose messages differ most in a few draws, and the errors of canaries
     that the client's code refuses.
 
@@ -203,10 +203,10 @@ def _malicious_broadcasts(broadcast: Broadcast) -> Iterator[tuple[str, Broadcast
     """Yields broadcasts with one array set to 0, or with one array or all arrays multiplied by
     ``_FACTOR``; each with a description.
     """
-    for name, sent in crowd_game.malicious_broadcasts(broadcast).items():
+    for name, sent in crowd_game.alter_broadcast(broadcast).items():
         if name and sent is not None:
             yield name.rpartition("broadcast, ")[2], sent
-    parts = crowd_game.movable_parts(broadcast)
+    parts = crowd_game.get_float_arrays(broadcast)
     groups = {name: [name] for name in parts} if len(parts) > 1 else {}
     for text, names in {**groups, "all of it": list(parts)}.items():
         grown = {name: _FACTOR * parts[name] for name in names}
@@ -214,7 +214,7 @@ def _malicious_broadcasts(broadcast: Broadcast) -> Iterator[tuple[str, Broadcast
 
 
 def _climb(
-    trial: _Trial, canary: Canaries, broadcast: Broadcast, far: float, rng: np.random.Generator
+    trial: _Trial, canary: CanarySet, broadcast: Broadcast, far: float, rng: np.random.Generator
 ) -> tuple[Broadcast, float]:
     """Improves a broadcast by simultaneous perturbation (Spall 1992); returns the best broadcast
     and its distance.
@@ -223,9 +223,9 @@ def _climb(
         standard deviations.
     """
     best, top, at, stride = broadcast, far, dict(broadcast), _STRIDE
-    parts = crowd_game.movable_parts(broadcast)
+    parts = crowd_game.get_float_arrays(broadcast)
     scales = {name: float(part.std()) or 1.0 for name, part in parts.items()}
-    for _ in range(STEPS if parts else 0):
+    for _ in range(N_STEPS if parts else 0):
         signs = {name: rng.choice([-1.0, 1.0], part.shape) for name, part in parts.items()}
         sides = []
         for side in (stride, -stride):
@@ -248,7 +248,7 @@ def _climb(
 # Runs per world of a designed pair, whose messages are short, and number of runs per chunk.
 DESIGNED_RUNS, _TOGETHER = 500_000, 4_096
 _NUMBERS, _FEW_RUNS = 1 << 27, 2_000  # maximum numbers in all messages, and minimum runs
-_UNITS = (*canaries.UNITS, Unit.ATTRIBUTE)
+_UNITS = (*canaries.DATA_UNITS, Unit.ATTRIBUTE)
 
 
 class LocalGame(CanaryGame):
@@ -265,7 +265,7 @@ class LocalGame(CanaryGame):
     horizon = Horizon.ROUND
     chunk_size = 256
     is_parallel = False
-    has_trees = True
+    has_tree_rule = True
 
     def covers_claim(self, scoped: ScopedClaim) -> bool:
         """Whether the game can test a claim: the adversary sees each message, and the protected
@@ -276,59 +276,57 @@ class LocalGame(CanaryGame):
         """
         return scoped.scope.unit in _UNITS and scoped.scope.vantage is Vantage.SERVER
 
-    def max_bounds(self, target: Target) -> int:
+    def count_bounds(self, target: Target) -> int:
         """Maximum number of lower bounds on epsilon that the game measures for the system
         ``target``.
 
         The number includes bounds from worst-case pairs of histories that are designed for the
         system.
         """
-        return super().max_bounds(target) + len(target.design_pairs())
+        return super().count_bounds(target) + len(target.design_pairs())
 
-    def settings(self, ground: GameInputs, rng: np.random.Generator) -> Iterator[Setting | Skipped]:
+    def make_setups(self, ground: GameInputs, rng: np.random.Generator) -> Iterator[Setup | Skip]:
         """Yields the experiments of the game, each with two histories of one client to simulate.
 
-        There is one ``Setting`` per protected unit and adjacency of the claims, then one per
-        worst-case pair that is designed for the system. A ``Skipped`` states why there is no
+        There is one ``Setup`` per protected unit and adjacency of the claims, then one per
+        worst-case pair that is designed for the system. A ``Skip`` states why there is no
         experiment for a claim.
 
         ``ground``: the system under audit, its data, and options.
         ``rng``: random generator for the search of the histories.
         """
         yield from self._settings(ground, rng)
-        crowd = canaries.population_of_claims(ground.interactions)
+        crowd = canaries.count_population(ground.interactions)
         for pair in ground.target.design_pairs():
-            yield make_designed_setting(ground.target, crowd, pair, rng)
+            yield make_designed_setup(ground.target, crowd, pair, rng)
 
-    def _settings(
-        self, ground: GameInputs, rng: np.random.Generator
-    ) -> Iterator[Setting | Skipped]:
+    def _settings(self, ground: GameInputs, rng: np.random.Generator) -> Iterator[Setup | Skip]:
         target = ground.target
-        population = canaries.small_population(
+        population = canaries.shrink_data(
             ground.interactions, *ground.shape, target.n_required_items
         )
         alone = target.limit_rounds(1)
-        sizes = canaries.population_of_claims(population, 1)
+        sizes = canaries.count_population(population, 1)
         claims = [c for c in alone.get_claims(sizes) if c.scope.vantage is Vantage.SERVER]
-        deltas = self.scope_deltas(claims)
+        deltas = self.get_scopes(claims)
         if not deltas:
-            yield Skipped(
+            yield Skip(
                 reason="Expected a claim about a user, a rating, an interaction or an attribute "
                 "against an adversary who sees single messages, got none. Play another game"
             )
             return
-        everybody, opening = crowd_game.opening_with_canary(alone, population, rng, ground.compute)
+        everybody, opening = crowd_game.run_with_canary(alone, population, rng, ground.compute)
         if opening.public.n_silos is not None:
-            yield Skipped(
+            yield Skip(
                 reason="Expected messages of one client each, got messages of parties, which hold "
                 'several users or a part of each user\'s data. Play "training"'
             )
             return
-        broadcast = crowd_game.first_broadcast(opening)
-        received = projection.received_part(broadcast, projection.CANARY_ROWS)
+        broadcast = crowd_game.get_broadcast(opening)
+        received = projection.get_received(broadcast, projection.CANARY_ROWS)
         numbers = _count_numbers(alone, everybody.take_users(np.array([-1])), received, rng)
         if not numbers:
-            yield Skipped(
+            yield Skip(
                 reason="Expected messages of single clients, got none: no client sends a message "
                 "of its own. Play another game"
             )
@@ -336,18 +334,18 @@ class LocalGame(CanaryGame):
         local_model = all(each.scope.adjacency is Adjacency.ANY_PAIR for each in claims)
         steered = target.is_steerable or local_model
         for scope in deltas:
-            if samples_users(target) and any(deltas[scope]):
+            if can_sample_users(target) and any(deltas[scope]):
                 reason = "a delta may rely on the random sampling of users: play round or training"
-                yield Skipped(scopes=(scope,), reason=reason)
+                yield Skip(scopes=(scope,), reason=reason)
                 continue
-            pair = search_pair(alone, population, scope, broadcast, steered=steered, rng=rng)
+            pair = search_pair(alone, population, scope, broadcast, can_steer=steered, rng=rng)
             if pair is None:
-                yield Skipped(scopes=(scope,), reason=NO_CHANGE)
+                yield Skip(scopes=(scope,), reason=NO_CHANGE_TEXT)
                 continue
-            yield Setting(
+            yield Setup(
                 target=alone,
                 population=sizes,
-                world_names=pair.canary.pair_names,
+                world_names=pair.canary.history_names,
                 scope_deltas={scope: deltas[scope]},
                 simulation=RoundSimulator.learn(
                     alone, pair.canary, pair.broadcast, (Vantage.SERVER,), rng
@@ -357,10 +355,10 @@ class LocalGame(CanaryGame):
                     f"{pair.text}. Of {pair.n_tried} tried pairs of histories and broadcasts, it "
                     f"uses the most revealing{pair.refusal_text}"
                 ),
-                size_text=f"over {sizes.n_items:,} items ({canaries.NEW_ITEMS} new)",
+                size_text=f"over {sizes.n_items:,} items ({canaries.N_NEW_ITEMS} new)",
                 statistic=reading.STATISTIC_TEXT,
                 max_runs=int(np.clip(_NUMBERS // numbers, _FEW_RUNS, UPLOAD_RUNS)),
-                exact_bound=_make_prover(alone, pair, QUICK_RATIO if ground.quick else 1),
+                exact_bound=_make_prover(alone, pair, QUICK_DIVISOR if ground.is_quick else 1),
             )
 
 
@@ -371,7 +369,7 @@ def _make_prover(target: Target, pair: WorstPair, one_in: int) -> Callable[[floa
     ``one_in``: number by which the usual number of real draws, against which the trace is checked,
         is divided.
     """
-    received = projection.received_part(pair.broadcast, projection.CANARY_ROWS)
+    received = projection.get_received(pair.broadcast, projection.CANARY_ROWS)
     code = target.get_client_code(pair.canary.histories, received)
     if code is None or len(code[1]) != 2:
         return None
@@ -386,15 +384,15 @@ def _make_prover(target: Target, pair: WorstPair, one_in: int) -> Callable[[floa
                 enough=0.0,
                 paced=lambda sampler, most: (sampler, most // one_in),
                 seed=np.random.SeedSequence(0),
-                names=pair.canary.pair_names,
+                names=pair.canary.history_names,
             )
 
     return traced
 
 
-def make_designed_setting(
+def make_designed_setup(
     target: Target, population: Population, pair: DesignedPair, rng: np.random.Generator
-) -> Setting:
+) -> Setup:
     """Makes an experiment from a worst-case pair of histories that is designed for a system.
 
     ``target``: the system whose claims are judged.
@@ -403,12 +401,12 @@ def make_designed_setting(
     ``rng``: random generator for fitting the adversary's statistics.
     """
     items = pair.profiles.n_items
-    return Setting(
+    return Setup(
         target=target,
         population=population,
         world_names=pair.world_names,
         scope_deltas={pair.scope: (0.0,)},
-        simulation=build_rounds(pair, pair.target, (Vantage.SERVER,), rng, read=pair.reducer),
+        simulation=make_rounds(pair, pair.target, (Vantage.SERVER,), rng, read=pair.reducer),
         run_text=f"one message of a client of a system with {items} items, for the worst broadcast",
         size_text=f"over {items:,} items",
         statistic=reading.STATISTIC_TEXT

@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from fedrec_auditor.attacks.base import Background, Scores
+from fedrec_auditor.attacks.base import Background, MemberScores
 from fedrec_auditor.attacks.parts.profile_fit import MAX_PROFILES, can_solve_sums
-from fedrec_auditor.attacks.parts.uploads import as_pseudonymous, subjects
+from fedrec_auditor.attacks.parts.uploads import assign_pseudonyms, find_subjects
 from fedrec_auditor.auditor.games import metrics
 from fedrec_auditor.auditor.games.game import Game, make_further_figure, users_row
 from fedrec_auditor.reports.record.rows import AttackRow, RocRow, SkippedRow
@@ -44,37 +44,38 @@ def run_attack(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
     if game.attack.refusal(game.view):
         return ()
     interactions, known_items, known_note = game.interactions, None, ""
-    if as_pseudonymous(game.view) is not None:
+    if assign_pseudonyms(game.view) is not None:
         if game.search_refusal:
-            return (game.skipped(game.search_refusal),)
+            return (game.skip(game.search_refusal),)
         known_items, interactions = split_known_items(interactions, game.rng)
         known_note = f" The adversary knows {N_KNOWN_ITEMS} items per user, to identify messages."
-    pairs, members = draw_candidates(interactions, subjects(game.view), game.max_users, game.rng)
+    among = find_subjects(game.view)
+    pairs, members = draw_candidates(interactions, among, game.max_users, game.rng)
     if known_items is not None:
         is_known = np.asarray(known_items[pairs[:, 0], pairs[:, 1]]).ravel().astype(np.bool_)
         pairs, members = pairs[~is_known], members[~is_known]
     negatives = int(np.count_nonzero(~members))
     if negatives < 2:  # the number of members is the same
         return (
-            game.skipped(
+            game.skip(
                 f"Too few candidates: {negatives} items of users and as many others; 2 of each "
                 "are needed, from users who have some items but not all."
             ),
         )
     popularity = np.bincount(interactions.ratings.indices, minlength=interactions.n_items)
-    prior = log_odds(popularity[pairs[:, 1]] - members, interactions.n_users - 1)
-    background = Background(candidates=pairs, prior=prior, met_items=known_items)
-    scores, users = game.run_attack(Scores, background, game.view).values, pairs[:, 0]
+    prior = to_logits(popularity[pairs[:, 1]] - members, interactions.n_users - 1)
+    background = Background(candidates=pairs, prior=prior, known_items=known_items)
+    scores, users = game.run_attack(MemberScores, background, game.view).values, pairs[:, 0]
     # With fewer than 100 non-members, TPR is reported at the smallest FPR that they can resolve.
     fpr = max(MAIN_FPR, 1 / negatives)
-    curve = game.roc_curve(scores, members, users, sorted({fpr, *FURTHER_FPRS}), baseline=prior)
+    curve = game.make_roc(scores, members, users, sorted({fpr, *FURTHER_FPRS}), baseline=prior)
     note = (
         "The adversary knows the algorithm, the messages that the server receives, and how many "
         f"other users have each item. Tests use up to {MAX_MEMBERS} items of each of "
         f"{curve.auc.n_users} users, and as many others. The interval covers the choice of users."
         f"{known_note}{_describe_silence(scores, prior, pairs[:, 1])}"
     )
-    by_user = metrics.roc_area_per_user(scores, members, users)
+    by_user = metrics.get_user_aucs(scores, members, users)
     auc_row, tpr_row = _rows(game, curve, [fpr], "popularity", len(pairs), note)
     unresolved = (
         f" TPR at FPR {rate:.2g} needs more than the {negatives} items that users do not have."
@@ -102,13 +103,7 @@ def _rows(
     ``pairs``: number of candidates.
     """
     figures = [("AUC", curve.auc, curve.auc_gain, 0.5, curve.baseline_auc)] + [
-        (
-            f"TPR at FPR {fpr:.2g}",
-            curve.tpr[fpr],
-            curve.tpr_gain[fpr],
-            fpr,
-            curve.baseline_tpr[fpr],
-        )
+        (f"TPR at FPR {fpr:.2g}", curve.tpr[fpr], curve.tpr_gain[fpr], fpr, curve.baseline_tpr[fpr])
         for fpr in fprs
     ]
     area, *others = (
@@ -126,7 +121,7 @@ def _rows(
     return [area.model_copy(update={"roc": RocRow(**band)}), *others]
 
 
-def log_odds(count: NDArray[np.integer[Any]], users: int) -> NDArray[np.float64]:
+def to_logits(count: NDArray[np.integer[Any]], users: int) -> NDArray[np.float64]:
     """Log-odds that a user has an item, if ``count`` of ``users`` users have the item.
 
     To avoid infinite values, 0.5 is added to the numbers of users with and without the item.
@@ -176,14 +171,14 @@ def split_known_items(
 
 def draw_candidates(
     interactions: Interactions,
-    among: NDArray[np.integer[Any]],
+    pool: NDArray[np.integer[Any]],
     max_users: int,
     rng: np.random.Generator,
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """Draws candidate pairs of user and item, (m, 2), and whether each pair is an interaction in
     the data, (m,).
 
-    ``among``: indices of the users to draw from. Users without items, or with all items, are left
+    ``pool``: indices of the users to draw from. Users without items, or with all items, are left
         out.
     ``max_users``: maximum number of users with candidates.
 
@@ -191,7 +186,7 @@ def draw_candidates(
     """
     ratings = interactions.ratings
     sizes = np.diff(ratings.indptr)
-    able = among[(sizes[among] > 0) & (sizes[among] < interactions.n_items)]
+    able = pool[(sizes[pool] > 0) & (sizes[pool] < interactions.n_items)]
     users = np.sort(rng.permutation(able)[:max_users])
     count = np.minimum(np.minimum(sizes[users], interactions.n_items - sizes[users]), MAX_MEMBERS)
     touched = ratings[users].toarray() != 0
@@ -240,9 +235,7 @@ def run_user_attack(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
     scored, profiles = np.isin(profiled, users), ratings[profiled]
     included = halves.is_included[:, users]
     if included.all() or not included.any():
-        return (
-            game.skipped(f"Too few users: {len(users)} with ratings, all in all halves or none."),
-        )
+        return (game.skip(f"Too few users: {len(users)} with ratings, all in all halves or none."),)
     scores = []
     for k, view in enumerate(views):
         background = Background(
@@ -250,7 +243,7 @@ def run_user_attack(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
             references=views[:k] + views[k + 1 :],
             is_included=np.delete(halves.is_included[:, profiled], k, axis=0),
         )
-        scores.append(game.run_attack(Scores, background, view).values[scored])
+        scores.append(game.run_attack(MemberScores, background, view).values[scored])
     values, members = np.concatenate(scores), included.ravel()
     sizes = np.tile(np.diff(ratings.indptr)[users], len(views))
     whose = np.tile(users, len(views))
@@ -263,7 +256,7 @@ def run_user_attack(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
     if can_solve_sums(views[0], len(profiled)):
         note += " Clients draw nothing at random: the adversary computes the messages of all users."
     trainings = np.repeat(np.arange(len(views)), len(users))
-    curve = game.roc_curve(values, members, whose, USER_FPRS, baseline=sizes, trainings=trainings)
+    curve = game.make_roc(values, members, whose, USER_FPRS, baseline=sizes, trainings=trainings)
     note += "".join(
         f" TPR at FPR {fpr:g} needs more than the {negatives:,} cases of users who took no part."
         for fpr in USER_FPRS

@@ -16,8 +16,8 @@ from scipy.special import expit, logit
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements import check_confidence
-from fedrec_auditor.attacks.parts.supervised import auc_influences, f1_of_classes, macro_f1
-from fedrec_auditor.attacks.parts.uploads import safe_ratio
+from fedrec_auditor.attacks.parts.supervised import get_auc_influences, get_class_f1, get_macro_f1
+from fedrec_auditor.attacks.parts.uploads import divide
 from fedrec_auditor.targets.compiled import jit_compile
 
 # Success of an attack: point estimates with confidence intervals over users.
@@ -32,9 +32,9 @@ from fedrec_auditor.targets.compiled import jit_compile
 # the sample may differ from it in any way, but their share is at most the share that a sample of n
 # users misses with probability a/2.
 
-REPLICATES = 1000
+N_REPLICATES = 1000
 # Number of points at which a ROC curve is stored.
-CURVE_POINTS = 60
+N_CURVE_POINTS = 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +54,7 @@ class Estimate:
     n_users: int
 
 
-def user_mean(
+def get_mean(
     values: NDArray[Any], *, confidence: float, rng: np.random.Generator, min_value: float = 0.0
 ) -> Estimate:
     """Estimates the mean of one value per user, with a bootstrap interval over users.
@@ -67,11 +67,11 @@ def user_mean(
     data = np.asarray(values, dtype=np.float64)
     if len(data) == 0 or not np.isfinite(data).all():
         raise InputError("Expected finite values of users, got none or NaN. Correct the attack.")
-    replicates = bootstrap_weights(len(data), rng) @ data / len(data)
-    return percentile_interval(float(data.mean()), replicates, len(data), confidence, min_value)
+    replicates = draw_weights(len(data), rng) @ data / len(data)
+    return make_interval(float(data.mean()), replicates, len(data), confidence, min_value)
 
 
-def user_share(successes: NDArray[np.bool_], *, confidence: float) -> Estimate:
+def get_share(successes: NDArray[np.bool_], *, confidence: float) -> Estimate:
     """Estimates the share of users with a true entry in ``successes`` (n,), with the exact
     Clopper-Pearson interval.
     """
@@ -82,7 +82,7 @@ def user_share(successes: NDArray[np.bool_], *, confidence: float) -> Estimate:
     )
 
 
-def set_f1(guessed: NDArray[np.bool_], truth: NDArray[np.bool_]) -> NDArray[np.float64]:
+def score_sets(guessed: NDArray[np.bool_], truth: NDArray[np.bool_]) -> NDArray[np.float64]:
     """F1 of the guessed item set of each user (n,); 1 if the guessed and the true set are empty.
 
     ``guessed``: whether each user is guessed to have each item (n, n_items).
@@ -133,7 +133,7 @@ class Roc:
     tpr_gain: Mapping[float, Estimate]
 
 
-def roc_area(scores: NDArray[Any], members: NDArray[np.bool_]) -> float:
+def get_auc(scores: NDArray[Any], members: NDArray[np.bool_]) -> float:
     """Area under the ROC curve: P(a member scores above a non-member) + P(tie) / 2.
 
     ``scores``: score per candidate (m,), larger if the attack guesses "member".
@@ -142,10 +142,10 @@ def roc_area(scores: NDArray[Any], members: NDArray[np.bool_]) -> float:
     return float(_curve(scores, members, np.empty(0))[0])
 
 
-def roc_area_per_user(
+def get_user_aucs(
     scores: NDArray[Any], members: NDArray[np.bool_], users: NDArray[np.integer[Any]]
 ) -> NDArray[np.float64]:
-    """Area under the ROC curve (``roc_area``) of each user's candidates separately, shape (n,).
+    """Area under the ROC curve (``get_auc``) of each user's candidates separately, shape (n,).
 
     ``scores``: score per candidate (m,).
     ``members``: whether each candidate is a member, for which a guess of "yes" is right (m,).
@@ -169,7 +169,7 @@ def roc_area_per_user(
     return np.asarray(np.divide(total, pairs, out=np.full(len(names), np.nan), where=pairs > 0))
 
 
-def roc_curve(
+def make_roc(
     scores: NDArray[Any],
     members: NDArray[np.bool_],
     users: NDArray[np.integer[Any]],
@@ -198,16 +198,16 @@ def roc_curve(
     names, cluster = np.unique(users, return_inverse=True)
     negatives = int(np.count_nonzero(~members))
     resolved = [fpr for fpr in fprs if 1.0 - 1e-9 <= fpr * negatives < negatives]
-    grid = np.geomspace(1 / max(negatives, 1), 1.0, CURVE_POINTS)
+    grid = np.geomspace(1 / max(negatives, 1), 1.0, N_CURVE_POINTS)
     rates = np.concatenate([resolved, grid])
-    weights = bootstrap_weights(len(names), rng)
+    weights = draw_weights(len(names), rng)
     groups, group = np.unique(
         np.zeros_like(cluster) if trainings is None else trainings, return_inverse=True
     )
-    again = bootstrap_weights(len(groups), rng) if len(groups) > 1 else np.ones((REPLICATES, 1))
+    again = draw_weights(len(groups), rng) if len(groups) > 1 else np.ones((N_REPLICATES, 1))
 
     def drawn(scored: NDArray[Any]) -> NDArray[np.float64]:
-        return weighted_roc_curves(scored, members, rates, (cluster, group), (weights, again))
+        return get_weighted_rocs(scored, members, rates, (cluster, group), (weights, again))
 
     value, replicates = _curve(scores, members, rates), drawn(scores)
     # A replicate without members or without non-members has no curve.
@@ -236,7 +236,7 @@ def _curve(
     array (1 + k,).
     """
     cluster, once = np.zeros(len(scores), dtype=np.int64), np.ones((1, 1))
-    (curve,) = weighted_roc_curves(scores, members, rates, (cluster, cluster), (once, once))
+    (curve,) = get_weighted_rocs(scores, members, rates, (cluster, cluster), (once, once))
     return np.asarray(curve)
 
 
@@ -252,21 +252,21 @@ def _intervals(
     ``replicates``: values of b bootstrap replicates (b, k).
     """
     return [
-        percentile_interval(float(value), some, n, confidence, min_value)
+        make_interval(float(value), some, n, confidence, min_value)
         for value, some in zip(values, replicates.T, strict=True)
     ]
 
 
-def bootstrap_weights(n: int, rng: np.random.Generator) -> NDArray[np.float64]:
+def draw_weights(n: int, rng: np.random.Generator) -> NDArray[np.float64]:
     """Draws bootstrap weights (REPLICATES, n): the number of times that each of n users occurs in
     each replicate.
     """
-    draws = rng.integers(n, size=(REPLICATES, n)) + n * np.arange(REPLICATES)[:, None]
-    counts = np.bincount(draws.ravel(), minlength=n * REPLICATES)
-    return counts.reshape(REPLICATES, n).astype(np.float64)
+    draws = rng.integers(n, size=(N_REPLICATES, n)) + n * np.arange(N_REPLICATES)[:, None]
+    counts = np.bincount(draws.ravel(), minlength=n * N_REPLICATES)
+    return counts.reshape(N_REPLICATES, n).astype(np.float64)
 
 
-def percentile_interval(
+def make_interval(
     value: float, replicates: NDArray[np.float64], n: int, confidence: float, min_value: float = 0.0
 ) -> Estimate:
     """Estimate with the percentile interval of a bootstrap, within [``min_value``, 1], widened for
@@ -316,7 +316,7 @@ def _interval_ends(
 # ROC curves of the same candidates for many bootstrap weights at once, in compiled code.
 
 
-def weighted_roc_curves(
+def get_weighted_rocs(
     scores: NDArray[Any],
     members: NDArray[np.bool_],
     rates: NDArray[np.float64],
@@ -365,7 +365,7 @@ def _total(
 ) -> NDArray[np.float64]:
     """Total weight of the ``chosen`` candidates (m,) in each of b bootstrap weightings, shape (b,).
 
-    ``clusters``, ``weights``: as for ``weighted_roc_curves``.
+    ``clusters``, ``weights``: as for ``get_weighted_rocs``.
     """
     counts = np.zeros([part.shape[1] for part in weights])
     np.add.at(counts, tuple(cluster[chosen] for cluster in clusters), 1.0)
@@ -480,8 +480,8 @@ def _weighted_f1(tally: NDArray[np.float64]) -> NDArray[np.float64]:
 
     ``tally``: counts of right guesses, true classes and guesses (..., 3, C).
     """
-    return safe_ratio(
-        (f1_of_classes(tally) * tally[..., 1, :]).sum(axis=-1), tally[..., 1, :].sum(axis=-1)
+    return divide(
+        (get_class_f1(tally) * tally[..., 1, :]).sum(axis=-1), tally[..., 1, :].sum(axis=-1)
     )
 
 
@@ -490,7 +490,7 @@ def _micro_f1(tally: NDArray[np.float64]) -> NDArray[np.float64]:
 
     ``tally``: counts of right guesses, true classes and guesses (..., 3, C).
     """
-    return safe_ratio(tally[..., 0, :].sum(axis=-1), tally[..., 1, :].sum(axis=-1))
+    return divide(tally[..., 0, :].sum(axis=-1), tally[..., 1, :].sum(axis=-1))
 
 
 def _balanced(tally: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -498,19 +498,19 @@ def _balanced(tally: NDArray[np.float64]) -> NDArray[np.float64]:
 
     ``tally``: counts of right guesses, true classes and guesses (..., 3, C).
     """
-    recalls = safe_ratio(tally[..., 0, :], tally[..., 1, :]).sum(axis=-1)
-    return safe_ratio(recalls, (tally[..., 1, :] > 0).sum(axis=-1).astype(np.float64))
+    recalls = divide(tally[..., 0, :], tally[..., 1, :]).sum(axis=-1)
+    return divide(recalls, (tally[..., 1, :] > 0).sum(axis=-1).astype(np.float64))
 
 
 _FIGURES: dict[str, Callable[[NDArray[np.float64]], NDArray[np.float64]]] = {
-    MACRO_F1: macro_f1,
+    MACRO_F1: get_macro_f1,
     "micro F1": _micro_f1,
     "weighted F1": _weighted_f1,
     BALANCED_ACC: _balanced,
 }
 
 
-def estimate_all(
+def estimate_metrics(
     guess: Guesses, *, confidence: float, rng: np.random.Generator, baseline: Guesses | None = None
 ) -> dict[str, Estimate]:
     """Estimates every metric of guessed classes with its interval, by name of the metric.
@@ -527,7 +527,7 @@ def estimate_all(
     tallies = guess.class_counts
     _, n, _, classes = tallies.shape
     subjects = int(np.count_nonzero(tallies.any(axis=(0, 2, 3))))
-    weights = bootstrap_weights(n, rng)
+    weights = draw_weights(n, rng)
     per_draw, replicates = tallies.sum(axis=1), _replicates(tallies, weights)
     occurring = float((per_draw[:, 1] > 0).mean())
     # Half a user more in each class, guessed right with probability 1/2: (b, 3, C).
@@ -543,9 +543,9 @@ def estimate_all(
             drawn += [drawn[0] * occurring, drawn[0] * occurring + 1 - occurring]
         out[name] = _hull(value, drawn, figures, subjects, confidence)
         if name == MACRO_F1 and baseline is not None:
-            guessing, random = baseline.class_counts, macro_f1_per_draw(baseline)
-            bias = macro_f1(guessing.sum(axis=1)) - random  # F1 of mean counts minus mean F1
-            below = macro_f1(_replicates(guessing, weights)).mean(axis=0) - bias.mean()
+            guessing, random = baseline.class_counts, score_draws(baseline)
+            bias = get_macro_f1(guessing.sum(axis=1)) - random  # F1 of mean counts minus mean F1
+            below = get_macro_f1(_replicates(guessing, weights)).mean(axis=0) - bias.mean()
             drawn, gained = [one - below for one in drawn], figures - random
             out[GAIN] = _hull(float(gained.mean()), drawn, gained, subjects, confidence, -1.0)
     if guess.scores is not None:
@@ -553,24 +553,24 @@ def estimate_all(
     return out
 
 
-def macro_f1_per_draw(guesses: Guesses) -> NDArray[np.float64]:
+def score_draws(guesses: Guesses) -> NDArray[np.float64]:
     """Macro F1 in each of r draws of the users whose class the adversary knows (r,).
 
     If guesses are random (``guess_probs``), the value is the exact expectation.
     """
     per_draw = guesses.class_counts.sum(axis=1)
     if guesses.guess_probs is None:
-        return macro_f1(per_draw)
+        return get_macro_f1(per_draw)
     pairs = zip(per_draw[:, 1], guesses.guess_probs, strict=True)
-    return np.array([expected_random_f1(counts, shares) for counts, shares in pairs])
+    return np.array([get_random_f1(counts, shares) for counts, shares in pairs])
 
 
-def mean_macro_f1(guesses: Guesses) -> float:
+def get_mean_f1(guesses: Guesses) -> float:
     """Mean of macro F1 over all draws of the users whose class the adversary knows."""
-    return float(macro_f1_per_draw(guesses).mean())
+    return float(score_draws(guesses).mean())
 
 
-def expected_random_f1(counts: NDArray[np.floating], probabilities: NDArray[np.float64]) -> float:
+def get_random_f1(counts: NDArray[np.floating], probabilities: NDArray[np.float64]) -> float:
     """Exact expected macro F1 of a guesser who names class c with probability p_c for every user.
 
     ``counts``: number n_c of users of each class (C,), with sum n.
@@ -582,7 +582,7 @@ def expected_random_f1(counts: NDArray[np.floating], probabilities: NDArray[np.f
     n = round(float(counts.sum()))
     k = np.arange(n + 1)
     mass = stats.binom.pmf(k[None, :], n, probabilities[:, None])
-    f1 = safe_ratio(2.0 * k * counts[:, None] / n, k[None, :] + counts[:, None])
+    f1 = divide(2.0 * k * counts[:, None] / n, k[None, :] + counts[:, None])
     return float((mass * f1).sum(axis=1).mean())
 
 
@@ -610,7 +610,7 @@ def _hull(
     ``drawn``: sets of bootstrap replicates (b,).
     ``figures``: value of each draw of the users whose class is known (r,).
     """
-    ends = [percentile_interval(value, one, subjects, confidence, min_value) for one in drawn]
+    ends = [make_interval(value, one, subjects, confidence, min_value) for one in drawn]
     low, high = min(one.low for one in ends), max(one.high for one in ends)
     return _widen(replace(ends[0], low=low, high=high), figures, min_value)
 
@@ -626,7 +626,7 @@ def _auc(guesses: Guesses, subjects: int, confidence: float) -> Estimate:
     areas = np.full(len(guesses.guessed_codes), 0.5)
     for draw, guessed in enumerate(guesses.guessed_codes):
         unknown = np.flatnonzero(guessed != KNOWN_CLASS_CODE)
-        placed = auc_influences(guesses.true_codes[unknown], guesses.scores[draw][unknown])
+        placed = get_auc_influences(guesses.true_codes[unknown], guesses.scores[draw][unknown])
         if not placed:
             continue
         areas[draw] = np.mean([area for area, _ in placed])
@@ -638,7 +638,7 @@ def _auc(guesses: Guesses, subjects: int, confidence: float) -> Estimate:
         low, high = (float(expit(logit(value) + side * half)) for side in (-1, 1))
         users = Estimate(value=value, low=low, high=high, confidence=confidence, n_users=subjects)
     else:
-        users = percentile_interval(value, np.array([value]), subjects, confidence)
+        users = make_interval(value, np.array([value]), subjects, confidence)
     return _widen(users, areas)
 
 

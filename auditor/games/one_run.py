@@ -19,17 +19,17 @@ from scipy.sparse.linalg import cg
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements import Horizon, Scope, Unit, Vantage, any_pair
 from fedrec_auditor.auditor.games import canary, crowd_game, projection
-from fedrec_auditor.auditor.games.canary import Canaries
+from fedrec_auditor.auditor.games.canary import CanarySet
 from fedrec_auditor.auditor.games.canary_game import (
     CanaryGame,
     Features,
     GameInputs,
     RunSampler,
-    Setting,
-    Skipped,
-    vantages_of,
+    Setup,
+    Skip,
+    list_vantages,
 )
-from fedrec_auditor.auditor.games.crowd_game import predicted_users
+from fedrec_auditor.auditor.games.crowd_game import select_predicted
 from fedrec_auditor.auditor.games.projection import Array
 from fedrec_auditor.auditor.games.stated import hides_user, sends_when_absent
 from fedrec_auditor.auditor.worlds.one_run import OneRun, make_one_run_worlds
@@ -52,7 +52,7 @@ _TINY = 1e-30
 
 
 @dataclass(frozen=True, slots=True)
-class CanaryDirection:
+class CanaryDirections:
     """Difference between the messages for the two histories of each of m canaries (designed users),
     in one component (named array) of messages.
 
@@ -75,8 +75,8 @@ class CanaryDirection:
 
     @classmethod
     def compute(
-        cls, sent: Component, others: Component | None, start: Array, canaries: Canaries
-    ) -> CanaryDirection:
+        cls, sent: Component, others: Component | None, start: Array, canaries: CanarySet
+    ) -> CanaryDirections:
         """Computes the difference between the messages for the two histories of each canary
         (designed user), in one named array of messages.
 
@@ -97,17 +97,17 @@ class CanaryDirection:
             return cls(values, matrix, middle, (count, *sent.shape[1:]), mean)
         shape, matrix = sent.shape, values
         if canaries.is_item_table(shape):
-            shape = canaries.new_shape(shape)
+            shape = canaries.crop_shape(shape)
             matrix = _place_values(values, canaries.own_items - canaries.n_known, width, shape[0])
         total = None
         if others is not None and sent.kind not in (Payload.REPORTS, Payload.BITS):
-            total = 0.5 * canaries.new_rows_total(sent) + canaries.new_rows_total(others)
-            total = total - (count + len(others)) * canaries.new_rows(start)
+            total = 0.5 * canaries.sum_new_rows(sent) + canaries.sum_new_rows(others)
+            total = total - (count + len(others)) * canaries.crop_rows(start)
         return cls(values, matrix, middle, shape, total)
 
 
 @dataclass(frozen=True, slots=True)
-class Scorer:
+class CanaryScorer:
     """Scores canaries (designed users) by projecting messages on the directions of the canaries at
     one broadcast.
 
@@ -122,20 +122,20 @@ class Scorer:
         with 1.
     """
 
-    canaries: Canaries
-    directions: Mapping[str, CanaryDirection]
+    canaries: CanarySet
+    directions: Mapping[str, CanaryDirections]
     masks: Mapping[str, Array]
 
     @classmethod
     def build(
         cls,
         target: Target,
-        canaries: Canaries,
+        canaries: CanarySet,
         others: Interactions,
         broadcast: Broadcast | None,
         rng: np.random.Generator,
         compute: Machine,
-    ) -> Scorer:
+    ) -> CanaryScorer:
         """Makes a scorer from one upload for each history of each canary (designed user), and one
         upload of each other user.
 
@@ -145,16 +145,16 @@ class Scorer:
         """
         own = np.tile(canaries.crowd.n_users + np.arange(len(canaries)), 2)
         received, rest = (
-            projection.received_part(broadcast, rows) for rows in (own, np.arange(others.n_users))
+            projection.get_received(broadcast, rows) for rows in (own, np.arange(others.n_users))
         )
         sending, crowding = rng.spawn(2)
         sent = target.upload(canaries.histories, received, sending, 1, compute).components
         crowd: Mapping[str, Component] = {}
         if others.n_users:
             crowd = target.upload(others, rest, crowding, 1, compute).components
-        plain, base_of = projection.noiseless_messages, projection.base_value
+        plain, base_of = projection.get_noiseless, projection.get_base
         directions = {
-            name: CanaryDirection.compute(
+            name: CanaryDirections.compute(
                 plain(part),
                 plain(crowd[name]) if name in crowd else None,
                 base_of(part, name, received),
@@ -165,7 +165,7 @@ class Scorer:
         shapes = {n: np.broadcast_to(float(d.values.any()), d.shape) for n, d in directions.items()}
         return cls(canaries, directions, shapes)
 
-    def features(self, view: View, vantage: Vantage) -> Array:
+    def score(self, view: View, vantage: Vantage) -> Array:
         """Scores of m canaries (designed users) in a training (m, f), from which an estimator
         guesses the history of each canary.
 
@@ -179,7 +179,7 @@ class Scorer:
         """
         rounds = view.rounds
         models = [self._new_rows(each.broadcast) for each in rounds]
-        steps = itertools.starmap(projection.model_difference, itertools.pairwise(models))
+        steps = itertools.starmap(projection.subtract_models, itertools.pairwise(models))
         if vantage is Vantage.RELEASE:
             scores = [self._solve_sums(models, 1)]
         elif vantage is Vantage.PEERS:
@@ -197,7 +197,7 @@ class Scorer:
         return np.column_stack([np.zeros((len(self.canaries), 0)), *scores])
 
     def _new_rows(self, model: Broadcast | None) -> dict[str, NDArray[Any]]:
-        return {name: self.canaries.new_rows(part) for name, part in (model or {}).items()}
+        return {name: self.canaries.crop_rows(part) for name, part in (model or {}).items()}
 
     def _yield_sums(
         self, view: View, models: list[dict[str, NDArray[Any]]]
@@ -210,7 +210,7 @@ class Scorer:
         """
         for seen, model in zip(view.rounds, models, strict=True):
             parts = seen.uploads.components if seen.uploads is not None else {}
-            totals = {name: self.canaries.new_rows_total(part) for name, part in parts.items()}
+            totals = {name: self.canaries.sum_new_rows(part) for name, part in parts.items()}
             yield projection.subtract_base(totals, model, max(map(len, parts.values()), default=0))
 
     def _score_own(self, uploads: Uploads, broadcast: Broadcast | None) -> Array:
@@ -225,9 +225,9 @@ class Scorer:
         rows = np.flatnonzero(uploads.users >= self.canaries.crowd.n_users)
         whose = np.asarray(uploads.users[rows] - self.canaries.crowd.n_users, np.intp)
         parts = {name: part.take(rows) for name, part in uploads.components.items()}
-        pairs = self._match({name: self.canaries.new_shape(p.shape) for name, p in parts.items()})
+        pairs = self._match({name: self.canaries.crop_shape(p.shape) for name, p in parts.items()})
         for name, key in pairs:
-            along, start = self.directions[key], projection.base_value(parts[name], name, broadcast)
+            along, start = (self.directions[key], projection.get_base(parts[name], name, broadcast))
             for block, sent in _read_changes(parts[name], whose, start, self.canaries):
                 values = along.values[block]
                 scores[block] += np.einsum("ij,ij->i", values, sent)
@@ -277,11 +277,11 @@ class Scorer:
         rest = {name: np.asarray(parts[name], float) for name, _ in pairs}
         expected = {name: self.directions[key].message_sum for name, key in pairs}
         known = {name: total for name, total in expected.items() if total is not None}
-        share = projection.inner_sum((rest[name], total) for name, total in known.items())
-        share /= projection.inner_sum((total, total) for total in known.values()) + _TINY
+        share = projection.sum_inner((rest[name], total) for name, total in known.items())
+        share /= projection.sum_inner((total, total) for total in known.values()) + _TINY
         for name, total in known.items():
             rest[name] = rest[name] - share * total
-        square = projection.inner_sum((part, part) for part in rest.values())
+        square = projection.sum_inner((part, part) for part in rest.values())
         scale = math.sqrt(square / max(1, sum(r.size for r in rest.values()))) + _TINY
         yield from ((key, rest[name] / scale) for name, key in pairs)
 
@@ -305,7 +305,7 @@ class Scorer:
 
 
 def _read_changes(
-    sent: Component, whose: NDArray[np.intp], start: Array, canaries: Canaries
+    sent: Component, whose: NDArray[np.intp], start: Array, canaries: CanarySet
 ) -> Iterator[tuple[NDArray[np.intp], NDArray[np.float32]]]:
     """Yields messages minus ``start`` in blocks of b: the index of each message's canary (b,), and
     the numbers of each message (b, q).
@@ -384,10 +384,10 @@ class SharedTraining:
     """
 
     target: Target
-    canaries: Canaries
+    canaries: CanarySet
     vantages: tuple[Vantage, ...]
     compute: Machine = DEFAULT
-    votes: ClassVar[int] = 0
+    n_votes: ClassVar[int] = 0
 
     @property
     def n_messages(self) -> int:
@@ -405,11 +405,11 @@ class SharedTraining:
         """
         tossing, crowd_game, seeing, guessing = np.random.default_rng(seed).spawn(4)
         first = tossing.random(len(self.canaries)) < 0.5
-        data = self.canaries.join_crowd(first)
+        data = self.canaries.make_population(first)
         transcript = self.target.run(data, crowd_game, None, self.compute).transcript
         results = {TRUTH_KEY: first[:, None].astype(np.float64)}
-        scorers: dict[bool, Scorer] = {}
-        others = predicted_users(self.canaries.crowd, self.vantages, transcript)
+        scorers: dict[bool, CanaryScorer] = {}
+        others = select_predicted(self.canaries.crowd, self.vantages, transcript)
         with one_thread():
             for vantage in self.vantages:
                 # Sums are computed from the messages, and only in scored rows, in any order.
@@ -419,10 +419,10 @@ class SharedTraining:
                 if view.rounds:
                     if last not in scorers:
                         broadcast = view.rounds[0].broadcast
-                        scorers[last] = Scorer.build(
+                        scorers[last] = CanaryScorer.build(
                             self.target, self.canaries, others, broadcast, guessing, self.compute
                         )
-                    features = scorers[last].features(view, vantage)
+                    features = scorers[last].score(view, vantage)
                 nothing = np.zeros((len(first), 1))
                 results[str(vantage)] = features if features.size else nothing
         return results
@@ -440,7 +440,7 @@ class OneRunGame(CanaryGame):
     chunk_size = 1
     own_estimator = OneRun()
 
-    def settings(self, ground: GameInputs, rng: np.random.Generator) -> Iterator[Setting | Skipped]:
+    def make_setups(self, ground: GameInputs, rng: np.random.Generator) -> Iterator[Setup | Skip]:
         """Yields one training with canaries (designed users) per pair of unit and adjacency among
         the claims, or the reason why there is none.
 
@@ -456,8 +456,8 @@ class OneRunGame(CanaryGame):
                 f"a model of {target.n_required_items} items. Give a function that makes the model."
             )
         trained, count = _target_at_length(ground), _n_canaries(ground)
-        crowd = canary.population_of_claims(interactions)
-        scopes = self.scope_deltas(trained.get_claims(crowd))
+        crowd = canary.count_population(interactions)
+        scopes = self.get_scopes(trained.get_claims(crowd))
 
         def kind(scope: Scope) -> tuple[str, str, bool]:
             return str(scope.unit), str(scope.adjacency), hides_user(target, scope)
@@ -466,26 +466,26 @@ class OneRunGame(CanaryGame):
             same = tuple(group)
             canaries = canary.design_canaries(same[0], interactions, count, rng)
             if canaries is None:
-                yield Skipped(scopes=same, reason="all ratings of the data have the same value")
+                yield Skip(scopes=same, reason="all ratings of the data have the same value")
                 continue
             if hides_user(target, same[0]) and _absent_moves(trained, interactions, same[0], rng):
                 reason = (
                     "the message of an empty history moves something, so that adding or removing a "
                     "canary is two changes: play training"
                 )
-                yield Skipped(scopes=same, reason=reason)
+                yield Skip(scopes=same, reason=reason)
                 continue
-            sizes = canary.population_of_claims(canaries.crowd, count)
-            deltas = self.scope_deltas(trained.get_claims(sizes))
-            yield Setting(
+            sizes = canary.count_population(canaries.crowd, count)
+            deltas = self.get_scopes(trained.get_claims(sizes))
+            yield Setup(
                 target=trained,
                 population=sizes,
-                world_names=canaries.pair_names,
+                world_names=canaries.history_names,
                 scope_deltas={scope: deltas[scope] for scope in same},
                 simulation=SharedTraining(
                     target=trained,
                     canaries=canaries,
-                    vantages=vantages_of(same),
+                    vantages=list_vantages(same),
                     compute=ground.compute,
                 ),
                 run_text=(
@@ -499,7 +499,7 @@ class OneRunGame(CanaryGame):
             )
 
     def make_worlds(
-        self, draws: RunSampler, setting: Setting, scope: Scope, runs: int, rng: np.random.Generator
+        self, draws: RunSampler, setting: Setup, scope: Scope, runs: int, rng: np.random.Generator
     ) -> tuple[Worlds, str]:
         """Makes two worlds (first or second history) from the canaries (designed users) of one
         training; also returns the probability of each history as text.
@@ -519,7 +519,7 @@ class OneRunGame(CanaryGame):
 
         return make_one_run_worlds(setting.world_names, scope, coins), "each with probability 1/2"
 
-    def max_workload(self, ground: GameInputs) -> tuple[Target, Interactions]:
+    def make_max_workload(self, ground: GameInputs) -> tuple[Target, Interactions]:
         """The system, and the largest data on which this game trains the system.
 
         Memory and time of the game are estimated from these.
@@ -532,14 +532,14 @@ class OneRunGame(CanaryGame):
 
 
 def _n_canaries(ground: GameInputs) -> int:
-    return ground.canaries or canary.default_canary_count(ground.interactions, ground.quick)
+    return ground.n_canaries or canary.choose_n_canaries(ground.interactions, ground.is_quick)
 
 
 def _target_at_length(ground: GameInputs) -> Target:
     """The target with the rounds that the game trains: all, or at most ``MAX_ROUNDS`` if the audit
     is quick.
     """
-    return crowd_game.limit_rounds(ground.target, quick=False) if ground.quick else ground.target
+    return crowd_game.limit_rounds(ground.target, quick=False) if ground.is_quick else ground.target
 
 
 def _absent_moves(
@@ -548,5 +548,5 @@ def _absent_moves(
     """Whether a user without items sends a message that changes an adversary's view (the messages
     that it sees) in ``scope``.
     """
-    opening = crowd_game.first_round(target, interactions.take_users(np.arange(1)), rng)
-    return sends_when_absent(target, interactions, scope, crowd_game.first_broadcast(opening), rng)
+    opening = crowd_game.run_round(target, interactions.take_users(np.arange(1)), rng)
+    return sends_when_absent(target, interactions, scope, crowd_game.get_broadcast(opening), rng)

@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.statements import Vantage
-from fedrec_auditor.attacks.parts.uploads import change_of_sum
-from fedrec_auditor.auditor.games.canary import NEW_ITEMS
+from fedrec_auditor.attacks.parts.uploads import get_sum_change
+from fedrec_auditor.auditor.games.canary import N_NEW_ITEMS
 from fedrec_auditor.targets.components import Component, Payload, RandomizedMessages, Reports
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import Target
@@ -55,7 +55,7 @@ class ExpectedMessages:
     message_sum: Directions
 
 
-def received_part(broadcast: Broadcast | None, rows: slice | NDArray[np.intp]) -> Broadcast | None:
+def get_received(broadcast: Broadcast | None, rows: slice | NDArray[np.intp]) -> Broadcast | None:
     """The part of ``broadcast`` that some users receive: of a table with one row per user, only
     their own rows.
 
@@ -69,7 +69,7 @@ def received_part(broadcast: Broadcast | None, rows: slice | NDArray[np.intp]) -
     return {**broadcast, "users": np.asarray(broadcast["users"])[rows]}
 
 
-def estimate(
+def estimate_messages(
     target: Target,
     profiles: Interactions,
     broadcast: Broadcast | None,
@@ -89,25 +89,25 @@ def estimate(
     """
     apart, own, total = {}, {}, {}
     drawn, crowding = rng.spawn(2)
-    received = received_part(broadcast, CANARY_ROWS)
-    pair = upload_pairs(target, profiles, received, drawn, size)
+    received = get_received(broadcast, CANARY_ROWS)
+    pair = draw_pairs(target, profiles, received, drawn, size)
     crowd, count = _NOBODY, 0
     if others is not None and others.n_users:
-        crowd = target.upload(others, received_part(broadcast, OTHER_ROWS), crowding).components
+        crowd = target.upload(others, get_received(broadcast, OTHER_ROWS), crowding).components
         count = others.n_users
     for name, part in pair[0].items():
         first, second = (_mean(sent[name]) for sent in pair)
-        base = base_value(part, name, received)
+        base = get_base(part, name, received)
         apart[name] = first - second
         if part.kind in (Payload.REPORTS, Payload.BITS):
             continue
         total[name] = own[name] = 0.5 * (first + second) - base
         if name in crowd:
-            total[name] = own[name] + noiseless_messages(crowd[name]).sum_all() - count * base
+            total[name] = own[name] + get_noiseless(crowd[name]).sum_all() - count * base
     return ExpectedMessages(apart, own, total)
 
 
-def base_value(sent: Component, name: str, broadcast: Broadcast | None) -> Array:
+def get_base(sent: Component, name: str, broadcast: Broadcast | None) -> Array:
     """Value that is subtracted from the messages ``sent`` to get changes of the model.
 
     ``name``: name of the message component.
@@ -118,7 +118,7 @@ def base_value(sent: Component, name: str, broadcast: Broadcast | None) -> Array
     return np.asarray(known.get(name, 0.0), float)
 
 
-def noiseless_messages(sent: Component) -> Component:
+def get_noiseless(sent: Component) -> Component:
     """Returns the messages ``sent`` as they were before randomization, if these are stored;
     otherwise ``sent``.
     """
@@ -126,7 +126,7 @@ def noiseless_messages(sent: Component) -> Component:
     return sent if clean is None else clean
 
 
-def upload_pairs(
+def draw_pairs(
     target: Target,
     profiles: Interactions,
     broadcast: Broadcast | None,
@@ -153,7 +153,7 @@ def _mean(sent: Component) -> Array:
     """Mean of the messages ``sent``, before they are randomized if the component stores these
     messages.
     """
-    before = noiseless_messages(sent)
+    before = get_noiseless(sent)
     return np.asarray(before.to_dense(np.arange(len(before))).mean(axis=0, dtype=np.float64))
 
 
@@ -189,7 +189,7 @@ def project(sent: Component, direction: Array) -> Array:
     return out
 
 
-def training_features(view: View, known: Sequence[ExpectedMessages], canary: int) -> Array:
+def get_features(view: View, known: Sequence[ExpectedMessages], canary: int) -> Array:
     """Numbers computed from one training (f,), from which a decision rule guesses the history of
     the canary (designed user).
 
@@ -210,7 +210,7 @@ def training_features(view: View, known: Sequence[ExpectedMessages], canary: int
         (last,) = view.rounds
         model = last.broadcast or {}
         rows = [
-            np.asarray(part, float)[-NEW_ITEMS].ravel()[:_MOST]
+            np.asarray(part, float)[-N_NEW_ITEMS].ravel()[:_MOST]
             for part in model.values()
             if np.ndim(part) == 2 and len(part) == view.public.n_items
         ]
@@ -220,7 +220,7 @@ def training_features(view: View, known: Sequence[ExpectedMessages], canary: int
         return _summary(
             [
                 _ratio(
-                    model_difference(before.broadcast, after.broadcast),
+                    subtract_models(before.broadcast, after.broadcast),
                     each.difference,
                     each.message_sum,
                 )
@@ -275,8 +275,8 @@ def _along(message: Mapping[str, NDArray[Any]], along: Directions) -> tuple[floa
     ``along``: expected difference of the canary's messages between the worlds, by component.
     """
     parts = [(message[name], d) for name, d in along.items() if name in message]
-    length = math.sqrt(inner_sum((d, d) for _, d in parts))
-    return length, inner_sum(parts) / max(length, _TINY)
+    length = math.sqrt(sum_inner((d, d) for _, d in parts))
+    return length, sum_inner(parts) / max(length, _TINY)
 
 
 def _slope(points: Sequence[tuple[float, float]]) -> float:
@@ -340,18 +340,18 @@ def subtract_base(
 
     ``parts``: sums over ``count`` messages, by name of the array.
 
-    Sums of changes may have the name of a model, see ``change_of_sum``.
+    Sums of changes may have the name of a model, see ``get_sum_change``.
     """
     known = broadcast or {}
     return {
-        name: change_of_sum(part, known[name], count)
+        name: get_sum_change(part, known[name], count)
         if name in known and np.shape(known[name]) == np.shape(part)
         else np.asarray(part, float)
         for name, part in parts.items()
     }
 
 
-def model_difference(before: Broadcast | None, after: Broadcast | None) -> dict[str, Array]:
+def subtract_models(before: Broadcast | None, after: Broadcast | None) -> dict[str, Array]:
     """Difference ``after`` minus ``before`` of two broadcasts, by name of the array.
 
     Arrays that one of the broadcasts lacks, or that differ in shape, are left out.
@@ -364,7 +364,7 @@ def model_difference(before: Broadcast | None, after: Broadcast | None) -> dict[
     }
 
 
-def inner_sum(pairs: Iterable[tuple[NDArray[Any], NDArray[Any]]]) -> float:
+def sum_inner(pairs: Iterable[tuple[NDArray[Any], NDArray[Any]]]) -> float:
     """Sum of the inner products of pairs of arrays."""
     return sum(float(np.vdot(x, y)) for x, y in pairs)
 
@@ -403,11 +403,11 @@ def _ratio(
     parts, c = list(_match_parts(seen, along, middle)), 1.0
     pairs = [(x, m) for x, _, m in parts if m is not None]
     if not known and pairs:
-        c = inner_sum(pairs) / (inner_sum((m, m) for _, m in pairs) + _TINY)
+        c = sum_inner(pairs) / (sum_inner((m, m) for _, m in pairs) + _TINY)
     rests = [x if m is None else x - c * m for x, _, m in parts]
-    square = inner_sum((r, r) for r in rests) / max(1, sum(r.size for r in rests)) + _TINY
-    total, apart = inner_sum((x, d) for x, d, _ in parts), inner_sum((d, d) for _, d, _ in parts)
-    expected = inner_sum((m, d) for _, d, m in parts if m is not None)
+    square = sum_inner((r, r) for r in rests) / max(1, sum(r.size for r in rests)) + _TINY
+    total, apart = (sum_inner((x, d) for x, d, _ in parts), sum_inner((d, d) for _, d, _ in parts))
+    expected = sum_inner((m, d) for _, d, m in parts if m is not None)
     if known:
         total, expected = total - expected, 0.0
     return total / square, expected / square, apart / square

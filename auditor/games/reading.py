@@ -83,11 +83,11 @@ class MessageStats:
 
     All arrays have one value per entry of a message, in one dimension.
 
-    ``base_value``: value that is subtracted from messages to get changes of the model.
+    ``get_base``: value that is subtracted from messages to get changes of the model.
     ``average_mean``: mean message, averaged over the two worlds.
     ``difference``: mean message of the first world minus that of the second world.
-    ``squared_se``: squared standard error of ``difference``, due to the client's randomness without
-        added noise.
+    ``error_variance``: squared standard error of ``difference``, due to the client's randomness
+        without added noise.
     ``variance``: variance of a message within a world.
     ``weight``: difference between the means of the two worlds over ``variance``; 0 if it is not
         significant.
@@ -101,7 +101,7 @@ class MessageStats:
     base_value: Array
     average_mean: Array
     difference: Array
-    squared_se: Array
+    error_variance: Array
     variance: Array
     weight: Array
     square_weight: Array
@@ -168,7 +168,7 @@ class MessageStats:
             base_value=start,
             average_mean=middle,
             difference=apart,
-            squared_se=chance,
+            error_variance=chance,
             variance=variance,
             weight=np.where(certain, measured / variance, 0.0),
             square_weight=squares,
@@ -188,7 +188,7 @@ class MessageStats:
         means = self.mean_distance
         if means is None or variance is not None:
             within = self.variance if variance is None else variance
-            means = max(0.0, float(np.sum((self.difference**2 - self.squared_se) / within)))
+            means = max(0.0, float(np.sum((self.difference**2 - self.error_variance) / within)))
         return math.sqrt(means + self.other_distance)
 
     @property
@@ -260,7 +260,7 @@ class MessageStats:
 StatisticsMap = Mapping[str, MessageStats]
 
 
-def choose_count(
+def choose_n_messages(
     target: Target,
     profiles: Interactions,
     broadcast: Broadcast | None,
@@ -303,25 +303,25 @@ def learn_stats(
     ``count``: number of messages per world.
     ``noisy``: whether messages are read with their added noise; if false, before noise is added.
     """
-    first, second = projection.upload_pairs(target, profiles, broadcast, rng, count)
+    first, second = projection.draw_pairs(target, profiles, broadcast, rng, count)
     return {
         name: MessageStats.learn((part, second[name]), _base(name, part, broadcast), noisy=noisy)
         for name, part in first.items()
     }
 
 
-def directions(readings: StatisticsMap, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Array]:
+def get_directions(stats: StatisticsMap, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Array]:
     """Direction on which each message array is projected, in one dimension, by name: the difference
     of the means of two worlds (neighbouring inputs) over the variance.
 
-    ``readings``: statistics of each array.
+    ``stats``: statistics of each array.
     ``shapes``: shape of each array.
 
     An array that replaces the noise of another array has the direction of that array.
     """
     shaped = {
         name: (each.difference / each.variance).reshape(shapes[name])
-        for name, each in readings.items()
+        for name, each in stats.items()
     }
     keys = {name: projection.match_component(name, shape, shaped) for name, shape in shapes.items()}
     return {name: shaped[key or name].ravel() for name, key in keys.items()}

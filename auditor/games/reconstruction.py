@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.attacks.base import Background, Reconstruction
-from fedrec_auditor.attacks.parts.uploads import as_pseudonymous, safe_ratio, subjects
+from fedrec_auditor.attacks.parts.uploads import assign_pseudonyms, divide, find_subjects
 from fedrec_auditor.auditor.games import metrics
 from fedrec_auditor.auditor.games.game import Game, users_row
-from fedrec_auditor.auditor.games.membership import log_odds
+from fedrec_auditor.auditor.games.membership import to_logits
 from fedrec_auditor.reports.record.rows import AttackRow, SkippedRow
 from fedrec_auditor.targets.components import Floats
 from fedrec_auditor.targets.transcript import View
@@ -37,23 +37,21 @@ def run_attack(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
     """
     if game.attack.refusal(game.view):
         return ()
-    if (hidden := as_pseudonymous(game.view)) is not None:
+    if (hidden := assign_pseudonyms(game.view)) is not None:
         return (
-            (game.skipped(game.search_refusal),)
-            if game.search_refusal
-            else _anonymous(game, hidden)
+            (game.skip(game.search_refusal),) if game.search_refusal else _anonymous(game, hidden)
         )
-    users = subjects(game.view).astype(np.int64)
+    users = find_subjects(game.view).astype(np.int64)
     users = np.sort(game.rng.permutation(users)[: game.max_users])
     popularity = np.bincount(game.interactions.ratings.indices, minlength=game.interactions.n_items)
-    background = Background(subjects=users, prior=log_odds(popularity, game.interactions.n_users))
+    background = Background(subjects=users, prior=to_logits(popularity, game.interactions.n_users))
     guess = game.run_attack(Reconstruction, background, game.view)
     ratings = game.interactions.ratings[guess.users].toarray()
     truth = ratings != 0
     rows = []
     if guess.items is not None:
         f1, exact = _sets(game, guess.items, truth)
-        success = metrics.set_f1(guess.items, truth)
+        success = metrics.score_sets(guess.items, truth)
         by_user = users_row(game, guess.users, success, "F1 score for the items of one user")
         rows += [f1.model_copy(update={"users": by_user}), exact]
     if guess.is_proved is not None and guess.items is not None:
@@ -90,8 +88,8 @@ def _anonymous(game: Game, hidden: View) -> tuple[AttackRow, ...]:
     return (
         game.make_row(
             "sets reconstructed exactly, without names",
-            game.user_share(is_guessed),
-            {"popular items": float((truth == is_popular(truth)).all(axis=1).mean())},
+            game.get_share(is_guessed),
+            {"popular items": float((truth == find_popular(truth)).all(axis=1).mean())},
             "The adversary knows the algorithm and the messages without their senders, of "
             f"{_rounds(len(hidden.rounds))}. The result is the share of all users whose whole "
             "interaction set was read from a message; each message counts once.",
@@ -111,23 +109,23 @@ def _sets(game: Game, guess: NDArray[np.bool_], truth: NDArray[np.bool_]) -> lis
         n_items).
     """
     hits = np.count_nonzero(guess & truth, axis=1)
-    precision = safe_ratio(hits, np.count_nonzero(guess, axis=1))
-    recall = safe_ratio(hits, np.count_nonzero(truth, axis=1))
-    chosen = np.broadcast_to(is_popular(truth), truth.shape)
+    precision = divide(hits, np.count_nonzero(guess, axis=1))
+    recall = divide(hits, np.count_nonzero(truth, axis=1))
+    chosen = np.broadcast_to(find_popular(truth), truth.shape)
     return [
         _row(
             game,
             "interaction F1",
-            metrics.set_f1(guess, truth),
+            metrics.score_sets(guess, truth),
             {
-                "all items": metrics.set_f1(np.ones_like(truth), truth),
-                "popular items": metrics.set_f1(chosen, truth),
+                "all items": metrics.score_sets(np.ones_like(truth), truth),
+                "popular items": metrics.score_sets(chosen, truth),
             },
             f"On average, precision is {precision.mean():.3f} and recall is {recall.mean():.3f}.",
         ),
         game.make_row(
             "users reconstructed exactly",
-            game.user_share((guess == truth).all(axis=1)),
+            game.get_share((guess == truth).all(axis=1)),
             {"popular items": float((chosen == truth).all(axis=1).mean())},
             f"{_KNOWS} The result is the share of users whose set of items is guessed exactly.",
         ),
@@ -148,8 +146,8 @@ def _ratings(game: Game, guess: NDArray[np.floating[Any]], truth: NDArray[Any]) 
     return _row(
         game,
         "ratings exact",
-        safe_ratio(exact, sizes),
-        {"most frequent rating": safe_ratio((truth == usual).sum(axis=1), sizes)},
+        divide(exact, sizes),
+        {"most frequent rating": divide((truth == usual).sum(axis=1), sizes)},
         "The attack guesses this share of ratings exactly; the baseline knows which are rated.",
     )
 
@@ -173,7 +171,7 @@ def _row(
     means = {name: float(each.mean()) for name, each in baselines.items()}
     best = baselines[max(means, key=lambda name: means[name])]
     estimate, gain = (
-        game.user_mean(v, low) for v, low in ((values, min_value), (values - best, min_value - 1.0))
+        game.get_mean(v, low) for v, low in ((values, min_value), (values - best, min_value - 1.0))
     )
     paired = gain if np.ptp(best) > 0 else None
     return game.make_row(metric, estimate, means, f"{_KNOWS} {note}", gain=paired)
@@ -207,10 +205,10 @@ def _vectors(game: Game, guess: Floats, truth: Floats) -> AttackRow:
     """
     lengths = np.linalg.norm(truth, axis=1)
     dots = np.einsum("nf,nf->n", guess, truth)
-    cosine = safe_ratio(dots, np.linalg.norm(guess, axis=1) * lengths).clip(-1, 1)
+    cosine = divide(dots, np.linalg.norm(guess, axis=1) * lengths).clip(-1, 1)
     errors = np.linalg.norm(guess - truth, axis=1)[lengths > 0] / lengths[lengths > 0]
     mean = truth.mean(axis=0)
-    of_mean = safe_ratio(truth @ mean, lengths * np.linalg.norm(mean))
+    of_mean = divide(truth @ mean, lengths * np.linalg.norm(mean))
     return _row(
         game,
         "user vector cosine",
@@ -221,7 +219,7 @@ def _vectors(game: Game, guess: Floats, truth: Floats) -> AttackRow:
     )
 
 
-def is_popular(truth: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def find_popular(truth: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Whether each item is among the n most popular items (n_items,), for the n with the best mean
     F1 over users.
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.statements import Vantage
 from fedrec_auditor.auditor.games import projection, reading
-from fedrec_auditor.auditor.games.canary import Canaries
+from fedrec_auditor.auditor.games.canary import CanarySet
 from fedrec_auditor.auditor.games.canary_game import Features
 from fedrec_auditor.auditor.worlds.pilot_rules import N_COORDINATE_SCORES, CoordinateScorer
 from fedrec_auditor.targets.components import Component, Payload, Reports
@@ -23,7 +23,7 @@ from fedrec_auditor.targets.systems.base import DesignedPair, Target
 from fedrec_auditor.targets.transcript import Broadcast
 
 # Vantages that see uploads, so that no step of the server has to be simulated.
-WITH_UPLOADS = (Vantage.SERVER, Vantage.SHUFFLED, Vantage.AGGREGATE)
+UPLOAD_VANTAGES = (Vantage.SERVER, Vantage.SHUFFLED, Vantage.AGGREGATE)
 ROUND_STATISTIC = (
     "projections of messages on the mean difference of the canary's messages, their sum and their "
     "maximum by component, combined by logistic regression"
@@ -54,9 +54,9 @@ class RoundSimulator:
     ``n_rounds``: number of rounds of a run.
     ``reducer``: function that computes features from a part of the canary's message; None to use
         the whole message.
-    ``coord_votes``: rules by which the coordinates of one message vote for one of the worlds, by
-        array name.
-    ``sum_voters``: such rules for the coordinates of the sum of all messages, by array name.
+    ``coordinate_votes``: rules by which the coordinates of one message vote for one of the worlds,
+        by array name.
+    ``sum_votes``: such rules for the coordinates of the sum of all messages, by array name.
 
     The server sees the canary's own messages. Behind a shuffler, features are the sum and the
     maximum of the projections of all messages on ``directions``. With secure aggregation, features
@@ -64,44 +64,45 @@ class RoundSimulator:
     """
 
     target: Target
-    canary: Canaries
+    canary: CanarySet
     broadcast: Broadcast | None
     directions: projection.Directions
     statistics: reading.StatisticsMap
     vantages: tuple[Vantage, ...]
     n_rounds: int = 1
     reducer: Reducer | None = None
-    coord_votes: Mapping[str, CoordinateScorer] = field(default_factory=dict)
-    sum_voters: Mapping[str, CoordinateScorer] = field(default_factory=dict)
+    coordinate_votes: Mapping[str, CoordinateScorer] = field(default_factory=dict)
+    sum_votes: Mapping[str, CoordinateScorer] = field(default_factory=dict)
 
     @classmethod
     def learn(
         cls,
         target: Target,
-        canary: Canaries,
+        canary: CanarySet,
         broadcast: Broadcast | None,
         vantages: tuple[Vantage, ...],
         rng: np.random.Generator,
-        length: int = 1,
-        read: Reducer | None = None,
+        n_rounds: int = 1,
+        reducer: Reducer | None = None,
     ) -> RoundSimulator:
         """Fits the numbers by which an adversary distinguishes the two histories of the canary
         (designed user) to repeated messages; returns the simulator.
 
         ``broadcast``: the server's broadcast of every round, or None.
         ``vantages``: adversaries (by what they see) for whom numbers are computed.
-        ``length``: number of rounds of a run.
-        ``read``: function that computes the numbers from a part of the canary's message, or None.
+        ``n_rounds``: number of rounds of a run.
+        ``reducer``: function that computes the numbers from a part of the canary's message; None to
+            use the whole message.
         """
         along: projection.Directions = {}
         if set(vantages) - {Vantage.SERVER}:
-            along = projection.estimate(
+            along = projection.estimate_messages(
                 target, canary.histories, broadcast, rng, _COPIES
             ).difference
         readings: reading.StatisticsMap = {}
-        received = projection.received_part(broadcast, projection.CANARY_ROWS)
-        if Vantage.SERVER in vantages and read is None:
-            count = reading.choose_count(target, canary.histories, received, rng)
+        received = projection.get_received(broadcast, projection.CANARY_ROWS)
+        if Vantage.SERVER in vantages and reducer is None:
+            count = reading.choose_n_messages(target, canary.histories, received, rng)
             readings = reading.learn_stats(target, canary.histories, received, rng, count)
         without_votes = cls(
             target=target,
@@ -110,15 +111,15 @@ class RoundSimulator:
             directions=along,
             statistics=readings,
             vantages=vantages,
-            n_rounds=length,
-            reducer=read,
+            n_rounds=n_rounds,
+            reducer=reducer,
         )
         # A separate generator, so that other draws from ``rng`` do not depend on the votes.
         bits = _separate_bits(rng)
-        return without_votes if read else without_votes._learn_votes(np.random.Generator(bits))
+        return without_votes if reducer else without_votes._learn_votes(np.random.Generator(bits))
 
     @property
-    def votes(self) -> int:
+    def n_votes(self) -> int:
         """Number of features, the last ones of each run, in which coordinates of messages vote for
         a world.
 
@@ -164,7 +165,7 @@ class RoundSimulator:
                 for part in sample.values()
             )
             step = max(1, _NUMBERS // max(1, numbers * self.canary.crowd.n_users))
-            totals = {name: _sum_users(sent[name], size) for name in self.sum_voters}
+            totals = {name: _sum_users(sent[name], size) for name in self.sum_votes}
             own_votes = np.zeros((0, size, N_COORDINATE_SCORES))
             if Vantage.SHUFFLED in self.vantages:
                 own_votes = self._vote(sent, size)[None]
@@ -176,7 +177,7 @@ class RoundSimulator:
                 projections = self._project(others, runs_of)
                 for name, total in totals.items():
                     total[part] += _sum_users(others[name], runs_of)
-                if Vantage.SHUFFLED in self.vantages and self.coord_votes:
+                if Vantage.SHUFFLED in self.vantages and self.coordinate_votes:
                     votes = self._vote(others, len(next(iter(others.values()))))
                     votes = votes.reshape(-1, runs_of, N_COORDINATE_SCORES)
                     shuffled[part] = _combine_votes(np.concatenate([own_votes[:, part], votes]))
@@ -185,7 +186,7 @@ class RoundSimulator:
                     if name in tops:
                         tops[name][part] = np.maximum(tops[name][part], values.max(axis=1))
             sum_votes = np.zeros((size, N_COORDINATE_SCORES))
-            for name, voter in self.sum_voters.items():
+            for name, voter in self.sum_votes.items():
                 sum_votes += voter(totals[name])
             features[Vantage.AGGREGATE] = [*sums.values(), sum_votes]
             features[Vantage.SHUFFLED] = [*sums.values(), *tops.values(), shuffled]
@@ -198,14 +199,14 @@ class RoundSimulator:
         self, profiles: Interactions, rng: np.random.Generator, size: int
     ) -> Mapping[str, Component]:
         rows = projection.OTHER_ROWS if profiles is self.canary.crowd else projection.CANARY_ROWS
-        received = projection.received_part(self.broadcast, rows)
+        received = projection.get_received(self.broadcast, rows)
         return self.target.upload(profiles, received, rng, size).components
 
     def _read_own(self, sent: Mapping[str, Component]) -> projection.Array:
         """Features (n, f), on which a decision rule is based, of the canary's own n messages
         ``sent``, which are given by component.
         """
-        along = reading.directions(
+        along = reading.get_directions(
             self.statistics, {name: part.shape for name, part in sent.items()}
         )
         return np.column_stack(
@@ -219,7 +220,7 @@ class RoundSimulator:
         ``sent``: the messages, by component.
         """
         votes = np.zeros((size, N_COORDINATE_SCORES))
-        for name, voter in self.coord_votes.items():
+        for name, voter in self.coordinate_votes.items():
             step = max(1, _VOTING_NUMBERS // max(1, math.prod(sent[name].shape)))
             for start in range(0, size, step):
                 block = np.arange(start, min(start + step, size))
@@ -230,7 +231,7 @@ class RoundSimulator:
         """A copy with voting rules that are learnt from messages of the two worlds (neighbouring
         inputs), drawn with the same randomness.
         """
-        received = projection.received_part(self.broadcast, projection.CANARY_ROWS)
+        received = projection.get_received(self.broadcast, projection.CANARY_ROWS)
         profile = self.canary.histories.take_users(np.array([0]))
         sample = self.target.upload(profile, received, rng, 1).components
         names = [
@@ -242,7 +243,7 @@ class RoundSimulator:
         sum_voters: dict[str, CoordinateScorer] = {}
         if names and linked:
             count = self._n_voting(numbers, 2)
-            pair = projection.upload_pairs(self.target, self.canary.histories, received, rng, count)
+            pair = projection.draw_pairs(self.target, self.canary.histories, received, rng, count)
             voters = {
                 name: CoordinateScorer.fit(*(_flat(sent[name], np.arange(count)) for sent in pair))
                 for name in names
@@ -250,13 +251,13 @@ class RoundSimulator:
         if names and Vantage.AGGREGATE in self.vantages:
             users = self.canary.crowd.n_users
             count = self._n_voting(numbers * (users + 1) // 4, users + 2)
-            pair = projection.upload_pairs(self.target, self.canary.histories, received, rng, count)
+            pair = projection.draw_pairs(self.target, self.canary.histories, received, rng, count)
             crowd = self._upload(self.canary.crowd, rng, count) if users else {}
             for name in names:
                 rest = _sum_users(crowd[name], count) if users else 0.0
                 worlds = [_sum_users(sent[name], count) + rest for sent in pair]
                 sum_voters[name] = CoordinateScorer.fit(*worlds)
-        return replace(self, coord_votes=voters, sum_voters=sum_voters)
+        return replace(self, coordinate_votes=voters, sum_votes=sum_voters)
 
     def _n_voting(self, numbers: int, messages: int) -> int:
         """Number of draws per world (neighbouring input) from which the voting rules are learnt.
@@ -318,7 +319,7 @@ def _separate_bits(rng: np.random.Generator) -> np.random.BitGenerator:
     return jumped
 
 
-def build_rounds(
+def make_rounds(
     pair: DesignedPair,
     system: Target,
     vantages: tuple[Vantage, ...],
@@ -336,5 +337,5 @@ def build_rounds(
         use the whole message.
     """
     crowd = pair.profiles.take_users(np.ones(others, dtype=np.int64))
-    canary = Canaries(pair_names=pair.world_names, histories=pair.profiles, crowd=crowd)
-    return RoundSimulator.learn(system, canary, pair.broadcast, vantages, rng, read=read)
+    canary = CanarySet(history_names=pair.world_names, histories=pair.profiles, crowd=crowd)
+    return RoundSimulator.learn(system, canary, pair.broadcast, vantages, rng, reducer=read)

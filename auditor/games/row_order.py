@@ -19,26 +19,26 @@ from scipy import sparse
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.attacks.parts import reading, row_places
 from fedrec_auditor.attacks.parts.row_places import (
-    MAX_SPECIAL,
-    MIN_SUPPORT,
+    MAX_EXTRAS,
+    MIN_SUPPORT_Z,
     ROW_OFFSETS,
     Floats,
     Ints,
     compute_support,
-    fit_order,
+    guess_order,
     standardise_evidence,
 )
 from fedrec_auditor.attacks.parts.shadow_reader import (
+    MAX_ENTRIES,
     MAX_SECONDS,
     MAX_SHADOWS,
-    MAX_VALUES,
     MIN_SHADOWS,
     Bits,
     draw_histories,
     run_on_accepted,
 )
-from fedrec_auditor.attacks.parts.uploads import as_pseudonymous, subjects
-from fedrec_auditor.attacks.readers.base import CERTAIN
+from fedrec_auditor.attacks.parts.uploads import assign_pseudonyms, find_subjects
+from fedrec_auditor.attacks.readers.base import MAX_NATS
 from fedrec_auditor.auditor.games.informative import MAX_NUMBER, filter_view, is_oversized
 from fedrec_auditor.auditor.games.matched_truth import MatchedTruth, Senders
 from fedrec_auditor.targets.datasets.base import Interactions
@@ -81,7 +81,7 @@ class SimulatedClient:
     size_range: tuple[int, int]
 
     @classmethod
-    def make(cls, target: Target, data: Interactions) -> Self:
+    def from_data(cls, target: Target, data: Interactions) -> Self:
         """Makes the code that an adversary can run, from ``target`` and public properties of
         ``data``.
         """
@@ -159,7 +159,7 @@ class SimulatedClient:
         return True
 
 
-CAVEAT = (
+CAVEAT_TEXT = (
     "Messages of the client's code depend on the invented histories (by {:.1f} standard errors), "
     "but no order of the rows that was tried matches rows to items: a failure proves nothing. Give "
     "rows=FUNCTION, the rows of items."
@@ -194,12 +194,12 @@ class ClientOrder:
         uploads, broadcast = sent[-1]
         parts = uploads.components
         size = public.n_items + sum(math.prod(part.shape) for part in parts.values())
-        if size * MIN_SHADOWS > MAX_VALUES or any(
+        if size * MIN_SHADOWS > MAX_ENTRIES or any(
             part.kind in LIST_KINDS for part in parts.values()
         ):
             return cls()
         max_count = int(
-            min(MAX_SHADOWS, MAX_VALUES // size, MAX_SECONDS / max(1e-9, client.call_seconds))
+            min(MAX_SHADOWS, MAX_ENTRIES // size, MAX_SECONDS / max(1e-9, client.call_seconds))
         )
         results: dict[str, tuple[Ints | None, float]] = {}
         for count in (MIN_SHADOWS, max(MIN_SHADOWS, max_count)):
@@ -222,7 +222,7 @@ class ClientOrder:
         own, errors = np.arange(public.n_items), max((z for _, z in results.values()), default=0.0)
         known = {name: order for name, (order, _) in sorted(results.items()) if order is not None}
         orders = {name: order for name, order in known.items() if not np.array_equal(order, own)}
-        return cls(orders, "" if known or errors < MIN_SUPPORT else CAVEAT.format(errors))
+        return cls(orders, "" if known or errors < MIN_SUPPORT_Z else CAVEAT_TEXT.format(errors))
 
     @property
     def assumption(self) -> str:
@@ -243,9 +243,9 @@ class ClientOrder:
         models = [seen.broadcast for seen in view.rounds if seen.broadcast is not None]
         client = _InOrder(view.public.device_code, self, models[0] if models else {})
         public = replace(view.public, device_code=client)
-        return replace(view, public=public, rounds=tuple(map(self.in_round, view.rounds)))
+        return replace(view, public=public, rounds=tuple(map(self.reorder_round, view.rounds)))
 
-    def in_round(self, seen: RoundView) -> RoundView:
+    def reorder_round(self, seen: RoundView) -> RoundView:
         """Reorders the rows of models and messages in the round ``seen``, so that rows are in the
         order of the items.
         """
@@ -282,7 +282,7 @@ class _InOrder:
             rows, raw[name] = raw[name], self.first[name].copy()
             raw[name][self.order.item_rows[name]] = rows
         sent = self.code(met, None if broadcast is None else raw, rng)
-        uploads = self.order.in_round(RoundView(broadcast=None, uploads=sent)).uploads
+        uploads = self.order.reorder_round(RoundView(broadcast=None, uploads=sent)).uploads
         assert uploads is not None
         return uploads
 
@@ -318,9 +318,9 @@ def _find_order(moved: Floats, histories: Bits, *, is_last: bool) -> tuple[Ints 
     ]
     best = max(range(len(orders)), key=values.__getitem__)
     is_even, best_support = values[best]
-    is_plain = best_support >= (values[0][1] if best else 0.0) + MIN_SUPPORT
-    if not (is_plain and is_even) and is_last and errors >= MIN_SUPPORT:
-        fits = [fit for unit in units if (fit := row_places.fit_order(*unit)) is not None]
+    is_plain = best_support >= (values[0][1] if best else 0.0) + MIN_SUPPORT_Z
+    if not (is_plain and is_even) and is_last and errors >= MIN_SUPPORT_Z:
+        fits = [fit for unit in units if (fit := row_places.guess_order(*unit)) is not None]
         if fits:
             return row_places.fill_order(max(fits, key=lambda fit: fit[1])[0], count), errors
     return orders[best] if is_plain and (is_even or is_last) else None, errors
@@ -332,10 +332,10 @@ def _find_order(moved: Floats, histories: Bits, *, is_last: bool) -> tuple[Ints 
 # An adversary who runs the system knows the order. The manifest of a recording may not state it, or
 # may state it wrongly (a padding row, numbers from 1, a label encoding). Orders are compared with
 # the true data by ``attacks.parts.row_places``. A few orders are tried first: by identifier, by
-# rank of the identifier, and as stated in the manifest, each with up to ``MAX_SPECIAL`` special
+# rank of the identifier, and as stated in the manifest, each with up to ``MAX_EXTRAS`` special
 # rows. The order that fits the messages best is tried last.
 
-_PLAIN = 0.4 * CERTAIN  # evidence from which an item counts as determined with certainty
+_PLAIN = 0.4 * MAX_NATS  # evidence from which an item counts as determined with certainty
 _MAX_USERS = 400  # maximum number of users whose messages are compared with the true data
 
 
@@ -382,8 +382,8 @@ class ItemOrder:
         values = [compute_support(evidence, items, order) for order in orders]
         best = int(np.argmax(values))
         value, order = values[best], orders[best]
-        fits = value >= (values[0] if best else 0.0) + MIN_SUPPORT  # if not, both are possible
-        fit = None if is_declared and not best else fit_order(evidence, items)
+        fits = value >= (values[0] if best else 0.0) + MIN_SUPPORT_Z  # if not, both are possible
+        fit = None if is_declared and not best else guess_order(evidence, items)
         if fit is not None and fit[1] > value:
             fits, (order, value) = True, fit
         if not fits:
@@ -403,7 +403,7 @@ class ItemOrder:
         return tuple(filter(None, (self.assumption, self.caveat)))
 
 
-def component_shapes(recording: Recording) -> dict[str, tuple[int, ...]]:
+def get_shapes(recording: Recording) -> dict[str, tuple[int, ...]]:
     """Shapes of the models, sums and messages of a recording (stored uploads of a training), by
     name of the array.
     """
@@ -422,10 +422,10 @@ def _count_rows(recording: Recording) -> int:
     The number is ``n_items`` of the manifest, or, if no component has this size, the closest number
     of rows of a component.
     """
-    count, shapes = recording.manifest.n_items, component_shapes(recording).values()
+    count, shapes = recording.manifest.n_items, get_shapes(recording).values()
     if recording.manifest.rows is not None or any(count in shape for shape in shapes):
         return count
-    near = [shape[0] for shape in shapes if shape and abs(shape[0] - count) <= MAX_SPECIAL]
+    near = [shape[0] for shape in shapes if shape and abs(shape[0] - count) <= MAX_EXTRAS]
     return min(near, key=lambda rows: abs(rows - count), default=count)
 
 
@@ -445,14 +445,14 @@ def _evidence(recording: Recording, matched: MatchedTruth) -> tuple[Floats, spar
     )
     transcript = system.run(data, rng).transcript
     view = filter_view(transcript.view(transcript.max_vantage, rng)).view.align_items()
-    hidden = as_pseudonymous(view)
+    hidden = assign_pseudonyms(view)
     readable = hidden or view
-    users = np.arange(readable.public.n_users) if hidden else subjects(view).astype(np.int64)
+    users = np.arange(readable.public.n_users) if hidden else find_subjects(view).astype(np.int64)
     users = np.sort(rng.permutation(users)[:_MAX_USERS])
     ratio = None if reading.refusal(readable) else reading.read_evidence(readable, users).log_ratio
     evidence = np.zeros((len(users), readable.public.n_items))
     if ratio is not None:
-        evidence += np.clip(ratio, -CERTAIN, CERTAIN)
+        evidence += np.clip(ratio, -MAX_NATS, MAX_NATS)
     items = data.ratings.astype(np.bool_).astype(np.float64)
     if hidden:
         evidence = evidence.mean(axis=0, keepdims=True)
@@ -478,7 +478,7 @@ def _candidate_orders(
     if manifest.items is not None:
         wanted = names if isinstance(manifest.items[0], str) else items
         at = {item: row for row, item in enumerate(manifest.items)}
-        bases.insert(0, np.array([at.get(item, -rows - MAX_SPECIAL) for item in wanted.tolist()]))
+        bases.insert(0, np.array([at.get(item, -rows - MAX_EXTRAS) for item in wanted.tolist()]))
     shifted = (base + shift for shift in ROW_OFFSETS for base in bases)
     return [np.where((order >= 0) & (order < rows), order, -1) for order in shifted]
 
@@ -527,7 +527,7 @@ def _describe_doubt(support: float, declared: bool, place: Path) -> str:
     start = "Messages tell items for sure" if declared else "It is not known which item each row is"
     return (
         f"{start}, and in no order of the rows that was tried do messages agree with their "
-        f"senders' items (by {support:.1f} standard errors at most, of {MIN_SUPPORT:g} needed): a "
-        f'failure proves nothing. Give "items": [...] in {place}, and '
+        f"senders' items (by {support:.1f} standard errors at most, of {MIN_SUPPORT_Z:g} needed): "
+        f'a failure proves nothing. Give "items": [...] in {place}, and '
         "see that senders are users of the truth."
     )

@@ -19,7 +19,7 @@ from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import Target, get_origin
 from fedrec_auditor.targets.transcript import Broadcast
 
-WHY_NO_BOUND = (
+NO_BOUND_TEXT = (
     "recorded uploads are of one training, which bounds no epsilon from below. Audit the client "
     "(auditor run MODULE:OBJECT, or fedrec_auditor.audit_system)."
 )
@@ -34,12 +34,12 @@ def is_external(target: Target) -> bool:
     return get_origin(target).is_external
 
 
-def no_game_reason(target: Target) -> str:
+def explain_no_game(target: Target) -> str:
     """Reason why claims on a system of another project were not tested by simulation, as text.
 
     The text is for reports without another reason.
     """
-    return "no game was run." if get_origin(target).is_runnable else WHY_NO_BOUND
+    return "no game was run." if get_origin(target).is_runnable else NO_BOUND_TEXT
 
 
 def describe_population(target: Target) -> str:
@@ -53,14 +53,14 @@ def describe_population(target: Target) -> str:
     return "The claim is assumed to hold for any number of users; set n_users=N if it does not."
 
 
-def samples_users(target: Target) -> bool:
+def can_sample_users(target: Target) -> bool:
     """Whether the claims on ``target`` may rely on random sampling of users, so that a user sends
     in some rounds only.
     """
     return get_origin(target).send_rate < 1
 
 
-def crowd_size(target: Target, users: int, max_users: int) -> int:
+def choose_n_users(target: Target, users: int, max_users: int) -> int:
     """Number of users of a game besides the canary (a designed user).
 
     ``users``: default number.
@@ -107,7 +107,7 @@ def sends_when_absent(
     """
     if not hides_user(target, scope):
         return False
-    received = projection.received_part(broadcast, projection.CANARY_ROWS)
+    received = projection.get_received(broadcast, projection.CANARY_ROWS)
     nobody = add_user(population.take_users(np.arange(0)), np.zeros(population.n_items, np.float32))
     return not _is_neutral(target, nobody, received, rng)
 

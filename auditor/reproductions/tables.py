@@ -22,7 +22,7 @@ from fedrec_auditor.auditor.games.metrics import (
     MACRO_F1,
     Estimate,
     Guesses,
-    estimate_all,
+    estimate_metrics,
 )
 from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.auditor.utility.baselines import count_item_users
@@ -476,4 +476,4 @@ class _Known:
         guesses = Guesses(
             true_codes=codes, guessed_codes=guessed, n_classes=len(attribute.categories)
         )
-        return estimate_all(guesses, confidence=CONFIDENCE, rng=self._rng)
+        return estimate_metrics(guesses, confidence=CONFIDENCE, rng=self._rng)

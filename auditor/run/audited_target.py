@@ -18,11 +18,11 @@ from fedrec_auditor.attacks.base import AttackFamily
 from fedrec_auditor.auditor import utility
 from fedrec_auditor.auditor.games.attack_games import ATTACK_GAMES
 from fedrec_auditor.auditor.games.canary_game import (
-    QUICK_RATIO,
+    QUICK_DIVISOR,
     MemoryStore,
-    Parallel,
-    Setting,
-    Skipped,
+    ParallelMap,
+    Setup,
+    Skip,
     Store,
     run_serially,
 )
@@ -190,8 +190,8 @@ class AuditedTarget:
                     interactions=held_out.train,
                     user_vectors=run.user_vectors,
                     halves=halves,
-                    quick=audit.plan.quick,
-                    per_user=audit.plan.per_user,
+                    is_quick=audit.plan.quick,
+                    is_per_user=audit.plan.per_user,
                     attributes=audit.plan.attributes,
                     confidence=audit.plan.confidence,
                     rng=rng,
@@ -258,7 +258,7 @@ class AuditedTarget:
         """Code of the clients, which adversaries can run; None if it is not available."""
         origin = get_origin(self._target)
         code = self._target if origin.is_runnable else origin.client
-        return None if code is None else SimulatedClient.make(code, self.training[0].train)
+        return None if code is None else SimulatedClient.from_data(code, self.training[0].train)
 
     @cached_property
     def _order(self) -> ClientOrder:
@@ -353,7 +353,7 @@ class AuditedTarget:
         return f"{CUT_WORDS}{QUICK_ROUNDS} of {rounds} rounds."
 
 
-def play_game(task: Task, audit: Audit, parallel: Parallel, store: Store) -> TaskResult:
+def play_game(task: Task, audit: Audit, parallel: ParallelMap, store: Store) -> TaskResult:
     """Tests a system's claims by a game (simulated experiment with a designed user, the canary);
     returns the judgements of the claims.
 
@@ -368,10 +368,10 @@ def play_game(task: Task, audit: Audit, parallel: Parallel, store: Store) -> Tas
     plan, target, game = audit.plan, audit.targets[task.target], CANARY_GAMES[task.step]
     estimator = game.own_estimator or FAMILIES["estimators"].load_class(plan.estimator)()
     accountants = accounting.list_accountants()
-    by = make_guesser(plan.by) if game.allows_attack else None
+    by = make_guesser(plan.by) if game.can_use_attack else None
     # The runs of a game occupy all workers.
     on = make_game_inputs(target, audit.interactions, plan, replace(audit.compute, threads=1), by)
-    settings = game.settings(on, audit.make_rng(str(task)))
+    settings = game.make_setups(on, audit.make_rng(str(task)))
     findings: list[Finding] = []
     measurements: list[Measurement] = []
     left_out = []
@@ -383,16 +383,16 @@ def play_game(task: Task, audit: Audit, parallel: Parallel, store: Store) -> Tas
             row = SkippedRow(target=task.target, attack=attack, reason=str(error))
             return TaskResult(skipped=(row,))
     for setting in settings:
-        if isinstance(setting, Skipped):
+        if isinstance(setting, Skip):
             scopes = ", ".join(f"[{scope}]" for scope in setting.scopes)
             left_out.append(f"{scopes}{': ' if scopes else ''}{setting.reason}.")
             continue
-        runs, max_runs = (plan.runs or setting.n_runs(quick) for quick in (plan.quick, False))
+        runs, max_runs = (plan.runs or setting.get_n_runs(quick) for quick in (plan.quick, False))
         if not (plan.runs or game.own_estimator) and get_origin(target).is_external:
             runs, reasons = _affordable_runs(setting, runs, quick=plan.quick)
             left_out += reasons
         for scope, delta in setting.bound_scopes:
-            result = game.play(
+            result = game.measure(
                 setting,
                 scope,
                 delta,
@@ -404,7 +404,7 @@ def play_game(task: Task, audit: Audit, parallel: Parallel, store: Store) -> Tas
                 parallel=parallel,
                 store=store,
             )
-            measurements.append(Measurement(target=target.name, bound=result.measured.bound))
+            measurements.append(Measurement(target=target.name, bound=result.bounds.bound))
             for finding in result.findings:
                 if isinstance(result.estimator, OneRun):
                     note = _canaries_needed(finding)
@@ -419,14 +419,14 @@ def play_game(task: Task, audit: Audit, parallel: Parallel, store: Store) -> Tas
     return TaskResult(findings=findings, measurements=measurements, skipped=skipped)
 
 
-def _affordable_runs(setting: Setting, runs: int, *, quick: bool) -> tuple[int, list[str]]:
+def _affordable_runs(setting: Setup, runs: int, *, quick: bool) -> tuple[int, list[str]]:
     """Number of runs of the user's code that time allows, at most ``runs``, and the reason if there
     are fewer.
 
     The reason is a list of one sentence, or empty.
     """
     affordable, seconds = limit_runs(
-        setting.simulation, runs, RUN_SECONDS / (QUICK_RATIO if quick else 1)
+        setting.simulation, runs, RUN_SECONDS / (QUICK_DIVISOR if quick else 1)
     )
     if affordable == runs:
         return runs, []

@@ -29,7 +29,7 @@ from fedrec_auditor.accountants.statements import Bound
 from fedrec_auditor.accountants.verdict import DEFAULT_GATE, Gate
 from fedrec_auditor.auditor.games.canary_game import MemoryStore
 from fedrec_auditor.auditor.games.canary_games import CANARY_GAMES, LOCAL_NAME
-from fedrec_auditor.auditor.games.stated import is_external, no_game_reason
+from fedrec_auditor.auditor.games.stated import explain_no_game, is_external
 from fedrec_auditor.auditor.judging.accounting import (
     drop_refuted_proofs,
     find_upper_bound,
@@ -387,7 +387,7 @@ def assemble_record(
     """
     ordered = list(results.values())
     not_run = [row for result in ordered for row in result.skipped if row.attack in CANARY_GAMES]
-    of_others = {n: no_game_reason(each) for n, each in audit.targets.items() if is_external(each)}
+    of_others = {n: explain_no_game(each) for n, each in audit.targets.items() if is_external(each)}
     findings = drop_refuted_proofs(
         (row for result in ordered for row in result.findings), functools.partial(_proof, audit)
     )

@@ -16,7 +16,7 @@ from pydantic import Field
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.attacks.base import Attack, AttackFamily
-from fedrec_auditor.auditor.games.canary_game import QUICK_RATIO, GameInputs
+from fedrec_auditor.auditor.games.canary_game import QUICK_DIVISOR, GameInputs
 from fedrec_auditor.auditor.games.canary_games import CANARY_GAMES, LOCAL_NAME, ONE_RUN_GAME
 from fedrec_auditor.auditor.plan.families import FAMILIES, PLUGIN_FAMILIES
 from fedrec_auditor.auditor.plan.members import OBJECT_SEPARATOR
@@ -212,7 +212,7 @@ class Audit:
         games = tuple(
             g for g in CANARY_GAMES if g in plan.games and (is_runnable or g != LOCAL_NAME)
         )
-        bounds = sum(CANARY_GAMES[g].max_bounds(t) for t in targets.values() for g in games)
+        bounds = sum(CANARY_GAMES[g].count_bounds(t) for t in targets.values() for g in games)
         audit = cls(
             plan=plan,
             targets=targets,
@@ -327,7 +327,7 @@ def _check_workloads(
             trained.append((shorten_training(target, plan), interactions))
         if ONE_RUN_GAME.name in plan.games:
             game = make_game_inputs(target, interactions, plan, compute)
-            trained.append(ONE_RUN_GAME.max_workload(game))
+            trained.append(ONE_RUN_GAME.make_max_workload(game))
     # The largest comes first: the memory that its refusal names suffices for all.
     for each in sorted(trained, key=lambda each: -Workload.estimate(*each).required_bytes):
         check_workload(*each, compute, memory)
@@ -348,8 +348,8 @@ def make_game_inputs(
         target=target,
         interactions=interactions,
         shape=plan.population,
-        canaries=plan.canaries,
-        quick=plan.quick,
+        n_canaries=plan.canaries,
+        is_quick=plan.quick,
         compute=compute,
         attack=by,
     )
@@ -418,7 +418,7 @@ def _quick_note(plan: Plan, targets: Sequence[Target]) -> tuple[str, ...]:
         and plan.runs is None
         and any(get_origin(target).is_runnable for target in targets)
     ):
-        savings.append(f"Each game (a simulation) has one in {QUICK_RATIO} of its usual runs")
+        savings.append(f"Each game (a simulation) has one in {QUICK_DIVISOR} of its usual runs")
     if plan.trainings == 1:
         savings.append("Attacks and utility are measured on one training of each system")
     if plan.quick:

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from fedrec_auditor.accountants.statements import Adjacency, Bound, Horizon, Scope, Unit, Vantage
 from fedrec_auditor.auditor.exact import find_exact_bound
 from fedrec_auditor.auditor.games.canary_game import RunSampler
-from fedrec_auditor.auditor.games.local import LocalGame, make_designed_setting
+from fedrec_auditor.auditor.games.local import LocalGame, make_designed_setup
 from fedrec_auditor.auditor.judging.accounting import (
     compute_exact_bounds,
     find_event_bound,
@@ -300,7 +300,7 @@ def measure_bound(target: Target, population: Population, pair: DesignedPair) ->
     ``pair``: two histories and a broadcast that are designed for the target.
     """
     game = LocalGame()
-    setting = make_designed_setting(target, population, pair, np.random.default_rng(7))
+    setting = make_designed_setup(target, population, pair, np.random.default_rng(7))
     chunk = setting.chunk_size or game.chunk_size
     draws = RunSampler(simulation=setting.simulation, name=game.name, chunk_size=chunk)
     fitting, measuring = np.random.default_rng(7).spawn(2)

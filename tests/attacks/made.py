@@ -12,11 +12,11 @@ from fedrec_auditor.accountants.statements import Vantage
 from fedrec_auditor.attacks.base import Background, Reconstruction
 from fedrec_auditor.attacks.interaction_reconstruction import (
     InteractionReconstruction,
-    best_f1_sets,
+    choose_item_sets,
 )
 from fedrec_auditor.attacks.membership_attacks import InteractionMembership
 from fedrec_auditor.attacks.parts import reading
-from fedrec_auditor.attacks.readers.base import posterior
+from fedrec_auditor.attacks.readers.base import get_posterior
 from fedrec_auditor.targets.components import Component, Dense, Payload, RankOne, Reports
 from fedrec_auditor.targets.transcript import PublicInfo, Round, Transcript, Uploads, View
 
@@ -56,13 +56,15 @@ def view_of(
 
 def read_all(view: View) -> tuple[list[str], np.ndarray]:
     """Names of the readers of a view, and their log-likelihood ratios for all users."""
-    readers = [type(reader).__name__ for reader in reading.readers_of(view)]
+    readers = [type(reader).__name__ for reader in reading.find_readers(view)]
     return readers, reading.read_evidence(view, np.arange(view.public.n_users)).log_ratio
 
 
 def sets_of(view: View) -> np.ndarray:
     """The sets with the largest expected F1, from all evidence of a view: (n, M)."""
-    return best_f1_sets(posterior(reading.read_evidence(view, np.arange(view.public.n_users))))
+    return choose_item_sets(
+        get_posterior(reading.read_evidence(view, np.arange(view.public.n_users)))
+    )
 
 
 def reconstructed(view: View) -> Reconstruction:

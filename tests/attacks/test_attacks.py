@@ -17,18 +17,18 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, any_pair
 from fedrec_auditor.attacks.attribute_attacks import AttributeKnn, AttributeRows
 from fedrec_auditor.attacks.base import Background
-from fedrec_auditor.attacks.interaction_reconstruction import best_f1_sets
+from fedrec_auditor.attacks.interaction_reconstruction import choose_item_sets
 from fedrec_auditor.attacks.membership_attacks import (
     InteractionMembership,
     UserMembership,
-    log_ratios,
+    score_profiles,
 )
-from fedrec_auditor.attacks.parts.uploads import senders
+from fedrec_auditor.attacks.parts.uploads import find_senders
 from fedrec_auditor.attacks.readers.report_readers import _typical
 from fedrec_auditor.auditor.games import metrics
 from fedrec_auditor.auditor.games.game import Game, HalfRuns
 from fedrec_auditor.auditor.games.membership import run_user_attack
-from fedrec_auditor.auditor.games.metrics import roc_area, roc_curve
+from fedrec_auditor.auditor.games.metrics import get_auc, make_roc
 from fedrec_auditor.auditor.games.row_order import SimulatedClient
 from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.reports.record.rows import AttackRow
@@ -54,7 +54,7 @@ PAIRS = np.zeros((1, 2), dtype=np.int64)
     [
         (AttributeKnn(), Vantage.SERVER, Background(), "of at least one user"),
         (InteractionMembership(), Vantage.SERVER, Background(), "background.candidates"),
-        (InteractionMembership(), Vantage.SHUFFLED, Background(candidates=PAIRS), "met_items"),
+        (InteractionMembership(), Vantage.SHUFFLED, Background(candidates=PAIRS), "known_items"),
         (UserMembership(), Vantage.PEERS, Background(), "at least 2 references"),
     ],
 )
@@ -72,7 +72,7 @@ def test_missing_background_is_refused(
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=9))
 def test_best_f1_sets_against_all_sets(row: list[float]) -> None:
     posterior = np.array([row])
-    chosen = best_f1_sets(posterior)[0]
+    chosen = choose_item_sets(posterior)[0]
     total = posterior.sum()
 
     def worth(mask: np.ndarray) -> float:
@@ -88,9 +88,9 @@ def test_best_f1_sets_against_all_sets(row: list[float]) -> None:
 
 def test_blocks_of_rows_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     posterior = np.random.default_rng(0).random((11, 30))
-    whole = best_f1_sets(posterior)
+    whole = choose_item_sets(posterior)
     monkeypatch.setattr("fedrec_auditor.attacks.interaction_reconstruction._BLOCK", 70)
-    np.testing.assert_array_equal(best_f1_sets(posterior), whole)
+    np.testing.assert_array_equal(choose_item_sets(posterior), whole)
 
 
 DATA = Synthetic(n_users=150, n_items=200, profile=20, signal=1.0).load()
@@ -143,14 +143,14 @@ def test_the_list_is_complete() -> None:
 
 def membership(view: View) -> tuple[np.ndarray, np.ndarray]:
     """Scores of all items for every sender, (n, M), and True for own items, (n, M)."""
-    users = senders(view)
+    users = find_senders(view)
     return scored(view)[users], OWN[users]
 
 
 @pytest.mark.parametrize("name", UNPROTECTED)
 def test_own_items_score_above_others(name: str) -> None:
     values, own = membership(server_view(name))
-    assert roc_area(values.ravel(), own.ravel()) > 0.95
+    assert get_auc(values.ravel(), own.ravel()) > 0.95
 
 
 @pytest.mark.parametrize("name", EMBEDDED)
@@ -161,7 +161,7 @@ def test_attributes_with_an_embedding_are_read_with_nobody_known(name: str, attr
     found = AttributeRows().infer(
         server_view(name), Background(n_classes=classes), np.random.default_rng(0)
     )
-    np.testing.assert_array_equal(found.users, senders(server_view(name)))
+    np.testing.assert_array_equal(found.users, find_senders(server_view(name)))
     np.testing.assert_array_equal(found.classes, codes[found.users])
 
 
@@ -194,7 +194,7 @@ def test_reports_reveal_members() -> None:
     users = np.repeat(np.arange(300), 60)
     for values in (found, (found - found.mean(axis=0)).round(9)):
         asked = {"fprs": [0.01], "confidence": 0.999, "rng": rng, "baseline": values.ravel()}
-        measured = roc_curve(values.ravel(), truth.ravel(), users, **asked)
+        measured = make_roc(values.ravel(), truth.ravel(), users, **asked)
         assert measured.auc.low > 0.5
 
 
@@ -227,19 +227,19 @@ def test_the_ratio_is_the_normal_one_where_shift_and_spread_are_learned(width: i
     included = rng.random((k + 1, n)) < 0.5
     own = rng.normal(0, 5, (n, width))
     values = own + included[:, :, None] * shift + rng.normal(size=(k + 1, n, width))
-    found = log_ratios(values[0], values[1:], included[1:])
+    found = score_profiles(values[0], values[1:], included[1:])
     # The mean without the user is itself uncertain, by 1/k + mean square of the share over k.
     exact = (values[0] - own - shift / 2) @ shift
     assert np.corrcoef(found, exact)[0, 1] > 0.9
-    best = metrics.roc_area(exact, included[0])
-    assert best - 0.04 < metrics.roc_area(found, included[0]) < best + 0.01
+    best = metrics.get_auc(exact, included[0])
+    assert best - 0.04 < metrics.get_auc(found, included[0]) < best + 0.01
 
 
 def test_uninformative_references_give_zero_scores() -> None:
     rng = np.random.default_rng(2)
     values = rng.normal(size=(4, 30, 2))
     for included in (np.ones((3, 30), dtype=bool), np.zeros((3, 30), dtype=bool)):
-        assert not log_ratios(values[0], values[1:], included).any()
+        assert not score_profiles(values[0], values[1:], included).any()
 
 
 def view_of_items(vantage: Vantage, items: np.ndarray) -> View:
@@ -279,7 +279,7 @@ def rows(
         view=replace(view, public=replace(view.public, device_code=client)),
         interactions=HALVED,
         halves=made,
-        quick=True,
+        is_quick=True,
         confidence=0.95,
         rng=np.random.default_rng(4),
     )
@@ -295,7 +295,7 @@ def test_unprotected_models_reveal_members(target: Target, vantage: Vantage) -> 
 
 
 def test_computable_messages_without_noise_reveal_members_exactly() -> None:
-    client = SimulatedClient.make(Fcf(), HALVED)
+    client = SimulatedClient.from_data(Fcf(), HALVED)
     found = rows(Fcf(), Vantage.PEERS, client)
     assert {row.value for row in found.values()} == {1.0}
     assert "draw nothing at random" in found["AUC"].note
@@ -307,7 +307,7 @@ def test_membership_unrelated_to_the_training_is_not_inferred() -> None:
     rng, true = np.random.default_rng(6), halves(Fcf())
     views = {v: tuple(replace(view) for view in views) for v, views in true.views.items()}
     coins = HalfRuns(is_included=rng.random(true.is_included.shape) < 0.5, views=views)
-    found = rows(Fcf(), Vantage.PEERS, SimulatedClient.make(Fcf(), HALVED), coins)["AUC"]
+    found = rows(Fcf(), Vantage.PEERS, SimulatedClient.from_data(Fcf(), HALVED), coins)["AUC"]
     assert found.ci_low < 0.5 < found.ci_high
 
 

@@ -16,7 +16,7 @@ from fedrec_auditor.attacks.attribute_attacks import (
     AttributeTree,
 )
 from fedrec_auditor.attacks.base import Background
-from fedrec_auditor.attacks.parts.inputs import ITEMS, SUMMARY, Input, add_inputs
+from fedrec_auditor.attacks.parts.inputs import ITEMS, SUMMARY, InputTable, add_inputs
 from fedrec_auditor.attacks.parts.uploads import iter_blocks
 from fedrec_auditor.targets.components import Dense, Payload
 from fedrec_auditor.targets.transcript import View
@@ -36,7 +36,7 @@ def everybody(view: View) -> np.ndarray:
     """The summary of all users, zero for users who sent nothing."""
     read = add_inputs(view).inputs[SUMMARY]
     out = np.zeros((view.public.n_users, read.width), dtype=np.float32)
-    out[read.users] = read.values()
+    out[read.users] = read.compute_values()
     return out
 
 
@@ -141,7 +141,7 @@ def test_a_summary_that_would_not_fit_covers_the_last_senders(
 
     monkeypatch.setattr("fedrec_auditor.attacks.parts.uploads.BLOCK_SIZE", 30)  # one user per block
 
-    def read(numbers: int) -> Input:
+    def read(numbers: int) -> InputTable:
         monkeypatch.setattr("fedrec_auditor.attacks.parts.inputs.MAX_ENTRIES", numbers)
         return add_inputs(view).inputs[SUMMARY]
 
@@ -198,9 +198,9 @@ def test_products_are_those_of_the_columns(monkeypatch: pytest.MonkeyPatch, scal
     for at_once in (1 << 23, 100):
         monkeypatch.setattr("fedrec_auditor.attacks.parts.inputs._KEPT", at_once)
         monkeypatch.setattr("fedrec_auditor.attacks.parts.inputs._BLOCK", 1000)
-        read = Input(np.arange(50), [(300, write), (200, write)], scaled=scaled)
+        read = InputTable(np.arange(50), [(300, write), (200, write)], scaled=scaled)
         bound = 1e-5 * np.abs(expected).max()
-        np.testing.assert_allclose(read.values(), expected, rtol=1e-3, atol=bound)
+        np.testing.assert_allclose(read.compute_values(), expected, rtol=1e-3, atol=bound)
         np.testing.assert_allclose(
             read.products.gram_matrix,
             expected @ expected.T,

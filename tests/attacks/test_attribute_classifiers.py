@@ -26,16 +26,11 @@ from fedrec_auditor.attacks.base import Background
 from fedrec_auditor.attacks.parts.inputs import (
     SUMMARY,
     InnerProducts,
-    JointInput,
+    JointTable,
     add_inputs,
-    table_input,
+    to_input,
 )
-from fedrec_auditor.attacks.parts.supervised import (
-    MAJORITY,
-    Problem,
-    SupervisedAttack,
-    auc_of_classes,
-)
+from fedrec_auditor.attacks.parts.supervised import MAJORITY, SupervisedAttack, Task, get_macro_auc
 from fedrec_auditor.targets.components import Dense, Payload
 from tests.attacks.made import sent, view_of
 from tests.points import later
@@ -45,7 +40,7 @@ SHAPES = st.tuples(st.integers(0, 2**32 - 1), st.integers(2, 4), st.integers(1, 
 
 def problem(
     seed: int, classes: int, width: int, beside: bool
-) -> tuple[Problem, np.ndarray, np.ndarray, np.ndarray]:
+) -> tuple[Task, np.ndarray, np.ndarray, np.ndarray]:
     """A draw of 40 known users of 100, and its columns."""
     rng = np.random.default_rng(seed)
     codes = rng.integers(classes, size=100)
@@ -54,9 +49,9 @@ def problem(
     unknown = np.setdiff1d(np.arange(100), known)
     side = rng.normal(size=(100, 3)) if beside else None
     labels = np.unique(codes[known], return_inverse=True)[1]
-    read = table_input(table, np.arange(100))
-    made = Problem(read, known, unknown, labels, side)
-    return made, *made.columns(read.values().astype(np.float64)), labels
+    read = to_input(table, np.arange(100))
+    made = Task(read, known, unknown, labels, side)
+    return made, *made.make_rows(read.compute_values().astype(np.float64)), labels
 
 
 @pytest.mark.parametrize(
@@ -96,14 +91,14 @@ def test_the_tree_reads_uploads_and_side_columns(absent: bool) -> None:
     rng = np.random.default_rng(0)
     table, side = rng.normal(size=(100, 20)), rng.normal(size=(100, 3))
     known, unknown = np.arange(0, 100, 3), np.setdiff1d(np.arange(100), np.arange(0, 100, 3))
-    read = table_input(table, np.arange(5 if absent else 0, 100))
+    read = to_input(table, np.arange(5 if absent else 0, 100))
     codes = (side[:, 1] > 0).astype(np.int64)
-    case = Problem(read, known, unknown, codes[known], side)
+    case = Task(read, known, unknown, codes[known], side)
     attack = AttributeTree()
-    found = attack.guess(case, attack.column_data(read), 5)
+    found = attack.guess(case, attack.prepare_columns(read), 5)
     assert set(np.unique(found.scores)) == {0.0, 1.0}
     assert np.mean(found.classes == codes[unknown]) > 0.9
-    blind = Problem(None, known, unknown, codes[known], side)
+    blind = Task(None, known, unknown, codes[known], side)
     assert np.mean(attack.guess(blind, None, 5).classes == codes[unknown]) > 0.9
 
 
@@ -111,7 +106,7 @@ def test_the_tree_reads_uploads_and_side_columns(absent: bool) -> None:
 def test_products_of_wide_tables_are_accurate(width: int) -> None:
     """Beyond some 10^9 multiplications, columns are added up in single precision."""
     table = np.random.default_rng(0).normal(size=(90, width)).astype(np.float32)
-    found = InnerProducts.of([table[:, :7], table[:, 7:]], 90, width)
+    found = InnerProducts.from_blocks([table[:, :7], table[:, 7:]], 90, width)
     exact = table.astype(np.float64) @ table.T.astype(np.float64)
     np.testing.assert_allclose(found.gram_matrix, exact, atol=1e-6 * width)
     np.testing.assert_allclose(found.row_sums, table.sum(axis=1, dtype=np.float64))
@@ -121,12 +116,11 @@ def test_the_reading_is_chosen_by_the_known_alone() -> None:
     """Labels of unknown users have no influence; an informative reading wins over noise."""
     rng = np.random.default_rng(0)
     codes = rng.integers(2, size=100)
-    noise = table_input(rng.normal(size=(100, 50)), np.arange(100))
-    signal = table_input(rng.normal(size=(100, 50)) + codes[:, None], np.arange(100))
+    noise = to_input(rng.normal(size=(100, 50)), np.arange(100))
+    signal = to_input(rng.normal(size=(100, 50)) + codes[:, None], np.arange(100))
     known, unknown = np.arange(0, 100, 3), np.setdiff1d(np.arange(100), np.arange(0, 100, 3))
     told, dull = (
-        Problem(read, known, unknown, codes[known], None).leave_one_out()
-        for read in (signal, noise)
+        Task(read, known, unknown, codes[known], None).score_ridge() for read in (signal, noise)
     )
     assert told > 0.95
     assert dull < 0.7
@@ -147,7 +141,7 @@ def test_the_common_part_of_noisy_columns_reveals_the_class() -> None:
         read = add_inputs(view_of(sent(messages), users=400, items=7))
         background = Background(known_users=np.arange(120), classes=codes[:120], n_classes=2)
         new, old = (
-            auc_of_classes(codes[120:], found.scores)
+            get_macro_auc(codes[120:], found.scores)
             for found in (
                 AttributeKnn().infer(each, background, rng)
                 for each in (read, read.with_inputs({SUMMARY: read.inputs[SUMMARY]}))
@@ -163,22 +157,25 @@ def test_leading_directions_are_the_first_singular_vectors(rank: int) -> None:
     rng = np.random.default_rng(rank)
     left, right = (np.linalg.qr(rng.normal(size=(50, rank)))[0] for _ in range(2))
     table = ((left * 0.5 ** np.arange(rank)) @ right.T).astype(np.float32)
-    found = InnerProducts.of([table], 50, 50).top_vectors(5)
+    found = InnerProducts.from_blocks([table], 50, 50).singular_vectors(5)
     kept = min(rank, 5)
     assert np.abs(found.T @ left)[:kept, :kept] == pytest.approx(np.eye(kept), abs=1e-3)
     assert not found[:, kept:].any()
     table[3, 4] = np.nan
-    assert np.isnan(InnerProducts.of([table], 50, 50).top_vectors(5)).all()
+    assert np.isnan(InnerProducts.from_blocks([table], 50, 50).singular_vectors(5)).all()
 
 
 def test_mixed_readings_are_their_columns_beside_each_other() -> None:
     rng = np.random.default_rng(0)
     tables = {"a": rng.normal(size=(60, 5)), "b": 9 * rng.normal(size=(60, 70))}
-    inputs = {name: table_input(table, np.arange(60)) for name, table in tables.items()}
-    mixed = JointInput.of(inputs, {"a": 1.0, "b": 0.25})
+    inputs = {name: to_input(table, np.arange(60)) for name, table in tables.items()}
+    mixed = JointTable.combine(inputs, {"a": 1.0, "b": 0.25})
     scaled = [
         np.sqrt(weight) * values / np.linalg.norm(values)
-        for weight, values in ((1.0, inputs["a"].values()), (0.25, inputs["b"].values()))
+        for weight, values in (
+            (1.0, inputs["a"].compute_values()),
+            (0.25, inputs["b"].compute_values()),
+        )
     ]
     whole = np.concatenate(scaled, axis=1)
     np.testing.assert_allclose(mixed.products.gram_matrix, whole @ whole.T, atol=1e-7)
@@ -210,12 +207,12 @@ def test_users_of_unknown_class_teach_bayes_where_it_helps(lean: float, gain: fl
         codes = rng.integers(2, size=600)
         rates = expit(rng.normal(-1.5, 0.5, 300) + lean * rng.normal(size=(2, 300)))
         held = rng.random((600, 300)) < rates[codes]
-        read = table_input(held.astype(float), np.arange(600))
+        read = to_input(held.astype(float), np.arange(600))
         known, unknown = np.arange(60), np.arange(60, 600)
-        case = Problem(read, known, unknown, codes[known], None)
+        case = Task(read, known, unknown, codes[known], None)
         areas.append(
             [
-                auc_of_classes(codes[unknown], attack.guess(case, None, 0).scores)
+                get_macro_auc(codes[unknown], attack.guess(case, None, 0).scores)
                 for attack in (AttributeBayes(), AttributeBayes(steps=0))
             ]
         )
@@ -231,11 +228,11 @@ def test_the_penalty_is_large_if_columns_are_uninformative() -> None:
         codes = rng.integers(2, size=300)
         table = rng.normal(size=(300, 200)) + 0.1 * (2 * codes[:, None] - 1)
         known, unknown = np.arange(100), np.arange(100, 300)
-        read = table_input(table, np.arange(300))
-        case = Problem(read, known, unknown, codes[known], None)
-        penalties.append(case.best_penalty())
+        read = to_input(table, np.arange(300))
+        case = Task(read, known, unknown, codes[known], None)
+        penalties.append(case.choose_penalty())
         fitted, fixed = (
-            auc_of_classes(codes[unknown], attack.guess(case, None, 0).scores)
+            get_macro_auc(codes[unknown], attack.guess(case, None, 0).scores)
             for attack in (AttributeLogistic(), AttributeLogistic(inverse_penalty=1.0))
         )
         gains.append(fitted - fixed)
@@ -258,7 +255,7 @@ def test_uploads_rejected_by_cross_validation_still_rank_users(
         found = attack.infer(view, background, np.random.default_rng(0))
         assert found.input_name == MAJORITY
         assert not found.classes.any()
-        assert auc_of_classes(codes[found.users], found.scores) > 0.8
+        assert get_macro_auc(codes[found.users], found.scores) > 0.8
 
 
 @pytest.mark.parametrize("attack", [AttributeMlp(), AttributeLogistic(), AttributeBayes()])
@@ -275,7 +272,7 @@ def test_users_far_from_the_known_ones_have_finite_scores(attack: Any) -> None:
     codes, known = np.repeat([0, 1], 150), np.arange(0, 300, 2)
     table = np.random.default_rng(0).normal(size=(300, 5)) + 3 * codes[:, None]
     table[known + 1] *= 300
-    case = Problem(table_input(table, np.arange(300)), known, known + 1, codes[known], None)
+    case = Task(to_input(table, np.arange(300)), known, known + 1, codes[known], None)
     found = attack.guess(case, None, 0)
     assert np.isfinite(found.scores).all()
     assert len(np.unique(found.classes)) == 2
@@ -301,4 +298,4 @@ def test_leave_one_out_is_the_fit_without_each(seed: int) -> None:
             guessed[case.class_codes != code, code],
         )
         areas.append(np.mean(ours[:, None] > theirs) + np.mean(ours[:, None] == theirs) / 2)
-    assert case.leave_one_out() == pytest.approx(np.mean(areas))
+    assert case.score_ridge() == pytest.approx(np.mean(areas))

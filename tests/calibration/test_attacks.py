@@ -11,8 +11,8 @@ from scipy import stats
 from fedrec_auditor.accountants.statements import Vantage
 from fedrec_auditor.attacks.base import Attack, AttackFamily
 from fedrec_auditor.attacks.parts import reading
-from fedrec_auditor.attacks.parts.reading import calibrate_readers
-from fedrec_auditor.attacks.parts.uploads import item_odds
+from fedrec_auditor.attacks.parts.reading import read_calibrated
+from fedrec_auditor.attacks.parts.uploads import get_prior
 from fedrec_auditor.auditor.games.row_order import SimulatedClient
 from fedrec_auditor.auditor.plan.families import FAMILIES
 from tests.contracts.attacks import P_VALUE, AttackCase, alarms
@@ -48,9 +48,9 @@ def test_evidence_of_several_trainings(target: str, seed: int) -> None:
     if reading.refusal(view):
         pytest.skip("no reader reads it")
     popularity = (data().ratings.toarray() != 0).mean(axis=0)
-    client = SimulatedClient.make(system, data())
+    client = SimulatedClient.from_data(system, data())
     view = replace(view, public=replace(view.public, popularity=popularity, device_code=client))
-    evidence, odds = calibrate_readers(view, np.arange(view.public.n_users)), item_odds(view)
+    evidence, odds = read_calibrated(view, np.arange(view.public.n_users)), get_prior(view)
     if evidence.log_ratio is None or odds is None:
         pytest.skip("no reader tells of interactions")
     compare_with_the_prior(evidence, odds, data())

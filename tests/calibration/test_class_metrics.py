@@ -9,14 +9,14 @@ import pytest
 from scipy import stats
 from sklearn import metrics as reference
 
-from fedrec_auditor.attacks.parts.supervised import auc_of_classes, macro_f1
+from fedrec_auditor.attacks.parts.supervised import get_macro_auc, get_macro_f1
 from fedrec_auditor.auditor.games.metrics import (
     BALANCED_ACC,
     GAIN,
     KNOWN_CLASS_CODE,
     MACRO_F1,
     Guesses,
-    estimate_all,
+    estimate_metrics,
 )
 
 pytestmark = pytest.mark.calibration
@@ -67,7 +67,7 @@ def test_intervals_cover_users_and_draws(draws: int, spread: float) -> None:
     truth = {name: float(np.mean([figure_of(name, one) for one in pieces])) for name in names}
     hits = dict.fromkeys(names, 0)
     for _ in range(150):
-        found = estimate_all(play(300, draws), confidence=0.95, rng=rng)
+        found = estimate_metrics(play(300, draws), confidence=0.95, rng=rng)
         for name in names:
             hits[name] += found[name].low <= truth[name] <= found[name].high
     for name in names:
@@ -94,14 +94,14 @@ def blind(case: Guesses) -> Guesses:
 
 def figures_of(case: Guesses) -> dict[str, float]:
     """The figures of so many users that they are known."""
-    tally = case.class_counts.sum(axis=1)
+    tally, blinded = (each.class_counts.sum(axis=1) for each in (case, blind(case)))
     asked = case.guessed_codes[0] != KNOWN_CLASS_CODE
     assert case.scores is not None
     return {
-        MACRO_F1: float(macro_f1(tally).mean()),
-        GAIN: float((macro_f1(tally) - macro_f1(blind(case).class_counts.sum(axis=1))).mean()),
+        MACRO_F1: float(get_macro_f1(tally).mean()),
+        GAIN: float((get_macro_f1(tally) - get_macro_f1(blinded)).mean()),
         BALANCED_ACC: float((tally[0, 0] / tally[0, 1]).mean()),
-        "AUC": auc_of_classes(case.true_codes[asked], case.scores[0][asked]),
+        "AUC": get_macro_auc(case.true_codes[asked], case.scores[0][asked]),
     }
 
 
@@ -119,7 +119,7 @@ def test_intervals_cover_rare_classes(classes: int, users: int) -> None:
     hits = dict.fromkeys(truth, 0)
     for _ in range(200):
         case = of_classes(users, classes, 5, rng)
-        found = estimate_all(case, confidence=0.95, rng=rng, baseline=blind(case))
+        found = estimate_metrics(case, confidence=0.95, rng=rng, baseline=blind(case))
         for name, value in truth.items():
             hits[name] += found[name].low <= value <= found[name].high
     print(f"\n{classes} classes, {users} users: {hits} of 200 intervals hold the truth")

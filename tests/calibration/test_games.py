@@ -9,7 +9,7 @@ import pytest
 
 from fedrec_auditor.accountants.statements import Adjacency, Unit, Vantage
 from fedrec_auditor.accountants.verdict import Verdict
-from fedrec_auditor.auditor.games.canary_game import FORMULA_DELTA, GameInputs, Setting
+from fedrec_auditor.auditor.games.canary_game import FORMULA_DELTA, GameInputs, Setup
 from fedrec_auditor.auditor.games.canary_games import CANARY_GAMES, LOCAL_NAME
 from fedrec_auditor.auditor.run.runner import audit
 from fedrec_auditor.auditor.worlds.estimators.lower_bound_estimators import JointBinomial
@@ -77,13 +77,13 @@ def test_noise_that_hides_everything_is_seldom_told_apart_in_a_message() -> None
     repeats, told = 200, 0
     for seed in range(repeats):
         rng, game = np.random.default_rng(seed), CANARY_GAMES[LOCAL_NAME]
-        ground = GameInputs(target=system, interactions=data, shape=(8, 10), quick=True)
-        made = next(game.settings(ground, rng))
-        assert isinstance(made, Setting)
+        ground = GameInputs(target=system, interactions=data, shape=(8, 10), is_quick=True)
+        made = next(game.make_setups(ground, rng))
+        assert isinstance(made, Setup)
         scope = next(iter(made.scope_deltas))
-        found = game.play(
+        found = game.measure(
             made, scope, 0.0, JointBinomial(), runs=400, confidence=0.95, accountants=(), rng=rng
         )
-        told += found.measured.bound.epsilon > 0.0
+        told += found.bounds.bound.epsilon > 0.0
     print(f"\nabove 0: {told} of {repeats}")
     assert told <= repeats * 0.05 + 3 * (repeats * 0.05 * 0.95) ** 0.5

@@ -88,7 +88,7 @@ class AttackCase:
             profiles=None if halved is None else data().ratings,
             references=() if halved is None else halved.views.get(self.vantage, ()),
             is_included=None if halved is None else halved.is_included,
-            met_items=membership.split_known_items(data(), np.random.default_rng(2))[0],
+            known_items=membership.split_known_items(data(), np.random.default_rng(2))[0],
         )
 
     def guess(self, view: View) -> Inference:
@@ -230,7 +230,7 @@ def _renamed(view: View, rng: np.random.Generator) -> View:
 def rows_of(attack: Attack, view: View, rng: np.random.Generator, **more: Any) -> list[AttackRow]:
     """Plays the attack's game on the view quickly, and returns its results at confidence 95%."""
     name = type(attack).__name__
-    settings = {"target": view.public.algorithm, "quick": True, "confidence": 0.95, **more}
+    settings = {"target": view.public.algorithm, "is_quick": True, "confidence": 0.95, **more}
     game = Game(name=name, attack=attack, view=view, rng=rng, **settings)
     return [row for row in ATTACK_GAMES[attack.family](game) if isinstance(row, AttackRow)]
 

@@ -19,9 +19,9 @@ from fedrec_auditor.attacks.base import (
     AttackFamily,
     Background,
     Labels,
-    Links,
+    LinkScores,
+    MemberScores,
     Reconstruction,
-    Scores,
 )
 from fedrec_auditor.auditor.games.linkage import QUICK_MAX_USERS, anonymize
 from fedrec_auditor.auditor.plan.families import FAMILIES
@@ -177,9 +177,9 @@ class Sizes:
     def refusal(self, view: View) -> str:
         return "" if any(one.uploads is not None for one in view.rounds) else "Nothing is sent."
 
-    def infer(self, view: View, background: Background, rng: np.random.Generator) -> Scores:
+    def infer(self, view: View, background: Background, rng: np.random.Generator) -> MemberScores:
         pairs = background.candidates
-        return Scores(values=self.scores(view, rng)[pairs[:, 0]])
+        return MemberScores(values=self.scores(view, rng)[pairs[:, 0]])
 
     def scores(self, view: View, rng: np.random.Generator) -> np.ndarray:
         uploads = view.rounds[-1].uploads
@@ -237,9 +237,9 @@ class ChangesTheModel(Sizes):
 class KnowsTheAnswers(Sizes):
     """Faulty attack: reads the true ratings instead of the messages."""
 
-    def infer(self, view: View, background: Background, rng: np.random.Generator) -> Scores:
+    def infer(self, view: View, background: Background, rng: np.random.Generator) -> MemberScores:
         pairs = background.candidates
-        return Scores(values=data().ratings.toarray()[pairs[:, 0], pairs[:, 1]])
+        return MemberScores(values=data().ratings.toarray()[pairs[:, 0], pairs[:, 1]])
 
 
 class NeedsNothing(Sizes):
@@ -261,7 +261,7 @@ class AsksForTheTruth(Sizes):
 
     def infer(  # type: ignore[override]
         self, view: View, background: Background, rng: np.random.Generator, truth: Any = None
-    ) -> Reconstruction | Scores:
+    ) -> Reconstruction | MemberScores:
         return super().infer(view, background, rng)
 
 
@@ -313,10 +313,10 @@ class LinksByChance:
         sent = [one for one in view.rounds if one.uploads is not None]
         return "" if len(sent) > 1 else "Nothing is sent in two rounds."
 
-    def infer(self, view: View, background: Background, rng: np.random.Generator) -> Links:
+    def infer(self, view: View, background: Background, rng: np.random.Generator) -> LinkScores:
         before, last = view.rounds[-2].uploads, view.rounds[-1].uploads
-        candidates = np.unique(before.users).astype(np.int64)
-        return Links(scores=self.scores(view, len(last.users), candidates), candidates=candidates)
+        users = np.unique(before.users).astype(np.int64)
+        return LinkScores(scores=self.scores(view, len(last.users), users), candidates=users)
 
     def scores(self, view: View, messages: int, candidates: np.ndarray) -> np.ndarray:
         return np.zeros((messages, len(candidates)))

@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 from scipy.special import logit
 
 from fedrec_auditor.accountants.statements import Vantage
-from fedrec_auditor.attacks.interaction_reconstruction import best_f1_sets
+from fedrec_auditor.attacks.interaction_reconstruction import choose_item_sets
 from fedrec_auditor.attacks.parts import reading, uploads
-from fedrec_auditor.attacks.parts.reading import calibrated
-from fedrec_auditor.attacks.readers.base import CERTAIN, Evidence, Reader, posterior
+from fedrec_auditor.attacks.parts.reading import calibrate
+from fedrec_auditor.attacks.readers.base import MAX_NATS, Evidence, Reader, get_posterior
 from fedrec_auditor.attacks.readers.rank_one_gradients import RankOneGradients
 from fedrec_auditor.attacks.readers.report_readers import FlippedBits
 from fedrec_auditor.auditor.games import metrics
@@ -116,7 +116,7 @@ def check_evidence_beside_the_true_prior(case: ReaderCase) -> None:
     prior = logit((held.sum(axis=0) + 0.5) / (len(held) + 1))
     evidence = case.reader.read(case.view, case.users)
     assert evidence.log_ratio is not None
-    compare_with_the_prior(calibrated(evidence, prior), prior, data())
+    compare_with_the_prior(calibrate(evidence, prior), prior, data())
 
 
 def compare_with_the_prior(
@@ -136,7 +136,7 @@ def compare_with_the_prior(
         log_ratio=np.zeros_like(evidence.log_ratio),
         activity=np.zeros(len(held)),
     )
-    before, after = (posterior(each, prior)[users] for each in (nothing, evidence))
+    before, after = (get_posterior(each, prior)[users] for each in (nothing, evidence))
     for what, score in (("AUC", _areas), ("log score", _log_scores), ("F1", _f1_of_sets)):
         gains = score(after, held[users]) - score(before, held[users])
         error = ERRORS * np.std(gains) / np.sqrt(len(gains)) + 1e-6
@@ -144,17 +144,17 @@ def compare_with_the_prior(
 
 
 def _areas(chance: NDArray[np.float32], held: NDArray[np.bool_]) -> NDArray[np.float64]:
-    return np.array([metrics.roc_area(*pair) for pair in zip(chance, held, strict=True)])
+    return np.array([metrics.get_auc(*pair) for pair in zip(chance, held, strict=True)])
 
 
 def _log_scores(chance: NDArray[np.float32], held: NDArray[np.bool_]) -> NDArray[np.float64]:
-    least = np.exp(-CERTAIN)
+    least = np.exp(-MAX_NATS)
     right = np.where(held, chance, 1 - chance.astype(np.float64))
     return np.asarray(np.log(np.maximum(right, least)).mean(axis=1))
 
 
 def _f1_of_sets(chance: NDArray[np.float32], held: NDArray[np.bool_]) -> NDArray[np.float64]:
-    sets = best_f1_sets(chance)
+    sets = choose_item_sets(chance)
     return np.asarray(2 * (sets & held).sum(axis=1) / (sets.sum(axis=1) + held.sum(axis=1)))
 
 
@@ -174,7 +174,7 @@ def test_readers_keep_the_law(law: Callable[[ReaderCase], None], target: str) ->
     view = training(target).transcript.view(Vantage.SERVER)
     cases = [
         ReaderCase(reader, target)
-        for reader in reading.readers_of(view)
+        for reader in reading.find_readers(view)
         if law is not check_evidence_beside_the_true_prior
         or type(reader).__name__ not in OF_NO_INTERACTIONS
     ]
@@ -184,7 +184,7 @@ def test_readers_keep_the_law(law: Callable[[ReaderCase], None], target: str) ->
 
 
 def test_all_members_of_the_family_are_asked() -> None:
-    asked = {type(reader).__name__ for reader in reading.all_readers()}
+    asked = {type(reader).__name__ for reader in reading.get_all_readers()}
     family = FAMILIES["readers"]
     assert asked == {family.load_class(name).__name__ for name in family.list_names()}
 
@@ -195,27 +195,27 @@ def test_no_two_readers_tell_the_same_but_of_interactions(target: str, vantage: 
     """Checks that each kind of evidence but log-odds of interactions has one reader only."""
     view = training(target).transcript.view(vantage, np.random.default_rng(0))
     users = np.array([3, 17, 40])
-    found = [told(reader.read(view, users)) for reader in reading.readers_of(view)]
+    found = [told(reader.read(view, users)) for reader in reading.find_readers(view)]
     others = [kinds - {"log_ratio"} for kinds in found]
     assert sum(map(len, others)) == len(set().union(*others))
 
 
 @pytest.mark.parametrize("target", UNREAD)
 def test_no_reader_applies_to_the_targets_that_are_left_out(target: str) -> None:
-    assert not reading.readers_of(training(target).transcript.view(Vantage.SERVER))
+    assert not reading.find_readers(training(target).transcript.view(Vantage.SERVER))
 
 
 @pytest.mark.parametrize("target", ["fedncf", "fmf-lfl", "fofl-self"])
 def test_readers_of_no_interactions_say_nothing_of_them(target: str) -> None:
     view = training(target).transcript.view(Vantage.SERVER)
-    some = [each for each in reading.readers_of(view) if type(each).__name__ in OF_NO_INTERACTIONS]
+    some = [one for one in reading.find_readers(view) if type(one).__name__ in OF_NO_INTERACTIONS]
     assert [told(each.read(view, np.arange(5))) & {"log_ratio"} for each in some] == [set()]
 
 
 def test_nothing_is_read_where_nothing_is_linked() -> None:
     for target in TARGETS:
         view = training(target).transcript.view(Vantage.SERVER).without_uploads()
-        assert not reading.readers_of(view)
+        assert not reading.find_readers(view)
         assert "no message with a known sender" in reading.refusal(view)
 
 

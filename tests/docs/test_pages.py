@@ -337,7 +337,7 @@ def test_what_a_quick_audit_leaves_out() -> None:
     assert limits("messages of a designed pair")[0] == [local.DESIGNED_RUNS]
     assert limits("runs of")[0] == [canary_game.UPLOAD_RUNS, canary_game.TRAINING_RUNS]
     assert LIMITS["runs of `round`, `training` and `local` games"][1] == "a tenth"
-    assert canary_game.QUICK_RATIO == 10
+    assert canary_game.QUICK_DIVISOR == 10
     assert limits("trainings on halves") == (
         [game.N_HALVES],
         [game.QUICK_N_HALVES, game.QUICK_MAX_HALVES_SECONDS],

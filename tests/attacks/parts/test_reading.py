@@ -12,8 +12,13 @@ from scipy import sparse
 from scipy.special import expit, logit
 
 from fedrec_auditor.attacks.parts import reading
-from fedrec_auditor.attacks.parts.reading import UNSCALED, calibrate_readers, calibrated, fit_scales
-from fedrec_auditor.attacks.readers.base import CERTAIN, Evidence
+from fedrec_auditor.attacks.parts.reading import (
+    UNSCALED,
+    calibrate,
+    fit_calibration,
+    read_calibrated,
+)
+from fedrec_auditor.attacks.readers.base import MAX_NATS, Evidence
 from fedrec_auditor.targets.components import Dense, Payload
 from fedrec_auditor.targets.transcript import Broadcast, Round, Uploads
 from tests.attacks.made import Flip, view_of
@@ -30,52 +35,52 @@ def bits(epsilon: float) -> NDArray[np.float64]:
     return np.where(truth == HELD, epsilon, -epsilon)
 
 
-def calibrate(ratio: NDArray[np.float64], odds: NDArray[np.float64] = ODDS) -> NDArray[np.float64]:
-    found = calibrated(Evidence(users=np.arange(USERS), log_ratio=ratio), odds).log_ratio
+def scaled(ratio: NDArray[np.float64], odds: NDArray[np.float64] = ODDS) -> NDArray[np.float64]:
+    found = calibrate(Evidence(users=np.arange(USERS), log_ratio=ratio), odds).log_ratio
     assert found is not None
     return found
 
 
-@pytest.mark.parametrize("epsilon", [0.0, 0.1, 1.0, CERTAIN])
+@pytest.mark.parametrize("epsilon", [0.0, 0.1, 1.0, MAX_NATS])
 def test_correct_ratios_stay_unchanged(epsilon: float) -> None:
     ratio = bits(epsilon)
-    assert calibrate(ratio) is ratio
+    assert scaled(ratio) is ratio
 
 
 @pytest.mark.parametrize("epsilon", [0.5, 1.0])
 def test_overconfident_ratios_are_scaled_to_their_value(epsilon: float) -> None:
     said: list[str] = []
-    evidence = Evidence(users=np.arange(USERS), log_ratio=np.sign(bits(epsilon)) * CERTAIN)
-    found = calibrated(evidence, ODDS, said.append).log_ratio
+    evidence = Evidence(users=np.arange(USERS), log_ratio=np.sign(bits(epsilon)) * MAX_NATS)
+    found = calibrate(evidence, ODDS, said.append).log_ratio
     assert found is not None
     assert np.abs(found) == pytest.approx(epsilon, abs=0.25)
     assert "".join(said).endswith("how well they agree with the popularity of items.")
 
 
-@pytest.mark.parametrize("scale", [3.0, CERTAIN])
+@pytest.mark.parametrize("scale", [3.0, MAX_NATS])
 def test_confident_ratios_of_noise_are_scaled_to_nothing(scale: float) -> None:
-    assert np.abs(calibrate(scale * np.random.default_rng(2).normal(size=HELD.shape))).max() < 0.3
+    assert np.abs(scaled(scale * np.random.default_rng(2).normal(size=HELD.shape))).max() < 0.3
 
 
 def test_reversed_evidence_is_scaled_to_nothing() -> None:
-    assert not calibrate(-np.sign(bits(1.0)) * CERTAIN).any()
+    assert not scaled(-np.sign(bits(1.0)) * MAX_NATS).any()
 
 
 def test_proved_entries_stay_and_items_of_unknown_share_are_scaled_too() -> None:
-    ratio, odds = np.sign(bits(1.0)) * CERTAIN, ODDS.copy()
+    ratio, odds = np.sign(bits(1.0)) * MAX_NATS, ODDS.copy()
     ratio[:, :3], ratio[:, 3] = np.where(HELD[:, :3], np.inf, -np.inf), np.inf
     odds[::2] = np.nan
-    found = calibrate(ratio, odds)
+    found = scaled(ratio, odds)
     np.testing.assert_array_equal(found[:, :4], ratio[:, :4])
     assert np.abs(found[:, 4:]) == pytest.approx(1.0, abs=0.3)
-    assert calibrate(ratio[:, :4], odds[:4]) is not None
+    assert scaled(ratio[:, :4], odds[:4]) is not None
 
 
 def test_evidence_without_a_known_share_stays_unchanged() -> None:
-    ratio = np.full((USERS, ITEMS), CERTAIN)
-    assert calibrate(ratio, np.full(ITEMS, np.nan)) is ratio
+    ratio = np.full((USERS, ITEMS), MAX_NATS)
+    assert scaled(ratio, np.full(ITEMS, np.nan)) is ratio
     proved = np.full((USERS, ITEMS), np.inf)
-    assert calibrate(proved) is proved
+    assert scaled(proved) is proved
 
 
 def test_items_of_equal_shares_refute_nothing() -> None:
@@ -83,8 +88,8 @@ def test_items_of_equal_shares_refute_nothing() -> None:
     held = np.random.default_rng(3).permuted(
         np.tile(np.arange(40)[:, None] < 8, (1, ITEMS)), axis=0
     )
-    ratio = np.where(held, CERTAIN, -CERTAIN)
-    found = calibrated(Evidence(users=np.arange(40), log_ratio=ratio), logit(np.full(ITEMS, 0.2)))
+    ratio = np.where(held, MAX_NATS, -MAX_NATS)
+    found = calibrate(Evidence(users=np.arange(40), log_ratio=ratio), logit(np.full(ITEMS, 0.2)))
     assert found.log_ratio is ratio
 
 
@@ -121,7 +126,7 @@ def of_stated(
     public = {"channel": channel, "popularity": HELD.mean(axis=0), "device_code": client}
     view = view_of(round_, users=300, items=ITEMS, **public)
     users = np.arange(300)
-    return reading.read_evidence(view, users), calibrate_readers(view, users), tuple(view.notes)
+    return reading.read_evidence(view, users), read_calibrated(view, users), tuple(view.notes)
 
 
 @pytest.mark.parametrize("true", [0.2, 1.0, 3.0])
@@ -151,12 +156,12 @@ def test_activity_without_support_by_evidence_is_scaled_to_nothing() -> None:
     ratio = bits(1.0)
     noise = rng.normal(scale=2.0, size=USERS)
     evidence = Evidence(users=np.arange(USERS), log_ratio=ratio, activity=noise)
-    of_ratio, of_activity, _ = fit_scales(evidence, HELD, ODDS)
+    of_ratio, of_activity, _ = fit_calibration(evidence, HELD, ODDS)
     assert of_ratio == pytest.approx(1.0, abs=0.05)
     assert of_activity < 0.05
     proved = np.where(HELD, np.inf, -np.inf)
     evidence = Evidence(users=np.arange(USERS), log_ratio=proved, activity=noise)
-    assert fit_scales(evidence, HELD, ODDS) == UNSCALED
+    assert fit_calibration(evidence, HELD, ODDS) == UNSCALED
 
 
 def test_shadows_with_unread_messages_scale_nothing() -> None:
@@ -179,10 +184,10 @@ def test_large_ratios_that_are_often_wrong_are_bent() -> None:
     """A weak report and, for every tenth pair, a confident one that is wrong once in ten times."""
     rng = np.random.default_rng(6)
     wrong = rng.random(HELD.shape) < 0.1
-    sure = np.where(HELD ^ wrong, CERTAIN, -CERTAIN)
+    sure = np.where(HELD ^ wrong, MAX_NATS, -MAX_NATS)
     ratio = np.where(rng.random(HELD.shape) < 0.1, sure, bits(1.0))
     evidence = Evidence(users=np.arange(USERS), log_ratio=ratio, activity=np.zeros(USERS))
-    by = fit_scales(evidence, HELD, ODDS)
-    weak, strong = by.rescale(np.array([1.0, CERTAIN]))
+    by = fit_calibration(evidence, HELD, ODDS)
+    weak, strong = by.rescale(np.array([1.0, MAX_NATS]))
     assert 0.4 < weak <= 1.0
     assert strong < 2 * np.log(9)

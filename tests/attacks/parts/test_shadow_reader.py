@@ -152,10 +152,10 @@ def test_plain_histories_are_read_in_any_form(
     message: Callable[[NDArray[np.intp], np.random.Generator], Parts], least: float
 ) -> None:
     seen = view(Device(message))
-    (reader,) = reading.readers_of(seen)
+    (reader,) = reading.find_readers(seen)
     assert isinstance(reader, ShadowReader)
     guess = sets_of(seen)
-    assert metrics.set_f1(guess, histories()).mean() >= least
+    assert metrics.score_sets(guess, histories()).mean() >= least
 
 
 def test_messages_of_several_rounds_are_intersected() -> None:
@@ -164,8 +164,8 @@ def test_messages_of_several_rounds_are_intersected() -> None:
     for _, sent in seen.find_component("item"):
         in_all &= (sent.to_dense(np.arange(USERS)) != 0).any(axis=2)
     guess = sets_of(seen)
-    reached = metrics.set_f1(in_all, histories()).mean()
-    assert metrics.set_f1(guess, histories()).mean() > reached - 0.04
+    reached = metrics.score_sets(in_all, histories()).mean()
+    assert metrics.score_sets(guess, histories()).mean() > reached - 0.04
 
 
 @pytest.mark.parametrize("rounds", [1, 2])
@@ -190,9 +190,9 @@ def test_third_party_devices_are_read_better_than_by_their_form(
 ) -> None:
     def f1(others: bool) -> float:
         seen = view(Device(message, kind=kind, is_external=others))
-        assert isinstance(reading.readers_of(seen)[0], ShadowReader) == others
+        assert isinstance(reading.find_readers(seen)[0], ShadowReader) == others
         guess = sets_of(seen)
-        return float(metrics.set_f1(guess, histories()).mean())
+        return float(metrics.score_sets(guess, histories()).mean())
 
     assert f1(others=False) < 0.8
     assert f1(others=True) > 0.95
@@ -240,7 +240,7 @@ def read_of_own(client: Callable[..., object]) -> tuple[float, list[str]]:
     held = Interactions.create(histories().astype(np.float32))
     system = WrappedSystem(client=client)
     sent = system.upload(held, None, np.random.default_rng(4))
-    simulated = SimulatedClient.make(system, held)
+    simulated = SimulatedClient.from_data(system, held)
     seen = view_of(Round(None, sent), users=USERS, items=ITEMS, device_code=simulated)
     ratio = ShadowReader().read(seen, np.arange(USERS)).log_ratio
     assert ratio is not None
@@ -284,4 +284,4 @@ def test_the_refusal_without_code_lists_the_messages() -> None:
     seen = view_of(Round(None, sent), users=USERS, items=ITEMS)
     refusal = ShadowReader().refusal(seen)
     assert "messages whose senders' code can be run. The sent messages are: ids" in refusal
-    assert not reading.readers_of(seen)
+    assert not reading.find_readers(seen)

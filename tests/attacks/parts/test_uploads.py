@@ -16,18 +16,18 @@ from fedrec_auditor.attacks.membership_attacks import InteractionMembership
 from fedrec_auditor.attacks.parts import reading
 from fedrec_auditor.attacks.parts.profile_fit import (
     can_solve_sums,
-    fit_features,
     has_readable_model,
+    measure_fit,
     solve_participation,
 )
 from fedrec_auditor.attacks.parts.uploads import (
-    as_pseudonymous,
+    assign_pseudonyms,
     estimate_popularity,
-    item_messages,
-    item_steps,
+    get_rounds,
+    iter_steps,
     match_senders,
-    model_messages,
-    read_rounds,
+    read_items,
+    read_model,
 )
 from fedrec_auditor.auditor.games import membership, metrics, reconstruction
 from fedrec_auditor.auditor.games.game import Game
@@ -74,7 +74,7 @@ def played(
         attack=InteractionMembership() if whole else InteractionReconstruction(),
         view=view,
         interactions=Interactions.create(truth.astype(np.float32)),
-        quick=True,
+        is_quick=True,
         confidence=0.95,
         rng=np.random.default_rng(8),
     )
@@ -113,10 +113,10 @@ def test_messages_of_others_do_not_beat_popularity() -> None:
 
 
 def test_unlinked_messages_are_numbered_and_reports_left_out() -> None:
-    hidden = as_pseudonymous(shuffled(SKEWED, np.random.default_rng(4), 0.1))
+    hidden = assign_pseudonyms(shuffled(SKEWED, np.random.default_rng(4), 0.1))
     (only,) = hidden.rounds
     assert only.uploads.users.tolist() == list(range(len(SKEWED)))
-    assert as_pseudonymous(reported(SKEWED, np.random.default_rng(0))) is None
+    assert assign_pseudonyms(reported(SKEWED, np.random.default_rng(0))) is None
 
 
 def test_known_items_are_not_candidates() -> None:
@@ -137,7 +137,7 @@ def test_messages_of_several_rounds_are_read_where_few_users_send_in_each() -> N
     ]
     rng = np.random.default_rng(9)
     view = view_of(*rounds, users=120, items=150, vantage=Vantage.SHUFFLED, rng=rng)
-    hidden = as_pseudonymous(view)
+    hidden = assign_pseudonyms(view)
     assert len(hidden.rounds) == 6
     assert hidden.public.n_users == 6 * 20
     row = played(SKEWED, view, reconstruction.run_attack)
@@ -172,8 +172,8 @@ def server_view(*messages: ComponentView, users: int = 3) -> View:
     ],
 )
 def test_every_kind_gives_the_change_of_the_model(wire: ComponentView, sign: int) -> None:
-    (table,) = item_messages(server_view(wire))
-    ((_, change, moved),) = table.changes()
+    (table,) = read_items(server_view(wire))
+    ((_, change, moved),) = table.iter_changes()
     np.testing.assert_array_equal(change, sign * STEP)
     np.testing.assert_array_equal(moved, STEP != 0)
 
@@ -189,16 +189,16 @@ def test_every_kind_gives_the_change_of_the_model(wire: ComponentView, sign: int
     ],
 )
 def test_messages_of_unknown_form_are_refused(wire: ComponentView, said: str) -> None:
-    assert not model_messages(server_view(wire))
+    assert not read_model(server_view(wire))
     assert said in reading.refusal(server_view(wire))
 
 
 def test_rounds_are_read_up_to_one_message_per_user() -> None:
     wires = [ComponentView.create(STEP, Payload.CHANGE) for _ in range(5)]
     for users, rounds in ((2, 1), (3, 1), (8, 2), (15, 5)):
-        assert len(read_rounds(server_view(*wires, users=users), "sent")) == rounds
+        assert len(get_rounds(server_view(*wires, users=users), "sent")) == rounds
     bits = [ComponentView.create(np.ones((3, 5)), Payload.BITS) for _ in range(5)]
-    assert len(read_rounds(server_view(*bits), "sent")) == 5
+    assert len(get_rounds(server_view(*bits), "sent")) == 5
 
 
 def test_ratings_are_read_as_they_are() -> None:
@@ -269,7 +269,7 @@ def vector(table: np.ndarray, held: np.ndarray) -> np.ndarray:
 
 def test_features_follow_their_definitions() -> None:
     users = RNG.normal(size=(4, D))
-    found = fit_features(peers(*TABLES, users=users), sparse.csr_array(RATINGS))
+    found = measure_fit(peers(*TABLES, users=users), sparse.csr_array(RATINGS))
     assert found.shape == (N, 3)
     last = TABLES[-1]
     for row, ratings in zip(found, RATINGS, strict=True):
@@ -293,7 +293,7 @@ def test_similarities_are_summed_over_pairs_of_a_profile() -> None:
     view = View(vantage=Vantage.RELEASE, public=public, rounds=(RoundView(broadcast=model),))
     assert has_readable_model(view)
     profiles = sparse.csr_array(np.array([[1.0, 1, 1, 0], [0, 0, 0, 3]]))
-    found = fit_features(view, profiles)
+    found = measure_fit(view, profiles)
     np.testing.assert_allclose(found[:, 0], [(0.5 + 0.25 + 0.5 + 0.125 + 0.25) / 3, 0.0])
 
 
@@ -315,7 +315,7 @@ def test_a_step_is_the_sum_of_all_changes(kind: Payload, vantage: Vantage) -> No
     moved = changes + TABLES[0] if kind is Payload.MODEL else changes
     one = sent({"items": ComponentView.create(moved, kind)}, {"items": TABLES[0]})
     rng = np.random.default_rng(1)
-    ((table, (step,)),) = item_steps(view_of(one, users=N, items=M, vantage=vantage, rng=rng))
+    ((table, (step,)),) = iter_steps(view_of(one, users=N, items=M, vantage=vantage, rng=rng))
     np.testing.assert_allclose(table, TABLES[0])
     np.testing.assert_allclose(step, changes.sum(axis=0), atol=1e-12)
 
@@ -325,7 +325,7 @@ def test_messages_of_parties_are_separate_steps() -> None:
     one = sent(
         {"items": ComponentView.create(changes + TABLES[0], Payload.MODEL)}, {"items": TABLES[0]}
     )
-    ((_, steps),) = item_steps(view_of(one, users=N, items=M, n_silos=2))
+    ((_, steps),) = iter_steps(view_of(one, users=N, items=M, n_silos=2))
     np.testing.assert_allclose(steps, changes, atol=1e-12)
 
 
@@ -410,7 +410,7 @@ def seen_training(
     run = system.run(DATA.take_users(np.flatnonzero(MEMBERS)), np.random.default_rng(3))
     view = run.transcript.view(vantage, np.random.default_rng(4))
     return replace(
-        view, public=replace(view.public, device_code=SimulatedClient.make(system, DATA))
+        view, public=replace(view.public, device_code=SimulatedClient.from_data(system, DATA))
     )
 
 
@@ -436,7 +436,7 @@ def test_members_are_distinguished_for_any_linear_server(view: View) -> None:
 def test_unknown_profiles_act_as_noise() -> None:
     """With half of the profiles known, the result is better than chance but not exact."""
     view, known = seen_training(exact, server=decaying), np.arange(0, DATA.n_users, 2)
-    area = metrics.roc_area(solve_participation(view, DATA.ratings[known]), MEMBERS[known])
+    area = metrics.get_auc(solve_participation(view, DATA.ratings[known]), MEMBERS[known])
     assert 0.6 < area < 1.0
 
 
@@ -448,7 +448,7 @@ def test_views_without_computable_sums_are_refused() -> None:
         replace(view, rounds=view.rounds[-1:])
     )  # a single model shows no step
     assert not can_solve_sums(view, 10**6)  # more than fit memory
-    area = metrics.roc_area(
+    area = metrics.get_auc(
         solve_participation(seen_training(exact, server=signs), DATA.ratings), MEMBERS
     )
     assert area < 1.0

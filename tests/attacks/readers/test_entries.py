@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from fedrec_auditor.accountants.statements import Vantage
 from fedrec_auditor.attacks.readers import report_readers
 from fedrec_auditor.attacks.readers.rating_rows import RatingRows, fill_distances
-from fedrec_auditor.auditor.games.metrics import roc_area
+from fedrec_auditor.auditor.games.metrics import get_auc
 from fedrec_auditor.targets.components import Dense, Payload
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
@@ -39,7 +39,7 @@ def test_a_few_zeros_and_a_silent_user_leave_the_order_of_noisy_ratings(
     view = view_of(rated, other, users=N, items=M)
     readers, found = read_all(view)
     assert readers == ["ClearEntries"]
-    assert roc_area(found[: N - silent].ravel(), own[: N - silent].ravel()) > 0.97
+    assert get_auc(found[: N - silent].ravel(), own[: N - silent].ravel()) > 0.97
     assert not found[N - silent :].any()
 
 
@@ -84,7 +84,7 @@ def test_reports_with_little_noise_are_informative_but_no_proof(epsilon: float) 
     view = target.run(DATA, np.random.default_rng(0)).transcript.view(Vantage.SERVER)
     _, found = read_all(view)
     assert np.isfinite(found).all()
-    assert roc_area(found.ravel(), DATA.ratings.toarray().ravel() != 0) > 0.7
+    assert get_auc(found.ravel(), DATA.ratings.toarray().ravel() != 0) > 0.7
 
 
 def test_evidence_is_the_sum_over_reports(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -114,7 +114,7 @@ def test_known_popularity_gives_the_direction_where_noise_hides_the_spectrum() -
         assert not read_all(view)[1].any()
         public = replace(view.public, popularity=truth.mean(axis=0))
         found = read_all(replace(view, public=public))[1]
-        gains += [roc_area(*pair) - 0.5 for pair in zip(found, truth, strict=True)]
+        gains += [get_auc(*pair) - 0.5 for pair in zip(found, truth, strict=True)]
     assert np.mean(gains) > 5 * np.std(gains) / np.sqrt(len(gains))
 
 

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from fedrec_auditor.attacks.interaction_reconstruction import best_f1_sets
+from fedrec_auditor.attacks.interaction_reconstruction import choose_item_sets
 from fedrec_auditor.attacks.parts import reading
-from fedrec_auditor.attacks.readers.base import Evidence, posterior
+from fedrec_auditor.attacks.readers.base import Evidence, get_posterior
 from fedrec_auditor.auditor.games import metrics
-from fedrec_auditor.auditor.games.membership import log_odds
+from fedrec_auditor.auditor.games.membership import to_logits
 from fedrec_auditor.targets.components import Dense, Payload
 from fedrec_auditor.targets.transcript import View
 from tests.attacks.made import sent, sets_of, view_of
@@ -77,7 +77,7 @@ def view(lister: Lister, rounds: int, codes: Ids | None = None, **public: object
 
 def f1(seen: View) -> float:
     guess = sets_of(seen)
-    return float(metrics.set_f1(guess, HELD).mean())
+    return float(metrics.score_sets(guess, HELD).mean())
 
 
 @pytest.mark.parametrize(
@@ -110,13 +110,13 @@ def test_lists_of_random_items_give_no_evidence() -> None:
     for rounds in (1, 4):
         ratio = reading.read_evidence(view(nothing, rounds), np.arange(USERS)).log_ratio
         assert ratio is not None
-        assert abs(metrics.roc_area(ratio.ravel(), HELD.ravel()) - 0.5) < 0.03
+        assert abs(metrics.get_auc(ratio.ravel(), HELD.ravel()) - 0.5) < 0.03
 
 
 def test_evidence_on_a_user_does_not_depend_on_the_request() -> None:
     for rounds in (1, 2, 4):
         seen, few = view(mixed, rounds), np.array([3, 17])
-        (reader,) = reading.readers_of(seen)
+        (reader,) = reading.find_readers(seen)
         among = reader.read(seen, np.arange(USERS)).log_ratio
         assert among is not None
         np.testing.assert_allclose(reader.read(seen, few).log_ratio, among[few])
@@ -130,16 +130,19 @@ def test_unknown_codes_are_matched_by_frequency(there: float) -> None:
         return items[np.random.default_rng(items).random(len(items)) <= there]
 
     seen = view(some, 2, CODES[:, :1], popularity=HELD.mean(axis=0))
-    known = log_odds(HELD.sum(axis=0), USERS)
+    known = to_logits(HELD.sum(axis=0), USERS)
     silent = Evidence(
         users=np.arange(USERS), log_ratio=np.zeros(HELD.shape), activity=np.zeros(USERS)
     )
     ratio, guessed = (
-        posterior(each, known) for each in (reading.read_evidence(seen, np.arange(USERS)), silent)
+        get_posterior(each, known)
+        for each in (reading.read_evidence(seen, np.arange(USERS)), silent)
     )
-    area, prior = (metrics.roc_area(each.ravel(), HELD.ravel()) for each in (ratio, guessed))
+    area, prior = (metrics.get_auc(each.ravel(), HELD.ravel()) for each in (ratio, guessed))
     assert area > prior + (0.03 if there == 1 else 0)
-    sets, popular = (metrics.set_f1(best_f1_sets(each), HELD).mean() for each in (ratio, guessed))
+    sets, popular = (
+        metrics.score_sets(choose_item_sets(each), HELD).mean() for each in (ratio, guessed)
+    )
     assert sets > popular + (0.1 if there == 1 else 0)
     assert seen.notes[1:] == ["Matches codes to items by how many users have each."]
 

@@ -9,9 +9,9 @@ import pytest
 from scipy import stats
 from scipy.special import expit
 
-from fedrec_auditor.attacks.readers.base import Evidence, posterior, prior
+from fedrec_auditor.attacks.readers.base import Evidence, fit_prior, get_posterior
 from fedrec_auditor.attacks.readers.report_readers import FlippedBits, fit_activity
-from fedrec_auditor.auditor.games.metrics import set_f1
+from fedrec_auditor.auditor.games.metrics import score_sets
 from tests.attacks.made import SKEWED, flipped, reconstructed
 
 P1, Q1 = np.e / (1 + np.e), 1 / (1 + np.e)  # symmetric flipping at epsilon 1
@@ -45,7 +45,7 @@ def test_log_odds_add_up_over_uploads() -> None:
     np.testing.assert_allclose(evidence(view).log_ratio, 7 * (2 * mean - 1) * 1.0, atol=1e-9)
     once = reconstructed(flipped(SKEWED, np.random.default_rng(0), p=P1, q=Q1))
     often = reconstructed(view)
-    assert set_f1(often.items, SKEWED).mean() > set_f1(once.items, SKEWED).mean()
+    assert score_sets(often.items, SKEWED).mean() > score_sets(once.items, SKEWED).mean()
 
 
 def test_posteriors_are_calibrated() -> None:
@@ -53,7 +53,7 @@ def test_posteriors_are_calibrated() -> None:
     rng = np.random.default_rng(3)
     rows = rng.uniform(0.5, 1.5, 800)[:, None] * rng.uniform(0.02, 0.5, 200)[None, :]
     truth = rng.random(rows.shape) < rows
-    found = posterior(evidence(flipped(truth, rng, p=0.8, q=0.3)))
+    found = get_posterior(evidence(flipped(truth, rng, p=0.8, q=0.3)))
     for low in (0.05, 0.2, 0.4, 0.6):
         bin_ = (found >= low) & (found < low + 0.15)
         count = np.count_nonzero(bin_)
@@ -133,7 +133,7 @@ def test_the_prior_is_the_likeliest_share_with_half_an_observation_of_all(sure: 
         return GRID[score.argmax(axis=1)]
 
     overall = likeliest(ratio.reshape(1, -1), 0.5)[0]
-    items, activity = prior(Evidence(users=np.arange(12), log_ratio=ratio))
+    items, activity = fit_prior(Evidence(users=np.arange(12), log_ratio=ratio))
     assert expit(items) == pytest.approx(likeliest(ratio.T, overall), abs=0.002)
     own = likeliest(ratio, overall)
     assert activity == pytest.approx(np.log(own / own.mean()), abs=0.05)

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from scipy.special import expit
 
 from fedrec_auditor.accountants.statements import Vantage
-from fedrec_auditor.attacks.readers.base import CERTAIN, Evidence
+from fedrec_auditor.attacks.readers.base import MAX_NATS, Evidence
 from fedrec_auditor.attacks.readers.first_layer import FirstLayer
-from fedrec_auditor.attacks.readers.rank_one_gradients import main_directions
+from fedrec_auditor.attacks.readers.rank_one_gradients import compute_directions
 from fedrec_auditor.attacks.readers.small_readers import (
     InputWeights,
     Participation,
@@ -22,7 +22,7 @@ from fedrec_auditor.attacks.readers.small_readers import (
     UserRows,
 )
 from fedrec_auditor.auditor.games import metrics
-from fedrec_auditor.auditor.games.metrics import set_f1
+from fedrec_auditor.auditor.games.metrics import score_sets
 from fedrec_auditor.targets.components import Dense, Payload
 from fedrec_auditor.targets.transcript import ComponentView, PublicInfo, RoundView, View
 from tests.attacks.made import SKEWED, fcf, read_all, reconstructed, sent, view_of
@@ -55,7 +55,7 @@ def trained(hidden: int, *, noise: float = 0.0, dead: int = 0) -> View:
 def test_the_training_items_of_an_autoencoder_are_read(hidden: int) -> None:
     readers, found = read_all(trained(hidden))
     assert "InputWeights" in readers
-    np.testing.assert_array_equal(found, np.where(HISTORIES, CERTAIN, -CERTAIN))
+    np.testing.assert_array_equal(found, np.where(HISTORIES, MAX_NATS, -MAX_NATS))
 
 
 def test_a_device_that_moved_nothing_gives_no_evidence() -> None:
@@ -100,7 +100,7 @@ def summed(
 def area(view: View, truth: np.ndarray) -> float:
     ratio = Participation().read(view, np.arange(CROWD)).log_ratio
     assert np.isfinite(ratio).all()
-    return metrics.roc_area(ratio.ravel(), truth.ravel())
+    return metrics.get_auc(ratio.ravel(), truth.ravel())
 
 
 @pytest.fixture
@@ -318,7 +318,7 @@ def test_noise_lowers_f1_little() -> None:
     wide[:, 150:] &= np.random.default_rng(1).random((120, 750)) < 0.2
     for noise, reached in ((0.1, 0.999), (0.3, 0.98), (1.0, 0.642)):
         view, _ = fcf(wide, np.random.default_rng(2), noise=noise)
-        assert set_f1(reconstructed(view).items, wide).mean() > reached
+        assert score_sets(reconstructed(view).items, wide).mean() > reached
 
 
 def test_a_user_without_items_has_none() -> None:
@@ -333,7 +333,7 @@ def test_a_user_without_items_has_none() -> None:
 def test_directions_are_singular_vectors() -> None:
     rng = np.random.default_rng(0)
     matrices = rng.normal(size=(6, 30, 4))
-    found = main_directions(matrices)
+    found = compute_directions(matrices)
     for matrix, direction in zip(matrices, found, strict=True):
         expected = np.linalg.svd(matrix)[2][0]
         assert abs(direction @ expected) == pytest.approx(1, abs=1e-10)

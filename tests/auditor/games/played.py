@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from fedrec_auditor.accountants.statements import Scope
-from fedrec_auditor.auditor.games.canary import small_population
-from fedrec_auditor.auditor.games.canary_game import CanaryGame, GameResult, Setting
+from fedrec_auditor.auditor.games.canary import shrink_data
+from fedrec_auditor.auditor.games.canary_game import CanaryGame, GameResult, Setup
 from fedrec_auditor.auditor.games.game import Game
 from fedrec_auditor.auditor.worlds.estimators.lower_bound_estimators import JointBinomial
 from fedrec_auditor.targets.datasets.base import Interactions
@@ -16,22 +16,27 @@ from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.transcript import View
 
 DATA = Synthetic(n_users=60, n_items=20, profile=6).load()
-POPULATION = small_population(DATA, 8, 10)
+POPULATION = shrink_data(DATA, 8, 10)
 # A confidence that no test misses by chance.
 SURE = 1 - 1e-6
 
 
 def game(attack: Any, view: View, interactions: Interactions, seed: int = 0, **more: Any) -> Game:
     """A quick one at 95%, unless it is said otherwise."""
-    usual: dict[str, Any] = {"target": "it", "name": "scripted", "quick": True, "confidence": 0.95}
+    usual: dict[str, Any] = {
+        "target": "it",
+        "name": "scripted",
+        "is_quick": True,
+        "confidence": 0.95,
+    }
     rng = np.random.default_rng(seed)
     return Game(attack=attack, view=view, interactions=interactions, rng=rng, **usual | more)
 
 
 def play(
-    game: CanaryGame, setting: Setting, scope: Scope, delta: float = 0.0, seed: int = 1, **more: Any
+    game: CanaryGame, setting: Setup, scope: Scope, delta: float = 0.0, seed: int = 1, **more: Any
 ) -> GameResult:
     """A setting by the default estimator, from runs of a seed, without accountants."""
     usual: dict[str, Any] = {"accountants": (), "confidence": SURE}
     rng = np.random.default_rng(seed)
-    return game.play(setting, scope, delta, JointBinomial(), rng=rng, **usual | more)
+    return game.measure(setting, scope, delta, JointBinomial(), rng=rng, **usual | more)

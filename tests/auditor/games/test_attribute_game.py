@@ -43,7 +43,7 @@ def play(
     *,
     quick: bool = True,
 ) -> tuple[list[AttackRow], list[str]]:
-    rows = attribute.run_attack(game(attack, view, data, seed, quick=quick))
+    rows = attribute.run_attack(game(attack, view, data, seed, is_quick=quick))
     return (
         [row for row in rows if isinstance(row, AttackRow)],
         [row.reason for row in rows if isinstance(row, SkippedRow)],

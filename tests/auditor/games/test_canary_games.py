@@ -22,18 +22,18 @@ from fedrec_auditor.accountants.statements import (
 )
 from fedrec_auditor.auditor.games import canary as canaries
 from fedrec_auditor.auditor.games import crowd_game, projection
-from fedrec_auditor.auditor.games.canary import NEW_ITEMS, Canaries, extreme_canaries
+from fedrec_auditor.auditor.games.canary import N_NEW_ITEMS, CanarySet, design_extreme
 from fedrec_auditor.auditor.games.canary_game import (
     FORMULA_DELTA,
     Features,
     GameInputs,
     MemoryStore,
     RunSampler,
-    Setting,
+    Setup,
     Store,
 )
 from fedrec_auditor.auditor.games.canary_games import CANARY_GAMES, LOCAL_NAME
-from fedrec_auditor.auditor.games.crowd_game import TrainingSimulator, first_broadcast, first_round
+from fedrec_auditor.auditor.games.crowd_game import TrainingSimulator, get_broadcast, run_round
 from fedrec_auditor.auditor.games.one_run import SharedTraining
 from fedrec_auditor.auditor.games.round import RoundSimulator
 from fedrec_auditor.auditor.judging import accounting
@@ -82,12 +82,12 @@ def bound(
     return JointBinomial().bound(worlds, delta=delta, confidence=SURE, samples=runs, rng=second)
 
 
-def trainings(target: Target, canary: Canaries, *vantages: Vantage) -> TrainingSimulator:
+def trainings(target: Target, canary: CanarySet, *vantages: Vantage) -> TrainingSimulator:
     return TrainingSimulator(target=target, canary=canary, vantages=vantages)
 
 
 def test_nobody_of_the_population_has_rated_a_new_item() -> None:
-    assert POPULATION.ratings.shape == (8, 10 + NEW_ITEMS)
+    assert POPULATION.ratings.shape == (8, 10 + N_NEW_ITEMS)
     held = POPULATION.ratings.toarray() != 0
     assert not held[:, 10:].any()
     assert 0 < held.sum(axis=1).min() <= held.sum(axis=1).max() <= 5
@@ -102,13 +102,13 @@ def test_nobody_of_the_population_has_rated_a_new_item() -> None:
     assert len(POPULATION.timestamps) == POPULATION.ratings.nnz
 
 
-@pytest.mark.parametrize("unit", canaries.UNITS)
+@pytest.mark.parametrize("unit", canaries.DATA_UNITS)
 @pytest.mark.parametrize("adjacency", [Adjacency.ADD_REMOVE, Adjacency.REPLACE])
 def test_worlds_differ_in_the_canary_and_by_what_the_scope_allows(
     unit: Unit, adjacency: Adjacency
 ) -> None:
     scope = Scope(unit=unit, adjacency=adjacency, vantage=Vantage.PEERS, horizon=Horizon.TRAINING)
-    found = list(extreme_canaries(scope, POPULATION))
+    found = list(design_extreme(scope, POPULATION))
     assert found
     for canary in found:
         one, other = canary.populations
@@ -129,7 +129,7 @@ def test_worlds_differ_in_the_canary_and_by_what_the_scope_allows(
 def test_claims_of_a_round_and_of_a_training_are_asked_at_either_horizon() -> None:
     claims = FmfLdp().get_claims(Population(n_users=9, n_items=9))
     for name, game in CANARY_GAMES.items():
-        found = game.scope_deltas(claims)
+        found = game.get_scopes(claims)
         assert {scope.horizon for scope in found} == {game.horizon}
         shuffled = {} if name == LOCAL_NAME else {Vantage.SHUFFLED: (1e-6,)}
         assert {scope.vantage: delta for scope, delta in found.items()} == {
@@ -154,7 +154,7 @@ def test_the_feature_of_a_move_is_that_of_what_is_left_of_it() -> None:
     apart = {"gradient": np.array([[1.0], [1.0], [0.0]])}
     middle = {"gradient": np.array([[1.0], [0.0], [0.0]])}
     known = [projection.ExpectedMessages(apart, middle, middle)]
-    found = projection.training_features(transcript.view(Vantage.PEERS), known, 0)
+    found = projection.get_features(transcript.view(Vantage.PEERS), known, 0)
     unit = 0.375 / np.sqrt(0.75)
     np.testing.assert_allclose(found, [-0.375, 0.375, -unit, unit, -unit, unit])
 
@@ -170,7 +170,7 @@ def test_a_number_of_the_model_is_looked_at_as_its_tables_are() -> None:
     )
     apart = {"bias": np.array(0.5), "table": np.zeros((2, 1))}
     known = [projection.ExpectedMessages(apart, {}, {})]
-    found = projection.training_features(transcript.view(Vantage.PEERS), known, 0)
+    found = projection.get_features(transcript.view(Vantage.PEERS), known, 0)
     np.testing.assert_allclose(found[0], 2.0 * 0.5 / ((4 + 1 + 1) / 3))
 
 
@@ -190,9 +190,9 @@ def test_a_rule_finds_what_only_a_difference_of_two_features_tells() -> None:
 
 def test_a_steered_training_is_the_sum_of_its_rounds() -> None:
     """The shift of T rounds of Gaussian noise is sqrt(T) times the shift of one round."""
-    canary = next(extreme_canaries(PRESENCE, POPULATION))
+    canary = next(design_extreme(PRESENCE, POPULATION))
     system, rng = LflSgdmf(factors=2, noise_multiplier=1.0), np.random.default_rng(0)
-    broadcast = first_broadcast(first_round(system, POPULATION, rng))
+    broadcast = get_broadcast(run_round(system, POPULATION, rng))
     shifts = []
     for length in (1, 9):
         rounds = RoundSimulator.learn(system, canary, broadcast, (Vantage.AGGREGATE,), rng, length)
@@ -223,15 +223,15 @@ def test_a_steerable_client_sends_what_data_and_broadcast_say() -> None:
 def test_a_server_that_steers_finds_what_the_proof_has_at_worst() -> None:
     """At a broadcast of zeros a rating's gradient is as long as the sensitivity."""
     system, rng = LflSgdmf(factors=2), np.random.default_rng(0)
-    honest = first_broadcast(first_round(system, POPULATION, rng))
-    sent = crowd_game.malicious_broadcasts(honest)
+    honest = get_broadcast(run_round(system, POPULATION, rng))
+    sent = crowd_game.alter_broadcast(honest)
     scope = replace(PRESENCE, vantage=Vantage.AGGREGATE)
     found = crowd_game.find_best_canary(system, POPULATION, scope, tuple(sent.values()), rng)
     assert found is not None
     canary, number, _ = found
     assert "items all 0" in tuple(sent)[number]
     chosen = tuple(sent.values())[number]
-    along = projection.estimate(system, canary.histories, chosen, rng, 4).difference
+    along = projection.estimate_messages(system, canary.histories, chosen, rng, 4).difference
     apart = np.linalg.norm(along["update"])
     np.testing.assert_allclose(apart, system.sensitivity, rtol=0.01)
 
@@ -250,12 +250,12 @@ def test_claims_that_are_formulas_are_judged_where_runs_tell_most() -> None:
 
 
 def test_the_mean_difference_of_messages_is_that_of_noiseless_ones() -> None:
-    canary = next(extreme_canaries(PRESENCE, POPULATION))
+    canary = next(design_extreme(PRESENCE, POPULATION))
     rng = np.random.default_rng(0)
     quiet, loud = LflSgdmf(factors=2, noise_multiplier=1e-9), LflSgdmf(factors=2)
-    broadcast = first_broadcast(first_round(quiet, POPULATION, rng))
+    broadcast = get_broadcast(run_round(quiet, POPULATION, rng))
     profiles = canary.histories
-    along = projection.estimate(loud, profiles, broadcast, rng, 4).difference
+    along = projection.estimate_messages(loud, profiles, broadcast, rng, 4).difference
     sent = quiet.upload(profiles, broadcast, rng).components["update"].to_dense(np.arange(2))
     np.testing.assert_allclose(along["update"], sent[0] - sent[1], atol=1e-5)
     assert along["update"].any()
@@ -263,7 +263,7 @@ def test_the_mean_difference_of_messages_is_that_of_noiseless_ones() -> None:
 
 
 def test_without_a_difference_between_the_worlds_nothing_is_found() -> None:
-    first = next(extreme_canaries(PRESENCE, POPULATION))
+    first = next(design_extreme(PRESENCE, POPULATION))
     same = replace(first, histories=first.histories.take_users(np.array([0, 0])))
     played, store = trainings(Fcf(rounds=2, factors=2), same, *Vantage), MemoryStore()
     for vantage in Vantage:
@@ -271,7 +271,7 @@ def test_without_a_difference_between_the_worlds_nothing_is_found() -> None:
 
 
 def test_a_training_without_protection_gives_the_canary_away() -> None:
-    canary = next(extreme_canaries(PRESENCE, POPULATION))
+    canary = next(design_extreme(PRESENCE, POPULATION))
     told = [vantage for vantage in Vantage if vantage is not Vantage.RELEASE]
     played, store = trainings(Fcf(rounds=2, factors=2), canary, *told), MemoryStore()
     for vantage in told:
@@ -281,16 +281,16 @@ def test_a_training_without_protection_gives_the_canary_away() -> None:
 @pytest.mark.calibration
 def test_noise_that_hides_everything_hides_the_canary() -> None:
     target = LflSgdmf(factors=2, rounds=2, noise_multiplier=1e6)
-    canary = next(extreme_canaries(PRESENCE, POPULATION))
+    canary = next(design_extreme(PRESENCE, POPULATION))
     found = bound(trainings(target, canary, Vantage.AGGREGATE), Vantage.AGGREGATE, delta=1e-5)
     assert found.epsilon == 0.0
 
 
 def test_behind_a_shuffler_nobody_sees_which_reports_one_user_sent() -> None:
     """The features of a round of reports are one sum: a largest user's would tell too much."""
-    canary = next(extreme_canaries(USER, POPULATION))
+    canary = next(design_extreme(USER, POPULATION))
     system, rng = FmfLdp(reports=5, factors=2), np.random.default_rng(0)
-    broadcast = first_broadcast(first_round(system, POPULATION, rng))
+    broadcast = get_broadcast(run_round(system, POPULATION, rng))
     vantages = (Vantage.SERVER, Vantage.SHUFFLED)
     rounds = RoundSimulator.learn(system, canary, broadcast, vantages, rng)
     features = rounds(0, 7, np.random.SeedSequence(0))
@@ -300,9 +300,9 @@ def test_behind_a_shuffler_nobody_sees_which_reports_one_user_sent() -> None:
 
 
 def test_sums_and_largest_messages_of_a_round_are_those_of_its_uploads() -> None:
-    canary = next(extreme_canaries(PRESENCE, POPULATION))
+    canary = next(design_extreme(PRESENCE, POPULATION))
     system, rng = Fcf(factors=2), np.random.default_rng(0)  # its messages draw nothing
-    broadcast = first_broadcast(first_round(system, POPULATION, rng))
+    broadcast = get_broadcast(run_round(system, POPULATION, rng))
     vantages = (Vantage.SERVER, Vantage.SHUFFLED, Vantage.AGGREGATE)
     rounds = RoundSimulator.learn(system, canary, broadcast, vantages, rng)
     everybody = canary.populations[0]
@@ -367,10 +367,10 @@ CASES: dict[str, tuple[Target, str, Vantage]] = {
 )
 def test_no_bound_is_above_the_proof(case: str) -> None:
     target, name, vantage = CASES[case]
-    game, ground = CANARY_GAMES[name], GameInputs(target=target, interactions=DATA, shape=(4, 6))
+    game, ground = (CANARY_GAMES[name], GameInputs(target=target, interactions=DATA, shape=(4, 6)))
     compared, every = 0, accounting.list_accountants()
-    for setting in game.settings(ground, np.random.default_rng(1)):
-        assert isinstance(setting, Setting)
+    for setting in game.make_setups(ground, np.random.default_rng(1)):
+        assert isinstance(setting, Setup)
         store = MemoryStore()
         for scope, delta in setting.bound_scopes:
             if scope.vantage is not vantage:
@@ -381,7 +381,7 @@ def test_no_bound_is_above_the_proof(case: str) -> None:
                 setting.target, scope, setting.population, delta, every
             )
             assert proved is not None
-            assert 0.0 <= result.measured.bound.epsilon <= proved.epsilon
+            assert 0.0 <= result.bounds.bound.epsilon <= proved.epsilon
             compared += 1
     assert compared
 

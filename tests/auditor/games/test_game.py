@@ -15,8 +15,8 @@ from fedrec_auditor.attacks.base import (
     Background,
     Inference,
     Labels,
+    MemberScores,
     Reconstruction,
-    Scores,
 )
 from fedrec_auditor.attacks.interaction_reconstruction import InteractionReconstruction
 from fedrec_auditor.auditor.games import attribute, membership, reconstruction
@@ -113,12 +113,12 @@ def test_attribute_backgrounds_hold_no_answer() -> None:
 def test_membership_rows_of_a_perfect_and_a_silent_scorer() -> None:
     held = DATA.ratings.toarray() != 0
 
-    def perfect(view: View, background: Background, rng: np.random.Generator) -> Scores:
+    def perfect(view: View, background: Background, rng: np.random.Generator) -> MemberScores:
         pairs = background.candidates
-        return Scores(values=held[pairs[:, 0], pairs[:, 1]].astype(float))
+        return MemberScores(values=held[pairs[:, 0], pairs[:, 1]].astype(float))
 
-    def silent(view: View, background: Background, rng: np.random.Generator) -> Scores:
-        return Scores(values=np.zeros(len(background.candidates)))
+    def silent(view: View, background: Background, rng: np.random.Generator) -> MemberScores:
+        return MemberScores(values=np.zeros(len(background.candidates)))
 
     area, height = play(membership, Scripted(AttackFamily.MEMBERSHIP, perfect))
     assert area.value == height.value == 1.0
@@ -137,12 +137,12 @@ def test_an_attack_is_given_popularity_and_held_against_it() -> None:
     """The gain is 0 if an attack adds nothing to popularity, and small if it adds a little."""
     held = DATA.ratings.toarray() != 0
 
-    def nothing(view: View, background: Background, rng: np.random.Generator) -> Scores:
-        return Scores(values=background.prior)
+    def nothing(view: View, background: Background, rng: np.random.Generator) -> MemberScores:
+        return MemberScores(values=background.prior)
 
-    def little(view: View, background: Background, rng: np.random.Generator) -> Scores:
+    def little(view: View, background: Background, rng: np.random.Generator) -> MemberScores:
         told = 0.05 * held[tuple(background.candidates.T)]
-        return Scores(values=background.prior + told + rng.normal(0, 0.03, len(told)))
+        return MemberScores(values=background.prior + told + rng.normal(0, 0.03, len(told)))
 
     for row in play(membership, Scripted(AttackFamily.MEMBERSHIP, nothing)):
         assert row.value == row.baseline == row.baselines["popularity"]
@@ -236,7 +236,7 @@ def test_of_large_data_fewer_users_are_attacked_and_the_rows_say_how_many(
             assert background.subjects is not None
             return Reconstruction(users=background.subjects, items=held[background.subjects])
         assert background.candidates is not None
-        return Scores(values=held[tuple(background.candidates.T)].astype(float))
+        return MemberScores(values=held[tuple(background.candidates.T)].astype(float))
 
     (all_of, *_) = play(play_one, Scripted(family, guess))
     assert "were attacked" not in all_of.note
@@ -254,7 +254,7 @@ def test_too_many_messages_without_senders_are_not_searched(
     room: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     view = view_of(DATA, vantage=Vantage.SHUFFLED, rng=np.random.default_rng(0))
-    monkeypatch.setattr("fedrec_auditor.auditor.games.game.MAX_SEARCHED", 80 * 60 - 1)
+    monkeypatch.setattr("fedrec_auditor.auditor.games.game.MAX_SEARCH_PAIRS", 80 * 60 - 1)
     family = AttackFamily.MEMBERSHIP if room is membership else AttackFamily.RECONSTRUCTION
     (row,) = room.run_attack(game(Scripted(family, None), view, DATA))
     assert "4,800 entries (users times items) exceed the 4,799" in row.reason
@@ -278,7 +278,7 @@ def test_popular_set_is_the_best_prefix() -> None:
         guess = np.isin(np.arange(DATA.n_items), order[:size])
         f1 = 2 * (held & guess).sum(axis=1) / (held.sum(axis=1) + size)
         best = max(best, f1.mean())
-    chosen = reconstruction.is_popular(held)
+    chosen = reconstruction.find_popular(held)
     found = 2 * (held & chosen).sum(axis=1) / (held.sum(axis=1) + chosen.sum())
     assert found.mean() == pytest.approx(best)
 
@@ -298,7 +298,7 @@ def test_an_attack_that_cannot_read_the_view_has_no_row(room: Any, family: Attac
 def test_guesses_that_are_not_numbers_are_a_fault_of_the_attack() -> None:
     """Not of the user's input, for which an audit of one system stops."""
     scores = Scripted(
-        AttackFamily.MEMBERSHIP, lambda _, b, rng: Scores(values=np.full(len(b.candidates), np.nan))
+        AttackFamily.MEMBERSHIP, lambda _, b, rng: MemberScores(values=b.candidates[:, 0] * np.nan)
     )
     with pytest.raises(ArithmeticError, match="Expected numbers from attack scripted, got NaN"):
         play(membership, scores)
@@ -362,7 +362,7 @@ def test_users_without_a_success_are_left_out() -> None:
 @pytest.mark.parametrize("asked", [False, True])
 def test_a_users_own_success_is_kept_on_request_alone(asked: bool) -> None:
     success = EVERYBODY / 90
-    found = users_row(game(NOBODY, NOBODY, CROWD, per_user=asked), EVERYBODY, success, "success")
+    found = users_row(game(NOBODY, NOBODY, CROWD, is_per_user=asked), EVERYBODY, success, "success")
     assert found.each == (tuple(zip(range(90), success, strict=True)) if asked else ())
 
 

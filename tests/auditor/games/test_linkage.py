@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from fedrec_auditor.accountants.statements import Vantage
-from fedrec_auditor.attacks.base import Background, Links
+from fedrec_auditor.attacks.base import Background, LinkScores
 from fedrec_auditor.attacks.linkage import Linkage
 from fedrec_auditor.auditor.games import linkage
 from fedrec_auditor.auditor.plan.families import FAMILIES
@@ -36,7 +36,9 @@ def bits(*rounds: tuple[np.ndarray, np.ndarray]) -> View:
 def play(
     view: View, vantage: Vantage = SERVER, seed: int = 0, attack: Any = ATTACK
 ) -> dict[str, Any]:
-    rows = linkage.run_attack(game(attack, replace(view, vantage=vantage), DATA, seed, quick=False))
+    rows = linkage.run_attack(
+        game(attack, replace(view, vantage=vantage), DATA, seed, is_quick=False)
+    )
     return {row.metric: row for row in rows if isinstance(row, AttackRow)}
 
 
@@ -52,10 +54,10 @@ class Fixed:
     def refusal(self, view: View) -> str:
         return ""
 
-    def infer(self, view: View, background: Background, rng: np.random.Generator) -> Links:
+    def infer(self, view: View, background: Background, rng: np.random.Generator) -> LinkScores:
         candidates = view.rounds[0].uploads.users
         last = view.rounds[-1].uploads.components["bits"]
-        return Links(scores=self.script(view, last, candidates), candidates=candidates)
+        return LinkScores(scores=self.script(view, last, candidates), candidates=candidates)
 
 
 @pytest.mark.parametrize("vantage", [SERVER, SHUFFLED])
@@ -83,8 +85,8 @@ def test_too_few_users_are_said_to_be_too_few(users: int, confidence: float) -> 
     for n in (users, users + 1):
         whose, sent = np.arange(n), np.random.default_rng(0).integers(2, size=(n, 50))
         view = bits((whose, sent), (whose, sent))
-        rows = linkage.run_attack(game(ATTACK, view, DATA, quick=False, confidence=confidence))
-        if linkage.too_few_text(n, confidence):
+        rows = linkage.run_attack(game(ATTACK, view, DATA, is_quick=False, confidence=confidence))
+        if linkage.explain_too_few(n, confidence):
             (row,) = rows
             assert isinstance(row, SkippedRow)
             assert f"{n} sent both in the last round" in row.reason
@@ -93,7 +95,7 @@ def test_too_few_users_are_said_to_be_too_few(users: int, confidence: float) -> 
             assert isinstance(top, AttackRow)
             assert top.baseline is not None
             assert top.ci_low > top.baseline
-    assert linkage.too_few_text(users, confidence)
+    assert linkage.explain_too_few(users, confidence)
 
 
 def test_ties_count_as_broken_at_random() -> None:

@@ -21,9 +21,9 @@ from fedrec_auditor.accountants.statements import (
 from fedrec_auditor.accountants.verdict import Verdict
 from fedrec_auditor.auditor.games import canary as canaries
 from fedrec_auditor.auditor.games import local, reading
-from fedrec_auditor.auditor.games.canary_game import GameInputs, Setting
+from fedrec_auditor.auditor.games.canary_game import GameInputs, Setup
 from fedrec_auditor.auditor.games.canary_games import CANARY_GAMES, LOCAL_NAME
-from fedrec_auditor.auditor.games.crowd_game import first_broadcast, first_round
+from fedrec_auditor.auditor.games.crowd_game import get_broadcast, run_round
 from fedrec_auditor.auditor.games.round import RoundSimulator
 from fedrec_auditor.auditor.judging import accounting
 from fedrec_auditor.auditor.plan.families import FAMILIES
@@ -95,10 +95,10 @@ def leaking(leak: str) -> Specimen:
 GAME = CANARY_GAMES[LOCAL_NAME]
 
 
-def setting(target: Target, data: Interactions = DATA) -> Setting:
-    ground = GameInputs(target=target, interactions=data, shape=(8, 10), quick=True)
-    made = next(iter(GAME.settings(ground, np.random.default_rng(0))))
-    assert isinstance(made, Setting)
+def setting(target: Target, data: Interactions = DATA) -> Setup:
+    ground = GameInputs(target=target, interactions=data, shape=(8, 10), is_quick=True)
+    made = next(iter(GAME.make_setups(ground, np.random.default_rng(0))))
+    assert isinstance(made, Setup)
     return made
 
 
@@ -106,7 +106,7 @@ def bound(target: Target, size: int = SIZE, confidence: float = SURE, delta: flo
     made = setting(target)
     (scope,) = made.scope_deltas
     played = play(GAME, made, scope, delta, runs=size, confidence=confidence)
-    return played.measured.bound
+    return played.bounds.bound
 
 
 def measured(name: str, settings: dict[str, Any] | None = None, **plan: Any) -> TaskResult:
@@ -139,8 +139,8 @@ def test_noise_of_a_known_length_is_told_as_far_as_it_lets() -> None:
     """The bound is of unit Gaussians at distance d, at delta 0.1; pilot runs find the direction."""
     system = Specimen(scale=1.0)
     rng = np.random.default_rng(0)
-    broadcast = first_broadcast(first_round(Fcf(rounds=1, factors=2), POPULATION, rng))
-    canary = list(canaries.extreme_canaries(USER, POPULATION))[1]
+    broadcast = get_broadcast(run_round(Fcf(rounds=1, factors=2), POPULATION, rng))
+    canary = list(canaries.design_extreme(USER, POPULATION))[1]
     profiles = canary.histories
     sent = Fcf(rounds=1, factors=2).upload(profiles, broadcast, rng).components["gradient"]
     first, second = sent.to_dense(np.arange(2))
@@ -175,10 +175,10 @@ def test_the_search_finds_the_broadcast_that_tells_most() -> None:
     rng = np.random.default_rng(0)
     system = LflLdp(factors=2, rounds=1)
     scope = replace(USER, adjacency=Adjacency.ADD_REMOVE)
-    honest = first_broadcast(first_round(system, POPULATION, rng))
+    honest = get_broadcast(run_round(system, POPULATION, rng))
     kept, steered = (
         local.search_pair(
-            system, POPULATION, scope, honest, steered=steered, rng=np.random.default_rng(0)
+            system, POPULATION, scope, honest, can_steer=steered, rng=np.random.default_rng(0)
         )
         for steered in (False, True)
     )
@@ -186,7 +186,7 @@ def test_the_search_finds_the_broadcast_that_tells_most() -> None:
     assert steered is not None
     assert kept.text == ""
     assert "malicious" in steered.text
-    assert steered.n_tried > kept.n_tried + 2 * local.STEPS
+    assert steered.n_tried > kept.n_tried + 2 * local.N_STEPS
     lengths = []
     for found in (kept, steered):
         read = reading.learn_stats(system, found.canary.histories, found.broadcast, rng, 64)
@@ -203,16 +203,16 @@ def test_a_server_that_a_proof_does_not_allow_to_steer_is_honest() -> None:
 
 def test_a_bit_is_there_or_not_and_no_other_one_in_its_place() -> None:
     """Two bits of epsilon 1 leak twice the claim for one bit, and do not refute it."""
-    claims = DplcfSp(epsilon=1.0).get_claims(canaries.population_of_claims(POPULATION))
+    claims = DplcfSp(epsilon=1.0).get_claims(canaries.count_population(POPULATION))
     for game in CANARY_GAMES.values():
-        found = {s.adjacency for s in game.scope_deltas(claims) if s.unit is Unit.INTERACTION}
+        found = {s.adjacency for s in game.get_scopes(claims) if s.unit is Unit.INTERACTION}
         assert found == {Adjacency.ADD_REMOVE}
     result = measured("dplcf-sp")
     verdicts = {f.scope.unit: f.verdict for f in result.findings}
     assert verdicts[Unit.INTERACTION] is Verdict.CONSISTENT
 
 
-def _flipped(canary: canaries.Canaries) -> tuple[str, ...]:
+def _flipped(canary: canaries.CanarySet) -> tuple[str, ...]:
     return tuple(
         name
         for name, attribute in canary.histories.attributes.items()
@@ -223,7 +223,7 @@ def _flipped(canary: canaries.Canaries) -> tuple[str, ...]:
 def test_attributes_are_flipped_where_the_claim_is_of_one() -> None:
     scope = replace(USER, unit=Unit.ATTRIBUTE)
     several = [n for n, a in POPULATION.attributes.items() if len(a.categories) > 1]
-    found = list(canaries.extreme_canaries(scope, POPULATION))
+    found = list(canaries.design_extreme(scope, POPULATION))
     assert {_flipped(each) for each in found} == {(name,) for name in several}
     assert several
     for each in found:
@@ -232,7 +232,7 @@ def test_attributes_are_flipped_where_the_claim_is_of_one() -> None:
 
 
 def _asked(target: Target) -> dict[Scope, tuple[float, ...]]:
-    return GAME.scope_deltas(target.get_claims(canaries.population_of_claims(POPULATION)))
+    return GAME.scope_deltas(target.get_claims(canaries.count_population(POPULATION)))
 
 
 @pytest.mark.parametrize("name", ["dp-sgd-mf", "hfl-sgdmf", "vfl-sgdmf"])
@@ -242,9 +242,9 @@ def test_a_party_of_one_user_is_not_the_system_that_is_audited(name: str) -> Non
     assert not found.measurements
     assert "parties" in found.skipped[0].reason
     target: Target = FAMILIES["targets"].load_class(name)()
-    ground = GameInputs(target=target, interactions=DATA, shape=(8, 10), quick=True)
-    for made in CANARY_GAMES["round"].settings(ground, np.random.default_rng(0)):
-        assert not isinstance(made, Setting) or not isinstance(made.simulation, RoundSimulator)
+    ground = GameInputs(target=target, interactions=DATA, shape=(8, 10), is_quick=True)
+    for made in CANARY_GAMES["round"].make_setups(ground, np.random.default_rng(0)):
+        assert not isinstance(made, Setup) or not isinstance(made.simulation, RoundSimulator)
 
 
 SMALL: dict[str, dict[str, Any]] = {
@@ -292,7 +292,7 @@ def test_an_audit_plays_it_whatever_attacks_are_named() -> None:
         assert LOCAL_NAME in {task.step for task in audit.list_tasks()}
         assert not any(task.is_parallel for task in audit.list_tasks())
     shared = Audit.from_plan(Plan(targets=("fcf", "fmf-ldp")), DATA)
-    bounds = sum(GAME.max_bounds(target) for target in shared.targets.values())
+    bounds = sum(GAME.count_bounds(target) for target in shared.targets.values())
     assert shared.confidence == pytest.approx(1 - 0.05 / bounds)
 
 
@@ -309,19 +309,19 @@ def test_no_local_bound_is_above_the_proof() -> None:
 
 def test_a_user_who_is_any_pair_may_have_other_attributes() -> None:
     found = list(
-        canaries.extreme_canaries(any_pair(Unit.USER, Vantage.SERVER, Horizon.ROUND), POPULATION)
+        canaries.design_extreme(any_pair(Unit.USER, Vantage.SERVER, Horizon.ROUND), POPULATION)
     )
     assert any(_flipped(each) for each in found)
     gone = replace(USER, adjacency=Adjacency.ADD_REMOVE)
-    assert not any(_flipped(each) for each in canaries.extreme_canaries(gone, POPULATION))
+    assert not any(_flipped(each) for each in canaries.design_extreme(gone, POPULATION))
 
 
-def own_setting(client: Any) -> Setting:
+def own_setting(client: Any) -> Setup:
     claim = fedrec_auditor.Claim(epsilon=1.0, unit="interaction", horizon="round")
     target = fedrec_auditor.wrap_system(client, claim=claim)
-    ground = GameInputs(target=target, interactions=DATA, shape=(8, 10), quick=True)
-    (setting,) = GAME.settings(ground, np.random.default_rng(0))
-    assert isinstance(setting, Setting)
+    ground = GameInputs(target=target, interactions=DATA, shape=(8, 10), is_quick=True)
+    (setting,) = GAME.make_setups(ground, np.random.default_rng(0))
+    assert isinstance(setting, Setup)
     return setting
 
 

@@ -13,15 +13,15 @@ from scipy import stats
 from sklearn import metrics as reference
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.attacks.parts.supervised import macro_f1
+from fedrec_auditor.attacks.parts.supervised import get_macro_f1
 from fedrec_auditor.auditor.games import metrics
 from fedrec_auditor.auditor.games.metrics import (
     GAIN,
     KNOWN_CLASS_CODE,
     MACRO_F1,
     Guesses,
-    estimate_all,
-    mean_macro_f1,
+    estimate_metrics,
+    get_mean_f1,
 )
 from tests.points import later
 
@@ -35,7 +35,7 @@ def curve(scores: np.ndarray, members: np.ndarray, users: np.ndarray, **given: A
     """The curve of scores that are their own baseline, unless ``given`` has another."""
     rng = np.random.default_rng(0)
     asked = {"fprs": [0.1], "confidence": 0.95, "rng": rng, "baseline": scores} | given
-    return metrics.roc_curve(scores, members, users, **asked)
+    return metrics.make_roc(scores, members, users, **asked)
 
 
 @settings(max_examples=80)
@@ -46,7 +46,7 @@ def test_auc_and_tpr_agree_with_scikit_learn(seed: int, n: int, levels: int) -> 
     scores = rng.integers(levels, size=n).astype(float)
     members = rng.random(n) < 0.5
     members[:2] = [True, False]
-    assert metrics.roc_area(scores, members) == pytest.approx(
+    assert metrics.get_auc(scores, members) == pytest.approx(
         reference.roc_auc_score(members, scores)
     )
     levels = np.arange(1, np.count_nonzero(~members)) / np.count_nonzero(~members)
@@ -64,15 +64,15 @@ def test_a_few_users_make_an_interval_as_wide_as_students(n: int, confidence: fl
     spread = 0.02
     deviation = spread * np.sqrt((n - 1) / n) / np.sqrt(n)
     replicates = stats.norm.isf(np.linspace(0, 1, 4001)[1:-1], 0.5, deviation)
-    found = metrics.percentile_interval(0.5, replicates, n, confidence)
+    found = metrics.make_interval(0.5, replicates, n, confidence)
     half = stats.t.isf((1 - confidence) / 2, n - 1) * spread / np.sqrt(n)
     assert [found.low, found.high] == pytest.approx([0.5 - half, 0.5 + half], abs=0.01 * half)
 
 
 def test_infinite_scores_rank_first_and_last() -> None:
     scores = np.array([np.inf, 1.0, -np.inf, -np.inf])
-    assert metrics.roc_area(scores, np.array([True, True, False, False])) == 1.0
-    assert metrics.roc_area(scores, np.array([True, False, True, False])) == 0.625
+    assert metrics.get_auc(scores, np.array([True, True, False, False])) == 1.0
+    assert metrics.get_auc(scores, np.array([True, False, True, False])) == 0.625
 
 
 @settings(max_examples=60)
@@ -81,7 +81,7 @@ def test_set_f1_against_sets(guessed: np.ndarray, truth: np.ndarray) -> None:
     for row in range(4):
         a, b = set(np.flatnonzero(guessed[row])), set(np.flatnonzero(truth[row]))
         expected = 2 * len(a & b) / (len(a) + len(b)) if a or b else 1.0
-        assert metrics.set_f1(guessed, truth)[row] == pytest.approx(expected)
+        assert metrics.score_sets(guessed, truth)[row] == pytest.approx(expected)
 
 
 @pytest.mark.calibration
@@ -97,7 +97,7 @@ def test_roc_intervals_cover_clustered_pairs() -> None:
         return gain * m + rng.normal(size=m.size), m
 
     scores, truth = draw(200_000)
-    expected_auc = metrics.roc_area(scores, truth)
+    expected_auc = metrics.get_auc(scores, truth)
     expected_tpr = np.mean(scores[truth] > np.quantile(scores[~truth], 0.9))
     area = height = 0
     for _ in range(150):
@@ -117,7 +117,7 @@ def test_a_gain_is_of_the_same_users() -> None:
     better = scores + 0.2 * members
     found = curve(better, members, users, baseline=scores, rng=rng)
     same = curve(scores, members, users, rng=rng)
-    assert found.baseline_auc == same.auc.value == metrics.roc_area(scores, members)
+    assert found.baseline_auc == same.auc.value == metrics.get_auc(scores, members)
     assert found.auc_gain.value == pytest.approx(found.auc.value - same.auc.value)
     assert found.tpr_gain[0.1].value == pytest.approx(found.tpr[0.1].value - same.tpr[0.1].value)
     assert 0.0 < found.auc_gain.low < found.auc_gain.high
@@ -157,7 +157,7 @@ def test_roc_replicates_against_a_loop() -> None:
     replicates = []
     for _ in range(2000):
         rows = (rng.integers(30, size=30)[:, None] * 6 + np.arange(6)).ravel()
-        replicates.append(metrics.roc_area(scores[rows], members[rows]))
+        replicates.append(metrics.get_auc(scores[rows], members[rows]))
     low, high = np.quantile(replicates, [0.05, 0.95])
     # Quantiles of 1000 and 2000 replicates: about 0.05 standard deviations of error each.
     assert found.auc.low == pytest.approx(low, abs=0.3 * np.std(replicates))
@@ -168,17 +168,17 @@ def test_mean_interval_covers_and_perfection_is_not_certainty() -> None:
     rng = np.random.default_rng(4)
     hits = 0
     for _ in range(200):
-        found = metrics.user_mean(rng.beta(2, 5, size=60), confidence=0.95, rng=rng)
+        found = metrics.get_mean(rng.beta(2, 5, size=60), confidence=0.95, rng=rng)
         hits += found.low <= 2 / 7 <= found.high
     assert covered(hits, 200)
-    perfect = metrics.user_mean(np.ones(50), confidence=0.95, rng=rng)
+    perfect = metrics.get_mean(np.ones(50), confidence=0.95, rng=rng)
     assert (perfect.low, perfect.high) == (pytest.approx(0.025 ** (1 / 50)), 1.0)
-    nothing = metrics.user_mean(np.zeros(50), confidence=0.95, rng=rng)
+    nothing = metrics.get_mean(np.zeros(50), confidence=0.95, rng=rng)
     assert (nothing.low, nothing.high) == (0.0, pytest.approx(1 - 0.025 ** (1 / 50)))
 
 
 def test_share_is_clopper_pearson() -> None:
-    found = metrics.user_share(np.arange(20) < 3, confidence=0.95)
+    found = metrics.get_share(np.arange(20) < 3, confidence=0.95)
     assert found.value == 0.15
     assert found.low == pytest.approx(stats.beta.ppf(0.025, 3, 18))
     assert found.high == pytest.approx(stats.beta.ppf(0.975, 4, 17))
@@ -208,25 +208,25 @@ def test_the_area_of_each_user_is_that_of_its_pairs() -> None:
     members = rng.random(120) < 0.4
     members[users == 3] = True
     scores = np.round(rng.normal(size=120), 1)
-    found = metrics.roc_area_per_user(scores, members, users)
+    found = metrics.get_user_aucs(scores, members, users)
     for place, user in enumerate(np.unique(users)):
         mine = users == user
         if user == 3:
             assert np.isnan(found[place])
         else:
-            assert found[place] == pytest.approx(metrics.roc_area(scores[mine], members[mine]))
+            assert found[place] == pytest.approx(metrics.get_auc(scores[mine], members[mine]))
 
 
 def test_what_cannot_be_measured_is_refused() -> None:
     rng = np.random.default_rng(0)
     with pytest.raises(InputError, match="NaN"):
-        metrics.roc_area(np.array([1.0, np.nan]), np.array([True, False]))
+        metrics.get_auc(np.array([1.0, np.nan]), np.array([True, False]))
     with pytest.raises(InputError, match="only one of both"):
-        metrics.roc_area(np.arange(2.0), np.array([True, True]))
+        metrics.get_auc(np.arange(2.0), np.array([True, True]))
     with pytest.raises(InputError, match="finite"):
-        metrics.user_mean(np.array([]), confidence=0.9, rng=rng)
+        metrics.get_mean(np.array([]), confidence=0.9, rng=rng)
     with pytest.raises(InputError, match="confidence"):
-        metrics.user_mean(np.ones(3), confidence=1.0, rng=rng)
+        metrics.get_mean(np.ones(3), confidence=1.0, rng=rng)
 
 
 @pytest.mark.calibration
@@ -257,7 +257,7 @@ def test_figures_agree_with_scikit_learn(seed: int, n: int, classes: int, draws:
     guessed[~asked] = KNOWN_CLASS_CODE
     scores = rng.integers(6, size=(draws, n, classes)).astype(float)
     case = Guesses(true_codes=truth, guessed_codes=guessed, n_classes=classes, scores=scores)
-    found = estimate_all(case, confidence=0.9, rng=rng)
+    found = estimate_metrics(case, confidence=0.9, rng=rng)
     expected: dict[str, list[float]] = {name: [] for name in found}
     for draw in range(draws):
         t, g, s = truth[asked[draw]], guessed[draw][asked[draw]], scores[draw][asked[draw]]
@@ -276,7 +276,7 @@ def test_figures_agree_with_scikit_learn(seed: int, n: int, classes: int, draws:
         assert one.value == pytest.approx(np.mean(expected[name])), name
         assert 0 <= one.low <= one.value <= one.high <= 1
         assert one.n_users == np.count_nonzero(asked.any(axis=0))
-    assert mean_macro_f1(case) == pytest.approx(found[MACRO_F1].value)
+    assert get_mean_f1(case) == pytest.approx(found[MACRO_F1].value)
 
 
 def test_who_guesses_without_looking_has_the_mean_over_guesses() -> None:
@@ -289,9 +289,9 @@ def test_who_guesses_without_looking_has_the_mean_over_guesses() -> None:
         tallies = Guesses(true_codes=truth, guessed_codes=guesses, n_classes=3).class_counts.sum(
             axis=1
         )
-        sampled.append(macro_f1(tallies).mean())
+        sampled.append(get_macro_f1(tallies).mean())
     asked = np.zeros((1, len(truth)), dtype=np.int64)
-    expected = mean_macro_f1(
+    expected = get_mean_f1(
         Guesses(true_codes=truth, guessed_codes=asked, n_classes=3, guess_probs=probabilities)
     )
     error = np.std(sampled) / np.sqrt(len(sampled))
@@ -307,11 +307,11 @@ def test_a_gain_is_of_the_same_users_and_draws() -> None:
     one, other = (
         Guesses(true_codes=truth, guessed_codes=each, n_classes=2) for each in (better, worse)
     )
-    found = estimate_all(one, confidence=0.95, rng=rng, baseline=other)
+    found = estimate_metrics(one, confidence=0.95, rng=rng, baseline=other)
     gain = found[GAIN]
-    assert gain.value == pytest.approx(found[MACRO_F1].value - mean_macro_f1(other))
+    assert gain.value == pytest.approx(found[MACRO_F1].value - get_mean_f1(other))
     assert 0.0 < gain.low < gain.high < gain.low + (found[MACRO_F1].high - found[MACRO_F1].low) / 2
-    same = estimate_all(one, confidence=0.95, rng=rng, baseline=one)[GAIN]
+    same = estimate_metrics(one, confidence=0.95, rng=rng, baseline=one)[GAIN]
     assert same.low < same.value == 0.0 < same.high
 
 
@@ -320,7 +320,7 @@ def test_draws_widen_the_interval() -> None:
     truth = np.arange(400) % 2
     lucky, unlucky = truth, (np.arange(400) // 2) % 2
     case = Guesses(true_codes=truth, guessed_codes=np.stack([lucky, unlucky]), n_classes=2)
-    found = estimate_all(case, confidence=0.95, rng=np.random.default_rng(0))[MACRO_F1]
+    found = estimate_metrics(case, confidence=0.95, rng=np.random.default_rng(0))[MACRO_F1]
     assert found.low < 0.5
     assert found.high == 1.0
     assert found.n_users == 400
@@ -334,7 +334,7 @@ def test_perfect_guesses_leave_the_doubt_of_so_many_users() -> None:
         n_classes=2,
         scores=np.eye(2)[truth][None].repeat(4, axis=0),
     )
-    found = estimate_all(case, confidence=0.95, rng=np.random.default_rng(0))
+    found = estimate_metrics(case, confidence=0.95, rng=np.random.default_rng(0))
     for one in found.values():
         assert (one.value, one.high) == (1.0, 1.0)
         assert one.low == pytest.approx(0.025 ** (1 / 50))

@@ -9,9 +9,9 @@ import pytest
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements import Adjacency, Bound, Horizon, Scope, Unit, Vantage
-from fedrec_auditor.auditor.games.canary import Canaries, default_canary_count, design_canaries
+from fedrec_auditor.auditor.games.canary import CanarySet, choose_n_canaries, design_canaries
 from fedrec_auditor.auditor.games.canary_games import ONE_RUN_GAME
-from fedrec_auditor.auditor.games.one_run import TRUTH_KEY, Scorer, SharedTraining
+from fedrec_auditor.auditor.games.one_run import TRUTH_KEY, CanaryScorer, SharedTraining
 from fedrec_auditor.auditor.plan.plan import MAX_CANARIES, MIN_CANARIES, Plan, make_plan
 from fedrec_auditor.auditor.run.resources import Resources
 from fedrec_auditor.auditor.run.runner import audit, run_plan
@@ -37,7 +37,7 @@ def scope(unit: Unit, adjacency: Adjacency, vantage: Vantage = Vantage.PEERS) ->
 USER = scope(Unit.USER, Adjacency.ADD_REMOVE)
 
 
-def made(asked: Scope, count: int) -> Canaries:
+def made(asked: Scope, count: int) -> CanarySet:
     found = design_canaries(asked, DATA, count, np.random.default_rng(0))
     assert found is not None
     return found
@@ -86,7 +86,7 @@ def test_histories_differ_by_what_is_asked_and_in_new_items_only(
 def test_a_population_has_the_history_of_each_coin() -> None:
     found = made(USER, 5)
     coins = np.array([True, False, False, True, True])
-    grown = found.join_crowd(coins)
+    grown = found.make_population(coins)
     assert grown.n_users == DATA.n_users + 5
     assert (grown.ratings[: DATA.n_users, : DATA.n_items] != DATA.ratings).nnz == 0
     own = grown.ratings[DATA.n_users :].toarray()
@@ -193,8 +193,8 @@ def test_too_few_or_too_many_canaries_are_refused(count: int) -> None:
 
 def test_by_default_there_are_at_most_two_canaries_a_user() -> None:
     few = DATA.take_users(np.arange(30))
-    assert default_canary_count(few, quick=False) == 60
-    assert default_canary_count(DATA.take_users(np.arange(2)), quick=False) == FEWEST
+    assert choose_n_canaries(few, quick=False) == 60
+    assert choose_n_canaries(DATA.take_users(np.arange(2)), quick=False) == FEWEST
     assert ONE_RUN_GAME.horizon is Horizon.TRAINING
 
 
@@ -221,12 +221,10 @@ def test_scores_of_steps_are_those_of_a_dense_least_squares(count: int) -> None:
     """Reference by whole tables: residual of each step, solved along all directions at once."""
     canaries, rng = made(scope(Unit.USER, Adjacency.REPLACE), count), np.random.default_rng(1)
     models = [{"items": rng.normal(size=(canaries.crowd.n_items, 5))} for _ in range(3)]
-    scorer = Scorer.build(Fcf(), canaries, canaries.crowd, models[0], rng, DEFAULT)
+    scorer = CanaryScorer.build(Fcf(), canaries, canaries.crowd, models[0], rng, DEFAULT)
     rounds = tuple(RoundView(broadcast=model) for model in models)
     public = PublicInfo(algorithm="fcf", n_users=100 + count, n_items=canaries.crowd.n_items)
-    found = scorer.features(
-        View(vantage=Vantage.PEERS, public=public, rounds=rounds), Vantage.PEERS
-    )
+    found = scorer.score(View(vantage=Vantage.PEERS, public=public, rounds=rounds), Vantage.PEERS)
 
     both = Fcf().upload(canaries.histories, models[0], rng).components["gradient"]
     theirs = Fcf().upload(canaries.crowd, models[0], rng).components["gradient"]

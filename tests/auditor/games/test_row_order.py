@@ -270,7 +270,7 @@ def test_an_order_that_cannot_be_found_is_not_assessed() -> None:
 def test_made_up_users_have_what_is_public_and_no_users_data_are_held() -> None:
     data = Synthetic(n_users=30, n_items=20, profile=8).load()
     system = WrappedSystem(client=lambda history, model, rng: history.dense())
-    client = SimulatedClient.make(system, data)
+    client = SimulatedClient.from_data(system, data)
     assert client.catalogue.n_users == client.catalogue.ratings.nnz == 0
     met = np.random.default_rng(0).random((50, 20)) < 0.4
     (sent,) = client(met, None, np.random.default_rng(1)).components.values()
@@ -307,7 +307,7 @@ class Diverging(WrappedSystem):
     ],
 )
 def test_histories_at_which_a_target_fails_are_told_from_the_others(target: Any, why: str) -> None:
-    client = SimulatedClient.make(target, Synthetic(n_users=30, n_items=20, profile=8).load())
+    client = SimulatedClient.from_data(target, Synthetic(n_users=30, n_items=20, profile=8).load())
     met = np.random.default_rng(0).random((5, 20)) < 0.4
     met[3] = True
     with pytest.raises(HistoriesRefused, match=why) as refused:

@@ -12,8 +12,8 @@ from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, any_pa
 from fedrec_auditor.attacks.attribute_attacks import AttributeRows
 from fedrec_auditor.attacks.base import Background
 from fedrec_auditor.attacks.membership_attacks import InteractionMembership
-from fedrec_auditor.attacks.parts.uploads import senders
-from fedrec_auditor.auditor.games.metrics import roc_area
+from fedrec_auditor.attacks.parts.uploads import find_senders
+from fedrec_auditor.auditor.games.metrics import get_auc
 from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.auditor.testing.targets import TargetCase
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
@@ -78,7 +78,7 @@ def test_no_row_tells_an_attribute_any_more(base: str, attribute: str) -> None:
     background = Background(n_classes=len(DATA.attributes[attribute].categories))
     rng = np.random.default_rng(0)
     sent, kept = (one_round(system(base, private_user=flag)) for flag in (False, True))
-    assert len(AttributeRows().infer(sent, background, rng).users) == len(senders(sent))
+    assert len(AttributeRows().infer(sent, background, rng).users) == len(find_senders(sent))
     assert AttributeRows().refusal(kept) or not len(
         AttributeRows().infer(kept, background, rng).users
     )
@@ -87,13 +87,13 @@ def test_no_row_tells_an_attribute_any_more(base: str, attribute: str) -> None:
 @pytest.mark.parametrize("base", BASES)
 def test_item_rows_still_tell_the_items(base: str) -> None:
     view = one_round(system(base, private_user=True))
-    users = senders(view)
+    users = find_senders(view)
     pairs = np.stack([np.repeat(users, 150), np.tile(np.arange(150), len(users))], axis=1)
     found = InteractionMembership().infer(
         view, Background(candidates=pairs), np.random.default_rng(0)
     )
     own = DATA.ratings.toarray()[users] != 0
-    assert roc_area(found.values, own.ravel()) > 0.95
+    assert get_auc(found.values, own.ravel()) > 0.95
 
 
 def test_a_device_goes_on_from_its_own_vector() -> None:
