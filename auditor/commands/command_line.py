@@ -56,10 +56,11 @@ _COMMANDS: dict[str, tuple[str, tuple[type[LabelEnum], ...]]] = {
 _VERSION = ("--version", "-V")
 
 
-def make_app(first: str = "") -> typer.Typer:
-    """Makes the application with all commands, or only the command that its ``first`` word names.
+def make_app(command_name: str = "") -> typer.Typer:
+    """Makes the application with the command ``command_name``, or with all commands if it does
+    not exist.
 
-    The modules of other commands are then not imported.
+    The modules of other commands are not imported.
     """
     app = typer.Typer(
         name="auditor",
@@ -70,7 +71,7 @@ def make_app(first: str = "") -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback()(_options)
-    for name in () if first in _VERSION else {first} & _COMMANDS.keys() or _COMMANDS:
+    for name in () if command_name in _VERSION else {command_name} & _COMMANDS.keys() or _COMMANDS:
         place, words = _COMMANDS[name]
         module = import_module(f"fedrec_auditor.auditor.commands.{place}")
         app.command(name, epilog=_glossary(*words) or None)(module.command)

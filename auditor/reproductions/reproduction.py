@@ -65,7 +65,7 @@ class Reproduction:
         made = [*tables.iter_training_parts(paper), *tables.iter_attack_parts(paper)]
         if (epsilons := paper.printed_numbers.epsilons) is not None:
             measure = partial(_calculate_epsilons, paper, epsilons.system)
-            made.append(PaperPart(name="calculations", data="", measure=measure))
+            made.append(PaperPart(name="calculations", data_set="", measure=measure))
         return made
 
     def summarize(self, rows: Sequence[ReproducedRow]) -> Sequence[str]:
@@ -195,7 +195,7 @@ def reproduce(
         )
     made = {task: result for task in parts if (result := done.get(task)) is not None}
     missing = [
-        (task, parts[task], data.get(parts[task].data, parts[task].data), quick)
+        (task, parts[task], data.get(parts[task].data_set, parts[task].data_set), quick)
         for task in parts
         if task not in made
     ]

@@ -40,13 +40,13 @@ class PaperPart:
     """One training or calculation of a reproduction, whose result is rows of a table.
 
     - ``name``: unique name within a reproduction, under which the finished result is stored.
-    - ``data``: name of the data set, or an empty string if none is needed.
+    - ``data_set``: name of the data set, or an empty string if none is needed.
     - ``measure``: function that computes the rows from the data (or None), a random generator, and
       a flag that is true for a shorter run.
     """
 
     name: str
-    data: str
+    data_set: str
     measure: Callable[[Interactions | None, np.random.Generator, bool], tuple[ReproducedRow, ...]]
 
 
@@ -74,7 +74,7 @@ def _part(paper: Paper, trained: TrainedRows, row: str, data: str) -> PaperPart:
     cut = f" {trained.items} items" if trained.items else ""
     return PaperPart(
         name=f"{trained.place} {method} {data}{cut}{settings}",
-        data=data,
+        data_set=data,
         measure=partial(train_and_test, trained, system, method, printed),
     )
 
@@ -187,33 +187,32 @@ class AttackedSystem:
 
     - ``target``: name of the system in this project.
     - ``method``: name of the system in the paper.
-    - ``data``: name of the data set.
+    - ``data_set``: name of the data set.
     - ``settings``: settings of the training.
-    - ``scores``: F1 scores of attacks on the whole upload.
+    - ``upload_scores``: F1 scores of attacks on the whole upload.
     - ``cutoff``: K of the utility metric Hit@K in the paper.
     - ``hit_at_k``: number of the paper's table or figure with Hit@K, and the value in the table;
       None for a figure.
-    - ``components``: F1 scores of attacks on each component of the upload by itself.
+    - ``part_scores``: F1 scores of attacks on each component of the upload by itself.
     - ``note``: sentences for the row of Hit@K in the result.
     """
 
     target: str
     method: str
-    data: str
+    data_set: str
     settings: Mapping[str, bool | int | float | str] = field(default_factory=dict)
-    scores: Sequence[TableScore]
+    upload_scores: Sequence[TableScore]
     cutoff: int
     hit_at_k: tuple[str, float | None]
-    components: Sequence[TableScore] = ()
+    part_scores: Sequence[TableScore] = ()
     note: str = ""
 
     def make_part(self) -> PaperPart:
         """Returns the training of the system and all attacks on it as one ``PaperPart``, an
         independent piece of work.
         """
-        return PaperPart(
-            name=f"{self.method} {self.data}", data=self.data, measure=partial(_run_attacks, self)
-        )
+        name, measure = f"{self.method} {self.data_set}", partial(_run_attacks, self)
+        return PaperPart(name=name, data_set=self.data_set, measure=measure)
 
 
 def iter_attack_parts(paper: Paper) -> Iterator[PaperPart]:
@@ -242,9 +241,9 @@ def _system(
     return AttackedSystem(
         target=tables[0].get_system_names(row)[0],
         method=row,
-        data=data,
+        data_set=data,
         settings=trained.settings,
-        scores=[
+        upload_scores=[
             _cell(attacks, table.place, table.attribute, column, value)
             for table in tables
             if table.attribute
@@ -254,7 +253,7 @@ def _system(
         hit_at_k=next(
             (hit for hit in printed.items() if hit[1] is not None), (attacks.drawn, None)
         ),
-        components=[
+        part_scores=[
             _cell(attacks, figure.place, attribute, column, None)
             for attribute in figure.attributes
             for column in figure.columns
@@ -326,10 +325,10 @@ def _run_attacks(
         last = run.transcript.view(Vantage.SERVER)
         whole = add_inputs(last)
         drawn = _Known(train, whole, _QUICK_DRAWS if quick else _DRAWS, rng)
-        rows += [drawn.row(case, cell, whole.with_input(RAW)) for cell in case.scores]
-        for group in last.group_names if case.components else ():
+        rows += [drawn.row(case, cell, whole.with_input(RAW)) for cell in case.upload_scores]
+        for group in last.group_names if case.part_scores else ():
             part = add_inputs(last.keep_group(group)).with_input(RAW)
-            rows += [drawn.row(case, cell, part, f", {group} only") for cell in case.components]
+            rows += [drawn.row(case, cell, part, f", {group} only") for cell in case.part_scores]
     return tuple(rows)
 
 
@@ -379,7 +378,7 @@ def _hits(
     return ReproducedRow(
         place=place,
         system=case.method,
-        what=f"Hit@{case.cutoff}, {first} of all items, {case.data}",
+        what=f"Hit@{case.cutoff}, {first} of all items, {case.data_set}",
         printed=printed,
         value=row.value,
         ci_low=row.ci_low,
@@ -393,7 +392,7 @@ def _popularity(train_and_test: Evaluation) -> Target:
     """A system that recommends to everybody the items with the most users."""
 
     class Popularity(FederatedSystem):
-        reported = ()
+        reported_metrics = ()
         evaluation = train_and_test
 
         def score(
@@ -459,7 +458,7 @@ class _Known:
         return ReproducedRow(
             place=cell.table_name,
             system=case.method,
-            what=f"{name}, {cell.attacker}, zeta {cell.known_share:g}, {case.data}{of}",
+            what=f"{name}, {cell.attacker}, zeta {cell.known_share:g}, {case.data_set}{of}",
             printed=cell.printed_f1,
             value=measured[MACRO_F1].value,
             ci_low=measured[MACRO_F1].low,

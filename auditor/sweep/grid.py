@@ -50,12 +50,12 @@ Settings = dict[str, Any]
 class Axis:
     """A setting that a sweep (audits over a grid of settings) varies, with its values.
 
-    ``field``: name of the setting, or "privacy" (``NOISE_AXIS``) for a factor on the noise.
+    ``setting``: name of the setting, or "privacy" (``NOISE_AXIS``) for a factor on the noise.
     ``values``: values of the setting, as texts.
     ``target``: name of the system; empty for all systems that have the setting.
     """
 
-    field: str
+    setting: str
     values: tuple[str, ...]
     target: str = ""
 
@@ -64,7 +64,7 @@ class Axis:
         """Name of the varied setting on the command line, with the system if it is for one only,
         such as "epsilon" or "fcf.rounds".
         """
-        return f"{self.target}.{self.field}" if self.target else self.field
+        return f"{self.target}.{self.setting}" if self.target else self.setting
 
     @classmethod
     def parse(cls, text: str, targets: Sequence[str]) -> Axis:
@@ -76,7 +76,7 @@ class Axis:
         Raises InputError if the text has another form, or if a value occurs twice.
 
         >>> Axis.parse("fmf-ldp.epsilon=1,2", ["fmf-ldp"])
-        Axis(field='epsilon', values=('1', '2'), target='fmf-ldp')
+        Axis(setting='epsilon', values=('1', '2'), target='fmf-ldp')
         """
         name, equals, given = text.partition("=")
         values = tuple(value.strip() for value in given.split(","))
@@ -158,19 +158,19 @@ def make_variants(plan: Plan, axes: Sequence[Axis], seeds: int = 1) -> tuple[Var
     for target, own in axes_of.items():
         for values in itertools.product(*(axis.values for axis in own)):
             swept = {axis.name: value for axis, value in zip(own, values, strict=True)}
-            fields = {axis.field: value for axis, value in zip(own, values, strict=True)}
+            fields = {axis.setting: value for axis, value in zip(own, values, strict=True)}
             grid.append(Variant(target, _settings(target, plan, fields), swept))
     for axis in axes:
         if not any(axis.name in variant.varied_settings for variant in grid):
             known = frozenset[str]().union(*map(_fields, plan.targets))
-            if axis.field == NOISE_AXIS:
+            if axis.setting == NOISE_AXIS:
                 raise InputError(
                     f"Expected a system with a noise setting, got {', '.join(plan.targets)}. Leave "
                     f"{NOISE_AXIS} out, or name another system."
                 )
             raise InputError(
                 f"Expected a setting of {', '.join(plan.targets)}, got {axis.name!r}. "
-                f"{suggest_names(axis.field, sorted(known), 'They have')}"
+                f"{suggest_names(axis.setting, sorted(known), 'They have')}"
             )
     times = Counter(each.identity for each in grid)
     if twice := [each for each in grid if times[each.identity] > 1]:
@@ -286,11 +286,11 @@ def parse_noise_factor(text: str) -> float:
 def _has(target: str, axis: Axis, axes: Sequence[Axis], plan: Plan) -> bool:
     if axis.target not in ("", target):
         return False
-    if axis.field == NOISE_AXIS:
+    if axis.setting == NOISE_AXIS:
         given = {target: plan.settings[target]} if target in plan.settings else {}
         made = make_target(target, plan.model_copy(update={"settings": given}))
         protects = "protection" in _fields(target) and any(
-            other.field.partition(".")[0] == "protection" for other in axes
+            other.setting.partition(".")[0] == "protection" for other in axes
         )
         return protects or made.noise_setting is not None
     if axis.target:
@@ -304,9 +304,9 @@ def _place(target: str, axis: Axis) -> str:
     """Dotted name of the setting that an axis varies, with aliases resolved. Raises InputError if
     no such setting exists.
     """
-    if axis.field == NOISE_AXIS:
+    if axis.setting == NOISE_AXIS:
         return NOISE_AXIS
-    settings = parse_settings([f"{target}.{axis.field}={axis.values[0]}"])[target]
+    settings = parse_settings([f"{target}.{axis.setting}={axis.values[0]}"])[target]
     ((place, _),) = walk_leaves(settings)
     return place
 
@@ -391,12 +391,12 @@ def _grouped(rows: Sequence[SweepRow]) -> dict[_Key, list[SweepRow]]:
 
 
 def combine_rows(
-    rows: Sequence[SweepRow], count: int, confidence: float
+    rows: Sequence[SweepRow], n_trainings: int, confidence: float
 ) -> Iterator[OverTrainingsRow]:
     """Combines the results ``rows`` of several trainings of each variant, and yields one row per
     variant (system with settings) and metric or epsilon.
 
-    ``count``: number of trainings of each variant in the plan.
+    ``n_trainings``: number of trainings of each variant in the plan.
     ``confidence``: confidence of the intervals.
 
     Metrics are averaged. The combined lower bound on epsilon is the lower median, with 0 for a
@@ -413,14 +413,14 @@ def combine_rows(
         shared["random"] = _mean([row.random for row in group])
         if kind in ("claimed", "proved", "shown"):
             # Claims and proofs are equal for all trainings, or else the largest one holds for all.
-            missing = [0.0] * (count - len(values))
+            missing = [0.0] * (n_trainings - len(values))
             value = lower_median([*values, *missing]) if kind == "shown" else max(values)
             yield OverTrainingsRow(**shared, value=value, trainings=len(values))
             continue
         lows, highs = (
             [float(end) for end in side if end is not None] for side in zip(*ends, strict=True)
         )
-        yield _combined(shared, values, lows, highs, count, confidence)
+        yield _combined(shared, values, lows, highs, n_trainings, confidence)
 
 
 def _mean(values: Sequence[float | None]) -> float | None:
@@ -443,7 +443,7 @@ def _combined(
     - ``shared``: the other fields of the result.
     - ``values``: values of the metric in the trainings.
     - ``lows``, ``highs``: ends of their confidence intervals.
-    - ``count``: number of trainings of each variant in the plan.
+    - ``n_trainings``: number of trainings of each variant in the plan.
     - ``confidence``: confidence of the combined interval.
     """
     from fedrec_auditor.auditor.run.trainings import combine_figures

@@ -54,8 +54,8 @@ class Counted:
             raise InputError("Expected data, got none.")
 
         return [
-            PaperPart(name="first part", data="", measure=one),
-            PaperPart(name="second part", data="", measure=other),
+            PaperPart(name="first part", data_set="", measure=one),
+            PaperPart(name="second part", data_set="", measure=other),
         ]
 
     def summarize(self, rows: Sequence[ReproducedRow]) -> Sequence[str]:
@@ -109,8 +109,8 @@ def test_the_hits_of_every_held_out_item_have_popularity_as_baseline(timed: bool
     system = AttackedSystem(
         target="fedlightgcn",
         method="x",
-        data="y",
-        scores=(),
+        data_set="y",
+        upload_scores=(),
         cutoff=20,
         hit_at_k=("Table VI", 0.08),
     )

@@ -253,9 +253,9 @@ data = "small"
 def test_attacks_of_any_paper_are_measured_again(paper: Callable[..., Paper]) -> None:
     """Attackers, figures and cutoff are the declared ones."""
     one, two = (part.measure.args[0] for part in tables.iter_attack_parts(paper(printed=ATTACKS)))
-    assert (one.cutoff, one.hit_at_k, one.components) == (5, ("Table 8", 0.1), [])
+    assert (one.cutoff, one.hit_at_k, one.part_scores) == (5, ("Table 8", 0.1), [])
     assert two.hit_at_k == ("Figure 7", None)
-    (cell,), (drawn,) = two.scores, two.components
+    (cell,), (drawn,) = two.upload_scores, two.part_scores
     assert (cell.table_name, cell.attack, cell.known_share, cell.printed_f1) == (
         "Table 9",
         "attribute-tree",
