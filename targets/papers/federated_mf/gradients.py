@@ -1,4 +1,5 @@
-"""Largest gradients found in systems of the federated-MF paper, for checking its sensitivities.
+"""Largest gradients of systems of the federated-MF paper, to check the sensitivities that it
+states.
 
 The functions search over grids, with the systems' own code. Embeddings of two entries suffice,
 because a user's and an item's embedding span a plane.
@@ -30,8 +31,8 @@ def find_max_gradient(bound: float, *, ratings: int, with_users: bool) -> float:
 
     ``bound``: R, the largest possible rating.
     ``ratings``: number of the user's ratings.
-    ``with_users``: whether the norm is over the gradients by user and item embeddings, instead of
-        item embeddings alone.
+    ``with_users``: whether the norm includes gradients with respect to user embeddings, besides
+        those with respect to item embeddings.
 
     The grid has user and item embeddings that equation 6 allows (entries >= 0, norm^2 <= R), and
     ratings in (0, R]; the extreme values are included. The user gives each item the same rating,
@@ -59,8 +60,8 @@ def find_max_gradient(bound: float, *, ratings: int, with_users: bool) -> float:
 
 
 def find_max_distance(bound: float, *, same: bool) -> float:
-    """Returns the largest distance, on a grid, between the item gradients of one rating and of the
-    rating that replaces it.
+    """Returns the largest distance, on a grid, between the item gradient of one rating and that of
+    its replacement.
 
     ``bound``: R, the largest possible rating.
     ``same``: whether both ratings are of the same item.
@@ -84,8 +85,8 @@ def find_max_distance(bound: float, *, same: bool) -> float:
 
 
 def compute_unclipped_norm(bound: float, *, length: float) -> float:
-    """Returns the norm of the gradient of one rating by its item embedding, if that embedding is
-    not clipped.
+    """Returns the norm of the gradient of one rating with respect to an item embedding that is not
+    clipped.
 
     ``bound``: R, the largest possible rating; the rating is R.
     ``length``: norm of the item embedding, in units of sqrt(R).

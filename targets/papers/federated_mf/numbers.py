@@ -65,8 +65,8 @@ def compare_rating_sensitivity() -> Iterator[NumberPair]:
     """Yields the sensitivity that the paper claims for one rating, and the largest norm of the
     rating's gradient.
 
-    The first pair is for the gradient by the item embedding alone, the second for the gradients by
-    user and item embedding together.
+    The first pair is for the gradient with respect to the item embedding alone, the second for the
+    gradients with respect to user and item embedding together.
     """
     for table, said, with_users in _TABLES:
         yield said, find_max_gradient(_R, ratings=1, with_users=with_users), {"table": table}
@@ -76,8 +76,8 @@ def compare_user_sensitivity() -> Iterator[NumberPair]:
     """Yields the sensitivity that the paper claims for a user of 5 ratings, and the largest norm of
     the user's summed gradients.
 
-    The first pair is for gradients by item embeddings alone, the second for gradients by user and
-    item embeddings together.
+    The first pair is for gradients with respect to item embeddings alone, the second for gradients
+    with respect to user and item embeddings together.
     """
     theta = 5
     for table, one, with_users in _TABLES:
@@ -89,7 +89,7 @@ def compare_user_sensitivity() -> Iterator[NumberPair]:
 
 
 def compare_theorem_5() -> Iterator[NumberPair]:
-    """Yields epsilon of LFL-SGDMF (one user per party): as Theorem 5 claims it, and as computed
+    """Yields the epsilon of LFL-SGDMF (one user per party): as Theorem 5 claims it, and as computed
     from all messages.
 
     A device sends two messages per round; the second replaces the noise of the first. There is one
@@ -113,15 +113,15 @@ def compare_theorem_5() -> Iterator[NumberPair]:
 
 
 def compare_unprojected_norm() -> Iterator[NumberPair]:
-    """Yields the claimed norm of an item gradient, 2 R^(3/2) for the largest rating R, and the norm
-    if item embeddings are not projected.
+    """Yields the norm of an item gradient: as claimed, 2 R^(3/2) for the largest rating R, and if
+    item embeddings are not projected.
     """
     yield _ONE, compute_unclipped_norm(_R, length=10.0)
 
 
 def compare_row_sampling() -> Iterator[NumberPair]:
-    """Yields the epsilon of one rating if the draws of sampled rows are hidden, and if they are
-    visible.
+    """Yields the epsilon of one rating if an adversary cannot see which rows are sampled, and if
+    the adversary can.
 
     The paper accounts for sampled rows (users) by Poisson sampling, as if the draws were hidden.
     The user's other ratings, however, reveal in which steps the user's row was drawn.
@@ -135,7 +135,8 @@ def compare_row_sampling() -> Iterator[NumberPair]:
 
 
 def compare_embedding_shifts() -> Iterator[NumberPair]:
-    """Yields the claimed and the computed change of a step's sum of item gradients by one rating.
+    """Yields how far one rating changes a step's sum of item gradients: as claimed, and as
+    computed.
 
     The unit is 2 R^(3/2), with R the largest rating. In HFL-SGDMF (parties with different users)
     the rating changes its user's pre-trained embedding, and so the gradients of the user's 10 or
@@ -151,7 +152,7 @@ def compare_embedding_shifts() -> Iterator[NumberPair]:
 
 
 def compare_drawn_ratings() -> Iterator[NumberPair]:
-    """Yields the claimed and the computed change of a device's message by adding one rating.
+    """Yields how far one more rating changes a device's message: as claimed, and as computed.
 
     The unit is 2 R^(3/2), with R the largest rating. In each round of LFL-SGDMF (one user per
     party) a device draws one of its ratings and sends the gradient of that rating.
@@ -188,7 +189,7 @@ def compare_step_counts() -> Iterator[NumberPair]:
 
 
 def compare_constants() -> Iterator[NumberPair]:
-    """Yields 1, the claimed ratio of two constants c of Proposition 2, and the computed ratio.
+    """Yields the ratio of two constants c of Proposition 2: 1, as claimed, and as computed.
 
     The constant solves z^2 = c eta^2 T ln(1/delta)/eps^2 for noise multiplier z, sampling rate eta
     and T steps. The proposition holds only if all noise multipliers have the same constant. The two
@@ -236,8 +237,8 @@ def compare_replacement_delta() -> Iterator[NumberPair]:
 
 
 def compare_pointwise_delta() -> Iterator[NumberPair]:
-    """Yields the smallest delta at epsilon 1 if it is computed over single outputs, and over sets
-    of outputs.
+    """Yields the smallest delta at epsilon 1, computed over single outputs, and over sets of
+    outputs.
 
     The example is a bit that is sent with one of 1,000 random tags, so that every single output is
     unlikely.
@@ -279,7 +280,8 @@ def compare_projection_error() -> Iterator[NumberPair]:
 
 
 def compare_item_sensitivity() -> Iterator[NumberPair]:
-    """Yields the claimed and the largest norm of the gradient of one rating by its item embedding.
+    """Yields the norm of the gradient of one rating with respect to its item embedding: as claimed,
+    and the largest.
 
     The paper uses this norm for the last steps of a training, which move item embeddings alone.
     """
@@ -287,7 +289,7 @@ def compare_item_sensitivity() -> Iterator[NumberPair]:
 
 
 def compare_replaced_rating() -> Iterator[NumberPair]:
-    """Yields the claimed and the largest change of a sum of item gradients by replacing a user.
+    """Yields how far replacing a user changes a sum of item gradients: as claimed, and at most.
 
     Each of the two users has one rating. In the first pair both ratings are of one item, in the
     second of two items. The unit is 2 R^(3/2), with R the largest rating.
@@ -297,12 +299,11 @@ def compare_replaced_rating() -> Iterator[NumberPair]:
 
 
 def compare_clear_messages() -> Iterator[NumberPair]:
-    """Yields two shares of the noise variance that an adversary does not learn from the second
-    messages of a round.
+    """Yields the share of the noise variance that stays unknown to an adversary who sees the sum of
+    the second messages, or each of them.
 
-    The messages are those of LFL-SGDMF, for ten users and a tolerated share omega = 0.3 of
-    dropouts. The first number is for an adversary who sees their sum, the second for one who sees
-    each of them.
+    The messages are those of a round of LFL-SGDMF, for ten users and a tolerated share omega = 0.3
+    of dropouts.
     """
     n, omega = 10, 0.3
     first, second = 1.0 / ((1.0 - omega) * n), 1.0 / n
@@ -323,8 +324,8 @@ def compare_clear_messages() -> Iterator[NumberPair]:
 
 
 def compare_dropouts() -> Iterator[NumberPair]:
-    """Yields 1, the claimed share of the noise variance that an adversary does not learn, and the
-    true share.
+    """Yields the share of the noise variance that an adversary does not learn: 1, as claimed, and
+    as computed.
 
     In LFL-SGDMF, 20% of the devices drop out before each of the two messages of a round. In the
     first pair the adversary sees the last sum alone, in the second all messages.
@@ -338,8 +339,8 @@ def compare_dropouts() -> Iterator[NumberPair]:
 
 
 def compare_shuffling() -> Iterator[NumberPair]:
-    """Yields two epsilons of the system GD-DR: with a shuffler, as the paper plots it, and without
-    a shuffler.
+    """Yields the epsilon of the system GD-DR with a shuffler, as the paper plots it, and without a
+    shuffler.
 
     The protocol has no shuffler, so the second, local epsilon is the one that holds against the
     server.

@@ -22,8 +22,8 @@ _OWN, _EPOCHS = 106, 3
 
 
 def compute_own_share(items: int, own: int, pseudo: int, messages: int) -> float:
-    """Share of a user's own items among the items whose gradient row is in all of the user's
-    messages.
+    """Computes the share of a user's own items among the items whose gradient row is in all of the
+    user's messages.
 
     The number of other items in all messages is replaced by its expectation.
 
@@ -71,12 +71,14 @@ def compare_released_training() -> Iterator[NumberPair]:
 
 
 def encrypt_item(item: int) -> int:
-    """Code of ``item``: the item's index, encrypted with the public key, without randomness."""
+    """Returns the code of ``item``: its index, encrypted with the public key, without
+    randomness.
+    """
     return pow(item + 2, *PUBLIC_KEY)
 
 
 def sign_item(item: int) -> int:
-    """Code of ``item``: the digest of the item's index, signed with a key that only clients
+    """Returns the code of ``item``: the digest of its index, signed with a key that only clients
     have.
     """
     return pow(_digest(item), _SECRET, PUBLIC_KEY[1])

@@ -27,18 +27,19 @@ from fedrec_auditor.targets.transcript import Broadcast
 
 @dataclass(frozen=True, slots=True)
 class Gradients:
-    """Gradients of n users for the item table, the layer and their own embeddings.
+    """Gradients of n users' losses with respect to the item table, the layer and the users' own
+    embeddings.
 
-    The shapes are for m items and dimension d. For the user's own items j, row j of the gradient of
-    the item table is ``weight[j] * hidden + shared``.
+    The shapes are for m items and dimension d. If a user rated item j, row j of the gradient of the
+    item table is ``item_weights[j] * hidden_vectors + shared_vectors``; other rows are 0.
 
-    ``is_own``: whether an item is one of the user's, (n, m).
-    ``weight``: weight of each item, (n, m); the mean and covariance of a user's rows follow from
-        it.
-    ``hidden``, ``shared``: the two vectors of a user's rows, (n, d).
-    ``user_gradient``: gradient of the sum of the user's squared errors by the user's embedding, (n,
-        d).
-    ``layer``: gradient by the layer, (n, d, d).
+    ``is_rated``: whether the user rated an item, (n, m).
+    ``item_weights``: weight of each item, (n, m); the mean and covariance of a user's rows follow
+        from it.
+    ``hidden_vectors``, ``shared_vectors``: the two vectors of a user's rows, (n, d).
+    ``user_gradients``: gradient of the sum of the user's squared errors with respect to the user's
+        embedding, (n, d).
+    ``layer_gradients``: gradient with respect to the layer, (n, d, d).
     """
 
     is_rated: NDArray[np.bool_]
@@ -89,18 +90,18 @@ class RatingGraph(System):
     @property
     @abstractmethod
     def max_entry(self) -> float:
-        """Largest absolute value, before the noise, of a number in a message or, if messages are
-        models, in the change of the model.
+        """Largest absolute value of an entry of a message before the noise or, if messages are
+        models, of the change of the model.
         """
 
     @property
     @abstractmethod
     def noise(self) -> float:
-        """Scale of the Laplace noise on each number in a message."""
+        """Scale of the Laplace noise on each entry of a message."""
 
     @property
     def entry_epsilon(self) -> float:
-        """Epsilon of one number in a message: 2 ``max_entry`` / ``noise``."""
+        """Epsilon of one entry of a message: 2 ``max_entry`` / ``noise``."""
         return 2.0 * self.max_entry / self.noise
 
     @property
@@ -112,7 +113,7 @@ class RatingGraph(System):
 
     @abstractmethod
     def count_messages(self, population: Population) -> int:
-        """Largest number of messages of a training that depend on one user."""
+        """Returns the largest number of messages in a training that depend on one user."""
 
     def make_randomizer(self, population: Population) -> ComponentLaplace:
         """Returns the noise on all numbers of a message as a randomized function, for inputs at
@@ -128,10 +129,10 @@ class RatingGraph(System):
         )
 
     def get_mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
-        """Returns the Laplace noise as a randomized function of one number, or of all numbers of a
+        """Returns the Laplace noise as a randomized function of one entry, or of all entries, of a
         message.
 
-        For all numbers, the neighbouring inputs are opposite corners of the set of clipped
+        For all entries, the neighbouring inputs are opposite corners of the set of clipped
         messages. None for the presence of a user, for data that are not sent, and for adversaries
         other than the server.
         """
@@ -147,15 +148,15 @@ class RatingGraph(System):
         return self.repeat(found, scope, population)
 
     def repeat(self, mechanism: Mechanism, scope: Scope, population: Population) -> Mechanism:
-        """Returns the mechanism ``mechanism`` of a message, repeated for all messages of the period
-        of ``scope``, a round or a training.
+        """Returns a message's ``mechanism``, repeated for all messages in the horizon of ``scope``:
+        a round or a training.
         """
         training = scope.horizon is Horizon.TRAINING
         return Repeated(mechanism, self.count_messages(population)) if training else mechanism
 
     def get_event(self, scope: Scope, population: Population) -> dp.DpEvent:
-        """Returns the accounting event of the noise on one number or on all, of all messages in the
-        period of ``scope``.
+        """Returns the accounting event of the noise on one entry, or on all entries, of all
+        messages in the horizon of ``scope``.
 
         ``NonPrivateDpEvent`` for the participation of a user, which is not hidden. If ``count``
         numbers are clipped together by L2, the noise hides the diameter of their ball in L1 norm,
@@ -179,7 +180,9 @@ class RatingGraph(System):
         return {"width": self.dimension, "numbers": numbers, "bytes": 4 * numbers}
 
     def count_weights(self, population: Population) -> int:
-        """Number of trained numbers of the model: those of the item table and of the layer."""
+        """Returns the number of trained weights of the model: those of the item table and of the
+        layer.
+        """
         return self.dimension * (population.n_items + self.dimension)
 
     def draw_initial_model(self, n_items: int, rng: np.random.Generator) -> dict[str, Floats]:
@@ -210,7 +213,7 @@ class RatingGraph(System):
         ``neighbours``: means of neighbouring users, shape (n, d), which are averaged with the own
             means; None without neighbours.
 
-        The weight is 1 without ``neighbours``, and 0.5 with it.
+        The weight is 1 without ``neighbours``, and 0.5 with them.
         """
         counts = np.maximum(np.diff(ratings.indptr), 1)[:, None]
         mine = _interacted(ratings) @ np.asarray(model["item"], np.float64) / counts
@@ -224,7 +227,7 @@ class RatingGraph(System):
 
         A neighbour counts once per common item. In the papers, a third party matches item codes,
         which are equal for equal items, computes the means and sends them back. ``own_vectors``
-        holds the users' own vectors, one row per user.
+        holds the vectors that users train beside their item means, one row per user.
         """
         layer = np.asarray(model["gnn.A"], np.float64)
         users = self.average_items(ratings, model, None)[0] @ layer.T + own_vectors
@@ -251,7 +254,7 @@ class RatingGraph(System):
 
         ``neighbours``: means of neighbouring users, one row per user, held constant; None without
             neighbours.
-        ``own_vectors``: the users' own vectors, one row per user.
+        ``own_vectors``: the vectors that users train beside their item means, one row per user.
         """
         items, layer = (np.asarray(model[n], np.float64) for n in ("item", "gnn.A"))
         m, share = self.average_items(ratings, model, neighbours)
@@ -270,8 +273,8 @@ class RatingGraph(System):
         )
 
     def compute_user_step(self, gradients: Gradients, model: Broadcast) -> Floats:
-        """Returns the step of each user on its own vector, one row per user, so short that errors
-        do not rise.
+        """Returns each user's step on its own vector, one row per user, so short that errors do not
+        rise.
 
         Errors certainly do not rise if the rate is at most one over the sum of the squared lengths
         of a user's item embeddings; with noisy items, ``user_rate`` alone would diverge.

@@ -64,9 +64,9 @@ def get_gradients(
     ``alpha``: additional confidence of an interaction.
     ``regularization``: lambda of equation 1.
 
-    The result stores each gradient by two factors, from which it is computed; ``user_vectors``
-    (n, F) are its user factors. Raises InputError if V^T V + lambda I is not finite or not positive
-    definite in floating point.
+    The result stores each gradient (n_items, F) as a rank-one product and corrections, from which
+    full gradients are computed on request; its ``user_vectors`` are (n, F). Raises InputError if
+    V^T V + lambda I is not finite or not positive definite in floating point.
     """
     kind = np.float32 if items.dtype == np.float32 else np.float64
     exact = np.asarray(items, np.float64)
@@ -194,8 +194,8 @@ class ImplicitMf(System):
 
     @property
     def channel(self) -> NoiseChannel | None:
-        """Distribution, which the adversary knows, of one randomized entry of a message; None
-        without randomization.
+        """Distribution, known to the adversary, of one randomized message entry given its true
+        value; None without randomization.
         """
         return None
 
@@ -232,8 +232,8 @@ class ImplicitMf(System):
         return None
 
     def get_public(self, interactions: Interactions) -> PublicInfo:
-        """Returns what the adversary knows of a run, with the distribution of a randomized entry of
-        a message.
+        """Returns what the adversary knows of a run, including the distribution of a randomized
+        message entry.
         """
         return replace(super().get_public(interactions), channel=self.channel)
 
@@ -259,10 +259,10 @@ class ImplicitMf(System):
         return get_gradients(items, profiles, alpha=self.alpha, regularization=self.regularization)
 
     def ascend(self, items: Floats, gradient: Floats, scale: float) -> NDArray[np.float64]:
-        """Returns the item matrix V after ``server_steps`` steps V + gamma (scale gradient - 2
-        lambda V).
+        """Returns the item matrix after ``server_steps`` gradient ascent steps from ``items``.
 
-        V begins as ``items``. gamma is the learning rate, and lambda the regularization.
+        A step replaces the item matrix V by V + gamma (``scale`` * ``gradient`` - 2 lambda V), with
+        the learning rate gamma and the regularization lambda.
         """
         for _ in range(self.server_steps):
             items = items + self.learning_rate * (

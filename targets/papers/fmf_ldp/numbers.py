@@ -32,12 +32,12 @@ _SMALL = Interactions.create(np.array([[1, 1, 0, 0], [0, 1, 1, 0], [1, 0, 0, 1.0
 
 
 def compare_expected_average() -> Iterator[NumberPair]:
-    """Yields the claimed and the true ratio of the server's expected average of reports to the
-    gradient.
+    """Yields the ratio of the server's expected average of reports to the gradient: 1, as claimed,
+    and as computed.
 
     A report is one randomized entry of a gradient. The average is that of equation 9, over 100
     reports per user. The expectation is over all possible reports, weighted by their exact
-    probabilities. The claimed ratio is 1.
+    probabilities.
     """
     law, k, entry = OneCoordinate(2.5, 6), 100, 0.3
     total = np.zeros((2, 3))
@@ -50,8 +50,8 @@ def compare_expected_average() -> Iterator[NumberPair]:
 
 
 def compare_loss_change() -> Iterator[NumberPair]:
-    """Yields the claimed sign (-1) and the true sign of the change of the loss by one step of the
-    server.
+    """Yields the sign of the change of the loss in one step of the server: -1, as claimed, and as
+    computed.
 
     The step is a small one by line 12 of Algorithm 2, with the exact gradients of equation 5.
     """
@@ -73,10 +73,11 @@ def compare_loss_change() -> Iterator[NumberPair]:
 
 
 def compare_sent_vectors() -> Iterator[NumberPair]:
-    """Yields the claimed and the true number of user vectors that leave the devices in a training.
+    """Yields the number of user vectors that leave the devices in a training: as claimed, and as
+    computed.
 
-    The true number is computed from the names of all arrays that are sent to or from a device, or
-    published.
+    The computed number is counted from the names of all arrays that are sent to or from a device,
+    or published.
     """
     run = FmfLdp(rounds=1, reports=2).run(_SMALL, np.random.default_rng(0)).transcript
     told = (run.release or {}, run.rounds[0].broadcast or {}, run.rounds[0].uploads.components)
@@ -117,12 +118,11 @@ def _competitor(system: DplcfSp | DplcfAp) -> Iterator[NumberPair]:
 
 
 def compare_user_epsilons() -> Iterator[NumberPair]:
-    """Yields 1, the largest ratio that the paper claims, and the computed ratio of two epsilons of
-    a user.
+    """Yields the ratio of a user's epsilon under FMF-LDP to that under DPLCF-SP: at most 1, as
+    claimed, and as computed.
 
-    The epsilon under FMF-LDP is divided by that under DPLCF-SP, a competing system. The pairs
-    differ in the number k of reports per round and in the size of the catalogue. A report of
-    FMF-LDP and a bit of DPLCF-SP have an equal epsilon.
+    DPLCF-SP is a competing system. The pairs differ in the number k of reports per round and in the
+    size of the catalogue. A report of FMF-LDP and a bit of DPLCF-SP have an equal epsilon.
     """
     for k, population in ((100, _FULL), (250, _FULL), (250, _SMALL_SET)):
         ours, theirs = FmfLdp(reports=k), DplcfSp(epsilon=2.5)
@@ -134,8 +134,8 @@ def compare_user_epsilons() -> Iterator[NumberPair]:
 
 
 def compare_report_with_bit() -> Iterator[NumberPair]:
-    """Yields 1, the largest ratio that the paper claims, and the computed ratio of a report's
-    epsilon to that of a flipped bit.
+    """Yields the ratio of a report's epsilon to that of a flipped bit: at most 1, as claimed, and
+    as computed.
 
     Both mechanisms have a stated epsilon of 1.
     """
@@ -162,8 +162,8 @@ def compare_interaction_epsilon() -> Iterator[NumberPair]:
 
 
 def compare_guess_accuracy() -> Iterator[NumberPair]:
-    """Yields the claimed and the true accuracy of a guess of a user's history, out of two
-    histories.
+    """Yields the accuracy of a guess of a user's history, out of two histories: as claimed, and as
+    computed.
 
     The guess uses the reports of a whole training of T rounds with k reports each, unlinked from
     their senders; 0.5 would mean no information. All other users are at the opposite corner of the

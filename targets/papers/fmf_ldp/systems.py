@@ -118,8 +118,8 @@ class FmfLdp(ReportingSystem, ImplicitMf):
         return replace(super().get_public(interactions), route=Vantage.SHUFFLED)
 
     def design_pairs(self) -> tuple[DesignedPair, ...]:
-        """Returns one pair of users whose projected gradients are +1 and -1 in all item rows, for a
-        small catalogue.
+        """Returns one worst-case pair of users, whose projected gradients are +1 and -1 in all item
+        rows of a small catalogue.
 
         The server's item matrix is ``make_opposing_items``. Raises InputError if the regularization
         lambda is so large that no item matrix for a catalogue of a few thousand items yields both
@@ -147,8 +147,8 @@ class FmfLdp(ReportingSystem, ImplicitMf):
         )
 
     def find_history_length(self) -> int:
-        """Returns the smallest history length with which two users reach gradients of +1 and -1,
-        under the matrix ``make_opposing_items``.
+        """Returns the smallest number of interactions with which two users have projected gradients
+        of +1 and -1 under ``make_opposing_items``.
         """
         held, scale = 1.0 + self.alpha, (2.0 + self.alpha) / 3.0
         left = 1.0 - held / (4.0 * scale)  # 1 - a F v
@@ -395,8 +395,8 @@ class Random(NoUploadSystem):
     evaluation = Evaluation(cutoffs=RANKING_CUTOFFS)
 
     def train(self, interactions: Interactions, rng: Generator, compute: Machine) -> Training:
-        """Draws one random stream per user, from which the user's item scores come; nothing is
-        published.
+        """Draws one random stream per user, from which the user's item scores are computed;
+        publishes nothing.
         """
         yield None
         return TrainingResult(None, {"streams": Streams.spawn(rng, interactions.n_users)})

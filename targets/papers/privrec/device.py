@@ -65,7 +65,7 @@ def compute_loss(weights: Weights, flags: Tensor, labels: Tensor, weight: Tensor
     """Computes the loss of equation 2 (cross-entropy), summed over devices and over examples.
 
     ``weights``: weights of n devices, by name.
-    ``flags``: flags of the examples' genres, shape (n, items, g).
+    ``flags``: whether an example's item has a genre, 1 or 0, shape (n, items, g).
     ``labels``: labels of the examples, 0 or 1, shape (n, items).
     ``weight``: factor of each example's loss, shape (n, items).
     """
@@ -77,7 +77,8 @@ def compute_loss(weights: Weights, flags: Tensor, labels: Tensor, weight: Tensor
 def compute_gradients(
     weights: Mapping[str, Tensor], flags: Tensor, labels: Tensor, weight: Tensor
 ) -> Weights:
-    """Computes the gradient of every device's loss by its own weights, as tensors by name.
+    """Computes the gradient of every device's loss with respect to its own weights, as tensors by
+    name.
 
     The arguments are those of ``compute_loss``. Losses are summed over devices, which does not mix
     their gradients, because each device has its own weights. Weights that do not enter the loss are
@@ -252,13 +253,14 @@ def compute_reptile_update(devices: Devices, local: TrainingSettings) -> Weights
 
 
 def compute_maml_update(devices: Devices, local: TrainingSettings) -> Weights:
-    """Returns minus the meta-gradient of each device (equations 4 and 5), as tensors by name.
+    """Returns the negative meta-gradient of each device (equations 4 and 5), as tensors by name.
 
     A random half of a device's examples (the smaller half, if their number is odd) is the support
     set, on which ``local.n_epochs`` steps of full gradients are taken; the remaining examples are
-    the query set. The meta-gradient is that of the query loss after these steps by the weights
-    before them (second order). Losses are means. A product takes ``batch`` examples at a time, to
-    which padding adds exact zeros. A device whose gradient overflows returns zeros.
+    the query set. The meta-gradient is the gradient of the query loss after these steps with
+    respect to the weights before them (second order). Losses are means. A product takes ``batch``
+    examples at a time, to which padding adds exact zeros. A device whose gradient overflows returns
+    zeros.
     """
     size, width = devices.batch, devices.labels.shape[1]
     start = {name: v.clone().requires_grad_() for name, v in devices.weights.items()}

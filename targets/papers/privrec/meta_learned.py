@@ -173,8 +173,8 @@ def compute_l2_norms(components: Mapping[str, Component]) -> NDArray[np.float64]
 
 
 def rescale(part: Component, factor: NDArray[np.float64]) -> Component:
-    """Returns one array of messages with every client's part multiplied by the client's ``factor``
-    (n,), in float32.
+    """Returns one named array of messages, with each client's part multiplied by its entry of
+    ``factor`` (n,), in float32.
 
     The learning rate of the result is unknown, because clients have different factors.
     """
@@ -299,8 +299,8 @@ class MetaLearnedSystem(NoiselessSystem):
         return TrainingSettings(n_epochs=self.local_epochs, rate=self.local_rate)
 
     def compute_updates(self, devices: Devices) -> Weights:
-        """Returns the message of each device, as tensors by name; by default the change of its
-        weights by local training (REPTILE).
+        """Returns the update that each device uploads, as tensors by name; by default the change of
+        its weights by local training (REPTILE).
         """
         from fedrec_auditor.targets.papers.privrec.device import compute_reptile_update
 
@@ -333,7 +333,7 @@ class MetaLearnedSystem(NoiselessSystem):
         return moved
 
     def init_model(self, interactions: Interactions, rng: Generator) -> dict[str, Any]:
-        """Returns the first broadcast: the initial model, as arrays by name."""
+        """Draws the first broadcast: the initial model, as arrays by name."""
         return dict(self.network.draw(interactions, rng))
 
     def count_clients(self, population: Population | Interactions) -> int:

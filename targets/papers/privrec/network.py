@@ -75,7 +75,7 @@ class Network:
         return tables | {"output.weight": (sizes[-1],), "output.bias": ()}
 
     def draw(self, interactions: Interactions, rng: Generator) -> dict[str, NDArray[np.float32]]:
-        """Draws the initial model for the sizes of ``interactions``, as arrays by name.
+        """Draws the initial model for the users and items of ``interactions``, as arrays by name.
 
         Embeddings are from N(0, 1/d) for dimension d, weights from N(0, 2/inputs), and biases are
         0.

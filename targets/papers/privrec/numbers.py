@@ -165,7 +165,7 @@ def _largest_move() -> NDArray[np.float64]:
 
 
 def compare_average_sensitivity() -> Iterator[NumberPair]:
-    """Yields the sensitivity of a round's average change of the model: as the paper's Theorem 1
+    """Yields the sensitivity of the clients' average model change to one client: as Theorem 1
     prints it, and as computed.
     """
     one = _round(DpPrivrec())
@@ -173,8 +173,8 @@ def compare_average_sensitivity() -> Iterator[NumberPair]:
 
 
 def compare_share_sensitivity() -> Iterator[NumberPair]:
-    """Yields the sensitivity of a round's share of unclipped changes: as the paper prints it, and
-    as computed.
+    """Yields the sensitivity of a round's share of unclipped changes to one client: as the paper
+    prints it, and as computed.
     """
     yield 2 / _round(DpPrivrec()).batch, float(_largest_move()[1])
 
@@ -224,7 +224,7 @@ def compare_noise_multipliers() -> Iterator[NumberPair]:
 
 def compare_sampling() -> Iterator[NumberPair]:
     """Yields epsilon by Poisson sampling, as the paper assumes, and the proved epsilon for a fixed
-    number of clients.
+    number of clients per round.
 
     The fixed number of clients attains the first epsilon, too, so that the first is a lower bound.
     There is one pair per data set.
@@ -254,8 +254,8 @@ def compare_authors_accounting() -> Iterator[NumberPair]:
 
 
 def compare_upload_exposure() -> Iterator[NumberPair]:
-    """Yields 1, the expected probability that the server sees the true upload, and the computed
-    probability.
+    """Yields the probability that the server sees a client's true upload: 1, as expected, and as
+    computed.
 
     The upload is a client's clipped change, to which DP-PrivRec's devices add no noise.
     """
@@ -325,12 +325,11 @@ def compare_round_numbers() -> Iterator[NumberPair]:
 
 
 def compare_undrawn_users() -> Iterator[NumberPair]:
-    """Yields the shares of users who are not drawn in one round and in a whole training, and
-    epsilon without and with collusion.
+    """Yields shares of users who are not drawn, and epsilons with and without colluding clients.
 
-    The first pair has the shares. In each other pair, the first number is the proved epsilon
-    against an adversary who is not a client, and the second that against 1 or 94 clients who
-    collude.
+    The first pair has the shares of users who are not drawn in one round and in a whole training.
+    In each other pair, the first number is the proved epsilon against an adversary who is not a
+    client, and the second that against 1 or 94 clients who collude.
     """
     (n, m), system = _TRAINED[0], DpPrivrec()
     rounds = system.rounds
@@ -354,8 +353,8 @@ def compare_training_users() -> Iterator[NumberPair]:
 
 
 def compare_pure_epsilons() -> Iterator[NumberPair]:
-    """Yields infinity, the epsilon of the paper's tables at delta 0, and the computed lower bound
-    at delta 0, per data set.
+    """Yields, per data set, two epsilons at delta 0: infinity, as in the paper's tables, and the
+    computed lower bound.
     """
     for n, m in _TRAINED:
         yield math.inf, compute_lower_bound(clients=m, n_users=n, delta=0.0), {"m": m, "n": n}
@@ -374,8 +373,8 @@ def compare_guess_accuracy() -> Iterator[NumberPair]:
 
 
 def compare_attribute_exposure() -> Iterator[NumberPair]:
-    """Yields 1, the expected probability that an upload reveals an attribute of the user, and the
-    computed probability.
+    """Yields the probability that an upload reveals an attribute of the user: 1, as expected, and
+    as computed.
 
     The upload is that of a PrivRec device, whose network reads the user's attributes.
     """

@@ -202,8 +202,8 @@ class DpPrivrec(Privrec):
         )
 
     def get_mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
-        """Returns the noisy averages of all rounds in the period of ``scope``, if its adversary
-        sees only results with the server's noise.
+        """Returns the mechanism of the noisy averages of all rounds in the horizon of ``scope``,
+        for adversaries who see only noisy results.
 
         For other adversaries, the result is that of ``Privrec``. If M of N clients are drawn, the
         mechanism is that of a training in which all other clients' changes lie at one end of the
@@ -228,8 +228,8 @@ class DpPrivrec(Privrec):
         )
 
     def get_event(self, scope: Scope, population: Population) -> dp.DpEvent:
-        """Returns the accounting event of a round's normal noise, under sampling without
-        replacement, once per round.
+        """Returns the accounting event of the server's Gaussian noise in all rounds of ``scope``,
+        with clients sampled without replacement.
 
         ``NonPrivateDpEvent`` against an adversary who sees results without the server's noise.
         Sampling without replacement amplifies privacy if a user is replaced. For an added or
@@ -352,8 +352,8 @@ class NnSelf(_WithFeatures):
         return 1.0
 
     def compute_updates(self, devices: Devices) -> Weights:
-        """Returns the message of each device, as tensors by name: minus the gradient of the query
-        loss through the support steps.
+        """Returns the negative gradient of the query loss through the support steps, which each
+        device uploads, as tensors by name.
         """
         from fedrec_auditor.targets.papers.privrec.device import compute_maml_update
 

@@ -84,10 +84,9 @@ class DpSgdMf(NoisyMf):
     noise_setting = NoiseSetting(noise=("noise_multiplier",), off=0.0)
 
     def make_noise(self, n_users: int, with_users: bool = True) -> UserItemNoise:
-        """Returns the Gaussian noise of deviation z C, for gradients that are scaled to a norm of
-        at most C.
+        """Returns the Gaussian noise on gradients that are scaled to a norm of at most C.
 
-        z is ``noise_multiplier``, and C is ``clip``.
+        The noise has deviation z C; z is ``noise_multiplier``, and C is ``clip``.
         """
         return UserItemNoise.for_scaled(self.noise_multiplier, self.clip, self.unit)
 
@@ -142,7 +141,11 @@ class DpSgld(NoisyMf):
         return UserItemNoise(multiplier=z, sigma=sigma, clipping=clipping)
 
     def make_descent(self, n_users: int, with_users: bool = True) -> Descent:
-        """Returns gradient steps whose noise is at least that of Langevin dynamics."""
+        """Returns the gradient steps of a party, whose noise is at least that of Langevin dynamics.
+
+        ``n_users`` is the number of the party's users. The steps move user and item embeddings
+        (``with_users``), or items alone.
+        """
         return replace(super().make_descent(n_users, with_users), is_langevin=True)
 
 
@@ -186,9 +189,9 @@ class ObjPertb(System):
     noise_setting = NoiseSetting(budgets=("epsilon",), off=1e6)
 
     def get_event(self, scope: Scope, population: Population) -> dp.DpEvent:
-        """Returns the accounting event of epsilon at delta 0, for the value of a rating in the
-        repaired version.
+        """Returns the accounting event of the published item embeddings.
 
+        In the repaired version a rating's value has a finite epsilon, at delta 0.
         ``NonPrivateDpEvent`` for other changes, and for the method as published.
         """
         value = scope.unit is Unit.RATING and scope.adjacency is Adjacency.REPLACE

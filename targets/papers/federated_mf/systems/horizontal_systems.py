@@ -158,7 +158,8 @@ class HflSgdmf(NoisyMf):
         return self.fitting if self.make_noise(1).has_fitted_users and not self.train_both else 0
 
     def make_noise(self, n_users: int, with_users: bool = True) -> ItemNoise:
-        """Returns the Gaussian noise of deviation z Delta on gradients by item embeddings.
+        """Returns the Gaussian noise on gradients with respect to item embeddings, of deviation z
+        Delta.
 
         z is ``noise_multiplier``, and Delta the sensitivity of section 5.2. User embeddings are
         fitted before the noisy steps, or move in these steps (``train_both``).
@@ -166,16 +167,20 @@ class HflSgdmf(NoisyMf):
         return ItemNoise.for_system(self, self.noise_multiplier, moves=self.train_both)
 
     def compute_round_epsilon(self, population: Population) -> float:
-        """Epsilon, at the delta of the setting ``delta``, of one round's local steps, by the
-        authors' accountant (Proposition 3).
+        """Returns the epsilon of one round's local steps by the authors' accountant (Proposition
+        3).
+
+        The delta is the setting ``delta``.
 
         ``population``: numbers of users and items; they do not change the result.
         """
         return get_authors_epsilon(*self.get_dp_inputs(population, self.local_steps))
 
     def bound_round_epsilon(self, population: Population) -> float:
-        """Returns epsilon, at the delta of the setting ``delta``, of one round's local steps, by
-        the paper's Theorem 1 (moments accountant).
+        """Returns the epsilon of one round's local steps by the paper's Theorem 1 (moments
+        accountant).
+
+        The delta is the setting ``delta``.
 
         ``population``: numbers of users and items; they do not change the result.
         """
@@ -210,7 +215,7 @@ _ROWS = 201  # key of the random stream that draws a party's rows
 
 @dataclass(frozen=True, kw_only=True)
 class HflSynsgd(NoisyMf):
-    """Horizontal federated matrix factorization that shares a noisy gradient in every step.
+    """Horizontal federated matrix factorization whose parties share a noisy gradient in every step.
 
     HFL-synSGD claims the moments accountant's epsilon for T noisy gradients of sampled rows.
 
@@ -243,7 +248,8 @@ class HflSynsgd(NoisyMf):
         return _ItemsSummed(self.make_noise(1).has_moving_users, self.tuning, self.tuning_rate)
 
     def make_noise(self, n_users: int, with_users: bool = True) -> ItemNoise:
-        """Returns the Gaussian noise of deviation z Delta on gradients by item embeddings.
+        """Returns the Gaussian noise on gradients with respect to item embeddings, of deviation z
+        Delta.
 
         z is ``noise_multiplier``, and Delta the sensitivity of section 5.2. User embeddings move in
         every step, without noise.

@@ -98,7 +98,7 @@ class LflLdp(PretrainedMf):
     noise_setting = NoiseSetting(noise=("noise_multiplier",), off=0.0)
 
     def get_mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
-        """Returns the mechanism of all messages of a user who has one rating or is absent.
+        """Returns the mechanism of all messages of a user who has one rating, or who is absent.
 
         The broadcast item embeddings are those that reveal most. None for other changes, for other
         adversaries than the server and without noise.
@@ -110,8 +110,8 @@ class LflLdp(PretrainedMf):
         return Repeated(one, self.count_uses(scope.horizon))
 
     def get_event(self, scope: Scope, population: Population) -> dp.DpEvent:
-        """Returns the accounting event of one Gaussian mechanism per round in the period of
-        ``scope``.
+        """Returns the accounting event of all noisy messages of a user: one Gaussian mechanism per
+        round in the horizon of ``scope``.
 
         The sensitivity is the norm of one gradient for adding or removing a user, and the largest
         distance of two gradients for other changes.
@@ -123,8 +123,10 @@ class LflLdp(PretrainedMf):
     def run_devices(
         self, ratings: sparse.csr_array, users: Floats, model: Broadcast, streams: Streams
     ) -> tuple[dict[str, Component], Floats]:
-        """Returns the noisy gradients of all devices, as the array "update" with one row per item,
-        and the unchanged user embeddings.
+        """Runs one round on all devices: returns their noisy gradients, and the unchanged user
+        embeddings.
+
+        The gradients are the array "update", with one row per item in each message.
         """
         return {"update": self.make_noisy_upload(ratings, users, model, streams, self.sigma)}, users
 
@@ -255,8 +257,8 @@ class LflSgdmf(PretrainedMf):
         )
 
     def get_event(self, scope: Scope, population: Population) -> dp.DpEvent:
-        """Returns the accounting event of one Gaussian mechanism per round in the period of
-        ``scope``.
+        """Returns the accounting event of all noisy messages of a user: one Gaussian mechanism per
+        round in the horizon of ``scope``.
 
         Only the part of the noise counts that the scope's adversary does not know. For the presence
         of a user, one gradient is sent or not. Any other change replaces one gradient by another,
@@ -278,18 +280,21 @@ class LflSgdmf(PretrainedMf):
         return make_event(z, self.count_uses(scope.horizon))
 
     def compute_variances(self, n_users: int, survivors: int) -> tuple[float, float]:
-        """Returns the variances of a device's noise in its first and second message, in units of
-        sigma^2, the noise of the result.
+        """Returns the variances of a device's noise in its first and its second message, in units
+        of sigma^2.
 
-        ``survivors`` is the announced number of devices whose first message arrived.
+        sigma^2 is the variance of the noise of the result. ``survivors`` is the announced number of
+        devices whose first message arrived.
         """
         return 1.0 / ((1.0 - self.omega) * n_users), 1.0 / survivors
 
     def run_devices(
         self, ratings: sparse.csr_array, users: Floats, model: Broadcast, streams: Streams
     ) -> tuple[dict[str, Component], Floats]:
-        """Returns messages of all devices, the arrays "update" (first) and "replacement" (second),
-        and the unchanged user embeddings.
+        """Runs one round on all devices: returns their first and second messages, and the unchanged
+        user embeddings.
+
+        The messages are the arrays "update" (first) and "replacement" (second).
         """
         shares = self.compute_variances(int(model["users"]), int(model["survivors"]))
         before, after = (self.sigma * math.sqrt(share) for share in shares)
@@ -337,8 +342,8 @@ class LflSgdmf(PretrainedMf):
         return crossed, project((items - step * total).astype(np.float32), self.bound)
 
     def get_broadcast(self, broadcast: Broadcast | None, profiles: Any) -> Broadcast:
-        """Returns the broadcast with the numbers "users" and "survivors" (users that did not drop
-        out), by default 1 each.
+        """Returns the broadcast, completed by the numbers "users" and "survivors" (users that did
+        not drop out), by default 1 each.
 
         Raises InputError if one of the numbers is below 1.
         """
@@ -390,7 +395,8 @@ class LflSgdmf(PretrainedMf):
 
 @dataclass(frozen=True, kw_only=True)
 class LflPretrained(NoUploadSystem):
-    """First stage of local federated matrix factorization, alone.
+    """First stage of local federated matrix factorization, alone: users are fitted to random item
+    embeddings.
 
     Stage 1 of LFL-SGDMF serves as a baseline (section 6.3, Figure 10): the item embeddings V stay
     as they are drawn.
@@ -464,11 +470,11 @@ class FmfLfl(NoiselessSystem, LocalMf):
     def run_devices(
         self, ratings: sparse.csr_array, users: Floats, model: Broadcast, streams: Streams
     ) -> tuple[dict[str, Component], Floats]:
-        """Returns messages of all devices (array "items"), and their user embeddings afterwards,
-        one row per user.
+        """Runs one round on all devices: returns their messages, and their user embeddings
+        afterwards, one row per user.
 
-        A message is the device's table of item embeddings, in which only the rows of the items it
-        rated have moved.
+        A message is the device's table of item embeddings (array "items"), in which only the rows
+        of the items it rated have moved.
         """
         items = np.asarray(model["items"], np.float32)
         own, moved = np.empty((ratings.nnz, self.factors), np.float32), np.empty_like(users)
@@ -543,9 +549,8 @@ class LocalOnly(NoisyMf):
     noise_setting = NoiseSetting(noise=("noise_multiplier",), off=0.0)
 
     def make_noise(self, n_users: int, with_users: bool = True) -> UserItemNoise:
-        """Returns the Gaussian noise of deviation z C, for gradients that are scaled to a norm of
-        at most C.
+        """Returns the Gaussian noise on gradients that are scaled to a norm of at most C.
 
-        z is ``noise_multiplier``, and C is ``clip``.
+        The noise has deviation z C; z is ``noise_multiplier``, and C is ``clip``.
         """
         return UserItemNoise.for_scaled(self.noise_multiplier, self.clip, self.unit)

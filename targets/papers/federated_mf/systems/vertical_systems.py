@@ -112,7 +112,9 @@ class VflSgdmf(NoisyMf):
         return self.steps, self.tuning
 
     def compute_replacement_epsilon(self, population: Population) -> float:
-        """Claimed epsilon of replacing a user: twice the epsilon of adding or removing a user."""
+        """Returns the claimed epsilon of replacing a user: twice the epsilon of adding or removing
+        a user.
+        """
         return 2.0 * self.compute_user_epsilon(population)
 
     @property
@@ -121,7 +123,8 @@ class VflSgdmf(NoisyMf):
         return 2.0 * self.delta
 
     def make_noise(self, n_users: int, with_users: bool = True) -> UserItemNoise:
-        """Returns the Gaussian noise of deviation z Delta on gradients by user and item embeddings.
+        """Returns the Gaussian noise on gradients with respect to user and item embeddings, of
+        deviation z Delta.
 
         Delta is the sensitivity of section 4.2 for a rating or a user (``unit``). ``with_users``
         selects the noise of steps on both tables, instead of steps on items alone.

@@ -81,7 +81,7 @@ class FedGnn(RatingGraph):
 
     @property
     def max_entry(self) -> float:
-        """Clipping threshold: the largest absolute value of a number in a message before its
+        """Clipping threshold: the largest absolute value of an entry of a message before its
         noise.
         """
         return self.clip
@@ -106,8 +106,8 @@ class FedGnn(RatingGraph):
         }
 
     def count_messages(self, population: Population) -> int:
-        """Largest number of messages of one user in a training: the number of rounds, because a
-        user may be drawn in every round.
+        """Returns the largest number of messages of one user in a training: the number of rounds,
+        because a user may be drawn in every round.
         """
         return self.rounds
 
@@ -167,8 +167,8 @@ class FedGnn(RatingGraph):
         )
 
     def make_attack_model(self, n_items: int) -> dict[str, np.ndarray]:
-        """Returns a malicious server's broadcast, by array name: all gradients are clipped, with
-        the sign set by a rating.
+        """Returns a malicious server's broadcast, as arrays by name: it makes one rating decide the
+        sign of all clipped gradients.
 
         The embedding dimension must be even. All item embeddings are t in every entry, and the
         layer A maps them to +t and -t alternately. Predictions are the setting ``level``, and a
@@ -233,8 +233,11 @@ class FedGnn(RatingGraph):
         return np.where(own | ((order <= last) & (order < 1.0)), order, np.inf)
 
     def make_rows(self, gradients: Gradients, owners: Ints, ids: Ints, streams: Streams) -> Floats:
-        """Returns gradient rows before the noise, shape (len(ids), d): that of item ``ids[k]`` at
-        client ``owners[k]``, from the clients' gradients ``gradients`` or, for pseudo items, drawn.
+        """Returns the gradient rows of items ``ids`` at clients ``owners`` before the noise, shape
+        (len(ids), d).
+
+        Rows of own items follow from the clients' ``gradients``. Rows of pseudo items are drawn
+        from ``streams``, one random stream per client.
         """
         own, weights = gradients.is_rated, gradients.item_weights
         count = np.maximum(own.sum(axis=1, keepdims=True), 1)
@@ -247,8 +250,8 @@ class FedGnn(RatingGraph):
         )
 
     def privatize(self, gradients: Gradients, streams: Streams) -> Messages:
-        """Returns the clipped and noisy messages of the clients with the gradients ``gradients``,
-        by array name.
+        """Returns the clipped and noisy messages of the clients with these ``gradients``, as arrays
+        by name.
         """
         n_items = gradients.is_rated.shape[1]
         rows = np.isfinite(self.draw_row_keys(gradients.is_rated, streams))

@@ -71,7 +71,7 @@ class FedPerGnn(RatingGraph):
 
     @property
     def max_entry(self) -> float:
-        """Largest absolute value of a number in a step: the learning rate times the clipping norm,
+        """Largest absolute value of an entry of a step: the learning rate times the clipping norm,
         which bounds the whole step.
 
         The bound is not divided by the number of users, because one user may reverse the step of
@@ -81,7 +81,7 @@ class FedPerGnn(RatingGraph):
 
     @property
     def extra_epsilon(self) -> float:
-        """Largest addition of the normal noise to the epsilon of one number of the item table.
+        """Largest addition of the normal noise to the epsilon of one entry of the item table.
 
         The normal noise adds to epsilon because its deviation depends on the data.
         """
@@ -100,11 +100,13 @@ class FedPerGnn(RatingGraph):
         return super().get_cost_args(interactions) | {"senders": 1}
 
     def count_batches(self, n_users: int) -> int:
-        """Number of batches per epoch; users beyond the last full batch wait for the next epoch."""
+        """Returns the number of batches per epoch; users beyond the last full batch wait for the
+        next epoch.
+        """
         return max(1, n_users // self.batch)
 
     def count_messages(self, population: Population) -> int:
-        """Number of a training's messages that depend on one user: one per epoch.
+        """Returns the number of messages in a training that depend on one user: one per epoch.
 
         A user is in one batch per epoch. Messages of later batches are functions of the models that
         were sent before.
@@ -156,8 +158,8 @@ class FedPerGnn(RatingGraph):
         """Returns noisy copies of ``model`` after the step of one batch, by array name, shape
         (len(streams), *shape).
 
-        ``gradients`` holds the gradients of the users of the batch. Each copy has new noise, from
-        one of the random ``streams``.
+        ``gradients`` are those of the users of the batch. Each copy has new noise, from one of the
+        random ``streams``.
         """
         share = gradients.is_rated.sum(axis=1) / max(1, gradients.is_rated.sum())
         items = (gradients.item_weights * share[:, None]).T @ gradients.hidden_vectors

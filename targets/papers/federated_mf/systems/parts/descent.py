@@ -191,8 +191,8 @@ class Clipping:
         """Sensitivity to replacing a rating's value, divided by the sensitivity to removing the
         rating.
 
-        For clipped embeddings the ratio is 1. A scaled gradient may reverse its direction, so for
-        scaled gradients the ratio is 2.
+        For clipped embeddings the ratio is 1. For scaled gradients the ratio is 2, because a scaled
+        gradient may reverse its direction.
         """
         return 2.0 if min(self.max_rating_norm, self.max_user_norm) < math.inf else 1.0
 
@@ -205,10 +205,11 @@ class Clipping:
     def get_sensitivity(self, count: int, with_users: bool) -> float:
         """Returns the largest change of a step's gradient sum by ``count`` ratings of one user.
 
-        The change is that of the sums by user embeddings u and item embeddings v (``with_users``),
-        or by item embeddings alone. With norm^2 <= R and errors in [-R, R], for the largest rating
-        R, one rating moves the gradient by u by at most 2 R^(3/2), and that by v by as much. The
-        gradients by u of one user's ratings may add up; those by v are in different rows.
+        ``with_users`` selects the gradients with respect to user embeddings u and item embeddings v
+        together, instead of item embeddings alone. With norm^2 <= R and errors in [-R, R], for the
+        largest rating R, one rating moves the gradient with respect to u by at most 2 R^(3/2), and
+        that with respect to v by as much. The gradients with respect to u of one user's ratings may
+        add up; those with respect to v are in different rows.
 
         The bound is 2 R^(3/2) sqrt(count^2 + count) jointly, where the paper has 2 sqrt(2) R^(3/2)
         count, and 2 R^(3/2) sqrt(count) for item embeddings alone, where the paper has 2 R^(3/2)
@@ -223,7 +224,8 @@ class Clipping:
 
     @property
     def user_gap(self) -> float:
-        """Largest distance between the gradient sums of two users, in units of ``get_sensitivity``.
+        """Largest distance between the gradient sums of two users, in units of the sensitivity to
+        one user (``get_sensitivity``).
 
         With embeddings as in equation 6 (entries >= 0, norm^2 at most the largest rating) the
         distance is the golden ratio 1.618, which is attained. Without these bounds on embeddings,
@@ -251,8 +253,8 @@ class Clipping:
         embeddings.
 
         The embeddings are different rows of the user table, and each user has at most ``count``
-        ratings. The sums are those by user and item embeddings (``with_users``), or by item
-        embeddings alone.
+        ratings. ``with_users`` selects the gradients with respect to user and item embeddings
+        together, instead of item embeddings alone.
         """
         if self.user_gap < 2.0 and with_users:
             size = math.sqrt(2.0 * count * count + self.user_gap**2 * count)
@@ -262,7 +264,7 @@ class Clipping:
 
 @dataclass(frozen=True, slots=True)
 class StepRatings:
-    """Ratings that are sampled in many steps, one step after another.
+    """Ratings that are sampled in many gradient steps, sorted by step.
 
     ``starts``: the ratings of step t begin at ``starts[t]`` and end before ``starts[t + 1]``.
     ``data_indices``: index of each rating in the data array of the sparse table of ratings.
@@ -277,10 +279,10 @@ class StepRatings:
     def from_rows(
         cls, ratings: sparse.csr_array, steps: NDArray[Any], chosen: NDArray[Any], count: int
     ) -> StepRatings:
-        """Returns all ratings of the rows (users) ``chosen``, grouped by step.
+        """Creates the sampled ratings of many steps from the rows (users) that each step draws.
 
-        ``steps`` is the index of the step of each chosen row, ascending; ``count`` is the number of
-        steps.
+        ``steps`` is the index of the step of each row in ``chosen``, ascending; ``count`` is the
+        number of steps. All ratings of a drawn row are sampled.
         """
         held = np.diff(ratings.indptr)[chosen]
         before = np.concatenate([[0], np.cumsum(held)])
@@ -306,7 +308,8 @@ def sum_gradients(
     clipping: Clipping = Clipping(),
     drawn: StepRatings | None = None,
 ) -> tuple[Floats, Floats]:
-    """Returns the sums of the gradients of ratings by user embeddings and by item embeddings.
+    """Returns the sums of the gradients of ratings with respect to user embeddings and to item
+    embeddings.
 
     For a rating x by user embedding u of item embedding v, the gradients are 2 e v and 2 e u with e
     = u.v - x (section 4.1.1), clipped by ``clipping``. The results have the shapes of ``users`` and
@@ -325,7 +328,7 @@ def sum_gradients(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Descent:
-    """Noisy gradient steps on sampled rows, ratings or users.
+    """Settings of noisy gradient steps on sampled rows, ratings or users.
 
     ``learning_rate``: initial learning rate, which falls over ``n_steps``.
     ``n_steps``: number of steps of the whole training; if infinite, the learning rate is constant.
@@ -333,8 +336,8 @@ class Descent:
     ``clipping``: bounds of the gradients and embeddings.
     ``sampling_unit``: "row" for a fixed number of rows (users) per step; "rating" or "user" if each
         rating or user is drawn independently.
-    ``user_sigma``, ``item_sigma``: noise deviation on every entry of the gradient sums by user and
-        by item embeddings.
+    ``user_sigma``, ``item_sigma``: noise deviation on every entry of the gradient sums with respect
+        to user and to item embeddings.
     ``is_langevin``: whether the noise is at least that of Langevin dynamics. A step h on the sum of
         a batch is a step h rate on the sum of all data, with noise N(0, h rate).
     """

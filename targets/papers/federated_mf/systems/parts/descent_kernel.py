@@ -137,8 +137,8 @@ def descend(
 ) -> None:
     """Runs all gradient steps of one party, and updates ``users`` and ``items`` in place.
 
-    ``drawn`` has the sampled ratings, ``steps`` the step lengths and noise. Users do not move in
-    steps of length 0. Without noise, users who are not sampled do not move.
+    ``drawn`` has the sampled ratings, ``steps`` the noise seeds, step lengths and noise deviations.
+    Users do not move in steps of length 0. Without noise, users who are not sampled do not move.
     """
     _advance(users, items, drawn, steps, clipping)
 

@@ -171,8 +171,7 @@ class UserAveraging(AveragedExchange):
         return TrainingResult(release, release)
 
     def messages(self, mf: PartyMf, calls: UploadRequest) -> Messages:
-        """Returns the uploaded user embedding, a table of one row, of each of several parties of
-        one user.
+        """Returns the uploaded user embedding, a table of one row, of each party of one user.
 
         A party of several users sends such a row for each of its users; the row computed here is
         that of one user if the party's other users are absent. The broadcast has one row per user,
@@ -229,8 +228,8 @@ class ItemAveraging(AveragedExchange):
         return TrainingResult(self.broadcast(shared, first), make_prediction_tables(parties, tuned))
 
     def fine_tune(self, mf: PartyMf, party: Party, items: Floats) -> Floats:
-        """Returns the item embeddings of a party after fine-tuning, and updates its user embeddings
-        in place.
+        """Fine-tunes a party after the last round; returns its item embeddings, and updates its
+        user embeddings in place.
 
         Fine-tuning has no noise, uses all ratings of the party, untrimmed, and clips both
         embeddings. User embeddings are first fitted to the item embeddings, then both tables take
@@ -333,7 +332,9 @@ class NoExchange(Exchange):
 
 
 def train_party(mf: PartyMf, party: Party, users: Floats, items: Floats) -> tuple[Floats, Floats]:
-    """Returns user and item embeddings of a party after all steps of a training on its own loss."""
+    """Returns user and item embeddings of a party after it trained alone for all steps of a
+    training.
+    """
     sizes = party.step_scale, party.step_scale
     return party.train(mf.make_descent(len(users)), (users, items), sizes, 0, mf.steps)
 
@@ -351,8 +352,8 @@ def draw_devices(mf: PartyMf, ratings: sparse.csr_array, streams: Streams) -> tu
 
 
 def get_broadcast_items(mf: PartyMf, calls: UploadRequest) -> tuple[Floats, Floats]:
-    """Returns the item embeddings of the broadcast and of the first broadcast, one row per item,
-    projected.
+    """Returns the current and the first item embeddings of the broadcast, projected, one row per
+    item.
 
     If the broadcast has no first item embeddings, the current ones take their place.
     """

@@ -60,13 +60,10 @@ class LocalMf(System):
 
     A subclass defines the messages (``run_devices``) and the next item embeddings (``run_round``).
 
-    ``factors`` p and ``rounds`` T are the paper's (T = 10 in section 6.3).
-
-    ``bound`` is R, the largest possible rating.
-
-    ``learning_rate`` is gamma, which falls as in section 4.3; the paper prints neither gamma nor
-    ``fitting``. After the training every device fits its user embedding to the last item embeddings
-    in ``fitting`` steps (step c3 of Figure 3d), and predicts with it.
+    ``factors`` p and ``rounds`` T are the paper's (T = 10 in section 6.3). ``bound`` is R, the
+    largest possible rating. ``learning_rate`` is gamma, which falls as in section 4.3; the paper
+    prints neither gamma nor ``fitting``. After the training every device fits its user embedding to
+    the last item embeddings in ``fitting`` steps (step c3 of Figure 3d), and predicts with it.
     """
 
     factors: Annotated[Count, "p, entries of a user's and of an item's vector"] = 20
@@ -102,7 +99,7 @@ class LocalMf(System):
     def run_devices(
         self, ratings: sparse.csr_array, users: Floats, model: Broadcast, streams: Streams
     ) -> tuple[dict[str, Component], Floats]:
-        """Returns the messages of all devices in one round, and the user embeddings after the
+        """Runs one round on all devices: returns their messages, and the user embeddings after the
         round, one row per user.
 
         The message of a device depends only on its own row of ``ratings``, its own embedding and
@@ -113,10 +110,10 @@ class LocalMf(System):
     def run_round(
         self, number: int, model: Broadcast, send: Any, rng: Generator
     ) -> tuple[Round, Floats]:
-        """Runs the round with index ``number``; returns its messages and the next item embeddings.
+        """Runs the round with index ``number``; returns its messages and the next item embeddings,
+        one row per item.
 
-        ``send(model)`` computes the messages of all devices for a broadcast. The item embeddings
-        have one row per item.
+        ``send(model)`` computes the messages of all devices for a broadcast.
         """
 
     def draw_extra_arrays(self, n_items: int, rng: Generator) -> dict[str, Any]:
@@ -205,8 +202,8 @@ class PretrainedMf(LocalMf):
 
     @property
     def sensitivity(self) -> float:
-        """Largest norm of one rating's gradient by item embeddings, 2 R^(3/2), for the largest
-        rating R.
+        """Largest norm of one rating's gradient with respect to item embeddings: 2 R^(3/2), for the
+        largest rating R.
         """
         return 2.0 * self.bound * math.sqrt(self.bound)
 
@@ -220,8 +217,9 @@ class PretrainedMf(LocalMf):
 
     @property
     def claimed_epsilon(self) -> float:
-        """Claimed epsilon of all rounds, at the delta of the claim
-        (``compute_claimed_epsilon``).
+        """Claimed epsilon of all rounds, at the delta of the claim.
+
+        See ``compute_claimed_epsilon``.
         """
         return self.compute_claimed_epsilon(None, self.delta)
 

@@ -34,7 +34,8 @@ from fedrec_auditor.targets.settings import Checked, Probability, check
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LowerBound(Checked):
-    """Lower bound of the delta of a system whose runs mostly follow a known mechanism.
+    """Mechanism with a lower bound of a system's delta, for a system whose runs mostly follow a
+    known mechanism.
 
     ``mechanism``: the mechanism; its privacy curve must compare a present value with an absent one.
     ``p_follows``: probability, with and without the value, of the runs that follow the mechanism;
@@ -47,7 +48,7 @@ class LowerBound(Checked):
     If P(S) - e^eps Q(S) is the divergence of the mechanism for output distributions P and Q and a
     set S, that of the system is at least
 
-        p_follows (P(S) - e^eps Q(S)) - error_with - e^eps error_without.
+        p_follows (P(S) - e^eps Q(S)) - error_present - e^eps error_absent.
 
     All other properties are those of ``mechanism``.
     """
@@ -132,8 +133,8 @@ within a round do not become more equal."""
 
 
 def find_evenness(rounds: int, local_steps: int) -> float:
-    """Returns the smallest learning rate of a round over the root mean square of its rates, in the
-    worst round.
+    """Returns the smallest learning rate of a round divided by the root mean square of the round's
+    rates, in the worst round.
 
     The worst round is the last one in which the rate falls in every step, or the next round, in
     which the rate becomes constant. The result has a closed form for any number of rounds and local
@@ -167,8 +168,8 @@ def _falling(total: int) -> int:
 
 
 def make_rating_bound(system: NoisyMf, n_users: int, n_items: int) -> LowerBound | None:
-    """Returns a lower bound for adding or removing one rating that turns its user's embedding to
-    another direction; None if no bound is known.
+    """Returns a lower bound for adding or removing one rating that turns its user's embedding; None
+    if no bound is known.
 
     The turn changes the gradients of all ``count`` + 1 ratings of the user. In the rows of the
     other ratings x the gradients are -2 u (x - u.v), for item embeddings v, with the user embedding

@@ -32,12 +32,12 @@ from fedrec_auditor.targets.systems.base import Population
 class GradientNoise(ABC):
     """Gaussian noise on every entry of gradient sums that ``clipping`` bounds.
 
-    ``multiplier``: noise multiplier.
+    ``multiplier``: noise multiplier z.
     ``sigma``: standard deviation z Delta, with the sensitivity Delta that the paper claims for a
         rating or a user.
     ``clipping``: bounds of the gradients.
-    ``has_user_noise``: whether gradient sums by user embeddings have noise as those by item
-        embeddings do.
+    ``has_user_noise``: whether gradient sums with respect to user embeddings have noise, as those
+        with respect to item embeddings do.
     """
 
     multiplier: float
@@ -127,8 +127,9 @@ class NoisyMf(PartyMf):
         )
 
     def make_descent(self, n_users: int, with_users: bool = True) -> Descent:
-        """Returns the gradient steps of a party of ``n_users`` users, on both tables
-        (``with_users``) or on items alone, with clipping and noise.
+        """Returns the gradient steps of a party of ``n_users`` users, with clipping and noise.
+
+        The steps move both tables (``with_users``), or items alone.
         """
         noise = self.make_noise(n_users, with_users)
         return replace(
@@ -147,19 +148,21 @@ class NoisyMf(PartyMf):
         return self.make_noise(population.n_users).get_event(self, scope, population)
 
     def compute_party_epsilon(self, population: Population) -> float:
-        """Epsilon of all noisy steps of a party, by the authors' accountant (TensorFlow
+        """Returns the epsilon of all noisy steps of a party by the authors' accountant (TensorFlow
         Privacy).
         """
         return get_authors_epsilon(*self.get_dp_inputs(population, sum(self.step_counts)))
 
     def bound_party_epsilon(self, population: Population) -> float:
-        """Epsilon of all noisy steps of a party by the paper's Theorem 1, which exceeds
+        """Returns the epsilon of all noisy steps of a party by the paper's Theorem 1; it exceeds
         ``compute_party_epsilon``.
         """
         return get_theorem_1_epsilon(*self.get_dp_inputs(population, sum(self.step_counts)))
 
     def compute_user_epsilon(self, population: Population) -> float:
-        """Claimed epsilon of a user: the root of the sum of squared party epsilons (Theorem 4)."""
+        """Returns the claimed epsilon of a user: the root of the sum of squared party epsilons
+        (Theorem 4).
+        """
         return math.sqrt(self.parties) * self.compute_party_epsilon(population)
 
     def get_dp_inputs(self, population: Population, steps: int) -> tuple[float, float, int, float]:
@@ -177,7 +180,9 @@ RATING_UNITS = (Unit.RATING, Unit.INTERACTION, Unit.BIT)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserItemNoise(GradientNoise):
-    """Gaussian noise on gradients by user and item embeddings, for parties that hold items."""
+    """Gaussian noise on gradients with respect to user and item embeddings, for parties that hold
+    items.
+    """
 
     has_user_noise: ClassVar[bool] = True
 
@@ -239,7 +244,8 @@ class UserItemNoise(GradientNoise):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ItemNoise(GradientNoise):
-    """Gaussian noise on gradients by item embeddings alone, for parties that hold users.
+    """Gaussian noise on gradients with respect to item embeddings alone, for parties that hold
+    users.
 
     ``has_fitted_users``: whether user embeddings are computed, without noise, from all ratings of
         the user. Then one rating changes the user's embedding, and with it the gradients of all of
@@ -254,8 +260,8 @@ class ItemNoise(GradientNoise):
 
     @classmethod
     def for_system(cls, mf: NoisyMf, z: float, *, moves: bool) -> ItemNoise:
-        """Creates noise of deviation z Delta: Delta is 2 R^(3/2) per rating, and theta times that
-        per user.
+        """Creates the noise of the system ``mf``, of deviation z Delta: Delta is 2 R^(3/2) per
+        rating, and theta times that per user.
 
         R is the largest rating, and theta the maximum number of ratings of a user. The sensitivity
         Delta is that of section 5.2. ``moves`` states whether user embeddings move in noisy steps;
@@ -305,7 +311,7 @@ class ItemNoise(GradientNoise):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepNoise:
-    """Noise of one step, relative to the changes of its gradient sum, for accounting.
+    """Noise of one gradient step, relative to the changes of its gradient sum, for accounting.
 
     ``descent``: steps and their sampling.
     ``sizes``: numbers of users of the parties.

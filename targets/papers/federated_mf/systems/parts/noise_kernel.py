@@ -52,8 +52,8 @@ def draw_normals(
 
 
 def sum_normals(streams: Streams, shape: tuple[int, ...]) -> NDArray[np.float64]:
-    """Returns the sum of ``draw_normals`` over all streams, of shape ``shape``, without storing
-    the draws.
+    """Returns the sum of ``draw_normals`` over all streams, of shape ``shape``, without storing the
+    draws.
     """
     out = np.zeros(math.prod(shape))
     _accumulate(np.ascontiguousarray(streams.seeds), out)
@@ -76,14 +76,16 @@ def _hash(out: NDArray[np.uint64], count: int) -> None:
 def fill_normals(seeds: NDArray[np.uint64], out: NDArray[Any]) -> None:
     """Writes standard normal draws to ``out``, one row per seed of ``seeds``.
 
-    The function serves callers that are not compiled; compiled callers use ``write_normals``.
+    Code that is not compiled calls this function; compiled code calls ``write_normals``.
     """
     write_normals(seeds, out)
 
 
 @_part
 def write_normals(seeds: NDArray[np.uint64], out: NDArray[Any]) -> None:
-    """Writes standard normal draws to ``out``, one row per seed of ``seeds``."""
+    """Writes standard normal draws to ``out``, one row per seed of ``seeds``; for calls from
+    compiled code.
+    """
     clients, count = out.shape
     pairs = (count + 1) // 2
     if pairs == 0:

@@ -231,7 +231,8 @@ class PartyMf(System):
         )
 
     def get_step_scale(self, n_users: int, n_items: int, ratings: int | Ints) -> float | Floats:
-        """Returns the factor on a party's steps: one over the average number of ratings of a user.
+        """Returns the factor on the lengths of a party's steps: one over the average number of
+        ratings of a user.
 
         ``ratings`` is the party's own number of ratings, or an array of such numbers. If the
         sampling has a public ``density``, the average is computed from the density instead.
@@ -286,7 +287,8 @@ class PartyMf(System):
     def train_devices(
         self, calls: UploadRequest, steps: int, begin: Initializer, with_users: bool = True
     ) -> tuple[Floats, Floats]:
-        """Returns user and item embeddings of n parties of one user each, after ``steps`` steps.
+        """Returns user and item embeddings of n parties of one user each, after ``steps`` gradient
+        steps.
 
         ``begin``: gives the initial embeddings of a block of parties.
         ``with_users``: whether user embeddings move, too.

@@ -50,14 +50,14 @@ def check_ratings(interactions: Interactions, bound: float) -> sparse.csr_array:
 
 
 def initialize(uniform: NDArray[Any], bound: float, spread: float = 1.0) -> NDArray[np.float32]:
-    """Returns initial embeddings from ``uniform`` draws in (0, 1), with predictions u.v = R/2 in
-    expectation.
+    """Returns initial embeddings whose predicted ratings u.v are R/2 in expectation, for the
+    largest rating R = ``bound``.
 
-    The draws have shape (n, p), for n embeddings of p entries. u and v are a user's and an item's
-    embedding, and R is ``bound``, the largest rating. Entries are uniform in [0, 2a], with p a^2 =
-    R/2, and rows are projected to norm^2 <= R; the paper states only "randomly". The embeddings are
-    independent of the data. A smaller ``spread`` moves all entries towards a, so that a draw does
-    not move a prediction far from R/2 for items with few ratings.
+    ``uniform`` has draws in (0, 1), of shape (n, p) for n embeddings of p entries. u and v are a
+    user's and an item's embedding. Entries are uniform in [0, 2a], with p a^2 = R/2, and rows are
+    projected to norm^2 <= R; the paper states only "randomly". The embeddings are independent of
+    the data. A smaller ``spread`` moves all entries towards a, so that a draw does not move a
+    prediction far from R/2 for items with few ratings.
     """
     # norm^2 is 2R/3 on average. The few longer rows are projected, because otherwise equation 6
     # would not bound the gradients of the first step.
@@ -112,8 +112,8 @@ def get_batch_size(n: int, rate: float) -> int:
 
 
 def compute_item_gradients(users: Floats, items: Floats, ratings: Floats) -> NDArray[np.float32]:
-    """Returns the gradients 2 (u.v - x) u of single ratings x by their item embeddings v, one row
-    per rating.
+    """Returns the gradients of single ratings x with respect to their item embeddings v, 2 (u.v -
+    x) u, one row per rating.
 
     ``users`` (u) and ``items`` (v) have one row per rating.
     """
@@ -125,8 +125,8 @@ def get_rate(step: int, steps: float, rate: float) -> float:
     """Returns the learning rate of the step with index ``step``, which falls linearly over the
     first 80% of all ``steps``.
 
-    This is the schedule of section 4.3. Afterwards the rate stays at 52% of ``rate``, as in Abadi
-    et al. 2016, section 5.2, to which the paper refers.
+    ``rate`` is the initial learning rate. This is the schedule of section 4.3. Afterwards the rate
+    stays at 52% of ``rate``, as in Abadi et al. 2016, section 5.2, to which the paper refers.
     """
     return rate * (1.0 - (1.0 - _LAST) * min(1.0, step / max(1.0, _SLOWING * steps)))
 
@@ -205,8 +205,8 @@ _USERS = 4096
 
 
 def make_initial_user(factors: int, bound: float) -> NDArray[np.float64]:
-    """Returns the initial embedding of every user: equal entries and norm^2 R/2, for the largest
-    rating R = ``bound``.
+    """Returns the embedding at which the fit of every user starts: equal entries and norm^2 R/2,
+    for the largest rating R = ``bound``.
     """
     return np.full(factors, math.sqrt(bound / (2.0 * factors)))
 
@@ -244,7 +244,8 @@ def predict(interactions: Interactions, items: Floats, *, bound: float, steps: i
 def fit_user_pair(
     bound: float, factors: int, fitting: int, count: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Returns the embeddings of a user with and without one more rating, which turns the embedding.
+    """Returns a user's fitted embeddings with and without one more rating, which turns the
+    embedding.
 
     The user has ``count`` other ratings; all ratings are ``bound``, the largest rating. The first
     item embeddings are short, in entry 1, for the ``count`` items, and long, in entry 0, for the

@@ -84,7 +84,7 @@ def test_the_local_epsilon_is_that_of_ten_gaussians_and_reached() -> None:
     presence, pair = target.get_claims(SMALL)
     assert target.get_event(presence.scope, SMALL) == SelfComposedDpEvent(GaussianDpEvent(1.64), 10)
     golden = (1 + math.sqrt(5)) / 2  # any two users, whose embeddings differ
-    assert target.get_event(pair.scope, SMALL).get_event.noise_multiplier == pytest.approx(
+    assert target.get_event(pair.scope, SMALL).event.noise_multiplier == pytest.approx(
         1.64 / golden
     )
     exact = compute_exact_bounds(target, SMALL)[0].epsilon
