@@ -307,7 +307,7 @@ class _ItemsSummed(ItemAveraging):
         moved = shared - np.tensordot(step.astype(np.float32), sums, 1)
         return project(np.asarray(moved, np.float32), mf.bound)
 
-    def messages(self, mf: PartyMf, calls: UploadRequest) -> Messages:
+    def make_messages(self, mf: PartyMf, calls: UploadRequest) -> Messages:
         """Noisy gradients of one step for parties of one user each, one (m, p) table per message.
 
         A table has one row for each of m items, and p factors.

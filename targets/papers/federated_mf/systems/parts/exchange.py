@@ -170,7 +170,7 @@ class UserAveraging(AveragedExchange):
         release = {"users": shared, "items": items}
         return TrainingResult(release, release)
 
-    def messages(self, mf: PartyMf, calls: UploadRequest) -> Messages:
+    def make_messages(self, mf: PartyMf, calls: UploadRequest) -> Messages:
         """Returns the uploaded user embedding, a table of one row, of each party of one user.
 
         A party of several users sends such a row for each of its users; the row computed here is
@@ -249,7 +249,7 @@ class ItemAveraging(AveragedExchange):
         party.own_table, tuned = whole.train(descent, (users, items), (size, size), 0, self.tuning)
         return tuned
 
-    def messages(self, mf: PartyMf, calls: UploadRequest) -> Messages:
+    def make_messages(self, mf: PartyMf, calls: UploadRequest) -> Messages:
         """Returns the uploaded item embeddings, one row per item, of parties of one user each.
 
         A party of several users adds up their gradients before the noise. The upload computed here
@@ -300,7 +300,7 @@ class Publication(Exchange):
         arrays: dict[str, NDArray[Any]] = {"users": versions, "items": items, "owner": owner}
         return TrainingResult(arrays, arrays)
 
-    def messages(self, mf: PartyMf, calls: UploadRequest) -> Messages:
+    def make_messages(self, mf: PartyMf, calls: UploadRequest) -> Messages:
         """Returns the published tables of parties of one user each.
 
         A message has "users" (1, p) and "items" (m, p), for m items and p factors.

@@ -115,7 +115,7 @@ class Exchange(ABC):
         result.
         """
 
-    def messages(self, mf: PartyMf, calls: UploadRequest) -> Messages:
+    def make_messages(self, mf: PartyMf, calls: UploadRequest) -> Messages:
         """Returns the first messages, by name, of parties of one user each; empty if parties send
         nothing.
         """
@@ -258,7 +258,7 @@ class PartyMf(System):
 
         All randomness of a message comes from its party's own stream.
         """
-        return self.exchange.messages(self, calls)
+        return self.exchange.make_messages(self, calls)
 
     def score(self, model: Model, interactions: Interactions, users: Ints) -> Floats:
         """Returns predicted ratings u.v of ``users``, shape (len(users), n_items), for embeddings u
