@@ -263,7 +263,7 @@ def by_torch(model: dict[str, NDArray[np.float32]], clients: Clients, local: Loc
     loss = nn.BCEWithLogitsLoss(reduction="sum")
     for user in range(len(clients)):
         part = slice(examples.indptr[user], examples.indptr[user + 1])
-        ids = torch.from_numpy(examples.ids[part].astype(np.int64))
+        ids = torch.from_numpy(examples.item_ids[part].astype(np.int64))
         label = torch.from_numpy(examples.is_positive[part]).float()
         own, x = ids[label > 0], torch.from_numpy(clients.features[user])
         module = copy.deepcopy(received)
@@ -290,7 +290,7 @@ def by_numpy(
     examples = draw_examples(clients.interactions, clients.streams, local.negatives)
     for user in range(len(clients)):
         part = slice(examples.indptr[user], examples.indptr[user + 1])
-        ids, label = examples.ids[part], examples.is_positive[part].astype(np.float32)
+        ids, label = examples.item_ids[part], examples.is_positive[part].astype(np.float32)
         touched, place = np.unique(ids, return_inverse=True)
         own = place[label > 0]
         theta = {name: array.copy() for name, array in model.items() if name != "item"}

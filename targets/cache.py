@@ -87,7 +87,7 @@ def check_cached_data(interactions: Interactions, name: str) -> None:
         )
 
 
-def store(name: str, files: Mapping[str, bytes]) -> Path:
+def store_data_set(name: str, files: Mapping[str, bytes]) -> Path:
     """Writes ``files`` into the cache as the data set ``name``, and returns the new directory.
 
     ``files`` maps file names to contents. The directory is renamed into place when it is complete.

@@ -160,12 +160,12 @@ class Component(ABC):
         made: Self = replace(own, **taken)
         return made
 
-    def drop_rows(self, first: int) -> Component:
-        """Returns the messages without the first ``first`` rows of each message.
+    def drop_rows(self, count: int) -> Component:
+        """Returns the messages without the first ``count`` rows of each message.
 
-        A message then has the shape (shape[0] - first, *shape[1:]).
+        A message then has the shape (shape[0] - count, *shape[1:]).
         """
-        return SelectedRows(self, slice(first, None))
+        return SelectedRows(self, slice(count, None))
 
     def list_entries(
         self, clients: Ints
@@ -362,12 +362,12 @@ class RankOne(Component):
         x = self.user_vectors
         return np.asarray(self.corrections.T @ x - self.item_vectors @ (x.T @ x))
 
-    def drop_rows(self, first: int) -> RankOne:
-        """Returns the gradients without the rows of the first ``first`` items."""
+    def drop_rows(self, count: int) -> RankOne:
+        """Returns the gradients without the rows of the first ``count`` items."""
         return RankOne(
             self.user_vectors,
-            self.item_vectors[first:],
-            sparse.csr_array(self.corrections[:, first:]),
+            self.item_vectors[count:],
+            sparse.csr_array(self.corrections[:, count:]),
         )
 
     def select_rows(self, clients: Ints, rows: Ints) -> NDArray[Any]:
@@ -466,16 +466,16 @@ class Rows(Component):
             out if self.broadcast is None else out + len(self) * self.broadcast.astype(np.float64)
         )
 
-    def drop_rows(self, first: int) -> Rows:
-        """Returns the messages without the first ``first`` rows of each matrix."""
-        kept = self.row_ids >= first
+    def drop_rows(self, count: int) -> Rows:
+        """Returns the messages without the first ``count`` rows of each matrix."""
+        kept = self.row_ids >= count
         return replace(
             self,
             indptr=np.append(0, np.cumsum(kept))[self.indptr],
-            row_ids=self.row_ids[kept] - first,
+            row_ids=self.row_ids[kept] - count,
             values=self.values[kept],
-            n_rows=self.n_rows - first,
-            broadcast=None if self.broadcast is None else self.broadcast[first:],
+            n_rows=self.n_rows - count,
+            broadcast=None if self.broadcast is None else self.broadcast[count:],
         )
 
     def select_rows(self, clients: Ints, rows: Ints) -> NDArray[Any]:
@@ -611,13 +611,13 @@ class RandomizedMessages(Component):
             return self.randomize.randomize_sum(self.clean_messages.sum_all(), self.streams)
         return super(RandomizedMessages, self).sum_all()
 
-    def drop_rows(self, first: int) -> Component:
-        """Returns the messages without their first ``first`` rows; the noise in other rows is
+    def drop_rows(self, count: int) -> Component:
+        """Returns the messages without their first ``count`` rows; the noise in other rows is
         unchanged.
         """
-        skipped = first * math.prod(self.shape[1:])
+        skipped = count * math.prod(self.shape[1:])
         return RandomizedMessages(
-            self.clean_messages.drop_rows(first), self.randomize.skip_entries(skipped), self.streams
+            self.clean_messages.drop_rows(count), self.randomize.skip_entries(skipped), self.streams
         )
 
     def select_rows(self, clients: Ints, rows: Ints) -> NDArray[Any]:

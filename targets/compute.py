@@ -52,17 +52,17 @@ UPLOAD_RAM_SHARE = 1 / 4
 _DEVICES = ("cpu", "cuda", "hpu", "mps", "mtia", "xla", "xpu")  # torch's devices that compute
 
 
-def iter_blocks(count: int, numbers: int, most: int) -> Iterator[slice]:
+def iter_blocks(count: int, element_size: int, max_size: int) -> Iterator[slice]:
     """Splits ``count`` elements into slices of consecutive elements that fit in memory.
 
     count: number of elements
-    numbers: number of values per element
-    most: maximum number of values per slice; a slice has at least one element even so
+    element_size: number of values per element
+    max_size: maximum number of values per slice; a slice has at least one element even so
 
-    >>> list(iter_blocks(5, 4, most=8))
+    >>> list(iter_blocks(5, 4, max_size=8))
     [slice(0, 2, None), slice(2, 4, None), slice(4, 5, None)]
     """
-    step = max(1, most // max(1, numbers))
+    step = max(1, max_size // max(1, element_size))
     return (slice(start, min(start + step, count)) for start in range(0, count, step))
 
 

@@ -36,9 +36,9 @@ class Range:
     """An interval of allowed numbers such as "(0, 1]", restricted to integers if ``whole``.
 
     span: the interval, such as "[0, inf)"
-    said: description of the interval for error messages, by default derived from ``span``
+    description: description of the interval for error messages, by default derived from ``span``
     whole: whether only integers are allowed
-    also: function of a number in the interval that returns whether the number is allowed
+    condition: function of a number in the interval that returns whether the number is allowed
 
     >>> share = Range("(0, 1]")
     >>> share.allows(1), share.allows(0.0), share.allows(True)
@@ -48,19 +48,21 @@ class Range:
     def __init__(
         self,
         span: str,
-        said: str = "",
+        description: str = "",
         *,
         whole: bool = False,
-        also: Callable[[Any], bool] = lambda value: True,
+        condition: Callable[[Any], bool] = lambda value: True,
     ) -> None:
         low, high = map(float, span[1:-1].split(","))
-        self.least = low if span[0] == "[" else math.nextafter(low, math.inf)
-        self.most = high if span[-1] == "]" else math.nextafter(high, -math.inf)
+        self.min_value = low if span[0] == "[" else math.nextafter(low, math.inf)
+        self.max_value = high if span[-1] == "]" else math.nextafter(high, -math.inf)
         self.plain: tuple[type, ...] = (int,) if whole else (float, int)
         self.kind: Any = Integral if whole else Real
-        self.also = also
+        self.condition = condition
         words = f"in {span}" if high < math.inf else f"of at least {low:g}"
-        self.said = said or (f"to be a whole number {words}" if whole else f"in {span}")
+        self.description = description or (
+            f"to be a whole number {words}" if whole else f"in {span}"
+        )
 
     def allows(self, value: Any) -> bool:
         """Whether ``value`` is an allowed number. True and False are not numbers."""
@@ -68,19 +70,19 @@ class Range:
             if isinstance(value, bool) or not isinstance(value, self.kind):
                 return False
             value = float(value)
-        return bool(self.least <= value <= self.most and self.also(value))
+        return bool(self.min_value <= value <= self.max_value and self.condition(value))
 
 
 class Choice:
     """A set of allowed values, such as those of a ``Literal``.
 
-    ``said`` describes the set in error messages; by default it lists the values.
+    ``description`` describes the set in error messages; by default it lists the values.
     """
 
-    def __init__(self, values: tuple[Any, ...], said: str = "") -> None:
+    def __init__(self, values: tuple[Any, ...], description: str = "") -> None:
         self.values = values
         self.types = {type(value) for value in values}
-        self.said = said or f"among {', '.join(map(str, values))}"
+        self.description = description or f"among {', '.join(map(str, values))}"
 
     def allows(self, value: Any) -> bool:
         """Whether ``value`` is in the set and has the same type as an allowed value."""
@@ -118,7 +120,7 @@ class NoiseSetting:
 
     noise: settings that grow with the noise, such as noise scales
     budgets: settings that shrink as the noise grows, such as epsilon
-    off: value of all these settings at which almost no noise is left, for the noiseless
+    noiseless_value: value of all these settings at which almost no noise is left, for the noiseless
         counterpart of the system; None if there is no such value
 
     A setting of a nested object is named by its attribute path, such as "protection.epsilon".
@@ -130,7 +132,7 @@ class NoiseSetting:
 
     noise: tuple[str, ...] = ()
     budgets: tuple[str, ...] = ()
-    off: float | None = None
+    noiseless_value: float | None = None
 
     def scale_noise(self, system: Any, factor: float) -> dict[str, float]:
         """Returns values of these settings with which ``system`` adds ``factor`` times its noise.
@@ -143,7 +145,7 @@ class NoiseSetting:
     def prefix_paths(self, part: str) -> NoiseSetting:
         """Returns the same settings for a larger system, whose attribute ``part`` is this system.
 
-        Each attribute path then begins with ``part`` and a dot. ``off`` is None.
+        Each attribute path then begins with ``part`` and a dot. ``noiseless_value`` is None.
         """
         noise, budgets = ([f"{part}.{n}" for n in names] for names in (self.noise, self.budgets))
         return NoiseSetting(tuple(noise), tuple(budgets))
@@ -173,7 +175,7 @@ def check(settings: Any) -> None:
             remedy = f"The default is {default!r}"
             if default is MISSING or default is None:
                 remedy = "Give another"
-            raise InputError(f"Expected {name} {rule.said}, got {name}={value!r}. {remedy}.")
+            raise InputError(f"Expected {name} {rule.description}, got {name}={value!r}. {remedy}.")
 
 
 @functools.cache

@@ -278,9 +278,9 @@ class ComponentView(Component):
         """Computes the sum of all clients' messages in float64, in the shape of one message."""
         return np.asarray(self._read("sum_all"))
 
-    def drop_rows(self, first: int) -> ComponentView:
-        """Returns the messages without the first ``first`` rows of each message."""
-        return self._made("drop_rows", first)
+    def drop_rows(self, count: int) -> ComponentView:
+        """Returns the messages without the first ``count`` rows of each message."""
+        return self._made("drop_rows", count)
 
 
 def _wires(components: Mapping[str, Component]) -> Mapping[str, Component]:

@@ -103,7 +103,8 @@ def _describe(name: str, width: int, *, as_json: bool) -> None:
     target = FAMILIES["targets"].load_class(name)()
     kind: type = type(target)
     allowed = {
-        key: rule.said.removeprefix("to be ") for key, rule in get_allowed_values(kind).items()
+        key: rule.description.removeprefix("to be ")
+        for key, rule in get_allowed_values(kind).items()
     }
     allowed |= _PARTS
     settings = {

@@ -74,15 +74,15 @@ class Workload:
         cost = estimate_cost(target, interactions)
         users, items = interactions.n_users, interactions.n_items
         guessed = min(users * items, max(MAX_ENTRIES, MIN_USERS * items))
-        attack = max_memory(users, int(cost.numbers)) if interactions.attributes else 0.0
+        attack = max_memory(users, int(cost.message_values)) if interactions.attributes else 0.0
         return cls(
             memory_bytes=_PROCESS
             + _ENTRY * interactions.ratings.nnz
             + _GUESSED * guessed
-            + 4 * cost.held
-            + cost.senders * cost.bytes
+            + 4 * cost.memory_values
+            + cost.senders * cost.message_bytes
             + attack,
-            stored_bytes=cost.messages * cost.bytes,
+            stored_bytes=cost.n_messages * cost.message_bytes,
             seconds=cost.seconds,
         )
 

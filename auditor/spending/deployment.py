@@ -119,7 +119,7 @@ class Noise:
             size = math.log(p) + math.log(k - 1.0) - math.log1p(-p)
         if size is not None and not kind.valid_amounts.allows(size):
             raise InputError(
-                f"Expected {kind.symbol} {kind.valid_amounts.said} for {kind.name}, got "
+                f"Expected {kind.symbol} {kind.valid_amounts.description} for {kind.name}, got "
                 f"{kind.symbol}={size!r}. Give a valid amount of noise."
             )
         return cls(kind, size, int(k))

@@ -231,8 +231,8 @@ def _twin(variant: Variant, plan: Plan) -> Variant | None:
     made = make_target(target, plan.model_copy(update={"settings": {target: variant.settings}}))
     name, knob = made.unprotected, made.noise_setting
     fields = _fields(target)
-    if knob is not None and knob.off is not None:
-        off = dict.fromkeys(knob.noise + knob.budgets, knob.off)
+    if knob is not None and knob.noiseless_value is not None:
+        off = dict.fromkeys(knob.noise + knob.budgets, knob.noiseless_value)
         return Variant(target, {**variant.settings, **off}, {})
     if name:
         known = _fields(name)

@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 
 from fedrec_auditor.accountants.errors import IncompleteError
-from fedrec_auditor.targets.cache import find_in_cache, get_cache_path, store
+from fedrec_auditor.targets.cache import find_in_cache, get_cache_path, store_data_set
 from fedrec_auditor.targets.datasets.base import AGE_GROUPS, Interactions, classify_age
 from fedrec_auditor.targets.datasets.parts.joined import (
     GENDERS,
@@ -132,4 +132,4 @@ def _download() -> Path:
                 f"Expected the wheel of {RECBOLE_PIN} with SHA-256 {WHEEL_SHA256}, got {sha256}. "
                 f"{remedy}"
             )
-        return store("ml-100k", Source(wheels[0], "ml-100k").read_files((RECBOLE_FILES,)))
+        return store_data_set("ml-100k", Source(wheels[0], "ml-100k").read_files((RECBOLE_FILES,)))

@@ -93,14 +93,14 @@ class AdamMoments(NamedTuple):
 
     ``dense_params``: moments of ``DeviceTables.dense_params``, shape (2, n, P).
     ``item_rows``: moments of ``DeviceTables.item_rows``, shape (2, nnz, d).
-    ``done``: number of finished epochs.
+    ``epochs_done``: number of finished epochs.
 
     The first dimension is 0 instead of 2 if no moments are kept between calls.
     """
 
     dense_params: F32
     item_rows: F32
-    done: int
+    epochs_done: int
 
 
 class Device(NamedTuple):
@@ -303,7 +303,7 @@ def train_block(
         for which in range(len(adam.dense_params)):
             copy_into(moments[which], adam.dense_params[which, at])
             copy_into(row_state[1 + which], adam.item_rows[which, first:end].ravel())
-        _train(device, term, has_term, s, p, g, settings, moments, row_state, adam.done)
+        _train(device, term, has_term, s, p, g, settings, moments, row_state, adam.epochs_done)
         for which in range(len(adam.dense_params)):
             copy_into(adam.dense_params[which, at], moments[which])
             copy_into(adam.item_rows[which, first:end].ravel(), row_state[1 + which])

@@ -128,8 +128,8 @@ class _EmbeddingLearner(Checked):
         unknown = sorted(set(local.linear_term_scales) - set(model))
         if unknown:
             raise InputError(
-                f"Expected a linear_term for components among {', '.join(model)}, got "
-                f"{', '.join(unknown)}. Name components of the model."
+                f"Expected linear_term_scales for arrays among {', '.join(model)}, got "
+                f"{', '.join(unknown)}. Name arrays of the model."
             )
         return train_devices(
             model,

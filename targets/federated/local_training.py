@@ -46,12 +46,12 @@ class TrainingExamples:
     """Training examples of n devices: own items and negatives, in ascending order of items.
 
     ``indptr``: device i has the examples ``indptr[i]`` to ``indptr[i + 1]`` - 1, shape (n + 1,).
-    ``ids``: item index of each example, shape (nnz,).
+    ``item_ids``: item index of each example, shape (nnz,).
     ``is_positive``: whether the device has an interaction with the item, shape (nnz,).
     """
 
     indptr: NDArray[np.int64]
-    ids: NDArray[np.int32]
+    item_ids: NDArray[np.int32]
     is_positive: NDArray[np.bool_]
 
     @property
@@ -88,7 +88,7 @@ def draw_examples(interactions: Interactions, streams: Streams, negatives: int) 
         positive.append(own.ravel()[places])
     return TrainingExamples(
         indptr=np.cumsum(np.concatenate(sizes)),
-        ids=np.concatenate([np.zeros(0, dtype=np.int32), *ids]),
+        item_ids=np.concatenate([np.zeros(0, dtype=np.int32), *ids]),
         is_positive=np.concatenate([np.zeros(0, dtype=np.bool_), *positive]),
     )
 
@@ -151,9 +151,9 @@ def draw_linear_rows(
     from fedrec_auditor.targets.noise_kernel import add_laplace_rows
 
     seeds = _linear_streams(streams, shapes, "item").seeds
-    zeros = np.zeros((len(examples.ids), shapes["item"][1]), dtype=np.float32)
+    zeros = np.zeros((len(examples.item_ids), shapes["item"][1]), dtype=np.float32)
     drawn = np.empty_like(zeros)
-    ids = examples.ids.astype(np.int64)
+    ids = examples.item_ids.astype(np.int64)
     add_laplace_rows(
         zeros, examples.indptr, ids, seeds, 1.0, local.linear_term_scales["item"], drawn
     )
@@ -284,7 +284,7 @@ def train_devices(
     }
     rows = Rows(
         indptr=work.examples.indptr,
-        row_ids=work.examples.ids,
+        row_ids=work.examples.item_ids,
         values=work.tables.item_rows,
         n_rows=len(model["item"]),
         kind=Payload.MODEL,
@@ -320,7 +320,7 @@ def _work(
         is_positive=examples.is_positive,
         features=np.ascontiguousarray(clients.features, dtype=np.float32),
         dense_params=np.repeat(first[None], len(clients), axis=0),
-        item_rows=model["item"][examples.ids],
+        item_rows=model["item"][examples.item_ids],
         linear_coefficients=_linear_term(objective, local, shapes, dense),
         linear_row_coefficients=draw_linear_rows(objective, local, shapes, examples),
     )
@@ -344,7 +344,7 @@ def _work(
         moments=kernel.AdamMoments(
             np.zeros(copies + tables.dense_params.shape, dtype=np.float32),
             np.zeros(copies + tables.item_rows.shape, dtype=np.float32),
-            done=0,
+            epochs_done=0,
         ),
     )
 
@@ -378,7 +378,7 @@ def _disturb(work: TrainingJob, epoch: int) -> None:
         streams, examples = _epoch_streams(work, "item", epoch), work.examples
         rows = work.tables.item_rows
         rows[:] = work.local.epoch_noise["item"].add_noise_to_rows(
-            rows, streams, examples.indptr, examples.ids
+            rows, streams, examples.indptr, examples.item_ids
         )
 
 
@@ -400,7 +400,7 @@ def _run(work: TrainingJob, epochs: range, compute: Machine) -> None:
     """Trains all devices of ``work`` in place for these epochs."""
     from fedrec_auditor.targets.federated import kernel
 
-    examples, moments = work.examples, work.moments._replace(done=epochs.start)
+    examples, moments = work.examples, work.moments._replace(epochs_done=epochs.start)
 
     def run(devices: NDArray[np.int64]) -> None:
         sizes, streams = examples.n_examples[devices], work.streams.take(devices)

@@ -38,18 +38,18 @@ class TrainingCost:
 
     rounds: number of rounds.
     senders: number of clients that send a message in one round.
-    numbers: number of values in one message.
-    bytes: storage of one message, in bytes.
-    held: number of values of 4 bytes in memory besides the messages, such as the model's tables and
-        the training examples of the largest device.
+    message_values: number of values in one message.
+    message_bytes: storage of one message, in bytes.
+    memory_values: number of values of 4 bytes in memory besides the messages, such as the model's
+        tables and the training examples of the largest device.
     updates: number of updates of single model parameters in the whole training.
     """
 
     rounds: float
     senders: float
-    numbers: float
-    bytes: float
-    held: float
+    message_values: float
+    message_bytes: float
+    memory_values: float
     updates: float
 
     @classmethod
@@ -105,15 +105,15 @@ class TrainingCost:
         return cls(
             rounds=rounds,
             senders=senders,
-            numbers=table if numbers is None else numbers,
-            bytes=usual if bytes is None else bytes,
-            held=width * users + table + largest + held,
+            message_values=table if numbers is None else numbers,
+            message_bytes=usual if bytes is None else bytes,
+            memory_values=width * users + table + largest + held,
             updates=(rounds if passes is None else passes) * each_pass
             + rounds * senders * (made + 30 * reports),
         )
 
     @property
-    def messages(self) -> float:
+    def n_messages(self) -> float:
         """Number of messages in the whole training."""
         return self.rounds * self.senders
 

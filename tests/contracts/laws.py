@@ -92,7 +92,7 @@ def _outside(rule: Constraint) -> list[Any]:
     if isinstance(rule, Choice):
         known = [(type(value), value) for value in rule.values]
         return [v for v in (*never, 0, 1, True, "none of these") if (type(v), v) not in known]
-    least, most = rule.least, rule.most
+    least, most = rule.min_value, rule.max_value
     ends = [math.nextafter(least, -math.inf), math.nextafter(most, math.inf), -math.inf, math.inf]
     never += [True] + [value for value in ends if not least <= value <= most]
     never += [value for value in (0, 1e-10, 0.3, 3, 9) if not rule.allows(value)]

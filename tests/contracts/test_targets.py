@@ -275,10 +275,10 @@ def test_messages_are_kept_in_what_its_cost_says(name: str) -> None:
     shared = {id(part) for one in rounds for part in (one.broadcast or {}).values()}
     parts = [part for one in rounds for part in one.uploads.components.values()]
     kept = sum(count_bytes(part, shared) for part in parts)
-    assert cost.messages == pytest.approx(messages, abs=2)
-    assert kept <= cost.messages * (2 * cost.bytes + 64)
+    assert cost.n_messages == pytest.approx(messages, abs=2)
+    assert kept <= cost.n_messages * (2 * cost.message_bytes + 64)
     if name != "hfl-synsgd":  # its noise is drawn when it is read
-        assert cost.messages * cost.bytes <= 2 * kept + 64 * messages
+        assert cost.n_messages * cost.message_bytes <= 2 * kept + 64 * messages
 
 
 class WatchedCompute:

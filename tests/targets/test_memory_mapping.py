@@ -15,7 +15,7 @@ from scipy import sparse
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.plan.sources import load_data
 from fedrec_auditor.targets import cache as caches
-from fedrec_auditor.targets.cache import find_in_cache, get_cache_path, store
+from fedrec_auditor.targets.cache import find_in_cache, get_cache_path, store_data_set
 from fedrec_auditor.targets.components import Dense, Payload, RankOne, Rows
 from fedrec_auditor.targets.compute import Machine
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
@@ -177,12 +177,12 @@ def test_a_directory_or_an_archive_is_found(place: Path) -> None:
     place.mkdir()
     (place / "set.zip").touch()
     assert find_in_cache("set") == place / "set.zip"
-    assert store("set", FILES) == find_in_cache("set") == place / "set"
+    assert store_data_set("set", FILES) == find_in_cache("set") == place / "set"
 
 
 def test_of_many_at_once_all_succeed_and_one_copy_stays(place: Path) -> None:
     with ThreadPoolExecutor(16) as pool:
-        places = set(pool.map(lambda _: store("set", FILES), range(64)))
+        places = set(pool.map(lambda _: store_data_set("set", FILES), range(64)))
     assert places == {place / "set"}
     assert {file.name: file.read_bytes() for file in (place / "set").iterdir()} == FILES
     assert [entry.name for entry in place.iterdir()] == ["set"]
@@ -200,14 +200,14 @@ def test_nothing_is_left_of_a_write_that_failed(
 
     monkeypatch.setattr(Path, "write_bytes", full)
     with pytest.raises(InputError, match="No space left on device"):
-        store("set", FILES)
+        store_data_set("set", FILES)
     assert list(place.iterdir()) == []
 
 
 def test_a_cache_that_cannot_be_written(place: Path) -> None:
     place.write_text("a file where the directory should be")
     with pytest.raises(InputError, match="Set FEDREC_AUDITOR_CACHE"):
-        store("set", FILES)
+        store_data_set("set", FILES)
 
 
 def test_a_part_of_a_data_set_is_not_used_under_its_name(place: Path) -> None:

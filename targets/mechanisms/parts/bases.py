@@ -355,7 +355,7 @@ EpsilonOrZero = Annotated[
     Range(
         f"[0, {MAX_EPSILON}]",
         f"0 or in [{MIN_EPSILON:g}, {MAX_EPSILON:g}], where doubles hold its rates",
-        also=lambda epsilon: not epsilon or epsilon >= MIN_EPSILON,
+        condition=lambda epsilon: not epsilon or epsilon >= MIN_EPSILON,
     ),
 ]
 _DIGITS = Context(prec=60)

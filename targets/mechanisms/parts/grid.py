@@ -22,7 +22,7 @@ PowerOfTwo = Annotated[
     Range(
         "(0, inf)",
         "to be a power of two, whose multiples doubles hold exactly",
-        also=lambda step: math.frexp(step)[0] == 0.5,
+        condition=lambda step: math.frexp(step)[0] == 0.5,
     ),
 ]
 _FARTHEST = 2.0**52

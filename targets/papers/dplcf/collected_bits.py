@@ -315,7 +315,7 @@ class CentralMf(BitUploadSystem):
     negatives: Annotated[Count, "negatives drawn per interaction"] = 4
 
     tuned_values = MappingProxyType({"factors": 16})
-    noise_setting = NoiseSetting(budgets=("epsilon",), off=1e6)
+    noise_setting = NoiseSetting(budgets=("epsilon",), noiseless_value=1e6)
     init_scale = 0.01
     """Standard deviation of the initial user and item vectors, as in the GMF paper."""
 

@@ -221,7 +221,7 @@ _LANES = Range(
     "[1, inf)",
     f"to be a multiple of {BATCH_UNIT}",
     whole=True,
-    also=lambda batch: batch % BATCH_UNIT == 0,
+    condition=lambda batch: batch % BATCH_UNIT == 0,
 )
 _HALVED = Range(f"[{2**N_LAYERS}, inf)", whole=True)
 

@@ -128,7 +128,7 @@ class DpPrivrec(Privrec):
     as_published: Annotated[bool, "as printed, flaws included"] = True
 
     unprotected = "privrec"
-    noise_setting = NoiseSetting(noise=("multiplier",), off=1e-6)
+    noise_setting = NoiseSetting(noise=("multiplier",), noiseless_value=1e-6)
 
     def init_model(self, interactions: Interactions, rng: Generator) -> dict[str, Any]:
         """Returns the first broadcast: the initial model, and the clipping bound as the array

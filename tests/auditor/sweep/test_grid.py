@@ -87,7 +87,7 @@ def test_every_system_with_noise_stands_beside_one_without_that_is_trained_alike
     bare = make_target(made[1].target, made[1].make_plan(plan, 0))
     if bare.noise_setting is not None:
         (place,) = bare.noise_setting.noise + bare.noise_setting.budgets
-        assert getattr(bare, place) == bare.noise_setting.off
+        assert getattr(bare, place) == bare.noise_setting.noiseless_value
 
 
 @pytest.mark.parametrize("factor", ["0", "-0.0", "0.0", "-1", "inf", "nan", "twice"])

@@ -65,7 +65,7 @@ def train_one(
     p = {key: torch.tensor(value, dtype=torch.float64) for key, value in broadcast.items()}
     if not len(own) and not local.epoch_noise:
         return {key: value.numpy() for key, value in p.items()}
-    ids = torch.tensor(examples.ids.astype(np.int64))
+    ids = torch.tensor(examples.item_ids.astype(np.int64))
     label = torch.tensor(examples.is_positive, dtype=torch.float64)
     x = torch.tensor(clients.features[user], dtype=torch.float64)
     linear = linear_terms(broadcast, streams, local, examples)
@@ -109,7 +109,7 @@ def linear_terms(
     }
     if "item" in local.linear_term_scales:
         rows = torch.zeros(shapes["item"], dtype=torch.float64)
-        rows[examples.ids.astype(np.int64)] = torch.tensor(
+        rows[examples.item_ids.astype(np.int64)] = torch.tensor(
             draw_linear_rows(streams, local, shapes, examples), dtype=torch.float64
         )
         linear["item"] = rows

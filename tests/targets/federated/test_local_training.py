@@ -39,7 +39,7 @@ def streams(count: int, seed: int = 0) -> Streams:
 def of(examples: TrainingExamples, device: int) -> tuple[list[int], list[int]]:
     """Own items of a device, and its negatives."""
     part = slice(examples.indptr[device], examples.indptr[device + 1])
-    ids, own = examples.ids[part], examples.is_positive[part]
+    ids, own = examples.item_ids[part], examples.is_positive[part]
     assert (np.diff(ids) > 0).all()
     return ids[own].tolist(), ids[~own].tolist()
 

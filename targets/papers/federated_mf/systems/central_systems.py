@@ -81,7 +81,7 @@ class DpSgdMf(NoisyMf):
     division = ItemSplit()
     exchange = Publication()
     is_single_party = True
-    noise_setting = NoiseSetting(noise=("noise_multiplier",), off=0.0)
+    noise_setting = NoiseSetting(noise=("noise_multiplier",), noiseless_value=0.0)
 
     def make_noise(self, n_users: int, with_users: bool = True) -> UserItemNoise:
         """Returns the Gaussian noise on gradients that are scaled to a norm of at most C.
@@ -123,7 +123,7 @@ class DpSgld(NoisyMf):
     division = ItemSplit()
     exchange = Publication()
     is_single_party = True
-    noise_setting = NoiseSetting(budgets=("epsilon",), off=1e6)
+    noise_setting = NoiseSetting(budgets=("epsilon",), noiseless_value=1e6)
 
     def make_noise(self, n_users: int, with_users: bool = True) -> UserItemNoise:
         """Returns the Gaussian noise of deviation z L on clipped gradients, for the Lipschitz
@@ -186,7 +186,7 @@ class ObjPertb(System):
     as_published: Annotated[bool, "U of the same ratings; else random and public"] = True
 
     evaluation = Evaluation(split=HoldOut.HELD_OUT_RATINGS, cutoffs=())
-    noise_setting = NoiseSetting(budgets=("epsilon",), off=1e6)
+    noise_setting = NoiseSetting(budgets=("epsilon",), noiseless_value=1e6)
 
     def get_event(self, scope: Scope, population: Population) -> dp.DpEvent:
         """Returns the accounting event of the published item embeddings.
@@ -348,7 +348,7 @@ class GdDr(ReportingSystem, LocalMf):
     learning_rate: float = 0.001
 
     tuned_values = MappingProxyType({"spread": 0.1})
-    noise_setting = NoiseSetting(budgets=("epsilon",), off=700.0)
+    noise_setting = NoiseSetting(budgets=("epsilon",), noiseless_value=700.0)
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -131,7 +131,7 @@ class HflSgdmf(NoisyMf):
     train_both: Annotated[bool, "user embeddings take a step whenever item embeddings do"] = False
 
     unprotected = "fmf-hfl"
-    noise_setting = NoiseSetting(noise=("noise_multiplier",), off=0.0)
+    noise_setting = NoiseSetting(noise=("noise_multiplier",), noiseless_value=0.0)
     tuned_values = MappingProxyType(
         {
             "spread": 0.1,
@@ -236,7 +236,7 @@ class HflSynsgd(NoisyMf):
     tuning_rate: Positive = 0.1
 
     unprotected = "fmf-hfl"
-    noise_setting = NoiseSetting(noise=("noise_multiplier",), off=0.0)
+    noise_setting = NoiseSetting(noise=("noise_multiplier",), noiseless_value=0.0)
     tuned_values = MappingProxyType(
         {"spread": 0.1, "rate": 0.2, "rounds": 1500, "learning_rate": 0.5, "tuning": 0}
     )

@@ -95,7 +95,7 @@ class LflLdp(PretrainedMf):
 
     noise_multiplier: float = 1.64
 
-    noise_setting = NoiseSetting(noise=("noise_multiplier",), off=0.0)
+    noise_setting = NoiseSetting(noise=("noise_multiplier",), noiseless_value=0.0)
 
     def get_mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
         """Returns the mechanism of all messages of a user who has one rating, or who is absent.
@@ -190,7 +190,7 @@ class LflSgdmf(PretrainedMf):
     overstated: Annotated[_Overstated, "|U1| as a lying server announces it, over the truth"] = 1.0
     as_published: Annotated[bool, "the paper's noise; else of two independent parts"] = True
 
-    noise_setting = NoiseSetting(noise=("noise_multiplier",), off=0.0)
+    noise_setting = NoiseSetting(noise=("noise_multiplier",), noiseless_value=0.0)
 
     def get_public(self, interactions: Interactions) -> PublicInfo:
         """Returns what the adversary knows and sees of a run: sums, and the messages outside the
@@ -546,7 +546,7 @@ class LocalOnly(NoisyMf):
     tuned_values = MappingProxyType({"spread": 0.1, "rate": 0.1, "learning_rate": 0.01})
     division = ItemSplit()
     exchange = Publication()
-    noise_setting = NoiseSetting(noise=("noise_multiplier",), off=0.0)
+    noise_setting = NoiseSetting(noise=("noise_multiplier",), noiseless_value=0.0)
 
     def make_noise(self, n_users: int, with_users: bool = True) -> UserItemNoise:
         """Returns the Gaussian noise on gradients that are scaled to a norm of at most C.

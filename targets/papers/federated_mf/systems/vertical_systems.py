@@ -90,7 +90,7 @@ class VflSgdmf(NoisyMf):
     noise_multiplier: Annotated[NonNegative, "z, noise deviation over sensitivity"] = 1.8
 
     unprotected = "fmf-vfl"
-    noise_setting = NoiseSetting(noise=("noise_multiplier",), off=0.0)
+    noise_setting = NoiseSetting(noise=("noise_multiplier",), noiseless_value=0.0)
     tuned_values = MappingProxyType(
         {"spread": 0.1, "rate": 0.1, "rounds": 200, "learning_rate": 0.1}
     )

@@ -77,7 +77,7 @@ class FedGnn(RatingGraph):
             "warm_up": 10,
         }
     )
-    noise_setting = NoiseSetting(noise=("noise",), off=1e-100)
+    noise_setting = NoiseSetting(noise=("noise",), noiseless_value=1e-100)
 
     @property
     def max_entry(self) -> float:

@@ -58,7 +58,7 @@ class FedPerGnn(RatingGraph):
             "rounds": 3480,
         }
     )
-    noise_setting = NoiseSetting(budgets=("epsilon",), off=1e6)
+    noise_setting = NoiseSetting(budgets=("epsilon",), noiseless_value=1e6)
 
     @property
     def noise(self) -> float:
