@@ -17,7 +17,7 @@ from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.targets.components import Dense, Payload, Rows
 from fedrec_auditor.targets.datasets.base import Attribute, Interactions
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
-from fedrec_auditor.targets.papers.privrec.device import logits
+from fedrec_auditor.targets.papers.privrec.device import compute_logits
 from fedrec_auditor.targets.papers.privrec.systems import Privrec
 from fedrec_auditor.targets.systems.base import Run
 from fedrec_auditor.targets.transcript import View
@@ -77,7 +77,7 @@ def test_logits_are_those_of_the_target(mean: bool) -> None:
     theirs = {k: torch.from_numpy(v) for k, v in model.items() if k != "user.gender"}
     theirs |= {"user": torch.from_numpy(model["user.gender"]), "item": torch.zeros((3, 5, 0))}
     theirs["item"] = theirs["item"].double()
-    expected = logits(theirs, torch.from_numpy(np.broadcast_to(flags, (3, 5, GENRES)).copy()))
+    expected = compute_logits(theirs, torch.from_numpy(np.broadcast_to(flags, (3, 5, GENRES)).copy()))
     own = flags / np.maximum(flags.sum(axis=1, keepdims=True), 1) if mean else flags
     np.testing.assert_allclose(_logits(form, model, own), expected.numpy(), rtol=1e-9)
 
