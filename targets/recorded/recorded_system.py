@@ -56,7 +56,7 @@ class RecordedMessages(Component):
     file_indices: index in ``files`` of each message's file (n,)
     message_indices: index of each message in its file (n,)
     kind: type of the messages, such as gradients
-    rate: public learning rate r (an update is -r times the sender's gradient), or None
+    learning_rate: public learning rate r (an update is -r times the sender's gradient), or None
     shape: shape of one message
     broadcast: the model that the server sent, which provides the rows that messages omit because
         they did not change; None if it was not recorded
@@ -89,7 +89,7 @@ class RecordedMessages(Component):
         *shape).
         """
         out = np.zeros((len(clients), *self.shape), self.dtype)
-        for index, file, sent in self.read_pieces(clients):
+        for index, file, sent in self.read_by_file(clients):
             if file.layouts[self.name].form is PartForm.FULL:
                 out[index] = sent.values
                 continue
@@ -106,7 +106,7 @@ class RecordedMessages(Component):
         out = np.ones((len(clients), *self.shape[:1]), dtype=np.bool_)
         if all(each.layouts[self.name].form is not PartForm.SENT_ROWS for each in self.files):
             return out
-        for index, file, sent in self.read_pieces(clients):
+        for index, file, sent in self.read_by_file(clients):
             if file.layouts[self.name].form is PartForm.SENT_ROWS:
                 out[index] = False
                 out[np.repeat(index, sent.row_counts), self._within(sent.ids, file)] = True
@@ -122,7 +122,7 @@ class RecordedMessages(Component):
         """Returns the messages of the clients at the indices ``clients``, in this order."""
         return replace(super(RecordedMessages, self).take(clients), round_sums=None)
 
-    def read_pieces(
+    def read_by_file(
         self, clients: Ints
     ) -> Iterator[tuple[NDArray[np.intp], MessageFile, StoredPart]]:
         """Reads the messages of the clients at the indices ``clients``, file by file.
@@ -180,7 +180,7 @@ class RecordedSystem(System):
     simulator: a system whose clients send such messages, which adversaries may run; None if there
         is no such system
     rounds: number of rounds that are read, from the first round on
-    stated: the privacy claims that the caller states for the system
+    stated_claims: the privacy claims that the caller states for the system
     user_vectors: the system's true user vectors (n_users, F); None if they were not recorded
     notes: sentences on the recording
     assumption: sentence that states an assumption about the messages
@@ -383,7 +383,7 @@ class RecordedSystem(System):
             name, tuple(files), which, place, part.kind, part.rate, shape, model, sums, n_items
         )
         if part.kind in LIST_KINDS:
-            for _ in made.read_pieces(np.arange(len(made))):
+            for _ in made.read_by_file(np.arange(len(made))):
                 pass  # each message is checked when it is read
         return _reports(made, part) if part.kind is Payload.REPORTS else made
 
@@ -434,7 +434,7 @@ def _reports(stored: RecordedMessages, part: RecordedPart) -> Reports:
     matrix = (part.shape[0], part.shape[1])
     index = np.zeros((0, 1), np.int64)
     positive = np.zeros((0, 1), np.bool_)
-    for at, file, sent in stored.read_pieces(np.arange(len(stored))):
+    for at, file, sent in stored.read_by_file(np.arange(len(stored))):
         if not len(index):
             index = np.zeros((len(stored), int(sent.row_counts[0])), np.int64)
             positive = np.zeros(index.shape, np.bool_)

@@ -72,11 +72,8 @@ class GroundTruth:
         for key, each in data.attributes.items():
             arrays[f"{_ATTRIBUTE}{key}:codes"] = each.codes
             arrays[f"{_ATTRIBUTE}{key}:categories"] = np.array(each.categories, dtype=np.str_)
-        more = {
-            "timestamps": data.timestamps,
-            "genres": data.genres,
-            "user_vectors": self.user_vectors,
-        }
+        more: dict[str, Any] = {"timestamps": data.timestamps, "genres": data.genres}
+        more["user_vectors"] = self.user_vectors
         arrays |= {name: array for name, array in more.items() if array is not None}
         for name in ("genre_names", "titles"):
             arrays[name] = np.array(getattr(data, name), dtype=np.str_)

@@ -466,7 +466,7 @@ class MessageFile:
                     raise self.make_error("components, their rows and counts", f"{name!r}")
                 continue
             if not head.shape:
-                raise self.make_error(f"an axis of messages in {name!r}", "a single number")
+                raise self.make_error(f"{name!r} with one entry per message", "a single number")
             form = next((f for f in ROW_FORMS if f"{name}:{f}" in heads), PartForm.FULL)
             layouts[name] = PartLayout(form, head.dtype, head.shape[1:])
             sizes[name] = head.shape[0]

@@ -122,14 +122,8 @@ def probe_client(
             "items: games run with all of these items, and therefore take longer."
         )
     size = sum(part.nbytes for part in first.values())
-    return ProbeResult(
-        all_kinds,
-        trial.client.part_types,
-        any_items,
-        tuple(notes),
-        size,
-        partial(_repeated, trial, histories),
-    )
+    more = partial(_repeated, trial, histories)
+    return ProbeResult(all_kinds, trial.client.part_types, any_items, tuple(notes), size, more)
 
 
 def _repeated(

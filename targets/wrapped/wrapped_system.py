@@ -84,7 +84,7 @@ PROOF_PREMISE = (
     "clipped to the norm that the noise multipliers refer to, and all of it has this noise, drawn "
     "anew in every round"
 )
-PROOF_UNUSED = (
+UNUSED_PROOF_NOTE = (
     "The proof was not used, as no claim states its unit for a round or more. State one, such as "
     'claim=Claim(epsilon=math.inf, delta=1e-5, unit="user", horizon="round").'
 )
@@ -222,7 +222,7 @@ class WrappedSystem(System):
         scopes = [scoped.claim.scope for scoped in self.stated_claims]
         proved = ((scope, replace(scope, horizon=at)) for scope in scopes for at in self.proof)
         used = any(scope.covers(each) for scope, each in proved)
-        return PROOF_UNUSED if self.proof and not used else ""
+        return UNUSED_PROOF_NOTE if self.proof and not used else ""
 
     @property
     def unproved_reason(self) -> str:
@@ -555,14 +555,8 @@ class WrappedSystem(System):
             )
         _, structure = self.make_first_model(interactions.n_items)
         built = None if structure is None else structure.rebuild(model.arrays)
-        return np.stack(
-            [
-                np.asarray(
-                    self.scores(built, History.for_user(interactions, int(user))), np.float64
-                )
-                for user in users
-            ]
-        )
+        histories = (History.for_user(interactions, int(user)) for user in users)
+        return np.stack([np.asarray(self.scores(built, each), np.float64) for each in histories])
 
 
 def _bits(values: Sequence[bool] | NDArray[np.bool_]) -> Dense:

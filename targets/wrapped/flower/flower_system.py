@@ -205,8 +205,7 @@ class FlowerSystem(WrappedSystem):
         return next((each for each in noises if each is not None), None)
 
     def get_event(self, scope: Scope, population: Population) -> dp.DpEvent:
-        """Returns the accounting event of a proved promise's noise, or else the event that the
-        caller gave.
+        """Returns the accounting event of a proved promise's noise, or else the caller's event.
 
         ``NonPrivateDpEvent`` if there is neither.
         """

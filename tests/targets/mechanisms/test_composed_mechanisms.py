@@ -131,9 +131,8 @@ def test_queries_together_are_the_gaussians_composed(z: float, h: float, step: f
     alone = (z / (step * math.sqrt(1 - h)), 2 * z / math.sqrt(h))
     event = ComposedDpEvent([GaussianDpEvent(one) for one in alone])
     composed = Pld().bound(event, delta=1e-6, scope=SCOPE).epsilon
-    assert find_gaussian_epsilon(1e-6, average(z, h, step=step).mu) == pytest.approx(
-        composed, rel=1e-9
-    )
+    found = find_gaussian_epsilon(1e-6, average(z, h, step=step).mu)
+    assert found == pytest.approx(composed, rel=1e-9)
 
 
 @given(st.floats(0.05, 0.95), st.floats(0.2, 8.0), st.floats(0.1, 6.0))

@@ -56,9 +56,8 @@ def test_no_pair_is_farther_apart_than_twice_the_bound(x: np.ndarray, y: np.ndar
 def test_opposite_vectors_attain_it_and_one_set_against_zero_half() -> None:
     x = np.array([3.0, 0.0, -4.0])
     assert math.hypot(*(noise().noiseless(x) - noise().noiseless(-x))) == pytest.approx(noise().mu)
-    assert math.hypot(*(noise().noiseless(x) - noise().noiseless(0 * x))) == pytest.approx(
-        noise().mu / 2
-    )
+    apart = math.hypot(*(noise().noiseless(x) - noise().noiseless(0 * x)))
+    assert apart == pytest.approx(noise().mu / 2)
 
 
 @given(VECTORS)

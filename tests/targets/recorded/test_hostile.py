@@ -93,7 +93,7 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
     ),
     "another shape": (lambda p: saved(p, item=np.ones((2, ITEMS, 3))), "of shape (5, 2)"),
     "another component": (lambda p: saved(p, mlp=np.ones((2, 3))), "the components item"),
-    "a single number": (lambda p: saved(p, item=np.array(1.0)), "an axis of messages"),
+    "a single number": (lambda p: saved(p, item=np.array(1.0)), "one entry per message"),
     "fewer messages": (lambda p: saved(p, item=np.ones((1, ITEMS, 2))), "as many messages"),
     "stray array": (lambda p: saved(p, item__more=np.ones(2)), "components, their rows"),
     "rows without counts": (

@@ -108,11 +108,8 @@ def test_messages_in_files_are_those_in_memory(
         FORMATS[name](folder / f"uploads-{number}", users, written(users))
     if isinstance(expected, Rows) and expected.broadcast is not None:
         # A change does not include the broadcast: rows that it omits are zero.
-        model = (
-            expected.broadcast
-            if expected.kind is Payload.MODEL
-            else np.ones_like(expected.broadcast)
-        )
+        base = expected.broadcast
+        model = base if expected.kind is Payload.MODEL else np.ones_like(base)
         save_file({"item": model}, folder / "broadcast.safetensors")
     (one,) = trained(*recorded(tmp_path, part)).transcript.rounds
     stored = one.uploads.components["item"]

@@ -30,11 +30,9 @@ with RecordingWriter(sys.argv[1], n_items=4, kinds="model") as writer:
 def read(path: Path, users: int) -> tuple[Round, ...]:
     recording = Recording.open(path)
     data = Interactions.create(np.ones((users, recording.manifest.n_items)))
+    rows, rounds = np.arange(len(recording.senders)), len(recording.rounds)
     system = RecordedSystem(
-        recording=recording,
-        sender_rows=np.arange(len(recording.senders)),
-        user_ids=data.users,
-        rounds=len(recording.rounds),
+        recording=recording, sender_rows=rows, user_ids=data.users, rounds=rounds
     )
     return system.run(data, np.random.default_rng(0)).transcript.rounds
 

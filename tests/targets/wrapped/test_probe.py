@@ -170,12 +170,10 @@ def test_what_a_message_costs_is_said_or_counted_and_never_timed() -> None:
     def quick(history: Any, model: Any, rng: Any) -> Any:
         return {"item": model["item"] + 1.0}
 
-    one, other = (
-        WrappedSystem(client=each, model=model).adapt_to_data(DATA)[0] for each in (waits, quick)
-    )
+    made = (WrappedSystem(client=each, model=model) for each in (waits, quick))
+    one, other = (each.adapt_to_data(DATA)[0] for each in made)
     assert one.upload_seconds == other.upload_seconds > 0
-    wide, _ = WrappedSystem(
-        client=quick, model=lambda n: {"item": np.zeros((n, 10**4))}
-    ).adapt_to_data(DATA)
+    large = WrappedSystem(client=quick, model=lambda n: {"item": np.zeros((n, 10**4))})
+    wide, _ = large.adapt_to_data(DATA)
     assert wide.upload_seconds > 2 * one.upload_seconds
     assert replace(wide, upload_seconds=0.5).adapt_to_data(DATA)[0].upload_seconds == 0.5
