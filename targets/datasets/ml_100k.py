@@ -34,7 +34,7 @@ FILE_HEADERS = {
     "ml-100k.user": "user_id:token\tage:token\tgender:token\toccupation:token\tzip_code:token",
     "ml-100k.item": "item_id:token\tmovie_title:token_seq\trelease_year:token\tclass:token_seq",
 }
-RECBOLE_VERSION = "recbole==1.2.1"
+RECBOLE_PIN = "recbole==1.2.1"
 WHEEL_SHA256 = "9c9948202011f37eb0a7c6768129313f00d6403ad221ec940d5e2d5d5f33a407"
 ALL_GENRES = ("unknown", *GENRES)
 OCCUPATIONS = (
@@ -109,7 +109,7 @@ def _download() -> Path:
     Returns the path in the cache. Raises IncompleteError if the download fails or the digest
     differs.
     """
-    logger.warning("Fetching MovieLens 100K (in the wheel %s, 2 MB). %s", RECBOLE_VERSION, LICENCE)
+    logger.warning("Fetching MovieLens 100K (in the wheel %s, 2 MB). %s", RECBOLE_PIN, LICENCE)
     remedy = (
         f"Give the path of ml-100k.zip (https://grouplens.org/datasets/movielens/100k/), "
         f"or put it at {get_cache_path() / 'ml-100k.zip'}."
@@ -117,7 +117,7 @@ def _download() -> Path:
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:"]
         done = subprocess.run(
-            [*command, "--disable-pip-version-check", "--quiet", "--dest", folder, RECBOLE_VERSION],
+            [*command, "--disable-pip-version-check", "--quiet", "--dest", folder, RECBOLE_PIN],
             capture_output=True,
             text=True,
             check=False,
@@ -125,13 +125,11 @@ def _download() -> Path:
         wheels = list(Path(folder).glob("*.whl"))
         if done.returncode or len(wheels) != 1:
             why = (done.stderr.strip().splitlines() or ["no wheel came"])[-1]
-            raise IncompleteError(
-                f"Expected pip to download {RECBOLE_VERSION}, got: {why} {remedy}"
-            )
+            raise IncompleteError(f"Expected pip to download {RECBOLE_PIN}, got: {why} {remedy}")
         sha256 = hashlib.sha256(wheels[0].read_bytes()).hexdigest()
         if sha256 != WHEEL_SHA256:
             raise IncompleteError(
-                f"Expected the wheel of {RECBOLE_VERSION} with SHA-256 {WHEEL_SHA256}, got {sha256}. "
+                f"Expected the wheel of {RECBOLE_PIN} with SHA-256 {WHEEL_SHA256}, got {sha256}. "
                 f"{remedy}"
             )
         return store_data_set("ml-100k", Source(wheels[0], "ml-100k").read_files((RECBOLE_FILES,)))
