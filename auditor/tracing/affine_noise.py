@@ -17,12 +17,12 @@ from typing import Any
 
 import numpy as np
 
-from fedrec_auditor.auditor.tracing.paths import NotTraced, Path, RealDraw, Source
+from fedrec_auditor.auditor.tracing.paths import Draw, NotTraced, Path, RealDraw
 
-Cells = dict[Source, Any]
+Cells = dict[Draw, Any]
 Piece = tuple[Cells, Any]
 
-SEED = "integers() as a seed"
+SEED_NAME = "integers() as a seed"
 _MAX_STEPS = 256
 _HALF = Fraction(1, 2)
 
@@ -64,7 +64,7 @@ class AffineNoise:
 
         Traced code may use such a draw only to seed another generator.
         """
-        return self.source.name == SEED
+        return self.source.name == SEED_NAME
 
     def evaluate(self, value: Any) -> float:
         """Returns the value of the noise if its random draw ``source`` has the value ``value``."""
@@ -133,7 +133,7 @@ class UndecidedNoise(Exception):
         self.source = source
 
 
-class CellPart:
+class OutcomeCase:
     """A part of the values of random draws, on which each comparison of a computation has one
     outcome.
 
@@ -204,7 +204,7 @@ def apply_to_noise(
     kind = _KINDS.get(function, np.bool_ if isinstance(function, np.ufunc) else None)
     waiting: list[list[bool]] = [[]]
     while waiting:
-        part = CellPart(path, cells, waiting.pop())
+        part = OutcomeCase(path, cells, waiting.pop())
         value = rule(part, *values)
         waiting += part.alternatives
         # Only truth values become ``numpy.bool_``.
@@ -222,7 +222,7 @@ def to_item(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
-def converter(kind: Any) -> Callable[[Any], Any]:
+def make_cast(kind: Any) -> Callable[[Any], Any]:
     """Returns a function that converts one value to the NumPy dtype ``kind``."""
     dtype = np.dtype(kind)
 
@@ -245,7 +245,7 @@ def _decided(noise: AffineNoise, cells: Cells) -> Fraction | None:
     return Fraction(noise.coefficient * low + noise.constant)
 
 
-def _add(part: CellPart, a: Any, b: Any) -> Any:
+def _add(part: OutcomeCase, a: Any, b: Any) -> Any:
     if isinstance(a, AffineNoise) and isinstance(b, AffineNoise):
         first, second = _decided(a, part.cells), _decided(b, part.cells)
         if a.variable_key == b.variable_key or (first is None and second is None):
@@ -259,7 +259,7 @@ def _add(part: CellPart, a: Any, b: Any) -> Any:
 _TWICE = {"geometric": "two-sided geometric", "exponential": "laplace"}
 
 
-def _sum(part: CellPart, a: AffineNoise, b: AffineNoise) -> Any:
+def _sum(part: OutcomeCase, a: AffineNoise, b: AffineNoise) -> Any:
     """Returns the sum of two noises of one variable, or of two draws that nothing restricts yet.
 
     The sum of two normal draws is a normal draw. The difference of two equal geometric or
@@ -291,13 +291,13 @@ def _sum(part: CellPart, a: AffineNoise, b: AffineNoise) -> Any:
             if noise.inner is None and noise.source.is_lattice and not noise.source.count:
                 raise UndecidedNoise(noise.source)
         raise NotTraced("the code adds two noises whose sum has no known density")
-    source = part.path.add_sum(total, (s, weights[0]), (t, weights[1]))
+    source = part.path.merge_sum(total, (s, weights[0]), (t, weights[1]))
     rest = {known: cell for known, cell in part.cells.items() if known not in (s, t)}
     part.cells = {**rest, source: source.domain}
     return AffineNoise(source, Fraction(scale), constant)  # type: ignore[arg-type]
 
 
-def _multiply(part: CellPart, a: Any, b: Any) -> Any:
+def _multiply(part: OutcomeCase, a: Any, b: Any) -> Any:
     if isinstance(a, AffineNoise) and isinstance(b, AffineNoise):
         raise NotTraced("the code multiplies two noises")
     noise, number = (a, to_fraction(b)) if isinstance(a, AffineNoise) else (b, to_fraction(a))
@@ -306,7 +306,7 @@ def _multiply(part: CellPart, a: Any, b: Any) -> Any:
     return noise.multiply(number) if number else 0.0
 
 
-def _divide(part: CellPart, a: Any, b: Any) -> Any:
+def _divide(part: OutcomeCase, a: Any, b: Any) -> Any:
     if isinstance(b, AffineNoise):
         raise NotTraced("the code divides by noise")
     number = to_fraction(b)
@@ -315,45 +315,45 @@ def _divide(part: CellPart, a: Any, b: Any) -> Any:
     return a.multiply(1 / number)
 
 
-def _equal(part: CellPart, a: Any, b: Any) -> bool:
+def _equal(part: OutcomeCase, a: Any, b: Any) -> bool:
     return part.is_less(a, b, strict=False) and not part.is_less(a, b)
 
 
-def _minimum(part: CellPart, a: Any, b: Any) -> Any:
+def _minimum(part: OutcomeCase, a: Any, b: Any) -> Any:
     return a if part.is_less(a, b) else b
 
 
-def _maximum(part: CellPart, a: Any, b: Any) -> Any:
+def _maximum(part: OutcomeCase, a: Any, b: Any) -> Any:
     return b if part.is_less(a, b) else a
 
 
-def _clip(part: CellPart, a: Any, low: Any, high: Any) -> Any:
+def _clip(part: OutcomeCase, a: Any, low: Any, high: Any) -> Any:
     raised = a if low is None else _maximum(part, a, low)
     return raised if high is None else _minimum(part, raised, high)
 
 
-def _where(part: CellPart, condition: Any, a: Any, b: Any) -> Any:
+def _where(part: OutcomeCase, condition: Any, a: Any, b: Any) -> Any:
     if isinstance(condition, AffineNoise):
         raise NotTraced("the code uses continuous noise as a condition")
     return a if condition else b
 
 
-def _absolute(part: CellPart, a: Any) -> Any:
+def _absolute(part: OutcomeCase, a: Any) -> Any:
     return -a if part.is_less(a, 0) else a
 
 
-def _sign(part: CellPart, a: AffineNoise) -> float:
+def _sign(part: OutcomeCase, a: AffineNoise) -> float:
     if part.is_less(a, 0):
         return -1.0
     return 0.0 if part.is_less(a, 0, strict=False) else 1.0
 
 
-def _copysign(part: CellPart, size: Any, a: Any) -> Any:
+def _copysign(part: OutcomeCase, size: Any, a: Any) -> Any:
     size = _absolute(part, size)
     return -size if part.is_less(a, 0) else size
 
 
-def _floor(part: CellPart, a: AffineNoise) -> Any:
+def _floor(part: OutcomeCase, a: AffineNoise) -> Any:
     """Rounds noise down to an integer.
 
     If the noise has a range of less than 256, the values of its draw are split into one part per
@@ -374,25 +374,25 @@ def _floor(part: CellPart, a: AffineNoise) -> Any:
     return float(whole)
 
 
-def _ceil(part: CellPart, a: AffineNoise) -> Any:
+def _ceil(part: OutcomeCase, a: AffineNoise) -> Any:
     return -_floor(part, -a)
 
 
-def _rint(part: CellPart, a: AffineNoise) -> Any:
+def _rint(part: OutcomeCase, a: AffineNoise) -> Any:
     return _floor(part, a if a.is_lattice else a.add(_HALF))
 
 
-def _round(part: CellPart, a: AffineNoise, digits: Any = 0) -> Any:
+def _round(part: OutcomeCase, a: AffineNoise, digits: Any = 0) -> Any:
     factor = Fraction(10) ** digits
     value = _rint(part, a.multiply(factor))
     return value.multiply(1 / factor) if isinstance(value, AffineNoise) else value / float(factor)
 
 
-def _trunc(part: CellPart, a: AffineNoise) -> Any:
+def _trunc(part: OutcomeCase, a: AffineNoise) -> Any:
     return _ceil(part, a) if part.is_less(a, 0) else _floor(part, a)
 
 
-def _log(part: CellPart, a: AffineNoise) -> Any:
+def _log(part: OutcomeCase, a: AffineNoise) -> Any:
     if a.inner is not None or a.source.family != "uniform":
         raise NotTraced("tracing supports the logarithm of uniform noise only")
     return AffineNoise(a.source, function=math.log, inner=a) if part.is_less(0, a) else math.nan

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from fedrec_auditor.auditor.tracing import known
-from fedrec_auditor.auditor.tracing.affine_noise import AffineNoise, converter, select, to_item
+from fedrec_auditor.auditor.tracing.affine_noise import AffineNoise, make_cast, select, to_item
 from fedrec_auditor.auditor.tracing.paths import NotTraced
 from fedrec_auditor.auditor.tracing.symbols import Symbol, apply
 
@@ -25,10 +25,10 @@ class TracedArray(np.ndarray):
     """An array of objects, each a concrete value or a ``Symbol`` (a value that depends on random
     draws).
 
-    ``stands_for``: dtype of the array of numbers that this array represents.
+    ``real_dtype``: dtype of the array of numbers that this array represents.
     """
 
-    stands_for: np.dtype[Any]
+    real_dtype: np.dtype[Any]
 
     @classmethod
     def wrap(cls, objects: Any, dtype: Any) -> TracedArray:
@@ -37,7 +37,7 @@ class TracedArray(np.ndarray):
         ``dtype``: dtype of the array of numbers that the traced array represents.
         """
         array = np.asarray(objects, dtype=object).view(cls)
-        array.stands_for = np.dtype(dtype)
+        array.real_dtype = np.dtype(dtype)
         return array
 
     @classmethod
@@ -46,15 +46,15 @@ class TracedArray(np.ndarray):
 
         ``dtype``: also the dtype of the array of numbers that the traced array represents.
         """
-        return cls.wrap(_entrywise(converter(dtype))(np.asarray(objects, dtype=object)), dtype)
+        return cls.wrap(_entrywise(make_cast(dtype))(np.asarray(objects, dtype=object)), dtype)
 
     def __array_finalize__(self, origin: Any) -> None:
-        self.stands_for = getattr(origin, "stands_for", np.dtype(np.float64))
+        self.real_dtype = getattr(origin, "real_dtype", np.dtype(np.float64))
 
     @property
     def dtype(self) -> Any:
         """The dtype of the array of numbers that this array represents."""
-        return self.stands_for
+        return self.real_dtype
 
     @property
     def objects(self) -> Any:
@@ -68,7 +68,7 @@ class TracedArray(np.ndarray):
         noise (``AffineNoise``), which has no single value to fix.
         """
         entries = [e.to_concrete() if isinstance(e, Symbol) else e for e in self.objects.ravel()]
-        return np.array(entries, dtype=self.stands_for).reshape(self.shape)
+        return np.array(entries, dtype=self.real_dtype).reshape(self.shape)
 
     def astype(self, dtype: Any, *_: Any, **__: Any) -> Any:
         """Returns the array with its entries converted to ``dtype``."""
@@ -81,7 +81,7 @@ class TracedArray(np.ndarray):
             index = index.to_concrete()
         result = self.objects[_plain_index(index)]
         return (
-            TracedArray.wrap(result, self.stands_for) if isinstance(result, np.ndarray) else result
+            TracedArray.wrap(result, self.real_dtype) if isinstance(result, np.ndarray) else result
         )
 
     def __setitem__(self, index: Any, value: Any) -> None:
@@ -89,8 +89,8 @@ class TracedArray(np.ndarray):
             if index.dtype.kind == "b" and index.shape == self.shape and _symbolic(index):
                 full = isinstance(value, MaskedEntries) and value.has_mask(index)
                 if full or not np.ndim(value):
-                    value = value.values.objects if full else objects_of(value)
-                    value = _entrywise(converter(self.stands_for))(value)
+                    value = value.values.objects if full else to_objects(value)
+                    value = _entrywise(make_cast(self.real_dtype))(value)
                     self.objects[...] = _entrywise(select)(index.objects, value, self.objects)
                     return
             index = index.to_concrete()
@@ -99,7 +99,7 @@ class TracedArray(np.ndarray):
         places = _plain_index(index)
         if isinstance(value, Symbol):  # else NumPy would store the 0-dimensional array itself
             places = (*places, ...) if isinstance(places, tuple) else (places, ...)
-        self.objects[places] = _entrywise(converter(self.stands_for))(objects_of(value))
+        self.objects[places] = _entrywise(make_cast(self.real_dtype))(to_objects(value))
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
         out = options.pop("out", None)
@@ -112,20 +112,20 @@ class TracedArray(np.ndarray):
             plain = map(_decided, inputs)
             result: Any = _boxed(getattr(ufunc, method)(*plain, **options, **given))
         elif ufunc.signature is not None:
-            result = getattr(ufunc, method)(*map(objects_of, inputs), **options)
+            result = getattr(ufunc, method)(*map(to_objects, inputs), **options)
             dtype = np.result_type(*(getattr(v, "dtype", type(v)) for v in inputs))
         elif method == "__call__":
-            result = _entrywise(ufunc)(*map(objects_of, inputs))
+            result = _entrywise(ufunc)(*map(to_objects, inputs))
             dtype = _type(ufunc, inputs, **given)
         else:
             both = inputs if method == "outer" else inputs[:1]
             dtype = _type(getattr(ufunc, method), both, **given)
             adding = ufunc in (np.add, np.multiply)
             inputs = (inputs[0].astype(dtype), *inputs[1:]) if adding else inputs
-            result = getattr(_entrywise(ufunc), method)(*map(objects_of, inputs), **options)
+            result = getattr(_entrywise(ufunc), method)(*map(to_objects, inputs), **options)
         if symbolic:
             array = isinstance(result, np.ndarray)
-            result = _finished(result, dtype, inputs) if array else apply(converter(dtype), result)
+            result = _finished(result, dtype, inputs) if array else apply(make_cast(dtype), result)
         if out is None:
             return result
         if not isinstance(out[0], TracedArray) and isinstance(result, TracedArray):
@@ -166,7 +166,7 @@ class TracedArray(np.ndarray):
 
     def copy(self, *_: Any, **__: Any) -> TracedArray:
         """Returns a copy of the array."""
-        return TracedArray.wrap(self.objects.copy(), self.stands_for)
+        return TracedArray.wrap(self.objects.copy(), self.real_dtype)
 
     def nonzero(self) -> Any:
         """Returns the indices of the entries that are not zero, one array per axis.
@@ -248,7 +248,7 @@ def apply_elementwise(ufunc: np.ufunc, *inputs: Any) -> Any:
 
     A symbol is a value that depends on random draws.
     """
-    return _finished(_entrywise(ufunc)(*map(objects_of, inputs)), _type(ufunc, inputs), inputs)
+    return _finished(_entrywise(ufunc)(*map(to_objects, inputs)), _type(ufunc, inputs), inputs)
 
 
 def apply_to_symbols(function: Any, args: Any, kwargs: Any) -> Any:
@@ -258,7 +258,7 @@ def apply_to_symbols(function: Any, args: Any, kwargs: Any) -> Any:
     """
 
     def whole(value: Any) -> Any:
-        return TracedArray.wrap(objects_of(value), float) if isinstance(value, Symbol) else value
+        return TracedArray.wrap(to_objects(value), float) if isinstance(value, Symbol) else value
 
     result = function(*map(whole, args), **{name: whole(value) for name, value in kwargs.items()})
     single = isinstance(result, TracedArray) and not result.ndim
@@ -274,7 +274,7 @@ def _entrywise(function: Callable[..., Any]) -> Any:
     return np.frompyfunc(partial(apply, function), arity, 1)
 
 
-def objects_of(value: Any) -> Any:
+def to_objects(value: Any) -> Any:
     """Converts an array to a NumPy array of objects; returns a plain number unchanged.
 
     A symbol (a value that depends on random draws) becomes a 0-dimensional array.
@@ -282,7 +282,7 @@ def objects_of(value: Any) -> Any:
     if isinstance(value, TracedArray):
         return value.objects
     if isinstance(value, MaskedEntries):
-        return objects_of(value.to_concrete())
+        return to_objects(value.to_concrete())
     symbol = isinstance(value, Symbol)
     array = np.empty((), object) if symbol else np.asarray(value)
     if not (symbol or array.ndim):
@@ -358,7 +358,7 @@ def _decided(value: Any) -> Any:
 def _where(condition: Any, a: Any = None, b: Any = None) -> Any:
     if a is None and b is None:
         return _boxed(_decided(condition).nonzero())
-    picked = _entrywise(select)(objects_of(condition), objects_of(a), objects_of(b))
+    picked = _entrywise(select)(to_objects(condition), to_objects(a), to_objects(b))
     kind = _type(np.where, (np.ones(1, bool), a, b))
     return _finished(picked, kind, (condition, a, b))
 
@@ -375,7 +375,7 @@ def _clip(array: Any, low: Any = None, high: Any = None, **options: Any) -> Any:
 def _round(array: Any, decimals: int = 0, **_: Any) -> Any:
     digits = int(decimals)
     rounded = np.frompyfunc(lambda entry: apply(np.round, entry, digits), 1, 1)
-    return TracedArray.convert(rounded(objects_of(array)), array.dtype)
+    return TracedArray.convert(rounded(to_objects(array)), array.dtype)
 
 
 _HANDLERS: dict[Any, Callable[..., Any]] = {
@@ -385,7 +385,7 @@ _HANDLERS: dict[Any, Callable[..., Any]] = {
     np.around: _round,
     np.copy: lambda array, *_, **__: array.copy(),
 }
-Symbol.of_symbols, Symbol.elementwise = apply_to_symbols, apply_elementwise
+Symbol.call_numpy, Symbol.call_ufunc = apply_to_symbols, apply_elementwise
 
 
 def _typical(entry: Any) -> Any:
@@ -398,7 +398,7 @@ def _nested(value: Any) -> Any:
     """Converts arrays and sequences to nested lists; returns other values unchanged."""
     if isinstance(value, (list, tuple)):
         return [_nested(entry) for entry in value]
-    return objects_of(value).tolist() if isinstance(value, np.ndarray) else value
+    return to_objects(value).tolist() if isinstance(value, np.ndarray) else value
 
 
 def _constructor(function: Callable[..., Any], eager: bool) -> Callable[..., Any]:
@@ -416,7 +416,7 @@ def _constructor(function: Callable[..., Any], eager: bool) -> Callable[..., Any
                 return copied if dtype is None else copied.astype(dtype)
             if isinstance(given, (list, tuple, Symbol)):
                 single = isinstance(given, Symbol)
-                objects = objects_of(given) if single else np.array(_nested(given), dtype=object)
+                objects = to_objects(given) if single else np.array(_nested(given), dtype=object)
                 if any(isinstance(entry, Symbol) for entry in objects.ravel()):
                     kind = np.array([_typical(entry) for entry in objects.ravel()]).dtype
                     return TracedArray.convert(objects, kind if dtype is None else dtype)
@@ -428,7 +428,7 @@ def _constructor(function: Callable[..., Any], eager: bool) -> Callable[..., Any
     return make
 
 
-def replacements(eager: bool) -> dict[int, Any]:
+def make_replacements(eager: bool) -> dict[int, Any]:
     """Returns replacements for NumPy and Python functions that make numbers or arrays.
 
     The result maps the id of each function to its replacement, which accepts symbols (values that
@@ -441,5 +441,5 @@ def replacements(eager: bool) -> dict[int, Any]:
             function(*arguments, **named) if named else apply(function, *arguments)
         )
 
-    result = {id(f): _constructor(f, eager) for f in known.CONSTRUCTORS.values()}
-    return result | {id(f): lazy(f) for f in (float, int, *known.MATH.values())}
+    result = {id(f): _constructor(f, eager) for f in known.ARRAY_CONSTRUCTORS.values()}
+    return result | {id(f): lazy(f) for f in (float, int, *known.MATH_CALLS.values())}

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from fedrec_auditor.auditor.tracing import known
-from fedrec_auditor.auditor.tracing.equivalents import EQUIVALENTS, extreme_by, sorted_by
+from fedrec_auditor.auditor.tracing.equivalents import EQUIVALENTS, python_extreme, python_sorted
 from fedrec_auditor.auditor.tracing.gate import (
     ARRAYS,
     ATOMS,
@@ -36,7 +36,7 @@ from fedrec_auditor.auditor.tracing.objects import (
     PartialCall,
     SuperProxy,
 )
-from fedrec_auditor.auditor.tracing.operations import SEQUENCE_TYPES, Operations
+from fedrec_auditor.auditor.tracing.operations import SEQUENCE_TYPES, OperationTracer
 from fedrec_auditor.auditor.tracing.symbols import Symbol
 from fedrec_auditor.targets import settings
 
@@ -54,7 +54,7 @@ _LOOPED: dict[Any, int] = {
 }  # fmt: skip
 
 
-def _lazily(function: Any, run: Operations, args: Any, kwargs: Any) -> Any:
+def _lazily(function: Any, run: OperationTracer, args: Any, kwargs: Any) -> Any:
     """Calls a lazy function of iterators, such as ``zip``, with iterators of the interpreter."""
     looped, plain = args[: _LOOPED[function]], args[_LOOPED[function] :]
     if function is not itertools.repeat:
@@ -63,16 +63,16 @@ def _lazily(function: Any, run: Operations, args: Any, kwargs: Any) -> Any:
     named = {
         key: run.fix_value(run.check_input(value, "an iterator")) for key, value in kwargs.items()
     }
-    return TracedIter(run.count_steps(run.run_code(lambda: function(*looped, *plain, **named))))
+    return TracedIter(run.count_each(run.run_code(lambda: function(*looped, *plain, **named))))
 
 
-def _iter(run: Operations, args: Any, kwargs: Any) -> Any:
+def _iter(run: OperationTracer, args: Any, kwargs: Any) -> Any:
     return TracedIter(run.iterate(args[0])) if len(args) == 1 else run.refuse_call("iter(f, end)")
 
 
-def _next(run: Operations, args: Any, kwargs: Any) -> Any:
+def _next(run: OperationTracer, args: Any, kwargs: Any) -> Any:
     if type(args[0]) is not TracedIter:
-        hook = run.method(args[0], "__next__")
+        hook = run.find_method(args[0], "__next__")
         if hook is None:
             run.refuse("the code calls next on an iterator that this call did not create")
         return hook()
@@ -83,26 +83,26 @@ def _next(run: Operations, args: Any, kwargs: Any) -> Any:
     raise CodeError(StopIteration())
 
 
-def _reversed(run: Operations, args: Any, kwargs: Any) -> Any:
+def _reversed(run: OperationTracer, args: Any, kwargs: Any) -> Any:
     value = list(run.iterate(args[0])) if type(args[0]) in ARRAYS else args[0]
     run.check_kind(value, (*SEQUENCE_TYPES, *VIEW_TYPES), "reversed")
-    return TracedIter(run.count_steps(reversed(value)))
+    return TracedIter(run.count_each(reversed(value)))
 
 
-def _sorted(run: Operations, args: Any, kwargs: Any) -> Any:
+def _sorted(run: OperationTracer, args: Any, kwargs: Any) -> Any:
     reverse, key = run.is_true(kwargs.get("reverse", False)), kwargs.get("key")
     if key is not None:
-        return run.call(sorted_by, (args[0], key, reverse), {})
+        return run.call(python_sorted, (args[0], key, reverse), {})
     value = args[0] if type(args[0]) in SET_TYPES else run.mark_own(list(run.iterate(args[0])))
     return run.mark_own(run.call_compiled(sorted, (value,), {"reverse": reverse}, "sorted"))
 
 
 def _extreme(
-    function: Any, is_better: Any, run: Operations, args: Any, kwargs: dict[str, Any]
+    function: Any, is_better: Any, run: OperationTracer, args: Any, kwargs: dict[str, Any]
 ) -> Any:
     key = kwargs.pop("key", None)
     if key is not None:
-        return run.call(extreme_by, (args[0] if len(args) == 1 else args, key, is_better), {})
+        return run.call(python_extreme, (args[0] if len(args) == 1 else args, key, is_better), {})
     if len(args) == 1 and type(args[0]) not in SET_TYPES:
         args = (tuple(run.iterate(args[0])),)
     return run.call_compiled(function, args, kwargs, function.__name__)
@@ -118,13 +118,13 @@ def _classes(classes: Any) -> Iterator[Any]:
             yield part
 
 
-def _is_below(run: Operations, kind: Any, part: Any) -> bool:
+def _is_below(run: OperationTracer, kind: Any, part: Any) -> bool:
     if type(part) is abc.ABCMeta and part.__module__ in ("numbers", "collections.abc"):
         known_kind = known.IS_SUBCLASS.get((id(kind), id(part)))
         if known_kind is None and part.__module__ != "numbers":
             run.refuse(f"tracing does not support isinstance of {kind.__name__}, {part.__name__}")
         return bool(known_kind)
-    if type(part) is abc.ABCMeta and run.in_class(part, "__subclasshook__") is not _NO_HOOK:
+    if type(part) is abc.ABCMeta and run.look_up(part, "__subclasshook__") is not _NO_HOOK:
         run.refuse(f"the code uses {part.__name__}, which overrides __subclasshook__")
     tensor = getattr(sys.modules.get("torch"), "Tensor", None)
     if type(part) not in (type, abc.ABCMeta, enum.EnumType) and part is not tensor:
@@ -132,7 +132,7 @@ def _is_below(run: Operations, kind: Any, part: Any) -> bool:
     return any(base is part for base in kind.__mro__)
 
 
-def is_instance(run: Operations, args: Any, kwargs: Any = None) -> bool:
+def is_instance(run: OperationTracer, args: Any, kwargs: Any = None) -> bool:
     """Returns the result of ``isinstance(value, classes)`` in traced code; ``args`` is (value,
     classes).
 
@@ -140,16 +140,16 @@ def is_instance(run: Operations, args: Any, kwargs: Any = None) -> bool:
     and ``collections.abc``. No ``__instancecheck__`` is called. ``run``: the tracing interpreter.
     """
     value, classes = args
-    kind = run.class_of(value)
+    kind = run.get_class(value)
     return any(_is_below(run, kind, part) for part in _classes(classes))
 
 
-def _is_subclass(run: Operations, args: Any, kwargs: Any) -> bool:
+def _is_subclass(run: OperationTracer, args: Any, kwargs: Any) -> bool:
     run.check_kind(args[0], METACLASSES, "issubclass")
     return any(_is_below(run, args[0], part) for part in _classes(args[1]))
 
 
-def catches(run: Operations, error: BaseException, classes: Any) -> bool:
+def can_catch(run: OperationTracer, error: BaseException, classes: Any) -> bool:
     """Whether the clause ``except classes`` in traced code catches ``error``.
 
     ``run``: the tracing interpreter.
@@ -157,55 +157,55 @@ def catches(run: Operations, error: BaseException, classes: Any) -> bool:
     return any(any(base is kind for base in type(error).__mro__) for kind in _classes(classes))
 
 
-def _type(run: Operations, args: Any, kwargs: Any) -> Any:
+def _type(run: OperationTracer, args: Any, kwargs: Any) -> Any:
     if len(args) != 1 or kwargs:
         run.refuse("the code creates a class by type()")
-    return run.attribute(args[0], "__class__")
+    return run.get_attribute(args[0], "__class__")
 
 
-def _getattr(run: Operations, args: Any, kwargs: Any) -> Any:
+def _getattr(run: OperationTracer, args: Any, kwargs: Any) -> Any:
     run.check_kind(args[1], (str,), "getattr")
     try:
-        return run.attribute(args[0], args[1])
+        return run.get_attribute(args[0], args[1])
     except CodeError as thrown:
         if len(args) > 2 and isinstance(thrown.error, AttributeError):
             return args[2]
         raise
 
 
-def _setattr(run: Operations, args: Any, kwargs: Any) -> None:
+def _setattr(run: OperationTracer, args: Any, kwargs: Any) -> None:
     run.check_kind(args[1], (str,), "setattr")
     run.set_attribute(*args)
 
 
-def _set_plainly(run: Operations, args: Any, kwargs: Any) -> None:
+def _set_plainly(run: OperationTracer, args: Any, kwargs: Any) -> None:
     run.check_write(args[0])
     run.check_kind(args[1], (str,), "setattr")
-    run.set_unchecked(*args)
+    run.set_any_attribute(*args)
 
 
-def _length(run: Operations, args: Any, kwargs: Any) -> Any:
+def _length(run: OperationTracer, args: Any, kwargs: Any) -> Any:
     value = run.fix_value(args[0]) if type(args[0]) is Symbol else args[0]
-    kind = run.safe_class(value)
+    kind = run.get_safe_class(value)
     if kind in SEQUENCE_TYPES or kind in VIEW_TYPES or kind in SET_TYPES:
         run.record(value)
         return len(value)
-    if issubclass(kind, tuple) and run.in_class(kind, "__len__") is tuple.__len__:
+    if issubclass(kind, tuple) and run.look_up(kind, "__len__") is tuple.__len__:
         return tuple.__len__(value)
-    hook = run.method(value, "__len__")
+    hook = run.find_method(value, "__len__")
     return hook() if hook else run.call_compiled(len, (value,), {}, "len")
 
 
-def _replace(run: Operations, args: Any, kwargs: Any) -> Any:
+def _replace(run: OperationTracer, args: Any, kwargs: Any) -> Any:
     (value,) = args
-    parts = [part.name for part in run.fields_of(type(value)) or () if part.init]
-    return run.call(type(value), (), {name: run.attribute(value, name) for name in parts} | kwargs)
+    parts = [part.name for part in run.get_fields(type(value)) or () if part.init]
+    return run.call(type(value), (), {n: run.get_attribute(value, n) for n in parts} | kwargs)
 
 
-def _copied(run: Operations, args: Any, kwargs: Any) -> Any:
+def _copied(run: OperationTracer, args: Any, kwargs: Any) -> Any:
     """Replaces ``copy.deepcopy`` for values of the supported types."""
     (value,) = args
-    kind = run.safe_class(value)
+    kind = run.get_safe_class(value)
     if kind in (list, tuple, dict):
         entries = {k: _copied(run, (v,), {}) for k, v in value.items()} if kind is dict else [
             _copied(run, (entry,), {}) for entry in value]  # fmt: skip
@@ -218,13 +218,13 @@ def _copied(run: Operations, args: Any, kwargs: Any) -> Any:
     return value
 
 
-def _item(run: Operations, args: Any, kwargs: Any) -> Any:
+def _item(run: OperationTracer, args: Any, kwargs: Any) -> Any:
     *places, value = args
-    result = tuple(run.entry(value, place) for place in places)
+    result = tuple(run.get_entry(value, place) for place in places)
     return result if len(result) > 1 else result[0]
 
 
-def _print(run: Operations, args: Any, kwargs: Any) -> None:
+def _print(run: OperationTracer, args: Any, kwargs: Any) -> None:
     """Replaces ``print``, and prints nothing."""
     if kwargs.get("file") is not None:
         run.refuse_call("print to a file")
@@ -232,14 +232,14 @@ def _print(run: Operations, args: Any, kwargs: Any) -> None:
         run.check_input(value, "print")
 
 
-def _declared(run: Operations, args: Any, kwargs: Any) -> Any:
+def _declared(run: OperationTracer, args: Any, kwargs: Any) -> Any:
     """Returns the allowed values that a settings class of this package declares, by field."""
     if type(args[0]) not in METACLASSES or not args[0].__module__.startswith(_OWN):
         run.refuse_call("settings.declared")
     return settings.get_allowed_values(args[0])
 
 
-def new_super(run: Operations, args: Any, kwargs: Any = None) -> Any:
+def make_super(run: OperationTracer, args: Any, kwargs: Any = None) -> Any:
     """Returns the result of ``super(owner, value)`` in traced code; ``args`` is (owner, value).
 
     ``run``: the tracing interpreter.
@@ -253,7 +253,7 @@ def _instead(function: Any) -> Callable[..., Any]:
 
 
 # Replacements, by the id of the built-in function that they replace.
-REPLACEMENTS: dict[int, Callable[[Operations, Any, Any], Any]] = {
+REPLACEMENTS: dict[int, Callable[[OperationTracer, Any, Any], Any]] = {
     **{key: _instead(function) for key, function in EQUIVALENTS.items()},
     **{id(function): functools.partial(_lazily, function) for function in _LOOPED},
     id(operator.itemgetter): lambda run, args, kwargs: PartialCall(_item, args, {}),
@@ -274,9 +274,9 @@ REPLACEMENTS: dict[int, Callable[[Operations, Any, Any], Any]] = {
     id(object.__setattr__): _set_plainly,
     id(object.__init__): lambda run, args, kwargs: None,
     id(callable): lambda run, args, kwargs: (
-        type(args[0]) in _CALLABLE or run.method(args[0], "__call__") is not None
+        type(args[0]) in _CALLABLE or run.find_method(args[0], "__call__") is not None
     ),
-    id(super): new_super,
+    id(super): make_super,
     id(len): _length,
     id(list): lambda run, args, kwargs: run.mark_own([*run.iterate(args[0])] if args else []),
     id(tuple): lambda run, args, kwargs: tuple(run.iterate(args[0])) if args else (),

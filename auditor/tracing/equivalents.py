@@ -12,26 +12,26 @@ import itertools
 from typing import Any
 
 
-def each_map(function: Any, *iterables: Any) -> Any:
+def python_map(function: Any, *iterables: Any) -> Any:
     """Equivalent of ``map`` in plain Python that tracing can follow; a generator."""
     for row in zip(*iterables, strict=False):
         yield function(*row)
 
 
-def each_starmap(function: Any, rows: Any) -> Any:
+def python_starmap(function: Any, rows: Any) -> Any:
     """Equivalent of ``itertools.starmap`` in plain Python that tracing can follow; a generator."""
     for row in rows:
         yield function(*row)
 
 
-def each_filter(function: Any, entries: Any) -> Any:
+def python_filter(function: Any, entries: Any) -> Any:
     """Equivalent of ``filter`` in plain Python that tracing can follow; a generator."""
     for entry in entries:
         if entry if function is None else function(entry):
             yield entry
 
 
-def each_accumulate(entries: Any, function: Any = None) -> Any:
+def python_accumulate(entries: Any, function: Any = None) -> Any:
     """Equivalent of ``itertools.accumulate`` in plain Python that tracing can follow.
 
     Yields the partial results.
@@ -45,14 +45,14 @@ def each_accumulate(entries: Any, function: Any = None) -> Any:
         yield total[0]
 
 
-def total_of(entries: Any, start: Any = 0) -> Any:
+def python_sum(entries: Any, start: Any = 0) -> Any:
     """Equivalent of ``sum`` in plain Python that tracing can follow."""
     for entry in entries:
         start = start + entry
     return start
 
 
-def any_of(entries: Any) -> Any:
+def python_any(entries: Any) -> Any:
     """Equivalent of ``any`` in plain Python that tracing can follow."""
     for entry in entries:  # noqa: SIM110
         if entry:
@@ -60,12 +60,12 @@ def any_of(entries: Any) -> Any:
     return False
 
 
-def all_of(entries: Any) -> Any:
+def python_all(entries: Any) -> Any:
     """Equivalent of ``all`` in plain Python that tracing can follow."""
-    return not any_of(not entry for entry in entries)
+    return not python_any(not entry for entry in entries)
 
 
-def reduce_by(function: Any, entries: Any, *start: Any) -> Any:
+def python_reduce(function: Any, entries: Any, *start: Any) -> Any:
     """Equivalent of ``functools.reduce`` in plain Python that tracing can follow."""
     iterator = iter(entries)
     total = start[0] if start else next(iterator)
@@ -74,7 +74,7 @@ def reduce_by(function: Any, entries: Any, *start: Any) -> Any:
     return total
 
 
-def sorted_by(entries: Any, key: Any, reverse: Any = False) -> Any:
+def python_sorted(entries: Any, key: Any, reverse: Any = False) -> Any:
     """Equivalent of ``sorted`` with a key function, in plain Python that tracing can follow.
 
     Entries with equal keys keep their order.
@@ -84,7 +84,7 @@ def sorted_by(entries: Any, key: Any, reverse: Any = False) -> Any:
     return [entries[abs(place)] for _, place in sorted(places, reverse=reverse)]
 
 
-def extreme_by(entries: Any, key: Any, is_better: Any) -> Any:
+def python_extreme(entries: Any, key: Any, is_better: Any) -> Any:
     """Equivalent of ``min`` and ``max`` with a key function, in plain Python that tracing can
     follow.
 
@@ -103,12 +103,12 @@ def extreme_by(entries: Any, key: Any, is_better: Any) -> Any:
 
 # Python equivalents, by the id of the built-in function that they replace.
 EQUIVALENTS = {
-    id(map): each_map,
-    id(filter): each_filter,
-    id(itertools.starmap): each_starmap,
-    id(itertools.accumulate): each_accumulate,
-    id(sum): total_of,
-    id(any): any_of,
-    id(all): all_of,
-    id(functools.reduce): reduce_by,
+    id(map): python_map,
+    id(filter): python_filter,
+    id(itertools.starmap): python_starmap,
+    id(itertools.accumulate): python_accumulate,
+    id(sum): python_sum,
+    id(any): python_any,
+    id(all): python_all,
+    id(functools.reduce): python_reduce,
 }

@@ -21,14 +21,14 @@ from typing import Any, NoReturn
 import numpy as np
 
 from fedrec_auditor.auditor.tracing import known
-from fedrec_auditor.auditor.tracing.arrays import MaskedEntries, TracedArray, replacements
-from fedrec_auditor.auditor.tracing.generator import TracedGenerator, draw_replacements
-from fedrec_auditor.auditor.tracing.paths import NotTraced, Path, StateChanged, TooRare
+from fedrec_auditor.auditor.tracing.arrays import MaskedEntries, TracedArray, make_replacements
+from fedrec_auditor.auditor.tracing.generator import TracedGenerator, make_draw_replacements
+from fedrec_auditor.auditor.tracing.paths import NotTraced, Path, PathTooRare, StateChanged
 from fedrec_auditor.auditor.tracing.symbols import Symbol
 
 _OPEN_ARRAYS = (TracedArray, MaskedEntries)
 # Classes of values that may depend on undecided random draws.
-OPEN_TYPES = (Symbol, *_OPEN_ARRAYS)
+DRAW_TYPES = (Symbol, *_OPEN_ARRAYS)
 SCALAR_TYPES = set(np.sctypeDict.values()) - {np.void, np.object_}
 ATOMS: set[Any] = {type(None), bool, int, float, complex, str, bytes, range, type(...), Fraction}
 ATOMS |= {type(NotImplemented), np.finfo, np.iinfo, Symbol, MaskedEntries, *SCALAR_TYPES}
@@ -92,9 +92,10 @@ class CallGate(ABC):
 
     A run is one execution of the traced code along one execution path.
 
-    - ``made``: objects that the present run created, by id; the run may write only to these.
-    - ``read``: mutable objects from outside of the run, by id, with their content when first read.
-    - ``named``: names that were read outside of the run, with their values at that time.
+    - ``own_objects``: objects that the present run created, by id; the run may write only to these.
+    - ``reads``: mutable objects from outside of the run, by id, with their content when first
+      read.
+    - ``name_reads``: names that were read outside of the run, with their values at that time.
     - ``is_replayed``: whether a replay, which repeats a run with concrete numbers, can run the
       callable itself. A replay cannot if the code draws from a global generator, is compiled by
       Numba, or reads the class of the generator.
@@ -102,20 +103,20 @@ class CallGate(ABC):
 
     def __init__(self, rng: TracedGenerator) -> None:
         self.rng = rng
-        self.of_process = draw_replacements(rng)
-        self.makers = {eager: replacements(eager) for eager in (False, True)}
+        self.of_process = make_draw_replacements(rng)
+        self.makers = {eager: make_replacements(eager) for eager in (False, True)}
         self.reset(rng.path)
-        self.special = known.special_functions()
-        self.made: dict[int, Any] = {}
-        self.read: dict[int, tuple[Any, Any]] = {}
-        self.named: dict[tuple[int, str], tuple[dict[str, Any], Any]] = {}
+        self.special = known.list_special_functions()
+        self.own_objects: dict[int, Any] = {}
+        self.reads: dict[int, tuple[Any, Any]] = {}
+        self.name_reads: dict[tuple[int, str], tuple[dict[str, Any], Any]] = {}
         self.is_replayed = True
 
     @abstractmethod
     def call(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Calls any function for the traced code and returns its result.
 
-        Compiled functions are checked first. ``CallRules`` implements this method.
+        Compiled functions are checked first. ``CallTracer`` implements this method.
         """
 
     def refuse(self, reason: str) -> NoReturn:
@@ -126,13 +127,13 @@ class CallGate(ABC):
         """Raises NotTraced for a call of the unknown function ``name``."""
         self.refuse(f"the code calls {name}, which is not known to depend on its arguments alone")
 
-    def count_steps(self, values: Iterable[Any]) -> Iterator[Any]:
+    def count_each(self, values: Iterable[Any]) -> Iterator[Any]:
         """Yields the given values, and counts one step of the tracing interpreter per value."""
         for value in values:
-            self.count_step()
+            self.count_steps()
             yield value
 
-    def count_step(self, steps: int = 1) -> None:
+    def count_steps(self, steps: int = 1) -> None:
         """Counts steps of the tracing interpreter.
 
         Raises OutOfSteps if the number of steps allowed for one input of the randomizer is
@@ -145,11 +146,11 @@ class CallGate(ABC):
 
         The objects that the previous run created are forgotten.
         """
-        self.rng.path, self.made = path, {}
+        self.rng.path, self.own_objects = path, {}
         plain = path.values is not None
         self.draws = self.of_process if plain else self.of_process | self.makers[path.eager]
 
-    def safe_class(self, value: Any) -> Any:
+    def get_safe_class(self, value: Any) -> Any:
         """Returns the class of a value.
 
         Raises NotTraced if the metaclass of this class overrides comparison or hashing.
@@ -162,12 +163,12 @@ class CallGate(ABC):
 
     def mark_own(self, value: Any) -> Any:
         """Records that the present run of the traced code created ``value``; returns ``value``."""
-        self.made[id(value)] = value
+        self.own_objects[id(value)] = value
         return value
 
     def is_own(self, value: Any) -> bool:
         """Whether the present run created ``value``, or the array of which ``value`` is a view."""
-        while id(value) not in self.made:
+        while id(value) not in self.own_objects:
             base = value.base if type(value) in ARRAYS else None
             if type(base) not in ARRAYS:
                 return False
@@ -187,10 +188,10 @@ class CallGate(ABC):
 
         Later changes can then be noticed. Objects that the present run created are not recorded.
         """
-        if type(value) in _MUTABLE and id(value) not in self.read and not self.is_own(value):
-            self.read[id(value)] = value, _content(value)
+        if type(value) in _MUTABLE and id(value) not in self.reads and not self.is_own(value):
+            self.reads[id(value)] = value, _content(value)
 
-    def record_name(self, names: Any, name: str, owner: Any = None) -> None:
+    def record_name_read(self, names: Any, name: str, owner: Any = None) -> None:
         """Stores the value of a name that is defined outside of the run, when the code first reads
         the name.
 
@@ -199,18 +200,18 @@ class CallGate(ABC):
         ``owner``: object that identifies the mapping, if ``names`` is a new object at every access.
         """
         key = id(names if owner is None else owner), name
-        self.named.setdefault(key, (names, names[name]))
+        self.name_reads.setdefault(key, (names, names[name]))
         self.record(names[name])
 
-    def check_read(self) -> None:
+    def check_unchanged(self) -> None:
         """Raises StateChanged if an object or name outside of the run changed after the code first
         read it.
         """
-        self.count_step(len(self.named) + _CALL * len(self.read))
-        for (_, name), (names, value) in self.named.items():
+        self.count_steps(len(self.name_reads) + _CALL * len(self.reads))
+        for (_, name), (names, value) in self.name_reads.items():
             if names.get(name) is not value:
                 raise StateChanged(f"the code reads {name}, which changes outside of the call")
-        for value, before in self.read.values():
+        for value, before in self.reads.values():
             if _content(value) != before:
                 raise StateChanged("the code reads an object that changes outside of the call")
 
@@ -228,15 +229,15 @@ class CallGate(ABC):
             self.is_replayed = self.rng.any_size = False
         if target is None and (id(function) in known.FUNCTIONS or id(function) in self.special):
             target = function
-        if id(function) in known.WRITERS:
+        if id(function) in known.WRITING_FUNCTIONS:
             target = target or function
             self.check_write(args[0] if args else None)
         if target is None:
             self.refuse_call(name)
-        size = known.SIZE_RULES.get(id(function))
-        if function is known.NUMPY_DRAWS.get("default_rng") and args and args[0] is self.rng:
+        size = known.RESULT_SIZE_RULES.get(id(function))
+        if function is known.NUMPY_RANDOM.get("default_rng") and args and args[0] is self.rng:
             return self.rng
-        if function is known.CONSTRUCTORS["asarray"]:
+        if function is known.ARRAY_CONSTRUCTORS["asarray"]:
             return self._as_array(target, args, kwargs, name)
         return self.call_compiled(target, args, kwargs, name, size=size)
 
@@ -253,7 +254,7 @@ class CallGate(ABC):
         if type(given) in ARRAYS and not self.is_own(given):
             root = result
             while type(root) in ARRAYS:
-                self.made.pop(id(root), None)
+                self.own_objects.pop(id(root), None)
                 root = root.base
         return result
 
@@ -273,7 +274,7 @@ class CallGate(ABC):
         that are too large are refused before the call; None if no estimate is needed. Raises
         NotTraced for arguments that compiled code may not receive.
         """
-        self.count_step(_CALL)
+        self.count_steps(_CALL)
         arguments: dict[int, Any] = {}
         orderless = id(function) in _ORDERLESS
         args = tuple(self._admit(value, name, arguments, orderless) for value in args)
@@ -302,7 +303,7 @@ class CallGate(ABC):
         if getattr(function, "__module__", "") in ("numpy", "numpy.linalg"):
             args = tuple(map(self._array_of_draws, args))
         result = self.run_code(lambda: function(*args, **kwargs))
-        self.own_result(result, arguments, name)
+        self.mark_result_own(result, arguments, name)
         return result
 
     def run_code(self, action: Callable[[], Any]) -> Any:
@@ -313,7 +314,7 @@ class CallGate(ABC):
         try:
             with np.errstate(over="ignore"):
                 return action()
-        except (CodeError, NotTraced, TooRare):
+        except (CodeError, NotTraced, PathTooRare):
             raise
         except (RecursionError, MemoryError) as error:
             self.refuse(f"the code raises {type(error).__name__}")
@@ -328,7 +329,7 @@ class CallGate(ABC):
         return self._admit(value, name, {}, False)
 
     def _admit(self, value: Any, name: str, arguments: dict[int, Any], orderless: bool) -> Any:
-        kind = self.safe_class(value)
+        kind = self.get_safe_class(value)
         if kind is range:
             self.check_length(len(value))
         if kind in ATOMS:
@@ -344,7 +345,7 @@ class CallGate(ABC):
         if kind in _SERIES or kind in VIEW_TYPES or kind in DICTS:
             self.check_length(len(value))
             if kind in SET_TYPES and not orderless:
-                self.check_order(value)
+                self.check_set_order(value)
             entries = itertools.chain.from_iterable(value.items()) if kind in DICTS else value
             for entry in entries:
                 if type(entry) is TracedIter:
@@ -367,7 +368,7 @@ class CallGate(ABC):
             self.refuse(f"the code uses {_described(value)} in {name}, which may run untraced code")
         return value
 
-    def check_order(self, value: Any) -> None:
+    def check_set_order(self, value: Any) -> None:
         """Raises NotTraced for a set whose iteration order depends on more than its entries'
         values.
         """
@@ -402,10 +403,10 @@ class CallGate(ABC):
         A symbol is a value that depends on random draws.
         """
         if type(value) in (list, tuple) and any(type(entry) is Symbol for entry in value):
-            return self.draws[id(known.CONSTRUCTORS["array"])](value)
+            return self.draws[id(known.ARRAY_CONSTRUCTORS["array"])](value)
         return value
 
-    def own_result(self, result: Any, arguments: dict[int, Any], name: str) -> None:
+    def mark_result_own(self, result: Any, arguments: dict[int, Any], name: str) -> None:
         """Records that the present run created the objects in ``result``, returned by compiled
         code.
 
@@ -421,7 +422,7 @@ class CallGate(ABC):
             root = result
             while isinstance(root.base, np.ndarray):
                 root = root.base
-                if id(root) in arguments or id(root) in self.read:
+                if id(root) in arguments or id(root) in self.reads:
                     return
             self.mark_own(root)
             self.mark_own(result)
@@ -434,7 +435,7 @@ class CallGate(ABC):
         ):
             return
         for entry in result:
-            self.own_result(entry, arguments, name)
+            self.mark_result_own(entry, arguments, name)
 
     def fix_arrays(self, value: Any) -> Any:
         """Returns ``value`` with plain arrays in place of arrays that depend on random draws.
@@ -451,7 +452,7 @@ class CallGate(ABC):
 
         The execution path fixes the draws on which the value depends.
         """
-        return value.to_concrete() if type(value) in OPEN_TYPES else value
+        return value.to_concrete() if type(value) in DRAW_TYPES else value
 
 
 def _takes_symbols(function: Any) -> bool:

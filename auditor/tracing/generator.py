@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 
 from fedrec_auditor.auditor.tracing import known
-from fedrec_auditor.auditor.tracing.affine_noise import SEED, AffineNoise, Piece, to_fraction
-from fedrec_auditor.auditor.tracing.arrays import TracedArray, objects_of
-from fedrec_auditor.auditor.tracing.paths import MAX_SOURCES, FiniteDraw, NotTraced, Path, RealDraw
+from fedrec_auditor.auditor.tracing.affine_noise import SEED_NAME, AffineNoise, Piece, to_fraction
+from fedrec_auditor.auditor.tracing.arrays import TracedArray, to_objects
+from fedrec_auditor.auditor.tracing.paths import MAX_DRAWS, FiniteDraw, NotTraced, Path, RealDraw
 from fedrec_auditor.auditor.tracing.symbols import Symbol, apply, fix_symbol
 
 # Maximum number of values of one discrete draw.
@@ -119,7 +119,7 @@ class TracedGenerator(np.random.Generator):
             raise ValueError("low >= high")
         if many > _MAX_INT:
             return self.draw_scaled(
-                "uniform", first, many, size, "integers()" if self.any_size else SEED
+                "uniform", first, many, size, "integers()" if self.any_size else SEED_NAME
             )
         if many > _MAX_VALUES:
             source = partial(RealDraw, name, "integers", 0.0, many)
@@ -135,7 +135,7 @@ class TracedGenerator(np.random.Generator):
         """
         if np.ndim(n) or np.ndim(p):
             every = np.broadcast(
-                objects_of(n), objects_of(p), np.empty(() if size is None else size)
+                to_objects(n), to_objects(p), np.empty(() if size is None else size)
             )
             drawn = np.empty(every.size, dtype=object)
             for place, one in enumerate(every):
@@ -244,7 +244,7 @@ class TracedGenerator(np.random.Generator):
         """
         return [self for _ in range(n_children)]
 
-    def draw_equally(self, name: str, values: tuple[Any, ...]) -> Any:
+    def draw_uniformly(self, name: str, values: tuple[Any, ...]) -> Any:
         """Draws one of the equally likely ``values``.
 
         ``name``: text of the drawing call, for reports.
@@ -278,7 +278,7 @@ class TracedGenerator(np.random.Generator):
         return self.draw_distinct_indices(_equal_masses(many), many) if many else []
 
     def _open(self, source: RealDraw) -> Any:
-        value = self.path.add_draw(source)
+        value = self.path.record_draw(source)
         if value is not None:
             return np.int64(value) if source.is_lattice else value
         return Symbol(self.path, [({source: source.domain}, AffineNoise(source))])
@@ -292,7 +292,7 @@ class TracedGenerator(np.random.Generator):
         if len(values) > _MAX_VALUES:
             raise NotTraced(f"the draw {name} has more than {_MAX_VALUES:,} values")
         source = FiniteDraw(name, values, masses)
-        value = self.path.add_draw(source)
+        value = self.path.record_draw(source)
         if value is not None:
             return value
         possible = source.support
@@ -307,8 +307,8 @@ class TracedGenerator(np.random.Generator):
         if size is None:
             return draw()
         many = math.prod(_shape(size))
-        if many > MAX_SOURCES:
-            raise NotTraced(f"the code draws an array of {many:,} numbers, over {MAX_SOURCES:,}")
+        if many > MAX_DRAWS:
+            raise NotTraced(f"the code draws an array of {many:,} numbers, over {MAX_DRAWS:,}")
         draws = np.empty(many, dtype=object)
         for place in range(many):
             draws[place] = draw()
@@ -444,7 +444,7 @@ def _standard_library(rng: Any) -> dict[str, Callable[..., Any]]:
         many = len(whole)
         if many > _MAX_VALUES:
             return whole[0] + step * apply(int, rng.integers(many))
-        return rng.draw_equally(f"randrange of {many}", tuple(whole))
+        return rng.draw_uniformly(f"randrange of {many}", tuple(whole))
 
     def choices(
         population: Any, weights: Any = None, *, cum_weights: Any = None, k: int = 1
@@ -477,15 +477,15 @@ def _standard_library(rng: Any) -> dict[str, Callable[..., Any]]:
     }
 
 
-def draw_replacements(rng: TracedGenerator) -> dict[int, Any]:
+def make_draw_replacements(rng: TracedGenerator) -> dict[int, Any]:
     """Returns replacements for the global random functions of NumPy and Python.
 
     The result maps the id of each function to its replacement, which draws from ``rng``. The
     replacement of an unsupported function raises NotTraced.
     """
     known_draws = [
-        ("numpy.random", known.NUMPY_DRAWS, _legacy(rng)),
-        ("random", known.PYTHON_DRAWS, _standard_library(rng)),
+        ("numpy.random", known.NUMPY_RANDOM, _legacy(rng)),
+        ("random", known.PYTHON_RANDOM, _standard_library(rng)),
     ]
     return {
         id(function): modelled.get(name) or _refusing(f"{module}.{name}")

@@ -25,13 +25,13 @@ from fedrec_auditor.auditor.tracing.builtin_calls import REPLACEMENTS
 from fedrec_auditor.auditor.tracing.gate import (
     DICTS,
     DIGEST_TYPES,
-    OPEN_TYPES,
+    DRAW_TYPES,
     CodeError,
     TracedIter,
 )
 from fedrec_auditor.auditor.tracing.generator import TracedGenerator
 from fedrec_auditor.auditor.tracing.objects import METACLASSES, NativeMethod, PartialCall
-from fedrec_auditor.auditor.tracing.operations import Operand, Operations
+from fedrec_auditor.auditor.tracing.operations import Operand, OperationTracer
 from fedrec_auditor.auditor.tracing.rewriting import RUN, rewrite, running_file
 from fedrec_auditor.targets.mechanisms import base
 from fedrec_auditor.targets.wrapped.client import restore_random_state
@@ -58,11 +58,11 @@ class _Names:
             return self.run.build_class
         for names in (self.module, vars(builtins)):
             if name in names:
-                return self.run.module_value(names, name)
+                return self.run.get_module_value(names, name)
         raise CodeError(NameError(f"name {name!r} is not defined"))
 
 
-class CallRules(Operations):
+class CallTracer(OperationTracer):
     """Calls of functions, methods and classes by traced code.
 
     Functions written in Python are traced step by step. Compiled functions are checked and then
@@ -76,13 +76,13 @@ class CallRules(Operations):
 
         Raises NotTraced if the result may depend on more than the arguments.
         """
-        self.count_step()
-        kind = self.safe_class(function)
+        self.count_steps()
+        kind = self.get_safe_class(function)
         special = REPLACEMENTS.get(id(function))
         if special is not None:
             return special(self, args, kwargs)
         if any(id(function) in table for table in (
-            known.FUNCTIONS, self.draws, known.WRITERS, self.special)):  # fmt: skip
+            known.FUNCTIONS, self.draws, known.WRITING_FUNCTIONS, self.special)):  # fmt: skip
             return self.call_known(function, args, kwargs, _name(function))
         if kind is types.FunctionType:
             return self._interpret(function, args, kwargs)
@@ -95,16 +95,16 @@ class CallRules(Operations):
         if kind is functools.partial:
             return self.call(function.func, (*function.args, *args), function.keywords | kwargs)
         if kind is functools._lru_cache_wrapper:
-            return self.without_draws(function.__wrapped__, args, kwargs)
+            return self.call_cached(function.__wrapped__, args, kwargs)
         if kind in METACLASSES and self.is_python_class(function):
             return self.construct(function, args, kwargs)
-        if known.is_compiled(function):
+        if known.is_numba_compiled(function):
             self.is_replayed = False
             return self.call(function.py_func, args, kwargs)
-        hook = None if kind in METACLASSES else self.method(function, "__call__")
+        hook = None if kind in METACLASSES else self.find_method(function, "__call__")
         if hook is None:
             self.refuse_call(_name(function))
-        return self.call(self.in_class(kind, "__call__"), (function, *args), kwargs)
+        return self.call(self.look_up(kind, "__call__"), (function, *args), kwargs)
 
     def _scope(self, module: dict[str, Any]) -> dict[str, Any]:
         """Returns the global names of rewritten code of a module.
@@ -149,7 +149,7 @@ class CallRules(Operations):
         return made
 
     def _interpret(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        self.count_step(_CALL)
+        self.count_steps(_CALL)
         function = self._function(function)
         if self.call_depth > _MAX_DEPTH:
             self.refuse(f"the code nests calls more than {_MAX_DEPTH} deep")
@@ -161,7 +161,7 @@ class CallRules(Operations):
             while trace.tb_next is not None:
                 trace = trace.tb_next
             if (
-                trace.tb_frame.f_code is CallRules._interpret.__code__
+                trace.tb_frame.f_code is CallTracer._interpret.__code__
                 or RUN in trace.tb_frame.f_globals
             ):
                 raise CodeError(error) from None
@@ -173,7 +173,7 @@ class CallRules(Operations):
     def _native_method(self, value: Any, name: str, args: Any, kwargs: dict[str, Any]) -> Any:
         kind = type(value)
         if name == "__getitem__":
-            return self.entry(value, *args)
+            return self.get_entry(value, *args)
         if name == "shuffle":
             self.check_write(args[0] if args else kwargs.get("x"))
         if kind is TracedGenerator:
@@ -253,7 +253,7 @@ class _Context:
 
     def __init__(self, run: Interpreter, manager: Any) -> None:
         self.run, self.manager = run, manager
-        self.enter, self.leave = (run.method(manager, f"__{name}__") for name in ("enter", "exit"))
+        self.enter, self.leave = (run.find_method(manager, f"__{n}__") for n in ("enter", "exit"))
         if self.enter is None or self.leave is None:
             run.refuse(f"tracing does not support a {type(manager).__name__} in a with statement")
 
@@ -268,23 +268,23 @@ class _Context:
         return False
 
 
-class Interpreter(CallRules):
+class Interpreter(CallTracer):
     """The complete tracing interpreter, which computes results for all values of the random draws.
 
     The class adds text, exceptions, context managers, imports and class definitions to
-    ``CallRules``.
+    ``CallTracer``.
     """
 
     exception_class = CodeError
-    new_slice, lazy, text = staticmethod(slice), staticmethod(TracedIter), staticmethod("".join)
+    make_slice, lazy, text = (staticmethod(slice), staticmethod(TracedIter), staticmethod("".join))
 
-    def new_super(self, owner: Any, value: Any) -> Any:
+    def make_super(self, owner: Any, value: Any) -> Any:
         """Returns the result of ``super()`` in a method of the class ``owner``, called on
         ``value``.
         """
-        return builtin_calls.new_super(self, (owner, value))
+        return builtin_calls.make_super(self, (owner, value))
 
-    def operand(self, value: Any) -> Operand:
+    def wrap_operand(self, value: Any) -> Operand:
         """Wraps ``value``, an operand of ``a and b`` or ``a < b < c`` in traced code.
 
         The truth of the wrapped value is decided by this interpreter, not by Python.
@@ -301,11 +301,11 @@ class Interpreter(CallRules):
         convert = {115: str, 114: repr, 97: ascii}.get(conversion)
         if convert is not None:
             value = self.call(convert, (value,), {})
-        if not how and self.method(value, "__str__") is not None:
+        if not how and self.find_method(value, "__str__") is not None:
             return self.call(str, (value,), {})
         return self.call_compiled(format, (value, how or ""), {}, "format")
 
-    def assertion_error(self, *message: Any) -> CodeError:
+    def make_assertion_error(self, *message: Any) -> CodeError:
         """Returns the exception of a failed ``assert``, with the optional ``message``."""
         return CodeError(AssertionError(*message))
 
@@ -320,33 +320,33 @@ class Interpreter(CallRules):
             self.refuse(f"the code raises {type(error).__name__}, which is not an Exception")
         return CodeError(error)
 
-    def catches(self, error: BaseException, *classes: Any) -> bool:
+    def can_catch(self, error: BaseException, *classes: Any) -> bool:
         """Whether the clause ``except classes`` in traced code catches ``error``.
 
         A clause without classes catches every error.
         """
-        return not classes or builtin_calls.catches(self, error, classes)
+        return not classes or builtin_calls.can_catch(self, error, classes)
 
-    def current_error(self) -> Any:
+    def get_current_error(self) -> Any:
         """Returns the exception that is being handled; None if there is none."""
         return sys.exc_info()[1]
 
-    def runs_finally(self, before: Any) -> bool:
+    def is_finally_run(self, before: Any) -> bool:
         """Whether a ``finally`` block of the traced code is run.
 
         The block is not run if tracing was refused (NotTraced) within the ``try`` statement.
         ``before``: the exception that was being handled before the ``try``; None if there was none.
         """
-        return self.current_error() is before or sys.exc_info()[0] is CodeError
+        return self.get_current_error() is before or sys.exc_info()[0] is CodeError
 
-    def context(self, manager: Any) -> Any:
+    def wrap_context(self, manager: Any) -> Any:
         """Returns the context manager of a ``with`` statement in traced code, wrapped for tracing.
 
         A ``numpy.errstate`` is returned unchanged.
         """
         return manager if type(manager) is np.errstate else _Context(self, manager)
 
-    def is_row(self, value: Any, length: int) -> bool:
+    def matches_sequence(self, value: Any, length: int) -> bool:
         """Whether ``value`` matches the pattern of a ``match`` statement for a sequence of
         ``length`` entries.
         """
@@ -355,7 +355,7 @@ class Interpreter(CallRules):
         self.check_kind(value, (str, bytes, int, float, bool, dict, type(None)), "match")
         return False
 
-    def has_keys(self, value: Any, *keys: Any) -> bool:
+    def matches_mapping(self, value: Any, *keys: Any) -> bool:
         """Whether ``value`` matches the pattern of a ``match`` statement for a mapping with
         ``keys``.
         """
@@ -375,13 +375,13 @@ class Interpreter(CallRules):
         if name not in sys.modules:  # import as the first call would, with separate randomness
             with restore_random_state():
                 self.run_code(lambda: importlib.import_module(name))
-            self.special = known.special_functions()
+            self.special = known.list_special_functions()
         module = sys.modules[first or name]
         if type(module) is not types.ModuleType:
             self.refuse(f"the code imports {name}, which is not an ordinary module")
         return module
 
-    def import_part(self, part: str, name: str, level: int, package: str = "") -> Any:
+    def import_name(self, part: str, name: str, level: int, package: str = "") -> Any:
         """Evaluates ``from name import part`` and returns the imported object.
 
         ``level``: number of leading dots of a relative import. ``package``: package of the
@@ -392,7 +392,7 @@ class Interpreter(CallRules):
         if level:
             parents = package.split(".")
             name = ".".join([*parents[: len(parents) - level + 1], *filter(None, [name])])
-        return self.attribute(self.import_module(name), part)
+        return self.get_attribute(self.import_module(name), part)
 
     def build_class(self, body: Any, name: str, *bases: Any) -> type:
         """Creates a class that the traced code defines.
@@ -401,9 +401,7 @@ class Interpreter(CallRules):
         class or an attribute of the class is not supported.
         """
         hook = vars(object)["__init_subclass__"]
-        plain = all(
-            type(b) is type and self.in_class(b, "__init_subclass__") is hook for b in bases
-        )
+        plain = all(type(b) is type and self.look_up(b, "__init_subclass__") is hook for b in bases)
         if not plain:
             self.refuse(f"the code defines the class {name} with a base that is not supported")
         return builtins.__build_class__(body, name, *bases, metaclass=self._new_class)  # type: ignore[no-any-return]
@@ -411,7 +409,7 @@ class Interpreter(CallRules):
     def _new_class(self, name: str, bases: Any, names: dict[str, Any]) -> type:
         for value in names.values():
             kind = type(value)
-            plain = kind in known.ATTRIBUTES or kind in (*OPEN_TYPES, types.CellType, type(None))
+            plain = kind in known.ATTRIBUTES or kind in (*DRAW_TYPES, types.CellType, type(None))
             if not plain and not (kind is types.FunctionType and self.has_source(value)):
                 self.refuse(f"the code defines a class with a member of type {kind.__name__}")
         return type(name, bases, names)

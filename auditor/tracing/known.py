@@ -115,7 +115,7 @@ KNOWN_CLASSES |= {
 }
 
 
-def special_functions() -> dict[int, Any]:
+def list_special_functions() -> dict[int, Any]:
     """Returns the element-wise functions of scipy.special and the hashes of xxhash, keyed by
     ``id``.
 
@@ -149,26 +149,26 @@ FUNCTIONS |= {
 }
 """Allowed compiled functions, by the function's id; ``gate`` checks their arguments."""
 # Functions that write to their first argument.
-WRITERS = {
+WRITING_FUNCTIONS = {
     id(f): f
     for f in (np.put, np.copyto, np.place, np.putmask, np.fill_diagonal, np.put_along_axis,
               np.random.shuffle, random.shuffle, heapq.heapify, heapq.heappush, heapq.heappop,
               heapq.heapreplace, heapq.heappushpop, bisect.insort)
 }  # fmt: skip
 # Global random functions, as they were at import, which ``generator`` replaces.
-NUMPY_DRAWS = {
+NUMPY_RANDOM = {
     name: f
     for name, f in vars(np.random).items()
     if name[0].islower() and callable(f) and type(f) is not types.FunctionType
 }
-PYTHON_DRAWS = {
+PYTHON_RANDOM = {
     name: f
     for name, f in vars(random).items()
     if name[0].islower() and type(f) in (types.MethodType, types.BuiltinMethodType)
 }
-CONSTRUCTORS = {n: getattr(np, n) for n in ["array", "asarray", "zeros", "ones", "full"]}
-CONSTRUCTORS |= {n: getattr(np, n) for n in ["zeros_like", "ones_like", "full_like"]}
-MATH = {n: getattr(math, n) for n in ["log", "log1p", "floor", "ceil", "trunc", "copysign"]}
+ARRAY_CONSTRUCTORS = {n: getattr(np, n) for n in ["array", "asarray", "zeros", "ones", "full"]}
+ARRAY_CONSTRUCTORS |= {n: getattr(np, n) for n in ["zeros_like", "ones_like", "full_like"]}
+MATH_CALLS = {n: getattr(math, n) for n in ["log", "log1p", "floor", "ceil", "trunc", "copysign"]}
 
 
 def _public(kind: type) -> set[str]:
@@ -257,9 +257,9 @@ _RULES: list[tuple[tuple[Any, ...], Any]] = [
     ((bytes, bytearray), lambda n=0, *_: n if type(n) is int else 0),
 ]
 # Functions that estimate the number of entries of a result from the arguments of the call.
-SIZE_RULES = {id(function): rule for functions, rule in _RULES for function in functions}
+RESULT_SIZE_RULES = {id(function): rule for functions, rule in _RULES for function in functions}
 
 
-def is_compiled(value: Any) -> bool:
+def is_numba_compiled(value: Any) -> bool:
     """Whether Numba compiled the function ``value``; its Python code is then ``value.py_func``."""
     return str(type(value).__module__).startswith("numba.") and hasattr(value, "py_func")

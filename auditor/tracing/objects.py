@@ -138,25 +138,25 @@ class ObjectReader(CallGate):
         self.scopes: dict[int, dict[str, Any]] = {}
         self.modules: dict[int, dict[str, Any]] = {}
 
-    def attribute(self, value: Any, name: str) -> Any:
+    def get_attribute(self, value: Any, name: str) -> Any:
         """Returns ``value.name`` in traced code; raises NotTraced if this could run code that is
         not traced.
         """
-        self.count_step()
-        kind = self.safe_class(value)
+        self.count_steps()
+        kind = self.get_safe_class(value)
         if name == "__class__":
             self.is_replayed &= kind is not TracedGenerator  # a replay would read another class
-            return self.class_of(value)
+            return self.get_class(value)
         if kind is types.ModuleType:
             return self._of_module(value, name)
         if name in _OPEN_METHODS.get(kind, ()) or self._draws_or_reduces(value, kind, name):
             return NativeMethod(value, name)
         if kind in _OPEN_METHODS:
-            return self.attribute(self.mark_own(value.to_concrete()), name)
+            return self.get_attribute(self.mark_own(value.to_concrete()), name)
         if kind is TracedGenerator:
             self.refuse(f"tracing does not support Generator.{name}")
-        if value is np.random.mtrand._rand and name in known.NUMPY_DRAWS:
-            return known.NUMPY_DRAWS[name]
+        if value is np.random.mtrand._rand and name in known.NUMPY_RANDOM:
+            return known.NUMPY_RANDOM[name]
         array = kind is TracedArray or issubclass(kind, np.dtype)
         allowed = known.ATTRIBUTES.get(np.ndarray if array else kind)
         if allowed is not None:
@@ -195,7 +195,7 @@ class ObjectReader(CallGate):
         """
         if name not in names:
             raise CodeError(AttributeError(f"{owner} has no attribute {name!r}"))
-        self.record_name(names, name)
+        self.record_name_read(names, name)
         return names[name]
 
     def _of_module(self, module: types.ModuleType, name: str) -> Any:
@@ -207,9 +207,9 @@ class ObjectReader(CallGate):
             self.refuse(f"the code reads {module.__name__}.{name}, which does not exist yet")
         if module is sys and name not in _OF_SYS:
             self.refuse(f"the code reads sys.{name}, which may change between calls")
-        return self.module_value(names, name)
+        return self.get_module_value(names, name)
 
-    def module_value(self, names: dict[str, Any], name: str) -> Any:
+    def get_module_value(self, names: dict[str, Any], name: str) -> Any:
         """Returns ``names[name]`` in traced code, where ``names`` are the global names of a module.
 
         Raises NotTraced for lists, dicts and sets of the standard library, which may change.
@@ -219,7 +219,7 @@ class ObjectReader(CallGate):
         root = str(names.get("__name__")).partition(".")[0]
         if kind in (list, dict, set) and root in sys.stdlib_module_names and root != "__main__":
             self.refuse(f"the code reads {names.get('__name__')}.{name}, which may change")
-        self.record_name(names, name)
+        self.record_name_read(names, name)
         return value
 
     def _of_plain(self, value: Any, name: str, allowed: set[str]) -> Any:
@@ -231,30 +231,30 @@ class ObjectReader(CallGate):
         member = self.run_code(lambda: getattr(value, name))
         if isinstance(member, (types.BuiltinMethodType, types.MethodType)):
             return NativeMethod(value, name)
-        self.own_result(member, {id(value): value}, name)
+        self.mark_result_own(member, {id(value): value}, name)
         return member
 
-    def class_of(self, value: Any) -> Any:
+    def get_class(self, value: Any) -> Any:
         """Returns the class of a value, as ``value.__class__`` does in traced code.
 
         Raises NotTraced for a random draw that is not fixed yet, and if the class overrides
         ``__class__``.
         """
-        kind = self.safe_class(value)
+        kind = self.get_safe_class(value)
         if kind in (Symbol, MaskedEntries):
             pieces = value.pieces() if kind is Symbol else ()
             if not pieces or any(type(piece) is AffineNoise for _, piece in pieces):
                 self.refuse("the code reads the type of a random draw")
             return self.fix_value(apply(_type_of, value))
         kind = _STANDS_FOR.get(kind, kind)
-        getter = self.in_class(kind, "__getattribute__")
+        getter = self.look_up(kind, "__getattribute__")
         if kind not in known.ATTRIBUTES and (
-            self.in_class(kind, "__class__") is not _CLASS or all(g is not getter for g in _GETTERS)
+            self.look_up(kind, "__class__") is not _CLASS or all(g is not getter for g in _GETTERS)
         ):
             self.refuse(f"the code uses {kind.__name__}, which overrides __class__")
         return kind
 
-    def in_class(self, kind: type, name: str, after: type | None = None) -> Any:
+    def look_up(self, kind: type, name: str, after: type | None = None) -> Any:
         """Returns the attribute ``name`` of a class or its bases, without binding it to an object.
 
         ``after``: search only the bases after this class; None to search all. The result is MISSING
@@ -278,9 +278,9 @@ class ObjectReader(CallGate):
         kind = type(value)
         if not self.is_python_class(kind):
             self.refuse(f"tracing does not know {kind.__module__}.{kind.__name__}.{name}")
-        if type(self.in_class(kind, "__getattribute__")) is not COMPILED_TYPE:
+        if type(self.look_up(kind, "__getattribute__")) is not COMPILED_TYPE:
             self.refuse(f"the code uses {kind.__name__}, which overrides __getattribute__")
-        member, own = self.in_class(kind, name), self.instance_attributes(value)
+        member, own = self.look_up(kind, name), self.get_attributes(value)
         if (
             issubclass(kind, enum.Enum)
             and name in ("value", "name")
@@ -289,11 +289,11 @@ class ObjectReader(CallGate):
             return own[f"_{name}_"]
         if member is _ARGS:
             return value.args
-        if name in own and (member is MISSING or self.in_class(type(member), "__set__") is MISSING):
+        if name in own and (member is MISSING or self.look_up(type(member), "__set__") is MISSING):
             if not self.is_own(value):
-                self.record_name(own, name)
+                self.record_name_read(own, name)
             return own[name]
-        hook = self.in_class(kind, "__getattr__")
+        hook = self.look_up(kind, "__getattr__")
         if member is MISSING and hook is not MISSING:
             return self.call(hook, (value, name), {})
         return self._bound(member, kind, name, value)
@@ -316,31 +316,31 @@ class ObjectReader(CallGate):
         if has_value and how is property:
             return self.call(member.fget, (value,), {})
         if has_value and how is functools.cached_property:
-            result = self.without_draws(member.func, (value,), {})
+            result = self.call_cached(member.func, (value,), {})
             if self.is_own(value):
-                self.instance_attributes(value)[name] = result
+                self.get_attributes(value)[name] = result
             return result
         if has_value and how is types.MemberDescriptorType:
             names = _Slot(member, value)
             member = self.run_code(lambda: names[name])
             if not self.is_own(value):
-                self.record_name(names, name, value)
+                self.record_name_read(names, name, value)
         elif has_value and how.__name__ == "_tuplegetter" and issubclass(kind, tuple):
             return tuple.__getitem__(value, kind._fields.index(name))  # type: ignore[attr-defined]
-        elif self.in_class(how, "__get__") is not MISSING:
+        elif self.look_up(how, "__get__") is not MISSING:
             self.refuse(f"tracing does not know {kind.__name__}.{name}, of type {how.__name__}")
         else:
             owner = next(base for base in _MRO(kind) if name in _NAMES(base))
-            self.record_name(_NAMES(owner), name, owner)
+            self.record_name_read(_NAMES(owner), name, owner)
         self.record(member)
         return member
 
-    def instance_attributes(self, value: Any) -> dict[str, Any]:
+    def get_attributes(self, value: Any) -> dict[str, Any]:
         """Returns the ``__dict__`` of an object; an empty dict if the object has none.
 
         Raises NotTraced if the class overrides ``__dict__``.
         """
-        member = self.in_class(type(value), "__dict__")
+        member = self.look_up(type(value), "__dict__")
         if member is MISSING:
             return {}
         if type(member) is not types.GetSetDescriptorType:
@@ -361,38 +361,38 @@ class ObjectReader(CallGate):
             if name in ("fromkeys", "from_bytes", "fromhex", "maketrans", "join", "upper", "lower"):
                 return NativeMethod(kind, name)
             self.refuse(f"the code uses {kind.__name__}.{name}, which tracing does not know")
-        return self._bound(self.in_class(kind, name), kind, name)
+        return self._bound(self.look_up(kind, name), kind, name)
 
     def _of_super(self, value: SuperProxy, name: str) -> Any:
         kind = value.value if isinstance(value.value, type) else type(value.value)
-        member = self.in_class(kind, name, after=value.owner)
+        member = self.look_up(kind, name, after=value.owner)
         return self._bound(member, kind, name, value.value)
 
-    def method(self, value: Any, name: str) -> Callable[..., Any] | None:
+    def find_method(self, value: Any, name: str) -> Callable[..., Any] | None:
         """Returns a special method, such as ``__len__``, of an object whose class is written in
         Python.
 
         The result is bound to the object. It is None for other objects, and if the class does not
         define the method.
         """
-        kind = self.safe_class(value)
+        kind = self.get_safe_class(value)
         if not self.is_python_class(kind) or known.KNOWN_CLASSES.get(id(kind)) is kind:
             return None
-        member = self.in_class(kind, name)
+        member = self.look_up(kind, name)
         if member is MISSING or member is None or type(member) in _SLOTS:
             return None
         if type(member) not in FUNCTION_TYPES:
             self.refuse(f"tracing does not know {kind.__name__}.{name}, a {type(member).__name__}")
         return lambda *args: self.call(member, (value, *args), {})
 
-    def without_draws(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def call_cached(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Calls a function whose first result is cached, such as a cached property, and returns the
         result.
 
         Raises NotTraced if the function draws random numbers, because later calls would share them.
         """
         before = len(self.rng.path.sources)
-        made = dict(self.made)
+        made = dict(self.own_objects)
         for value in (*args, *kwargs.values()):
             if type(value) not in METACLASSES and not self.is_python_class(type(value)):
                 self.check_input(value, "a cache")
@@ -400,7 +400,7 @@ class ObjectReader(CallGate):
         if len(self.rng.path.sources) != before:
             self.refuse("the code caches a result that depends on random draws for later calls")
         self.cached_values.append(result)
-        self.made = made
+        self.own_objects = made
         return result
 
 
@@ -412,10 +412,10 @@ class ObjectBuilder(ObjectReader):
 
         Raises NotTraced unless the present run of the traced code created the object ``value``.
         """
-        kind = self.safe_class(value)
-        python, hook = self.is_python_class(kind), self.in_class(kind, "__setattr__")
-        plain = python and hook is object.__setattr__ and self.in_class(kind, name) is MISSING
-        if plain and self.instance_attributes(value).get(name) is new:
+        kind = self.get_safe_class(value)
+        python, hook = self.is_python_class(kind), self.look_up(kind, "__setattr__")
+        plain = python and hook is object.__setattr__ and self.look_up(kind, name) is MISSING
+        if plain and self.get_attributes(value).get(name) is new:
             return  # the attribute has this value already
         if not python or not self.is_own(value):
             self.refuse(
@@ -423,27 +423,27 @@ class ObjectBuilder(ObjectReader):
                 "which keeps its value between calls, so that later outputs may depend on it"
             )
         if hook is not object.__setattr__:
-            if self.fields_of(kind) and not self.has_source(hook):
+            if self.get_fields(kind) and not self.has_source(hook):
                 raise CodeError(dataclasses.FrozenInstanceError(f"cannot assign to field {name!r}"))
             self.call(hook, (value, name, new), {})
             return
-        self.set_unchecked(value, name, new)
+        self.set_any_attribute(value, name, new)
 
-    def set_unchecked(self, value: Any, name: str, new: Any) -> None:
+    def set_any_attribute(self, value: Any, name: str, new: Any) -> None:
         """Sets an attribute as ``object.__setattr__`` does, without checking who created the
         object.
         """
-        member = self.in_class(type(value), name)
+        member = self.look_up(type(value), name)
         if type(member) is property:
             if member.fset is None:
                 raise CodeError(AttributeError(f"property {name!r} has no setter"))
             self.call(member.fset, (value, new), {})
         elif type(member) is types.MemberDescriptorType:
             member.__set__(value, new)
-        elif member is not MISSING and self.in_class(type(member), "__set__") is not MISSING:
+        elif member is not MISSING and self.look_up(type(member), "__set__") is not MISSING:
             self.refuse(f"the code assigns to {name}, which is a {type(member).__name__}")
         else:
-            self.instance_attributes(value)[name] = new
+            self.get_attributes(value)[name] = new
 
     def has_source(self, function: Any) -> bool:
         """Whether a function is written in Python and its source code is available."""
@@ -463,8 +463,8 @@ class ObjectBuilder(ObjectReader):
             raise CodeError(ValueError(f"{args[0]!r} is not a valid {kind.__name__}"))
         if not self.is_python_class(kind) or type(kind) is enum.EnumType:
             self.refuse_call(f"{kind.__module__}.{kind.__name__}")
-        new, begin = self.in_class(kind, "__new__"), self.in_class(kind, "__init__")
-        if self.in_class(kind, "__del__") is not MISSING:
+        new, begin = self.look_up(kind, "__new__"), self.look_up(kind, "__init__")
+        if self.look_up(kind, "__del__") is not MISSING:
             self.refuse(f"the code uses {kind.__name__}, whose __del__ would run untraced")
         if issubclass(kind, BaseException):
             if (
@@ -476,18 +476,18 @@ class ObjectBuilder(ObjectReader):
                     self.check_input(value, kind.__name__)
                 return self.mark_own(kind(*args))
             self.refuse_call(f"{kind.__module__}.{kind.__name__}")
-        fields = self.in_class(kind, "_fields") if tuple in kind.__bases__ else MISSING
+        fields = self.look_up(kind, "_fields") if tuple in kind.__bases__ else MISSING
         if fields is not MISSING:
             values = {**kind._field_defaults, **dict(zip(fields, args, strict=False)), **kwargs}  # type: ignore[attr-defined]
             if set(values) != set(fields) or len(args) > len(fields):
                 raise CodeError(TypeError(f"{kind.__name__}() got arguments other than its fields"))
             return tuple.__new__(kind, [values[name] for name in fields])  # type: ignore[type-var]
-        if new is not object.__new__ or self.in_class(kind, "__slots__") is None:
+        if new is not object.__new__ or self.look_up(kind, "__slots__") is None:
             self.refuse(f"the code uses {kind.__name__}, which overrides __new__")
         if getattr(kind, "__abstractmethods__", None):
             raise CodeError(TypeError(f"Can't instantiate abstract class {kind.__name__}"))
         value = self.mark_own(object.__new__(kind))
-        if self.fields_of(kind) and not self.has_source(begin):
+        if self.get_fields(kind) and not self.has_source(begin):
             self._begin_dataclass(value, args, kwargs)
         elif begin is not object.__init__:
             self.call(begin, (value, *args), kwargs)
@@ -495,29 +495,29 @@ class ObjectBuilder(ObjectReader):
             raise CodeError(TypeError(f"{kind.__name__}() takes no arguments"))
         return value
 
-    def fields_of(self, kind: type) -> list[dataclasses.Field[Any]] | None:
+    def get_fields(self, kind: type) -> list[dataclasses.Field[Any]] | None:
         """Returns the fields of a dataclass; None for any other class."""
-        member = self.in_class(kind, "__dataclass_fields__")
+        member = self.look_up(kind, "__dataclass_fields__")
         if type(member) is not dict:
             return None
         return [part for part in member.values() if part._field_type is dataclasses._FIELD]  # type: ignore[attr-defined]
 
-    def is_plain_record(self, kind: type) -> bool:
+    def is_plain_dataclass(self, kind: type) -> bool:
         """Whether a class is a dataclass whose fields can be read without running code of the
         class.
         """
-        parts = self.fields_of(kind)
-        if not parts or type(self.in_class(kind, "__getattribute__")) is not COMPILED_TYPE:
+        parts = self.get_fields(kind)
+        if not parts or type(self.look_up(kind, "__getattribute__")) is not COMPILED_TYPE:
             return False
-        member = [self.in_class(kind, part.name) for part in parts]
+        member = [self.look_up(kind, part.name) for part in parts]
         return all(
-            type(f) is types.MemberDescriptorType or self.in_class(type(f), "__get__") is MISSING
+            type(f) is types.MemberDescriptorType or self.look_up(type(f), "__get__") is MISSING
             for f in member
         )
 
     def _begin_dataclass(self, value: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Initialises an object as the generated ``__init__`` of a dataclass does."""
-        parts = self.fields_of(type(value)) or []
+        parts = self.get_fields(type(value)) or []
         by_place = [part.name for part in parts if part.init and not part.kw_only]
         given = dict(zip(by_place, args, strict=False))
         unknown = set(kwargs) - ({part.name for part in parts if part.init} - set(given))
@@ -535,7 +535,7 @@ class ObjectBuilder(ObjectReader):
                 raise CodeError(TypeError(f"missing argument: {part.name!r}"))
             else:
                 continue
-            self.set_unchecked(value, part.name, new)
-        hook = self.in_class(type(value), "__post_init__")
+            self.set_any_attribute(value, part.name, new)
+        hook = self.look_up(type(value), "__post_init__")
         if hook is not MISSING:
             self.call(hook, (value,), {})

@@ -20,7 +20,7 @@ from fedrec_auditor.auditor.tracing.arrays import MaskedEntries
 from fedrec_auditor.auditor.tracing.gate import (
     ARRAYS,
     DICTS,
-    OPEN_TYPES,
+    DRAW_TYPES,
     SET_TYPES,
     VIEW_TYPES,
     CodeError,
@@ -65,7 +65,7 @@ class Operand:
 
     __slots__ = ("run", "value")
 
-    def __init__(self, run: Operations, value: Any) -> None:
+    def __init__(self, run: OperationTracer, value: Any) -> None:
         self.run, self.value = run, value
 
     def __bool__(self) -> bool:
@@ -79,7 +79,7 @@ class Operand:
     __hash__ = None  # type: ignore[assignment]
 
 
-class Operations(ObjectBuilder):
+class OperationTracer(ObjectBuilder):
     """Operators, subscripts, loops and conditions on values of traced code.
 
     Special methods of classes of the traced code are traced step by step. Compiled operators are
@@ -88,18 +88,18 @@ class Operations(ObjectBuilder):
 
     def _by_method(self, name: str, mirrored: str, a: Any, b: Any) -> Any:
         for value, other, method in ((a, b, name), (b, a, mirrored)):
-            hook = self.method(value, f"__{method}__")
+            hook = self.find_method(value, f"__{method}__")
             result = NotImplemented if hook is None else hook(other)
             if result is not NotImplemented:
                 return result
         return NotImplemented
 
-    def binary(self, name: str, a: Any, b: Any) -> Any:
+    def apply_binary(self, name: str, a: Any, b: Any) -> Any:
         """Returns the result of a binary operator on ``a`` and ``b`` in traced code.
 
         ``name``: the operator, such as "add" for ``a + b`` or "mul" for ``a * b``.
         """
-        self.count_step()
+        self.count_steps()
         kind_a, kind_b, action = type(a), type(b), _ACTIONS[name]
         if kind_a in _FAST and kind_b in _FAST:
             if name in ("pow", "lshift") and kind_a is kind_b is int and b > 0:
@@ -123,24 +123,24 @@ class Operations(ObjectBuilder):
         result = self._by_method(name, f"r{name}", a, b)
         return self.call_compiled(action, (a, b), {}, name) if result is NotImplemented else result
 
-    def unary(self, name: str, value: Any) -> Any:
+    def apply_unary(self, name: str, value: Any) -> Any:
         """Returns the result of a unary operator on ``value`` in traced code.
 
         ``name``: the operator: "neg" for ``-value``, "pos" for ``+value`` or "invert" for
         ``~value``.
         """
-        hook = self.method(value, f"__{name}__")
+        hook = self.find_method(value, f"__{name}__")
         return (
             hook() if hook is not None else self.call_compiled(_ACTIONS[name], (value,), {}, name)
         )
 
-    def in_place(self, name: str, before: Any, value: Any) -> Any:
+    def apply_in_place(self, name: str, before: Any, value: Any) -> Any:
         """Returns the result of an augmented assignment such as ``before += value`` in traced code.
 
         ``name``: the operator, such as "add" for ``+=`` or "mul" for ``*=``.
         """
         kind = type(before)
-        hook = self.method(before, f"__i{name}__")
+        hook = self.find_method(before, f"__i{name}__")
         if hook is not None:
             return hook(value)
         if kind is list and name == "add":
@@ -151,14 +151,14 @@ class Operations(ObjectBuilder):
             self.check_write(before)
             action = getattr(operator, f"i{name}")
             return self.call_compiled(action, (before, value), {}, name)
-        return self.binary(name, before, value)
+        return self.apply_binary(name, before, value)
 
     def compare(self, name: str, a: Any, b: Any) -> Any:
         """Returns the result of a comparison of ``a`` and ``b`` in traced code.
 
         ``name``: the comparison, such as "lt" for ``a < b``, "eq" for ``a == b`` or "not in".
         """
-        self.count_step()
+        self.count_steps()
         if name in ("is", "is not"):
             return self._is(a, b) is (name == "is")
         if name in ("in", "not in"):
@@ -180,14 +180,14 @@ class Operations(ObjectBuilder):
     def _by_identity(self, value: Any) -> bool:
         kind = type(value)
         plain = kind in known.ATTRIBUTES or value is None
-        return plain or self.in_class(kind, "__eq__") is object.__eq__
+        return plain or self.look_up(kind, "__eq__") is object.__eq__
 
     def _is(self, a: Any, b: Any) -> bool:
         """Evaluates ``a is b``.
 
         Raises NotTraced for numbers and text, whose identity depends on the Python implementation.
         """
-        kinds = [self.safe_class(a), self.safe_class(b)]
+        kinds = [self.get_safe_class(a), self.get_safe_class(b)]
         if bool in kinds and (Symbol in kinds or MaskedEntries in kinds):
             self.refuse("the code compares a random draw by identity")
         for kind in kinds:
@@ -198,8 +198,8 @@ class Operations(ObjectBuilder):
 
     def contains(self, container: Any, value: Any) -> bool:
         """Returns the result of ``value in container`` in traced code."""
-        kind = self.safe_class(container)
-        hook = self.method(container, "__contains__")
+        kind = self.get_safe_class(container)
+        hook = self.find_method(container, "__contains__")
         if hook is not None:
             return self.is_true(hook(value))
         if kind in DICTS:
@@ -209,10 +209,10 @@ class Operations(ObjectBuilder):
             return bool(self.call_compiled(operator.contains, (container, value), {}, "in"))
         return any(self.is_true(self.compare("eq", e, value)) for e in self.iterate(container))
 
-    def entry(self, value: Any, index: Any) -> Any:
+    def get_entry(self, value: Any, index: Any) -> Any:
         """Returns ``value[index]`` in traced code."""
-        self.count_step()
-        kind = self.safe_class(value)
+        self.count_steps()
+        kind = self.get_safe_class(value)
         if kind in DICTS:
             self.check_key(value, index)
             missing = kind is defaultdict and not self.run_code(lambda: index in value)
@@ -220,7 +220,7 @@ class Operations(ObjectBuilder):
                 self.check_write(value)
             result = self.run_code(lambda: value[index])
             if missing:
-                self.own_result(result, {}, "a dict")
+                self.mark_result_own(result, {}, "a dict")
             return result
         if kind in SEQUENCE_TYPES:
             self.record(value)
@@ -229,10 +229,10 @@ class Operations(ObjectBuilder):
             return self.mark_own(result) if type(index) is slice else result
         if kind is enum.EnumType and type(index) is str:
             return self.run_code(lambda: value._member_map_[index])
-        if issubclass(kind, tuple) and self.in_class(kind, "__getitem__") is tuple.__getitem__:
+        if issubclass(kind, tuple) and self.look_up(kind, "__getitem__") is tuple.__getitem__:
             self.check_input(index, "an index")
             return self.run_code(lambda: tuple.__getitem__(value, index))
-        hook = self.method(value, "__getitem__")
+        hook = self.find_method(value, "__getitem__")
         if hook is not None:
             return hook(index)
         return self.call_compiled(operator.getitem, (value, index), {}, "[]")
@@ -242,7 +242,7 @@ class Operations(ObjectBuilder):
 
         Raises NotTraced for a container that the present run of the traced code did not create.
         """
-        hook = self.method(owner, "__setitem__")
+        hook = self.find_method(owner, "__setitem__")
         if hook is not None:
             hook(index, value)
             return
@@ -265,15 +265,15 @@ class Operations(ObjectBuilder):
 
         ``name``: the operator, such as "add" for ``+=``.
         """
-        self.set_entry(owner, index, self.in_place(name, self.entry(owner, index), value))
+        self.set_entry(owner, index, self.apply_in_place(name, self.get_entry(owner, index), value))
 
     def set_attribute_in_place(self, name: str, owner: Any, attribute: str, value: Any) -> None:
         """Executes an augmented assignment such as ``owner.attribute += value`` in traced code.
 
         ``name``: the operator, such as "add" for ``+=``.
         """
-        before = self.attribute(owner, attribute)
-        self.set_attribute(owner, attribute, self.in_place(name, before, value))
+        before = self.get_attribute(owner, attribute)
+        self.set_attribute(owner, attribute, self.apply_in_place(name, before, value))
 
     def delete_entry(self, owner: Any, index: Any) -> None:
         """Executes ``del owner[index]`` in traced code.
@@ -307,12 +307,12 @@ class Operations(ObjectBuilder):
             if type(known_key) not in (str, int):
                 self.check_input(known_key, "a dict")
 
-    def new_set(self, entries: Any) -> Any:
+    def make_set(self, entries: Any) -> Any:
         """Returns the set ``{a, b}`` for the entries a, b of ``entries`` in traced code."""
         passed = [self.check_input(entry, "a set") for entry in entries]
         return self.mark_own(self.run_code(lambda: set(passed)))
 
-    def new_dict(self, *pairs: Any) -> Any:
+    def make_dict(self, *pairs: Any) -> Any:
         """Returns the dict ``{a: b, **c}`` of traced code.
 
         ``pairs``: (a, b) for each entry, and (c,) for each dict to merge.
@@ -336,25 +336,25 @@ class Operations(ObjectBuilder):
         return entries if shape is None else (self.unpack(entry, shape) for entry in entries)
 
     def _entries(self, value: Any) -> Iterator[Any]:
-        kind = self.safe_class(value)
+        kind = self.get_safe_class(value)
         if kind is TracedIter:
             values: Iterator[Any] = value.values
             return values
         if kind in SEQUENCE_TYPES or kind in VIEW_TYPES or kind in SET_TYPES:
             self.record(value)
             if kind in SET_TYPES:
-                self.check_order(value)
-            return self.count_steps(value)
+                self.check_set_order(value)
+            return self.count_each(value)
         if kind in (Symbol, MaskedEntries):
             return self._entries(value.to_concrete())
         if kind in ARRAYS:
             self.check_input(value, "a loop")
-            return self.count_steps(self.run_code(lambda: [value[k] for k in range(len(value))]))
+            return self.count_each(self.run_code(lambda: [value[k] for k in range(len(value))]))
         if kind is enum.EnumType:
             return iter([value._member_map_[name] for name in value._member_names_])
-        if issubclass(kind, tuple) and self.in_class(kind, "__iter__") is tuple.__iter__:
-            return self.count_steps(tuple.__iter__(value))
-        hook = self.method(value, "__iter__")
+        if issubclass(kind, tuple) and self.look_up(kind, "__iter__") is tuple.__iter__:
+            return self.count_each(tuple.__iter__(value))
+        hook = self.find_method(value, "__iter__")
         if hook is not None:
             return self._of_iterator(hook())
         if kind in known.ATTRIBUTES:
@@ -362,7 +362,7 @@ class Operations(ObjectBuilder):
         self.refuse(f"tracing does not support a loop over the type {kind.__name__}")
 
     def _of_iterator(self, value: Any) -> Iterator[Any]:
-        hook = self.method(value, "__next__")
+        hook = self.find_method(value, "__next__")
         if hook is None:
             yield from self._entries(value)
             return
@@ -397,12 +397,12 @@ class Operations(ObjectBuilder):
 
         The execution path fixes the random draws on which ``value`` depends.
         """
-        self.count_step(2)
-        kind = self.safe_class(value)
-        if kind in known.ATTRIBUTES or kind in OPEN_TYPES or value is None:
+        self.count_steps(2)
+        kind = self.get_safe_class(value)
+        if kind in known.ATTRIBUTES or kind in DRAW_TYPES or value is None:
             return bool(self.run_code(lambda: bool(value)))
         for name in ("__bool__", "__len__"):
-            hook = self.method(value, name)
+            hook = self.find_method(value, name)
             if hook is not None:
                 return self.is_true(hook())
         if kind in VIEW_TYPES:

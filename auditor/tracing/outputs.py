@@ -64,7 +64,7 @@ class ErrorOutput(NamedTuple):
     name: str
 
 
-def decompose(output: Any) -> Output:
+def split_output(output: Any) -> Output:
     """Splits an output into its structure (nested containers) and its single values (leaves).
 
     Raises NotTraced for an output of unknown type.
@@ -74,10 +74,10 @@ def decompose(output: Any) -> Output:
     return Output(structure, tuple(leaves))
 
 
-def output_text(structure: Any, leaves: Iterator[str]) -> str:
+def format_output(structure: Any, leaves: Iterator[str]) -> str:
     """Returns the text of an output for reports.
 
-    ``structure``: structure of the output, as ``decompose`` returns it.
+    ``structure``: structure of the output, as ``split_output`` returns it.
     ``list_leaves``: texts of its single values, in order.
     """
     if structure == "value":
@@ -87,14 +87,14 @@ def output_text(structure: Any, leaves: Iterator[str]) -> str:
         case "row":
             return f"[{', '.join(islice(leaves, parts))}]"
         case "list":
-            return f"[{', '.join(output_text(part, leaves) for part in parts)}]"
+            return f"[{', '.join(format_output(part, leaves) for part in parts)}]"
         case "map":
             return (
-                f"{{{', '.join(f'{key!r}: {output_text(part, leaves)}' for key, part in parts)}}}"
+                f"{{{', '.join(f'{key!r}: {format_output(part, leaves)}' for key, part in parts)}}}"
             )
         case "raised":
             return f"raises {parts}"
-    return f"{kind}({output_text(parts, leaves)})"
+    return f"{kind}({format_output(parts, leaves)})"
 
 
 def flatten_outputs(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -106,13 +106,13 @@ def flatten_outputs(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(function)
     def call(*arguments: Any) -> Any:
-        leaves = decompose(function(*arguments)).leaves
+        leaves = split_output(function(*arguments)).leaves
         return leaves if any(isinstance(e, Symbol) for e in leaves) else np.array(leaves)
 
     return call
 
 
-def leaf_key(value: Any) -> Any:
+def make_leaf_key(value: Any) -> Any:
     """Converts a concrete value of an output to a key for lookups.
 
     Equal numbers of different types get equal keys. Raises NotTraced for a value of unknown type.
@@ -150,14 +150,14 @@ def _structure(output: Any, leaves: list[Any]) -> Hashable:
         raise NotTraced(f"the code returns a {type(output).__name__} with further attributes")
     if isinstance(output, dict):
         items = output.items()  # in their order, which the output reveals
-        return "map", tuple((leaf_key(key), _structure(value, leaves)) for key, value in items)
+        return "map", tuple((make_leaf_key(key), _structure(value, leaves)) for key, value in items)
     if isinstance(output, (list, tuple)):
         output = [e[()] if isinstance(e, np.ndarray) and not e.ndim else e for e in output]
         if not any(isinstance(e, _NESTED) or is_dataclass(e) for e in output):
-            leaves += [e if isinstance(e, Symbol) else leaf_key(e) for e in output]
+            leaves += [e if isinstance(e, Symbol) else make_leaf_key(e) for e in output]
             return "row", len(output)
         return "list", tuple(_structure(entry, leaves) for entry in output)
-    leaves.append(leaf_key(output))
+    leaves.append(make_leaf_key(output))
     return "value"
 
 
@@ -191,7 +191,7 @@ _NOISE = "noise"
 Forms = dict[Hashable, set[Hashable]]
 
 
-def forms_of(output: Any, path: Output, values: Output) -> Iterator[tuple[Hashable, Hashable]]:
+def list_forms(output: Any, path: Output, values: Output) -> Iterator[tuple[Hashable, Hashable]]:
     """Yields the forms (types, shapes, signs of zero) of the parts of an output, as pairs (key,
     form).
 
@@ -219,7 +219,7 @@ def forms_of(output: Any, path: Output, values: Output) -> Iterator[tuple[Hashab
             yield (values.structure, place, key), (form[0], form[1] and not noisy)
 
 
-def form_of(value: Any) -> Hashable:
+def describe_form(value: Any) -> Hashable:
     """Returns the types and shapes of all parts of a value, as a hashable object."""
     leaves: list[tuple[str, bool]] = []
     return _form(value, leaves), tuple(leaves)

@@ -222,7 +222,7 @@ class RealDraw:
         return isinstance(other, RealDraw) and mine == (other.family, other.rate, other.count)
 
 
-Source = FiniteDraw | RealDraw
+Draw = FiniteDraw | RealDraw
 
 _SUPPORTS: dict[str, Interval] = {
     "uniform": (Fraction(0), Fraction(1)),
@@ -251,7 +251,7 @@ MIN_PATH_PROB = 2.0**-100
 # Maximum number of interpreter steps for one input, over all its paths.
 MAX_STEPS = 3_000_000
 # Maximum number of random draws on one path.
-MAX_SOURCES = 1 << 16
+MAX_DRAWS = 1 << 16
 # Number of steps counted per run of the code, and number of steps counted per decision.
 RUN_STEPS, _DECISION = 200, 20
 _TRIES, _MAX_DEPTH = 1000, 512
@@ -284,7 +284,7 @@ class StateChanged(NotTraced):
     """
 
 
-class TooRare(Exception):
+class PathTooRare(Exception):
     """Raised on an execution path whose probability is below 2^-100; such a path is left out."""
 
 
@@ -333,27 +333,27 @@ class Path:
         *,
         budget: StepBudget,
         eager: bool = False,
-        sources: list[Source] | None = None,
+        sources: list[Draw] | None = None,
         values: list[Any] | None = None,
     ) -> None:
         self.decisions, self.budget, self.eager = decisions, budget, eager
         self.values, self._expected = values, sources
-        self.sources: list[Source] = []
-        self.limits: dict[Source, Any] = {}
-        self.sums: dict[Source, tuple[tuple[Source, float], ...]] = {}
-        self.used_up: set[Source] = set()
+        self.sources: list[Draw] = []
+        self.limits: dict[Draw, Any] = {}
+        self.sums: dict[Draw, tuple[tuple[Draw, float], ...]] = {}
+        self.used_up: set[Draw] = set()
         self.changes = 0
         self.has_strayed = False
         self._share, self._decided = 1.0, 0
 
-    def add_draw(self, source: Source) -> Any:
+    def record_draw(self, source: Draw) -> Any:
         """Records the random draw ``source``; returns its value in a replay, otherwise None.
 
         A replay repeats a run with given values of the draws. Raises NotTraced if there are too
         many draws, or if the replay expected another draw.
         """
-        if len(self.sources) >= MAX_SOURCES:
-            raise NotTraced(f"one call of the code draws more than {MAX_SOURCES:,} random numbers")
+        if len(self.sources) >= MAX_DRAWS:
+            raise NotTraced(f"one call of the code draws more than {MAX_DRAWS:,} random numbers")
         self.budget.spend()
         place = len(self.sources)
         self.sources.append(source)
@@ -381,7 +381,7 @@ class Path:
         self._decided += 1
         return taken
 
-    def fix_integer(self, source: RealDraw) -> None:
+    def fix_draw(self, source: RealDraw) -> None:
         """Restricts ``source``, a geometric draw, to one of its values, as a decision of this path.
 
         Values rarer than 2^-100 are left out. Raises NotTraced if there are too many values.
@@ -395,7 +395,7 @@ class Path:
         parts = [part for part in parts if part and source.mass(part)]
         self.restrict({source: parts[self.take_option(len(parts))]})
 
-    def restrict(self, cells: dict[Source, Any]) -> None:
+    def restrict(self, cells: dict[Draw, Any]) -> None:
         """Restricts random draws to ``cells``, a smaller set of allowed values per draw.
 
         Raises TooRare if the probability of the path falls below 2^-100.
@@ -406,9 +406,9 @@ class Path:
         self.limits.update(cells)
         self.changes += 1
         if self._share < MIN_PATH_PROB:
-            raise TooRare
+            raise PathTooRare
 
-    def add_sum(self, total: Source, *parts: tuple[Source, float]) -> Source:
+    def merge_sum(self, total: Draw, *parts: tuple[Draw, float]) -> Draw:
         """Replaces a weighted sum of draws by the single draw ``total``, and returns this draw.
 
         ``parts``: the summed draws and their weights; no other operation may use these draws
@@ -422,7 +422,7 @@ class Path:
         self.changes += 1
         return total
 
-    def sample(self, rng: np.random.Generator, limits: dict[Source, Any]) -> Any:
+    def sample(self, rng: np.random.Generator, limits: dict[Draw, Any]) -> Any:
         """Samples a value of every random draw within ``limits``, the allowed set of values of each
         draw.
 
@@ -446,7 +446,7 @@ class Path:
         return weight
 
 
-def all_paths(
+def iterate_paths(
     run: Callable[[Path], Any], *, budget: StepBudget, eager: bool
 ) -> Iterator[tuple[Path, Any]]:
     """Yields pairs (execution path, result of ``run`` on this path) for every path of the code.
@@ -466,7 +466,7 @@ def all_paths(
         budget.spend(RUN_STEPS)
         try:
             output = run(path)
-        except TooRare:
+        except PathTooRare:
             yield path, None
         else:
             if path._decided < given:

@@ -25,17 +25,17 @@ from fedrec_auditor.accountants.losses.tables import ProbabilityTable, make_boun
 from fedrec_auditor.accountants.statements import Bound, Witness
 from fedrec_auditor.accountants.verdict import exceeds
 from fedrec_auditor.auditor.tracing.affine_noise import Cells
-from fedrec_auditor.auditor.tracing.outputs import output_text
-from fedrec_auditor.auditor.tracing.paths import MIN_PATH_PROB, FiniteDraw, Mass, NotTraced, Source
+from fedrec_auditor.auditor.tracing.outputs import format_output
+from fedrec_auditor.auditor.tracing.paths import MIN_PATH_PROB, Draw, FiniteDraw, Mass, NotTraced
 from fedrec_auditor.auditor.tracing.tables import (
-    HOLE,
     MAX_ENTRIES,
+    SLOT,
     ZERO_MASS,
     Key,
     OutputMass,
     Table,
+    get_values,
     log,
-    numbers_of,
 )
 from fedrec_auditor.auditor.tracing.traced_distribution import Tag, TagGroup, TracedDist
 from fedrec_auditor.auditor.worlds.sampler import REPORT_SCOPE
@@ -46,20 +46,20 @@ _ALIKE = 1e-12
 
 
 @dataclass(frozen=True, slots=True)
-class DistPair:
+class DistributionPair:
     """Output distributions P and Q of a first and a second input, compared at a delta above 0.
 
     - ``parts``: the outputs under both inputs, one entry per tag (structure of an output with its
       constant values).
-    - ``max_lost``: bound on the probability that Q may additionally give to any output, because
-      rare execution paths were left out.
+    - ``max_lost_prob``: bound on the probability that Q may additionally give to any output,
+      because rare execution paths were left out.
     """
 
     parts: list[_Part]
-    max_lost: float
+    max_lost_prob: float
 
     @classmethod
-    def of(cls, p: TracedDist, q: TracedDist, lost: float) -> DistPair:
+    def of(cls, p: TracedDist, q: TracedDist, lost: float) -> DistributionPair:
         """Pairs the output distributions ``p`` and ``q`` of two inputs.
 
         ``lost``: probability of the execution paths of ``q`` that were left out. Raises NotTraced
@@ -68,7 +68,7 @@ class DistPair:
         parts = [_Part.of(group, q.groups.get(tag), lost) for tag, group in p.groups.items()]
         return cls(parts, lost)
 
-    def masses_above(self, epsilon: float) -> tuple[float, float]:
+    def sum_masses_above(self, epsilon: float) -> tuple[float, float]:
         """Returns the probabilities, under both inputs, of all outputs with a large probability
         ratio.
 
@@ -81,16 +81,17 @@ class DistPair:
         """Returns bounds (lower, upper) on the hockey-stick divergence at ``epsilon``.
 
         The divergence is that of the first input's output distribution from the second one's. Both
-        bounds are reduced by e^epsilon times ``max_lost``, to allow for paths that were left out.
+        bounds are reduced by e^epsilon times ``max_lost_prob``, to allow for paths that were left
+        out.
         """
-        less = math.exp(epsilon) * self.max_lost if self.max_lost else 0.0
+        less = math.exp(epsilon) * self.max_lost_prob if self.max_lost_prob else 0.0
         lower, upper = (self._excess(epsilon)[:2] - less).tolist()
         return lower, upper
 
     def _excess(self, epsilon: float) -> NDArray[np.float64]:
         return np.asarray(np.sum([part.excess(epsilon) for part in self.parts], axis=0))
 
-    def smallest_epsilon(self, delta: float) -> tuple[float, float]:
+    def bound_epsilon(self, delta: float) -> tuple[float, float]:
         """Returns bounds (lower, upper) on the smallest epsilon with a divergence of at most
         ``delta``.
 
@@ -120,7 +121,8 @@ class DistPair:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """The outputs with one tag (structure and constant values) under two inputs, for ``DistPair``.
+    """The outputs with one tag (structure and constant values) under two inputs, for
+    ``DistributionPair``.
 
     Blocks of values with equal distributions under both inputs are omitted.
 
@@ -153,7 +155,7 @@ class _Part:
         for t, u in pairs:
             if (shift := _shift(t, u)) is not None:
                 shifts.append(shift)
-            elif any(HOLE in key for key in (*t, *u)):
+            elif any(SLOT in key for key in (*t, *u)):
                 dense.append((t, u))
             else:
                 logs = _multiplied(logs, t, u)
@@ -163,11 +165,11 @@ class _Part:
             (t[key].mixture.scale(math.exp(p)), u.get(key, ZERO_MASS).mixture.scale(math.exp(q)))
             for t, u in dense
             for key in t
-            if HOLE in key
+            if SLOT in key
             for p, q in logs.T.tolist()
         ]
         for pair in dense:
-            plain = [{k: entry for k, entry in t.items() if HOLE not in k} for t in pair]
+            plain = [{k: entry for k, entry in t.items() if SLOT not in k} for t in pair]
             logs = _multiplied(logs, *plain)
         return cls(logs, math.hypot(*shifts), mixtures)
 
@@ -242,7 +244,7 @@ def _shift(p: Table, q: Table) -> float | None:
 # error bounds, for every sum of the losses of other blocks.
 
 # Maximum relative distance between the bounds at which the lower bound counts as exact.
-MAX_GAP = 1e-6
+MAX_RELATIVE_GAP = 1e-6
 _MAX_LEAVES = 8
 # Probability below which rounded noise is not compared, because its tail is cut off near there.
 _FAR = 1e-250
@@ -277,19 +279,19 @@ class _Ratio(NamedTuple):
 
 
 def prove_bound(
-    dists: Sequence[TracedDist], names: Sequence[str], delta: float, enough: float = math.inf
+    dists: Sequence[TracedDist], names: Sequence[str], delta: float, stop_at: float = math.inf
 ) -> Bound:
     """Computes the exact epsilon, the largest over all ordered pairs of inputs.
 
     - ``dists``: the output distribution of each input.
     - ``names``: the name of each input, for the distinguishing event.
     - ``delta``: delta of the bound.
-    - ``enough``: an epsilon, such as the claim. A lower bound above it is returned even if it is
-      not exact.
+    - ``stop_at``: an epsilon, such as the claim. A lower bound above it is returned even if it
+      is not exact.
 
     The bound is marked as tight if its upper and lower limits agree and no rare outputs are left
-    out. Raises NotTraced if the limits differ and the lower limit does not exceed ``enough``, and
-    for some outputs that combine several noises.
+    out. Raises NotTraced if the limits differ and the lower limit does not exceed ``stop_at``,
+    and for some outputs that combine several noises.
     """
     paths = sum(dist.paths for dist in dists)
     left_out = sum(dist.left_out for dist in dists)
@@ -304,7 +306,7 @@ def prove_bound(
     listed = [row for row in rows if row is not None]
     if len(listed) == len(dists):
         bound = replace(_of_table(listed, names, delta), source=source)
-        return _mark_tight(bound, math.inf if cut else bound.epsilon, enough)
+        return _mark_tight(bound, math.inf if cut else bound.epsilon, stop_at)
     best, worst = 0.0, math.inf if cut else 0.0
     largest: tuple[int, int, _Ratio] | None = None
     for a, b in itertools.permutations(range(len(dists)), 2):
@@ -317,7 +319,7 @@ def prove_bound(
         worst = max(worst, ratio.upper)
         if largest is None or ratio.lower > best:
             best, largest = max(best, ratio.lower), (a, b, ratio)
-    bound = _mark_tight(make_bound(best, REPORT_SCOPE, delta, source), worst, enough)
+    bound = _mark_tight(make_bound(best, REPORT_SCOPE, delta, source), worst, stop_at)
     if largest is None:
         return bound
     a, b, ratio = largest
@@ -325,13 +327,14 @@ def prove_bound(
     return replace(bound, witness=Witness(input_a=names[a], input_b=names[b], **event))
 
 
-def _mark_tight(bound: Bound, upper: float, enough: float) -> Bound:
+def _mark_tight(bound: Bound, upper: float, stop_at: float) -> Bound:
     """Returns ``bound``, marked as tight if ``upper``, an upper limit of epsilon, is close to it.
 
-    Raises NotTraced if ``upper`` is finite but not close, and ``bound`` does not exceed ``enough``.
+    Raises NotTraced if ``upper`` is finite but not close, and ``bound`` does not exceed
+    ``stop_at``.
     """
-    tight = upper <= bound.epsilon + MAX_GAP * max(1.0, bound.epsilon)
-    if not (tight or math.isinf(upper) or exceeds(bound.epsilon, enough)):
+    tight = upper <= bound.epsilon + MAX_RELATIVE_GAP * max(1.0, bound.epsilon)
+    if not (tight or math.isinf(upper) or exceeds(bound.epsilon, stop_at)):
         raise NotTraced(f"epsilon is only known to be between {bound.epsilon:.6g} and {upper:.6g}")
     return replace(bound, tight=tight)
 
@@ -369,7 +372,7 @@ def _is_cut_tail(entry: OutputMass) -> bool:
 
 def _output_name(output: Any) -> str:
     structure, leaves = output
-    return output_text(structure, (_value_name(structure, value) for value in leaves))
+    return format_output(structure, (_value_name(structure, value) for value in leaves))
 
 
 def _value_name(structure: Hashable, value: Any) -> str:
@@ -396,7 +399,7 @@ def _draw_names(cells: Cells) -> str:
     return f"Random draws under the first input: {', '.join(names)}." if names else ""
 
 
-def _draw_name(source: Source, cell: Any) -> str:
+def _draw_name(source: Draw, cell: Any) -> str:
     if isinstance(source, FiniteDraw):
         values = [str(source.values[k]) for k in range(len(source.values)) if cell >> k & 1]
         several = len(values) > 4
@@ -445,7 +448,7 @@ def _of_entry(key: Key, p: OutputMass, q: OutputMass | None) -> tuple[float, flo
         return -math.inf, -math.inf
     if q is None:
         return math.inf, math.inf
-    if HOLE not in key:
+    if SLOT not in key:
         return (_difference(p.mass, q.mass),) * 2
     if p.mixture == q.mixture:
         return 0.0, 0.0
@@ -464,7 +467,7 @@ def _event(p: TracedDist, q: TracedDist, tag: Tag, chosen: dict[tuple[int, ...],
     structure, fixed = tag
     words = dict.fromkeys(range(len(fixed) + sum(map(len, group.tables))), _ANY)
     if max(len(p.groups), len(q.groups)) > 1 or len(words) <= _MAX_LEAVES:
-        known = zip(p.tag_leaves[structure], fixed, strict=True)
+        known = zip(p.fixed_positions[structure], fixed, strict=True)
         words.update((place, _value_name(structure, value)) for place, value in known)
     logs = np.array([log(group.weight), log(other.weight) if other else -math.inf])
     notes = [] if other else [_IMPOSSIBLE]
@@ -475,7 +478,7 @@ def _event(p: TracedDist, q: TracedDist, tag: Tag, chosen: dict[tuple[int, ...],
         logs, notes = logs + masses, [*notes, note]
     specific = {place: word for place, word in words.items() if word != _ANY}
     if len(words) <= _MAX_LEAVES:
-        text = output_text(structure, iter(words.values()))
+        text = format_output(structure, iter(words.values()))
     else:
         text = ", ".join(f"number {place + 1} is {word}" for place, word in specific.items())
     chances = np.exp(logs).tolist()
@@ -491,14 +494,14 @@ def _of_key(
     probabilities of the key under both inputs; ``q`` is None if the key does not occur under the
     second input. The log-probabilities are those under both inputs.
     """
-    if HOLE not in key:
+    if SLOT not in key:
         note = _draw_names(p.cells) if q else _IMPOSSIBLE
         words = [_value_name(structure, value) for value in key]
         return words, (log(p.mass), log(q.mass) if q else -math.inf), note
-    event = find_event(p.mixture, q.mixture if q else Mixture(), numbers_of(atoms, key.index(HOLE)))
+    event = find_event(p.mixture, q.mixture if q else Mixture(), get_values(atoms, key.index(SLOT)))
     words = []
     for value in key:
-        if value is not HOLE and not isinstance(value, tuple):
+        if value is not SLOT and not isinstance(value, tuple):
             words.append(_value_name(structure, value))
             continue
         slope, shift = value[1:] if isinstance(value, tuple) else (1.0, 0.0)
@@ -515,11 +518,11 @@ def _number(value: float) -> str:
 
 
 def _at_delta(p: TracedDist, q: TracedDist, delta: float, lost: float) -> _Ratio:
-    """Returns bounds on the smallest epsilon at ``delta``; see ``DistPair.smallest_epsilon``."""
-    pair = DistPair.of(p, q, lost)
-    lower, upper = pair.smallest_epsilon(delta)
+    """Returns bounds on the smallest epsilon at ``delta``, by ``DistributionPair``."""
+    pair = DistributionPair.of(p, q, lost)
+    lower, upper = pair.bound_epsilon(delta)
     return _Ratio(
-        lower, upper, lambda: _Event(_factor_words(lower), *pair.masses_above(_down(lower)))
+        lower, upper, lambda: _Event(_factor_words(lower), *pair.sum_masses_above(_down(lower)))
     )
 
 

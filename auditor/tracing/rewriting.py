@@ -18,7 +18,7 @@ from types import CodeType
 from typing import Any
 
 from fedrec_auditor.auditor.tracing import equivalents
-from fedrec_auditor.auditor.tracing.syntax import FUTURE_FLAGS, syntax_of
+from fedrec_auditor.auditor.tracing.syntax import FUTURE_FLAGS, find_syntax
 
 # Global name of the interpreter in rewritten code; no source code can contain this name.
 RUN = "<run>"
@@ -39,14 +39,14 @@ _UNCHANGED = (
 )  # fmt: skip
 # Nodes that become a call of the named method, with these children as its arguments.
 _CALLS: dict[type, tuple[str, ...]] = {
-    ast.Subscript: ("entry", "value", "slice"),
-    ast.Slice: ("new_slice", "lower", "upper", "step"),
-    ast.BinOp: ("binary", "op", "left", "right"),
+    ast.Subscript: ("get_entry", "value", "slice"),
+    ast.Slice: ("make_slice", "lower", "upper", "step"),
+    ast.BinOp: ("apply_binary", "op", "left", "right"),
     ast.FormattedValue: ("format_value", "value", "conversion", "format_spec"),
     ast.JoinedStr: ("text", "values"),
-    ast.Set: ("new_set", "elts"),
+    ast.Set: ("make_set", "elts"),
 }
-_LOOPS = {ast.ListComp: "mark_own", ast.SetComp: "new_set", ast.GeneratorExp: "lazy"}
+_LOOPS = {ast.ListComp: "mark_own", ast.SetComp: "make_set", ast.GeneratorExp: "lazy"}
 # Nodes allowed in both parts of ``a if condition else b`` if both are computed.
 _ARITHMETIC = (ast.Constant, ast.Name, ast.Load, ast.BinOp, ast.Add, ast.Sub, ast.BitXor)
 _THROWN, _SUBJECT = "<thrown>", "<subject>"
@@ -96,7 +96,7 @@ def rewrite(code: CodeType) -> CodeType | None:
 
     The result is None if the source code of the function is not found.
     """
-    node = syntax_of(code)
+    node = find_syntax(code)
     if node is None:
         return None
     new = _Rewriting(node, code).define(copy.deepcopy(node))
@@ -265,7 +265,7 @@ class _Rewriting(ast.NodeTransformer):
         value = self.visit(node.value)
         if isinstance(target, ast.Name):
             self._check(target.id)
-            return _set(target.id, _op("in_place", name, _load(target.id), value))
+            return _set(target.id, _op("apply_in_place", name, _load(target.id), value))
         owner = self.visit(target.value)
         if isinstance(target, ast.Attribute):
             return _op("set_attribute_in_place", name, owner, self._private(target.attr), value)
@@ -293,7 +293,7 @@ class _Rewriting(ast.NodeTransformer):
             loaded = _op("import_module", part.name, "" if part.asname else name)
             if isinstance(node, ast.ImportFrom):
                 package = [_load("__package__")] if node.level else []
-                loaded = _op("import_part", part.name, node.module or "", node.level, *package)
+                loaded = _op("import_name", part.name, node.module or "", node.level, *package)
             found.append(_set(name, loaded))
         return found
 
@@ -335,7 +335,7 @@ class _Rewriting(ast.NodeTransformer):
         """Rewrites ``assert`` as ``if`` and ``raise``."""
         if sys.flags.optimize:
             return ast.Pass()
-        failed = _op("assertion_error", *([] if node.msg is None else [self.visit(node.msg)]))
+        failed = _op("make_assertion_error", *([] if node.msg is None else [self.visit(node.msg)]))
         return ast.If(ast.UnaryOp(ast.Not(), self._truth(node.test)), [ast.Raise(failed)], [])
 
     def visit_Raise(self, node: ast.Raise) -> Any:
@@ -360,16 +360,16 @@ class _Rewriting(ast.NodeTransformer):
             error = ast.Attribute(_load(_THROWN), "error", ast.Load())
             body = [_set(handler.name, error)] if handler.name else []
             kinds = [] if handler.type is None else [self.visit(handler.type)]
-            last = [ast.If(_op("catches", error, *kinds), body + self._block(handler.body), last)]
+            last = [ast.If(_op("can_catch", error, *kinds), body + self._block(handler.body), last)]
         kind = ast.Attribute(_load(RUN), "exception_class", ast.Load())
         handlers = [ast.ExceptHandler(kind, _THROWN, last)] if node.handlers else []
         whole = ast.Try(self._block(node.body), handlers, self._block(node.orelse), [])
         if not node.finalbody:
             return whole
         before = f"<{next(self.places)}>"
-        test = _op("runs_finally", _load(before))
+        test = _op("is_finally_run", _load(before))
         whole.finalbody = [ast.If(test, self._block(node.finalbody), [])]
-        return [_set(before, _op("current_error")), whole]
+        return [_set(before, _op("get_current_error")), whole]
 
     def visit_With(self, node: ast.With) -> Any:
         """Rewrites ``with``; the tracing interpreter enters and leaves the context managers."""
@@ -380,7 +380,7 @@ class _Rewriting(ast.NodeTransformer):
             if not isinstance(item.optional_vars, ast.Name | None):
                 return _op("refuse", "tracing supports a with statement only if it binds one name")
             value = None if item.optional_vars is None else self.visit(item.optional_vars)
-            items.append(ast.withitem(_op("context", self.visit(item.context_expr)), value))
+            items.append(ast.withitem(_op("wrap_context", self.visit(item.context_expr)), value))
         return ast.With(items, self._block(node.body))
 
     def visit_Match(self, node: ast.Match) -> Any:
@@ -414,17 +414,17 @@ class _Rewriting(ast.NodeTransformer):
                 named = ast.NamedExpr(ast.Name(pattern.name, ast.Store()), value)
                 tests.append(ast.Compare(_row([named]), [ast.IsNot()], [ast.Constant(None)]))
         elif isinstance(pattern, ast.MatchSequence):
-            tests.append(_op("is_row", value, len(pattern.patterns)))
-            parts = [(p, _op("entry", value, k)) for k, p in enumerate(pattern.patterns)]
+            tests.append(_op("matches_sequence", value, len(pattern.patterns)))
+            parts = [(p, _op("get_entry", value, k)) for k, p in enumerate(pattern.patterns)]
         elif isinstance(pattern, ast.MatchMapping) and pattern.rest is None:
             keys = self._all(pattern.keys)
-            tests.append(_op("has_keys", value, *keys))
-            parts = [(p, _op("entry", value, key))
+            tests.append(_op("matches_mapping", value, *keys))
+            parts = [(p, _op("get_entry", value, key))
                      for p, key in zip(pattern.patterns, keys, strict=True)]  # fmt: skip
         elif isinstance(pattern, ast.MatchClass) and not pattern.patterns:
             tests.append(_op("is_instance", value, self.visit(pattern.cls)))
             named_parts = zip(pattern.kwd_patterns, pattern.kwd_attrs, strict=True)
-            parts = [(p, _op("attribute", value, name)) for p, name in named_parts]
+            parts = [(p, _op("get_attribute", value, name)) for p, name in named_parts]
         else:
             tests.append(_op("refuse", f"tracing does not support {type(pattern).__name__}"))
         tests += [self._matches(part, of) for part, of in parts]
@@ -481,7 +481,7 @@ class _Rewriting(ast.NodeTransformer):
 
     def visit_Attribute(self, node: ast.Attribute) -> Any:
         """Rewrites ``value.name`` as a call of the tracing interpreter's method ``attribute``."""
-        return _op("attribute", self.visit(node.value), self._private(node.attr))
+        return _op("get_attribute", self.visit(node.value), self._private(node.attr))
 
     def visit_Starred(self, node: ast.Starred) -> Any:
         """Rewrites ``*value`` so that the tracing interpreter makes the iterator to unpack."""
@@ -494,7 +494,7 @@ class _Rewriting(ast.NodeTransformer):
         if isinstance(node.func, ast.Name) and node.func.id == "super" and not node.args:
             if not self.first:
                 return _op("refuse", "tracing supports super() only within methods")
-            return _op("new_super", _load("__class__"), _load(self.first))
+            return _op("make_super", _load("__class__"), _load(self.first))
         function, args = self.visit(node.func), self._part(node.args)
         keys = [k.arg and ast.Constant(k.arg) for k in node.keywords]
         named = self._dict(keys, [k.value for k in node.keywords]) if keys else ast.Dict([], [])
@@ -506,17 +506,17 @@ class _Rewriting(ast.NodeTransformer):
         A key None marks a value that is a dict to merge, as in ``{**value}``.
         """
         pairs = zip(keys, values, strict=True)
-        return _op("new_dict", *(self._part([v] if k is None else [k, v]) for k, v in pairs))
+        return _op("make_dict", *(self._part([v] if k is None else [k, v]) for k, v in pairs))
 
     def visit_UnaryOp(self, node: ast.UnaryOp) -> Any:
         """Rewrites ``-a``, ``not a``, ``+a`` and ``~a`` as calls of the tracing interpreter."""
         if isinstance(node.op, ast.Not):
             return ast.UnaryOp(ast.Not(), self._truth(node.operand))
-        return _op("unary", OPERATORS[type(node.op).__name__], self.visit(node.operand))
+        return _op("apply_unary", OPERATORS[type(node.op).__name__], self.visit(node.operand))
 
     def visit_BoolOp(self, node: ast.BoolOp) -> Any:
         """Rewrites ``a and b`` and ``a or b``; the tracing interpreter decides what is true."""
-        operands: list[ast.expr] = [_op("operand", self.visit(value)) for value in node.values]
+        operands: list[ast.expr] = [_op("wrap_operand", self.visit(value)) for value in node.values]
         return ast.Attribute(ast.BoolOp(node.op, operands), "value", ast.Load())
 
     def visit_Compare(self, node: ast.Compare) -> Any:
@@ -527,7 +527,7 @@ class _Rewriting(ast.NodeTransformer):
             return _op("compare", names[0], *values)
         if any(len(name) > 2 or name in ("is", "in") for name in names):
             return _op("refuse", "tracing does not support this chain of comparisons")
-        first, *rest = (_op("operand", value) for value in values)
+        first, *rest = (_op("wrap_operand", value) for value in values)
         others: list[ast.expr] = [*rest]
         return ast.Attribute(ast.Compare(first, node.ops, others), "value", ast.Load())
 
@@ -568,7 +568,7 @@ class _Rewriting(ast.NodeTransformer):
         """Rewrites a dict comprehension; the tracing interpreter then makes the dict."""
         pair = self._part([node.key, node.value])
         loop = ast.ListComp(pair, self._all(node.generators))
-        return _op("new_dict", ast.Starred(loop, ast.Load()))
+        return _op("make_dict", ast.Starred(loop, ast.Load()))
 
 
 def running_file() -> str:

@@ -26,22 +26,22 @@ from fedrec_auditor.auditor.tracing.outputs import (
     ErrorOutput,
     Forms,
     Output,
-    decompose,
-    forms_of,
-    leaf_key,
+    list_forms,
+    make_leaf_key,
+    split_output,
 )
 from fedrec_auditor.auditor.tracing.paths import (
     RUN_STEPS,
+    Draw,
     FiniteDraw,
     Mass,
     NotTraced,
     OutOfSteps,
     Path,
-    Source,
+    PathTooRare,
     StateChanged,
     StepBudget,
-    TooRare,
-    all_paths,
+    iterate_paths,
 )
 from fedrec_auditor.auditor.tracing.rewriting import error_line
 from fedrec_auditor.auditor.tracing.symbols import Symbol
@@ -54,7 +54,7 @@ _CHANGED = "the output changed with the same random draws"
 
 
 @dataclass(frozen=True, slots=True)
-class Branch:
+class PathResult:
     """One execution path of the code that was run in the tracing interpreter.
 
     - ``weight``: probability of the path.
@@ -78,14 +78,14 @@ class AllPaths(NamedTuple):
       values.
     """
 
-    branches: list[Branch]
+    branches: list[PathResult]
     left_out: int
     is_replayed: bool
     forms: Forms
 
 
 @dataclass(frozen=True, slots=True)
-class OneOutput:
+class SingleOutput:
     """A randomizer that returns one output per call.
 
     - ``function``: the callable ``f(x, rng)``, or ``f(x, rng, size)`` if ``takes_size``.
@@ -109,7 +109,7 @@ class OneOutput:
         code = getattr(self.function, "__code__", None)
         return code is not None and code.co_filename == outputs.__file__
 
-    def interpreted(self, interpreter: Interpreter, value: Any, *, lazy: bool) -> Any:
+    def interpret(self, interpreter: Interpreter, value: Any, *, lazy: bool) -> Any:
         """Computes the output for the input ``value`` by tracing, not by calling the function.
 
         ``interpreter``: the tracing interpreter. Values that depend on random draws are returned as
@@ -124,12 +124,12 @@ class OneOutput:
         size = (1,) if self.takes_size else ()
         output = interpreter.call(function, (fresh, interpreter.rng, *size), {})
         if self.takes_size:
-            output = interpreter.entry(output, 0)
+            output = interpreter.get_entry(output, 0)
         _check_output(interpreter, output)
         return outputs.flatten_outputs(lambda: output)() if self.is_flat else output
 
 
-def run_all(randomizer: OneOutput, value: Any, budget: StepBudget) -> AllPaths:
+def trace_paths(randomizer: SingleOutput, value: Any, budget: StepBudget) -> AllPaths:
     """Runs all execution paths of ``randomizer`` for the input ``value``.
 
     Random draws stay undecided as long as the code permits. If tracing fails this way, for example
@@ -150,7 +150,7 @@ def run_all(randomizer: OneOutput, value: Any, budget: StepBudget) -> AllPaths:
             raise refusal from None
 
 
-def _run_all(randomizer: OneOutput, value: Any, budget: StepBudget, *, eager: bool) -> AllPaths:
+def _run_all(randomizer: SingleOutput, value: Any, budget: StepBudget, *, eager: bool) -> AllPaths:
     interpreter = Interpreter(TracedGenerator(Path([], budget=budget)))
     given: Any = None
 
@@ -159,8 +159,8 @@ def _run_all(randomizer: OneOutput, value: Any, budget: StepBudget, *, eager: bo
         interpreter.reset(path)
         lazy = not eager and path.values is None
         try:
-            given = randomizer.interpreted(interpreter, value, lazy=lazy)
-            output = decompose(given)
+            given = randomizer.interpret(interpreter, value, lazy=lazy)
+            output = split_output(given)
             symbols = [entry for entry in output.leaves if isinstance(entry, Symbol)]
             if any(
                 getattr(piece, "is_seed", False)
@@ -175,17 +175,17 @@ def _run_all(randomizer: OneOutput, value: Any, budget: StepBudget, *, eager: bo
                 raise NotTraced(
                     f"the code raises {name}: {read_message(thrown.error)}", error_line(thrown)
                 ) from None
-            given, output = None, decompose(ErrorOutput(name))
+            given, output = None, split_output(ErrorOutput(name))
         except NotTraced as refusal:
             refusal.where = refusal.where or error_line(refusal)
             raise
-        except TooRare:
+        except PathTooRare:
             raise
         except Exception as error:  # of the interpreter's own
             raise NotTraced(
                 f"tracing the code failed with {type(error).__name__}: {error}", error_line(error)
             ) from None
-        interpreter.check_read()
+        interpreter.check_unchanged()
         return output
 
     def replay(path: Path) -> tuple[Output, Any]:
@@ -195,19 +195,19 @@ def _run_all(randomizer: OneOutput, value: Any, budget: StepBudget, *, eager: bo
         try:
             with np.errstate(over="ignore"):
                 given = randomizer(value, TracedGenerator(path))
-            output = decompose(given)
+            output = split_output(given)
         except NotTraced as refusal:
             raise NotTraced(_CHANGED) from refusal
         except (Exception, SystemExit) as error:
             given = None
-            output = decompose(ErrorOutput(type(error).__name__))
+            output = split_output(ErrorOutput(type(error).__name__))
         return output, given
 
-    every = list(all_paths(run, budget=budget, eager=eager))
+    every = list(iterate_paths(run, budget=budget, eager=eager))
     ran = [(path, output) for path, output in every if output is not None]
     forms = _check_replays(ran, replay, budget)
-    interpreter.check_read()
-    branches = [Branch(path.weight, dict(path.limits), output) for path, output in ran]
+    interpreter.check_unchanged()
+    branches = [PathResult(path.weight, dict(path.limits), output) for path, output in ran]
     return AllPaths(branches, len(every) - len(ran), interpreter.is_replayed, forms)
 
 
@@ -231,14 +231,14 @@ def _check_replays(
             complete = not again.has_strayed and len(again.sources) == len(path.sources)
             if not complete or not replayed.is_close(expected):
                 raise NotTraced(_CHANGED)
-            for place, form in forms_of(given, output, expected):
+            for place, form in list_forms(given, output, expected):
                 forms[place].add(form)
     return forms
 
 
 def _check_output(interpreter: Interpreter, output: Any) -> None:
     """Raises NotTraced for an output of the traced code whose reading would run untraced code."""
-    kind = interpreter.safe_class(output)
+    kind = interpreter.get_safe_class(output)
     if kind in (list, tuple) or (issubclass(kind, tuple) and interpreter.is_python_class(kind)):
         for entry in tuple.__iter__(output) if kind is not list else output:
             _check_output(interpreter, entry)
@@ -249,10 +249,10 @@ def _check_output(interpreter: Interpreter, output: Any) -> None:
     elif kind in (set, frozenset):
         for entry in output:
             interpreter.check_input(entry, "the output")
-    elif interpreter.is_python_class(kind) and interpreter.is_plain_record(kind):
-        for part in interpreter.fields_of(kind) or ():
-            _check_output(interpreter, interpreter.attribute(output, part.name))
-        for entry in interpreter.instance_attributes(output).values():
+    elif interpreter.is_python_class(kind) and interpreter.is_plain_dataclass(kind):
+        for part in interpreter.get_fields(kind) or ():
+            _check_output(interpreter, interpreter.get_attribute(output, part.name))
+        for entry in interpreter.get_attributes(output).values():
             _check_output(interpreter, entry)
     else:
         interpreter.check_input(output, "the output")
@@ -272,7 +272,7 @@ def _mark(interpreter: Interpreter, value: Any) -> None:
 
 def _cover(
     path: Path, output: Output, min_count: int, draws: np.random.Generator
-) -> Iterator[dict[Source, Any]]:
+) -> Iterator[dict[Draw, Any]]:
     """Yields sampled values of all draws of a path, as dicts from draw to value.
 
     There are at least ``min_count``, and more until each value of each finite draw and of each
@@ -314,7 +314,7 @@ def _cover(
         yield known
 
 
-def _evaluated(output: Output, known: dict[Source, Any]) -> Output:
+def _evaluated(output: Output, known: dict[Draw, Any]) -> Output:
     """Returns the output with concrete values, if the random draws have the values ``known``."""
 
     def evaluated(entry: Any) -> Any:
@@ -324,7 +324,7 @@ def _evaluated(output: Output, known: dict[Source, Any]) -> Output:
             if all(source.contains(cell, known[source]) for source, cell in cells.items()):
                 if isinstance(value, AffineNoise):
                     return value.evaluate(known[value.source])
-                return leaf_key(value)
+                return make_leaf_key(value)
         raise NotTraced(_CHANGED)
 
     return Output(output.structure, tuple(map(evaluated, output.leaves)))

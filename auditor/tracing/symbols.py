@@ -22,10 +22,10 @@ from fedrec_auditor.auditor.tracing.affine_noise import (
     Piece,
     UndecidedNoise,
     apply_to_noise,
-    converter,
+    make_cast,
     to_item,
 )
-from fedrec_auditor.auditor.tracing.paths import NotTraced, Path, TooRare
+from fedrec_auditor.auditor.tracing.paths import NotTraced, Path, PathTooRare
 
 _MAX_PIECES = 1024
 # Steps of the interpreter that are counted per possible value of a symbol.
@@ -42,8 +42,8 @@ class Symbol:
     __slots__ = ("_known", "_pieces", "path")
     __array_priority__ = 1000.0
     # Set by the module ``arrays``: NumPy functions of symbols, and ufuncs of arrays and symbols.
-    of_symbols: ClassVar[Callable[..., Any]]
-    elementwise: ClassVar[Callable[..., Any]]
+    call_numpy: ClassVar[Callable[..., Any]]
+    call_ufunc: ClassVar[Callable[..., Any]]
 
     def __init__(self, path: Path, pieces: list[Piece]) -> None:
         self.path, self._pieces = path, pieces
@@ -102,17 +102,17 @@ class Symbol:
         if name == "copy":
             return lambda: self
         if name == "astype":
-            return lambda kind: apply(converter(kind), self)
+            return lambda kind: apply(make_cast(kind), self)
         return getattr(self.to_concrete(), name)
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        return Symbol.of_symbols(function, args, kwargs)
+        return Symbol.call_numpy(function, args, kwargs)
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
         if method != "__call__" or options:
             raise NotTraced(f"tracing does not support numpy.{ufunc.__name__}.{method} of a draw")
         if any(isinstance(value, np.ndarray) and value.ndim for value in inputs):
-            return Symbol.elementwise(ufunc, *inputs)
+            return Symbol.call_ufunc(ufunc, *inputs)
         return apply(ufunc, *inputs)
 
 
@@ -130,7 +130,7 @@ def apply(function: Callable[..., Any], *arguments: Any) -> Any:
     if not symbols:
         return function(*arguments)
     path = symbols[0].path
-    together = joint_values(arguments, _MAX_PIECES)
+    together = combine_values(arguments, _MAX_PIECES)
     path.budget.spend(_STEPS * (1 + len(together) if together else _MAX_PIECES))
     if together is None:
         return apply(function, *(fix_symbol(argument) for argument in arguments))
@@ -140,12 +140,12 @@ def apply(function: Callable[..., Any], *arguments: Any) -> Any:
             try:
                 results += apply_to_noise(path, function, cells, values)
             except UndecidedNoise as noise:
-                path.fix_integer(noise.source)
+                path.fix_draw(noise.source)
                 return apply(function, *arguments)
             continue
         try:
             results.append((cells, function(*values)))
-        except (NotTraced, TooRare):
+        except (NotTraced, PathTooRare):
             raise
         except Exception:  # the function fails for this value, so that the path fixes a value
             return function(*(fix_symbol(argument) for argument in arguments))
@@ -156,7 +156,7 @@ def apply(function: Callable[..., Any], *arguments: Any) -> Any:
     return symbol.fix_value() if path.eager else symbol
 
 
-def joint_values(
+def combine_values(
     arguments: Iterable[Any], max_size: int
 ) -> list[tuple[Cells, tuple[Any, ...]]] | None:
     """Returns the possible combinations of values of ``arguments``, as pairs (cells, values).

@@ -19,7 +19,7 @@ FunctionNode = ast.FunctionDef | ast.Lambda
 
 
 @lru_cache(maxsize=4096)
-def syntax_of(code: CodeType) -> FunctionNode | None:
+def find_syntax(code: CodeType) -> FunctionNode | None:
     """Returns the syntax tree that compiles to the code object ``code``; None if not found."""
     generated = code.co_filename == "<string>"
     source = _generated(code) if generated else "".join(linecache.getlines(code.co_filename))

@@ -2,7 +2,8 @@
 densities.
 
 A block is a group of values in the output (leaves) that depend on one another. A key holds one
-value per leaf of the block. ``HOLE`` in a key takes the place of a number that has a density.
+value per leaf of the block. ``SLOT`` in a key takes the place of a number that has a
+density.
 """
 
 from __future__ import annotations
@@ -19,13 +20,13 @@ from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.losses.densities import ExpTerm, Mixture, MixturePart
 from fedrec_auditor.auditor.tracing.affine_noise import AffineNoise, Cells
-from fedrec_auditor.auditor.tracing.outputs import NAN, are_close, leaf_key
+from fedrec_auditor.auditor.tracing.outputs import NAN, are_close, make_leaf_key
 from fedrec_auditor.auditor.tracing.paths import Mass, NotTraced
-from fedrec_auditor.auditor.tracing.run import Branch
-from fedrec_auditor.auditor.tracing.symbols import joint_values
+from fedrec_auditor.auditor.tracing.run import PathResult
+from fedrec_auditor.auditor.tracing.symbols import combine_values
 
 # Placeholder in a key for the number whose distribution is ``OutputMass.mixture``.
-HOLE = "a number with a density"
+SLOT = "a number with a density"
 MAX_ENTRIES = 1 << 16
 # Minimum scale of noise relative to its location; smaller noise counts as a rounding error.
 _RESOLVED = 1e-8
@@ -53,9 +54,9 @@ class OutputMass:
     - ``mass``: probability of the key.
     - ``cells``: for each random draw the set of its values on one execution path that leads to the
       key.
-    - ``mixture``: distribution of the number in the place of ``HOLE``, if the key has one.
-    - ``is_cut``: whether similar values were left out because their probabilities are below the
-      range of doubles.
+    - ``mixture``: distribution of the number in the place of ``SLOT``, if the key has one.
+    - ``is_cut``: whether similar values were left out because their probabilities are below
+      the range of doubles.
     """
 
     mass: Mass
@@ -63,7 +64,7 @@ class OutputMass:
     mixture: Mixture = field(default_factory=Mixture)
     is_cut: bool = False
 
-    def joint_with(self, mass: Mass, cells: Cells) -> OutputMass:
+    def combine_with(self, mass: Mass, cells: Cells) -> OutputMass:
         """Returns the entry for the joint occurrence of this entry's output values and an
         independent event.
 
@@ -93,7 +94,7 @@ def log(mass: Mass) -> float:
     return math.log(mass)
 
 
-def numbers_of(atoms: Table, place: int) -> list[float]:
+def get_values(atoms: Table, place: int) -> list[float]:
     """Returns the numbers at position ``place`` of keys (tuples of output values) in ``atoms``.
 
     ``atoms``: table of keys with positive probability.
@@ -101,12 +102,12 @@ def numbers_of(atoms: Table, place: int) -> list[float]:
     return [
         float(number)
         for key, entry in atoms.items()
-        for number in (entry.mixture.list_points() if key[place] is HOLE else [key[place]])
+        for number in (entry.mixture.list_points() if key[place] is SLOT else [key[place]])
         if isinstance(number, (int, float))
     ]
 
 
-def joint_table(tables: Iterable[Table]) -> Table:
+def combine_tables(tables: Iterable[Table]) -> Table:
     """Returns the joint distribution of independent groups of output values, given one table each.
 
     The tables must not contain densities. Raises NotTraced if the joint table has more than 2^16
@@ -117,7 +118,7 @@ def joint_table(tables: Iterable[Table]) -> Table:
         if len(joint) * len(table) > MAX_ENTRIES:
             raise NotTraced(f"the random draws combine to more than {MAX_ENTRIES:,} outputs")
         joint = {
-            one + other: replace(a.joint_with(b.mass, b.cells), is_cut=a.is_cut or b.is_cut)
+            one + other: replace(a.combine_with(b.mass, b.cells), is_cut=a.is_cut or b.is_cut)
             for (one, a) in joint.items()
             for (other, b) in table.items()
         }
@@ -138,14 +139,14 @@ def add_entry(table: Table, key: Key, entry: OutputMass) -> None:
     known.mixture = known.mixture.add(entry.mixture)
 
 
-def table_of(branch: Branch, leaves: list[Any]) -> Table:
+def make_table(branch: PathResult, leaves: list[Any]) -> Table:
     """Returns the joint distribution of the output values ``list_leaves``, given one execution
     path.
 
     ``branch``: the path. ``list_leaves``: values that may depend on random draws. Raises NotTraced
     if the distribution has more than 2^16 entries.
     """
-    together = joint_values(leaves, MAX_ENTRIES)
+    together = combine_values(leaves, MAX_ENTRIES)
     if together is None:
         raise NotTraced(f"the random draws combine to more than {MAX_ENTRIES:,} outputs")
     table: Table = {}
@@ -169,7 +170,7 @@ def _entries(mass: Mass, cells: Cells, values: tuple[Any, ...]) -> Iterator[tupl
     """
     noises = [value for value in values if isinstance(value, AffineNoise)]
     if not noises:
-        yield tuple(map(leaf_key, values)), OutputMass(mass, cells)
+        yield tuple(map(make_leaf_key, values)), OutputMass(mass, cells)
         return
     main, source = noises[0], noises[0].source
     if any(noise.variable_key != main.variable_key for noise in noises):
@@ -177,13 +178,13 @@ def _entries(mass: Mass, cells: Cells, values: tuple[Any, ...]) -> Iterator[tupl
     key: list[Hashable] = []
     for value in values:
         if not isinstance(value, AffineNoise):
-            key.append(leaf_key(value))
-        elif HOLE not in key:
-            key.append(HOLE)
+            key.append(make_leaf_key(value))
+        elif SLOT not in key:
+            key.append(SLOT)
         else:
             slope = value.coefficient / main.coefficient
             key.append(("tied", float(slope), float(value.constant - slope * main.constant)))
-    mixture = mixture_of(main, cells[source])
+    mixture = make_mixture(main, cells[source])
     smooth = sum(piece.weight for piece in mixture.pieces)
     total = smooth + sum(mixture.points.values())
     share = float(mass) / total
@@ -194,7 +195,7 @@ def _entries(mass: Mass, cells: Cells, values: tuple[Any, ...]) -> Iterator[tupl
     for number, weight in mixture.points.items():
         if len(noises) > 1:
             raise NotTraced("several numbers of the output hold the same noise, which is rounded")
-        at = tuple(number if value is HOLE else value for value in key)
+        at = tuple(number if value is SLOT else value for value in key)
         yield at, OutputMass(weight * share, cells, is_cut=cut)
 
 
@@ -211,9 +212,9 @@ def put_points_on_lattices(tables: Sequence[Table]) -> None:
         for table in tables
         for key, entry in table.items()
         if any(piece.step for piece in entry.mixture.pieces)
-        for place in [key.index(HOLE)]
+        for place in [key.index(SLOT)]
     }
-    plain = any(HOLE not in key for table in tables for key in table)
+    plain = any(SLOT not in key for table in tables for key in table)
     tied = any(isinstance(entry, tuple) for key in lattices.values() for entry in key)
     if len({place for place, _ in lattices}) > 1 or (tied and plain):
         raise NotTraced("several numbers of the output hold the same integer noise")
@@ -250,7 +251,7 @@ def _same(column: NDArray[Any], value: Any) -> NDArray[np.bool_]:
     return np.asarray([entry == value for entry in column.tolist()], dtype=bool)
 
 
-def atoms_of(tables: Sequence[Table]) -> Table:
+def find_atoms(tables: Sequence[Table]) -> Table:
     """Returns the keys (tuples of output values) that have positive probability in any of the
     tables.
 
@@ -261,12 +262,12 @@ def atoms_of(tables: Sequence[Table]) -> Table:
     for key, entry in itertools.chain.from_iterable(table.items() for table in tables):
         lattices = tuple(piece for piece in entry.mixture.pieces if piece.step)
         smooth |= len(lattices) < len(entry.mixture.pieces)
-        if HOLE not in key or lattices or entry.mixture.points:
+        if SLOT not in key or lattices or entry.mixture.points:
             add_entry(atoms, key, replace(entry, mixture=replace(entry.mixture, pieces=lattices)))
     return atoms if smooth else {}
 
 
-def table_log_prob(table: Table, atoms: Table, columns: list[NDArray[Any]]) -> NDArray[np.float64]:
+def get_log_probs(table: Table, atoms: Table, columns: list[NDArray[Any]]) -> NDArray[np.float64]:
     """Returns the log-probability of each output, shape (outputs,).
 
     The result is a log-density for an output that matches no entry of ``atoms``.
@@ -290,21 +291,21 @@ def _logs(table: Table, columns: list[NDArray[Any]]) -> NDArray[np.float64]:
         here = np.ones(result.shape[1], dtype=bool)
         for column, value in zip(columns, key, strict=True):
             if isinstance(value, tuple):
-                main = columns[key.index(HOLE)].astype(float)
+                main = columns[key.index(SLOT)].astype(float)
                 here &= np.isclose(column.astype(float), value[1] * main + value[2], rtol=1e-7)
-            elif value is not HOLE:
+            elif value is not SLOT:
                 here &= _same(column, value)
         if not here.any():
             continue
         logs: Any = [[log(entry.mass)], [-np.inf]]
-        if HOLE in key:
-            numbers = columns[key.index(HOLE)][here].astype(float)
+        if SLOT in key:
+            numbers = columns[key.index(SLOT)][here].astype(float)
             logs = entry.mixture.log_mass(numbers), entry.mixture.log_density(numbers)
         result[:, here] = np.logaddexp(result[:, here], logs)
     return result
 
 
-def mixture_of(noise: AffineNoise, cell: Any) -> Mixture:
+def make_mixture(noise: AffineNoise, cell: Any) -> Mixture:
     """Returns the distribution of noise whose random draw lies in ``cell``, a set of values of the
     draw.
 
@@ -313,7 +314,7 @@ def mixture_of(noise: AffineNoise, cell: Any) -> Mixture:
     """
     scale, shift = float(noise.coefficient), float(noise.constant)
     if noise.inner is not None and noise.function is math.floor:
-        bare = _rounded_down(mixture_of(noise.inner, cell))
+        bare = _rounded_down(make_mixture(noise.inner, cell))
     else:
         bare = Mixture(tuple(_bare(noise, cell)))
     pieces = tuple(_moved(piece, scale, shift) for piece in bare.pieces)

@@ -14,11 +14,11 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements import Bound
 from fedrec_auditor.auditor.exact.fit import Check, CheckStatus, check_fit
 from fedrec_auditor.auditor.exact.output_distribution import OutputDistribution
-from fedrec_auditor.auditor.tracing.outputs import Forms, check_forms, form_of
+from fedrec_auditor.auditor.tracing.outputs import Forms, check_forms, describe_form
 from fedrec_auditor.auditor.tracing.paths import NotTraced, StepBudget
 from fedrec_auditor.auditor.tracing.proof import prove_bound
-from fedrec_auditor.auditor.tracing.run import OneOutput, run_all
-from fedrec_auditor.auditor.tracing.traced_distribution import TracedDist, distributions_of
+from fedrec_auditor.auditor.tracing.run import SingleOutput, trace_paths
+from fedrec_auditor.auditor.tracing.traced_distribution import TracedDist, make_distributions
 from fedrec_auditor.auditor.worlds.sampler import Sampler
 from fedrec_auditor.targets.mechanisms.base import format_value
 
@@ -37,7 +37,7 @@ class Trace:
       themselves differ in form.
     """
 
-    randomizer: OneOutput
+    randomizer: SingleOutput
     inputs: Sequence[Any]
     dists: Sequence[TracedDist]
     names: Sequence[str] = ()
@@ -60,26 +60,26 @@ class Trace:
 
         Raises NotTraced with the reason if tracing is not possible.
         """
-        randomizer = OneOutput(function, sized)
+        randomizer = SingleOutput(function, sized)
         try:
-            ran = [run_all(randomizer, value, StepBudget()) for value in inputs]
-            dists = distributions_of(ran)
+            ran = [trace_paths(randomizer, value, StepBudget()) for value in inputs]
+            dists = make_distributions(ran)
         except NotTraced:
             raise
         except Exception as error:  # an error of the auditor
             raise NotTraced(f"tracing failed with {type(error).__name__}: {error}") from error
-        kept = not randomizer.is_flat and len({form_of(value) for value in inputs}) == 1
+        kept = not randomizer.is_flat and len({describe_form(value) for value in inputs}) == 1
         forms = [each.forms for each in ran] if kept else ()
         return cls(randomizer, inputs, dists, names, all(each.is_replayed for each in ran), forms)
 
-    def bound(self, delta: float, enough: float = math.inf) -> Bound:
+    def bound(self, delta: float, stop_at: float = math.inf) -> Bound:
         """Returns the exact epsilon at ``delta``, the largest over all pairs of inputs.
 
-        ``enough``: an epsilon, such as the claim. A lower bound above it is returned even if it is
-        not exact.
+        ``stop_at``: an epsilon, such as the claim. A lower bound above it is returned even if it
+        is not exact.
         """
         try:
-            return prove_bound(self.dists, self._names, delta, enough)
+            return prove_bound(self.dists, self._names, delta, stop_at)
         except NotTraced:
             raise
         except Exception as error:  # numbers out of range
@@ -164,7 +164,7 @@ def prove(
     inputs: Sequence[Any],
     delta: float,
     *,
-    enough: float,
+    stop_at: float,
     paced: Callable[[Sampler, int], tuple[Sampler, int]],
     seed: np.random.SeedSequence,
     names: Sequence[str] = (),
@@ -175,8 +175,8 @@ def prove(
     - ``sampler``: calls the randomizer.
     - ``inputs``: the inputs to compare.
     - ``delta``: delta of the bound.
-    - ``enough``: an epsilon, such as the claim. A lower bound above it is returned even if it is
-      not exact.
+    - ``stop_at``: an epsilon, such as the claim. A lower bound above it is returned even if it
+      is not exact.
     - ``names``: name of each input.
     - ``paced``: function of a sampler and a number of draws per input; returns both, with the
       number reduced to what the time allows.
@@ -189,7 +189,7 @@ def prove(
     """
     try:
         trace = Trace.trace(sampler.randomizer, inputs, sized=sampler.takes_size, names=names)
-        bound, forms = trace.bound(delta, enough), trace.check_forms(delta)
+        bound, forms = trace.bound(delta, stop_at), trace.check_forms(delta)
         if sampler.takes_size:
             bound = replace(bound, source=f"{bound.source}, size=1")
     except NotTraced as refusal:

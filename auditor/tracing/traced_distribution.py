@@ -18,25 +18,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.auditor.tracing.affine_noise import Cells
-from fedrec_auditor.auditor.tracing.outputs import are_close, decompose, leaf_key
-from fedrec_auditor.auditor.tracing.paths import Mass, Source
-from fedrec_auditor.auditor.tracing.run import AllPaths, Branch
+from fedrec_auditor.auditor.tracing.outputs import are_close, make_leaf_key, split_output
+from fedrec_auditor.auditor.tracing.paths import Draw, Mass
+from fedrec_auditor.auditor.tracing.run import AllPaths, PathResult
 from fedrec_auditor.auditor.tracing.symbols import Symbol
 from fedrec_auditor.auditor.tracing.tables import (
-    HOLE,
     MAX_ENTRIES,
+    SLOT,
     Key,
     OutputMass,
     Table,
     add_entry,
-    atoms_of,
     check_ties,
-    joint_table,
+    combine_tables,
+    find_atoms,
+    get_log_probs,
+    get_values,
     log,
-    numbers_of,
+    make_table,
     put_points_on_lattices,
-    table_log_prob,
-    table_of,
 )
 
 # Relative error of a product of probabilities; maximum number of blocks to compare in pairs.
@@ -73,13 +73,13 @@ class TracedDist:
     A tag is the structure of an output with its fixed values.
 
     - ``groups``: the distribution of the outputs of each tag.
-    - ``tag_leaves``: for each structure, the positions of the values that belong to the tag.
+    - ``fixed_positions``: for each structure, the positions of the values that belong to the tag.
     - ``paths``: number of execution paths that were followed to their end.
     - ``left_out``: number of execution paths that were too rare to follow.
     """
 
     groups: dict[Tag, TagGroup]
-    tag_leaves: dict[Hashable, tuple[int, ...]]
+    fixed_positions: dict[Hashable, tuple[int, ...]]
     paths: int
     left_out: int = 0
 
@@ -101,13 +101,13 @@ class TracedDist:
             return self.log_probs([outputs])[0]
         if not len(outputs):
             return np.empty(0)
-        return self._of_rows(decompose(outputs[0]).structure, outputs.reshape(len(outputs), -1))
+        return self._of_rows(split_output(outputs[0]).structure, outputs.reshape(len(outputs), -1))
 
     def log_probs(self, outputs: Sequence[Any]) -> NDArray[np.float64]:
         """Returns the log-probabilities or log-densities of a sequence of outputs, shape (n,)."""
         logs = np.empty(len(outputs))
         places: dict[Hashable, list[int]] = {}
-        every = [decompose(output) for output in outputs]
+        every = [split_output(output) for output in outputs]
         for place, output in enumerate(every):
             places.setdefault(output.structure, []).append(place)
         for structure, here in places.items():
@@ -118,14 +118,14 @@ class TracedDist:
         columns = list(
             rows.T if isinstance(rows, np.ndarray) else map(np.asarray, zip(*rows, strict=True))
         )
-        fixed = self.tag_leaves.get(structure)
+        fixed = self.fixed_positions.get(structure)
         logs = np.full(len(rows), -np.inf)
         if fixed is None:
             return logs
         places: dict[Key, list[int]] = {}
         tags = zip(*(columns[place].tolist() for place in fixed), strict=True)
         for row, tag in enumerate(tags) if fixed else ((row, ()) for row in range(len(rows))):
-            places.setdefault(tuple(map(leaf_key, tag)), []).append(row)
+            places.setdefault(tuple(map(make_leaf_key, tag)), []).append(row)
         for tag, here in places.items():
             group = self.groups.get((structure, tag)) or self._near(structure, tag)
             if group is None:
@@ -133,7 +133,7 @@ class TracedDist:
             logs[here] = log(group.weight)
             for block, table in group.tables.items():
                 of_block = [columns[k][here] for k in block]
-                logs[here] += table_log_prob(table, group.atoms[block], of_block)
+                logs[here] += get_log_probs(table, group.atoms[block], of_block)
         return logs
 
     @property
@@ -144,7 +144,7 @@ class TracedDist:
         """
         group = self.groups.get(("value", ()))
         tables = [] if group is None else group.atoms.values()
-        return [number for table in tables for number in numbers_of(table, 0)]
+        return [number for table in tables for number in get_values(table, 0)]
 
     def list_outputs(self, max_size: int) -> dict[Hashable, OutputMass] | None:
         """Returns the probability of each output, keyed by (structure of the output, values in
@@ -156,11 +156,11 @@ class TracedDist:
         for (structure, tag), group in self.groups.items():
             tables = group.tables.values()
             max_size -= math.prod(map(len, tables))
-            if max_size < 0 or any(HOLE in key for table in tables for key in table):
+            if max_size < 0 or any(SLOT in key for table in tables for key in table):
                 return None
-            places = *self.tag_leaves[structure], *itertools.chain.from_iterable(group.tables)
+            places = *self.fixed_positions[structure], *itertools.chain.from_iterable(group.tables)
             order = np.argsort(places).tolist()
-            for key, entry in joint_table(tables).items():
+            for key, entry in combine_tables(tables).items():
                 leaves = *tag, *key
                 output = structure, tuple(leaves[k] for k in order)
                 cells = {**group.cells, **entry.cells}
@@ -179,7 +179,7 @@ class TracedDist:
         return None
 
 
-def distributions_of(inputs: Sequence[AllPaths]) -> list[TracedDist]:
+def make_distributions(inputs: Sequence[AllPaths]) -> list[TracedDist]:
     """Computes the output distributions of several inputs from their execution paths.
 
     The positions of an output are divided into fixed values and independent blocks in the same way
@@ -192,9 +192,9 @@ def distributions_of(inputs: Sequence[AllPaths]) -> list[TracedDist]:
         plain = {k for k, entry in enumerate(leaves) if not isinstance(entry, Symbol)}
         fixed[structure] = fixed.get(structure, plain) & plain
     tags = {structure: tuple(sorted(places)) for structure, places in fixed.items()}
-    grouped: list[dict[Tag, list[Branch]]] = []
+    grouped: list[dict[Tag, list[PathResult]]] = []
     for ran in inputs:
-        groups: dict[Tag, list[Branch]] = {}
+        groups: dict[Tag, list[PathResult]] = {}
         for branch in ran.branches:
             structure, leaves = branch.output
             tag = structure, tuple(leaves[k] for k in tags[structure])
@@ -216,14 +216,14 @@ def distributions_of(inputs: Sequence[AllPaths]) -> list[TracedDist]:
             tables = [group.tables[block] for group in known]
             check_ties(tables)
             put_points_on_lattices(tables)
-            atoms = atoms_of(tables)
+            atoms = find_atoms(tables)
             for group in known:
                 group.atoms[block] = atoms
     return dists
 
 
 def _blocks(
-    grouped: list[dict[Tag, list[Branch]]], tags: dict[Hashable, tuple[int, ...]]
+    grouped: list[dict[Tag, list[PathResult]]], tags: dict[Hashable, tuple[int, ...]]
 ) -> dict[Tag, list[tuple[int, ...]]]:
     """Returns for each tag the positions of its values that are not fixed, in independent blocks.
 
@@ -238,7 +238,7 @@ def _blocks(
         free = [k for k in range(len(leaves)) if k not in fixed]
         together: list[tuple[int, int]] = []
         for branch in itertools.chain.from_iterable(groups):
-            owners: dict[Source, int] = {}
+            owners: dict[Draw, int] = {}
             for k in free:
                 sources = _open_sources(branch.output.leaves[k])
                 together += [(owners.setdefault(source, k), k) for source in sources]
@@ -252,7 +252,7 @@ def _blocks(
 
 
 def _independent_parts(
-    groups: list[list[Branch]], parts: list[tuple[int, ...]]
+    groups: list[list[PathResult]], parts: list[tuple[int, ...]]
 ) -> list[tuple[int, ...]]:
     """Returns ``parts`` after uniting parts that depend on each other across execution paths.
 
@@ -286,7 +286,7 @@ def _parts(places: list[int], together: Iterable[tuple[int, int]]) -> list[tuple
 
 
 def _kinds(
-    members: list[Branch], blocks: list[tuple[int, ...]]
+    members: list[PathResult], blocks: list[tuple[int, ...]]
 ) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
     """Assigns numbers to the distributions of blocks of output values on each path, (paths,
     blocks).
@@ -301,7 +301,7 @@ def _kinds(
     return np.array(columns).T, np.array([float(branch.weight) for branch in members])
 
 
-def _kind(branch: Branch, block: tuple[int, ...]) -> Hashable:
+def _kind(branch: PathResult, block: tuple[int, ...]) -> Hashable:
     """Returns a hashable form of the distribution of a block of output values on one path.
 
     ``block``: positions of the values.
@@ -311,7 +311,7 @@ def _kind(branch: Branch, block: tuple[int, ...]) -> Hashable:
         return tuple(leaves)
     return tuple(
         (key, entry.mass, entry.mixture.pieces, tuple(entry.mixture.points.items()))
-        for key, entry in table_of(branch, leaves).items()
+        for key, entry in make_table(branch, leaves).items()
     )
 
 
@@ -335,23 +335,23 @@ def _independent(kinds: NDArray[np.intp], weights: NDArray[np.float64]) -> bool:
     return bool(np.all(np.abs(joint - product) <= _ROUNDING * product))
 
 
-def _open_sources(entry: Any) -> set[Source]:
+def _open_sources(entry: Any) -> set[Draw]:
     if not isinstance(entry, Symbol):
         return set()
     return {source for cells, _ in entry.pieces() for source in cells}
 
 
-def _group(members: list[Branch], blocks: list[tuple[int, ...]]) -> TagGroup:
+def _group(members: list[PathResult], blocks: list[tuple[int, ...]]) -> TagGroup:
     weight = sum((branch.weight for branch in members), Fraction(0))
     tables: dict[tuple[int, ...], Table] = {block: {} for block in blocks}
     for block, table in tables.items():
-        alike: dict[Hashable, list[Branch]] = {}
+        alike: dict[Hashable, list[PathResult]] = {}
         for branch in members:
             kind = _kind(branch, block) if len(members) > 1 else ()
             alike.setdefault(kind, []).append(branch)
         for branch, *others in alike.values():
             share = sum((each.weight for each in others), branch.weight) / weight
-            for key, entry in table_of(branch, [branch.output.leaves[k] for k in block]).items():
+            for key, entry in make_table(branch, [branch.output.leaves[k] for k in block]).items():
                 alone = len(members) == 1
-                add_entry(table, key, entry if alone else entry.joint_with(share, branch.cells))
+                add_entry(table, key, entry if alone else entry.combine_with(share, branch.cells))
     return TagGroup(weight, members[0].cells, tables)

@@ -397,7 +397,7 @@ class _Trial:
                 sampler,
                 inputs,
                 delta=self.claim.delta,
-                enough=self.claim.epsilon,
+                stop_at=self.claim.epsilon,
                 paced=lambda real, most: (
                     real,
                     self.budget.plan_draws(real, inputs, min(draws, most))[1],

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from fedrec_auditor.auditor.tracing.outputs import ErrorOutput, decompose
+from fedrec_auditor.auditor.tracing.outputs import ErrorOutput, split_output
 from fedrec_auditor.auditor.tracing.trace import Trace
 from fedrec_auditor.auditor.tracing.traced_distribution import TracedDist
 from tests.auditor.tracing.programs import enumerated
@@ -37,5 +37,5 @@ def enumerated_probabilities(function: Callable[..., Any], value: Any) -> Counte
     for weight, answer in enumerated(function, value):
         if isinstance(answer, Exception):
             answer = ErrorOutput(type(answer).__name__)
-        found[tuple(decompose(answer))] += weight  # type: ignore[assignment]
+        found[tuple(split_output(answer))] += weight  # type: ignore[assignment]
     return found

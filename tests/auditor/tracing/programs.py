@@ -130,7 +130,7 @@ SHORT = {
     kind: [text for text in texts if not re.search(r"(?<!\{)\{[a-z]+\}", text)]
     for kind, texts in EXPRESSIONS.items()
 }
-HOLE = re.compile(r"\{(new_)?([a-z]+)(_name)?\}")
+SLOT = re.compile(r"\{(new_)?([a-z]+)(_name)?\}")
 
 
 def source(pick: Callable[[Sequence[str]], str], statements: int, depth: int) -> str:
@@ -152,7 +152,7 @@ def source(pick: Callable[[Sequence[str]], str], statements: int, depth: int) ->
             options = EXPRESSIONS[kind] if depth > 0 else SHORT[kind]
             return filled(pick(options), depth - 1)
 
-        text = HOLE.sub(fill, text.replace("{{", "\0").replace("}}", "\1"))
+        text = SLOT.sub(fill, text.replace("{{", "\0").replace("}}", "\1"))
         for kind, name in made:
             names.setdefault(kind, []).append(name)
         return text.replace("\0", "{").replace("\1", "}")

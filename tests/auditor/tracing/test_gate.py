@@ -14,7 +14,7 @@ from fedrec_auditor.auditor.tracing.gate import CodeError
 from fedrec_auditor.auditor.tracing.generator import TracedGenerator
 from fedrec_auditor.auditor.tracing.interpreter import Interpreter
 from fedrec_auditor.auditor.tracing.objects import NativeMethod
-from fedrec_auditor.auditor.tracing.paths import NotTraced, Path, StepBudget, TooRare
+from fedrec_auditor.auditor.tracing.paths import NotTraced, Path, PathTooRare, StepBudget
 
 
 class Hostile:
@@ -59,7 +59,7 @@ class Hostile:
 
 HOSTILE: Any = Hostile()
 PLAIN: Any = [1, 2.0, "a", [1, 2], np.zeros(2)]
-TABLES = {**known.FUNCTIONS, **known.WRITERS, **known.special_functions()}
+TABLES = {**known.FUNCTIONS, **known.WRITING_FUNCTIONS, **known.list_special_functions()}
 FUNCTIONS = {f"{number} {getattr(f, '__name__', f)}": f for number, f in enumerate(TABLES.values())}
 METHODS = [
     (value, name)
@@ -94,7 +94,9 @@ def check(name: str, run: Interpreter, call: Any) -> None:
     """Asserts that a call, whatever its result, runs no method of the object."""
     before = Hostile.calls
     # Errors of the interpreter itself are refusals too.
-    with suppress(NotTraced, CodeError, TooRare, TypeError, IndexError, ValueError, AttributeError):
+    with suppress(
+        NotTraced, CodeError, PathTooRare, TypeError, IndexError, ValueError, AttributeError
+    ):
         call()
     assert Hostile.calls == before, name
 

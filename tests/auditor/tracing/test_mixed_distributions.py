@@ -178,7 +178,10 @@ def test_draws_with_an_atom_that_is_too_heavy_do_not_fit() -> None:
 
     def fitted(function: Callable[..., Any]) -> CheckStatus:
         dist = OutputDistribution(
-            origin=trace, sampler=Sampler.wrap(function), density=trace.log_prob, atoms=trace.atoms
+            origin=trace,
+            sampler=Sampler.wrap(function),
+            log_density=trace.log_prob,
+            atoms=trace.atoms,
         )
         seed = np.random.SeedSequence(0)
         return check_fit(dist.sampler, dist, [*trace.inputs], samples=6_000, seed=seed).status

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from fedrec_auditor import verify_ldp
 from fedrec_auditor.accountants.verdict import Verdict
 from fedrec_auditor.auditor.exact.fit import CheckStatus
-from fedrec_auditor.auditor.tracing.outputs import FORM_CHECK, decompose
+from fedrec_auditor.auditor.tracing.outputs import FORM_CHECK, split_output
 from fedrec_auditor.auditor.tracing.paths import NotTraced
 from fedrec_auditor.auditor.tracing.trace import PROOF_CHECK
 from tests.auditor.tracing.distributions import epsilon, traced
@@ -34,7 +34,7 @@ SHAPES = arrays.array_shapes(min_dims=1, max_dims=3, min_side=0, max_side=3)
 
 @given(array=KINDS.flatmap(lambda kind: arrays.arrays(kind, SHAPES)))
 def test_an_array_is_read_as_its_list(array: NDArray[Any]) -> None:
-    ours, lists = decompose(array), decompose(array.tolist())
+    ours, lists = split_output(array), split_output(array.tolist())
     assert ours.structure == lists.structure
     assert repr(ours.leaves) == repr(lists.leaves)
 
@@ -46,7 +46,7 @@ def test_arrays_within_are_lists_as_well(answer: Any) -> None:
             return {key: listed(value) for key, value in part.items()}
         return [entry.tolist() for entry in part] if isinstance(part, list) else part.tolist()
 
-    assert decompose(answer) == decompose(listed(answer))
+    assert split_output(answer) == split_output(listed(answer))
 
 
 @dataclass

@@ -277,7 +277,7 @@ COUNTING: dict[str, Callable[[], Any]] = {
     "a view of a tensor": in_view_of_tensor(),
     "slots": in_attribute(Slots()),
     "a namespace": in_attribute(types.SimpleNamespace()),
-    "a namespace of argparse": in_attribute(argparse.FormulaNamespace()),
+    "a namespace of argparse": in_attribute(argparse.Namespace()),
     "a number of C": in_attribute(ctypes.c_long(0), "value"),
     "a logger": in_attribute(logging.getLogger("kept")),
     "what is of one thread": in_attribute(threading.local()),
