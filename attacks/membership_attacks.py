@@ -143,7 +143,7 @@ class UserMembership:
         profiles, included = background.profiles, background.is_included
         if profiles is None or included is None or len(background.references) < 2:
             raise InputError(
-                "Expected profiles, included and at least 2 references in the background, got "
+                "Expected background.profiles, is_included and at least 2 references, got "
                 f"{len(background.references)} references. Give all three."
             )
         features = _features(view, profiles)

@@ -115,14 +115,14 @@ class KnownProducts:
 
     known_gram: inner products of the known rows with each other (k, k)
     cross_gram: inner products of the unknown rows with the known rows (m, k)
-    sq_norms: squared lengths of the unknown rows (m,)
+    squared_norms: squared lengths of the unknown rows (m,)
     entry_sum: sum of all entries of the known rows
     width: number of columns of a row
     """
 
     known_gram: NDArray[np.float64]
     cross_gram: NDArray[np.float64]
-    sq_norms: NDArray[np.float64]
+    squared_norms: NDArray[np.float64]
     entry_sum: float
     width: int
 
@@ -142,7 +142,7 @@ class KnownProducts:
         own = np.diag(self.known_gram)
         near = np.maximum(own[:, None] + own - 2 * self.known_gram, 0)
         np.fill_diagonal(near, 0)
-        return near, np.maximum(self.sq_norms[:, None] + own - 2 * self.cross_gram, 0)
+        return near, np.maximum(self.squared_norms[:, None] + own - 2 * self.cross_gram, 0)
 
     def compute_coordinates(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Returns rows' coordinates in the span of the rows of users with known class.
@@ -472,12 +472,10 @@ def _summary(view: View) -> list[_Part]:
     patterns = find_changes(view)
     if patterns:
         return [(part.is_changed.shape[1], partial(_moved, part)) for part in patterns.values()]
-    gradients = (
-        None if RankOneGradients().refusal(view) else find_item_name(view, (Payload.GRADIENT,))
-    )
+    table = None if RankOneGradients().refusal(view) else find_item_name(view, (Payload.GRADIENT,))
     return [
         (view.public.n_items, partial(_interactions, view))
-        if name == gradients
+        if name == table
         else (_size(view, name), partial(_mean, view, name))
         for name in list_linked(view)
     ]

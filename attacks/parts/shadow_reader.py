@@ -187,7 +187,7 @@ def run_on_accepted(
             )
         if len(places) < min_accepted:
             raise InputError(
-                f"Expected code that accepts users' histories, got failures. Repair it.{left_out}"
+                f"Expected client code that accepts histories, got errors. Repair it.{left_out}"
             )
 
 

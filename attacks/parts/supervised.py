@@ -180,7 +180,7 @@ class Task:
             self.dot(users, self.known_users) for users in (self.known_users, self.unknown_users)
         )
         return KnownProducts(
-            known_gram=among, cross_gram=across, sq_norms=sizes, entry_sum=total, width=width
+            known_gram=among, cross_gram=across, squared_norms=sizes, entry_sum=total, width=width
         )
 
     def dot(self, users: NDArray[np.int64], others: NDArray[np.int64]) -> NDArray[np.float64]:

@@ -233,9 +233,7 @@ def assign_pseudonyms(view: View) -> View | None:
     rounds: list[RoundView] = []
     count = 0
     for seen in reversed(view.rounds if view.public.n_silos is None else ()):
-        if seen.shuffled and all(
-            part.kind is not Payload.REPORTS for part in seen.shuffled.values()
-        ):
+        if seen.shuffled and all(p.kind is not Payload.REPORTS for p in seen.shuffled.values()):
             size = len(next(iter(seen.shuffled.values())))
             if rounds and count + size > view.public.n_users:
                 break

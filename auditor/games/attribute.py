@@ -63,8 +63,7 @@ class _Question:
 
 
 def run_attack(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
-    """Scores an attribute attack: returns one row of the report, or several, per attribute and
-    share of known users.
+    """Scores an attribute attack; returns report rows per attribute and share of known users.
 
     A known user is a user whose class the adversary knows. The metric is macro F1 over the users
     whose class is not known, among the users who have a value of the attribute and whose messages
@@ -124,8 +123,8 @@ def run_attack(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
     return tuple(rows)
 
 
-def max_memory(users: int, width: int) -> float:
-    """Maximum memory of an attribute attack in bytes.
+def get_max_memory(users: int, width: int) -> float:
+    """Returns the maximum memory of an attribute attack, in bytes.
 
     ``users``: number of users who send messages.
     ``width``: number of numbers that each user sends.

@@ -340,7 +340,7 @@ def describe_refusals(refused: Sequence[InputError], remaining: Sequence[Any]) -
 
 
 def count_population(data: Interactions, n_canaries: int = 0) -> Population:
-    """Numbers of users, items and features for which the claims of a system are computed.
+    """Counts the users, items and features for which the claims of a system are computed.
 
     ``data``: the users except canaries (designed users).
     ``n_canaries``: number of canaries, which are counted in addition.
@@ -353,13 +353,13 @@ def count_population(data: Interactions, n_canaries: int = 0) -> Population:
 
 
 def add_user(
-    population: Interactions, history: NDArray[np.float32], flipped: Collection[str] = ()
+    population: Interactions, history: NDArray[np.float32], last_category: Collection[str] = ()
 ) -> Interactions:
     """Appends one user to the population.
 
     ``history``: ratings of the new user (n_items,), 0 for items without a rating.
-    ``flipped``: names of the attributes of which the new user has the last category. The new user
-        has the first category of all other attributes.
+    ``last_category``: names of the attributes of which the new user has the last category. The new
+        user has the first category of all other attributes.
     """
     rated, times = np.count_nonzero(history), population.timestamps
     user = replace(
@@ -369,7 +369,7 @@ def add_user(
         timestamps=None if times is None else np.full(rated, times.max(initial=0)),
         attributes={
             name: replace(
-                each, codes=np.full(1, (len(each.classes) - 1) * (name in flipped), np.int64)
+                each, codes=np.full(1, (len(each.classes) - 1) * (name in last_category), np.int64)
             )
             for name, each in population.attributes.items()
         },

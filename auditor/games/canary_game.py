@@ -129,9 +129,11 @@ class SingleRemovalBound(Estimator):
         return JointBinomial().predict_limit(samples, rates, delta=delta, alpha=alpha)
 
     def find_max_limit(self, samples: int, *, delta: float, alpha: float) -> float:
-        """Lower bound on epsilon, for removing one user, if the estimator guesses the world of each
-        of ``samples`` draws per world right.
+        """Returns the largest lower bound on epsilon that draws can give, for removing one user.
 
+        The bound is that of an estimator that guesses the world of every draw right.
+
+        ``samples``: number of draws per world.
         ``delta``: delta of the bound.
         ``alpha``: error probability of the bound.
         """
@@ -161,11 +163,10 @@ class Simulation(Protocol):
 
     @property
     def n_votes(self) -> int:
-        """Number of features, the last ones of each run, that may each serve alone as the
-        adversary's score.
+        """Number of features of a run that may each serve alone as the adversary's score.
 
-        Features are numbers that the adversary computes from the messages of a run. All other
-        features are only used in combination.
+        Features are numbers that the adversary computes from the messages of a run. These features
+        come last; all other features are only used in combination.
         """
         ...
 
@@ -249,11 +250,13 @@ class RunSampler:
     def draw_features(
         self, source: str, world: int, size: int, rng: np.random.Generator
     ) -> NDArray[np.float64]:
-        """Simulates ``size`` runs of a world (neighbouring input), and returns numbers (``size``,
-        f) that an adversary computes from each run.
+        """Simulates runs of a world (neighbouring input); returns the adversary's features of each.
+
+        The result is (``size``, f). Features are numbers that the adversary computes from a run.
 
         ``source``: name of the adversary, such as "server".
         ``world``: index of the world, 0 or 1.
+        ``size``: number of runs.
         ``rng``: generator whose seed determines the runs. Its state does not change.
         """
         parent = rng.bit_generator.seed_seq
@@ -307,7 +310,7 @@ class RunSampler:
         ``trees``: whether the decision rule is fitted by ``learn_rule``; if false, by logistic
             regression.
 
-        If one of the last ``simulation.votes`` numbers of a run promises a larger bound than the
+        If one of the last ``simulation.n_votes`` numbers of a run promises a larger bound than the
         rule, this number is the score.
         """
         first, second = (
@@ -397,9 +400,9 @@ class Setup:
     ``max_runs``: largest number of runs per world that ``get_n_runs`` returns. None for
         ``TRAINING_RUNS``, if a run includes the server's steps.
     ``chunk_size``: number of runs that are simulated together; None for the game's default.
-    ``has_two_removals``: whether a measured bound is converted to the removal of one user
-        (``SingleRemovalBound``). A bound for replacing a user is then a bound for two removals,
-        because a user without items also sends a message that is not zero.
+    ``has_two_removals``: whether the two worlds differ by two removals of a user, so that a
+        measured bound is converted to one removal (``SingleRemovalBound``). A replacement is two
+        removals if a user without items also sends a message that is not zero.
     ``make_bound``: function that traces the client's code in the two worlds and computes a lower
         bound at a delta without sampling error; None if the code is not available.
     """

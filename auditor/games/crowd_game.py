@@ -128,8 +128,9 @@ class TrainingSimulator:
 def select_predicted(
     crowd: Interactions, vantages: Sequence[Vantage], transcript: Transcript
 ) -> Interactions:
-    """Users of ``crowd`` whose messages the adversary has to predict to isolate the message of the
-    canary (designed user).
+    """Returns the users whose messages an adversary predicts, to isolate the canary's message.
+
+    A canary is a designed user.
 
     ``crowd``: all users except the canary.
     ``vantages``: adversaries, by what they see.
@@ -179,11 +180,9 @@ def run_with_canary(
     return somebody, run_round(target, somebody, rng, compute)
 
 
-def get_broadcast(opening: Transcript) -> Broadcast | None:
-    """The server's broadcast in the first round of ``opening``, or None if nothing is
-    broadcast.
-    """
-    return opening.rounds[0].broadcast if opening.rounds else None
+def get_broadcast(transcript: Transcript) -> Broadcast | None:
+    """Returns the server's broadcast in the first round of a transcript, or None without one."""
+    return transcript.rounds[0].broadcast if transcript.rounds else None
 
 
 def find_best_canary(
@@ -225,7 +224,7 @@ def find_best_canary(
 
 
 def alter_broadcast(broadcast: Broadcast | None) -> dict[str, Broadcast | None]:
-    """The honest ``broadcast`` and copies of it in which one array is set to 0.
+    """Returns the honest ``broadcast``, and malicious copies of it with one array set to 0.
 
     The keys are descriptions for reports; the key of the honest broadcast is empty.
     """
@@ -237,7 +236,7 @@ def alter_broadcast(broadcast: Broadcast | None) -> dict[str, Broadcast | None]:
 
 
 def get_float_arrays(broadcast: Broadcast) -> dict[str, NDArray[Any]]:
-    """Arrays of a broadcast that a malicious server may change, by name: its arrays of floats."""
+    """Returns the arrays of floats in a broadcast, which a malicious server may change."""
     return {
         name: np.asarray(part)
         for name, part in broadcast.items()
@@ -403,10 +402,9 @@ class RoundGame(CrowdGame):
         deltas: Mapping[Scope, tuple[float, ...]],
         rng: np.random.Generator,
     ) -> Iterator[Setup]:
-        """Yields the experiment with the inputs that a system of reports (randomized coordinates of
-        a gradient) designs as its worst case.
+        """Yields an experiment with the worst-case inputs of the system, if it has any.
 
-        Yields nothing if the system has no such inputs.
+        Only systems of reports (randomized coordinates of a gradient) design these inputs.
 
         ``ground``: the system, the data of its users, and options.
         ``deltas``: deltas of the bounds that the game measures, by scope (unit, adjacency, what the

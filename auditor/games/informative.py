@@ -72,11 +72,11 @@ class InformativeView:
         )
 
 
-def filter_view(view: View, unread: int = 0) -> InformativeView:
+def filter_view(view: View, n_unread: int = 0) -> InformativeView:
     """Removes messages that leave the model unchanged or contain unusable numbers.
 
     ``view``: the messages that the adversary sees.
-    ``unread``: number of messages with NaN or infinities that were removed from ``view`` before;
+    ``n_unread``: number of messages with NaN or infinities that were removed from ``view`` before;
         the result counts them, too.
 
     Messages that are linked to users, and whole shuffled messages, are checked; messages of parties
@@ -99,12 +99,12 @@ def filter_view(view: View, unread: int = 0) -> InformativeView:
 
     usable, large = _drop_messages(filled, is_too_large)
     sent = sum(len(part.uploads.users) for part in linked.rounds if part.uploads is not None)
-    unread = unread if sent else 0
+    n_unread = n_unread if sent else 0
     return InformativeView(
         view=replace(view, rounds=tuple(map(_unlink, view.rounds, usable.rounds))),
-        n_messages=sent + unread,
+        n_messages=sent + n_unread,
         n_empty=empty,
-        n_oversized=large + unread,
+        n_oversized=large + n_unread,
     )
 
 

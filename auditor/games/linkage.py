@@ -22,8 +22,9 @@ MAX_USERS, QUICK_MAX_USERS = 600, 100
 
 
 def run_attack(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
-    """Scores a linkage attack by top-1 accuracy, mean reciprocal rank, and share of excluded
-    candidates; returns rows of the report.
+    """Scores a linkage attack; returns rows of the report.
+
+    The metrics are top-1 accuracy, mean reciprocal rank, and the share of excluded candidates.
 
     The senders are removed from the last round of ``game.view``, or, if messages pass a shuffler,
     from all rounds. The candidates for the sender of a message are the users who sent a message
@@ -71,8 +72,7 @@ def run_attack(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
 
 
 def explain_too_few(users: int, confidence: float) -> str:
-    """Sentence that says why a number of users is too small for a conclusion; empty if it is large
-    enough.
+    """Returns a sentence that says why there are too few users for a conclusion; empty if enough.
 
     ``users``: number n of users, who sent one message each.
     ``confidence``: confidence of the interval, in (0, 1).

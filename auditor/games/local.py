@@ -52,14 +52,14 @@ class WorstPair:
     ``canary``: the canary (designed user) with the two histories.
     ``broadcast``: the server's broadcast, or None if the server sends none.
     ``text``: description of the broadcast; empty for the broadcast of an honest server.
-    ``n_tried``: number of combinations of histories and broadcast that were tried.
-    ``make_refusal``: text on histories at which the client's code fails; empty if there are none.
+    ``n_pairs``: number of combinations of histories and broadcast that were tried.
+    ``refusal_text``: text on histories at which the client's code fails; empty if there are none.
     """
 
     canary: CanarySet
     broadcast: Broadcast | None
     text: str
-    n_tried: int
+    n_pairs: int
     refusal_text: str
 
 
@@ -72,8 +72,9 @@ def search_pair(
     can_steer: bool,
     rng: np.random.Generator,
 ) -> WorstPair | None:
-    """Searches the canary (designed user) and the broadcast for which the messages of the canary's
-    two histories differ most.
+    """Searches for the canary (designed user) and the broadcast at which messages differ most.
+
+    The messages are those of the canary with either of its two histories.
 
     ``population``: users whose data and catalogue the histories are built from.
     ``scope``: protected unit and adjacency of the bound, in which the two histories differ.
@@ -127,7 +128,7 @@ def search_pair(
     if not _any_differs(honest) and not text:
         return None
     return WorstPair(
-        canary=canary, broadcast=chosen, text=text, n_tried=trial.tried, refusal_text=left_out
+        canary=canary, broadcast=chosen, text=text, n_pairs=trial.tried, refusal_text=left_out
     )
 
 
@@ -154,10 +155,10 @@ class _Trial:
         received = projection.get_received(broadcast, projection.CANARY_ROWS)
         args = self.target, canary.histories, received, rng
         self.count = self.count or reading.choose_n_messages(
-            *args, limit=_COPIES, numbers=_SEARCH_NUMBERS
+            *args, max_messages=_COPIES, max_numbers=_SEARCH_NUMBERS
         )
         with np.errstate(all="ignore"):
-            readings = reading.learn_stats(*args, self.count, noisy=noisy or not self.noise)
+            readings = reading.learn_stats(*args, self.count, has_noise=noisy or not self.noise)
         self.tried += 1
         return readings
 
@@ -352,7 +353,7 @@ class LocalGame(CanaryGame):
                 ),
                 run_text=(
                     f"the first message of a client of a system with {sizes.n_items} items"
-                    f"{pair.text}. Of {pair.n_tried} tried pairs of histories and broadcasts, it "
+                    f"{pair.text}. Of {pair.n_pairs} tried pairs of histories and broadcasts, it "
                     f"uses the most revealing{pair.refusal_text}"
                 ),
                 size_text=f"over {sizes.n_items:,} items ({canaries.N_NEW_ITEMS} new)",
@@ -406,7 +407,7 @@ def make_designed_setup(
         population=population,
         world_names=pair.world_names,
         scope_deltas={pair.scope: (0.0,)},
-        simulation=make_rounds(pair, pair.target, (Vantage.SERVER,), rng, read=pair.reducer),
+        simulation=make_rounds(pair, pair.target, (Vantage.SERVER,), rng, reducer=pair.reducer),
         run_text=f"one message of a client of a system with {items} items, for the worst broadcast",
         size_text=f"over {items:,} items",
         statistic=reading.STATISTIC_TEXT

@@ -28,8 +28,9 @@ N_KNOWN_ITEMS = 5
 
 
 def run_attack(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
-    """Scores an attack that guesses whether a user has an item, by AUC with the ROC curve, and by
-    TPR at 1% FPR; returns rows of the report.
+    """Scores an attack that guesses whether a user has an item; returns rows of the report.
+
+    The metrics are AUC, with the ROC curve, and the true positive rate (TPR) at 1% FPR.
 
     A candidate is a pair of user and item; a member is a candidate that is an interaction in the
     data. Candidates are up to 20 members and equally many non-members per user, drawn uniformly
@@ -122,7 +123,7 @@ def _rows(
 
 
 def to_logits(count: NDArray[np.integer[Any]], users: int) -> NDArray[np.float64]:
-    """Log-odds that a user has an item, if ``count`` of ``users`` users have the item.
+    """Returns the log-odds that a user has an item that ``count`` of ``users`` users have.
 
     To avoid infinite values, 0.5 is added to the numbers of users with and without the item.
     """
@@ -207,8 +208,9 @@ USER_FPRS = (0.1, 0.01, 0.001)
 
 
 def run_user_attack(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
-    """Scores an attack that guesses which users took part in a training, by AUC, and by TPR at 10%,
-    1% and 0.1% FPR; returns rows of the report.
+    """Scores an attack that guesses which users took part in a training; returns report rows.
+
+    The metrics are AUC, and the true positive rate (TPR) at 10%, 1% and 0.1% FPR.
 
     Each training on half of the users is attacked in turn, by an adversary who has run all other
     trainings. The adversary knows the ratings of all users with ratings. If there are more than

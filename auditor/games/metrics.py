@@ -66,7 +66,9 @@ def get_mean(
     """
     data = np.asarray(values, dtype=np.float64)
     if len(data) == 0 or not np.isfinite(data).all():
-        raise InputError("Expected finite values of users, got none or NaN. Correct the attack.")
+        raise InputError(
+            "Expected finite values of at least one user, got none or NaN. Correct it."
+        )
     replicates = draw_weights(len(data), rng) @ data / len(data)
     return make_interval(float(data.mean()), replicates, len(data), confidence, min_value)
 
@@ -269,8 +271,9 @@ def draw_weights(n: int, rng: np.random.Generator) -> NDArray[np.float64]:
 def make_interval(
     value: float, replicates: NDArray[np.float64], n: int, confidence: float, min_value: float = 0.0
 ) -> Estimate:
-    """Estimate with the percentile interval of a bootstrap, within [``min_value``, 1], widened for
-    a small number of users.
+    """Returns an estimate with the percentile interval of a bootstrap, within [``min_value``, 1].
+
+    The interval is widened for a small number of users.
 
     ``value``: the point estimate.
     ``replicates``: values of the bootstrap replicates (b,).
@@ -323,8 +326,8 @@ def get_weighted_rocs(
     clusters: tuple[NDArray[np.integer[Any]], NDArray[np.integer[Any]]],
     weights: tuple[NDArray[np.float64], NDArray[np.float64]],
 ) -> NDArray[np.float64]:
-    """Area under the ROC curve, and its heights at k false positive rates, for b bootstrap
-    weightings.
+    """Computes the area under the ROC curve, and true positive rates at k false positive rates, for
+    each of b bootstrap weightings.
 
     ``scores``: score of each candidate (m,), larger if the attack guesses "member".
     ``members``: whether each candidate is a member, for which this guess is right (m,).
@@ -338,9 +341,9 @@ def get_weighted_rocs(
     contain NaN, or if ``members`` are all true or all false.
     """
     if np.isnan(scores).any():
-        raise InputError("Expected numbers as scores, got NaN. Correct the attack.")
+        raise InputError("Expected a number per candidate in scores, got NaN. Correct the attack.")
     if members.all() or not members.any():
-        raise InputError("Expected members and non-members, got only one of both kinds. Give both.")
+        raise InputError("Expected True and False in members, got only one of them. Give both.")
     order = np.argsort(-scores, kind="stable")
     ranked = scores[order]
     last = np.append(ranked[1:] != ranked[:-1], True)
@@ -566,7 +569,7 @@ def score_draws(guesses: Guesses) -> NDArray[np.float64]:
 
 
 def get_mean_f1(guesses: Guesses) -> float:
-    """Mean of macro F1 over all draws of the users whose class the adversary knows."""
+    """Returns the mean of macro F1 over all draws of the users whose class the adversary knows."""
     return float(score_draws(guesses).mean())
 
 

@@ -75,7 +75,7 @@ class CanaryDirections:
 
     @classmethod
     def compute(
-        cls, sent: Component, others: Component | None, start: Array, canaries: CanarySet
+        cls, sent: Component, others: Component | None, base: Array, canaries: CanarySet
     ) -> CanaryDirections:
         """Computes the difference between the messages for the two histories of each canary
         (designed user), in one named array of messages.
@@ -83,15 +83,15 @@ class CanaryDirections:
         ``sent``: one message per history: first histories of all canaries, then all second
             histories.
         ``others``: messages of all other users, or None.
-        ``start``: value that is subtracted from messages to get changes of the model.
+        ``base``: value that is subtracted from messages to get changes of the model.
         """
         count = len(canaries)
         whose = np.tile(np.arange(count), 2)
-        both = np.concatenate([block for _, block in _read_changes(sent, whose, start, canaries)])
+        both = np.concatenate([block for _, block in _read_changes(sent, whose, base, canaries)])
         first, second = both[:count], both[count:]
         values, width = first - second, math.prod(sent.shape[1:])
         middle = 0.5 * (np.einsum("ij,ij->i", first, first) - np.einsum("ij,ij->i", second, second))
-        if _is_user_row(sent, start):
+        if _is_user_row(sent, base):
             matrix = _place_values(values, np.arange(count)[:, None], width, count)
             mean = np.asarray(0.5 * (first + second), float)
             return cls(values, matrix, middle, (count, *sent.shape[1:]), mean)
@@ -102,7 +102,7 @@ class CanaryDirections:
         total = None
         if others is not None and sent.kind not in (Payload.REPORTS, Payload.BITS):
             total = 0.5 * canaries.sum_new_rows(sent) + canaries.sum_new_rows(others)
-            total = total - (count + len(others)) * canaries.crop_rows(start)
+            total = total - (count + len(others)) * canaries.crop_rows(base)
         return cls(values, matrix, middle, shape, total)
 
 
@@ -166,8 +166,9 @@ class CanaryScorer:
         return cls(canaries, directions, shapes)
 
     def score(self, view: View, vantage: Vantage) -> Array:
-        """Scores of m canaries (designed users) in a training (m, f), from which an estimator
-        guesses the history of each canary.
+        """Computes scores of m canaries (designed users) in a training, (m, f).
+
+        An estimator guesses the history of each canary from its scores.
 
         ``view``: messages that the adversary sees. If the adversary sees only their sums, ``view``
             has the single messages, and the sums are computed here, in the rows that are scored.
@@ -391,8 +392,9 @@ class SharedTraining:
 
     @property
     def n_messages(self) -> int:
-        """Number of users in the training, canaries (designed users) included, counted as one
-        message each for the estimate of the run's duration.
+        """Number of users in the training, including canaries (designed users).
+
+        The duration of the run is estimated from this number, as if each user sent one message.
         """
         return self.canaries.crowd.n_users + len(self.canaries)
 
@@ -520,7 +522,7 @@ class OneRunGame(CanaryGame):
         return make_one_run_worlds(setting.world_names, scope, coins), "each with probability 1/2"
 
     def make_max_workload(self, ground: GameInputs) -> tuple[Target, Interactions]:
-        """The system, and the largest data on which this game trains the system.
+        """Returns the system, and the largest data on which this game trains the system.
 
         Memory and time of the game are estimated from these.
         """

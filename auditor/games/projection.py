@@ -55,18 +55,19 @@ class ExpectedMessages:
     message_sum: Directions
 
 
-def get_received(broadcast: Broadcast | None, rows: slice | NDArray[np.intp]) -> Broadcast | None:
-    """The part of ``broadcast`` that some users receive: of a table with one row per user, only
-    their own rows.
+def get_received(broadcast: Broadcast | None, users: slice | NDArray[np.intp]) -> Broadcast | None:
+    """Returns the part of ``broadcast`` that some users receive.
 
-    ``rows``: indices of the users. ``CANARY_ROWS`` is the last user (the canary, a designed user),
+    A user receives only the user's own row of a table with one row per user.
+
+    ``users``: indices of the users. ``CANARY_ROWS`` is the last user (the canary, a designed user),
         and ``OTHER_ROWS`` are all other users.
 
     Returns None if ``broadcast`` is None.
     """
     if broadcast is None or np.ndim(broadcast.get("users", 0)) != 2:
         return broadcast
-    return {**broadcast, "users": np.asarray(broadcast["users"])[rows]}
+    return {**broadcast, "users": np.asarray(broadcast["users"])[users]}
 
 
 def estimate_messages(
@@ -74,14 +75,14 @@ def estimate_messages(
     profiles: Interactions,
     broadcast: Broadcast | None,
     rng: np.random.Generator,
-    size: int,
+    n_uploads: int,
     others: Interactions | None = None,
 ) -> ExpectedMessages:
     """Estimates the expected messages of the canary (designed user) and of all other users at
     ``broadcast``, by simulation.
 
     ``profiles``: data of the canary with each of its two histories (two rows).
-    ``size``: number of uploads of the canary per history; other users upload once.
+    ``n_uploads``: number of uploads of the canary per history; other users upload once.
     ``others``: data of all other users, or None to leave them out.
 
     If a component (named array) stores its messages before noise is added, these messages are
@@ -90,7 +91,7 @@ def estimate_messages(
     apart, own, total = {}, {}, {}
     drawn, crowding = rng.spawn(2)
     received = get_received(broadcast, CANARY_ROWS)
-    pair = draw_pairs(target, profiles, received, drawn, size)
+    pair = draw_pairs(target, profiles, received, drawn, n_uploads)
     crowd, count = _NOBODY, 0
     if others is not None and others.n_users:
         crowd = target.upload(others, get_received(broadcast, OTHER_ROWS), crowding).components
@@ -108,7 +109,7 @@ def estimate_messages(
 
 
 def get_base(sent: Component, name: str, broadcast: Broadcast | None) -> Array:
-    """Value that is subtracted from the messages ``sent`` to get changes of the model.
+    """Returns the value that is subtracted from the messages ``sent`` to get changes of the model.
 
     ``name``: name of the message component.
 
@@ -131,18 +132,18 @@ def draw_pairs(
     profiles: Interactions,
     broadcast: Broadcast | None,
     rng: np.random.Generator,
-    size: int,
+    count: int,
 ) -> tuple[Mapping[str, Component], Mapping[str, Component]]:
-    """Uploads of two users, with the same randomness for both users, by name of the message array.
+    """Draws uploads of two users with the same randomness for both, by name of the message array.
 
     ``profiles``: data of the two users (two rows).
     ``broadcast``: the broadcast that the users receive, or None.
-    ``size``: number of messages per user.
+    ``count``: number of messages per user.
     """
     seed = int(rng.integers(2**63))
     first, second = (
         target.upload(
-            profiles.take_users(np.array([world])), broadcast, np.random.default_rng(seed), size
+            profiles.take_users(np.array([world])), broadcast, np.random.default_rng(seed), count
         ).components
         for world in (0, 1)
     )
@@ -158,8 +159,7 @@ def _mean(sent: Component) -> Array:
 
 
 def match_component(name: str, shape: tuple[int, ...], along: Directions) -> str | None:
-    """Name of the entry of ``along`` on which an array of a message is projected; None if there is
-    none.
+    """Returns the name of the entry of ``along`` on which a message array is projected, or None.
 
     ``name``, ``shape``: name and shape of the array.
     ``along``: expected difference of the canary's (designed user's) messages between the two worlds
@@ -190,8 +190,9 @@ def project(sent: Component, direction: Array) -> Array:
 
 
 def get_features(view: View, known: Sequence[ExpectedMessages], canary: int) -> Array:
-    """Numbers computed from one training (f,), from which a decision rule guesses the history of
-    the canary (designed user).
+    """Computes f numbers of one training, by which a decision rule guesses the canary's history.
+
+    A canary is a designed user with two alternative histories.
 
     ``view``: the messages and public parameters that the adversary sees.
     ``known``: expected messages at the broadcast of each round of the view.
@@ -329,7 +330,7 @@ def _unlinked(view: View, known: Sequence[ExpectedMessages]) -> Array:
 
 
 def sum_components(parts: Mapping[str, Component]) -> dict[str, Array]:
-    """Sum of the messages over all senders, by name of the array."""
+    """Sums the messages over all senders, by name of the array."""
     return {name: part.sum_all() for name, part in parts.items()}
 
 
@@ -352,7 +353,7 @@ def subtract_base(
 
 
 def subtract_models(before: Broadcast | None, after: Broadcast | None) -> dict[str, Array]:
-    """Difference ``after`` minus ``before`` of two broadcasts, by name of the array.
+    """Returns the difference ``after`` minus ``before`` of two broadcasts, by name of the array.
 
     Arrays that one of the broadcasts lacks, or that differ in shape, are left out.
     """
@@ -365,7 +366,7 @@ def subtract_models(before: Broadcast | None, after: Broadcast | None) -> dict[s
 
 
 def sum_inner(pairs: Iterable[tuple[NDArray[Any], NDArray[Any]]]) -> float:
-    """Sum of the inner products of pairs of arrays."""
+    """Returns the sum of the inner products of pairs of arrays."""
     return sum(float(np.vdot(x, y)) for x, y in pairs)
 
 

@@ -89,8 +89,8 @@ class MessageStats:
     ``error_variance``: squared standard error of ``difference``, due to the client's randomness
         without added noise.
     ``variance``: variance of a message within a world.
-    ``weight``: difference between the means of the two worlds over ``variance``; 0 if it is not
-        significant.
+    ``weight``: difference between the means of the two worlds divided by ``variance``; 0 if it is
+        not significant.
     ``square_weight``, ``zero_weight``, ``row_weight``: weights of squared deviations, of exact
         zeros and of rows that are sent; 0 if their difference is not significant.
     ``mean_distance``: squared distance of the worlds due to their means, in variances within a
@@ -112,28 +112,29 @@ class MessageStats:
 
     @classmethod
     def learn(
-        cls, parts: tuple[Component, Component], start: Array, *, noisy: bool = True
+        cls, parts: tuple[Component, Component], base_value: Array, *, has_noise: bool = True
     ) -> MessageStats:
         """Learns the statistics from messages of the two worlds (neighbouring inputs), drawn in
         pairs with the same randomness.
 
         ``parts``: messages of the first world, and the same number of messages of the second world.
-        ``start``: value that is subtracted from messages, in one dimension.
-        ``noisy``: whether messages are read with the noise that is added to them.
+        ``base_value``: value that is subtracted from messages, in one dimension.
+        ``has_noise``: whether messages are read with the noise that is added to them.
 
         Randomness with the same effect in the two worlds, such as added noise, cancels in the
         difference of a pair. If the component adds noise, means are those of the messages before
-        noise is added. If ``noisy`` is false, only these messages are read, and no noise is drawn.
+        noise is added. If ``has_noise`` is false, only these messages are read, and no noise is
+        drawn.
         """
         moments, step, count = (_Moments(), _Moments()), _step(parts[0]), len(parts[0])
         bodies = [
-            part if noisy or not isinstance(part, RandomizedMessages) else part.clean_messages
+            part if has_noise or not isinstance(part, RandomizedMessages) else part.clean_messages
             for part in parts
         ]
-        twins = np.zeros(len(start))
+        twins = np.zeros(len(base_value))
         for at in range(0, count, step):
             block = np.arange(at, min(at + step, count))
-            numbers = [_flat_numbers(body, block, start) for body in bodies]
+            numbers = [_flat_numbers(body, block, base_value) for body in bodies]
             for sums, x, body in zip(moments, numbers, bodies, strict=True):
                 sums.add(x, _sent(body, block))
             twins += ((numbers[0] - numbers[1]) ** 2).sum(axis=0)
@@ -148,7 +149,7 @@ class MessageStats:
         chance = np.maximum(twins / count - measured**2, 0.0) / count
         error, before = chance, [part for part in parts if isinstance(part, RandomizedMessages)]
         if before:
-            apart, chance, between = _before_noise(before, start)
+            apart, chance, between = _before_noise(before, base_value)
             middle = middle if between is None else between
         variance = (variances[0] + variances[1]) / 2
         floor = _ROUNDING * max(variance.max(initial=0.0), float((apart**2).max(initial=0.0)))
@@ -165,7 +166,7 @@ class MessageStats:
             spread = _ERRORS * math.sqrt(2.0 * float(np.sum((error / variance) ** 2)))
             by_means = max(sure, excess if excess > spread else 0.0)
         return cls(
-            base_value=start,
+            base_value=base_value,
             average_mean=middle,
             difference=apart,
             error_variance=chance,
@@ -175,7 +176,7 @@ class MessageStats:
             zero_weight=zeros,
             row_weight=rows,
             mean_distance=by_means,
-            other_distance=by_squares + by_zeros + by_rows if noisy else 0.0,
+            other_distance=by_squares + by_zeros + by_rows if has_noise else 0.0,
         )
 
     def distance(self, variance: Array | None = None) -> float:
@@ -201,8 +202,9 @@ class MessageStats:
         return bool(self.difference.any()) or self.other_distance > 0.0 or random
 
     def features(self, part: Component, along: Array) -> Array:
-        """Nine numbers for each of n messages (n, 9), from which a decision rule infers the world
-        (neighbouring input).
+        """Computes nine numbers per message (n, 9), from which a decision rule infers the world.
+
+        A world is one of the two neighbouring inputs.
 
         ``part``: the messages.
         ``along``: vector for the first number, in one dimension.
@@ -266,23 +268,23 @@ def choose_n_messages(
     broadcast: Broadcast | None,
     rng: np.random.Generator,
     *,
-    limit: int = MAX_MESSAGES,
-    numbers: int = MAX_NUMBERS,
+    max_messages: int = MAX_MESSAGES,
+    max_numbers: int = MAX_NUMBERS,
 ) -> int:
-    """Number of messages of each world (neighbouring input) from which differences between the two
-    worlds are learnt.
+    """Chooses the number of messages per world (neighbouring input) from which the differences
+    between the two worlds are learnt.
 
     ``profiles``: data of the client in the two worlds (two rows).
-    ``limit``: maximum number of messages per world, except for reports.
-    ``numbers``: maximum count of numbers in all messages of a world, except for reports. At least
-        ``MIN_MESSAGES`` messages are used even if they have more numbers.
+    ``max_messages``: maximum number of messages per world, except for reports.
+    ``max_numbers``: maximum count of numbers in all messages of a world, except for reports. At
+        least ``MIN_MESSAGES`` messages are used even if they have more numbers.
 
     If messages have reports (a few randomized coordinates of a gradient each), the number that
     these limits allow is multiplied by ``_REPORT_COPIES``.
     """
     parts = target.upload(profiles, broadcast, rng).components.values()
     size = sum(math.prod(part.shape) for part in parts)
-    count = int(np.clip(numbers // max(1, size), min(MIN_MESSAGES, limit), limit))
+    count = int(np.clip(max_numbers // max(1, size), min(MIN_MESSAGES, max_messages), max_messages))
     return count * (_REPORT_COPIES if any(part.kind is Payload.REPORTS for part in parts) else 1)
 
 
@@ -291,28 +293,33 @@ def learn_stats(
     profiles: Interactions,
     broadcast: Broadcast | None,
     rng: np.random.Generator,
-    count: int,
+    n_messages: int,
     *,
-    noisy: bool = True,
+    has_noise: bool = True,
 ) -> StatisticsMap:
     """Learns how the messages of two worlds (neighbouring inputs) differ, by name of the message
     array.
 
     ``profiles``: data of the client in the two worlds (two rows).
     ``broadcast``: the broadcast that the client receives, or None.
-    ``count``: number of messages per world.
-    ``noisy``: whether messages are read with their added noise; if false, before noise is added.
+    ``n_messages``: number of messages per world.
+    ``has_noise``: whether messages are read with their added noise; if false, before noise is
+        added.
     """
-    first, second = projection.draw_pairs(target, profiles, broadcast, rng, count)
+    first, second = projection.draw_pairs(target, profiles, broadcast, rng, n_messages)
     return {
-        name: MessageStats.learn((part, second[name]), _base(name, part, broadcast), noisy=noisy)
+        name: MessageStats.learn(
+            (part, second[name]), _base(name, part, broadcast), has_noise=has_noise
+        )
         for name, part in first.items()
     }
 
 
 def get_directions(stats: StatisticsMap, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Array]:
-    """Direction on which each message array is projected, in one dimension, by name: the difference
-    of the means of two worlds (neighbouring inputs) over the variance.
+    """Computes the direction on which each message array is projected, in one dimension, by name.
+
+    A direction is the difference of the means of two worlds (neighbouring inputs) divided by the
+    variance.
 
     ``stats``: statistics of each array.
     ``shapes``: shape of each array.

@@ -26,8 +26,9 @@ _KNOWS = (
 
 
 def run_attack(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
-    """Scores a reconstruction attack by guessed item sets, entries known with certainty, ratings
-    and user vectors; returns rows of the report.
+    """Scores a reconstruction attack; returns rows of the report.
+
+    There are rows for guessed item sets, entries known with certainty, ratings and user vectors.
 
     All metrics are means over at most 2,000 users whose messages the attack sees
     (``Game.max_users``), drawn uniformly. There are two baselines: every user has all items (``all
@@ -220,8 +221,7 @@ def _vectors(game: Game, guess: Floats, truth: Floats) -> AttackRow:
 
 
 def find_popular(truth: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Whether each item is among the n most popular items (n_items,), for the n with the best mean
-    F1 over users.
+    """Marks the n most popular items (n_items,), for the n with the best mean F1 over users.
 
     ``truth``: whether each user has each item (n_users, n_items).
     """

@@ -85,8 +85,10 @@ class RoundSimulator:
         n_rounds: int = 1,
         reducer: Reducer | None = None,
     ) -> RoundSimulator:
-        """Fits the numbers by which an adversary distinguishes the two histories of the canary
-        (designed user) to repeated messages; returns the simulator.
+        """Makes a simulator: fits the adversary's features to repeated messages of the canary.
+
+        Features are numbers by which the adversary distinguishes the two histories of the canary
+        (designed user).
 
         ``broadcast``: the server's broadcast of every round, or None.
         ``vantages``: adversaries (by what they see) for whom numbers are computed.
@@ -324,18 +326,18 @@ def make_rounds(
     system: Target,
     vantages: tuple[Vantage, ...],
     rng: np.random.Generator,
-    others: int = 0,
-    read: Reducer | None = None,
+    n_others: int = 0,
+    reducer: Reducer | None = None,
 ) -> RoundSimulator:
     """Makes the simulation of rounds for a pair of histories that is designed for the system.
 
     ``pair``: the two histories and the broadcast.
     ``system``: the system whose clients send.
     ``vantages``: adversaries, by what they see of the messages.
-    ``others``: number of other users, who all have the second history.
-    ``read``: function by which the adversary reads a part of the designed user's message; None to
-        use the whole message.
+    ``n_others``: number of other users, who all have the second history.
+    ``reducer``: function by which the adversary reads a part of the designed user's message; None
+        to use the whole message.
     """
-    crowd = pair.profiles.take_users(np.ones(others, dtype=np.int64))
+    crowd = pair.profiles.take_users(np.ones(n_others, dtype=np.int64))
     canary = CanarySet(history_names=pair.world_names, histories=pair.profiles, crowd=crowd)
-    return RoundSimulator.learn(system, canary, pair.broadcast, vantages, rng, reducer=read)
+    return RoundSimulator.learn(system, canary, pair.broadcast, vantages, rng, reducer=reducer)

@@ -40,7 +40,7 @@ from fedrec_auditor.attacks.parts.shadow_reader import (
 from fedrec_auditor.attacks.parts.uploads import assign_pseudonyms, find_subjects
 from fedrec_auditor.attacks.readers.base import MAX_NATS
 from fedrec_auditor.auditor.games.informative import MAX_NUMBER, filter_view, is_oversized
-from fedrec_auditor.auditor.games.matched_truth import MatchedTruth, Senders
+from fedrec_auditor.auditor.games.matched_truth import MatchedTruth, SenderNames
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.recorded.recorded_system import RecordedSystem
 from fedrec_auditor.targets.recorded.recording import MANIFEST, Manifest, Recording
@@ -356,7 +356,7 @@ class ItemOrder:
     caveat: str = ""
 
     @classmethod
-    def find(cls, recording: Recording, truth: GroundTruth | None, senders: Senders) -> Self:
+    def find(cls, recording: Recording, truth: GroundTruth | None, senders: SenderNames) -> Self:
         """Finds which row belongs to which item in the item tables of a recording (stored uploads
         of a training). Without true data, the recording is not changed.
 
@@ -404,8 +404,9 @@ class ItemOrder:
 
 
 def get_shapes(recording: Recording) -> dict[str, tuple[int, ...]]:
-    """Shapes of the models, sums and messages of a recording (stored uploads of a training), by
-    name of the array.
+    """Returns the shapes of the models, sums and messages of a recording, by name of the array.
+
+    A recording is the stored uploads of a training.
     """
     rounds = recording.rounds
     stored = [recording.release, *(m for part in rounds for m in (part.broadcast, part.aggregate))]

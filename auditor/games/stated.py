@@ -35,7 +35,7 @@ def is_external(target: Target) -> bool:
 
 
 def explain_no_game(target: Target) -> str:
-    """Reason why claims on a system of another project were not tested by simulation, as text.
+    """Returns the reason why claims on a system of another project were not tested by simulation.
 
     The text is for reports without another reason.
     """
@@ -61,7 +61,7 @@ def can_sample_users(target: Target) -> bool:
 
 
 def choose_n_users(target: Target, users: int, max_users: int) -> int:
-    """Number of users of a game besides the canary (a designed user).
+    """Chooses the number of users of a game besides the canary (a designed user).
 
     ``users``: default number.
     ``max_users``: number of users in the data.

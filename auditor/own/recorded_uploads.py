@@ -12,7 +12,7 @@ import numpy as np
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements import Vantage
 from fedrec_auditor.accountants.verdict import DEFAULT_GATE, Gate
-from fedrec_auditor.auditor.games.matched_truth import MatchedTruth, Senders
+from fedrec_auditor.auditor.games.matched_truth import MatchedTruth, SenderNames
 from fedrec_auditor.auditor.games.row_order import ItemOrder, get_shapes
 from fedrec_auditor.auditor.machine.progress import Observer, show_progress
 from fedrec_auditor.auditor.plan.plan import ALL_TARGETS, Plan, amend_plan, make_target
@@ -159,7 +159,7 @@ def attack_recording(
     columns: Mapping[str, str] | None = None,
     users: Any = None,
     items: Any = None,
-    senders: Senders = None,
+    senders: SenderNames = None,
     client: str | Target | None = None,
     claim: ClaimsInput = (),
     out: str | Path | None = None,

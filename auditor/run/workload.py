@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.auditor.games.attribute import max_memory
+from fedrec_auditor.auditor.games.attribute import get_max_memory
 from fedrec_auditor.auditor.games.canary_game import MAX_SECONDS, MIN_RUNS, Simulation
 from fedrec_auditor.auditor.games.game import (
     MAX_ENTRIES,
@@ -74,7 +74,7 @@ class Workload:
         cost = estimate_cost(target, interactions)
         users, items = interactions.n_users, interactions.n_items
         guessed = min(users * items, max(MAX_ENTRIES, MIN_USERS * items))
-        attack = max_memory(users, int(cost.message_values)) if interactions.attributes else 0.0
+        attack = get_max_memory(users, int(cost.message_values)) if interactions.attributes else 0.0
         return cls(
             memory_bytes=_PROCESS
             + _ENTRY * interactions.ratings.nnz

@@ -186,7 +186,7 @@ def test_the_search_finds_the_broadcast_that_tells_most() -> None:
     assert steered is not None
     assert kept.text == ""
     assert "malicious" in steered.text
-    assert steered.n_tried > kept.n_tried + 2 * local.N_STEPS
+    assert steered.n_pairs > kept.n_pairs + 2 * local.N_STEPS
     lengths = []
     for found in (kept, steered):
         read = reading.learn_stats(system, found.canary.histories, found.broadcast, rng, 64)
