@@ -163,9 +163,7 @@ def test_an_epsilon_of_a_game_and_attacks_that_find_little_assess_no_leak(record
     assert summarize_systems(vary(found, attacks=(alone,)))[0].assessment.gap
     empty = MessagesRow(target="it", sent=600, empty=500, oversized=69)
     broken = vary(found, messages=(empty,))
-    assert (
-        summarize_systems(broken)[0].assessment.gap == "leak (569 of 600 messages reveal nothing)"
-    )
+    assert "(569 of 600 messages reveal nothing)" in summarize_systems(broken)[0].assessment.gap
     for each in (nobody, mild, broken):
         assert each.exit_code(Gate(FailOn.CRITICAL)) == 3
 

@@ -39,9 +39,8 @@ def test_what_to_do_names_what_the_record_knows(record: Record) -> None:
     room = judged(record, 178.0, 3.286, 2.8)
     assert todo(record, room) == f"You may claim epsilon 3.29 (instead of 178) {HERE}."
     unproved = judged(record, 1.0, 3.7052, None)
-    assert todo(record, unproved) == (
-        f"Claim epsilon 3.71 {HERE}; or supply the missing proof of epsilon 1."
-    )
+    advice = f"Claim epsilon 3.71 {HERE}; or supply the missing proof of epsilon 1."
+    assert todo(record, unproved) == advice
     little = judged(record, 1.0, 10.76, None, repair="as_published=false")
     assert todo(record, little) == (
         "Change the settings to as_published=false, with which the claim is proved; or supply the "
