@@ -20,9 +20,9 @@ from benchmarks.wild.rows import stored
 from fedrec_auditor.accountants.statements import Basis
 from fedrec_auditor.accountants.verdict import NumberLabel, Verdict
 from fedrec_auditor.auditor.judging.catalogue import judge_entries, list_entries, make_claimant
-from fedrec_auditor.reports.documents.catalogue import CatalogueRow, claim_words, command_words
+from fedrec_auditor.reports.documents.catalogue import CatalogueRow, describe_claim, format_command
 from fedrec_auditor.reports.record import store
-from fedrec_auditor.reports.say import legal
+from fedrec_auditor.reports.say import sanitize
 from fedrec_auditor.reports.writers.html import fill_template
 from fedrec_auditor.targets.systems.base import Population
 
@@ -78,13 +78,13 @@ def of_papers(judged: Iterable[CatalogueRow]) -> Iterator[Entry]:
             source=row.paper.title,
             name=f"{row.target}, {row.number}",
             statement=row.statement,
-            claimed=claim_words(row),
+            claimed=describe_claim(row),
             holds=row.provable,
             verdict=(row.verdict or row.arithmetic).label,
             unit=NONE if row.scope is None else str(row.scope.unit),
             vantage=NONE if row.scope is None else str(row.scope.vantage),
             why=f"{row.reason} Source: {row.source}.",
-            command=command_words(row),
+            command=format_command(row),
             basis=row.basis.value,
         )
 
@@ -164,7 +164,9 @@ def page(claims: Sequence[Entry]) -> str:
     }
     every = (*Verdict, *NumberLabel)
     words = [word for word in every if word.label in filters["verdict"]]
-    return legal(fill_template("register.html.j2", claims=claims, filters=filters, verdicts=words))
+    return sanitize(
+        fill_template("register.html.j2", claims=claims, filters=filters, verdicts=words)
+    )
 
 
 def main() -> int:

@@ -268,17 +268,17 @@ def _checks(rows: Sequence[CatalogueRow]) -> list[CheckRow]:
 
     A check fails if the number is wrong.
     """
-    from fedrec_auditor.reports.documents.catalogue import by_words, computed_words, stated_words
+    from fedrec_auditor.reports.documents.catalogue import format_right, format_stated, name_origin
     from fedrec_auditor.reports.record.rows import CheckRow
-    from fedrec_auditor.reports.say import number_text
+    from fedrec_auditor.reports.say import format_number
 
     return [
         CheckRow(
             target=row.target,
             check=f"{row.number}: {figure.what}",
             failed=figure.word is NumberLabel.WRONG,
-            reason=f"{stated_words(figure, number_text)} {by_words(row)}, "
-            f"{computed_words(figure, number_text)} computed here.",
+            reason=f"{format_stated(figure, format_number)} {name_origin(row)}, "
+            f"{format_right(figure, format_number)} computed here.",
         )
         for row in rows
         for figure in row.figures

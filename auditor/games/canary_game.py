@@ -42,7 +42,7 @@ from fedrec_auditor.auditor.worlds.pilot_rules import (
 )
 from fedrec_auditor.auditor.worlds.worlds import Worlds
 from fedrec_auditor.reports.record.rows import Finding
-from fedrec_auditor.reports.say import capitalized
+from fedrec_auditor.reports.say import capitalize
 from fedrec_auditor.targets.compute import DEFAULT, Machine
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import Population, ScopedClaim, Target
@@ -681,7 +681,7 @@ class CanaryGame(ABC):
         exact: list[Bound] = []
         if setting.exact_bound is not None:
             proof = setting.exact_bound(measured.bound.delta)
-            note += f" {capitalized(PROOF_CHECK)}: {proof.check.reason}"
+            note += f" {capitalize(PROOF_CHECK)}: {proof.check.reason}"
             if proof.bound is not None:
                 exact.append(replace(proof.bound, scope=scope, tight=False))
         findings = (

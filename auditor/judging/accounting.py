@@ -18,7 +18,7 @@ from fedrec_auditor.accountants.verdict import Verdict, exceeds, refutes, refute
 from fedrec_auditor.auditor.exact import compute_delta, find_exact_bound, has_exact_bound
 from fedrec_auditor.auditor.plan.families import FAMILIES, load_papers
 from fedrec_auditor.reports.record.rows import Finding, SkippedRow
-from fedrec_auditor.reports.say import settings_words
+from fedrec_auditor.reports.say import format_settings
 from fedrec_auditor.targets.mechanisms.base import Mechanism
 from fedrec_auditor.targets.systems.base import Claimant, Population, ScopedClaim
 
@@ -372,7 +372,7 @@ def _repair(
     from fedrec_auditor.auditor.plan.objects import apply_settings
 
     known = {
-        settings_words(entry.repaired).removeprefix("--set "): entry.repaired
+        format_settings(entry.repaired).removeprefix("--set "): entry.repaired
         for paper in load_papers().values()
         for entry in paper.entries
         if target.name in entry.system

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fedrec_auditor.reports.say import duration
+from fedrec_auditor.reports.say import format_duration
 from fedrec_auditor.reports.writers.paragraph import paragraph
 
 if TYPE_CHECKING:
@@ -330,7 +330,7 @@ def format_log_line(report: ProgressReport) -> str:
     else the running tasks, and the elapsed time.
     """
     what = report.finished or "; ".join(format_running_tasks(report)) or "nothing runs yet"
-    return f"[{report.done}/{report.total}] {what}; {duration(report.elapsed)} so far"
+    return f"[{report.done}/{report.total}] {what}; {format_duration(report.elapsed)} so far"
 
 
 def format_running_tasks(report: ProgressReport) -> tuple[str, ...]:

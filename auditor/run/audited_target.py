@@ -57,7 +57,7 @@ from fedrec_auditor.reports.record.rows import (
     Row,
     SkippedRow,
 )
-from fedrec_auditor.reports.say.metrics import BREACH_WORDS, CUT_WORDS, attack_words
+from fedrec_auditor.reports.say.metrics import BREACH_WORDS, CUT_WORDS, describe_attack
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.features import count_user_features
 from fedrec_auditor.targets.systems.base import NoScores, Population, Run, Target, get_origin
@@ -458,7 +458,7 @@ def _skipped_at_route(
         return ()
     sentences = [reasons[route]]
     if rows:
-        by = dict.fromkeys(attack_words(row).partition(" by ")[2] for row in rows)
+        by = dict.fromkeys(describe_attack(row).partition(" by ")[2] for row in rows)
         sentences.append(f"The attack was run by {', '.join(by)} instead.")
     else:
         others = {why: vantage for vantage, why in reasons.items() if route.determines(vantage)}

@@ -40,7 +40,7 @@ from fedrec_auditor.accountants.theorems.neighbours import (
     explain_unknown_event,
     make_group_event,
 )
-from fedrec_auditor.reports.say import count_phrase
+from fedrec_auditor.reports.say import format_count
 from fedrec_auditor.targets.settings import Choice, Range, check
 from fedrec_auditor.targets.systems.base import Population, ScopedClaim
 
@@ -242,7 +242,7 @@ class Deployment:
         """Short description of the mechanism of a round, with the number of rounds (of reports, if
         each report is noisy by itself).
         """
-        times = count_phrase(self.rounds, "report" if is_local_event(self.round_event) else "round")
+        times = format_count(self.rounds, "report" if is_local_event(self.round_event) else "round")
         return self.round_text if self.rounds == 1 else f"{self.round_text}, {times}"
 
     def count_rounds(self, scope: Scope) -> int:

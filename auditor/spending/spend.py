@@ -175,17 +175,17 @@ class Account:
         proof, scope = self.total.accounted, self.total.scope
         if proof is None or math.isinf(proof.epsilon):
             return "State: no epsilon, because no finite epsilon is proved."
-        stated = f"State: (epsilon = {say.round_up(proof.epsilon)}, delta = {proof.delta!r})"
-        where = f"for {say.brief_scope_words(scope)}, {scope.adjacency} adjacency"
-        return say.join_texts(f"{stated} {where}", say.assumption_words(proof)) + "."
+        stated = f"State: (epsilon = {say.format_upper(proof.epsilon)}, delta = {proof.delta!r})"
+        where = f"for {say.describe_scope(scope)}, {scope.adjacency} adjacency"
+        return say.join_texts(f"{stated} {where}", say.describe_assumptions(proof)) + "."
 
     def describe(self, width: int = FULL) -> str:
         """Formats the findings (bounds and verdicts) as text in lines of at most ``width`` columns,
         unless a word is longer. It ends with ``statement``.
         """
-        from fedrec_auditor.reports.writers.terminal import findings_text
+        from fedrec_auditor.reports.writers.terminal import format_findings
 
-        return f"{findings_text(self.findings, width)}\n\n{paragraph(self.statement, width)}"
+        return f"{format_findings(self.findings, width)}\n\n{paragraph(self.statement, width)}"
 
     def __str__(self) -> str:
         return self.describe()

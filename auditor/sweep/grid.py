@@ -34,7 +34,7 @@ from fedrec_auditor.reports.record.frontier import (
 )
 from fedrec_auditor.reports.record.record import Record
 from fedrec_auditor.reports.record.rows import AttackRow, FurtherFigure, UtilityRow, walk_leaves
-from fedrec_auditor.reports.say import assumption_words, sure_words
+from fedrec_auditor.reports.say import describe_assumptions, describe_confidence
 from fedrec_auditor.reports.say.metrics import ERROR_NAMES, is_beyond_protocol
 
 # Name of the axis that multiplies the noise of every system with a noise setting.
@@ -373,7 +373,8 @@ def _basis(bound: Bound) -> str:
     """Text on the origin of a bound: its method, confidence, number of samples and assumptions."""
     lower = bound.side is Side.LOWER
     samples = "" if bound.samples is None else f"{bound.samples:,} samples"
-    parts = (bound.source, sure_words(bound) if lower else "", samples, assumption_words(bound))
+    sure = describe_confidence(bound) if lower else ""
+    parts = (bound.source, sure, samples, describe_assumptions(bound))
     return ", ".join(filter(None, parts))
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import fedrec_auditor
 from benchmarks.others.case import CONFIDENCE
-from fedrec_auditor.reports.say import evidence_words, percent
+from fedrec_auditor.reports.say import describe_evidence, to_percent
 
 ASKED = fedrec_auditor.Claim(epsilon=1.0, unit="interaction", horizon="round")
 """Nobody's claim: of a function with one, the game says what a message shows."""
@@ -34,7 +34,7 @@ def audited(
         if (found := finding.measured) is not None:
             yield (
                 f"{name}: epsilon at least {found.epsilon:.2f} at delta {found.delta:g} for "
-                f"{found.scope} ({evidence_words(found)}; {found.source})"
+                f"{found.scope} ({describe_evidence(found)}; {found.source})"
             )
     for row in record.attacks:
         yield f"{name}: {row.attack}, {row.metric} {row.value:.3f}"
@@ -63,7 +63,7 @@ def verified(
         confidence=CONFIDENCE,
         trace=False,
     )
-    sure = "exact" if found.exact else f"{percent(found.confidence)} confidence"
+    sure = "exact" if found.exact else f"{to_percent(found.confidence)} confidence"
     drawn = "no samples" if found.samples is None else f"{found.samples:,} samples"
     failed = ", ".join(check.name for check in found.faults) or "none"
     return (

@@ -214,7 +214,7 @@ class EpsilonTables(Row):
     rows: tuple[TableRow, ...]
 
 
-def judgement_words(row: CatalogueRow) -> str:
+def name_labels(row: CatalogueRow) -> str:
     """The judgements of an entry as text: of its epsilon, and of its other numbers."""
     labels = [] if row.verdict is None else [row.verdict.label]
     if row.arithmetic is not None:
@@ -223,41 +223,42 @@ def judgement_words(row: CatalogueRow) -> str:
     return ", ".join(labels)
 
 
-def claimed_words(row: CatalogueRow) -> str:
+def describe_claimed(row: CatalogueRow) -> str:
     """The claimed formula of an entry as text, with its value in parentheses.
 
     If the entry has several numbers, the text is the formula alone.
     """
     if row.claimed_epsilon is None:
-        value = stated_words(_chosen(row))
+        value = format_stated(_chosen(row))
     else:
-        value = "no epsilon" if math.isinf(row.claimed_epsilon) else say.short(row.claimed_epsilon)
+        epsilon = row.claimed_epsilon
+        value = "no epsilon" if math.isinf(epsilon) else say.format_4(epsilon)
         if row.delta:
-            value += f", {say.delta_words(row.delta)}"
+            value += f", {say.format_delta(row.delta)}"
         value += (
             f", {say.BASIS_WORDS[row.claim_basis]}" if row.claim_basis is Basis.COMPUTED else ""
         )
     return _with(row, row.claimed, value)
 
 
-def claim_words(row: CatalogueRow) -> str:
+def describe_claim(row: CatalogueRow) -> str:
     """The claimed formula of an entry with its value, as text.
 
     The prefix "derived: " marks a statement that nobody makes, and that was derived here.
     """
-    return f"{'derived: ' if row.claim_basis is Basis.DERIVED else ''}{claimed_words(row)}"
+    return f"{'derived: ' if row.claim_basis is Basis.DERIVED else ''}{describe_claimed(row)}"
 
 
-def correct_words(row: CatalogueRow) -> str:
+def describe_correct(row: CatalogueRow) -> str:
     """The correct formula of an entry as text, with its value in parentheses.
 
     If the entry has several numbers, the text is the formula alone.
     """
-    value = computed_words(_chosen(row)) if row.finding is None else say.range_words(row.finding)
+    value = format_right(_chosen(row)) if row.finding is None else say.format_range(row.finding)
     return _with(row, row.provable, value)
 
 
-def stated_words(figure: Figure, exactly: Callable[[float], str] = say.short) -> str:
+def format_stated(figure: Figure, exactly: Callable[[float], str] = say.format_4) -> str:
     """The number that a paper states or relies on, as text.
 
     ``exactly`` formats the number.
@@ -267,7 +268,7 @@ def stated_words(figure: Figure, exactly: Callable[[float], str] = say.short) ->
     return f"{'below ' if figure.below else ''}{exactly(figure.claimed)}"
 
 
-def computed_words(figure: Figure, exactly: Callable[[float], str] = say.short) -> str:
+def format_right(figure: Figure, exactly: Callable[[float], str] = say.format_4) -> str:
     """The number computed here as text, with "at most" or "at least" if it is a bound.
 
     ``exactly`` formats a number that is not a bound.
@@ -277,11 +278,11 @@ def computed_words(figure: Figure, exactly: Callable[[float], str] = say.short) 
     return f"at least {say.format_4_lower(figure.right)}" if figure.side else exactly(figure.right)
 
 
-def meaning_words(row: CatalogueRow) -> str:
+def explain_row(row: CatalogueRow) -> str:
     """Sentences on the meaning of an entry's verdict for a user of the system."""
     texts = []
     if row.finding is not None:
-        texts.append(say.guess_words(row.finding))
+        texts.append(say.describe_guesses(row.finding))
         texts += ["An epsilon this large guarantees almost nothing."] if row.finding.vacuous else []
     if row.computed_at:
         texts.append(f"The numbers are computed {row.computed_at}.")
@@ -297,21 +298,21 @@ def meaning_words(row: CatalogueRow) -> str:
     return " ".join(texts)
 
 
-def unlisted_words(row: CatalogueRow) -> str:
+def describe_unlisted(row: CatalogueRow) -> str:
     """A sentence on the numbers that ``listed_figures`` leaves out; empty if all are listed."""
     rest = [figure for figure in row.figures if figure not in row.listed_figures]
     poor = sum(figure in row.incorrect_figures for figure in rest)
     agreeing = len(rest) - poor
     agree = "1 more number agrees" if agreeing == 1 else f"{agreeing} more numbers agree"
     text = say.join_texts(f"{poor} others do not agree" if poor else "", agree if agreeing else "")
-    return f"{say.capitalized(text)}." if text else ""
+    return f"{say.capitalize(text)}." if text else ""
 
 
-def command_words(row: CatalogueRow) -> str:
+def format_command(row: CatalogueRow) -> str:
     """The ``auditor claims`` command that judges an entry again."""
     if row.paper.code:
         return f"auditor claims {row.number}"
-    parts = ["auditor claims", row.target, say.settings_words(row.settings)]
+    parts = ["auditor claims", row.target, say.format_settings(row.settings)]
     if (row.n_users, row.n_items) != (943, 1682):
         parts.append(f"--users {row.n_users} --items {row.n_items}")
     return " ".join(part for part in parts if part)
@@ -320,12 +321,13 @@ def command_words(row: CatalogueRow) -> str:
 def _corrected(row: CatalogueRow, figure: Figure) -> str:
     """A sentence with a stated number that is not right, and the correct number."""
     # The numbers are printed with enough digits to differ.
-    digits = say.short if say.short(figure.claimed) != say.short(figure.right) else say.number_text
-    stated, right = stated_words(figure, digits), computed_words(figure, digits)
-    return f"For example, {figure.what}: {stated} {by_words(row)}, but {right} as computed here."
+    equal = say.format_4(figure.claimed) == say.format_4(figure.right)
+    digits = say.format_number if equal else say.format_4
+    stated, right = format_stated(figure, digits), format_right(figure, digits)
+    return f"For example, {figure.what}: {stated} {name_origin(row)}, but {right} as computed here."
 
 
-def by_words(row: CatalogueRow) -> str:
+def name_origin(row: CatalogueRow) -> str:
     """A phrase on the origin of the claimed number: "by its statement", or "as derived".
 
     "As derived" marks a number that the audit derived, because nobody states it.
@@ -353,14 +355,14 @@ _LISTED: dict[str, Callable[[CatalogueRow], Text]] = {
     "System": lambda row: row.target,
     "Basis": lambda row: row.basis.value,
     "Statement": lambda row: row.statement,
-    "Stated number": claim_words,
-    "Correct number": correct_words,
-    "Verdict": judgement_words,
+    "Stated number": describe_claim,
+    "Correct number": describe_correct,
+    "Verdict": name_labels,
 }
 _EPSILONS: dict[str, Callable[[TableRow], Text]] = {
     "Table": lambda row: str(row.table),
     "Sampled clients / users": lambda row: f"{row.clients} / {row.n_users}",
-    "Delta": lambda row: say.number_text(row.delta),
+    "Delta": lambda row: say.format_number(row.delta),
     "Printed epsilon": lambda row: f"{row.printed:.4f}",
     "Epsilon by the authors' method": lambda row: f"{row.counted:.4f}",
     "Correct epsilon": lambda row: (
@@ -376,7 +378,7 @@ def catalogue_document(rows: Sequence[CatalogueRow], tables: Sequence[EpsilonTab
     papers = {row.paper.title: row.paper for row in rows}.values()
     about = tuple((paper.title, _about(paper)) for paper in papers)
     blocks = (
-        Paragraph(count_words(rows)),
+        Paragraph(describe_counts(rows)),
         Listing(meanings),
         Passage("Papers", (Facts(about),)),
         Passage("All entries", (make_grid(rows, _LISTED),)),
@@ -393,20 +395,20 @@ def _about(paper: PaperRow) -> str:
 def entry_passage(row: CatalogueRow) -> Passage:
     """The document of one entry: the meaning of its verdict, facts on its claim, its numbers."""
     derived = ", derived" if row.basis is Basis.DERIVED else ""
-    blocks: list[Block] = [Paragraph(meaning_words(row)), Facts(tuple(_facts(row)))]
+    blocks: list[Block] = [Paragraph(explain_row(row)), Facts(tuple(_facts(row)))]
     if listed := row.listed_figures:
         columns: dict[str, Callable[[Figure], Text]] = {
             "Quantity": lambda figure: figure.what,
-            _COLUMN.get(row.basis, "Stated"): lambda figure: stated_words(figure, say.number_text),
-            "Computed here": lambda figure: computed_words(figure, say.number_text),
+            _COLUMN.get(row.basis, "Stated"): lambda each: format_stated(each, say.format_number),
+            "Computed here": lambda figure: format_right(figure, say.format_number),
             "Agreement": lambda figure: say.TABLES["agrees"][figure.word],
             "Method": lambda figure: figure.how,
         }
         blocks.append(make_grid(listed, columns))
-    if rest := unlisted_words(row):
+    if rest := describe_unlisted(row):
         blocks.append(Paragraph(rest))
     return Passage(
-        f"{row.number} {row.target}: {judgement_words(row)}{derived}",
+        f"{row.number} {row.target}: {name_labels(row)}{derived}",
         tuple(blocks),
         colour=row.verdict or row.arithmetic,
         place=row.number,
@@ -420,7 +422,7 @@ def table_passage(tables: EpsilonTables) -> Passage:
     return Passage(title, (*note, make_grid(tables.rows, _EPSILONS)))
 
 
-def count_words(rows: Sequence[CatalogueRow]) -> str:
+def describe_counts(rows: Sequence[CatalogueRow]) -> str:
     """The number of entries per label (such as "refuted") in words, grouped by basis.
 
     The basis is printed, computed or derived. Entries on one statement count as one. Statements
@@ -439,7 +441,7 @@ def count_words(rows: Sequence[CatalogueRow]) -> str:
             words = ", ".join(_count(word, kinds[word]) for word in order if word in kinds)
             count = len({row.repeats or row.number for row in entries})
             more = f", in {len(entries)} entries" if count < len(entries) else ""
-            texts.append(f"{say.count_phrase(count, f'{basis} statement')}{more}: {words}.")
+            texts.append(f"{say.format_count(count, f'{basis} statement')}{more}: {words}.")
     return " ".join(texts)
 
 
@@ -453,14 +455,14 @@ def _count(word: LabelEnum, kinds: Mapping[str, StatementKind]) -> str:
 def _facts(row: CatalogueRow) -> Iterator[tuple[str, Text]]:
     yield "Reading" if row.basis is Basis.DERIVED else "Claim", row.statement
     yield "Source", f"{row.paper.title}, {row.source} ({row.kind}, {row.basis})"
-    yield say.CLAIM_LABELS[row.claim_basis].capitalize(), claimed_words(row)
-    yield "Correct number", correct_words(row)
+    yield say.CLAIM_LABELS[row.claim_basis].capitalize(), describe_claimed(row)
+    yield "Correct number", describe_correct(row)
     if row.finding is not None:
         yield "Proved upper bound", say.upper_bound_fact(row.finding)
         yield "Shown lower bound", say.lower_bound_fact(row.finding)
     if row.repaired is not None and row.repaired_settings is not None:
-        claim, epsilon = say.short(row.repaired.claim.epsilon), say.range_words(row.repaired)
-        settings = say.settings_words(row.repaired_settings)
+        claim, epsilon = (say.format_4(row.repaired.claim.epsilon), say.format_range(row.repaired))
+        settings = say.format_settings(row.repaired_settings)
         if row.paper.code:  # settings of released code, which no command sets
             settings = settings.replace("--set ", "")
         word = row.repaired.verdict.label
@@ -469,8 +471,8 @@ def _facts(row: CatalogueRow) -> Iterator[tuple[str, Text]]:
     for name, meaning in row.symbols.items():
         yield "Symbol", f"{name} = {meaning}"
     if row.scope is not None:
-        yield "Scope", say.pair_scope_words(row.scope)
+        yield "Scope", say.describe_full_scope(row.scope)
     yield "Threat model", row.paper.role_words
     if row.finding is not None:
         yield "Verdict", row.finding.reason
-    yield "Command", command_words(row)
+    yield "Command", format_command(row)

@@ -109,7 +109,7 @@ def text(
     at = "" if anchor == "start" else f' text-anchor="{anchor}"'
     colour = colour or ("muted" if muted else "ink")
     place = f'x="{x:.1f}" y="{y:.1f}" font-size="{size:g}"'
-    words = escape(say.legal(words), quote=False)
+    words = escape(say.sanitize(words), quote=False)
     return f'<text {place}{weight}{at} fill="var(--{colour})">{words}</text>'
 
 
@@ -120,7 +120,7 @@ def translate(x: float, y: float, drawn: Sequence[str]) -> str:
 
 def group(title: str, drawn: Sequence[str]) -> str:
     """The SVG elements ``drawn`` as one group with a ``title``, which a browser shows on hover."""
-    return f"<g><title>{escape(say.legal(title))}</title>{''.join(drawn)}</g>"
+    return f"<g><title>{escape(say.sanitize(title))}</title>{''.join(drawn)}</g>"
 
 
 def svg(width: float, height: float, drawn: Sequence[str]) -> str:
@@ -156,7 +156,7 @@ def text_width(words: str, size: float) -> float:
     return _LETTER * size * len(words)
 
 
-def label_places(
+def place_labels(
     points: Sequence[Point],
     labels: Sequence[str],
     size: float,

@@ -14,10 +14,10 @@ from fedrec_auditor.reports import say
 from fedrec_auditor.reports.documents import drawing
 from fedrec_auditor.reports.documents.document import Picture
 from fedrec_auditor.reports.documents.drawing import AxisScale, make_axis
-from fedrec_auditor.reports.documents.overview import draw_ladder, overview_pictures
+from fedrec_auditor.reports.documents.overview import draw_ladder, draw_overview
 from fedrec_auditor.reports.record.rows import AttackRow, Contents, RocRow, UsersRow
-from fedrec_auditor.reports.record.sections import Section, unique_slugs
-from fedrec_auditor.reports.say.metrics import attack_words
+from fedrec_auditor.reports.record.sections import Section, slugify_all
+from fedrec_auditor.reports.say.metrics import describe_attack
 from fedrec_auditor.reports.say.summary import Summary, summarize_systems
 
 # Maximum number of ROC curves per system.
@@ -37,13 +37,13 @@ def figures(record: Contents) -> Iterator[Picture]:
     The names of the drawings are unique.
     """
     summaries = summarize_systems(record)
-    drawn = [overview_pictures(summaries)[0]]
-    drawn += [figure for glance in summaries for figure in system_figures(glance)]
-    for figure, name in zip(drawn, unique_slugs((each.name for each in drawn), ()), strict=True):
+    drawn = [draw_overview(summaries)[0]]
+    drawn += [figure for glance in summaries for figure in draw_system_figures(glance)]
+    for figure, name in zip(drawn, slugify_all((each.name for each in drawn), ()), strict=True):
         yield replace(figure, name=name)
 
 
-def system_figures(glance: Summary) -> Iterator[Picture]:
+def draw_system_figures(glance: Summary) -> Iterator[Picture]:
     """Yields the drawings of one system: epsilons on one axis, success per user, ROC curves.
 
     ``glance`` is the summary of the system's results. A drawing without results is left out.
@@ -69,7 +69,7 @@ def row_with_spread(glance: Summary) -> AttackRow | None:
 
     Results that beat guessing are tried, the most harmful first. None if no result has quantiles.
     """
-    above = (leak.row for leak in (*glance.leaking, *glance.small_leaks))
+    above = (leak.row for leak in (*glance.leaks, *glance.small_leaks))
     return next((row for row in above if row.users and row.users.quantiles), None)
 
 
@@ -82,7 +82,7 @@ def _spread(glance: Summary, row: AttackRow, users: UsersRow) -> Picture:
             drawing.line(place(0.0), y - 4, place(1.0), y - 4, "line", 0.8),
             drawing.line(place(low), y - 4, place(high), y - 4, "leak", 3),
             drawing.dot(place(value), y - 4, "leak"),
-            drawing.text(place(1.0) + 8, y, say.short_number(value)),
+            drawing.text(place(1.0) + 8, y, say.format_short(value)),
         ]
 
     levels = {level: figure.value for level, figure in users.quantiles.items()}
@@ -101,14 +101,14 @@ def _spread(glance: Summary, row: AttackRow, users: UsersRow) -> Picture:
         drawn += bar(y, mean.ci_low, mean.value, mean.ci_high)
     y += _STEP
     drawn += [drawing.text(place(x), y, f"{x:g}", anchor="middle") for x in (0.0, 0.5, 1.0)]
-    sure = say.percent(row.confidence)
+    sure = say.to_percent(row.confidence)
     means = "; ".join(
-        f"{trait} {name} = {say.short_number(one.value)}" for trait, name, one in users.group_means
+        f"{trait} {name} = {say.format_short(one.value)}" for trait, name, one in users.group_means
     )
     return Picture(
         drawing.svg(_WIDTH, y + 6, drawn),
-        f"Success of the {attack_words(row)} per user of {glance.section.target}: {users.success}. "
-        f"{means}".strip(),
+        f"Success of the {describe_attack(row)} per user of {glance.section.target}: "
+        f"{users.success}. {means}".strip(),
         say.fill_text("caption", "users", success=users.success, confidence=sure),
         name=f"{glance.anchor}-users-{row.attack}-{row.vantage}",
         kind="users",
@@ -118,18 +118,19 @@ def _spread(glance: Summary, row: AttackRow, users: UsersRow) -> Picture:
 def _drawn_curves(glance: Summary) -> tuple[AttackRow, ...]:
     """The attack results whose ROC curves are drawn: those of the first attacks with a leak."""
     # There are at most ``MAX_CURVES``. A leak is a result that beats guessing.
-    keys = dict.fromkeys((leak.row.attack, leak.row.vantage) for leak in glance.leaking)
+    keys = dict.fromkeys((leak.row.attack, leak.row.vantage) for leak in glance.leaks)
     rows = [row for row in glance.section.attacks if row.roc and resolution(row.roc)]
     return tuple(r for key in keys for r in rows if (r.attack, r.vantage) == key)[:MAX_CURVES]
 
 
 def _curve(glance: Summary, row: AttackRow, roc: RocRow) -> Picture:
-    sure, finest = say.percent(row.confidence), round(1.0 / (resolution(roc) or 1.0))
+    sure, finest = say.to_percent(row.confidence), round(1.0 / (resolution(roc) or 1.0))
+    attack = describe_attack(row)
     return Picture(
         draw_roc_curve(roc, *_read(glance.section, row)),
-        f"ROC curve of the {attack_words(row)} on {glance.section.target}: "
-        f"AUC = {say.short_number(row.value)}",
-        say.fill_text("caption", "roc", confidence=sure, finest=finest, attack=attack_words(row)),
+        f"ROC curve of the {attack} on {glance.section.target}: "
+        f"AUC = {say.format_short(row.value)}",
+        say.fill_text("caption", "roc", confidence=sure, finest=finest, attack=attack),
         name=f"{glance.anchor}-roc-{row.attack}-{row.vantage}",
         kind="roc",
     )
@@ -146,7 +147,7 @@ def resolution(roc: RocRow) -> float | None:
     return smallest if equal and 1e-9 <= smallest < 1.0 else None
 
 
-def tpr_at_rate(roc: RocRow, rate: float) -> float | None:
+def read_tpr(roc: RocRow, rate: float) -> float | None:
     """The true positive rate at a false-alarm rate; None if the curve has no such low rate.
 
     Between two points of the curve, the true positive rate of the left point is returned.
@@ -164,7 +165,7 @@ def _read(section: Section, row: AttackRow) -> tuple[dict[float, float | None], 
     guessed: dict[float, float] = {}
     for rate in ALARM_RATES:
         metric = f"TPR at FPR {rate:g}"
-        shares[rate] = tpr_at_rate(row.roc, rate) if row.roc else None
+        shares[rate] = read_tpr(row.roc, rate) if row.roc else None
         if shares[rate] is not None and metric in row.further:
             shares[rate] = row.further[metric].value
         for other in section.attacks:
@@ -202,15 +203,15 @@ def draw_roc_curve(
     drawn += [_cross(x_of(r), y_of(share)) for r, share in guessed.items() if share >= finest]
     lines = ["Share found at a", "false-alarm rate of"]
     for rate, share in shares.items():
-        words = "too few data" if share is None else say.percent(share)
-        lines.append(f"{say.percent(rate)}: {words}")
+        words = "too few data" if share is None else say.to_percent(share)
+        lines.append(f"{say.to_percent(rate)}: {words}")
     drawn += [drawing.text(right, _TOP + 10 + 17 * i, words) for i, words in enumerate(lines)]
     top = _TOP + 10 + 17 * len(lines) + 8
     drawn += _key(right, top, "coin toss", *_COIN)
     if guessed:
         drawn.append(_cross(right + 10, top + 13))
         drawn.append(drawing.text(right + 26, top + 17, "guess, no uploads"))
-    limit = f"1 in {say.number_text(round(1.0 / finest))}"
+    limit = f"1 in {say.format_number(round(1.0 / finest))}"
     words = f"Rate of false alarms (smallest with these data: {limit})"
     drawn += [drawing.text(0, 12, "Share found"), drawing.text(_CURVE_LEFT, bottom + 34, words)]
     return drawing.svg(_WIDTH, bottom + 42, drawn)
@@ -222,7 +223,7 @@ def _curve_ticks(finest: float, x_of: AxisScale, y_of: AxisScale) -> Iterator[st
     yield drawing.line(left, bottom, x_of(1.0), bottom, "muted", 1)
     yield drawing.line(left, bottom, left, y_of(1.0), "muted", 1)
     for power in range(0, math.ceil(math.log10(finest)) - 1, -1):
-        x, y, words = x_of(10.0**power), y_of(10.0**power), say.percent(10.0**power)
+        x, y, words = x_of(10.0**power), y_of(10.0**power), say.to_percent(10.0**power)
         yield drawing.line(x, bottom, x, bottom + 4, "muted", 1)
         yield drawing.text(x, bottom + 16, words, anchor="middle")
         yield drawing.line(left - 4, y, left, y, "muted", 1)

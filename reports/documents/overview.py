@@ -80,7 +80,7 @@ class EpsilonRow:
         assumed = " (conditional)" if proved is not None and proved.assumptions else ""
         return ", ".join(
             (
-                f"▼ claimed {say.short_number(claimed.epsilon)}" if claimed else "not claimed",
+                f"▼ claimed {say.format_short(claimed.epsilon)}" if claimed else "not claimed",
                 f"► shown {at_least}{say.lower_bound_text(found)}" if shown else "nothing shown",
                 f"◄ proved ≤ {say.proved_text(found)}{assumed}" if proved else "nothing proved",
             )
@@ -95,7 +95,7 @@ class EpsilonRow:
     def words(self) -> str:
         """The content of the row as text, with the scope in words."""
         numbers = " ".join(self.numbers.translate(dict.fromkeys(map(ord, SIGNS))).split())
-        scope = "" if self.finding is None else f"for {say.finding_scope_words(self.finding)}"
+        scope = "" if self.finding is None else f"for {say.describe_judged_scope(self.finding)}"
         attack = self.attack and f"best attack: {self.best}"
         return f"{self.name}: {say.join_texts(numbers, scope, attack, by='; ')}"
 
@@ -106,7 +106,7 @@ def overview_row(glance: Summary) -> EpsilonRow:
     Attacks that guess which of two worst-case inputs was sent count only if no other attack beats
     guessing, because the lower bound of epsilon states the same.
     """
-    finding, above = glance.section.headline_finding, (*glance.leaking, *glance.small_leaks)
+    finding, above = glance.section.headline_finding, (*glance.leaks, *glance.small_leaks)
     best = min(above, key=lambda x: (x.row.family == DISTINGUISHER, -x.advantage), default=None)
     row = EpsilonRow(glance.section.target, "", finding, "none shown to beat guessing")
     if finding is not None:
@@ -114,7 +114,7 @@ def overview_row(glance: Summary) -> EpsilonRow:
     if best is not None:
         same = finding is None or best.row.vantage is finding.scope.vantage
         attack = best.row.attack if same else f"{best.row.attack} ({best.row.vantage})"
-        share = f"≥ {say.percent(round_towards(best.advantage, math.floor))}"
+        share = f"≥ {say.to_percent(round_towards(best.advantage, math.floor))}"
         row = replace(row, attack=attack, gain=best.advantage, share=share)
     untested = "none shown" if best is None else row.attack
     return replace(row, attack=f"{untested}, hardly tested") if glance.leak.gap else row
@@ -134,7 +134,7 @@ def ladder_rows(findings: Sequence[Finding]) -> list[EpsilonRow]:
 
 def _scope_label(finding: Finding) -> str:
     """The scope of a finding in short, with its delta and its game."""
-    delta = say.delta_words(finding.delta) if finding.delta else ""
+    delta = say.format_delta(finding.delta) if finding.delta else ""
     return say.join_texts(str(finding.scope).replace(" /", ","), delta, finding.game)
 
 
@@ -164,7 +164,7 @@ _NARROW = _Layout(380.0, 380.0, 12.0, 318.0, 46.0, (12.0, 82.0), 114.0)
 _LADDER = _Layout(440.0, 440.0, 12.0, 378.0, 46.0, (0.0, 0.0), 76.0)
 
 
-def overview_pictures(
+def draw_overview(
     glances: Sequence[Summary], among: Sequence[Summary] = ()
 ) -> tuple[Picture, Picture]:
     """The broad and the narrow drawing of systems, on the axis that all systems ``among`` share.
@@ -215,7 +215,7 @@ def _draw(rows: Sequence[EpsilonRow], layout: _Layout, ends: tuple[int, int]) ->
 
 def _row(row: EpsilonRow, top: float, place: AxisScale, layout: _Layout) -> Iterator[str]:
     """Yields the SVG elements of one row: label, marks with their numbers, and attack."""
-    judged, size = (say.verdict_words(row.finding), SIZE) if row.attack else ("", SMALL)
+    judged, size = (say.label_verdict(row.finding), SIZE) if row.attack else ("", SMALL)
     is_bad = row.finding is not None and row.finding.verdict in (Verdict.VIOLATED, Verdict.UNSOUND)
     colour, end = "leak" if is_bad else "ink", layout.label
     room = end - text_width(judged, SMALL)

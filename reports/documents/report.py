@@ -33,18 +33,15 @@ from fedrec_auditor.reports.documents.document import (
     merge_texts,
     split_sentences,
 )
-from fedrec_auditor.reports.documents.figures import (
-    row_with_spread,
-    system_figures,
-)
-from fedrec_auditor.reports.documents.overview import overview_pictures
-from fedrec_auditor.reports.record.leaks import Leak, comparable, max_gain_clause
+from fedrec_auditor.reports.documents.figures import draw_system_figures, row_with_spread
+from fedrec_auditor.reports.documents.overview import draw_overview
+from fedrec_auditor.reports.record.leaks import Leak, comparable, describe_max_gain
 from fedrec_auditor.reports.record.rows import AttackRow, Contents, Finding, SkippedRow, UtilityRow
 from fedrec_auditor.reports.record.sections import Anchor, Section, severity_key
-from fedrec_auditor.reports.record.waivers import waiver_lines
+from fedrec_auditor.reports.record.waivers import describe_waivers
 from fedrec_auditor.reports.say import metrics
-from fedrec_auditor.reports.say.metrics import ends_words, interval_words, trainings_words
-from fedrec_auditor.reports.say.summary import Summary, hidden_words, summarize_systems, summary
+from fedrec_auditor.reports.say.metrics import count_trainings, format_ci, format_value
+from fedrec_auditor.reports.say.summary import Summary, count_protected, summarize_systems, summary
 
 # Families of attacks that test each risk.
 _RISKS = {
@@ -64,10 +61,10 @@ def regulator_passage(record: Contents, glance: Summary) -> Passage:
     summary = (
         *_subject(record, glance),
         glance.sentence,
-        f"Result of the attacks: {glance.got_words}.",
+        f"Result of the attacks: {glance.full_result}.",
         *(f"{risk}: {text}" for risk, text in risks),
         say.fill_text("note", "limit"),
-        f"Measures to take: {glance.todo}",
+        f"Measures to take: {glance.advice}",
     )
     text = Paragraph(" ".join(summary))
     copied = Passage("Paragraph for a data protection impact assessment", (text,))
@@ -79,17 +76,17 @@ def _tried(record: Contents, glance: Summary, families: tuple[str, ...]) -> str:
     """A sentence on one risk, from the results of the attacks of some ``families``."""
     # The sentence states the best attack that beat guessing, or the advantage that remains
     # possible.
-    above = (*glance.leaking, *glance.small_leaks)
+    above = (*glance.leaks, *glance.small_leaks)
     best = next((leak for leak in above if leak.row.family in families), None)
     tried = [row for row in comparable(record) if row.target == glance.section.target]
     rows = [row for row in tried if row.family in families]
     if best is not None:
         row, much = best.row, ", but learns little more than a guess" if best.is_small else ""
-        won, by = metrics.success_words(row, row.value), metrics.attack_words(row)
+        won, by = metrics.describe_success(row, row.value), metrics.describe_attack(row)
         return f"An attack succeeds{much}: {won} ({by})."
     if rows:
         names = ", ".join(dict.fromkeys(row.attack for row in rows))
-        return f"No success is shown by {names}: {max_gain_clause(rows, len(tried))}."
+        return f"No success is shown by {names}: {describe_max_gain(rows, len(tried))}."
     return "No attack tested this risk."
 
 
@@ -100,9 +97,9 @@ def _epsilon(glance: Summary) -> Iterator[tuple[str, Text]]:
         return
     scope, claim = finding.scope, finding.claim
     yield "Claim", say.claim_fact(claim)
-    yield "Unit of privacy", f"{say.capitalized(say.UNITS[scope.unit])}."
-    yield "Neighbouring inputs", f"{say.capitalized(say.ADJACENCIES[scope.adjacency])}."
-    who = say.capitalized(say.VANTAGES[scope.vantage])
+    yield "Unit of privacy", f"{say.capitalize(say.UNITS[scope.unit])}."
+    yield "Neighbouring inputs", f"{say.capitalize(say.ADJACENCIES[scope.adjacency])}."
+    who = say.capitalize(say.VANTAGES[scope.vantage])
     yield "Adversary and horizon", f"{who}, {say.HORIZONS[scope.horizon]}."
     yield "Proved upper bound", say.upper_bound_fact(finding)
     yield "Shown lower bound", say.lower_bound_fact(finding)
@@ -118,7 +115,7 @@ def _subject(record: Contents, glance: Summary) -> Iterator[str]:
     if not glance.section.is_own:
         yield "The system is a re-implementation of its paper, not its authors' code."
     if glance.section.is_quick:
-        cut = metrics.rounds_words(glance.section)
+        cut = metrics.format_trained_rounds(glance.section)
         of = f": it trained {cut} rounds" if cut else ""
         yield f"The audit was quick{of}. If it finds nothing, that is not evidence of privacy."
     yield f"Severity: {glance.assessment.words.lower()}."
@@ -147,13 +144,13 @@ def system_document(
     headline = section.headline_finding
     hit = row_with_spread(glance)
     main = make_facts(
-        ("What to do", glance.todo),
-        ("In plain words", say.guess_words(headline) if headline else ""),
-        ("Users most at risk", metrics.spread_words(hit) if hit else ""),
-        ("Training", say.capitalized(glance.broken)),
-        ("Utility", metrics.utility_line(section, record)),
+        ("What to do", glance.advice),
+        ("In plain words", say.describe_guesses(headline) if headline else ""),
+        ("Users most at risk", metrics.describe_spread(hit) if hit else ""),
+        ("Training", say.capitalize(glance.warning)),
+        ("Utility", metrics.describe_utility(section, record)),
     )
-    drawn = list(system_figures(glance)) if page else []
+    drawn = list(draw_system_figures(glance)) if page else []
     curves = [each for each in drawn if each.kind in ("roc", "users")]
     places = ("",) * len(section.findings) if anchor is None else anchor.findings
     placed = zip(section.findings, places, strict=True)
@@ -201,13 +198,13 @@ def claim_passages(
             ("Derived" if claim.basis is Basis.DERIVED else "Claimed", said),
             ("Statement", claim.statement),
             ("Source", f"as above, section{place}" if place and paper in papers else claim.source),
-            ("In plain words", say.claimed_guess_words(claim) if plain and promised else ""),
+            ("In plain words", say.describe_claimed_guess(claim) if plain and promised else ""),
         )
         parts = (
             Passage(
-                say.join_texts(_scope_words(finding), say.game_delta_words(finding), by="; "),
+                say.join_texts(_scope_words(finding), say.describe_game(finding), by="; "),
                 (
-                    *([Paragraph(say.bounds_guess_words(finding))] if plain else []),
+                    *([Paragraph(say.describe_bounds_guess(finding))] if plain else []),
                     make_facts(
                         ("Proved upper bound", say.upper_bound_fact(finding)),
                         ("Shown lower bound", say.lower_bound_fact(finding)),
@@ -217,7 +214,7 @@ def claim_passages(
                     ),
                     *_witness(finding, page=page),
                 ),
-                verdict=say.verdict_words(finding),
+                verdict=say.label_verdict(finding),
                 colour=finding.verdict,
                 folded=finding is not worst,
                 place=place,
@@ -229,7 +226,7 @@ def claim_passages(
         if promised:
             what = "Epsilon" if claim.basis is Basis.DERIVED else "Claim of epsilon"
             title = say.join_texts(
-                f"{what} {say.number_text(claim.epsilon)}", say.basis_words(claim)
+                f"{what} {say.format_number(claim.epsilon)}", say.describe_basis(claim)
             )
         yield Passage(title, (about, *parts))
 
@@ -238,7 +235,7 @@ def _scope_words(finding: Finding) -> str:
     """The scope of a finding in words, with its adjacency only if it differs from the claim's."""
     claim = finding.claim
     same = math.isfinite(claim.epsilon) and claim.scope.adjacency is finding.scope.adjacency
-    return f"for {(say.brief_scope_words if same else say.pair_scope_words)(finding.scope)}"
+    return f"for {(say.describe_scope if same else say.describe_full_scope)(finding.scope)}"
 
 
 def _why(finding: Finding) -> str:
@@ -263,7 +260,7 @@ def _witness(finding: Finding, *, page: bool) -> Iterator[Passage]:
         return
     title = "Counterexample" if refuted else "The most revealing pair of inputs"
     rows = tuple(
-        (say.capitalized(name), text) for name, text in say.witness_words(finding.measured)
+        (say.capitalize(name), text) for name, text in say.describe_witness(finding.measured)
     )
     yield Passage(title, (Facts(rows),), folded=not refuted)
 
@@ -272,13 +269,13 @@ def _attacks(
     record: Contents, glance: Summary, curves: Sequence[Pictures], *, alone: bool
 ) -> Passage:
     """The section on attacks: results that beat guessing, and counts of all other results."""
-    leaking = _varied(glance.leaking)
-    but = f" Still, {glance.not_excluded}." if glance.n_rows and not leaking else ""
+    leaking = _varied(glance.leaks)
+    but = f" Still, {glance.possible_gain}." if glance.n_rows and not leaking else ""
     blocks: list[Block] = [
         Paragraph(
-            f"Results that close at least {say.percent(LEAK_MARGIN)} of the gap between guessing "
-            f"and certainty: {len(leaking)} of {glance.n_rows:,}. Results that close less: "
-            f"{len(glance.small_leaks)}. Both are corrected for the number of results.{but}"
+            f"Results that close at least {say.to_percent(LEAK_MARGIN)} of the gap between "
+            f"guessing and certainty: {len(leaking)} of {glance.n_rows:,}. Results that close "
+            f"less: {len(glance.small_leaks)}. Both are corrected for the number of results.{but}"
         )
     ]
     if leaking:
@@ -294,25 +291,25 @@ def _attacks(
 
 def _gained(leak: Leak) -> Quantity:
     row = leak.row
-    about = f"{metrics.attack_words(row)}, {row.metric} on {row.n:,} {row.subject}"
-    return Quantity(say.capitalized(metrics.success_words(row, row.value)), (about,))
+    about = f"{metrics.describe_attack(row)}, {row.metric} on {row.n:,} {row.subject}"
+    return Quantity(say.capitalize(metrics.describe_success(row, row.value)), (about,))
 
 
 def _value(leak: Leak) -> Quantity:
-    row, gain = leak.row, leak.row.gain
+    row, gain, sure = leak.row, leak.row.gain, say.to_percent(leak.row.confidence)
     support = (
-        f"{ends_words(row)} at {say.percent(row.confidence)} confidence, {trainings_words([row])}",
-        "" if gain is None else f"the excess over the best guess lies in {ends_words(gain)}",
-        f"at least {say.short_number(leak.low_limit)} after correction for the number of results",
-        metrics.further_words(row),
+        f"{format_ci(row)} at {sure} confidence, {count_trainings([row])}",
+        "" if gain is None else f"the excess over the best guess lies in {format_ci(gain)}",
+        f"at least {say.format_short(leak.low_limit)} after correction for the number of results",
+        metrics.format_further(row),
     )
-    return Quantity(say.short_number(row.value), tuple(filter(None, support)))
+    return Quantity(say.format_short(row.value), tuple(filter(None, support)))
 
 
 _LEAKS: dict[str, Callable[[Leak], Text]] = {
     "Result of the attack": _gained,
     "Value": _value,
-    "Value of guesses without the uploads": lambda leak: metrics.baseline_words(leak.row),
+    "Value of guesses without the uploads": lambda leak: metrics.format_baselines(leak.row),
 }
 
 
@@ -327,7 +324,7 @@ def _varied(leaking: Sequence[Leak]) -> list[Leak]:
 
 def assumptions(glance: Summary) -> tuple[tuple[str, str], ...]:
     """Pairs (names of attacks, assumption in a sentence), for the attacks that beat guessing."""
-    rows = [leak.row for leak in _varied(glance.leaking)]
+    rows = [leak.row for leak in _varied(glance.leaks)]
     return merge_texts(
         (row.attack, text) for row in rows for text in split_sentences(row.note) if text
     )
@@ -339,7 +336,7 @@ _COUNTED = (("not shown to beat guessing", True), ("not comparable with guessing
 
 def _counts(record: Contents, glance: Summary) -> tuple[str, ...]:
     """Sentences that count, per attack, results that do not beat guessing or lack a baseline."""
-    beaten = {id(leak.row) for leak in (*glance.leaking, *glance.small_leaks)}
+    beaten = {id(leak.row) for leak in (*glance.leaks, *glance.small_leaks)}
     compared = {id(row) for row in comparable(record)}
     others = [row for row in glance.section.attacks if id(row) not in beaten]
     lines = []
@@ -353,20 +350,20 @@ def _counts(record: Contents, glance: Summary) -> tuple[str, ...]:
 
 def _map(glance: Summary) -> Passage:
     """The table of all attack results of a system, each with the best guess without the uploads."""
-    rows, above = glance.section.attacks, (*glance.leaking, *glance.small_leaks)
-    over = f" {trainings_words(rows)}" if rows else ""
+    rows, above = glance.section.attacks, (*glance.leaks, *glance.small_leaks)
+    over = f" {count_trainings(rows)}" if rows else ""
     marks = {id(leak.row): " ↗" if leak.is_small else " ↑" for leak in above}
     columns: dict[str, Callable[[AttackRow], Text]] = {
-        "Attack": lambda row: metrics.attack_words(row).removeprefix("attack "),
+        "Attack": lambda row: metrics.describe_attack(row).removeprefix("attack "),
         "Measure": lambda row: row.metric,
         "Result [confidence interval]": lambda row: (
-            f"{say.short_number(row.value)}{marks.get(id(row), '')} {ends_words(row)}"
+            f"{say.format_short(row.value)}{marks.get(id(row), '')} {format_ci(row)}"
         ),
-        "Best guess": lambda row: "" if row.baseline is None else say.short_number(row.baseline),
-        "Result minus best guess": lambda row: ends_words(row.net_gain) if row.net_gain else "",
+        "Best guess": lambda row: "" if row.baseline is None else say.format_short(row.baseline),
+        "Result minus best guess": lambda row: format_ci(row.net_gain) if row.net_gain else "",
     }
-    caption = say.fill_text("caption", "figures", over=over, margin=say.percent(LEAK_MARGIN))
-    title = f"All {say.count_phrase(len(rows), 'result')} of attacks; {len(above)} beat guessing"
+    caption = say.fill_text("caption", "figures", over=over, margin=say.to_percent(LEAK_MARGIN))
+    title = f"All {say.format_count(len(rows), 'result')} of attacks; {len(above)} beat guessing"
     return Passage(title, (make_grid(rows, columns, caption),), folded=True, detail=True)
 
 
@@ -374,10 +371,10 @@ def _skipped(section: Section) -> Passage:
     some = {row.attack for row in section.skipped} & {row.attack for row in section.attacks}
     also = f", {len(some)} by some adversaries" if some else ""
     title = f"Attacks that could not run: {len(set(section.not_run))} by any adversary{also}"
-    return Passage(title, (Facts(skip_reasons(section.skipped)),), folded=True)
+    return Passage(title, (Facts(list_skip_reasons(section.skipped)),), folded=True)
 
 
-def skip_reasons(skipped: Sequence[SkippedRow]) -> tuple[tuple[str, str], ...]:
+def list_skip_reasons(skipped: Sequence[SkippedRow]) -> tuple[tuple[str, str], ...]:
     """Pairs (names of attacks, reason why they did not run); each reason appears once.
 
     If a reason concerns only parts of an attack ("part: reason"), the text begins with these parts.
@@ -397,11 +394,11 @@ def skip_reasons(skipped: Sequence[SkippedRow]) -> tuple[tuple[str, str], ...]:
 
 _UTILITY: dict[str, Callable[[UtilityRow], Text]] = {
     "Measure": lambda row: row.metric,
-    "Value [confidence interval]": interval_words,
-    "Value of a recommender without personal data": metrics.baseline_text,
-    "Value of random ranking or the mean rating": lambda row: say.short_number(row.random),
+    "Value [confidence interval]": format_value,
+    "Value of a recommender without personal data": metrics.describe_baseline,
+    "Value of random ranking or the mean rating": lambda row: say.format_short(row.random),
     "Value in the paper": lambda row: (
-        "none" if row.paper_value is None else say.short_number(row.paper_value)
+        "none" if row.paper_value is None else say.format_short(row.paper_value)
     ),
 }
 
@@ -414,13 +411,13 @@ def _utility(section: Section) -> Passage:
     for (protocol, confidence, n), rows in groups.items():
         caption = (
             f"Test: {protocol}, {n:,} test cases. The intervals cover the choice of users, "
-            f"{trainings_words(rows)}, at {say.percent(confidence)} confidence"
+            f"{count_trainings(rows)}, at {say.to_percent(confidence)} confidence"
         )
         blocks.append(make_grid(rows, _UTILITY, caption))
         for note in dict.fromkeys(row.paper_note for row in rows if row.paper_note):
             of = ", ".join(row.metric for row in rows if row.paper_note == note)
             blocks.append(Paragraph(f"Conditions of the paper for {of}: {note}"))
-    title = f"Utility in full: {say.count_phrase(len(section.utility), 'value')}"
+    title = f"Utility in full: {say.format_count(len(section.utility), 'value')}"
     return Passage(title, tuple(blocks), folded=True, detail=True)
 
 
@@ -428,8 +425,8 @@ _SYSTEMS: dict[str, Callable[[Summary], Text]] = {
     "Severity": lambda glance: glance.assessment.words,
     "System": lambda glance: glance.section.target,
     "Verdict on the claim": lambda glance: glance.verdict,
-    "Result of the attacks": lambda glance: glance.got_words,
-    "What to do": lambda glance: say.join_texts(glance.todo, glance.shortfall, by=" "),
+    "Result of the attacks": lambda glance: glance.full_result,
+    "What to do": lambda glance: say.join_texts(glance.advice, glance.shortfall, by=" "),
 }
 
 
@@ -440,20 +437,21 @@ def report_document(record: Contents, gate: Gate = DEFAULT_GATE) -> Passage:
     """
     summaries, origin, data = summarize_systems(record), record.provenance, record.provenance.data
     read, made, limit = "no data set", list[str](), say.fill_text("note", "limit")
+    in_full = say.fill_text("note", "in-full")
     if data is not None:
         of = {"user": data.n_users, "item": data.n_items, "interaction": data.n_interactions}
-        read = f"{data.name} ({', '.join(say.count_phrase(n, what) for what, n in of.items())})"
+        read = f"{data.name} ({', '.join(say.format_count(n, what) for what, n in of.items())})"
         made.append(f"digest of the data: {data.digest}")
     made += [f"{name} {version}" for name, version in sorted(origin.versions.items())]
     gaps = [("Not completed", error) for error in record.errors]
     gaps += [("Left out", note) for note in record.notes]
-    gaps += [("Waiver", line) for line in waiver_lines(record, gate)]
+    gaps += [("Waiver", line) for line in describe_waivers(record, gate)]
     blocks: list[Block] = [
-        Pictures(overview_pictures(summaries)[:1]),
+        Pictures(draw_overview(summaries)[:1]),
         Paragraph(
             f"Data: {read}; seed {origin.seed}. {limit} {say.fill_text('note', 'intervals')}"
         ),
-        Paragraph(f"{summary(record)} {hidden_words(record)} {say.fill_text('note', 'in-full')}"),
+        Paragraph(" ".join((summary(record), count_protected(record), in_full))),
     ]
     blocks += [Facts(tuple(gaps))] if gaps else []
     blocks += [make_grid(summaries, _SYSTEMS)] if summaries else []
@@ -462,7 +460,7 @@ def report_document(record: Contents, gate: Gate = DEFAULT_GATE) -> Passage:
         known = Passage(NOTES_TITLE, (_by_attack(summaries, assumptions),))
         blocks += [_by_system(record, summaries), known]
     if record.skipped:
-        why = _by_attack(summaries, lambda glance: skip_reasons(glance.section.skipped))
+        why = _by_attack(summaries, lambda glance: list_skip_reasons(glance.section.skipped))
         blocks.append(Passage("Attacks that no adversary or only some could run", (why,)))
     blocks.append(Passage("Provenance", (Paragraph(", ".join(made)),)))
     return add_notes(Passage("Privacy audit", tuple(blocks)))
@@ -472,7 +470,7 @@ def _by_system(record: Contents, summaries: Sequence[Summary]) -> Passage:
     """A table of attacks (rows) and systems (columns)."""
     # A cell counts the attack's results that beat guessing, and those that were compared with
     # guessing.
-    above = {id(x.row) for glance in summaries for x in (*glance.leaking, *glance.small_leaks)}
+    above = {id(x.row) for glance in summaries for x in (*glance.leaks, *glance.small_leaks)}
     compared = Counter((row.attack, row.target) for row in comparable(record))
     won = Counter((row.attack, row.target) for row in record.attacks if id(row) in above)
     lost = {(attack, g.section.target) for g in summaries for attack in g.section.not_run}

@@ -16,8 +16,8 @@ from fedrec_auditor.reports.documents.drawing import (
     SMALL,
     AxisScale,
     Box,
-    label_places,
     make_axis,
+    place_labels,
     text_width,
     truncate,
 )
@@ -238,7 +238,7 @@ def _labels(
     within = (left + 2.0, _HEAD - 6.0, left + _PANEL + 10.0, _FLOOR - 2.0)
     words = ["/".join(part.rpartition("=")[2] for part in p.name.split(", ")) for p in points]
     words = [truncate(each, _LETTERS) for each in words]
-    boxes = label_places(at, words, SMALL, within, marks, lines)
+    boxes = place_labels(at, words, SMALL, within, marks, lines)
     for (x, y), name, box in zip(at, words, boxes, strict=True):
         near = min(max(x, box[0]), box[2]), min(max(y, box[1]), box[3])
         if math.dist((x, y), near) > MAX_NEAR_GAP:

@@ -37,14 +37,14 @@ from fedrec_auditor.accountants.verdict import (
 from fedrec_auditor.reports import say
 from fedrec_auditor.reports.record.leaks import (
     comparable,
-    corrected_high,
-    corrected_low,
+    correct_high,
+    correct_low,
     find_leaks,
 )
 from fedrec_auditor.reports.record.rows import AttackRow, Contents, Finding, UtilityRow, walk_leaves
 from fedrec_auditor.reports.record.sections import sections
 from fedrec_auditor.reports.record.waivers import excuse
-from fedrec_auditor.reports.say.metrics import interval_words, joint_limits
+from fedrec_auditor.reports.say.metrics import format_value, widen_limits
 from fedrec_auditor.reports.say.summary import summarize_systems
 
 Kept = TypeVar("Kept")
@@ -230,8 +230,8 @@ class _Range:
         """
         if self.lower is None:
             return "not bounded"
-        sure = "" if self.is_calculated else f" ({say.sure_words(self.lower)})"
-        return say.lower_bound_words(self.epsilon) + sure
+        sure = "" if self.is_calculated else f" ({say.describe_confidence(self.lower)})"
+        return say.describe_lower_bound(self.epsilon) + sure
 
 
 def _epsilons(both: Sequence[tuple[Finding, Finding]]) -> Iterator[Change]:
@@ -265,7 +265,7 @@ def _lower_change(now: Finding, old: Finding) -> Change | None:
     else:
         return None
     trend = Trend.WORSE if rose else Trend.BETTER if fell else Trend.OTHER
-    words = f"the shown epsilon is {after.words}, {words}, for {say.finding_scope_words(now)}."
+    words = f"the shown epsilon is {after.words}, {words}, for {say.describe_judged_scope(now)}."
     ends = (None if each.lower is None else each.epsilon for each in (was, after))
     return Change(trend, Subject.SHOWN, now.target, words, *ends)
 
@@ -277,14 +277,14 @@ def _upper_change(now: Finding, old: Finding) -> Change | None:
         for each, proof in ((now, now.accounted), (old, old.accounted))
     )
     epsilon, before = (math.inf if proof is None else proof.epsilon for proof in (after, was))
-    moved, if_then = _differ(epsilon, before), say.assumption_words(was)
-    if_now = say.assumption_words(after)
+    moved, if_then = _differ(epsilon, before), say.describe_assumptions(was)
+    if_now = say.describe_assumptions(after)
     if not moved and if_now == if_then:
         return None
     trend = (Trend.WORSE if epsilon > before else Trend.BETTER) if moved else Trend.OTHER
     new_condition = if_now if if_now != if_then else ""
     texts = (_upper_words(after), new_condition, f"was {_upper_words(was)}", if_then)
-    words = f"the proved epsilon is {say.join_texts(*texts)}, for {say.finding_scope_words(now)}."
+    words = f"the proved epsilon is {say.join_texts(*texts)}, for {say.describe_judged_scope(now)}."
     return Change(trend, Subject.PROVED, now.target, words, before, epsilon)
 
 
@@ -302,7 +302,7 @@ def _differ(first: float, second: float) -> bool:
 def _upper_words(bound: Bound | None) -> str:
     if bound is None or math.isinf(bound.epsilon):
         return "not finite"
-    return f"at most {say.round_up(bound.epsilon)}"
+    return f"at most {say.format_upper(bound.epsilon)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -394,7 +394,7 @@ class Comparison:
         elif self.has_overlap:
             outcome = f"Nothing is worse; {better:,} better" if better else "Nothing is worse"
         elif self.rows:
-            rows = say.count_phrase(self.rows, "attack result")
+            rows = say.format_count(self.rows, "attack result")
             return f"No claim is in both audits; nothing is worse in {rows} of both."
         else:
             return "Nothing could be compared: no claim and no attack is in both audits."
@@ -402,7 +402,7 @@ class Comparison:
         return f"{outcome}." if known else f"{outcome} in the parts that could be compared."
 
     @property
-    def rule_words(self) -> str:
+    def rule_text(self) -> str:
         """Sentences for the reader on the rules by which a difference counts as a change."""
         return say.fill_text("note", "changes", rows=self.rows)
 
@@ -432,7 +432,8 @@ def _verdicts(record: Contents, baseline: Contents, gate: Gate) -> Iterator[Chan
                 trend = Trend.BETTER
             elif old.verdict is Verdict.VIOLATED:
                 was += " The missing refutation does not make the claim true."
-        claimed = f"epsilon {say.number_text(now.claim.epsilon)} for {say.finding_scope_words(now)}"
+        epsilon = say.format_number(now.claim.epsilon)
+        claimed = f"epsilon {epsilon} for {say.describe_judged_scope(now)}"
         words = f"the verdict is {now.verdict.label}: {claimed}; {was}"
         earlier = None if old is None else str(old.verdict)
         yield Change(trend, Subject.VERDICT, now.target, words, earlier, str(now.verdict))
@@ -448,11 +449,11 @@ def _attacks(record: Contents, baseline: Contents, gate: Gate) -> Iterator[Chang
         if old is None and gate.fail_on is FailOn.LEAK:
             words = f"{leak.clause}; the baseline does not have this figure."
             yield Change(Trend.WORSE, Subject.ATTACK, row.target, words, None, row.value)
-        elif old is not None and corrected_low(row, count) > corrected_high(old, count):
+        elif old is not None and correct_low(row, count) > correct_high(old, count):
             yield _moved(row, old, Trend.WORSE if same else Trend.OTHER)
     for leak in find_leaks(baseline, gate.leak_margin):
         row, after = leak.row, now.get(id(leak.row))
-        if after is not None and corrected_high(after, len(both)) < corrected_low(row, len(both)):
+        if after is not None and correct_high(after, len(both)) < correct_low(row, len(both)):
             yield _moved(after, row, Trend.BETTER if same else Trend.OTHER)
 
 
@@ -476,10 +477,10 @@ def _claims(record: Contents, baseline: Contents) -> Iterator[Change]:
 
 def _promise(finding: Finding) -> str:
     claim = finding.claim
-    promised = f"epsilon {say.number_text(claim.epsilon)} at {say.delta_words(claim.delta)}"
+    promised = f"epsilon {say.format_number(claim.epsilon)} at {say.format_delta(claim.delta)}"
     if math.isinf(claim.epsilon):
         promised = "no epsilon"
-    return f"{promised} for {say.brief_scope_words(claim.scope)}"
+    return f"{promised} for {say.describe_scope(claim.scope)}"
 
 
 def _systems(record: Contents, baseline: Contents) -> Iterator[Change]:
@@ -495,8 +496,8 @@ def _utility(record: Contents, baseline: Contents) -> Iterator[Change]:
     both = pair_by_key(record.utility, baseline.utility, _utility_key)
     for row, old in both:
         smaller, larger = sorted((row, old), key=lambda each: each.value)
-        _, high = joint_limits(smaller, len(both), smaller.confidence)
-        low, _ = joint_limits(larger, len(both), larger.confidence)
+        _, high = widen_limits(smaller, len(both), smaller.confidence)
+        low, _ = widen_limits(larger, len(both), larger.confidence)
         if high < low:
             words = f"{row.metric} ({row.protocol}) is {_interval(row, old)}"
             yield Change(Trend.OTHER, Subject.UTILITY, row.target, words, old.value, row.value)
@@ -510,14 +511,14 @@ def _uncertain(record: Contents, baseline: Contents, moved: int) -> Iterator[str
         "finding": len(findings) - len(pair_by_key(record.findings, findings, _judged)),
         "attack result": len(rows) - len(pair_by_key(comparable(record), rows, _row_key)),
     }
-    if gone := " and ".join(say.count_phrase(count, what) for what, count in lost.items() if count):
+    if gone := " and ".join(say.format_count(count, what) for what, count in lost.items() if count):
         yield f"This audit lacks {gone} of the baseline, which are not compared."
     for name, each in (("audit", record), ("baseline", baseline)):
         if each.errors:
-            errors = say.count_phrase(len(each.errors), "error")
+            errors = say.format_count(len(each.errors), "error")
             yield f"The {name} was not completed ({errors}), so parts of it are missing."
     if moved:
-        bounds = say.count_phrase(moved, "sampled lower bound")
+        bounds = say.format_count(moved, "sampled lower bound")
         yield f"{bounds} moved within the proved limits, which shows no change."
 
 
@@ -526,7 +527,7 @@ def _targets(record: Contents) -> set[str]:
 
 
 def _interval(row: AttackRow | UtilityRow, old: AttackRow | UtilityRow) -> str:
-    return f"{interval_words(row)}, was {interval_words(old)}."
+    return f"{format_value(row)}, was {format_value(old)}."
 
 
 def _judged(finding: Finding) -> Hashable:

@@ -10,7 +10,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from fedrec_auditor.reports.record.rows import Row
-from fedrec_auditor.reports.say import TABLES, Table, round_down, round_up, short_number
+from fedrec_auditor.reports.say import TABLES, Table, format_lower, format_short, format_upper
 from fedrec_auditor.reports.say.metrics import ERROR_NAMES
 
 NOISELESS_LABEL = "without noise"
@@ -146,7 +146,7 @@ class Point:
     whole: dict[str, float] = field(default_factory=dict)
     unprotected: bool = False
 
-    def epsilon_words(self, kind: str, *, whole: bool = False) -> str:
+    def describe_epsilon(self, kind: str, *, whole: bool = False) -> str:
         """The epsilon of a kind ("claimed", "proved" or "shown") in words, such as "not known".
 
         ``whole`` selects the epsilon of a whole user over the training. The text for an infinite
@@ -163,8 +163,8 @@ class Point:
             return "infinite"
         beside = (each for name, each in epsilons.items() if name != kind)
         if any(math.isclose(epsilon, each, rel_tol=1e-9) for each in beside):
-            return short_number(epsilon)
-        return {"proved": round_up, "shown": round_down}.get(kind, short_number)(epsilon)
+            return format_short(epsilon)
+        return {"proved": format_upper, "shown": format_lower}.get(kind, format_short)(epsilon)
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,7 +228,7 @@ class Frontier:
         return self.metric in ERROR_NAMES and not self.relative
 
 
-def frontiers(swept: SweepContents) -> tuple[Frontier, ...]:
+def make_frontiers(swept: SweepContents) -> tuple[Frontier, ...]:
     """Groups the results of a sweep by system, for the drawing of utility against leakage.
 
     A sweep trains systems with several settings. A system whose utility was measured has one
@@ -251,12 +251,12 @@ def frontiers(swept: SweepContents) -> tuple[Frontier, ...]:
     return tuple(frontiers)
 
 
-def level_words(level: Level) -> str:
+def format_level(level: Level) -> str:
     """The utility of a simple recommender as a number, or as a range of two numbers."""
-    return " to ".join(map(short_number, level.extremes))
+    return " to ".join(map(format_short, level.extremes))
 
 
-def no_utility_words(swept: SweepContents) -> str:
+def name_unmeasured(swept: SweepContents) -> str:
     """A sentence that names the systems without measured utility; empty if all have utility."""
     measured = {row.variant for row in swept.overall if row.kind == "utility"}
     names = [each.target for p, each in enumerate(swept.variants) if p not in measured]

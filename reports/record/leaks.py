@@ -33,7 +33,7 @@ from fedrec_auditor.accountants.verdict import LEAK_MARGIN, VACUOUS_GUESS, Verdi
 from fedrec_auditor.reports import say
 from fedrec_auditor.reports.record.rows import AttackRow, Contents, Finding, SkippedRow
 from fedrec_auditor.reports.record.sections import Section, sections
-from fedrec_auditor.reports.say.metrics import trainings_words
+from fedrec_auditor.reports.say.metrics import count_trainings
 
 # Smallest and largest effective sample size.
 _SIZES = (1e-9, 1e9)
@@ -69,10 +69,10 @@ class Leak:
         row = self.row
         return (
             f"attack {row.attack} ({row.vantage}) reaches {row.metric} = "
-            f"{say.short_number(row.value)}, at least "
-            f"{say.short_number(self.low_limit)} at {say.percent(row.confidence)} confidence "
-            f"({trainings_words([row])}, corrected for {self.n_rows:,} results of the system); a "
-            f"guess without the uploads reaches {say.short_number(self.baseline)}"
+            f"{say.format_short(row.value)}, at least "
+            f"{say.format_short(self.low_limit)} at {say.to_percent(row.confidence)} confidence "
+            f"({count_trainings([row])}, corrected for {self.n_rows:,} results of the system); a "
+            f"guess without the uploads reaches {say.format_short(self.baseline)}"
         )
 
 
@@ -86,7 +86,7 @@ def comparable(record: Contents | Section) -> tuple[AttackRow, ...]:
     )
 
 
-def above_guessing(record: Contents, margin: float = LEAK_MARGIN) -> tuple[Leak, ...]:
+def rank_leaks(record: Contents, margin: float = LEAK_MARGIN) -> tuple[Leak, ...]:
     """The attack results that beat guessing without the uploads, the largest advantage first.
 
     A result whose advantage is below ``margin`` is marked ``is_small``.
@@ -112,7 +112,7 @@ def advantages(record: Contents) -> dict[str, dict[str, float | None]]:
     table = {attack: dict[str, float | None].fromkeys(systems) for attack in attacks}
     for row in comparable(record):
         table[row.attack][row.target] = 0.0
-    for leak in reversed(above_guessing(record)):
+    for leak in reversed(rank_leaks(record)):
         table[leak.row.attack][leak.row.target] = leak.advantage
     return table
 
@@ -122,7 +122,7 @@ def find_leaks(record: Contents, margin: float = LEAK_MARGIN) -> tuple[Leak, ...
 
     The advantage is the closed part of the gap from guessing to 1.
     """
-    return tuple(leak for leak in above_guessing(record, margin) if not leak.is_small)
+    return tuple(leak for leak in rank_leaks(record, margin) if not leak.is_small)
 
 
 def _of_system(rows: Sequence[AttackRow], margin: float) -> Iterator[Leak]:
@@ -154,12 +154,12 @@ def _p_value(row: AttackRow, margin: float) -> float:
     return figure.p_value(figure.guessed + margin * (1.0 - (row.baseline or 0.0)))
 
 
-def corrected_low(row: AttackRow, rows: int) -> float:
+def correct_low(row: AttackRow, rows: int) -> float:
     """The lower limit of an attack result, widened so that ``rows`` such limits hold together."""
     return _Figure.of(row).low_of(rows)
 
 
-def corrected_high(row: AttackRow, rows: int) -> float:
+def correct_high(row: AttackRow, rows: int) -> float:
     """The upper limit of an attack result, widened so that ``rows`` such limits hold together."""
     return _Figure.of(row).high_of(rows)
 
@@ -258,7 +258,7 @@ def _size(value: float, low: float, failing: float) -> float:
     return math.exp(smaller)
 
 
-def max_gain_clause(rows: Sequence[AttackRow], tried: int | None = None) -> str:
+def describe_max_gain(rows: Sequence[AttackRow], tried: int | None = None) -> str:
     """A clause on the largest advantage over guessing that the confidence intervals do not exclude.
 
     The advantage is the largest difference of upper limit and baseline over ``rows``, corrected for
@@ -269,20 +269,20 @@ def max_gain_clause(rows: Sequence[AttackRow], tried: int | None = None) -> str:
     advantage = max((each.high_of(count) - each.guessed for each in figures), default=0.0)
     if advantage <= 0.0:
         return "the intervals exclude that these attacks beat guessing; other attacks may beat it"
-    limit = f"the intervals allow results up to {say.round_up(advantage)} above guessing"
+    limit = f"the intervals allow results up to {say.format_upper(advantage)} above guessing"
     return f"{limit}; other attacks may do better"
 
 
-def leak_sentences(record: Contents, margin: float) -> str:
+def describe_leaks(record: Contents, margin: float) -> str:
     """Sentences on the worst leak and the number of leaks; else on the attacks that ran.
 
     A leak has an advantage over guessing of at least ``margin``.
     """
-    tried, above = comparable(record), above_guessing(record, margin)
+    tried, above = comparable(record), rank_leaks(record, margin)
     leaking = [leak for leak in above if not leak.is_small]
-    by = f"{say.percent(margin)} or more of the gap between guessing and certainty"
+    by = f"{say.to_percent(margin)} or more of the gap between guessing and certainty"
     less = len(above) - len(leaking)
-    little = f" {say.count_phrase(less, 'result')} beat guessing by less." if less else ""
+    little = f" {say.format_count(less, 'result')} beat guessing by less." if less else ""
     if not leaking:
         names = ", ".join(dict.fromkeys(row.attack for row in tried)) or "none"
         lost = [
@@ -304,9 +304,9 @@ def leak_sentences(record: Contents, margin: float) -> str:
 # Version of the severity rule; it grows if the rule changes.
 SEVERITY_RULE = 4
 # Smallest advantages of an attack with which a leak is critical, or high.
-MIN_CRITICAL, MIN_HIGH = 0.5, 0.2
+CRITICAL_LEAK, HIGH_LEAK = 0.5, 0.2
 # Success rate of a guess at one bit from which a lower bound of epsilon makes a leak medium.
-MEDIUM_RATE = 0.9
+MEDIUM_GUESS = 0.9
 DISTINGUISHER = "distinguisher"
 """Family of attacks that guess which of two worst-case inputs was sent.
 
@@ -369,7 +369,7 @@ class Assessment:
         return None if self.gap else False
 
 
-def severity_of(section: Section, leaks: Sequence[Leak]) -> Assessment:
+def assess_severity(section: Section, leaks: Sequence[Leak]) -> Assessment:
     """The severity of a system: the worse of the severities of its claim and of its leak.
 
     A refuted claim together with a high leak is critical. The result lists the parts that were not
@@ -377,7 +377,7 @@ def severity_of(section: Section, leaks: Sequence[Leak]) -> Assessment:
     the margin.
     """
     finding = section.headline_finding
-    claim, leak = claim_severity(finding), leak_severity(section, leaks)
+    claim, leak = assess_claim(finding), assess_leak(section, leaks)
     gaps = [leak.gap]
     if finding is not None and claim is None:
         gaps.insert(0, "claim (not judged in the scope that it states)")
@@ -387,7 +387,7 @@ def severity_of(section: Section, leaks: Sequence[Leak]) -> Assessment:
     return Assessment(level, say.join_texts(*gaps, by="; "))
 
 
-def claim_severity(finding: Finding | None) -> Severity | None:
+def assess_claim(finding: Finding | None) -> Severity | None:
     """The severity that follows from the verdict on a claim.
 
     None if no claim was judged in a scope that the claim covers.
@@ -406,7 +406,7 @@ def claim_severity(finding: Finding | None) -> Severity | None:
     return Severity.MEDIUM if open_ or finding.vacuous else Severity.LOW
 
 
-def leak_severity(section: Section, leaks: Sequence[Leak]) -> Assessment:
+def assess_leak(section: Section, leaks: Sequence[Leak]) -> Assessment:
     """The severity of a system's leak, with the reason why an adversary may learn more than shown.
 
     There is such a reason unless more attacks were compared with guessing than could not run, and
@@ -416,12 +416,12 @@ def leak_severity(section: Section, leaks: Sequence[Leak]) -> Assessment:
     shown = [bound.epsilon for bound in lower_bounds(section)]
     won = max_advantage(leaks)
     guessed = guess_probability(max(shown, default=0.0))
-    if won >= MIN_CRITICAL:
+    if won >= CRITICAL_LEAK:
         level = Severity.CRITICAL
-    elif won >= MIN_HIGH or guessed >= VACUOUS_GUESS:
+    elif won >= HIGH_LEAK or guessed >= VACUOUS_GUESS:
         level = Severity.HIGH
     else:
-        level = Severity.MEDIUM if leaks or guessed >= MEDIUM_RATE else Severity.LOW
+        level = Severity.MEDIUM if leaks or guessed >= MEDIUM_GUESS else Severity.LOW
     why = _unassessed(section)
     return Assessment(level, f"leak ({why})" if why else "")
 

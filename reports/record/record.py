@@ -18,7 +18,7 @@ from fedrec_auditor.reports.documents.document import Picture
 from fedrec_auditor.reports.record import frontier, store
 from fedrec_auditor.reports.record.comparison import Comparison
 from fedrec_auditor.reports.record.frontier import SWEEP_FILE, OverTrainingsRow, SweepContents
-from fedrec_auditor.reports.record.leaks import find_leaks, leak_sentences
+from fedrec_auditor.reports.record.leaks import describe_leaks, find_leaks
 from fedrec_auditor.reports.record.rows import Contents, Finding, flatten
 from fedrec_auditor.reports.record.sections import Section, sections
 from fedrec_auditor.reports.record.waivers import excuse
@@ -87,7 +87,7 @@ class GateOutcome:
             failing,
             tuple(gaps),
             compared,
-            leak_sentences(record, gate.leak_margin) if line else "",
+            describe_leaks(record, gate.leak_margin) if line else "",
         )
 
 
@@ -185,7 +185,7 @@ class Record(Contents):
     def _repr_html_(self) -> str:
         """The first screen of the report as HTML with inline styles, without scripts."""
         page = fill_template("notebook.html.j2", record=self, glances=summarize_systems(self))
-        return say.legal(page)
+        return say.sanitize(page)
 
 
 # Names of the files and folders that every sweep writes.
@@ -239,12 +239,12 @@ class Sweep(SweepContents):
         """The record of the sweep as canonical JSON, in which equal records have equal bytes."""
         data = store.to_json(self.model_dump(mode="python"))
         text = json.dumps(data, sort_keys=True, indent=1, ensure_ascii=False, allow_nan=False)
-        return (say.escape(text) + "\n").encode()
+        return (say.escape_controls(text) + "\n").encode()
 
     def figure(self) -> Picture:
         """The drawing of the sweep: utility against attacks' gain over guessing, and epsilon."""
         return Picture(
-            sweep_figure.draw_sweep(frontier.frontiers(self), frontier.no_utility_words(self)),
+            sweep_figure.draw_sweep(frontier.make_frontiers(self), frontier.name_unmeasured(self)),
             "Utility, leakage and epsilon by setting",
             say.fill_text("caption", "frontier", trainings=len(self.seeds)),
             name="frontier",
@@ -263,15 +263,15 @@ class Sweep(SweepContents):
             sweep=self,
             figure=self.figure(),
             drawn=sweep_figure,
-            systems=frontier.frontiers(self),
+            systems=frontier.make_frontiers(self),
             notes=[note for note in self.notes if frontier.NOT_RUN_TEXT not in note],
             unplayed=[note for note in self.notes if frontier.NOT_RUN_TEXT in note],
-            missing=frontier.no_utility_words(self),
+            missing=frontier.name_unmeasured(self),
             filters=filters,
             frontier=frontier,
             tables=[(kind, self._of(kind)) for kind in filters["kind"]],
         )
-        return say.legal(page)
+        return say.sanitize(page)
 
     def to_frame(self) -> pandas.DataFrame | pyarrow.Table:
         """Returns the numbers of each training, with one column per swept setting, in the form of

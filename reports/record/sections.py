@@ -59,7 +59,7 @@ class Section:
         """The name of the system, and the verdict and the reason of its first finding."""
         finding = self.headline_finding
         reason = "No claim was judged." if finding is None else finding.reason
-        return f"{self.target}: {say.verdict_words(finding)}. {reason}"
+        return f"{self.target}: {say.label_verdict(finding)}. {reason}"
 
     @property
     def violated(self) -> tuple[Finding, ...]:
@@ -81,7 +81,7 @@ class Section:
         return min(self.findings, key=severity_key, default=None)
 
     @property
-    def worst_other(self) -> Finding | None:
+    def worst_outside_claim(self) -> Finding | None:
         """The judgement with the largest lower bound in a scope that the claim does not cover.
 
         None if there is none. Games are left out: they have fewer users, items or rounds.
@@ -124,7 +124,7 @@ def severity_key(finding: Finding) -> tuple[int, float]:
 
 
 # Addresses of the page's own sections, which no system can have.
-RESERVED = ("content", "at-a-glance", "who-learns", "systems", "method", "glossary")
+RESERVED_ADDRESSES = ("content", "at-a-glance", "who-learns", "systems", "method", "glossary")
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,22 +145,22 @@ def anchors(record: Contents) -> dict[str, Anchor]:
     All addresses are distinct and valid URL fragments. A finding is a judged claim.
     """
     parts = sections(record)
-    pages = unique_slugs((section.target for section in parts), RESERVED)
-    taken, by_target = (*RESERVED, *pages), {}
+    pages = slugify_all((section.target for section in parts), RESERVED_ADDRESSES)
+    taken, by_target = (*RESERVED_ADDRESSES, *pages), {}
     for section, page in zip(parts, pages, strict=True):
         scopes = [finding.scope for finding in section.findings]
-        names = unique_slugs((f"{page}-{s.unit}-{s.vantage}-{s.horizon}" for s in scopes), taken)
+        names = slugify_all((f"{page}-{s.unit}-{s.vantage}-{s.horizon}" for s in scopes), taken)
         taken = (*taken, *names)
         by_target[section.target] = Anchor(page, tuple(names))
     return by_target
 
 
-def unique_slugs(names: Iterable[str], taken: Iterable[str]) -> list[str]:
+def slugify_all(names: Iterable[str], taken: Iterable[str]) -> list[str]:
     """Converts names to distinct addresses (HTML ids) of letters, digits, dots and hyphens.
 
     A number is appended to an address that an earlier name or ``taken`` has.
 
-    >>> unique_slugs(["dp-privrec", "Mine: v2", "mine-v2", "method"], RESERVED)
+    >>> slugify_all(["dp-privrec", "Mine: v2", "mine-v2", "method"], RESERVED_ADDRESSES)
     ['dp-privrec', 'mine-v2', 'mine-v2-2', 'method-2']
     """
     used, results = set(taken), []

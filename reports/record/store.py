@@ -24,7 +24,7 @@ from fedrec_auditor.accountants.errors import IncompleteError, InputError
 from fedrec_auditor.accountants.statements import Basis
 from fedrec_auditor.accountants.verdict import DEFAULT_GATE, Gate
 from fedrec_auditor.reports import say
-from fedrec_auditor.reports.documents.overview import overview_pictures
+from fedrec_auditor.reports.documents.overview import draw_overview
 from fedrec_auditor.reports.record.leaks import SEVERITY_RULE
 from fedrec_auditor.reports.record.rows import SCHEMA_VERSION, Contents
 from fedrec_auditor.reports.say.summary import summarize_systems
@@ -58,7 +58,7 @@ def encode_json(record: Contents) -> bytes:
     data["severity"] = _severity(record)
     data["$schema"] = SCHEMA_ADDRESS
     text = json.dumps(data, sort_keys=True, indent=2, ensure_ascii=False, allow_nan=False)
-    return (say.escape(text) + "\n").encode()
+    return (say.escape_controls(text) + "\n").encode()
 
 
 def write(record: Contents, directory: Path, gate: Gate = DEFAULT_GATE) -> None:
@@ -67,7 +67,7 @@ def write(record: Contents, directory: Path, gate: Gate = DEFAULT_GATE) -> None:
     ``gate`` (the rule for failing CI) decides which test cases of junit.xml are failures, and how
     far above guessing a leak is.
     """
-    overview, _ = overview_pictures(summarize_systems(record))
+    overview, _ = draw_overview(summarize_systems(record))
     contents = {
         "report.html": html.render(record, gate).encode(),
         "report.md": markdown.render(record, gate).encode(),

@@ -37,7 +37,7 @@ def excuse(record: Kept, gate: Gate) -> Kept:
     return record.model_copy(update={"findings": findings, "attacks": tuple(attacks)})
 
 
-def waiver_lines(record: Contents, gate: Gate) -> list[str]:
+def describe_waivers(record: Contents, gate: Gate) -> list[str]:
     """A sentence on each waiver of ``gate``, and on whether the record has what it accepts."""
     failing = [row for row in record.findings if row.verdict is not Verdict.CONSISTENT]
     used = {find_waiver(row, gate) for row in failing}

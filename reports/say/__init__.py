@@ -51,12 +51,12 @@ def fill_text(table: str, name: str, **values: object) -> str:
     return text.format(**values)
 
 
-def legal(text: str) -> str:
+def sanitize(text: str) -> str:
     """``text`` with U+FFFD for characters that XML or HTML forbids or that control a terminal."""
     return _ILLEGAL.sub("�", text)
 
 
-def escape(text: str) -> str:
+def escape_controls(text: str) -> str:
     r"""Text of a JSON or TOML file, with control characters and surrogates written as \uXXXX."""
     return _OBEYED.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
@@ -66,7 +66,7 @@ def make_printable(text: str) -> str:
     return "".join(c if c.isprintable() else "�" for c in " ".join(text.split()))
 
 
-def capitalized(text: str) -> str:
+def capitalize(text: str) -> str:
     """``text`` with a capital first letter and no other change."""
     return f"{text[:1].upper()}{text[1:]}"
 
@@ -76,7 +76,7 @@ def join_texts(*texts: str, by: str = ", ") -> str:
     return by.join(filter(None, texts))
 
 
-def number_text(value: float) -> str:
+def format_number(value: float) -> str:
     """``value`` with at most 6 significant digits and grouped thousands; infinity as ∞."""
     if math.isinf(value):
         return "∞" if value > 0 else "−∞"
@@ -87,57 +87,57 @@ def number_text(value: float) -> str:
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
-def short_number(value: float) -> str:
+def format_short(value: float) -> str:
     """``value`` with 3 significant digits, or all digits of a whole number.
 
     A value below 1 is never rounded up to 1.
     """
-    near = number_text(value) if _is_whole(value) else number_text(float(f"{value:.3g}"))
-    return number_text(value) if near == "1" and value < 1.0 else near
+    near = format_number(value) if _is_whole(value) else format_number(float(f"{value:.3g}"))
+    return format_number(value) if near == "1" and value < 1.0 else near
 
 
-def round_down(value: float) -> str:
+def format_lower(value: float) -> str:
     """A lower bound with 3 significant digits, rounded down; a whole number keeps all digits."""
-    return number_text(value if _is_whole(value) else round_towards(value, math.floor))
+    return format_number(value if _is_whole(value) else round_towards(value, math.floor))
 
 
-def lower_bound_words(value: float) -> str:
+def describe_lower_bound(value: float) -> str:
     """The epsilon of a lower bound as "at least" and a number, or as "infinite"."""
-    return "infinite" if value == math.inf else f"at least {round_down(value)}"
+    return "infinite" if value == math.inf else f"at least {format_lower(value)}"
 
 
-def round_up(value: float) -> str:
+def format_upper(value: float) -> str:
     """An upper bound with 3 significant digits, rounded up; a whole number keeps all digits."""
-    return number_text(value if _is_whole(value) else round_towards(value, math.ceil))
+    return format_number(value if _is_whole(value) else round_towards(value, math.ceil))
 
 
 def _is_whole(value: float) -> bool:
     return 0.0 < abs(value) < 1e9 and math.isclose(value, round(value), rel_tol=1e-9)
 
 
-def upper_bound_words(proof: Bound, beside: Iterable[float], *, exactly: bool = False) -> str:
+def format_upper_bound(proof: Bound, beside: Iterable[float], *, exactly: bool = False) -> str:
     """The epsilon of an upper bound, rounded up to 3 significant digits, or to 6 if ``exactly``.
 
     ``beside`` are the claimed epsilon and the lower bound, which are printed next to the bound. If
     the bound does not exceed one of them, the rounded bound does not exceed it either, so that a
     proved claim never looks exceeded.
     """
-    near = number_text if exactly else short_number
+    near = format_number if exactly else format_short
     limits = [near(each) for each in beside if proof.epsilon <= each * (1 + 1e-9) < math.inf]
-    rounded_up = number_text(proof.rounded_epsilon) if exactly else round_up(proof.epsilon)
+    rounded_up = format_number(proof.rounded_epsilon) if exactly else format_upper(proof.epsilon)
     texts = [rounded_up, *limits]
     return min(texts, key=lambda text: float(text.replace(",", "").replace("∞", "inf")))
 
 
-def lower_words(shown: Bound, beside: Iterable[float], *, exactly: bool = False) -> str:
+def format_lower_bound(shown: Bound, beside: Iterable[float], *, exactly: bool = False) -> str:
     """The epsilon of a lower bound, rounded down to 3 significant digits, or to 6 if ``exactly``.
 
     ``beside`` are epsilons that are printed next to the bound. A bound that equals one of them is
     rounded like it, so that the two look equal.
     """
     if any(math.isclose(shown.epsilon, each, rel_tol=1e-9) for each in beside):
-        return (number_text if exactly else short_number)(shown.epsilon)
-    return number_text(shown.rounded_epsilon) if exactly else round_down(shown.epsilon)
+        return (format_number if exactly else format_short)(shown.epsilon)
+    return format_number(shown.rounded_epsilon) if exactly else format_lower(shown.epsilon)
 
 
 def proved_text(finding: Finding, *, exactly: bool = False) -> str:
@@ -147,7 +147,7 @@ def proved_text(finding: Finding, *, exactly: bool = False) -> str:
     """
     assert finding.accounted is not None
     beside = _epsilons(finding.claim, finding.measured)
-    return upper_bound_words(finding.accounted, beside, exactly=exactly)
+    return format_upper_bound(finding.accounted, beside, exactly=exactly)
 
 
 def lower_bound_text(finding: Finding, *, exactly: bool = False) -> str:
@@ -158,14 +158,14 @@ def lower_bound_text(finding: Finding, *, exactly: bool = False) -> str:
     """
     assert finding.measured is not None
     beside = _epsilons(finding.claim, finding.accounted)
-    return lower_words(finding.measured, beside, exactly=exactly)
+    return format_lower_bound(finding.measured, beside, exactly=exactly)
 
 
 def _epsilons(*bounds: Bound | Claim | None) -> list[float]:
     return [bound.epsilon for bound in bounds if bound is not None]
 
 
-def percent(share: float) -> str:
+def to_percent(share: float) -> str:
     """The share (0 to 1) in percent as text; only exact values are printed as 0% and 100%."""
     if share == 1.0:
         return "100%"
@@ -180,27 +180,27 @@ def percent(share: float) -> str:
     return f"{text.rstrip('0').rstrip('.')}%"
 
 
-def rate_words(limit: str, guess: float) -> str:
+def describe_guess_rate(limit: str, guess: float) -> str:
     """The frequency of a right guess, such as "up to 73.1% of the time".
 
     limit: the words before the number, such as "up to".
     guess: probability of a right guess; if it rounds to 100%, it is printed as more than 99.9999%.
     """
-    rate = "more than 99.9999%" if guess > 0.999999 else f"{limit} {percent(guess)}"
+    rate = "more than 99.9999%" if guess > 0.999999 else f"{limit} {to_percent(guess)}"
     return f"{rate} of the time"
 
 
-def brief_scope_words(scope: Scope) -> str:
+def describe_scope(scope: Scope) -> str:
     """The protected unit, the time span and the adversary's view of a scope, as a phrase."""
     return f"{UNITS[scope.unit]}, {HORIZONS[scope.horizon]}, {VIEWS[scope.vantage]}"
 
 
-def pair_scope_words(scope: Scope) -> str:
+def describe_full_scope(scope: Scope) -> str:
     """The protected unit, time span, adversary's view and neighbouring inputs of a scope."""
-    return f"{brief_scope_words(scope)}; neighbouring inputs: {ADJACENCIES[scope.adjacency]}"
+    return f"{describe_scope(scope)}; neighbouring inputs: {ADJACENCIES[scope.adjacency]}"
 
 
-def vacuous_words(finding: Finding) -> str:
+def label_vacuous(finding: Finding) -> str:
     """The words "promises little" if the judged claim is vacuous; otherwise empty.
 
     A vacuous claim allows right guesses 99.9% of the time.
@@ -209,30 +209,30 @@ def vacuous_words(finding: Finding) -> str:
     return "promises little" if finding.vacuous and promised else ""
 
 
-def verdict_words(finding: Finding | None) -> str:
+def label_verdict(finding: Finding | None) -> str:
     """The sign and the label of the verdict on a claim; "not judged" without a finding.
 
     "promises little" marks a vacuous claim, which allows right guesses 99.9% of the time.
     """
     if finding is None:
         return "not judged"
-    flag = vacuous_words(finding)
+    flag = label_vacuous(finding)
     return f"{SIGNS[finding.verdict]} {finding.verdict.label}{flag and f', {flag}'}"
 
 
-def count_phrase(count: int, what: str) -> str:
+def format_count(count: int, what: str) -> str:
     """A count with the noun ``what``, which gets a plural s unless the count is 1.
 
-    >>> count_phrase(1, "figure"), count_phrase(1200, "figure")
+    >>> format_count(1, "figure"), format_count(1200, "figure")
     ('1 figure', '1,200 figures')
     """
     return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
-def duration(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """A number of seconds as text in seconds, minutes or hours, in at most two units.
 
-    >>> [duration(seconds) for seconds in (0.4, 59.6, 265.9, 7300)]
+    >>> [format_duration(seconds) for seconds in (0.4, 59.6, 265.9, 7300)]
     ['under 1 s', '1 min', '4 min 26 s', '2 h 2 min']
     """
     whole = round(seconds)
@@ -243,54 +243,54 @@ def duration(seconds: float) -> str:
     return f"{large:,} {names[0]}" + (f" {small} {names[1]}" if small else "")
 
 
-def game_delta_words(finding: Finding) -> str:
+def describe_game(finding: Finding) -> str:
     """The game in which a claim was judged, and the judged delta if it differs from the claim's.
 
     A game is an experiment that draws outputs for two inputs. Empty if neither applies.
     """
-    other = "" if finding.delta == finding.claim.delta else f"at {delta_words(finding.delta)}"
+    other = "" if finding.delta == finding.claim.delta else f"at {format_delta(finding.delta)}"
     return join_texts(finding.game and f"in the {finding.game}", other, by="; ")
 
 
-def finding_scope_words(finding: Finding) -> str:
+def describe_judged_scope(finding: Finding) -> str:
     """The scope, the delta and, if any, the game (experiment) in which a claim was judged."""
-    delta = delta_words(finding.delta) if finding.delta else ""
+    delta = format_delta(finding.delta) if finding.delta else ""
     game = finding.game and f"in the {finding.game}"
-    return join_texts(brief_scope_words(finding.scope), game, delta)
+    return join_texts(describe_scope(finding.scope), game, delta)
 
 
-def basis_words(claim: Claim) -> str:
+def describe_basis(claim: Claim) -> str:
     """The origin of a claimed epsilon in words; empty if the paper prints it."""
     if claim.basis is Basis.COMPUTED and claim.delta:
-        return f"{BASIS_WORDS[claim.basis]} at {delta_words(claim.delta)}"
+        return f"{BASIS_WORDS[claim.basis]} at {format_delta(claim.delta)}"
     return BASIS_WORDS[claim.basis]
 
 
-def delta_words(delta: float) -> str:
+def format_delta(delta: float) -> str:
     """A delta as text, such as "delta 1e-05"."""
-    return f"delta {number_text(delta)}"
+    return f"delta {format_number(delta)}"
 
 
-def evidence_words(measured: Bound) -> str:
+def describe_evidence(measured: Bound) -> str:
     """The confidence and the number of samples of a lower bound."""
     if measured.confidence == 1.0 and measured.samples is None:
         return "calculated"
     samples = "no samples" if measured.samples is None else f"{measured.samples:,} samples"
-    return f"{percent(measured.confidence)} confidence, {samples}"
+    return f"{to_percent(measured.confidence)} confidence, {samples}"
 
 
-def sure_words(shown: Bound) -> str:
+def describe_confidence(shown: Bound) -> str:
     """The confidence of a lower bound, or "calculated" if it holds with certainty."""
-    return "calculated" if shown.confidence == 1.0 else f"{percent(shown.confidence)} confidence"
+    return "calculated" if (sure := shown.confidence) == 1.0 else f"{to_percent(sure)} confidence"
 
 
-def assumption_words(bound: Bound | None) -> str:
+def describe_assumptions(bound: Bound | None) -> str:
     """The assumptions of a bound as a clause with "if"; empty if there are none."""
     assumed = () if bound is None else bound.assumptions
     return f"if {' and '.join(assumed)}" if assumed else ""
 
 
-def sampling_words(record: Contents) -> str:
+def describe_sampling(record: Contents) -> str:
     """Sentences on the numbers of samples and the confidence of an audit's sampled lower bounds."""
     quoted = (finding.measured for finding in record.findings)
     bounds = (*quoted, *(row.bound for row in record.measurements))
@@ -299,57 +299,57 @@ def sampling_words(record: Contents) -> str:
         return "All lower bounds are calculated, without samples."
     fewest, most = (f"{f(b.samples or 0 for b in sampled):,}" for f in (min, max))
     sizes = fewest if fewest == most else f"{fewest} to {most}"
-    sure = percent(min(b.confidence for b in sampled))
+    sure = to_percent(min(b.confidence for b in sampled))
     return fill_text("note", "sampled", sizes=sizes, sure=sure)
 
 
-def claimed_guess_words(claim: Claim) -> str:
+def describe_claimed_guess(claim: Claim) -> str:
     """A sentence on how often an adversary may guess one fair bit right if the claim holds."""
     if math.isinf(claim.epsilon):
         return "No epsilon is promised, so nothing limits what an adversary can learn."
     guess = guess_probability(claim.epsilon, claim.delta)
     what = "derived epsilon" if claim.basis is Basis.DERIVED else "claim"
-    epsilon, right = number_text(claim.epsilon), rate_words("up to", guess)
-    at = delta_words(claim.delta)
+    epsilon, right = format_number(claim.epsilon), describe_guess_rate("up to", guess)
+    at = format_delta(claim.delta)
     return fill_text("note", "allowed", what=what, epsilon=epsilon, delta=at, right=right)
 
 
-def shown_guess_words(measured: Bound) -> str:
+def describe_shown_guess(measured: Bound) -> str:
     """A sentence on how often an adversary guesses right at the most revealing output.
 
     The success rate follows from the lower bound ``measured``.
     """
     exact = measured.confidence == 1.0 and measured.samples is None
-    how = "By calculation" if exact else f"As measured ({evidence_words(measured)})"
-    right = rate_words("at least", guess_probability(measured.epsilon))
+    how = "By calculation" if exact else f"As measured ({describe_evidence(measured)})"
+    right = describe_guess_rate("at least", guess_probability(measured.epsilon))
     if math.isinf(measured.epsilon):
         right = "every time"
     clause = f"{how}, an adversary who sees the most revealing output is right {right}"
     return f"{clause} in guessing which of two inputs produced it."
 
 
-def bounds_guess_words(finding: Finding) -> str:
+def describe_bounds_guess(finding: Finding) -> str:
     """Sentences on how often an adversary guesses right, by the lower bound of a judged claim.
 
     If no epsilon is claimed, a sentence by the upper bound precedes.
     """
     texts, proof = [], finding.accounted
     if proof is not None and math.isinf(finding.claim.epsilon) and math.isfinite(proof.epsilon):
-        right = rate_words("up to", guess_probability(proof.epsilon, proof.delta))
-        assumed = assumption_words(proof)
+        right = describe_guess_rate("up to", guess_probability(proof.epsilon, proof.delta))
+        assumed = describe_assumptions(proof)
         texts.append(f"By proof, an adversary can guess a bit right {join_texts(right, assumed)}.")
     if finding.lower_bound is not None:
-        texts.append(shown_guess_words(finding.lower_bound))
+        texts.append(describe_shown_guess(finding.lower_bound))
     return " ".join(texts)
 
 
-def guess_words(finding: Finding) -> str:
+def describe_guesses(finding: Finding) -> str:
     """Sentences on how often an adversary guesses a bit right, by claim and lower bound."""
-    shown = "" if finding.lower_bound is None else shown_guess_words(finding.lower_bound)
-    return f"{claimed_guess_words(finding.claim)} {shown}".strip()
+    shown = "" if finding.lower_bound is None else describe_shown_guess(finding.lower_bound)
+    return f"{describe_claimed_guess(finding.claim)} {shown}".strip()
 
 
-def short(value: float) -> str:
+def format_4(value: float) -> str:
     """``value`` as text with 4 significant digits; from 10,000 to a billion as a whole number."""
     if math.isinf(value):
         return "∞" if value > 0 else "−∞"
@@ -360,19 +360,19 @@ def short(value: float) -> str:
 
 def format_4_lower(value: float) -> str:
     """A lower bound as text with 4 significant digits, rounded down."""
-    return short(round_towards(value, math.floor, _digits(value)))
+    return format_4(round_towards(value, math.floor, _digits(value)))
 
 
 def format_4_upper(value: float) -> str:
     """An upper bound as text with 4 significant digits, rounded up."""
-    return short(round_towards(value, math.ceil, _digits(value)))
+    return format_4(round_towards(value, math.ceil, _digits(value)))
 
 
 def _digits(value: float) -> int:
     return len(f"{value:.0f}") if 1e4 <= abs(value) < 1e9 else 4
 
 
-def range_text(lower: float | None, upper: float | None) -> str:
+def format_limits(lower: float | None, upper: float | None) -> str:
     """The range of an epsilon as text: a value, an interval, one limit, "not bounded" or "unknown".
 
     lower: lower bound; None without one.
@@ -381,21 +381,21 @@ def range_text(lower: float | None, upper: float | None) -> str:
     if upper is None or math.isinf(upper):
         if lower is None:
             return "not bounded" if upper is not None else "unknown"
-        return short(lower) if math.isinf(lower) else f"≥ {format_4_lower(lower)}"
+        return format_4(lower) if math.isinf(lower) else f"≥ {format_4_lower(lower)}"
     if lower is None:
         return f"≤ {format_4_upper(upper)}"
-    if short(lower) == short(upper) or math.isclose(lower, upper, rel_tol=1e-6):
-        return short(upper)
+    if format_4(lower) == format_4(upper) or math.isclose(lower, upper, rel_tol=1e-6):
+        return format_4(upper)
     return f"{format_4_lower(lower)} to {format_4_upper(upper)}"
 
 
-def range_words(finding: Finding) -> str:
+def format_range(finding: Finding) -> str:
     """The range of epsilon between the lower and the upper bound of a judged claim, as text."""
-    upper = None if finding.accounted is None else finding.accounted.epsilon
-    return range_text(None if finding.lower_bound is None else finding.lower_bound.epsilon, upper)
+    ends = (None if x is None else x.epsilon for x in (finding.lower_bound, finding.accounted))
+    return format_limits(*ends)
 
 
-def settings_words(settings: Mapping[str, object]) -> str:
+def format_settings(settings: Mapping[str, object]) -> str:
     """The settings of a system as ``--set`` options of ``auditor claims``."""
     flat: dict[str, object] = {}
     for name, value in settings.items():
@@ -415,11 +415,11 @@ def _plain(value: object) -> str:
 def claim_fact(claim: Claim) -> Quantity:
     """The claimed epsilon with its delta and scope, and its origin unless the paper prints it."""
     scope = claim.scope
-    about = (f"for {pair_scope_words(scope)}", basis_words(claim))
+    about = (f"for {describe_full_scope(scope)}", describe_basis(claim))
     if math.isinf(claim.epsilon):
         return Quantity("no epsilon", about[:1])
-    support = (delta_words(claim.delta), *about)
-    return Quantity(f"epsilon ≤ {number_text(claim.epsilon)}", tuple(filter(None, support)))
+    support = (format_delta(claim.delta), *about)
+    return Quantity(f"epsilon ≤ {format_number(claim.epsilon)}", tuple(filter(None, support)))
 
 
 def upper_bound_fact(finding: Finding) -> Quantity:
@@ -448,18 +448,18 @@ def bound_fact(
     """
     if bound is None:
         return Quantity("none")
-    endless = math.isinf(bound.epsilon)
-    value = "infinite" if endless else f"epsilon ≥ {lower_words(bound, beside, exactly=True)}"
-    return Quantity(value, _support(bound, scope, evidence_words(bound)))
+    text = format_lower_bound(bound, beside, exactly=True)
+    value = "infinite" if math.isinf(bound.epsilon) else f"epsilon ≥ {text}"
+    return Quantity(value, _support(bound, scope, describe_evidence(bound)))
 
 
 def _support(bound: Bound, scope: Scope | None, sure: str) -> tuple[str, ...]:
-    own = "" if bound.scope == scope else f"holds for {pair_scope_words(bound.scope)}"
-    texts = (delta_words(bound.delta), sure, f"method: {bound.source}", own)
-    return tuple(filter(None, (*texts, assumption_words(bound))))
+    own = "" if bound.scope == scope else f"holds for {describe_full_scope(bound.scope)}"
+    texts = (format_delta(bound.delta), sure, f"method: {bound.source}", own)
+    return tuple(filter(None, (*texts, describe_assumptions(bound))))
 
 
-def witness_words(measured: Bound) -> Iterator[tuple[str, str]]:
+def describe_witness(measured: Bound) -> Iterator[tuple[str, str]]:
     """Yields pairs (name, text) that describe a lower bound's distinguishing event.
 
     A distinguishing event is an output that is much more likely under one input than under the
@@ -471,27 +471,27 @@ def witness_words(measured: Bound) -> Iterator[tuple[str, str]]:
     yield "input a", witness.input_a
     yield "input b", witness.input_b
     yield "output", witness.output
-    pair = (probability_words(measured, p) for p in (witness.probability_a, witness.probability_b))
-    yield f"{event_kind_words(measured).lower()} of the output under a and b", " and ".join(pair)
-    yield "ratio of larger to smaller", ratio_words(measured)
+    pair = (format_probability(measured, p) for p in (witness.probability_a, witness.probability_b))
+    yield f"{label_probability(measured).lower()} of the output under a and b", " and ".join(pair)
+    yield "ratio of larger to smaller", describe_ratio(measured)
     if witness.copies > 1:
         yield "number of independent copies", f"{witness.copies:,}"
     if witness.note:
         yield "note", witness.note
 
 
-def probability_words(measured: Bound, value: float) -> str:
+def format_probability(measured: Bound, value: float) -> str:
     """A probability of a lower bound's distinguishing event (a revealing output) as text.
 
     A calculated 0 or infinity of a finite epsilon may be an underflow or overflow, so the text is
     "less than 1e-323" or "more than 1e308".
     """
     if measured.samples is not None or math.isinf(measured.epsilon) or 0.0 < value < math.inf:
-        return number_text(value)
+        return format_number(value)
     return "less than 1e-323" if value == 0.0 else "more than 1e308"
 
 
-def event_kind_words(measured: Bound) -> str:
+def label_probability(measured: Bound) -> str:
     """The kind of a lower bound's two numbers: "Measured share", "Density" or "Probability".
 
     Each is of the same output, under one of two inputs.
@@ -502,7 +502,7 @@ def event_kind_words(measured: Bound) -> str:
     return "Density" if max(witness.probability_a, witness.probability_b) > 1 else "Probability"
 
 
-def ratio_words(measured: Bound) -> str:
+def describe_ratio(measured: Bound) -> str:
     """The ratio of a distinguishing event's two probabilities as text: larger over smaller.
 
     Empty if the bound has no distinguishing event.
@@ -514,10 +514,8 @@ def ratio_words(measured: Bound) -> str:
     endless = math.isinf(measured.epsilon)
     if measured.samples is not None:
         if small > 0.0:
-            ratio = large / small
-            return (
-                f"{number_text(ratio)} in the samples (log-ratio = {number_text(math.log(ratio))})"
-            )
+            ratio, log = format_number(large / small), format_number(math.log(large / small))
+            return f"{ratio} in the samples (log-ratio = {log})"
         inputs = "either input" if large == 0.0 else "one of the two inputs"
         return f"not bounded by the samples: {inputs} gave this output in no draw"
     if large == 0.0 and (endless or measured.epsilon == 0.0):
@@ -529,10 +527,10 @@ def ratio_words(measured: Bound) -> str:
         if measured.delta > 0.0 or endless:
             return text
         together = f"for {witness.copies:,} independent copies: " if witness.copies > 1 else ""
-        return f"{text}; {together}log-ratio = {number_text(measured.epsilon)}"
-    log_ratio = number_text(math.log(large) - math.log(small))
-    text = f"{number_text(large / small)} (log-ratio = {log_ratio})"
+        return f"{text}; {together}log-ratio = {format_number(measured.epsilon)}"
+    log_ratio = format_number(math.log(large) - math.log(small))
+    text = f"{format_number(large / small)} (log-ratio = {log_ratio})"
     if witness.copies == 1:
         return text
     total = witness.copies * (math.log(large) - math.log(small))
-    return f"{text}; for {witness.copies:,} independent copies: log-ratio = {number_text(total)}"
+    return f"{text}; for {witness.copies:,} independent copies: log-ratio = {format_number(total)}"

@@ -20,7 +20,7 @@ from fedrec_auditor.accountants.statements import (
 )
 from fedrec_auditor.accountants.verdict import VACUOUS_GUESS
 from fedrec_auditor.reports import say
-from fedrec_auditor.reports.record.leaks import MEDIUM_RATE, lower_bounds
+from fedrec_auditor.reports.record.leaks import MEDIUM_GUESS, lower_bounds
 from fedrec_auditor.reports.record.rows import Finding
 from fedrec_auditor.reports.record.sections import Section
 
@@ -58,9 +58,9 @@ class BoundsInScope:
         """
         known = (("shown", self.shown), ("proved", self.proved))
         deltas = {name: bound.delta for name, bound in known if bound is not None}
-        texts = [say.delta_words(delta) for delta in set(deltas.values()) if delta]
+        texts = [say.format_delta(delta) for delta in set(deltas.values()) if delta]
         if len(set(deltas.values())) > 1:
-            texts = [f"{say.delta_words(delta)} ({name})" for name, delta in deltas.items()]
+            texts = [f"{say.format_delta(delta)} ({name})" for name, delta in deltas.items()]
         unit = say.UNITS[self.scope.unit].removeprefix("everything about ").partition(" of ")[0]
         return ", ".join((unit, say.HORIZONS[self.scope.horizon], *texts)).replace(", over ", ", ")
 
@@ -70,7 +70,7 @@ class BoundsInScope:
         if self.shown is None:
             return ""
         beside = (*self.claimed, *(() if self.proved is None else (self.proved.epsilon,)))
-        epsilon = say.lower_words(self.shown, beside)
+        epsilon = say.format_lower_bound(self.shown, beside)
         return f"shown: epsilon {'=' if math.isinf(self.shown.epsilon) else '≥'} {epsilon}"
 
     @property
@@ -79,7 +79,7 @@ class BoundsInScope:
         if self.proved is None:
             return "no upper bound is proved"
         beside = () if self.shown is None else (self.shown.epsilon,)
-        return f"proved: epsilon ≤ {say.upper_bound_words(self.proved, (*self.claimed, *beside))}"
+        return f"proved: epsilon ≤ {say.format_upper_bound(self.proved, (*self.claimed, *beside))}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +152,7 @@ def _tone(findings: list[Finding], shown: Bound | None) -> Tone:
         return Tone.BAD
     proved = [
         finding.accounted is not None
-        and guess_probability(finding.accounted.epsilon, finding.accounted.delta) < MEDIUM_RATE
+        and guess_probability(finding.accounted.epsilon, finding.accounted.delta) < MEDIUM_GUESS
         for finding in findings
     ]
     return Tone.CALM if proved and all(proved) else Tone.OPEN

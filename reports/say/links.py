@@ -15,6 +15,6 @@ def _site() -> str:
     return by_label.get("Documentation", "").rstrip("/")
 
 
-def rule_address(rule: str) -> str:
+def find_rule_address(rule: str) -> str:
     """The address that explains a verdict or rule; "" if the documentation has no address."""
     return _site() and f"{_site()}/verdicts/#{rule.lower().replace(' ', '-')}"

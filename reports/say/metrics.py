@@ -6,7 +6,7 @@
   estimate.
 - A system that beats guessing is shown to beat its baseline (popularity, or user and item means) if
   the corrected interval of a difference, computed per user, lies on the better side.
-- A system learned nothing personal that helps if no difference lies on the better side, not even
+- A system learned nothing about single users that helps if no difference lies on the better side, not even
   its estimate, and the interval of one difference lies on the worse side.
 """
 
@@ -26,7 +26,7 @@ from fedrec_auditor.reports.record.rows import (
     UtilityRow,
 )
 from fedrec_auditor.reports.record.sections import Section
-from fedrec_auditor.reports.say import TABLES, Table, fill_text, percent, short_number
+from fedrec_auditor.reports.say import TABLES, Table, fill_text, format_short, to_percent
 
 # First words of an attack's note if its adversary sees data that the protocol hides.
 BREACH_WORDS = "Somebody breaks the protocol:"
@@ -40,7 +40,7 @@ CUT_WORDS = "Quick: trained for "
 ERROR_NAMES = ("MSE", "RMSE", "MAE")
 
 
-def inferred_quantity(row: AttackRow) -> str:
+def describe_inferred(row: AttackRow) -> str:
     """The quantity that an attack infers, such as "users' histories"."""
     if attribute := _ATTRIBUTE.match(row.metric):
         return f"users' {attribute[1].replace('_', ' ')}"
@@ -52,19 +52,19 @@ def is_beyond_protocol(row: AttackRow) -> bool:
     return BREACH_WORDS in row.note
 
 
-def baseline_text(row: UtilityRow) -> str:
+def describe_baseline(row: UtilityRow) -> str:
     """The utility of the baseline (a simple recommender) as text, or "none".
 
     The text has the interval of the system's utility minus the baseline's.
     """
     if row.baseline is None:
         return "none"
-    name, difference = row.baseline.name, ends_words(row.baseline.difference)
-    value = short_number(row.baseline.value)
+    name, difference = row.baseline.name, format_ci(row.baseline.difference)
+    value = format_short(row.baseline.value)
     return f"{name} = {value}; the system's value minus it lies in {difference}"
 
 
-def trainings_words(rows: Iterable[AttackRow | UtilityRow]) -> str:
+def count_trainings(rows: Iterable[AttackRow | UtilityRow]) -> str:
     """The number of trainings behind the rows as text, such as "over 3 trainings"."""
     counts = sorted({row.trainings for row in rows})
     if counts[-1] == 1:
@@ -73,27 +73,27 @@ def trainings_words(rows: Iterable[AttackRow | UtilityRow]) -> str:
     return f"over {fewest}{counts[-1]} trainings"
 
 
-def ends_words(row: AttackRow | UtilityRow | FurtherFigure) -> str:
+def format_ci(row: AttackRow | UtilityRow | FurtherFigure) -> str:
     """The confidence interval of a row's value as text, in brackets."""
-    return f"[{short_number(row.ci_low)}, {short_number(row.ci_high)}]"
+    return f"[{format_short(row.ci_low)}, {format_short(row.ci_high)}]"
 
 
-def interval_words(row: AttackRow | UtilityRow | FurtherFigure) -> str:
+def format_value(row: AttackRow | UtilityRow | FurtherFigure) -> str:
     """The value of a row with its confidence interval, as text."""
-    return f"{short_number(row.value)} {ends_words(row)}"
+    return f"{format_short(row.value)} {format_ci(row)}"
 
 
-def result_words(row: AttackRow) -> str:
+def describe_result(row: AttackRow) -> str:
     """A clause on the result of an attack, followed by that of guessing without the uploads."""
-    gained = success_words(row, row.value)
+    gained = describe_success(row, row.value)
     if row.baseline is None:
         return gained
     return f"{gained}; a guess without the uploads reaches {_figure(row, row.baseline)}"
 
 
-def success_words(row: AttackRow, value: float) -> str:
+def describe_success(row: AttackRow, value: float) -> str:
     """A clause on the success of an attack that reaches ``value`` in the row's metric."""
-    share, plain = _share(value), short_number(value)
+    share, plain = _share(value), format_short(value)
     if row.metric in _GOT:
         return _GOT[row.metric].format(share=share, value=plain)
     if row.family in _AREAS and row.metric == "AUC":
@@ -113,23 +113,23 @@ def success_words(row: AttackRow, value: float) -> str:
 
 
 def _figure(row: AttackRow, value: float) -> str:
-    """A value of the row's metric as text: in percent where ``success_words`` prints percent."""
+    """A value of the row's metric as text; in percent where ``describe_success`` uses percent."""
     in_percent = "{share}" in _GOT.get(row.metric, "") or (
         row.family in _AREAS and row.metric.startswith(("AUC", "TPR"))
     )
-    return _share(value) if in_percent else short_number(value)
+    return _share(value) if in_percent else format_short(value)
 
 
 def _share(value: float) -> str:
-    return percent(value) if 0.0 <= value <= 1.0 else short_number(value)
+    return to_percent(value) if 0.0 <= value <= 1.0 else format_short(value)
 
 
-def attack_words(row: AttackRow) -> str:
+def describe_attack(row: AttackRow) -> str:
     """The name of an attack, and the adversary who runs it."""
     return f"attack {row.attack} {TABLES['attacker'][row.vantage]}"
 
 
-def spread_words(row: AttackRow) -> str:
+def describe_spread(row: AttackRow) -> str:
     """Sentences on the spread of an attack's success over users, in quantiles and by groups.
 
     Empty without quantiles. The row must have ``users``.
@@ -142,12 +142,12 @@ def spread_words(row: AttackRow) -> str:
     (lowest, low), (highest, high) = levels[0], levels[-1]
     half = next((point for level, point in levels if level == 50.0), low)
     if low.value == high.value:
-        value = short_number(low.value)
-        return f"The {users.success} is {value} for all users ({attack_words(row)})."
-    at = {"half": short_number(half.value), "high": interval_words(high)}
-    at |= {"low": short_number(low.value), "least": short_number(lowest)}
-    most, sure = short_number(100 - highest), percent(row.confidence)
-    success, attack = users.success, attack_words(row)
+        value = format_short(low.value)
+        return f"The {users.success} is {value} for all users ({describe_attack(row)})."
+    at = {"half": format_short(half.value), "high": format_value(high)}
+    at |= {"low": format_short(low.value), "least": format_short(lowest)}
+    most, sure = format_short(100 - highest), to_percent(row.confidence)
+    success, attack = users.success, describe_attack(row)
     spread = fill_text("note", "spread", **at, most=most, sure=sure, success=success, attack=attack)
     if users.sure is not None:
         spread += f" It is at least 0.9 for {_share(users.sure.value)} of the users."
@@ -157,7 +157,7 @@ def spread_words(row: AttackRow) -> str:
 
 def _unequal(users: UsersRow) -> str:
     """A sentence on the most and the least exposed group; empty if their intervals overlap."""
-    named = [(m, f"“{name}” (by {by}), {interval_words(m)}") for by, name, m in users.group_means]
+    named = [(m, f"“{name}” (by {by}), {format_value(m)}") for by, name, m in users.group_means]
     if not named:
         return ""
     low, high = (f(named, key=lambda pair: pair[0].value) for f in (min, max))
@@ -166,19 +166,19 @@ def _unequal(users: UsersRow) -> str:
     return f" The most exposed group has {high[1]}; the least exposed group, {low[1]}."
 
 
-def baseline_words(row: AttackRow) -> str:
+def format_baselines(row: AttackRow) -> str:
     """All baselines of an attack as text: "name = value", joined by semicolons; or "none"."""
     named = "; ".join(
-        f"{name} = {short_number(value)}" for name, value in sorted(row.baselines.items())
+        f"{name} = {format_short(value)}" for name, value in sorted(row.baselines.items())
     )
-    return named or ("none" if row.baseline is None else short_number(row.baseline))
+    return named or ("none" if row.baseline is None else format_short(row.baseline))
 
 
-def further_words(row: AttackRow) -> str:
+def format_further(row: AttackRow) -> str:
     """A text with the attack's further metrics, and its value on the true interactions."""
-    further = [f"{name} = {interval_words(figure)}" for name, figure in sorted(row.further.items())]
+    further = [f"{name} = {format_value(figure)}" for name, figure in sorted(row.further.items())]
     if row.from_interactions is not None:
-        further.insert(0, f"{short_number(row.from_interactions)} from the true interactions")
+        further.insert(0, f"{format_short(row.from_interactions)} from the true interactions")
     return "; ".join(further)
 
 
@@ -187,7 +187,7 @@ def beats_guessing(rows: Sequence[UtilityRow]) -> bool:
 
     Its whole interval, corrected for the number of ``rows``, is on the better side.
     """
-    return any(_better(row, *joint_limits(row, len(rows), row.confidence)) for row in rows)
+    return any(_better(row, *widen_limits(row, len(rows), row.confidence)) for row in rows)
 
 
 def widen_factor(confidence: float, rows: int) -> float:
@@ -205,7 +205,7 @@ def widen_factor(confidence: float, rows: int) -> float:
     return float(ndtri(failing / rows) / ndtri(failing)) if failing > 0.0 and rows > 1 else 1.0
 
 
-def joint_limits(
+def widen_limits(
     row: UtilityRow | FurtherFigure, rows: int, confidence: float
 ) -> tuple[float, float]:
     """The limits (low, high) of a row, widened so that those of ``rows`` rows hold together.
@@ -219,7 +219,7 @@ def joint_limits(
     )
 
 
-def quoted_figure(rows: Sequence[UtilityRow]) -> UtilityRow | None:
+def select_quoted_row(rows: Sequence[UtilityRow]) -> UtilityRow | None:
     """The utility row to quote: of the first metric, with the last cutoff; None without rows.
 
     The cutoff is the k of HR@k. Results that the paper also prints have precedence.
@@ -232,21 +232,21 @@ def quoted_figure(rows: Sequence[UtilityRow]) -> UtilityRow | None:
     return [row for row in printed if (row.protocol, row.metric.partition("@")[0]) == like][-1]
 
 
-def utility_line(section: Section, record: Contents) -> str:
+def describe_utility(section: Section, record: Contents) -> str:
     """A line on the utility of a system; empty if utility was not measured.
 
     The line states if the training had settings with which the system learns. The line quotes the
     unprotected system if the audit has it and the settings of neither system were changed.
     """
-    row = quoted_figure(section.utility)
+    row = select_quoted_row(section.utility)
     if row is None:
         return ""
     guess = "by guessing the mean rating" if row.metric in ERROR_NAMES else "by random ranking"
-    beside = [f"{say.short_number(row.random)} {guess}"]
+    beside = [f"{say.format_short(row.random)} {guess}"]
     if row.baseline is not None:
-        beside.insert(0, f"{say.short_number(row.baseline.value)} by {row.baseline.name}")
+        beside.insert(0, f"{say.format_short(row.baseline.value)} by {row.baseline.name}")
     if row.paper_value is not None:
-        beside.append(f"{say.short_number(row.paper_value)} in the paper under its own conditions")
+        beside.append(f"{say.format_short(row.paper_value)} in the paper under its own conditions")
     settings = record.plan.get("settings")
     settings = settings if isinstance(settings, Mapping) else {}
     changed = not settings.keys().isdisjoint((row.target, row.unprotected))
@@ -255,34 +255,34 @@ def utility_line(section: Section, record: Contents) -> str:
     under = ", under settings that learn" if own.get("learns") and len(own) > 1 else ""
     key = ("" if changed else row.unprotected, row.metric, row.protocol)
     beside += [
-        f"{say.short_number(other.value)} without protection ({other.target})"
+        f"{say.format_short(other.value)} without protection ({other.target})"
         for other in record.utility
         if (other.target, other.metric, other.protocol) == key
     ]
     line = (
-        f"{_measure(row)} is {say.short_number(row.value)}, interval {ends_words(row)} (test: "
-        f"{row.protocol}; {trainings_words([row])}){under}. For comparison: {', '.join(beside)}."
+        f"{_measure(row)} is {say.format_short(row.value)}, interval {format_ci(row)} (test: "
+        f"{row.protocol}; {count_trainings([row])}){under}. For comparison: {', '.join(beside)}."
     )
     return f"{line} {_verdict(section)[1]}".strip()
 
 
-def rounds_words(section: Section) -> str:
+def format_trained_rounds(section: Section) -> str:
     """The trained rounds, such as "20 of 400", if a quick audit cut the training; else empty."""
     notes = (row.paper_note.partition(CUT_WORDS)[2] for row in section.utility)
     return next((note.partition(" rounds")[0] for note in notes if note), "")
 
 
-def shortfall_words(section: Section) -> str:
+def describe_shortfall(section: Section) -> str:
     """A text on guessing or the baseline, whichever the system's utility does not beat.
 
     Empty if the utility beats both.
     """
-    row, (level, verdict) = quoted_figure(section.utility), _verdict(section)
+    row, (level, verdict) = select_quoted_row(section.utility), _verdict(section)
     if row is None or not verdict:
         return ""
     value = row.baseline.value if row.baseline and row.baseline.name == level else row.random
-    figures = f"{_measure(row)} is {short_number(row.value)}; by {level} alone, it would be"
-    return f"quality of the recommendations: {figures} {short_number(value)}. {verdict}"
+    figures = f"{_measure(row)} is {format_short(row.value)}; by {level} alone, it would be"
+    return f"quality of the recommendations: {figures} {format_short(value)}. {verdict}"
 
 
 def _measure(row: UtilityRow) -> str:
@@ -310,7 +310,7 @@ def _verdict(section: Section) -> tuple[str, str]:
         return "", ""
     no_figure = f"On none of {len(rows)} measures is the system"
     no_figure = "On this measure, the system is not" if len(rows) == 1 else no_figure
-    if after := rounds_words(section):
+    if after := format_trained_rounds(section):
         return than, (
             f"{no_figure} shown to be better than {than} after {after} rounds; a full audit shows "
             "whether it is better after the whole training."
@@ -324,7 +324,7 @@ def _gap(row: UtilityRow, baseline: Baseline, rows: int) -> tuple[float, float, 
     # The limits of all ``rows`` figures hold together. The advantage is positive if the figure is
     # better.
     gap = baseline.difference
-    low, high = joint_limits(gap, rows, row.confidence)
+    low, high = widen_limits(gap, rows, row.confidence)
     return (-high, -gap.value, -low) if row.metric in ERROR_NAMES else (low, gap.value, high)
 
 

@@ -57,13 +57,13 @@ def _statement(proof: Bound, scope: Scope, epsilon: str = "", instead: str = "")
     """An epsilon with its delta, scope, adjacency and assumptions, as a phrase."""
     # epsilon: the epsilon as text; by default that of ``proof``.
     # instead: the claimed epsilon that the phrase replaces; empty if none.
-    at = f" at {say.delta_words(proof.delta)}" if proof.delta else ""
+    at = f" at {say.format_delta(proof.delta)}" if proof.delta else ""
     at += f" (instead of {instead})" if instead else ""
     words = (
-        f"epsilon {epsilon or say.round_up(proof.epsilon)}{at} for {say.brief_scope_words(scope)}"
+        f"epsilon {epsilon or say.format_upper(proof.epsilon)}{at} for {say.describe_scope(scope)}"
     )
     pair = f" (neighbouring inputs: {say.ADJACENCIES[scope.adjacency]})"
-    return say.join_texts(words + pair, say.assumption_words(proof))
+    return say.join_texts(words + pair, say.describe_assumptions(proof))
 
 
 def _is_shorter(proved: Finding, refuted: Finding) -> bool:
@@ -94,7 +94,7 @@ def _ways(section: Section, finding: Finding) -> Iterator[str]:
     proof = _proved(section, finding)
     if proof is not None and not is_vacuous(proof):
         refuted = finding.verdict is Verdict.VIOLATED
-        instead = say.short_number(finding.claim.epsilon) if refuted else ""
+        instead = say.format_short(finding.claim.epsilon) if refuted else ""
         yield f"claim {_statement(proof, finding.scope, instead=instead)}"
     elsewhere = next((f for f in section.violated if f.repair), None)
     if elsewhere is not None and not repaired:
@@ -107,19 +107,19 @@ def _of_violated(section: Section, finding: Finding) -> str:
     ways = ["withdraw the claim", *_ways(section, finding)]
     delta = finding.holds_at
     if delta is not None and section.n_users and delta < 1.0 / section.n_users:
-        small = say.round_up(delta)
+        small = say.format_upper(delta)
         ways.append(f"state with the claim that it may fail with probability delta = {small}")
     return _or(ways) + _proved_at_all(section, finding)
 
 
 def _of_unproved(section: Section, finding: Finding) -> str:
     ways = list(_ways(section, finding)) or ["claim no epsilon"]
-    proof = f"supply the missing proof of epsilon {say.short_number(finding.claim.epsilon)}"
+    proof = f"supply the missing proof of epsilon {say.format_short(finding.claim.epsilon)}"
     return _or([*ways, proof]) + _proved_at_all(section, finding)
 
 
 def _or(ways: Sequence[str]) -> str:
-    return f"{say.capitalized('; or '.join(ways))}."
+    return f"{say.capitalize('; or '.join(ways))}."
 
 
 def _proved_at_all(section: Section, finding: Finding) -> str:
@@ -127,7 +127,7 @@ def _proved_at_all(section: Section, finding: Finding) -> str:
     # Empty if there is nothing to add.
     proof = _proved(section, finding)
     if proof is not None:
-        most = say.round_up(proof.epsilon)
+        most = say.format_upper(proof.epsilon)
         little = f" The proved epsilon, {most}, is so large that it guarantees almost nothing."
         return little if is_vacuous(proof) else ""
     if not section.is_own or (
@@ -139,11 +139,11 @@ def _proved_at_all(section: Section, finding: Finding) -> str:
 
 def _of_upheld(section: Section, finding: Finding) -> str:
     claim, proof = finding.claim.epsilon, _proved(section, finding)
-    little = f"Reduce epsilon: an epsilon of {say.short_number(claim)} guarantees almost nothing"
+    little = f"Reduce epsilon: an epsilon of {say.format_short(claim)} guarantees almost nothing"
     if proof is not None and proof.epsilon < 0.9 * claim:
         if is_vacuous(proof):
             return f"{little}, and the proved upper bound is too large as well."
-        return f"You may claim {_statement(proof, finding.scope, instead=say.short_number(claim))}."
+        return f"You may claim {_statement(proof, finding.scope, instead=say.format_short(claim))}."
     if finding.vacuous:
         return f"{little}."
     if proof is None:
@@ -154,25 +154,25 @@ def _of_upheld(section: Section, finding: Finding) -> str:
 
 def _reach(section: Section, finding: Finding) -> Iterator[str]:
     """Yields a warning if epsilon is larger in a scope that the claim does not cover."""
-    reach = section.worst_other
+    reach = section.worst_outside_claim
     if reach is None or reach is finding or not (reach.lower_bound or reach.accounted):
         return
     proof, where = reach.accounted, _difference(reach.scope, finding.scope)
     if proof is None or math.isinf(proof.epsilon):
         known = "no finite epsilon is proved"
         if reach.lower_bound is not None:
-            known = f"that epsilon is {say.lower_bound_words(reach.lower_bound.epsilon)}"
+            known = f"that epsilon is {say.describe_lower_bound(reach.lower_bound.epsilon)}"
         yield f"Claim no epsilon {where}: {known}."
         return
     if proof.epsilon <= finding.claim.epsilon:
         return
-    proved = f"proved to be at most {say.round_up(proof.epsilon)}"
-    if assumed := say.assumption_words(proof):
+    proved = f"proved to be at most {say.format_upper(proof.epsilon)}"
+    if assumed := say.describe_assumptions(proof):
         proved += f" {assumed}"
     shown = (
         ""
         if reach.lower_bound is None
-        else f"at least {say.short_number(reach.lower_bound.epsilon)} and "
+        else f"at least {say.format_short(reach.lower_bound.epsilon)} and "
     )
     yield f"Do not use the claim {where}: that epsilon is {shown}{proved}."
 

@@ -18,28 +18,28 @@ from fedrec_auditor.accountants.verdict import (
 )
 from fedrec_auditor.reports import say
 from fedrec_auditor.reports.record.leaks import (
+    CRITICAL_LEAK,
     DISTINGUISHER,
-    MIN_CRITICAL,
-    MIN_HIGH,
+    HIGH_LEAK,
     Assessment,
     Leak,
     Severity,
-    above_guessing,
+    assess_leak,
+    assess_severity,
     comparable,
-    leak_severity,
+    describe_max_gain,
     lower_bounds,
     max_advantage,
-    max_gain_clause,
-    severity_of,
+    rank_leaks,
 )
 from fedrec_auditor.reports.record.rows import Contents, Finding
 from fedrec_auditor.reports.record.sections import Section, anchors, sections
 from fedrec_auditor.reports.say.metrics import (
     beats_guessing,
-    inferred_quantity,
-    result_words,
-    shortfall_words,
-    trainings_words,
+    count_trainings,
+    describe_inferred,
+    describe_result,
+    describe_shortfall,
 )
 from fedrec_auditor.reports.say.next_step import next_step
 
@@ -62,9 +62,9 @@ class Summary:
     section: all rows of the audit's record on the system.
     anchor: address (HTML id) of the system's section in the report.
     n_rows: number of the system's attack results (values of metrics) that have a baseline.
-    leaking: results that beat the baseline by the margin, the most harmful first.
+    leaks: results that beat the baseline by the margin, the most harmful first.
     small_leaks: results that beat the baseline by less than the margin.
-    not_excluded: clause on the largest advantage over guessing that the attacks do not exclude.
+    possible_gain: clause on the largest advantage over guessing that the attacks do not exclude.
 
     A baseline is a guess without the uploads. All comparisons are corrected for the number of
     results.
@@ -73,14 +73,14 @@ class Summary:
     section: Section
     anchor: str
     n_rows: int
-    leaking: tuple[Leak, ...]
+    leaks: tuple[Leak, ...]
     small_leaks: tuple[Leak, ...]
-    not_excluded: str
+    possible_gain: str
 
     @property
     def assessment(self) -> Assessment:
         """The severity of the system, with the parts that were not assessed."""
-        return severity_of(self.section, self.leaking)
+        return assess_severity(self.section, self.leaks)
 
     @property
     def severity(self) -> Severity:
@@ -90,7 +90,7 @@ class Summary:
     @property
     def leak(self) -> Assessment:
         """The severity of the system's leak; may be worse if some parts were not assessed."""
-        return leak_severity(self.section, self.leaking)
+        return assess_leak(self.section, self.leaks)
 
     @property
     def gap_line(self) -> str:
@@ -100,7 +100,7 @@ class Summary:
     @property
     def unknown_line(self) -> str:
         """A line with the parts that were not assessed, and the result of the attacks that ran."""
-        return f"Not assessed: {self.gap_line}; {self.got}"
+        return f"Not assessed: {self.gap_line}; {self.attack_result}"
 
     @property
     def verdict(self) -> str:
@@ -113,7 +113,7 @@ class Summary:
             return "not judged"
         if finding.verdict is Verdict.NO_CLAIM:
             return "none"
-        flag = say.vacuous_words(finding) if finding.verdict is Verdict.CONSISTENT else ""
+        flag = say.label_vacuous(finding) if finding.verdict is Verdict.CONSISTENT else ""
         return say.join_texts(finding.verdict.label, flag)
 
     @property
@@ -130,9 +130,9 @@ class Summary:
         if bound is not None:
             shown = _limit(bound, say.lower_bound_text(finding))
             times = bound.epsilon / claim if refuted and claim else math.inf
-            shown += f" ({say.round_down(times)} times the claim)" if math.isfinite(times) else ""
+            shown += f" ({say.format_lower(times)} times the claim)" if math.isfinite(times) else ""
         label = say.CLAIM_LABELS[finding.claim.basis]
-        claimed = f"{label} epsilon = {say.short_number(claim)}"
+        claimed = f"{label} epsilon = {say.format_short(claim)}"
         bounds = say.join_texts(shown, proved, by=" and " if "at most" in proved else ", ")
         return say.join_texts(claimed, bounds and f"by this audit, epsilon is {bounds}", by="; ")
 
@@ -145,12 +145,12 @@ class Summary:
         finding = self.section.headline_finding
         if finding is None or not self.claim:
             return ""
-        assumed = say.assumption_words(finding.accounted)
+        assumed = say.describe_assumptions(finding.accounted)
         bound = finding.lower_bound
         holds = "is" if bound is None or bound.confidence == 1.0 else "holds at"
-        shown = "" if bound is None else f"the lower bound {holds} {say.sure_words(bound)}"
+        shown = "" if bound is None else f"the lower bound {holds} {say.describe_confidence(bound)}"
         rests = say.join_texts(shown, f"the proof holds only {assumed}" if assumed else "", by="; ")
-        return f"for {say.finding_scope_words(finding)}" + (f" ({rests})" if rests else "")
+        return f"for {say.describe_judged_scope(finding)}" + (f" ({rests})" if rests else "")
 
     @property
     def sentence(self) -> str:
@@ -161,26 +161,26 @@ class Summary:
         claim = say.join_texts(self.claim, self.scope)
         verdict = say.join_texts(say.TABLES["sentence"][finding.verdict], claim, by=": ")
         little = "An epsilon this large guarantees almost nothing" if finding.vacuous else ""
-        return f"{say.join_texts(verdict, little, say.capitalized(self.largest_shown), by='. ')}."
+        return f"{say.join_texts(verdict, little, say.capitalize(self.largest_bound), by='. ')}."
 
     @property
-    def head(self) -> str:
+    def headline(self) -> str:
         """The verdict on the claim, with its bounds or the largest lower bound, in few words."""
-        return say.join_texts(f"claim: {self.verdict}", self.claim or self.largest_shown, by="; ")
+        return say.join_texts(f"claim: {self.verdict}", self.claim or self.largest_bound, by="; ")
 
     @property
-    def got(self) -> str:
+    def attack_result(self) -> str:
         """A clause on the result of the attacks, with a warning if most messages are unusable."""
-        return say.join_texts(self._won, self._also, self.broken, by="; ")
+        return say.join_texts(self._won, self._also, self.warning, by="; ")
 
     @property
-    def got_words(self) -> str:
+    def full_result(self) -> str:
         """A clause on the result of the attacks, with the best attack and its interval."""
-        won = say.join_texts(self._won, f"({self.by})" if self.by else "", by=" ")
-        return say.capitalized(say.join_texts(won, self._also, self.broken, by="; "))
+        won = say.join_texts(self._won, f"({self.best_attack})" if self.best_attack else "", by=" ")
+        return say.capitalize(say.join_texts(won, self._also, self.warning, by="; "))
 
     @property
-    def broken(self) -> str:
+    def warning(self) -> str:
         """A warning if most messages of the training are empty or unusable; otherwise empty."""
         counts = self.section.messages
         if counts is None or 2 * counts.n_unusable <= counts.sent:
@@ -195,69 +195,69 @@ class Summary:
 
         Empty if the utility beats both.
         """
-        return say.capitalized(shortfall_words(self.section))
+        return say.capitalize(describe_shortfall(self.section))
 
     @property
     def _won(self) -> str:
-        if self.leaking:
-            return result_words(self.leaking[0].row)
+        if self.leaks:
+            return describe_result(self.leaks[0].row)
         if not self.n_rows:
             none = "no result of an attack can be compared with guessing"
             return none if self.section.attacks else "no attack ran"
         lost = len(self.section.not_run)
         basis = say.join_texts(
-            f"{len(self.small_leaks):,} of {say.count_phrase(self.n_rows, 'result')} beat it",
-            f"{say.count_phrase(lost, 'attack')} could not run" if lost else "",
-            self.not_excluded,
+            f"{len(self.small_leaks):,} of {say.format_count(self.n_rows, 'result')} beat it",
+            f"{say.format_count(lost, 'attack')} could not run" if lost else "",
+            self.possible_gain,
             by="; ",
         )
         tested = "the system was hardly tested: " if self.leak.gap else ""
         if not self.small_leaks:
             return f"{tested}no attack is shown to beat guessing ({basis})"
-        won = result_words(self.small_leaks[0].row)
+        won = describe_result(self.small_leaks[0].row)
         return f"{tested}attacks learn little more than a guess: {won} ({basis})"
 
     @property
     def _also(self) -> str:
         """A clause on further quantities that attacks infer better than guessing; may be empty."""
-        others = [*dict.fromkeys(inferred_quantity(leak.row) for leak in self.leaking)][1:]
+        others = [*dict.fromkeys(describe_inferred(leak.row) for leak in self.leaks)][1:]
         return f"better than a guess, attacks also infer {_listed(others)}" if others else ""
 
     @property
-    def by(self) -> str:
+    def best_attack(self) -> str:
         """The attack, metric and interval of the most harmful result that beats guessing, as text.
 
         Empty if no result beats guessing.
         """
-        for leak in (*self.leaking, *self.small_leaks):
+        for leak in (*self.leaks, *self.small_leaks):
             row, gain = leak.row, leak.row.gain
-            ends = f"between {say.short_number(row.ci_low)} and {say.short_number(row.ci_high)}"
+            ends = f"between {say.format_short(row.ci_low)} and {say.format_short(row.ci_high)}"
             if gain is not None:
-                above = f"{say.short_number(gain.ci_low)} to {say.short_number(gain.ci_high)}"
+                above = f"{say.format_short(gain.ci_low)} to {say.format_short(gain.ci_high)}"
                 ends += f", which is {above} above guessing,"
-            sure = f"{say.percent(row.confidence)} confidence, {trainings_words([row])}"
+            sure = f"{say.to_percent(row.confidence)} confidence, {count_trainings([row])}"
             return f"attack {row.attack}: {row.metric} is {ends} at {sure}"
         return ""
 
     @property
-    def largest_shown(self) -> str:
+    def largest_bound(self) -> str:
         """A clause on the largest lower bound in any scope; empty if ``claim`` has one as large."""
         return _shown_words(self._largest)
 
     @property
-    def todo(self) -> str:
+    def advice(self) -> str:
         """Advice on the system in sentences: first the problems, then the remedies."""
         much = [
-            x.row for x in self.leaking if x.advantage >= MIN_HIGH and x.row.family != DISTINGUISHER
+            x.row for x in self.leaks if x.advantage >= HIGH_LEAK and x.row.family != DISTINGUISHER
         ]
-        alarms, objects = [], _listed([*dict.fromkeys(map(inferred_quantity, much))])
-        if max_advantage(self.leaking) >= MIN_CRITICAL:
+        alarms, objects = [], _listed([*dict.fromkeys(map(describe_inferred, much))])
+        if max_advantage(self.leaks) >= CRITICAL_LEAK:
             alarms.append(f"Do not deploy the system as it is: attacks reveal {objects}.")
         elif much:
             alarms.append(f"Do not rely on epsilon alone: attacks partly reveal {objects}.")
-        if self.broken:
-            alarms.append(f"Train the system again before you quote a result ({self.broken}).")
-        return next_step(self.section, leaks=bool(self.leaking), alarms=alarms, gap=self.leak.gap)
+        if self.warning:
+            alarms.append(f"Train the system again before you quote a result ({self.warning}).")
+        return next_step(self.section, leaks=bool(self.leaks), alarms=alarms, gap=self.leak.gap)
 
     @property
     def log_line(self) -> str:
@@ -265,7 +265,7 @@ class Summary:
         claim = say.join_texts(
             f"claim: {self.verdict}", say.join_texts(self.claim, self.scope), by="; "
         )
-        texts = (f"{claim}.", f"{self.got_words}.", self.shortfall, f"To do: {self.todo}")
+        texts = (f"{claim}.", f"{self.full_result}.", self.shortfall, f"To do: {self.advice}")
         return f"{self.section.target}: {self.assessment.words}; {say.join_texts(*texts, by=' ')}"
 
     @property
@@ -274,7 +274,8 @@ class Summary:
         leak = f"leak: {self.leak.words.lower()}"
         severity = f"{self.assessment.words}; claim: {self.verdict}; {leak}"
         shown = _shown_words(_most_shown(self.section))
-        return f"{self.section.target}: {say.join_texts(severity, self.got, shown, by='; ')}"
+        texts = say.join_texts(severity, self.attack_result, shown, by="; ")
+        return f"{self.section.target}: {texts}"
 
     @property
     def _largest(self) -> Bound | None:
@@ -291,15 +292,15 @@ def summarize_systems(record: Contents, margin: float = LEAK_MARGIN) -> tuple[Su
     Equally severe systems are ordered by contradictions, refuted claims, and then by the largest
     leak. ``margin`` is the smallest advantage over guessing of a leak.
     """
-    tried, beating, places = comparable(record), above_guessing(record, margin), anchors(record)
+    tried, beating, places = (comparable(record), rank_leaks(record, margin), anchors(record))
     summaries = []
     for section in sections(record):
         rows = [row for row in tried if row.target == section.target]
         above = sorted((x for x in beating if x.row.target == section.target), key=_harm)
-        leaking = tuple(leak for leak in above if not leak.is_small)
+        leaks = tuple(leak for leak in above if not leak.is_small)
         little = tuple(leak for leak in above if leak.is_small)
         page = places[section.target].page
-        summaries.append(Summary(section, page, len(rows), leaking, little, max_gain_clause(rows)))
+        summaries.append(Summary(section, page, len(rows), leaks, little, describe_max_gain(rows)))
     return tuple(sorted(summaries, key=_order))
 
 
@@ -329,14 +330,14 @@ def summary(record: Contents) -> str:
     return f"Verdicts on the claimed epsilons, one per system: {', '.join(texts) or 'none'}."
 
 
-def hidden_words(record: Contents) -> str:
+def count_protected(record: Contents) -> str:
     """A sentence on the number of systems proved to keep guesses at a user's bit uncertain.
 
     Uncertain means right less than 99.9% of the time, for an adversary at the server.
     """
     parts = sections(record)
     count = sum(any(map(_hides, section.findings)) for section in parts)
-    systems = say.count_phrase(len(parts), "system")
+    systems = say.format_count(len(parts), "system")
     some = f"{count or 'None'} of {systems} {'is' if count < 2 else 'are'}"
     return f"{some} proved to hide all data of a user from the server in training (epsilon < 6.9)."
 
@@ -359,7 +360,7 @@ def _order(glance: Summary) -> tuple[int, int, float, float]:
     tier = _FIRST.index(finding.verdict) if finding and finding.verdict in _FIRST else len(_FIRST)
     bound = _most_shown(glance.section)
     shown = 0.0 if bound is None else bound.epsilon
-    return glance.severity.rank, tier, -max_advantage(glance.leaking), -shown
+    return glance.severity.rank, tier, -max_advantage(glance.leaks), -shown
 
 
 def _most_shown(section: Section) -> Bound | None:
@@ -374,7 +375,7 @@ def _harm(leak: Leak) -> tuple[bool, int, int, float]:
     # sent.
     family = leak.row.family
     place = _FAMILIES.index(family) if family in _FAMILIES else len(_FAMILIES) - 1
-    step = sum(leak.advantage >= limit for limit in (MIN_CRITICAL, MIN_HIGH))
+    step = sum(leak.advantage >= limit for limit in (CRITICAL_LEAK, HIGH_LEAK))
     return family == DISTINGUISHER, -step, place, -leak.advantage
 
 
@@ -393,5 +394,5 @@ def _about(bound: Bound) -> str:
 def _shown_words(bound: Bound | None) -> str:
     if bound is None:
         return ""
-    shown = f"{say.lower_bound_words(bound.epsilon)} ({say.sure_words(bound)})"
+    shown = f"{say.describe_lower_bound(bound.epsilon)} ({say.describe_confidence(bound)})"
     return f"epsilon is {shown} {_about(bound)}"

@@ -29,7 +29,7 @@ from fedrec_auditor.reports import say
 from fedrec_auditor.reports.record.leaks import Severity, find_leaks
 from fedrec_auditor.reports.record.rows import CheckRow, Contents, Finding
 from fedrec_auditor.reports.record.waivers import excuse, find_waiver
-from fedrec_auditor.reports.say.links import rule_address
+from fedrec_auditor.reports.say.links import find_rule_address
 from fedrec_auditor.reports.say.summary import apply_gate, summarize_systems
 
 SARIF_SCHEMA = (
@@ -90,13 +90,13 @@ def render_sarif(
     rules = [name for name in _RULES if checks or name != _CHECK]
     driver = {
         "name": "fedrec-auditor",
-        "version": say.legal(record.provenance.versions.get("fedrec-auditor", "unknown")),
+        "version": say.sanitize(record.provenance.versions.get("fedrec-auditor", "unknown")),
         "rules": [
             {
                 "id": name,
                 "shortDescription": {"text": _RULES[name][1]},
                 "defaultConfiguration": {"level": _RULES[name][0]},
-                **({"helpUri": address} if (address := rule_address(name)) else {}),
+                **({"helpUri": address} if (address := find_rule_address(name)) else {}),
             }
             for name in rules
         ],
@@ -110,7 +110,7 @@ def render_sarif(
             "locations": [
                 {
                     "logicalLocations": [
-                        {"fullyQualifiedName": say.legal(each.target), "kind": "module"}
+                        {"fullyQualifiedName": say.sanitize(each.target), "kind": "module"}
                     ],
                     "physicalLocation": physical,
                 }
@@ -136,9 +136,8 @@ def _results(record: Contents, gate: Gate, checks: Sequence[CheckRow]) -> Iterat
         if finding.verdict in SARIF_LEVELS:
             claim, scope, verdict = finding.claim, finding.scope, str(finding.verdict)
             name = f"{claim.epsilon} {claim.delta} {claim.scope} {scope} {finding.delta}"
-            message = (
-                f"{verdict}: epsilon {say.number_text(claim.epsilon)} for {scope}: {finding.reason}"
-            )
+            epsilon = say.format_number(claim.epsilon)
+            message = f"{verdict}: epsilon {epsilon} for {scope}: {finding.reason}"
             name, waiver = f"{name} {finding.game}", find_waiver(finding, gate)
             yield _Result(verdict, finding.target, name, message, waiver=waiver)
     for leak in find_leaks(record, gate.leak_margin):
@@ -148,7 +147,7 @@ def _results(record: Contents, gate: Gate, checks: Sequence[CheckRow]) -> Iterat
         yield _Result(_LEAK, row.target, name, f"{leak.clause}.", waiver=waiver)
     summaries = summarize_systems(record, gate.leak_margin)
     for glance in summaries:
-        if not glance.leaking and glance.leak.severity in (Severity.CRITICAL, Severity.HIGH):
+        if not glance.leaks and glance.leak.severity in (Severity.CRITICAL, Severity.HIGH):
             yield _Result(_LEAK, glance.section.target, "epsilon shown", f"{glance.severity_line}.")
     for glance in summaries:
         if glance.assessment.gap and (glance.section.attacks or glance.section.skipped):
@@ -170,7 +169,7 @@ def _mark(result: _Result) -> str:
 
 def _inert(text: str) -> str:
     """``text`` escaped for a SARIF message, in which braces and ``[a](b)`` have a meaning."""
-    return say.legal(text).replace("](", "] (").replace("{", "{{").replace("}", "}}")
+    return say.sanitize(text).replace("](", "] (").replace("{", "{{").replace("}", "}}")
 
 
 def render_junit(
@@ -190,7 +189,7 @@ def render_junit(
     suite = ET.Element("testsuite", name="privacy audit")
     properties = ET.SubElement(suite, "properties")
     for name, value in _properties(record):
-        ET.SubElement(properties, "property", name=say.legal(name), value=say.legal(value))
+        ET.SubElement(properties, "property", name=say.sanitize(name), value=say.sanitize(value))
     kinds: Counter[str] = Counter()
     names: Counter[tuple[str, str]] = Counter()
     for each in _cases(record, gate, checks):
@@ -198,15 +197,15 @@ def render_junit(
         names[each.target, each.name] += 1
         count = names[each.target, each.name]
         name = f"{each.name} #{count}" if count > 1 else each.name
-        attributes = {"classname": say.legal(each.target), "name": say.legal(name), "time": "0"}
-        case = ET.SubElement(suite, "testcase", attributes)
+        fields = {"classname": say.sanitize(each.target), "name": say.sanitize(name), "time": "0"}
+        case = ET.SubElement(suite, "testcase", fields)
         if each.kind:
             attributes = {"type": each.rule} if each.rule else {}
-            attributes["message"] = say.legal(each.message)
+            attributes["message"] = say.sanitize(each.message)
             result = ET.SubElement(case, each.kind, attributes)
             result.text = attributes["message"] if each.rule == "INCOMPLETE" else None
         if each.out:
-            ET.SubElement(case, "system-out").text = say.legal(each.out)
+            ET.SubElement(case, "system-out").text = say.sanitize(each.out)
     totals = {"tests": kinds.total(), "failures": kinds["failure"], "errors": kinds["error"]}
     root = ET.Element("testsuites", {key: str(count) for key, count in totals.items()})
     suite.attrib |= root.attrib | {"skipped": str(kinds["skipped"]), "time": "0"}
@@ -227,7 +226,7 @@ def _cases(record: Contents, gate: Gate, checks: Sequence[CheckRow]) -> Iterator
         waiver = find_waiver(finding, gate)
         kind = "skipped" if waiver else kind
         rule = "" if kind == "skipped" else str(verdict)
-        name = f"epsilon {say.number_text(finding.claim.epsilon)} [{finding.scope}]"
+        name = f"epsilon {say.format_number(finding.claim.epsilon)} [{finding.scope}]"
         message = waiver or f"{verdict}: {finding.reason}"
         yield _Result(rule, finding.target, name, message, kind, "\n".join(_lines(finding)))
     kinds = {True: "failure", None: "skipped", False: ""}
@@ -253,10 +252,10 @@ def _cases(record: Contents, gate: Gate, checks: Sequence[CheckRow]) -> Iterator
 
 
 def _lines(finding: Finding) -> Iterator[str]:
-    flag = say.vacuous_words(finding)
+    flag = say.label_vacuous(finding)
     yield f"{finding.verdict}{flag and f' ({flag})'}: {finding.reason}"
     yield f"Claim: {finding.claim.statement} ({finding.claim.source})"
-    yield say.claimed_guess_words(finding.claim)
+    yield say.describe_claimed_guess(finding.claim)
     yield f"Upper bound: {say.upper_bound_fact(finding)}"
     yield f"Lower bound: {say.lower_bound_fact(finding)}"
 

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any
 from fedrec_auditor.accountants.statements import Vantage, guess_probability
 from fedrec_auditor.accountants.verdict import DEFAULT_GATE, LEAK_MARGIN, Gate, Verdict
 from fedrec_auditor.reports import say
-from fedrec_auditor.reports.documents.overview import overview_pictures
+from fedrec_auditor.reports.documents.overview import draw_overview
 from fedrec_auditor.reports.documents.report import system_document
-from fedrec_auditor.reports.record.leaks import SEVERITY_RULE, claim_severity
+from fedrec_auditor.reports.record.leaks import SEVERITY_RULE, assess_claim
 from fedrec_auditor.reports.record.rows import Contents
 from fedrec_auditor.reports.record.sections import anchors
-from fedrec_auditor.reports.record.waivers import waiver_lines
+from fedrec_auditor.reports.record.waivers import describe_waivers
 from fedrec_auditor.reports.say.exposure import exposure
-from fedrec_auditor.reports.say.links import rule_address
-from fedrec_auditor.reports.say.summary import hidden_words, summarize_systems, summary
+from fedrec_auditor.reports.say.links import find_rule_address
+from fedrec_auditor.reports.say.summary import count_protected, summarize_systems, summary
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -50,29 +50,29 @@ def _environment() -> Environment:
     )
     environment.globals.update(
         at_once=N_UNFOLDED,
-        claim_severity=claim_severity,
-        hidden_words=hidden_words,
+        assess_claim=assess_claim,
+        count_protected=count_protected,
         margin=LEAK_MARGIN,
-        overview_pictures=overview_pictures,
-        rule_address=rule_address,
+        draw_overview=draw_overview,
+        find_rule_address=find_rule_address,
         say=say,
         severity_rule=SEVERITY_RULE,
         summary=summary,
         verdicts=tuple(Verdict),
     )
     environment.filters.update(
-        brief=say.short_number,
-        capitalized=say.capitalized,
-        duration=say.duration,
-        percent=say.percent,
+        brief=say.format_short,
+        capitalized=say.capitalize,
+        duration=say.format_duration,
+        percent=say.to_percent,
     )
     return environment
 
 
-def plan_text(plan: Mapping[str, Any]) -> str:
+def format_plan(plan: Mapping[str, Any]) -> str:
     """``plan`` as TOML with one line per key, sorted, without keys whose value is None.
 
-    >>> print(plan_text({"targets": ["fcf"], "quick": True, "runs": None, "confidence": 0.95}))
+    >>> print(format_plan({"targets": ["fcf"], "quick": True, "runs": None, "confidence": 0.95}))
     confidence = 0.95
     quick = true
     targets = ["fcf"]
@@ -93,7 +93,7 @@ def _value(value: Any) -> str:
         return "[" + ", ".join(map(_value, value)) + "]"
     if isinstance(value, float):
         return repr(value)
-    return say.escape(json.dumps(value, ensure_ascii=False))
+    return say.escape_controls(json.dumps(value, ensure_ascii=False))
 
 
 def render(record: Contents, gate: Gate = DEFAULT_GATE) -> str:
@@ -103,8 +103,8 @@ def render(record: Contents, gate: Gate = DEFAULT_GATE) -> str:
     page = fill_template(
         "report.html.j2",
         record=record,
-        waived=waiver_lines(record, gate),
-        plan=plan_text(plan),
+        waived=describe_waivers(record, gate),
+        plan=format_plan(plan),
         glances=summaries,
         exposures=[
             (glance, [exposure(glance.section, vantage) for vantage in Vantage])
@@ -116,6 +116,6 @@ def render(record: Contents, gate: Gate = DEFAULT_GATE) -> str:
             for glance in summaries
         ],
         sources=sorted({(row.attack, row.reference) for row in record.attacks}),
-        guesses=[(say.number_text(each), guess_probability(each)) for each in _EPSILONS],
+        guesses=[(say.format_number(each), guess_probability(each)) for each in _EPSILONS],
     )
-    return say.legal(page)
+    return say.sanitize(page)

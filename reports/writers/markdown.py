@@ -48,7 +48,7 @@ def escape(text: str) -> str:
     >>> print(escape("dplcf-ap (calculated): 2 * [0.5, 0.6] of <b>"))
     dplcf-ap (calculated): 2 \* [0.5, 0.6] of &#60;b&#62;
     """
-    line = " ".join(say.legal(text).split())
+    line = " ".join(say.sanitize(text).split())
     line = _LISTED.sub(r"\1\\\2", _OBEYED.sub(r"\\\1", line))
     return _LINKED.sub(lambda match: f"&#{ord(match[0])};", line)
 

@@ -18,7 +18,7 @@ _MARGIN = 10.0
 
 def standalone_svg(drawing: Picture) -> str:
     """The text of an SVG file with the drawing, a title, a white background and literal colours."""
-    palette = light_palette()
+    palette = read_light_palette()
     body = drawing.svg.partition(">")[2].removesuffix("</svg>")
     box = drawing.svg.partition('viewBox="')[2].partition('"')[0]
     x, y, width, height = map(float, box.split())
@@ -27,14 +27,14 @@ def standalone_svg(drawing: Picture) -> str:
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" role="img" width="{width:g}" height="{height:g}" '
         f'viewBox="{x:g} {y:g} {width:g} {height:g}" font-family="{_FONTS}">'
-        f"<title>{escape(say.legal(drawing.title))}</title>"
+        f"<title>{escape(say.sanitize(drawing.title))}</title>"
         f'<rect x="{x:g}" y="{y:g}" width="{width:g}" height="{height:g}" '
         f'fill="{palette["page"]}"/>{painted}</svg>\n'
     )
 
 
 @cache
-def light_palette() -> Mapping[str, str]:
+def read_light_palette() -> Mapping[str, str]:
     """The colours of the report's light scheme, by the name of their CSS variable."""
     first = _STYLE.read_text(encoding="utf-8").split("}", 1)[0]
     return dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6})", first))

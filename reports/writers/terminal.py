@@ -29,7 +29,7 @@ from fedrec_auditor.reports.record.leaks import Severity, advantages
 from fedrec_auditor.reports.record.record import GateOutcome
 from fedrec_auditor.reports.record.rows import Contents, Finding
 from fedrec_auditor.reports.record.sections import sections, severity_key
-from fedrec_auditor.reports.record.waivers import waiver_lines
+from fedrec_auditor.reports.record.waivers import describe_waivers
 from fedrec_auditor.reports.say.summary import Summary, summarize_systems, summary
 from fedrec_auditor.reports.writers.paragraph import (
     console_width,
@@ -108,7 +108,7 @@ def write_parts(parts: Iterable[Passage], console: Console) -> None:
         console.print()
 
 
-def findings_parts(findings: Sequence[Finding]) -> Iterator[Passage]:
+def findings_passages(findings: Sequence[Finding]) -> Iterator[Passage]:
     """Yields one section per system with its findings (judgements of claims), claim by claim."""
     for target in dict.fromkeys(finding.target for finding in findings):
         judged = [(finding, "") for finding in findings if finding.target == target]
@@ -117,17 +117,17 @@ def findings_parts(findings: Sequence[Finding]) -> Iterator[Passage]:
 
 def render_findings(findings: Sequence[Finding], console: Console) -> None:
     """Prints findings (judgements of claims) by system and claim, the most severe verdict first."""
-    for part in findings_parts(sorted(findings, key=severity_key)):
+    for part in findings_passages(sorted(findings, key=severity_key)):
         write_part(part, console)
 
 
-def findings_text(findings: Sequence[Finding], width: int) -> str:
+def format_findings(findings: Sequence[Finding], width: int) -> str:
     """Returns the text of findings (judged claims) in this order, wrapped at ``width`` columns."""
     from rich.console import Console
 
     console = Console(width=width, force_terminal=True, color_system=None)
     with console.capture() as captured:
-        for part in findings_parts(findings):
+        for part in findings_passages(findings):
             write_part(part, console)
     return captured.get().rstrip("\n")
 
@@ -147,19 +147,19 @@ def render_catalogue(
     selected = [row for row in rows if row.has_any_label(only)]
     if not console.is_terminal:
         for row in selected:
-            claimed = f"{say.CLAIM_LABELS[row.claim_basis]} {catalogue.claimed_words(row)}"
-            holds = f"correct {catalogue.correct_words(row)}; {catalogue.judgement_words(row)}"
+            claimed = f"{say.CLAIM_LABELS[row.claim_basis]} {catalogue.describe_claimed(row)}"
+            holds = f"correct {catalogue.describe_correct(row)}; {catalogue.name_labels(row)}"
             print_line(console, f"{row.number} {row.target}: {row.statement} {claimed}; {holds}")
     else:
         for title, group in groupby(selected, key=lambda row: row.paper.title):
             print_hanging(console, title, style="bold")
             write_blocks(Passage(title, tuple(map(_brief, group))), console, 2)
             console.print()
-    texts = [catalogue.count_words(selected)] if selected else []
+    texts = [catalogue.describe_counts(selected)] if selected else []
     if only:
         options = " --only ".join(word.option_value for word in only)
         hidden = [row for row in rows if row not in selected]
-        texts.append(f"Hidden by --only {options}: {catalogue.count_words(hidden) or 'none.'}")
+        texts.append(f"Hidden by --only {options}: {catalogue.describe_counts(hidden) or 'none.'}")
     if selected and console.is_terminal:
         texts.append(f"`auditor claims {selected[0].number}` prints an entry in full.")
     (print_hanging if console.is_terminal else print_line)(console, " ".join(texts))
@@ -177,7 +177,7 @@ def render_sweep(swept: frontier.SweepContents, console: Console) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    for system in frontier.frontiers(swept):
+    for system in frontier.make_frontiers(swept):
         table = Table(title=Text(say.make_printable(system.target)), title_justify="left")
         wider = ("proved", "shown") if system.wider else ()
         of_user = (f"user: {kind}" for kind in wider)
@@ -185,8 +185,8 @@ def render_sweep(swept: frontier.SweepContents, console: Console) -> None:
             ("Setting", system.measure, "Gain", *frontier.EPSILON_KINDS, *of_user)
         ]
         for point in system.points:
-            epsilons = [point.epsilon_words(kind) for kind in frontier.EPSILON_KINDS]
-            epsilons += [point.epsilon_words(kind, whole=True) for kind in wider]
+            epsilons = [point.describe_epsilon(kind) for kind in frontier.EPSILON_KINDS]
+            epsilons += [point.describe_epsilon(kind, whole=True) for kind in wider]
             figures = map(_sweep_figure, (point.utility, point.gain))
             rows.append((point.name, *figures, *epsilons))
         heads, *texts = ([Text(say.make_printable(cell)) for cell in row] for row in rows)
@@ -197,23 +197,23 @@ def render_sweep(swept: frontier.SweepContents, console: Console) -> None:
         console.print(table)
         notes = (
             f"{system.measure}: {system.protocol}",
-            *(f"{level.name}: {frontier.level_words(level)}" for level in system.levels),
+            *(f"{level.name}: {frontier.format_level(level)}" for level in system.levels),
             f"gain of {system.attack} over guessing" if system.attack else "no attack ran",
             f"epsilon: {system.scope}" if system.scope else "",
         )
         console.print(Text(say.make_printable(say.join_texts(*notes, by="; ") + ".")))
     errors = (f"error: {error}" for error in swept.errors)
-    for line in filter(None, (frontier.no_utility_words(swept), *errors)):
+    for line in filter(None, (frontier.name_unmeasured(swept), *errors)):
         console.print(Text(say.make_printable(line)))
 
 
 def _sweep_figure(row: frontier.OverTrainingsRow | None) -> str:
     if row is None:
         return "-"
-    value = say.short_number(row.value)
+    value = say.format_short(row.value)
     if row.ci_low is None or row.ci_high is None:
         return f"{value} (from {row.trainings} trainings; other trainings failed)"
-    return f"{value} [{say.short_number(row.ci_low)}, {say.short_number(row.ci_high)}]"
+    return f"{value} [{say.format_short(row.ci_low)}, {say.format_short(row.ci_high)}]"
 
 
 # Terminal style of each severity.
@@ -243,7 +243,7 @@ def render(record: Contents, console: Console) -> None:
     does not beat guessing or the baseline. Below them, all systems have a row of characters on one
     axis of epsilon. The text has no styles unless the console is a terminal.
     """
-    print_line(console, title_line(record), style="bold")
+    print_line(console, format_title(record), style="bold")
     summaries = summarize_systems(record)
     _render_glances(summaries, console)
     _render_overview(summaries, console)
@@ -297,7 +297,7 @@ def render_outcome(
     console = Console()
     render(record, console)
     render_gate(outcome, gate, console)
-    print_each(console, waiver_lines(record, gate), "waiver:", "yellow")
+    print_each(console, describe_waivers(record, gate), "waiver:", "yellow")
     for line in written:
         console.out(line, highlight=False)
     render_pointer(record, directory, console)
@@ -338,7 +338,7 @@ def render_comparison(compared: Comparison, console: Console) -> None:
     console.print()
     print_each(console, compared.uncertain, "note:", "yellow")
     print_each(console, compared.unassessed, "not assessed:", "yellow")
-    print_hanging(console, compared.rule_words)
+    print_hanging(console, compared.rule_text)
     print_line(console, compared.conclusion, "bold")
 
 
@@ -350,16 +350,16 @@ def render_pointer(record: Contents, directory: Path, console: Console) -> None:
         print_line(console, f"Details: auditor report {names}")
 
 
-def title_line(record: Contents) -> str:
+def format_title(record: Contents) -> str:
     """The title of an audit: data, number of systems, quick or full, and duration."""
     data, timing = record.provenance.data, record.provenance.timing
     count = len(sections(record))
     parts = (
         "PRIVACY AUDIT",
         "" if data is None else say.make_printable(data.name),
-        say.count_phrase(count, "system"),
+        say.format_count(count, "system"),
         "quick" if record.plan.get("quick") is True else "full",
-        say.duration(timing["wall"]) if "wall" in timing else "",
+        say.format_duration(timing["wall"]) if "wall" in timing else "",
     )
     return "  ".join(filter(None, parts))
 
@@ -375,11 +375,11 @@ def _render_glances(summaries: Sequence[Summary], console: Console) -> None:
     for glance, name in zip(summaries, names, strict=True):
         level = glance.assessment.words
         start = f"{level:<{levels}}  {name}{' ' * (room - cell_len(name))} "
-        text = Text(paragraph(glance.head, console_width(console), label=start, hang=_INDENT))
+        text = Text(paragraph(glance.headline, console_width(console), label=start, hang=_INDENT))
         text.stylize(SEVERITIES.get(glance.severity, ""), 0, len(level))
         text.stylize("bold", levels + 2, levels + 2 + len(name))
         print_text(console, text)
-        got, todo = say.capitalized(glance.got), f"To do: {glance.todo}"
+        got, todo = say.capitalize(glance.attack_result), f"To do: {glance.advice}"
         texts = (glance.scope, got, glance.shortfall, todo)
         print_each(console, filter(None, texts), "", indent=_INDENT)
 
@@ -402,7 +402,7 @@ def _render_overview(summaries: Sequence[Summary], console: Console) -> None:
     for name, row in zip(names, rows, strict=True):
         track, bar = _track(row, place, length), "█" * int(_BAR * row.gain)
         print_text(console, f"{set_cell_size(name, room)} {track} {bar}".rstrip())
-        scope = row.finding and f"epsilon for {say.finding_scope_words(row.finding)}"
+        scope = row.finding and f"epsilon for {say.describe_judged_scope(row.finding)}"
         texts = (say.join_texts(scope or "", row.numbers, by=": "), f"best attack: {row.best}")
         print_hanging(console, "; ".join(texts), indent=_INDENT)
     print_hanging(console, say.fill_text("caption", "track"))

@@ -10,7 +10,7 @@ import sys
 
 from fedrec_auditor.attacks.base import AttackFamily
 from fedrec_auditor.auditor.plan.families import FAMILIES
-from fedrec_auditor.reports.record.leaks import above_guessing
+from fedrec_auditor.reports.record.leaks import rank_leaks
 from fedrec_auditor.reports.record.record import Record
 from tests.docs.blocks import ROOT
 
@@ -44,7 +44,7 @@ def strength(record: Record) -> str:
 
     Of attributes also what the true interactions tell.
     """
-    mark = {id(leak.row): "*" if leak.is_small else "**" for leak in above_guessing(record)}
+    mark = {id(leak.row): "*" if leak.is_small else "**" for leak in rank_leaks(record)}
     systems = record.plan["targets"]
     names = " | ".join(f"`{name}`" for name in systems)
     lines = [f"| | {names} |", "|---" * len(systems) + "|---|"]

@@ -21,7 +21,7 @@ from fedrec_auditor.auditor.judging.catalogue import (
 from fedrec_auditor.auditor.plan.plan import Plan, make_target
 from fedrec_auditor.reports.documents import catalogue
 from fedrec_auditor.reports.documents.catalogue import CatalogueRow, TableRow
-from fedrec_auditor.reports.say import format_4_lower, format_4_upper, number_text
+from fedrec_auditor.reports.say import format_4_lower, format_4_upper, format_number
 from fedrec_auditor.targets.papers.privrec import numbers
 from fedrec_auditor.targets.systems.base import Population
 from tests.docs.blocks import ROOT
@@ -44,13 +44,13 @@ NUMBER = re.compile(r"(?<![\w.])\d+(?:,\d{3})*(?:\.\d+)?(?!\w)")
 def statement(row: CatalogueRow) -> tuple[str, ...]:
     """A line of the table: one statement."""
     judgement = ", ".join(word.label for word in (row.verdict, row.arithmetic) if word is not None)
-    words = (judgement, catalogue.claim_words(row), catalogue.correct_words(row))
+    words = (judgement, catalogue.describe_claim(row), catalogue.describe_correct(row))
     return (row.number, row.target, row.kind.value, row.basis.value, *words)
 
 
 def printed(row: TableRow) -> tuple[str, ...]:
     """The same of an epsilon that stands in a table of a paper."""
-    place = f"15, Table {row.table}: {row.clients}/{row.n_users}, delta {number_text(row.delta)}"
+    place = f"15, Table {row.table}: {row.clients}/{row.n_users}, delta {format_number(row.delta)}"
     holds = f"{format_4_lower(row.lower)} to {format_4_upper(row.upper)}"
     return (place, "dp-privrec", "privacy", "printed", "", f"{row.printed:.4f}", holds)
 
@@ -77,13 +77,13 @@ def test_epsilons_of_tables_have_their_lines(step: int, monkeypatch: pytest.Monk
 
 
 def test_the_page_counts_what_is_there(judged: tuple[CatalogueRow, ...]) -> None:
-    assert catalogue.count_words(judged) in PAGE.replace("\n", " ")
+    assert catalogue.describe_counts(judged) in PAGE.replace("\n", " ")
 
 
 def test_distinct_statements_are_counted_from_json_as_on_the_page(
     judged: tuple[CatalogueRow, ...],
 ) -> None:
-    """As docs/command-line.md says: by ``repeats``, or ``number_text`` where that is empty."""
+    """As docs/command-line.md says: by ``repeats``, or ``format_number`` where that is empty."""
     data = [row.model_dump(mode="json") for row in judged]
     assert any(row["repeats"] for row in data)
     for basis in (Basis.PRINTED, Basis.COMPUTED, Basis.DERIVED):
@@ -166,7 +166,7 @@ def said(row: CatalogueRow) -> str:
     """All words and numbers of an entry."""
     words = (row.statement, row.claimed, row.provable, row.reason, *map(str, row.settings.values()))
     sizes = f"{row.n_users} {row.n_items}"
-    said = (sizes, catalogue.claimed_words(row), catalogue.correct_words(row))
+    said = (sizes, catalogue.describe_claimed(row), catalogue.describe_correct(row))
     return " ".join((*words, *said, *(f"{each.claimed} {each.right}" for each in row.figures)))
 
 

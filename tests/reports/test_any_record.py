@@ -17,7 +17,7 @@ from fedrec_auditor.reports.documents.figures import figures
 from fedrec_auditor.reports.record import store
 from fedrec_auditor.reports.record.comparison import Comparison
 from fedrec_auditor.reports.record.record import Record
-from fedrec_auditor.reports.record.sections import RESERVED, anchors
+from fedrec_auditor.reports.record.sections import RESERVED_ADDRESSES, anchors
 from fedrec_auditor.reports.record.store import SCHEMA_ADDRESS
 from fedrec_auditor.reports.say.summary import summarize_systems
 from fedrec_auditor.reports.writers import ci, html, markdown, terminal
@@ -62,7 +62,7 @@ def on_a_page(record: Record, folder: Path) -> None:
     """Places are words and differ; drawings hold no string of the record."""
     found = anchors(record).values()
     names = [name for each in found for name in (each.page, *each.findings)]
-    assert len({*names, *RESERVED}) == len(names) + len(RESERVED)
+    assert len({*names, *RESERVED_ADDRESSES}) == len(names) + len(RESERVED_ADDRESSES)
     drawn = list(figures(record))
     assert len({figure.name for figure in drawn}) == len(drawn)
     names += [figure.name for figure in drawn]

@@ -21,7 +21,7 @@ from fedrec_auditor.auditor.utility.baselines import (
 from fedrec_auditor.auditor.utility.held_out import make_utility_row
 from fedrec_auditor.reports.record.rows import UtilityRow
 from fedrec_auditor.reports.record.sections import Section
-from fedrec_auditor.reports.say.metrics import shortfall_words
+from fedrec_auditor.reports.say.metrics import describe_shortfall
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import Evaluation, HoldOut, Model
 from tests.auditor.utility.scorer import Scorer
@@ -61,7 +61,7 @@ def by_taste(held: Any, mine: Interactions, users: Any) -> Any:
 
 
 def remark(*rows: UtilityRow) -> str:
-    return shortfall_words(Section(target="scorer", findings=(), utility=rows))
+    return describe_shortfall(Section(target="scorer", findings=(), utility=rows))
 
 
 @pytest.mark.parametrize("split", RANKED)

@@ -28,11 +28,11 @@ from fedrec_auditor.reports.documents.catalogue import (
     Figure,
     PaperRow,
     TableRow,
-    command_words,
     entry_passage,
+    format_command,
 )
 from fedrec_auditor.reports.record.rows import Finding
-from fedrec_auditor.reports.say import range_text, settings_words, short
+from fedrec_auditor.reports.say import format_4, format_limits, format_settings
 from fedrec_auditor.reports.writers.terminal import render_catalogue, write_parts
 from tests.reports.conftest import vary
 from tests.reports.printing import printed
@@ -87,11 +87,11 @@ def derived_row(**changes: Any) -> CatalogueRow:
     ],
 )
 def test_what_is_known_of_an_epsilon(lower: float | None, upper: float | None, said: str) -> None:
-    assert range_text(lower, upper) == said
+    assert format_limits(lower, upper) == said
 
 
 def test_numbers_are_short() -> None:
-    assert [short(x) for x in (3.13884, 12500.0, -math.inf, 2.5e9, 0.0)] == [
+    assert [format_4(x) for x in (3.13884, 12500.0, -math.inf, 2.5e9, 0.0)] == [
         "3.139",
         "12,500",
         "−∞",
@@ -103,8 +103,8 @@ def test_numbers_are_short() -> None:
 def test_settings_are_said_as_the_command_line_takes_them() -> None:
     settings = {"as_published": False, "protection": {"name": "laplace", "epsilon": 3.0}}
     said = "--set as_published=false --set protection=laplace --set protection.epsilon=3.0"
-    assert settings_words(settings) == said
-    assert command_words(row(n_users=30)) == (
+    assert format_settings(settings) == said
+    assert format_command(row(n_users=30)) == (
         "auditor claims fmf-ldp --set reports=250 --users 30 --items 1682"
     )
 

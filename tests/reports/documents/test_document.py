@@ -30,7 +30,7 @@ from fedrec_auditor.reports.documents.report import (
 from fedrec_auditor.reports.record.record import Record
 from fedrec_auditor.reports.record.rows import MessagesRow, SkippedRow
 from fedrec_auditor.reports.record.sections import anchors
-from fedrec_auditor.reports.say import claim_fact, lower_bound_fact, number_text, upper_bound_fact
+from fedrec_auditor.reports.say import claim_fact, format_number, lower_bound_fact, upper_bound_fact
 from fedrec_auditor.reports.say.metrics import CUT_WORDS
 from fedrec_auditor.reports.say.summary import summarize_systems
 from fedrec_auditor.reports.writers import html, markdown
@@ -112,7 +112,7 @@ def test_a_proof_below_a_claim_is_not_printed_above_it(record: Record) -> None:
     claim = replace(finding.claim, epsilon=0.9811234)
     proof = replace(finding.accounted, epsilon=0.98112339)
     kept = vary(finding, claim=claim, accounted=proof)
-    assert number_text(proof.rounded_epsilon) == "0.981124"
+    assert format_number(proof.rounded_epsilon) == "0.981124"
     assert upper_bound_fact(kept).value == claim_fact(claim).value == "epsilon ≤ 0.981123"
 
 
@@ -177,7 +177,7 @@ def test_a_report_in_markdown_tells_each_finding_and_each_reason_once(record: Re
         for bound in (upper_bound_fact(finding), lower_bound_fact(finding)):
             assert flat(markdown.escape(str(bound))) in text
         assert flat(markdown.escape(finding.claim.statement)) in text
-    for leak in itertools.chain(*(glance.leaking for glance in summarize_systems(told))):
+    for leak in itertools.chain(*(glance.leaks for glance in summarize_systems(told))):
         for sentence in split_sentences(leak.row.note):
             assert flat(markdown.escape(sentence.rstrip("."))) in text
     assert not any(part.detail and part.title.lower() in text for part in parts_of(whole))

@@ -18,23 +18,23 @@ from fedrec_auditor.accountants.statements import Basis, Vantage
 from fedrec_auditor.accountants.verdict import Verdict
 from fedrec_auditor.reports.documents import overview
 from fedrec_auditor.reports.documents.document import Picture
-from fedrec_auditor.reports.documents.drawing import label_places
+from fedrec_auditor.reports.documents.drawing import place_labels
 from fedrec_auditor.reports.documents.figures import (
     ALARM_RATES,
     draw_roc_curve,
     figures,
+    read_tpr,
     resolution,
-    tpr_at_rate,
 )
 from fedrec_auditor.reports.record.leaks import DISTINGUISHER
 from fedrec_auditor.reports.record.record import Record
 from fedrec_auditor.reports.record.rows import Finding, RocRow
 from fedrec_auditor.reports.record.sections import Section, sections
-from fedrec_auditor.reports.say import finding_scope_words
+from fedrec_auditor.reports.say import describe_judged_scope
 from fedrec_auditor.reports.say.exposure import Tone, exposure
 from fedrec_auditor.reports.say.summary import summarize_systems
 from fedrec_auditor.reports.writers.files import write_pictures
-from fedrec_auditor.reports.writers.svg import __file__, light_palette, standalone_svg
+from fedrec_auditor.reports.writers.svg import __file__, read_light_palette, standalone_svg
 from tests.reports.conftest import findings, glance_of, roc, rocs, vary
 
 
@@ -70,7 +70,7 @@ def test_both_axes_stop_at_the_resolution() -> None:
 
 def test_a_share_is_read_at_the_finest_point_that_is_not_beyond_it() -> None:
     curve = RocRow(fpr=(0.01, 0.1, 1.0), tpr=(0.2, 0.6, 1.0), low=(0, 0, 1), high=(1, 1, 1))
-    assert [tpr_at_rate(curve, rate) for rate in (0.001, 0.01, 0.05, 0.1)] == [None, 0.2, 0.2, 0.6]
+    assert [read_tpr(curve, rate) for rate in (0.001, 0.01, 0.05, 0.1)] == [None, 0.2, 0.2, 0.6]
 
 
 def inside(drawing: str) -> None:
@@ -93,7 +93,7 @@ def inside(drawing: str) -> None:
 def test_any_curve_is_drawn_within_the_picture(curve: RocRow, guessed: dict[float, float]) -> None:
     if resolution(curve) is not None:
         inside(
-            draw_roc_curve(curve, {rate: tpr_at_rate(curve, rate) for rate in ALARM_RATES}, guessed)
+            draw_roc_curve(curve, {rate: read_tpr(curve, rate) for rate in ALARM_RATES}, guessed)
         )
 
 
@@ -165,7 +165,7 @@ def test_what_is_not_claimed_has_no_mark_and_a_tiny_claim_does_not_stretch_the_a
 
 
 def test_the_overview_quotes_the_largest_gain_of_an_attack_and_hides_no_gap(record: Record) -> None:
-    best, leaks = overview.overview_row(glance_of(record, "fcf")), glance_of(record, "fcf").leaking
+    best, leaks = (overview.overview_row(glance_of(record, "fcf")), glance_of(record, "fcf").leaks)
     assert best.gain == max(leak.advantage for leak in leaks)
     assert best.best == "membership (≥ 92.8% of the gap)"
     games = (vary(row, family=DISTINGUISHER) for row in record["fcf"].attacks)
@@ -179,12 +179,12 @@ def test_the_overview_quotes_the_largest_gain_of_an_attack_and_hides_no_gap(reco
 
 def test_the_overview_has_every_system_with_its_scope_in_words_on_one_axis(record: Record) -> None:
     summaries = summarize_systems(record)
-    for drawn, glance in itertools.product(overview.overview_pictures(summaries), summaries):
+    for drawn, glance in itertools.product(overview.draw_overview(summaries), summaries):
         assert f">{glance.section.target}<" in drawn.svg
         for text in (drawn.svg, drawn.title):
-            assert finding_scope_words(glance.section.headline_finding) in text
+            assert describe_judged_scope(glance.section.headline_finding) in text
     heads = [
-        re.findall(r">([^<]+)</text>", overview.overview_pictures(part, summaries)[0].svg)[:5]
+        re.findall(r">([^<]+)</text>", overview.draw_overview(part, summaries)[0].svg)[:5]
         for part in (summaries[:1], summaries[1:])
     ]
     assert heads[0] == heads[1] == ["infinite", "≤ 0.1", "1", "10", "100"]
@@ -233,7 +233,7 @@ def test_each_figure_stands_alone(record: Record) -> None:
 
 
 def test_the_palette_is_that_of_the_page_by_light() -> None:
-    palette = light_palette()
+    palette = read_light_palette()
     style = (Path(__file__).parent / "templates" / "glance.css").read_text()
     used = set(re.findall(r"var\(--([\w-]+)\)", style))
     assert used <= set(palette)
@@ -266,7 +266,7 @@ def test_five_labels_cover_nothing(spread):
         middle = rng.uniform((30.0, 30.0), (120.0, 90.0))
         near = middle + spread * rng.normal(size=(5, 2))
         points = list(map(tuple, near.clip(0.0, WITHIN[2:]).tolist()))
-        boxes = label_places(points, ["0.0625", "0.25", "1", "4", "16"], 10.5, WITHIN)
+        boxes = place_labels(points, ["0.0625", "0.25", "1", "4", "16"], 10.5, WITHIN)
         assert all(apart(one, other) for one, other in itertools.combinations(boxes, 2))
         dots = [(x - 4.0, y - 4.0, x + 4.0, y + 4.0) for x, y in points]
         assert all(apart(box, dot) for box in boxes for dot in dots)
@@ -274,5 +274,5 @@ def test_five_labels_cover_nothing(spread):
 
 
 def test_a_line_is_left_free_where_that_is_near():
-    (box,) = label_places([(50.0, 50.0)], ["1"], 10.0, WITHIN, lines=[(0.0, 30.0, 150.0, 50.0)])
+    (box,) = place_labels([(50.0, 50.0)], ["1"], 10.0, WITHIN, lines=[(0.0, 30.0, 150.0, 50.0)])
     assert box[1] >= 49.0

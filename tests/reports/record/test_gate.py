@@ -96,7 +96,7 @@ def test_no_output_calls_low_what_was_not_assessed(
     if not assessed and leak == 0:
         assert "leak (1 of 2 attacks could not run here)" in glance.assessment.gap or critical
         assert glance.leak.words == "Not assessed"
-        assert glance.got.startswith("the system was hardly tested: ")
+        assert glance.attack_result.startswith("the system was hardly tested: ")
         page = html.render(found)
         assert "Leak: not assessed" in page
         assert ">Low</span>" not in page
@@ -224,7 +224,7 @@ def exposed(record: Record) -> list[str]:
     """The systems of which a large epsilon is shown, and no attack beat guessing."""
     worst = (Severity.CRITICAL, Severity.HIGH)
     seen = [each for each in summarize_systems(record) if each.leak.severity in worst]
-    return [each.section.target for each in seen if not each.leaking]
+    return [each.section.target for each in seen if not each.leaks]
 
 
 @pytest.mark.parametrize(("verdict", "level"), [*ci.SARIF_LEVELS.items()])

@@ -16,17 +16,17 @@ from fedrec_auditor.accountants.verdict import FailOn, Gate
 from fedrec_auditor.reports.record.leaks import (
     DISTINGUISHER,
     Severity,
-    above_guessing,
     comparable,
-    corrected_high,
-    corrected_low,
+    correct_high,
+    correct_low,
+    describe_leaks,
+    describe_max_gain,
     find_leaks,
-    leak_sentences,
-    max_gain_clause,
+    rank_leaks,
 )
 from fedrec_auditor.reports.record.record import Record
 from fedrec_auditor.reports.record.rows import AttackRow, Finding, FurtherFigure, SkippedRow
-from fedrec_auditor.reports.say import round_up
+from fedrec_auditor.reports.say import format_upper
 from fedrec_auditor.reports.say.summary import Summary, summarize_systems
 from fedrec_auditor.reports.writers import ci
 from tests.reports.conftest import finding, lower, scope, upper, vary
@@ -156,19 +156,19 @@ def test_all_that_was_read_is_told_each_once(record: Record) -> None:
     names = ("gender macro F1 (nobody known)", "gender read for certain", "age_group macro F1")
     attributes = [vary(row, family="attribute inference", metric=name) for name in names]
     links, of = vary(row, family="linkage", metric="linkage top-1"), "interactions"
-    got = seen(record, None, row, *attributes, links).got
+    got = seen(record, None, row, *attributes, links).attack_result
     assert got.endswith(f"also infer users' age group, users' {of} and who sent which message")
 
 
 def test_noise_is_no_leak_whatever_its_largest_figure(record: Record) -> None:
     rows = [vary(won(record, 0.3), ci_low=0.51) for _ in range(300)]
     glance = seen(record, judged(record, 1.0, 1.0, None), *rows)
-    assert (glance.severity, glance.leaking) == (Severity.LOW, ())
+    assert (glance.severity, glance.leaks) == (Severity.LOW, ())
     told = (
         "no attack is shown to beat guessing (0 of 300 results beat it; the intervals "
         "allow results up to 0.15 above guessing; other attacks may do better)"
     )
-    assert glance.got == told  # the interval ends at the figure, .65
+    assert glance.attack_result == told  # the interval ends at the figure, .65
     assert told[3:] in glance.log_line
 
 
@@ -180,11 +180,11 @@ def test_no_leak_says_what_the_intervals_leave_open(record: Record) -> None:
     by = {"sure": seen(record, None, sure), "open": seen(record, None, sure, open_)}
     assert (
         "(0 of 1 result beat it; the intervals exclude that these attacks beat guessing; "
-        "other attacks may beat it)" in by["sure"].got
+        "other attacks may beat it)" in by["sure"].attack_result
     )
-    most = corrected_high(vary(won(record, 0.0), **wide), 2) - 0.5
-    assert f"up to {round_up(most)} above guessing;" in by["open"].got
-    assert by["open"].not_excluded == max_gain_clause([sure, open_])
+    most = correct_high(vary(won(record, 0.0), **wide), 2) - 0.5
+    assert f"up to {format_upper(most)} above guessing;" in by["open"].attack_result
+    assert by["open"].possible_gain == describe_max_gain([sure, open_])
 
 
 def test_what_could_not_be_tried_is_said_where_nothing_was_found(record: Record) -> None:
@@ -195,10 +195,10 @@ def test_what_could_not_be_tried_is_said_where_nothing_was_found(record: Record)
     claimed = judged(record, 1.0, 1.0, None)
     glance = seen(record, claimed, row, skipped=skipped)
     assert glance.section.not_run == ("linkage",)
-    assert glance.got.startswith("the system was hardly tested: no attack is shown")
+    assert glance.attack_result.startswith("the system was hardly tested: no attack is shown")
     second = vary(row, attack="interaction-reconstruction")
     glance = seen(record, claimed, row, second, skipped=skipped)
-    assert glance.got == (
+    assert glance.attack_result == (
         "no attack is shown to beat guessing (0 of 2 results beat it; 1 attack could not run; "
         "the intervals allow results up to 0.15 above guessing; other attacks may do better)"
     )
@@ -224,7 +224,7 @@ def test_corrected_limits_of_a_share_are_the_exact_ones(record: Record, n: int, 
         low, high = exact_low(k, n, 0.025), 1 - exact_low(n - k, n, 0.025)
         one = row(record, value=k / n, ci_low=low, ci_high=high, confidence=0.95)
         exact = exact_low(k, n, 0.025 / rows), 1 - exact_low(n - k, n, 0.025 / rows)
-        found = corrected_low(one, rows), corrected_high(one, rows)
+        found = correct_low(one, rows), correct_high(one, rows)
         assert found == pytest.approx(exact, abs=1e-9)
 
 
@@ -237,7 +237,7 @@ def test_of_many_subjects_they_are_normal_ones_whatever_the_scale(
         half = 1e-3
         ends = {"ci_low": value - half, "ci_high": value + half, "confidence": 0.95}
         one = row(record, value=value, baseline=0.5, **ends)
-        found = corrected_low(one, rows), corrected_high(one, rows)
+        found = correct_low(one, rows), correct_high(one, rows)
         assert found == pytest.approx((value - wider * half, value + wider * half), abs=1e-5)
 
 
@@ -275,7 +275,7 @@ def test_a_row_needs_a_baseline_and_finite_numbers(record: Record) -> None:
     )
     none = vary(record, attacks=rows)
     assert comparable(none) == find_leaks(none) == ()
-    assert leak_sentences(none, 0.05).startswith("No leak is shown: none of 0 comparable results")
+    assert describe_leaks(none, 0.05).startswith("No leak is shown: none of 0 comparable results")
 
 
 @pytest.mark.parametrize(("baseline", "bar"), [(0.0, 0.05), (0.5, 0.525), (0.8, 0.81)])
@@ -287,8 +287,8 @@ def test_the_margin_is_a_share_of_what_guessing_leaves_open(
     for value in (bar + 1e-4, bar - 1e-4, baseline):
         one = row(record, value=value, ci_low=value, baseline=baseline)
         only = vary(record, attacks=(one,))
-        kinds.append([leak.is_small for leak in above_guessing(only, 0.05)])
-        assert find_leaks(only, 0.0) == above_guessing(only, 0.0)
+        kinds.append([leak.is_small for leak in rank_leaks(only, 0.05)])
+        assert find_leaks(only, 0.0) == rank_leaks(only, 0.0)
     assert kinds == [[False], [True], []]
 
 
@@ -299,7 +299,7 @@ def test_a_verdict_does_not_depend_on_other_systems(record: Record) -> None:
     few, many = (vary(luck, target=name) for name in ("other", "it"))
 
     def found(*rows: AttackRow) -> list[float]:
-        every = above_guessing(vary(record, attacks=rows))
+        every = rank_leaks(vary(record, attacks=rows))
         return [leak.low_limit for leak in every if leak.row.target == "it"]
 
     assert found(one) == found(one, *[few] * 1000) != []
@@ -310,8 +310,8 @@ def test_what_surely_beats_guessing_makes_no_other_row_less_sure(record: Record)
     """Holm's step: rows that are rejected do not count against the rest."""
     sure = [row(record, metric=str(i), value=1.0, ci_low=0.99, baseline=0.5) for i in range(30)]
     one = row(record, value=0.6, ci_low=0.53, baseline=0.5)  # not above .5 at .025 / 31 alone
-    assert corrected_low(one, 31) < 0.5 < corrected_low(one, 1)
-    found = above_guessing(vary(record, attacks=(*sure, one)))
+    assert correct_low(one, 31) < 0.5 < correct_low(one, 1)
+    found = rank_leaks(vary(record, attacks=(*sure, one)))
     assert len(found) == 31
     assert all(leak.low_limit >= leak.baseline for leak in found)
 
@@ -323,11 +323,11 @@ def test_a_gain_of_the_same_users_decides_where_there_is_one(record: Record) -> 
     none = FurtherFigure(value=0.0, ci_low=-0.01, ci_high=0.01)
     one, same = row(record, gain=gain, **wide), row(record, gain=none, **wide)
     for paired, count in ((one, 1), (same, 0), (row(record, **wide), 0)):
-        found = above_guessing(vary(record, attacks=(paired,)))
+        found = rank_leaks(vary(record, attacks=(paired,)))
         assert len(found) == count
     (leak,) = find_leaks(vary(record, attacks=(one,)))
     assert leak.low_limit == pytest.approx(0.79)
-    assert max_gain_clause([same]) == (
+    assert describe_max_gain([same]) == (
         "the intervals allow results up to 0.01 above guessing; other attacks may do better"
     )
 

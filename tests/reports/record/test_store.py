@@ -21,13 +21,13 @@ from fedrec_auditor.accountants.errors import IncompleteError, InputError
 from fedrec_auditor.accountants.statements import Unit
 from fedrec_auditor.accountants.verdict import Verdict
 from fedrec_auditor.reports.record import store
-from fedrec_auditor.reports.record.leaks import above_guessing
+from fedrec_auditor.reports.record.leaks import rank_leaks
 from fedrec_auditor.reports.record.record import Record
 from fedrec_auditor.reports.record.rows import SCHEMA_VERSION, Finding, MessagesRow, UtilityRow
 from fedrec_auditor.reports.record.sections import anchors
 from fedrec_auditor.reports.record.store import SCHEMA_ADDRESS
-from fedrec_auditor.reports.say import basis_words
-from fedrec_auditor.reports.say.summary import hidden_words, summarize_systems, summary
+from fedrec_auditor.reports.say import describe_basis
+from fedrec_auditor.reports.say.summary import count_protected, summarize_systems, summary
 from fedrec_auditor.reports.writers import html
 from fedrec_auditor.reports.writers.files import TABLE_NAMES, csv_table, write_tables
 from tests.reports.conftest import finding, glance_of, scope, upper, vary
@@ -267,7 +267,7 @@ def test_a_claim_of_an_earlier_record_is_not_told_as_its_authors(
     (tmp_path / "report.json").write_text(json.dumps(raw))
     found = Record.read(tmp_path)
     assert [f.verdict for f in found.findings] == [f.verdict for f in record.findings]
-    assert {basis_words(f.claim) for f in found.findings} == {"author not recorded"}
+    assert {describe_basis(f.claim) for f in found.findings} == {"author not recorded"}
 
 
 def test_a_directory_that_cannot_be_written_is_refused_early(tmp_path: Path) -> None:
@@ -369,7 +369,7 @@ def test_its_style_touches_nothing_else_on_the_page(record: Record) -> None:
 
 def test_the_counts_add_up_to_all_systems(record: Record) -> None:
     assert "per system: 1 false, 2 proved, 1 no claim." in summary(record)
-    assert hidden_words(record).startswith("None of 4 systems is proved")
+    assert count_protected(record).startswith("None of 4 systems is proved")
     first = record.findings[0]
     user = scope("user", "training")
     promised = first.claim.__class__(epsilon=1.0, scope=user, statement="s", source="s")
@@ -379,7 +379,7 @@ def test_the_counts_add_up_to_all_systems(record: Record) -> None:
     changed = vary(record, findings=(hidden, vacuous, bare), attacks=())
     assert "per system: 2 unproved, 1 proved, 4 not judged." in summary(changed)
     # Wide and bare are unproved; an epsilon of 9 hides nobody.
-    assert hidden_words(changed).startswith("1 of 7 systems is proved")
+    assert count_protected(changed).startswith("1 of 7 systems is proved")
 
 
 def test_one_target_is_all_that_concerns_it(record: Record) -> None:
@@ -438,7 +438,9 @@ def test_what_is_measured_under_an_assumption_is_not_shown(record: Record) -> No
     doubtful = replace(one.measured, epsilon=77.0, assumptions=("scores are Gaussian",))
     changed = with_one(record, vary(one, measured=doubtful))
     (glance,) = summarize_systems(changed)
-    said = " ".join((glance.sentence, glance.head, glance.scope, glance.log_line, glance.todo))
+    said = " ".join(
+        (glance.sentence, glance.headline, glance.scope, glance.log_line, glance.advice)
+    )
     assert "77" not in said
     assert "shown" not in said
 
@@ -448,7 +450,7 @@ def test_a_proof_under_an_assumption_hides_nobody_for_sure(record: Record) -> No
     proof = replace(every.accounted, epsilon=1.0)
     sure = vary(every, accounted=proof, measured=None)
     assumed = vary(sure, accounted=replace(proof, assumptions=("luck",)))
-    said = [hidden_words(with_one(record, each)) for each in (sure, assumed)]
+    said = [count_protected(with_one(record, each)) for each in (sure, assumed)]
     assert [words.split()[0] for words in said] == ["1", "None"]
 
 
@@ -462,7 +464,7 @@ def test_a_training_that_broke_down_is_told_with_what_an_attacker_got(record: Re
         told = MessagesRow(target="fcf", sent=100, empty=silent, oversized=1)
         changed = vary(record, messages=(told,), utility=tuple(utility))
         one = glance_of(changed, "fcf")
-        return one.got, one.got_words
+        return one.attack_result, one.full_result
 
     for words in got(70, flat):
         assert words.endswith("; the training broke down: 71 of 100 messages are empty or unusable")
@@ -510,7 +512,7 @@ def test_a_figure_of_an_attack_is_a_row_and_an_advantage_a_cell(record: Record) 
         for row in csv.DictReader(io.StringIO(csv_table(record, "advantages")))
         if row["attack"] == "membership"
     )
-    worst = {leak.row.target: leak.advantage for leak in reversed(above_guessing(record))}
+    worst = {leak.row.target: leak.advantage for leak in reversed(rank_leaks(record))}
     assert float(membership["fcf"]) == worst["fcf"]
 
 

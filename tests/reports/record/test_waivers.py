@@ -13,7 +13,7 @@ from fedrec_auditor.accountants.verdict import FailOn, Gate, Verdict
 from fedrec_auditor.auditor.plan.waivers import read_waivers
 from fedrec_auditor.reports.record.record import GateOutcome, Record
 from fedrec_auditor.reports.record.rows import Finding
-from fedrec_auditor.reports.record.waivers import find_waiver, waiver_lines
+from fedrec_auditor.reports.record.waivers import describe_waivers, find_waiver
 from fedrec_auditor.reports.writers import ci, html, markdown
 from tests.command import cli
 from tests.reports.conftest import sample, vary
@@ -34,9 +34,9 @@ def test_a_waived_claim_passes_until_the_waiver_expires(record: Record, tmp_path
     for each, codes in ((record, [1, 0, 1]), (proved, [0, 0, 1])):
         assert [each.exit_code(gate_) for gate_ in (Gate(), gate, late)] == codes
     assert proved.exit_code(Gate(FailOn.NEVER, expired_waivers=late.expired_waivers)) == 0
-    assert "of Ada expired on 2026-06-30" in waiver_lines(proved, late)[0]
+    assert "of Ada expired on 2026-06-30" in describe_waivers(proved, late)[0]
     assert 'type="WAIVER"' in ci.render_junit(proved, late).decode()
-    assert ["not used" in waiver_lines(r, gate)[0] for r in (record, proved)] == [0, 1]
+    assert ["not used" in describe_waivers(r, gate)[0] for r in (record, proved)] == [0, 1]
     assert record.exit_code(Gate(waivers={("fcf", str(finding.scope)): "of another"})) == 1
     assert find_waiver(finding, gate)
     assert not find_waiver(vary(finding, verdict=Verdict.UNSOUND), gate)
@@ -45,7 +45,7 @@ def test_a_waived_claim_passes_until_the_waiver_expires(record: Record, tmp_path
 def test_a_waived_attack_is_no_leak_and_another_remains(record: Record) -> None:
     def leaking(gate: Gate) -> set[tuple[str, str]]:
         failing = GateOutcome.of(record, gate).failing
-        return {(leak.row.target, leak.row.attack) for each in failing for leak in each.leaking}
+        return {(leak.row.target, leak.row.attack) for each in failing for leak in each.leaks}
 
     leaks = leaking(Gate(FailOn.LEAK))
     assert len(leaks) > 1

@@ -16,7 +16,7 @@ from fedrec_auditor.reports.record.record import Record
 from fedrec_auditor.reports.record.rows import Finding, SkippedRow
 from fedrec_auditor.reports.record.sections import Section
 from fedrec_auditor.reports.say.next_step import next_step
-from fedrec_auditor.reports.say.summary import hidden_words
+from fedrec_auditor.reports.say.summary import count_protected
 from tests.reports.conftest import finding, upper, vary
 from tests.reports.record.test_severity import USER, judged, seen, won
 
@@ -130,7 +130,7 @@ def test_advice_of_every_kind_of_system(record: Record, kind: str) -> None:
         plan = {"quick": quick}
         whole = vary(record, plan=plan, own=("it",) if own else ())
         glance = seen(whole, one, won(record, leak), skipped=skipped if open_ else ())
-        said = glance.todo
+        said = glance.advice
         assert said.endswith(".")
         assert all(part[0].isupper() for part in split_sentences(said))
         assert ("claim epsilon" in said.lower()) == (f"{HERE}" in said and "Quote" not in said)
@@ -161,10 +161,10 @@ def test_a_repair_of_another_scope_says_what_it_does_not_mend(record: Record) ->
 def test_a_game_of_few_items_is_no_proof_for_the_data(record: Record) -> None:
     small = judged(record, 1.0, 1.0, None, game="local game over 36 items")
     rows = {"findings": (small,), "attacks": (), "utility": (), "skipped": (), "measurements": ()}
-    assert hidden_words(vary(record, **rows)).startswith("None of 1 system")
+    assert count_protected(vary(record, **rows)).startswith("None of 1 system")
     refuted = judged(record, 1.0, 2.0, 1.5, game="local game over 36 items")
     assert refuted.verdict is Verdict.VIOLATED
-    assert "Claim epsilon" not in seen(record, refuted).todo
+    assert "Claim epsilon" not in seen(record, refuted).advice
     wider = replace(USER, horizon=Horizon.ROUND)
     played = vary(refuted, verdict=Verdict.INCOMPARABLE, scope=wider)
     assert "that epsilon is" not in todo(record, judged(record, 1.0, 1.0, None), played)
@@ -202,7 +202,7 @@ def test_a_proof_under_an_assumption_is_told_with_it(record: Record) -> None:
 def test_an_epsilon_that_hides_nothing_is_not_recommended_to_who_claims_none(
     record: Record,
 ) -> None:
-    assert "You may claim" not in seen(record, judged(record, math.inf, 5000.0, None)).todo
+    assert "You may claim" not in seen(record, judged(record, math.inf, 5000.0, None)).advice
     assert todo(record, judged(record, math.inf, 2.0, None)) == f"You may claim epsilon 2 {HERE}."
 
 

@@ -28,16 +28,16 @@ from fedrec_auditor.reports import say
 from fedrec_auditor.reports.record.record import Record
 from fedrec_auditor.reports.record.rows import Baseline, FurtherFigure, UtilityRow
 from fedrec_auditor.reports.record.sections import Section
-from fedrec_auditor.reports.say import event_kind_words, probability_words, ratio_words
+from fedrec_auditor.reports.say import describe_ratio, format_probability, label_probability
 from fedrec_auditor.reports.say.exposure import exposure
 from fedrec_auditor.reports.say.metrics import (
     CUT_WORDS,
     beats_guessing,
-    quoted_figure,
-    shortfall_words,
-    spread_words,
-    trainings_words,
-    utility_line,
+    count_trainings,
+    describe_shortfall,
+    describe_spread,
+    describe_utility,
+    select_quoted_row,
 )
 from fedrec_auditor.reports.writers import html, markdown, terminal
 from tests.reports.conftest import finding, lower, scope, upper, utility, vary
@@ -75,47 +75,49 @@ def _measured(epsilon: float, a: float, b: float, *, copies: int = 1) -> Bound:
 def test_an_output_too_rare_for_a_double_is_not_called_impossible() -> None:
     """Laplace noise on 36,737 entries: densities e^(+-500,000), a finite ratio."""
     measured = _measured(1_102_110.0, math.inf, 0.0)
-    assert "infinite" not in ratio_words(measured)
-    assert "log-ratio = 1,102,110" in ratio_words(measured)
-    assert [probability_words(measured, p) for p in (math.inf, 0.0, 0.5)] == [
+    assert "infinite" not in describe_ratio(measured)
+    assert "log-ratio = 1,102,110" in describe_ratio(measured)
+    assert [format_probability(measured, p) for p in (math.inf, 0.0, 0.5)] == [
         "more than 1e308",
         "less than 1e-323",
         "0.5",
     ]
     vanished = _measured(1500.0, 0.0, 0.0, copies=2)
-    assert "for 2 independent copies: log-ratio = 1,500" in ratio_words(vanished)
+    assert "for 2 independent copies: log-ratio = 1,500" in describe_ratio(vanished)
 
 
 def test_an_impossible_output_is_called_so() -> None:
     measured = _measured(math.inf, 0.6, 0.0)
-    assert ratio_words(measured).startswith("infinite")
-    assert probability_words(measured, 0.0) == "0"
-    assert ratio_words(_measured(0.0, 0.0, 0.0)).startswith("0 to 0")
+    assert describe_ratio(measured).startswith("infinite")
+    assert format_probability(measured, 0.0) == "0"
+    assert describe_ratio(_measured(0.0, 0.0, 0.0)).startswith("0 to 0")
 
 
 def test_a_density_is_not_called_a_probability() -> None:
     for a, said in ((15.0, "Density"), (0.9, "Probability")):
-        assert event_kind_words(_measured(1.0, a, 0.1)) == said
+        assert label_probability(_measured(1.0, a, 0.1)) == said
 
 
 def test_an_event_that_no_draw_showed_is_given_no_probability() -> None:
     """609 of 997 draws against 0 of 1003: what is below 1/1003 was not measured."""
     measured = replace(_measured(4.6, 609 / 997, 0.0), samples=8000, confidence=0.95)
-    assert event_kind_words(measured) == "Measured share"
-    assert probability_words(measured, 0.0) == "0"
-    assert ratio_words(measured) == (
+    assert label_probability(measured) == "Measured share"
+    assert format_probability(measured, 0.0) == "0"
+    assert describe_ratio(measured) == (
         "not bounded by the samples: one of the two inputs gave this output in no draw"
     )
     seen = replace(_measured(0.9, 0.5, 0.2), samples=8000, confidence=0.95)
-    assert ratio_words(seen).startswith("2.5 in the samples (log-ratio = 0.916")
+    assert describe_ratio(seen).startswith("2.5 in the samples (log-ratio = 0.916")
 
 
 def test_groups_that_may_be_alike_are_not_told_apart(record: Record) -> None:
     row = next(row for row in record.attacks if row.users and row.users.groups)
-    assert "most exposed group has “most items” (by activity), 0.99 [0.98, 1];" in spread_words(row)
+    assert "most exposed group has “most items” (by activity), 0.99 [0.98, 1];" in describe_spread(
+        row
+    )
     one = row.users.groups["gender"]
     alike = vary(row.users, groups={"gender": {**one, "F": one["M"]}})
-    assert "exposed group" not in spread_words(vary(row, users=alike))
+    assert "exposed group" not in describe_spread(vary(row, users=alike))
 
 
 @pytest.mark.parametrize(
@@ -125,7 +127,7 @@ def test_groups_that_may_be_alike_are_not_told_apart(record: Record) -> None:
      (1.0, "100%")],
 )  # fmt: skip
 def test_a_small_share_is_not_none_and_a_large_one_no_certainty(share: float, said: str) -> None:
-    assert say.percent(share) == said
+    assert say.to_percent(share) == said
 
 
 def test_a_proof_of_what_is_claimed_does_not_read_as_more_than_it() -> None:
@@ -136,7 +138,7 @@ def test_a_proof_of_what_is_claimed_does_not_read_as_more_than_it() -> None:
         finding("it", claim, user, upper(proof, user, "a proof"), None)
         for proof in (0.981468, 0.99)
     )
-    assert say.proved_text(kept) == say.short_number(claim.epsilon) == "0.981"
+    assert say.proved_text(kept) == say.format_short(claim.epsilon) == "0.981"
     assert say.proved_text(broken) == "0.99"
 
 
@@ -157,7 +159,7 @@ def test_equal_epsilons_print_alike_and_others_on_their_side(
     for exactly in (False, True):
         proved = say.proved_text(found, exactly=exactly)
         shown = say.lower_bound_text(found, exactly=exactly)
-        stated = (say.number_text if exactly else say.short_number)(claimed)
+        stated = (say.format_number if exactly else say.format_short)(claimed)
         assert (proved == stated) is (more < 1.1)
         assert (shown == stated) is (less > 0.9)
         if more > 1.1:
@@ -170,14 +172,14 @@ def test_equal_epsilons_print_alike_and_others_on_their_side(
 
 
 def test_whole_epsilons_are_printed_in_full() -> None:
-    told = (say.short_number, say.round_down, say.round_up, say.short, say.number_text)
+    told = (say.format_short, say.format_lower, say.format_upper, say.format_4, say.format_number)
     assert {each(1682.0) for each in told} == {"1,682"}
     assert {each(85_494_360.0) for each in told} == {"85,494,360"}
 
 
 def of(record: Record, *rows: UtilityRow) -> str:
     changed = vary(record, utility=rows)
-    return utility_line(changed[rows[0].target], changed)
+    return describe_utility(changed[rows[0].target], changed)
 
 
 def test_the_line_stands_beside_guessing_the_paper_and_the_unprotected_version(
@@ -197,7 +199,7 @@ def test_with_other_settings_it_is_not_the_same_system(record: Record) -> None:
     noisy = vary(utility("fmf-ldp", 0.31, None), unprotected="fcf")
     rows = {"utility": (noisy, utility("fcf", 0.62, None))}
     changed = record.model_copy(update={"plan": {"settings": {"fcf": {"rounds": 1}}}} | rows)
-    assert "without protection" not in utility_line(changed["fmf-ldp"], changed)
+    assert "without protection" not in describe_utility(changed["fmf-ldp"], changed)
 
 
 def test_the_line_says_whether_the_settings_learn(record: Record) -> None:
@@ -205,7 +207,7 @@ def test_the_line_says_whether_the_settings_learn(record: Record) -> None:
     for learns in (True, False):
         plan = {"settings": {"fcf": {"learns": learns, "factors": 16}}}
         changed = vary(record, plan=plan, utility=(row,))
-        assert ("under settings that learn" in utility_line(changed["fcf"], changed)) is learns
+        assert ("under settings that learn" in describe_utility(changed["fcf"], changed)) is learns
 
 
 def test_useless_is_what_no_interval_shows_to_be_better_than_guessing(record: Record) -> None:
@@ -240,7 +242,7 @@ def test_a_figure_of_the_paper_at_the_largest_cutoff_is_named() -> None:
         vary(utility("fcf", 0.5, paper), metric=metric)
         for metric, paper in (("HR@5", None), ("HR@10", 0.6), ("NDCG@10", 0.4), ("HR@20", 0.7))
     ]
-    named = quoted_figure(rows)
+    named = select_quoted_row(rows)
     assert named.metric == "HR@20"
 
 
@@ -288,7 +290,7 @@ def test_what_is_not_shown_to_beat_its_baseline_is_told(
     level = f"{0.31 - gaps[-1][0]:.3g}"
     begin = f"quality of the recommendations: {HR} is 0.31; by popularity alone, it would be "
     expected = said and f"{begin}{level}. {said}"
-    assert shortfall_words(vary(record, utility=tuple(rows))["fcf"]) == expected
+    assert describe_shortfall(vary(record, utility=tuple(rows))["fcf"]) == expected
     assert of(record, *rows).endswith(said or "by random ranking.")
     assert f"comparison: {level} by popularity, 0.1 by random" in of(record, *rows)
 
@@ -296,7 +298,7 @@ def test_what_is_not_shown_to_beat_its_baseline_is_told(
 def test_of_an_error_the_difference_counts_the_other_way(record: Record) -> None:
     row = vary(utility("fcf", 0.9, None), metric="MSE", random=1.2)
     for by, said in ((-0.1, ""), (0.1, f"{NOT} better than two means: {NOTHING}")):
-        got = shortfall_words(vary(record, utility=(ahead(row, by, 0.05, "two means"),))["fcf"])
+        got = describe_shortfall(vary(record, utility=(ahead(row, by, 0.05, "two means"),))["fcf"])
         assert got.endswith(said)
     assert said in of(record, ahead(row, 0.1, 0.05, "two means"))
 
@@ -307,10 +309,12 @@ def test_what_does_not_beat_guessing_is_told_that_alone(record: Record) -> None:
     said = (
         f"by guessing alone, it would be 0.1. {NOT} better than guessing: the recommendations are"
     )
-    assert f"{HR} is 0.09; {said} useless." in shortfall_words(vary(record, utility=(lost,))["fcf"])
+    assert f"{HR} is 0.09; {said} useless." in describe_shortfall(
+        vary(record, utility=(lost,))["fcf"]
+    )
     below = ahead(utility("fcf", 0.31, None), -0.2, 0.01)
     cut = vary(below, paper_note=f"{CUT_WORDS}20 of 1000 rounds.")
-    told = shortfall_words(vary(record, utility=(cut,))["fcf"])
+    told = describe_shortfall(vary(record, utility=(cut,))["fcf"])
     assert f"{NOT} shown to be better than popularity after 20 of 1000 rounds" in told
     assert "learned" not in told
 
@@ -337,6 +341,6 @@ def test_what_is_not_beaten_stands_on_every_first_screen(record: Record) -> None
 def test_figures_say_of_how_many_trainings_they_are() -> None:
     one = utility("fcf", 0.62, 0.66)
     three = vary(one, trainings=3)
-    assert trainings_words([one, one]) == "in one training"
-    assert trainings_words([three]) == "over 3 trainings"
-    assert trainings_words([one, three]) == "over 1 to 3 trainings"
+    assert count_trainings([one, one]) == "in one training"
+    assert count_trainings([three]) == "over 3 trainings"
+    assert count_trainings([one, three]) == "over 1 to 3 trainings"

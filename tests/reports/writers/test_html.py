@@ -17,9 +17,9 @@ from fedrec_auditor.accountants.verdict import Verdict
 from fedrec_auditor.auditor.plan.plan import Plan, make_plan
 from fedrec_auditor.reports.documents.overview import draw_ladder
 from fedrec_auditor.reports.record.record import Record
-from fedrec_auditor.reports.say.links import rule_address
+from fedrec_auditor.reports.say.links import find_rule_address
 from fedrec_auditor.reports.writers import html
-from fedrec_auditor.reports.writers.html import plan_text
+from fedrec_auditor.reports.writers.html import format_plan
 from tests.reports.conftest import vary
 from tests.texts import LETTERS
 
@@ -77,7 +77,7 @@ def poisoned(value: Any) -> Any:
 
 
 # The page loads nothing, and leads to the documentation where the package's metadata name it.
-LEARN_MORE = {("a", rule_address(verdict.value)) for verdict in Verdict}
+LEARN_MORE = {("a", find_rule_address(verdict.value)) for verdict in Verdict}
 
 
 def test_page_stands_alone(page: Page) -> None:
@@ -205,12 +205,12 @@ ANY = st.recursive(
 @settings(max_examples=50)
 @given(st.dictionaries(st.text(LETTERS), ANY))
 def test_toml_reads_it_back(plan: dict[str, object]) -> None:
-    assert tomllib.loads(plan_text(plan)) == plan
+    assert tomllib.loads(format_plan(plan)) == plan
 
 
 def test_the_plan_of_a_record_makes_the_same_plan() -> None:
     plan = Plan(
         targets=("fcf", "fmf-ldp"), settings={"fcf": {"rounds": 5}}, quick=True, seed=7
     ).resolve()
-    text = plan_text(plan.model_dump(mode="json"))
+    text = format_plan(plan.model_dump(mode="json"))
     assert make_plan(tomllib.loads(text)) == plan

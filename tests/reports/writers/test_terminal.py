@@ -85,7 +85,7 @@ def test_no_string_breaks_out(record: Record) -> None:
     attack = vary(record.attacks[0], target=EVIL, attack=EVIL, metric=EVIL)
     evil = vary(record, findings=(finding,), attacks=(attack,), errors=(EVIL,))
     (case, _) = suite(evil).iter("testcase")
-    assert case.attrib["classname"] == say.legal(EVIL)
+    assert case.attrib["classname"] == say.sanitize(EVIL)
     text = markdown.render(evil)
     assert "<b>" not in text
     assert "\x1b" not in text
@@ -120,7 +120,7 @@ def test_the_lines_fit_the_terminal_and_hang(record: Record, width: int) -> None
     body, unwrapped = "\n".join(lines), " ".join(" ".join(lines).split())
     for glance in summarize_systems(record):
         assert body.count(f"\n{glance.severity.value:<8}  {glance.section.target}") == 1
-        for part in (glance.head, glance.scope, glance.todo):
+        for part in (glance.headline, glance.scope, glance.advice):
             assert part in unwrapped
     heads = ("Critical", "High", "PRIVACY", "Targets", "Attacks", "")
     wrapped = [line for line in lines if not line.startswith((" ", *heads))]
@@ -169,7 +169,7 @@ def test_each_system_has_a_row_of_marks_on_one_axis(record: Record, width: int) 
      (123456789.0, "123,456,789")],
 )  # fmt: skip
 def test_numbers_are_short(value: float, said: str) -> None:
-    assert say.number_text(value) == said
+    assert say.format_number(value) == said
 
 
 @pytest.mark.parametrize(
@@ -177,7 +177,7 @@ def test_numbers_are_short(value: float, said: str) -> None:
     [(0.650859, "0.651"), (1.0, "1"), (0.99996, "0.99996"), (0.0063716, "0.00637"), (-0.5, "-0.5")],
 )
 def test_figures_are_brief_but_never_rounded_up_to_one(value: float, said: str) -> None:
-    assert say.short_number(value) == said
+    assert say.format_short(value) == said
 
 
 def test_the_schema_imports_no_renderer() -> None:
