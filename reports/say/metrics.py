@@ -6,8 +6,8 @@
   estimate.
 - A system that beats guessing is shown to beat its baseline (popularity, or user and item means) if
   the corrected interval of a difference, computed per user, lies on the better side.
-- A system learned nothing about single users that helps if no difference lies on the better side, not even
-  its estimate, and the interval of one difference lies on the worse side.
+- A system learned nothing about single users that helps if no difference lies on the better side,
+  not even its estimate, and the interval of one difference lies on the worse side.
 """
 
 from __future__ import annotations
