@@ -352,8 +352,8 @@ def _fedrec(ratings: sparse.csr_array) -> list[Row]:
     )
     catalogue = ModelSizes(n_items=ratings.shape[1], n_user_features=FEATURES)
     model = learner.init_model(catalogue, rng)
-    sample = clients.subset(np.argsort(np.diff(ratings.indptr), kind="stable")[20::40])
-    few = sample.subset(np.arange(2))
+    sample = clients.take_devices(np.argsort(np.diff(ratings.indptr), kind="stable")[20::40])
+    few = sample.take_devices(np.arange(2))
     trained = learner.train(model, few, local, Machine())["item"].to_dense(np.arange(2))
     for table, module, own in zip(
         trained, by_torch(model, few, local), by_numpy(model, few, local), strict=True

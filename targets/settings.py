@@ -160,10 +160,10 @@ class Checked:
     __slots__ = ()
 
     def __post_init__(self) -> None:
-        check(self)
+        check_settings(self)
 
 
-def check(settings: Any) -> None:
+def check_settings(settings: Any) -> None:
     """Raises InputError for the first field of a dataclass object whose value its type forbids.
 
     None is allowed if it is the field's default.

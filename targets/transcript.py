@@ -320,7 +320,7 @@ class RoundView:
             object.__setattr__(self, "shuffled", _wires(self.shuffled))
 
     @property
-    def is_in_clear(self) -> bool:
+    def is_cleartext(self) -> bool:
         """Whether clients send all parts of ``uploads`` in the clear, linked to their senders."""
         if self.uploads is None or self.cleartext is None:
             return False
@@ -413,7 +413,7 @@ class View:
         )
         return replace(self, rounds=seen)
 
-    def with_cleartext(self) -> View:
+    def add_cleartext(self) -> View:
         """Returns the view with extra rounds at the end: user data that clients send in the clear.
 
         An extra round has no broadcast, and only those messages of ``RoundView.cleartext`` that
@@ -426,7 +426,7 @@ class View:
                 opened.append(RoundView(broadcast=None, uploads=said, cleartext=said))
         return replace(self, rounds=(*self.rounds, *opened)) if opened else self
 
-    def without_uploads(self) -> View:
+    def drop_uploads(self) -> View:
         """Returns a view of the broadcast models alone, without any client's message."""
         return replace(self, rounds=tuple(RoundView(broadcast=r.broadcast) for r in self.rounds))
 
@@ -496,7 +496,7 @@ class Transcript:
     max_vantage: Vantage = Vantage.SERVER
 
     @property
-    def sends_clear_data(self) -> bool:
+    def has_clear_data(self) -> bool:
         """Whether clients send some of their data in the clear, linked to their senders."""
         return any(r.cleartext is not None and bool(_of_data(r.cleartext)) for r in self.rounds)
 

@@ -335,9 +335,9 @@ class ViewWithInputs(View):
         """Returns a copy in which ``inputs`` replace the input tables."""
         return replace(self, inputs=MappingProxyType(dict(inputs)))
 
-    def without_uploads(self) -> View:
+    def drop_uploads(self) -> View:
         """Returns the broadcast models alone, without uploads and input tables, as a view."""
-        return self._whole().without_uploads()
+        return self._whole().drop_uploads()
 
     def keep_group(self, group: str) -> View:
         """Returns an adversary's view of one group of message components (such as "user") alone.

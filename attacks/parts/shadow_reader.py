@@ -99,7 +99,7 @@ class ShadowReader:
         The reader needs the devices' code, and messages that the adversary's view links to single
         users.
         """
-        sent = bool(list_linked(view)) and not any(seen.is_in_clear for seen in view.rounds)
+        sent = bool(list_linked(view)) and not any(seen.is_cleartext for seen in view.rounds)
         if view.public.device_code is None or view.public.item_rows is not None or not sent:
             return make_refusal(view, "messages whose senders' code can be run")
         if (numbers := _numbers(view)) * MIN_SHADOWS > MAX_ENTRIES:

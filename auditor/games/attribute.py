@@ -300,7 +300,7 @@ def _guess_all(game: Game, view: View, question: _Question) -> tuple[Guesses, Co
 
 def _baselines(game: Game, view: View, question: _Question) -> dict[str, Guesses]:
     """Guesses of every baseline, which uses no uploads, by name of the baseline."""
-    blind, _ = _guess_all(game, view.without_uploads(), question)
+    blind, _ = _guess_all(game, view.drop_uploads(), question)
     labels = [background.classes for background in question.backgrounds]
     return _frequency_guesses(blind, [each for each in labels if each is not None]) | {
         "no upload": blind
@@ -332,7 +332,7 @@ def _from_interactions(game: Game, view: View, question: _Question) -> float | N
     name = f"{_TRUE} {hash(question.subjects.tobytes())}"
     if name not in game.upload_tables:
         truth = to_input(game.interactions.ratings, question.subjects)
-        read = add_inputs(view.without_uploads()).with_inputs({ITEMS: truth})
+        read = add_inputs(view.drop_uploads()).with_inputs({ITEMS: truth})
         game.upload_tables[name] = read.with_input(ITEMS)
     return get_mean_f1(_guess_all(game, game.upload_tables[name], question)[0])
 

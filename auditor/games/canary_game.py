@@ -473,7 +473,9 @@ class Setup:
             if not same:
                 wider = covering
             return judged, [scoped for scoped in wider if scoped not in judged]
-        return [formula for scoped in judged if (formula := scoped.at_delta(delta)) is not None], []
+        return [
+            formula for scoped in judged if (formula := scoped.set_delta(delta)) is not None
+        ], []
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -188,7 +188,7 @@ class ClientOrder:
         The result is empty unless the view contains client code of another project.
         """
         client, public, rng = view.public.device_code, view.public, np.random.default_rng(0)
-        sent = [(s.uploads, s.broadcast) for s in view.rounds if s.uploads and not s.is_in_clear]
+        sent = [(s.uploads, s.broadcast) for s in view.rounds if s.uploads and not s.is_cleartext]
         if client is None or not client.is_external or public.item_rows is not None or not sent:
             return cls()
         uploads, broadcast = sent[-1]

@@ -235,14 +235,14 @@ class AuditedTarget:
         shuffled again for each attack.
         """
         transcript = self.training[1].transcript
-        clear = is_of_senders and transcript.sends_clear_data  # else all attacks have the same view
+        clear = is_of_senders and transcript.has_clear_data  # else all attacks have the same view
         key = vantage, clear, is_of_senders and bool(self._order.item_rows)
         if key in self._views:
             return self._views[key]
         messages = self._server_view if vantage is Vantage.SERVER and not clear else None
         if messages is None:
             raw = transcript.view(vantage, rng)
-            messages = filter_view(raw.with_cleartext() if clear else raw, self._n_unread)
+            messages = filter_view(raw.add_cleartext() if clear else raw, self._n_unread)
         view, held_out = messages.view.align_items(), self.training[0].train
         counts = np.bincount(held_out.ratings.indices, minlength=held_out.n_items)
         popularity = counts / max(1, held_out.n_users)

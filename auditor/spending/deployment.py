@@ -41,7 +41,7 @@ from fedrec_auditor.accountants.theorems.neighbours import (
     make_group_event,
 )
 from fedrec_auditor.reports.say import format_count
-from fedrec_auditor.targets.settings import Choice, Range, check
+from fedrec_auditor.targets.settings import Choice, Range, check_settings
 from fedrec_auditor.targets.systems.base import Population, ScopedClaim
 
 # Amount of noise: a number, or text such as "z=1.1", "1.1" or "epsilon=1,k=4". A name without a
@@ -407,7 +407,7 @@ class AccountRequest:
                 "Expected exactly one of gaussian, laplace, randomized_response and event, got "
                 f"{count} of them. Give the argument that states how the data are protected."
             )
-        check(self)
+        check_settings(self)
         if self.event is not None and (self.rate or self.users or self.shuffle):
             raise InputError(
                 "Expected event without rate, users and shuffle, got one of these too. Leave it "

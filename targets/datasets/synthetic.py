@@ -13,7 +13,7 @@ from scipy import sparse
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.datasets.base import Attribute, Interactions
-from fedrec_auditor.targets.settings import Checked, Probability, Range, check
+from fedrec_auditor.targets.settings import Checked, Probability, Range, check_settings
 
 # Amount that a match of taste or attribute, at strength 1, adds to an item's log-weight.
 MATCH_GAIN = 2.0
@@ -84,7 +84,7 @@ class Synthetic(Checked):
     seed: Annotated[int, Range("[0, 9223372036854775808]", whole=True)] = 0
 
     def __post_init__(self) -> None:
-        check(self)
+        check_settings(self)
         if self.profile > self.n_items:
             raise InputError(
                 f"Expected profile in [1, n_items={self.n_items}], got profile={self.profile!r}."

@@ -60,7 +60,7 @@ class Clients:
     def __len__(self) -> int:
         return self.interactions.n_users
 
-    def subset(self, devices: NDArray[np.integer[Any]]) -> Clients:
+    def take_devices(self, devices: NDArray[np.integer[Any]]) -> Clients:
         """Returns a copy with only the devices at the row indices ``devices``, in this order."""
         return Clients(
             interactions=self.interactions.take_users(devices),

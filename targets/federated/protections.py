@@ -92,16 +92,16 @@ class _LaplaceNoise(NoiseProtection):
         )
 
     @abstractmethod
-    def budget(self, group: str) -> float:
+    def get_epsilon(self, group: str) -> float:
         """Returns the epsilon of one entry of ``group``; InputError if the group has no epsilon."""
 
     def get_group_noise(self, group: str) -> ClippedNoise:
         """Returns the clipping and noise of entries in ``group``; its scale is 2 clip / epsilon."""
-        return ClippedNoise(self.clip, 2.0 * self.clip / self.budget(group))
+        return ClippedNoise(self.clip, 2.0 * self.clip / self.get_epsilon(group))
 
     def get_entry_randomizer(self, group: str) -> Clipped:
         """Returns the randomizer of one entry: clipping to [-clip, clip], then Laplace noise."""
-        scale = 2.0 * self.clip / self.budget(group)
+        scale = 2.0 * self.clip / self.get_epsilon(group)
         return Clipped(Laplace(scale=scale, low=-self.clip, high=self.clip))
 
     def get_upload_randomizer(self, sizes: Mapping[str, int]) -> ComponentLaplace:
@@ -109,7 +109,7 @@ class _LaplaceNoise(NoiseProtection):
 
         ``sizes`` has the number of entries of an upload per group of arrays, such as "item".
         """
-        parts = tuple(NoisyComponent(g, n, self.budget(g)) for g, n in sizes.items())
+        parts = tuple(NoisyComponent(g, n, self.get_epsilon(g)) for g, n in sizes.items())
         return ComponentLaplace(parts, self.clip)
 
     def get_upload_epsilon(self, sizes: Mapping[str, int]) -> float:
@@ -143,7 +143,7 @@ class LaplaceProtection(_LaplaceNoise):
 
     noise_setting = NoiseSetting(budgets=("epsilon",))
 
-    def budget(self, group: str) -> float:
+    def get_epsilon(self, group: str) -> float:
         """Returns the epsilon of one entry, which is equal in every ``group`` of arrays."""
         return self.epsilon
 
@@ -197,7 +197,7 @@ class AdaptiveLaplace(_LaplaceNoise):
         step = (most - least) / 3.0
         return cls(user=least, item=least + step, mlp1=least + 2 * step, mlp2=most, clip=clip)
 
-    def budget(self, group: str) -> float:
+    def get_epsilon(self, group: str) -> float:
         """Returns the epsilon of one entry of ``group``, which is "user", "item", "mlp1" or "mlp2".
 
         Raises InputError for other groups.
@@ -213,7 +213,7 @@ class AdaptiveLaplace(_LaplaceNoise):
 
     def make_claims(self, groups: tuple[str, ...]) -> tuple[ProtectionClaim, ...]:
         """Returns one claim about every parameter, with the largest epsilon of the ``groups``."""
-        budgets = {group: self.budget(group) for group in groups}
+        budgets = {group: self.get_epsilon(group) for group in groups}
         listed = ", ".join(f"{epsilon:g} in {group}" for group, epsilon in budgets.items())
         return (
             ProtectionClaim(

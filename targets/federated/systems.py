@@ -237,7 +237,7 @@ class FederatedSystem(Composition):
         behind = np.zeros((interactions.n_users, model["item"].shape[1]), dtype=np.float32)
         for number in range(self.rounds):
             users = np.sort(rng.permutation(interactions.n_users)[:senders])
-            clients = replace(everyone.subset(users), streams=Streams.spawn(rng, senders))
+            clients = replace(everyone.take_devices(users), streams=Streams.spawn(rng, senders))
             behind[users] = self.learner.compute_user_vectors(model, clients)
             sent, own = self._send(clients, model, compute)
             if everyone.user_embeddings is not None:

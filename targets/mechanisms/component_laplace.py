@@ -13,7 +13,7 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.events import dp
 from fedrec_auditor.targets.mechanisms.base import Domain, WorstCase
 from fedrec_auditor.targets.mechanisms.parts.bases import LaplaceNoise
-from fedrec_auditor.targets.settings import Checked, Count, PositiveFloat, Range, check
+from fedrec_auditor.targets.settings import Checked, Count, PositiveFloat, Range, check_settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class ComponentLaplace(LaplaceNoise):
     clip: Annotated[float, Range("(0, 8e307]")]
 
     def __post_init__(self) -> None:
-        check(self)
+        check_settings(self)
         names = [component.name for component in self.components]
         if not names or len(set(names)) < len(names):
             raise InputError(f"Expected components with distinct names, got {names}. Rename them.")

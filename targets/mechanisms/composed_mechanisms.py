@@ -26,7 +26,7 @@ from fedrec_auditor.targets.mechanisms.parts.bases import (
     clip_norm,
 )
 from fedrec_auditor.targets.mechanisms.report_mechanisms import OneCoordinate
-from fedrec_auditor.targets.settings import Count, PositiveFloat, Range, check
+from fedrec_auditor.targets.settings import Count, PositiveFloat, Range, check_settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -333,7 +333,7 @@ class PrivateAverage(VectorMechanism, NormalNoise):
     counts_clipped: bool = False
 
     def __post_init__(self) -> None:
-        check(self)
+        check_settings(self)
         check_mu(self.mu, "a multiplier")
 
     @property

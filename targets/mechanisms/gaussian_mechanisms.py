@@ -37,7 +37,7 @@ from fedrec_auditor.targets.settings import (
     Positive,
     PositiveFloat,
     Share,
-    check,
+    check_settings,
 )
 
 
@@ -58,7 +58,7 @@ class Gaussian(IntervalMechanism, NormalNoise):
     high: FiniteFloat
 
     def __post_init__(self) -> None:
-        check(self)
+        check_settings(self)
         check_range(self.low, self.high)
         check_mu(self.mu, "sigma")
 
@@ -103,7 +103,7 @@ class VectorGaussian(VectorMechanism, NormalNoise):
     dimension: Count
 
     def __post_init__(self) -> None:
-        check(self)
+        check_settings(self)
         check_mu(self.mu, "sigma")
 
     @classmethod
@@ -166,7 +166,7 @@ class RevealedGaussian(Checked):
     count: Count
 
     def __post_init__(self) -> None:
-        check(self)
+        check_settings(self)
         check_mu(math.sqrt(self.count) / self.noise_multiplier, "noise_multiplier")
 
     @property
@@ -445,7 +445,7 @@ class EmbeddingGaussian(NormalNoise):
     joint: bool = False
 
     def __post_init__(self) -> None:
-        check(self)
+        check_settings(self)
         if not len(self.user) == len(self.item) > 0:
             raise InputError(
                 f"Expected user and item to have the same length above 0, got {len(self.user)} "

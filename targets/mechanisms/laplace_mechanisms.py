@@ -23,7 +23,7 @@ from fedrec_auditor.targets.mechanisms.parts.bases import (
     check_range,
 )
 from fedrec_auditor.targets.mechanisms.parts.grid import draw_bernoulli_exp, draw_geometric
-from fedrec_auditor.targets.settings import FiniteFloat, PositiveFloat, check
+from fedrec_auditor.targets.settings import FiniteFloat, PositiveFloat, check_settings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +46,7 @@ class Laplace(IntervalMechanism, LaplaceNoise):
     high: FiniteFloat
 
     def __post_init__(self) -> None:
-        check(self)
+        check_settings(self)
         check_range(self.low, self.high)
 
     @property
@@ -114,7 +114,7 @@ class SnappedLaplace(PureDpMixin, IntervalMechanism):
     bound: PositiveFloat
 
     def __post_init__(self) -> None:
-        check(self)
+        check_settings(self)
         if not -self.bound <= self.low < self.high <= self.bound:
             raise InputError(
                 f"Expected -bound <= low < high <= bound, got low={self.low!r}, "

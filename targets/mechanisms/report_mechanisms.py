@@ -25,7 +25,14 @@ from fedrec_auditor.targets.mechanisms.parts.bases import (
     compute_noise_rate,
 )
 from fedrec_auditor.targets.mechanisms.parts.grid import draw_bernoulli, to_uniform
-from fedrec_auditor.targets.settings import Checked, Count, Positive, Probability, Range, check
+from fedrec_auditor.targets.settings import (
+    Checked,
+    Count,
+    Positive,
+    Probability,
+    Range,
+    check_settings,
+)
 from fedrec_auditor.targets.streams import Streams
 
 _BYTE = 256
@@ -346,7 +353,7 @@ class Ternary(NumberMechanism):
     share: Probability = 0.0
 
     def __post_init__(self) -> None:
-        check(self)
+        check_settings(self)
         if self.size < self.bound:
             raise InputError(
                 f"Expected size of at least bound={self.bound:g}, got size={self.size:g}. "

@@ -167,7 +167,7 @@ class ScopedClaim:
     outside_model: str = ""
     curve: Callable[[float], float] | None = None
 
-    def at_delta(self, delta: float) -> ScopedClaim | None:
+    def set_delta(self, delta: float) -> ScopedClaim | None:
         """Returns the claim at another delta, with the epsilon that ``curve`` gives at this delta.
 
         None if the claim has no ``curve``.

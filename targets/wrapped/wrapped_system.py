@@ -29,7 +29,7 @@ from fedrec_auditor.targets.settings import (
     NonNegative,
     Range,
     Share,
-    check,
+    check_settings,
 )
 from fedrec_auditor.targets.systems.base import (
     UPDATES_PER_SECOND,
@@ -166,7 +166,7 @@ class WrappedSystem(System):
     reported: ClassVar[tuple[ReportedMetric, ...]] = ()
 
     def __post_init__(self) -> None:
-        check(self)
+        check_settings(self)
         for name in ("client", "server", "scores", "rows"):
             value = getattr(self, name)
             if not (callable(value) or (value is None and name != "client")):

@@ -129,7 +129,7 @@ def check_some_uploads_are_read(attack: Attack, views: Sequence[View]) -> None:
     """Checks that an attack runs on one of the views, and on none whose server got no upload."""
     assert not all(map(attack.refusal, views)), "no training has what it reads"
     for view in views:
-        blind = view.vantage is not Vantage.SERVER or attack.refusal(view.without_uploads())
+        blind = view.vantage is not Vantage.SERVER or attack.refusal(view.drop_uploads())
         assert blind, "it runs on a view without uploads"
 
 

@@ -133,7 +133,9 @@ def test_user_vectors(learner: Learner) -> None:
     assert vectors.ndim == 2, f"vectors of shape {vectors.shape}"
     assert len(vectors) == USERS, f"{len(vectors)} vectors of {USERS} devices"
     assert np.isfinite(vectors).all(), "vectors are not finite"
-    _close(learner.compute_user_vectors(model, clients.subset(np.array([6, 1]))), vectors[[6, 1]])
+    _close(
+        learner.compute_user_vectors(model, clients.take_devices(np.array([6, 1]))), vectors[[6, 1]]
+    )
     scores, fewer = learner.score(model, clients), clients.interactions.ratings.toarray()
     fewer[:, 0] = 0.0
     for what, other in (
@@ -166,7 +168,7 @@ def test_own(learner: Learner) -> None:
     theirs = replace(clients, user_embeddings=own)
     scores = learner.score(sent, theirs)
     for user in (0, 1, 4):
-        alone, full = clients.subset(np.array([user])), {**whole, "user.E": own[user]}
+        alone, full = clients.take_devices(np.array([user])), {**whole, "user.E": own[user]}
         _close(learner.score(full, alone), scores[[user]])
         found = learner.train(sent, theirs, LOCAL, Machine())
         expected = _dense(learner.train(full, alone, LOCAL, Machine()), 0)

@@ -62,7 +62,7 @@ def told(evidence: Evidence) -> set[str]:
 def check_statement(case: ReaderCase) -> None:
     """Checks that a reader has a reference, and states why it cannot run on unlinked messages."""
     assert case.reader.reference, "it has no reference"
-    refusal = case.reader.refusal(case.view.without_uploads())
+    refusal = case.reader.refusal(case.view.drop_uploads())
     assert refusal.endswith("."), f"of no linked messages it says {refusal!r}, and no sentence"
 
 
@@ -214,7 +214,7 @@ def test_readers_of_no_interactions_say_nothing_of_them(target: str) -> None:
 
 def test_nothing_is_read_where_nothing_is_linked() -> None:
     for target in TARGETS:
-        view = training(target).transcript.view(Vantage.SERVER).without_uploads()
+        view = training(target).transcript.view(Vantage.SERVER).drop_uploads()
         assert not reading.find_readers(view)
         assert "no message with a known sender" in reading.refusal(view)
 

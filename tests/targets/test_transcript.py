@@ -149,7 +149,7 @@ def test_a_view_is_cut_to_a_group_of_its_components() -> None:
     assert [uploads.users.tolist() for uploads, _ in view.find_component("item")] == [
         EVERY.tolist()
     ]
-    assert view.without_uploads().rounds == (RoundView(broadcast=None),)
+    assert view.drop_uploads().rounds == (RoundView(broadcast=None),)
 
 
 def test_bad_uploads_and_a_shuffle_without_a_generator_are_refused() -> None:
@@ -224,9 +224,9 @@ def test_what_a_sum_leaves_in_the_clear_of_data_is_linked() -> None:
     summed = RoundView(broadcast=None, senders=EVERY, cleartext=Uploads(EVERY, parts))
     single = replace(summed, uploads=Uploads(EVERY, {"noise": parts["noise"]}))
     public = PublicInfo(algorithm="any", n_users=5, n_items=5)
-    view = View(vantage=Vantage.AGGREGATE, public=public, rounds=(summed, single)).with_cleartext()
+    view = View(vantage=Vantage.AGGREGATE, public=public, rounds=(summed, single)).add_cleartext()
     parts = [set() if one.uploads is None else set(one.uploads.components) for one in view.rounds]
     assert parts == [set(), {"noise"}, {"bits"}, {"bits"}]
-    assert [one.is_in_clear for one in view.rounds] == [False, False, True, True]
+    assert [one.is_cleartext for one in view.rounds] == [False, False, True, True]
     nothing = replace(view, rounds=(replace(single, cleartext=None),))
-    assert nothing.with_cleartext() is nothing
+    assert nothing.add_cleartext() is nothing

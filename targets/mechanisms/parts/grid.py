@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.mechanisms.base import Shape
 from fedrec_auditor.targets.mechanisms.parts.bases import IntervalMechanism
-from fedrec_auditor.targets.settings import FiniteFloat, Range, check
+from fedrec_auditor.targets.settings import FiniteFloat, Range, check_settings
 
 PowerOfTwo = Annotated[
     float,
@@ -46,7 +46,7 @@ class GridNoise(IntervalMechanism, ABC):
     step: PowerOfTwo = 1.0
 
     def __post_init__(self) -> None:
-        check(self)
+        check_settings(self)
         farthest = max(abs(self.low), abs(self.high)) / self.step
         if not (self.low < self.high and farthest <= _FARTHEST and self.sensitivity_steps >= 1):
             raise InputError(

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.targets.settings import Checked, Count, CountOrZero, ShareOrZero, check
+from fedrec_auditor.targets.settings import Checked, Count, CountOrZero, ShareOrZero, check_settings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +62,7 @@ class NoiseProtocol(Checked):
     repaired: bool = False
 
     def __post_init__(self) -> None:
-        check(self)
+        check_settings(self)
         if not self.replaced <= self.masked <= self.n_users:
             raise InputError(
                 f"Expected replaced <= masked <= n_users, got replaced={self.replaced!r}, "

@@ -46,7 +46,7 @@ def compare_epoch_epsilons() -> Iterator[NumberPair]:
     moved = rng.dirichlet(np.full(levels, 0.1), (count, levels))  # its distribution after training
     moved[:2] = np.eye(levels)[[0, -1], None]
     sent = np.einsum("wi,wij,oj->wo", first, moved, law)
-    yield protection.budget("user"), float(np.log(sent.max(axis=0) / sent.min(axis=0)).max())
+    yield protection.get_epsilon("user"), float(np.log(sent.max(axis=0) / sent.min(axis=0)).max())
 
 
 def compare_component_epsilons() -> Iterator[NumberPair]:
@@ -56,10 +56,10 @@ def compare_component_epsilons() -> Iterator[NumberPair]:
     Equation 11 is evaluated with the smallest and the largest epsilon of section 5.7.
     """
     used = AdaptiveLaplace()
-    budgets = {group: used.budget(group) for group in _WORDS}
+    budgets = {group: used.get_epsilon(group) for group in _WORDS}
     ruled = AdaptiveLaplace.from_resistance(least=min(budgets.values()), most=max(budgets.values()))
     for group, budget in budgets.items():
-        yield budget, ruled.budget(group), {"said": _WORDS[group]}
+        yield budget, ruled.get_epsilon(group), {"said": _WORDS[group]}
 
 
 def compare_noise_factors() -> Iterator[NumberPair]:
@@ -81,7 +81,7 @@ def compare_noise_numerators() -> Iterator[NumberPair]:
     of two clipped entries before the noise.
     """
     protection = AdaptiveLaplace()
-    yield math.inf, protection.get_group_noise("user").scale * protection.budget("user")
+    yield math.inf, protection.get_group_noise("user").scale * protection.get_epsilon("user")
 
 
 def compare_aggregation() -> Iterator[NumberPair]:

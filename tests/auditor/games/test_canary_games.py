@@ -243,7 +243,7 @@ def test_claims_that_are_formulas_are_judged_where_runs_tell_most() -> None:
     assert set(CANARY_GAMES["one-run"].scope_deltas(LflSgdmf().get_claims(sizes)).values()) == {
         (1e-5,)
     }
-    at = LflSgdmf().get_claims(sizes)[0].at_delta(0.1)
+    at = LflSgdmf().get_claims(sizes)[0].set_delta(0.1)
     assert at is not None
     assert at.delta == at.claim.delta == 0.1
     np.testing.assert_allclose(at.claim.epsilon, LflSgdmf(delta=0.1).claimed)

@@ -142,7 +142,7 @@ def test_a_formula_may_hold_at_any_delta(paper: Callable[..., Paper]) -> None:
     system: Any = System(rounds=1)
     *_, curved = paper().get_claims("one", system, POPULATION)
     assert (curved.claim.epsilon, curved.claim.delta) == (100.0, 0.1)
-    again = curved.at_delta(0.01)
+    again = curved.set_delta(0.01)
     assert (again.claim.epsilon, again.delta) == (1000.0, 0.01)
 
 

@@ -253,11 +253,13 @@ def test_fused_results_are_the_same_bits_in_any_batch_order_and_threads(
     )
     whole = learner.train(model, clients, local, Machine())
     for user in range(9):
-        alone = learner.train(model, clients.subset(np.array([user])), local, Machine())
+        alone = learner.train(model, clients.take_devices(np.array([user])), local, Machine())
         same(dense(whole, user), dense(alone, 0))
     monkeypatch.setattr(_training, "_ORDERED", 300)  # several blocks a thread
     order = [4, 8, 0, 3, 7, 1, 2, 6, 5]
-    threaded = learner.train(model, clients.subset(np.array(order)), local, Machine(threads=3))
+    threaded = learner.train(
+        model, clients.take_devices(np.array(order)), local, Machine(threads=3)
+    )
     for place, user in enumerate(order):
         same(dense(whole, user), dense(threaded, place))
 
@@ -270,7 +272,7 @@ def same(one: dict[str, NDArray[Any]], other: dict[str, NDArray[Any]]) -> None:
 def test_a_device_whose_training_explodes_explodes_alone() -> None:
     """The features of one device overflow; the other devices do not change."""
     learner, model, clients = setting("mf", users=6, items=40, d=4, width=2, seed=6)
-    backwards = clients.subset(
+    backwards = clients.take_devices(
         np.array([5, 4, 3, 2, 1, 0])
     )  # the one with all items is trained first
     backwards.features[0] = 1e30
@@ -279,7 +281,7 @@ def test_a_device_whose_training_explodes_explodes_alone() -> None:
         trained = learner.train(model, backwards, local, Machine())
     assert not np.isfinite(dense(trained, 0)["item"][0]).any()
     for user in range(1, 6):
-        alone = learner.train(model, backwards.subset(np.array([user])), local, Machine())
+        alone = learner.train(model, backwards.take_devices(np.array([user])), local, Machine())
         for part, values in dense(alone, 0).items():
             np.testing.assert_allclose(dense(trained, user)[part], values, rtol=0, atol=TOLERANCE)
 

@@ -55,8 +55,8 @@ SCOPE = any_pair(Unit.USER, Vantage.SERVER, Horizon.ROUND)
 def test_section_57_and_equation_11_assign_different_budgets() -> None:
     """Entry 19: (30, 60, 40, 50) against equal steps in the order user, item, MLP 1, MLP 2."""
     printed, rule = AdaptiveLaplace(), AdaptiveLaplace.from_resistance(least=30.0, most=60.0)
-    assert [printed.budget(group) for group in GROUPS] == [30.0, 60.0, 40.0, 50.0]
-    assert [rule.budget(group) for group in GROUPS] == [30.0, 40.0, 50.0, 60.0]
+    assert [printed.get_epsilon(group) for group in GROUPS] == [30.0, 60.0, 40.0, 50.0]
+    assert [rule.get_epsilon(group) for group in GROUPS] == [30.0, 40.0, 50.0, 60.0]
 
 
 def test_the_noise_factors_are_the_printed_ones() -> None:
@@ -69,7 +69,7 @@ def test_the_noise_factors_are_the_printed_ones() -> None:
 def test_an_entry_spends_its_groups_budget_exactly(group: str) -> None:
     protection = AdaptiveLaplace()
     bound = find_exact_bound(protection.get_entry_randomizer(group), SCOPE)
-    assert bound.epsilon == pytest.approx(protection.budget(group))
+    assert bound.epsilon == pytest.approx(protection.get_epsilon(group))
 
 
 def test_an_upload_spends_the_sum_over_all_entries() -> None:

@@ -70,7 +70,7 @@ def test_an_item_that_training_leaves_alone_has_the_noise_of_all_epochs(
 ) -> None:
     """Algorithm 2 clips and adds noise in each of the five local epochs: .0527, not .0236."""
     made = system(name)
-    one = math.sqrt(2) / made.protection.budget("item")
+    one = math.sqrt(2) / made.protection.get_epsilon("item")
     if name == "fedrec-apm":
         assert (round(one, 4), round(one * math.sqrt(5), 4)) == (0.0236, 0.0527)
     profiles, rng = Interactions.create(np.eye(1, 2000)), np.random.default_rng(0)

@@ -43,7 +43,7 @@ from fedrec_auditor.targets.settings import (
     OpenUnitInterval,
     PositiveFloat,
     ShareOrZero,
-    check,
+    check_settings,
 )
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.system import Messages, Training, TrainingResult, UploadRequest
@@ -437,7 +437,7 @@ class DropoutMechanism(Checked):
     overstated: PositiveFloat = 1.0
 
     def __post_init__(self) -> None:
-        check(self)
+        check_settings(self)
         if self.colluding >= self.n_users:
             raise InputError(
                 f"Expected colluding below n_users, got {self.colluding!r}. Give a smaller number."

@@ -29,7 +29,7 @@ from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import (
     fit_users,
     get_rate,
 )
-from fedrec_auditor.targets.settings import Checked, Probability, check
+from fedrec_auditor.targets.settings import Checked, Probability, check_settings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +59,7 @@ class LowerBound(Checked):
     error_absent: Probability = 0.0
 
     def __post_init__(self) -> None:
-        check(self)
+        check_settings(self)
         if not isinstance(self.mechanism, PrivacyCurve):
             raise InputError(
                 f"Expected a mechanism with a privacy curve, got {self.mechanism}. Use delta 0."
