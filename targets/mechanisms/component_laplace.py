@@ -67,7 +67,9 @@ class ComponentLaplace(LaplaceNoise):
 
     @property
     def domain(self) -> Domain:
-        """All real vectors of the concatenated components; their entries are clipped."""
+        """Set of inputs: all real vectors of the concatenated components; the mechanism clips
+        them.
+        """
         size = sum(component.size for component in self.components)
         return Domain(low=-math.inf, high=math.inf, shape=(size,))
 

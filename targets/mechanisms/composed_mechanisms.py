@@ -67,7 +67,7 @@ class Clipped:
 
     @property
     def domain(self) -> Domain:
-        """All real numbers, in arrays of the inner mechanism's input shape."""
+        """Set of inputs: all real arrays of the inner mechanism's input shape."""
         return replace(self.mechanism.domain, low=-math.inf, high=math.inf)
 
     @property
@@ -128,7 +128,7 @@ class Product(Repetition):
 
     @property
     def domain(self) -> Domain:
-        """Arrays of ``count`` inputs of the inner mechanism."""
+        """Set of inputs: arrays of ``count`` inputs of the inner mechanism."""
         inner = self.mechanism.domain
         return replace(inner, shape=(self.count, *inner.shape))
 

@@ -171,7 +171,7 @@ class RevealedGaussian(Checked):
 
     @property
     def domain(self) -> Domain:
-        """The interval [0, 1]; the unit is the sensitivity."""
+        """Set of inputs: the interval [0, 1], in units of the sensitivity."""
         return Domain(low=0.0, high=1.0)
 
     @property
@@ -281,7 +281,7 @@ class SampledGaussian(Checked):
 
     @property
     def domain(self) -> Domain:
-        """The values 0 (the unit is absent) and 1 (the unit is present)."""
+        """Set of inputs: 0 (the unit is absent) and 1 (the unit is present)."""
         return Domain(low=0.0, high=1.0, values=(0.0, 1.0))
 
     @property
@@ -489,7 +489,7 @@ class EmbeddingGaussian(NormalNoise):
 
     @property
     def domain(self) -> Domain:
-        """A rating in [0, bound], or -1 for no rating."""
+        """Set of inputs: a rating in [0, bound], or -1 for no rating."""
         return Domain(low=-1.0, high=self.bound)
 
     @property
@@ -562,7 +562,9 @@ class NoiseReplacement(NoiseProtocol, GaussianDpMechanism):
 
     @property
     def domain(self) -> Domain:
-        """The interval [0, sensitivity]: a gradient along the direction in which it can change."""
+        """Set of inputs: a gradient in [0, sensitivity], along the direction in which it can
+        change.
+        """
         return Domain(low=0.0, high=self.sensitivity)
 
     @property

@@ -225,7 +225,7 @@ class OneCoordinate(Checked):
 
     @property
     def domain(self) -> Domain:
-        """Vectors of length ``dimension`` with entries in [-1, 1]."""
+        """Set of inputs: vectors of length ``dimension`` with entries in [-1, 1]."""
         return Domain(low=-1, high=1, shape=(self.dimension,))
 
     @property
@@ -382,7 +382,7 @@ class Ternary(NumberMechanism):
 
     @property
     def domain(self) -> Domain:
-        """The interval [-bound, bound]."""
+        """Set of inputs: the interval [-bound, bound]."""
         return Domain(low=-self.bound, high=self.bound)
 
     def randomize(self, value: ArrayLike, rng: Generator, size: Shape = None) -> NDArray[Any]:

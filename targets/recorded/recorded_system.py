@@ -253,8 +253,8 @@ class RecordedSystem(System):
         return self, self.notes
 
     def get_public(self, interactions: Interactions) -> PublicInfo:
-        """Returns the public knowledge: the facts in the manifest, and the number of users in the
-        data.
+        """Returns the public facts on the training: those in the manifest, and the number of users
+        in the data.
         """
         manifest = self.recording.manifest
         return PublicInfo(

@@ -248,7 +248,7 @@ BROADCAST, UPLOADS, CLEAR, AGGREGATE, RELEASE = (
 
 @dataclass(frozen=True)
 class RecordedRound:
-    """The files of one recorded round.
+    """The files of one round of a recording.
 
     number: number of the round
     broadcast: the model that the server sent; None if it was not recorded

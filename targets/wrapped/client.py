@@ -29,8 +29,8 @@ from fedrec_auditor.targets.wrapped.structure import UNNAMED_ARRAY, ArrayStructu
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class History:
-    """One user's data, the input of a client: k items in order of time, or ascending without
-    timestamps.
+    """History of one user, the input of a client: k items in order of time, or ascending without
+    times.
 
     items: item indices in the catalogue, 0 to ``n_items`` - 1, shape (k,)
     ratings: ratings of these items, float32, shape (k,)

@@ -241,7 +241,7 @@ class WrappedSystem(System):
 
     def adapt_to_data(self, interactions: Interactions) -> tuple[WrappedSystem, tuple[str, ...]]:
         """Returns the system with settings that trial calls of its client determine, and notes on
-        these calls.
+        the calls.
 
         The calls determine what a message's arrays mean, their types and size, and whether the
         client works with other numbers of items. The time of a call is estimated from the size,
@@ -336,8 +336,8 @@ class WrappedSystem(System):
         return self, ""
 
     def get_public(self, interactions: Interactions) -> PublicInfo:
-        """Returns what the adversary knows of a run: name, sizes, the settings that the caller
-        states, and which uploads are seen.
+        """Returns the public facts on a run: name, sizes, stated settings, and the route of
+        uploads.
         """
         return PublicInfo(
             algorithm=self.title,

@@ -308,7 +308,8 @@ def open_table(
     usual: Sequence[str],
     remedy: str,
 ) -> TextTable | TypedTable:
-    """Opens a table file, or a folder with the parts of one table, in the format of its content.
+    """Opens a table file, or a folder with the parts of one table; the content determines the
+    format.
 
     path: the file or folder
     options: options of a text file that the caller states (keys ``TEXT_OPTIONS``)

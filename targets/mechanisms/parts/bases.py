@@ -103,7 +103,7 @@ class VectorMechanism:
 
     @property
     def domain(self) -> Domain:
-        """All real vectors of shape (dimension,)."""
+        """Set of inputs: all real vectors of shape (dimension,)."""
         return Domain(low=-math.inf, high=math.inf, shape=(self.dimension,))
 
 
@@ -312,7 +312,7 @@ class BitMechanism(NumberMechanism):
 
     @property
     def domain(self) -> Domain:
-        """The bits 0 and 1."""
+        """Set of inputs: the bits 0 and 1."""
         return Domain(low=0, high=1, values=(0.0, 1.0))
 
 
@@ -323,7 +323,7 @@ class UnitIntervalMechanism(NumberMechanism):
 
     @property
     def domain(self) -> Domain:
-        """The interval [-1, 1]."""
+        """Set of inputs: the interval [-1, 1]."""
         return Domain(low=-1, high=1)
 
 
@@ -339,7 +339,7 @@ class IntervalMechanism(NumberMechanism):
 
     @property
     def domain(self) -> Domain:
-        """The interval [low, high]."""
+        """Set of inputs: the interval [low, high]."""
         return Domain(low=self.low, high=self.high)
 
 

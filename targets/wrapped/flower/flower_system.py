@@ -167,8 +167,7 @@ class FlowerSystem(WrappedSystem):
         return tuple(replace(each, note=f"{each.note} {note}".strip()) for each in claims)
 
     def adapt_to_data(self, interactions: Interactions) -> tuple[Any, tuple[str, ...]]:
-        """Returns the system with settings that trial calls of its client determine, and notes on
-        them.
+        """Returns the system with settings that trial calls of its client determine, and notes.
 
         The notes also name data of a message that the audit does not cover.
         """
