@@ -128,7 +128,7 @@ _RANGES: dict[str, tuple[float, float]] = {
 }
 _COUNTS = ("num_buckets", "n_users", "source_dataset_size", "sample_size")
 # Adjacencies under which each sampling event is defined. Accountants refuse it under any other.
-SAMPLING_ADJACENCIES: dict[type[DpEvent], tuple[Adjacency, ...]] = {
+ADJACENCIES: dict[type[DpEvent], tuple[Adjacency, ...]] = {
     PoissonSampledDpEvent: (Adjacency.ADD_REMOVE,),
     SampledWithoutReplacementDpEvent: (Adjacency.REPLACE,),
     ReplacedSamplingDpEvent: (Adjacency.REPLACE,),
@@ -167,7 +167,7 @@ def merge_sample(event: DpEvent) -> DpEvent:
     # through the uses: no second derivative of the expected value before a use is negative if none
     # after it is.
     sampled: Any = event
-    if not isinstance(event, tuple(SAMPLING_ADJACENCIES)) or not hasattr(event, "event"):
+    if not isinstance(event, tuple(ADJACENCIES)) or not hasattr(event, "event"):
         return event
     parts = list_leaves(sampled.event)
     if not parts:
@@ -243,7 +243,7 @@ def list_supported_leaves(
     mechanisms: tuple[type[DpEvent], ...],
     *,
     scope: Scope,
-    accountant: str,
+    name: str,
     sampling: SamplingSupport = MappingProxyType({}),
 ) -> list[tuple[DpEvent, int]] | None:
     """Lists the leaves (single mechanisms) of ``event``, each with its number of uses, after
@@ -254,7 +254,7 @@ def list_supported_leaves(
     - ``mechanisms``: supported event classes of mechanisms.
     - ``scope``: scope of the bound. Its adjacency must be one under which every sampling event of
       ``event`` is defined.
-    - ``accountant``: name of the accountant, for the error message.
+    - ``name``: name of the accountant, for the error message.
     - ``sampling``: supported sampling classes, each with the event classes that it may sample.
 
     Raises InputError for a mechanism that is not supported. No mechanism is ever skipped.
@@ -264,18 +264,18 @@ def list_supported_leaves(
         if not isinstance(leaf, (NonPrivateDpEvent, *mechanisms, *sampling)):
             known = ", ".join(kind.__name__ for kind in (*mechanisms, *sampling))
             raise InputError(
-                f"Expected an event that {accountant} supports, got {type(leaf).__name__}. "
+                f"Expected an event that {name} supports, got {type(leaf).__name__}. "
                 f"It supports {known}. Use another accountant."
             )
         check_parameters(leaf)
         inner, drawn = sampling.get(type(leaf)), getattr(leaf, "event", None)
         if inner is not None and not isinstance(drawn, inner):
             raise InputError(
-                f"Expected {type(leaf).__name__} of an event that {accountant} supports, got "
+                f"Expected {type(leaf).__name__} of an event that {name} supports, got "
                 f"{type(drawn).__name__}. It supports sampling of "
                 f"{', '.join(kind.__name__ for kind in inner)}. Use another accountant."
             )
-        allowed = SAMPLING_ADJACENCIES.get(type(leaf))
+        allowed = ADJACENCIES.get(type(leaf))
         if allowed is not None and scope.adjacency not in allowed:
             raise InputError(
                 f"Expected {allowed[0]} adjacency for {type(leaf).__name__}, got a scope of "

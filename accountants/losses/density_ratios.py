@@ -161,8 +161,8 @@ class _Stretches:
     def from_terms(
         cls,
         sides: tuple[list[ExpTerm], list[ExpTerm]],
-        discrete: bool = False,
-        place: Callable[[float], float] = float,
+        is_discrete: bool = False,
+        to_number: Callable[[float], float] = float,
         apart: Iterable[float] = (),
     ) -> _Stretches:
         """Builds disjoint intervals of the line from the terms of two measures P and Q (``sides``).
@@ -175,11 +175,8 @@ class _Stretches:
         Raises InputError if there are too many intervals.
         """
         terms = [*sides[0], *sides[1]]
-        gap = 1.0 if discrete else 0.0
-        shapes = {
-            shape: k
-            for k, shape in enumerate(sorted({term.centre_and_curvature for term in terms}))
-        }
+        gap = 1.0 if is_discrete else 0.0
+        shapes = {s: k for k, s in enumerate(sorted({term.centre_and_curvature for term in terms}))}
         means = [mean for mean, curve in shapes if curve]
         ends = [[term.low, term.high + gap] for term in terms]
         edges = np.unique(np.concatenate([np.ravel(ends), means, list(apart)]))
@@ -197,11 +194,9 @@ class _Stretches:
         for side, of_side in zip(logs, sides, strict=True):
             for term in of_side:
                 first, last = np.searchsorted(edges, [term.low, term.high + gap])
-                row = side[shapes[term.centre_and_curvature], first:last]
-                row[:] = np.logaddexp(
-                    row, term.compute_log(anchor[shapes[term.centre_and_curvature], first:last])
-                )
-        return cls(low, high, logs, anchor, slope, curve, discrete, place)
+                part = shapes[term.centre_and_curvature], slice(first, last)
+                side[part] = np.logaddexp(side[part], term.compute_log(anchor[part]))
+        return cls(low, high, logs, anchor, slope, curve, is_discrete, to_number)
 
     @cached_property
     def p_indices(self) -> Indices:
@@ -474,9 +469,7 @@ def _supports(p: Mixture, q: Mixture, apart: Iterable[float] = ()) -> Iterator[_
     smooth = [[term for term in terms if not term.step] for terms in (terms_p, terms_q)]
     if any(smooth):
         yield _Stretches.from_terms((smooth[0], smooth[1]), apart=apart)
-    lattices = group_lattices(
-        [[term for term in terms if term.step] for terms in (terms_p, terms_q)]
-    )
+    lattices = group_lattices([[t for t in terms if t.step] for terms in (terms_p, terms_q)])
     values = sorted({*of_p, *of_q})
     # Points are placed on every other integer, so that two of them never form one event.
     rest = Lattice(0.0, 1.0)

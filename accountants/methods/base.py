@@ -53,9 +53,9 @@ class LeafAccountant(ABC):
     - ``reference``: theorem on which the bound rests.
     - ``name``: name of the accountant in error messages.
     - ``supported_events``: supported event classes of mechanisms.
-    - ``supported_sampling``: supported sampling classes, each with the event classes that it may
+    - ``sampling``: supported sampling classes, each with the event classes that it may
       sample.
-    - ``assumptions``: assumptions of its bounds, as sentences. If ``supported_sampling`` is not
+    - ``assumptions``: assumptions of its bounds, as sentences. If ``sampling`` is not
       empty, the bounds have the assumptions of ``events.list_leaves.list_assumptions`` instead.
     - ``compute_epsilon``: method that computes the bound.
     """
@@ -64,7 +64,7 @@ class LeafAccountant(ABC):
     reference: ClassVar[str]
     name: ClassVar[str]
     supported_events: ClassVar[tuple[type[dp.DpEvent], ...]]
-    supported_sampling: ClassVar[SamplingSupport] = MappingProxyType({})
+    sampling: ClassVar[SamplingSupport] = MappingProxyType({})
     assumptions: ClassVar[tuple[str, ...]] = ()
 
     @abstractmethod
@@ -78,7 +78,7 @@ class LeafAccountant(ABC):
         """Whether every mechanism in ``event`` is of a supported class, or provides no privacy at
         all (its epsilon is then infinite).
         """
-        return is_supported(event, self.supported_events, sampling=self.supported_sampling)
+        return is_supported(event, self.supported_events, sampling=self.sampling)
 
     def bound(self, event: dp.DpEvent, *, delta: float, scope: Scope) -> Bound:
         """Proves an upper bound on epsilon for ``event`` at ``delta``, a number in [0, 1), in
@@ -89,11 +89,7 @@ class LeafAccountant(ABC):
         that is not defined under the adjacency of ``scope``, or an invalid ``delta``.
         """
         uses = list_supported_leaves(
-            event,
-            self.supported_events,
-            sampling=self.supported_sampling,
-            scope=scope,
-            accountant=self.name,
+            event, self.supported_events, sampling=self.sampling, scope=scope, name=self.name
         )
         check_delta(delta)
         return Bound(
@@ -102,5 +98,5 @@ class LeafAccountant(ABC):
             side=Side.UPPER,
             scope=scope,
             source=self.reference,
-            assumptions=list_assumptions(event) if self.supported_sampling else self.assumptions,
+            assumptions=list_assumptions(event) if self.sampling else self.assumptions,
         )

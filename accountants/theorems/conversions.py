@@ -262,9 +262,7 @@ def _adjacency(low: Scope, high: Scope) -> list[ConversionStep]:
     if low.covers(high):
         return []
     if low.adjacency is Adjacency.REPLACE:
-        raise _refusal(
-            low, high, f"replacing {low.unit}s keeps their number, which may be published"
-        )
+        raise _refusal(low, high, f"replacing {low.unit}s keeps their number, which may be public")
     if low.unit is Unit.INTERACTION and high.adjacency is Adjacency.ANY_PAIR:
         return [ConversionStep(None, ("an interaction is present or absent",))]
     return [ConversionStep(GroupPrivacyRule(2), ("a replacement is a removal and an addition",))]

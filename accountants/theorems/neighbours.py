@@ -13,7 +13,7 @@ import scipy
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.events import dp
 from fedrec_auditor.accountants.events.leaves import (
-    SAMPLING_ADJACENCIES,
+    ADJACENCIES,
     check_parameters,
     get_sampling_rate,
     list_leaves,
@@ -86,9 +86,7 @@ def convert_event_or_raise(event: dp.DpEvent, adjacency: Adjacency) -> dp.DpEven
     """
     charged = convert_event(event, adjacency)
     kinds = [] if charged is None else [type(leaf) for leaf, _ in list_leaves(charged)]
-    if charged is None or any(
-        adjacency not in SAMPLING_ADJACENCIES.get(k, (adjacency,)) for k in kinds
-    ):
+    if charged is None or any(adjacency not in ADJACENCIES.get(k, (adjacency,)) for k in kinds):
         raise InputError(
             f"{explain_unknown_event(event, adjacency)} Choose another adjacency, or account the "
             "parts separately."
@@ -297,10 +295,8 @@ def _largest(leaf: dp.DpEvent) -> tuple[float, float]:
     pairs = find_attained_pairs(leaf)
     if pairs is None:
         return 0.0, 0.0
-    first, second = (
-        math.inf if p.infinite_mass > 0 else p.find_loss_range(_NEVER)[1] for p in pairs
-    )
-    return first, second
+    far = [math.inf if p.infinite_mass > 0 else p.find_loss_range(_NEVER)[1] for p in pairs]
+    return far[0], far[1]
 
 
 def _hidden(leaf: dp.DpEvent, inner: dp.DpEvent) -> bool:

@@ -135,7 +135,7 @@ class PairSearch(ABC):
             if largest > above:
                 simplest = self.simplify(self.evaluate(*example), above)
                 simplest = replace(simplest, witness=self.make_witness(simplest))
-                witness = choose_witness(simplest, replace(best, epsilon=epsilon), self.score_name)
+                witness = pick_witness(simplest, replace(best, epsilon=epsilon), self.score_name)
         return make_bound(max(0.0, epsilon), REPORT_SCOPE, self.delta, source, witness)
 
     def evaluate(self, a: Any, b: Any, output: Any = None) -> PairEpsilon:
@@ -199,7 +199,7 @@ class PairSearch(ABC):
         return result
 
 
-def choose_witness(
+def pick_witness(
     simplest: PairEpsilon | Bound, best: PairEpsilon | Bound, measure: str
 ) -> Witness | None:
     """Returns the witness (two inputs and an output) of the simplest pair of inputs that exceeds a

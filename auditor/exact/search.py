@@ -30,11 +30,7 @@ from fedrec_auditor.auditor.exact.output_distribution import (
     is_single_precision,
     limit_underflow,
 )
-from fedrec_auditor.auditor.exact.pair_search import (
-    DivergenceSearch,
-    LogRatioSearch,
-    choose_witness,
-)
+from fedrec_auditor.auditor.exact.pair_search import DivergenceSearch, LogRatioSearch, pick_witness
 from fedrec_auditor.auditor.worlds.sampler import REPORT_SCOPE
 from fedrec_auditor.targets.mechanisms.base import Mechanism, PrivacyCurve, WorstCase
 
@@ -258,7 +254,7 @@ def _exhaustive(
         )
         first = next(i for i in range(last) if breaks([i, last]))
         measure = DivergenceSearch.score_name if delta else LogRatioSearch.score_name
-        witness = choose_witness(bound([first, last]), best, measure)
+        witness = pick_witness(bound([first, last]), best, measure)
     which = "inputs given" if inputs.is_given else "inputs"
     source = f"exhaustive: all {len(listed)} {which}, all {len(every)} outputs{RARE_NOTE}"
     return replace(best, source=source, witness=witness, tight=inputs.is_complete)

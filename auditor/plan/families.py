@@ -127,14 +127,9 @@ class Family:
         if member.__module__.startswith(f"{__package__.partition('.')[0]}."):
             return None
         own = next((p for p in self._plugins().values() if self._load(p) is member), None)
-        return own or next(
-            (
-                p
-                for p in plugins.list_plugins("papers")
-                if member.__module__.startswith(f"{p.value}.")
-            ),
-            None,
-        )
+        papers = plugins.list_plugins("papers")
+        found = (p for p in papers if member.__module__.startswith(f"{p.value}."))
+        return own or next(found, None)
 
     def check_name(self, name: str) -> None:
         """Raises InputError, which suggests similar names, unless this family (such as the attacks)

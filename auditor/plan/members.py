@@ -294,9 +294,8 @@ def _settings_of_part(kind: str, part: Any) -> dict[str, Any]:
 
     ``kind``: name of the part's family, such as "learners".
     """
-    names = (
-        n for n in FAMILIES[kind].list_loadable() if FAMILIES[kind].load_class(n) is type(part)
-    )
+    family = FAMILIES[kind]
+    names = (n for n in family.list_loadable() if family.load_class(n) is type(part))
     settings = {field.name: getattr(part, field.name) for field in fields(part) if field.init}
     return {"name": next(names, None), **settings}
 

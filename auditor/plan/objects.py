@@ -119,9 +119,8 @@ def apply_claims(target: Target, claims: Sequence[StatedClaim]) -> Target:
             f"Expected no claims for {target.name}, which states its own (get_claims), got "
             f"{len(claims)} claims. Leave the claims out."
         )
-    return apply_settings(
-        target, {"stated_claims": tuple(claim.scoped() for claim in claims)}, target.name
-    )
+    stated = tuple(claim.scoped() for claim in claims)
+    return apply_settings(target, {"stated_claims": stated}, target.name)
 
 
 def is_package_member(target: Target) -> bool:

@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 TABLE = "a table (text with one row per line, Parquet, Feather or lines of JSON)"
 
 
-def read_memory_data(
+def read_object(
     data: Any, columns: Mapping[str, str] | None = None
 ) -> tuple[Interactions | None, str]:
     """Returns the interactions of ``data`` if they are in memory, otherwise None; and the name of

@@ -372,11 +372,8 @@ def _finding(
 
 def _lower_bound(deployment: Deployment, scope: Scope) -> Bound:
     """Lower bound on epsilon that two neighbouring inputs attain, in a scope."""
-    one, delta, event = (
-        deployment.round_event,
-        deployment.delta,
-        deployment.get_event(scope, _ANYBODY),
-    )
+    one, delta = deployment.round_event, deployment.delta
+    event = deployment.get_event(scope, _ANYBODY)
     if deployment.bit_probs is not None and isinstance(one, ShuffledDpEvent):
         shown = bound_shuffle_epsilon(
             *deployment.bit_probs, one.n_users, deployment.count_rounds(scope), delta
