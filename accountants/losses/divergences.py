@@ -141,7 +141,7 @@ def bisect_threshold(
     bisects. It returns infinity if all tested numbers fail, up to one of at least ``max_value``,
     and 0 if no tested number fails.
 
-    >>> bisect_threshold(lambda x: x * x >= 2, close=1e-3)
+    >>> bisect_threshold(lambda x: x * x >= 2, precision=1e-3)
     1.4140625
     """
     low, high = 0.0, 1.0
