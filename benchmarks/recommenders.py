@@ -94,7 +94,7 @@ class Scored:
     evaluation: Evaluation
     name: str = "measured"
     unprotected: str = ""
-    reported: tuple[()] = ()
+    reported_metrics: tuple[()] = ()
 
     def score(
         self, model: Model, interactions: Interactions, users: NDArray[np.int64]

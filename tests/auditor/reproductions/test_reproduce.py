@@ -15,11 +15,7 @@ from fedrec_auditor.auditor import utility
 from fedrec_auditor.auditor.plan.families import FAMILIES, list_reproductions
 from fedrec_auditor.auditor.reproductions import reproduction as module
 from fedrec_auditor.auditor.reproductions.reproduction import get_reproduction, reproduce
-from fedrec_auditor.auditor.reproductions.tables import (
-    AttackedSystem,
-    PaperPart,
-    train_and_test,
-)
+from fedrec_auditor.auditor.reproductions.tables import AttackedSystem, PaperPart, train_and_test
 from fedrec_auditor.auditor.utility import baselines, leave_last_out
 from fedrec_auditor.auditor.utility.leave_last_out import HeldOutItems
 from fedrec_auditor.reports.record.rows import ReproducedRow

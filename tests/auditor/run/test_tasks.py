@@ -72,9 +72,8 @@ def test_a_long_job_is_begun_before_short_ones() -> None:
     """By name `dplcf-ap` would be; one round of bits is nothing beside FedRec's models."""
     plan = Plan(targets=("dplcf-ap", "fedrec"), attacks=("linkage",))
     audit = Audit.from_plan(plan, Synthetic(n_users=40, n_items=30, profile=8).load())
-    begun = [
-        job[0].target for job in audit.group_jobs(audit.list_tasks(), 2) if job[0].step != BOUNDS
-    ]
+    jobs = audit.group_jobs(audit.list_tasks(), 2)
+    begun = [job[0].target for job in jobs if job[0].step != BOUNDS]
     assert begun[0] == "fedrec"
 
 
@@ -82,9 +81,8 @@ def test_an_audit_without_attacks_says_so() -> None:
     data = Synthetic(n_users=12, n_items=10, profile=4).load()
     for attacks, notes in (((), (NO_ATTACK,)), (None, ()), (FAMILIES["attacks"].list_names(), ())):
         assert Audit.from_plan(Plan(targets=("random",), attacks=attacks), data).notes == notes
-        other = Audit.from_plan(
-            Plan(targets=("random",), attacks=attacks, games=("training",)), data
-        )
+        plan = Plan(targets=("random",), attacks=attacks, games=("training",))
+        other = Audit.from_plan(plan, data)
         assert NO_LOCAL_NOTE in other.notes
 
 
@@ -97,9 +95,8 @@ def test_an_audit_of_some_attacks_names_them() -> None:
         f"Only these of {len(FAMILIES['attacks'].list_names())} attacks were requested: "
         "linkage, user-membership."
     )
-    assert Audit.from_plan(plan.model_copy(update={"games": ("round",)}), data).notes == (
-        NO_LOCAL_NOTE,
-    )
+    plan = plan.model_copy(update={"games": ("round",)})
+    assert Audit.from_plan(plan, data).notes == (NO_LOCAL_NOTE,)
 
 
 def test_a_quick_audit_says_in_numbers_what_it_does_less_of() -> None:
@@ -137,9 +134,8 @@ def test_a_quick_training_is_shorter() -> None:
 def test_the_longest_jobs_come_first() -> None:
     """Messages of a whole model are read longest, those of parties are few."""
     data = Synthetic(n_users=60, n_items=50, profile=8).load()
-    audit = Audit.from_plan(
-        Plan(targets=("fcf", "fedrec-apm", "vfl-sgdmf", "random"), quick=True), data
-    )
+    plan = Plan(targets=("fcf", "fedrec-apm", "vfl-sgdmf", "random"), quick=True)
+    audit = Audit.from_plan(plan, data)
     jobs = audit.group_jobs(audit.list_tasks(), 1)
     trained = [job[0].target for job in jobs if len(job) > 1]
     assert trained == ["fedrec-apm", "fcf", "vfl-sgdmf", "random"]

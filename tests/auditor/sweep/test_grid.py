@@ -32,11 +32,8 @@ def test_an_axis_is_of_every_target_that_has_the_setting():
 
 def test_a_twin_is_there_once_and_has_the_settings_that_both_have():
     made = grid("fmf-ldp.rounds=2,3", "fmf-ldp.epsilon=1,2", plan=Plan(targets=("fmf-ldp",)))
-    twins = [
-        (made[each.noiseless_index].target, made[each.noiseless_index].settings)
-        for each in made
-        if each.noiseless_index
-    ]
+    bare = [made[each.noiseless_index] for each in made if each.noiseless_index]
+    twins = [(each.target, each.settings) for each in bare]
     assert twins == [("fcf", {"rounds": rounds}) for rounds in (2, 2, 3, 3)]
     assert len(made) == 6
 

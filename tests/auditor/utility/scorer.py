@@ -16,7 +16,7 @@ class Scorer:
     by: Any
     evaluation: Evaluation = Evaluation()  # noqa: RUF009
     name: str = "scorer"
-    reported: tuple[Any, ...] = ()
+    reported_metrics: tuple[Any, ...] = ()
     unprotected: str = ""
 
     def score(self, model: Model, interactions: Interactions, users: Any) -> Any:

@@ -39,13 +39,10 @@ def test_users_and_then_their_interactions_are_split(seed: int) -> None:
     tune, test = split.tuning_data.ratings.toarray(), split.test_data.ratings.toarray()
     np.testing.assert_array_equal(tune + test, whole[split.tuning_data.users])
     assert not (tune * test).any()
-    np.testing.assert_array_equal(
-        (test > 0).sum(1), (whole[split.tuning_data.users] > 0).sum(1) // 2
-    )
+    tuning = split.tuning_data
+    np.testing.assert_array_equal((test > 0).sum(1), (whole[tuning.users] > 0).sum(1) // 2)
     codes = data.attributes["group"].codes
-    np.testing.assert_array_equal(
-        split.tuning_data.attributes["group"].codes, codes[split.tuning_data.users]
-    )
+    np.testing.assert_array_equal(tuning.attributes["group"].codes, codes[tuning.users])
 
 
 def test_every_user_is_held_out_in_some_split() -> None:
