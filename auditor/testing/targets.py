@@ -146,7 +146,7 @@ class TargetContract:
                 f"exact {lower.epsilon} exceeds proved {upper.epsilon} in [{lower.scope}]"
             )
 
-    def test_no_scope_is_charged_less_than_any_within_it_is_known_to_lose(self) -> None:
+    def test_wider_scopes_prove_no_smaller_epsilon(self) -> None:
         """Checks that a scope's proved epsilon is not below the exact epsilon of narrower scopes.
 
         A scope is the protected unit, adjacency, adversary and period of a claim; narrower scopes
@@ -220,7 +220,7 @@ class TargetContract:
             other = view_bytes(train(short, make_interactions(), seed=1), Vantage.SERVER)
             assert transcript != other, "another seed gave the same transcript"
 
-    def test_a_run_leaves_its_input_alone(self) -> None:
+    def test_runs_do_not_change_their_input(self) -> None:
         """Checks that neither training nor scoring changes the users' interactions."""
         case = self.subject
         case.target.score(case.run.model, case.interactions, np.arange(3))
@@ -246,7 +246,7 @@ class TargetContract:
                 assert (np.diff(users) > 0).all(), "senders do not ascend"
                 assert np.isin(users, np.arange(public.n_silos or USERS)).all(), "an unknown sender"
 
-    def test_a_batch_of_clients_uploads_what_they_would_one_by_one(self) -> None:
+    def test_batches_send_what_single_clients_send(self) -> None:
         """Checks that a batch of clients sends the messages that the clients send one by one.
 
         Both use equally seeded generators. If clients send several uploads, these are ordered by
@@ -272,7 +272,7 @@ class TargetContract:
         for name, part in (first.broadcast or {}).items():
             _assert_equal_but_for_rounding(part, (second.broadcast or {})[name], name)
 
-    def test_what_no_system_reads_is_in_no_view(self) -> None:
+    def test_unread_columns_change_no_view(self) -> None:
         """Checks that identifiers, titles and timestamps of the data do not change any message.
 
         The messages are compared as they appear to each adversary (server, other clients, ...).

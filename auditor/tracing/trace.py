@@ -50,17 +50,17 @@ class Trace:
         function: Callable[..., Any],
         inputs: Sequence[Any],
         *,
-        sized: bool,
+        takes_size: bool,
         names: Sequence[str] = (),
     ) -> Trace:
         """Traces the code of ``function`` for each input.
 
-        ``sized``: whether the function takes the number of outputs as its third argument.
+        ``takes_size``: whether the function takes the number of outputs as its third argument.
         ``names``: name of each input.
 
         Raises NotTraced with the reason if tracing is not possible.
         """
-        randomizer = SingleOutput(function, sized)
+        randomizer = SingleOutput(function, takes_size)
         try:
             ran = [trace_paths(randomizer, value, StepBudget()) for value in inputs]
             dists = make_distributions(ran)
@@ -188,7 +188,7 @@ def prove(
     depend on a clock.
     """
     try:
-        trace = Trace.trace(sampler.randomizer, inputs, sized=sampler.takes_size, names=names)
+        trace = Trace.trace(sampler.randomizer, inputs, takes_size=sampler.takes_size, names=names)
         bound, forms = trace.bound(delta, stop_at), trace.check_forms(delta)
         if sampler.takes_size:
             bound = replace(bound, source=f"{bound.source}, size=1")

@@ -22,7 +22,7 @@ _LONGEST = 500
 _WRITABLE = 40.0
 
 
-def ratio_text(witness: Witness, delta: float, known: float) -> str:
+def format_ratio(witness: Witness, delta: float, known: float) -> str:
     """Describes the ratio of an event's probabilities under two inputs as text, such as "e^45".
 
     ``witness``: the event, with its probabilities P and Q under the two inputs for one copy, and
@@ -34,18 +34,18 @@ def ratio_text(witness: Witness, delta: float, known: float) -> str:
     if p <= 0:
         return "none, P is at most delta" if delta > 0 else "both probabilities underflow"
     if (q == 0 or math.isinf(p)) and math.isfinite(known):
-        return f"{power_text(known)}; the probabilities underflow double precision"
+        return f"{format_power(known)}; the probabilities underflow double precision"
     if q == 0:
         return "infinite"
     exponent = math.log(p) - math.log(q)
     if delta > 0:
-        return f"(P - delta) / Q = {power_text(exponent)}"
+        return f"(P - delta) / Q = {format_power(exponent)}"
     if witness.copies > 1:
-        return f"{power_text(exponent * witness.copies)} over {witness.copies} copies"
-    return power_text(exponent)
+        return f"{format_power(exponent * witness.copies)} over {witness.copies} copies"
+    return format_power(exponent)
 
 
-def power_text(exponent: float) -> str:
+def format_power(exponent: float) -> str:
     """Returns e to the power ``exponent`` as text: a number, or "e^..." from exponent 40."""
     return f"{math.exp(exponent):.6g}" if exponent < _WRITABLE else f"e^{exponent:.6g}"
 
@@ -59,7 +59,7 @@ def shorten(text: str) -> str:
 UNREADABLE = "nothing was tested: no two texts are equal, and no part of them distinguishes inputs"
 
 
-def ldp_claim(epsilon: float, delta: float) -> Claim:
+def make_claim(epsilon: float, delta: float) -> Claim:
     """Returns the claim that a randomizer satisfies (epsilon, delta)-local differential privacy.
 
     Raises InputError for an invalid number.
@@ -178,7 +178,7 @@ class Verification:
             else check
             for check in self.checks
         )
-        claim = ldp_claim(self.epsilon, self.delta)
+        claim = make_claim(self.epsilon, self.delta)
         return Verification.of(self.searched, claim, needed=self.needed, checks=checks)
 
     @property
@@ -207,7 +207,7 @@ class Verification:
     def finding(self, target: str) -> Finding:
         """Returns the verdict on ``target``'s claim as a finding, one row of an audit's record."""
         bound, proof = _bounds(self.searched, self.checks)
-        claim = ldp_claim(self.epsilon, self.delta)
+        claim = make_claim(self.epsilon, self.delta)
         return Finding.of(
             target, claim, REPORT_SCOPE, delta=self.delta, accounted=proof, measured=bound
         )
@@ -288,11 +288,11 @@ def _evidence(result: Verification) -> Iterator[tuple[str, str]]:
     sure = (
         ""
         if result.exact or math.isinf(result.epsilon_lower)
-        else f" as measured, at least {power_text(result.epsilon_lower)} at this confidence"
+        else f" as measured, at least {format_power(result.epsilon_lower)} at this confidence"
     )
     known = result.epsilon_lower if result.exact else math.inf
-    measured = ratio_text(witness, result.delta, known)
-    yield "ratio", f"{measured}{sure}; e^epsilon is {power_text(result.epsilon)}"
+    measured = format_ratio(witness, result.delta, known)
+    yield "ratio", f"{measured}{sure}; e^epsilon is {format_power(result.epsilon)}"
     if witness.note:
         yield "note", witness.note
 

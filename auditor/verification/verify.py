@@ -27,7 +27,7 @@ from fedrec_auditor.auditor.exact.search import search_exact_bound
 from fedrec_auditor.auditor.machine.progress import Observer, show_task_progress
 from fedrec_auditor.auditor.tracing.trace import prove
 from fedrec_auditor.auditor.verification.checks.repeated_calls import (
-    ROWS,
+    OUTPUTS_PER_CALL,
     ClockColumns,
     detect_clocks,
     find_odd_place,
@@ -37,7 +37,7 @@ from fedrec_auditor.auditor.verification.checks.shared_evidence import (
     ClaimUnderTest,
     SharedEvidence,
 )
-from fedrec_auditor.auditor.verification.verification import UNREADABLE, Verification, ldp_claim
+from fedrec_auditor.auditor.verification.verification import UNREADABLE, Verification, make_claim
 from fedrec_auditor.auditor.worlds.estimators.lower_bound_estimators import JointBinomial
 from fedrec_auditor.auditor.worlds.measure import measure
 from fedrec_auditor.auditor.worlds.sampler import (
@@ -316,13 +316,13 @@ def verify_ldp(
     """
     samples, seed = _as_int("samples", samples), cast("int", _as_int("seed", seed))
     budget = Budget(samples, seconds)
-    claim = ldp_claim(epsilon, delta)
+    claim = make_claim(epsilon, delta)
     _check(mechanism, claim, confidence, seed)
     with show_task_progress(progress, "verifying"):
         seeds = np.random.SeedSequence(seed).spawn(7)
         trial, given = _Trial(claim, budget, confidence, seed, *seeds), _as_inputs(inputs)
         if hasattr(mechanism, "log_prob"):
-            return trial.judge_stated(OutputDistribution.wrap(mechanism), given)
+            return trial.judge_mechanism(OutputDistribution.wrap(mechanism), given)
         return trial.judge_callable(Sampler.wrap(mechanism), given, trace=trace)
 
 
@@ -351,7 +351,7 @@ class _Trial:
     turning: np.random.SeedSequence
     places: np.random.SeedSequence
 
-    def judge_stated(self, dist: OutputDistribution, given: Inputs) -> Verification:
+    def judge_mechanism(self, dist: OutputDistribution, given: Inputs) -> Verification:
         """Judges a randomizer that states its probabilities.
 
         Drawn outputs are first tested against the stated probabilities. If they fit, epsilon is
@@ -428,13 +428,13 @@ class _Trial:
             place = find_odd_place(sampler, inputs, self.places, calls)
             if place is None:
                 return None
-            row = sampler.without_batches(ROWS, place)
+            row = sampler.without_batches(OUTPUTS_PER_CALL, place)
             bound, _ = self._measure(row, inputs, min(draws, SINGLE_SAMPLES))
             if exceeds(bound.epsilon, self.claim.epsilon):
                 reason = (
-                    f"Output number {place} of each call for {ROWS} outputs differs from the others"
-                    " and is measured here: whose output comes there is told apart. Treat all "
-                    "outputs of a call alike."
+                    f"Output number {place} of each call for {OUTPUTS_PER_CALL} outputs differs "
+                    "from the others and is measured here: whose output comes there is told apart. "
+                    "Treat all outputs of a call alike."
                 )
                 check = replace(Check.failed(reason), name="places in a call")
                 return self._conclude(bound, self._evidence(sampler, inputs, draws, None), (check,))
@@ -479,7 +479,7 @@ class _Trial:
                 read, planned, paced = self.budget.plan_draws(together, inputs, draws)
             most = planned * MIN_PER_CALL // read.min_call_size
             clocks = _clocks(together, inputs, self.turning, most)
-            if clocks.vary_by_call:
+            if clocks.is_per_call:
                 read = together.without_batches()
                 if dist is None:
                     read, planned, paced = self.budget.plan_draws(read, inputs, draws)

@@ -40,7 +40,7 @@ def clopper_pearson_upper(successes: ArrayLike, trials: ArrayLike, alpha: float 
     return np.where(rest > 0, special.betaincinv(k + 1, np.maximum(rest, 1), 1 - alpha), 1.0)
 
 
-def bound_epsilon_by_event(
+def bound_by_event(
     hits: ArrayLike,
     trials: ArrayLike,
     other_hits: ArrayLike,

@@ -307,7 +307,7 @@ class OneRun(Checked, Estimator):
         """
         if worlds.run_canaries is None:
             raise InputError(
-                "Expected canaries of one training (worlds with coins), got worlds whose outputs "
+                "Expected worlds with run_canaries, got worlds whose outputs "
                 "are drawn. Use the estimator joint-binomial."
             )
         scores, included = worlds.run_canaries(rng)

@@ -50,13 +50,13 @@ NAMES = FAMILIES["targets"].list_names()
 STATED = (
     "test_scoped_claims",
     "test_exact_bounds_stay_below_proofs",
-    "test_no_scope_is_charged_less_than_any_within_it_is_known_to_lose",
+    "test_wider_scopes_prove_no_smaller_epsilon",
     "test_events_compose_in_every_scope",
 )
 # Laws of messages of users, or of any; targets that send none, or only parties'.
 OF_USERS = (
     "test_exact_bounds_are_of_what_is_sent",
-    "test_a_batch_of_clients_uploads_what_they_would_one_by_one",
+    "test_batches_send_what_single_clients_send",
     "test_a_message_depends_on_its_sender_only",
 )
 OF_MESSAGES = (*OF_USERS, "test_messages_are_of_parts_of_the_model")
@@ -134,7 +134,7 @@ def applies(law: str, name: str) -> bool:
         return bool(target.design_pairs())
     if law == "test_exact_bounds_stay_below_proofs":
         return bool(compute_exact_bounds(target, POPULATION))
-    if law == "test_no_scope_is_charged_less_than_any_within_it_is_known_to_lose":
+    if law == "test_wider_scopes_prove_no_smaller_epsilon":
         return any(target.get_mechanism(scope, POPULATION) is not None for scope in SCOPES)
     if law == "test_exact_bounds_are_of_what_is_sent" and isinstance(target, FederatedSystem):
         return False  # attributes and values are features of what it learns from

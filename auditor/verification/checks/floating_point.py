@@ -17,7 +17,7 @@ from fedrec_auditor.auditor.verification.checks.shared_evidence import (
     ClaimUnderTest,
     Event,
     SharedEvidence,
-    words,
+    quote,
 )
 from fedrec_auditor.auditor.worlds.sampler import Sampler
 
@@ -35,7 +35,7 @@ _DISORDER = 0.01
 
 
 @dataclass(frozen=True, slots=True)
-class OneUniform:
+class MonotoneSampler:
     """A randomizer whose k-th output number is a monotone function of its k-th uniform draw.
 
     A uniform is a double drawn uniformly from (0, 1).
@@ -56,8 +56,9 @@ class OneUniform:
     @classmethod
     def recognise(
         cls, sampler: Sampler, inputs: list[Any], shape: tuple[int, ...], rng: np.random.Generator
-    ) -> OneUniform | None:
-        """Returns ``sampler`` as a ``OneUniform`` if its outputs have this form, otherwise None.
+    ) -> MonotoneSampler | None:
+        """Returns ``sampler`` as a ``MonotoneSampler`` if its outputs have this form, otherwise
+        None.
 
         ``inputs``: inputs whose outputs are examined.
         ``shape``: shape of one output, with at most 32 numbers.
@@ -103,7 +104,7 @@ class OneUniform:
         ]
         return np.concatenate([np.empty((0, *uniforms.shape[1:])), *parts])
 
-    def impossible(self, value: Any, outputs: NDArray[np.float64]) -> NDArray[np.bool_] | None:
+    def flag_impossible(self, value: Any, outputs: NDArray[np.float64]) -> NDArray[np.bool_] | None:
         """Flags numbers that the input ``value`` cannot give, although they are in its range.
 
         ``outputs``: outputs for another input (n, *shape), which is also the shape of the flags.
@@ -199,7 +200,7 @@ def check_floating_point(evidence: SharedEvidence) -> Check:
     significance of the least significant bits for differential privacy").
 
     The exact method is for samplers that apply a monotone function to one uniform draw per number
-    (``OneUniform``), such as ``value + rng.laplace()``. It measures the share of one input's
+    (``MonotoneSampler``), such as ``value + rng.laplace()``. It measures the share of one input's
     outputs that no uniform gives for another input, although some uniforms give smaller and larger
     outputs. Such an output excludes the other input with certainty. If the lower confidence limit
     of the share exceeds delta, any epsilon is refuted.
@@ -264,30 +265,30 @@ def _inverted(
     ``size``: number of outputs per pair.
 
     Returns one share per pair, or a failed check if a share refutes the claim. There are fewer
-    shares if the sampler is not of the ``OneUniform`` kind or its draws are used up.
+    shares if the sampler is not of the ``MonotoneSampler`` kind or its draws are used up.
     """
     inputs, shape = evidence.inputs, evidence.outputs.shape[2:]
-    sampler = evidence.for_check("floating point")
+    sampler = evidence.limit_for_check("floating point")
     rng = np.random.default_rng(evidence.seeds["floating point"])
     shares: list[float] = []
     with suppress(InputError):
-        inverse = OneUniform.recognise(sampler, inputs, shape, rng)
+        inverse = MonotoneSampler.recognise(sampler, inputs, shape, rng)
         if inverse is None:
             return shares
         for a, b in pairs:
             uniforms = rng.integers(1, 1 << BITS, (size, *shape))
             outputs = inverse.outputs(inputs[a], uniforms)
-            skipped = inverse.impossible(inputs[b], outputs)
+            skipped = inverse.flag_impossible(inputs[b], outputs)
             changed = not np.array_equal(inverse.outputs(inputs[a], uniforms), outputs)
             if changed or skipped is None:  # the outputs are not a function of the uniforms
                 break
             hits = int(skipped.reshape(size, -1).any(axis=1).sum())
             shares.append(hits / size)
-            if claim.is_impossible(hits, size):
+            if claim.is_always_refuted(hits, size):
                 return _failed(
                     inputs[a],
-                    claim.lower_limit(hits, size),
-                    f"cannot come from {words(inputs[b])} ({hits} of {size} draws, found by "
+                    claim.bound_prob(hits, size),
+                    f"cannot come from {quote(inputs[b])} ({hits} of {size} draws, found by "
                     "inverting its sampler exactly)",
                     "with certainty",
                     outputs[skipped][0],
@@ -320,16 +321,16 @@ def _black_box(
         if claim.is_refuted(hits, n_held, misses, n_held):
             return _failed(
                 inputs[a],
-                claim.lower_limit(hits, n_held),
-                f"have low-order bits that {words(inputs[b])} gave {misses} times in {n_held} "
+                claim.bound_prob(hits, n_held),
+                f"have low-order bits that {quote(inputs[b])} gave {misses} times in {n_held} "
                 f"draws (by sign, exponent and lowest set bit; {hits} draws here)",
                 "with the certainty of these counts",
                 example,
             )
         if misses == 0 and hits >= _EXPECTED:
             suspected = suspected or Check.not_run(
-                f"{hits} of {n_held} outputs for {words(inputs[a])} have low-order bits that never "
-                f"occurred under {words(inputs[b])}, such as {_hex(example)}; the draws are too "
+                f"{hits} of {n_held} outputs for {quote(inputs[a])} have low-order bits that never "
+                f"occurred under {quote(inputs[b])}, such as {_hex(example)}; the draws are too "
                 f"few to refute a claim of {claim.epsilon:g} by that. {_REMEDY}"
             )
     return suspected
@@ -343,7 +344,7 @@ def _repeat(outputs: NDArray[Any], chosen: NDArray[np.bool_]) -> bool:
 
 def _failed(one: Any, share: float, how: str, certainty: str, example: Any) -> Check:
     return Check.failed(
-        f"At least {100 * share:.3g}% of the outputs for the input {words(one)} {how}: whoever "
+        f"At least {100 * share:.3g}% of the outputs for the input {quote(one)} {how}: whoever "
         f"sees one, such as {_hex(example)}, distinguishes the inputs {certainty}. {_REMEDY}"
     )
 

@@ -20,8 +20,8 @@ from fedrec_auditor.auditor.verification.checks.shared_evidence import (
     Event,
     SharedEvidence,
     _large,
+    quote,
     stack_draws,
-    words,
 )
 from fedrec_auditor.auditor.worlds.sampler import Sampler
 
@@ -44,11 +44,11 @@ class ClockColumns(NamedTuple):
     """Output columns that follow the order of calls (clocks, counters) or that never change.
 
     ``columns``: indices of these columns.
-    ``vary_by_call``: whether these columns differ between calls that return several outputs each.
+    ``is_per_call``: whether these columns differ between calls that return several outputs each.
     """
 
     columns: tuple[int, ...] = ()
-    vary_by_call: bool = False
+    is_per_call: bool = False
 
 
 def detect_clocks(
@@ -69,14 +69,14 @@ def detect_clocks(
     outputs = stack_draws([each.reshape(_SEVERAL, -1)[:, :_COLUMNS] for each in drawn])
     outputs = outputs.reshape(len(order) * _SEVERAL, -1)
     still = np.flatnonzero((outputs == outputs[0]).all(axis=0)).tolist()
-    columns = (*find_clocks(outputs, np.repeat(order, _SEVERAL)), *still)
+    columns = (*find_clock_columns(outputs, np.repeat(order, _SEVERAL)), *still)
     first = outputs[::_SEVERAL, columns]
     if sampler.field_encoder:
         columns = sampler.field_encoder.add_related_columns(columns)
     return ClockColumns(columns, bool((first != first[:1]).any()))
 
 
-ROWS = 4  # outputs of a call whose places are compared
+OUTPUTS_PER_CALL = 4  # outputs of a call whose places are compared
 
 
 def find_odd_place(
@@ -94,7 +94,7 @@ def find_odd_place(
     """
     rng = np.random.default_rng(seed)
     for value in (inputs[0], inputs[-1]):
-        outputs = stack_draws([sampler.draw(value, rng, ROWS) for _ in range(calls)])
+        outputs = stack_draws([sampler.draw(value, rng, OUTPUTS_PER_CALL) for _ in range(calls)])
         if (outputs == outputs[:1]).all():  # predictable noise, which another check names
             continue
         variants = [outputs]
@@ -103,10 +103,10 @@ def find_odd_place(
             variants.append(np.abs(numbers - np.median(numbers, axis=(0, 1))))
         every = [bits for each in variants for _, bits in _large(each)]
         for bits in every:
-            urn = scipy.stats.hypergeom(ROWS * calls, int(bits.sum()), calls)
+            urn = scipy.stats.hypergeom(OUTPUTS_PER_CALL * calls, int(bits.sum()), calls)
             counts = bits.sum(axis=0)
             rarest = np.minimum(urn.cdf(counts), urn.sf(counts - 1))
-            if 4 * ROWS * len(every) * rarest.min() < FALSE_ALARM:
+            if 4 * OUTPUTS_PER_CALL * len(every) * rarest.min() < FALSE_ALARM:
                 return int(rarest.argmin())
     return None
 
@@ -123,7 +123,7 @@ def interleave(parts: NDArray[Any], places: NDArray[np.integer[Any]]) -> NDArray
     return merged
 
 
-def find_clocks(outputs: NDArray[Any], places: NDArray[np.integer[Any]]) -> tuple[int, ...]:
+def find_clock_columns(outputs: NDArray[Any], places: NDArray[np.integer[Any]]) -> tuple[int, ...]:
     """Returns the indices of output columns that are clocks or counters, equally for all inputs.
 
     ``outputs``: outputs in the order of calls (n, d).
@@ -232,7 +232,7 @@ def check_determinism(evidence: SharedEvidence) -> Check:
     max_draws = _MOST if evidence.sampler.takes_size else _MOST_SINGLY
     max_draws = max(64, min(max_draws, MAX_NUMBERS // max(1, evidence.output_size) // 4))
     draws = int(min(max_draws, max(16.0, evidence.n_outputs("determinism") / 3)))
-    sampler, seed = evidence.for_check("determinism"), evidence.seeds["determinism"]
+    sampler, seed = evidence.limit_for_check("determinism"), evidence.seeds["determinism"]
     one_seed, other_seed = seed.spawn(len(inputs)), seed.spawn(len(inputs))
     first, again, fresh = (
         sampler.draw_each(inputs, seeds, draws) for seeds in (one_seed, one_seed, other_seed)
@@ -250,7 +250,7 @@ def check_determinism(evidence: SharedEvidence) -> Check:
     if foretold:
         return Check.failed(
             f"Two seeds gave the same {draws} outputs for the input "
-            f"{words(inputs[foretold[0]])}: noise that can be predicted can be removed. "
+            f"{quote(inputs[foretold[0]])}: noise that can be predicted can be removed. "
             "Draw from the generator that is passed in, and keep no answers.",
             _bound_of_repeats(inputs, first, foretold, claim),
         )
@@ -293,14 +293,14 @@ def _constant(
     for a, b in itertools.product(constant, range(len(inputs))):
         constant_output = first[a][0]
         hits, misses = (_count(fresh[place], constant_output) for place in (a, b))
-        event = Event(words(constant_output), (inputs[a], inputs[b]), hits, misses, draws)
+        event = Event(quote(constant_output), (inputs[a], inputs[b]), hits, misses, draws)
         if misses == 0 and claim.is_refuted_by(event):
             return Check.failed(
                 f"{event}; these outputs never vary. Draw noise from the generator.",
                 claim.bound(event),
             )
     return Check.not_run(
-        f"The outputs for the input {words(inputs[constant[0]])} did not vary in {draws} draws, "
+        f"The outputs for the input {quote(inputs[constant[0]])} did not vary in {draws} draws, "
         "so a repeated seed looks like a fresh one."
     )
 
@@ -318,7 +318,7 @@ def _bound_of_repeats(
         differ = (drawn[a] != drawn[b]).reshape(len(drawn[a]), -1).any(axis=1)
         if differ.any():
             place = int(np.argmax(differ))
-            name = f"output number {place} of a call or run, always {words(drawn[a][place])}"
+            name = f"output number {place} of a call or run, always {quote(drawn[a][place])}"
             return claim.bound(Event(name, (inputs[a], inputs[b]), 2, 0, 2), epsilon=math.inf)
     return None
 

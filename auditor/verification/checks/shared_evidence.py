@@ -16,14 +16,14 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements import Bound, Side, Witness
 from fedrec_auditor.auditor.exact.fit import Check, CheckStatus
 from fedrec_auditor.auditor.exact.output_distribution import OutputDistribution
-from fedrec_auditor.auditor.worlds.guesses import bound_epsilon_by_event, clopper_pearson_lower
+from fedrec_auditor.auditor.worlds.guesses import bound_by_event, clopper_pearson_lower
 from fedrec_auditor.auditor.worlds.sampler import REPORT_SCOPE, Sampler
 
 # Maximum probability with which one check fails for a mechanism that satisfies its claim.
 FALSE_ALARM = 1e-6
 
 
-def words(value: Any, most: int = 60) -> str:
+def quote(value: Any, most: int = 60) -> str:
     """Returns an input or output as text, shortened to ``most`` characters."""
     if isinstance(value, (np.generic, np.ndarray)):
         value = value.tolist()
@@ -40,22 +40,22 @@ class Event:
     ``name``: description of the event.
     ``inputs``: the two inputs.
     ``first_hits``: number of occurrences in the draws for the first input.
-    ``second_count``: number of occurrences in the draws for the second input.
+    ``second_hits``: number of occurrences in the draws for the second input.
     ``trials``: number of draws for each of the two inputs.
     """
 
     name: str
     inputs: tuple[Any, Any]
     first_hits: int
-    second_count: int
+    second_hits: int
     trials: int
 
     def __str__(self) -> str:
         """Describes the event and its counts, as the beginning of a sentence."""
-        one, other = map(words, self.inputs)
+        one, other = map(quote, self.inputs)
         return (
             f"{self.name[:1].upper()}{self.name[1:]} occurred {self.first_hits} times in "
-            f"{self.trials} draws for the input {one}, and {self.second_count} times for {other}"
+            f"{self.trials} draws for the input {one}, and {self.second_hits} times for {other}"
         )
 
 
@@ -79,38 +79,38 @@ class ClaimUnderTest:
         """Error probability of each of the tests."""
         return FALSE_ALARM / self.n_tests
 
-    def lower_bound(self, hits: int, trials: int, misses: int, others: int) -> float:
+    def lower_bound(self, hits: int, trials: int, hits_b: int, trials_b: int) -> float:
         """Returns a lower bound on epsilon from the counts of an event in draws for two inputs.
 
         ``hits``, ``trials``: number of occurrences, and number of draws, for the first input.
-        ``misses``, ``others``: number of occurrences, and number of draws, for the second input.
+        ``hits_b``, ``trials_b``: number of occurrences, and number of draws, for the second input.
         """
         return float(
-            bound_epsilon_by_event(hits, trials, misses, others, delta=self.delta, alpha=self.alpha)
+            bound_by_event(hits, trials, hits_b, trials_b, delta=self.delta, alpha=self.alpha)
         )
 
-    def is_refuted(self, hits: int, trials: int, misses: int, others: int) -> bool:
+    def is_refuted(self, hits: int, trials: int, hits_b: int, trials_b: int) -> bool:
         """Checks whether the counts of an event in draws for two inputs refute the claim.
 
         ``hits``, ``trials``: number of occurrences, and number of draws, for the first input.
-        ``misses``, ``others``: number of occurrences, and number of draws, for the second input.
+        ``hits_b``, ``trials_b``: number of occurrences, and number of draws, for the second input.
         """
-        return self.lower_bound(hits, trials, misses, others) > self.epsilon
+        return self.lower_bound(hits, trials, hits_b, trials_b) > self.epsilon
 
     def is_refuted_by(self, event: Event) -> bool:
         """Checks whether the counts of ``event`` refute the claim."""
-        return self.is_refuted(event.first_hits, event.trials, event.second_count, event.trials)
+        return self.is_refuted(event.first_hits, event.trials, event.second_hits, event.trials)
 
-    def is_impossible(self, hits: int, trials: int) -> bool:
+    def is_always_refuted(self, hits: int, trials: int) -> bool:
         """Checks whether an event that another input cannot give refutes any finite epsilon.
 
         ``hits``: number of occurrences in ``trials`` draws for one input.
 
         The claim is refuted if the lower confidence limit of the event's probability exceeds delta.
         """
-        return self.lower_limit(hits, trials) > self.delta
+        return self.bound_prob(hits, trials) > self.delta
 
-    def lower_limit(self, hits: int, trials: int) -> float:
+    def bound_prob(self, hits: int, trials: int) -> float:
         """Returns the lower confidence limit of an event's probability (Clopper-Pearson).
 
         ``hits``: number of occurrences in ``trials`` draws.
@@ -123,10 +123,10 @@ class ClaimUnderTest:
         ``epsilon``: bound to state, if it is known from the event itself; None for the bound that
             follows from the counts, by two Clopper-Pearson limits.
         """
-        hits, misses, trials = event.first_hits, event.second_count, event.trials
-        one, other = map(words, event.inputs)
+        hits, hits_b, trials = event.first_hits, event.second_hits, event.trials
+        one, other = map(quote, event.inputs)
         return Bound(
-            epsilon=self.lower_bound(hits, trials, misses, trials) if epsilon is None else epsilon,
+            epsilon=self.lower_bound(hits, trials, hits_b, trials) if epsilon is None else epsilon,
             delta=self.delta,
             side=Side.LOWER,
             scope=REPORT_SCOPE,
@@ -138,12 +138,12 @@ class ClaimUnderTest:
                 input_b=other,
                 output=event.name,
                 probability_a=hits / trials,
-                probability_b=misses / trials,
-                note=f"{hits} of {trials} draws of input a and {misses} of {trials} of b gave it",
+                probability_b=hits_b / trials,
+                note=f"{hits} of {trials} draws of input a and {hits_b} of {trials} of b gave it",
             ),
         )
 
-    def max_epsilon(self, trials: int) -> float:
+    def find_max_epsilon(self, trials: int) -> float:
         """Returns the largest epsilon that ``trials`` draws for each of two inputs can refute."""
         return self.lower_bound(trials, trials, 0, trials)
 
@@ -204,13 +204,13 @@ def _shared(calls: NDArray[Any], inputs: list[Any]) -> Check | None:
                 return found
         if shares := _exact_share(each, alpha):
             return Check.failed(
-                f"{shares} of each of {len(each)} calls for the input {words(value)}, unlike "
+                f"{shares} of each of {len(each)} calls for the input {quote(value)}, unlike "
                 "independent outputs: all outputs but one reveal the last one. Draw every output "
                 "separately."
             )
         if _repeats(each, alpha):
             return Check.failed(
-                f"Outputs of one call repeat each other for the input {words(value)}, outputs of "
+                f"Outputs of one call repeat each other for the input {quote(value)}, outputs of "
                 "different calls do not: users share their noise, and the difference of two "
                 "reports has no noise. Draw `size` times."
             )
@@ -259,7 +259,7 @@ def check_call_noise(
             what = "output" if inside else "call"
             apart = f"the next {what}" if lag == 1 else f"the {what} {lag} later"
             return Check.failed(
-                f"{name} for the input {words(value)} depends on that of {apart}: {alike} of "
+                f"{name} for the input {quote(value)} depends on that of {apart}: {alike} of "
                 f"{trials} cases agree, of which a third would agree for independent {what}s. "
                 "Whoever sees both can remove noise, and a measured bound, which assumes "
                 f"independent calls, may not hold. Draw fresh noise in every {what}; if this is "
@@ -267,7 +267,7 @@ def check_call_noise(
             )
     if 2.0 * (2 / 3) ** max_trials * max(1, len(tests)) >= alpha:
         return Check.not_run(
-            f"Calls for the input {words(value)} are too few, or vary too little, to show whether "
+            f"Calls for the input {quote(value)} are too few, or vary too little, to show whether "
             "they share noise."
         )
     return Check.passed("Outputs of successive calls are no more alike than outputs of others.")
@@ -414,7 +414,7 @@ class SharedEvidence:
         most = max(2, int(share * MAX_SHARE * self.samples * len(self.inputs)))
         return (sampler or self.sampler).with_draw_limit(most)
 
-    def for_check(self, check: str) -> Sampler:
+    def limit_for_check(self, check: str) -> Sampler:
         """Returns the sampler, limited to the draws that are planned for the check of this name."""
         return self.limit_draws(CHECK_SHARES[check])
 
@@ -476,5 +476,5 @@ class SharedEvidence:
                 f"Expected at least {_FEWEST} draws per input for the checks, got {size}. Raise "
                 "samples or seconds."
             )
-        sampler, seeds = self.for_check("outputs"), self.seeds["outputs"].spawn(count)
+        sampler, seeds = self.limit_for_check("outputs"), self.seeds["outputs"].spawn(count)
         return stack_draws(sampler.draw_each(self.inputs, seeds, size))

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from fedrec_auditor.auditor.exact.fit import Check, CheckStatus
 from fedrec_auditor.auditor.verification.checks.repeated_calls import (
-    find_clocks,
+    find_clock_columns,
     interleave,
     remove_drift,
 )
@@ -70,7 +70,7 @@ def _by_turns(evidence: SharedEvidence) -> tuple[Check, str]:
 
     check, note = worst(rows), ""
     if check.status is CheckStatus.FAILED and (
-        clocks := find_clocks(interleave(rows, order), order)
+        clocks := find_clock_columns(interleave(rows, order), order)
     ):
         named = dict.fromkeys(fields.name_field(k) if fields else f"entry {k}" for k in clocks)
         note = (

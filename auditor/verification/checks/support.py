@@ -19,7 +19,7 @@ from fedrec_auditor.auditor.verification.checks.shared_evidence import (
     ClaimUnderTest,
     Event,
     SharedEvidence,
-    words,
+    quote,
 )
 from fedrec_auditor.auditor.worlds.sampler import Sampler
 from fedrec_auditor.auditor.worlds.statistics import round_scaled
@@ -50,14 +50,14 @@ def check_support(evidence: SharedEvidence) -> Check:
     if batch.dtype.kind == "f":  # numbers that differ by rounding only count as one output
         batch = np.stack([round_scaled(block, np.abs(block)) for block in batch])
     half = batch.shape[1] // 2
-    if claim.epsilon > claim.max_epsilon(half):
+    if claim.epsilon > claim.find_max_epsilon(half):
         return Check.not_run(
             f"{2 * half} draws cannot distinguish an impossible output from a rare one that a "
             f"claim of {claim.epsilon:g} allows."
         )
     for a, b, name, hits, misses in _events(batch, half, pairs, claim.epsilon):
         event = Event(name, (inputs[a], inputs[b]), int(hits.sum()), int(misses.sum()), half)
-        if event.second_count == 0 and claim.is_refuted_by(event):
+        if event.second_hits == 0 and claim.is_refuted_by(event):
             return Check.failed(
                 f"{event}: such an output excludes the latter. {_REMEDY}", claim.bound(event)
             )
@@ -84,7 +84,7 @@ def _events(
         often = counts[a] > 20.0 * math.exp(min(epsilon, 700.0))
         for chosen in (unseen & often, unseen & (counts[a] > 0)):
             if chosen.any():
-                example = words(outcomes[int(np.argmax(np.where(chosen, counts[a], 0)))])
+                example = quote(outcomes[int(np.argmax(np.where(chosen, counts[a], 0)))])
                 yield a, b, f"outputs such as {example}", *chosen[codes[[a, b], half:]]
         if ranges is not None:
             low, high = ranges[0][b], ranges[1][b]
@@ -154,8 +154,8 @@ def _by_distribution(
         own, other = log_probs if asked.ndim > 1 else limit_underflow(log_probs, claim.epsilon)
         only = np.isfinite(own) & np.isneginf(other)
         hits = int(only.sum())
-        if claim.is_impossible(hits, len(only)):
-            name = f"outputs such as {words(asked[int(np.argmax(only))])}"
+        if claim.is_always_refuted(hits, len(only)):
+            name = f"outputs such as {quote(asked[int(np.argmax(only))])}"
             event = Event(name, (inputs[a], inputs[b]), hits, 0, len(only))
             return Check.failed(
                 f"{event}, for which the stated distribution calls them impossible. {_REMEDY}",
@@ -184,7 +184,7 @@ def check_output_type(evidence: SharedEvidence) -> Check:
     converted to floats, because the type of an input is not chosen by the mechanism.
     """
     sampler, probes, claim = (
-        evidence.for_check("output type"),
+        evidence.limit_for_check("output type"),
         _alike(evidence.inputs),
         evidence.claim,
     )
@@ -284,9 +284,9 @@ def _walk(part: Any, path: str, inner: bool, depth: int) -> Iterator[tuple[str, 
     elif isinstance(part, (bool, int, float, str, bytes, type(None))):
         yield path, form
         if inner:
-            yield f"{path} (value)", words(part)
+            yield f"{path} (value)", quote(part)
         elif not path:
-            yield _TYPED, f"{form} {words(part)}"
+            yield _TYPED, f"{form} {quote(part)}"
     else:
         yield path, form
     attributes = {} if isinstance(part, np.ma.MaskedArray) else getattr(part, "__dict__", {})
@@ -296,7 +296,7 @@ def _walk(part: Any, path: str, inner: bool, depth: int) -> Iterator[tuple[str, 
 
 def _inside(array: Any, path: str, inner: bool, depth: int) -> Iterator[tuple[str, str]]:
     if isinstance(array, np.ma.MaskedArray):
-        yield f"{path}.mask", words(np.ma.getmaskarray(array).tolist())
+        yield f"{path}.mask", quote(np.ma.getmaskarray(array).tolist())
     if array.dtype.kind == "O":
         for place, child in enumerate(array.ravel()[:64].tolist()):
             yield from _walk(child, f"{path}[{place}]", inner, depth + 1)
@@ -304,4 +304,4 @@ def _inside(array: Any, path: str, inner: bool, depth: int) -> Iterator[tuple[st
         for name in array.dtype.names:
             yield from _walk(np.asarray(array[name]), f"{path}[{name!r}]", True, depth + 1)
     elif inner:
-        yield f"{path} (value)", words(array.tolist())
+        yield f"{path} (value)", quote(array.tolist())

@@ -14,7 +14,7 @@ from tests.auditor.tracing.programs import enumerated
 
 def traced(function: Callable[..., Any], inputs: Sequence[Any], *, sized: bool = False) -> Trace:
     """The trace of a function."""
-    return Trace.trace(function, inputs, sized=sized)
+    return Trace.trace(function, inputs, takes_size=sized)
 
 
 def epsilon(

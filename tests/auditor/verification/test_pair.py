@@ -9,7 +9,7 @@ import pytest
 from hypothesis import strategies as st
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.auditor.verification.verification import ldp_claim
+from fedrec_auditor.auditor.verification.verification import make_claim
 from fedrec_auditor.auditor.verification.verify import search_pair
 from fedrec_auditor.auditor.worlds.sampler import Sampler
 
@@ -18,7 +18,7 @@ def pair(randomizer: Any, strategy: Any, epsilon: float = 1.0, delta: float = 0.
     return search_pair(
         Sampler.wrap(randomizer),
         strategy,
-        claim=ldp_claim(epsilon, delta),
+        claim=make_claim(epsilon, delta),
         samples=60_000,
         seed=np.random.SeedSequence(3),
     )

@@ -12,7 +12,7 @@ import pytest
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements import Bound, Side, Witness
 from fedrec_auditor.auditor.verification import Check, CheckStatus, Verification, verify_ldp
-from fedrec_auditor.auditor.verification.verification import ldp_claim, ratio_text
+from fedrec_auditor.auditor.verification.verification import format_ratio, make_claim
 from fedrec_auditor.auditor.worlds.sampler import REPORT_SCOPE
 from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip
 
@@ -27,7 +27,7 @@ def _found(epsilon: float, lower: float, **more: Any) -> Verification:
     checks = more.pop("checks", ())
     claimed_delta = more.get("delta", 0.0)
     bound = Bound(epsilon=lower, side=Side.LOWER, scope=REPORT_SCOPE, source="a method", **more)
-    return Verification.of(bound, ldp_claim(epsilon, claimed_delta), checks=checks)
+    return Verification.of(bound, make_claim(epsilon, claimed_delta), checks=checks)
 
 
 def _entry(text: str, label: str) -> str:
@@ -74,8 +74,8 @@ def test_an_output_too_rare_for_a_double_is_not_called_impossible() -> None:
 
 def test_at_a_delta_too_it_is_not() -> None:
     witness = Witness(input_a="0", input_b="1", output="o", probability_a=0.5, probability_b=0.0)
-    assert ratio_text(witness, 1e-5, 1086.0).startswith("e^1086; the probabilities underflow")
-    assert ratio_text(witness, 1e-5, math.inf) == "infinite"
+    assert format_ratio(witness, 1e-5, 1086.0).startswith("e^1086; the probabilities underflow")
+    assert format_ratio(witness, 1e-5, math.inf) == "infinite"
 
 
 def test_huge_and_infinite_numbers_are_written() -> None:

@@ -17,7 +17,7 @@ from fedrec_auditor.auditor.worlds.estimators.lower_bound_estimators import Join
 from fedrec_auditor.auditor.worlds.guesses import (
     GuessCounts,
     approximate_bound,
-    bound_epsilon_by_event,
+    bound_by_event,
     bound_epsilon_by_guesses,
     clopper_pearson_lower,
     clopper_pearson_upper,
@@ -40,7 +40,7 @@ def test_event_epsilon_is_the_plain_formula(hits: int, misses: int, delta: float
     low = float(clopper_pearson_lower(hits, 200, 0.025))
     high = float(clopper_pearson_upper(misses, 200, 0.025))
     expected = max(0.0, math.log((low - delta) / high)) if low > delta else 0.0
-    found = float(bound_epsilon_by_event(hits, 200, misses, 200, delta=delta, alpha=0.05))
+    found = float(bound_by_event(hits, 200, misses, 200, delta=delta, alpha=0.05))
     assert found == pytest.approx(expected)
 
 

@@ -11,15 +11,15 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.verification.checks.shared_evidence import (
     FALSE_ALARM,
     ClaimUnderTest,
+    quote,
     stack_draws,
-    words,
 )
 
 
 @given(st.integers(1, 50), st.integers(20, 10_000))
 def test_reach_is_what_the_clearest_event_shows(tests: int, trials: int) -> None:
     claim = ClaimUnderTest(epsilon=0.0, delta=0.0, n_tests=tests)
-    reach = claim.max_epsilon(trials)
+    reach = claim.find_max_epsilon(trials)
     just, beyond = (
         ClaimUnderTest(epsilon=reach + d, delta=0.0, n_tests=tests) for d in (-1e-9, 1e-9)
     )
@@ -30,10 +30,10 @@ def test_reach_is_what_the_clearest_event_shows(tests: int, trials: int) -> None
 def test_limits_hold_with_the_chance_stated() -> None:
     """All n draws are in an event of probability p with probability p^n; the limit is then p."""
     claim = ClaimUnderTest(epsilon=0.0, delta=0.0, n_tests=4)
-    assert claim.lower_limit(100, 100) ** 100 == pytest.approx(FALSE_ALARM / 4)
-    assert claim.lower_limit(0, 100) == 0.0
-    assert claim.is_impossible(100, 100)
-    assert not ClaimUnderTest(epsilon=0.0, delta=0.9, n_tests=4).is_impossible(100, 100)
+    assert claim.bound_prob(100, 100) ** 100 == pytest.approx(FALSE_ALARM / 4)
+    assert claim.bound_prob(0, 100) == 0.0
+    assert claim.is_always_refuted(100, 100)
+    assert not ClaimUnderTest(epsilon=0.0, delta=0.9, n_tests=4).is_always_refuted(100, 100)
 
 
 def test_an_event_as_likely_as_the_claim_allows_is_not_refuted() -> None:
@@ -53,6 +53,6 @@ def test_draws_of_different_forms_are_refused() -> None:
 
 
 def test_words_are_short_and_plain() -> None:
-    assert words(np.float64(0.5)) == "0.5"
-    assert words(np.array([1, 2])) == "[1, 2]"
-    assert len(words(list(range(1000)))) <= 60
+    assert quote(np.float64(0.5)) == "0.5"
+    assert quote(np.array([1, 2])) == "[1, 2]"
+    assert len(quote(list(range(1000)))) <= 60

@@ -15,7 +15,7 @@ import pytest
 from fedrec_auditor.auditor.exact.fit import Check, CheckStatus
 from fedrec_auditor.auditor.verification.checks.floating_point import (
     BITS,
-    OneUniform,
+    MonotoneSampler,
     check_floating_point,
 )
 from fedrec_auditor.auditor.worlds.sampler import Sampler
@@ -38,8 +38,8 @@ def coarse(x: float, rng: Rng, size: int) -> Any:
     return x + np.log(u + 0.5 / 1024.0)
 
 
-def sampler(f: Any, inputs: list[Any], shape: tuple[int, ...] = ()) -> OneUniform | None:
-    return OneUniform.recognise(Sampler.wrap(f), inputs, shape, np.random.default_rng(3))
+def sampler(f: Any, inputs: list[Any], shape: tuple[int, ...] = ()) -> MonotoneSampler | None:
+    return MonotoneSampler.recognise(Sampler.wrap(f), inputs, shape, np.random.default_rng(3))
 
 
 def uniforms(*shape: int) -> Any:
@@ -81,16 +81,16 @@ def test_inversion_agrees_with_the_list_of_all_outputs(falling: bool) -> None:
     other = sign * (0.75 + sign * everything)
     inside = (outputs > other.min()) & (outputs < other.max())
     expected = inside & ~np.isin(outputs, other)
-    skipped = found.impossible(0.75, outputs)
+    skipped = found.flag_impossible(0.75, outputs)
     np.testing.assert_array_equal(skipped, expected)
     assert expected.any()
-    assert found.impossible(0.0, outputs).sum() == 0  # type: ignore[union-attr]
+    assert found.flag_impossible(0.0, outputs).sum() == 0  # type: ignore[union-attr]
 
 
 def test_what_an_input_gives_it_can_give() -> None:
     found = sampler(laplace, [0.0, 1.0])
     for value in (0.0, 1.0):
-        skipped = found.impossible(value, found.outputs(value, uniforms(2000)))
+        skipped = found.flag_impossible(value, found.outputs(value, uniforms(2000)))
         assert not skipped.any()
 
 
@@ -103,7 +103,7 @@ def test_neighbouring_doubles_by_brute_force() -> None:
     made = found.outputs(1.0, near.reshape(-1)).reshape(near.shape)
     expected = ~(made == outputs).any(axis=0)
     assert 0 < expected.sum() < len(expected)
-    np.testing.assert_array_equal(found.impossible(1.0, outputs), expected)
+    np.testing.assert_array_equal(found.flag_impossible(1.0, outputs), expected)
 
 
 def test_entries_of_vectors_are_inverted_one_by_one() -> None:
@@ -111,7 +111,7 @@ def test_entries_of_vectors_are_inverted_one_by_one() -> None:
         return np.asarray(x) + rng.laplace(0.0, 1.0, (size, 2))
 
     found = sampler(vector, [[0.0, 0.0], [1.0, 0.0]], (2,))
-    skipped = found.impossible([1.0, 0.0], found.outputs([0.0, 0.0], uniforms(200, 2)))
+    skipped = found.flag_impossible([1.0, 0.0], found.outputs([0.0, 0.0], uniforms(200, 2)))
     assert skipped[:, 0].mean() > 0.5
     assert not skipped[:, 1].any()
 
@@ -146,7 +146,7 @@ def test_disorder_among_neighbours_is_no_proof() -> None:
         return x + np.floor(u * 2.0**20) + 0.3 * last
 
     found = sampler(frayed, [0.0, 0.1])
-    assert found.impossible(0.1, found.outputs(0.0, uniforms(300))) is None
+    assert found.flag_impossible(0.1, found.outputs(0.0, uniforms(300))) is None
 
 
 def test_low_bits_that_fill_what_high_bits_leave_are_not_inverted() -> None:
@@ -161,7 +161,7 @@ def test_low_bits_that_fill_what_high_bits_leave_are_not_inverted() -> None:
 
     found = sampler(refilled, [0.0, 1.0])
     outputs = refilled(0.0, np.random.default_rng(1), 100)
-    assert found is None or found.impossible(1.0, outputs) is None
+    assert found is None or found.flag_impossible(1.0, outputs) is None
 
 
 PAIRS = [(0.0, 1.0), (1.0, 1.5), (0.1, 0.3)]

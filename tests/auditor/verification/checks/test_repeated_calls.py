@@ -16,7 +16,7 @@ from fedrec_auditor.auditor.exact.fit import CheckStatus
 from fedrec_auditor.auditor.verification.checks.repeated_calls import (
     _log_probability,
     check_determinism,
-    find_clocks,
+    find_clock_columns,
 )
 from tests.auditor.verification.checks.evidence import evidence
 from tests.specimens.randomizer import response
@@ -30,7 +30,7 @@ def test_an_epoch_is_a_clock_wherever_it_ends(changes: tuple[int, ...]) -> None:
     """An epoch may end equally often before calls of both inputs: rank tests miss it."""
     epoch = np.searchsorted(changes, np.arange(len(PLACES)), side="right").astype(float)
     counter = np.arange(len(PLACES))
-    found = find_clocks(np.stack([epoch, counter], axis=1), PLACES)
+    found = find_clock_columns(np.stack([epoch, counter], axis=1), PLACES)
     assert found == ((0, 1) if changes else (1,))
 
 
@@ -39,7 +39,7 @@ def test_what_tells_the_input_is_no_clock() -> None:
     places = np.repeat(rng.integers(2, size=80), 4)
     told = places + np.arange(len(places)) // 100
     fresh = rng.integers(7, size=len(places))
-    assert find_clocks(np.stack([told, fresh], axis=1), places) == ()
+    assert find_clock_columns(np.stack([told, fresh], axis=1), places) == ()
 
 
 Rng = np.random.Generator

@@ -114,7 +114,7 @@ def test_all_pairs_of_inputs_share_one_false_alarm(
 ) -> None:
     """All events of a check are tested at an error of ``FALSE_ALARM``, divided by its pairs."""
     held: list[int] = []
-    for asked in ("lower_bound", "lower_limit"):
+    for asked in ("lower_bound", "bound_prob"):
         real = getattr(ClaimUnderTest, asked)
 
         def counted(claim: ClaimUnderTest, *counts: int, real: Any = real) -> float:
