@@ -75,7 +75,7 @@ def test_blocks_of_devices_change_nothing(monkeypatch) -> None:
     whole = draw_examples(interactions, flips, 2)
     monkeypatch.setattr(_training, "_BLOCK", 70)
     parts = draw_examples(interactions, flips, 2)
-    np.testing.assert_array_equal(whole.ids, parts.ids)
+    np.testing.assert_array_equal(whole.item_ids, parts.item_ids)
     np.testing.assert_array_equal(whole.indptr, parts.indptr)
     np.testing.assert_array_equal(whole.is_positive, parts.is_positive)
 
@@ -86,7 +86,7 @@ def test_negatives_are_uniform_over_pairs_of_others() -> None:
     held = np.zeros((n, 7))
     held[:, [2, 5]] = 1
     drawn = draw_examples(Interactions.create(held), streams(n), 1)
-    ids = drawn.ids[~drawn.is_positive].reshape(n, 2)
+    ids = drawn.item_ids[~drawn.is_positive].reshape(n, 2)
     counts = np.unique(ids[:, 0] * 7 + ids[:, 1], return_counts=True)[1]
     assert len(counts) == 10
     assert stats.chisquare(counts).pvalue > RARE
@@ -94,7 +94,7 @@ def test_negatives_are_uniform_over_pairs_of_others() -> None:
 
 def test_no_devices_draw_nothing() -> None:
     drawn = draw_examples(Interactions.create(np.zeros((0, 3))), streams(0), 4)
-    assert len(drawn.ids) == len(drawn.n_examples) == 0
+    assert len(drawn.item_ids) == len(drawn.n_examples) == 0
     assert draw_shuffles(streams(0), drawn.n_examples, 0).shape == (0, 0)
 
 
