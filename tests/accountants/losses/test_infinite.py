@@ -36,9 +36,9 @@ INFINITE = [
     (SelfComposedDpEvent(GaussianDpEvent(0.0), 3), 0.1, "no noise"),
     (LaplaceDpEvent(0.0), 1e-6, "no noise"),
     (PureDpEvent(math.inf), 0.1, "No bound is known"),
-    (BitFlipDpEvent(1.0, 0.4), 0.5, "probability is 0.6"),
-    (SelfComposedDpEvent(BitFlipDpEvent(1.0, 0.4), 2), 0.7, "probability is 0.84"),
-    (RandomizedResponseDpEvent(0.0, 2), 0.9, "probability is 1"),
+    (BitFlipDpEvent(1.0, 0.4), 0.5, "probability 0.6"),
+    (SelfComposedDpEvent(BitFlipDpEvent(1.0, 0.4), 2), 0.7, "probability 0.84"),
+    (RandomizedResponseDpEvent(0.0, 2), 0.9, "probability 1"),
     (RevealedSamplingDpEvent(0.1, GaussianDpEvent(1.0)), 0.0, "delta 0"),
 ]
 FINITE = [
