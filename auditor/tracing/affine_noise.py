@@ -124,7 +124,7 @@ def to_fraction(value: Any) -> Any:
 
 
 class UndecidedNoise(Exception):
-    """Raised for a sum of two noises that is computed only after the value of one noise is fixed.
+    """Raised for a sum of two noises if the value of one must be fixed before they are added.
 
     ``source``: the random draw whose value the execution path must fix.
     """
@@ -134,16 +134,15 @@ class UndecidedNoise(Exception):
 
 
 class OutcomeCase:
-    """A part of the values of random draws, on which each comparison of a computation has one
-    outcome.
+    """A set of values of the random draws for which each comparison has one fixed outcome.
 
-    A function of random numbers, such as a minimum, is computed once for each such part.
+    A function of random numbers, such as a minimum, is computed once for each such set.
 
     - ``path``: the execution path that made the draws.
     - ``cells``: for each draw the set of its values, restricted by the comparisons so far.
     - ``outcomes``: prescribed outcomes of the first comparisons that may be true or false; later
       comparisons of this kind come out true.
-    - ``alternatives``: lists of outcomes, each of which leads to another part.
+    - ``alternatives``: lists of outcomes, each of which leads to another set.
     """
 
     def __init__(self, path: Path, cells: Cells, outcomes: list[bool]) -> None:

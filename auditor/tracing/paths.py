@@ -398,7 +398,7 @@ class Path:
     def restrict(self, cells: dict[Draw, Any]) -> None:
         """Restricts random draws to ``cells``, a smaller set of allowed values per draw.
 
-        Raises TooRare if the probability of the path falls below 2^-100.
+        Raises PathTooRare if the probability of the path falls below 2^-100.
         """
         for source, cell in cells.items():
             before = source.mass(self.limits.get(source, source.domain))

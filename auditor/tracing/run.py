@@ -68,7 +68,7 @@ class PathResult:
 
 
 class AllPaths(NamedTuple):
-    """All execution paths of a randomizer for one input.
+    """All execution paths of a randomizer for one input, as traced.
 
     - ``branches``: the paths that were run.
     - ``left_out``: number of paths that were left out, each of probability below 2^-100.

@@ -179,7 +179,7 @@ class GuessCounts:
 
 
 def count_tosses_left(worlds: Worlds, left: Sequence[int]) -> tuple[int, float]:
-    """Returns a pair: the number of coin tosses, and the coin's probability of the first input.
+    """Returns the number of coin tosses, and the coin's probability of the first input.
 
     Each toss chooses the input (world) of one counted output. For fresh outputs a fair coin is
     tossed once per remaining output; for stored outputs ``count_stored_tosses`` gives the pair.
@@ -191,7 +191,7 @@ def count_tosses_left(worlds: Worlds, left: Sequence[int]) -> tuple[int, float]:
 
 
 def count_stored_tosses(*available: int) -> tuple[int, float]:
-    """Returns a pair: the number of coin tosses, and the coin's probability of the first input.
+    """Returns the number of coin tosses, and the coin's probability of the first input.
 
     Each toss uses one available output of the input (world) that the coin chooses. The probability
     is the first world's share of the outputs. The number is such that the outputs suffice, except
@@ -209,8 +209,7 @@ def count_stored_tosses(*available: int) -> tuple[int, float]:
 def split_delta(
     draws: int, *, both: bool, delta: float, alpha: float, share: float = 0.5
 ) -> tuple[int, float]:
-    """Returns a pair: how many right guesses delta explains, and the error that remains for the
-    bound.
+    """Returns the number of right guesses that delta explains, and the error left for the bound.
 
     draws: number of outputs.
     both: whether the rule guesses both inputs.

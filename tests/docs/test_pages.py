@@ -370,7 +370,7 @@ def test_the_largest_bounds_of_so_many_draws() -> None:
     made = FAMILIES["estimators"].load_class("joint-binomial")()
     for n, bound in ((1_000, "5.8"), (1_000_000, "13.3")):
         assert f"{bound} for {n:,}" in " ".join(GUARANTEES.split()).replace(" draws", "")
-        assert f"{made.largest_bound(n, delta=0.0, confidence=0.95):.1f}" == bound
+        assert f"{made.find_max_bound(n, delta=0.0, confidence=0.95):.1f}" == bound
 
 
 ESTIMATORS = text_of("estimators")

@@ -40,7 +40,7 @@ NOISELESS_RATES: Rates = (np.ones(1), np.zeros(1))
 
 
 class DrawPlan(NamedTuple):
-    """Arguments of a measurement of a lower bound on epsilon.
+    """Number of draws, delta and error of a measurement of a lower bound on epsilon.
 
     samples: number of draws per world (input).
     delta: delta of the bound.
