@@ -125,8 +125,7 @@ def find_projection_error(bound: float) -> float:
     distance to the projected point minus its distance to the nearest point of a grid in the set.
     The error is at most 0 if the projection yields the nearest point of the set.
     """
-    rng = np.random.default_rng(0)
-    points = rng.uniform(-2.0, 2.0, (60, 2)) * math.sqrt(bound)
+    points = np.random.default_rng(0).uniform(-2.0, 2.0, (60, 2)) * math.sqrt(bound)
     length, angle = np.meshgrid(np.linspace(0, 1, 81), np.linspace(0, math.pi / 2, 81))
     grid = math.sqrt(bound) * np.stack([length * np.cos(angle), length * np.sin(angle)], axis=-1)
     best = np.linalg.norm(points[:, None] - grid.reshape(-1, 2), axis=-1).min(axis=1)

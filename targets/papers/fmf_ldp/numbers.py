@@ -67,8 +67,7 @@ def compare_loss_change() -> Iterator[NumberPair]:
 
     users, entries = np.arange(3)[:, None], np.arange(8)
     each = system.get_entries(_SMALL.ratings, vectors, items, users, entries)
-    gradient = each.mean(axis=0).reshape(4, 2)
-    step = 1e-3 * (gradient + 2 * system.regularization * items)
+    step = 1e-3 * (each.mean(axis=0).reshape(4, 2) + 2 * system.regularization * items)
     yield -1.0, float(np.sign(loss(items - step) - loss(items)))
 
 

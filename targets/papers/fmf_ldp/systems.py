@@ -155,14 +155,14 @@ class FmfLdp(ReportingSystem, ImplicitMf):
         root: float = max(4.0 * math.sqrt(scale) / (held**2 * left), 16.0 * scale**1.5 / held**2)
         return max(1, math.ceil(self.regularization * self.factors * root**2 * (1 + 1e-9)))
 
-    def make_opposing_items(self, n_items: int, m: int | None = None) -> NDArray[np.float64]:
+    def make_opposing_items(self, n_items: int, length: int | None = None) -> NDArray[np.float64]:
         """Returns a malicious server's item matrix (n_items, F), under which two users attain the
         epsilon of Theorem 3.
 
-        The first ``m`` rows, by default ``find_history_length()``, are v and the next m are -v in
-        every factor; the remaining rows are zero. The projected gradients of a user with the first
-        m items and of a user with the next m items are then at opposite corners, +1 and -1, of
-        these rows.
+        The first m rows, for m = ``length``, by default ``find_history_length()``, are v
+        and the next m are -v in every factor; the remaining rows are zero. The projected gradients
+        of a user with the first m items and of a user with the next m items are then at opposite
+        corners, +1 and -1, of these rows.
 
         Raises InputError if m is smaller, or if the catalogue has fewer than 2 m items.
         """
@@ -173,11 +173,11 @@ class FmfLdp(ReportingSystem, ImplicitMf):
         # entries on the next m rows. All entries grow with sqrt(m / lambda) and exceed 1 from
         # ``find_history_length()`` on.
         fewest = self.find_history_length()
-        m = fewest if m is None else m
+        m = fewest if length is None else length
         if not fewest <= m <= n_items // 2:
             raise InputError(
-                f"Expected m from {fewest} to {n_items // 2}, half the catalogue, got m={m}. Give "
-                f"at least {2 * fewest} items in all, or a smaller regularization."
+                f"Expected length from {fewest} to {n_items // 2}, half the catalogue, got "
+                f"{m}. Give at least {2 * fewest} items in all, or a smaller regularization."
             )
         v = math.sqrt(3.0 * self.regularization / ((2.0 + self.alpha) * m * self.factors))
         items = np.zeros((n_items, self.factors))

@@ -127,9 +127,9 @@ class Devices:
         for "user" and "item", which have their own memory.
     ``genre_flags``: flags of the examples' genres, shape (n, width, g).
     ``labels``: labels of the examples, 0 or 1, shape (n, width).
-    ``batch``: number of examples of a minibatch.
+    ``batch_size``: number of examples of a minibatch.
 
-    The width is that of ``examples``, padded to a multiple of ``batch``.
+    The width is that of ``examples``, padded to a multiple of ``batch_size``.
     """
 
     examples: DeviceExamples
@@ -137,7 +137,7 @@ class Devices:
     weights: Weights
     genre_flags: Tensor
     labels: Tensor
-    batch: int
+    batch_size: int
 
     @classmethod
     def from_broadcast(
@@ -147,7 +147,7 @@ class Devices:
         examples: DeviceExamples,
         streams: Streams,
         *,
-        batch: int,
+        batch_size: int,
         device: str,
         dtype: torch.dtype = torch.float32,
     ) -> Devices:
@@ -156,7 +156,7 @@ class Devices:
 
         ``examples``: examples of each device.
         ``streams``: random streams of the devices.
-        ``batch``: number of examples of a minibatch.
+        ``batch_size``: number of examples of a minibatch.
         ``device``: torch device of the tensors.
         ``dtype``: data type of the tensors.
 
@@ -164,7 +164,7 @@ class Devices:
         ``BATCH_UNIT``, because a device has each item at most once.
         """
         n, width = examples.item_ids.shape
-        batch = min(batch, -(-interactions.n_items // BATCH_UNIT) * BATCH_UNIT)
+        batch = min(batch_size, -(-interactions.n_items // BATCH_UNIT) * BATCH_UNIT)
         full = -(-width // batch) * batch
         items = torch.zeros((n, full), dtype=torch.long)
         items[:, :width] = torch.from_numpy(examples.item_ids)
@@ -191,7 +191,7 @@ class Devices:
             weights=weights,
             genre_flags=flags[items],
             labels=labels,
-            batch=batch,
+            batch_size=batch,
         )
 
     def train(self, local: TrainingSettings) -> Weights:
@@ -210,7 +210,7 @@ class Devices:
         now = {name: value.clone() for name, value in start.items()}
         if not len(self.examples) or not local.n_epochs:
             return now
-        size, width = self.batch, self.labels.shape[1]
+        size, width = self.batch_size, self.labels.shape[1]
         batches = -(-self.examples.n_examples // size)
         pull = local.rate * local.proximal_weight
         where = self.labels.device
@@ -258,11 +258,11 @@ def compute_maml_update(devices: Devices, local: TrainingSettings) -> Weights:
     A random half of a device's examples (the smaller half, if their number is odd) is the support
     set, on which ``local.n_epochs`` steps of full gradients are taken; the remaining examples are
     the query set. The meta-gradient is the gradient of the query loss after these steps with
-    respect to the weights before them (second order). Losses are means. A product takes ``batch``
-    examples at a time, to which padding adds exact zeros. A device whose gradient overflows returns
-    zeros.
+    respect to the weights before them (second order). Losses are means. A product takes
+    ``batch_size`` examples at a time, to which padding adds exact zeros. A device whose gradient
+    overflows returns zeros.
     """
-    size, width = devices.batch, devices.labels.shape[1]
+    size, width = devices.batch_size, devices.labels.shape[1]
     start = {name: v.clone().requires_grad_() for name, v in devices.weights.items()}
     if not width:
         return {name: torch.zeros_like(v) for name, v in start.items()}

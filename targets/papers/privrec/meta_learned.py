@@ -77,13 +77,13 @@ def compute_printed_epsilon(
     return float(np.min(rounds * clients * curve + math.log(1 / delta) / (orders - 1)))
 
 
-def bound_sampled_renyi(rate: float, order: int, multiplier: float) -> float:
+def bound_sampled_renyi(sampling_rate: float, order: int, noise_multiplier: float) -> float:
     """Bounds the Rényi divergence of integer ``order`` of a Gaussian mechanism on a sample without
     replacement.
 
-    ``rate``: sampling rate q.
+    ``sampling_rate``: sampling rate q.
     ``order``: order a of the divergence.
-    ``multiplier``: noise multiplier z.
+    ``noise_multiplier``: noise multiplier z.
 
     The bound is Theorem 9 of Wang, Balle and Kasiviswanathan (2019):
 
@@ -92,10 +92,10 @@ def bound_sampled_renyi(rate: float, order: int, multiplier: float) -> float:
     """
     j: NDArray[np.float64] = np.arange(2, order + 1, dtype=np.float64)
     choose = gammaln(order + 1) - gammaln(j + 1) - gammaln(order - j + 1)
-    moments = (j - 1) * j / (2 * multiplier**2) + math.log(2)
-    second = 1 / multiplier**2
+    moments = (j - 1) * j / (2 * noise_multiplier**2) + math.log(2)
+    second = 1 / noise_multiplier**2
     moments[0] = min(math.log(4) + second + math.log(-math.expm1(-second)), math.log(2) + second)
-    terms = j * math.log(rate) + choose + moments
+    terms = j * math.log(sampling_rate) + choose + moments
     return float(logsumexp(np.append(terms, 0.0)) / (order - 1))
 
 
@@ -105,7 +105,7 @@ def make_messages(
     profiles: Interactions,
     model: Broadcast,
     kind: Payload,
-    rate: float,
+    learning_rate: float,
 ) -> dict[str, Component]:
     """Returns the messages of n devices, with one component (named array) for each array of
     ``model``.
@@ -116,8 +116,8 @@ def make_messages(
     ``examples``: examples of the devices.
     ``profiles``: interactions and attributes of the devices' users.
     ``model``: the broadcast model.
-    ``kind``, ``rate``: what the numbers are (a change or a gradient), and the learning rate of the
-        devices.
+    ``kind``, ``learning_rate``: what the numbers are (a change or a gradient), and the learning
+        rate of the devices.
 
     Rows without a change are left out.
     """
@@ -134,7 +134,7 @@ def make_messages(
             rows = change["user"][:, at : at + part.shape[1]]
             at += part.shape[1]
         else:
-            sent[name] = Dense(change[name], kind, rate)
+            sent[name] = Dense(change[name], kind, learning_rate)
             continue
         moved = rows.any(axis=1)
         device, ids, rows = device[moved], ids[moved], rows[moved]
@@ -146,7 +146,7 @@ def make_messages(
             values=rows[order],
             n_rows=len(part),
             kind=kind,
-            learning_rate=rate,
+            learning_rate=learning_rate,
         )
     return sent
 
@@ -438,7 +438,7 @@ class MetaLearnedSystem(NoiselessSystem):
                     held.take_users(order),
                     examples.take(order),
                     streams.take(block[order]),
-                    batch=self.batch,
+                    batch_size=self.batch,
                     device=device,
                 ),
             )

@@ -151,8 +151,7 @@ class DeviceExamples:
         counts = np.diff(interactions.ratings.indptr).astype(np.int64)
         sizes = counts + np.minimum(negatives * counts, n_items - counts)
         keys = streams.fold_in(_DRAW).draw_uniform(n_items)
-        row = np.repeat(np.arange(len(counts)), counts)
-        keys[row, interactions.ratings.indices] = -1.0
+        keys[np.repeat(np.arange(len(counts)), counts), interactions.ratings.indices] = -1.0
         items = np.argsort(keys, axis=1, kind="stable")[:, : int(sizes.max(initial=0))]
         return cls(item_ids=items, n_positives=counts, n_examples=sizes)
 

@@ -364,7 +364,8 @@ class NnSelf(_WithFeatures):
 
         A device takes the steps of equation 4, with full gradients, on all of its data.
         """
-        return replace(devices, batch=max(1, devices.labels.shape[1])).train(self.training_settings)
+        size = max(1, devices.labels.shape[1])
+        return replace(devices, batch_size=size).train(self.training_settings)
 
     def update_model(
         self, model: Broadcast, uploads: Uploads, rng: Generator

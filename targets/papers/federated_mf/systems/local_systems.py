@@ -250,9 +250,9 @@ class LflSgdmf(PretrainedMf):
             n_users=n,
             omega=self.omega,
             dropout=self.dropout,
-            count=count,
-            repaired=not self.as_published,
-            colluding=self._colluding(n),
+            n_rounds=count,
+            is_repaired=not self.as_published,
+            n_colluding=self._colluding(n),
             overstated=self.overstated,
         )
 

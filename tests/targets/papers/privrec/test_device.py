@@ -233,7 +233,7 @@ def setup(
     order = np.argsort(-drawn.n_examples, kind="stable")
     data, streams, drawn = data.take_users(order), streams.take(order), drawn.take(order)
     devices = Devices.from_broadcast(
-        broadcast, data, drawn, streams, batch=4, device="cpu", dtype=torch.float64
+        broadcast, data, drawn, streams, batch_size=4, device="cpu", dtype=torch.float64
     )
     return (
         data,
@@ -352,7 +352,7 @@ def test_a_device_that_diverges_changes_nothing_and_spoils_nobody(
         weights=spoilt,
         genre_flags=devices.genre_flags,
         labels=devices.labels,
-        batch=devices.batch,
+        batch_size=devices.batch_size,
     )
     found = learn(broken, local)
     others = np.delete(np.arange(len(examples)), 1)

@@ -143,8 +143,8 @@ class UserAveraging(AveragedExchange):
     """Protocol of the vertical setting (Figure 3a): the server averages user embeddings U.
 
     A message is the table U^(k) of party k, n x p in float32 as in Figure 2, for n users and p
-    factors; the broadcast is U. After the last round, items take ``tuning`` steps alone (kappa).
-    User and item embeddings are published, for use in public services (section 4).
+    factors; the broadcast is U. After the last round, items take ``tuning`` steps alone
+    (kappa). User and item embeddings are published, for use in public services (section 4).
     """
 
     tuning: int = 0
@@ -202,9 +202,9 @@ class ItemAveraging(AveragedExchange):
     """Protocol of the horizontal setting (Figure 3): the server averages item embeddings.
 
     A message is the table V^(k) of item embeddings of party k, m x p in float32, for m items and p
-    factors; user embeddings never leave a party. After the last round a party takes ``tuning``
-    local steps of learning rate ``tuning_rate``; the paper prints neither. The last averaged table
-    is published.
+    factors; user embeddings never leave a party. After the last round a party takes
+    ``tuning`` local steps of learning rate ``tuning_rate``; the paper prints neither. The
+    last averaged table is published.
     """
 
     moves_own_table: bool = True
@@ -406,9 +406,9 @@ class DropoutMechanism(Checked):
     ``n_users``: number of devices n.
     ``omega``: tolerated share of dropouts.
     ``dropout``: probability with which an honest device drops out before a message.
-    ``count``: number of rounds.
-    ``repaired``: whether the devices send replacements of the repaired protocol.
-    ``colluding``: number of further devices, which never drop out and reveal their noise.
+    ``n_rounds``: number of rounds.
+    ``is_repaired``: whether the devices send replacements of the repaired protocol.
+    ``n_colluding``: number of further devices, which never drop out and reveal their noise.
     ``overstated``: announced number of survivors over the true number.
 
     In a round each honest device, including the device whose gradient is protected, may drop out
@@ -431,16 +431,16 @@ class DropoutMechanism(Checked):
     n_users: Count
     omega: ShareOrZero
     dropout: OpenUnitInterval
-    count: Count
-    repaired: bool = False
-    colluding: CountOrZero = 0
+    n_rounds: Count
+    is_repaired: bool = False
+    n_colluding: CountOrZero = 0
     overstated: PositiveFloat = 1.0
 
     def __post_init__(self) -> None:
         check_settings(self)
-        if self.colluding >= self.n_users:
+        if self.n_colluding >= self.n_users:
             raise InputError(
-                f"Expected colluding below n_users, got {self.colluding!r}. Give a smaller number."
+                f"Expected n_colluding below n_users, got {self.n_colluding}. Give a smaller one."
             )
         self._min_variance()
 
@@ -451,12 +451,12 @@ class DropoutMechanism(Checked):
 
     @property
     def output_shape(self) -> tuple[int, ...]:
-        """Shape (count, 4) of an output: one row [m, r, S, sum of R_i] per round.
+        """Shape (n_rounds, 4) of an output: one row [m, r, S, sum of R_i] per round.
 
         m and r are the numbers of survivors before the first and the second message, S is the sum
         of the first messages, and R_i is the second message of an honest device.
         """
-        return (self.count, 4)
+        return (self.n_rounds, 4)
 
     def list_survivors(self) -> tuple[NDArray[np.int64], NDArray[np.int64], Doubles]:
         """Returns the possible numbers of survivors of a round that includes the device, and their
@@ -466,37 +466,37 @@ class DropoutMechanism(Checked):
         message; and the probability of each pair. The probabilities sum to the probability that the
         device is in the sum, minus that of omitted pairs.
         """
-        stays, others = 1.0 - self.dropout, self.n_users - 1 - self.colluding
-        m = 1 + self.colluding + _bulk(others, stays)
+        stays, others = 1.0 - self.dropout, self.n_users - 1 - self.n_colluding
+        m = 1 + self.n_colluding + _bulk(others, stays)
         m = m[m > (1.0 - self.omega) * self.n_users]
-        left = _bulk(self.n_users - self.colluding, stays * stays)
+        left = _bulk(self.n_users - self.n_colluding, stays * stays)
         masked, honest = (grid.ravel() for grid in np.meshgrid(m, left, indexing="ij"))
-        probability = scipy.stats.binom.pmf(masked - 1 - self.colluding, others, stays)
+        probability = scipy.stats.binom.pmf(masked - 1 - self.n_colluding, others, stays)
         probability = (
-            probability * scipy.stats.binom.pmf(honest, masked - self.colluding, stays) * stays
+            probability * scipy.stats.binom.pmf(honest, masked - self.n_colluding, stays) * stays
         )
         seen = probability > 0.0
-        return masked[seen], honest[seen] + self.colluding, probability[seen]
+        return masked[seen], honest[seen] + self.n_colluding, probability[seen]
 
     def randomize(self, value: ArrayLike, rng: Generator, size: Shape = None) -> NDArray[Any]:
-        """Draws outputs of all rounds for the gradient size ``value``: float64, (*size, count,
+        """Draws outputs of all rounds for the gradient size ``value``: float64, (*size, n_rounds,
         4).
         """
         values = np.asarray(self.domain.expand_batch(value, size), dtype=np.float64)
         masked, replaced, probability = self.list_survivors()
         edges = np.cumsum(probability)
-        shape = (*values.shape, self.count)
+        shape = (*values.shape, self.n_rounds)
         at = np.searchsorted(edges, rng.random(shape), side="right")
         there = at < len(edges)
         at = np.minimum(at, len(edges) - 1)
         m, r = np.where(there, masked[at], 0), np.where(there, replaced[at], 0)
         first, second = rng.standard_normal((2, *shape)), rng.standard_normal((2, *shape))
         zeta1, zeta2 = self._zetas(np.maximum(m, 1))
-        honest = np.maximum(r - self.colluding, 0)
-        own, other = (zeta2, zeta1 - zeta2) if self.repaired else (zeta1, zeta2)
+        honest = np.maximum(r - self.n_colluding, 0)
+        own, other = (zeta2, zeta1 - zeta2) if self.is_repaired else (zeta1, zeta2)
         a = np.sqrt(honest * np.maximum(own, 0.0)) * first[0]
         b = np.sqrt(honest * np.maximum(other, 0.0)) * first[1]
-        mine, sent = (a + b, -b) if self.repaired else (a, b - a)
+        mine, sent = (a + b, -b) if self.is_repaired else (a, b - a)
         total = mine + np.sqrt((m - r) * zeta1) * second[0]
         rows = [m, r, values[..., None] + self.sigma * total, self.sigma * sent]
         return np.asarray(np.where(there[..., None], np.stack(rows, axis=-1), 0.0))
@@ -513,9 +513,9 @@ class DropoutMechanism(Checked):
         pairs = np.stack([m, r], axis=-1).reshape(-1, 2).astype(int)
         known = np.array([table.get((a, b), 0.0) for a, b in pairs.tolist()]).reshape(m.shape)
         zeta1, zeta2 = self._zetas(np.maximum(m, 1))
-        honest = np.maximum(r - self.colluding, 0)
-        spread = zeta1 - zeta2 if self.repaired else zeta1 + zeta2
-        weight = np.ones_like(zeta2) if self.repaired else zeta1 / (zeta1 + zeta2)
+        honest = np.maximum(r - self.n_colluding, 0)
+        spread = zeta1 - zeta2 if self.is_repaired else zeta1 + zeta2
+        weight = np.ones_like(zeta2) if self.is_repaired else zeta1 / (zeta1 + zeta2)
         left = self.sigma * np.sqrt(honest * weight * zeta2 + (m - r) * zeta1)
         wide = self.sigma * np.sqrt(np.maximum(honest * spread, 0.0))
         there = m > 0
@@ -543,14 +543,14 @@ class DropoutMechanism(Checked):
         return float(probability @ np.maximum(near - far, 0.0))
 
     def event(self) -> dp.DpEvent:
-        """Returns the accounting event of ``count`` Gaussian mechanisms, with the noise of the
+        """Returns the accounting event of ``n_rounds`` Gaussian mechanisms, with the noise of the
         worst dropouts that do not halt a round.
         """
         left = self._min_variance()
         if left == 0.0:
             return dp.NonPrivateDpEvent()
         one = dp.GaussianDpEvent(self.sigma * math.sqrt(left) / self.sensitivity)
-        return dp.SelfComposedDpEvent(one, self.count)
+        return dp.SelfComposedDpEvent(one, self.n_rounds)
 
     def list_mu_squared(self) -> tuple[Doubles, Doubles]:
         """Returns values of mu^2 of a round in which the device is in the sum, and their
@@ -561,8 +561,8 @@ class DropoutMechanism(Checked):
         """
         masked, replaced, probability = self.list_survivors()
         zeta1, zeta2 = self._zetas(masked)
-        honest = replaced - self.colluding
-        kept = zeta2 if self.repaired else zeta1 * zeta2 / (zeta1 + zeta2)
+        honest = replaced - self.n_colluding
+        kept = zeta2 if self.is_repaired else zeta1 * zeta2 / (zeta1 + zeta2)
         left = honest * kept + (masked - replaced) * zeta1
         return (self.sensitivity / self.sigma) ** 2 / left, probability
 
@@ -573,9 +573,9 @@ class DropoutMechanism(Checked):
     def _min_variance(self) -> float:
         return min_variance(
             omega=self.omega,
-            colluding=self.colluding / self.n_users,
+            colluding=self.n_colluding / self.n_users,
             announced=self.overstated,
-            repaired=self.repaired,
+            repaired=self.is_repaired,
         )
 
 
@@ -593,8 +593,8 @@ def _totals(rounds: DropoutMechanism) -> tuple[Doubles, Doubles]:
     cells = (squares / step).astype(np.int64)
     one = np.bincount(cells, weights=probability, minlength=_CELLS + 1).astype(np.float64)
     one[0] += max(0.0, 1.0 - float(probability.sum()))
-    size = rounds.count * _CELLS + 1
-    masses = convolve_distributions([(one, 0, rounds.count)], 0, size)
+    size = rounds.n_rounds * _CELLS + 1
+    masses = convolve_distributions([(one, 0, rounds.n_rounds)], 0, size)
     kept = np.flatnonzero(masses > _NOISE)
     kept = kept[kept > 0]
     return np.asarray(kept * step), np.asarray(masses[kept] - _NOISE)

@@ -132,8 +132,7 @@ class LocalMf(System):
 
         def send(model: Broadcast) -> dict[str, Component]:
             nonlocal users
-            streams = Streams.spawn(rng, n)
-            messages, users = self.run_devices(ratings, users, model, streams)
+            messages, users = self.run_devices(ratings, users, model, Streams.spawn(rng, n))
             return messages
 
         with one_thread():

@@ -252,8 +252,7 @@ def _placed(
     far = 2.0 * start + drift  # reach of an entry that begins at 0 and is reflected there
     if entries * (start + far) ** 2 + system.factors * far**2 >= system.bound:
         return None
-    tail = float(ndtr(-margin))
-    lost = min(1.0, 2.0 * tail * system.steps * rows * system.factors)
+    lost = min(1.0, 2.0 * float(ndtr(-margin)) * system.steps * rows * system.factors)
     return start, (far if system.local_steps > 1 else 0.0), lost
 
 

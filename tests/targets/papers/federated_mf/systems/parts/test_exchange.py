@@ -43,8 +43,8 @@ def build(
         n_users=n,
         omega=omega,
         dropout=dropout,
-        count=count,
-        repaired=repaired,
+        n_rounds=count,
+        is_repaired=repaired,
     )
 
 
