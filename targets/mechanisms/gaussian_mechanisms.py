@@ -201,9 +201,8 @@ class RevealedGaussian(Checked):
         outputs, values = np.asarray(output, dtype=np.float64), self.domain.check(value)
         marks, sums = outputs[..., 0], outputs[..., 1]
         center = values[..., None] * self._drawn(marks)
-        each = scipy.stats.norm.logpdf(
-            sums, center, self.noise_multiplier
-        ) + scipy.stats.norm.logpdf(marks)
+        normal = scipy.stats.norm
+        each = normal.logpdf(sums, center, self.noise_multiplier) + normal.logpdf(marks)
         return np.asarray(each.sum(axis=-1))
 
     def worst_case(self) -> None:
@@ -220,10 +219,8 @@ class RevealedGaussian(Checked):
         counts = np.arange(1, self.count + 1)
         weights = scipy.stats.binom.pmf(counts, self.count, self.sampling_probability)
         kept = weights > _RARE
-        curve = [
-            compute_gaussian_delta(math.sqrt(k) / self.noise_multiplier, epsilon)
-            for k in counts[kept]
-        ]
+        mus = (math.sqrt(k) / self.noise_multiplier for k in counts[kept])
+        curve = [compute_gaussian_delta(mu, epsilon) for mu in mus]
         return float(weights[kept] @ np.array(curve))
 
     def event(self) -> dp.DpEvent:
@@ -317,13 +314,8 @@ class SampledGaussian(Checked):
 
         The two inputs are the presence and the absence of the protected unit (a user or a row).
         """
-        return _composed(
-            1.0 / self._unit,
-            self.opposite / self._unit,
-            self.sampling_probability,
-            self.local_steps,
-            self.rounds,
-        ).compute_delta(epsilon)
+        up, down, rate = 1.0 / self._unit, self.opposite / self._unit, self.sampling_probability
+        return _composed(up, down, rate, self.local_steps, self.rounds).compute_delta(epsilon)
 
     def event(self) -> dp.DpEvent:
         """Returns the accounting event of sampled Gaussian noise if the adversary also sees the
