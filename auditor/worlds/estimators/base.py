@@ -73,7 +73,7 @@ class Observation(NamedTuple):
     remark: text that is appended to the source of the bound.
 
     >>> Observation(100, lambda alpha: EpsilonLimit(epsilon=-math.log(alpha))).bound_at(1.0)
-    Limit(epsilon=-0.0, largest=inf, witness=None)
+    EpsilonLimit(epsilon=-0.0, largest=inf, witness=None)
     """
 
     draws: int
