@@ -55,8 +55,8 @@ def runs(draw: st.DrawFn) -> DropoutMechanism:
         build(n, draw(st.floats(0.05, 0.9)), draw(st.integers(1, 2))),
         # Not within rounding of the minimum of survivors, where there is no noise to take back.
         omega=draw(st.integers(0, 90)) / 100,
-        repaired=draw(st.booleans()),
-        colluding=draw(st.integers(0, n - 1)),
+        is_repaired=draw(st.booleans()),
+        n_colluding=draw(st.integers(0, n - 1)),
         overstated=draw(st.sampled_from([1.0, 2.0])),
     )
 
@@ -69,8 +69,8 @@ def patterns(run: DropoutMechanism) -> list[tuple[int, int, float]]:
     d = run.dropout
     fates = ((0, 0, d), (1, 0, (1 - d) * d), (1, 1, (1 - d) ** 2))
     found = []
-    for all_fates in itertools.product(fates, repeat=run.n_users - run.colluding):
-        m, r = (run.colluding + sum(fate[k] for fate in all_fates) for k in (0, 1))
+    for all_fates in itertools.product(fates, repeat=run.n_users - run.n_colluding):
+        m, r = (run.n_colluding + sum(fate[k] for fate in all_fates) for k in (0, 1))
         there = all_fates[0][0] == 1 and m > (1 - run.omega) * run.n_users
         chance = math.prod(fate[2] for fate in all_fates)
         found.append((m, r, chance) if there else (0, 0, chance))
@@ -86,9 +86,9 @@ def square(run: DropoutMechanism, m: int, r: int) -> float:
         omega=run.omega,
         masked=m,
         replaced=r,
-        colluding=run.colluding,
+        colluding=run.n_colluding,
         announced=round(run.overstated * m),
-        repaired=run.repaired,
+        repaired=run.is_repaired,
     )
     return (run.sensitivity / run.sigma) ** 2 / shares.variance
 
@@ -108,7 +108,7 @@ def test_survivors_have_the_probabilities_of_their_patterns(run: DropoutMechanis
 def test_the_curve_is_the_mean_over_all_survivors(run: DropoutMechanism, epsilon: float) -> None:
     """The curve is below the mean, and within a thousandth of it."""
     exact = 0.0
-    for rounds in itertools.product(patterns(run), repeat=run.count):
+    for rounds in itertools.product(patterns(run), repeat=run.n_rounds):
         total = sum(square(run, m, r) for m, r, _ in rounds)
         if total > 0:
             chance = math.prod(p for _, _, p in rounds)
@@ -138,7 +138,7 @@ def test_few_dropouts_cost_what_none_does() -> None:
 @settings(max_examples=20)
 def test_the_density_is_that_of_survivors_and_both_sums(run: DropoutMechanism, seed: int) -> None:
     out = run.randomize([0.0, 1.3], np.random.default_rng(seed))
-    assert out.shape == (2, run.count, 4)
+    assert out.shape == (2, run.n_rounds, 4)
     for rows, value in zip(out, (0.0, 1.3), strict=True):
         slow = 0.0
         for m, r, total, sent in rows:
@@ -152,10 +152,10 @@ def test_the_density_is_that_of_survivors_and_both_sums(run: DropoutMechanism, s
 def density(run: DropoutMechanism, m: int, r: int, total: float, sent: float) -> float:
     """Density of the two sums, by the covariance of the honest devices' noises."""
     first, second = 1 / ((1 - run.omega) * run.n_users), 1 / round(run.overstated * m)
-    honest = r - run.colluding
-    shared = first - second if run.repaired else first
-    blurred = first - second if run.repaired else first + second
-    top = (m - run.colluding) * first
+    honest = r - run.n_colluding
+    shared = first - second if run.is_repaired else first
+    blurred = first - second if run.is_repaired else first + second
+    top = (m - run.n_colluding) * first
     if honest == 0 or blurred <= 0:
         assert sent == 0
         return float(stats.norm.logpdf(total, 0, run.sigma * math.sqrt(top)))
