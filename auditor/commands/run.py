@@ -105,4 +105,4 @@ def conclude(record: Record, out: Path, gate: Gate, baseline: Record | None = No
     with guard_output(f"Read {out / 'report.md'}."):
         written = make_printable(f"Report: {out / first} (also {', '.join(others)})")
         terminal.render_outcome(record, outcome, gate, [written], out)
-    raise typer.Exit(outcome.code)
+    raise typer.Exit(outcome.exit_code)

@@ -15,7 +15,7 @@ from fedrec_auditor.auditor.worlds.measure import RefutationPower
 from fedrec_auditor.auditor.worlds.sampler import REPORT_SCOPE
 from fedrec_auditor.reports.record.rows import Finding
 from fedrec_auditor.reports.say import capitalize
-from fedrec_auditor.reports.writers.paragraph import FULL, paragraph, wrap_entry
+from fedrec_auditor.reports.writers.paragraph import TEXT_WIDTH, paragraph, wrap_entry
 
 _LONGEST = 500
 # Smallest exponent from which a ratio is written as a power of e.
@@ -186,7 +186,7 @@ class Verification:
         """Checks that failed."""
         return tuple(check for check in self.checks if check.status is CheckStatus.FAILED)
 
-    def describe(self, *, command: str = "", width: int = FULL) -> str:
+    def describe(self, *, command: str = "", width: int = TEXT_WIDTH) -> str:
         """Describes verdict, bound, distinguishing event and checks, in lines of ``width`` columns.
 
         ``command``: command line that repeats the verification with another number of draws, which

@@ -16,7 +16,7 @@ from typing import Literal, TypeVar
 
 from fedrec_auditor.accountants.verdict import LabelEnum
 
-Kept = TypeVar("Kept")
+Item = TypeVar("Item")
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +150,7 @@ def make_pictures(drawn: Iterable[Picture]) -> tuple[Pictures, ...]:
 
 
 def make_grid(
-    rows: Iterable[Kept], columns: Mapping[str, Callable[[Kept], Text]], caption: str = ""
+    rows: Iterable[Item], columns: Mapping[str, Callable[[Item], Text]], caption: str = ""
 ) -> Grid:
     """Returns a table with the ``caption`` and one row for each object in ``rows``.
 

@@ -270,11 +270,11 @@ def _attacks(
 ) -> Passage:
     """The section on attacks: results that beat guessing, and counts of all other results."""
     leaking = _varied(glance.leaks)
-    but = f" Still, {glance.possible_gain}." if glance.n_rows and not leaking else ""
+    but = f" Still, {glance.possible_gain}." if glance.n_results and not leaking else ""
     blocks: list[Block] = [
         Paragraph(
             f"Results that close at least {say.to_percent(LEAK_MARGIN)} of the gap between "
-            f"guessing and certainty: {len(leaking)} of {glance.n_rows:,}. Results that close "
+            f"guessing and certainty: {len(leaking)} of {glance.n_results:,}. Results that close "
             f"less: {len(glance.small_leaks)}. Both are corrected for the number of results.{but}"
         )
     ]

@@ -109,7 +109,7 @@ def _block(system: Frontier) -> tuple[list[str], float]:
         right = left + _PANEL
         drawn.append(drawing.line(left, _FLOOR, right, _FLOOR, "ink", 1))
         drawn.append(drawing.line(left, _HEAD, left, _FLOOR, "ink", 1))
-        if system.relative:
+        if system.is_relative:
             drawn.append(drawing.line(left, height(1.0), right, height(1.0), "line", 1))
         for number, level in enumerate(system.levels):
             drawn += [_level(left, right, height(end), number) for end in level.extremes]
@@ -148,7 +148,7 @@ def _ends(system: Frontier) -> tuple[float, float]:
     levels = [end for level in system.levels for end in level.extremes]
     worst = _HOPELESS * max(levels) if levels and system.is_reversed else math.inf
     values = [*levels, *(min(point.utility.value, worst) for point in system.points)]
-    values += [1.0] if system.relative else []
+    values += [1.0] if system.is_relative else []
     errors = system.metric in ERROR_NAMES
     low, high = (min(values) if errors else 0.0), max(values)
     span = high - low or abs(high) or 1.0
@@ -173,12 +173,12 @@ def _gains(system: Frontier, height: AxisScale) -> list[str]:
     for point, gain in gains:
         x, y = place(gain.value), height(point.utility.value)
         (west, east), ends = map(place, gain.limits), sorted(map(height, point.utility.limits))
-        drawn.append(_cross((west, x, east), (ends[0], y, ends[1]), point.unprotected))
+        drawn.append(_cross((west, x, east), (ends[0], y, ends[1]), point.is_noiseless))
         marks.append((x, y))
         lines += [(west, y - 1, east, y + 1), (x - 1, ends[0], x + 1, ends[1])]
     if _one_axis(system):
         pairs = zip(marks, gains, strict=True)
-        path = [mark for mark, (point, _) in pairs if not point.unprotected]
+        path = [mark for mark, (point, _) in pairs if not point.is_noiseless]
         drawn.insert(0, drawing.curve(path, "muted", 0.8))
     lines += _across(system, _LEFT, height)
     return [*drawn, *_labels([point for point, _ in gains], marks, _LEFT, (), lines)]
@@ -254,7 +254,7 @@ def _across(system: Frontier, left: float, height: AxisScale) -> list[Box]:
 
 def _label_words(system: Frontier) -> str:
     """A text with the names of the swept settings, whose values label the points; may be empty."""
-    swept = next((p.name for p in system.points if "=" in p.name and not p.unprotected), "")
+    swept = next((p.name for p in system.points if "=" in p.name and not p.is_noiseless), "")
     names = [part.partition("=")[0] for part in swept.split(", ")]
     words = ["noise, times the paper's" if name == _PRIVACY else name for name in names]
     return truncate(f"labels: {'/'.join(words)}", _LABEL) if swept else ""
@@ -262,7 +262,7 @@ def _label_words(system: Frontier) -> str:
 
 def _one_axis(system: Frontier) -> bool:
     """Whether all points differ in one swept setting only, so that a line may connect them."""
-    return all("=" in p.name and ", " not in p.name for p in system.points if not p.unprotected)
+    return all("=" in p.name and ", " not in p.name for p in system.points if not p.is_noiseless)
 
 
 def _ticks(low: float, high: float, count: int) -> list[float]:

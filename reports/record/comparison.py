@@ -43,11 +43,11 @@ from fedrec_auditor.reports.record.leaks import (
 )
 from fedrec_auditor.reports.record.rows import AttackRow, Contents, Finding, UtilityRow, walk_leaves
 from fedrec_auditor.reports.record.sections import sections
-from fedrec_auditor.reports.record.waivers import excuse
+from fedrec_auditor.reports.record.waivers import drop_waived
 from fedrec_auditor.reports.say.metrics import format_value, widen_limits
 from fedrec_auditor.reports.say.summary import summarize_systems
 
-Kept = TypeVar("Kept")
+Item = TypeVar("Item")
 
 
 class Trend(StrEnum):
@@ -95,8 +95,8 @@ class Change:
 
 
 def index_by_key(
-    rows: Iterable[Kept], key: Callable[[Kept], Hashable]
-) -> dict[tuple[Hashable, int], Kept]:
+    rows: Iterable[Item], key: Callable[[Item], Hashable]
+) -> dict[tuple[Hashable, int], Item]:
     """Maps (key of the row, n) to each row; n is the number of earlier rows with an equal key."""
     counts: Counter[Hashable] = Counter()
     by_key = {}
@@ -108,8 +108,8 @@ def index_by_key(
 
 
 def pair_by_key(
-    now: Iterable[Kept], before: Iterable[Kept], key: Callable[[Kept], Hashable]
-) -> list[tuple[Kept, Kept]]:
+    now: Iterable[Item], before: Iterable[Item], key: Callable[[Item], Hashable]
+) -> list[tuple[Item, Item]]:
     """Pairs (row now, row before) of the rows of two audits that have equal keys.
 
     ``key`` computes the key of a row. Several rows with one key are paired in their order.
@@ -311,23 +311,23 @@ class Comparison:
 
     changes: changes, the worst first.
     differences: sentences on differences of plan, data and versions, which may cause changes.
-    uncertain: sentences on parts that cannot be compared.
-    findings, rows: how many findings and how many attack results both records have.
-    claimed: whether either record has findings.
-    complete: whether both audits were completed.
+    incomparable: sentences on parts that cannot be compared.
+    n_findings, n_rows: how many findings and how many attack results both records have.
+    has_claims: whether either record has findings.
+    is_complete: whether both audits were completed.
     unassessed: one line with a reason for each system whose severity was not assessed.
-    lost: those lines of ``unassessed`` whose systems were assessed in the baseline.
+    newly_unassessed: those lines of ``unassessed`` whose systems were assessed in the baseline.
     """
 
     changes: tuple[Change, ...]
     differences: tuple[str, ...]
-    uncertain: tuple[str, ...]
-    findings: int
-    rows: int
-    claimed: bool
-    complete: bool
+    incomparable: tuple[str, ...]
+    n_findings: int
+    n_rows: int
+    has_claims: bool
+    is_complete: bool
     unassessed: tuple[str, ...]
-    lost: tuple[str, ...]
+    newly_unassessed: tuple[str, ...]
 
     @classmethod
     def of(cls, record: Contents, baseline: Contents, gate: Gate = DEFAULT_GATE) -> Comparison:
@@ -339,7 +339,7 @@ class Comparison:
         the baseline, at the same seed; with ``--fail-on leak`` also if it is a new leak. With
         ``--fail-on never`` nothing is worse. Waived results are not compared.
         """
-        record, baseline = excuse(record, gate), excuse(baseline, gate)
+        record, baseline = drop_waived(record, gate), drop_waived(baseline, gate)
         both = pair_by_key(record.findings, baseline.findings, question_key)
         changes = [
             *_verdicts(record, baseline, gate),
@@ -359,13 +359,13 @@ class Comparison:
         return cls(
             changes=tuple(changes),
             differences=tuple(_differences(record, baseline)),
-            uncertain=tuple(_uncertain(record, baseline, _moved_samples(both))),
-            findings=len(pair_by_key(record.findings, baseline.findings, _judged)),
-            rows=len(pair_by_key(comparable(record), comparable(baseline), _row_key)),
-            claimed=bool(record.findings or baseline.findings),
-            complete=not (record.errors or baseline.errors),
+            incomparable=tuple(_uncertain(record, baseline, _moved_samples(both))),
+            n_findings=len(pair_by_key(record.findings, baseline.findings, _judged)),
+            n_rows=len(pair_by_key(comparable(record), comparable(baseline), _row_key)),
+            has_claims=bool(record.findings or baseline.findings),
+            is_complete=not (record.errors or baseline.errors),
             unassessed=tuple(each.gap_line for each in now if each.assessment.gap),
-            lost=tuple(each.gap_line for each in lost),
+            newly_unassessed=tuple(each.gap_line for each in lost),
         )
 
     def sentences(self, trend: Trend) -> tuple[str, ...]:
@@ -380,7 +380,7 @@ class Comparison:
     @property
     def has_overlap(self) -> bool:
         """Whether a judged claim is in both records; without judged claims, an attack result."""
-        return bool(self.findings if self.claimed else self.rows)
+        return bool(self.n_findings if self.has_claims else self.n_rows)
 
     @property
     def conclusion(self) -> str:
@@ -393,25 +393,25 @@ class Comparison:
             outcome = f"Changes: {worse:,} worse, {better:,} better"
         elif self.has_overlap:
             outcome = f"Nothing is worse; {better:,} better" if better else "Nothing is worse"
-        elif self.rows:
-            rows = say.format_count(self.rows, "attack result")
+        elif self.n_rows:
+            rows = say.format_count(self.n_rows, "attack result")
             return f"No claim is in both audits; nothing is worse in {rows} of both."
         else:
             return "Nothing could be compared: no claim and no attack is in both audits."
-        known = self.complete and not self.unassessed
+        known = self.is_complete and not self.unassessed
         return f"{outcome}." if known else f"{outcome} in the parts that could be compared."
 
     @property
     def rule_text(self) -> str:
         """Sentences for the reader on the rules by which a difference counts as a change."""
-        return say.fill_text("note", "changes", rows=self.rows)
+        return say.fill_text("note", "changes", rows=self.n_rows)
 
     @property
     def exit_code(self) -> int:
         """The exit code: 1 if something is worse, 3 if parts could not be compared, else 0."""
         if self.regressions:
             return EXIT_FOUND
-        return 0 if self.complete and self.has_overlap else INCOMPLETE
+        return 0 if self.is_complete and self.has_overlap else INCOMPLETE
 
 
 def _verdicts(record: Contents, baseline: Contents, gate: Gate) -> Iterator[Change]:

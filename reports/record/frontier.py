@@ -135,16 +135,16 @@ class Point:
     utility: utility, divided by that of the system without noise if that was trained.
     gain: gain of the attack over guessing; None if it was not measured.
     epsilons: epsilon by "claimed", "proved" and "shown" (lower bound), in the scope of the drawing.
-    whole: epsilon by these names for a whole user over the training.
-    unprotected: whether the noise of the system is set to zero.
+    user_epsilons: epsilon by these names for a whole user over the training.
+    is_noiseless: whether the noise of the system is set to zero.
     """
 
     name: str
     utility: OverTrainingsRow
     gain: OverTrainingsRow | None
     epsilons: dict[str, float]
-    whole: dict[str, float] = field(default_factory=dict)
-    unprotected: bool = False
+    user_epsilons: dict[str, float] = field(default_factory=dict)
+    is_noiseless: bool = False
 
     def describe_epsilon(self, kind: str, *, whole: bool = False) -> str:
         """The epsilon of a kind ("claimed", "proved" or "shown") in words, such as "not known".
@@ -152,9 +152,9 @@ class Point:
         ``whole`` selects the epsilon of a whole user over the training. The text for an infinite
         "shown" epsilon says if data are sent without protection.
         """
-        epsilons = self.whole if whole else self.epsilons
+        epsilons = self.user_epsilons if whole else self.epsilons
         epsilon = epsilons.get(kind)
-        clear = self.unprotected and kind == "shown" and self.whole.get(kind) == math.inf
+        clear = self.is_noiseless and kind == "shown" and self.user_epsilons.get(kind) == math.inf
         if clear and epsilon in (None, math.inf):
             return "infinite, because data are sent unprotected"
         if epsilon is None:
@@ -194,9 +194,9 @@ class Frontier:
     metric, protocol: metric and protocol of utility.
     attack: attack whose gain over guessing is drawn, and what it sees; empty without an attack.
     scope: scope of the epsilons.
-    wider: scope of a whole user over the training; empty if that is ``scope``.
+    user_scope: scope of a whole user over the training; empty if that is ``scope``.
     points: one point per combination of settings.
-    relative: whether utility is divided by that of the system without noise, which is also a point.
+    is_relative: whether utility is divided by that of the system without noise, also a point.
     levels: utility of popularity and random ranking, or of user and item means and the mean rating.
     """
 
@@ -205,27 +205,24 @@ class Frontier:
     protocol: str
     attack: str
     scope: str
-    wider: str
+    user_scope: str
     points: tuple[Point, ...]
-    relative: bool
+    is_relative: bool
     levels: tuple[Level, ...]
 
     @property
     def measure(self) -> str:
         """The label of the vertical axis: the metric, or its ratio with and without noise."""
         less = self.metric in ERROR_NAMES
-        if not self.relative:
+        if not self.is_relative:
             return f"{self.metric}, where less is better" if less else self.metric
-        return (
-            f"{self.metric} without noise / with noise"
-            if less
-            else f"{self.metric} with noise / without noise"
-        )
+        ratio = "without noise / with noise" if less else "with noise / without noise"
+        return f"{self.metric} {ratio}"
 
     @property
     def is_reversed(self) -> bool:
         """Whether smaller values are better, so that the vertical axis is reversed."""
-        return self.metric in ERROR_NAMES and not self.relative
+        return self.metric in ERROR_NAMES and not self.is_relative
 
 
 def make_frontiers(swept: SweepContents) -> tuple[Frontier, ...]:
@@ -303,19 +300,19 @@ def _frontier(
         protocol=figure.view,
         attack="" if strongest is None else f"{strongest.metric}, {strongest.view}",
         scope=scope,
-        wider=wider,
+        user_scope=wider,
         points=tuple(
             Point(
                 name=_name(swept.variants[place], place in beside, len(beside) > 1),
                 utility=row,
                 gain=next((r for r in gains if r.variant == place and _same(r, strongest)), None),
                 epsilons=epsilons(place, scope),
-                whole=epsilons(place, wider or scope),
-                unprotected=place in beside,
+                user_epsilons=epsilons(place, wider or scope),
+                is_noiseless=place in beside,
             )
             for place, row in found.items()
         ),
-        relative=relative,
+        is_relative=relative,
         levels=tuple(_levels(list((beside if relative else found).values()), relative)),
     )
 

@@ -47,14 +47,14 @@ class Leak:
     baseline: value of the metric that the guess reaches.
     low_limit: lower limit of the result at the row's confidence, corrected so that the limits of
         all results of the system hold together.
-    n_rows: number of results of the system that have a baseline.
+    n_results: number of results of the system that have a baseline.
     is_small: whether the advantage over the baseline is too small for a leak (by default below 5%).
     """
 
     row: AttackRow
     baseline: float
     low_limit: float
-    n_rows: int
+    n_results: int
     is_small: bool = False
 
     @property
@@ -71,8 +71,8 @@ class Leak:
             f"attack {row.attack} ({row.vantage}) reaches {row.metric} = "
             f"{say.format_short(row.value)}, at least "
             f"{say.format_short(self.low_limit)} at {say.to_percent(row.confidence)} confidence "
-            f"({count_trainings([row])}, corrected for {self.n_rows:,} results of the system); a "
-            f"guess without the uploads reaches {say.format_short(self.baseline)}"
+            f"({count_trainings([row])}, corrected for {self.n_results:,} results of the system); "
+            f"a guess without the uploads reaches {say.format_short(self.baseline)}"
         )
 
 

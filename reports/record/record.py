@@ -21,7 +21,7 @@ from fedrec_auditor.reports.record.frontier import SWEEP_FILE, OverTrainingsRow,
 from fedrec_auditor.reports.record.leaks import describe_leaks, find_leaks
 from fedrec_auditor.reports.record.rows import Contents, Finding, flatten
 from fedrec_auditor.reports.record.sections import Section, sections
-from fedrec_auditor.reports.record.waivers import excuse
+from fedrec_auditor.reports.record.waivers import drop_waived
 from fedrec_auditor.reports.say.summary import (
     Summary,
     apply_gate,
@@ -40,18 +40,18 @@ if TYPE_CHECKING:
 class GateOutcome:
     """The outcome of a gate (the rule for failing CI) on the record of an audit.
 
-    code: exit code.
-    failing: summaries of the systems that fail the gate.
+    exit_code: exit code.
+    failing_systems: summaries of the systems that fail the gate.
     unassessed: one line per system whose severity the gate needs, but which was not assessed.
-    compared: comparison with the baseline, an earlier record; None without a baseline.
-    leak: sentences on the worst leak, if the gate is on leaks; else empty.
+    comparison: comparison with the baseline, an earlier record; None without a baseline.
+    leak_text: sentences on the worst leak, if the gate is on leaks; else empty.
     """
 
-    code: int
-    failing: tuple[Summary, ...]
+    exit_code: int
+    failing_systems: tuple[Summary, ...]
     unassessed: tuple[str, ...]
-    compared: Comparison | None
-    leak: str
+    comparison: Comparison | None
+    leak_text: str
 
     @classmethod
     def of(cls, record: Contents, gate: Gate, baseline: Contents | None = None) -> Self:
@@ -68,11 +68,11 @@ class GateOutcome:
         - 0 otherwise.
         """
         compared = None if baseline is None else Comparison.of(record, baseline, gate)
-        record = excuse(record, gate)
+        record = drop_waived(record, gate)
         failing, unknown = apply_gate(record, gate)
         gaps = {each.gap_line: None for each in unknown}
         if compared is not None:
-            gaps |= dict.fromkeys(compared.lost)
+            gaps |= dict.fromkeys(compared.newly_unassessed)
         fails: bool | None = bool(compared.regressions) if compared else (True if failing else None)
         code = gate.exit_code((finding.verdict for finding in record.findings), failing=fails)
         open_ = gaps and not gate.allows(Exemption.NOT_ASSESSED)
@@ -135,7 +135,7 @@ class Record(Contents):
         ``gate`` is the rule for failing CI. With a ``baseline`` (an earlier record), 1 means that
         something became worse.
         """
-        return GateOutcome.of(self, gate, baseline).code
+        return GateOutcome.of(self, gate, baseline).exit_code
 
     @property
     def violated(self) -> tuple[Finding, ...]:

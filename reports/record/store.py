@@ -30,7 +30,7 @@ from fedrec_auditor.reports.record.rows import SCHEMA_VERSION, Contents
 from fedrec_auditor.reports.say.summary import summarize_systems
 from fedrec_auditor.reports.writers import ci, html, markdown, svg
 
-Kept = TypeVar("Kept", bound=Contents)
+RecordType = TypeVar("RecordType", bound=Contents)
 RECORD_FILE = "report.json"
 # Address of the JSON schema of a record, the value of ``$schema`` in every report.json.
 SCHEMA_ADDRESS = f"urn:fedrec-auditor:report:{SCHEMA_VERSION}"
@@ -132,7 +132,7 @@ def read_regular(path: Path, max_size: int, *, follow: bool = False) -> bytes:
     return content
 
 
-def read(location: Path, kind: type[Kept]) -> Kept:
+def read(location: Path, kind: type[RecordType]) -> RecordType:
     """Reads the record of an audit from a run directory or a report.json, as an object of ``kind``.
 
     Raises InputError if the file is missing, broken, edited or of another version.

@@ -8,7 +8,7 @@ from fedrec_auditor.accountants.verdict import Gate, Verdict
 from fedrec_auditor.reports.record.leaks import find_leaks
 from fedrec_auditor.reports.record.rows import AttackRow, Contents, Finding
 
-Kept = TypeVar("Kept", bound=Contents)
+RecordType = TypeVar("RecordType", bound=Contents)
 
 
 def find_waiver(row: Finding | AttackRow, gate: Gate) -> str:
@@ -22,7 +22,7 @@ def find_waiver(row: Finding | AttackRow, gate: Gate) -> str:
     return gate.waivers.get((row.target, result), "")
 
 
-def excuse(record: Kept, gate: Gate) -> Kept:
+def drop_waived(record: RecordType, gate: Gate) -> RecordType:
     """Returns the record as ``gate`` judges it: without waived findings and leaks.
 
     A waived attack counts as one that ran and only guessed.

@@ -46,7 +46,7 @@ _OBEYED = re.compile("[\x7f-\x9f\ud800-\udfff]")
 
 
 def fill_text(table: str, name: str, **values: object) -> str:
-    """Returns a text of words.toml, by the ``name`` in its ``table``, filled with ``values``."""
+    """Returns the text ``name`` in a ``table`` of words.toml; ``values`` fill its placeholders."""
     text: str = TABLES[table][name]
     return text.format(**values)
 

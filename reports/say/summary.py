@@ -61,7 +61,7 @@ class Summary:
 
     section: all rows of the audit's record on the system.
     anchor: address (HTML id) of the system's section in the report.
-    n_rows: number of the system's attack results (values of metrics) that have a baseline.
+    n_results: number of the system's attack results (values of metrics) that have a baseline.
     leaks: results that beat the baseline by the margin, the most harmful first.
     small_leaks: results that beat the baseline by less than the margin.
     possible_gain: clause on the largest advantage over guessing that the attacks do not exclude.
@@ -72,7 +72,7 @@ class Summary:
 
     section: Section
     anchor: str
-    n_rows: int
+    n_results: int
     leaks: tuple[Leak, ...]
     small_leaks: tuple[Leak, ...]
     possible_gain: str
@@ -201,12 +201,12 @@ class Summary:
     def _won(self) -> str:
         if self.leaks:
             return describe_result(self.leaks[0].row)
-        if not self.n_rows:
+        if not self.n_results:
             none = "no result of an attack can be compared with guessing"
             return none if self.section.attacks else "no attack ran"
         lost = len(self.section.not_run)
         basis = say.join_texts(
-            f"{len(self.small_leaks):,} of {say.format_count(self.n_rows, 'result')} beat it",
+            f"{len(self.small_leaks):,} of {say.format_count(self.n_results, 'result')} beat it",
             f"{say.format_count(lost, 'attack')} could not run" if lost else "",
             self.possible_gain,
             by="; ",
@@ -331,9 +331,9 @@ def summary(record: Contents) -> str:
 
 
 def count_protected(record: Contents) -> str:
-    """A sentence on the number of systems proved to keep guesses at a user's bit uncertain.
+    """A sentence with the number of systems that are proved to hide a user's data from the server.
 
-    Uncertain means right less than 99.9% of the time, for an adversary at the server.
+    A proof hides the data if it keeps guesses at one bit below 99.9% right over the training.
     """
     parts = sections(record)
     count = sum(any(map(_hides, section.findings)) for section in parts)

@@ -28,7 +28,7 @@ from fedrec_auditor.accountants.verdict import (
 from fedrec_auditor.reports import say
 from fedrec_auditor.reports.record.leaks import Severity, find_leaks
 from fedrec_auditor.reports.record.rows import CheckRow, Contents, Finding
-from fedrec_auditor.reports.record.waivers import excuse, find_waiver
+from fedrec_auditor.reports.record.waivers import drop_waived, find_waiver
 from fedrec_auditor.reports.say.links import find_rule_address
 from fedrec_auditor.reports.say.summary import apply_gate, summarize_systems
 
@@ -235,7 +235,7 @@ def _cases(record: Contents, gate: Gate, checks: Sequence[CheckRow]) -> Iterator
         yield _Result(rule, row.target, row.check, row.reason, kinds[row.failed])
     for line in gate.expired_waivers:
         yield _Result("WAIVER", "waivers", line.partition(":")[0], line, "failure")
-    record = excuse(record, gate)
+    record = drop_waived(record, gate)
     if gate.fail_on is FailOn.LEAK:
         for leak in find_leaks(record, gate.leak_margin):
             name = f"{leak.row.attack} ({leak.row.vantage}): {leak.row.metric}"

@@ -15,27 +15,27 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 # Columns of text that does not go to a terminal.
-FULL = 100
+TEXT_WIDTH = 100
 # Maximum number of columns used on a terminal: longer lines are hard to read.
-LONGEST = 160
+MAX_WIDTH = 160
 
 
 def output_width() -> int:
     """The line width of standard output in columns.
 
-    The terminal's width, but at most ``LONGEST``; ``FULL`` if the output is not a terminal.
+    The terminal's width, but at most ``MAX_WIDTH``; ``TEXT_WIDTH`` if the output is not a terminal.
     """
     if not sys.stdout.isatty():
-        return FULL
-    return min(LONGEST, shutil.get_terminal_size().columns)
+        return TEXT_WIDTH
+    return min(MAX_WIDTH, shutil.get_terminal_size().columns)
 
 
 def console_width(console: Console) -> int:
-    """The line width of a console in columns: its own, at most ``LONGEST``.
+    """The line width of a console in columns: its own, at most ``MAX_WIDTH``.
 
-    ``FULL`` if the console is not a terminal.
+    ``TEXT_WIDTH`` if the console is not a terminal.
     """
-    return min(LONGEST, console.width) if console.is_terminal else FULL
+    return min(MAX_WIDTH, console.width) if console.is_terminal else TEXT_WIDTH
 
 
 def paragraph(text: str, width: int, *, label: str = "", indent: int = 0, hang: int = 0) -> str:

@@ -179,7 +179,7 @@ def render_sweep(swept: frontier.SweepContents, console: Console) -> None:
 
     for system in frontier.make_frontiers(swept):
         table = Table(title=Text(say.make_printable(system.target)), title_justify="left")
-        wider = ("proved", "shown") if system.wider else ()
+        wider = ("proved", "shown") if system.user_scope else ()
         of_user = (f"user: {kind}" for kind in wider)
         rows: list[tuple[str, ...]] = [
             ("Setting", system.measure, "Gain", *frontier.EPSILON_KINDS, *of_user)
@@ -308,16 +308,18 @@ def render_gate(outcome: GateOutcome, gate: Gate, console: Console) -> None:
 
     These are leaks, systems that fail or were not assessed, and the comparison with the baseline.
     """
-    if outcome.leak:
-        print_hanging(console, outcome.leak)
-    print_each(console, (glance.severity_line for glance in outcome.failing), "fails:", "bold red")
+    if outcome.leak_text:
+        print_hanging(console, outcome.leak_text)
+    print_each(
+        console, (each.severity_line for each in outcome.failing_systems), "fails:", "bold red"
+    )
     unknown = Exemption.NOT_ASSESSED
-    so = f". Exit {INCOMPLETE}; --allow {unknown}" if outcome.code == INCOMPLETE else ""
+    so = f". Exit {INCOMPLETE}; --allow {unknown}" if outcome.exit_code == INCOMPLETE else ""
     so = ". Allowed" if gate.allows(unknown) else so
     print_each(console, (line + so for line in outcome.unassessed), "not assessed:", "yellow")
-    if (compared := outcome.compared) is not None:
+    if (compared := outcome.comparison) is not None:
         print_each(console, compared.regressions, "worse:", "bold red")
-        print_each(console, (*compared.differences, *compared.uncertain), "note:", "yellow")
+        print_each(console, (*compared.differences, *compared.incomparable), "note:", "yellow")
         if not compared.regressions:
             print_line(console, f"Comparison with the baseline: {compared.conclusion}")
 
@@ -336,7 +338,7 @@ def render_comparison(compared: Comparison, console: Console) -> None:
             print_line(console, f"{head} ({len(lines):,})", style)
         print_each(console, lines, "-", indent=2)
     console.print()
-    print_each(console, compared.uncertain, "note:", "yellow")
+    print_each(console, compared.incomparable, "note:", "yellow")
     print_each(console, compared.unassessed, "not assessed:", "yellow")
     print_hanging(console, compared.rule_text)
     print_line(console, compared.conclusion, "bold")

@@ -45,7 +45,7 @@ def measured(record: Record, value: float, margin: float = 0.03) -> AttackRow:
 @pytest.mark.parametrize("fail_on", list(FailOn))
 def test_nothing_got_worse_than_itself(record: Record, fail_on: FailOn) -> None:
     same = of(record, record, fail_on)
-    assert (same.changes, same.differences, same.uncertain, same.rows) == ((), (), (), 8)
+    assert (same.changes, same.differences, same.incomparable, same.n_rows) == ((), (), (), 8)
 
 
 def test_a_verdict_that_got_worse_is_told_and_a_better_one_is_not(record: Record) -> None:
@@ -71,7 +71,7 @@ def test_a_new_violation_is_worse_and_a_lost_one_is_told(record: Record) -> None
     assert line.endswith("not in the baseline.")
     back = of(fewer, record)
     assert back.regressions == ()
-    assert "1 finding of the baseline" in back.uncertain[0]
+    assert "1 finding of the baseline" in back.incomparable[0]
 
 
 def test_a_new_finding_is_worse_at_the_level_that_fails_it(record: Record) -> None:
@@ -215,7 +215,7 @@ def test_a_sampled_epsilon_moves_only_past_the_other_proof(record: Record) -> No
     sampled = {"confidence": 0.99, "samples": 1000}
     low, high = (asked(record, shown, 4.0, **sampled) for shown in (0.5, 3.9))
     assert moved(high, low) == moved(low, high) == []
-    assert of(high, low).uncertain == (
+    assert of(high, low).incomparable == (
         "1 sampled lower bound moved within the proved limits, which shows no change.",
     )
     tight = asked(record, 0.5, 1.0, **sampled)
@@ -262,7 +262,7 @@ def test_from_an_audit_that_broke_off_nothing_follows(record: Record) -> None:
         of(broken, whole).exit_code,
         of(whole, broken).exit_code,
     ) == (0, 3, 3)
-    assert "The baseline was not completed (1 error)" in of(whole, broken).uncertain[0]
+    assert "The baseline was not completed (1 error)" in of(whole, broken).incomparable[0]
     assert of(asked(broken, 1.0), whole).exit_code == 1  # what is worse all the same
     assert of(broken, whole).conclusion == "Nothing is worse in the parts that could be compared."
     apart = of(whole, with_findings(whole))
@@ -332,4 +332,4 @@ def test_other_data_and_lost_rows_are_told(record: Record) -> None:
     found = of(with_rows(record), vary(record, provenance=other))
     assert found.regressions == ()
     assert "The data differ: ml-100k" in found.differences[0]
-    assert "8 attack results" in found.uncertain[0]
+    assert "8 attack results" in found.incomparable[0]
