@@ -86,7 +86,7 @@ def test_without_a_claim_of_both_the_comparison_is_incomplete(record: Record) ->
     apart = of(
         with_findings(record, record.findings[0]), with_findings(record, *record.findings[1:])
     )
-    assert (apart.findings, apart.rows, apart.regressions) == (0, 8, ())
+    assert (apart.n_findings, apart.n_rows, apart.regressions) == (0, 8, ())
     assert apart.exit_code == 3
     assert "No claim is in both audits; nothing is worse in 8 attack results" in apart.conclusion
     attacked = of(with_findings(record), with_findings(record))  # of systems without claims
