@@ -188,7 +188,7 @@ def test_no_round_goes_on_where_all_have_to_survive() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wrong", "word"), [({"colluding": 4}, "colluding"), ({"overstated": 0.5}, "announced")]
+    ("wrong", "word"), [({"n_colluding": 4}, "colluding"), ({"overstated": 0.5}, "announced")]
 )
 def test_settings_that_make_no_sense_are_refused(wrong: dict[str, float], word: str) -> None:
     check_ranges(build())
