@@ -45,7 +45,7 @@ def test_the_error_is_the_mean_square_over_held_out_ratings(seed: int) -> None:
     dense, table = ratings(rng), rng.normal(3.0, 1.0, (12, 15))
     split = hold_out(Interactions.create(dense), rng)
     paper = ReportedMetric(metric="MSE", protocol=PROTOCOL, value=0.8, note="of a paper")
-    target: Any = Scorer(table, reported=(paper,))
+    target: Any = Scorer(table, reported_metrics=(paper,))
     (row,) = split.evaluate(target, Model(), confidence=0.95, rng=rng)
     kept = split.train.ratings.toarray()
     truth = dense[split.users, split.items]
