@@ -222,7 +222,7 @@ def test_a_batch_uploads_what_its_clients_would_one_by_one(
         for user in range(users)
     ]
     assert len(batch) == users * size
-    for name in ("index", "positive"):
+    for name in ("coordinates", "is_positive"):
         together = [getattr(part, name) for part in single]
         np.testing.assert_array_equal(
             getattr(batch, name), np.concatenate([np.empty((0, k), int), *together])
