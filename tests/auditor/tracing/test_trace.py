@@ -105,7 +105,7 @@ def staircase(x: float, rng: Rng) -> Any:
 
 
 def test_a_staircase_is_exact_but_for_steps_that_are_left_out() -> None:
-    trace = Trace.trace(staircase, [0.0, 1.0], sized=False)
+    trace = Trace.trace(staircase, [0.0, 1.0], takes_size=False)
     bound = trace.bound(0.0)
     assert bound.epsilon == pytest.approx(3.0, rel=1e-9)
     assert not bound.tight
