@@ -73,7 +73,7 @@ class InteractionReconstruction:
         evidence = read_calibrated(view, among)
         sets = certain = None
         if evidence.log_ratio is not None:
-            sets = choose_item_sets(get_posterior(evidence, background.prior))
+            sets = choose_sets(get_posterior(evidence, background.prior))
             certain = np.isinf(evidence.log_ratio)
         return base.Reconstruction(
             users=evidence.users,
@@ -84,7 +84,7 @@ class InteractionReconstruction:
         )
 
 
-def choose_item_sets(posterior: NDArray[np.floating[Any]]) -> NDArray[np.bool_]:
+def choose_sets(posterior: NDArray[np.floating[Any]]) -> NDArray[np.bool_]:
     """Returns for each user the set of items with about the largest expected F1, as a mask (n, M).
 
     ``posterior`` (n, M) holds the probability of each interaction. The best set consists of the

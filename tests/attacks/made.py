@@ -10,10 +10,7 @@ from scipy import sparse
 
 from fedrec_auditor.accountants.statements import Vantage
 from fedrec_auditor.attacks.base import Background, Reconstruction
-from fedrec_auditor.attacks.interaction_reconstruction import (
-    InteractionReconstruction,
-    choose_item_sets,
-)
+from fedrec_auditor.attacks.interaction_reconstruction import InteractionReconstruction, choose_sets
 from fedrec_auditor.attacks.membership_attacks import InteractionMembership
 from fedrec_auditor.attacks.parts import reading
 from fedrec_auditor.attacks.readers.base import get_posterior
@@ -62,9 +59,7 @@ def read_all(view: View) -> tuple[list[str], np.ndarray]:
 
 def sets_of(view: View) -> np.ndarray:
     """The sets with the largest expected F1, from all evidence of a view: (n, M)."""
-    return choose_item_sets(
-        get_posterior(reading.read_evidence(view, np.arange(view.public.n_users)))
-    )
+    return choose_sets(get_posterior(reading.read_evidence(view, np.arange(view.public.n_users))))
 
 
 def reconstructed(view: View) -> Reconstruction:

@@ -17,7 +17,7 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, any_pair
 from fedrec_auditor.attacks.attribute_attacks import AttributeKnn, AttributeRows
 from fedrec_auditor.attacks.base import Background
-from fedrec_auditor.attacks.interaction_reconstruction import choose_item_sets
+from fedrec_auditor.attacks.interaction_reconstruction import choose_sets
 from fedrec_auditor.attacks.membership_attacks import (
     InteractionMembership,
     UserMembership,
@@ -72,7 +72,7 @@ def test_missing_background_is_refused(
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=9))
 def test_best_f1_sets_against_all_sets(row: list[float]) -> None:
     posterior = np.array([row])
-    chosen = choose_item_sets(posterior)[0]
+    chosen = choose_sets(posterior)[0]
     total = posterior.sum()
 
     def worth(mask: np.ndarray) -> float:
@@ -88,9 +88,9 @@ def test_best_f1_sets_against_all_sets(row: list[float]) -> None:
 
 def test_blocks_of_rows_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     posterior = np.random.default_rng(0).random((11, 30))
-    whole = choose_item_sets(posterior)
+    whole = choose_sets(posterior)
     monkeypatch.setattr("fedrec_auditor.attacks.interaction_reconstruction._BLOCK", 70)
-    np.testing.assert_array_equal(choose_item_sets(posterior), whole)
+    np.testing.assert_array_equal(choose_sets(posterior), whole)
 
 
 DATA = Synthetic(n_users=150, n_items=200, profile=20, signal=1.0).load()

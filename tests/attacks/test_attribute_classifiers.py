@@ -172,10 +172,8 @@ def test_mixed_readings_are_their_columns_beside_each_other() -> None:
     mixed = JointTable.combine(inputs, {"a": 1.0, "b": 0.25})
     scaled = [
         np.sqrt(weight) * values / np.linalg.norm(values)
-        for weight, values in (
-            (1.0, inputs["a"].compute_values()),
-            (0.25, inputs["b"].compute_values()),
-        )
+        for weight, name in ((1.0, "a"), (0.25, "b"))
+        for values in (inputs[name].compute_values(),)
     ]
     whole = np.concatenate(scaled, axis=1)
     np.testing.assert_allclose(mixed.products.gram_matrix, whole @ whole.T, atol=1e-7)

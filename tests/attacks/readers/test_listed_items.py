@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from fedrec_auditor.attacks.interaction_reconstruction import choose_item_sets
+from fedrec_auditor.attacks.interaction_reconstruction import choose_sets
 from fedrec_auditor.attacks.parts import reading
 from fedrec_auditor.attacks.readers.base import Evidence, get_posterior
 from fedrec_auditor.auditor.games import metrics
@@ -141,7 +141,7 @@ def test_unknown_codes_are_matched_by_frequency(there: float) -> None:
     area, prior = (metrics.get_auc(each.ravel(), HELD.ravel()) for each in (ratio, guessed))
     assert area > prior + (0.03 if there == 1 else 0)
     sets, popular = (
-        metrics.score_sets(choose_item_sets(each), HELD).mean() for each in (ratio, guessed)
+        metrics.score_sets(choose_sets(each), HELD).mean() for each in (ratio, guessed)
     )
     assert sets > popular + (0.1 if there == 1 else 0)
     assert seen.notes[1:] == ["Matches codes to items by how many users have each."]

@@ -77,9 +77,8 @@ def test_logits_are_those_of_the_target(mean: bool) -> None:
     theirs = {k: torch.from_numpy(v) for k, v in model.items() if k != "user.gender"}
     theirs |= {"user": torch.from_numpy(model["user.gender"]), "item": torch.zeros((3, 5, 0))}
     theirs["item"] = theirs["item"].double()
-    expected = compute_logits(
-        theirs, torch.from_numpy(np.broadcast_to(flags, (3, 5, GENRES)).copy())
-    )
+    tiled = torch.from_numpy(np.broadcast_to(flags, (3, 5, GENRES)).copy())
+    expected = compute_logits(theirs, tiled)
     own = flags / np.maximum(flags.sum(axis=1, keepdims=True), 1) if mean else flags
     np.testing.assert_allclose(_logits(form, model, own), expected.numpy(), rtol=1e-9)
 

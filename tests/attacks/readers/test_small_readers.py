@@ -90,9 +90,8 @@ def summed(
     for _ in range(rounds):
         users = np.sort(rng.permutation(CROWD)[: int(share * CROWD)])
         moved = items + own[users] + noise * rng.normal(size=(len(users), CATALOGUE, WIDTH))
-        seen.append(
-            sent({"items": ComponentView.create(moved, Payload.MODEL)}, {"items": items}, users)
-        )
+        models = ComponentView.create(moved, Payload.MODEL)
+        seen.append(sent({"items": models}, {"items": items}, users))
     where = Vantage.AGGREGATE
     return view_of(*seen, users=CROWD, items=CATALOGUE, vantage=where, route=where)
 
