@@ -488,8 +488,7 @@ def _least_tilt(grids: Sequence[_Grid], step: float, delta: float) -> tuple[floa
         variance += grid.count * float(grid.mass @ (loss - mean) ** 2)
     tilts = tilts * math.sqrt(max(1.0, -2.0 * math.log(delta)) / max(variance, step**2))
     moments = sum(
-        (g.count * g.compute_log_moments(tilts, step * size) for g, size in rough),
-        np.zeros(len(tilts)),
+        (g.count * g.compute_log_moments(tilts, step * size) for g, size in rough), 0.0 * tilts
     )
     least = float(tilts[int(np.argmin(converted(moments, tilts)))])
     near = least * np.array([0.8, 1.0, 1.2])

@@ -298,13 +298,11 @@ def align_terms(p: Mixture, q: Mixture) -> Iterator[tuple[list[ExpTerm], dict[fl
     for mixture in mixtures:
         terms = []
         for piece in mixture.pieces:
-            low, high = (place.get(end, end) for end in (piece.low, piece.high))
+            low, high, mean = (place.get(x, x) for x in (piece.low, piece.high, piece.mean))
             if low < high or piece.step:
                 rate, sd, step = (size[value] for value in (piece.rate, piece.sd, piece.step))
-                mean = place.get(piece.mean, piece.mean)
-                terms.append(
-                    ExpTerm.from_part(MixturePart(piece.weight, low, high, rate, mean, sd, step))
-                )
+                part = MixturePart(piece.weight, low, high, rate, mean, sd, step)
+                terms.append(ExpTerm.from_part(part))
             elif not _goes_on(piece, mixture.pieces):
                 raise InputError(
                     f"Expected pieces wider than {TOLERANCE} of the spread of all pieces, got "

@@ -9,12 +9,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.events import dp
-from fedrec_auditor.accountants.events.leaves import (
-    check_parameters,
-    get_sampling_rate,
-    list_leaves,
-)
+from fedrec_auditor.accountants.events import dp, leaves
 from fedrec_auditor.accountants.statements import check_delta
 
 # Event classes that ``ThreePointLoss`` supports.
@@ -58,7 +53,7 @@ class ThreePointLoss:
         """
         if not isinstance(event, THREE_POINT_EVENTS):
             raise InputError(f"Expected a response, bit flip or pure event, got {event}. Give one.")
-        check_parameters(event)
+        leaves.check_parameters(event)
         if isinstance(event, dp.PureDpEvent):
             odds = math.exp(-event.epsilon)
             return cls(p_likely=1.0 / (1.0 + odds), p_unlikely=odds / (1.0 + odds))
@@ -97,7 +92,7 @@ def get_pure_epsilon(leaf: dp.DpEvent) -> float:
     A shuffled report counts as if it were not shuffled. The epsilon is infinite for a mechanism
     without noise. Raises InputError if a parameter is out of range.
     """
-    check_parameters(leaf)
+    leaves.check_parameters(leaf)
     if isinstance(leaf, dp.LaplaceDpEvent):
         return 1.0 / leaf.noise_multiplier if leaf.noise_multiplier > 0 else float("inf")
     if isinstance(leaf, (dp.PureDpEvent, dp.ShuffledDpEvent)):
@@ -148,8 +143,8 @@ def explain_infinite_epsilon(event: dp.DpEvent, delta: float) -> str:
     ``delta`` is invalid.
     """
     check_delta(delta)
-    for leaf, count in list_leaves(event):
-        check_parameters(leaf)
+    for leaf, count in leaves.list_leaves(event):
+        leaves.check_parameters(leaf)
         reason = _reason(leaf, count, delta)
         if reason:
             return reason
@@ -162,7 +157,7 @@ def _reason(leaf: dp.DpEvent, count: int, delta: float, rate: float = 1.0) -> st
     """
     drawn = getattr(leaf, "event", None)
     if isinstance(drawn, dp.DpEvent):
-        sampled = get_sampling_rate(leaf)
+        sampled = leaves.get_sampling_rate(leaf)
         return _reason(drawn, count, delta, sampled) if sampled > 0 else ""
     if _revealed(1.0, rate, count) > delta:
         if isinstance(leaf, dp.NonPrivateDpEvent):

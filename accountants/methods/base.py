@@ -9,13 +9,7 @@ from abc import ABC, abstractmethod
 from types import MappingProxyType
 from typing import ClassVar, Protocol
 
-from fedrec_auditor.accountants.events import dp
-from fedrec_auditor.accountants.events.leaves import (
-    SamplingSupport,
-    is_supported,
-    list_assumptions,
-    list_supported_leaves,
-)
+from fedrec_auditor.accountants.events import dp, leaves
 from fedrec_auditor.accountants.statements import Bound, Scope, Side, check_delta
 
 
@@ -56,7 +50,7 @@ class LeafAccountant(ABC):
     - ``sampling``: supported sampling classes, each with the event classes that it may
       sample.
     - ``assumptions``: assumptions of its bounds, as sentences. If ``sampling`` is not
-      empty, the bounds have the assumptions of ``events.list_leaves.list_assumptions`` instead.
+      empty, the bounds have the assumptions of ``events.leaves.list_assumptions`` instead.
     - ``compute_epsilon``: method that computes the bound.
     """
 
@@ -64,7 +58,7 @@ class LeafAccountant(ABC):
     reference: ClassVar[str]
     name: ClassVar[str]
     supported_events: ClassVar[tuple[type[dp.DpEvent], ...]]
-    sampling: ClassVar[SamplingSupport] = MappingProxyType({})
+    sampling: ClassVar[leaves.SamplingSupport] = MappingProxyType({})
     assumptions: ClassVar[tuple[str, ...]] = ()
 
     @abstractmethod
@@ -78,7 +72,7 @@ class LeafAccountant(ABC):
         """Whether every mechanism in ``event`` is of a supported class, or provides no privacy at
         all (its epsilon is then infinite).
         """
-        return is_supported(event, self.supported_events, sampling=self.sampling)
+        return leaves.is_supported(event, self.supported_events, sampling=self.sampling)
 
     def bound(self, event: dp.DpEvent, *, delta: float, scope: Scope) -> Bound:
         """Proves an upper bound on epsilon for ``event`` at ``delta``, a number in [0, 1), in
@@ -88,7 +82,7 @@ class LeafAccountant(ABC):
         that this accountant does not support, an invalid parameter of a mechanism, a sampling event
         that is not defined under the adjacency of ``scope``, or an invalid ``delta``.
         """
-        uses = list_supported_leaves(
+        uses = leaves.list_supported_leaves(
             event, self.supported_events, sampling=self.sampling, scope=scope, name=self.name
         )
         check_delta(delta)
@@ -98,5 +92,5 @@ class LeafAccountant(ABC):
             side=Side.UPPER,
             scope=scope,
             source=self.reference,
-            assumptions=list_assumptions(event) if self.sampling else self.assumptions,
+            assumptions=leaves.list_assumptions(event) if self.sampling else self.assumptions,
         )

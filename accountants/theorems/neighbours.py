@@ -11,14 +11,7 @@ import numpy as np
 import scipy
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.events import dp
-from fedrec_auditor.accountants.events.leaves import (
-    ADJACENCIES,
-    check_parameters,
-    get_sampling_rate,
-    list_leaves,
-    merge_sample,
-)
+from fedrec_auditor.accountants.events import dp, leaves
 from fedrec_auditor.accountants.losses.composition import bound_epsilon_below
 from fedrec_auditor.accountants.losses.divergences import find_gaussian_epsilon
 from fedrec_auditor.accountants.losses.pairs import (
@@ -54,7 +47,7 @@ def convert_event(event: dp.DpEvent, adjacency: Adjacency) -> dp.DpEvent | None:
     >>> convert_event(dp.GaussianDpEvent(1.0), Adjacency.REPLACE)
     GaussianDpEvent(noise_multiplier=0.5)
     """
-    event, replaced = merge_sample(event), adjacency is not Adjacency.ADD_REMOVE
+    event, replaced = leaves.merge_sample(event), adjacency is not Adjacency.ADD_REMOVE
     if isinstance(event, (dp.SelfComposedDpEvent, dp.ComposedDpEvent)):
         return _of_parts(event, lambda part: convert_event(part, adjacency))
     if isinstance(event, dp.RevealedSamplingDpEvent):
@@ -85,8 +78,10 @@ def convert_event_or_raise(event: dp.DpEvent, adjacency: Adjacency) -> dp.DpEven
     ``adjacency``.
     """
     charged = convert_event(event, adjacency)
-    kinds = [] if charged is None else [type(leaf) for leaf, _ in list_leaves(charged)]
-    if charged is None or any(adjacency not in ADJACENCIES.get(k, (adjacency,)) for k in kinds):
+    kinds = [] if charged is None else [type(leaf) for leaf, _ in leaves.list_leaves(charged)]
+    if charged is None or any(
+        adjacency not in leaves.ADJACENCIES.get(k, (adjacency,)) for k in kinds
+    ):
         raise InputError(
             f"{explain_unknown_event(event, adjacency)} Choose another adjacency, or account the "
             "parts separately."
@@ -98,7 +93,7 @@ def format_leaf_names(event: dp.DpEvent) -> str:
     """Returns the names of the event classes of all mechanisms in ``event``, and of the events that
     they sample, joined by commas.
     """
-    parts = [(leaf, getattr(leaf, "event", None)) for leaf, _ in list_leaves(event)]
+    parts = [(leaf, getattr(leaf, "event", None)) for leaf, _ in leaves.list_leaves(event)]
     names = dict.fromkeys(
         type(leaf).__name__ + (f" of {type(inner).__name__}" if inner is not None else "")
         for leaf, inner in parts
@@ -127,7 +122,7 @@ def make_group_event(event: dp.DpEvent, size: int) -> dp.DpEvent | None:
     >>> event.sensitivities, [round(chance, 2) for chance in event.sampling_probs]
     ((0.0, 1.0, 2.0), [0.81, 0.18, 0.01])
     """
-    event = merge_sample(event)
+    event = leaves.merge_sample(event)
     if isinstance(event, (dp.SelfComposedDpEvent, dp.ComposedDpEvent)):
         return _of_parts(event, lambda part: make_group_event(part, size))
     if isinstance(event, _NOISE):
@@ -185,7 +180,7 @@ def _fixed(event: dp.SampledWithoutReplacementDpEvent, replaced: bool) -> dp.DpE
         return dp.SampledWithoutReplacementDpEvent(
             event.source_dataset_size, event.sample_size, one
         )
-    return dp.PoissonSampledDpEvent(get_sampling_rate(event), one)
+    return dp.PoissonSampledDpEvent(leaves.get_sampling_rate(event), one)
 
 
 # Largest mu for which the exact curve of normal noise is solved.
@@ -208,9 +203,9 @@ def compute_attained_epsilon(event: dp.DpEvent, delta: float) -> float:
     4.377
     """
     check_delta(delta)
-    uses = list_leaves(event)
+    uses = leaves.list_leaves(event)
     for leaf, _ in uses:
-        check_parameters(leaf)
+        leaves.check_parameters(leaf)
     if any(isinstance(leaf, dp.NonPrivateDpEvent) for leaf, _ in uses):
         return math.inf
     if delta == 0.0:
@@ -262,7 +257,7 @@ def list_attained_assumptions(event: dp.DpEvent) -> tuple[str, ...]:
     mechanism without known output distributions is omitted.
     """
     sentences: dict[str, None] = {}
-    for leaf, _ in list_leaves(event):
+    for leaf, _ in leaves.list_leaves(event):
         name = type(leaf).__name__
         if isinstance(leaf, (dp.PureDpEvent, dp.ShuffledDpEvent)):
             sentences[f"{name} stands for randomized response on a bit"] = None
@@ -290,7 +285,7 @@ def _largest(leaf: dp.DpEvent) -> tuple[float, float]:
     if isinstance(leaf, dp.ShuffledDpEvent):
         return (leaf.epsilon,) * 2
     if isinstance(leaf, dp.ReplacedSamplingDpEvent) and isinstance(inner, dp.LaplaceDpEvent):
-        rate = get_sampling_rate(leaf)
+        rate = leaves.get_sampling_rate(leaf)
         return (amplify_epsilon(get_pure_epsilon(inner), rate, replaced=True) * (1.0 - 1e-15),) * 2
     pairs = find_attained_pairs(leaf)
     if pairs is None:
@@ -306,7 +301,7 @@ def _hidden(leaf: dp.DpEvent, inner: dp.DpEvent) -> bool:
             shift * chance > 0
             for shift, chance in zip(inner.sensitivities, inner.sampling_probs, strict=True)
         )
-    return math.isinf(inner.noise_multiplier) or get_sampling_rate(leaf) == 0
+    return math.isinf(inner.noise_multiplier) or leaves.get_sampling_rate(leaf) == 0
 
 
 def count_anonymity_set(n_users: int, colluding: float = 0.0) -> int:

@@ -60,10 +60,7 @@ _NOISE = {
 
 
 @add_options(_NOISE)
-def command(
-    options: dict[str, Any],
-    as_json: AsJson = False,
-) -> None:
+def command(options: dict[str, Any], as_json: AsJson = False) -> None:
     """Compute upper and lower bounds on epsilon of your own noise, per round and in total.
 
     Exits with 1 if a claimed epsilon is refuted. Claims of papers are judged by `auditor claims`.

@@ -132,7 +132,7 @@ def command(
         if markdown:
             _print_page(judged, _workers(jobs))
         elif show:
-            _show_entries(judged, words, in_full=subject is not None)
+            _show_rows(judged, words, in_full=subject is not None)
     if as_json:
         print(json.dumps([to_json(row.model_dump(mode="python")) for row in rows], indent=2))
 
@@ -163,9 +163,7 @@ def _print_page(judged: Sequence[CatalogueRow], jobs: int) -> None:
     print(write(catalogue_document(judged, catalogue.make_tables(jobs=jobs))), end="")
 
 
-def _show_entries(
-    judged: Sequence[CatalogueRow], words: Sequence[LabelEnum], *, in_full: bool
-) -> None:
+def _show_rows(rows: Sequence[CatalogueRow], words: Sequence[LabelEnum], *, in_full: bool) -> None:
     """Prints claims of the catalogue: each with its derivation, or a table of those with these
     verdicts.
 
@@ -177,9 +175,9 @@ def _show_entries(
     from fedrec_auditor.reports.writers.terminal import render_catalogue, write_parts
 
     if in_full:
-        write_parts(map(entry_passage, judged), Console())
+        write_parts(map(entry_passage, rows), Console())
     else:
-        render_catalogue(judged, Console(), words)
+        render_catalogue(rows, Console(), words)
 
 
 def _judge_tables(paper: str | None, jobs: int, *, show: bool) -> list[Row]:

@@ -102,11 +102,8 @@ def _describe(name: str, width: int, *, as_json: bool) -> None:
 
     target = FAMILIES["targets"].load_class(name)()
     kind: type = type(target)
-    allowed = {
-        key: rule.description.removeprefix("to be ")
-        for key, rule in get_allowed_values(kind).items()
-    }
-    allowed |= _PARTS
+    rules = get_allowed_values(kind)
+    allowed = {key: rules[key].description.removeprefix("to be ") for key in rules} | _PARTS
     settings = {
         field.name: {
             "default": getattr(target, field.name),

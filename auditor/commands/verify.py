@@ -204,10 +204,7 @@ def _rows(target: str, verification: Verification) -> list[CheckRow]:
     failed = {CheckStatus.PASSED: False, CheckStatus.FAILED: True}
     return [
         CheckRow(
-            target=target,
-            check=check.name,
-            failed=failed.get(check.status),
-            reason=check.reason,
+            target=target, check=check.name, failed=failed.get(check.status), reason=check.reason
         )
         for check in verification.checks
     ]

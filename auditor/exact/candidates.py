@@ -525,10 +525,8 @@ def _seldom_too(
     Outputs are drawn in blocks, and only the different outputs of a block are stored.
     """
     listed = [] if dist.outputs is None else [dist.outputs]
-    most = (MAX_RARE_DRAWS if dist.sampler.takes_size else _SINGLY) // max(
-        1, math.prod(pool.shape[1:])
-    )
-    size = min(samples, most // len(inputs.probes))
+    most = MAX_RARE_DRAWS if dist.sampler.takes_size else _SINGLY
+    size = min(samples, most // max(1, math.prod(pool.shape[1:])) // len(inputs.probes))
     streams = np.random.SeedSequence([seed, 1]).spawn(len(inputs.probes))
     for value, stream in zip(inputs.probes, streams, strict=True):
         rng = np.random.default_rng(stream)

@@ -422,8 +422,7 @@ class LogRatioSearch(PairSearch):
         finite = np.isfinite(log_probs).all(axis=0)
         ratios = np.abs(log_probs[0] - log_probs[1], where=finite, out=0.0 * depth)
         near, deep = (
-            ratios[depth <= most].max(initial=0.0)
-            for most in (MAX_NEG_LOG_PROB / 4, MAX_NEG_LOG_PROB)
+            ratios[depth <= share * MAX_NEG_LOG_PROB].max(initial=0.0) for share in (0.25, 1.0)
         )
         return bool(deep > 1.2 * near)
 

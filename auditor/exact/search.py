@@ -190,26 +190,21 @@ def search_exact_bound(
     at delta > 0 for vectors of continuous outputs without a privacy curve.
     """
     dist, entropy = OutputDistribution.wrap(mechanism), int(seed.generate_state(1)[0])
-    candidates = CandidateInputs.collect(dist, inputs, entropy)
-    outputs = CandidateOutputs.explore(dist, candidates, entropy, samples)
-    every, listed = outputs.all_outputs, candidates.all_inputs
+    pool = CandidateInputs.collect(dist, inputs, entropy)
+    outputs = CandidateOutputs.explore(dist, pool, entropy, samples)
+    every, listed = outputs.all_outputs, pool.all_inputs
     if every is not None and listed is not None:
         few = delta == 0 or len(listed) <= _MOST_PAIRED
         if few and len(listed) * len(every) <= _MOST_ENTRIES:
             log_probs = np.stack([dist.log_prob(every, value) for value in listed])
             if not is_single_precision(log_probs):
                 log_probs = limit_underflow(log_probs, epsilon)
-                return _exhaustive(dist, candidates, every, log_probs, epsilon, delta)
-    known = None if candidates.is_given else _known(dist, delta)
+                return _exhaustive(dist, pool, every, log_probs, epsilon, delta)
+    known = None if pool.is_given else _known(dist, delta)
     if delta > 0 and known is not None and outputs.shape and every is None:
         return known
     search = (DivergenceSearch if delta > 0 else LogRatioSearch)(
-        dist=dist,
-        inputs=candidates,
-        outputs=outputs,
-        claimed_epsilon=epsilon,
-        delta=delta,
-        seed=entropy,
+        dist=dist, inputs=pool, outputs=outputs, claimed_epsilon=epsilon, delta=delta, seed=entropy
     )
     return _larger(known, search.find_bound())
 

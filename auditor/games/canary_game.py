@@ -473,9 +473,7 @@ class Setup:
             if not same:
                 wider = covering
             return judged, [scoped for scoped in wider if scoped not in judged]
-        return [
-            formula for scoped in judged if (formula := scoped.set_delta(delta)) is not None
-        ], []
+        return [claim for scoped in judged if (claim := scoped.set_delta(delta)) is not None], []
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -129,9 +129,7 @@ def compute_exact_bounds(
 def _exact(
     target: Claimant, population: Population, questions: Iterable[tuple[Scope, float]]
 ) -> tuple[Bound, ...]:
-    mechanisms = (
-        (target.get_mechanism(scope, population), scope, delta) for scope, delta in questions
-    )
+    mechanisms = ((target.get_mechanism(s, population), s, delta) for s, delta in questions)
     return tuple(
         find_exact_bound(mechanism, scope, delta)
         for mechanism, scope, delta in mechanisms
@@ -194,9 +192,8 @@ def judge_scoped_claim(
     if accounted is not None and math.isinf(accounted.epsilon):
         reason = target.unproved_reason
         if not reason:
-            reason = explain_infinite_epsilon(
-                target.get_event(scoped.scope, population), scoped.delta
-            )
+            event = target.get_event(scoped.scope, population)
+            reason = explain_infinite_epsilon(event, scoped.delta)
         elif violated:
             reason = ""  # a refuted claim has no proof
         notes.append(f"No epsilon can be proved: {reason}" if reason else "")
@@ -236,11 +233,7 @@ def _largest_lower_bound(
     """
 
     def applying(bounds: Sequence[Bound]) -> list[Bound]:
-        return [
-            bound
-            for bound in bounds
-            if scoped.scope.covers(bound.scope) and bound.delta >= scoped.delta
-        ]
+        return [b for b in bounds if scoped.scope.covers(b.scope) and b.delta >= scoped.delta]
 
     contradictions = [
         b

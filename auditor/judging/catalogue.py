@@ -146,9 +146,8 @@ def _numbered() -> Mapping[str, tuple[Paper, PaperEntry]]:
                 )
             if entry.number:
                 found[entry.number] = paper, entry
-    return dict(
-        sorted(found.items(), key=lambda item: (item[1][1].heading_number, item[1][1].letter))
-    )
+    order = sorted(found, key=lambda n: (found[n][1].heading_number, found[n][1].letter))
+    return {number: found[number] for number in order}
 
 
 def find_entries(number: str) -> tuple[PaperEntry, ...]:
@@ -323,9 +322,8 @@ def make_tables(system: str | None = None, *, jobs: int = 1) -> tuple[EpsilonTab
     for name, paper in find_papers_with_tables().items():
         if system in (None, name) and (declared := paper.printed_numbers.epsilons) is not None:
             # PrivRec's 36 entries take about 20 seconds on one core.
-            made = dict(
-                run_parallel(_table_row, enumerate(paper.compute_epsilon_rows()), jobs=jobs)
-            )
+            entries = enumerate(paper.compute_epsilon_rows())
+            made = dict(run_parallel(_table_row, entries, jobs=jobs))
             rows = tuple(made[place] for place in sorted(made))
             found.append(EpsilonTables(title=declared.title, note=declared.note, rows=rows))
     return tuple(found)

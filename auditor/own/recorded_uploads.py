@@ -118,10 +118,8 @@ def _write(name: str, run: Run, interactions: Interactions, out: Path) -> None:
     ``name``: name of the system.
     """
     transcript, public = run.transcript, run.transcript.public
-    first = [
-        sent for r in transcript.rounds for sent in (r.uploads, r.cleartext) if sent is not None
-    ]
-    parts = {key: part for sent in first for key, part in sent.components.items()}
+    messages = [s for r in transcript.rounds for s in (r.uploads, r.cleartext) if s is not None]
+    parts = {key: part for message in messages for key, part in message.components.items()}
     users = interactions.users
     with RecordingWriter(
         out,

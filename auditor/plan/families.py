@@ -361,9 +361,8 @@ def list_reproductions() -> tuple[str, ...]:
     """Returns the sorted names of the papers whose printed numbers (such as accuracies) are
     measured again.
     """
-    return tuple(
-        sorted(name for name, paper in load_papers().items() if paper.printed_numbers.is_measured)
-    )
+    papers = load_papers()
+    return tuple(sorted(name for name in papers if papers[name].printed_numbers.is_measured))
 
 
 FAMILIES = {

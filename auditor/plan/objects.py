@@ -119,8 +119,7 @@ def apply_claims(target: Target, claims: Sequence[StatedClaim]) -> Target:
             f"Expected no claims for {target.name}, which states its own (get_claims), got "
             f"{len(claims)} claims. Leave the claims out."
         )
-    stated = tuple(claim.scoped() for claim in claims)
-    return apply_settings(target, {"stated_claims": stated}, target.name)
+    return apply_settings(target, {"stated_claims": tuple(c.scoped() for c in claims)}, target.name)
 
 
 def is_package_member(target: Target) -> bool:

@@ -325,11 +325,9 @@ class Plan(BaseModel):
 
         Raises PlanError for an unknown name, or a name that occurs twice.
         """
-        targets = (
-            FAMILIES["targets"].list_loadable()
-            if ALL_TARGETS in self.targets
-            else self.targets or DEFAULT_TARGETS
-        )
+        targets = self.targets or DEFAULT_TARGETS
+        if ALL_TARGETS in targets:
+            targets = FAMILIES["targets"].list_loadable()
         attacks = FAMILIES["attacks"].list_loadable() if self.attacks is None else self.attacks
         _check("estimators", (self.estimator,), "estimator")
         if self.by is not None:
@@ -337,8 +335,7 @@ class Plan(BaseModel):
         for kind, names in (("targets", targets), ("attacks", attacks)):
             own = [name for name in names if name in given or OBJECT_SEPARATOR in name]
             _check(kind, tuple(name for name in names if name not in own), kind)
-            twice = {name for name, times in Counter(names).items() if times > 1}
-            if twice:
+            if twice := {name for name, times in Counter(names).items() if times > 1}:
                 raise PlanError(
                     f"Expected each of the {kind} once, got {shorten(min(twice))} twice. Omit one.",
                     kind,
@@ -352,12 +349,10 @@ class Plan(BaseModel):
                     "settings",
                     name,
                 )
-        settings = {
-            name: given
-            if OBJECT_SEPARATOR in name
-            else fill_settings(name, given, "settings", name)
-            for name, given in self.settings.items()
-        }
+        settings = dict(self.settings)
+        for name in settings:
+            if OBJECT_SEPARATOR not in name:
+                settings[name] = fill_settings(name, settings[name], "settings", name)
         change = {
             "targets": tuple(targets),
             "attacks": tuple(attacks),

@@ -51,9 +51,8 @@ class Reproduction:
         """Sentences about numbers that the paper prints, but that this reproduction does not
         measure.
         """
-        return tuple(
-            f"not measured here: {each}" for each in self.declaration.printed_numbers.absent
-        )
+        absent = self.declaration.printed_numbers.absent
+        return tuple(f"not measured here: {each}" for each in absent)
 
     def parts(self) -> Sequence[PaperPart]:
         """All trainings and calculations of the reproduction, which are independent of each other

@@ -144,9 +144,7 @@ class Audit:
         trained again.
         """
         count = self.plan.trainings or 1
-        trainable = {
-            name: each for name, each in self.targets.items() if get_origin(each).is_runnable
-        }
+        trainable = {n: each for n, each in self.targets.items() if get_origin(each).is_runnable}
         if LOCAL_NAME not in self.plan.games or not trainable:
             return (self,)
         further = (
@@ -413,11 +411,8 @@ def _quick_note(plan: Plan, targets: Sequence[Target]) -> tuple[str, ...]:
     if LOCAL_NAME not in plan.games:
         return ()
     savings = []
-    if (
-        plan.quick
-        and plan.runs is None
-        and any(get_origin(target).is_runnable for target in targets)
-    ):
+    any_runnable = any(get_origin(target).is_runnable for target in targets)
+    if plan.quick and plan.runs is None and any_runnable:
         savings.append(f"Each game (a simulation) has one in {QUICK_DIVISOR} of its usual runs")
     if plan.trainings == 1:
         savings.append("Attacks and utility are measured on one training of each system")

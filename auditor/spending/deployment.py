@@ -534,6 +534,5 @@ class AccountRequest:
             return ShuffledDpEvent(noise.local_epsilon, self.shuffle, binary)
         event = noise.make_event()
         if self.users is not None:
-            drawn = round(rate * self.users)
-            return SampledWithoutReplacementDpEvent(self.users, drawn, event)
+            return SampledWithoutReplacementDpEvent(self.users, round(rate * self.users), event)
         return event if rate == 1.0 else PoissonSampledDpEvent(rate, event)

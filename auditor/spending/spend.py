@@ -375,9 +375,8 @@ def _lower_bound(deployment: Deployment, scope: Scope) -> Bound:
     one, delta = deployment.round_event, deployment.delta
     event = deployment.get_event(scope, _ANYBODY)
     if deployment.bit_probs is not None and isinstance(one, ShuffledDpEvent):
-        shown = bound_shuffle_epsilon(
-            *deployment.bit_probs, one.n_users, deployment.count_rounds(scope), delta
-        )
+        rounds = deployment.count_rounds(scope)
+        shown = bound_shuffle_epsilon(*deployment.bit_probs, one.n_users, rounds, delta)
         source = "the number of shuffled reports of one kind, given the inputs of all other users"
         supposing: tuple[str, ...] = ()
     else:

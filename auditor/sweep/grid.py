@@ -371,9 +371,8 @@ def _interval(figure: UtilityRow | AttackRow | FurtherFigure) -> dict[str, float
 
 def _basis(bound: Bound) -> str:
     """Text on the origin of a bound: its method, confidence, number of samples and assumptions."""
-    lower = bound.side is Side.LOWER
     samples = "" if bound.samples is None else f"{bound.samples:,} samples"
-    sure = describe_confidence(bound) if lower else ""
+    sure = describe_confidence(bound) if bound.side is Side.LOWER else ""
     parts = (bound.source, sure, samples, describe_assumptions(bound))
     return ", ".join(filter(None, parts))
 

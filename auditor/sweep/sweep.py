@@ -77,12 +77,11 @@ def sweep(
     ()
     """
     interactions, plan = make_plan_with_data({"targets": targets, **fields})
-    texts = [settings] if isinstance(settings, str) else settings
     resources = make_resources(jobs, "cpu", memory)
     with shown_progress(progress) as observe:
         return run_sweep(
             plan,
-            parse_axes(plan, texts),
+            parse_axes(plan, [settings] if isinstance(settings, str) else settings),
             seeds,
             resources,
             out=None if out is None else Path(out),

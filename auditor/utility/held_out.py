@@ -126,9 +126,8 @@ def make_utility_row(
     """
     mean, half = _mean(values, owners, confidence)
     ahead, error = _mean(values - baseline_values, owners, confidence)
-    paper = next(
-        (r for r in target.reported_metrics if (r.metric, r.protocol) == (metric, protocol)), None
-    )
+    key = metric, protocol
+    paper = next((r for r in target.reported_metrics if (r.metric, r.protocol) == key), None)
     return UtilityRow(
         target=target.name,
         metric=metric,

@@ -16,14 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.auditor.utility import held_out
 from fedrec_auditor.auditor.utility.baselines import count_item_users
-from fedrec_auditor.auditor.utility.held_out import (
-    HeldOutData,
-    draw_users,
-    iter_rows,
-    iter_user_blocks,
-    score_users,
-)
 from fedrec_auditor.reports.record.rows import UtilityRow
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import Model, Target
@@ -35,7 +29,7 @@ TIES_NOTE = " users have several items at their latest time; a random one of the
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HeldOutItems(HeldOutData):
+class HeldOutItems(held_out.HeldOutData):
     """Training data and one held-out item per user.
 
     - ``items``: index of the held-out item of each user, (n_users,); -1 for users without a
@@ -56,7 +50,7 @@ class HeldOutItems(HeldOutData):
         The result has one row per metric, K and kind of ranking. ``rng`` draws the sampled items,
         and the tested users if there are many.
         """
-        tested, drawing = draw_users(np.flatnonzero(self.items >= 0), rng)
+        tested, drawing = held_out.draw_users(np.flatnonzero(self.items >= 0), rng)
         untimed = "" if self.train.timestamps is not None else NO_TIMES_NOTE
         ties = f"{self.n_tied_users:,}{TIES_NOTE}" if self.n_tied_users else ""
         note = " ".join(filter(None, (untimed, ties, drawing)))
@@ -64,9 +58,9 @@ class HeldOutItems(HeldOutData):
         popular = count_item_users(self.train)
         n_items = self.train.n_items
         width = min(N_NEGATIVES, n_items - 1)
-        for users in iter_user_blocks(tested, n_items):
+        for users in held_out.iter_user_blocks(tested, n_items):
             known = self.train.ratings[users].toarray() != 0
-            scores = score_users(target, model, self.train, users)
+            scores = held_out.score_users(target, model, self.train, users)
             item = self.items[users]
             known[np.arange(len(users)), item] = True
             # The smallest random keys select 99 items without interaction, without replacement.
@@ -80,7 +74,7 @@ class HeldOutItems(HeldOutData):
         choices = {SAMPLED_ITEMS: np.minimum(width + 1, unmet), ALL_ITEMS: unmet}
         rows: list[UtilityRow] = []
         for (protocol, among), (own, popular) in zip(choices.items(), places, strict=True):
-            rows += iter_rows(
+            rows += held_out.iter_rows(
                 target, protocol, own, popular, among - 1, confidence=confidence, note=note
             )
         return tuple(rows)

@@ -160,9 +160,8 @@ def _follows(column: NDArray[Any], places: NDArray[np.integer[Any]]) -> bool:
     groups = [jumps[to == place] for place in np.unique(to)]
     if len(groups) < 2 or len(np.unique(jumps)) < 2:
         return True
-    with np.errstate(
-        invalid="ignore"
-    ):  # if groups are equal, rounding may give a statistic slightly below 0
+    # If groups are equal, rounding may give a statistic slightly below 0.
+    with np.errstate(invalid="ignore"):
         return not scipy.stats.kruskal(*groups).pvalue <= FALSE_ALARM
 
 

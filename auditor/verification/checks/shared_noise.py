@@ -69,9 +69,8 @@ def _by_turns(evidence: SharedEvidence) -> tuple[Check, str]:
         return min(check, key=lambda each: _WORST_FIRST.index(each.status))
 
     check, note = worst(rows), ""
-    if check.status is CheckStatus.FAILED and (
-        clocks := find_clock_columns(interleave(rows, order), order)
-    ):
+    failed = check.status is CheckStatus.FAILED
+    if failed and (clocks := find_clock_columns(interleave(rows, order), order)):
         named = dict.fromkeys(fields.name_field(k) if fields else f"entry {k}" for k in clocks)
         note = (
             f" In the output, {' and '.join([*named][:3])} follows the order of calls: a clock or "
