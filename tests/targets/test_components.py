@@ -278,16 +278,13 @@ def test_broken_factors_have_no_limit(broken: str, number: float) -> None:
 @pytest.mark.parametrize("noise", ["normal", "Laplace"])
 def test_noise_has_a_limit_and_what_is_no_number_has_none(noise: str) -> None:
     """A device whose training broke down sends NaN through clipping and noise."""
-    assert isinstance(sent := MESSAGES[noise], RandomizedMessages)
+    sent = MESSAGES[noise]
+    assert isinstance(sent, RandomizedMessages)
     assert sent.bound_magnitude() < 10
     broken = _TABLE.values.copy()
     broken[2, 3, 1] = np.nan
-    assert (
-        RandomizedMessages(
-            Dense(broken, Payload.MODEL), sent.randomize, sent.streams
-        ).bound_magnitude()
-        == np.inf
-    )
+    noisy = RandomizedMessages(Dense(broken, Payload.MODEL), sent.randomize, sent.streams)
+    assert noisy.bound_magnitude() == np.inf
 
 
 @pytest.mark.parametrize("name", _NOISES)

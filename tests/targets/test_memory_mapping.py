@@ -93,9 +93,8 @@ def test_pages_of_earlier_rounds_are_let_go(tmp_path: Path) -> None:
     spill, rounds, before = RoundStore(Machine(memory=0, folder=tmp_path)), [], resident()
     for number in range(10):
         values = np.full((8, 8 * BIG // 8), float(number))
-        kept = spill.store(
-            Round(None, Uploads(np.arange(8), {"dense": Dense(values, Payload.MODEL)}))
-        )
+        sent = Uploads(np.arange(8), {"dense": Dense(values, Payload.MODEL)})
+        kept = spill.store(Round(None, sent))
         assert kept.uploads.components["dense"].sum_all()[0] == 8.0 * number
         rounds.append(kept)
         assert resident() - before < 1.5 * values.nbytes

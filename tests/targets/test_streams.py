@@ -48,10 +48,8 @@ def test_spawning_and_drawing_may_be_cut_anywhere(cut: int, column: int, seed: i
     order = np.random.default_rng(1).permutation(9)
     np.testing.assert_array_equal(whole.take(order).draw_normal(4), whole.draw_normal(4)[order])
     places = np.array([[column]])
-    np.testing.assert_array_equal(
-        whole.draw_laplace_at(np.arange(9)[:, None], places)[:, 0],
-        whole.draw_laplace(10)[:, column],
-    )
+    at_place = whole.draw_laplace_at(np.arange(9)[:, None], places)[:, 0]
+    np.testing.assert_array_equal(at_place, whole.draw_laplace(10)[:, column])
 
 
 def test_laws_within_a_stream_and_across_streams() -> None:

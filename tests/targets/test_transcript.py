@@ -120,9 +120,8 @@ def test_a_wire_shows_what_was_sent(name: str) -> None:
     taken = component.take(some)
     assert (taken.kind, taken.learning_rate) == (component.kind, component.learning_rate)
     np.testing.assert_allclose(taken.to_dense(np.arange(2)), component.to_dense(EVERY)[some])
-    np.testing.assert_allclose(
-        component.sum_all(), component.to_dense(EVERY).sum(axis=0), atol=1e-5
-    )
+    total = component.to_dense(EVERY).sum(axis=0)
+    np.testing.assert_allclose(component.sum_all(), total, atol=1e-5)
 
 
 def test_what_a_view_gives_away_is_a_copy() -> None:
@@ -160,15 +159,10 @@ def test_bad_uploads_and_a_shuffle_without_a_generator_are_refused() -> None:
 
 
 def test_the_aggregate_shows_who_took_part_and_no_message() -> None:
-    view = Transcript(
-        public=PublicInfo(algorithm="any", n_users=5, n_items=9),
-        rounds=(
-            Round(
-                None, Uploads(EVERY[::2], {"sent": ComponentView.create(np.eye(3), Payload.CHANGE)})
-            ),
-        ),
-    ).view(Vantage.AGGREGATE)
-    (one,) = view.rounds
+    uploads = Uploads(EVERY[::2], {"sent": ComponentView.create(np.eye(3), Payload.CHANGE)})
+    public = PublicInfo(algorithm="any", n_users=5, n_items=9)
+    made = Transcript(public=public, rounds=(Round(None, uploads),))
+    (one,) = made.view(Vantage.AGGREGATE).rounds
     np.testing.assert_array_equal(one.senders, [0, 2, 4])
     np.testing.assert_array_equal(one.aggregate["sent"], np.ones(3))
     assert one.uploads is one.shuffled is one.cleartext is None
@@ -199,9 +193,8 @@ def test_a_vantage_sees_its_part_of_a_round_and_no_more(vantage: Vantage) -> Non
     """Messages are linked for the server, reordered by each shuffle, and summed otherwise."""
     many = np.arange(500)
     reports = Reports(many[:, None] % 5, many[:, None] % 3 > 0, 2.0, (5, 2))
-    sent = Uploads(
-        many, {"all": ComponentView.create(many * 1.0, Payload.CHANGE), "reports": reports}
-    )
+    every = ComponentView.create(many * 1.0, Payload.CHANGE)
+    sent = Uploads(many, {"all": every, "reports": reports})
     public = PublicInfo(algorithm="any", n_users=500, n_items=5)
     rounds = (Round(None, sent, cleartext=sent),)
     made = Transcript(public=public, rounds=rounds, release={"model": EVERY})

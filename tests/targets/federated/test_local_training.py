@@ -256,10 +256,8 @@ def test_fused_results_are_the_same_bits_in_any_batch_order_and_threads(
         alone = learner.train(model, clients.take_devices(np.array([user])), local, Machine())
         same(dense(whole, user), dense(alone, 0))
     monkeypatch.setattr(_training, "_ORDERED", 300)  # several blocks a thread
-    order = [4, 8, 0, 3, 7, 1, 2, 6, 5]
-    threaded = learner.train(
-        model, clients.take_devices(np.array(order)), local, Machine(threads=3)
-    )
+    order = np.array([4, 8, 0, 3, 7, 1, 2, 6, 5])
+    threaded = learner.train(model, clients.take_devices(order), local, Machine(threads=3))
     for place, user in enumerate(order):
         same(dense(whole, user), dense(threaded, place))
 
@@ -272,9 +270,8 @@ def same(one: dict[str, NDArray[Any]], other: dict[str, NDArray[Any]]) -> None:
 def test_a_device_whose_training_explodes_explodes_alone() -> None:
     """The features of one device overflow; the other devices do not change."""
     learner, model, clients = setting("mf", users=6, items=40, d=4, width=2, seed=6)
-    backwards = clients.take_devices(
-        np.array([5, 4, 3, 2, 1, 0])
-    )  # the one with all items is trained first
+    # the device with all items is trained first
+    backwards = clients.take_devices(np.array([5, 4, 3, 2, 1, 0]))
     backwards.features[0] = 1e30
     local = LocalTraining(epochs=9, batch=8, negatives=1, learning_rate=0.1)
     with np.errstate(all="ignore"):

@@ -33,8 +33,7 @@ SYSTEMS = tuple(base + suffix for base in BASES for suffix in ("", "-ldp", "-apm
 
 
 def system(name: str, **settings: object) -> FederatedSystem:
-    made = FAMILIES["targets"].load_class(name)(**settings)
-    return made
+    return FAMILIES["targets"].load_class(name)(**settings)
 
 
 def one_round(made: FederatedSystem) -> View:
@@ -129,10 +128,9 @@ def test_a_learner_that_ignores_own_vectors_is_caught() -> None:
         """Trains the mean of all devices' vectors."""
 
         def train(self, broadcast, clients: Clients, local: LocalTraining, compute):
-            if clients.user_embeddings is not None:
-                mean = np.broadcast_to(
-                    clients.user_embeddings.mean(axis=0), clients.user_embeddings.shape
-                )
+            own = clients.user_embeddings
+            if own is not None:
+                mean = np.broadcast_to(own.mean(axis=0), own.shape)
                 clients = replace(clients, user_embeddings=mean)
             return super().train(broadcast, clients, local, compute)
 
@@ -149,9 +147,8 @@ def test_summed_uploads_are_as_many_times_the_mean() -> None:
     model = mean.learner.init_model(ModelSizes(n_items=150, n_user_features=features), rng)
     uploads = mean.upload(DATA.take_users(np.arange(7)), model, rng)
     for name, part in summed.update_model(model, uploads, none).items():
-        np.testing.assert_allclose(
-            part, 7 * mean.update_model(model, uploads, none)[name], rtol=1e-5
-        )
+        expected = 7 * mean.update_model(model, uploads, none)[name]
+        np.testing.assert_allclose(part, expected, rtol=1e-5)
     alone = mean.upload(DATA.take_users(np.arange(1)), model, rng)
     for name, part in summed.update_model(model, alone, none).items():
         np.testing.assert_array_equal(part, mean.update_model(model, alone, none)[name])

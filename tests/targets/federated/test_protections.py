@@ -96,10 +96,8 @@ def test_a_group_without_a_budget_is_refused() -> None:
 def test_no_epsilon_is_promised_and_none_holds_without_a_delta() -> None:
     (promise,) = GaussianProtection().make_claims(("user", "item"))
     assert promise.epsilon == GaussianProtection().get_upload_epsilon({"item": 3}) == math.inf
-    assert (
-        find_exact_bound(GaussianProtection().get_entry_randomizer("item"), SCOPE).epsilon
-        == math.inf
-    )
+    mechanism = GaussianProtection().get_entry_randomizer("item")
+    assert find_exact_bound(mechanism, SCOPE).epsilon == math.inf
 
 
 @pytest.mark.parametrize("entries", [1, 9, 400])

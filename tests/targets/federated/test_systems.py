@@ -39,13 +39,8 @@ from fedrec_auditor.auditor.plan.plan import make_plan, make_target
 from fedrec_auditor.auditor.testing.targets import measure_bound
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
+from fedrec_auditor.targets.federated import learners
 from fedrec_auditor.targets.federated.base import Learner
-from fedrec_auditor.targets.federated.learners import (
-    GcnLearner,
-    LightGcnLearner,
-    MfLearner,
-    NcfLearner,
-)
 from fedrec_auditor.targets.federated.protections import (
     AdaptiveLaplace,
     GaussianProtection,
@@ -83,14 +78,14 @@ def test_a_row_moves_as_far_however_few_moved_it_and_not_at_all_where_none_did()
 
 
 ML_100K = Population(n_users=943, n_items=1682)
-LEARNERS = (GcnLearner, NcfLearner, MfLearner, LightGcnLearner)
+LEARNERS = (learners.GcnLearner, learners.NcfLearner, learners.MfLearner, learners.LightGcnLearner)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Small(FederatedSystem):
     """Any composition, small."""
 
-    learner: Learner = field(default_factory=lambda: GcnLearner(dimension=3))
+    learner: Learner = field(default_factory=lambda: learners.GcnLearner(dimension=3))
     rounds: int = 3
 
     name = "small"
@@ -206,14 +201,10 @@ def test_an_entry_in_a_training_costs_as_often_as_its_user_may_be_drawn() -> Non
 
 
 def test_without_noise_nothing_is_private_from_any_vantage() -> None:
-    for system in (
-        Small(),
-        Small(route=SecureAggregation()),
-        Small(protection=ObjectiveProtection()),
-    ):
+    for changed in ({}, {"route": SecureAggregation()}, {"protection": ObjectiveProtection()}):
         for vantage in Vantage:
             scope = any_pair(Unit.USER, vantage, Horizon.TRAINING)
-            assert system.get_event(scope, ML_100K) == NonPrivateDpEvent()
+            assert Small(**changed).get_event(scope, ML_100K) == NonPrivateDpEvent()
 
 
 def test_noise_does_not_hide_who_takes_part() -> None:
@@ -359,7 +350,7 @@ def test_of_a_long_training_the_last_rounds_can_be_kept_alone() -> None:
 def test_any_table_trains_and_scores(users: int, items: int, seed: int) -> None:
     table = np.random.default_rng(seed).integers(0, 8, (users, items)) - 2.0
     interactions = Interactions.create(np.maximum(table, 0.0))
-    system = Small(learner=MfLearner(dimension=2), rounds=1)
+    system = Small(learner=learners.MfLearner(dimension=2), rounds=1)
     run = system.run(interactions, np.random.default_rng(seed))
     scores = system.score(run.model, interactions, np.arange(users))
     assert scores.shape == (users, items)
@@ -368,11 +359,10 @@ def test_any_table_trains_and_scores(users: int, items: int, seed: int) -> None:
 
 def test_ratings_above_the_scale_count_as_its_best() -> None:
     table = np.array([[1.0, 5.0, 40.0]])
-    capped = FedRec().compute_user_features(Interactions.create(np.minimum(table, 5.0)))
-    np.testing.assert_array_equal(
-        FedRec().compute_user_features(Interactions.create(table)), capped
-    )
-    assert (FedRec(best=40.0).compute_user_features(Interactions.create(table)) != capped).any()
+    rated, limited = (Interactions.create(each) for each in (table, np.minimum(table, 5.0)))
+    capped = FedRec().compute_user_features(limited)
+    np.testing.assert_array_equal(FedRec().compute_user_features(rated), capped)
+    assert (FedRec(best=40.0).compute_user_features(rated) != capped).any()
 
 
 def test_a_plan_names_the_parts() -> None:
@@ -390,18 +380,15 @@ def test_a_plan_names_the_parts() -> None:
         }
     )
     target = make_target("fedncf", plan)
-    assert (target.rounds, target.protection, target.route) == (
-        5,
-        LaplaceProtection(epsilon=5.0),
-        Shuffler(),
-    )
-    assert target.learner == MfLearner(dimension=4)
+    parts = (target.rounds, target.protection, target.route)
+    assert parts == (5, LaplaceProtection(epsilon=5.0), Shuffler())
+    assert target.learner == learners.MfLearner(dimension=4)
 
 
 def test_a_training_that_diverges_is_refused() -> None:
     """Scores of nan would be ranked first."""
     with pytest.raises(InputError, match="learning_rate"):
-        Small(learner=GcnLearner(), learning_rate=100.0, optimizer="sgd").run(
+        Small(learner=learners.GcnLearner(), learning_rate=100.0, optimizer="sgd").run(
             data(), np.random.default_rng(0)
         )
 
@@ -471,7 +458,7 @@ def test_a_line_of_a_table_is_a_system_of_its_paper(written: Write) -> None:
     system = kind()
     assert system == kind(
         rounds=3,
-        learner=MfLearner(dimension=4),
+        learner=learners.MfLearner(dimension=4),
         protection=LaplaceProtection(epsilon=2.0, every_epoch=True),
         route=Shuffler(),
     )

@@ -172,9 +172,8 @@ JUDGED: dict[str, tuple[Any, float, Any, Any]] = {  # verdict, claimed, proved, 
 
 @pytest.fixture(scope="module")
 def rows() -> dict[str, CatalogueRow]:
-    return {
-        row.number: row for row in judge_entries([e for e in list_entries() if e.number in JUDGED])
-    }
+    found = judge_entries([entry for entry in list_entries() if entry.number in JUDGED])
+    return {row.number: row for row in found}
 
 
 @pytest.mark.parametrize("number", JUDGED)

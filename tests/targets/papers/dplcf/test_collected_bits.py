@@ -185,13 +185,10 @@ def test_uploads_beyond_the_memory_bound_go_to_disk_unchanged() -> None:
         for memory in (1 << 31, 0)
     )
     (one,), (other,) = in_memory.transcript.rounds, mapped.transcript.rounds
-    bits = other.uploads.components["bits"]
+    expected, bits = (sent.uploads.components["bits"] for sent in (one, other))
     assert is_mapped(bits.entries.indices)
     every = np.arange(4000)
-    np.testing.assert_array_equal(
-        one.uploads.components["bits"].to_dense(every),
-        other.uploads.components["bits"].to_dense(every),
-    )
+    np.testing.assert_array_equal(expected.to_dense(every), bits.to_dense(every))
     np.testing.assert_array_equal(
         in_memory.transcript.release["similarity"], mapped.transcript.release["similarity"]
     )
@@ -220,15 +217,8 @@ def test_every_1_is_visited_once_an_epoch_with_0s_of_its_user(
 
 def test_negatives_are_uniform_over_the_users_0s() -> None:
     bits = np.array([[True, False, False, True, False], [False, True, True, True, True]])
-    drawn = np.concatenate(
-        [
-            np.stack([np.repeat(u, 4), n.ravel()])
-            for u, _, n in iter_samples(
-                Dense(bits, Payload.BITS), 20_000, 4, np.random.default_rng(0)
-            )
-        ],
-        axis=1,
-    )
+    samples = iter_samples(Dense(bits, Payload.BITS), 20_000, 4, np.random.default_rng(0))
+    drawn = np.hstack([np.stack([np.repeat(u, 4), n.ravel()]) for u, _, n in samples])
     first = np.bincount(drawn[1, drawn[0] == 0], minlength=5)
     assert stats.chisquare(first[[1, 2, 4]]).pvalue > 1e-6
     assert first[[0, 3]].sum() == 0

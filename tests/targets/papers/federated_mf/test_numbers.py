@@ -82,10 +82,9 @@ def test_a_user_of_half_of_all_items_has_the_epsilon_of_the_finding(
     assert finding is not None
     assert finding.lower_bound is not None
     system = HflSgdmf(rounds=1000, local_steps=1, learning_rate=0.1)
-    get_mechanism = system.get_mechanism(
-        get_scope(Unit.RATING), Population(n_users=943, n_items=1682)
-    )
-    shown = find_exact_bound(get_mechanism, get_scope(Unit.RATING), 1e-5)
+    sizes = Population(n_users=943, n_items=1682)
+    mechanism = system.get_mechanism(get_scope(Unit.RATING), sizes)
+    shown = find_exact_bound(mechanism, get_scope(Unit.RATING), 1e-5)
     assert shown.epsilon == pytest.approx(finding.lower_bound.epsilon, rel=1e-3)
     assert shown.epsilon == pytest.approx(1702, rel=1e-3)
 

@@ -251,15 +251,13 @@ RATED = ((1.0, 0.0, 0.0, 0.0), (5.0, 0.0, 0.0, 0.0))
 
 def is_sent(uploads: Uploads) -> NDArray[np.float64]:
     """Whether row 0 is sent."""
-    return (
-        uploads.components["item"].flag_sent_rows(np.arange(len(uploads.users)))[:, 0].astype(float)
-    )
+    rows = uploads.components["item"].flag_sent_rows(np.arange(len(uploads.users)))
+    return rows[:, 0].astype(float)
 
 
 def first_number(uploads: Uploads) -> NDArray[np.float64]:
-    return (
-        uploads.components["gnn.A"].to_dense(np.arange(len(uploads.users)))[:, 0, 0].astype(float)
-    )
+    layer = uploads.components["gnn.A"].to_dense(np.arange(len(uploads.users)))
+    return layer[:, 0, 0].astype(float)
 
 
 def all_signs(uploads: Uploads) -> NDArray[np.float64]:

@@ -15,27 +15,21 @@ from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.declarations.entry import ComputedNumber
 from fedrec_auditor.targets.declarations.paper import Paper
+from fedrec_auditor.targets.federated import protections
 from fedrec_auditor.targets.federated.base import ModelSizes
 from fedrec_auditor.targets.federated.learners import MfLearner
-from fedrec_auditor.targets.federated.protections import (
-    LaplaceProtection,
-    ObjectiveProtection,
-    Unprotected,
-)
 from fedrec_auditor.targets.federated.routes import DirectRoute
 from fedrec_auditor.targets.federated.systems import FederatedSystem
 from fedrec_auditor.targets.papers.fedrec_apm.systems import FixRecMax, FixRecMin
 
+TARGETS = FAMILIES["targets"]
+
 
 def system(name: str) -> FederatedSystem:
-    return FAMILIES["targets"].load_class(name)()
+    return TARGETS.load_class(name)()
 
 
-SYSTEMS = [
-    name
-    for name in FAMILIES["targets"].list_names()
-    if "fedrec_apm" in FAMILIES["targets"].find_module(name)
-]
+SYSTEMS = [name for name in TARGETS.list_names() if "fedrec_apm" in TARGETS.find_module(name)]
 
 
 def test_all_of_them_train_as_the_paper_says() -> None:
@@ -53,9 +47,9 @@ def test_all_of_them_train_as_the_paper_says() -> None:
 @pytest.mark.parametrize("base", ["fedmf", "fedncf", "fedlightgcn"])
 def test_a_suffix_names_the_protection_of_the_same_learner(base: str) -> None:
     plain, fixed, apm = system(base), system(f"{base}-ldp"), system(f"{base}-apm")
-    assert plain.protection == system("fedrec").protection == Unprotected()
+    assert plain.protection == system("fedrec").protection == protections.Unprotected()
     assert fixed.protection == system("fednews").protection
-    assert isinstance(fixed.protection, LaplaceProtection)
+    assert isinstance(fixed.protection, protections.LaplaceProtection)
     assert apm.protection == system("fedrec-apm").protection
     assert plain.learner == fixed.learner == apm.learner
     others = {"fedmf", "fedncf", "fedlightgcn", "fedrec"} - {base}
@@ -83,7 +77,7 @@ def test_an_item_that_training_leaves_alone_has_the_noise_of_all_epochs(
 def test_f_dpmf_trains_the_loss_that_it_perturbs() -> None:
     made = system("f-dpmf")
     assert made.learner == MfLearner(loss="squared")
-    assert made.protection == ObjectiveProtection(loss="squared")
+    assert made.protection == protections.ObjectiveProtection(loss="squared")
 
 
 def test_fixed_noise_is_that_of_the_ends_of_apm() -> None:

@@ -229,9 +229,8 @@ def test_a_batch_uploads_what_its_clients_would_one_by_one(
         )
 
 
-PAPER, DPLCF = (
-    Paper.load(f"fedrec_auditor.targets.papers.{name}") for name in ("fmf_ldp", "dplcf")
-)
+PAPER = Paper.load("fedrec_auditor.targets.papers.fmf_ldp")
+DPLCF = Paper.load("fedrec_auditor.targets.papers.dplcf")
 
 
 def of(number: str) -> tuple[ComputedNumber, ...]:

@@ -235,13 +235,8 @@ def setup(
     devices = Devices.from_broadcast(
         broadcast, data, drawn, streams, batch_size=4, device="cpu", dtype=torch.float64
     )
-    return (
-        data,
-        drawn,
-        streams,
-        devices,
-        {k: torch.tensor(v).double() for k, v in broadcast.items()},
-    )
+    model = {k: torch.tensor(v).double() for k, v in broadcast.items()}
+    return data, drawn, streams, devices, model
 
 
 def agrees(

@@ -46,6 +46,7 @@ from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.base import HoldOut, Population
 from fedrec_auditor.targets.transcript import Uploads
 
+PAPER = Paper.load("fedrec_auditor.targets.papers.privrec")
 SMALL = Privrec(rounds=2, clients=6, local_epochs=2, embedding=4, width=16, item_ids=True)
 
 
@@ -63,9 +64,8 @@ def test_an_upload_names_the_items_and_the_attributes_of_its_user() -> None:
     item = uploads.components["item"]
     for user in range(20):
         trained = np.sort(examples.item_ids[user, : examples.n_examples[user]])
-        np.testing.assert_array_equal(
-            np.flatnonzero(item.flag_sent_rows(np.array([user]))), trained
-        )
+        sent = np.flatnonzero(item.flag_sent_rows(np.array([user])))
+        np.testing.assert_array_equal(sent, trained)
         assert (np.diff(item.row_ids[item.indptr[user] : item.indptr[user + 1]]) > 0).all()
     for key, attribute in data.attributes.items():
         part = uploads.components[f"user.{key}"]
@@ -192,9 +192,7 @@ def test_a_new_device_fits_its_vector_to_half_of_its_items() -> None:
     rows = held.evaluate(system, model, confidence=0.95, rng=rng)
     (hits,) = (row for row in rows if row.metric == "HR@20")
     assert hits.ci_low > hits.random
-    printed = (
-        Paper.load("fedrec_auditor.targets.papers.privrec").find_table("Table 1").get_row("FCF")
-    )
+    printed = PAPER.find_table("Table 1").get_row("FCF")
     assert (hits.paper_value, hits.protocol) == (printed["HR@20"], "held-out users")
 
 
@@ -338,12 +336,10 @@ def test_events_by_vantage_and_sampling() -> None:
     sampled = SampledWithoutReplacementDpEvent(4799, 30, one)
     assert system.get_event(one_round, population) == SelfComposedDpEvent(sampled, 1)
     for vantage in (Vantage.SERVER, Vantage.SHUFFLED, Vantage.AGGREGATE):
-        assert isinstance(
-            system.get_event(replace(PEERS, vantage=vantage), population), NonPrivateDpEvent
-        )
-    assert system.get_event(PEERS, Population(n_users=30, n_items=20)) == SelfComposedDpEvent(
-        one, 1000
-    )
+        event = system.get_event(replace(PEERS, vantage=vantage), population)
+        assert isinstance(event, NonPrivateDpEvent)
+    everyone = Population(n_users=30, n_items=20)
+    assert system.get_event(PEERS, everyone) == SelfComposedDpEvent(one, 1000)
     mended = replace(system, as_published=False, server_rate=5.0)
     joint = mended.get_event(any_pair, population).event.noise_multiplier
     assert joint == pytest.approx(1 / math.sqrt(0.3 + 0.7 / 4))
@@ -392,11 +388,7 @@ def test_a_device_that_has_no_change_returns_none_whatever_the_bound() -> None:
 
 def test_the_printed_figures_are_claimed() -> None:
     system, population = DpPrivrec(), Population(n_users=4800, n_items=3706)
-    row = (
-        Paper.load("fedrec_auditor.targets.papers.privrec")
-        .find_table("Table 3")
-        .get_row("30 / 4800")
-    )
+    row = PAPER.find_table("Table 3").get_row("30 / 4800")
     printed = {float(delta): epsilon for delta, epsilon in row.items()}
     asked = [scoped for scoped in system.get_claims(population) if scoped.scope == PEERS]
     assert [scoped.delta for scoped in asked] == [1e-6, 1e-8, 1e-4]
@@ -407,11 +399,11 @@ def test_the_printed_figures_are_claimed() -> None:
 
 
 def test_the_upload_is_asked_about_too() -> None:
-    get_claims = DpPrivrec().get_claims(Population(n_users=4800, n_items=3706))
-    server = [q for q in get_claims if q.scope.vantage is Vantage.SERVER]
+    claims = DpPrivrec().get_claims(Population(n_users=4800, n_items=3706))
+    server = [q for q in claims if q.scope.vantage is Vantage.SERVER]
     assert len(server) == 1
     assert "introduction" in server[0].note
-    assert server[0].claim == get_claims[0].claim  # of the models: the paper has no other
+    assert server[0].claim == claims[0].claim  # of the models: the paper has no other
     assert server[0].claim.scope == PEERS
 
 
@@ -423,10 +415,8 @@ def test_a_step_above_one_breaks_the_multiplier_of_a_round(
     step: float, as_published: bool, violated: bool
 ) -> None:
     """Entry 12 of the catalogue: multiplier z/(alpha3 sqrt(1-h)), where the proof has z."""
-    system, everyone = (
-        DpPrivrec(server_rate=step, as_published=as_published),
-        Population(n_users=30, n_items=10),
-    )
+    system = DpPrivrec(server_rate=step, as_published=as_published)
+    everyone = Population(n_users=30, n_items=10)
     (scoped,) = [q for q in system.get_claims(everyone) if q.scope.horizon is Horizon.ROUND]
     assert scoped.claim.epsilon == pytest.approx(4.8866, abs=1e-4)  # one Gaussian of z = 1
     mechanism = system.get_mechanism(scoped.scope, everyone)

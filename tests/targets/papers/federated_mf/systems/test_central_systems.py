@@ -187,9 +187,8 @@ def test_a_device_moves_the_rows_it_rated_as_plain_steps_do() -> None:
 
 def test_the_model_of_fmf_lfl_is_the_mean() -> None:
     run = FmfLfl(factors=4, rounds=3, learning_rate=1.0).run(stars(), np.random.default_rng(0))
-    last = (
-        run.transcript.rounds[-1].uploads.components["items"].to_dense(np.arange(60)).mean(axis=0)
-    )
+    sent = run.transcript.rounds[-1].uploads.components["items"]
+    last = sent.to_dense(np.arange(60)).mean(axis=0)
     np.testing.assert_allclose(run.transcript.release["items"], last, rtol=1e-4, atol=1e-5)
 
 

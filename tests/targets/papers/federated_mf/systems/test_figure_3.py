@@ -129,9 +129,8 @@ def test_horizontal_training_follows_figures_3a_and_3c(
                 v = project(v - gamma * of_v)
             step = step + shares[k] * gamma * of_v
             sent.append(of_v * (mine > 0).sum() if kind is HflSynsgd else v)
-            message = one.uploads.components[target.exchange.message_name].to_dense(np.array([k]))[
-                0
-            ]
+            messages = one.uploads.components[target.exchange.message_name]
+            message = messages.to_dense(np.array([k]))[0]
             np.testing.assert_allclose(message, sent[k], rtol=1e-5, atol=1e-4)
         mean = shares[0] * sent[0] + shares[1] * sent[1]
         items = clip(items - step) if kind is HflSynsgd else mean

@@ -84,9 +84,8 @@ def test_the_local_epsilon_is_that_of_ten_gaussians_and_reached() -> None:
     presence, pair = target.get_claims(SMALL)
     assert target.get_event(presence.scope, SMALL) == SelfComposedDpEvent(GaussianDpEvent(1.64), 10)
     golden = (1 + math.sqrt(5)) / 2  # any two users, whose embeddings differ
-    assert target.get_event(pair.scope, SMALL).event.noise_multiplier == pytest.approx(
-        1.64 / golden
-    )
+    of_pair = target.get_event(pair.scope, SMALL).event
+    assert of_pair.noise_multiplier == pytest.approx(1.64 / golden)
     exact = compute_exact_bounds(target, SMALL)[0].epsilon
     assert exact == pytest.approx(target.claimed_epsilon, rel=1e-6)
     found = judged(target, SMALL)
@@ -186,9 +185,8 @@ def test_survivors_of_a_run_have_the_law_that_is_said() -> None:
     """Numbers of 3,000 rounds of 12 devices that device 0 survived; p above 1e-7."""
     target = LflSgdmf(factors=1, rounds=3000, dropout=0.2, omega=0.6, noise_multiplier=1.0)
     run = target.run(Interactions.create(np.ones((12, 1))), np.random.default_rng(5)).transcript
-    aggregate = get_scope("user", Vantage.AGGREGATE)
     population = Population(n_users=12, n_items=1)
-    law = target.get_mechanism(aggregate, population)
+    law = target.get_mechanism(get_scope("user", Vantage.AGGREGATE), population)
     seen = np.zeros((13, 13))
     for crossed in run.rounds:
         there = 0 in crossed.uploads.users

@@ -41,10 +41,9 @@ def test_a_user_whom_a_party_has_not_rated_is_seen_in_its_message() -> None:
         known = np.stack([np.diff(party.ratings.indptr) > 0 for party in parties])
         assert not known.all()
         (first, *_) = run.transcript.rounds
-        moved = (
-            first.uploads.components["users"].to_dense(np.arange(10)) != first.broadcast["users"]
-        )
-        np.testing.assert_array_equal(moved.any(axis=2), known if is_visible else True)
+        sent = first.uploads.components["users"].to_dense(np.arange(10))
+        moved = (sent != first.broadcast["users"]).any(axis=2)
+        np.testing.assert_array_equal(moved, known if is_visible else True)
 
 
 def test_by_category_a_movie_goes_to_the_smallest_of_its_own() -> None:
@@ -171,24 +170,17 @@ def test_a_user_is_charged_in_all_parties_at_the_true_sensitivity() -> None:
     # the paper's Delta_user is theta Delta_rating; in truth items' rows do not add up
     assert joint.event.event.noise_multiplier == pytest.approx(1.8 * math.sqrt(2 * 5 / 6))
     assert tuned.event.event.noise_multiplier == pytest.approx(1.8 * math.sqrt(5))
-    replaced = VflSgdmf(unit="user", as_published=False).get_event(
-        scope(Unit.USER, Adjacency.REPLACE), LARGE
-    )
+    replacing = scope(Unit.USER, Adjacency.REPLACE)
+    replaced = VflSgdmf(unit="user", as_published=False).get_event(replacing, LARGE)
     assert replaced.events[0].event == ReplacedSamplingDpEvent(0.01, joint.event.event)
-    drawn = (
-        VflSgdmf(unit="user").get_event(scope(Unit.USER, Adjacency.REPLACE), LARGE).events[0].event
-    )
+    drawn = VflSgdmf(unit="user").get_event(replacing, LARGE).events[0].event
     assert (drawn.source_dataset_size, drawn.sample_size) == (70_000, 700)
     assert drawn.event == GaussianDpEvent(pytest.approx(1.8 * math.sqrt(2 * 5 / 6) / GOLDEN_RATIO))
 
 
 def test_an_interaction_that_becomes_another_one_may_go_to_another_party() -> None:
-    one, other = (
-        VflSgdmf(tuning=0, parties=parties).get_event(
-            scope(Unit.INTERACTION, Adjacency.REPLACE), LARGE
-        )
-        for parties in (1, 10)
-    )
+    replacing = scope(Unit.INTERACTION, Adjacency.REPLACE)
+    one, other = (VflSgdmf(tuning=0, parties=n).get_event(replacing, LARGE) for n in (1, 10))
     assert (one.count, other.count) == (1000, 2000)
     assert one.event == other.event
 

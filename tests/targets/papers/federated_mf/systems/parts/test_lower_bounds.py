@@ -81,20 +81,13 @@ def played(
     steps, n = target.make_descent(len(ratings)), len(ratings)
     table = sparse.csr_array(ratings)
     users = fit_users(table, first, bound=5.0, steps=target.fitting)
-    step_scale = float(target.get_step_scale(n, ratings.shape[1], table.nnz))
+    scale = float(target.get_step_scale(n, ratings.shape[1], table.nnz))
     items = start * (along != 0).astype(np.float32)
     rng, out = np.random.default_rng(5), np.empty(trials)
-    size = target.learning_rate * step_scale * target.make_noise(1).sigma
-    size *= math.sqrt(target.local_steps)
+    size = target.learning_rate * scale * target.make_noise(1).sigma * math.sqrt(target.local_steps)
     for k in range(trials):
         _, sent = steps.train(
-            users,
-            items,
-            table,
-            rng,
-            user_scale=0.0,
-            item_scale=step_scale,
-            count=target.local_steps,
+            users, items, table, rng, user_scale=0.0, item_scale=scale, count=target.local_steps
         )
         out[k] = np.vdot(sent.astype(float) - items, along) / size
     return out / np.linalg.norm(along)
@@ -336,7 +329,6 @@ def test_no_vertical_law_where_none_is_known() -> None:
     target = vertical()
     assert target.get_mechanism(get_scope("rating", Vantage.RELEASE), CROWD) is None
     assert target.get_mechanism(get_scope("user"), CROWD) is None
-    replacing = replace(get_scope("rating"), adjacency=Adjacency.REPLACE)
-    assert target.get_mechanism(replacing, CROWD) is None
+    assert target.get_mechanism(get_scope("rating", adjacency=Adjacency.REPLACE), CROWD) is None
     assert target.get_mechanism(replace(get_scope("rating"), horizon=Horizon.ROUND), CROWD) is None
     assert target.get_mechanism(get_scope("rating"), Population(n_users=9, n_items=2)) is None
