@@ -53,9 +53,7 @@ DATA_KINDS = (Payload.REPORTS, Payload.BITS, Payload.RATINGS, *LIST_KINDS)
 LIST_PADDING = -1
 
 
-def check_list_messages(
-    kind: Payload, values: NDArray[Any], n_items: int, name: str, where: str
-) -> None:
+def check_lists(kind: Payload, values: NDArray[Any], n_items: int, name: str, where: str) -> None:
     """Raises InputError if list messages hold anything but integers, or item lists invalid indices.
 
     Valid item indices are 0 to ``n_items`` - 1, and -1 as padding. Messages of other kinds pass.
@@ -71,12 +69,8 @@ def check_list_messages(
             f"Expected integers in the component {name!r} ({kind}) of {where}, got values of type "
             f"{values.dtype}. State another kind, or send a list of integers."
         )
-    wrong = (
-        values[(values < LIST_PADDING) | (values >= n_items)]
-        if kind is Payload.ITEMS
-        else values[:0]
-    )
-    if wrong.size:
+    wrong = values[(values < LIST_PADDING) | (values >= n_items)]
+    if kind is Payload.ITEMS and wrong.size:
         raise InputError(
             f"Expected item positions from 0 to {n_items - 1}, or -1 for none, in the component "
             f"{name!r} of {where}, got {wrong.flat[0]}. Send positions, or state the kind codes."
@@ -146,18 +140,15 @@ class Component(ABC):
 
         The sum has the shape of one message. It is computed in float64, by blocks of clients.
         """
+        clients = np.arange(len(self))
         blocks = iter_blocks(len(self), math.prod(self.shape), _BLOCK)
-        sums = map_in_threads(
-            lambda block: self.to_dense(np.arange(block.start, block.stop)).sum(0, np.float64),
-            blocks,
-        )
+        sums = map_in_threads(lambda part: self.to_dense(clients[part]).sum(0, np.float64), blocks)
         return np.asarray(sum(sums, np.zeros(self.shape)))
 
     def take(self, clients: Ints) -> Self:
         """Returns the messages of ``clients`` (indices) alone, in this order."""
         own: Any = self
-        taken = {name: _of(getattr(own, name), clients) for name in own.client_fields}
-        made: Self = replace(own, **taken)
+        made: Self = replace(own, **{n: _of(getattr(own, n), clients) for n in own.client_fields})
         return made
 
     def drop_rows(self, count: int) -> Component:
@@ -364,11 +355,8 @@ class RankOne(Component):
 
     def drop_rows(self, count: int) -> RankOne:
         """Returns the gradients without the rows of the first ``count`` items."""
-        return RankOne(
-            self.user_vectors,
-            self.item_vectors[count:],
-            sparse.csr_array(self.corrections[:, count:]),
-        )
+        corrections = sparse.csr_array(self.corrections[:, count:])
+        return RankOne(self.user_vectors, self.item_vectors[count:], corrections)
 
     def select_rows(self, clients: Ints, rows: Ints) -> NDArray[Any]:
         """Computes selected rows of each client's gradient, shape (n, k, F).
@@ -447,9 +435,8 @@ class Rows(Component):
 
     def bound_magnitude(self) -> float:
         """Returns the largest absolute value in ``values`` and ``broadcast``; infinity for NaN."""
-        return max(
-            _largest(self.values), 0.0 if self.broadcast is None else _largest(self.broadcast)
-        )
+        broadcast = () if self.broadcast is None else (self.broadcast,)
+        return max(map(_largest, (self.values, *broadcast)))
 
     def sum_all(self) -> NDArray[Any]:
         """Computes the sum of all clients' matrices in float64, shape (M, d)."""
@@ -462,9 +449,7 @@ class Rows(Component):
                 (np.ones(len(ids)), ids, np.arange(len(ids) + 1)), shape=(self.n_rows, len(ids))
             )
             out += np.asarray(pick @ change)
-        return (
-            out if self.broadcast is None else out + len(self) * self.broadcast.astype(np.float64)
-        )
+        return out if self.broadcast is None else out + len(self) * self.broadcast.astype(float)
 
     def drop_rows(self, count: int) -> Rows:
         """Returns the messages without the first ``count`` rows of each matrix."""
@@ -615,10 +600,9 @@ class RandomizedMessages(Component):
         """Returns the messages without their first ``count`` rows; the noise in other rows is
         unchanged.
         """
-        skipped = count * math.prod(self.shape[1:])
-        return RandomizedMessages(
-            self.clean_messages.drop_rows(count), self.randomize.skip_entries(skipped), self.streams
-        )
+        clean = self.clean_messages.drop_rows(count)
+        randomize = self.randomize.skip_entries(count * math.prod(self.shape[1:]))
+        return RandomizedMessages(clean, randomize, self.streams)
 
     def select_rows(self, clients: Ints, rows: Ints) -> NDArray[Any]:
         """Computes selected rows of each client's randomized message, shape (n, k, *shape[1:]).

@@ -57,15 +57,13 @@ def compute_user_features(interactions: Interactions, *, best: float = 5.0) -> U
     row = np.repeat(np.arange(n_users), sizes)
     stars = table.data.astype(np.float64) / best
 
-    level = np.clip(np.ceil(table.data * N_RATING_LEVELS / best), 1, N_RATING_LEVELS).astype(
-        np.int64
-    )
+    level = np.ceil(table.data * N_RATING_LEVELS / best)
+    level = np.clip(level, 1, N_RATING_LEVELS).astype(np.int64)
     counts = np.bincount(row * N_RATING_LEVELS + level - 1, minlength=n_users * N_RATING_LEVELS)
     counts = counts.reshape(n_users, N_RATING_LEVELS)
     shares = counts / np.maximum(sizes, 1)[:, None]
-    entropy = -(shares * np.log(np.where(counts > 0, shares, 1.0))).sum(axis=1) / np.log(
-        N_RATING_LEVELS
-    )
+    logs = np.log(np.where(counts > 0, shares, 1.0))
+    entropy = -(shares * logs).sum(axis=1) / np.log(N_RATING_LEVELS)
 
     rated = np.flatnonzero(sizes)
     ordered = stars[np.lexsort((stars, row))]

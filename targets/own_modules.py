@@ -19,13 +19,13 @@ CODE_FOLDERS = tuple(
 )
 
 
-def derive_member_name(kind: str, noun: str = "") -> str:
+def name_member(kind: str, noun: str = "") -> str:
     """Derives the name by which users choose a class from the Python name ``kind`` of the class.
 
     ``noun``, such as "protection", is left out at the end. The rule is for modules with several
     classes that users choose.
 
-    >>> derive_member_name("DplcfSp"), derive_member_name("LaplaceProtection", "protection")
+    >>> name_member("DplcfSp"), name_member("LaplaceProtection", "protection")
     ('dplcf-sp', 'laplace')
     """
     return re.sub(r"(?<!^)(?=[A-Z])", "-", kind).lower().removesuffix(f"-{noun}")

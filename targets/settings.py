@@ -59,10 +59,9 @@ class Range:
         self.plain: tuple[type, ...] = (int,) if whole else (float, int)
         self.kind: Any = Integral if whole else Real
         self.condition = condition
-        words = f"in {span}" if high < math.inf else f"of at least {low:g}"
-        self.description = description or (
-            f"to be a whole number {words}" if whole else f"in {span}"
-        )
+        limits = f"in {span}" if high < math.inf else f"of at least {low:g}"
+        words = f"to be a whole number {limits}" if whole else f"in {span}"
+        self.description = description or words
 
     def allows(self, value: Any) -> bool:
         """Whether ``value`` is an allowed number. True and False are not numbers."""
@@ -245,7 +244,7 @@ def _hints(kind: type) -> Iterator[tuple[str, Any]]:
             yield name, given
 
 
-def get_numeric_fields(settings: Any) -> dict[str, float]:
+def get_numbers(settings: Any) -> dict[str, float]:
     """Returns the numeric fields of a dataclass object, by name. True and False become 1 and 0."""
     values = {field.name: getattr(settings, field.name) for field in fields(settings)}
     return {name: float(value) for name, value in values.items() if isinstance(value, Real)}

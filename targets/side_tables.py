@@ -230,11 +230,7 @@ def _is_index(name: str, what: str) -> bool:
 
 
 def _read(
-    path: Path,
-    what: str,
-    own: NDArray[Any],
-    given: str | None,
-    named: Sequence[str] | None = None,
+    path: Path, what: str, own: NDArray[Any], given: str | None, named: Sequence[str] | None = None
 ) -> tuple[NDArray[np.int64], dict[str, _Cells], tuple[str, ...]]:
     """Reads the side table at ``path``, and matches its identifiers with the identifiers ``own``.
 

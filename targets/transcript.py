@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -198,9 +198,7 @@ class ComponentView(Component):
         self._read, self._made, self._largest = read, made, largest
 
     @classmethod
-    def create(
-        cls, values: NDArray[Any], kind: Payload, rate: float | None = None
-    ) -> ComponentView:
+    def create(cls, values: NDArray[Any], kind: Payload, rate: float | None = None) -> Self:
         """Creates messages from an array (n, *shape), which holds one client's message per row.
 
         kind: type of the messages, such as gradients

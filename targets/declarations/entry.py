@@ -208,9 +208,7 @@ class PaperEntry(TomlTable):
         """Whether the statement is about the system ``name``, and about its present settings."""
         return name in self.system and _holds(self.when, system)
 
-    def make_claim(
-        self, title: str, words: FormulaNamespace, at: float | str | None = None
-    ) -> Claim:
+    def make_claim(self, title: str, words: NameValues, at: float | str | None = None) -> Claim:
         """Returns the claim that this entry states, with epsilon and delta as numbers.
 
         title: title of the paper, which becomes part of the claim's source
@@ -232,9 +230,7 @@ class PaperEntry(TomlTable):
             basis=Basis.pick_weaker(self.basis, Basis.COMPUTED) if self.curve else self.basis,
         )
 
-    def rescope_claim(
-        self, claim: Claim, words: FormulaNamespace, stating: PaperEntry
-    ) -> ScopedClaim:
+    def rescope_claim(self, claim: Claim, words: NameValues, stating: PaperEntry) -> ScopedClaim:
         """Returns ``claim`` with this entry's scope and delta, for which an audit compares it.
 
         claim: the claim, which may be stated by another entry
@@ -261,7 +257,7 @@ class PaperEntry(TomlTable):
 
 
 @dataclass(frozen=True, slots=True)
-class FormulaNamespace:
+class NameValues:
     """Values of the names in the texts and formulas of a paper's statements.
 
     The names are the sizes of the population, ``epsilon`` and ``delta``, and the attributes of the

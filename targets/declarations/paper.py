@@ -20,8 +20,8 @@ from fedrec_auditor.accountants.statements import Basis, Scope
 from fedrec_auditor.targets.declarations import CLAIMS, PRINTED, SYSTEMS_FILE
 from fedrec_auditor.targets.declarations.entry import (
     ComputedNumber,
-    FormulaNamespace,
     NameOrNames,
+    NameValues,
     PaperEntry,
     TomlTable,
 )
@@ -361,7 +361,7 @@ class Paper:
         Each claim comes with the scope (unit, adjacency, adversary's view, period) and the delta at
         which an audit compares it. The order is that of the file ``claims.toml``.
         """
-        words = FormulaNamespace(system, population)
+        words = NameValues(system, population)
         return tuple(
             entry.rescope_claim(
                 stating.make_claim(self.heading.title, words, entry.delta), words, stating
@@ -386,7 +386,7 @@ class Paper:
     def _scoped(self, entry: PaperEntry, system: Claimant, population: Population) -> ScopedClaim:
         if entry.repeats and self._declares(self.get_entry(entry.repeats)):
             return self._scoped(self.get_entry(entry.repeats), system, population)
-        words = FormulaNamespace(system, population)
+        words = NameValues(system, population)
         if stating := self._stating(entry, entry.system[0], system):
             claim = stating.make_claim(self.heading.title, words, entry.delta)
             return entry.rescope_claim(claim, words, stating)
@@ -405,7 +405,7 @@ class Paper:
 
     def fill_statement(self, entry: PaperEntry, system: Claimant, population: Population) -> str:
         """Returns the text of a statement, with the first system's values for names in braces."""
-        words = FormulaNamespace(system, population)
+        words = NameValues(system, population)
         if entry.epsilon is None:
             return words.fill_text(entry.statement)
         return entry.make_claim(self.heading.title, words).statement
@@ -490,14 +490,8 @@ def find_paper(module: str) -> Paper | None:
 @functools.cache
 def _read(package: str) -> Paper:
     claims = _parsed(package, CLAIMS, ClaimsFile)
-    printed = (
-        _parsed(package, PRINTED, PrintedNumbers) if _has(package, PRINTED) else PrintedNumbers()
-    )
-    composed = (
-        _parsed(package, SYSTEMS_FILE, SystemsFile)
-        if _has(package, SYSTEMS_FILE)
-        else SystemsFile()
-    )
+    printed = _parsed_or_empty(package, PRINTED, PrintedNumbers)
+    composed = _parsed_or_empty(package, SYSTEMS_FILE, SystemsFile)
     return Paper(package, claims.paper, claims.claim, printed, composed)
 
 
@@ -515,3 +509,7 @@ def _parsed(package: str, name: str, kind: type[_Kind]) -> _Kind:
         return kind.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError, ValidationError) as error:
         raise InputError(f"Expected a paper's declarations in {path}, got: {error}") from error
+
+
+def _parsed_or_empty(package: str, name: str, kind: type[_Kind]) -> _Kind:
+    return _parsed(package, name, kind) if _has(package, name) else kind()

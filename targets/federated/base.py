@@ -20,7 +20,7 @@ from fedrec_auditor.targets.components import Component, Floats, Ints, Randomize
 from fedrec_auditor.targets.compute import Machine
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.mechanisms.base import Mechanism
-from fedrec_auditor.targets.settings import NoiseSetting, get_numeric_fields
+from fedrec_auditor.targets.settings import NoiseSetting, get_numbers
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.transcript import Broadcast
 
@@ -187,7 +187,7 @@ class Learner(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ProtectionClaim:
+class RoundClaim:
     """A privacy claim about one round, made by the authors of a protection.
 
     ``epsilon``: epsilon of the claim; infinite if the authors state no number.
@@ -255,7 +255,7 @@ class Protection(Protocol):
         """
         return dict(upload)
 
-    def make_claims(self, groups: tuple[str, ...]) -> tuple[ProtectionClaim, ...]:
+    def make_claims(self, groups: tuple[str, ...]) -> tuple[RoundClaim, ...]:
         """Returns the authors' privacy claims for a model with these groups of arrays.
 
         ``groups`` are names such as "user" and "item".
@@ -300,7 +300,7 @@ class Protection(Protocol):
     @property
     def settings(self) -> Mapping[str, float]:
         """Settings that the adversary knows: all fields that are numbers or booleans, by name."""
-        return get_numeric_fields(self)
+        return get_numbers(self)
 
 
 class Route(Protocol):

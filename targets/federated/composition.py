@@ -23,13 +23,7 @@ from fedrec_auditor.accountants.statements import (
 )
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.features import compute_user_features
-from fedrec_auditor.targets.federated.base import (
-    Learner,
-    ModelSizes,
-    Protection,
-    ProtectionClaim,
-    Route,
-)
+from fedrec_auditor.targets.federated.base import Learner, ModelSizes, Protection, RoundClaim, Route
 from fedrec_auditor.targets.federated.learners import GcnLearner
 from fedrec_auditor.targets.federated.protections import Unprotected
 from fedrec_auditor.targets.federated.routes import DirectRoute
@@ -88,9 +82,8 @@ class Composition(System):
     def __post_init__(self) -> None:
         super().__post_init__()
         for group in self.group_names:
-            self.protection.get_entry_randomizer(
-                group
-            )  # raises InputError for a group without a budget
+            # raises InputError for a group without a budget
+            self.protection.get_entry_randomizer(group)
         if self.private_user and self.protection.get_attribute_event() is not None:
             raise InputError(
                 "Expected private_user=False with a protection that perturbs features, got True, "
@@ -200,7 +193,7 @@ class Composition(System):
         return tuple(claims)
 
     def _wider(
-        self, promise: ProtectionClaim, population: Population
+        self, promise: RoundClaim, population: Population
     ) -> Iterator[tuple[Scope, float, str]]:
         """Yields the wider scopes in which a reader may assume that a claim holds, each with delta
         and an explanation.
@@ -277,17 +270,13 @@ class Composition(System):
         user whose only item is this one, and a user whose only item is another one. The result is
         None if noise covers all rows, or if all other items are negatives.
         """
-        if any(
-            self.protection.get_entry_randomizer(group) is not None for group in self.group_names
-        ):
+        if any(self.protection.get_entry_randomizer(g) is not None for g in self.group_names):
             return None
         others = population.n_items - 1
         if others <= self.negatives:
             return None
-        drawn, moved = (
-            self.negatives / others,
-            self.protection.get_row_change_probability(population.n_items),
-        )
+        drawn = self.negatives / others
+        moved = self.protection.get_row_change_probability(population.n_items)
         return BitFlip(1.0, drawn + (1.0 - drawn) * moved)
 
     def get_event(self, scope: Scope, population: Population) -> dp.DpEvent:
@@ -309,10 +298,8 @@ class Composition(System):
         if entry:
             mechanism, spent = self._weakest()
         else:
-            mechanism, spent = (
-                protection.get_upload_randomizer(counts),
-                protection.get_upload_epsilon(counts),
-            )
+            mechanism = protection.get_upload_randomizer(counts)
+            spent = protection.get_upload_epsilon(counts)
         if mechanism is None:
             return dp.NonPrivateDpEvent()
         one = _charged(mechanism, spent, once=not training)

@@ -42,7 +42,7 @@ _BLOCK = 1 << 21  # maximum number of keys in memory
 
 
 @dataclass(frozen=True, slots=True)
-class TrainingExamples:
+class Examples:
     """Training examples of n devices: own items and negatives, in ascending order of items.
 
     ``indptr``: device i has the examples ``indptr[i]`` to ``indptr[i + 1]`` - 1, shape (n + 1,).
@@ -60,7 +60,7 @@ class TrainingExamples:
         return np.diff(self.indptr)
 
 
-def draw_examples(interactions: Interactions, streams: Streams, negatives: int) -> TrainingExamples:
+def draw_examples(interactions: Interactions, streams: Streams, negatives: int) -> Examples:
     """Draws each device's training examples: its own items, and ``negatives`` others per own item.
 
     Negatives are drawn without replacement from ``streams``, one per device. If too few other items
@@ -86,7 +86,7 @@ def draw_examples(interactions: Interactions, streams: Streams, negatives: int) 
         sizes.append(np.count_nonzero(chosen, axis=1))
         ids.append((places % n_items).astype(np.int32))
         positive.append(own.ravel()[places])
-    return TrainingExamples(
+    return Examples(
         indptr=np.cumsum(np.concatenate(sizes)),
         item_ids=np.concatenate([np.zeros(0, dtype=np.int32), *ids]),
         is_positive=np.concatenate([np.zeros(0, dtype=np.bool_), *positive]),
@@ -131,10 +131,7 @@ def draw_linear_term(
 
 
 def draw_linear_rows(
-    streams: Streams,
-    local: LocalTraining,
-    shapes: dict[str, tuple[int, ...]],
-    examples: TrainingExamples,
+    streams: Streams, local: LocalTraining, shapes: dict[str, tuple[int, ...]], examples: Examples
 ) -> NDArray[np.float32]:
     """Draws the linear term of each device's loss for the item rows of its examples, (nnz, d).
 
@@ -146,7 +143,7 @@ def draw_linear_rows(
     The coefficient of entry k of an item's row is draw item * d + k of the device's stream. The
     result is empty, (0, d), if item rows have no such term.
     """
-    if "item" not in local.linear_term_scales:
+    if (scale := local.linear_term_scales.get("item")) is None:
         return np.zeros((0, shapes["item"][1]), dtype=np.float32)
     from fedrec_auditor.targets.noise_kernel import add_laplace_rows
 
@@ -154,9 +151,7 @@ def draw_linear_rows(
     zeros = np.zeros((len(examples.item_ids), shapes["item"][1]), dtype=np.float32)
     drawn = np.empty_like(zeros)
     ids = examples.item_ids.astype(np.int64)
-    add_laplace_rows(
-        zeros, examples.indptr, ids, seeds, 1.0, local.linear_term_scales["item"], drawn
-    )
+    add_laplace_rows(zeros, examples.indptr, ids, seeds, 1.0, scale, drawn)
     return drawn
 
 
@@ -199,7 +194,7 @@ class TrainingJob:
     shapes: dict[str, tuple[int, ...]]
     local: LocalTraining
     streams: Streams
-    examples: TrainingExamples
+    examples: Examples
     tables: kernel.DeviceTables
     settings: KernelSettings
     moments: kernel.AdamMoments

@@ -15,25 +15,14 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.events import dp
 from fedrec_auditor.accountants.statements import Unit
 from fedrec_auditor.targets.features import N_RATING_LEVELS
-from fedrec_auditor.targets.federated.base import (
-    Clients,
-    LocalTraining,
-    Protection,
-    ProtectionClaim,
-)
+from fedrec_auditor.targets.federated.base import Clients, LocalTraining, Protection, RoundClaim
 from fedrec_auditor.targets.federated.noise import ClippedNoise, NoiseProtection
 from fedrec_auditor.targets.mechanisms.component_laplace import ComponentLaplace, NoisyComponent
 from fedrec_auditor.targets.mechanisms.composed_mechanisms import Clipped, Product
 from fedrec_auditor.targets.mechanisms.gaussian_mechanisms import Gaussian
 from fedrec_auditor.targets.mechanisms.laplace_mechanisms import Laplace
 from fedrec_auditor.targets.mechanisms.report_mechanisms import Piecewise, PiecewiseEpsilon
-from fedrec_auditor.targets.settings import (
-    Checked,
-    Epsilon,
-    NoiseSetting,
-    Positive,
-    get_numeric_fields,
-)
+from fedrec_auditor.targets.settings import Checked, Epsilon, NoiseSetting, Positive, get_numbers
 from fedrec_auditor.targets.streams import Streams
 
 
@@ -47,10 +36,10 @@ class Unprotected(Protection):
     last bit. The upload alone therefore reveals items that the user does not have.
     """
 
-    def make_claims(self, groups: tuple[str, ...]) -> tuple[ProtectionClaim, ...]:
+    def make_claims(self, groups: tuple[str, ...]) -> tuple[RoundClaim, ...]:
         """Returns one claim with an infinite epsilon, because the paper states no number."""
         return (
-            ProtectionClaim(
+            RoundClaim(
                 epsilon=math.inf,
                 unit=Unit.USER,
                 statement=(
@@ -86,10 +75,8 @@ class _LaplaceNoise(NoiseProtection):
         """
         if not self.every_epoch or local.epochs == 1:
             return local
-        return replace(
-            local,
-            epoch_noise={name: self.get_group_noise(name.partition(".")[0]) for name in shapes},
-        )
+        noise = {name: self.get_group_noise(name.partition(".")[0]) for name in shapes}
+        return replace(local, epoch_noise=noise)
 
     @abstractmethod
     def get_epsilon(self, group: str) -> float:
@@ -147,10 +134,10 @@ class LaplaceProtection(_LaplaceNoise):
         """Returns the epsilon of one entry, which is equal in every ``group`` of arrays."""
         return self.epsilon
 
-    def make_claims(self, groups: tuple[str, ...]) -> tuple[ProtectionClaim, ...]:
+    def make_claims(self, groups: tuple[str, ...]) -> tuple[RoundClaim, ...]:
         """Returns the paper's only claim: the epsilon of every parameter of an upload."""
         return (
-            ProtectionClaim(
+            RoundClaim(
                 epsilon=self.epsilon,
                 unit=Unit.COORDINATE,
                 statement=(
@@ -202,7 +189,7 @@ class AdaptiveLaplace(_LaplaceNoise):
 
         Raises InputError for other groups.
         """
-        budgets = get_numeric_fields(self)
+        budgets = get_numbers(self)
         del budgets["clip"], budgets["every_epoch"]
         if group not in budgets:
             raise InputError(
@@ -211,12 +198,12 @@ class AdaptiveLaplace(_LaplaceNoise):
             )
         return budgets[group]
 
-    def make_claims(self, groups: tuple[str, ...]) -> tuple[ProtectionClaim, ...]:
+    def make_claims(self, groups: tuple[str, ...]) -> tuple[RoundClaim, ...]:
         """Returns one claim about every parameter, with the largest epsilon of the ``groups``."""
         budgets = {group: self.get_epsilon(group) for group in groups}
         listed = ", ".join(f"{epsilon:g} in {group}" for group, epsilon in budgets.items())
         return (
-            ProtectionClaim(
+            RoundClaim(
                 epsilon=max(budgets.values()),
                 unit=Unit.COORDINATE,
                 statement=(
@@ -259,10 +246,10 @@ class GaussianProtection(NoiseProtection):
         """Returns the clipping and normal noise of entries, which are equal in every ``group``."""
         return ClippedNoise(self.clip, self.sigma, is_normal=True)
 
-    def make_claims(self, groups: tuple[str, ...]) -> tuple[ProtectionClaim, ...]:
+    def make_claims(self, groups: tuple[str, ...]) -> tuple[RoundClaim, ...]:
         """Returns the paper's statement about the noise, as a claim of an infinite epsilon."""
         return (
-            ProtectionClaim(
+            RoundClaim(
                 epsilon=math.inf,
                 unit=Unit.USER,
                 statement=(
@@ -376,9 +363,9 @@ class ObjectiveProtection(Checked, Protection):
         named = ("item",) if self.loss == "squared" else tuple(shapes)
         return replace(local, linear_term_scales=dict.fromkeys(named, scale))
 
-    def make_claims(self, groups: tuple[str, ...]) -> tuple[ProtectionClaim, ...]:
+    def make_claims(self, groups: tuple[str, ...]) -> tuple[RoundClaim, ...]:
         """Returns the claim for one interaction and, with perturbed features, for one attribute."""
-        objective = ProtectionClaim(
+        objective = RoundClaim(
             epsilon=self.epsilon,
             unit=Unit.INTERACTION,
             statement=(
@@ -390,7 +377,7 @@ class ObjectiveProtection(Checked, Protection):
         )
         if not self.features:
             return (objective,)
-        attribute = ProtectionClaim(
+        attribute = RoundClaim(
             epsilon=2.0 * self.feature_epsilon,
             unit=Unit.ATTRIBUTE,
             statement=(

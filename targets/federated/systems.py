@@ -25,8 +25,8 @@ from fedrec_auditor.targets.federated.composition import Composition
 from fedrec_auditor.targets.federated.noise import ClippedNoise, NoiseProtection
 from fedrec_auditor.targets.federated.routes import DirectRoute
 from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip
-from fedrec_auditor.targets.own_modules import derive_member_name
-from fedrec_auditor.targets.settings import get_field_types, get_numeric_fields
+from fedrec_auditor.targets.own_modules import name_member
+from fedrec_auditor.targets.settings import get_field_types, get_numbers
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.base import DesignedPair, Model, Population
 from fedrec_auditor.targets.systems.system import Messages, Training, TrainingResult, UploadRequest
@@ -148,11 +148,9 @@ def _pushing(small: Composition, profiles: Interactions, slope: float) -> Broadc
 
     None if the score is a product with a vector that the device keeps.
     """
-    shapes = small.get_upload_shapes(
-        ModelSizes(
-            n_items=profiles.n_items, n_user_features=small.compute_user_features(profiles).shape[1]
-        )
-    )
+    n_features = small.compute_user_features(profiles).shape[1]
+    sizes = ModelSizes(n_items=profiles.n_items, n_user_features=n_features)
+    shapes = small.get_upload_shapes(sizes)
     model = {name: np.zeros(shape, dtype=np.float32) for name, shape in shapes.items()}
     if "mlp1.weight" in model:
         root = math.sqrt(slope)
@@ -247,20 +245,15 @@ class FederatedSystem(Composition):
             yield Round(broadcast=model, uploads=uploads)
             model = _finite(self.update_model(model, uploads, moments), number + 1)
             del uploads  # frees memory before the next round's uploads are made
-        scored = (
-            model if everyone.user_embeddings is None else {**model, _OWN: everyone.user_embeddings}
-        )
+        kept = everyone.user_embeddings
+        scored = model if kept is None else {**model, _OWN: kept}
         return TrainingResult(model, scored, behind)
 
     def get_public(self, interactions: Interactions) -> PublicInfo:
         """Returns what an adversary knows: also the settings of learner, protection and route."""
         return replace(
             super().get_public(interactions),
-            settings={
-                **self.protection.settings,
-                **get_numeric_fields(self.learner),
-                **get_numeric_fields(self),
-            },
+            settings={**self.protection.settings, **get_numbers(self.learner), **get_numbers(self)},
             route=self.route.vantage,
         )
 
@@ -401,10 +394,8 @@ def make_class_loader(module: str) -> Callable[[str], type[FederatedSystem]]:
 
 def _made(paper: Paper, name: str, module: str) -> type[FederatedSystem]:
     declared = paper.composed_systems.system[name]
-    known = {
-        field.name: get_field_types(FederatedSystem)[field.name]
-        for field in fields(FederatedSystem)
-    }
+    kinds = get_field_types(FederatedSystem)
+    known = {field.name: kinds[field.name] for field in fields(FederatedSystem)}
     made = make_dataclass(
         declared.type,
         [
@@ -434,7 +425,7 @@ def _part(kind: str, given: Any) -> Any:
     settings = dict(given) if isinstance(given, Mapping) else {"name": given}
     module = importlib.import_module(f"fedrec_auditor.targets.federated.{kind}s")
     members = {
-        derive_member_name(name, kind): value
+        name_member(name, kind): value
         for name, value in vars(module).items()
         if getattr(value, "__module__", "") == module.__name__
     }

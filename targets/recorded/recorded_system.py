@@ -21,7 +21,7 @@ from fedrec_auditor.targets.components import (
     Ints,
     Payload,
     Reports,
-    check_list_messages,
+    check_lists,
 )
 from fedrec_auditor.targets.compute import Machine
 from fedrec_auditor.targets.datasets.base import Interactions
@@ -138,7 +138,7 @@ class RecordedMessages(Component):
                 file = self.files[int(files[index[0]])]
                 ordered = self.kind is not Payload.REPORTS
                 sent = file.read(self.name, places[index], ordered=ordered)
-                check_list_messages(self.kind, sent.values, self.n_items, self.name, str(file.path))
+                check_lists(self.kind, sent.values, self.n_items, self.name, str(file.path))
                 yield index, file, sent
 
     def _base(self, file: MessageFile) -> NDArray[Any] | int:

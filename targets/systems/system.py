@@ -29,8 +29,8 @@ from fedrec_auditor.targets.mechanisms.composed_mechanisms import Identity, Repe
 from fedrec_auditor.targets.mechanisms.parts.bases import EpsilonOrZero
 from fedrec_auditor.targets.mechanisms.report_mechanisms import OneCoordinate
 from fedrec_auditor.targets.memory_mapping import RoundStore
-from fedrec_auditor.targets.own_modules import derive_member_name
-from fedrec_auditor.targets.settings import Checked, Count, NoiseSetting, get_numeric_fields
+from fedrec_auditor.targets.own_modules import name_member
+from fedrec_auditor.targets.settings import Checked, Count, NoiseSetting, get_numbers
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.base import (
     DEFAULT,
@@ -278,7 +278,7 @@ class System(Checked, Target, ABC):
             algorithm=self.name,
             n_users=interactions.n_users,
             n_items=interactions.n_items,
-            settings=get_numeric_fields(self),
+            settings=get_numbers(self),
             item_features=interactions.genres,
         )
 
@@ -329,11 +329,7 @@ class System(Checked, Target, ABC):
 def _called(kind: type) -> str:
     """Returns the name of a class on the command line; subclasses do not inherit ``called``."""
     module = kind.__module__.rpartition(".")[2]
-    own = (
-        derive_member_name(kind.__name__)
-        if module.endswith("systems")
-        else module.replace("_", "-")
-    )
+    own = name_member(kind.__name__) if module.endswith("systems") else module.replace("_", "-")
     return str(vars(kind).get("called", own))
 
 
@@ -384,9 +380,7 @@ class NoUploadSystem(CentralSystem):
         return dp.NoOpDpEvent()
 
 
-def get_broadcast_array(
-    broadcast: Broadcast | None, name: str, shape: tuple[int, ...]
-) -> NDArray[Any]:
+def get_array(broadcast: Broadcast | None, name: str, shape: tuple[int, ...]) -> NDArray[Any]:
     """Returns the array ``name`` of a broadcast; InputError if it lacks it in this ``shape``."""
     table = None if broadcast is None else broadcast.get(name)
     if table is None or table.shape != shape:

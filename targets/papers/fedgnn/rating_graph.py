@@ -21,7 +21,7 @@ from fedrec_auditor.targets.mechanisms.composed_mechanisms import Clipped, Repea
 from fedrec_auditor.targets.mechanisms.laplace_mechanisms import Laplace
 from fedrec_auditor.targets.settings import Count, NonNegative, Positive
 from fedrec_auditor.targets.systems.base import Evaluation, HoldOut, Model, Population
-from fedrec_auditor.targets.systems.system import System, get_broadcast_array
+from fedrec_auditor.targets.systems.system import System, get_array
 from fedrec_auditor.targets.transcript import Broadcast
 
 
@@ -200,7 +200,7 @@ class RatingGraph(System):
         Raises InputError if one of the two arrays is missing or has a wrong shape.
         """
         shapes = {"item": (profiles.n_items, self.dimension), "gnn.A": (self.dimension,) * 2}
-        return {name: get_broadcast_array(broadcast, name, shape) for name, shape in shapes.items()}
+        return {name: get_array(broadcast, name, shape) for name, shape in shapes.items()}
 
     def average_items(
         self, ratings: sparse.csr_array, model: Broadcast, neighbours: Floats | None

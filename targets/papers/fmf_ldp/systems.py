@@ -45,7 +45,7 @@ from fedrec_auditor.targets.systems.system import (
     Training,
     TrainingResult,
     UploadRequest,
-    get_broadcast_array,
+    get_array,
 )
 from fedrec_auditor.targets.transcript import PublicInfo, Uploads
 
@@ -192,7 +192,7 @@ class FmfLdp(ReportingSystem, ImplicitMf):
         the entry to -1 or 1. Memory is the reports and one block of messages.
         """
         profiles, users, streams = calls.profiles, calls.profile_ids, calls.streams
-        items = get_broadcast_array(calls.broadcast, "items", (profiles.n_items, self.factors))
+        items = get_array(calls.broadcast, "items", (profiles.n_items, self.factors))
         randomizer, k = self.make_randomizer(len(items)), self.reports
         gradients = self.get_gradients(profiles.ratings, items)
         vectors = gradients.user_vectors
@@ -299,7 +299,7 @@ class Fcf(NoiselessSystem, ImplicitMf):
         The random generator of ``calls`` is not used.
         """
         profiles, users = calls.profiles, calls.profile_ids
-        items = get_broadcast_array(calls.broadcast, "items", (profiles.n_items, self.factors))
+        items = get_array(calls.broadcast, "items", (profiles.n_items, self.factors))
         gradient = self.get_gradients(profiles.ratings, items)
         if calls.size != 1:
             gradient = RankOne(

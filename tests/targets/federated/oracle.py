@@ -12,7 +12,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 
 from fedrec_auditor.targets.federated.base import Clients, LocalTraining
 from fedrec_auditor.targets.federated.local_training import (
-    TrainingExamples,
+    Examples,
     draw_examples,
     draw_linear_rows,
     draw_linear_term,
@@ -99,7 +99,7 @@ def linear_terms(
     broadcast: dict[str, NDArray[np.float32]],
     streams: object,
     local: LocalTraining,
-    examples: TrainingExamples,
+    examples: Examples,
 ) -> Parameters:
     shapes = {key: value.shape for key, value in broadcast.items()}
     linear = {

@@ -19,7 +19,7 @@ from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.federated import local_training as _training
 from fedrec_auditor.targets.federated.base import Clients, Learner, LocalTraining, ModelSizes
 from fedrec_auditor.targets.federated.local_training import (
-    TrainingExamples,
+    Examples,
     draw_examples,
     draw_linear_rows,
     draw_linear_term,
@@ -36,7 +36,7 @@ def streams(count: int, seed: int = 0) -> Streams:
     return Streams.spawn(np.random.default_rng(seed), count)
 
 
-def of(examples: TrainingExamples, device: int) -> tuple[list[int], list[int]]:
+def of(examples: Examples, device: int) -> tuple[list[int], list[int]]:
     """Own items of a device, and its negatives."""
     part = slice(examples.indptr[device], examples.indptr[device + 1])
     ids, own = examples.item_ids[part], examples.is_positive[part]

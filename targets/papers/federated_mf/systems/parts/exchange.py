@@ -47,7 +47,7 @@ from fedrec_auditor.targets.settings import (
 )
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.system import Messages, Training, TrainingResult, UploadRequest
-from fedrec_auditor.targets.systems.system import get_broadcast_array as table
+from fedrec_auditor.targets.systems.system import get_array as table
 from fedrec_auditor.targets.transcript import Round, Uploads
 
 _Of = TypeVar("_Of")

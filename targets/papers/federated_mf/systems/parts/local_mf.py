@@ -50,7 +50,7 @@ from fedrec_auditor.targets.systems.system import (
     TrainingResult,
     UploadRequest,
 )
-from fedrec_auditor.targets.systems.system import get_broadcast_array as table
+from fedrec_auditor.targets.systems.system import get_array as table
 from fedrec_auditor.targets.transcript import Broadcast, Round
 
 
