@@ -38,9 +38,8 @@ def compare_epoch_epsilons() -> Iterator[NumberPair]:
     """
     protection, levels, count = AdaptiveLaplace(), 9, 2000
     grid = np.linspace(-protection.clip, protection.clip, levels)
-    law = np.exp(
-        protection.get_entry_randomizer("user").log_prob(grid[:, None], grid)
-    )  # outputs x inputs
+    randomizer = protection.get_entry_randomizer("user")
+    law = np.exp(randomizer.log_prob(grid[:, None], grid))  # outputs x inputs
     rng = np.random.default_rng(0)
     first = rng.dirichlet(np.ones(levels), count)  # distribution of the entry after the first noise
     moved = rng.dirichlet(np.full(levels, 0.1), (count, levels))  # its distribution after training
@@ -130,7 +129,6 @@ def compare_model_depths() -> Iterator[NumberPair]:
         ("FedRec, of several layers", FedRec(), 1.0),
         ("FedMF, of none", FedMf(), 0.0),
     ):
-        spent = (
-            Pure().bound(system.get_event(_UPLOAD, _MOVIELENS), delta=0.0, scope=_UPLOAD).epsilon
-        )
+        event = system.get_event(_UPLOAD, _MOVIELENS)
+        spent = Pure().bound(event, delta=0.0, scope=_UPLOAD).epsilon
         yield claimed, float(math.isfinite(spent)), {"said": said}

@@ -302,9 +302,8 @@ class Fcf(NoiselessSystem, ImplicitMf):
         items = get_array(calls.broadcast, "items", (profiles.n_items, self.factors))
         gradient = self.get_gradients(profiles.ratings, items)
         if calls.size != 1:
-            gradient = RankOne(
-                gradient.user_vectors[users], gradient.item_vectors, gradient.corrections[users]
-            )
+            vectors, corrections = gradient.user_vectors[users], gradient.corrections[users]
+            gradient = RankOne(vectors, gradient.item_vectors, corrections)
         return {"gradient": gradient}
 
     def get_user_vectors(self, uploads: Uploads) -> Floats | None:

@@ -180,9 +180,8 @@ def rescale(part: Component, factor: NDArray[np.float64]) -> Component:
     """
     if isinstance(part, Rows):
         each = np.repeat(factor, np.diff(part.indptr))
-        return replace(
-            part, values=(part.values * each[:, None]).astype(np.float32), learning_rate=None
-        )
+        values = (part.values * each[:, None]).astype(np.float32)
+        return replace(part, values=values, learning_rate=None)
     values = part.to_dense(np.arange(len(part)))
     factors = factor.reshape(-1, *[1] * (values.ndim - 1))
     return Dense((values * factors).astype(np.float32), part.kind)
@@ -386,9 +385,8 @@ class MetaLearnedSystem(NoiselessSystem):
                 change = {k: v.cpu().numpy()[back] for k, v in updates.items()}
                 held = profiles.take_users(users[np.sort(chosen)])
                 examples = devices.examples.take(back)
-                blocks.append(
-                    make_messages(change, examples, held, model, self.kind, self.message_rate)
-                )
+                sent = make_messages(change, examples, held, model, self.kind, self.message_rate)
+                blocks.append(sent)
         return join_blocks(blocks)
 
     def score(self, model: Model, interactions: Interactions, users: Ints) -> Floats:

@@ -219,10 +219,8 @@ class ObjPertb(System):
         if self.unit == "user":
             ratings = trim(ratings, self.trim, Streams.spawn(rng, interactions.n_users))
         users, items = self._publish(ratings, streams)
-        yield Round(
-            broadcast=None,
-            uploads=Uploads(np.arange(1), {"items": Dense(items[None], Payload.MODEL)}),
-        )
+        uploads = Uploads(np.arange(1), {"items": Dense(items[None], Payload.MODEL)})
+        yield Round(broadcast=None, uploads=uploads)
         return TrainingResult({"items": items}, {"users": users, "items": items})
 
     def get_public(self, interactions: Interactions) -> PublicInfo:
@@ -387,9 +385,8 @@ class GdDr(ReportingSystem, LocalMf):
         """Returns what the adversary knows of a run, with the distribution of a report's sign given
         its entry.
         """
-        return replace(
-            super().get_public(interactions), channel=ReportDistribution(self.report_budget)
-        )
+        channel = ReportDistribution(self.report_budget)
+        return replace(super().get_public(interactions), channel=channel)
 
     def design_pairs(self) -> tuple[DesignedPair, ...]:
         """Returns one pair of worst-case inputs: two users with one rating each, of different

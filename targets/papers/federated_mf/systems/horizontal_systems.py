@@ -316,7 +316,7 @@ class _ItemsSummed(ItemAveraging):
         ratings, streams = check_ratings(calls.interactions, mf.bound), calls.streams
         users = init_users(mf, ratings, first, streams)
         ratings = mf.trim_devices(ratings, streams)
-        drawn = mf.make_descent(1).sample_devices(ratings, streams.fold_in(_ROWS), 1)
+        drawn = mf.make_descent(1).sample_users(ratings, streams.fold_in(_ROWS), 1)
         columns = ratings.indices[drawn.data_indices]
         clean = Rows(
             indptr=drawn.starts,

@@ -143,11 +143,9 @@ class VflSgdmf(NoisyMf):
         start. None for other trainings, in the repaired version, for other changes, for other
         adversaries than the server and without noise.
         """
-        plain = self.sampling.unit == "row" and scope.vantage is Vantage.SERVER
-        plain = (
-            plain and self.noise_multiplier > 0 and self.unit == "rating" and self.local_steps == 1
-        )
-        plain = plain and self.split == "random" and scope.horizon is Horizon.TRAINING
+        plain = self.sampling.unit == "row" and self.unit == "rating" and self.split == "random"
+        plain = plain and self.noise_multiplier > 0 and self.local_steps == 1
+        plain = plain and scope.vantage is Vantage.SERVER and scope.horizon is Horizon.TRAINING
         one = scope.unit in (Unit.RATING, Unit.INTERACTION)
         if not (plain and one and scope.adjacency is Adjacency.ADD_REMOVE):
             return None

@@ -245,9 +245,8 @@ class FedGnn(RatingGraph):
         spread = np.sqrt((own * (weights - mean) ** 2).sum(axis=1, keepdims=True) / count)
         drawn = mean + spread * streams.fold_in(_PSEUDO).draw_normal(own.shape[1])
         scale = np.where(own, weights, drawn)[owners, ids, None]
-        return np.asarray(
-            scale * gradients.hidden_vectors[owners] + gradients.shared_vectors[owners]
-        )
+        own_part = scale * gradients.hidden_vectors[owners]
+        return np.asarray(own_part + gradients.shared_vectors[owners])
 
     def privatize(self, gradients: Gradients, streams: Streams) -> Messages:
         """Returns the clipped and noisy messages of the clients with these ``gradients``, as arrays
@@ -263,9 +262,8 @@ class FedGnn(RatingGraph):
             scale = self.clip / np.maximum(length, self.clip)
             values, layer = values * scale[owners, None], layer * scale[:, None, None]
         noise, indptr = ClippedNoise(self.clip, self.noise), np.append(0, rows.sum(axis=1).cumsum())
-        item = noise.add_noise_to_rows(
-            values.astype(np.float32), streams.fold_in(_ITEM), indptr, ids
-        )
+        values = values.astype(np.float32)
+        item = noise.add_noise_to_rows(values, streams.fold_in(_ITEM), indptr, ids)
         clean = Dense(layer.astype(np.float32), Payload.GRADIENT, -1.0)
         return {
             "item": Rows(indptr, ids, item, n_items, Payload.GRADIENT, -1.0),

@@ -413,7 +413,7 @@ class Descent:
             descend_users,
         )
 
-        drawn = self.sample_devices(ratings, streams, count)
+        drawn = self.sample_users(ratings, streams, count)
         users, items = (np.array(table, np.float32) for table in (users, items))
         scales = np.stack([user_scale, item_scale], axis=1)
         seeds = streams.fold_in(1).draw_bits(2 * count).reshape(-1, 2, count)
@@ -447,9 +447,7 @@ class Descent:
         chosen = np.sort(picked, axis=1).ravel()
         return StepRatings.from_rows(ratings, np.repeat(np.arange(count), size), chosen, count)
 
-    def sample_devices(
-        self, ratings: sparse.csr_array, streams: Streams, count: int
-    ) -> StepRatings:
+    def sample_users(self, ratings: sparse.csr_array, streams: Streams, count: int) -> StepRatings:
         """Samples the ratings of ``count`` steps, for parties of one user each.
 
         All steps of one party come before those of the next party.

@@ -308,10 +308,8 @@ class Publication(Exchange):
         users, items = mf.train_devices(
             calls, mf.steps, lambda _, part, own: draw_devices(mf, part, own)
         )
-        return {
-            "users": Dense(users[:, None, :], Payload.MODEL),
-            "items": Dense(items, Payload.MODEL),
-        }
+        tables = {"users": users[:, None, :], "items": items}
+        return {name: Dense(values, Payload.MODEL) for name, values in tables.items()}
 
 
 class NoExchange(Exchange):

@@ -230,11 +230,11 @@ class UserItemNoise(GradientNoise):
             apart = alone / clipping.user_gap
             if presence:  # an added user takes the place of a user in another row of U
                 apart = sigma / clipping.bound_row_gap(drawn, with_users)
+            reach = far * clipping.get_sensitivity(1 if single else row, with_users)
             noise = StepNoise(
                 descent=descent,
                 sizes=[n],
-                multiplier=sigma
-                / (far * clipping.get_sensitivity(1 if single else row, with_users)),
+                multiplier=sigma / reach,
                 unit_ratio=alone,
                 row_ratio=apart,
             )
@@ -304,9 +304,8 @@ class ItemNoise(GradientNoise):
             row_ratio=alone / self.clipping.user_gap,
             has_memory=self.has_moving_users,
         )
-        return noise.get_event(
-            scope, mf.steps if scope.horizon is Horizon.TRAINING else mf.local_steps
-        )
+        steps = mf.steps if scope.horizon is Horizon.TRAINING else mf.local_steps
+        return noise.get_event(scope, steps)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -248,10 +248,8 @@ class PartyMf(System):
 
     def get_public(self, interactions: Interactions) -> PublicInfo:
         """Returns what the adversary knows of a run, in which the parties are the senders."""
-        return replace(
-            super().get_public(interactions),
-            n_silos=self.division.count_parties(self, interactions),
-        )
+        n_silos = self.division.count_parties(self, interactions)
+        return replace(super().get_public(interactions), n_silos=n_silos)
 
     def make_messages(self, calls: UploadRequest) -> Messages:
         """Returns the first messages of parties, each of which holds one user and all items.

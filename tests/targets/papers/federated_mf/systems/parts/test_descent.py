@@ -237,7 +237,7 @@ def test_parties_of_one_user_step_as_parties_do(sampled: str) -> None:
         )
 
     fast = trained(np.arange(6))
-    drawn = steps.sample_devices(ratings, streams, 3)
+    drawn = steps.sample_users(ratings, streams, 3)
     for i in range(6):
         part = slice(drawn.starts[3 * i], drawn.starts[3 * i + 3])
         assert (drawn.rows[part] == i).all()
@@ -286,7 +286,7 @@ def test_units_are_drawn_by_themselves(unit: str) -> None:
     ratings, count = table(np.random.default_rng(0), 6, 8), 4000
     n = ratings.shape[0]
     streams = Streams.spawn(np.random.default_rng(5), n)
-    single = steps.sample_devices(ratings, streams, count)
+    single = steps.sample_users(ratings, streams, count)
     group = np.repeat(np.arange(n * count), np.diff(single.starts))
     drawn = steps.sample(ratings, np.random.default_rng(4), count)
     steps_drawn = np.repeat(np.arange(count), np.diff(drawn.starts))
