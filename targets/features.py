@@ -103,7 +103,7 @@ def compute_user_features(interactions: Interactions, *, best: float = 5.0) -> U
 
 
 def count_user_features(interactions: Interactions) -> int:
-    """Counts the columns that ``user_features`` returns for these data, without computing them.
+    """Counts the columns of ``compute_user_features`` for these data, without computing them.
 
     There are 18 columns for the ratings, and one per category of gender, occupation and age group.
     """

@@ -39,7 +39,7 @@ def find_member_class(module: str, noun: str) -> type[Any]:
 
     Capitals and underscores do not matter. Raises InputError if no class has this name.
 
-    >>> member_class("fedrec_auditor.targets.datasets.synthetic", "dataset").__name__
+    >>> find_member_class("fedrec_auditor.targets.datasets.synthetic", "dataset").__name__
     'Synthetic'
     """
     own = module.rpartition(".")[2].replace("_", "")
