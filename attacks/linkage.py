@@ -227,7 +227,7 @@ class Linkage:
         """
         if view.public.n_silos is not None:
             return "The attack links messages of single users, but these come from parties."
-        rounds = select_rounds(view)
+        rounds = select_linkable_rounds(view)
         if len(rounds) > 1:
             return ""
         split = [part for seen in view.rounds for part in (seen.shuffled or {}).values()]
@@ -246,7 +246,7 @@ class Linkage:
         Candidates are the senders of up to two earlier rounds; if senders are hidden, the messages
         of the previous round. Neither the true senders of the last round nor ``rng`` are used.
         """
-        *before, last = select_rounds(view)
+        *before, last = select_linkable_rounds(view)
         if before[-1].uploads is None:
             batches = [(np.arange(_count(before[-1])), make_fingerprints(view, before[-1]))]
             candidates = batches[0][0]
@@ -311,7 +311,7 @@ def _weigh_by_margin(cosines: dict[str, NDArray[np.float32]]) -> dict[str, float
     return {name: more / max(float(cosines[name].std()), _LEAST) for name, more in beyond.items()}
 
 
-def select_rounds(view: View) -> tuple[RoundView, ...]:
+def select_linkable_rounds(view: View) -> tuple[RoundView, ...]:
     """Returns the last round with linkable messages, and up to two rounds before it.
 
     A message is linkable if it holds all that one user sent, unlike shuffled reports of single

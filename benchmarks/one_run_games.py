@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks import Row
-from fedrec_auditor.auditor.games.canary_game import GameInputs, Setup
+from fedrec_auditor.auditor.games.canary_game import GameInputs, GameSetup
 from fedrec_auditor.auditor.games.canary_games import ONE_RUN_GAME
 from fedrec_auditor.auditor.games.one_run import TRUTH_KEY, SharedTraining
 from fedrec_auditor.auditor.plan.plan import Plan, make_target
@@ -35,7 +35,7 @@ TARGETS: Mapping[str, tuple[dict[str, Any], int]] = {
 """Settings, and how often they are timed."""
 
 
-def timed(setting: Setup, repeats: int) -> list[Row]:
+def timed(setting: GameSetup, repeats: int) -> list[Row]:
     """Times of a training, and of the game that repeats the training and scores canaries."""
     game = setting.simulation
     assert isinstance(game, SharedTraining)
@@ -76,6 +76,6 @@ def measure() -> tuple[Row, ...]:
         target = make_target(name, Plan(settings={name: given}))
         ground = GameInputs(target=target, interactions=data, shape=(0, 0))
         for setting in ONE_RUN_GAME.make_setups(ground, np.random.default_rng(0)):
-            assert isinstance(setting, Setup)
+            assert isinstance(setting, GameSetup)
             rows += timed(setting, repeats)
     return tuple(rows)

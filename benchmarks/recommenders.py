@@ -33,13 +33,13 @@ from fedrec_auditor.auditor.plan.sources import load_data
 from fedrec_auditor.auditor.utility import hold_out
 from fedrec_auditor.auditor.utility.held_out import HeldOutData
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.systems.base import Evaluation, HoldOut, Model
+from fedrec_auditor.targets.systems.base import HoldOut, Model, UtilityTest
 
 RESULTS = Path(__file__).with_name("RECOMMENDERS.md")
 SEEDS = 2
-RANKING = Evaluation(cutoffs=(10,))
-NEW_USERS = Evaluation(split=HoldOut.HELD_OUT_USERS, cutoffs=(20,))
-RATINGS = Evaluation(split=HoldOut.HELD_OUT_RATINGS, cutoffs=())
+RANKING = UtilityTest(cutoffs=(10,))
+NEW_USERS = UtilityTest(split=HoldOut.HELD_OUT_USERS, cutoffs=(20,))
+RATINGS = UtilityTest(split=HoldOut.HELD_OUT_RATINGS, cutoffs=())
 METRICS = {
     RANKING: ("NDCG@10", "99 sampled negatives"),
     NEW_USERS: ("NDCG@20", "held-out users"),
@@ -47,7 +47,7 @@ METRICS = {
 }
 # Settings without protection, by target: of those that protect in any case, next to none.
 _LOUD: Mapping[str, Any] = {"noise_multiplier": 0.0}
-LEARNERS: Mapping[Evaluation, Mapping[str, Mapping[str, Any]]] = {
+LEARNERS: Mapping[UtilityTest, Mapping[str, Mapping[str, Any]]] = {
     RANKING: {
         "fedmf": {},
         "f-dpmf": {"protection": {"name": "unprotected"}},
@@ -91,7 +91,7 @@ class Scored:
     """A function that scores items, with the interface of a system whose utility is measured."""
 
     scores: Scores
-    evaluation: Evaluation
+    evaluation: UtilityTest
     name: str = "measured"
     unprotected: str = ""
     reported_metrics: tuple[()] = ()
@@ -104,7 +104,7 @@ class Scored:
 
 
 def measured(
-    scores: Scores, held: HeldOutData, evaluation: Evaluation, seed: int
+    scores: Scores, held: HeldOutData, evaluation: UtilityTest, seed: int
 ) -> tuple[float, ...]:
     """The metric of ``scores`` on held-out data, and that of its baseline.
 
@@ -196,7 +196,7 @@ def surprise_model(biased: bool) -> Callable[..., Made]:
 
 
 def searched(
-    kind: Callable[..., Made], grid: Mapping[str, tuple[Any, ...]], evaluation: Evaluation
+    kind: Callable[..., Made], grid: Mapping[str, tuple[Any, ...]], evaluation: UtilityTest
 ) -> Made:
     """Returns a function that trains with the best settings of ``grid``.
 
@@ -216,7 +216,7 @@ def searched(
     return made
 
 
-def ways(evaluation: Evaluation) -> Iterator[tuple[str, str, Made]]:
+def ways(evaluation: UtilityTest) -> Iterator[tuple[str, str, Made]]:
     """Yields (name, "as printed" or "learns" or "", training function) for one protocol.
 
     Ours come first, then those of other packages.
@@ -234,7 +234,7 @@ def ways(evaluation: Evaluation) -> Iterator[tuple[str, str, Made]]:
         yield "implicit, BPR", "", searched(implicit_model("BPR"), _GRID["BPR"], evaluation)
 
 
-def section(title: str, evaluation: Evaluation, data: Interactions) -> Iterator[str]:
+def section(title: str, evaluation: UtilityTest, data: Interactions) -> Iterator[str]:
     """Yields Markdown lines with one row per learner for one protocol."""
     found: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     seconds: dict[str, list[float]] = defaultdict(list)

@@ -671,7 +671,7 @@ class Reports(Component):
             np.add.at(out[:, k], (client, index[client, report] % width), sign)
         return np.asarray(out * (self.magnitude / index.shape[1]))
 
-    def split(self) -> Reports:
+    def separate_reports(self) -> Reports:
         """Returns every report as a separate message: n k messages of one report each.
 
         The result has no ``clean_messages``.

@@ -557,7 +557,7 @@ def _shuffle(uploads: Uploads, rng: np.random.Generator) -> Mapping[str, Compone
     shuffled: dict[str, Component] = {}
     for name, component in uploads.components.items():
         if isinstance(component, Reports):
-            single = component.split()
+            single = component.separate_reports()
             shuffled[name] = single.take(rng.permutation(len(single)))
         else:
             shuffled[name] = component.take(order)

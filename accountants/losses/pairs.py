@@ -955,24 +955,24 @@ def _flip(p: float, q: float) -> Pair:
     return AtomicPair.from_atoms(*atoms, infinite=math.fsum(a for a, b in outputs if b == 0))
 
 
-def make_shuffled_pairs(missed: float, unlikely: float, n_users: int) -> tuple[Pair, Pair]:
+def make_shuffled_pairs(miss: float, false_alarm: float, n_users: int) -> tuple[Pair, Pair]:
     """Builds the pairs of distributions of the number of ones among ``n_users`` shuffled bits, for
     both orders of two inputs of one user.
 
-    This user sends 0 with probability ``missed`` on the first input, and 1 with probability
-    ``unlikely`` on the second input. All other users hold the second input. So on the second input
-    the number of ones is Binomial(n, u) with u = ``unlikely``. On the first input, the number c is
-    (1 - missed)/u (c/n) + missed/(1 - u) (1 - c/n) times as likely. Negligibly rare numbers are
-    omitted.
+    This user sends 0 with probability ``miss`` on the first input, and 1 with probability
+    ``false_alarm`` on the second input. All other users hold the second input. So on the second
+    input the number of ones is Binomial(n, u) with u = ``false_alarm`` and n = ``n_users``. On the
+    first input, the number c is (1 - miss)/u (c/n) + miss/(1 - u) (1 - c/n) times as likely.
+    Negligibly rare numbers are omitted.
     """
     if n_users == 1:
-        return _flip(1.0 - missed, unlikely), _flip(unlikely, 1.0 - missed)
-    seconds = scipy.stats.binom(n_users, unlikely)
+        return _flip(1.0 - miss, false_alarm), _flip(false_alarm, 1.0 - miss)
+    seconds = scipy.stats.binom(n_users, false_alarm)
     reach = _DEVIATIONS * float(seconds.std()) + _DEVIATIONS**2
     low, high = max(0, math.floor(seconds.mean() - reach)), math.ceil(seconds.mean() + reach)
     count = np.arange(low, min(n_users, high) + 1)
     share = count / n_users
-    ratios = (1.0 - missed) / unlikely, missed / (1.0 - unlikely)
+    ratios = (1.0 - miss) / false_alarm, miss / (1.0 - false_alarm)
     loss = np.log(share * ratios[0] + (1.0 - share) * ratios[1])
     mass = seconds.pmf(count)
     seen = mass > 0

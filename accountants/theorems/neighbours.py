@@ -227,7 +227,7 @@ def compute_attained_epsilon(event: dp.DpEvent, delta: float) -> float:
 
 
 def bound_shuffle_epsilon(
-    missed: float, unlikely: float, n_users: int, rounds: int, delta: float
+    miss: float, false_alarm: float, n_users: int, rounds: int, delta: float
 ) -> float:
     """Computes a lower bound on the epsilon of ``rounds`` shuffles of one bit per user, at
     ``delta``.
@@ -235,17 +235,17 @@ def bound_shuffle_epsilon(
     The bound also applies to reports that are not bits: whether a report is in a given set is a
     bit, and computing this bit reveals no more than the report.
 
-    - ``missed``: probability that the user sends 0 on the first of two inputs.
-    - ``unlikely``: probability that the user sends 1 on the second input (see
+    - ``miss``: probability that the user sends 0 on the first of two inputs.
+    - ``false_alarm``: probability that the user sends 1 on the second input (see
       ``losses.pairs.make_shuffled_pairs``).
     - ``n_users``: number of users in a shuffle.
     - ``rounds``: number of shuffles.
     """
     check_delta(delta)
     if delta == 0.0:
-        both = math.log((1.0 - missed) / unlikely), math.log((1.0 - unlikely) / missed)
+        both = math.log((1.0 - miss) / false_alarm), math.log((1.0 - false_alarm) / miss)
         return rounds * max(both)
-    pairs = make_shuffled_pairs(missed, unlikely, n_users)
+    pairs = make_shuffled_pairs(miss, false_alarm, n_users)
     return max(bound_epsilon_below(((pair, rounds),), delta) for pair in pairs)
 
 

@@ -170,7 +170,7 @@ def find_subjects(view: View) -> NDArray[np.integer[Any]]:
     return np.unique(np.concatenate(groups)) if groups else np.arange(view.public.n_users)
 
 
-def has_changing_groups(view: View) -> bool:
+def has_sums_over_changing_groups(view: View) -> bool:
     """Checks whether the adversary sees sums of messages over groups of users that change."""
     groups = _groups(view)
     return any(not np.array_equal(groups[0], group) for group in groups[1:])

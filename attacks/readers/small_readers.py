@@ -22,7 +22,7 @@ from fedrec_auditor.attacks.parts.uploads import (
     find_user_table,
     get_model,
     get_rounds,
-    has_changing_groups,
+    has_sums_over_changing_groups,
     iter_steps,
     list_linked,
     read_entries,
@@ -189,7 +189,7 @@ class Participation(MessageReader):
 
     def can_read(self, view: View) -> bool:
         """Checks whether the view shows sums of item tables over groups of users that change."""
-        return has_changing_groups(view) and any(True for _ in iter_steps(view))
+        return has_sums_over_changing_groups(view) and any(True for _ in iter_steps(view))
 
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
         """Returns log-likelihood ratios of interactions from the sums of all rounds.
@@ -311,7 +311,7 @@ class Popularity(MessageReader):
 
     def can_read(self, view: View) -> bool:
         """Checks whether the adversary's view shows an item table, but no data on single users."""
-        more = list_linked(view) or has_changing_groups(view) or UserRows().can_read(view)
+        more = list_linked(view) or has_sums_over_changing_groups(view) or UserRows().can_read(view)
         sent = any(seen.uploads is not None for seen in view.rounds)
         pooled = sent if view.vantage is Vantage.SERVER else not assign_pseudonyms(view)
         model = find_item_table(get_model(view), view.public.n_items)

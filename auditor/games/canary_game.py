@@ -62,7 +62,7 @@ _BEYOND = 1.1, 0.05  # largest bound for one removal: this factor times the clai
 
 
 @dataclass(frozen=True, kw_only=True)
-class SingleRemovalBound(Estimator):
+class RemovalEstimator(Estimator):
     """Lower bounds for removing one user, derived by group privacy from bounds for removing two
     users.
 
@@ -383,7 +383,7 @@ class GameInputs:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Setup:
+class GameSetup:
     """Two worlds (neighbouring inputs) that a game simulates, and the scopes in which it bounds
     epsilon.
 
@@ -401,7 +401,7 @@ class Setup:
         ``TRAINING_RUNS``, if a run includes the server's steps.
     ``chunk_size``: number of runs that are simulated together; None for the game's default.
     ``has_two_removals``: whether the two worlds differ by two removals of a user, so that a
-        measured bound is converted to one removal (``SingleRemovalBound``). A replacement is two
+        measured bound is converted to one removal (``RemovalEstimator``). A replacement is two
         removals if a user without items also sends a message that is not zero.
     ``make_bound``: function that traces the client's code in the two worlds and computes a lower
         bound at a delta without sampling error; None if the code is not available.
@@ -418,7 +418,7 @@ class Setup:
     max_runs: int | None = None
     chunk_size: int | None = None
     has_two_removals: bool = False
-    exact_bound: Callable[[float], Proof] | None = None
+    compute_bound: Callable[[float], Proof] | None = None
 
     def get_n_runs(self, quick: bool) -> int:
         """Default number of runs per world (neighbouring input) for the bound; pilot runs, to which
@@ -529,15 +529,15 @@ class CanaryGame(ABC):
     two worlds, which any estimator can use."""
 
     @abstractmethod
-    def make_setups(self, ground: GameInputs, rng: np.random.Generator) -> Iterator[Setup | Skip]:
+    def make_setups(self, case: GameInputs, rng: np.random.Generator) -> Iterator[GameSetup | Skip]:
         """Yields the experiments of the game, each with two worlds (neighbouring inputs) to
         simulate.
 
-        A ``Setup`` is an experiment for all scopes (unit, adjacency, what the adversary sees)
+        A ``GameSetup`` is an experiment for all scopes (unit, adjacency, what the adversary sees)
         that need the same canary (designed user). A ``Skip`` names scopes without an experiment,
         and the reason.
 
-        ``ground``: the system under audit, its data, and options.
+        ``case``: the system under audit, its data, and options.
         ``rng``: random generator for the search of the canary.
 
         Raises InputError if an attack is to score the messages but cannot read any that an
@@ -594,7 +594,7 @@ class CanaryGame(ABC):
 
     def measure(
         self,
-        setting: Setup,
+        setup: GameSetup,
         scope: Scope,
         delta: float,
         estimator: Estimator,
@@ -606,10 +606,10 @@ class CanaryGame(ABC):
         parallel: ParallelMap = run_serially,
         store: Store | None = None,
     ) -> GameResult:
-        """Bounds epsilon from below at ``delta`` in one scope of ``setting``, and judges the claims
+        """Bounds epsilon from below at ``delta`` in one scope of ``setup``, and judges the claims
         of the system.
 
-        ``setting``: the two worlds (neighbouring inputs) to simulate.
+        ``setup``: the two worlds (neighbouring inputs) to simulate.
         ``scope``: protected unit, adjacency, adversary and duration of the bound.
         ``estimator``: estimator of the bound.
         ``runs``: number of runs of each world.
@@ -618,29 +618,27 @@ class CanaryGame(ABC):
         ``parallel``: function that computes the chunks of runs.
         ``store``: stores chunks of runs; None for the memory of this process.
 
-        The claims in this scope are judged, for the population of the setting, by three results:
+        The claims in this scope are judged, for the population of the experiment, by three results:
         the measured bound, the proofs of the ``accountants``, and an exact bound if the client's
         code can be traced. Calls with the same ``rng`` use the same runs for several scopes.
         """
-        claims, wider = setting.get_claims(scope, delta)
-        if setting.has_two_removals:
+        claims, wider = setup.get_claims(scope, delta)
+        if setup.has_two_removals:
             promised = [scoped.claim.epsilon for scoped in claims]
             claimed = max(filter(math.isfinite, promised), default=math.inf)
-            estimator = SingleRemovalBound(estimator=estimator, max_claim=claimed)
+            estimator = RemovalEstimator(estimator=estimator, max_claim=claimed)
         # The runs of a single bound are used once, so that storing them would only take memory.
-        once = not (
-            self.is_parallel or len(setting.bound_scopes) > 1 or is_external(setting.target)
-        )
+        once = not (self.is_parallel or len(setup.bound_scopes) > 1 or is_external(setup.target))
         draws = RunSampler(
-            simulation=setting.simulation,
-            name=f"{self.name} {setting.target!r} {setting.run_text} {setting.world_names} "
-            f"{list(setting.scope_deltas)}",
-            chunk_size=setting.chunk_size or self.chunk_size,
+            simulation=setup.simulation,
+            name=f"{self.name} {setup.target!r} {setup.run_text} {setup.world_names} "
+            f"{list(setup.scope_deltas)}",
+            chunk_size=setup.chunk_size or self.chunk_size,
             run_chunks=parallel,
             store=None if once else store or MemoryStore(),
         )
         fitting, measuring = rng.spawn(2)
-        worlds, draws_text = self.make_worlds(draws, setting, scope, runs, fitting)
+        worlds, draws_text = self.make_worlds(draws, setup, scope, runs, fitting)
         measured = measure(
             worlds,
             [scoped.claim for scoped in (*claims, *wider)],
@@ -651,12 +649,12 @@ class CanaryGame(ABC):
             rng=measuring,
         )
         claims += [scoped for scoped in wider if refutes(measured.bound, scoped.claim)]
-        findings = self._judge(setting, scope, measured, claims, draws_text, accountants)
+        findings = self._judge(setup, scope, measured, claims, draws_text, accountants)
         return GameResult(bounds=measured, findings=findings, estimator=estimator)
 
     def _judge(
         self,
-        setting: Setup,
+        setup: GameSetup,
         scope: Scope,
         measured: MeasuredBounds,
         claims: Sequence[ScopedClaim],
@@ -669,26 +667,26 @@ class CanaryGame(ABC):
         ``draws_text``: numbers of runs, in words.
         """
         note = (
-            f"The {self.name} game simulates {setting.run_text}. An invented user (the canary) has "
-            f"one of two inputs, '{setting.world_names[0]}' or '{setting.world_names[1]}'. An "
-            f"attack guesses which one, {draws_text}. The guess uses {setting.statistic}."
+            f"The {self.name} game simulates {setup.run_text}. An invented user (the canary) has "
+            f"one of two inputs, '{setup.world_names[0]}' or '{setup.world_names[1]}'. An "
+            f"attack guesses which one, {draws_text}. The guess uses {setup.statistic}."
         )
-        if setting.has_two_removals:
+        if setup.has_two_removals:
             note += (
                 " The bound is half the measured epsilon, because a user without items also sends."
             )
-        note += f" {describe_population(setting.target)}"
+        note += f" {describe_population(setup.target)}"
         exact: list[Bound] = []
-        if setting.exact_bound is not None:
-            proof = setting.exact_bound(measured.bound.delta)
+        if setup.compute_bound is not None:
+            proof = setup.compute_bound(measured.bound.delta)
             note += f" {capitalize(PROOF_CHECK)}: {proof.check.reason}"
             if proof.bound is not None:
                 exact.append(replace(proof.bound, scope=scope, tight=False))
         findings = (
             accounting.judge_scoped_claim(
-                setting.target,
+                setup.target,
                 scoped,
-                setting.population,
+                setup.population,
                 exact=exact,
                 sampled=(measured.bound,),
                 alarms=(measured.high_confidence_bound,),
@@ -696,7 +694,7 @@ class CanaryGame(ABC):
             )
             for scoped in claims
         )
-        game = f"{self.name} game {setting.size_text}"
+        game = f"{self.name} game {setup.size_text}"
         return tuple(
             each.model_copy(
                 update={"note": " ".join(filter(None, (note, each.note))), "game": game}
@@ -705,13 +703,13 @@ class CanaryGame(ABC):
         )
 
     def make_worlds(
-        self, draws: RunSampler, setting: Setup, scope: Scope, runs: int, rng: np.random.Generator
+        self, draws: RunSampler, setup: GameSetup, scope: Scope, runs: int, rng: np.random.Generator
     ) -> tuple[Worlds, str]:
         """Makes the two worlds (neighbouring inputs), whose runs a fitted decision rule scores;
         also returns the numbers of runs as text.
 
         ``draws``: draws runs of the two worlds.
-        ``setting``: descriptions of the two worlds, and the deltas of the bounds.
+        ``setup``: descriptions of the two worlds, and the deltas of the bounds.
         ``scope``: protected unit, adjacency, adversary and duration of the bound.
         ``runs``: number of runs per world for the bound.
 
@@ -720,13 +718,13 @@ class CanaryGame(ABC):
         """
         pilot = min(_MOST_PILOTS, -(-runs // _PILOTS))
         worlds = draws.make_worlds(
-            setting.world_names,
+            setup.world_names,
             scope,
             source=str(scope.vantage),
-            statistic=setting.statistic,
+            statistic=setup.statistic,
             pilot=pilot,
             rng=rng,
-            budget=TestBudget(draws=2 * runs, delta=setting.scope_deltas[scope][0], alpha=_ALPHA),
+            budget=TestBudget(draws=2 * runs, delta=setup.scope_deltas[scope][0], alpha=_ALPHA),
             trees=self.has_tree_rule,
         )
         return worlds, f"in {runs:,} runs with each input, after training on {pilot:,} others"

@@ -25,7 +25,7 @@ from fedrec_auditor.auditor.games.canary_game import (
     CanaryGame,
     Features,
     GameInputs,
-    Setup,
+    GameSetup,
     Simulation,
     Skip,
     list_vantages,
@@ -263,38 +263,38 @@ class CrowdGame(CanaryGame):
         """Whether uploads at a fixed broadcast may be simulated without the server's steps."""
         return True
 
-    def make_setups(self, ground: GameInputs, rng: np.random.Generator) -> Iterator[Setup | Skip]:
+    def make_setups(self, case: GameInputs, rng: np.random.Generator) -> Iterator[GameSetup | Skip]:
         """Yields the experiments of the game, each with two worlds (neighbouring inputs) to
         simulate.
 
-        A ``Setup`` is an experiment for all scopes (unit, adjacency, what the adversary sees)
+        A ``GameSetup`` is an experiment for all scopes (unit, adjacency, what the adversary sees)
         that need the same canary (designed user). A ``Skip`` names scopes without an experiment,
         and the reason.
 
-        ``ground``: the system under audit, its data, and options.
+        ``case``: the system under audit, its data, and options.
         ``rng``: random generator for the search of the canary.
 
         Raises InputError if an attack is to score the messages but cannot read any that an
         adversary sees.
         """
-        target, by = ground.target, ground.attack
-        users = choose_n_users(target, ground.shape[0], ground.interactions.n_users)
+        target, by = case.target, case.attack
+        users = choose_n_users(target, case.shape[0], case.interactions.n_users)
         population = canaries.shrink_data(
-            ground.interactions, users, ground.shape[1], target.n_required_items
+            case.interactions, users, case.shape[1], target.n_required_items
         )
         sizes = canaries.count_population(population, 1)
-        _, opening = run_with_canary(target, population, rng, ground.compute)
+        _, opening = run_with_canary(target, population, rng, case.compute)
         broadcast, parties = get_broadcast(opening), opening.public.n_silos is not None
-        limited = self.limit_rounds(target, ground.is_quick)
+        limited = self.limit_rounds(target, case.is_quick)
         all_deltas = self.get_scopes(limited.get_claims(sizes))
         if by is not None:
             every, all_deltas = all_deltas, _readable_scopes(by, opening, all_deltas, rng)
             if unread := tuple(scope for scope in every if scope not in all_deltas):
                 yield Skip(scopes=unread, reason="the attack reads nothing from this vantage")
         else:
-            for setting in self.design_setups(ground, all_deltas, rng):
-                all_deltas = {s: d for s, d in all_deltas.items() if s not in setting.scope_deltas}
-                yield setting
+            for setup in self.design_setups(case, all_deltas, rng):
+                all_deltas = {s: d for s, d in all_deltas.items() if s not in setup.scope_deltas}
+                yield setup
 
         def kind(scope: Scope) -> tuple[str, str, bool, bool]:
             # A party with a single user is another system: it draws its only row in every step.
@@ -306,28 +306,28 @@ class CrowdGame(CanaryGame):
 
         for (_, _, of_uploads, _), group in groupby(sorted(all_deltas, key=kind), key=kind):
             scopes = {scope: all_deltas[scope] for scope in group}
-            yield self._make_setting(ground, population, broadcast, scopes, of_uploads, rng)
+            yield self._make_setting(case, population, broadcast, scopes, of_uploads, rng)
 
     def _make_setting(
         self,
-        ground: GameInputs,
+        case: GameInputs,
         population: Interactions,
         broadcast: Broadcast | None,
         scopes: Mapping[Scope, tuple[float, ...]],
         of_uploads: bool,
         rng: np.random.Generator,
-    ) -> Setup | Skip:
-        """Makes the setting of the canary that is easiest to distinguish, or the reason why there
-        is none.
+    ) -> GameSetup | Skip:
+        """Makes the experiment with the canary that is easiest to distinguish, or the reason why
+        there is none.
 
         ``scopes``: deltas of the bounds, by scope. All scopes need the same canary.
         ``of_uploads``: whether a run draws uploads at a fixed broadcast; if false, a run is a
             training.
         """
         target, by, short = (
-            ground.target,
-            ground.attack,
-            self.limit_rounds(ground.target, ground.is_quick),
+            case.target,
+            case.attack,
+            self.limit_rounds(case.target, case.is_quick),
         )
         sizes = canaries.count_population(population, 1)
         scope, sent = next(iter(scopes)), {"": broadcast}
@@ -350,10 +350,10 @@ class CrowdGame(CanaryGame):
         else:
             statistic = f"the score of an attack: {by.reference}" if by else STATISTIC_TEXT
             runs = TrainingSimulator(
-                target=short, canary=canary, vantages=vantages, attack=by, compute=ground.compute
+                target=short, canary=canary, vantages=vantages, attack=by, compute=case.compute
             )
         run_text = "one round" if self.horizon is Horizon.ROUND else f"trainings of {length} rounds"
-        return Setup(
+        return GameSetup(
             target=short,
             population=sizes,
             world_names=canary.history_names,
@@ -372,14 +372,14 @@ class CrowdGame(CanaryGame):
 
     def design_setups(
         self,
-        ground: GameInputs,
+        case: GameInputs,
         deltas: Mapping[Scope, tuple[float, ...]],
         rng: np.random.Generator,
-    ) -> Iterator[Setup]:
+    ) -> Iterator[GameSetup]:
         """Yields experiments with worst-case inputs that are designed for the system; by default
         none.
 
-        ``ground``: the system, its data, and options.
+        ``case``: the system, its data, and options.
         ``deltas``: deltas of the bounds to measure, by scope (unit, adjacency, what the adversary
             sees, duration).
         """
@@ -398,15 +398,15 @@ class RoundGame(CrowdGame):
 
     def design_setups(
         self,
-        ground: GameInputs,
+        case: GameInputs,
         deltas: Mapping[Scope, tuple[float, ...]],
         rng: np.random.Generator,
-    ) -> Iterator[Setup]:
+    ) -> Iterator[GameSetup]:
         """Yields an experiment with the worst-case inputs of the system, if it has any.
 
         Only systems of reports (randomized coordinates of a gradient) design these inputs.
 
-        ``ground``: the system, the data of its users, and options.
+        ``case``: the system, the data of its users, and options.
         ``deltas``: deltas of the bounds that the game measures, by scope (unit, adjacency, what the
             adversary sees, duration).
 
@@ -414,14 +414,14 @@ class RoundGame(CrowdGame):
         of the round. The number of users is that of the data. All users except one designed user
         have the second history.
         """
-        target, n_users = ground.target, ground.interactions.n_users
+        target, n_users = case.target, case.interactions.n_users
         scopes = {s: values for s, values in deltas.items() if s.vantage in rounds.UPLOAD_VANTAGES}
         pairs = [each for each in target.design_pairs() if each.scope.unit is Unit.REPORT]
         if not scopes or not pairs or target.sizes.reports is None:
             return
         pair, crowd = pairs[0], Population(n_users=n_users, n_items=pairs[0].profiles.n_items)
         system: Target = replace(pair.target, reports=target.sizes.reports)  # type: ignore[type-var]
-        yield Setup(
+        yield GameSetup(
             target=system,
             population=crowd,
             world_names=pair.world_names,

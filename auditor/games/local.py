@@ -23,7 +23,7 @@ from fedrec_auditor.auditor.games.canary_game import (
     UPLOAD_RUNS,
     CanaryGame,
     GameInputs,
-    Setup,
+    GameSetup,
     Skip,
 )
 from fedrec_auditor.auditor.games.round import RoundSimulator, make_rounds
@@ -97,7 +97,7 @@ def search_pair(
     if not every:
         return None
     trial = _Trial(target, int(rng.integers(2**63)))
-    pairs, refused = canaries.map_canaries(every, lambda canary: trial.read(canary, broadcast))
+    pairs, refused = canaries.map_canaries(every, lambda pair: trial.learn_stats(pair, broadcast))
     designed, honest = [canary for canary, _ in pairs], [read for _, read in pairs]
     trial.learn_noise(honest)
     if is_external(target) or not _any_differs(honest):
@@ -105,7 +105,7 @@ def search_pair(
         single, refused_items = _best_single_items(trial, items, broadcast)
         refused += refused_items
         designed += single
-        honest += [trial.read(canary, broadcast, noisy=True) for canary in single]
+        honest += [trial.learn_stats(canary, broadcast, noisy=True) for canary in single]
     left_out = canaries.describe_refusals(refused, designed)
     far, canary = max(
         ((trial.distance(read), made) for read, made in zip(honest, designed, strict=True)),
@@ -148,7 +148,7 @@ class _Trial:
     count: int = 0
     noise: dict[str, reading.Array] = field(default_factory=dict)
 
-    def read(
+    def learn_stats(
         self, canary: CanarySet, broadcast: Broadcast | None, *, noisy: bool = False
     ) -> reading.StatisticsMap:
         rng = np.random.default_rng(self.seed)
@@ -175,7 +175,7 @@ class _Trial:
 
     def __call__(self, canary: CanarySet, broadcast: Broadcast | None) -> float:
         try:
-            return self.distance(self.read(canary, broadcast))
+            return self.distance(self.learn_stats(canary, broadcast))
         except InputError:  # the client diverges from this broadcast
             return 0.0
 
@@ -194,7 +194,7 @@ def _best_single_items(
     """
     quick = replace(trial, tried=0, count=min(trial.count, reading.MIN_MESSAGES))
     distances, refused = canaries.map_canaries(
-        items, lambda canary: quick.distance(quick.read(canary, broadcast, noisy=True))
+        items, lambda canary: quick.distance(quick.learn_stats(canary, broadcast, noisy=True))
     )
     trial.tried += quick.tried
     return [best for best, _ in sorted(distances, key=lambda pair: -pair[1])][:_ITEMS], refused
@@ -286,26 +286,24 @@ class LocalGame(CanaryGame):
         """
         return super().count_bounds(target) + len(target.design_pairs())
 
-    def make_setups(self, ground: GameInputs, rng: np.random.Generator) -> Iterator[Setup | Skip]:
+    def make_setups(self, case: GameInputs, rng: np.random.Generator) -> Iterator[GameSetup | Skip]:
         """Yields the experiments of the game, each with two histories of one client to simulate.
 
-        There is one ``Setup`` per protected unit and adjacency of the claims, then one per
+        There is one ``GameSetup`` per protected unit and adjacency of the claims, then one per
         worst-case pair that is designed for the system. A ``Skip`` states why there is no
         experiment for a claim.
 
-        ``ground``: the system under audit, its data, and options.
+        ``case``: the system under audit, its data, and options.
         ``rng``: random generator for the search of the histories.
         """
-        yield from self._settings(ground, rng)
-        crowd = canaries.count_population(ground.interactions)
-        for pair in ground.target.design_pairs():
-            yield make_designed_setup(ground.target, crowd, pair, rng)
+        yield from self._settings(case, rng)
+        crowd = canaries.count_population(case.interactions)
+        for pair in case.target.design_pairs():
+            yield make_designed_setup(case.target, crowd, pair, rng)
 
-    def _settings(self, ground: GameInputs, rng: np.random.Generator) -> Iterator[Setup | Skip]:
-        target = ground.target
-        population = canaries.shrink_data(
-            ground.interactions, *ground.shape, target.n_required_items
-        )
+    def _settings(self, case: GameInputs, rng: np.random.Generator) -> Iterator[GameSetup | Skip]:
+        target = case.target
+        population = canaries.shrink_data(case.interactions, *case.shape, target.n_required_items)
         alone = target.limit_rounds(1)
         sizes = canaries.count_population(population, 1)
         claims = [c for c in alone.get_claims(sizes) if c.scope.vantage is Vantage.SERVER]
@@ -316,7 +314,7 @@ class LocalGame(CanaryGame):
                 "against an adversary who sees single messages, got none. Play another game"
             )
             return
-        everybody, opening = crowd_game.run_with_canary(alone, population, rng, ground.compute)
+        everybody, opening = crowd_game.run_with_canary(alone, population, rng, case.compute)
         if opening.public.n_silos is not None:
             yield Skip(
                 reason="Expected messages of one client each, got messages of parties, which hold "
@@ -343,7 +341,7 @@ class LocalGame(CanaryGame):
             if pair is None:
                 yield Skip(scopes=(scope,), reason=NO_CHANGE_TEXT)
                 continue
-            yield Setup(
+            yield GameSetup(
                 target=alone,
                 population=sizes,
                 world_names=pair.canary.history_names,
@@ -359,7 +357,7 @@ class LocalGame(CanaryGame):
                 size_text=f"over {sizes.n_items:,} items ({canaries.N_NEW_ITEMS} new)",
                 statistic=reading.STATISTIC_TEXT,
                 max_runs=int(np.clip(_NUMBERS // numbers, _FEW_RUNS, UPLOAD_RUNS)),
-                exact_bound=_make_prover(alone, pair, QUICK_DIVISOR if ground.is_quick else 1),
+                compute_bound=_make_prover(alone, pair, QUICK_DIVISOR if case.is_quick else 1),
             )
 
 
@@ -393,7 +391,7 @@ def _make_prover(target: Target, pair: WorstPair, one_in: int) -> Callable[[floa
 
 def make_designed_setup(
     target: Target, population: Population, pair: DesignedPair, rng: np.random.Generator
-) -> Setup:
+) -> GameSetup:
     """Makes an experiment from a worst-case pair of histories that is designed for a system.
 
     ``target``: the system whose claims are judged.
@@ -402,7 +400,7 @@ def make_designed_setup(
     ``rng``: random generator for fitting the adversary's statistics.
     """
     items = pair.profiles.n_items
-    return Setup(
+    return GameSetup(
         target=target,
         population=population,
         world_names=pair.world_names,

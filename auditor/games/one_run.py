@@ -24,8 +24,8 @@ from fedrec_auditor.auditor.games.canary_game import (
     CanaryGame,
     Features,
     GameInputs,
+    GameSetup,
     RunSampler,
-    Setup,
     Skip,
     list_vantages,
 )
@@ -442,22 +442,22 @@ class OneRunGame(CanaryGame):
     chunk_size = 1
     own_estimator = OneRun()
 
-    def make_setups(self, ground: GameInputs, rng: np.random.Generator) -> Iterator[Setup | Skip]:
+    def make_setups(self, case: GameInputs, rng: np.random.Generator) -> Iterator[GameSetup | Skip]:
         """Yields one training with canaries (designed users) per pair of unit and adjacency among
         the claims, or the reason why there is none.
 
-        ``ground``: the system under audit, its data, and options.
+        ``case``: the system under audit, its data, and options.
         ``rng``: random generator of the canaries' items.
 
         Raises InputError if the system's item catalogue is fixed, because canaries need new items.
         """
-        target, interactions = ground.target, ground.interactions
+        target, interactions = case.target, case.interactions
         if target.n_required_items is not None:
             raise InputError(
                 f"Expected a model for any number of items, because canaries have new items, got "
                 f"a model of {target.n_required_items} items. Give a function that makes the model."
             )
-        trained, count = _target_at_length(ground), _n_canaries(ground)
+        trained, count = _target_at_length(case), _n_canaries(case)
         crowd = canary.count_population(interactions)
         scopes = self.get_scopes(trained.get_claims(crowd))
 
@@ -479,7 +479,7 @@ class OneRunGame(CanaryGame):
                 continue
             sizes = canary.count_population(canaries.crowd, count)
             deltas = self.get_scopes(trained.get_claims(sizes))
-            yield Setup(
+            yield GameSetup(
                 target=trained,
                 population=sizes,
                 world_names=canaries.history_names,
@@ -488,7 +488,7 @@ class OneRunGame(CanaryGame):
                     target=trained,
                     canaries=canaries,
                     vantages=list_vantages(same),
-                    compute=ground.compute,
+                    compute=case.compute,
                 ),
                 run_text=(
                     f"one training of {trained.sizes.rounds or 1} rounds of "
@@ -501,7 +501,7 @@ class OneRunGame(CanaryGame):
             )
 
     def make_worlds(
-        self, draws: RunSampler, setting: Setup, scope: Scope, runs: int, rng: np.random.Generator
+        self, draws: RunSampler, setup: GameSetup, scope: Scope, runs: int, rng: np.random.Generator
     ) -> tuple[Worlds, str]:
         """Makes two worlds (first or second history) from the canaries (designed users) of one
         training; also returns the probability of each history as text.
@@ -519,29 +519,29 @@ class OneRunGame(CanaryGame):
             )
             return scores, first[:, 0] > 0.5
 
-        return make_one_run_worlds(setting.world_names, scope, coins), "each with probability 1/2"
+        return make_one_run_worlds(setup.world_names, scope, coins), "each with probability 1/2"
 
-    def make_max_workload(self, ground: GameInputs) -> tuple[Target, Interactions]:
+    def make_max_workload(self, case: GameInputs) -> tuple[Target, Interactions]:
         """Returns the system, and the largest data on which this game trains the system.
 
         Memory and time of the game are estimated from these.
         """
         scope = any_pair(Unit.INTERACTION, Vantage.SERVER, Horizon.TRAINING)
-        data, count, rng = ground.interactions, _n_canaries(ground), np.random.default_rng(0)
+        data, count, rng = case.interactions, _n_canaries(case), np.random.default_rng(0)
         canaries = canary.design_canaries(scope, data, count, rng)
         assert canaries is not None  # histories differ in items, for any ratings
-        return _target_at_length(ground), canaries.populations[0]
+        return _target_at_length(case), canaries.populations[0]
 
 
-def _n_canaries(ground: GameInputs) -> int:
-    return ground.n_canaries or canary.choose_n_canaries(ground.interactions, ground.is_quick)
+def _n_canaries(case: GameInputs) -> int:
+    return case.n_canaries or canary.choose_n_canaries(case.interactions, case.is_quick)
 
 
-def _target_at_length(ground: GameInputs) -> Target:
+def _target_at_length(case: GameInputs) -> Target:
     """The target with the rounds that the game trains: all, or at most ``MAX_ROUNDS`` if the audit
     is quick.
     """
-    return crowd_game.limit_rounds(ground.target, quick=False) if ground.is_quick else ground.target
+    return crowd_game.limit_rounds(case.target, quick=False) if case.is_quick else case.target
 
 
 def _absent_moves(

@@ -32,7 +32,7 @@ from fedrec_auditor.targets.compute import one_thread
 from fedrec_auditor.targets.datasets.base import Attribute, Filter, Interactions
 from fedrec_auditor.targets.declarations.paper import AttackedRows, AttackTables, Paper, TrainedRows
 from fedrec_auditor.targets.federated.systems import FederatedSystem
-from fedrec_auditor.targets.systems.base import Evaluation, Model, Target
+from fedrec_auditor.targets.systems.base import Model, Target, UtilityTest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -388,7 +388,7 @@ def _hits(
     )
 
 
-def _popularity(train_and_test: Evaluation) -> Target:
+def _popularity(train_and_test: UtilityTest) -> Target:
     """A system that recommends to everybody the items with the most users."""
 
     class Popularity(FederatedSystem):

@@ -19,9 +19,9 @@ from fedrec_auditor.auditor import utility
 from fedrec_auditor.auditor.games.attack_games import ATTACK_GAMES
 from fedrec_auditor.auditor.games.canary_game import (
     QUICK_DIVISOR,
+    GameSetup,
     MemoryStore,
     ParallelMap,
-    Setup,
     Skip,
     Store,
     run_serially,
@@ -382,25 +382,25 @@ def play_game(task: Task, audit: Audit, parallel: ParallelMap, store: Store) -> 
             attack = f"{task.step} by {plan.by}"
             row = SkippedRow(target=task.target, attack=attack, reason=str(error))
             return TaskResult(skipped=(row,))
-    for setting in settings:
-        if isinstance(setting, Skip):
-            scopes = ", ".join(f"[{scope}]" for scope in setting.scopes)
-            left_out.append(f"{scopes}{': ' if scopes else ''}{setting.reason}.")
+    for setup in settings:
+        if isinstance(setup, Skip):
+            scopes = ", ".join(f"[{scope}]" for scope in setup.scopes)
+            left_out.append(f"{scopes}{': ' if scopes else ''}{setup.reason}.")
             continue
-        runs, max_runs = (plan.runs or setting.get_n_runs(quick) for quick in (plan.quick, False))
+        runs, max_runs = (plan.runs or setup.get_n_runs(quick) for quick in (plan.quick, False))
         if not (plan.runs or game.own_estimator) and get_origin(target).is_external:
-            runs, reasons = _affordable_runs(setting, runs, quick=plan.quick)
+            runs, reasons = _affordable_runs(setup, runs, quick=plan.quick)
             left_out += reasons
-        for scope, delta in setting.bound_scopes:
+        for scope, delta in setup.bound_scopes:
             result = game.measure(
-                setting,
+                setup,
                 scope,
                 delta,
                 estimator,
                 runs=runs,
                 confidence=audit.confidence,
                 accountants=accountants,
-                rng=audit.make_rng(f"{task} {next(iter(setting.scope_deltas))}"),
+                rng=audit.make_rng(f"{task} {next(iter(setup.scope_deltas))}"),
                 parallel=parallel,
                 store=store,
             )
@@ -419,19 +419,19 @@ def play_game(task: Task, audit: Audit, parallel: ParallelMap, store: Store) -> 
     return TaskResult(findings=findings, measurements=measurements, skipped=skipped)
 
 
-def _affordable_runs(setting: Setup, runs: int, *, quick: bool) -> tuple[int, list[str]]:
+def _affordable_runs(setup: GameSetup, runs: int, *, quick: bool) -> tuple[int, list[str]]:
     """Number of runs of the user's code that time allows, at most ``runs``, and the reason if there
     are fewer.
 
     The reason is a list of one sentence, or empty.
     """
     affordable, seconds = limit_runs(
-        setting.simulation, runs, RUN_SECONDS / (QUICK_DIVISOR if quick else 1)
+        setup.simulation, runs, RUN_SECONDS / (QUICK_DIVISOR if quick else 1)
     )
     if affordable == runs:
         return runs, []
     return affordable, [
-        f"[{', '.join(map(str, setting.scope_deltas))}]: {affordable:,} of {runs:,} runs with each "
+        f"[{', '.join(map(str, setup.scope_deltas))}]: {affordable:,} of {runs:,} runs with each "
         f"input, for one took {seconds:.2g} seconds here. Give the seconds per message "
         "(upload_seconds) or the number of runs to make the same number on every machine."
     ]

@@ -11,7 +11,7 @@ import numpy as np
 from fedrec_auditor.auditor.utility import held_out_ratings, held_out_users, leave_last_out
 from fedrec_auditor.auditor.utility.held_out import HeldOutData
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.systems.base import Evaluation, HoldOut
+from fedrec_auditor.targets.systems.base import HoldOut, UtilityTest
 
 _PROTOCOLS: dict[HoldOut, Callable[[Interactions, np.random.Generator], HeldOutData]] = {
     HoldOut.LEAVE_LAST_OUT: leave_last_out.hold_out,
@@ -22,7 +22,7 @@ _PROTOCOLS: dict[HoldOut, Callable[[Interactions, np.random.Generator], HeldOutD
 
 
 def hold_out(
-    evaluation: Evaluation, interactions: Interactions, rng: np.random.Generator
+    evaluation: UtilityTest, interactions: Interactions, rng: np.random.Generator
 ) -> HeldOutData:
     """Splits ``interactions`` into training data and held-out data, as the ``evaluation`` protocol
     of a system defines.

@@ -152,7 +152,7 @@ def _ends(system: Frontier) -> tuple[float, float]:
     errors = system.metric in ERROR_NAMES
     low, high = (min(values) if errors else 0.0), max(values)
     span = high - low or abs(high) or 1.0
-    ends = [end for point in system.points for end in point.utility.limits]
+    ends = [end for point in system.points for end in point.utility.interval]
     high = max(high, *(min(end, high + span) for end in ends))
     low = min(low, *(max(end, low - span) for end in ends)) if errors else low
     rim = 0.06 * (high - low)
@@ -162,7 +162,7 @@ def _ends(system: Frontier) -> tuple[float, float]:
 def _gains(system: Frontier, height: AxisScale) -> list[str]:
     """The SVG elements of the left panel: utility against the gain of the attack over guessing."""
     gains = [(point, point.gain) for point in system.points if point.gain is not None]
-    ends = [end for _, gain in gains for end in gain.limits]
+    ends = [end for _, gain in gains for end in gain.interval]
     low, high = min([0.0, *ends]), max([0.1, *ends])
     rim = 0.04 * (high - low)
     place = make_axis(low - rim, high + rim, _LEFT, _LEFT + _PANEL)
@@ -172,7 +172,7 @@ def _gains(system: Frontier, height: AxisScale) -> list[str]:
     marks, lines = list[tuple[float, float]](), list[Box]()
     for point, gain in gains:
         x, y = place(gain.value), height(point.utility.value)
-        (west, east), ends = map(place, gain.limits), sorted(map(height, point.utility.limits))
+        (west, east), ends = map(place, gain.interval), sorted(map(height, point.utility.interval))
         drawn.append(_cross((west, x, east), (ends[0], y, ends[1]), point.is_noiseless))
         marks.append((x, y))
         lines += [(west, y - 1, east, y + 1), (x - 1, ends[0], x + 1, ends[1])]

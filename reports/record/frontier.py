@@ -89,8 +89,8 @@ class OverTrainingsRow(FigureRow):
     trainings: int = Field(ge=1)
 
     @property
-    def limits(self) -> tuple[float, float]:
-        """The limits of the interval, the lower first; without an interval, the value twice."""
+    def interval(self) -> tuple[float, float]:
+        """Lower and upper end of the confidence interval; without an interval, the value twice."""
         if self.ci_low is None or self.ci_high is None:
             return self.value, self.value
         return self.ci_low, self.ci_high

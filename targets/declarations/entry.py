@@ -23,7 +23,7 @@ class TomlTable(BaseModel):
 
 
 # A number as claimed and as computed here, and values for the names in its description.
-NumberPair = tuple[float, float] | tuple[float, float, Mapping[str, Any]]
+ClaimedAndComputed = tuple[float, float] | tuple[float, float, Mapping[str, Any]]
 
 
 class NumberDescription(TomlTable):
@@ -49,7 +49,7 @@ class NumberDescription(TomlTable):
     upper: bool = False
     side: Side | None = None
 
-    def fill_in(self, pair: NumberPair, basis: Basis = Basis.PRINTED) -> ComputedNumber:
+    def fill_in(self, pair: ClaimedAndComputed, basis: Basis = Basis.PRINTED) -> ComputedNumber:
         """Creates the number with this description and the values in ``pair``.
 
         pair: the paper's number, the number computed here, and optionally values for the names in

@@ -27,10 +27,10 @@ from fedrec_auditor.targets.declarations.entry import (
 )
 from fedrec_auditor.targets.systems.base import (
     Claimant,
-    Evaluation,
     Population,
     ReportedMetric,
     ScopedClaim,
+    UtilityTest,
 )
 
 SettingValue = bool | int | float | str
@@ -221,7 +221,7 @@ class SystemsFile(TomlTable):
     system: the systems, by name
     """
 
-    evaluation: Evaluation = Evaluation()
+    evaluation: UtilityTest = UtilityTest()
     system: Mapping[str, SystemDeclaration] = {}
 
 

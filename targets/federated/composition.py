@@ -32,7 +32,7 @@ from fedrec_auditor.targets.mechanisms.component_laplace import ComponentLaplace
 from fedrec_auditor.targets.mechanisms.composed_mechanisms import Repeated
 from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip
 from fedrec_auditor.targets.settings import Count, NoiseSetting, Positive, Probability
-from fedrec_auditor.targets.systems.base import Evaluation, Population, ScopedClaim
+from fedrec_auditor.targets.systems.base import Population, ScopedClaim, UtilityTest
 from fedrec_auditor.targets.systems.system import System
 
 _SHUFFLED_DELTA = 1e-6
@@ -74,7 +74,7 @@ class Composition(System):
     server: Annotated[Literal["mean", "sum", "adam"], "server's use of uploads"] = "mean"
     server_rate: Annotated[Positive, 'learning rate of the server with "adam"'] = 0.01
 
-    evaluation = Evaluation()
+    evaluation = UtilityTest()
     place: ClassVar[str]
     basis: ClassVar[Basis] = Basis.PRINTED
     """Place in the paper that states this composition and its promise, and the claim's basis."""

@@ -33,7 +33,6 @@ from fedrec_auditor.targets.recorded.recording import (
 )
 from fedrec_auditor.targets.recorded.tensors import ArrayFile, MessageFile, PartForm, StoredPart
 from fedrec_auditor.targets.systems.base import (
-    Evaluation,
     HoldOut,
     Model,
     NoScores,
@@ -42,6 +41,7 @@ from fedrec_auditor.targets.systems.base import (
     ScopedClaim,
     SystemOrigin,
     Target,
+    UtilityTest,
 )
 from fedrec_auditor.targets.systems.system import System, Training, TrainingResult, UploadRequest
 from fedrec_auditor.targets.transcript import Broadcast, PublicInfo, Round, Uploads
@@ -198,7 +198,7 @@ class RecordedSystem(System):
     assumption: str = ""
     caveat: str = ""
     paper: str = "a recording"
-    evaluation: ClassVar[Evaluation] = Evaluation(split=HoldOut.NOTHING)
+    evaluation: ClassVar[UtilityTest] = UtilityTest(split=HoldOut.NOTHING)
     reported: ClassVar[tuple[ReportedMetric, ...]] = ()
 
     def __repr__(self) -> str:

@@ -213,7 +213,7 @@ class HoldOut(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Evaluation:
+class UtilityTest:
     """A paper's protocol for measuring utility.
 
     split: the part of the data that is held out.
@@ -401,7 +401,7 @@ class Target(Claimant, Protocol):
         return {}
 
     @property
-    def evaluation(self) -> Evaluation:
+    def evaluation(self) -> UtilityTest:
         """The paper's protocol for measuring utility."""
         ...
 

@@ -34,7 +34,6 @@ from fedrec_auditor.targets.settings import Checked, Count, NoiseSetting, get_nu
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.base import (
     DEFAULT,
-    Evaluation,
     Model,
     Population,
     ProgressCallback,
@@ -43,6 +42,7 @@ from fedrec_auditor.targets.systems.base import (
     ScopedClaim,
     Target,
     TrainingCost,
+    UtilityTest,
 )
 from fedrec_auditor.targets.transcript import Broadcast, PublicInfo, Round, Transcript, Uploads
 
@@ -120,7 +120,7 @@ class System(Checked, Target, ABC):
     that holds the data, and the record of messages (transcript) has no rounds.
     """
 
-    evaluation: ClassVar[Evaluation]
+    evaluation: ClassVar[UtilityTest]
     unprotected: ClassVar[str] = ""
     noise_setting: ClassVar[NoiseSetting | None] = None
     tuned_values: ClassVar[Mapping[str, Any]] = MappingProxyType({})

@@ -45,7 +45,7 @@ class ProbeResult:
     allows_any_items: whether the client also works with other numbers of items
     notes: sentences on the trial calls, for the printed result of the audit
     upload_bytes: size of a message in bytes
-    repeat_messages: function that yields messages of further devices with equal histories, for a
+    message_repeater: function that yields messages of further devices with equal histories, for a
         number of rounds
     """
 
@@ -54,7 +54,7 @@ class ProbeResult:
     allows_any_items: bool
     notes: tuple[str, ...]
     upload_bytes: int
-    repeat_messages: MessageRepeater
+    message_repeater: MessageRepeater
 
 
 def probe_client(

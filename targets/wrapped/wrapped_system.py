@@ -33,13 +33,13 @@ from fedrec_auditor.targets.settings import (
 )
 from fedrec_auditor.targets.systems.base import (
     UPDATES_PER_SECOND,
-    Evaluation,
     Model,
     NoScores,
     Population,
     ReportedMetric,
     ScopedClaim,
     SystemOrigin,
+    UtilityTest,
 )
 from fedrec_auditor.targets.systems.system import System, Training, TrainingResult
 from fedrec_auditor.targets.transcript import (
@@ -162,7 +162,7 @@ class WrappedSystem(System):
     part_types: Mapping[str, str] = field(default_factory=dict)
     extra_code: tuple[Any, ...] = ()
     paper: str = "your own system"
-    evaluation: ClassVar[Evaluation] = Evaluation()
+    evaluation: ClassVar[UtilityTest] = UtilityTest()
     reported: ClassVar[tuple[ReportedMetric, ...]] = ()
 
     def __post_init__(self) -> None:
@@ -267,7 +267,7 @@ class WrappedSystem(System):
             upload_seconds=self.upload_seconds
             or getattr(self.client, "upload_seconds", _CALL) + facts.upload_bytes / _BYTES,
         )
-        believed, doubt = known.drop_refuted_proofs(facts.repeat_messages)
+        believed, doubt = known.drop_refuted_proofs(facts.message_repeater)
         return believed, (*facts.notes, *filter(None, (doubt, self.unused_proof)))
 
     def get_cost_args(self, interactions: Interactions) -> dict[str, float]:

@@ -170,13 +170,13 @@ _ENTRIES = 64
 
 
 def check_calls(
-    calls: NDArray[Any], inputs: list[Any], clocks: tuple[int, ...] = ()
+    calls: NDArray[Any], inputs: list[Any], clock_columns: tuple[int, ...] = ()
 ) -> Check | None:
     """Checks that the outputs of one call for many users have independent noise.
 
     ``calls``: outputs of c calls for n outputs each, per input (inputs, c, n, d).
     ``inputs``: the inputs, in the order of ``calls``.
-    ``clocks``: columns of an output that are left out, because they follow the order of calls.
+    ``clock_columns``: columns of an output that are left out because they follow the call order.
 
     Independent outputs are exchangeable, from which three properties follow:
 
@@ -188,9 +188,9 @@ def check_calls(
     Returns a failed check, or None if no fault is found.
     """
     found = _shared(calls, inputs)
-    if found and clocks:
+    if found and clock_columns:
         calls = calls.copy()
-        calls[..., clocks] = 0
+        calls[..., clock_columns] = 0
         found = _shared(calls, inputs)
     return found
 
@@ -388,8 +388,8 @@ class SharedEvidence:
     ``samples``: number of draws per input of the measurement of epsilon.
     ``dist``: distribution of outputs that the randomizer states; None if it states none.
     ``batch_sampler``: sampler for many outputs per call, if ``sampler`` draws one output per call
-        because the outputs of a call share the columns ``clocks``; otherwise None.
-    ``clocks``: columns of outputs that depend on the order of calls, such as counters.
+        because the outputs of a call share the columns ``clock_columns``; otherwise None.
+    ``clock_columns``: columns of outputs that depend on the order of calls, such as counters.
     """
 
     sampler: Sampler
@@ -399,7 +399,7 @@ class SharedEvidence:
     samples: int
     dist: OutputDistribution | None = None
     batch_sampler: Sampler | None = None
-    clocks: tuple[int, ...] = ()
+    clock_columns: tuple[int, ...] = ()
 
     @cached_property
     def seeds(self) -> dict[str, np.random.SeedSequence]:
@@ -453,7 +453,7 @@ class SharedEvidence:
                 for value, rng in zip(self.inputs, rngs, strict=True)
             ]
         )
-        return check_calls(calls.reshape(*calls.shape[:3], -1), self.inputs, self.clocks)
+        return check_calls(calls.reshape(*calls.shape[:3], -1), self.inputs, self.clock_columns)
 
     @cached_property
     def outputs(self) -> NDArray[Any]:

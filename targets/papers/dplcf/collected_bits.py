@@ -30,7 +30,7 @@ from fedrec_auditor.targets.settings import (
     Positive,
     Range,
 )
-from fedrec_auditor.targets.systems.base import DesignedPair, Evaluation, Model, Population
+from fedrec_auditor.targets.systems.base import DesignedPair, Model, Population, UtilityTest
 from fedrec_auditor.targets.systems.system import (
     Messages,
     System,
@@ -65,7 +65,7 @@ class BitUploadSystem(System):
     defines how the server learns from the bits, and the flip (``randomizer``).
     """
 
-    evaluation = Evaluation(cutoffs=(2, 4, 6, 8, 10))
+    evaluation = UtilityTest(cutoffs=(2, 4, 6, 8, 10))
 
     @property
     @abstractmethod

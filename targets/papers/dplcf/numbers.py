@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.methods.accounting_methods import Pure
 from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, any_pair
-from fedrec_auditor.targets.declarations.entry import NumberPair
+from fedrec_auditor.targets.declarations.entry import ClaimedAndComputed
 from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip
 from fedrec_auditor.targets.papers.dplcf.jaccard import (
     estimate_jaccard,
@@ -46,43 +46,43 @@ def _distributions(flip: BitFlip) -> Matrix:
     return np.exp(flip.log_prob([[0, 1], [0, 1]], [[0, 0], [1, 1]]))
 
 
-def _compared(equation: int, flip: BitFlip, entries: Matrix, right: Matrix) -> Iterator[NumberPair]:
-    """Yields each entry of a 4 x 4 matrix as the paper prints it (``entries``), with the corrected
-    entry from ``right``.
+def _pairs(no: int, flip: BitFlip, paper: Matrix, right: Matrix) -> Iterator[ClaimedAndComputed]:
+    """Yields one pair per entry of a 4 x 4 matrix: the entry as the paper prints it (``paper``),
+    and the corrected entry from ``right``.
 
     The matrices are computed for the flip's probabilities p and q of sending a 1 for a true 1 and a
-    true 0. ``equation`` is the number of the printed equation.
+    true 0. ``no`` is the number of the printed equation.
     """
-    names = {"equation": equation, "p": flip.p, "q": flip.q}
+    names = {"equation": no, "p": flip.p, "q": flip.q}
     for (i, j), value in np.ndenumerate(right):
-        yield float(entries[i, j]), float(value), {**names, "row": i + 1, "column": j + 1}
+        yield float(paper[i, j]), float(value), {**names, "row": i + 1, "column": j + 1}
 
 
-def compare_equation_6() -> Iterator[NumberPair]:
-    """Yields the 16 entries of matrix A as the paper's equation 6 prints them, each with its
-    corrected value.
+def compare_equation_6() -> Iterator[ClaimedAndComputed]:
+    """Yields 16 pairs, one per entry of matrix A: the entry as the paper's equation 6 prints it,
+    and its corrected value.
 
     Matrix A maps counts of true bit pairs (00, 01, 10, 11) to expected counts of uploaded bit
     pairs.
     """
     flip = _symmetric()
-    return _compared(6, flip, make_printed_matrix(flip.p, flip.q), make_flip_matrix(flip.p, flip.q))
+    return _pairs(6, flip, make_printed_matrix(flip.p, flip.q), make_flip_matrix(flip.p, flip.q))
 
 
-def compare_equation_11() -> Iterator[NumberPair]:
-    """Yields the 16 entries of the inverse of matrix A as the paper's equation 11 prints them, each
-    with its corrected value.
+def compare_equation_11() -> Iterator[ClaimedAndComputed]:
+    """Yields 16 pairs, one per entry of the inverse of matrix A: the entry as the paper's equation
+    11 prints it, and its corrected value.
 
     Equation 11 is for p = 1: a true 1 is always uploaded as a 1. Matrix A maps counts of true bit
     pairs to expected counts of uploaded pairs.
     """
     flip = DplcfAp().randomizer
-    return _compared(11, flip, make_printed_inverse(flip.q), invert_flip_matrix(flip.p, flip.q))
+    return _pairs(11, flip, make_printed_inverse(flip.q), invert_flip_matrix(flip.p, flip.q))
 
 
-def compare_zero_probabilities() -> Iterator[NumberPair]:
-    """Yields two probabilities that the paper claims to be 0 for DPLCF-AP (asymmetric flips), each
-    with its true value.
+def compare_zero_probabilities() -> Iterator[ClaimedAndComputed]:
+    """Yields two pairs: a probability that the paper claims to be 0 for DPLCF-AP (asymmetric
+    flips), and its true value.
 
     The first is the smallest delta at which the claimed epsilon holds for one bit: the larger of
     the hockey-stick divergences of the uploaded bit between true 0 and 1, in both orders. The
@@ -97,9 +97,9 @@ def compare_zero_probabilities() -> Iterator[NumberPair]:
     yield 0.0, float(laws[0, 0]) if laws[1, 0] == 0.0 else 0.0
 
 
-def compare_log_ratio() -> Iterator[NumberPair]:
-    """Yields the claimed epsilon of DPLCF-AP (asymmetric flips) and the exact log-ratio ln(p/q) of
-    an uploaded 1.
+def compare_log_ratio() -> Iterator[ClaimedAndComputed]:
+    """Yields a pair: the claimed epsilon of DPLCF-AP (asymmetric flips), and the exact log-ratio
+    ln(p/q) of an uploaded 1.
 
     p and q are the probabilities of uploading a 1 for a true 1 and for a true 0.
     """
@@ -107,9 +107,9 @@ def compare_log_ratio() -> Iterator[NumberPair]:
     yield DplcfAp().epsilon, float(np.log(laws[1, 1] / laws[0, 1]))
 
 
-def compare_table_epsilons() -> Iterator[NumberPair]:
-    """Yields the epsilon per interaction at which Tables 2 and 3 compare DPLCF-AP (asymmetric
-    flips), and its proved epsilon.
+def compare_table_epsilons() -> Iterator[ClaimedAndComputed]:
+    """Yields a pair: the epsilon per interaction at which Tables 2 and 3 compare DPLCF-AP
+    (asymmetric flips), and its proved epsilon.
 
     The tables compare all methods at epsilon 1.
     """
@@ -117,8 +117,9 @@ def compare_table_epsilons() -> Iterator[NumberPair]:
     yield 1.0, Pure().bound(event, delta=0.0, scope=_BIT).epsilon
 
 
-def compare_local_epsilon() -> Iterator[NumberPair]:
-    """Yields the epsilon of one bit against the server: infinite, as claimed, and as computed.
+def compare_local_epsilon() -> Iterator[ClaimedAndComputed]:
+    """Yields a pair: the claimed epsilon of one bit against the server (infinite), and the computed
+    epsilon.
 
     The bit is flipped symmetrically. The paper claims no local differential privacy, which
     corresponds to an infinite epsilon against the server.
@@ -127,9 +128,9 @@ def compare_local_epsilon() -> Iterator[NumberPair]:
     yield math.inf, float(np.abs(np.log(laws[0] / laws[1])).max())
 
 
-def compare_similarity_epsilon() -> Iterator[NumberPair]:
-    """Yields 1e-9, a tolerance, and the epsilon of the similarities that the server computes, minus
-    the epsilon of one flipped bit.
+def compare_similarity_epsilon() -> Iterator[ClaimedAndComputed]:
+    """Yields a pair: a tolerance, 1e-9, and the epsilon of the similarities that the server
+    computes, minus the epsilon of one flipped bit.
 
     The function enumerates all 16 uploads of two users with two items, under both values of the
     first user's first bit. It groups the uploads by the similarities that the server computes from

@@ -16,7 +16,7 @@ from fedrec_auditor.accountants.events import dp
 from fedrec_auditor.accountants.methods.accounting_methods import Pld, Pure, Shuffle
 from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, any_pair
 from fedrec_auditor.targets.components import Floats
-from fedrec_auditor.targets.declarations.entry import NumberPair
+from fedrec_auditor.targets.declarations.entry import ClaimedAndComputed
 from fedrec_auditor.targets.mechanisms.composed_mechanisms import Repeated
 from fedrec_auditor.targets.mechanisms.gaussian_mechanisms import NoiseReplacement
 from fedrec_auditor.targets.mechanisms.parts.secure_aggregation import NoiseProtocol
@@ -61,9 +61,9 @@ def _sampled(z: float, steps: int) -> float:
 _TABLES = (("V", _ONE, False), ("U and V", math.sqrt(2.0) * _ONE, True))
 
 
-def compare_rating_sensitivity() -> Iterator[NumberPair]:
-    """Yields the sensitivity that the paper claims for one rating, and the largest norm of the
-    rating's gradient.
+def compare_rating_sensitivity() -> Iterator[ClaimedAndComputed]:
+    """Yields two pairs: the sensitivity that the paper claims for one rating, and the largest norm
+    of the rating's gradient.
 
     The first pair is for the gradient with respect to the item embedding alone, the second for the
     gradients with respect to user and item embedding together.
@@ -72,9 +72,9 @@ def compare_rating_sensitivity() -> Iterator[NumberPair]:
         yield said, find_max_gradient(_R, ratings=1, with_users=with_users), {"table": table}
 
 
-def compare_user_sensitivity() -> Iterator[NumberPair]:
-    """Yields the sensitivity that the paper claims for a user of 5 ratings, and the largest norm of
-    the user's summed gradients.
+def compare_user_sensitivity() -> Iterator[ClaimedAndComputed]:
+    """Yields two pairs: the sensitivity that the paper claims for a user of 5 ratings, and the
+    largest norm of the user's summed gradients.
 
     The first pair is for gradients with respect to item embeddings alone, the second for gradients
     with respect to user and item embeddings together.
@@ -88,9 +88,9 @@ def compare_user_sensitivity() -> Iterator[NumberPair]:
         )
 
 
-def compare_theorem_5() -> Iterator[NumberPair]:
-    """Yields the epsilon of LFL-SGDMF (one user per party): as Theorem 5 claims it, and as computed
-    from all messages.
+def compare_theorem_5() -> Iterator[ClaimedAndComputed]:
+    """Yields pairs of epsilons of LFL-SGDMF (one user per party): the claim of Theorem 5, and the
+    epsilon computed from all messages.
 
     A device sends two messages per round; the second replaces the noise of the first. There is one
     pair for each combination of two noise multipliers z and two tolerated shares omega of dropouts.
@@ -112,16 +112,16 @@ def compare_theorem_5() -> Iterator[NumberPair]:
         )
 
 
-def compare_unprojected_norm() -> Iterator[NumberPair]:
-    """Yields the norm of an item gradient: as claimed, 2 R^(3/2) for the largest rating R, and if
-    item embeddings are not projected.
+def compare_unprojected_norm() -> Iterator[ClaimedAndComputed]:
+    """Yields a pair: the claimed norm of an item gradient, 2 R^(3/2) for the largest rating R, and
+    its norm if item embeddings are not projected.
     """
     yield _ONE, compute_unclipped_norm(_R, length=10.0)
 
 
-def compare_row_sampling() -> Iterator[NumberPair]:
-    """Yields the epsilon of one rating if an adversary cannot see which rows are sampled, and if
-    the adversary can.
+def compare_row_sampling() -> Iterator[ClaimedAndComputed]:
+    """Yields a pair of epsilons of one rating: if an adversary cannot see which rows are sampled,
+    and if the adversary can.
 
     The paper accounts for sampled rows (users) by Poisson sampling, as if the draws were hidden.
     The user's other ratings, however, reveal in which steps the user's row was drawn.
@@ -134,9 +134,9 @@ def compare_row_sampling() -> Iterator[NumberPair]:
     )
 
 
-def compare_embedding_shifts() -> Iterator[NumberPair]:
-    """Yields how far one rating changes a step's sum of item gradients: as claimed, and as
-    computed.
+def compare_embedding_shifts() -> Iterator[ClaimedAndComputed]:
+    """Yields two pairs: the claimed and the computed change of a step's sum of item gradients by
+    one rating.
 
     The unit is 2 R^(3/2), with R the largest rating. In HFL-SGDMF (parties with different users)
     the rating changes its user's pre-trained embedding, and so the gradients of the user's 10 or
@@ -151,8 +151,8 @@ def compare_embedding_shifts() -> Iterator[NumberPair]:
         )
 
 
-def compare_drawn_ratings() -> Iterator[NumberPair]:
-    """Yields how far one more rating changes a device's message: as claimed, and as computed.
+def compare_drawn_ratings() -> Iterator[ClaimedAndComputed]:
+    """Yields a pair: the claimed and the computed change of a device's message by one more rating.
 
     The unit is 2 R^(3/2), with R the largest rating. In each round of LFL-SGDMF (one user per
     party) a device draws one of its ratings and sends the gradient of that rating.
@@ -161,8 +161,9 @@ def compare_drawn_ratings() -> Iterator[NumberPair]:
     yield 1.0, bound_rating_distance(system.bound, system.factors, system.fitting) / _ONE
 
 
-def compare_theorem_4() -> Iterator[NumberPair]:
-    """Yields a user's epsilon over several parties: as Theorem 4 claims it, and by composition.
+def compare_theorem_4() -> Iterator[ClaimedAndComputed]:
+    """Yields four pairs of epsilons of a user over several parties: the claim of Theorem 4, and the
+    epsilon by composition.
 
     Theorem 4 claims the root of the sum of squared party epsilons. The first pair is for ten
     parties with sampled Gaussians. The next two are for 18 parties, whose epsilons are calculated
@@ -179,8 +180,9 @@ def compare_theorem_4() -> Iterator[NumberPair]:
     yield math.sqrt(parties), _epsilon(dp.SelfComposedDpEvent(dp.PureDpEvent(1.0), parties))
 
 
-def compare_step_counts() -> Iterator[NumberPair]:
-    """Yields the epsilon of the steps that Proposition 3 counts, and of all steps of a training.
+def compare_step_counts() -> Iterator[ClaimedAndComputed]:
+    """Yields a pair: the epsilon of the steps that Proposition 3 counts, and that of all steps of a
+    training.
 
     Proposition 3 counts the T' = 10 steps of one round; a training of T = 100 rounds has 1000
     steps.
@@ -188,8 +190,9 @@ def compare_step_counts() -> Iterator[NumberPair]:
     yield _sampled(Z_10_STEPS, 10), _sampled(Z_10_STEPS, STEPS), {"z": Z_10_STEPS}
 
 
-def compare_constants() -> Iterator[NumberPair]:
-    """Yields the ratio of two constants c of Proposition 2: 1, as claimed, and as computed.
+def compare_constants() -> Iterator[ClaimedAndComputed]:
+    """Yields a pair: the claimed ratio of two constants c of Proposition 2, which is 1, and the
+    computed ratio.
 
     The constant solves z^2 = c eta^2 T ln(1/delta)/eps^2 for noise multiplier z, sampling rate eta
     and T steps. The proposition holds only if all noise multipliers have the same constant. The two
@@ -203,9 +206,9 @@ def compare_constants() -> Iterator[NumberPair]:
     yield 1.0, constant(0.7) / constant(2.0)
 
 
-def compare_accountants() -> Iterator[NumberPair]:
-    """Yields the epsilon of 1000 sampled Gaussians by each of the paper's two methods, with the
-    exact epsilon.
+def compare_accountants() -> Iterator[ClaimedAndComputed]:
+    """Yields two pairs: the epsilon of 1000 sampled Gaussians by one of the paper's two methods,
+    and the exact epsilon.
 
     The methods are the authors' package (TensorFlow Privacy of 2021) and Theorem 1.
     """
@@ -216,8 +219,8 @@ def compare_accountants() -> Iterator[NumberPair]:
         yield claimed, _sampled(Z_1000_STEPS, STEPS), {"z": Z_1000_STEPS, "said": said}
 
 
-def compare_replacement_delta() -> Iterator[NumberPair]:
-    """Yields the claimed and the exact delta of replacing a user.
+def compare_replacement_delta() -> Iterator[ClaimedAndComputed]:
+    """Yields a pair: the claimed and the exact delta of replacing a user.
 
     The paper claims that epsilon and delta of replacing a user are twice those of adding or
     removing one. The counterexample is a bit with three possible distributions, the second of which
@@ -236,9 +239,9 @@ def compare_replacement_delta() -> Iterator[NumberPair]:
     yield 2.0 * max(delta(0, 1, epsilon), delta(1, 2, epsilon)), delta(0, 2, 2.0 * epsilon)
 
 
-def compare_pointwise_delta() -> Iterator[NumberPair]:
-    """Yields the smallest delta at epsilon 1, computed over single outputs, and over sets of
-    outputs.
+def compare_pointwise_delta() -> Iterator[ClaimedAndComputed]:
+    """Yields a pair: the smallest delta at epsilon 1 if computed over single outputs, and over sets
+    of outputs.
 
     The example is a bit that is sent with one of 1,000 random tags, so that every single output is
     unlikely.
@@ -250,7 +253,7 @@ def compare_pointwise_delta() -> Iterator[NumberPair]:
     yield least, float(np.maximum(table[0] - math.exp(1.0) * table[1], 0.0).sum())
 
 
-def compare_divisors() -> Iterator[NumberPair]:
+def compare_divisors() -> Iterator[ClaimedAndComputed]:
     """Yields two pairs on the noise of HFL-SGDMF, which divides gradient sums by a number of
     ratings.
 
@@ -264,14 +267,17 @@ def compare_divisors() -> Iterator[NumberPair]:
     yield 1.0, float(get_batch_size(943, _ETA)) * 100_000 / 943
 
 
-def compare_tuning_runs() -> Iterator[NumberPair]:
-    """Yields the epsilon of one training, and of five trainings that tune the learning rate."""
+def compare_tuning_runs() -> Iterator[ClaimedAndComputed]:
+    """Yields a pair: the epsilon of one training, and that of five trainings that tune the learning
+    rate.
+    """
     runs = 5
     yield _sampled(Z_1000_STEPS, STEPS), _sampled(Z_1000_STEPS, runs * STEPS), {"runs": runs}
 
 
-def compare_projection_error() -> Iterator[NumberPair]:
-    """Yields a tolerance, and the largest error of the projection onto the set of equation 6.
+def compare_projection_error() -> Iterator[ClaimedAndComputed]:
+    """Yields a pair: a tolerance, and the largest error of the projection onto the set of equation
+    6.
 
     The set has entries >= 0 and norm^2 at most the largest rating. The error at a point is its
     distance to the projected point minus its distance to the nearest point of a grid in the set.
@@ -279,17 +285,18 @@ def compare_projection_error() -> Iterator[NumberPair]:
     yield 1e-9, find_projection_error(_R)
 
 
-def compare_item_sensitivity() -> Iterator[NumberPair]:
-    """Yields the norm of the gradient of one rating with respect to its item embedding: as claimed,
-    and the largest.
+def compare_item_sensitivity() -> Iterator[ClaimedAndComputed]:
+    """Yields a pair: the claimed and the largest norm of the gradient of one rating with respect to
+    its item embedding.
 
     The paper uses this norm for the last steps of a training, which move item embeddings alone.
     """
     yield _ONE, find_max_gradient(_R, ratings=1, with_users=False)
 
 
-def compare_replaced_rating() -> Iterator[NumberPair]:
-    """Yields how far replacing a user changes a sum of item gradients: as claimed, and at most.
+def compare_replaced_rating() -> Iterator[ClaimedAndComputed]:
+    """Yields two pairs: the claimed and the largest change of a sum of item gradients if one user
+    replaces another.
 
     Each of the two users has one rating. In the first pair both ratings are of one item, in the
     second of two items. The unit is 2 R^(3/2), with R the largest rating.
@@ -298,9 +305,9 @@ def compare_replaced_rating() -> Iterator[NumberPair]:
         yield 2.0, find_max_distance(_R, same=same) / _ONE, {"said": said}
 
 
-def compare_clear_messages() -> Iterator[NumberPair]:
-    """Yields the share of the noise variance that stays unknown to an adversary who sees the sum of
-    the second messages, or each of them.
+def compare_clear_messages() -> Iterator[ClaimedAndComputed]:
+    """Yields a pair of shares of the noise variance that an adversary does not learn: from the sum
+    of the second messages, and from each of them.
 
     The messages are those of a round of LFL-SGDMF, for ten users and a tolerated share omega = 0.3
     of dropouts.
@@ -323,9 +330,9 @@ def compare_clear_messages() -> Iterator[NumberPair]:
     yield unknown_share(summed), unknown_share(messages)
 
 
-def compare_dropouts() -> Iterator[NumberPair]:
-    """Yields the share of the noise variance that an adversary does not learn: 1, as claimed, and
-    as computed.
+def compare_dropouts() -> Iterator[ClaimedAndComputed]:
+    """Yields two pairs: the claimed share of the noise variance that an adversary does not learn,
+    which is 1, and the computed share.
 
     In LFL-SGDMF, 20% of the devices drop out before each of the two messages of a round. In the
     first pair the adversary sees the last sum alone, in the second all messages.
@@ -338,9 +345,9 @@ def compare_dropouts() -> Iterator[NumberPair]:
         yield 1.0, min(1.0, right), {"said": said}
 
 
-def compare_shuffling() -> Iterator[NumberPair]:
-    """Yields the epsilon of the system GD-DR with a shuffler, as the paper plots it, and without a
-    shuffler.
+def compare_shuffling() -> Iterator[ClaimedAndComputed]:
+    """Yields a pair of epsilons of the system GD-DR: with a shuffler, as the paper plots it, and
+    without a shuffler.
 
     The protocol has no shuffler, so the second, local epsilon is the one that holds against the
     server.

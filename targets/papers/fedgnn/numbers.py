@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from fedrec_auditor.targets.declarations.entry import NumberPair
+from fedrec_auditor.targets.declarations.entry import ClaimedAndComputed
 from fedrec_auditor.targets.papers.fedgnn.systems.fedpergnn import FedPerGnn
 
 _P, _Q = 2**521 - 1, 2**607 - 1
@@ -36,8 +36,9 @@ def compute_own_share(items: int, own: int, pseudo: int, messages: int) -> float
     return own / (own + others * min(1.0, pseudo / others) ** messages)
 
 
-def compare_item_exposure() -> Iterator[NumberPair]:
-    """Yields claimed and computed shares of items that messages with 1,000 pseudo items reveal.
+def compare_item_exposure() -> Iterator[ClaimedAndComputed]:
+    """Yields four pairs: the claimed and the computed share of items that messages with 1,000
+    pseudo items reveal.
 
     Pseudo items are random items whose rows hide the user's own. There are two pairs per data set,
     for a user of 106 items (the mean of MovieLens 100K). The first pair is the share of own items
@@ -51,7 +52,7 @@ def compare_item_exposure() -> Iterator[NumberPair]:
         yield 0.0, 1.0 - 1000 / (items - _OWN), {"name": name}
 
 
-def compare_released_training() -> Iterator[NumberPair]:
+def compare_released_training() -> Iterator[ClaimedAndComputed]:
     """Yields two pairs of a claimed and a computed number on the released training.
 
     The first pair is 5 and the number of distinct labels that the code makes of the ratings 1 to 5.
@@ -84,46 +85,47 @@ def sign_item(item: int) -> int:
     return pow(_digest(item), _SECRET, PUBLIC_KEY[1])
 
 
-def read_encrypted_codes(codes: set[int], items: int) -> set[int]:
-    """Returns the items, of indices below ``items``, whose encryption with the public key is among
-    ``codes``.
+def read_encrypted_codes(codes: set[int], n_items: int) -> set[int]:
+    """Returns the items whose encryption with the public key is among ``codes``.
+
+    ``n_items``: number of items, whose indices begin at 0.
     """
-    return {item for item in range(items) if encrypt_item(item) in codes}
+    return {item for item in range(n_items) if encrypt_item(item) in codes}
 
 
-def read_signed_codes(codes: set[int], items: int) -> set[int]:
-    """Returns the items, of indices below ``items``, whose digest is in one of the signed
-    ``codes``.
+def read_signed_codes(codes: set[int], n_items: int) -> set[int]:
+    """Returns the items whose signed codes are among ``codes``.
 
-    The public key reveals the digest in a code.
+    The public key turns a code into the digest of its item. ``n_items``: number of items, whose
+    indices begin at 0.
     """
     opened = {pow(code, *PUBLIC_KEY) for code in codes}
-    return {item for item in range(items) if _digest(item) in opened}
+    return {item for item in range(n_items) if _digest(item) in opened}
 
 
 def _digest(item: int) -> int:
     return int.from_bytes(hashlib.sha256(str(item).encode()).digest())
 
 
-def compare_encrypted_codes() -> Iterator[NumberPair]:
-    """Yields the F1 with which a third party learns a user's items from encrypted codes: 0, as
-    claimed, and as computed.
+def compare_encrypted_codes() -> Iterator[ClaimedAndComputed]:
+    """Yields a pair: the claimed F1 of a third party that infers a user's items from encrypted
+    codes, which is 0, and the computed F1.
     """
     return _read(encrypt_item, read_encrypted_codes)
 
 
-def compare_signed_codes() -> Iterator[NumberPair]:
-    """Yields the F1 with which a third party learns a user's items from signed codes: 0, as
-    claimed, and as computed.
+def compare_signed_codes() -> Iterator[ClaimedAndComputed]:
+    """Yields a pair: the claimed F1 of a third party that infers a user's items from signed codes,
+    which is 0, and the computed F1.
     """
     return _read(sign_item, read_signed_codes)
 
 
 def _read(
     code: Callable[[int], int], attack: Callable[[set[int], int], set[int]]
-) -> Iterator[NumberPair]:
-    """Yields 0, the claimed F1 of an attack on the item codes of one user's history, and the
-    computed F1.
+) -> Iterator[ClaimedAndComputed]:
+    """Yields a pair: 0, the claimed F1 of an attack on the item codes of one user's history, and
+    the computed F1.
     """
     history = set(np.random.default_rng(0).choice(1682, _OWN, replace=False).tolist())
     found = attack({code(item) for item in history}, 1682)

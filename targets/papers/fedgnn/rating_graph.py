@@ -20,7 +20,7 @@ from fedrec_auditor.targets.mechanisms.component_laplace import ComponentLaplace
 from fedrec_auditor.targets.mechanisms.composed_mechanisms import Clipped, Repeated
 from fedrec_auditor.targets.mechanisms.laplace_mechanisms import Laplace
 from fedrec_auditor.targets.settings import Count, NonNegative, Positive
-from fedrec_auditor.targets.systems.base import Evaluation, HoldOut, Model, Population
+from fedrec_auditor.targets.systems.base import HoldOut, Model, Population, UtilityTest
 from fedrec_auditor.targets.systems.system import System, get_array
 from fedrec_auditor.targets.transcript import Broadcast
 
@@ -76,7 +76,7 @@ class RatingGraph(System):
     user_rate: Annotated[NonNegative, "learning rate of a user's own vector; 0: no vector"] = 0.0
     norm: Literal["max", "l2"] = "l2"
 
-    evaluation = Evaluation(split=HoldOut.HELD_OUT_RATINGS, cutoffs=())
+    evaluation = UtilityTest(split=HoldOut.HELD_OUT_RATINGS, cutoffs=())
 
     @property
     def assumes(self) -> tuple[str, ...]:

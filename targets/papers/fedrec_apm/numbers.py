@@ -13,7 +13,7 @@ import numpy as np
 
 from fedrec_auditor.accountants.methods.accounting_methods import Pure
 from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, any_pair
-from fedrec_auditor.targets.declarations.entry import NumberPair
+from fedrec_auditor.targets.declarations.entry import ClaimedAndComputed
 from fedrec_auditor.targets.federated.protections import AdaptiveLaplace, LaplaceProtection
 from fedrec_auditor.targets.papers.fedrec_apm.systems import FedMf, FedRec, FedRecApm
 from fedrec_auditor.targets.systems.base import Population
@@ -28,8 +28,9 @@ _WORDS = {
 }
 
 
-def compare_epoch_epsilons() -> Iterator[NumberPair]:
-    """Yields the claimed and the computed epsilon of an entry that gets noise in two local epochs.
+def compare_epoch_epsilons() -> Iterator[ClaimedAndComputed]:
+    """Yields a pair: the claimed and the computed epsilon of an entry that gets noise in two local
+    epochs.
 
     The computed epsilon is the largest over 2,000 simulated trainings of one entry on a grid of 9
     levels. In the second epoch, a training starts from the noisy result of the first epoch, and
@@ -48,9 +49,9 @@ def compare_epoch_epsilons() -> Iterator[NumberPair]:
     yield protection.get_epsilon("user"), float(np.log(sent.max(axis=0) / sent.min(axis=0)).max())
 
 
-def compare_component_epsilons() -> Iterator[NumberPair]:
-    """Yields the epsilon of each component (group of arrays of the model) in section 5.7, and that
-    by equation 11.
+def compare_component_epsilons() -> Iterator[ClaimedAndComputed]:
+    """Yields four pairs: the epsilon of a component (group of arrays of the model) in section 5.7,
+    and its epsilon by equation 11.
 
     Equation 11 is evaluated with the smallest and the largest epsilon of section 5.7.
     """
@@ -61,9 +62,9 @@ def compare_component_epsilons() -> Iterator[NumberPair]:
         yield budget, ruled.get_epsilon(group), {"said": _WORDS[group]}
 
 
-def compare_noise_factors() -> Iterator[NumberPair]:
-    """Yields the noise factors that the paper prints for the ends of the epsilon range [40, 60],
-    and the computed factors.
+def compare_noise_factors() -> Iterator[ClaimedAndComputed]:
+    """Yields two pairs: the noise factor that the paper prints for an end of the epsilon range [40,
+    60], and the computed factor.
 
     The printed factors are 0.017 for epsilon 60 and 0.033 for epsilon 40.
     """
@@ -71,9 +72,9 @@ def compare_noise_factors() -> Iterator[NumberPair]:
         yield printed, AdaptiveLaplace(user=end).get_group_noise("user").scale, {"end": end}
 
 
-def compare_noise_numerators() -> Iterator[NumberPair]:
-    """Yields the numerator in the formula of the noise scale lambda = numerator / epsilon: as
-    printed, and as needed for epsilon.
+def compare_noise_numerators() -> Iterator[ClaimedAndComputed]:
+    """Yields a pair for the noise scale lambda = numerator / epsilon: the printed numerator, and
+    the one that epsilon needs.
 
     The printed numerator is the largest difference of two noisy entries, which is infinite. Laplace
     noise of scale lambda gives epsilon if the numerator is the sensitivity, the largest difference
@@ -83,9 +84,9 @@ def compare_noise_numerators() -> Iterator[NumberPair]:
     yield math.inf, protection.get_group_noise("user").scale * protection.get_epsilon("user")
 
 
-def compare_aggregation() -> Iterator[NumberPair]:
-    """Yields 1, the claimed ratio of the model by equation 9 to the model by Algorithm 1, and the
-    true ratio.
+def compare_aggregation() -> Iterator[ClaimedAndComputed]:
+    """Yields a pair: 1, the claimed ratio of the model by equation 9 to the model by Algorithm 1,
+    and the true ratio.
 
     Equation 9 sums the users' models, and Algorithm 1 averages them. The true ratio is the number
     of users in a round.
@@ -93,8 +94,8 @@ def compare_aggregation() -> Iterator[NumberPair]:
     yield 1.0, float(FedRecApm(share=0.5).count_senders(_MOVIELENS.n_users))
 
 
-def compare_data_sizes() -> Iterator[NumberPair]:
-    """Yields the sizes that the paper prints for its data, each with the right size.
+def compare_data_sizes() -> Iterator[ClaimedAndComputed]:
+    """Yields four pairs: a size that the paper prints for its data, and the right size.
 
     The first pair is the number of age groups in Table I that contain a user of age 40; the others
     are the numbers of ratings, users and items in section 5.1.
@@ -104,8 +105,9 @@ def compare_data_sizes() -> Iterator[NumberPair]:
     yield from ((10_000, 100_000), (6039, 6040), (3705, 3706))
 
 
-def compare_upload_epsilons() -> Iterator[NumberPair]:
-    """Yields 1, the claimed bound on the ratio of two uploads' epsilons, and the computed ratio.
+def compare_upload_epsilons() -> Iterator[ClaimedAndComputed]:
+    """Yields two pairs: 1, the claimed bound on the ratio of two uploads' epsilons, and the
+    computed ratio.
 
     The ratio is the epsilon of an upload with APM over that of an upload of FedNews. There are
     pairs for both ends of the range of FedNews' epsilon per entry: 40 and 60.
@@ -120,8 +122,9 @@ def compare_upload_epsilons() -> Iterator[NumberPair]:
         )
 
 
-def compare_model_depths() -> Iterator[NumberPair]:
-    """Yields whether a system has a finite epsilon, as claimed and as computed: 1 if so, else 0.
+def compare_model_depths() -> Iterator[ClaimedAndComputed]:
+    """Yields two pairs: whether a system has a finite epsilon (1 or 0) by the paper's claim, and by
+    computation.
 
     The first pair is for a deep, the second for a shallow recommender; both have no noise.
     """

@@ -21,7 +21,7 @@ from fedrec_auditor.targets.components import Floats, Ints, RankOne
 from fedrec_auditor.targets.compute import Machine, one_thread
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.settings import Count, Positive
-from fedrec_auditor.targets.systems.base import Evaluation, Model
+from fedrec_auditor.targets.systems.base import Model, UtilityTest
 from fedrec_auditor.targets.systems.system import System, Training, TrainingResult
 from fedrec_auditor.targets.transcript import NoiseChannel, PublicInfo, Round, Uploads
 
@@ -190,7 +190,7 @@ class ImplicitMf(System):
 
     tuned_values = MappingProxyType({"factors": 16})
 
-    evaluation = Evaluation(cutoffs=RANKING_CUTOFFS)
+    evaluation = UtilityTest(cutoffs=RANKING_CUTOFFS)
 
     @property
     def channel(self) -> NoiseChannel | None:

@@ -17,7 +17,7 @@ from fedrec_auditor.accountants.methods.accounting_methods import Pure
 from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, any_pair
 from fedrec_auditor.targets.components import Floats, Reports
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.declarations.entry import NumberPair
+from fedrec_auditor.targets.declarations.entry import ClaimedAndComputed
 from fedrec_auditor.targets.declarations.paper import Paper
 from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip, OneCoordinate
 from fedrec_auditor.targets.papers.dplcf.systems import DplcfAp, DplcfSp
@@ -31,9 +31,9 @@ _MOVIELENS, _SMALL_SET, _FULL = (
 _SMALL = Interactions.create(np.array([[1, 1, 0, 0], [0, 1, 1, 0], [1, 0, 0, 1.0]]), name="small")
 
 
-def compare_expected_average() -> Iterator[NumberPair]:
-    """Yields the ratio of the server's expected average of reports to the gradient: 1, as claimed,
-    and as computed.
+def compare_expected_average() -> Iterator[ClaimedAndComputed]:
+    """Yields a pair: the claimed ratio of the server's expected average of reports to the gradient,
+    which is 1, and the computed ratio.
 
     A report is one randomized entry of a gradient. The average is that of equation 9, over 100
     reports per user. The expectation is over all possible reports, weighted by their exact
@@ -49,9 +49,9 @@ def compare_expected_average() -> Iterator[NumberPair]:
     yield 1.0, k * float(total.mean()) / entry
 
 
-def compare_loss_change() -> Iterator[NumberPair]:
-    """Yields the sign of the change of the loss in one step of the server: -1, as claimed, and as
-    computed.
+def compare_loss_change() -> Iterator[ClaimedAndComputed]:
+    """Yields a pair: the claimed sign of the change of the loss in one step of the server, which is
+    -1, and the computed sign.
 
     The step is a small one by line 12 of Algorithm 2, with the exact gradients of equation 5.
     """
@@ -71,9 +71,9 @@ def compare_loss_change() -> Iterator[NumberPair]:
     yield -1.0, float(np.sign(loss(items - step) - loss(items)))
 
 
-def compare_sent_vectors() -> Iterator[NumberPair]:
-    """Yields the number of user vectors that leave the devices in a training: as claimed, and as
-    computed.
+def compare_sent_user_vectors() -> Iterator[ClaimedAndComputed]:
+    """Yields a pair: the claimed and the counted number of user vectors that leave the devices in a
+    training.
 
     The computed number is counted from the names of all arrays that are sent to or from a device,
     or published.
@@ -92,22 +92,22 @@ def _user_budget(system: DplcfSp | DplcfAp | FmfLdp, population: Population) -> 
     return Pure().bound(event, delta=0.0, scope=_TRAINING).epsilon
 
 
-def compare_symmetric_dplcf() -> Iterator[NumberPair]:
-    """Yields the epsilon of a user under DPLCF with symmetric flips, as the paper's section 5.2
-    states it and as proved.
+def compare_symmetric_dplcf() -> Iterator[ClaimedAndComputed]:
+    """Yields a pair of epsilons of a user under DPLCF with symmetric flips: as section 5.2 states
+    it, and as proved.
     """
     return _competitor(DplcfSp())
 
 
-def compare_asymmetric_dplcf() -> Iterator[NumberPair]:
-    """Yields the epsilon of a user under DPLCF with asymmetric flips, as the paper's section 5.2
-    states it and as proved.
+def compare_asymmetric_dplcf() -> Iterator[ClaimedAndComputed]:
+    """Yields a pair of epsilons of a user under DPLCF with asymmetric flips: as section 5.2 states
+    it, and as proved.
     """
     return _competitor(DplcfAp())
 
 
-def _competitor(system: DplcfSp | DplcfAp) -> Iterator[NumberPair]:
-    """Yields the epsilon of a user under DPLCF that section 5.2 states, and the proved epsilon."""
+def _competitor(system: DplcfSp | DplcfAp) -> Iterator[ClaimedAndComputed]:
+    """Yields a pair of epsilons of a user under DPLCF: as section 5.2 states it, and as proved."""
     items = _MOVIELENS.n_items
     yield (
         items * math.exp(system.epsilon),
@@ -116,9 +116,9 @@ def _competitor(system: DplcfSp | DplcfAp) -> Iterator[NumberPair]:
     )
 
 
-def compare_user_epsilons() -> Iterator[NumberPair]:
-    """Yields the ratio of a user's epsilon under FMF-LDP to that under DPLCF-SP: at most 1, as
-    claimed, and as computed.
+def compare_user_epsilons() -> Iterator[ClaimedAndComputed]:
+    """Yields three pairs: 1, the claimed bound on the ratio of a user's epsilon under FMF-LDP to
+    that under DPLCF-SP, and the computed ratio.
 
     DPLCF-SP is a competing system. The pairs differ in the number k of reports per round and in the
     size of the catalogue. A report of FMF-LDP and a bit of DPLCF-SP have an equal epsilon.
@@ -132,9 +132,9 @@ def compare_user_epsilons() -> Iterator[NumberPair]:
         )
 
 
-def compare_report_with_bit() -> Iterator[NumberPair]:
-    """Yields the ratio of a report's epsilon to that of a flipped bit: at most 1, as claimed, and
-    as computed.
+def compare_report_with_bit() -> Iterator[ClaimedAndComputed]:
+    """Yields a pair: 1, the claimed bound on the ratio of a report's epsilon to a flipped bit's
+    epsilon, and the computed ratio.
 
     Both mechanisms have a stated epsilon of 1.
     """
@@ -143,9 +143,9 @@ def compare_report_with_bit() -> Iterator[NumberPair]:
     yield 1.0, float(shown.item()) / bit.epsilon
 
 
-def compare_interaction_epsilon() -> Iterator[NumberPair]:
-    """Yields the claimed epsilon of one report, and the exact epsilon of one interaction in one
-    round's reports.
+def compare_interaction_epsilon() -> Iterator[ClaimedAndComputed]:
+    """Yields a pair: the claimed epsilon of one report, and the exact epsilon of one interaction in
+    all reports of a round.
 
     A malicious item matrix lets the interaction reverse the user's gradient: six items have the
     vector 3e-4 and one has -5e-3. With the seventh item in the history, the user vector has the
@@ -160,9 +160,9 @@ def compare_interaction_epsilon() -> Iterator[NumberPair]:
     yield system.epsilon, system.reports * float(np.abs(law[0] - law[1]).max())
 
 
-def compare_guess_accuracy() -> Iterator[NumberPair]:
-    """Yields the accuracy of a guess of a user's history, out of two histories: as claimed, and as
-    computed.
+def compare_guess_accuracy() -> Iterator[ClaimedAndComputed]:
+    """Yields two pairs: the claimed and the computed accuracy of a guess which of two histories a
+    user has.
 
     The guess uses the reports of a whole training of T rounds with k reports each, unlinked from
     their senders; 0.5 would mean no information. All other users are at the opposite corner of the
@@ -178,9 +178,9 @@ def compare_guess_accuracy() -> Iterator[NumberPair]:
         yield 0.5, float(scipy.stats.norm.cdf(moved / 2.0)), {"users": users}
 
 
-def compare_figure_5_epsilons() -> Iterator[NumberPair]:
-    """Yields the epsilon of a report at which Figure 5 compares methods, and the epsilon of a bit
-    that it uses for DPLCF.
+def compare_figure_5_epsilons() -> Iterator[ClaimedAndComputed]:
+    """Yields a pair: the epsilon of a report at which Figure 5 compares methods, and the epsilon of
+    a bit that it uses for DPLCF.
     """
     first, second, third = Paper.load(__package__).find_table("Figure 5").rows["DPLCF"]
     yield FmfLdp().epsilon, DplcfSp().epsilon, {"first": first, "second": second, "third": third}

@@ -34,7 +34,7 @@ from fedrec_auditor.targets.settings import (
     ShareOrZero,
 )
 from fedrec_auditor.targets.streams import Streams
-from fedrec_auditor.targets.systems.base import DesignedPair, Evaluation, Model, Population
+from fedrec_auditor.targets.systems.base import DesignedPair, Model, Population, UtilityTest
 from fedrec_auditor.targets.systems.system import (
     CentralSystem,
     Messages,
@@ -336,12 +336,12 @@ class MfNp(CentralSystem):
     factors: EmbeddingSize = 5
     alpha: Annotated[Positive, "alpha of a rating's weight c = 1 + alpha r"] = 1.0
     regularization: Annotated[Positive, "lambda of equation 1"] = 1e-6
-    epochs: Annotated[Count, "alternating solutions of both tables"] = 20
+    epochs: Annotated[Count, "passes over both tables"] = 20
     init_scale: Annotated[Positive, "standard deviation of the first V"] = 0.05
 
     tuned_values = MappingProxyType({"factors": 16})
 
-    evaluation = Evaluation(cutoffs=RANKING_CUTOFFS)
+    evaluation = UtilityTest(cutoffs=RANKING_CUTOFFS)
 
     @property
     def n_steps(self) -> int:
@@ -391,7 +391,7 @@ class Random(NoUploadSystem):
     sampled negatives is K/100.
     """
 
-    evaluation = Evaluation(cutoffs=RANKING_CUTOFFS)
+    evaluation = UtilityTest(cutoffs=RANKING_CUTOFFS)
 
     def train(self, interactions: Interactions, rng: Generator, compute: Machine) -> Training:
         """Draws one random stream per user, from which the user's item scores are computed;

@@ -30,7 +30,7 @@ from fedrec_auditor.targets.papers.privrec.network import (
 )
 from fedrec_auditor.targets.settings import Count, Positive, Range
 from fedrec_auditor.targets.streams import Streams
-from fedrec_auditor.targets.systems.base import Evaluation, HoldOut, Model, Population
+from fedrec_auditor.targets.systems.base import HoldOut, Model, Population, UtilityTest
 from fedrec_auditor.targets.systems.system import (
     Messages,
     NoiselessSystem,
@@ -259,7 +259,7 @@ class MetaLearnedSystem(NoiselessSystem):
     width: Annotated[int, _HALVED, "outputs of the first hidden layer; each next has half"] = 64
 
     kind: ClassVar[Payload] = Payload.CHANGE
-    evaluation = Evaluation(split=HoldOut.HELD_OUT_USERS, cutoffs=RANKING_CUTOFFS)
+    evaluation = UtilityTest(split=HoldOut.HELD_OUT_USERS, cutoffs=RANKING_CUTOFFS)
 
     def get_cost_args(self, interactions: Interactions) -> dict[str, float]:
         """Returns the arguments of ``TrainingCost.estimate``, by name, from the sizes of layers,

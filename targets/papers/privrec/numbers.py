@@ -1,6 +1,6 @@
 """Numbers that the DP-PrivRec paper states or relies on, each with the value computed here.
 
-Every function that yields ``NumberPair`` yields pairs (claimed, computed). The paper's
+Every function that yields ``ClaimedAndComputed`` yields pairs (claimed, computed). The paper's
 ``claims.toml`` names the function and describes its pairs. N is the number of users, M the number
 of clients per round, S the clipping bound of a client's change, and z the noise multiplier.
 """
@@ -25,7 +25,7 @@ from fedrec_auditor.accountants.statements import (
     guess_probability,
 )
 from fedrec_auditor.accountants.theorems.neighbours import compute_attained_epsilon
-from fedrec_auditor.targets.declarations.entry import NumberPair
+from fedrec_auditor.targets.declarations.entry import ClaimedAndComputed
 from fedrec_auditor.targets.declarations.paper import Paper
 from fedrec_auditor.targets.mechanisms.composed_mechanisms import PrivateAverage
 from fedrec_auditor.targets.papers.privrec.meta_learned import compute_printed_epsilon
@@ -164,22 +164,22 @@ def _largest_move() -> NDArray[np.float64]:
     return np.asarray(_moved(DpPrivrec(as_published=False, server_rate=1.0)).max(axis=0))
 
 
-def compare_average_sensitivity() -> Iterator[NumberPair]:
-    """Yields the sensitivity of the clients' average model change to one client: as Theorem 1
-    prints it, and as computed.
+def compare_average_sensitivity() -> Iterator[ClaimedAndComputed]:
+    """Yields a pair of sensitivities of the clients' average model change to one client: by Theorem
+    1, and as computed.
     """
     one = _round(DpPrivrec())
     yield 2 * one.clip / one.batch, float(_largest_move()[0])
 
 
-def compare_share_sensitivity() -> Iterator[NumberPair]:
-    """Yields the sensitivity of a round's share of unclipped changes to one client: as the paper
-    prints it, and as computed.
+def compare_share_sensitivity() -> Iterator[ClaimedAndComputed]:
+    """Yields a pair of sensitivities of a round's share of unclipped changes to one client: as
+    printed, and as computed.
     """
     yield 2 / _round(DpPrivrec()).batch, float(_largest_move()[1])
 
 
-def compare_adaptive_clipping() -> Iterator[NumberPair]:
+def compare_adaptive_clipping() -> Iterator[ClaimedAndComputed]:
     """Yields two consequences of lines 22 and 23 of Algorithm 2, which compute a client's bit b
     after the clipping.
 
@@ -202,9 +202,9 @@ def compare_adaptive_clipping() -> Iterator[NumberPair]:
     yield math.inf, float(rounds)
 
 
-def compare_noise_multipliers() -> Iterator[NumberPair]:
-    """Yields the noise multiplier z that the paper states, and the computed joint multiplier of a
-    round's two averages.
+def compare_noise_multipliers() -> Iterator[ClaimedAndComputed]:
+    """Yields two pairs: the noise multiplier z that the paper states, and the computed joint
+    multiplier of a round's two averages.
 
     The averages are those of the clients' changes of the model, and of the bits that state whether
     a change was clipped. The first pair is for the noise scales of the paper's proof, the second
@@ -222,9 +222,9 @@ def compare_noise_multipliers() -> Iterator[NumberPair]:
         yield z, 1 / float(np.linalg.norm(printed / noise)), {"said": said}
 
 
-def compare_sampling() -> Iterator[NumberPair]:
-    """Yields epsilon by Poisson sampling, as the paper assumes, and the proved epsilon for a fixed
-    number of clients per round.
+def compare_sampling() -> Iterator[ClaimedAndComputed]:
+    """Yields two pairs: epsilon by Poisson sampling, as the paper assumes, and the proved epsilon
+    for a fixed number of clients per round.
 
     The fixed number of clients attains the first epsilon, too, so that the first is a lower bound.
     There is one pair per data set.
@@ -234,9 +234,9 @@ def compare_sampling() -> Iterator[NumberPair]:
         yield compute_lower_bound(**of, delta=1e-6), compute_upper_bound(**of, delta=1e-6), of
 
 
-def compare_table_epsilons() -> Iterator[NumberPair]:
-    """Yields the epsilon that the paper prints for the settings with which it trains, and the
-    proved epsilon.
+def compare_table_epsilons() -> Iterator[ClaimedAndComputed]:
+    """Yields two pairs: the epsilon that the paper prints for the settings with which it trains,
+    and the proved epsilon.
 
     There is one pair per table. The command `auditor claims --tables` prints all entries.
     """
@@ -245,17 +245,17 @@ def compare_table_epsilons() -> Iterator[NumberPair]:
             yield cell.printed, cell.upper, asdict(cell)
 
 
-def compare_authors_accounting() -> Iterator[NumberPair]:
-    """Yields all 36 epsilons that the paper prints in Tables 3 and 4, each with the epsilon by the
+def compare_authors_accounting() -> Iterator[ClaimedAndComputed]:
+    """Yields 36 pairs: an epsilon that the paper prints in Table 3 or 4, and the epsilon by the
     authors' accounting.
     """
     for cell in printed_epsilons():
         yield cell.printed, cell.counted, asdict(cell)
 
 
-def compare_upload_exposure() -> Iterator[NumberPair]:
-    """Yields the probability that the server sees a client's true upload: 1, as expected, and as
-    computed.
+def compare_upload_exposure() -> Iterator[ClaimedAndComputed]:
+    """Yields a pair: 1, the expected probability that the server sees a client's true upload, and
+    the computed probability.
 
     The upload is a client's clipped change, to which DP-PrivRec's devices add no noise.
     """
@@ -265,9 +265,9 @@ def compare_upload_exposure() -> Iterator[NumberPair]:
     yield 1.0, float(np.exp(before.log_prob(true, true)).min())
 
 
-def compare_joint_sensitivity() -> Iterator[NumberPair]:
-    """Yields the L2 sensitivity S* of a round's two averages together: as the paper prints it, and
-    as computed.
+def compare_joint_sensitivity() -> Iterator[ClaimedAndComputed]:
+    """Yields a pair: the L2 sensitivity S* of a round's two averages together as the paper prints
+    it, and as computed.
 
     The averages are those of the clients' changes of the model, and of the bits that state whether
     a change was clipped.
@@ -280,8 +280,8 @@ def compare_joint_sensitivity() -> Iterator[NumberPair]:
     )
 
 
-def compare_noise_deviation() -> Iterator[NumberPair]:
-    """Yields the claimed and the computed ratio of the noise's standard deviation to the
+def compare_noise_deviation() -> Iterator[ClaimedAndComputed]:
+    """Yields a pair: the claimed and the computed ratio of the noise's standard deviation to the
     sensitivity, at z = 2.
 
     The paper states that z is the variance of the noise, which would make the ratio sqrt(z).
@@ -292,9 +292,9 @@ def compare_noise_deviation() -> Iterator[NumberPair]:
     yield math.sqrt(system.multiplier), noise * one.batch / (2 * one.clip)
 
 
-def compare_clipping_bounds() -> Iterator[NumberPair]:
-    """Yields the joint noise multiplier of a round's two averages at the clipping bound 40, and
-    that at the bound 5.
+def compare_clipping_bounds() -> Iterator[ClaimedAndComputed]:
+    """Yields a pair of joint noise multipliers of a round's two averages: at the clipping bound 40,
+    and at the bound 5.
 
     The averages are those of the clients' changes of the model, and of the bits that state whether
     a change was clipped. The paper claims that the multipliers are equal.
@@ -308,23 +308,20 @@ def compare_clipping_bounds() -> Iterator[NumberPair]:
     yield multiplier(40.0), multiplier(5.0)
 
 
-def compare_round_numbers() -> Iterator[NumberPair]:
-    """Yields the proved epsilon of N/M rounds, and a lower bound on epsilon that 1000 rounds
-    attain.
+def compare_round_numbers() -> Iterator[ClaimedAndComputed]:
+    """Yields one pair per data set: the proved epsilon of N/M rounds, and a lower bound on epsilon
+    that 1000 rounds attain.
 
     The paper's proof counts N/M rounds, for N users and M clients per round, but Algorithm 2 runs
-    E1 = 1000 rounds. There is one pair per data set.
+    E1 = 1000 rounds.
     """
     for n, m in _TRAINED:
         fewer = _proved(_training(n, m, n // m, _MULTIPLIER), 1e-6)
-        yield (
-            fewer,
-            compute_lower_bound(clients=m, n_users=n, delta=1e-6),
-            {"rounds": n // m, "m": m, "n": n},
-        )
+        attained = compute_lower_bound(clients=m, n_users=n, delta=1e-6)
+        yield fewer, attained, {"rounds": n // m, "m": m, "n": n}
 
 
-def compare_undrawn_users() -> Iterator[NumberPair]:
+def compare_undrawn_users() -> Iterator[ClaimedAndComputed]:
     """Yields shares of users who are not drawn, and epsilons with and without colluding clients.
 
     The first pair has the shares of users who are not drawn in one round and in a whole training.
@@ -344,25 +341,25 @@ def compare_undrawn_users() -> Iterator[NumberPair]:
         yield bound_against(0), bound_against(colluding), {"rounds": rounds}
 
 
-def compare_training_users() -> Iterator[NumberPair]:
-    """Yields the number of training users that the paper prints for each data set, and 80% of the
-    data set's users.
+def compare_training_users() -> Iterator[ClaimedAndComputed]:
+    """Yields one pair per data set: the number of training users that the paper prints, and 80% of
+    the data set's users.
     """
     for said, users, printed in (("MovieLens-1M", 6040, 4800), ("Frappe", 957, 760)):
         yield float(printed), float(round(0.8 * users)), {"users": users, "said": said}
 
 
-def compare_pure_epsilons() -> Iterator[NumberPair]:
-    """Yields, per data set, two epsilons at delta 0: infinity, as in the paper's tables, and the
-    computed lower bound.
+def compare_pure_epsilons() -> Iterator[ClaimedAndComputed]:
+    """Yields one pair per data set of epsilons at delta 0: infinity, as in the paper's tables, and
+    the computed lower bound.
     """
     for n, m in _TRAINED:
         yield math.inf, compute_lower_bound(clients=m, n_users=n, delta=0.0), {"m": m, "n": n}
 
 
-def compare_guess_accuracy() -> Iterator[NumberPair]:
-    """Yields the claimed accuracy 0.5 of a guess of one bit of a user, and the largest possible
-    accuracy.
+def compare_guess_accuracy() -> Iterator[ClaimedAndComputed]:
+    """Yields two pairs: 0.5, the claimed accuracy of a guess of one bit of a user, and the largest
+    possible accuracy.
 
     The largest accuracy follows in the first pair from the largest epsilon that the paper prints,
     and in the second from the proved upper bound.
@@ -372,9 +369,9 @@ def compare_guess_accuracy() -> Iterator[NumberPair]:
         yield 0.5, guess_probability(epsilon, cell.delta), {"said": said, "epsilon": epsilon}
 
 
-def compare_attribute_exposure() -> Iterator[NumberPair]:
-    """Yields the probability that an upload reveals an attribute of the user: 1, as expected, and
-    as computed.
+def compare_attribute_exposure() -> Iterator[ClaimedAndComputed]:
+    """Yields a pair: 1, the expected probability that an upload reveals an attribute of the user,
+    and the computed probability.
 
     The upload is that of a PrivRec device, whose network reads the user's attributes.
     """

@@ -30,7 +30,7 @@ from fedrec_auditor.targets.papers.privrec.meta_learned import (
 )
 from fedrec_auditor.targets.papers.privrec.network import GenreAveraging, Network
 from fedrec_auditor.targets.settings import NoiseSetting, NonNegative, OpenUnitInterval, Positive
-from fedrec_auditor.targets.systems.base import Evaluation, HoldOut, Population
+from fedrec_auditor.targets.systems.base import HoldOut, Population, UtilityTest
 from fedrec_auditor.targets.systems.system import CentralSystem, Messages, Training, UploadRequest
 from fedrec_auditor.targets.transcript import Broadcast, Uploads
 
@@ -306,7 +306,7 @@ class FcfMeta(Fcf):
     other systems.
     """
 
-    evaluation = Evaluation(split=HoldOut.HELD_OUT_USERS, cutoffs=RANKING_CUTOFFS)
+    evaluation = UtilityTest(split=HoldOut.HELD_OUT_USERS, cutoffs=RANKING_CUTOFFS)
 
 
 @dataclass(frozen=True, kw_only=True)

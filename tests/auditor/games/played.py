@@ -8,7 +8,7 @@ import numpy as np
 
 from fedrec_auditor.accountants.statements import Scope
 from fedrec_auditor.auditor.games.canary import shrink_data
-from fedrec_auditor.auditor.games.canary_game import CanaryGame, GameResult, Setup
+from fedrec_auditor.auditor.games.canary_game import CanaryGame, GameResult, GameSetup
 from fedrec_auditor.auditor.games.game import Game
 from fedrec_auditor.auditor.worlds.estimators.lower_bound_estimators import JointBinomial
 from fedrec_auditor.targets.datasets.base import Interactions
@@ -21,7 +21,7 @@ POPULATION = shrink_data(DATA, 8, 10)
 SURE = 1 - 1e-6
 
 
-def game(attack: Any, view: View, interactions: Interactions, seed: int = 0, **more: Any) -> Game:
+def game(attack: Any, view: View, interactions: Interactions, seed: int = 0, **kw: Any) -> Game:
     """A quick one at 95%, unless it is said otherwise."""
     usual: dict[str, Any] = {
         "target": "it",
@@ -30,13 +30,13 @@ def game(attack: Any, view: View, interactions: Interactions, seed: int = 0, **m
         "confidence": 0.95,
     }
     rng = np.random.default_rng(seed)
-    return Game(attack=attack, view=view, interactions=interactions, rng=rng, **usual | more)
+    return Game(attack=attack, view=view, interactions=interactions, rng=rng, **usual | kw)
 
 
 def play(
-    game: CanaryGame, setting: Setup, scope: Scope, delta: float = 0.0, seed: int = 1, **more: Any
+    game: CanaryGame, setting: GameSetup, scope: Scope, delta: float = 0.0, seed: int = 1, **kw: Any
 ) -> GameResult:
     """A setting by the default estimator, from runs of a seed, without accountants."""
     usual: dict[str, Any] = {"accountants": (), "confidence": SURE}
     rng = np.random.default_rng(seed)
-    return game.measure(setting, scope, delta, JointBinomial(), rng=rng, **usual | more)
+    return game.measure(setting, scope, delta, JointBinomial(), rng=rng, **usual | kw)

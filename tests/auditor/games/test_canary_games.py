@@ -27,9 +27,9 @@ from fedrec_auditor.auditor.games.canary_game import (
     FORMULA_DELTA,
     Features,
     GameInputs,
+    GameSetup,
     MemoryStore,
     RunSampler,
-    Setup,
     Store,
 )
 from fedrec_auditor.auditor.games.canary_games import CANARY_GAMES, LOCAL_NAME
@@ -370,7 +370,7 @@ def test_no_bound_is_above_the_proof(case: str) -> None:
     game, ground = (CANARY_GAMES[name], GameInputs(target=target, interactions=DATA, shape=(4, 6)))
     compared, every = 0, accounting.list_accountants()
     for setting in game.make_setups(ground, np.random.default_rng(1)):
-        assert isinstance(setting, Setup)
+        assert isinstance(setting, GameSetup)
         store = MemoryStore()
         for scope, delta in setting.bound_scopes:
             if scope.vantage is not vantage:

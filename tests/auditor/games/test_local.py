@@ -21,7 +21,7 @@ from fedrec_auditor.accountants.statements import (
 from fedrec_auditor.accountants.verdict import Verdict
 from fedrec_auditor.auditor.games import canary as canaries
 from fedrec_auditor.auditor.games import local, reading
-from fedrec_auditor.auditor.games.canary_game import GameInputs, Setup
+from fedrec_auditor.auditor.games.canary_game import GameInputs, GameSetup
 from fedrec_auditor.auditor.games.canary_games import CANARY_GAMES, LOCAL_NAME
 from fedrec_auditor.auditor.games.crowd_game import get_broadcast, run_round
 from fedrec_auditor.auditor.games.round import RoundSimulator
@@ -95,10 +95,10 @@ def leaking(leak: str) -> Specimen:
 GAME = CANARY_GAMES[LOCAL_NAME]
 
 
-def setting(target: Target, data: Interactions = DATA) -> Setup:
+def setting(target: Target, data: Interactions = DATA) -> GameSetup:
     ground = GameInputs(target=target, interactions=data, shape=(8, 10), is_quick=True)
     made = next(iter(GAME.make_setups(ground, np.random.default_rng(0))))
-    assert isinstance(made, Setup)
+    assert isinstance(made, GameSetup)
     return made
 
 
@@ -244,7 +244,7 @@ def test_a_party_of_one_user_is_not_the_system_that_is_audited(name: str) -> Non
     target: Target = FAMILIES["targets"].load_class(name)()
     ground = GameInputs(target=target, interactions=DATA, shape=(8, 10), is_quick=True)
     for made in CANARY_GAMES["round"].make_setups(ground, np.random.default_rng(0)):
-        assert not isinstance(made, Setup) or not isinstance(made.simulation, RoundSimulator)
+        assert not isinstance(made, GameSetup) or not isinstance(made.simulation, RoundSimulator)
 
 
 SMALL: dict[str, dict[str, Any]] = {
@@ -316,12 +316,12 @@ def test_a_user_who_is_any_pair_may_have_other_attributes() -> None:
     assert not any(_flipped(each) for each in canaries.design_extreme(gone, POPULATION))
 
 
-def own_setting(client: Any) -> Setup:
+def own_setting(client: Any) -> GameSetup:
     claim = fedrec_auditor.Claim(epsilon=1.0, unit="interaction", horizon="round")
     target = fedrec_auditor.wrap_system(client, claim=claim)
     ground = GameInputs(target=target, interactions=DATA, shape=(8, 10), is_quick=True)
     (setting,) = GAME.make_setups(ground, np.random.default_rng(0))
-    assert isinstance(setting, Setup)
+    assert isinstance(setting, GameSetup)
     return setting
 
 
@@ -349,7 +349,7 @@ def test_a_client_that_keeps_something_is_sampled_and_the_note_says_why() -> Non
         calls.append(1)
         return flips(history, model, rng)
 
-    prove = own_setting(counts).exact_bound
+    prove = own_setting(counts).compute_bound
     assert prove is not None
     proof = prove(0.0)
     assert proof.bound is None

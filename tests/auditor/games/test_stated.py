@@ -13,7 +13,7 @@ from fedrec_auditor import Claim, audit_system, wrap_system
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.losses.divergences import find_gaussian_epsilon
 from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, any_pair
-from fedrec_auditor.auditor.games.canary_game import GameInputs, Setup, SingleRemovalBound, Skip
+from fedrec_auditor.auditor.games.canary_game import GameInputs, GameSetup, RemovalEstimator, Skip
 from fedrec_auditor.auditor.games.canary_games import CANARY_GAMES
 from fedrec_auditor.auditor.games.crowd_game import TrainingSimulator
 from fedrec_auditor.auditor.games.round import RoundSimulator
@@ -62,7 +62,7 @@ def bits(history: Any, model: Any, rng: Any) -> np.ndarray:
 
 def settings(
     game: str, client: Callable[..., Any], claim: Claim | list[Claim], **system: Any
-) -> list[Setup | Skip]:
+) -> list[GameSetup | Skip]:
     target = wrap_system(client, claim=claim, **system)
     data = read_object(TABLE, None)[0]
     assert data is not None
@@ -77,7 +77,7 @@ def test_who_is_drawn_by_lot_may_not_send(vantage: str, share: float, users: int
     claim = Claim(epsilon=1.3, unit="user", vantage=vantage, adjacency="add-remove")
     for game in ("round", "training"):
         (only,) = settings(game, flipped(4.0), claim, share=share)
-        assert isinstance(only, Setup)
+        assert isinstance(only, GameSetup)
         assert isinstance(only.simulation, TrainingSimulator)
         assert only.population.n_users == users
 
@@ -89,11 +89,11 @@ def test_a_delta_may_count_on_the_lot_and_a_ratio_not() -> None:
     assert isinstance(none, Skip)
     assert "random sampling" in none.reason
     (some,) = settings("round", noisy, noise, share=0.08)
-    assert isinstance(some, Setup)
+    assert isinstance(some, GameSetup)
     assert isinstance(some.simulation, TrainingSimulator)
     for game in ("local", "round"):
         (pure,) = settings(game, flipped(1.0), Claim(epsilon=1.0, unit="user"), share=0.08)
-        assert isinstance(pure, Setup)
+        assert isinstance(pure, GameSetup)
         assert isinstance(pure.simulation, RoundSimulator)
 
 
@@ -108,7 +108,7 @@ def test_a_server_steers_rounds_that_do_not_depend_on_each_other() -> None:
 def test_of_one_client_without_a_model_no_other_is_simulated() -> None:
     claim = Claim(epsilon=1.0, unit="user")
     (alone,) = settings("training", bits, claim, rounds=8)
-    assert isinstance(alone, Setup)
+    assert isinstance(alone, GameSetup)
     assert isinstance(alone.simulation, RoundSimulator)
     assert alone.simulation.n_messages == alone.target.sizes.rounds
 
@@ -118,7 +118,7 @@ def test_an_empty_history_that_sends_something_is_two_removals_from_a_full_one()
     model: dict[str, Any] = {"model": lambda items: np.full(items, 0.5), "kinds": "change"}
     for client, halved in ((away, True), (own, False)):
         (played,) = settings("training", client, claim, **model)
-        assert isinstance(played, Setup)
+        assert isinstance(played, GameSetup)
         assert played.has_two_removals == halved
         # If any two histories are two removals apart, the game uses the two that differ most.
         assert ("nothing" in played.world_names[1]) == (not halved), played.world_names
@@ -129,7 +129,7 @@ def test_an_empty_history_that_sends_something_is_two_removals_from_a_full_one()
 def test_a_claim_for_so_many_users_is_tried_on_so_many() -> None:
     claim = Claim(epsilon=0.36, delta=0.01, unit="user", vantage="aggregate", horizon="round")
     (played,) = settings("round", noisy, claim, n_users=60)
-    assert isinstance(played, Setup)
+    assert isinstance(played, GameSetup)
     assert played.population.n_users == 60
     with pytest.raises(InputError, match="Expected data of at least 99 users"):
         settings("round", noisy, claim, n_users=100)
@@ -169,7 +169,7 @@ def test_half_a_bound_for_two_is_one_for_one(delta: float) -> None:
         ),
     )
     true = find_gaussian_epsilon(delta, 1.0) if delta else 1.0
-    estimator = SingleRemovalBound(estimator=JointBinomial(), max_claim=true)
+    estimator = RemovalEstimator(estimator=JointBinomial(), max_claim=true)
     found = estimator.bound(
         worlds, delta=delta, confidence=0.99, samples=20_000, rng=np.random.default_rng(1)
     )

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.systems.base import Evaluation, Model
+from fedrec_auditor.targets.systems.base import Model, UtilityTest
 
 
 @dataclass(frozen=True)
@@ -14,7 +14,7 @@ class Scorer:
     """A target with scores from a table, or from a function of the interactions and the users."""
 
     by: Any
-    evaluation: Evaluation = Evaluation()  # noqa: RUF009
+    evaluation: UtilityTest = UtilityTest()  # noqa: RUF009
     name: str = "scorer"
     reported_metrics: tuple[Any, ...] = ()
     unprotected: str = ""

@@ -23,7 +23,7 @@ from fedrec_auditor.reports.record.rows import UtilityRow
 from fedrec_auditor.reports.record.sections import Section
 from fedrec_auditor.reports.say.metrics import describe_shortfall
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.systems.base import Evaluation, HoldOut, Model
+from fedrec_auditor.targets.systems.base import HoldOut, Model, UtilityTest
 from tests.auditor.utility.scorer import Scorer
 
 RANKED = (HoldOut.LEAVE_LAST_OUT, HoldOut.HELD_OUT_USERS)
@@ -41,7 +41,7 @@ def evaluated(
     split: HoldOut, by: Callable[[Any, Interactions, Any], Any], cutoffs: tuple[int, ...] = (3, 10)
 ) -> tuple[Any, tuple[UtilityRow, ...]]:
     rng = np.random.default_rng(0)
-    evaluation = Evaluation(split=split, cutoffs=cutoffs)
+    evaluation = UtilityTest(split=split, cutoffs=cutoffs)
     held = hold_out(evaluation, groups(rng), rng)
     target: Any = Scorer(lambda mine, users: by(held, mine, users), evaluation)
     return held, held.evaluate(target, Model(), confidence=0.95, rng=rng)
@@ -165,7 +165,7 @@ def test_ratings_are_compared_with_the_means_user_by_user(noise: float) -> None:
     level = 3.0 + 0.7 * rng.normal(size=(80, 1)) + 0.7 * rng.normal(size=30)
     taste = 0.7 * rng.normal(size=(80, 1)) * rng.normal(size=30)
     rated = (level + taste) * (rng.random((80, 30)) < 0.7)
-    evaluation = Evaluation(split=HoldOut.HELD_OUT_RATINGS)
+    evaluation = UtilityTest(split=HoldOut.HELD_OUT_RATINGS)
     held: Any = hold_out(evaluation, Interactions.create(rated), rng)
     scores = level + taste + noise * rng.normal(size=(80, 30))
     target: Any = Scorer(scores, evaluation)

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.utility.held_out_users import HeldOutUsers, count_rivals, hold_out
 from fedrec_auditor.targets.datasets.base import Attribute, Interactions
-from fedrec_auditor.targets.systems.base import Evaluation, HoldOut, Model
+from fedrec_auditor.targets.systems.base import HoldOut, Model, UtilityTest
 from tests.auditor.utility.scorer import Scorer
 
-EVALUATION = Evaluation(split=HoldOut.HELD_OUT_USERS, cutoffs=(3, 10))
+EVALUATION = UtilityTest(split=HoldOut.HELD_OUT_USERS, cutoffs=(3, 10))
 
 
 def random_data(rng: np.random.Generator, users: int, items: int, rate: float) -> Interactions:

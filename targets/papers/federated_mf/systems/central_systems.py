@@ -47,7 +47,13 @@ from fedrec_auditor.targets.settings import (
     RatingScale,
 )
 from fedrec_auditor.targets.streams import Streams
-from fedrec_auditor.targets.systems.base import DesignedPair, Evaluation, HoldOut, Model, Population
+from fedrec_auditor.targets.systems.base import (
+    DesignedPair,
+    HoldOut,
+    Model,
+    Population,
+    UtilityTest,
+)
 from fedrec_auditor.targets.systems.system import (
     Messages,
     ReportDistribution,
@@ -185,7 +191,7 @@ class ObjPertb(System):
     trim: Annotated[Count, "maximum ratings of a user if the unit is the user"] = 10
     as_published: Annotated[bool, "U of the same ratings; else random and public"] = True
 
-    evaluation = Evaluation(split=HoldOut.HELD_OUT_RATINGS, cutoffs=())
+    evaluation = UtilityTest(split=HoldOut.HELD_OUT_RATINGS, cutoffs=())
     noise_setting = NoiseSetting(budgets=("epsilon",), noiseless_value=1e6)
 
     def get_event(self, scope: Scope, population: Population) -> dp.DpEvent:

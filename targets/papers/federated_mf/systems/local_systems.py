@@ -68,7 +68,7 @@ from fedrec_auditor.targets.settings import (
     ShareOrZero,
 )
 from fedrec_auditor.targets.streams import Streams
-from fedrec_auditor.targets.systems.base import Evaluation, HoldOut, Model, Population
+from fedrec_auditor.targets.systems.base import HoldOut, Model, Population, UtilityTest
 from fedrec_auditor.targets.systems.system import (
     NoiselessSystem,
     NoUploadSystem,
@@ -116,7 +116,7 @@ class LflLdp(PretrainedMf):
         The sensitivity is the norm of one gradient for adding or removing a user, and the largest
         distance of two gradients for other changes.
         """
-        apart = Clipping.of_embeddings(self.bound).user_gap
+        apart = Clipping.of_embeddings(self.bound).max_user_distance
         z = self.noise_multiplier / (1.0 if scope.is_user_presence else apart)
         return make_event(z, self.count_uses(scope.horizon))
 
@@ -263,10 +263,10 @@ class LflSgdmf(PretrainedMf):
         Only the part of the noise counts that the scope's adversary does not know. For the presence
         of a user, one gradient is sent or not. Any other change replaces one gradient by another,
         at most 1.618 times as far: both gradients are at the broadcast item embeddings, so that
-        ``Clipping.user_gap`` holds for any drawn ratings. Behind secure aggregation the unknown
-        noise is that of ``NoiseProtocol``, without dropouts or, if devices drop out, at the worst
-        dropouts with which the round continues. Peers see only the broadcast models, which follow
-        from the last sum. Without secure aggregation, only a device's own noise remains.
+        ``Clipping.max_user_distance`` holds for any drawn ratings. Behind secure aggregation the
+        unknown noise is that of ``NoiseProtocol``, without dropouts or, if devices drop out, at the
+        worst dropouts with which the round continues. Peers see only the broadcast models, which
+        follow from the last sum. Without secure aggregation, only a device's own noise remains.
         """
         n = population.n_users
         if scope.vantage in (Vantage.SERVER, Vantage.SHUFFLED):
@@ -275,7 +275,7 @@ class LflSgdmf(PretrainedMf):
         else:
             left = self._unknown_variance(n, joint=scope.vantage is Vantage.AGGREGATE)
         presence = scope.unit is Unit.USER and scope.adjacency is Adjacency.ADD_REMOVE
-        apart = 1.0 if presence else Clipping.of_embeddings(self.bound).user_gap
+        apart = 1.0 if presence else Clipping.of_embeddings(self.bound).max_user_distance
         z = self.noise_multiplier * math.sqrt(left) / apart
         return make_event(z, self.count_uses(scope.horizon))
 
@@ -409,7 +409,7 @@ class LflPretrained(NoUploadSystem):
     bound: RatingScale = 5.0
     fitting: Annotated[Count, "steps in which a device fits its embedding to V"] = 20
 
-    evaluation = Evaluation(split=HoldOut.HELD_OUT_RATINGS, cutoffs=())
+    evaluation = UtilityTest(split=HoldOut.HELD_OUT_RATINGS, cutoffs=())
 
     def get_cost_args(self, interactions: Interactions) -> dict[str, float]:
         """Returns arguments, by name, of ``TrainingCost.estimate``, which estimates time and memory

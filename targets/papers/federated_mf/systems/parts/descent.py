@@ -223,7 +223,7 @@ class Clipping:
         return 2.0 * self.max_squared_norm * math.sqrt(self.max_squared_norm) * size
 
     @property
-    def user_gap(self) -> float:
+    def max_user_distance(self) -> float:
         """Largest distance between the gradient sums of two users, in units of the sensitivity to
         one user (``get_sensitivity``).
 
@@ -248,7 +248,7 @@ class Clipping:
             else 2.0
         )
 
-    def bound_row_gap(self, count: int, with_users: bool) -> float:
+    def bound_row_distance(self, count: int, with_users: bool) -> float:
         """Returns the largest distance between the gradient sums of two users with different
         embeddings.
 
@@ -256,10 +256,10 @@ class Clipping:
         ratings. ``with_users`` selects the gradients with respect to user and item embeddings
         together, instead of item embeddings alone.
         """
-        if self.user_gap < 2.0 and with_users:
-            size = math.sqrt(2.0 * count * count + self.user_gap**2 * count)
+        if self.max_user_distance < 2.0 and with_users:
+            size = math.sqrt(2.0 * count * count + self.max_user_distance**2 * count)
             return 2.0 * self.max_squared_norm * math.sqrt(self.max_squared_norm) * size
-        return self.user_gap * self.get_sensitivity(count, with_users)
+        return self.max_user_distance * self.get_sensitivity(count, with_users)
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,7 +42,7 @@ from fedrec_auditor.targets.settings import (
     RatingScale,
 )
 from fedrec_auditor.targets.streams import Streams
-from fedrec_auditor.targets.systems.base import Evaluation, HoldOut, Model, Population
+from fedrec_auditor.targets.systems.base import HoldOut, Model, Population, UtilityTest
 from fedrec_auditor.targets.systems.system import (
     Messages,
     System,
@@ -73,7 +73,7 @@ class LocalMf(System):
     spread: Annotated[Probability, "spread of the first embeddings; 0: all equal"] = 1.0
     fitting: Annotated[Count, "steps in which a device fits its embedding to V"] = 20
 
-    evaluation = Evaluation(split=HoldOut.HELD_OUT_RATINGS, cutoffs=())
+    evaluation = UtilityTest(split=HoldOut.HELD_OUT_RATINGS, cutoffs=())
 
     def get_cost_args(self, interactions: Interactions) -> dict[str, float]:
         """Returns arguments, by name, of ``TrainingCost.estimate``, which estimates time and memory

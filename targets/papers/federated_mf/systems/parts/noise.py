@@ -227,9 +227,9 @@ class UserItemNoise(GradientNoise):
             if not sigma > 0:
                 return dp.NonPrivateDpEvent()
             alone = sigma / clipping.get_sensitivity(drawn, with_users)
-            apart = alone / clipping.user_gap
+            apart = alone / clipping.max_user_distance
             if presence:  # an added user takes the place of a user in another row of U
-                apart = sigma / clipping.bound_row_gap(drawn, with_users)
+                apart = sigma / clipping.bound_row_distance(drawn, with_users)
             reach = far * clipping.get_sensitivity(1 if single else row, with_users)
             noise = StepNoise(
                 descent=descent,
@@ -301,7 +301,7 @@ class ItemNoise(GradientNoise):
             sizes=get_party_sizes(population.n_users, mf.parties),
             multiplier=z,
             unit_ratio=alone,
-            row_ratio=alone / self.clipping.user_gap,
+            row_ratio=alone / self.clipping.max_user_distance,
             has_memory=self.has_moving_users,
         )
         steps = mf.steps if scope.horizon is Horizon.TRAINING else mf.local_steps
@@ -381,7 +381,7 @@ def bound_change(
     trimming, and R the largest rating.
 
     - Adding or removing a user: 2 R^(3/2) sqrt(c), one row per item, which is attained.
-    - Replacing a user by another: 1.618 times that (``Clipping.user_gap``).
+    - Replacing a user by another: 1.618 times that (``Clipping.max_user_distance``).
     - Adding or removing a rating that the user's embedding ``follows`` (depends on), without
       trimming: 2 R^(3/2) sqrt(2c - 1).
     - Adding, removing or changing a rating that the user's embedding does not follow: 2 R^(3/2).
@@ -402,4 +402,4 @@ def bound_change(
         return clipping.get_sensitivity(count, False)
     if scope.unit in RATING_UNITS and presence and trimmed is None:
         return clipping.get_sensitivity(2 * count - 1, False)
-    return clipping.get_sensitivity(count, False) * clipping.user_gap
+    return clipping.get_sensitivity(count, False) * clipping.max_user_distance

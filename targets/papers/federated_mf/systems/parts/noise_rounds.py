@@ -115,28 +115,28 @@ class ReplacementMessage:
 
 
 def sum_messages(
-    update: RandomizedMessages, masked: Ints, clear: RandomizedMessages, replaced: Ints
+    first: RandomizedMessages, first_users: Ints, second: RandomizedMessages, second_users: Ints
 ) -> NDArray[np.float64]:
     """Returns the sum of all messages of a round, without drawing the noise that cancels between
     them.
 
-    ``update``, ``masked``: first messages that arrived, and the indices of their clients.
-    ``clear``, ``replaced``: second messages that arrived, and the indices of their clients.
+    ``first``, ``first_users``: first messages that arrived, and the indices of their senders.
+    ``second``, ``second_users``: second messages that arrived, and the indices of their senders.
 
-    The result equals ``update.sum_all() + clear.sum_all()``.
+    The result equals ``first.sum_all() + second.sum_all()``.
     """
 
     from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise_kernel import sum_normals
 
-    assert isinstance(clear.randomize, ReplacementMessage)
-    reply, shape = clear.randomize, clear.shape
-    silent = update.streams.take(np.flatnonzero(~np.isin(masked, replaced)))
+    assert isinstance(second.randomize, ReplacementMessage)
+    reply, shape = second.randomize, second.shape
+    silent = first.streams.take(np.flatnonzero(~np.isin(first_users, second_users)))
     noise = reply.old_sigma * sum_normals(silent.fold_in(_FIRST), shape)
     own, last = reply.draw_weights
     if own:
-        noise += own * sum_normals(clear.streams.fold_in(_FIRST), shape)
-    noise += last * sum_normals(clear.streams.fold_in(_SECOND), shape)
-    return np.asarray(update.clean_messages.sum_all() + noise)
+        noise += own * sum_normals(second.streams.fold_in(_FIRST), shape)
+    noise += last * sum_normals(second.streams.fold_in(_SECOND), shape)
+    return np.asarray(first.clean_messages.sum_all() + noise)
 
 
 def _noise(

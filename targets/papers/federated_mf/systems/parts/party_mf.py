@@ -26,7 +26,7 @@ from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import (
 )
 from fedrec_auditor.targets.settings import Count, Positive, Probability, RatingScale, Share
 from fedrec_auditor.targets.streams import Streams
-from fedrec_auditor.targets.systems.base import Evaluation, HoldOut, Model
+from fedrec_auditor.targets.systems.base import HoldOut, Model, UtilityTest
 from fedrec_auditor.targets.systems.system import Messages, System, Training, UploadRequest
 from fedrec_auditor.targets.transcript import PublicInfo
 
@@ -155,7 +155,7 @@ class PartyMf(System):
     spread: Annotated[Probability, "spread of the first embeddings; 0: all equal"] = 1.0
 
     division: ClassVar[DataDivision]
-    evaluation = Evaluation(split=HoldOut.HELD_OUT_RATINGS, cutoffs=())
+    evaluation = UtilityTest(split=HoldOut.HELD_OUT_RATINGS, cutoffs=())
 
     @property
     @abstractmethod

@@ -346,8 +346,8 @@ def test_two_users_are_no_farther_apart_than_is_said() -> None:
         moved = [np.linalg.norm(same[0][at] - same[1][at]) for at in (1, 0)]
         replaced = np.maximum(replaced, [moved[0], np.linalg.norm(moved)])
     for joint in (False, True):
-        most = clipping.bound_row_gap(2, joint)
-        assert most <= clipping.user_gap * clipping.get_sensitivity(2, joint)
+        most = clipping.bound_row_distance(2, joint)
+        limit = clipping.max_user_distance * clipping.get_sensitivity(2, joint)
+        assert max(most, replaced[int(joint)]) <= limit
         assert longest[int(joint)] <= most * (1 + 1e-9)
-        assert replaced[int(joint)] <= clipping.user_gap * clipping.get_sensitivity(2, joint)
-    assert longest[0] == pytest.approx(clipping.bound_row_gap(2, False), rel=1e-6)
+    assert longest[0] == pytest.approx(clipping.bound_row_distance(2, False), rel=1e-6)
