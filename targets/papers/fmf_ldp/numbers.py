@@ -161,8 +161,8 @@ def compare_interaction_epsilon() -> Iterator[ClaimedAndComputed]:
 
 
 def compare_guess_accuracy() -> Iterator[ClaimedAndComputed]:
-    """Yields two pairs: the claimed and the computed accuracy of a guess which of two histories a
-    user has.
+    """Yields two pairs: the claimed and the computed accuracy of guessing a user's history out of
+    two.
 
     The guess uses the reports of a whole training of T rounds with k reports each, unlinked from
     their senders; 0.5 would mean no information. All other users are at the opposite corner of the
