@@ -504,10 +504,7 @@ def test_random_densities_against_a_grid(p: Law, q: Law, epsilon: float) -> None
 @given(laws(DENSITIES), laws(DENSITIES))
 def test_the_event_of_a_ratio_has_its_masses_and_none_of_the_points_apart(p: Law, q: Law) -> None:
     apart = [-0.75, 0.5, 2.25]
-    ratio, event = (
-        bound_log_ratio(p.mixture, q.mixture),
-        find_event(p.mixture, q.mixture, apart),
-    )
+    ratio, event = (bound_log_ratio(p.mixture, q.mixture), find_event(p.mixture, q.mixture, apart))
     assert event.low < event.high
     assert not any(event.low < place < event.high for place in apart)
     low, high = max(event.low, -80.0), min(event.high, 80.0)
