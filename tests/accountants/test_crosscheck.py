@@ -80,12 +80,11 @@ def test_accountants_agree_with_each_other_and_with_the_floor(event: DpEvent, de
 
 
 def test_the_floor_is_the_closed_form() -> None:
-    assert compute_min_epsilon(TIGHT["gaussians"], 1e-5) == pytest.approx(
-        gaussian(5.0)(30, 1e-5), abs=1e-9
-    )
-    assert compute_min_epsilon(TIGHT["responses"], 1e-5) == pytest.approx(
-        response(0.25)(2000, 1e-5), abs=1e-9
-    )
+    for name, form in (
+        ("gaussians", gaussian(5.0)(30, 1e-5)),
+        ("responses", response(0.25)(2000, 1e-5)),
+    ):
+        assert compute_min_epsilon(TIGHT[name], 1e-5) == pytest.approx(form, abs=1e-9)
     assert compute_min_epsilon(SelfComposedDpEvent(LaplaceDpEvent(2.0), 40), 0.0) == 20.0
     assert math.isinf(compute_min_epsilon(LOOSE["mixture"], 0.0))
 

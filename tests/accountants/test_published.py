@@ -9,13 +9,7 @@ from collections.abc import Callable
 import mpmath
 import numpy as np
 import pytest
-from dp_accounting import (
-    ComposedDpEvent,
-    DpEvent,
-    GaussianDpEvent,
-    SelfComposedDpEvent,
-    ZCDpEvent,
-)
+from dp_accounting import ComposedDpEvent, DpEvent, GaussianDpEvent, SelfComposedDpEvent, ZCDpEvent
 from numpy.typing import NDArray
 from scipy import integrate, special, stats
 

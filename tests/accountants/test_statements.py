@@ -169,10 +169,8 @@ def bound(**changes: object) -> Bound:
 def test_what_is_told_of_a_bound_is_on_the_side_on_which_it_holds(
     epsilon: float, least: float, most: float
 ) -> None:
-    assert bound(epsilon=epsilon, side=Side.LOWER).rounded_epsilon == pytest.approx(
-        least, rel=1e-12
-    )
-    assert bound(epsilon=epsilon, side=Side.UPPER).rounded_epsilon == pytest.approx(most, rel=1e-12)
+    for side, told in ((Side.LOWER, least), (Side.UPPER, most)):
+        assert bound(epsilon=epsilon, side=side).rounded_epsilon == pytest.approx(told, rel=1e-12)
 
 
 @pytest.mark.parametrize("epsilon", [-1e-9, -1.0, -math.inf, math.nan, "1", None])

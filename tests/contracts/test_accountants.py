@@ -354,9 +354,7 @@ class SkipsUnknown(_Sum):
     """Faulty accountant: ignores events that it does not support."""
 
     def bound(self, event: DpEvent, *, delta: float, scope: Scope) -> Bound:
-        known = [
-            (leaf, n) for leaf, n in list_leaves(event) if type(leaf) is not UnsupportedDpEvent
-        ]
+        known = [each for each in list_leaves(event) if type(each[0]) is not UnsupportedDpEvent]
         private = not any(isinstance(leaf, NonPrivateDpEvent) for leaf, _ in known)
         total = sum(n * _alone(leaf) for leaf, n in known) if private else math.inf
         return self._bound(total, check_delta(delta), scope)

@@ -133,17 +133,14 @@ def test_user_vectors(learner: Learner) -> None:
     assert vectors.ndim == 2, f"vectors of shape {vectors.shape}"
     assert len(vectors) == USERS, f"{len(vectors)} vectors of {USERS} devices"
     assert np.isfinite(vectors).all(), "vectors are not finite"
-    _close(
-        learner.compute_user_vectors(model, clients.take_devices(np.array([6, 1]))), vectors[[6, 1]]
-    )
+    pair = clients.take_devices(np.array([6, 1]))
+    _close(learner.compute_user_vectors(model, pair), vectors[[6, 1]])
     scores, fewer = learner.score(model, clients), clients.interactions.ratings.toarray()
     fewer[:, 0] = 0.0
+    axes = np.eye(FEATURES)
     for what, other in (
-        (
-            "a feature of weight zero",
-            replace(clients, features=clients.features + np.eye(FEATURES)[0]),
-        ),
-        ("a feature", replace(clients, features=clients.features + np.eye(FEATURES)[1])),
+        ("a feature of weight zero", replace(clients, features=clients.features + axes[0])),
+        ("a feature", replace(clients, features=clients.features + axes[1])),
         ("an item less", replace(clients, interactions=Interactions.create(fewer))),
         ("other streams", replace(clients, streams=Streams.spawn(np.random.default_rng(9), USERS))),
     ):
@@ -158,12 +155,10 @@ def test_own(learner: Learner) -> None:
     own = learner.init_user_vectors(clients.streams)
     assert own.dtype == np.float32, "no single precision"
     assert len(np.unique(own[:, 0, 0])) == USERS, "devices begin with the same vector"
-    np.testing.assert_array_equal(
-        learner.init_user_vectors(clients.streams.take(np.array([5]))), own[5:6]
-    )
-    whole = learner.init_model(
-        ModelSizes(n_items=ITEMS, n_user_features=1), np.random.default_rng(1)
-    )
+    fifth = learner.init_user_vectors(clients.streams.take(np.array([5])))
+    np.testing.assert_array_equal(fifth, own[5:6])
+    sizes = ModelSizes(n_items=ITEMS, n_user_features=1)
+    whole = learner.init_model(sizes, np.random.default_rng(1))
     sent = {name: array for name, array in whole.items() if name != "user.E"}
     theirs = replace(clients, user_embeddings=own)
     scores = learner.score(sent, theirs)

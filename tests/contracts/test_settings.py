@@ -9,12 +9,7 @@ from typing import Any, get_args
 import pytest
 
 from fedrec_auditor.auditor.plan.families import FAMILIES
-from fedrec_auditor.targets.settings import (
-    Checked,
-    describe_setting,
-    get_allowed_values,
-    get_field_types,
-)
+from fedrec_auditor.targets import settings
 from tests.contracts.laws import check_ranges, hold
 from tests.contracts.test_mechanisms import CASES
 
@@ -29,7 +24,7 @@ CHECKED = [
     pytest.param(family, name, id=name)
     for family in ("targets", "learners", "protections", "routes", "mechanisms", "datasets")
     for name in FAMILIES[family].list_names()
-    if issubclass(FAMILIES[family].load_class(name), Checked)
+    if issubclass(FAMILIES[family].load_class(name), settings.Checked)
 ]
 
 
@@ -46,17 +41,16 @@ def plain(hint: Any) -> bool:
 @pytest.mark.parametrize(("family", "name"), MEMBERS, ids=str)
 def test_every_number_and_choice_declares_its_range(family: str, name: str) -> None:
     member = FAMILIES[family].load_class(name)
-    known = get_field_types(member)
+    known = settings.get_field_types(member)
     named = {field.name for field in fields(member) if plain(known[field.name])}
-    assert named <= get_allowed_values(member).keys() | UNDECLARED.keys()
+    assert named <= settings.get_allowed_values(member).keys() | UNDECLARED.keys()
 
 
 @pytest.mark.parametrize("name", FAMILIES["targets"].list_names())
 def test_every_setting_of_a_target_says_what_it_is(name: str) -> None:
     kind = FAMILIES["targets"].load_class(name)
-    assert [
-        each.name for each in fields(kind) if each.init and not describe_setting(kind, each.name)
-    ] == []
+    names = [each.name for each in fields(kind) if each.init]
+    assert [each for each in names if not settings.describe_setting(kind, each)] == []
 
 
 @pytest.mark.parametrize(("family", "name"), CHECKED)

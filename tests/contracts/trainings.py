@@ -98,10 +98,9 @@ def plain(component: Component) -> Dense | Rows:
     """Returns the component as a plain array, or as the rows of the array that are sent."""
     everyone = np.arange(len(component))
     values, sent = component.to_dense(everyone), component.flag_sent_rows(everyone)
+    kind, rate = component.kind, component.learning_rate
     if sent.all():
-        return Dense(values, component.kind, component.learning_rate)
+        return Dense(values, kind, rate)
     indptr = np.concatenate([[0], np.cumsum(sent.sum(axis=1))])
     ids = np.nonzero(sent)[1]
-    return Rows(
-        indptr, ids, values[sent], component.shape[0], component.kind, component.learning_rate
-    )
+    return Rows(indptr, ids, values[sent], component.shape[0], kind, rate)

@@ -118,8 +118,7 @@ def test_what_is_proved_where_dp_privrec_learns() -> None:
         unit=Unit.USER, adjacency=Adjacency.REPLACE, vantage=Vantage.PEERS, horizon=Horizon.TRAINING
     )
     bound = find_upper_bound(DpPrivrec(multiplier=0.003), scope, ML_100K, 1e-6, list_accountants())
-    proved = bound.epsilon
-    assert f"epsilon {round(proved):,} at delta 1e-6" in PAGE
+    assert f"epsilon {round(bound.epsilon):,} at delta 1e-6" in PAGE
 
 
 STORED = (ROOT / "docs" / "reproductions.json").read_text(encoding="utf-8")
@@ -139,10 +138,9 @@ def test_every_paper_is_there_a_figure_a_line() -> None:
 @pytest.mark.parametrize("page", WHOLE.pages, ids=lambda page: page.name)
 def test_printed_figures_are_those_that_are_declared(page: PaperRun) -> None:
     paper = load_papers()[page.name]
-    declared = [
-        v for table in paper.printed_numbers.table for row in table.rows.values() for v in row
-    ]
-    if paper.printed_numbers.epsilons:
+    printed = paper.printed_numbers
+    declared = [v for table in printed.table for row in table.rows.values() for v in row]
+    if printed.epsilons:
         declared += [each.printed for each in paper.compute_epsilon_rows()]
     known = {f"{each:.4g}" for value in declared for each in (value, value**2)}  # of an RMSE
     assert {f"{row.printed:.4g}" for row in page.rows if row.printed is not None} <= known

@@ -20,24 +20,11 @@ from fedrec_auditor import InputError
 from fedrec_auditor.accountants import crosscheck, verdict
 from fedrec_auditor.accountants.events.documents import EVENT_CLASSES, read_event
 from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, guess_probability
-from fedrec_auditor.accountants.verdict import (
-    LEAK_MARGIN,
-    VACUOUS_GUESS,
-    FailOn,
-    NumberLabel,
-    Verdict,
-)
+from fedrec_auditor.accountants.verdict import VACUOUS_GUESS, FailOn, NumberLabel, Verdict
 from fedrec_auditor.auditor import testing
 from fedrec_auditor.auditor.commands.command_line import make_app
-from fedrec_auditor.auditor.games import (
-    attribute,
-    canary,
-    canary_game,
-    crowd_game,
-    game,
-    linkage,
-    local,
-)
+from fedrec_auditor.auditor.games import attribute, canary, canary_game, crowd_game, game, linkage
+from fedrec_auditor.auditor.games.local import DESIGNED_RUNS
 from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.auditor.plan.objects import load_object
 from fedrec_auditor.auditor.plan.plan import (
@@ -176,7 +163,7 @@ def test_every_level_and_every_file_is_explained() -> None:
 
 
 def test_the_figures_of_the_page() -> None:
-    assert f"`--leak-margin` ({LEAK_MARGIN})" in GATE
+    assert f"`--leak-margin` ({verdict.LEAK_MARGIN})" in GATE
     normal = stats.norm.isf(0.025 / 54) / stats.norm.isf(0.025)
     assert f"{normal:.2f} times as far for 54 rows at 95%" in GATE
 
@@ -334,7 +321,7 @@ def test_what_a_quick_audit_leaves_out() -> None:
     long = make_target("dp-privrec", Plan())
     full, short = (crowd_game.limit_rounds(long, quick).sizes.rounds for quick in (False, True))
     assert limits("rounds of a `training`") == ([full], [short, full])
-    assert limits("messages of a designed pair")[0] == [local.DESIGNED_RUNS]
+    assert limits("messages of a designed pair")[0] == [DESIGNED_RUNS]
     assert limits("runs of")[0] == [canary_game.UPLOAD_RUNS, canary_game.TRAINING_RUNS]
     assert LIMITS["runs of `round`, `training` and `local` games"][1] == "a tenth"
     assert canary_game.QUICK_DIVISOR == 10
@@ -405,13 +392,11 @@ PRICE = re.compile(
 def test_the_event_of_the_page_is_accounted() -> None:
     (text,) = re.findall(r"^```json\n(.*?)^```$", ACCOUNTANTS, re.MULTILINE | re.DOTALL)
     assert read_event(text)
-    found = account(event=text, delta=1e-6).total.accounted
-    assert found.epsilon > 1.7
+    assert account(event=text, delta=1e-6).total.accounted.epsilon > 1.7
 
 
 def test_the_table_of_events_has_all_that_are_read() -> None:
-    named = set(re.findall(r"`(\w+DpEvent)`", ACCOUNTANTS))
-    assert named == set(EVENT_CLASSES)
+    assert set(re.findall(r"`(\w+DpEvent)`", ACCOUNTANTS)) == set(EVENT_CLASSES)
 
 
 def number(text: str) -> float:

@@ -71,10 +71,9 @@ def test_poisson_samples_agree_with_the_library(rate: float, noise: float, count
 
 
 def assert_equal_costs(slow: Any, pair: PoissonPair, count: int) -> None:
+    ways = (pair, ReversedPair(pair))
     for delta in (1e-8, 1e-5, 1e-2):
-        ours = max(
-            bound_epsilon_above(((one, count),), delta) for one in (pair, ReversedPair(pair))
-        )
+        ours = max(bound_epsilon_above(((way, count),), delta) for way in ways)
         assert ours == pytest.approx(slow.get_epsilon_for_delta(delta), rel=1e-3, abs=1e-3)
 
 

@@ -110,9 +110,8 @@ def test_it_costs_what_another_library_says(
     for delta in (1e-6, 1e-3):
         theirs = other.get_epsilon_for_delta(delta)
         shown = bound_epsilon_below(((pair, uses),), delta)
-        proved = max(
-            bound_epsilon_above(((way, uses),), delta) for way in (pair, ReversedPair(pair))
-        )
+        ways = (pair, ReversedPair(pair))
+        proved = max(bound_epsilon_above(((way, uses),), delta) for way in ways)
         assert shown <= theirs * (1 + 1e-9)
         assert shown <= proved
         assert proved == pytest.approx(shown, rel=1e-3, abs=1e-4)
@@ -176,10 +175,8 @@ def test_any_group_within_the_norms_is_dominated() -> None:
 
     none = density(np.zeros(2))
     worst = group(rate, 2, noise)
-    edges = np.linspace(-2.0, 6.0, 20_001)
-    masses = [
-        np.exp(part) for part in worst.bin_losses(np.concatenate([[-np.inf], edges, [np.inf]]))
-    ]
+    edges = np.concatenate([[-np.inf], np.linspace(-2.0, 6.0, 20_001), [np.inf]])
+    masses = [np.exp(part) for part in worst.bin_losses(edges)]
     for _ in range(12):
         angle, norm = rng.uniform(0, 2 * np.pi, 2), np.sqrt(rng.random(2))
         one, two = (norm * np.array([np.cos(angle), np.sin(angle)])).T

@@ -321,9 +321,8 @@ def test_a_step_is_the_sum_of_all_changes(kind: Payload, vantage: Vantage) -> No
 
 
 def test_messages_of_parties_are_separate_steps() -> None:
-    changes = RNG.normal(size=(2, M, D))
-    models = ComponentView.create(changes + TABLES[0], Payload.MODEL)
-    one = sent({"items": models}, {"items": TABLES[0]})
+    changes, table = RNG.normal(size=(2, M, D)), TABLES[0]
+    one = sent({"items": ComponentView.create(changes + table, Payload.MODEL)}, {"items": table})
     ((_, steps),) = iter_steps(view_of(one, users=N, items=M, n_silos=2))
     np.testing.assert_allclose(steps, changes, atol=1e-12)
 

@@ -134,10 +134,8 @@ def test_unknown_codes_are_matched_by_frequency(there: float) -> None:
     silent = Evidence(
         users=np.arange(USERS), log_ratio=np.zeros(HELD.shape), activity=np.zeros(USERS)
     )
-    ratio, guessed = (
-        get_posterior(each, known)
-        for each in (reading.read_evidence(seen, np.arange(USERS)), silent)
-    )
+    ratio = get_posterior(reading.read_evidence(seen, np.arange(USERS)), known)
+    guessed = get_posterior(silent, known)
     area, prior = (metrics.get_auc(each.ravel(), HELD.ravel()) for each in (ratio, guessed))
     assert area > prior + (0.03 if there == 1 else 0)
     sets, popular = (

@@ -201,11 +201,8 @@ def test_a_gradient_is_read_whatever_its_loss_and_sign(
     view = descended(LOSSES[loss], steps=1, kind=Payload.CHANGE)
     (one,) = view.rounds
     values = (-10.0 if uphill else 10.0) * one.uploads.components["a"].to_dense(np.arange(DEVICES))
-    view = view_of(
-        sent({"a": Dense(values, Payload.GRADIENT, rate)}, one.broadcast),
-        users=DEVICES,
-        items=PLACES,
-    )
+    one = sent({"a": Dense(values, Payload.GRADIENT, rate)}, one.broadcast)
+    view = view_of(one, users=DEVICES, items=PLACES)
     readers, found = read_all(view)
     assert readers == ["RankOneGradients" if loss == "squared error" else "RankOneChanges"]
     np.testing.assert_array_equal(found > 0, SETS)

@@ -136,10 +136,8 @@ ONE = PAPER.get_entry("1").model_copy(
 
 @pytest.fixture(scope="module")
 def rows() -> dict[str, CatalogueRow]:
-    return {
-        row.number: row
-        for row in judge_entries([e for e in list_entries() if e.number in EPSILONS])
-    }
+    entries = [entry for entry in list_entries() if entry.number in EPSILONS]
+    return {row.number: row for row in judge_entries(entries)}
 
 
 def test_every_heading_is_there_in_order() -> None:

@@ -183,9 +183,8 @@ def test_one_hostile_number_ends_no_attack_on_the_others(target: str, route: str
     attacks = ("attribute-knn", "interaction-membership", "linkage")
     changed = {} if target == "fcf" else {"route": route}
     settings = {target: {"rounds": 2, **changed}}
-    audit = Audit.from_plan(
-        Plan(targets=(target,), attacks=attacks, quick=True, settings=settings), data
-    )
+    plan = Plan(targets=(target,), attacks=attacks, quick=True, settings=settings)
+    audit = Audit.from_plan(plan, data)
     held, run = AuditedTarget(audit, target).training
     rounds = tuple(hostile(one, 3e38) for one in run.transcript.rounds)
     run = replace(run, transcript=replace(run.transcript, rounds=rounds))

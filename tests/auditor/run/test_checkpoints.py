@@ -52,9 +52,7 @@ def test_what_is_kept_is_given_back(kept: Kept) -> None:
     assert checkpoints.get(Task("dplcf-sp", "nothing")) is None
 
 
-@pytest.mark.parametrize(
-    ("what", "value"), [("hash_source", "edited"), ("get_versions", {"a": "2"})]
-)
+@pytest.mark.parametrize(("what", "value"), [("hash_source", "edited"), ("get_versions", {"a": 2})])
 def test_what_other_code_found_is_not_resumed(
     kept: Kept, audited: Audited, monkeypatch: pytest.MonkeyPatch, what: str, value: object
 ) -> None:

@@ -24,6 +24,13 @@ from fedrec_auditor.targets.papers.dplcf.systems import DplcfSp
 from fedrec_auditor.targets.papers.fmf_ldp.systems import Fcf
 from fedrec_auditor.targets.systems.base import Run
 
+SMALL = Synthetic(n_users=12, n_items=10, profile=4).load()
+LARGE = Synthetic(n_users=40, n_items=30, profile=8).load()
+PLAN = Plan(
+    targets=("fcf", "dplcf-sp"),
+    attacks=("interaction-reconstruction", "interaction-membership"),
+)
+
 
 def test_in_one_process_every_target_is_trained_once(monkeypatch: pytest.MonkeyPatch) -> None:
     trained: Counter[str] = Counter()
@@ -39,11 +46,7 @@ def test_in_one_process_every_target_is_trained_once(monkeypatch: pytest.MonkeyP
 
     counted(Fcf)
     counted(DplcfSp)
-    plan = Plan(
-        targets=("fcf", "dplcf-sp"),
-        attacks=("interaction-reconstruction", "interaction-membership"),
-    )
-    audit = Audit.from_plan(plan, Synthetic(n_users=40, n_items=30, profile=8).load())
+    audit = Audit.from_plan(PLAN, LARGE)
     tasks = audit.list_tasks()
     assert len(set(tasks)) == len(tasks) == 2 * (3 + 2)
     for job in audit.group_jobs(tasks, workers=2):
@@ -57,11 +60,7 @@ def test_in_one_process_every_target_is_trained_once(monkeypatch: pytest.MonkeyP
 @pytest.mark.parametrize(("workers", "jobs"), [(1, 6), (2, 6), (3, 8), (64, 10)])
 def test_jobs_hold_every_task_once_and_one_target_each(workers: int, jobs: int) -> None:
     """Two targets, judged alone; then trained once, or once a worker that is left."""
-    plan = Plan(
-        targets=("fcf", "dplcf-sp"),
-        attacks=("interaction-reconstruction", "interaction-membership"),
-    )
-    audit = Audit.from_plan(plan, Synthetic(n_users=40, n_items=30, profile=8).load())
+    audit = Audit.from_plan(PLAN, LARGE)
     dealt = audit.group_jobs(audit.list_tasks(), workers)
     assert Counter(task for job in dealt for task in job) == Counter(audit.list_tasks())
     assert all(len({task.target for task in job}) == 1 for job in dealt)
@@ -71,41 +70,37 @@ def test_jobs_hold_every_task_once_and_one_target_each(workers: int, jobs: int) 
 def test_a_long_job_is_begun_before_short_ones() -> None:
     """By name `dplcf-ap` would be; one round of bits is nothing beside FedRec's models."""
     plan = Plan(targets=("dplcf-ap", "fedrec"), attacks=("linkage",))
-    audit = Audit.from_plan(plan, Synthetic(n_users=40, n_items=30, profile=8).load())
+    audit = Audit.from_plan(plan, LARGE)
     jobs = audit.group_jobs(audit.list_tasks(), 2)
     begun = [job[0].target for job in jobs if job[0].step != BOUNDS]
     assert begun[0] == "fedrec"
 
 
 def test_an_audit_without_attacks_says_so() -> None:
-    data = Synthetic(n_users=12, n_items=10, profile=4).load()
     for attacks, notes in (((), (NO_ATTACK,)), (None, ()), (FAMILIES["attacks"].list_names(), ())):
-        assert Audit.from_plan(Plan(targets=("random",), attacks=attacks), data).notes == notes
+        assert Audit.from_plan(Plan(targets=("random",), attacks=attacks), SMALL).notes == notes
         plan = Plan(targets=("random",), attacks=attacks, games=("training",))
-        other = Audit.from_plan(plan, data)
-        assert NO_LOCAL_NOTE in other.notes
+        assert NO_LOCAL_NOTE in Audit.from_plan(plan, SMALL).notes
 
 
 def test_an_audit_of_some_attacks_names_them() -> None:
     """A reader of "no attack beats guessing" has to know which attacks were run."""
-    data = Synthetic(n_users=12, n_items=10, profile=4).load()
     plan = Plan(targets=("random",), attacks=("linkage", "user-membership"))
-    (note,) = Audit.from_plan(plan, data).notes
+    (note,) = Audit.from_plan(plan, SMALL).notes
     assert note == (
         f"Only these of {len(FAMILIES['attacks'].list_names())} attacks were requested: "
         "linkage, user-membership."
     )
     plan = plan.model_copy(update={"games": ("round",)})
-    assert Audit.from_plan(plan, data).notes == (NO_LOCAL_NOTE,)
+    assert Audit.from_plan(plan, SMALL).notes == (NO_LOCAL_NOTE,)
 
 
 def test_a_quick_audit_says_in_numbers_what_it_does_less_of() -> None:
-    data = Synthetic(n_users=12, n_items=10, profile=4).load()
     settings = {"fmf-lfl": {"rounds": 1500}}
     names = ("fmf-lfl", "dplcf-sp")
 
     def notes(**changes: Any) -> tuple[str, ...]:
-        return Audit.from_plan(Plan(targets=names, settings=settings, **changes), data).notes
+        return Audit.from_plan(Plan(targets=names, settings=settings, **changes), SMALL).notes
 
     cut = "fmf-lfl is trained for 20 of 1,500 rounds."
     once = "Attacks and utility are measured on one training of each system"
@@ -114,19 +109,18 @@ def test_a_quick_audit_says_in_numbers_what_it_does_less_of() -> None:
     assert notes(quick=True) == (slow, f"{samples}. {cut}")
     assert notes(quick=True, attacks=()) == (NO_ATTACK, f"{samples}. {cut}")
     assert not any("Slow" in note for note in notes(quick=True, attacks=("attribute-mlp",)))
-    assert "attribute-mlp" in Audit.from_plan(Plan(targets=names, settings=settings), data).attacks
+    assert "attribute-mlp" in Audit.from_plan(Plan(targets=names, settings=settings), SMALL).attacks
     assert notes(quick=True, runs=50) == (slow, f"{once}. {cut}")
     assert notes(trainings=1) == (f"{once}.",)
     assert notes() == ()
 
 
 def test_a_quick_training_is_shorter() -> None:
-    data = Synthetic(n_users=40, n_items=30, profile=8).load()
     settings = {"fmf-lfl": {"rounds": QUICK_ROUNDS + 5}}
     lengths = []
     for quick in (True, False):
         plan = Plan(targets=("fmf-lfl",), attacks=(), quick=quick, settings=settings)
-        _, run = AuditedTarget(Audit.from_plan(plan, data), "fmf-lfl").training
+        _, run = AuditedTarget(Audit.from_plan(plan, LARGE), "fmf-lfl").training
         lengths.append(len(run.transcript.rounds))
     assert lengths == [QUICK_ROUNDS, QUICK_ROUNDS + 5]
 

@@ -317,10 +317,7 @@ def test_the_target_is_kept_for_the_adjacency_that_is_asked_for() -> None:
         ({"gaussian": 1.0, "delta": 1e-5, "adjacency": "any pair"}, "add-remove, replace"),
         ({"gaussian": 1.0, "delta": 1e-5, "sampling": "fixed"}, "users=None"),
         ({"gaussian": 1.0, "delta": 1e-5, "users": 10}, "users=10"),
-        (
-            {"gaussian": 1.0, "delta": 1e-5, "sampling": "fixed", "users": 10, "rate": 0.25},
-            "rate=0.2",
-        ),
+        ({"gaussian": 1, "delta": 0.1, "sampling": "fixed", "users": 10, "rate": 0.25}, "rate=0.2"),
         ({"gaussian": 1.0, "delta": 1e-5, "shuffle": 10}, "pure epsilon"),
         ({"gaussian": 1.0, "delta": 1e-5, "interactions_per_user": 3}, "unit=interaction"),
         ({"randomized_response": 1.0, "rate": 0.5}, "local reports"),

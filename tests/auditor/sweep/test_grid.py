@@ -65,8 +65,7 @@ def test_more_noise_is_a_setting_of_every_system_that_declares_it(name):
         turned = make_target(name, Plan(targets=(name,), settings={name: variant.settings}))
         before = made.noise_setting.scale_noise(made, factor)
         assert turned.noise_setting.scale_noise(turned, 1.0) == pytest.approx(before)
-        directions = [turned.noise_setting.noise, turned.noise_setting.budgets]
-        assert all(before), directions
+        assert all(before), [turned.noise_setting.noise, turned.noise_setting.budgets]
 
 
 @pytest.mark.parametrize("learns", [False, True])

@@ -175,14 +175,10 @@ def test_draws_with_an_atom_that_is_too_heavy_do_not_fit() -> None:
         return 5.0 if y > 4.0 else y
 
     trace = traced(far, [0, 1])
+    stated: Any = {"origin": trace, "log_density": trace.log_prob, "atoms": trace.atoms}
 
     def fitted(function: Callable[..., Any]) -> CheckStatus:
-        dist = OutputDistribution(
-            origin=trace,
-            sampler=Sampler.wrap(function),
-            log_density=trace.log_prob,
-            atoms=trace.atoms,
-        )
+        dist = OutputDistribution(sampler=Sampler.wrap(function), **stated)
         seed = np.random.SeedSequence(0)
         return check_fit(dist.sampler, dist, [*trace.inputs], samples=6_000, seed=seed).status
 

@@ -210,8 +210,7 @@ def test_vectors_are_scores_too() -> None:
 
 
 def test_ties_and_infinite_scores_are_no_error() -> None:
-    tied = from_scores(np.ones(50), np.ones(50))
-    assert tied.epsilon == 0
+    assert from_scores(np.ones(50), np.ones(50)).epsilon == 0
     assert from_scores(np.full(200, np.inf), np.zeros(200)).epsilon > 2
     assert from_scores(np.ones(50), np.zeros(50), delta=0.9).epsilon == 0
 

@@ -244,10 +244,9 @@ def test_the_place_is_the_same_for_every_type(dtype: str) -> None:
 
 
 def test_one_number_is_not_said_as_an_empty_interval() -> None:
-    output = ScalarScore("output", np.ravel)
-    assert output.describe(0.5, float(np.nextafter(0.5, 1))) == "output = 0.5"
-    assert output.describe(0.5, 0.75) == "0.5 <= output < 0.75"
     after, beyond = (float(np.nextafter(end, np.inf)) for end in (0.5, 1.0))
+    assert ScalarScore("output", np.ravel).describe(0.5, after) == "output = 0.5"
+    assert ScalarScore("output", np.ravel).describe(0.5, 0.75) == "0.5 <= output < 0.75"
     assert ScalarScore("output", np.ravel).describe(after, np.inf) == "output > 0.5"
     assert ScalarScore("output", np.ravel).describe(-np.inf, beyond) == "output <= 1.0"
     assert ScalarScore("output", np.ravel).describe(after, beyond) == "0.5 < output <= 1.0"

@@ -438,9 +438,7 @@ def test_what_is_measured_under_an_assumption_is_not_shown(record: Record) -> No
     doubtful = replace(one.measured, epsilon=77.0, assumptions=("scores are Gaussian",))
     changed = with_one(record, vary(one, measured=doubtful))
     (glance,) = summarize_systems(changed)
-    said = " ".join(
-        (glance.sentence, glance.headline, glance.scope, glance.log_line, glance.advice)
-    )
+    said = f"{glance.sentence} {glance.headline} {glance.scope} {glance.log_line} {glance.advice}"
     assert "77" not in said
     assert "shown" not in said
 
