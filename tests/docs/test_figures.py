@@ -105,7 +105,7 @@ def test_how_long_the_noise_of_dp_privrec_is() -> None:
     }
     genres = np.zeros((20, 19), np.bool_)
     ml_100k = replace(data, attributes=attributes, genres=genres)
-    weights = sum(math.prod(shape) for shape in system.network.shapes(ml_100k).values())
+    weights = sum(math.prod(shape) for shape in system.network.get_shapes(ml_100k).values())
     assert f"({weights:,} weights)" in PAGE
     noise = float(system.make_round_mechanism(ML_100K).noise_scale[0])
     assert f"ends with round 1: {noise:.2f} on every weight" in PAGE
