@@ -26,7 +26,7 @@ _LARGE = """\
 held out, which favours popular items. {missing} of {families} families were not trained. For the
 gains, see the data.
 
-![The same on MovieLens 1M](frontier-ml-1m.svg)
+![The same on MovieLens 1M](../docs/frontier-ml-1m.svg)
 
 {says}
 

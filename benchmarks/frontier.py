@@ -4,7 +4,7 @@
 
 runs the systems of each family over the noise that they declare, with three trainings per setting,
 together with their noiseless counterparts. An interrupted run resumes. The command writes one row
-per setting to frontier.csv, the figures, and the page docs/frontier.md. With ``--quick`` (one
+per setting to frontier.csv, the figures, and the page FRONTIER.md. With ``--quick`` (one
 training of at most twenty rounds on synthetic data) it prints the rows. Data are names, or paths of
 folders with these names.
 """
@@ -241,13 +241,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def publish(rows: Sequence[Setting]) -> None:
-    """Writes the drawings and the page of all rows to docs."""
+    """Writes the drawings of all rows to docs, and the page to FRONTIER.md."""
     docs = RESULTS.parents[1] / "docs"
     drawn = (figure(data, rows) for data in dict.fromkeys(row.data for row in rows))
-    contents = {f"{each.name}.svg": standalone_svg(each) for each in drawn} | {
-        "frontier.md": page(rows)
+    contents = {docs / f"{each.name}.svg": standalone_svg(each) for each in drawn} | {
+        RESULTS.with_name("FRONTIER.md"): page(rows)
     }
-    store.write_all({docs / name: text.encode() for name, text in contents.items()})
+    store.write_all({path: text.encode() for path, text in contents.items()})
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""docs/attacks.md has a section and a row of figures an attack.
+"""Every attack has a section in docs/attacks.md and a row of figures in benchmarks/ATTACKS.md.
 
 ``python -m tests.docs.test_attacks audit/report.json``, of `make audit`, writes the figures anew.
 """
@@ -14,8 +14,8 @@ from fedrec_auditor.reports.record.leaks import rank_leaks
 from fedrec_auditor.reports.record.record import Record
 from tests.docs.blocks import ROOT
 
-PAGE = ROOT / "docs" / "attacks.md"
-TEXT = PAGE.read_text(encoding="utf-8")
+PAGE = ROOT / "benchmarks" / "ATTACKS.md"
+TEXT = (ROOT / "docs" / "attacks.md").read_text(encoding="utf-8")
 ATTACKS = FAMILIES["attacks"].list_names()
 TABLE = re.compile(r"(?<=<!-- table: strength -->\n).*?(?=<!-- end: strength -->)", re.DOTALL)
 # The figure of the table, and from where it is looked.
@@ -35,7 +35,7 @@ def test_every_attack_has_a_section_with_its_limits() -> None:
 
 
 def test_every_attack_has_a_row_of_figures() -> None:
-    rows = re.findall(r"^\| `([a-z-]+)`", TABLE.findall(TEXT)[0], re.MULTILINE)
+    rows = re.findall(r"^\| `([a-z-]+)`", TABLE.findall(PAGE.read_text("utf-8"))[0], re.MULTILINE)
     assert tuple(rows) == ATTACKS
 
 
@@ -64,4 +64,4 @@ def strength(record: Record) -> str:
 
 if __name__ == "__main__":
     table = strength(Record.read(sys.argv[1]))
-    PAGE.write_text(TABLE.sub(lambda _: table, TEXT), encoding="utf-8")
+    PAGE.write_text(TABLE.sub(lambda _: table, PAGE.read_text("utf-8")), encoding="utf-8")

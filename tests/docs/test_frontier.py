@@ -1,4 +1,4 @@
-"""docs/frontier.md says what benchmarks/frontier.csv has, and its lists keep their words."""
+"""benchmarks/FRONTIER.md says what benchmarks/frontier.csv has, and its lists keep their words."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def test_every_system_of_a_paper_is_in_one_family() -> None:
 
 
 def test_the_page_and_its_figure_are_those_of_the_rows() -> None:
-    assert (ROOT / "docs" / "frontier.md").read_text(encoding="utf-8") == page(read())
+    assert (ROOT / "benchmarks" / "FRONTIER.md").read_text(encoding="utf-8") == page(read())
     for data in dict.fromkeys(row.data for row in read()):
         drawn = figure(data, read())
         kept = (ROOT / "docs" / f"{drawn.name}.svg").read_text(encoding="utf-8")
