@@ -206,35 +206,35 @@ class Composition(System):
             yield (
                 any_pair(Unit.USER, *whole_round),
                 0.0,
-                f"A user sends all {total:,} parameters ({parts}): their epsilons add up to "
-                f"{spent:,.0f} for the whole upload.",
+                f"A user sends {total:,} parameters ({parts}). The epsilons of all parameters add "
+                f"up to {spent:,.0f} for the whole upload.",
             )
             yield (
                 any_pair(Unit.USER, Vantage.SERVER, Horizon.TRAINING),
                 0.0,
-                f"Every round adds fresh noise to the same data: a user may be drawn for all "
+                f"Every round adds new noise to results of the same data. A user may be drawn for "
                 f"{self.rounds} rounds, whose epsilons add up to {self.rounds * spent:,.0f}.",
             )
             if not self.private_user:
                 yield (
                     any_pair(Unit.ATTRIBUTE, *whole_round),
                     0.0,
-                    "An attribute, such as gender or age, moves many parameters together, so that "
-                    "a promise for one parameter does not cover it; F1 scores of attacks are lower "
-                    "bounds on the leakage.",
+                    "A user's attribute, such as gender or age, moves many parameters together. A "
+                    "promise for one parameter does not cover an attribute. The F1 scores of "
+                    "attacks are lower bounds on how much uploads reveal of an attribute.",
                 )
         if promise.second_delta:
             for unit, covered in (
                 (Unit.COORDINATE, "one parameter"),
                 (Unit.USER, f"an upload of {total:,} parameters"),
             ):
-                note = f"Guarantee for {covered} at the sigma, clipping and delta of this audit."
+                note = f"For {covered}, this audit itself chose sigma, clipping and delta."
                 yield any_pair(unit, *whole_round), promise.second_delta, note
         if self.route.vantage is Vantage.SHUFFLED and promise.unit is Unit.COORDINATE:
             for horizon in (Horizon.ROUND, Horizon.TRAINING):
                 note = (
-                    f"Guarantee behind an honest proxy that shuffles "
-                    f"{self.count_senders(population.n_users)} whole uploads, over a {horizon}."
+                    f"This guarantee covers a {horizon}, if an honest proxy shuffles the whole "
+                    f"uploads of {self.count_senders(population.n_users)} users in each round."
                 )
                 yield any_pair(Unit.USER, Vantage.SHUFFLED, horizon), _SHUFFLED_DELTA, note
 

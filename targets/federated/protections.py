@@ -43,8 +43,8 @@ class Unprotected(Protection):
                 epsilon=math.inf,
                 unit=Unit.USER,
                 statement=(
-                    "No epsilon is promised. The paper offers that interactions and features "
-                    "stay on the device and that only model parameters are sent."
+                    "The paper promises no epsilon, only that interactions and features stay on "
+                    "the device and that a device sends nothing but model parameters."
                 ),
             ),
         )
@@ -142,7 +142,7 @@ class LaplaceProtection(_LaplaceNoise):
                 unit=Unit.COORDINATE,
                 statement=(
                     f"Every parameter of an upload is {self.epsilon:g}-locally differentially "
-                    "private: it is clipped and gets Laplace noise for its range."
+                    "private, because it is clipped and gets Laplace noise for its range."
                 ),
             ),
         )
@@ -207,8 +207,8 @@ class AdaptiveLaplace(_LaplaceNoise):
                 epsilon=max(budgets.values()),
                 unit=Unit.COORDINATE,
                 statement=(
-                    "Every parameter of an upload is locally differentially private at the "
-                    f"privacy parameter of its component ({listed})."
+                    "Every parameter of an upload is locally differentially private with the "
+                    f"epsilon of its component of the model ({listed})."
                 ),
             ),
         )
@@ -253,7 +253,7 @@ class GaussianProtection(NoiseProtection):
                 epsilon=math.inf,
                 unit=Unit.USER,
                 statement=(
-                    "Gaussian noise masks the uploaded parameters; the paper prints no sigma, "
+                    "Gaussian noise masks the uploaded parameters. The paper prints no sigma, "
                     "clipping, epsilon or delta."
                 ),
                 second_delta=_DELTA,
@@ -369,9 +369,9 @@ class ObjectiveProtection(Checked, Protection):
             epsilon=self.epsilon,
             unit=Unit.INTERACTION,
             statement=(
-                "Perturbing the objective keeps one interaction differentially private in the "
-                f"uploaded model. The paper prints neither the distribution nor epsilon; the "
-                f"distribution and the epsilon of {self.epsilon:g} are chosen by this audit."
+                "Perturbing the training objective keeps one interaction differentially private "
+                "in the uploaded model. The paper prints neither the distribution of the noise "
+                f"nor epsilon, so that this audit chose both, with epsilon {self.epsilon:g}."
             ),
             outside_model=_BEYOND + (_ATTRIBUTES if self.features else ""),
         )
@@ -382,8 +382,8 @@ class ObjectiveProtection(Checked, Protection):
             unit=Unit.ATTRIBUTE,
             statement=(
                 "Perturbing the user's features keeps an attribute differentially private. The "
-                f"paper prints no epsilon; two one-hot entries, each at an epsilon of "
-                f"{self.feature_epsilon:g}, are chosen by this audit."
+                "paper prints no epsilon. An attribute changes two one-hot entries, for each of "
+                f"which this audit chose epsilon {self.feature_epsilon:g}."
             ),
         )
         return objective, attribute

@@ -154,7 +154,7 @@ def _note_on_seeds(trial: _Trial, histories: Sequence[History], first: Message) 
         if not _equal(trial(history), trial(history, seed=trial.seed + 1)):
             return ()
     return (
-        f"Messages of your client ({locate_source(trial.function)}) do not depend on its seed: no "
+        f"Messages of your client ({locate_source(trial.function)}) do not depend on its seed. No "
         "randomness of the device hides a history, so that the receiver of messages distinguishes "
         "histories whose messages differ.",
     )
@@ -270,9 +270,9 @@ def _unrepeatable(trial: _Trial, history: History) -> str:
     if _equal(first, again):
         raise InputError(_shared(trial.function))
     return (
-        f"Your client ({locate_source(trial.function)}) draws from the operating system, not from "
-        "the "
-        "generator that it is given: a repetition of this audit gives other numbers."
+        f"Your client ({locate_source(trial.function)}) draws random numbers from the operating "
+        "system, not from the generator that the audit gives it, so that a repetition of this "
+        "audit gives other numbers."
     )
 
 

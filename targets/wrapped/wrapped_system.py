@@ -80,12 +80,12 @@ NO_PROOF_NOTE = (
 )
 # Assumption about the code on which a caller's proof relies.
 PROOF_PREMISE = (
-    "clients send only data that the event of the proof covers: each unit's contribution is "
-    "clipped to the norm that the noise multipliers refer to, and all of it has this noise, drawn "
-    "anew in every round"
+    "clients send only data that the accounting event of the proof covers (each user's or other "
+    "unit's contribution is clipped to the norm that the noise multipliers refer to, and has noise "
+    "drawn anew in every round)"
 )
 UNUSED_PROOF_NOTE = (
-    "The proof was not used, as no claim states its unit for a round or more. State one, such as "
+    "The proof was not used, as no claim states its unit for a round or more. State a claim, as "
     'claim=Claim(epsilon=math.inf, delta=1e-5, unit="user", horizon="round").'
 )
 # Possible horizons of a proof.

@@ -85,7 +85,7 @@ class RatingGraph(System):
         A history also decides for which other users the user is a neighbour, which the bounds
         ignore.
         """
-        return ("Other users' messages reveal nothing of a user who is one of their neighbours.",)
+        return ("Other users' messages reveal nothing about a user who is their neighbour.",)
 
     @property
     @abstractmethod

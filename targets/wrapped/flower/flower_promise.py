@@ -117,7 +117,7 @@ def _closed_over(function: Any) -> Mapping[str, Any]:
 
 # The largest epsilon to which the classical Gaussian mechanism's theorem applies.
 _PROVED = 1.0
-_UNSTATED = "Flower does not state the horizon: the promise is read as one of a single round."
+_UNSTATED = "Flower states no number of rounds for its promise, which is read for one round."
 # Note on every claim of an app that is audited without its metadata.
 METADATA_NOTE = (
     "A reply also has data other than its arrays (num_examples, metrics, numbers, text, bytes). "
@@ -132,7 +132,7 @@ _ASKED = {
     "DifferentialPrivacyClientSideFixedClipping": "fixedclipping_mod",
     "DifferentialPrivacyClientSideAdaptiveClipping": "adaptiveclipping_mod",
 }
-_SAMPLING = "Sampling of clients does not lower epsilon here, because nothing states it."
+_SAMPLING = "Epsilon is not lowered for sampling of clients, because no sampling is stated."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,7 +180,7 @@ class FlowerPromise:
         yield own
         if rounds > 1 and self.scope.horizon is Horizon.ROUND:
             total = replace(self.scope, horizon=Horizon.TRAINING)
-            note = f"{_UNSTATED} This finding is about its {rounds} rounds together."
+            note = f"{_UNSTATED} This finding covers all {rounds} rounds of a training together."
             yield replace(own, scope=total, note=note)
 
     def _in(self, scope: Scope, note: str) -> ScopedClaim:
@@ -256,19 +256,19 @@ def _local(mod: Any) -> FlowerPromise:
     text = [
         f"LocalDpMod clips updates at {clip:g} and adds Gaussian noise of deviation {sigma:.4g}, "
         f"which its formula, sqrt(2 ln(1.25 / delta)) / epsilon, gives for sensitivity "
-        f"{stated:g}; two clipped updates may be {2.0 * clip:g} apart, twice the clipping norm."
+        f"{stated:g}. Two clipped updates may be {2.0 * clip:g} apart, twice the clipping norm."
     ]
     if sigma > 0:
         worth = find_gaussian_epsilon(delta, 2.0 * clip / sigma)
-        text.append(f"This noise guarantees epsilon {worth:,.4g} at delta {delta:g}.")
+        text.append(f"Noise of deviation {sigma:.4g} has epsilon {worth:,.4g} at delta {delta:g}.")
     if epsilon > _PROVED:
         usual = find_gaussian_epsilon(delta, 1.0 / factor)
         text.append(
-            "That formula is a theorem only for epsilon up to 1 (Dwork and Roth 2014, Theorem "
-            f"A.1): with sensitivity {2.0 * clip:g} its noise gives {usual:.4g}, not {epsilon:g}."
+            "LocalDpMod's formula is a theorem only up to epsilon 1 (Dwork and Roth 2014, Theorem "
+            f"A.1). At sensitivity {2.0 * clip:g} it gives epsilon {usual:.4g}, not {epsilon:g}."
         )
     text.append(
-        f"The promise is true with noise of deviation {needed:.4g}, that is with "
+        f"The promise would be true with noise of deviation {needed:.4g}, that is with "
         f"LocalDpMod(sensitivity={_rounded_up(needed / factor)})."
     )
     return FlowerPromise(
@@ -292,11 +292,11 @@ def _masked(mod: Any, delta: float) -> FlowerPromise:
         epsilon=math.inf,
         delta=delta,
         scope=_users(Adjacency.ADD_REMOVE, Vantage.AGGREGATE, Horizon.TRAINING),
-        statement="The server sees only the sum of updates; no epsilon is promised.",
+        statement="The server sees only the sum of updates. Flower promises no epsilon.",
         source=str(mod.__name__),
         note=(
             "Secure aggregation masks single updates and adds no noise. This audit does not run "
-            "its handshake: it uses the exact sum, without the protocol's rounding and clipping."
+            "its handshake, but uses the exact sum, without the protocol's rounding and clipping."
         ),
     )
 
@@ -306,7 +306,7 @@ def _central(strategy: Any, name: str, rounds: int, delta: float, equal: bool) -
     z, clip = float(strategy.noise_multiplier), float(strategy.clipping_norm)
     counted = getattr(strategy, "clipped_count_stddev", None)
     accountant = getattr(strategy, "accountant", None)
-    epsilon, statement = math.inf, "Noise is added; no epsilon is promised."
+    epsilon, statement = math.inf, "The strategy adds noise and promises no epsilon."
     if accountant is not None:
         config = accountant.config
         delta = float(config.target_delta)
@@ -318,12 +318,12 @@ def _central(strategy: Any, name: str, rounds: int, delta: float, equal: bool) -
     lacks = "" if min(noises) > 0 else "a part of the release has no noise."
     text = [
         f"The mean of {clients} updates, each clipped at {clip:g}, has Gaussian noise of deviation "
-        f"{z * clip / clients:.4g}. The server, which adds it, is trusted with every update."
+        f"{z * clip / clients:.4g}. The server adds the noise, and is trusted with all updates."
     ]
     if counted is not None:
         text.append(
-            f"The count of clipped updates, with noise of deviation {counted:g}, moves by 1 if a "
-            "user is added or removed; the clipping norm adapts to this count."
+            f"The clipping norm adapts to the count of clipped updates. A user who is added or "
+            f"removed moves the count by 1; its noise has deviation {counted:g}."
         )
     if not equal:
         lacks = lacks or (
