@@ -73,7 +73,7 @@ def test_the_classical_formula_at_epsilon_10_is_worth_what_it_is() -> None:
     assert pair.accounted.epsilon == pytest.approx(pair.measured.epsilon, rel=1e-4)
     assert pair.verdict is Verdict.VIOLATED
     assert user.verdict is Verdict.UNSUBSTANTIATED
-    assert "its noise gives 10.39, not 10" in pair.note
+    assert "it gives epsilon 10.39, not 10" in pair.note
 
 
 @pytest.mark.parametrize(("sensitivity", "epsilon"), [(2.064, 10.0), (2.0, 1.0), (2.0, 0.3)])
@@ -99,7 +99,7 @@ def test_rounds_add_up() -> None:
     assert total.scope.horizon is Horizon.TRAINING
     mu = math.sqrt(10) / math.sqrt(2 * math.log(1.25e5))
     assert delta_of(mu, total.accounted.epsilon) == pytest.approx(1e-5, rel=1e-2)
-    assert "This finding is about its 10 rounds together." in total.note
+    assert "This finding covers all 10 rounds of a training together." in total.note
 
 
 def test_no_proof_is_credited_behind_a_mod_of_others() -> None:
