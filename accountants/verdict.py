@@ -91,7 +91,7 @@ class Verdict(LabelEnum):
     VIOLATED = (
         "VIOLATED",
         "false",
-        "A lower bound exceeds the claim in a scope that the claim covers: the claim is refuted.",
+        "The claim is refuted: a lower bound of epsilon exceeds it in a scope that it covers.",
     )
     UNSUBSTANTIATED = ("UNSUBSTANTIATED", "unproved", "The claim is neither refuted nor proved.")
     INCONCLUSIVE = (
@@ -104,7 +104,7 @@ class Verdict(LabelEnum):
     CONSISTENT = (
         "CONSISTENT",
         "proved",
-        "The claim is proved in this scope and not refuted. An audit can only fail to refute.",
+        "The claim is proved in this scope, and the measurements do not refute it.",
     )
     INCOMPARABLE = (
         "INCOMPARABLE",
@@ -477,9 +477,9 @@ def _conclude(
                 f"bound. At a confidence below {ALARM_CONFIDENCE}, that counts as chance.)"
             )
         return Verdict.UNSOUND, (
-            f"The lower bound {_at(measured)} ({measured.source}) exceeds our own proved upper "
-            f"bound {_at(accounted)} ({accounted.source}) in the same scope. The system's code, "
-            "the accountant or the estimator is wrong: trust no other result of this audit."
+            f"The lower bound of epsilon, {_at(measured)} ({measured.source}), exceeds our own "
+            f"proved bound, {_at(accounted)} ({accounted.source}), in the same scope. The system, "
+            "the accountant or the estimator is wrong, so trust no other result of this audit."
         )
     if measured is not None and not outside_model and refutes(measured, claim):
         derived = claim.basis is Basis.DERIVED
@@ -490,8 +490,8 @@ def _conclude(
         where = "a scope" if claim.scope.covers(scope) else f"[{measured.scope}], a scope"
         reason = (
             f"Epsilon is {least}, {how} ({measured.source}), above the "
-            f"{'derived' if derived else 'claimed'} {_number(claim.epsilon)}, in {where} that the "
-            "claim covers."
+            f"{'derived' if derived else 'claimed'} epsilon, {_number(claim.epsilon)}, in {where} "
+            "that the claim covers."
         )
         if not derived:
             return Verdict.VIOLATED, reason
@@ -513,16 +513,16 @@ def _conclude(
     unproved = _unproved(claim, delta, accounted)
     if unproved and measured is not None and not exceeds(measured.largest, claim.epsilon):
         return Verdict.INCONCLUSIVE, (
-            f"Even if every guess had been right, the lower bound would be at most "
-            f"{_number(measured.largest)} ({measured.source}). The draws were too few to refute "
-            f"the claimed epsilon {_number(claim.epsilon)}. {unproved}"
+            f"Even if every guess had been right, the lower bound of epsilon would be "
+            f"at most {_number(measured.largest)} ({measured.source}). The draws were too few to "
+            f"refute the claimed epsilon, {_number(claim.epsilon)}. {unproved}"
         )
     if unproved or accounted is None:
         return Verdict.UNSUBSTANTIATED, f"{_tested(measured)}{unproved}"
-    shown = "no lower bound is known"
+    shown = "No lower bound of epsilon is known"
     if measured is not None:
-        shown = f"the largest lower bound is {_at(measured)} ({measured.source})"
-    return Verdict.CONSISTENT, f"The proved upper bound is {_proof(accounted)}; {shown}."
+        shown = f"The largest lower bound of epsilon is {_at(measured)} ({measured.source})"
+    return Verdict.CONSISTENT, f"The proved upper bound is {_proof(accounted)}. {shown}."
 
 
 def _tested(measured: Bound | None) -> str:
@@ -533,8 +533,8 @@ def _tested(measured: Bound | None) -> str:
         return ""
     limit = ""
     if measured.largest is not None and math.isfinite(measured.largest):
-        limit = f"; this sample could have shown at most {_number(measured.largest)}"
-    return f"The measured lower bound is {_at(measured)} ({measured.source}){limit}. "
+        limit = f". This sample could have shown at most an epsilon of {_number(measured.largest)}"
+    return f"The measured lower bound of epsilon is {_at(measured)} ({measured.source}){limit}. "
 
 
 def _unproved(claim: Claim, delta: float, accounted: Bound | None) -> str:
@@ -550,7 +550,7 @@ def _unproved(claim: Claim, delta: float, accounted: Bound | None) -> str:
     if exceeds(accounted.epsilon, claim.epsilon):
         return (
             f"No lower bound refutes the claim, but the smallest epsilon that can be proved is "
-            f"{_proof(accounted)}, above the claimed {_number(claim.epsilon)}."
+            f"{_proof(accounted)}, above the claimed epsilon, {_number(claim.epsilon)}."
         )
     return ""
 
@@ -587,7 +587,7 @@ def _carried(claim: Claim, scope: Scope, delta: float, sizes: Sizes | None) -> s
             )
         return "The claim implies nothing in this scope."
     how = converted.source.removesuffix("; from: the claim")
-    return f"Converted to this scope, the claim is epsilon at most {_at(converted)} ({how})."
+    return f"Converted to this scope, the claim says: epsilon is at most {_at(converted)} ({how})."
 
 
 def _incomparable(
@@ -601,7 +601,7 @@ def _incomparable(
     if accounted is not None:
         most = "no finite epsilon"
         if math.isfinite(accounted.epsilon):
-            most = f"at most {_at(accounted)}"
+            most = f"an epsilon of at most {_at(accounted)}"
         parts.append(f"In this scope {most} can be proved ({accounted.source}){_if_so(accounted)}.")
     if measured is not None and exceeds(measured.epsilon, claim.epsilon):
         least = "infinite" if math.isinf(measured.epsilon) else f"at least {_at(measured)}"

@@ -153,11 +153,9 @@ class ProbabilityTable:
         a, b = int(np.argmax(column)), int(np.argmin(column))
         note = ""
         if np.isneginf(column[b]):
-            note = (
-                "The output is impossible under the second input: seeing it rules that input out."
-            )
+            note = "Input b never gives this output, so an adversary who sees it rules input b out."
         elif self.copies > 1:
-            note = f"The log-ratios of all {self.copies} independent copies of these inputs add up."
+            note = f"The log-ratios of all {self.copies} independent parts of the data add up."
         # A density may exceed the largest double, as densities of long vectors do; it is then
         # infinite.
         with np.errstate(over="ignore"):

@@ -357,14 +357,14 @@ def _row(
     )
     note = (
         f"The adversary knows the attribute of {share:.0%} of users{others}. The result is a mean "
-        f"over {draws} draws of the known users. The interval covers the choice of users and draws."
+        f"over {draws} random choices of known users. The interval covers these choices and users."
     )
     if not part and any(read):
         used = "; ".join(f"{name} ({count})" for name, count in read.most_common())
         note += (
             " The attack uses the features of uploads that classify the known users best in cross-"
             "validation. If no features help, the attack guesses without uploads. "
-            f"Features used for {key} (number of draws): {used}."
+            f"Features from which {key} is guessed (number of random choices): {used}."
         )
         if game.is_quick:
             note += " An audit without --quick also attacks with each set of features alone."
@@ -454,8 +454,8 @@ def _certain_row(game: Game, guess: Labels, subjects: NDArray[np.int64], key: st
         {"no upload": 0.0}
         if right.all()
         else {"majority": float(np.bincount(truth).max()) / len(subjects)},
-        f"The attack is certain of the attribute of {len(users)} of {len(subjects)} users whose "
-        f"messages it reads, and right for {int(right.sum())} of them.",
+        f"The attack reads the messages of {len(subjects)} users. For {len(users)} of these users, "
+        f"the attack is certain of the attribute, and it is right for {int(right.sum())} users.",
     )
 
 

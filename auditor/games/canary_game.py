@@ -669,12 +669,11 @@ class CanaryGame(ABC):
         note = (
             f"The {self.name} game simulates {setup.run_text}. An invented user (the canary) has "
             f"one of two inputs, '{setup.world_names[0]}' or '{setup.world_names[1]}'. An "
-            f"attack guesses which one, {draws_text}. The guess uses {setup.statistic}."
+            f"attack guesses which of the two inputs the canary has, {draws_text}. The guess uses "
+            f"{setup.statistic}."
         )
         if setup.has_two_removals:
-            note += (
-                " The bound is half the measured epsilon, because a user without items also sends."
-            )
+            note += " The bound is half the measured epsilon: a user without items also sends."
         note += f" {describe_population(setup.target)}"
         exact: list[Bound] = []
         if setup.compute_bound is not None:
@@ -727,7 +726,7 @@ class CanaryGame(ABC):
             budget=TestBudget(draws=2 * runs, delta=setup.scope_deltas[scope][0], alpha=_ALPHA),
             trees=self.has_tree_rule,
         )
-        return worlds, f"in {runs:,} runs with each input, after training on {pilot:,} others"
+        return worlds, f"in {runs:,} runs with each input, after training on {pilot:,} other runs"
 
 
 def list_vantages(scopes: Iterable[Scope]) -> tuple[Vantage, ...]:

@@ -231,7 +231,7 @@ def alter_broadcast(broadcast: Broadcast | None) -> dict[str, Broadcast | None]:
     sent: dict[str, Broadcast | None] = {"": broadcast}
     for name, part in get_float_arrays(broadcast or {}).items():
         zeros = {**(broadcast or {}), name: np.zeros_like(part)}
-        sent[f" after a malicious broadcast, {name} all 0"] = zeros
+        sent[f" after the server sent a malicious model, in which {name} is all 0"] = zeros
     return sent
 
 
@@ -428,8 +428,8 @@ class RoundGame(CrowdGame):
             scope_deltas=scopes,
             simulation=rounds.make_rounds(pair, system, list_vantages(scopes), rng, n_users - 1),
             run_text=(
-                f"one round of {crowd.n_users:,} users and {crowd.n_items} items after a malicious "
-                "broadcast, in which all other users have the second history"
+                f"one round of {crowd.n_users:,} users and {crowd.n_items} items, after the server "
+                f"sent a malicious model. All users except the canary have '{pair.world_names[1]}'"
             ),
             size_text=f"of {crowd.n_users:,} users",
             statistic=rounds.ROUND_STATISTIC,

@@ -54,8 +54,8 @@ def run_attack(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
     is_shuffled = game.view.vantage is Vantage.SHUFFLED
     note = (
         f"The adversary knows {'no sender' if is_shuffled else 'the senders of earlier rounds'}. "
-        f"On average, {anonymity:.1f} of the {n} users who sent both in the last round and before "
-        f"fit a message at least as well as its sender does; by chance, {(n + 1) / 2:.1f} would."
+        f"On average, {anonymity:.1f} of the {n} users who also sent before fit a message of the "
+        f"last round at least as well as its sender; by chance, {(n + 1) / 2:.1f} users would."
     )
     measured = {
         "linkage top-1": (np.where(above == 0, 1 / tied, 0.0), 1 / n),
@@ -85,8 +85,8 @@ def explain_too_few(users: int, confidence: float) -> str:
     if low > 1 / users:
         return ""
     return (
-        f"Too few users: {users} sent both in the last round and before. If all were linked, "
-        f"top-1 would lie in [{low:.2f}, 1] at {confidence:.0%}, and chance is {1 / users:.2f}."
+        f"Only {users} users sent both in the last round and before. If all were linked, the top-1 "
+        f"interval would be [{low:.2f}, 1] at {confidence:.0%}, and chance is {1 / users:.2f}."
     )
 
 

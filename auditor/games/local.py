@@ -116,7 +116,7 @@ def search_pair(
         for name, malicious in _malicious_broadcasts(broadcast):
             distance = trial(canary, malicious)
             if distance > far:
-                far, chosen, text = distance, malicious, f" after a malicious broadcast ({name})"
+                far, chosen, text = distance, malicious, f" after a malicious model ({name})"
         for candidate in designed if text else ():
             distance = trial(candidate, chosen)
             if distance > far:
@@ -124,7 +124,7 @@ def search_pair(
         climbed, top = _climb(trial, canary, chosen or {}, far, rng)
         if top > far:
             far, chosen = top, climbed
-            text = f"{text or ' after a malicious broadcast'}, optimized to reveal more"
+            text = f"{text or ' after a malicious model'} of the server, optimized to reveal more"
     if not _any_differs(honest) and not text:
         return None
     return WorstPair(
@@ -351,8 +351,8 @@ class LocalGame(CanaryGame):
                 ),
                 run_text=(
                     f"the first message of a client of a system with {sizes.n_items} items"
-                    f"{pair.text}. Of {pair.n_pairs} tried pairs of histories and broadcasts, it "
-                    f"uses the most revealing{pair.refusal_text}"
+                    f"{pair.text}. The game uses the most revealing of {pair.n_pairs} tried pairs "
+                    f"of an invented user's histories and a server's model{pair.refusal_text}"
                 ),
                 size_text=f"over {sizes.n_items:,} items ({canaries.N_NEW_ITEMS} new)",
                 statistic=reading.STATISTIC_TEXT,
@@ -406,11 +406,11 @@ def make_designed_setup(
         world_names=pair.world_names,
         scope_deltas={pair.scope: (0.0,)},
         simulation=make_rounds(pair, pair.target, (Vantage.SERVER,), rng, reducer=pair.reducer),
-        run_text=f"one message of a client of a system with {items} items, for the worst broadcast",
+        run_text=f"one message in a system of {items} items, for the server's most revealing model",
         size_text=f"over {items:,} items",
         statistic=reading.STATISTIC_TEXT
         if pair.reducer is None
-        else "the numbers of a message that differ by design",
+        else "those numbers of a message that the two inputs change by design",
         max_runs=DESIGNED_RUNS,
         chunk_size=_TOGETHER,
     )

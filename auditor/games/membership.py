@@ -59,8 +59,8 @@ def run_attack(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
     if negatives < 2:  # the number of members is the same
         return (
             game.skip(
-                f"Too few candidates: {negatives} items of users and as many others; 2 of each "
-                "are needed, from users who have some items but not all."
+                f"Expected 2 items that users have and 2 that they do not have, got {negatives} of "
+                "each. The items must be of users who have some items but not all."
             ),
         )
     popularity = np.bincount(interactions.ratings.indices, minlength=interactions.n_items)
@@ -73,13 +73,14 @@ def run_attack(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
     note = (
         "The adversary knows the algorithm, the messages that the server receives, and how many "
         f"other users have each item. Tests use up to {MAX_MEMBERS} items of each of "
-        f"{curve.auc.n_users} users, and as many others. The interval covers the choice of users."
+        f"{curve.auc.n_users} users, and as many items that the user does not have. The interval "
+        "covers the choice of users."
         f"{known_note}{_describe_silence(scores, prior, pairs[:, 1])}"
     )
     by_user = metrics.get_user_aucs(scores, members, users)
     auc_row, tpr_row = _rows(game, curve, [fpr], "popularity", len(pairs), note)
     unresolved = (
-        f" TPR at FPR {rate:.2g} needs more than the {negatives} items that users do not have."
+        f" A TPR at FPR {rate:.2g} needs more items that users do not have than {negatives}."
         for rate in FURTHER_FPRS
         if rate not in curve.tpr
     )
@@ -253,14 +254,14 @@ def run_user_attack(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
     note = (
         f"The adversary knows the algorithm, the data of all users, and {len(views) - 1} trainings "
         "of its own, each of which includes each user with probability 1/2. This audit attacks "
-        f"{len(views)} trainings in turn. The interval covers users and trainings."
+        f"{len(views)} trainings in turn. The interval covers the choice of users and trainings."
     )
     if can_solve_sums(views[0], len(profiled)):
-        note += " Clients draw nothing at random: the adversary computes the messages of all users."
+        note += " Clients draw nothing at random, so the adversary computes all users' messages."
     trainings = np.repeat(np.arange(len(views)), len(users))
     curve = game.make_roc(values, members, whose, USER_FPRS, baseline=sizes, trainings=trainings)
     note += "".join(
-        f" TPR at FPR {fpr:g} needs more than the {negatives:,} cases of users who took no part."
+        f" A TPR at FPR {fpr:g} needs more cases of users who took no part than {negatives:,}."
         for fpr in USER_FPRS
         if fpr not in curve.tpr
     )

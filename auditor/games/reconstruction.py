@@ -93,7 +93,7 @@ def _anonymous(game: Game, hidden: View) -> tuple[AttackRow, ...]:
             {"popular items": float((truth == find_popular(truth)).all(axis=1).mean())},
             "The adversary knows the algorithm and the messages without their senders, of "
             f"{_rounds(len(hidden.rounds))}. The result is the share of all users whose whole "
-            "interaction set was read from a message; each message counts once.",
+            "interaction set was read from a message. Each message counts for one user.",
         ),
     )
 
@@ -122,7 +122,7 @@ def _sets(game: Game, guess: NDArray[np.bool_], truth: NDArray[np.bool_]) -> lis
                 "all items": metrics.score_sets(np.ones_like(truth), truth),
                 "popular items": metrics.score_sets(chosen, truth),
             },
-            f"On average, precision is {precision.mean():.3f} and recall is {recall.mean():.3f}.",
+            f"The guesses have mean precision {precision.mean():.3f}, recall {recall.mean():.3f}.",
         ),
         game.make_row(
             "users reconstructed exactly",
@@ -215,7 +215,7 @@ def _vectors(game: Game, guess: Floats, truth: Floats) -> AttackRow:
         "user vector cosine",
         cosine,
         {"mean vector": of_mean},
-        f"The median relative error of the vectors is {np.median(errors):.1e}.",
+        f"The median relative error of the guessed user vectors is {np.median(errors):.1e}.",
         min_value=-1.0,
     )
 

@@ -57,6 +57,7 @@ from fedrec_auditor.reports.record.rows import (
     Row,
     SkippedRow,
 )
+from fedrec_auditor.reports.say import TABLES
 from fedrec_auditor.reports.say.metrics import BREACH_WORDS, CUT_WORDS, describe_attack
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.features import count_user_features
@@ -458,13 +459,14 @@ def _skipped_at_route(
         return ()
     sentences = [reasons[route]]
     if rows:
-        by = dict.fromkeys(describe_attack(row).partition(" by ")[2] for row in rows)
-        sentences.append(f"The attack was run by {', '.join(by)} instead.")
+        names = dict.fromkeys(describe_attack(row).partition(" by ")[2] for row in rows)
+        sentences.append(f"Instead, the attack was run by {' and by '.join(names)}.")
     else:
         others = {why: vantage for vantage, why in reasons.items() if route.determines(vantage)}
         start = f"{sentences[0].partition('. ')[0]}. "
         for why, vantage in others.items():
-            new = f"Nor can '{vantage}' run it: " + why.removeprefix(start).replace(". ", "; ")
+            by, other = TABLES["attacker"][vantage], why.removeprefix(start).replace(". ", "; ")
+            new = f"Nor can the attack be run {by}: {other}"
             sentences += [new] if why not in sentences else []
     return (SkippedRow(target=task.target, attack=task.step, reason=" ".join(sentences)),)
 

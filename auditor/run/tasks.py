@@ -413,7 +413,7 @@ def _quick_note(plan: Plan, targets: Sequence[Target]) -> tuple[str, ...]:
     savings = []
     any_runnable = any(get_origin(target).is_runnable for target in targets)
     if plan.quick and plan.runs is None and any_runnable:
-        savings.append(f"Each game (a simulation) has one in {QUICK_DIVISOR} of its usual runs")
+        savings.append(f"Each game (a simulation) makes {1 / QUICK_DIVISOR:.0%} of its usual runs")
     if plan.trainings == 1:
         savings.append("Attacks and utility are measured on one training of each system")
     if plan.quick:

@@ -338,8 +338,8 @@ class OneRun(Checked, Estimator):
                 int(hits.sum()) / max(int(ranked.sum()), 1),
                 int((~hits).sum()) / max(int((~ranked).sum()), 1),
             ),
-            f"{counts.n_right} of {guesses} guesses are right; {outside} of them guess that the "
-            f"training did not include the canary; {split} other canaries selected how to guess",
+            f"{counts.n_right} of {guesses} guesses are right. {outside} guesses are that the "
+            f"training did not include the canary. {split} other canaries selected how to guess.",
         )
 
         def limit(alpha: float) -> EpsilonLimit:

@@ -611,11 +611,11 @@ def make_guess_witness(
         ),
         key=lambda s: (s[1] in rule.guessed_worlds, (s[0][0] + 1) / (s[0][1] + 1)),
     )
-    note = f"{right} of {n} draws of input a and {wrong} of {m} of input b gave this output"
+    note = f"{right} of {n} draws of input a and {wrong} of {m} draws of input b gave this output."
     if -side in rule.guessed_worlds:
         note += (
-            f"; '{worlds.names[unlikely]}' is guessed if {rule.describe(-side)}; {counts.n_right} "
-            f"of all {counts.n_right + counts.n_wrong} guesses are right"
+            f" The attack guesses '{worlds.names[unlikely]}' if {rule.describe(-side)}. "
+            f"{counts.n_right} of all {counts.n_right + counts.n_wrong} guesses are right."
         )
     chances = right / max(n, 1), wrong / max(m, 1)
     return worlds.make_witness(

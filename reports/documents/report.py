@@ -269,13 +269,13 @@ def _attacks(
     record: Contents, glance: Summary, curves: Sequence[Pictures], *, alone: bool
 ) -> Passage:
     """The section on attacks: results that beat guessing, and counts of all other results."""
-    leaking = _varied(glance.leaks)
+    leaking, margin = _varied(glance.leaks), say.to_percent(LEAK_MARGIN)
     but = f" Still, {glance.possible_gain}." if glance.n_results and not leaking else ""
     blocks: list[Block] = [
         Paragraph(
-            f"Results that close at least {say.to_percent(LEAK_MARGIN)} of the gap between "
-            f"guessing and certainty: {len(leaking)} of {glance.n_results:,}. Results that close "
-            f"less: {len(glance.small_leaks)}. Both are corrected for the number of results.{but}"
+            f"{len(leaking)} of {glance.n_results:,} results of attacks close at least {margin} of "
+            f"the gap between guessing and certainty. {len(glance.small_leaks)} other results beat "
+            f"guessing by less. Both counts are corrected for the number of results.{but}"
         )
     ]
     if leaking:
@@ -298,9 +298,9 @@ def _gained(leak: Leak) -> Quantity:
 def _value(leak: Leak) -> Quantity:
     row, gain, sure = leak.row, leak.row.gain, say.to_percent(leak.row.confidence)
     support = (
-        f"{format_ci(row)} at {sure} confidence, {count_trainings([row])}",
-        "" if gain is None else f"the excess over the best guess lies in {format_ci(gain)}",
-        f"at least {say.format_short(leak.low_limit)} after correction for the number of results",
+        f"interval {format_ci(row)} at {sure} confidence, {count_trainings([row])}",
+        "" if gain is None else f"the value minus the best guess is {metrics.describe_ends(gain)}",
+        f"corrected for the number of results, at least {say.format_short(leak.low_limit)}",
         metrics.format_further(row),
     )
     return Quantity(say.format_short(row.value), tuple(filter(None, support)))
@@ -344,7 +344,7 @@ def _counts(record: Contents, glance: Summary) -> tuple[str, ...]:
         rows = [row.attack for row in others if (id(row) in compared) is whether]
         if rows:
             names = ", ".join(f"{count} of {name}" for name, count in Counter(rows).items())
-            lines.append(f"Results that are {words}: {len(rows):,} ({names}).")
+            lines.append(f"Number of results of attacks that are {words}: {len(rows):,} ({names}).")
     return tuple(lines)
 
 
@@ -410,13 +410,13 @@ def _utility(section: Section) -> Passage:
     blocks: list[Block] = []
     for (protocol, confidence, n), rows in groups.items():
         caption = (
-            f"Test: {protocol}, {n:,} test cases. The intervals cover the choice of users, "
+            f"Test: {protocol}, {n:,} test cases. The intervals account for the choice of users, "
             f"{count_trainings(rows)}, at {say.to_percent(confidence)} confidence"
         )
         blocks.append(make_grid(rows, _UTILITY, caption))
         for note in dict.fromkeys(row.paper_note for row in rows if row.paper_note):
             of = ", ".join(row.metric for row in rows if row.paper_note == note)
-            blocks.append(Paragraph(f"Conditions of the paper for {of}: {note}"))
+            blocks.append(Paragraph(f"Conditions under which the paper measured {of}: {note}"))
     title = f"Utility in full: {say.format_count(len(section.utility), 'value')}"
     return Passage(title, tuple(blocks), folded=True, detail=True)
 

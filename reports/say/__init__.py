@@ -304,7 +304,7 @@ def describe_sampling(record: Contents) -> str:
 
 
 def describe_claimed_guess(claim: Claim) -> str:
-    """A sentence on how often an adversary may guess one fair bit right if the claim holds."""
+    """A sentence on how often an adversary may guess a coin toss right if the claim holds."""
     if math.isinf(claim.epsilon):
         return "No epsilon is promised, so nothing limits what an adversary can learn."
     guess = guess_probability(claim.epsilon, claim.delta)
@@ -324,8 +324,8 @@ def describe_shown_guess(measured: Bound) -> str:
     right = describe_guess_rate("at least", guess_probability(measured.epsilon))
     if math.isinf(measured.epsilon):
         right = "every time"
-    clause = f"{how}, an adversary who sees the most revealing output is right {right}"
-    return f"{clause} in guessing which of two inputs produced it."
+    sees = "an adversary who sees the most revealing output guesses which of two inputs produced it"
+    return f"{how}, {sees}, and is right {right}."
 
 
 def describe_bounds_guess(finding: Finding) -> str:
@@ -468,14 +468,13 @@ def describe_witness(measured: Bound) -> Iterator[tuple[str, str]]:
     witness = measured.witness
     if witness is None:
         return
-    yield "input a", witness.input_a
-    yield "input b", witness.input_b
+    yield from (("input a", witness.input_a), ("input b", witness.input_b))
     yield "output", witness.output
     pair = (format_probability(measured, p) for p in (witness.probability_a, witness.probability_b))
     yield f"{label_probability(measured).lower()} of the output under a and b", " and ".join(pair)
     yield "ratio of larger to smaller", describe_ratio(measured)
     if witness.copies > 1:
-        yield "number of independent copies", f"{witness.copies:,}"
+        yield "number of independent parts", f"{witness.copies:,}"
     if witness.note:
         yield "note", witness.note
 
@@ -515,7 +514,7 @@ def describe_ratio(measured: Bound) -> str:
     if measured.samples is not None:
         if small > 0.0:
             ratio, log = format_number(large / small), format_number(math.log(large / small))
-            return f"{ratio} in the samples (log-ratio = {log})"
+            return f"{ratio} in the samples; its natural logarithm (the log-ratio) is {log}"
         inputs = "either input" if large == 0.0 else "one of the two inputs"
         return f"not bounded by the samples: {inputs} gave this output in no draw"
     if large == 0.0 and (endless or measured.epsilon == 0.0):
@@ -526,11 +525,11 @@ def describe_ratio(measured: Bound) -> str:
         text = "finite, but a probability is outside the range of double-precision numbers"
         if measured.delta > 0.0 or endless:
             return text
-        together = f"for {witness.copies:,} independent copies: " if witness.copies > 1 else ""
-        return f"{text}; {together}log-ratio = {format_number(measured.epsilon)}"
+        together = f" of all {witness.copies:,} independent parts" if witness.copies > 1 else ""
+        return f"{text}; the log-ratio{together} is {format_number(measured.epsilon)}"
     log_ratio = format_number(math.log(large) - math.log(small))
-    text = f"{format_number(large / small)} (log-ratio = {log_ratio})"
+    text = f"{format_number(large / small)}; its natural logarithm (log-ratio) is {log_ratio}"
     if witness.copies == 1:
         return text
     total = witness.copies * (math.log(large) - math.log(small))
-    return f"{text}; for {witness.copies:,} independent copies: log-ratio = {format_number(total)}"
+    return f"{text}; the log-ratio of all {witness.copies:,} parts is {format_number(total)}"

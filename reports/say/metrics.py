@@ -34,6 +34,7 @@ _GOT: Table = TABLES["got"]
 _AREAS: Table = TABLES["area"]
 _FOUND: Table = TABLES["found"]
 _OBJECTS: Table = TABLES["object"]
+_RECOMMENDERS: Table = TABLES["recommender"]
 _ATTRIBUTE = re.compile(r"(\w+) (macro F1\b|read for certain)")
 # First words of a figure's note if the training was cut short.
 CUT_WORDS = "Quick: trained for "
@@ -59,9 +60,9 @@ def describe_baseline(row: UtilityRow) -> str:
     """
     if row.baseline is None:
         return "none"
-    name, difference = row.baseline.name, format_ci(row.baseline.difference)
-    value = format_short(row.baseline.value)
-    return f"{name} = {value}; the system's value minus it lies in {difference}"
+    value, ends = format_short(row.baseline.value), describe_ends(row.baseline.difference)
+    by = _RECOMMENDERS.get(row.baseline.name, row.baseline.name)
+    return f"{by} reaches {value}; the system's value minus this value is {ends}"
 
 
 def count_trainings(rows: Iterable[AttackRow | UtilityRow]) -> str:
@@ -78,6 +79,11 @@ def format_ci(row: AttackRow | UtilityRow | FurtherFigure) -> str:
     return f"[{format_short(row.ci_low)}, {format_short(row.ci_high)}]"
 
 
+def describe_ends(row: AttackRow | UtilityRow | FurtherFigure) -> str:
+    """The confidence interval of a row's value in words."""
+    return f"between {format_short(row.ci_low)} and {format_short(row.ci_high)}"
+
+
 def format_value(row: AttackRow | UtilityRow | FurtherFigure) -> str:
     """The value of a row with its confidence interval, as text."""
     return f"{format_short(row.value)} {format_ci(row)}"
@@ -88,7 +94,7 @@ def describe_result(row: AttackRow) -> str:
     gained = describe_success(row, row.value)
     if row.baseline is None:
         return gained
-    return f"{gained}; a guess without the uploads reaches {_figure(row, row.baseline)}"
+    return f"{gained}, while a guess without the uploads reaches {_figure(row, row.baseline)}"
 
 
 def describe_success(row: AttackRow, value: float) -> str:
@@ -141,17 +147,16 @@ def describe_spread(row: AttackRow) -> str:
         return ""
     (lowest, low), (highest, high) = levels[0], levels[-1]
     half = next((point for level, point in levels if level == 50.0), low)
-    if low.value == high.value:
-        value = format_short(low.value)
-        return f"The {users.success} is {value} for all users ({describe_attack(row)})."
-    at = {"half": format_short(half.value), "high": format_value(high)}
-    at |= {"low": format_short(low.value), "least": format_short(lowest)}
-    most, sure = format_short(100 - highest), to_percent(row.confidence)
     success, attack = users.success, describe_attack(row)
+    if low.value == high.value:
+        return f"The {success} is {format_short(low.value)} for all users ({attack})."
+    at = {"half": format_short(half.value), "high": format_short(high.value)}
+    at |= {"low": format_short(low.value), "least": format_short(lowest), "ends": format_ci(high)}
+    most, sure = format_short(100 - highest), to_percent(row.confidence)
     spread = fill_text("note", "spread", **at, most=most, sure=sure, success=success, attack=attack)
     if users.sure is not None:
-        spread += f" It is at least 0.9 for {_share(users.sure.value)} of the users."
-    chance = " Each user is tested on few items, so a part of these differences is chance."
+        spread += f" The {success} is at least 0.9 for {_share(users.sure.value)} of the users."
+    chance = " The attack is tested on few items per user, so some differences are due to chance."
     return f"{spread}{chance if row.family in _AREAS else ''}{_unequal(users)}"
 
 
@@ -163,22 +168,20 @@ def _unequal(users: UsersRow) -> str:
     low, high = (f(named, key=lambda pair: pair[0].value) for f in (min, max))
     if low[0].ci_high >= high[0].ci_low:
         return ""
-    return f" The most exposed group has {high[1]}; the least exposed group, {low[1]}."
+    return f" By mean, the most exposed group of users is {high[1]}; the least exposed, {low[1]}."
 
 
 def format_baselines(row: AttackRow) -> str:
     """All baselines of an attack as text: "name = value", joined by semicolons; or "none"."""
-    named = "; ".join(
-        f"{name} = {format_short(value)}" for name, value in sorted(row.baselines.items())
-    )
-    return named or ("none" if row.baseline is None else format_short(row.baseline))
+    named = (f"{name} = {format_short(value)}" for name, value in sorted(row.baselines.items()))
+    return "; ".join(named) or ("none" if row.baseline is None else format_short(row.baseline))
 
 
 def format_further(row: AttackRow) -> str:
     """A text with the attack's further metrics, and its value on the true interactions."""
     further = [f"{name} = {format_value(figure)}" for name, figure in sorted(row.further.items())]
     if row.from_interactions is not None:
-        further.insert(0, f"{format_short(row.from_interactions)} from the true interactions")
+        further.insert(0, f"{format_short(row.from_interactions)} from users' true interactions")
     return "; ".join(further)
 
 
@@ -213,10 +216,8 @@ def widen_limits(
     The row's own limits hold at ``confidence``.
     """
     wider = widen_factor(confidence, rows)
-    return (
-        row.value - wider * max(0.0, row.value - row.ci_low),
-        row.value + wider * max(0.0, row.ci_high - row.value),
-    )
+    low = row.value - wider * max(0.0, row.value - row.ci_low)
+    return low, row.value + wider * max(0.0, row.ci_high - row.value)
 
 
 def select_quoted_row(rows: Sequence[UtilityRow]) -> UtilityRow | None:
@@ -244,7 +245,8 @@ def describe_utility(section: Section, record: Contents) -> str:
     guess = "by guessing the mean rating" if row.metric in ERROR_NAMES else "by random ranking"
     beside = [f"{say.format_short(row.random)} {guess}"]
     if row.baseline is not None:
-        beside.insert(0, f"{say.format_short(row.baseline.value)} by {row.baseline.name}")
+        by = _RECOMMENDERS.get(row.baseline.name, row.baseline.name)
+        beside.insert(0, f"{say.format_short(row.baseline.value)} by {by}")
     if row.paper_value is not None:
         beside.append(f"{say.format_short(row.paper_value)} in the paper under its own conditions")
     settings = record.plan.get("settings")
@@ -255,13 +257,13 @@ def describe_utility(section: Section, record: Contents) -> str:
     under = ", under settings that learn" if own.get("learns") and len(own) > 1 else ""
     key = ("" if changed else row.unprotected, row.metric, row.protocol)
     beside += [
-        f"{say.format_short(other.value)} without protection ({other.target})"
+        f"{say.format_short(other.value)} in {other.target}, a system without protection"
         for other in record.utility
         if (other.target, other.metric, other.protocol) == key
     ]
     line = (
-        f"{_measure(row)} is {say.format_short(row.value)}, interval {format_ci(row)} (test: "
-        f"{row.protocol}; {count_trainings([row])}){under}. For comparison: {', '.join(beside)}."
+        f"{_measure(row)} is {format_value(row)} (test: {row.protocol}; {count_trainings([row])})"
+        f"{under}. For comparison, {row.metric} is {', '.join(beside)}."
     )
     return f"{line} {_verdict(section)[1]}".strip()
 
@@ -281,8 +283,8 @@ def describe_shortfall(section: Section) -> str:
     if row is None or not verdict:
         return ""
     value = row.baseline.value if row.baseline and row.baseline.name == level else row.random
-    figures = f"{_measure(row)} is {format_short(row.value)}; by {level} alone, it would be"
-    return f"quality of the recommendations: {figures} {format_short(value)}. {verdict}"
+    figures = f"{_measure(row)} is {format_short(row.value)} for the system, and"
+    return f"{figures} {format_short(value)} by {_RECOMMENDERS.get(level, level)}. {verdict}"
 
 
 def _measure(row: UtilityRow) -> str:
@@ -305,17 +307,18 @@ def _verdict(section: Section) -> tuple[str, str]:
         than = next(row.baseline.name for row in rows if row.baseline is not None)
         sure = all(value <= 0.0 for _, value, _ in gaps) and any(high < 0.0 for *_, high in gaps)
         so = "it learned nothing about single users that helps"
-        unsure = ": it may have learned nothing about single users that helps"
+        unsure = ". The system may have learned nothing about single users that helps"
     else:
         return "", ""
-    no_figure = f"On none of {len(rows)} measures is the system"
+    no_figure = f"On none of {len(rows)} utility measures is the system"
     no_figure = "On this measure, the system is not" if len(rows) == 1 else no_figure
+    named = _RECOMMENDERS.get(than, than)
     if after := format_trained_rounds(section):
         return than, (
-            f"{no_figure} shown to be better than {than} after {after} rounds; a full audit shows "
+            f"{no_figure} shown to be better than {named} after {after} rounds; a full audit shows "
             "whether it is better after the whole training."
         )
-    verdict = f"better than {than}: {so}" if sure else f"shown to be better than {than}{unsure}"
+    verdict = f"better than {named}: {so}" if sure else f"shown to be better than {named}{unsure}"
     return than, f"{no_figure} {verdict}."
 
 

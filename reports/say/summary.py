@@ -37,6 +37,7 @@ from fedrec_auditor.reports.record.sections import Section, anchors, sections
 from fedrec_auditor.reports.say.metrics import (
     beats_guessing,
     count_trainings,
+    describe_ends,
     describe_inferred,
     describe_result,
     describe_shortfall,
@@ -128,7 +129,9 @@ class Summary:
             proved = f"at most {say.proved_text(finding)} (proved)"
         shown, bound, claim = "", finding.lower_bound, finding.claim.epsilon
         if bound is not None:
-            shown = _limit(bound, say.lower_bound_text(finding))
+            shown = _limit(bound, text := say.lower_bound_text(finding))
+            if proved == f"at most {text} (proved)":
+                shown, proved = text, "as a lower bound and as a proved upper bound"
             times = bound.epsilon / claim if refuted and claim else math.inf
             shown += f" ({say.format_lower(times)} times the claim)" if math.isfinite(times) else ""
         label = say.CLAIM_LABELS[finding.claim.basis]
@@ -206,7 +209,7 @@ class Summary:
             return none if self.section.attacks else "no attack ran"
         lost = len(self.section.not_run)
         basis = say.join_texts(
-            f"{len(self.small_leaks):,} of {say.format_count(self.n_results, 'result')} beat it",
+            f"{len(self.small_leaks)} of {say.format_count(self.n_results, 'result')} beat a guess",
             f"{say.format_count(lost, 'attack')} could not run" if lost else "",
             self.possible_gain,
             by="; ",
@@ -221,7 +224,7 @@ class Summary:
     def _also(self) -> str:
         """A clause on further quantities that attacks infer better than guessing; may be empty."""
         others = [*dict.fromkeys(describe_inferred(leak.row) for leak in self.leaks)][1:]
-        return f"better than a guess, attacks also infer {_listed(others)}" if others else ""
+        return f"attacks also infer {_listed(others)} better than a guess" if others else ""
 
     @property
     def best_attack(self) -> str:
@@ -231,12 +234,9 @@ class Summary:
         """
         for leak in (*self.leaks, *self.small_leaks):
             row, gain = leak.row, leak.row.gain
-            ends = f"between {say.format_short(row.ci_low)} and {say.format_short(row.ci_high)}"
-            if gain is not None:
-                above = f"{say.format_short(gain.ci_low)} to {say.format_short(gain.ci_high)}"
-                ends += f", which is {above} above guessing,"
+            above = "" if gain is None else f" (above the best guess by {describe_ends(gain)})"
             sure = f"{say.to_percent(row.confidence)} confidence, {count_trainings([row])}"
-            return f"attack {row.attack}: {row.metric} is {ends} at {sure}"
+            return f"attack {row.attack}: {row.metric} is {describe_ends(row)}{above} at {sure}"
         return ""
 
     @property
@@ -325,9 +325,9 @@ def summary(record: Contents) -> str:
     """A sentence with the number of systems per worst verdict on their claim."""
     findings = [each.headline_finding for each in sections(record)]
     counts = Counter(finding and finding.verdict for finding in findings)
-    texts = [f"{counts[verdict]} {verdict.label}" for verdict in Verdict if counts[verdict]]
-    texts += [f"{counts[None]} not judged"] if counts[None] else []
-    return f"Verdicts on the claimed epsilons, one per system: {', '.join(texts) or 'none'}."
+    texts = [f"{counts[each]} “{each.label}”" for each in Verdict if counts[each]]
+    texts += [f"{counts[None]} “not judged”"] if counts[None] else []
+    return f"Number of systems by the verdict on their claim: {', '.join(texts) or 'none'}."
 
 
 def count_protected(record: Contents) -> str:

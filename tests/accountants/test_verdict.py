@@ -71,7 +71,7 @@ CASES = [
     (claimed(1), ROUND, upper(1), CONDITIONAL, Verdict.CONSISTENT, "if scores are Gaussian"),
     (claimed(1), ROUND, None, CONDITIONAL, Verdict.UNSUBSTANTIATED, "decides nothing"),
     (claimed(1), ROUND, upper(1), lower(0.9), Verdict.CONSISTENT, "0.9"),
-    (claimed(1), ROUND, upper(1), None, Verdict.CONSISTENT, "no lower bound is known"),
+    (claimed(1), ROUND, upper(1), None, Verdict.CONSISTENT, "No lower bound of epsilon is known"),
     (claimed(1), ROUND, upper(0.5), lower(0.5), Verdict.CONSISTENT, "0.5"),
     (claimed(1), ROUND, upper(1 + 1e-12), lower(1 + 1e-12), Verdict.CONSISTENT, "The proved"),
     (claimed(1), ROUND, upper(math.inf), lower(1.1), Verdict.VIOLATED, "0.95 confidence"),
@@ -156,11 +156,11 @@ def test_it_is_said_what_a_claim_becomes_in_another_scope() -> None:
         assert judgement.verdict is Verdict.INCOMPARABLE
         return judgement.reason
 
-    assert "is epsilon at most 5000 (basic composition, 20 times)" in reason(claimed(250), TRAINING)
+    assert "epsilon is at most 5000 (basic composition, 20 times)" in reason(claimed(250), TRAINING)
     assert "at delta=1e-06 (optimal" in reason(claimed(0.1), TRAINING, 1e-6)
     presence = replace(ROUND, adjacency=Adjacency.ADD_REMOVE)
     swapped = replace(ROUND, adjacency=Adjacency.REPLACE)
-    assert "is epsilon at most 2 at delta=3.72e-05" in reason(claimed(1, 1e-5, presence), swapped)
+    assert "epsilon is at most 2 at delta=3.72e-05" in reason(claimed(1, 1e-5, presence), swapped)
     assert "published exactly" not in reason(claimed(1, 1e-5, presence), swapped)
     nothing = reason(claimed(1, scope=PEERS), ROUND)
     assert "adversary server sees do not follow from those that the adversary peers" in nothing

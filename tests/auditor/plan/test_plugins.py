@@ -188,7 +188,7 @@ def test_the_audit_goes_on_and_the_record_says_without_what(
     left = ("attack", "accountant", "dataset")
     *notes, slow, repeated, quick = record.notes
     assert "rows of t.csv are left out because another row" in repeated
-    assert quick.startswith("Each game (a simulation) has one in 10 of its usual runs")
+    assert quick.startswith("Each game (a simulation) makes 10% of its usual runs")
     assert slow.startswith("Slow attacks that did not run: ")
     for noun, note in zip(left, notes, strict=True):  # of targets, one was asked for
         assert f"the {noun} plug-in 'theirs'" in note

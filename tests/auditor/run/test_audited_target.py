@@ -244,7 +244,7 @@ def test_an_attack_is_played_from_every_vantage_and_says_once_where_it_is_not() 
         skipped = [len(each.skipped) for each in (one, two, whole)]
         assert skipped == [0, len(own), 1 - len(own)]
     (row,) = whole.skipped
-    assert row.reason.endswith("was run by other clients, readers of the released model instead.")
+    assert row.reason.endswith("by other clients and by readers of the released model.")
 
 
 def test_messages_are_read_once_for_all_attacks_on_a_view(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -266,7 +266,7 @@ def test_halves_that_take_too_long_are_not_trained(monkeypatch: pytest.MonkeyPat
     found = audited("fcf", "user-membership").run("user-membership")
     assert not found.attacks
     (row,) = found.skipped
-    reason = "Nor can 'release' run it: No training on halves of the users is made: Expected 4"
+    reason = "readers of the released model: No training on halves of the users is made: Expected 4"
     assert reason in row.reason
 
 

@@ -104,7 +104,7 @@ def test_a_quick_audit_says_in_numbers_what_it_does_less_of() -> None:
 
     cut = "fmf-lfl is trained for 20 of 1,500 rounds."
     once = "Attacks and utility are measured on one training of each system"
-    samples = f"Each game (a simulation) has one in 10 of its usual runs. {once}"
+    samples = f"Each game (a simulation) makes 10% of its usual runs. {once}"
     slow = "Slow attacks that did not run: attribute-mlp."
     assert notes(quick=True) == (slow, f"{samples}. {cut}")
     assert notes(quick=True, attacks=()) == (NO_ATTACK, f"{samples}. {cut}")

@@ -354,7 +354,7 @@ def test_a_notebook_shows_the_first_screen_of_the_report(record: Record) -> None
     got = "is right 81.6% of the time about which of two items"
     assert page.count("svg") == 2  # one is hidden, by the width of the card
     assert all("text-align:left" in (a["style"] or "") for tag, a in page.tags if tag == "td")
-    for said in ("1 false, 2 proved, 1 no claim", "943 users", got, "Withdraw"):
+    for said in ("1 “false”, 2 “proved”, 1 “no claim”", "943 users", got, "Withdraw"):
         assert said in page.said
         assert said in Page(html.render(record)).said
 
@@ -368,7 +368,7 @@ def test_its_style_touches_nothing_else_on_the_page(record: Record) -> None:
 
 
 def test_the_counts_add_up_to_all_systems(record: Record) -> None:
-    assert "per system: 1 false, 2 proved, 1 no claim." in summary(record)
+    assert "claim: 1 “false”, 2 “proved”, 1 “no claim”." in summary(record)
     assert count_protected(record).startswith("None of 4 systems is proved")
     first = record.findings[0]
     user = scope("user", "training")
@@ -377,7 +377,7 @@ def test_the_counts_add_up_to_all_systems(record: Record) -> None:
     vacuous = finding("wide", promised, user, upper(9.0, user, "a proof"), None)
     bare = finding("bare", promised, user, None, None)
     changed = vary(record, findings=(hidden, vacuous, bare), attacks=())
-    assert "per system: 2 unproved, 1 proved, 4 not judged." in summary(changed)
+    assert "claim: 2 “unproved”, 1 “proved”, 4 “not judged”." in summary(changed)
     # Wide and bare are unproved; an epsilon of 9 hides nobody.
     assert count_protected(changed).startswith("1 of 7 systems is proved")
 

@@ -76,14 +76,14 @@ def test_an_output_too_rare_for_a_double_is_not_called_impossible() -> None:
     """Laplace noise on 36,737 entries: densities e^(+-500,000), a finite ratio."""
     measured = _measured(1_102_110.0, math.inf, 0.0)
     assert "infinite" not in describe_ratio(measured)
-    assert "log-ratio = 1,102,110" in describe_ratio(measured)
+    assert "log-ratio is 1,102,110" in describe_ratio(measured)
     assert [format_probability(measured, p) for p in (math.inf, 0.0, 0.5)] == [
         "more than 1e308",
         "less than 1e-323",
         "0.5",
     ]
     vanished = _measured(1500.0, 0.0, 0.0, copies=2)
-    assert "for 2 independent copies: log-ratio = 1,500" in describe_ratio(vanished)
+    assert "log-ratio of all 2 independent parts is 1,500" in describe_ratio(vanished)
 
 
 def test_an_impossible_output_is_called_so() -> None:
@@ -107,13 +107,15 @@ def test_an_event_that_no_draw_showed_is_given_no_probability() -> None:
         "not bounded by the samples: one of the two inputs gave this output in no draw"
     )
     seen = replace(_measured(0.9, 0.5, 0.2), samples=8000, confidence=0.95)
-    assert describe_ratio(seen).startswith("2.5 in the samples (log-ratio = 0.916")
+    assert describe_ratio(seen).startswith(
+        "2.5 in the samples; its natural logarithm (the log-ratio) is 0.916"
+    )
 
 
 def test_groups_that_may_be_alike_are_not_told_apart(record: Record) -> None:
     row = next(row for row in record.attacks if row.users and row.users.groups)
     said = describe_spread(row)
-    assert "most exposed group has “most items” (by activity), 0.99 [0.98, 1];" in said
+    assert "exposed group of users is “most items” (by activity), 0.99 [0.98, 1];" in said
     one = row.users.groups["gender"]
     alike = vary(row.users, groups={"gender": {**one, "F": one["M"]}})
     assert "exposed group" not in describe_spread(vary(row, users=alike))
@@ -188,9 +190,9 @@ def test_the_line_stands_beside_guessing_the_paper_and_the_unprotected_version(
     noisy = vary(utility("fmf-ldp", 0.31, 0.45), unprotected="fcf")
     said = of(record, noisy, plain)
     assert said == (
-        f"{HR} is 0.31, interval [0.28, 0.34] (test: leave one out, 99 sampled negatives; in one "
-        "training). For comparison: 0.1 by random ranking, 0.45 in the paper under its own "
-        "conditions, 0.62 without protection (fcf)."
+        f"{HR} is 0.31 [0.28, 0.34] (test: leave one out, 99 sampled negatives; in one "
+        "training). For comparison, HR@10 is 0.1 by random ranking, 0.45 in the paper under its "
+        "own conditions, 0.62 in fcf, a system without protection."
     )
 
 
@@ -254,27 +256,25 @@ def ahead(row: UtilityRow, by: float, half: float, name: str = "popularity") -> 
 
 NOTHING = "it learned nothing about single users that helps."
 NOT = "On this measure, the system is not"
-NONE = "On none of 2 measures is the system"
+NONE = "On none of 2 utility measures is the system"
 HR = "HR@10 (share of tests with the right item among the first 10)"
-PERHAPS = "it may have learned nothing about single users that helps."
+PERHAPS = "The system may have learned nothing about single users that helps."
+POPULAR = "recommending popular items"
 
 
 @pytest.mark.parametrize(
     ("gaps", "said"),
     [
         ([(0.05, 0.02)], ""),
-        ([(0.01, 0.02)], f"{NOT} shown to be better than popularity: {PERHAPS}"),
-        ([(0.0, 0.0)], f"{NOT} shown to be better than popularity: {PERHAPS}"),
-        ([(-0.01, 0.02)], f"{NOT} shown to be better than popularity: {PERHAPS}"),
-        ([(-0.05, 0.02)], f"{NOT} better than popularity: {NOTHING}"),
-        ([(-0.05, 0.02), (-0.01, 0.02)], f"{NONE} better than popularity: {NOTHING}"),
-        ([(-0.05, 0.02), (0.01, 0.02)], f"{NONE} shown to be better than popularity: {PERHAPS}"),
+        ([(0.01, 0.02)], f"{NOT} shown to be better than {POPULAR}. {PERHAPS}"),
+        ([(0.0, 0.0)], f"{NOT} shown to be better than {POPULAR}. {PERHAPS}"),
+        ([(-0.01, 0.02)], f"{NOT} shown to be better than {POPULAR}. {PERHAPS}"),
+        ([(-0.05, 0.02)], f"{NOT} better than {POPULAR}: {NOTHING}"),
+        ([(-0.05, 0.02), (-0.01, 0.02)], f"{NONE} better than {POPULAR}: {NOTHING}"),
+        ([(-0.05, 0.02), (0.01, 0.02)], f"{NONE} shown to be better than {POPULAR}. {PERHAPS}"),
         ([(-0.05, 0.02), (0.05, 0.02)], ""),
         # above by an interval of its own, but not by one that holds for all of ten at once
-        (
-            [(0.021, 0.02)] * 10,
-            f"On none of 10 measures is the system shown to be better than popularity: {PERHAPS}",
-        ),
+        ([(0.021, 0.02)] * 10, f"{NONE.replace('2', '10')} shown to be better than {POPULAR}. {PERHAPS}"),
     ],
 )  # fmt: skip
 def test_what_is_not_shown_to_beat_its_baseline_is_told(
@@ -282,11 +282,10 @@ def test_what_is_not_shown_to_beat_its_baseline_is_told(
 ) -> None:
     rows = [ahead(utility("fcf", 0.31, None), *gap) for gap in gaps]
     level = f"{0.31 - gaps[-1][0]:.3g}"
-    begin = f"quality of the recommendations: {HR} is 0.31; by popularity alone, it would be "
-    expected = said and f"{begin}{level}. {said}"
+    expected = said and f"{HR} is 0.31 for the system, and {level} by {POPULAR}. {said}"
     assert describe_shortfall(vary(record, utility=tuple(rows))["fcf"]) == expected
     assert of(record, *rows).endswith(said or "by random ranking.")
-    assert f"comparison: {level} by popularity, 0.1 by random" in of(record, *rows)
+    assert f"comparison, HR@10 is {level} by {POPULAR}, 0.1 by random" in of(record, *rows)
 
 
 def test_of_an_error_the_difference_counts_the_other_way(record: Record) -> None:
@@ -302,11 +301,11 @@ def test_what_does_not_beat_guessing_is_told_that_alone(record: Record) -> None:
     lost = ahead(utility("fcf", 0.09, None), -0.2, 0.01)
     said = describe_shortfall(vary(record, utility=(lost,))["fcf"])
     useless = f"{NOT} better than guessing: the recommendations are useless."
-    assert f"{HR} is 0.09; by guessing alone, it would be 0.1. {useless}" in said
+    assert f"{HR} is 0.09 for the system, and 0.1 by guessing. {useless}" in said
     below = ahead(utility("fcf", 0.31, None), -0.2, 0.01)
     cut = vary(below, paper_note=f"{CUT_WORDS}20 of 1000 rounds.")
     told = describe_shortfall(vary(record, utility=(cut,))["fcf"])
-    assert f"{NOT} shown to be better than popularity after 20 of 1000 rounds" in told
+    assert f"{NOT} shown to be better than {POPULAR} after 20 of 1000 rounds" in told
     assert "learned" not in told
 
 
@@ -320,11 +319,11 @@ def test_what_is_not_beaten_stands_on_every_first_screen(record: Record) -> None
         "text": str(changed),
         "terminal": " ".join(printed(lambda c: terminal.render(changed, c)).split()),
     }
-    said = f"alone, it would be 0.33. {NOT} better than popularity: {NOTHING}"
+    said = f"and 0.33 by {POPULAR}. {NOT} better than {POPULAR}: {NOTHING}"
     for name, text in texts.items():
         assert text.count(said) == 1, name
     system = texts["html"].partition('id="systems"')[2]
-    assert "s value minus it lies in [-0.07, -0.03]" in system
+    assert "s value minus this value is between -0.07 and -0.03" in system
     for name in ("html", "markdown"):
         assert say.fill_text("note", "intervals") in texts[name]
 

@@ -147,8 +147,10 @@ def test_the_picture_precedes_the_table_and_seconds_are_one_sentence(record: Rec
     timing = {"wall": 152.0, "fcf training": 60.0, "fcf bounds": 30.0}
     text = html.render(vary(record, provenance=vary(record.provenance, timing=timing)))
     assert text.index("<svg") < text.index("<table")
-    total, slowest = "Its 2 tasks took 1 min 30 s in total", "the slowest 1 min (fcf training)."
-    assert f"The audit took 2 min 32 s. {total}, {slowest}" in Page(text).said
+    total, slowest = "took 1 min 30 s in total", "The slowest task, fcf training, took 1 min."
+    assert (
+        f"The audit took 2 min 32 s. The 2 tasks of the audit {total}. {slowest}" in Page(text).said
+    )
     assert "fcf bounds" not in text
 
 
