@@ -495,7 +495,7 @@ class _Trial:
                 bound = replace(bound, source=UNREADABLE, largest=0.0, witness=None)
             stated = None if read.field_encoder else dist
             return bound, self._evidence(
-                read, inputs, planned, stated, batch_sampler=together, clocks=clocks.columns
+                read, inputs, planned, stated, batch_sampler=together, clock_columns=clocks.columns
             )
 
         return retry_on_new_form(measured)

@@ -228,8 +228,8 @@ def test_a_training_that_dies_is_told_and_what_it_said_before_is_read() -> None:
         assert f"{told.empty} left the model as it was" in row.note
     assert any(leak.row in certain.values() for leak in find_leaks(record))
     (glance,) = summarize_systems(record)
-    assert "for certain" in glance.got
-    assert f"broke down: {told.empty} of 360 messages are empty or unusable" in glance.got
+    assert "for certain" in glance.attack_result
+    assert f"broke down: {told.empty} of 360 messages are empty or unusable" in glance.attack_result
 
 
 def test_an_attack_is_played_from_every_vantage_and_says_once_where_it_is_not() -> None:
