@@ -238,9 +238,9 @@ def test_a_server_that_steers_finds_what_the_proof_has_at_worst() -> None:
 
 def test_claims_that_are_formulas_are_judged_where_runs_tell_most() -> None:
     sizes = Population(n_users=9, n_items=9)
-    scopes = CANARY_GAMES["training"].scope_deltas(LflSgdmf().get_claims(sizes))
+    scopes = CANARY_GAMES["training"].get_scopes(LflSgdmf().get_claims(sizes))
     assert set(scopes.values()) == {(1e-5, FORMULA_DELTA)}
-    assert set(CANARY_GAMES["one-run"].scope_deltas(LflSgdmf().get_claims(sizes)).values()) == {
+    assert set(CANARY_GAMES["one-run"].get_scopes(LflSgdmf().get_claims(sizes)).values()) == {
         (1e-5,)
     }
     at = LflSgdmf().get_claims(sizes)[0].set_delta(0.1)

@@ -232,7 +232,7 @@ def test_attributes_are_flipped_where_the_claim_is_of_one() -> None:
 
 
 def _asked(target: Target) -> dict[Scope, tuple[float, ...]]:
-    return GAME.scope_deltas(target.get_claims(canaries.count_population(POPULATION)))
+    return GAME.get_scopes(target.get_claims(canaries.count_population(POPULATION)))
 
 
 @pytest.mark.parametrize("name", ["dp-sgd-mf", "hfl-sgdmf", "vfl-sgdmf"])
