@@ -35,7 +35,7 @@ SHORT = {
     Verdict.CONSISTENT: "1 2 8 15 17 26b 28 34 35 36 40b",
     Verdict.VIOLATED: "2b 6 7 12 22 23 24",
     Verdict.INCOMPARABLE: "4 8b 16 17b 20 20c",
-    Verdict.NO_CLAIM: "22b 22c 24b 30 33 38",
+    Verdict.NO_CLAIM: "22b 22c 24b 33 38",
     None: "26 32 34d 35d 39b 40e 41c",  # misprints and statements without an epsilon
 }
 NUMBER = re.compile(r"(?<![\w.])\d+(?:,\d{3})*(?:\.\d+)?(?!\w)")

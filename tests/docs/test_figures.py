@@ -224,17 +224,3 @@ def test_bounds_from_one_training(row: list[str]) -> None:
         line,
     )
     assert list(said.groups()) == row[1:]
-
-
-@pytest.mark.parametrize("row", rows("Accountants"), ids=lambda row: row[0])
-def test_accountants(row: list[str]) -> None:
-    lines = [x for x in RESULTS.splitlines() if cells(x)[0] == row[0]]
-    for cell, ours in zip(row[1:], (False, True), strict=True):
-        epsilon, taken = re.findall(r"^([\d.]+) in ([\d.]+ ms)", cell)[0]
-        assert [
-            x
-            for x in lines
-            if cells(x)[2] == taken
-            and cells(x)[5] == f"epsilon {epsilon}"
-            and ("ours" in x) == ours
-        ]

@@ -164,13 +164,13 @@ def test_no_row_is_of_what_is_gone_and_the_page_counts_them() -> None:
     verdicts = Counter(row.verdict for row in ROWS.values())
     proved, neither = verdicts[Verdict.CONSISTENT], verdicts[Verdict.UNSUBSTANTIATED]
     text = " ".join(PAGE.split())
-    assert f"Of the other {proved + neither} mechanisms, {proved} are proved" in text
+    assert f"Among the other {proved + neither} mechanisms, {proved} are proved" in text
     assert f"{sum(bool(f.holds_if) for f in FINDINGS.values() if f.broken)} of these" in text
     impossible, repeated = (
         sum(check in row.failed for row in broken) for check in ("support", "determinism")
     )
     assert f"{impossible} of the {len(broken)} false mechanisms produced" in text
-    assert f"{repeated} repeat their outputs" in text
+    assert f"{repeated} of the {len(broken)} repeat" in text
     # All bounds from samples hold together at 95%: see CONFIDENCE.
     assert sum(row.draws not in ("proved", "exact") for row in ROWS.values()) <= 100
     told = re.findall(r"^\| ([\w/-]+ [\w.]+) \| `(.*?)` \| (\S+) \| (\S+) \|", PAGE, re.MULTILINE)
