@@ -206,10 +206,8 @@ class Audit:
         notes = (*notes, *(note for _, remarks in tried for note in remarks))
         notes += _quick_note(plan, list(targets.values()))
         _check_workloads(plan, targets.values(), interactions, compute, memory)
-        is_runnable = any(get_origin(target).is_runnable for target in targets.values())
-        games = tuple(
-            g for g in CANARY_GAMES if g in plan.games and (is_runnable or g != LOCAL_NAME)
-        )
+        local = any(get_origin(target).is_runnable for target in targets.values())
+        games = tuple(g for g in CANARY_GAMES if g in plan.games and (local or g != LOCAL_NAME))
         bounds = sum(CANARY_GAMES[g].count_bounds(t) for t in targets.values() for g in games)
         audit = cls(
             plan=plan,

@@ -246,7 +246,7 @@ def test_claims_that_are_formulas_are_judged_where_runs_tell_most() -> None:
     at = LflSgdmf().get_claims(sizes)[0].set_delta(0.1)
     assert at is not None
     assert at.delta == at.claim.delta == 0.1
-    np.testing.assert_allclose(at.claim.epsilon, LflSgdmf(delta=0.1).claimed)
+    np.testing.assert_allclose(at.claim.epsilon, LflSgdmf(delta=0.1).claimed_epsilon)
 
 
 def test_the_mean_difference_of_messages_is_that_of_noiseless_ones() -> None:
