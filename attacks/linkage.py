@@ -101,11 +101,11 @@ def make_fingerprints(view: View, round_view: RoundView) -> Fingerprints:
 def compare(
     last: Fingerprints, earlier: Sequence[SenderFingerprints], n_candidates: int
 ) -> dict[str, NDArray[np.float32]]:
-    """Returns the similarity (n, candidates) of each message to each candidate sender, by name.
+    """Returns the similarity (n, n_candidates) of each message to each candidate sender, by name.
 
-    sent: fingerprints (numeric summaries) of n messages, by name
-    before: index of each sender among the candidates, and fingerprints, for each earlier round
-    candidates: number of candidate senders
+    last: fingerprints (numeric summaries) of n messages of the last round, by name
+    earlier: for each earlier round, index of each sender among the candidates, and fingerprints
+    n_candidates: number of candidate senders
 
     The similarity is the cosine of the message's fingerprint and the candidate's mean fingerprint
     in the earlier rounds.
@@ -123,12 +123,12 @@ def compare(
 def compute_margin(cosines: NDArray[np.floating[Any]]) -> float:
     """Returns how much the best candidate sender exceeds the second best, as a mean over messages.
 
-    likeness: cosine of each message and each candidate (n, candidates)
+    cosines: cosine of each message and each candidate (n, candidates)
 
     A candidate is judged by the log-probability that unrelated directions have so large a cosine by
     chance: P(cosine > c) is about (1 - c^2)^((p - 1) / 2) in p dimensions. The margin is the
     difference of the log-probabilities of the two candidates. Cosines of unrelated directions have
-    variance 1 / p, so that p follows from the variance of ``likeness``. An identifier that is
+    variance 1 / p, so that p follows from the variance of ``cosines``. An identifier that is
     repeated exactly has a large margin in few dimensions as well as in many. The result is 0
     without a second candidate.
     """

@@ -186,7 +186,7 @@ def score_profiles(x: Floats, references: Floats, included: NDArray[np.bool_]) -
     A profile is the ratings of one user.
 
     x: features of the profiles in the attacked training (n, f)
-    known: features of the profiles in k reference trainings (k, n, f)
+    references: features of the profiles in k reference trainings (k, n, f)
     included: True if a profile is in a reference training (k, n)
 
     The features of a profile are modelled as its mean a, plus a common shift d if the profile is in

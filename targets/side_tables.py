@@ -323,8 +323,8 @@ def _attribute(
     if edges is not None and values is None:
         odd = next(t for t, here in zip(texts, there, strict=True) if here and not _is_number(t))
         raise InputError(
-            f"Expected numbers in the column {name!r} of {place}, which has bins, got {odd!r}. "
-            "Leave its bins out."
+            f"Expected numbers in the column {name!r} of {place}, as it has bins, got {odd!r}. "
+            "Leave its bins out, or correct the value."
         )
     codes = np.full(len(texts), -1)
     known = there[cells.codes]

@@ -104,12 +104,14 @@ def amplify_epsilon(epsilon: float, rate: float, *, replaced: bool = False) -> f
     """Computes the pure epsilon of a mechanism of pure ``epsilon`` on a Poisson sample with
     sampling rate ``rate``.
 
-    For adding or removing the record the result is ln(1 + q (e^L - 1)), with q the rate and L the
-    epsilon. The opposite direction, -ln(1 - q + q e^-L), is smaller (Balle, Barthe and Gaboardi
-    2018, Theorems 8 and 9 at delta 0). If the record is ``replaced``, the epsilon is the sum of
-    these two values: whichever other records are drawn, an output is 1 - q + q r times as likely as
-    without the record, with r between e^-L and e^L, and two records at opposite ends have one such
-    r each. By group privacy this is at most twice the first value.
+    For adding or removing a record the result is ln(1 + rate (e^epsilon - 1)). The opposite
+    direction, -ln(1 - rate + rate e^-epsilon), is smaller (Balle, Barthe and Gaboardi 2018,
+    Theorems 8 and 9 at delta 0).
+
+    If the record is ``replaced``, the result is the sum of these two values. Whichever other
+    records are drawn, an output is 1 - rate + rate x times as likely as without the record, with x
+    between e^-epsilon and e^epsilon. Two records at opposite ends have one such x each. By group
+    privacy the sum is at most twice the first value.
     """
     if rate == 0.0 or rate == 1.0 or math.isinf(epsilon):
         return epsilon * (1 + replaced) if rate else 0.0

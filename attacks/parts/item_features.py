@@ -168,10 +168,10 @@ class ItemFeatures:
     """Features of each of M items in n messages; a feature has the same meaning for all items.
 
     n_items: number of items M
-    rows: numbers that messages hold for each item, and their products with the item's part of the
-        broadcast model, as arrays (n, M, k)
-    items: features of each item, as arrays (n, M)
-    itemless: numbers that belong to no item, as arrays (n, d)
+    row_numbers: numbers that messages hold for each item, and their products with the item's part
+        of the broadcast model, as arrays (n, M, k)
+    columns: features of each item, as arrays (n, M)
+    other_numbers: numbers that belong to no item, as arrays (n, d)
     mark_sources: message parts from which marks (codes or positions that reveal items) are learned:
         (True, list) or (False, array without an axis of items)
     """

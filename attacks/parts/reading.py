@@ -156,8 +156,8 @@ Floats = NDArray[np.float64]
 class Calibration(NamedTuple):
     """Factors that weaken evidence (log-likelihood ratios of interactions) that is overconfident.
 
-    ratio: factor of the log-likelihood ratios r, after they become r / (1 + bend |r|)
-    activity: factor of the terms that users' activities add to the log-odds of interactions
+    ratio_gain: factor of the log-likelihood ratios r, after they become r / (1 + bend |r|)
+    activity_gain: factor of the terms that users' activities add to the log-odds of interactions
     bend: makes r / (1 + bend |r|) stay below 1 / bend nats; 0 for no limit
     """
 
@@ -166,7 +166,7 @@ class Calibration(NamedTuple):
     bend: float
 
     def rescale(self, ratio: Numbers) -> Numbers:
-        """Returns log-likelihood ratios r scaled to ratio * r / (1 + bend |r|), same shape."""
+        """Returns log-likelihood ratios r scaled to ratio_gain r / (1 + bend |r|), same shape."""
         return np.asarray(self.ratio_gain * ratio / (1 + self.bend * np.abs(ratio)))
 
 

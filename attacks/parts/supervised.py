@@ -24,8 +24,8 @@ def count_by_class(
     """Counts, for each class, right guesses, users of the class, and guesses of the class.
 
     truth: true classes, integers (n,)
-    guessed: guessed classes (..., n)
-    classes: number of classes C
+    guesses: guessed classes (..., n)
+    n_classes: number of classes C
 
     The result is (..., 3, C), with the three counts in this order.
     """

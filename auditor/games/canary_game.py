@@ -403,7 +403,7 @@ class GameSetup:
     ``has_two_removals``: whether the two worlds differ by two removals of a user, so that a
         measured bound is converted to one removal (``RemovalEstimator``). A replacement is two
         removals if a user without items also sends a message that is not zero.
-    ``make_bound``: function that traces the client's code in the two worlds and computes a lower
+    ``compute_bound``: function that traces the client's code in the two worlds and computes a lower
         bound at a delta without sampling error; None if the code is not available.
     """
 

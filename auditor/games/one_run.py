@@ -59,10 +59,10 @@ class CanaryDirections:
     ``values``: the differences (m, q). In an item table (one row per item), they are restricted to
         the rows of the canary's own items, which contain nearly all information on its history; in
         a user table, to its own row.
-    ``matrix``: the differences at their places in ``Canaries.new_rows`` (the rows of new items or
-        of canaries), in one dimension (m, p).
+    ``matrix``: the differences at their places in ``Canaries.sum_new_rows`` (the rows of new items
+        or of canaries), in one dimension (m, p).
     ``mid_products``: inner product of each difference with the mean of the two messages (m,).
-    ``shape``: shape of ``Canaries.new_rows`` of the component.
+    ``shape``: shape of ``Canaries.sum_new_rows`` of the component.
     ``message_sum``: expected sum of all messages, of this shape, if each canary sends the mean of
         its two messages; None if the sum has no expectation.
     """

@@ -83,7 +83,7 @@ class MessageStats:
 
     All arrays have one value per entry of a message, in one dimension.
 
-    ``get_base``: value that is subtracted from messages to get changes of the model.
+    ``base_value``: value that is subtracted from messages to get changes of the model.
     ``average_mean``: mean message, averaged over the two worlds.
     ``difference``: mean message of the first world minus that of the second world.
     ``error_variance``: squared standard error of ``difference``, due to the client's randomness

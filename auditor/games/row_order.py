@@ -62,8 +62,7 @@ from fedrec_auditor.targets.transcript import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimulatedClient:
-    """Clients' code that an adversary can run on invented users; it contains no data of single
-    users.
+    """Client code that an adversary can run on invented users; it contains no data of real users.
 
     ``target``: the system whose ``upload`` is called.
     ``catalogue``: the item catalogue, as data without users.
@@ -82,9 +81,7 @@ class SimulatedClient:
 
     @classmethod
     def from_data(cls, target: Target, data: Interactions) -> Self:
-        """Makes the code that an adversary can run, from ``target`` and public properties of
-        ``data``.
-        """
+        """Makes a simulated client: the code of ``target``, with public properties of ``data``."""
         times, sizes = data.timestamps, np.diff(data.ratings.indptr)
         sizes = sizes[sizes > 0]
         return cls(

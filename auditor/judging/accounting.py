@@ -301,7 +301,8 @@ def drop_refuted_proofs(
 def mark_untested(
     findings: Sequence[Finding], skipped: Sequence[SkippedRow], other_reasons: Mapping[str, str]
 ) -> tuple[Finding, ...]:
-    """Adds a reason to each judgement of a claim that no measurement could have refuted.
+    """Adds to judgements the reason (field ``untested``) why no measurement could have refuted the
+    claim, where that is so.
 
     - ``findings``: all judgements of an audit.
     - ``skipped``: games (simulated experiments) that were not run, with reasons.

@@ -46,8 +46,8 @@ def read_waivers(path: Path, today: date) -> tuple[dict[tuple[str, str], str], t
     except ValidationError as error:
         first = error.errors()[0]
         raise InputError(
-            f"Expected tables [[waiver]] as in docs/ci-gate.md in {path}, got "
-            f"{'.'.join(map(str, first['loc']))}: {first['msg']}. Correct it."
+            f"Expected only valid tables [[waiver]] in {path}, got an error in "
+            f"{'.'.join(map(str, first['loc']))}: {first['msg']}. See docs/ci-gate.md."
         ) from error
     valid = {
         (w.target, w.result): f"{w} holds until {w.expires} ({w.reason})."

@@ -443,7 +443,7 @@ def _combined(
     - ``shared``: the other fields of the result.
     - ``values``: values of the metric in the trainings.
     - ``lows``, ``highs``: ends of their confidence intervals.
-    - ``n_trainings``: number of trainings of each variant in the plan.
+    - ``count``: number of trainings of each variant in the plan.
     - ``confidence``: confidence of the combined interval.
     """
     from fedrec_auditor.auditor.run.trainings import combine_figures

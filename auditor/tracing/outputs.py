@@ -34,7 +34,7 @@ class Output(NamedTuple):
     """The output of one call of a randomizer, split into structure and single values (leaves).
 
     - ``structure``: hashable description of the nested containers, without the values.
-    - ``list_leaves``: the values in order; each is a concrete value or a symbol (a value that
+    - ``leaves``: the values in order; each is a concrete value or a symbol (a value that
       depends on random draws).
     """
 
@@ -78,7 +78,7 @@ def format_output(structure: Any, leaves: Iterator[str]) -> str:
     """Returns the text of an output for reports.
 
     ``structure``: structure of the output, as ``split_output`` returns it.
-    ``list_leaves``: texts of its single values, in order.
+    ``leaves``: texts of its single values, in order.
     """
     if structure == "value":
         return next(leaves)

@@ -140,11 +140,10 @@ def add_entry(table: Table, key: Key, entry: OutputMass) -> None:
 
 
 def make_table(branch: PathResult, leaves: list[Any]) -> Table:
-    """Returns the joint distribution of the output values ``list_leaves``, given one execution
-    path.
+    """Returns the joint distribution of the output values ``leaves``, given one execution path.
 
-    ``branch``: the path. ``list_leaves``: values that may depend on random draws. Raises NotTraced
-    if the distribution has more than 2^16 entries.
+    ``branch``: the path. ``leaves``: values that may depend on random draws. Raises NotTraced if
+        the distribution has more than 2^16 entries.
     """
     together = combine_values(leaves, MAX_ENTRIES)
     if together is None:

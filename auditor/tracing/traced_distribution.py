@@ -50,14 +50,15 @@ Tag = tuple[Hashable, Key]
 class TagGroup:
     """The distribution of all outputs with one tag (structure and fixed values of an output).
 
-    A block is a group of positions in the output whose values depend on one another.
+    A block is a group of positions in the output whose values depend on one another. A path is one
+    way through the traced code, by the outcomes of its decisions.
 
     - ``weight``: probability of the tag.
-    - ``cells``: for each random draw the set of its values on the first path that leads to the tag.
-    - ``tables``: the distribution of each block, given the tag.
-    - ``atoms``: for a block with densities, the values that have a positive probability under any
-      input. The density at these values is ignored, because it is relative to a measure that
-      excludes them.
+    - ``cells``: the values of random draws that lead to the tag on one path, as a set per draw.
+    - ``tables``: the distribution of each block, given the tag, by the positions of the block.
+    - ``atoms``: the values of a block with densities that have a positive probability under any
+      input, by the positions of the block. The density at these values is ignored, because it is
+      relative to a measure that excludes them.
     """
 
     weight: Mass

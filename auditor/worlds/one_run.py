@@ -280,7 +280,8 @@ THEOREMS: dict[str, _Theorem] = {
 
 @dataclass(frozen=True)
 class OneRun(Checked, Estimator):
-    """A lower bound on epsilon from one training with many canaries, each included by a fair coin.
+    """Estimator of a lower bound on epsilon from one training with many canaries, each included by
+    a fair coin.
 
     A canary is a record put into the data. The bound holds at the stated confidence if a separate
     fair coin decided on each canary. The scores of canaries may depend on one another in any way,

@@ -89,18 +89,17 @@ class NoiseDensity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CoordinateScorer:
-    """A function that scores messages by adding up, over coordinates, the evidence for one of two
-    inputs.
+    """Scorer of messages that adds up, over coordinates, the evidence for one of two inputs.
 
-    The evidence is learned from messages under both inputs (worlds), separate from the messages to
-    be scored.
+    A message is a vector of d coordinates. The evidence is learned from messages under both inputs
+    (worlds), separate from the messages to be scored.
 
-    coordinate_indices: indices of the coordinates whose noise is modelled (k,).
+    coordinate_indices: indices of the k coordinates whose noise is modelled, (k,).
     centers, scales: centre and unit of the noise in each world, (2, k) each.
     low, high: lower and upper end of the noise in each world, (2, k) each.
-    density: density of the noise of all these coordinates; None if ``coordinate_indices`` is empty.
-    repeated_values: repeated values in each world, two per coordinate, (world, 2, d); NaN if there
-        are none.
+    density: density of the noise of all k coordinates; None if k is 0.
+    repeated_values: two repeated values per world and coordinate, (world, 2, d); NaN if there are
+        none.
     grid_steps: step of the grid on which all values of a coordinate lie, in each world, (2, d); 0
         if there is no grid.
     grid_offsets: a point on the grid in each world, (2, d).

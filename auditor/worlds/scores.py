@@ -76,16 +76,15 @@ _CHANCE = 1e-9  # probability below which equal counts are not attributed to cha
 
 
 def check_repeats(inside: NDArray[Any], outside: NDArray[Any]) -> None:
-    """Raises InputError if canary scores repeat in a way that independent trainings would not
-    produce.
+    """Raises InputError if equal values among canary scores contradict independent trainings.
 
     ``inside``, ``outside``: scores with the canary in the training and without it, shapes
-    (n, ...) and (m, ...). The two cases are:
+    (n, ...) and (m, ...). There are two contradictions:
 
     - Each value occurs equally often, or r, 2r, 3r times. In independent draws of a discrete
       distribution, k values all occur in multiples of r with probability at most (2r)^(-(k-1)/2),
       which is about that of k Poisson counts in the most favourable case.
-    - Numbers with many digits repeat within one array and do not occur in the second one. Under a
+    - Numbers with many digits repeat within one array and do not occur in the other one. Under a
       continuous distribution, nearly equal pairs are no more frequent than slightly more distant
       pairs.
 

@@ -50,16 +50,17 @@ class Finding(Row):
     verdict, vacuous, reason: the judgement, whether the claim is vacuous, and the reason in
         sentences.
     note: remark for the reader.
-    claimed_guess: highest success rate of a guess at one bit that the claim allows.
+    claimed_guess: highest success rate, by the claim, of a guess which of two equally likely inputs
+        a system had.
     shown_guess: success rate e^eps / (1 + e^eps) on the most revealing outputs by the lower bound.
         The average over all outputs may be far lower, because a rare output suffices for a large
         epsilon. None without a lower bound.
     outside_model: condition of the judgement that no scope expresses and that the paper does not
-        mention; empty if there is none.
+        mention, such as a budget that it does not print; empty if there is none.
     untested: reason why no measurement could have refuted the claim; empty if one could, or if none
         was needed.
-    game: name of the game in whose population the claim is judged; empty if the claim is judged for
-        the users of the data.
+    game: name of the game (simulated experiment) for whose users the claim is judged; empty if the
+        claim is judged for the users of the data.
     holds_at: delta at which a refuted epsilon holds; None if it is not known exactly.
     repair: settings of the system with which the claim is proved; empty if none are known.
 

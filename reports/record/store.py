@@ -166,12 +166,13 @@ def read(location: Path, kind: type[RecordType]) -> RecordType:
         first = error.errors(include_url=False, include_input=False)[0]
         place = ".".join(map(str, first["loc"]))
         more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
-        raise _edited(f"a record in {path}", f"{place}: {first['msg']}{more}", _DAMAGED) from error
+        why = f"{place}: {first['msg']}{more}"
+        raise _edit_error(f"a record in {path}", why, _DAMAGED) from error
     except IncompleteError as error:
         raise InputError(f"In {path}: {error}") from error
     except (ArithmeticError, RecursionError) as error:
         why = f"numbers that cannot be computed with ({error})"
-        raise _edited(f"a record in {path}", why, _DAMAGED) from error
+        raise _edit_error(f"a record in {path}", why, _DAMAGED) from error
     _check_verdicts(record, path)
     _check_severity(stored, record, path)
     return record
@@ -244,7 +245,7 @@ def _attributed(values: dict[str, Any]) -> dict[str, Any]:
     return values
 
 
-def _edited(expected: str, got: str, how: str = "edited") -> InputError:
+def _edit_error(expected: str, got: str, how: str = "edited") -> InputError:
     """Returns the error for a file whose content differs from that written by the auditor."""
     return InputError(f"Expected {expected}, got {got}. The file was {how}. Run the audit again.")
 
@@ -259,7 +260,7 @@ def _check_verdicts(record: Contents, path: Path) -> None:
             ) from error
         if (again.verdict, again.is_vacuous) != (finding.verdict, finding.vacuous):
             place = f"finding {position} ({finding.target}) of {path}"
-            raise _edited(
+            raise _edit_error(
                 f"verdict {again.verdict} in {place}, from its claim, proof and measurement",
                 f"{finding.verdict} (vacuous={finding.vacuous})",
             )
@@ -282,7 +283,7 @@ def _check_severity(stored: Any, record: Contents, path: Path) -> None:
         return
     derived = _severity(record)
     if stored != derived:
-        raise _edited(f"severity {derived} in {path}, from its rows", str(stored))
+        raise _edit_error(f"severity {derived} in {path}, from its rows", str(stored))
 
 
 def to_json(value: Any, place: str = "") -> Any:

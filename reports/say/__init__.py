@@ -491,9 +491,11 @@ def format_probability(measured: Bound, value: float) -> str:
 
 
 def label_probability(measured: Bound) -> str:
-    """The kind of a lower bound's two numbers: "Measured share", "Density" or "Probability".
+    """Label of the two probabilities in a lower bound's witness: "Measured share", "Density" or
+    "Probability".
 
-    Each is of the same output, under one of two inputs.
+    A witness is an event of outputs, with its probability under each of two inputs. "Measured
+    share" labels probabilities that are estimated from draws.
     """
     witness = measured.witness
     if measured.samples is not None or witness is None:

@@ -457,10 +457,11 @@ class Paper:
         return made
 
     def get_reported_metrics(self, system: str) -> tuple[ReportedMetric, ...]:
-        """Returns a system's printed utility, one value per metric and evaluation protocol.
+        """Returns the utility values that the paper prints for ``system``, one per metric and
+        evaluation protocol.
 
-        The first table that has a metric provides its value. The note states the other tables'
-        values.
+        If several tables print a metric, its value is from the first of them, and the ``note`` of
+        the result states the values in the others.
         """
         figures: dict[tuple[str, str], ReportedMetric] = {}
         for table in self.printed_numbers.table:

@@ -114,10 +114,10 @@ class _Curved(Clipped):
 class Product(Repetition):
     """Randomizes each entry of a vector independently by the same mechanism.
 
-    The epsilon of the vector is exactly ``count`` times the epsilon of one entry.
+    At delta 0, the epsilon of the vector is exactly ``count`` times the epsilon of one entry,
+    because two vectors may differ in every entry. All entries may then have the worst pair of one
+    entry (the two inputs with the largest privacy loss) at once.
 
-    Two vectors may differ in every entry, so that all entries may have the worst pair of one entry
-    (the two inputs with the largest privacy loss) at once. The sum of epsilons is exact at delta 0.
     At delta > 0 the worst pair of vectors may have the worst pair of one entry in some positions
     and the exchanged pair in others, such as two bits (0, 1) against (1, 0). With Gaussian noise
     the mechanism has a privacy curve, whose mu (sensitivity in standard deviations) is sqrt(count)
@@ -160,9 +160,10 @@ Product.instance_classes = (Product, _NormalProduct)
 class Repeated(Repetition):
     """Applies a mechanism several times, independently, to the same input, as in several rounds.
 
-    The epsilons of the ``count`` outputs add up. The sum is attained, because all outputs may be
-    the same worst output. With Gaussian noise the mechanism has a privacy curve, whose mu
-    (sensitivity in standard deviations) is sqrt(count) times the mu of one output.
+    At delta 0, the epsilon of the ``count`` outputs is exactly ``count`` times the epsilon of one
+    output, because all outputs may be the same worst output. With Gaussian noise the mechanism has
+    a privacy curve, whose mu (sensitivity in standard deviations) is sqrt(count) times the mu of
+    one output.
 
     Inputs have shape (*batch, *inner domain), outputs (*size, count, *inner output).
     """
@@ -193,31 +194,32 @@ _RARE = 750.0
 
 @dataclass(frozen=True, slots=True)
 class Shuffled(UnitIntervalMechanism):
-    """Shuffles the binary reports of ``n_users`` users; the output is the number of positive
-    reports.
+    """Counts the positive reports in a shuffle of the randomized bits of ``n_users`` users.
 
-    The input is one user's number in [-1, 1], called entry. All other users have the entry -1.
+    The input v is one user's number in [-1, 1], called entry. All other users have the entry -1. A
+    user with the entry v sends a positive report with probability (1 + v (e^eps - 1)/(e^eps +
+    1))/2, where eps is ``epsilon``, and otherwise a negative report. The output is the number of
+    positive reports, an integer from 0 to ``n_users``. A shuffle of binary reports reveals only
+    this number.
 
-    Each user reports +B with probability (1 + v (e^eps - 1)/(e^eps + 1))/2 for the entry v in [-1,
-    1], else -B; eps is ``epsilon``. The output is the number of +B reports, an integer from 0 to
-    ``n_users``. A shuffle of binary reports reveals only this number. For reports of one random
-    coordinate of a vector (``OneCoordinate``), the number is also a sufficient statistic if all
-    entries of a user's vector are 1 or all are -1, because all users draw coordinates from the same
-    distribution. The entries of the other users are fixed. A lower bound of epsilon for this
-    distribution is therefore also a lower bound for the shuffle, but an upper bound is not.
+    For reports of one random coordinate of a vector (``OneCoordinate``), the number is also a
+    sufficient statistic if all entries of a user's vector are 1 or all are -1, because all users
+    draw coordinates from the same distribution. The entries of the other users are fixed. A lower
+    bound of epsilon for this distribution is therefore also a lower bound for the shuffle, but an
+    upper bound is not.
     """
 
     epsilon: PositiveFloat
     n_users: Count
 
     def randomize(self, value: ArrayLike, rng: Generator, size: Shape = None) -> NDArray[Any]:
-        """Draws the number of +B reports for each input ``value``, int64 of shape ``size``."""
+        """Draws the number of positive reports for each input in ``value``; int64 (``size``)."""
         values = self.domain.expand_batch(value, size)
         others = rng.binomial(self.n_users - 1, expit(-self.epsilon), size=values.shape)
         return np.asarray(others + self._report.draw_bits(values, rng))
 
     def log_prob(self, output: ArrayLike, value: ArrayLike) -> NDArray[np.float64]:
-        """Returns ln P(``output`` users report +B | one user has the entry ``value``).
+        """Returns ln P(``output`` positive reports | one user has the entry ``value``).
 
         The result is -inf for an impossible number.
         """
@@ -232,10 +234,10 @@ class Shuffled(UnitIntervalMechanism):
     def worst_case(self) -> WorstCase:
         """Returns inputs and outputs that attain the largest privacy loss.
 
-        The inputs are the entries 1 and -1, and the outputs are the numbers of +B reports. Above a
-        million users, numbers with a probability below e^-745, the smallest double, are left out
-        (by Bernstein's inequality). The numbers 0 and ``n_users`` are always included, because they
-        have the largest privacy loss.
+        The inputs are the entries 1 and -1, and the outputs are the numbers of positive reports.
+        Above a million users, numbers with a probability below e^-745, the smallest double, are
+        left out (by Bernstein's inequality). The numbers 0 and ``n_users`` are always included,
+        because they have the largest privacy loss.
         """
         outputs = np.arange(self.n_users + 1) if self.n_users <= _MANY else self._likely()
         return WorstCase(
@@ -251,7 +253,7 @@ class Shuffled(UnitIntervalMechanism):
         return dp.ShuffledDpEvent(self.epsilon, self.n_users, binary=True)
 
     def _others(self, count: NDArray[Any]) -> NDArray[np.float64]:
-        """Returns the log-probability that ``count`` of the other users report +B.
+        """Returns the log-probability that ``count`` of the other users send a positive report.
 
         Above a million users, the logarithm of the probability is computed, because differences of
         log-factorials lose too many digits.
@@ -266,7 +268,7 @@ class Shuffled(UnitIntervalMechanism):
         return np.asarray(found)
 
     def _likely(self) -> NDArray[np.int64]:
-        """Returns the numbers of +B reports that are not extremely improbable, and 0 and
+        """Returns the numbers of positive reports that are not extremely improbable, and 0 and
         ``n_users``.
         """
         others = scipy.stats.binom(self.n_users - 1, expit(-self.epsilon))

@@ -251,20 +251,20 @@ class SampledGaussian(Checked):
     ``sampling_probability``: probability q with which the unit is drawn in one step.
     ``rounds``: number of sums that the adversary sees.
     ``local_steps``: number of noisy steps per sum.
-    ``opposite``: amount that a drawn step subtracts if the unit is absent, see below.
+    ``opposite``: amount that a step subtracts with probability q if the unit is absent.
 
-    If the unit is present, a step in which it is drawn adds 1. If the unit is absent, the same step
-    subtracts ``opposite``. ``opposite`` is 0 for a unit that is added or removed, and above 0 for a
-    change after which the remaining data shift the sum in the opposite direction. The adversary
-    sees only the sum of each round. With K ~ Binomial(local_steps, q) the sum is a mixture of N(K,
-    local_steps z^2) if the unit is present, or of N(-K opposite, local_steps z^2) if it is absent.
-    Rounds are independent. With one step per round and ``opposite`` 0 the mechanism is the
-    Poisson-sampled Gaussian for both directions of adding and removing. The draws of one unit have
-    the same distribution if a fixed number of rows is drawn.
+    If the unit is present, each step adds 1 with probability q. If the unit is absent, each step
+    subtracts ``opposite`` with the same probability. ``opposite`` is 0 for a unit that is added or
+    removed, and above 0 for a change after which the remaining data shift the sum in the opposite
+    direction. The adversary sees only the sum of each round. With K ~ Binomial(local_steps, q) the
+    sum is a mixture of N(K, local_steps z^2) if the unit is present, or of N(-K opposite,
+    local_steps z^2) if it is absent. Rounds are independent. With one step per round and
+    ``opposite`` 0 the mechanism is the Poisson-sampled Gaussian for both directions of adding and
+    removing. The draws of one unit have the same distribution if a fixed number of rows is drawn.
 
-    ``delta`` is a lower bound: sums are grouped in cells, and their privacy losses are rounded to a
-    grid (``compute_lower_curve``). The ratio of the two densities increases with the sum, so that
-    the bound also holds for any system whose shifts are at least as large.
+    The method ``delta`` returns a lower bound: sums are grouped in cells, and their privacy losses
+    are rounded to a grid (``compute_lower_curve``). The ratio of the two densities increases with
+    the sum, so that the bound also holds for any system whose shifts are at least as large.
 
     The input is 1 if the unit is present, else 0. Outputs are sums divided by sqrt(local_steps) z,
     shape (rounds,). Source: Abadi et al. 2016, section 3.2, for the pair of mixtures.

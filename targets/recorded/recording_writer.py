@@ -210,7 +210,7 @@ class RecordingWriter:
         Raises InputError unless ``number`` is a whole number from 0 to 10^9 - 1.
         """
         if isinstance(number, bool) or not 0 <= number < 10**9:
-            raise InputError(f"Expected a round's number from 0 on, got {number!r}. Count rounds.")
+            raise InputError(f"Expected number in [0, 1e9), got {number!r}. Number rounds from 0.")
         self._round = self.path / ROUNDS / str(int(number))
         self._round.mkdir(exist_ok=True)
         self._broadcast = None

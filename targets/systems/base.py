@@ -304,7 +304,8 @@ def get_origin(target: Target) -> SystemOrigin:
 class Claimant(Protocol):
     """Interface of a system with claims that an audit compares with proved bounds.
 
-    The system need not run. Members with a body have defaults that hold for most systems.
+    A system without code that runs may also have this interface. Members with a body have defaults
+    that hold for most systems.
     """
 
     @property

@@ -53,7 +53,7 @@ class DrawPlan(NamedTuple):
 
 
 class EpsilonLimit(NamedTuple):
-    """A lower bound on epsilon that follows from counts of events.
+    """Lower bound on epsilon that follows from counts of events, with its distinguishing event.
 
     epsilon: the lower bound.
     largest: the bound that would follow if every guess of the input were right.

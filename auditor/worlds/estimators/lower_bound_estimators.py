@@ -40,7 +40,7 @@ from fedrec_auditor.auditor.worlds.worlds import Worlds
 
 @dataclass(frozen=True)
 class JointBinomial(Estimator):
-    """A lower bound on epsilon from guesses of the input (world) that produced an output.
+    """Estimator of a lower bound on epsilon from guesses of the input (world) behind each output.
 
     Some draws select a decision rule, others test it. The bound holds at the stated confidence, for
     any outputs and any rule. A tenth of the draws of each world (at least 2,000, at most half of
@@ -139,7 +139,7 @@ class JointBinomial(Estimator):
 
 @dataclass(frozen=True)
 class AllThresholds(Estimator):
-    """A lower bound on epsilon from all thresholds of a score at once.
+    """Estimator of a lower bound on epsilon from all thresholds of a score at once.
 
     The bound holds at the stated confidence for every threshold, epsilon and delta together.
 

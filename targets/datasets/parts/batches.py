@@ -104,7 +104,7 @@ class TypedTable:
             if values is None:
                 kind = "numbers" if numbers else "whole numbers or texts"
                 expected = f"{name_entry(specs[at])}s that are {kind}"
-                raise make_error(self.name_row(row), expected, str(column.type))
+                raise make_error(self.label, expected, f"a column of type {column.type}")
             columns[at] = values
         return RowBlock(
             first_row=row,

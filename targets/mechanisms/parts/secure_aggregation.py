@@ -170,11 +170,10 @@ def min_variance(
     repaired, v is the limit as m falls to (1 - omega) n, and the smallest variance of the final sum
     in either protocol.
     """
-    if not (0.0 <= omega < 1.0 and 0.0 <= colluding < 1.0 and 1.0 <= announced < math.inf):
-        raise InputError(
-            f"Expected omega and colluding in [0, 1) and announced in [1, inf), got "
-            f"omega={omega!r}, colluding={colluding!r}, announced={announced!r}. "
-            "Give shares of all users, and the announced number divided by the true number."
-        )
+    for name, share in (("omega", omega), ("colluding", colluding)):
+        if not 0.0 <= share < 1.0:
+            raise InputError(f"Expected {name} in [0, 1), got {name}={share!r}. Give a share.")
+    if not 1.0 <= announced < math.inf:
+        raise InputError(f"Expected announced in [1, inf), got {announced=}. Give another ratio.")
     honest = max(0.0, 1.0 - omega - colluding) / (1.0 - omega)
     return honest / (announced if repaired else 1.0 + announced)

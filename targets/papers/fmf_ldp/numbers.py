@@ -147,9 +147,10 @@ def compare_interaction_epsilon() -> Iterator[ClaimedAndComputed]:
     """Yields a pair: the claimed epsilon of one report, and the exact epsilon of one interaction in
     all reports of a round.
 
-    A malicious item matrix lets the interaction reverse the user's gradient: six items have the
-    vector 3e-4 and one has -5e-3. With the seventh item in the history, the user vector has the
-    opposite sign, and the gradients exceed the projection bound in the rows of all items.
+    One interaction can change every report of a round. To attain this, a malicious item matrix lets
+    the interaction reverse the user's gradient: six items have the vector 3e-4 and one has -5e-3.
+    With the seventh item in the history, the user vector has the opposite sign, and the gradients
+    exceed the projection bound in the rows of all items.
     """
     system, items = FmfLdp(factors=1), np.array([[-5e-3], *[[3e-4]] * 6])
     held = Interactions.create(np.array([[0.0, 1, 1, 1, 1, 1, 1], [1.0] * 7]), name="event").ratings

@@ -147,8 +147,11 @@ class FmfLdp(ReportingSystem, ImplicitMf):
         )
 
     def find_history_length(self) -> int:
-        """Returns the smallest number of interactions with which two users have projected gradients
-        of +1 and -1 under ``make_opposing_items``.
+        """Returns the number of interactions with which two users have opposite projected
+        gradients, +1 and -1.
+
+        The items are those of ``make_opposing_items``, a malicious server's item matrix. The number
+        is the smallest that suffices.
         """
         held, scale = 1.0 + self.alpha, (2.0 + self.alpha) / 3.0
         left = 1.0 - held / (4.0 * scale)  # 1 - a F v
@@ -336,7 +339,7 @@ class MfNp(CentralSystem):
     factors: EmbeddingSize = 5
     alpha: Annotated[Positive, "alpha of a rating's weight c = 1 + alpha r"] = 1.0
     regularization: Annotated[Positive, "lambda of equation 1"] = 1e-6
-    epochs: Annotated[Count, "passes over both tables"] = 20
+    epochs: Annotated[Count, "passes; each solves all users, then all items"] = 20
     init_scale: Annotated[Positive, "standard deviation of the first V"] = 0.05
 
     tuned_values = MappingProxyType({"factors": 16})

@@ -72,6 +72,7 @@ class DpSgdMf(NoisyMf):
     """Central matrix factorization by DP-SGD: gradients are clipped, not embeddings.
 
     DP-SGD (Abadi et al. 2016) trains user and item tables, and one trusted party publishes them.
+    ``parties`` must be 1: the party holds all data, and nothing is split.
 
     This is the gradient clipping of Figure 4 (section 4.3), with s = 1 party, gradients of norm at
     most C = 10, and at most theta = 10 ratings per user if the unit is the user.
@@ -186,7 +187,7 @@ class ObjPertb(System):
     bound: RatingScale = 5.0
     epsilon: Annotated[Epsilon, "epsilon of a rating's value, or of all values of a user"] = 1.0
     regularization: Annotated[Positive, "lambda"] = 10.0
-    sweeps: Annotated[Count, "alternating solutions of both tables"] = 10
+    sweeps: Annotated[Count, "passes; each solves all users, then all items"] = 10
     unit: Annotated[Literal["rating", "user"], "owner of the values that epsilon hides"] = "rating"
     trim: Annotated[Count, "maximum ratings of a user if the unit is the user"] = 10
     as_published: Annotated[bool, "U of the same ratings; else random and public"] = True

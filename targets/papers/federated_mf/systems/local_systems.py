@@ -313,7 +313,7 @@ class LflSgdmf(PretrainedMf):
     def run_round(
         self, number: int, model: Broadcast, send: Any, rng: np.random.Generator
     ) -> tuple[Round, Floats]:
-        """Runs both message rounds; then the server steps on the sum of all messages, and projects
+        """Collects two messages of each device; then the server steps on their sum, and projects
         the item embeddings to their bounds.
 
         Returns the messages, and the next item embeddings, one row per item. The embeddings are

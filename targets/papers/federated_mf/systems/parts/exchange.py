@@ -350,10 +350,11 @@ def draw_devices(mf: PartyMf, ratings: sparse.csr_array, streams: Streams) -> tu
 
 
 def get_broadcast_items(mf: PartyMf, calls: UploadRequest) -> tuple[Floats, Floats]:
-    """Returns the current and the first item embeddings of the broadcast, projected, one row per
-    item.
+    """Returns two tables of item embeddings from the broadcast, one row per item: the current
+    table, and the first table, from before the training.
 
-    If the broadcast has no first item embeddings, the current ones take their place.
+    Both are projected onto the set of equation 6 (entries of at least 0, squared norm of at most
+    ``mf.bound``). If the broadcast has no first table, the current table takes its place.
     """
     shape, sent = (calls.profiles.n_items, mf.factors), calls.broadcast or {}
     items = table(sent, "items", shape).astype(np.float32)
