@@ -209,7 +209,7 @@ class DpPrivrec(Privrec):
         mechanism is that of a training in which all other clients' changes lie at one end of the
         clipping ball, and the replaced client moves from that end to the opposite end. A round is
         then N(0, z^2), or with probability M/N N(1, z^2), for the joint noise multiplier z
-        (``theorems.fixed_size_curve``). None for an added or removed user, who moves the averages
+        (``losses.pairs.FixedSizePair``). None for an added or removed user, who moves the averages
         of all clients by less than a replaced user.
         """
         if scope.vantage not in (Vantage.PEERS, Vantage.RELEASE):
@@ -234,7 +234,7 @@ class DpPrivrec(Privrec):
         ``NonPrivateDpEvent`` against an adversary who sees results without the server's noise.
         Sampling without replacement amplifies privacy if a user is replaced. For an added or
         removed user, the event is that of Poisson sampling, with the noise multiplier for a
-        replaced user (proved in ``theorems.fixed_size_curve``). For any other pair of inputs only
+        replaced user (proved in ``losses.pairs.FixedSizePair``). For any other pair of inputs only
         the noise is charged, which sampling cannot make worse. The sample must be unknown to the
         adversary. Another client knows its own draws, so that in each round M, or M - 1, clients
         are drawn from the N - 1 other clients.
