@@ -337,9 +337,9 @@ class StepNoise:
         privacy for a change within one unit. As published, n' of the n rows (users) in ``sizes``
         are sampled. Adding or removing a user then costs as much as with independent samples, with
         noise of ``row_ratio``, because the user takes another user's place
-        (``losses.pairs.FixedSizePair``). Replacing a user costs the epsilon that is proved for n' of
-        n rows. For data smaller than a user nothing is amplified, because the user's other ratings
-        show when the row is sampled.
+        (``losses.pairs.FixedSizePair``). Replacing a user costs the epsilon that is proved for n'
+        of n rows. For data smaller than a user nothing is amplified, because the user's other
+        ratings show when the row is sampled.
         """
         # If the party ``has_memory``, the users whose places an added user took have missed a step.
         # From then on their gradients differ, too, and the proof uses only that a sum has n' rows.
