@@ -142,7 +142,7 @@ class NumberLabel(LabelEnum):
     UNSTATED = (
         "UNSTATED",
         "not stated",
-        "A number that the audit derived, and that the authors do not state, is not correct.",
+        "The audit derived a number that the authors do not state, and this number is not correct.",
     )
     WRONG = ("WRONG", "wrong", "A number that the paper states or relies on is not correct.")
 
