@@ -17,7 +17,7 @@ from fedrec_auditor.attacks.parts import reading
 from fedrec_auditor.attacks.parts.uploads import find_senders
 from fedrec_auditor.attacks.readers.base import fit_prior, get_posterior
 from fedrec_auditor.auditor.games import metrics
-from fedrec_auditor.auditor.games.reconstruction import find_popular
+from fedrec_auditor.auditor.games.reconstruction import flag_top_items
 from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.auditor.plan.sources import load_data
 from fedrec_auditor.targets.compute import one_thread
@@ -44,7 +44,7 @@ def row(name: str, data: Interactions) -> str:
     scores = np.clip(told.log_ratio, -1e9, 1e9) + fit_prior(told)[0]
     pairs = [np.broadcast_to(np.arange(len(users))[:, None], truth.shape).ravel()]
     area = metrics.get_user_aucs(scores.ravel(), truth.ravel(), pairs[0])
-    popular = metrics.score_sets(np.broadcast_to(find_popular(truth), truth.shape), truth)
+    popular = metrics.score_sets(np.broadcast_to(flag_top_items(truth), truth.shape), truth)
     readers = ", ".join(type(each).__name__ for each in found)
     return (
         f"| {name} | {readers} | {metrics.score_sets(sets, truth).mean():.3f} | "

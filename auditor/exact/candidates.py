@@ -310,7 +310,7 @@ class CandidateOutputs:
     """Outputs drawn from a randomizer under some inputs, and the properties of its outputs that
     these draws show.
 
-    - ``observed``: the different drawn outputs, (k, *output shape).
+    - ``drawn_outputs``: the different drawn outputs, (k, *output shape).
     - ``is_symbolic``: true if outputs are names, bits or a few numbers that are not on a grid, so
       that only combinations of drawn values are possible.
     - ``entry_step``: distance between neighbouring values of an entry (1 for integers); 0 if the
@@ -324,7 +324,7 @@ class CandidateOutputs:
       determined; otherwise None.
     """
 
-    observed: NDArray[Any]
+    drawn_outputs: NDArray[Any]
     is_symbolic: bool
     entry_step: Floats
     entry_origin: Floats
@@ -364,7 +364,7 @@ class CandidateOutputs:
         step = step.reshape(shape)
         grid = bool(np.all(step > 0))
         found = cls(
-            observed=pool,
+            drawn_outputs=pool,
             is_symbolic=not numbers or (few and not grid),
             entry_step=step,
             entry_origin=np.asarray(np.where(step == np.rint(step), 0.0, low)),
@@ -380,7 +380,7 @@ class CandidateOutputs:
     @property
     def shape(self) -> tuple[int, ...]:
         """Shape of one output."""
-        return self.observed.shape[1:]
+        return self.drawn_outputs.shape[1:]
 
     def _all_of(self, dist: OutputDistribution, inputs: list[Any]) -> NDArray[Any] | None:
         """All possible outputs, (m, *output shape), if they can be determined; otherwise None.
@@ -450,10 +450,10 @@ class CandidateOutputs:
 
         if self.is_symbolic or self.all_outputs is not None:
             return st.sampled_from(
-                _by_simplicity(self.observed if self.all_outputs is None else self.all_outputs)
+                _by_simplicity(self.drawn_outputs if self.all_outputs is None else self.all_outputs)
             )
         reach = min(_FARTHEST, float(np.max(np.abs(self.centre) + _REACH[-1] * self.spread)))
-        if self.observed.dtype.kind in "iu":
+        if self.drawn_outputs.dtype.kind in "iu":
             whole = st.integers(-math.ceil(reach), math.ceil(reach))
             if not self.shape:
                 return whole
@@ -468,8 +468,8 @@ class CandidateOutputs:
         return array.shape == self.shape and array.dtype.kind in "biuf"
 
     def _alike(self, a: Any, b: Any) -> NDArray[Any]:
-        if self.observed.dtype.kind != "b":
-            return self.observed
+        if self.drawn_outputs.dtype.kind != "b":
+            return self.drawn_outputs
         more = [np.asarray(v).astype(bool) for v in (a, b) if self._fits(v)]
         more += [~output for output in more]
         plain = [np.zeros(self.shape, dtype=bool), np.ones(self.shape, dtype=bool)]
@@ -479,7 +479,7 @@ class CandidateOutputs:
         step = np.where(self.entry_step > 0, self.entry_step, 1.0)
         grid = self.entry_origin + np.rint((outputs - self.entry_origin) / step) * step
         rounded = np.where(self.entry_step > 0, grid, outputs)
-        return rounded.astype(np.int64) if self.observed.dtype.kind in "iu" else rounded
+        return rounded.astype(np.int64) if self.drawn_outputs.dtype.kind in "iu" else rounded
 
     def list_grid(self) -> NDArray[Any]:
         """Returns outputs with all combinations of values of their entries, (m, *output shape).
@@ -487,7 +487,7 @@ class CandidateOutputs:
         The values of an entry are the drawn ones and the grid points between them. If there are too
         many combinations, only the drawn outputs are returned.
         """
-        flat = self.observed.reshape(len(self.observed), -1)
+        flat = self.drawn_outputs.reshape(len(self.drawn_outputs), -1)
         columns = [np.unique(column) for column in flat.T]
         if not self.is_symbolic:
             columns = [
@@ -497,7 +497,7 @@ class CandidateOutputs:
                 )
             ]
         if math.prod(map(len, columns)) > _MOST_OUTPUTS:
-            return self.observed
+            return self.drawn_outputs
         mesh = np.stack(np.meshgrid(*columns, indexing="ij"), axis=-1)
         return mesh.reshape(-1, *self.shape)
 
@@ -505,7 +505,7 @@ class CandidateOutputs:
         """Outputs in which one entry lies outside its drawn range, to test whether such outputs are
         possible.
         """
-        flat = self.observed.reshape(len(self.observed), -1).astype(float)
+        flat = self.drawn_outputs.reshape(len(self.drawn_outputs), -1).astype(float)
         low, high = flat.min(axis=0), flat.max(axis=0)
         many = np.array([1.0, 2.0, 3.0, 10.0, 100.0])[:, None]
         steps = many * self.entry_step.ravel()

@@ -83,7 +83,7 @@ class RemovalEstimator(Estimator):
 
     @property
     def source(self) -> str:
-        """Source of the estimator, as stated in reports."""
+        """Description of the method in words, which is that of ``estimator``."""
         return self.estimator.source
 
     def _convert(self, delta: float) -> tuple[float, Callable[[float], float]]:

@@ -90,7 +90,7 @@ def _anonymous(game: Game, hidden: View) -> tuple[AttackRow, ...]:
         game.make_row(
             "sets reconstructed exactly, without names",
             game.get_share(is_guessed),
-            {"popular items": float((truth == find_popular(truth)).all(axis=1).mean())},
+            {"popular items": float((truth == flag_top_items(truth)).all(axis=1).mean())},
             "The adversary knows the algorithm and the messages without their senders, of "
             f"{_rounds(len(hidden.rounds))}. The result is the share of all users whose whole "
             "interaction set was read from a message. Each message counts for one user.",
@@ -112,7 +112,7 @@ def _sets(game: Game, guess: NDArray[np.bool_], truth: NDArray[np.bool_]) -> lis
     hits = np.count_nonzero(guess & truth, axis=1)
     precision = divide(hits, np.count_nonzero(guess, axis=1))
     recall = divide(hits, np.count_nonzero(truth, axis=1))
-    chosen = np.broadcast_to(find_popular(truth), truth.shape)
+    chosen = np.broadcast_to(flag_top_items(truth), truth.shape)
     return [
         _row(
             game,
@@ -220,7 +220,7 @@ def _vectors(game: Game, guess: Floats, truth: Floats) -> AttackRow:
     )
 
 
-def find_popular(truth: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def flag_top_items(truth: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Marks the n most popular items (n_items,), for the n with the best mean F1 over users.
 
     ``truth``: whether each user has each item (n_users, n_items).

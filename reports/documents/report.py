@@ -35,7 +35,7 @@ from fedrec_auditor.reports.documents.document import (
 )
 from fedrec_auditor.reports.documents.figures import draw_system_figures, row_with_spread
 from fedrec_auditor.reports.documents.overview import draw_overview
-from fedrec_auditor.reports.record.leaks import Leak, comparable, describe_max_gain
+from fedrec_auditor.reports.record.leaks import Leak, describe_max_gain, list_comparable
 from fedrec_auditor.reports.record.rows import AttackRow, Contents, Finding, SkippedRow, UtilityRow
 from fedrec_auditor.reports.record.sections import Anchor, Section, severity_key
 from fedrec_auditor.reports.record.waivers import describe_waivers
@@ -78,7 +78,7 @@ def _tried(record: Contents, glance: Summary, families: tuple[str, ...]) -> str:
     # possible.
     above = (*glance.leaks, *glance.small_leaks)
     best = next((leak for leak in above if leak.row.family in families), None)
-    tried = [row for row in comparable(record) if row.target == glance.section.target]
+    tried = [row for row in list_comparable(record) if row.target == glance.section.target]
     rows = [row for row in tried if row.family in families]
     if best is not None:
         row, much = best.row, ", but learns little more than a guess" if best.is_small else ""
@@ -337,7 +337,7 @@ _COUNTED = (("not shown to beat guessing", True), ("not comparable with guessing
 def _counts(record: Contents, glance: Summary) -> tuple[str, ...]:
     """Sentences that count, per attack, results that do not beat guessing or lack a baseline."""
     beaten = {id(leak.row) for leak in (*glance.leaks, *glance.small_leaks)}
-    compared = {id(row) for row in comparable(record)}
+    compared = {id(row) for row in list_comparable(record)}
     others = [row for row in glance.section.attacks if id(row) not in beaten]
     lines = []
     for words, whether in _COUNTED:
@@ -471,7 +471,7 @@ def _by_system(record: Contents, summaries: Sequence[Summary]) -> Passage:
     # A cell counts the attack's results that beat guessing, and those that were compared with
     # guessing.
     above = {id(x.row) for glance in summaries for x in (*glance.leaks, *glance.small_leaks)}
-    compared = Counter((row.attack, row.target) for row in comparable(record))
+    compared = Counter((row.attack, row.target) for row in list_comparable(record))
     won = Counter((row.attack, row.target) for row in record.attacks if id(row) in above)
     lost = {(attack, g.section.target) for g in summaries for attack in g.section.not_run}
     names = {row.attack for row in record.attacks} | {row.attack for row in record.skipped}

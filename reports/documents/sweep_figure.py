@@ -103,7 +103,7 @@ def _block(system: Frontier) -> tuple[list[str], float]:
         drawing.text(0.0, 11.0, truncate(system.target, _LABEL), bold=True),
         _small(0.0, 25.0, _label_words(system)),
         drawing.area(((0.0, 41.0), (8.0, 41.0), (4.0, 33.0)), "muted"),
-        _small(12.0, 41.0, f"better: {system.measure}"),
+        _small(12.0, 41.0, f"better: {system.axis_label}"),
     ]
     for left in (_LEFT, _RIGHT):
         right = left + _PANEL

@@ -36,10 +36,10 @@ from fedrec_auditor.accountants.verdict import (
 )
 from fedrec_auditor.reports import say
 from fedrec_auditor.reports.record.leaks import (
-    comparable,
     correct_high,
     correct_low,
     find_leaks,
+    list_comparable,
 )
 from fedrec_auditor.reports.record.rows import AttackRow, Contents, Finding, UtilityRow, walk_leaves
 from fedrec_auditor.reports.record.sections import sections
@@ -361,7 +361,7 @@ class Comparison:
             differences=tuple(_differences(record, baseline)),
             incomparable=tuple(_uncertain(record, baseline, _moved_samples(both))),
             n_findings=len(pair_by_key(record.findings, baseline.findings, _judged)),
-            n_rows=len(pair_by_key(comparable(record), comparable(baseline), _row_key)),
+            n_rows=len(pair_by_key(list_comparable(record), list_comparable(baseline), _row_key)),
             has_claims=bool(record.findings or baseline.findings),
             is_complete=not (record.errors or baseline.errors),
             unassessed=tuple(each.gap_line for each in now if each.assessment.gap),
@@ -441,7 +441,7 @@ def _verdicts(record: Contents, baseline: Contents, gate: Gate) -> Iterator[Chan
 
 def _attacks(record: Contents, baseline: Contents, gate: Gate) -> Iterator[Change]:
     """Yields leaks that rose or fell by more than noise; also new leaks if the gate fails leaks."""
-    both = pair_by_key(comparable(record), comparable(baseline), _row_key)
+    both = pair_by_key(list_comparable(record), list_comparable(baseline), _row_key)
     before, now = ({id(pair[i]): pair[1 - i] for pair in both} for i in (0, 1))
     same, count = record.provenance.seed == baseline.provenance.seed, len(both)
     for leak in find_leaks(record, gate.leak_margin):
@@ -506,10 +506,10 @@ def _utility(record: Contents, baseline: Contents) -> Iterator[Change]:
 def _uncertain(record: Contents, baseline: Contents, moved: int) -> Iterator[str]:
     """Yields sentences on parts that cannot be compared."""
     # ``moved`` is the number of sampled bounds that differ by no more than noise explains.
-    findings, rows = baseline.findings, comparable(baseline)
+    findings, rows = baseline.findings, list_comparable(baseline)
     lost = {
         "finding": len(findings) - len(pair_by_key(record.findings, findings, _judged)),
-        "attack result": len(rows) - len(pair_by_key(comparable(record), rows, _row_key)),
+        "attack result": len(rows) - len(pair_by_key(list_comparable(record), rows, _row_key)),
     }
     if gone := " and ".join(say.format_count(count, what) for what, count in lost.items() if count):
         yield f"This audit lacks {gone} of the baseline, which are not compared."

@@ -211,7 +211,7 @@ class Frontier:
     levels: tuple[Level, ...]
 
     @property
-    def measure(self) -> str:
+    def axis_label(self) -> str:
         """The label of the vertical axis: the metric, or its ratio with and without noise."""
         less = self.metric in ERROR_NAMES
         if not self.is_relative:

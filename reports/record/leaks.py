@@ -76,7 +76,7 @@ class Leak:
         )
 
 
-def comparable(record: Contents | Section) -> tuple[AttackRow, ...]:
+def list_comparable(record: Contents | Section) -> tuple[AttackRow, ...]:
     """The attack rows that have a baseline, and whose values are between -1 and 1 (the best)."""
     return tuple(
         row
@@ -91,7 +91,7 @@ def rank_leaks(record: Contents, margin: float = LEAK_MARGIN) -> tuple[Leak, ...
 
     A result whose advantage is below ``margin`` is marked ``is_small``.
     """
-    tried = comparable(record)
+    tried = list_comparable(record)
     beating = [
         leak
         for target in dict.fromkeys(row.target for row in tried)
@@ -110,7 +110,7 @@ def advantages(record: Contents) -> dict[str, dict[str, float | None]]:
     systems, games = dict.fromkeys(row.target for row in rows), record.plan.get("games", ())
     attacks = dict.fromkeys(row.attack for row in rows if row.attack not in games)
     table = {attack: dict[str, float | None].fromkeys(systems) for attack in attacks}
-    for row in comparable(record):
+    for row in list_comparable(record):
         table[row.attack][row.target] = 0.0
     for leak in reversed(rank_leaks(record)):
         table[leak.row.attack][leak.row.target] = leak.advantage
@@ -278,7 +278,7 @@ def describe_leaks(record: Contents, margin: float) -> str:
 
     A leak has an advantage over guessing of at least ``margin``.
     """
-    tried, above = comparable(record), rank_leaks(record, margin)
+    tried, above = list_comparable(record), rank_leaks(record, margin)
     leaking = [leak for leak in above if not leak.is_small]
     by = f"{say.to_percent(margin)} or more of the gap between guessing and certainty"
     less = len(above) - len(leaking)
@@ -431,7 +431,7 @@ def _unassessed(section: Section) -> str:
     counts, unplayed = section.messages, len(section.not_run)
     if counts is not None and 2 * counts.n_unusable > counts.sent:
         return f"{counts.n_unusable:,} of {counts.sent:,} messages reveal nothing"
-    if len({row.attack for row in comparable(section) if row.family != DISTINGUISHER}) > unplayed:
+    if len({r.attack for r in list_comparable(section) if r.family != DISTINGUISHER}) > unplayed:
         return ""
     run = dict.fromkeys(row.attack for row in section.attacks)
     if unplayed:

@@ -26,8 +26,8 @@ from fedrec_auditor.reports.record.leaks import (
     Severity,
     assess_leak,
     assess_severity,
-    comparable,
     describe_max_gain,
+    list_comparable,
     lower_bounds,
     max_advantage,
     rank_leaks,
@@ -292,7 +292,7 @@ def summarize_systems(record: Contents, margin: float = LEAK_MARGIN) -> tuple[Su
     Equally severe systems are ordered by contradictions, refuted claims, and then by the largest
     leak. ``margin`` is the smallest advantage over guessing of a leak.
     """
-    tried, beating, places = (comparable(record), rank_leaks(record, margin), anchors(record))
+    tried, beating, places = (list_comparable(record), rank_leaks(record, margin), anchors(record))
     summaries = []
     for section in sections(record):
         rows = [row for row in tried if row.target == section.target]

@@ -182,7 +182,7 @@ def render_sweep(swept: frontier.SweepContents, console: Console) -> None:
         wider = ("proved", "shown") if system.user_scope else ()
         of_user = (f"user: {kind}" for kind in wider)
         rows: list[tuple[str, ...]] = [
-            ("Setting", system.measure, "Gain", *frontier.EPSILON_KINDS, *of_user)
+            ("Setting", system.axis_label, "Gain", *frontier.EPSILON_KINDS, *of_user)
         ]
         for point in system.points:
             epsilons = [point.describe_epsilon(kind) for kind in frontier.EPSILON_KINDS]
@@ -196,7 +196,7 @@ def render_sweep(swept: frontier.SweepContents, console: Console) -> None:
             table.add_row(*cells)
         console.print(table)
         notes = (
-            f"{system.measure}: {system.protocol}",
+            f"{system.axis_label}: {system.protocol}",
             *(f"{level.name}: {frontier.format_level(level)}" for level in system.levels),
             f"gain of {system.attack} over guessing" if system.attack else "no attack ran",
             f"epsilon: {system.scope}" if system.scope else "",

@@ -268,7 +268,7 @@ def _inverted(
     shares if the sampler is not of the ``MonotoneSampler`` kind or its draws are used up.
     """
     inputs, shape = evidence.inputs, evidence.outputs.shape[2:]
-    sampler = evidence.limit_for_check("floating point")
+    sampler = evidence.make_check_sampler("floating point")
     rng = np.random.default_rng(evidence.seeds["floating point"])
     shares: list[float] = []
     with suppress(InputError):

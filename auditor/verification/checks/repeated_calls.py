@@ -231,7 +231,7 @@ def check_determinism(evidence: SharedEvidence) -> Check:
     max_draws = _MOST if evidence.sampler.takes_size else _MOST_SINGLY
     max_draws = max(64, min(max_draws, MAX_NUMBERS // max(1, evidence.output_size) // 4))
     draws = int(min(max_draws, max(16.0, evidence.n_outputs("determinism") / 3)))
-    sampler, seed = evidence.limit_for_check("determinism"), evidence.seeds["determinism"]
+    sampler, seed = evidence.make_check_sampler("determinism"), evidence.seeds["determinism"]
     one_seed, other_seed = seed.spawn(len(inputs)), seed.spawn(len(inputs))
     first, again, fresh = (
         sampler.draw_each(inputs, seeds, draws) for seeds in (one_seed, one_seed, other_seed)

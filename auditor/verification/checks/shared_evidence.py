@@ -414,7 +414,7 @@ class SharedEvidence:
         most = max(2, int(share * MAX_SHARE * self.samples * len(self.inputs)))
         return (sampler or self.sampler).with_draw_limit(most)
 
-    def limit_for_check(self, check: str) -> Sampler:
+    def make_check_sampler(self, check: str) -> Sampler:
         """Returns the sampler, limited to the draws that are planned for the check of this name."""
         return self.limit_draws(CHECK_SHARES[check])
 
@@ -476,5 +476,5 @@ class SharedEvidence:
                 f"Expected at least {_FEWEST} draws per input for the checks, got {size}. Raise "
                 "samples or seconds."
             )
-        sampler, seeds = self.limit_for_check("outputs"), self.seeds["outputs"].spawn(count)
+        sampler, seeds = self.make_check_sampler("outputs"), self.seeds["outputs"].spawn(count)
         return stack_draws(sampler.draw_each(self.inputs, seeds, size))

@@ -184,7 +184,7 @@ def check_output_type(evidence: SharedEvidence) -> Check:
     converted to floats, because the type of an input is not chosen by the mechanism.
     """
     sampler, probes, claim = (
-        evidence.limit_for_check("output type"),
+        evidence.make_check_sampler("output type"),
         _alike(evidence.inputs),
         evidence.claim,
     )

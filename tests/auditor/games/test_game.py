@@ -278,7 +278,7 @@ def test_popular_set_is_the_best_prefix() -> None:
         guess = np.isin(np.arange(DATA.n_items), order[:size])
         f1 = 2 * (held & guess).sum(axis=1) / (held.sum(axis=1) + size)
         best = max(best, f1.mean())
-    chosen = reconstruction.find_popular(held)
+    chosen = reconstruction.flag_top_items(held)
     found = 2 * (held & chosen).sum(axis=1) / (held.sum(axis=1) + chosen.sum())
     assert found.mean() == pytest.approx(best)
 

@@ -16,12 +16,12 @@ from fedrec_auditor.accountants.verdict import FailOn, Gate
 from fedrec_auditor.reports.record.leaks import (
     DISTINGUISHER,
     Severity,
-    comparable,
     correct_high,
     correct_low,
     describe_leaks,
     describe_max_gain,
     find_leaks,
+    list_comparable,
     rank_leaks,
 )
 from fedrec_auditor.reports.record.record import Record
@@ -276,7 +276,7 @@ def test_a_row_needs_a_baseline_and_finite_numbers(record: Record) -> None:
         row(record, baseline=0.1, value=1.0, ci_low=-math.inf),
     )
     none = vary(record, attacks=rows)
-    assert comparable(none) == find_leaks(none) == ()
+    assert list_comparable(none) == find_leaks(none) == ()
     assert describe_leaks(none, 0.05).startswith("No leak is shown: none of 0 comparable results")
 
 
