@@ -63,7 +63,7 @@ def test_constant_and_broken_parts_are_named_and_the_rest_is_read(attack: Any) -
     rows, reasons = play(view, attack=attack)
     assert any("two only" in reason and "send the same messages" in reason for reason in reasons)
     assert any("three only" in reason and "not finite" in reason for reason in reasons)
-    assert "one only" in rows[0].note.rpartition("Features used (number of draws): ")[2]
+    assert "one only" in rows[0].note.rpartition("(number of random choices): ")[2]
     assert all(np.isfinite([row.value, row.ci_low, row.ci_high]).all() for row in rows)
 
 
@@ -128,7 +128,7 @@ def test_uploads_of_noise_do_not_mislead_the_headline() -> None:
     rows, _ = play(view, data, AttributeTree(), quick=False)
     headline, *traced = (row for row in rows if row.metric.startswith("gender macro F1 (30%"))
     assert headline.value > max(row.value for row in traced)
-    assert "no upload" in headline.note.rpartition("Features used (number of draws): ")[2]
+    assert "no upload" in headline.note.rpartition("(number of random choices): ")[2]
 
 
 def test_nothing_is_guessed_worse_than_by_the_frequencies_of_classes() -> None:
@@ -172,7 +172,7 @@ def read_for_certain(codes: np.ndarray, silent: int) -> AttackRow:
 def test_who_is_read_for_certain_is_counted_against_nobody() -> None:
     row = read_for_certain(DATA.attributes["gender"].codes, silent=20)
     assert (row.value, row.n, row.baselines) == (40 / 60, 60, {"no upload": 0.0})
-    assert row.note.startswith("The attack is certain of the attribute of 40 of 60 users")
+    assert row.note.startswith("The attack reads the messages of 60 users. For 40 of these")
     assert "right for 40 of them" in row.note
 
 

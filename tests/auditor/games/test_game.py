@@ -126,7 +126,7 @@ def test_membership_rows_of_a_perfect_and_a_silent_scorer() -> None:
     assert area.roc is not None
     assert set(area.roc.tpr) == {one.value for one in area.users.quantiles.values()} == {1.0}
     assert area.further["TPR at FPR 0.1"].value == 1.0
-    assert "TPR at FPR 0.001 cannot be resolved" in area.note
+    assert "A TPR at FPR 0.001 needs more items" in area.note
     area, height = play(membership, Scripted(AttackFamily.MEMBERSHIP, silent))
     assert area.value == 0.5
     assert height.value == pytest.approx(height.baselines["random"])
@@ -201,7 +201,7 @@ def test_reconstruction_rows() -> None:
         r.metric: r for r in play(reconstruction, Scripted(AttackFamily.RECONSTRUCTION, perfect))
     }
     assert rows["interaction F1"].value == rows["users reconstructed exactly"].value == 1.0
-    assert "precision is 1.000 and recall is 1.000" in rows["interaction F1"].note
+    assert "mean precision 1.000, recall 1.000" in rows["interaction F1"].note
     assert rows["entries proved"].value == pytest.approx(held.mean())
     everything = rows["interaction F1"].baselines["all items"]
     sizes = held.sum(axis=1)
@@ -310,7 +310,7 @@ def test_who_met_everything_or_nothing_leaves_a_reason(met: int) -> None:
     table[:, :met] = 1
     (row,) = play(membership, Scripted(AttackFamily.MEMBERSHIP, None), Interactions.create(table))
     assert isinstance(row, SkippedRow)
-    assert "Too few candidates" in row.reason
+    assert "Expected 2 items" in row.reason
 
 
 CROWD = Synthetic(n_users=90, n_items=60, profile=12, seed=3).load()

@@ -89,7 +89,7 @@ def test_too_few_users_are_said_to_be_too_few(users: int, confidence: float) -> 
         if linkage.explain_too_few(n, confidence):
             (row,) = rows
             assert isinstance(row, SkippedRow)
-            assert f"{n} sent both in the last round" in row.reason
+            assert f"{n} users sent both in the last round" in row.reason
         else:
             top = rows[0]
             assert isinstance(top, AttackRow)
@@ -106,7 +106,7 @@ def test_ties_count_as_broken_at_random() -> None:
         assert rows[name].value == pytest.approx(rows[name].baseline)
     assert rows["candidates ruled out"].value == 0
     note = rows["linkage MRR"].note
-    assert note.index("40.0 of the 40 users") < note.index("by chance, 20.5 would")
+    assert note.index("40.0 of the 40 users") < note.index("by chance, 20.5 users would")
 
 
 def test_half_a_guess_is_scored_by_its_rank() -> None:

@@ -363,8 +363,8 @@ def test_each_finding_says_what_it_means_first_and_what_is_run_is_said_once(base
     said, *_ = " ".join(" ".join(lines).split()).partition("Proved upper bound: epsilon ≤")
     assert said.endswith(
         "an adversary can guess a bit right up to 85.2% of the time, if the adversary does not "
-        "learn who was drawn. By calculation, an adversary who sees the most revealing output is "
-        "right at least 85.2% of the time in guessing which of two inputs produced it. "
+        "learn who was drawn. By calculation, an adversary who sees the most revealing output "
+        "guesses which of two inputs produced it, and is right at least 85.2% of the time. "
     )
     assert sum("Source:" in line for line in lines) == 1
     for number in ("≤ 1.75298 ", "≥ 1.75296 ", "≤ 0.254055 ", "up to twice "):
