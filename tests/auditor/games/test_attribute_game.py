@@ -173,7 +173,7 @@ def test_who_is_read_for_certain_is_counted_against_nobody() -> None:
     row = read_for_certain(DATA.attributes["gender"].codes, silent=20)
     assert (row.value, row.n, row.baselines) == (40 / 60, 60, {"no upload": 0.0})
     assert row.note.startswith("The attack reads the messages of 60 users. For 40 of these")
-    assert "right for 40 of them" in row.note
+    assert "right for 40 users" in row.note
 
 
 def test_what_is_wrong_once_is_held_against_the_most_frequent_class() -> None:
