@@ -46,8 +46,8 @@ def read_waivers(path: Path, today: date) -> tuple[dict[tuple[str, str], str], t
     except ValidationError as error:
         first = error.errors()[0]
         raise InputError(
-            f"Expected only valid tables [[waiver]] in {path}, got an error in "
-            f"{'.'.join(map(str, first['loc']))}: {first['msg']}. See docs/ci-gate.md."
+            f"Expected {path} to hold tables [[waiver]] as docs/ci-gate.md describes, got "
+            f"{'.'.join(map(str, first['loc']))}: {first['msg']}. Correct this entry."
         ) from error
     valid = {
         (w.target, w.result): f"{w} holds until {w.expires} ({w.reason})."

@@ -119,7 +119,7 @@ def test_a_manifest_says_what_it_was_given(tmp_path: Path) -> None:
         (lambda w: w.upload("b", {"item": ["x"]}), "Expected numbers"),
         (lambda w: w.upload("b", {"item:rows": [1.0]}), "without colons"),
         (lambda w: w.upload("b", {"senders": [1.0]}), "without colons"),
-        (lambda w: w.round(-1), "round's number"),
+        (lambda w: w.round(-1), "Expected number in"),
         (lambda w: w.round(1, {"item": np.ones(3)}), "a second one"),
         (lambda w: RecordingWriter(w.path, n_items=4), "other settings"),
         (lambda w: RecordingWriter(w.path, n_items=3, kinds="gossip"), "kind='gossip'"),
