@@ -470,7 +470,7 @@ class Paper:
                 key, beside = (metric, table.protocol), table.beside.get(rows[0], "")
                 note = "; ".join(filter(None, (table.note, table.data, beside)))
                 if key in figures:
-                    note = f"{figures[key].note}; {value:g} on {table.data}"
+                    note = f"{figures[key].note}; the paper has {value:g} on {table.data}"
                     value = figures[key].value
                 figures[key] = ReportedMetric(
                     metric=metric, protocol=table.protocol, value=value, note=note

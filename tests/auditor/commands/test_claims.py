@@ -72,7 +72,7 @@ def test_an_entry_says_the_verdict_first_and_lists_what_is_wrong(tmp_path: Path)
     assert [line for line in first if "agree" in line] == ["  14 more numbers agree."]
     code, out, _ = cli("claims", "16")
     assert "Expected" not in out
-    assert "Threat model: against clients who take part" in " ".join(out.split())
+    assert "Threat model: against participating clients" in " ".join(out.split())
 
 
 def test_nothing_is_called_measured_where_nothing_was() -> None:

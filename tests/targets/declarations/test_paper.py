@@ -160,7 +160,7 @@ def test_the_first_table_with_a_metric_gives_its_value(paper: Callable[..., Pape
     first, second = paper().get_reported_metrics("one")
     assert (first.metric, first.value, first.note) == ("HR@1", 0.1, "note; large")
     assert (second.metric, second.value) == ("HR@2", 0.2)
-    assert second.note == "note; large; 0.3 on small"
+    assert second.note == "note; large; the paper has 0.3 on small"
     assert [each.value for each in paper().get_reported_metrics("other")] == [0.1, 0.2]
 
 
