@@ -124,7 +124,7 @@ def search_pair(
         climbed, top = _climb(trial, canary, chosen or {}, far, rng)
         if top > far:
             far, chosen = top, climbed
-            text = f"{text or ' after a malicious model'} of the server, optimized to reveal more"
+            text = f"{text or ' after a malicious model'} from the server, optimized to reveal more"
     if not _any_differs(honest) and not text:
         return None
     return WorstPair(

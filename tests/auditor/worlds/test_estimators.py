@@ -331,7 +331,7 @@ def test_the_witness_says_what_was_seen() -> None:
     assert witness.probability_a == pytest.approx(rate(1.0), abs=0.01)
     assert witness.probability_b == pytest.approx(rate(-1.0), abs=0.01)
     assert "gave this output" in witness.note
-    assert f"guessed on output in {{{witness.input_b}}}" in witness.note
+    assert f"if output in {{{witness.input_b}}}. " in witness.note
     nothing = measured(lambda x, rng, size: np.zeros(size))
     assert (nothing.epsilon, nothing.witness) == (0.0, None)
 
