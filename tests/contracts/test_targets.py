@@ -440,18 +440,18 @@ def _reordered(one: Round, order: np.ndarray) -> Round:
 
 @catches(
     ("equal_generators_give_equal_bytes", WantsTheClock()),
-    ("a_batch_of_clients_uploads_what_they_would_one_by_one", NoisyInBulk()),
+    ("batches_send_what_single_clients_send", NoisyInBulk()),
     ("a_message_depends_on_its_sender_only", SharesSecrets()),
     ("messages_are_of_parts_of_the_model", Mislabels()),
-    ("a_run_leaves_its_input_alone", MarksItsInput()),
-    ("what_no_system_reads_is_in_no_view", SendsItsName()),
+    ("runs_do_not_change_their_input", MarksItsInput()),
+    ("unread_columns_change_no_view", SendsItsName()),
     ("senders_and_progress", UnsortedSenders()),
     ("scores", ScoresTheFirst()),
-    ("get_claims", ClaimsElsewhere()),
+    ("scoped_claims", ClaimsElsewhere()),
     ("exact_bounds_are_of_what_is_sent", KnowsOfSecrets()),
     ("exact_bounds_stay_below_proofs", StatesAnotherDistribution()),
     ("sampled_uploads_agree_with_the_stated_distribution", FlipsLess()),
-    ("no_scope_is_charged_less_than_any_within_it_is_known_to_lose", ForgetsTheUser()),
+    ("wider_scopes_prove_no_smaller_epsilon", ForgetsTheUser()),
 )
 def test_the_law_catches(law: str, broken: Target) -> None:
     with pytest.raises(BROKEN):
