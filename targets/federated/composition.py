@@ -228,7 +228,7 @@ class Composition(System):
                 (Unit.COORDINATE, "one parameter"),
                 (Unit.USER, f"an upload of {total:,} parameters"),
             ):
-                note = f"For {covered}, this audit itself chose sigma, clipping and delta."
+                note = f"Guarantee for {covered}, at the sigma, clipping and delta of this audit."
                 yield any_pair(unit, *whole_round), promise.second_delta, note
         if self.route.vantage is Vantage.SHUFFLED and promise.unit is Unit.COORDINATE:
             for horizon in (Horizon.ROUND, Horizon.TRAINING):
