@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from fedrec_auditor.attacks.base import AttackFamily, Background, Labels
 from fedrec_auditor.attacks.parts.inputs import InputTable
-from fedrec_auditor.attacks.parts.supervised import Guess, SupervisedAttack, Task, get_macro_auc
+from fedrec_auditor.attacks.parts.supervised import Guess, Problem, SupervisedAttack, get_macro_auc
 from fedrec_auditor.attacks.parts.uploads import ChangedRows, find_changes, make_refusal
 from fedrec_auditor.targets.transcript import View
 
@@ -42,7 +42,7 @@ class AttributeKnn(SupervisedAttack):
     reference = f"{_ZHANG} 5.8 (KNN)"
     neighbours: int = 5
 
-    def guess(self, problem: Task, table: object, seed: int) -> Guess:
+    def guess(self, problem: Problem, table: object, seed: int) -> Guess:
         """Returns guessed classes; scores (m users, C classes) are class shares among neighbours.
 
         The users to guess are ``problem.unknown_users``; ``table`` and ``seed`` are not used.
@@ -72,7 +72,7 @@ class AttributeBayes(SupervisedAttack):
     )
     steps: int = 3
 
-    def guess(self, problem: Task, table: object, seed: int) -> Guess:
+    def guess(self, problem: Problem, table: object, seed: int) -> Guess:
         """Returns guessed classes; scores (m users, C classes) are log-likelihoods.
 
         The users to guess are ``problem.unknown_users``; ``table`` and ``seed`` are not used.
@@ -103,7 +103,7 @@ class AttributeLogistic(SupervisedAttack):
 
     The penalty is on the squared weights, and classes are weighted by their inverse frequency. The
     size of the penalty is ``inverse_penalty``, or by default that of the ridge regression with the
-    best leave-one-out accuracy on the users of known class (``Task.choose_penalty``), scaled to
+    best leave-one-out accuracy on the users of known class (``Problem.choose_penalty``), scaled to
     the curvature of the logistic loss. The weights that minimise the loss lie in the span of the k
     known users' rows (representer theorem), so that k coordinates in that span give the same
     decisions as all columns.
@@ -115,7 +115,7 @@ class AttributeLogistic(SupervisedAttack):
     )
     inverse_penalty: float | None = None
 
-    def guess(self, problem: Task, table: object, seed: int) -> Guess:
+    def guess(self, problem: Problem, table: object, seed: int) -> Guess:
         """Returns guessed classes; scores (m users, C classes) are log-probabilities.
 
         The users to guess are ``problem.unknown_users``; ``table`` and ``seed`` are not used.
@@ -155,7 +155,7 @@ class AttributeMlp(SupervisedAttack):
     slow = True
     epochs: int = 200
 
-    def guess(self, problem: Task, table: object, seed: int) -> Guess:
+    def guess(self, problem: Problem, table: object, seed: int) -> Guess:
         """Returns guessed classes; scores (m users, C classes) are log-probabilities.
 
         The users to guess are ``problem.unknown_users``. ``seed`` determines the random choices of
@@ -184,7 +184,7 @@ class AttributeSvc(SupervisedAttack):
     reference = f"{_ZHANG} 5.8 (SVC)"
     penalty: float = 1.0
 
-    def guess(self, problem: Task, table: object, seed: int) -> Guess:
+    def guess(self, problem: Problem, table: object, seed: int) -> Guess:
         """Returns guessed classes; scores (m users, C classes) are SVM decision values.
 
         The users to guess are ``problem.unknown_users``; ``table`` and ``seed`` are not used.
@@ -219,7 +219,7 @@ class AttributeTree(SupervisedAttack):
         """Returns all columns of the input table ``read``, shape (users, columns)."""
         return table.compute_values()
 
-    def guess(self, problem: Task, table: object, seed: int) -> Guess:
+    def guess(self, problem: Problem, table: object, seed: int) -> Guess:
         """Returns guessed classes; scores (m users, C classes) are class shares in leaves.
 
         The users to guess are ``problem.unknown_users``. ``table`` is the result of

@@ -130,8 +130,8 @@ _ALIKE = 9  # number of decimals of a guess of size 1 that are equal on all proc
 
 
 @dataclass(frozen=True)
-class Task:
-    """One task of attribute inference: learn from users of known class, guess all others.
+class Problem:
+    """A problem of attribute inference: learn from users of known class, guess all others.
 
     table: input table of the uploads; None without uploads
     known_users: indices of users with known class (k,)
@@ -270,7 +270,7 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Guess:
-    """Classes that a classifier guesses for the m users of unknown class in a ``Task``.
+    """Classes that a classifier guesses for the m users of unknown class in a ``Problem``.
 
     classes: guessed class of each user (m,)
     scores: larger for more likely classes, one column for each of C classes (m, C)
@@ -308,7 +308,7 @@ class SupervisedAttack(ABC):
     slow: ClassVar[bool] = False
 
     @abstractmethod
-    def guess(self, problem: Task, table: object, seed: int) -> Guess:
+    def guess(self, problem: Problem, table: object, seed: int) -> Guess:
         """Guesses the classes of the users of unknown class.
 
         problem: users, known classes, and inner products of the users' input rows
@@ -366,7 +366,7 @@ class SupervisedAttack(ABC):
 
     def _problem(
         self, view: View, inputs: dict[str, InputTable], background: Background
-    ) -> tuple[str, Task]:
+    ) -> tuple[str, Problem]:
         """Returns the name of the input table with the best accuracy, and the task to solve.
 
         The accuracy is that of leave-one-out guesses of users of known class.
@@ -383,7 +383,7 @@ class SupervisedAttack(ABC):
         among = background.subjects
         unknown = np.setdiff1d(np.arange(view.public.n_users) if among is None else among, known)
         codes = np.unique(labels, return_inverse=True)[1].astype(np.int64)
-        problem = Task(None, known, unknown, codes, background.attributes)
+        problem = Problem(None, known, unknown, codes, background.attributes)
         problems = {name: replace(problem, table=read) for name, read in inputs.items()}
         if not problems:
             return "", problem
@@ -396,7 +396,7 @@ class SupervisedAttack(ABC):
         weights = {name: np.exp((area - areas[best]) / _TELLING) for name, area in areas.items()}
         return best, replace(problem, table=JointTable.combine(inputs, weights))
 
-    def _best_way(self, problem: Task, table: object, name: str, seed: int) -> str:
+    def _best_way(self, problem: Problem, table: object, name: str, seed: int) -> str:
         """Returns the best source of guesses: ``name`` for the uploads, or a guess without them.
 
         The criterion is the macro F1 of ``_FOLDS``-fold cross-validation among users of known
@@ -426,7 +426,7 @@ class SupervisedAttack(ABC):
                 tallies[way] = tallies[way] + tally
         return max(ways, key=lambda way: float(get_macro_f1(tallies[way]).mean()))
 
-    def _guess(self, way: str, problem: Task, table: object, seed: int) -> Guess:
+    def _guess(self, way: str, problem: Problem, table: object, seed: int) -> Guess:
         """Guesses classes in the given ``way``: by the classifier, or by class frequencies.
 
         The way ``NO_UPLOAD`` uses the classifier on the other attributes alone.
@@ -445,13 +445,13 @@ class SupervisedAttack(ABC):
         return Guess(codes, np.tile(rates, (m, 1)))
 
 
-def _by_rates(problem: Task, rng: np.random.Generator, *, times: int = 1) -> NDArray[np.int64]:
+def _by_rates(problem: Problem, rng: np.random.Generator, *, times: int = 1) -> NDArray[np.int64]:
     """Draws classes of users of unknown class with the known frequencies, (times, m)."""
     rates = np.bincount(problem.class_codes) / len(problem.class_codes)
     return rng.choice(len(rates), size=(times, len(problem.unknown_users)), p=rates)
 
 
-def _labels(problem: Task, guess: Guess, background: Background, way: str) -> Labels:
+def _labels(problem: Problem, guess: Guess, background: Background, way: str) -> Labels:
     """Converts a guess to ``Labels``: classes are numbered as in the background, not from 0.
 
     ``way`` is the name of the input table, or of a guess without uploads.

@@ -60,7 +60,6 @@ def command(
     """Audit targets: test their claims by proofs, bounds and measurements, and run attacks."""
     chosen = read_and_amend_plan(plan, options)
 
-    from fedrec_auditor.auditor.plan.planned_data import load_planned_data
     from fedrec_auditor.auditor.run.resources import make_resources
     from fedrec_auditor.reports.record.record import Record
     from fedrec_auditor.reports.record.store import check_creatable
@@ -70,6 +69,9 @@ def command(
     earlier = None if baseline is None else Record.read(baseline)
     check_creatable(out)
     resources = make_resources(jobs, device, memory, backend, address)
+
+    from fedrec_auditor.auditor.plan.planned_data import load_planned_data
+
     data = load_planned_data(chosen)
 
     from fedrec_auditor.auditor.run.runner import run_plan

@@ -60,7 +60,7 @@ def combine_figures(
     spread of the trainings, so that the interval is rather wide.
 
     >>> mean = combine_figures([0.50, 0.52, 0.54], [0.49, 0.51, 0.53], [0.51, 0.53, 0.55], 0.95)
-    >>> round(mean.value, 3), round(mean.ci_low, 3), round(mean.ci_high, 3)
+    >>> round(mean.mean, 3), round(mean.ci_low, 3), round(mean.ci_high, 3)
     (0.52, 0.469, 0.571)
     """
     figures = np.asarray(values, dtype=float)

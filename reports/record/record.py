@@ -105,7 +105,7 @@ class Record(Contents):
     >>> record.provenance.data.n_users, [row.metric for row in record.utility][:2]
     (600, ['HR@2', 'NDCG@2'])
     >>> record
-    <Record of fcf: 1 no claim.>
+    <Record of fcf: 1 “no claim”.>
     >>> record["fcf"].headline_finding.verdict, record.violated
     (<Verdict.NO_CLAIM: 'NO CLAIM'>, ())
     >>> Record.model_validate_json(record.model_dump_json()) == record

@@ -78,7 +78,7 @@ def test_summary_sums_fresh_noise_and_takes_the_last_gradient() -> None:
 def test_interactions_are_read_by_one_scale() -> None:
     """Columns of unpopular items keep their small variance."""
     bits = flipped(SKEWED, np.random.default_rng(0), p=1.0, q=0.0)
-    read = add_inputs(bits).inputs[ITEMS].values()
+    read = add_inputs(bits).inputs[ITEMS].compute_values()
     centred = SKEWED - SKEWED.mean(axis=0)
     np.testing.assert_allclose(read, centred / centred.std(), atol=1e-3)
 
@@ -123,7 +123,7 @@ def test_fewer_messages_of_many_users_are_read(monkeypatch: pytest.MonkeyPatch) 
     some = add_inputs(view).inputs[SUMMARY]
     assert (len(whole.users), len(some.users)) == (90, 20)
     expected = np.corrcoef(moved[some.users].T)
-    np.testing.assert_allclose(np.corrcoef(some.values().T), expected, atol=0.02)
+    np.testing.assert_allclose(np.corrcoef(some.compute_values().T), expected, atol=0.02)
 
 
 def test_a_summary_that_would_not_fit_covers_the_last_senders(
@@ -164,7 +164,7 @@ def test_a_summary_that_would_not_fit_covers_the_last_senders(
     }
     table = np.array(list(means.values()))
     expected = (means[55] - table.mean(axis=0)) / table.std(axis=0)
-    found = some.values()[place]
+    found = some.compute_values()[place]
     np.testing.assert_allclose(found, expected.clip(-5, 5), rtol=1e-3, atol=1e-3)
     np.testing.assert_array_equal(read(4 * 30).users, [50, 60, 70, 80])
 

@@ -30,7 +30,12 @@ from fedrec_auditor.attacks.parts.inputs import (
     add_inputs,
     to_input,
 )
-from fedrec_auditor.attacks.parts.supervised import MAJORITY, SupervisedAttack, Task, get_macro_auc
+from fedrec_auditor.attacks.parts.supervised import (
+    MAJORITY,
+    Problem,
+    SupervisedAttack,
+    get_macro_auc,
+)
 from fedrec_auditor.targets.components import Dense, Payload
 from tests.attacks.made import sent, view_of
 from tests.points import later
@@ -40,7 +45,7 @@ SHAPES = st.tuples(st.integers(0, 2**32 - 1), st.integers(2, 4), st.integers(1, 
 
 def problem(
     seed: int, classes: int, width: int, beside: bool
-) -> tuple[Task, np.ndarray, np.ndarray, np.ndarray]:
+) -> tuple[Problem, np.ndarray, np.ndarray, np.ndarray]:
     """A draw of 40 known users of 100, and its columns."""
     rng = np.random.default_rng(seed)
     codes = rng.integers(classes, size=100)
@@ -50,7 +55,7 @@ def problem(
     side = rng.normal(size=(100, 3)) if beside else None
     labels = np.unique(codes[known], return_inverse=True)[1]
     read = to_input(table, np.arange(100))
-    made = Task(read, known, unknown, labels, side)
+    made = Problem(read, known, unknown, labels, side)
     return made, *made.make_rows(read.compute_values().astype(np.float64)), labels
 
 
@@ -93,12 +98,12 @@ def test_the_tree_reads_uploads_and_side_columns(absent: bool) -> None:
     known, unknown = np.arange(0, 100, 3), np.setdiff1d(np.arange(100), np.arange(0, 100, 3))
     read = to_input(table, np.arange(5 if absent else 0, 100))
     codes = (side[:, 1] > 0).astype(np.int64)
-    case = Task(read, known, unknown, codes[known], side)
+    case = Problem(read, known, unknown, codes[known], side)
     attack = AttributeTree()
     found = attack.guess(case, attack.prepare_columns(read), 5)
     assert set(np.unique(found.scores)) == {0.0, 1.0}
     assert np.mean(found.classes == codes[unknown]) > 0.9
-    blind = Task(None, known, unknown, codes[known], side)
+    blind = Problem(None, known, unknown, codes[known], side)
     assert np.mean(attack.guess(blind, None, 5).classes == codes[unknown]) > 0.9
 
 
@@ -120,7 +125,7 @@ def test_the_reading_is_chosen_by_the_known_alone() -> None:
     signal = to_input(rng.normal(size=(100, 50)) + codes[:, None], np.arange(100))
     known, unknown = np.arange(0, 100, 3), np.setdiff1d(np.arange(100), np.arange(0, 100, 3))
     told, dull = (
-        Task(read, known, unknown, codes[known], None).score_ridge() for read in (signal, noise)
+        Problem(read, known, unknown, codes[known], None).score_ridge() for read in (signal, noise)
     )
     assert told > 0.95
     assert dull < 0.7
@@ -207,7 +212,7 @@ def test_users_of_unknown_class_teach_bayes_where_it_helps(lean: float, gain: fl
         held = rng.random((600, 300)) < rates[codes]
         read = to_input(held.astype(float), np.arange(600))
         known, unknown = np.arange(60), np.arange(60, 600)
-        case = Task(read, known, unknown, codes[known], None)
+        case = Problem(read, known, unknown, codes[known], None)
         areas.append(
             [
                 get_macro_auc(codes[unknown], attack.guess(case, None, 0).scores)
@@ -227,7 +232,7 @@ def test_the_penalty_is_large_if_columns_are_uninformative() -> None:
         table = rng.normal(size=(300, 200)) + 0.1 * (2 * codes[:, None] - 1)
         known, unknown = np.arange(100), np.arange(100, 300)
         read = to_input(table, np.arange(300))
-        case = Task(read, known, unknown, codes[known], None)
+        case = Problem(read, known, unknown, codes[known], None)
         penalties.append(case.choose_penalty())
         fitted, fixed = (
             get_macro_auc(codes[unknown], attack.guess(case, None, 0).scores)
@@ -270,7 +275,7 @@ def test_users_far_from_the_known_ones_have_finite_scores(attack: Any) -> None:
     codes, known = np.repeat([0, 1], 150), np.arange(0, 300, 2)
     table = np.random.default_rng(0).normal(size=(300, 5)) + 3 * codes[:, None]
     table[known + 1] *= 300
-    case = Task(to_input(table, np.arange(300)), known, known + 1, codes[known], None)
+    case = Problem(to_input(table, np.arange(300)), known, known + 1, codes[known], None)
     found = attack.guess(case, None, 0)
     assert np.isfinite(found.scores).all()
     assert len(np.unique(found.classes)) == 2

@@ -44,8 +44,8 @@ def test_json_holds_the_same(runs: tuple[Path, Path]) -> None:
     code, text, _ = cli("compare", *runs, "--json")
     assert code == 1
     told = json.loads(text, parse_constant=lambda name: pytest.fail(name))
-    names = {"changes", "claimed", "complete", "differences", "findings", "rows", "uncertain"}
-    assert set(told) == {*names, "unassessed", "lost"}
+    names = {"changes", "differences", "incomparable", "n_findings", "n_rows", "has_claims"}
+    assert set(told) == {*names, "is_complete", "unassessed", "newly_unassessed"}
     (worst,) = (each for each in told["changes"] if each["trend"] == "worse")
     assert (worst["subject"], worst["target"], worst["now"]) == ("verdict", "dplcf-ap", "VIOLATED")
 

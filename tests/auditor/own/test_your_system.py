@@ -284,7 +284,7 @@ def test_a_refuted_assumption_leaves_no_proof_standing() -> None:
     assert all("does not hold: the lower bound" in finding.note for finding in record.findings)
     assert not any(finding.verdict is Verdict.CONSISTENT for finding in record.findings)
     (glance,) = summarize_systems(record)
-    assert "laim epsilon" not in glance.todo
+    assert "laim epsilon" not in glance.advice
     assert record.own == (glance.section.target,)
 
 
@@ -301,7 +301,7 @@ def test_a_bound_of_a_round_refutes_the_basis_of_a_claim_of_the_training() -> No
     assert all(finding.accounted is None for finding in record.findings)
     assert Gate().exit_code(finding.verdict for finding in record.findings) == 0
     (glance,) = summarize_systems(record)
-    assert "laim epsilon" not in glance.todo
+    assert "laim epsilon" not in glance.advice
     assert all("does not hold: the lower bound" in finding.note for finding in record.findings)
 
 
@@ -378,7 +378,7 @@ def test_a_claim_that_nothing_tested_is_inconclusive() -> None:
     assert "no change of a canary's data changes" in finding.reason
     assert Gate().exit_code([finding.verdict]) == 3
     (glance,) = summarize_systems(record)
-    assert "Have the claim tested" in glance.todo
+    assert "Have the claim tested" in glance.advice
 
 
 def plain(record: Record) -> str:

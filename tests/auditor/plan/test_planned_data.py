@@ -101,7 +101,7 @@ def test_whole_numbers_may_be_floats(folder):
 @pytest.mark.parametrize(
     ("met", "known", "said"),
     [
-        ({"user": [1.5], "item": [1]}, {"user": [1]}, "the DataFrame data, row 1, got 'double'"),
+        ({"user": [1.5], "item": [1]}, {"user": [1]}, "got 'a column of type double'"),
         (
             {"user": [2.0**60], "item": [1]},
             {"user": [1]},

@@ -218,7 +218,7 @@ def test_of_a_sample(name: str) -> None:
     found = verify_ldp(case.function, epsilon=0.1, samples=20_000, trace=False)
     witness = found.witness
     assert witness is not None
-    shares = r"(\d+) of (\d+) draws of input a and (\d+) of (\d+) of"
+    shares = r"(\d+) of (\d+) draws of input a and (\d+) of (\d+) (?:draws )?of"
     counts = re.match(shares, witness.note)
     assert counts is not None
     right, n, wrong, m = map(int, counts.groups())
