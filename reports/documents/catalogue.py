@@ -411,7 +411,7 @@ def entry_passage(row: CatalogueRow) -> Passage:
         f"{row.number} {row.target}: {name_labels(row)}{derived}",
         tuple(blocks),
         colour=row.verdict or row.arithmetic,
-        place=row.number,
+        html_id=row.number,
     )
 
 

@@ -117,7 +117,7 @@ class Passage:
     folded: whether the HTML page shows only the title until the reader opens the section.
     detail: whether only the HTML page has the section. A terminal prints its title, and Markdown
         omits it.
-    place: address (HTML id) of the section in the page; empty without an address.
+    html_id: address (HTML id) of the section in the page; empty without an address.
     """
 
     title: str
@@ -126,7 +126,7 @@ class Passage:
     colour: LabelEnum | None = None
     folded: bool = False
     detail: bool = False
-    place: str = ""
+    html_id: str = ""
     block: Literal["part"] = "part"
 
     @property
@@ -143,9 +143,9 @@ def make_facts(*rows: tuple[str, Text]) -> Facts:
     return Facts(tuple((name, text) for name, text in rows if text))
 
 
-def make_pictures(drawn: Iterable[Picture]) -> tuple[Pictures, ...]:
+def make_pictures(images: Iterable[Picture]) -> tuple[Pictures, ...]:
     """Returns the drawings as one block in a tuple; an empty tuple if there are no drawings."""
-    pictures = tuple(drawn)
+    pictures = tuple(images)
     return (Pictures(pictures),) if pictures else ()
 
 

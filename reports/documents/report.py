@@ -171,7 +171,7 @@ def system_document(
     if section.utility:
         blocks.append(_utility(section))
     blocks.append(regulator_passage(record, glance))
-    return Passage(section.target, tuple(blocks), place=glance.anchor if alone else "")
+    return Passage(section.target, tuple(blocks), html_id=glance.anchor if alone else "")
 
 
 def claim_passages(
@@ -217,7 +217,7 @@ def claim_passages(
                 verdict=say.label_verdict(finding),
                 colour=finding.verdict,
                 folded=finding is not worst,
-                place=place,
+                html_id=place,
             )
             for (finding, place), note in zip(judged, notes, strict=True)
         )

@@ -54,8 +54,8 @@ def escape(text: str) -> str:
 
 
 def _part(part: Passage, level: int) -> Iterator[str]:
-    if part.place:
-        yield from (f'<a id="{escape(part.place)}"></a>', "")
+    if part.html_id:
+        yield from (f'<a id="{escape(part.html_id)}"></a>', "")
     yield f"{'#' * min(level, _DEEPEST)} {escape(part.heading)}"
     for block in part.blocks:
         lines = list(_block(block, level))
