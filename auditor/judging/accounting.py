@@ -15,7 +15,6 @@ from fedrec_auditor.accountants.losses.pure import explain_infinite_epsilon
 from fedrec_auditor.accountants.methods.base import Accountant
 from fedrec_auditor.accountants.statements import Bound, Scope, Vantage
 from fedrec_auditor.accountants.verdict import Verdict, exceeds, refutes, refutes_assumptions
-from fedrec_auditor.auditor.exact import compute_delta, find_exact_bound, has_exact_bound
 from fedrec_auditor.auditor.plan.families import FAMILIES, load_papers
 from fedrec_auditor.reports.record.rows import Finding, SkippedRow
 from fedrec_auditor.reports.say import format_settings
@@ -129,6 +128,8 @@ def compute_exact_bounds(
 def _exact(
     target: Claimant, population: Population, questions: Iterable[tuple[Scope, float]]
 ) -> tuple[Bound, ...]:
+    from fedrec_auditor.auditor.exact import find_exact_bound, has_exact_bound
+
     mechanisms = ((target.get_mechanism(s, population), s, delta) for s, delta in questions)
     return tuple(
         find_exact_bound(mechanism, scope, delta)
@@ -346,6 +347,8 @@ def _delta_that_holds(mechanism: Mechanism, epsilon: float) -> float | None:
     """Exact delta of ``mechanism`` at a claimed ``epsilon`` that is refuted; None if it cannot be
     computed.
     """
+    from fedrec_auditor.auditor.exact import compute_delta
+
     known = mechanism.worst_case()
     if known is not None and known.n_copies > _MOST_COPIES:
         return None

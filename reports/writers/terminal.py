@@ -26,7 +26,6 @@ from fedrec_auditor.reports.documents.report import claim_passages, system_docum
 from fedrec_auditor.reports.record import frontier
 from fedrec_auditor.reports.record.comparison import Comparison, Trend
 from fedrec_auditor.reports.record.leaks import Severity, advantages
-from fedrec_auditor.reports.record.record import GateOutcome
 from fedrec_auditor.reports.record.rows import Contents, Finding
 from fedrec_auditor.reports.record.sections import sections, severity_key
 from fedrec_auditor.reports.record.waivers import describe_waivers
@@ -42,6 +41,8 @@ from fedrec_auditor.reports.writers.paragraph import (
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+    from fedrec_auditor.reports.record.record import GateOutcome
 
 # Terminal style of each verdict that has one.
 _STYLES: dict[LabelEnum, str] = {
