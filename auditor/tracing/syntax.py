@@ -112,7 +112,9 @@ def _is_of(node: FunctionNode, code: CodeType) -> bool:
         for line, end, column, end_column in code.co_positions()
         if column is not None and (line, column) != (end, end_column)
     ]
-    if len(code.co_code) == 4 and isinstance(body, ast.Constant):
-        # Python 3.12 gives its only instruction, RETURN_CONST, no position.
-        return repr(body.value) == repr(code.co_consts[code.co_code[3]])
-    return bool(places) and all(first <= start and end <= last for start, end in places)
+    if not places:
+        # Python 3.12 gives no position to RETURN_CONST, the only instruction of a constant body.
+        _, compiled, *_ = _within(compile(ast.Expression(node), code.co_filename, "eval"))
+        same_code = compiled.co_code == code.co_code
+        return same_code and repr(compiled.co_consts) == repr(code.co_consts)
+    return all(first <= start and end <= last for start, end in places)

@@ -99,6 +99,11 @@ def twice_randomized(x: int, rng: Rng) -> list[Any]:
     return [np.where(rng.random() < 0.8, permanent, 1 - permanent) for _ in range(4)]
 
 
+def test_a_constant_expression_is_read() -> None:
+    found, _ = verified(lambda x, rng: 2 * 3, epsilon=0.1)
+    assert found.verdict is Verdict.CONSISTENT
+
+
 @pytest.mark.parametrize(
     ("device", "epsilon"),
     [
