@@ -1,5 +1,6 @@
-"""Calls of a client function that somebody else wrote, with seeds, checks and guards against
-exits.
+"""Calls of a foreign client function, one that the audited system's owner wrote.
+
+Each call has a seed, its result is checked, and attempts of the function to exit are blocked.
 """
 
 from __future__ import annotations
@@ -29,8 +30,9 @@ from fedrec_auditor.targets.wrapped.structure import UNNAMED_ARRAY, ArrayStructu
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class History:
-    """History of one user, the input of a client: k items in order of time, or ascending without
-    times.
+    """Interaction history of one user, which is the input of a client function.
+
+    The k items are in the order of time, or in ascending order if the data have no times.
 
     items: item indices in the catalogue, 0 to ``n_items`` - 1, shape (k,)
     ratings: ratings of these items, float32, shape (k,)
@@ -102,18 +104,21 @@ _LIBRARIES = (
 
 
 class ProcessExit(Exception):
-    """Exception of foreign code that tries to exit, or that raises no ``Exception`` but, say,
-    SystemExit.
+    """Error that ``block_exits`` raises if foreign code tries to end the process.
+
+    The code called ``os._exit``, or raised an exception such as SystemExit that is not derived from
+    ``Exception``.
     """
 
 
 @contextmanager
 def block_exits() -> Iterator[None]:
-    """Context in which foreign code cannot exit or cancel: its attempts raise ``ProcessExit``.
+    """Context in which foreign code cannot end this process; an attempt raises ``ProcessExit``.
 
-    Calls of ``os._exit`` in this process also raise a ``ProcessExit``; a process that the code
-    forks may end. Ctrl-C still raises a KeyboardInterrupt. Standard output and standard error are
-    opened again if the code has closed them.
+    - SystemExit and similar exceptions, and calls of ``os._exit``, become a ``ProcessExit``.
+    - A process that the code forks may end.
+    - Ctrl-C still raises a KeyboardInterrupt.
+    - Standard output and standard error are opened again if the code has closed them.
     """
     leave, process, copies = os._exit, os.getpid(), _copy_std_streams()
 
@@ -142,7 +147,7 @@ def block_exits() -> Iterator[None]:
 
 @functools.cache
 def _copy_std_streams() -> dict[str, tuple[int, int]]:
-    """Descriptors of standard output and standard error by name, each with its open copy."""
+    """Returns the file descriptors of stdout and stderr by name, each with an open duplicate."""
     copies = {}
     for number, name in ((1, "stdout"), (2, "stderr")):
         with suppress(OSError):  # closed before
@@ -152,10 +157,11 @@ def _copy_std_streams() -> dict[str, tuple[int, int]]:
 
 @contextmanager
 def convert_errors(name: str) -> Iterator[None]:
-    """Context that turns errors of foreign code into an InputError with the line of the error.
+    """Context that converts errors of foreign code to an InputError that names the failing line.
 
-    ``name`` is the name of that code in the message. An error is converted if its trace has a line
-    in a file that belongs neither to this program nor to a library. Other errors do not change.
+    ``name`` is the name of the foreign code in the message. An error is converted if its traceback
+    has a line in a file that belongs neither to this program nor to a library. Other errors do not
+    change.
     """
     try:
         yield
@@ -184,27 +190,28 @@ def read_message(error: BaseException) -> str:
         return f"a message that cannot be read ({type(fault).__name__})"
 
 
+# A function of the system's owner, such as a client, a server or a scoring function.
 Function = Callable[..., Any]
 _PAD = (
     "The length of a message must not reveal its sender: pad messages to one shape, or send a "
     "table with one row per item."
 )
-# A client's message: arrays by name.
+# Message (upload) of one client: its arrays by name.
 Message = Mapping[str, NDArray[Any]]
 
 
 @dataclass(slots=True)
 class CheckedClient:
-    """Wrapper of a client function, which calls it with equal seeds and checks its messages.
+    """Wrapper of a client function that seeds every call and checks the returned message.
 
     function: the client's function ``function(history, model, rng)``; if it requires a fourth
         argument, the argument is its device's state, a dictionary that the function may fill and
         that persists from round to round
     shapes: shapes of the arrays in the first message, by name, which all messages must have
-    part_types: types of the arrays and containers in the first message, by name, which all messages
-        must have in this order
+    part_types: types of the arrays and containers in the first message, by name; all messages must
+        have the same types in the same order
     structure: structure of the first message; None before the first message
-    drops_out: whether a device may return None, so that it sends no message
+    drops_out: whether the function may return None, which means that the device sends no message
 
     Equal seeds give equal messages: before each call, the global generators of Python, numpy and
     torch are also seeded, which the function may use instead of ``rng``.
@@ -232,15 +239,17 @@ class CheckedClient:
         state: dict[str, Any],
         where: str,
     ) -> Message | None:
-        """Computes one message, as arrays by name; None if the device sends nothing.
+        """Calls the client once; returns its message as arrays by name, or None if it sends none.
 
         history: the device's data
         model: the broadcast model, as arrays by name; None if nothing is broadcast
-        make_model: structure by which ``model`` gets the form that the function expects; None if
-            nothing is broadcast
+        make_model: structure that converts the arrays of ``model`` to the object that the function
+            expects; None if nothing is broadcast
         seed: seed of the random generators
         state: the device's state, passed to functions that require four arguments
         where: text that names the round and the device in error messages
+
+        Raises InputError for the errors that the class describes.
         """
         sent = None if model is None or make_model is None else make_model.rebuild(model)
         seed_everything(seed)
@@ -299,9 +308,9 @@ def check_parts(
 
 @contextmanager
 def guard_call(what: str, function: Function, remedy: str) -> Iterator[None]:
-    """Context that turns errors of a foreign function into InputErrors with the line of the error.
+    """Context that converts errors of a foreign function to InputErrors with the failing line.
 
-    what: the expected result, for the error message
+    what: the result that was expected of the function, for the error message
     function: the called function
     remedy: advice at the end of the error message
     """
@@ -393,17 +402,17 @@ _FEW = 0.5  # maximum share of a table's rows that are stored one by one
 
 @dataclass(slots=True)
 class MessagePacker:
-    """Collector of the messages of devices, which packs them into one array per name.
+    """Collector of the devices' messages of one round; joins the arrays of equal name.
 
-    get_kind: function that returns by an array's name what its numbers mean, such as a model or a
+    get_kind: function of an array's name that returns what its numbers mean, such as a model or a
         change of the model
     broadcast: the model that the devices received; None if they received nothing
-    has_message: for each device, in order, whether it sent a message. For other devices, the result
-        contains a message that does not move the model
+    has_message: one flag per added device: whether it sent a message. A device without a message
+        gets a row that leaves the model unchanged: the broadcast model, or zeros for a change
 
-    All messages have equal names and shapes. Tables in which at most half of the rows changed
-    (compared with the ``broadcast`` for a model, and with zeros otherwise) are stored as their
-    changed rows only.
+    All messages have equal names and shapes. A table is stored as its changed rows only if at most
+    half of its rows changed. A row of a model has changed if it differs from the ``broadcast``, and
+    a row of another table if it is not zero.
     """
 
     get_kind: Callable[[str], Payload]
@@ -415,17 +424,17 @@ class MessagePacker:
     _like: Message = field(default_factory=dict, init=False)
 
     def add(self, message: Message | None) -> None:
-        """Adds the next device's message; None if it sends no message."""
+        """Adds the message of the next device; None states that this device sends no message."""
         self.has_message.append(message is not None)
         self._like = self._like or message or {}
         for name, array in (message or {}).items():
             self._parts.setdefault(name, []).append(self._packed(name, array))
 
     def pack_components(self, example: Callable[[], Message] = dict) -> dict[str, Component]:
-        """Returns all added messages by component (named array, one row per device), in their
-        order.
+        """Joins the added messages to one component per array name, with one row per device.
 
-        If no device sent a message, the components have the shapes of the message ``example()``.
+        Rows are in the order of adding. If no device sent a message, the components have the names
+        and shapes of the message that ``example`` returns.
         """
         made = {}
         for name, array in (self._like or example()).items():

@@ -1,4 +1,4 @@
-"""Trial calls of a foreign client before an audit, which find errors and examine its messages."""
+"""Trial calls of the client function under audit, which find errors and examine its messages."""
 
 from __future__ import annotations
 
@@ -29,24 +29,26 @@ _MORE_ITEMS = 4
 _MODEL = 0.5  # a message that follows a larger share of a move of the broadcast is a model
 _ALONE = 300  # maximum number of seconds of a call in a new process
 
+# Function of the number of items that returns the first model and its structure; both are None if
+# the server broadcasts no model.
 ModelFactory = Callable[[int], tuple[Broadcast | None, ArrayStructure | None]]
-# Function that yields, for a number of rounds, each round's number (from 1) and the messages of
-# devices with equal histories.
+# Function of a number of rounds that yields, for each round, its number (from 1) and the messages
+# that several devices with equal histories send.
 MessageRepeater = Callable[[int], Iterator[tuple[int, list[Message]]]]
 
 
 @dataclass(frozen=True, slots=True)
 class ProbeResult:
-    """Findings of trial calls about a client and its messages.
+    """Properties of a client and its messages, as observed in trial calls.
 
-    kinds: by name of each array of a message, what its numbers mean, such as a model or a change of
-        the model
+    kinds: meaning of the numbers of each array of a message (a model, a change of the model, ...),
+        by the array's name
     part_types: type of each array and container of a message, by name, in order
-    allows_any_items: whether the client also works with other numbers of items
-    notes: sentences on the trial calls, for the printed result of the audit
+    allows_any_items: whether the client also works with a larger catalogue than that of the data
+    notes: sentences on the trial calls, which the audit prints
     upload_bytes: size of a message in bytes
-    message_repeater: function that yields messages of further devices with equal histories, for a
-        number of rounds
+    message_repeater: function that calls the client for several devices with equal histories, and
+        yields their messages round by round; its argument is the number of rounds
     """
 
     kinds: Mapping[str, Payload]
@@ -68,7 +70,7 @@ def probe_client(
     has_claim: bool,
     drops_out: bool,
 ) -> ProbeResult:
-    """Calls a client about a dozen times with some users' histories, and examines its messages.
+    """Calls a client about a dozen times with up to three histories, and examines its messages.
 
     Parameters
     ----------
@@ -76,16 +78,21 @@ def probe_client(
     make_model : function that returns the first model for a number of items, and the model's
         structure.
     interactions : data from which the histories are taken.
-    kinds : what the numbers of a message's arrays mean, by name, as far as known; "" stands for all
-        other arrays.
-    is_averaged : whether the next model is the mean of the messages.
-    is_fixed : whether the model is made for the items of these data only.
+    kinds : meaning of the numbers of a message's arrays, by name, as far as the caller states it;
+        the key "" stands for all other arrays.
+    is_averaged : whether the server's next model is the mean of the messages.
+    is_fixed : whether the model only fits the number of items in these data, so that a larger
+        catalogue is not tried.
     has_claim : whether a finite epsilon is claimed for the messages.
     drops_out : whether a device may send no message.
 
-    Raises InputError if the client raises, if a message is not finite or changes its shape, if the
-    client cannot be sent to another process, or if a message depends on earlier calls for other
-    devices.
+    Raises InputError in these cases:
+
+    - the client raises an error;
+    - a message has numbers that are not finite, or another shape than the first message;
+    - a second call with the same seed gives another message, and the client cannot be sent to
+      another process, in which the cause would be examined;
+    - a message depends on earlier calls for other devices.
     """
     sizes = np.diff(interactions.ratings.indptr)
     order = np.argsort(sizes, kind="stable")
@@ -129,10 +136,10 @@ def probe_client(
 def _repeated(
     trial: _Trial, histories: Sequence[History], rounds: int
 ) -> Iterator[tuple[int, list[Message]]]:
-    """Yields round numbers with messages of five devices that have equal histories.
+    """Yields pairs: a round number, and the messages of five devices that have equal histories.
 
-    The first history is used in all ``rounds`` rounds, and the other histories in two. Every device
-    has a separate seed and state. The broadcast is always the first model.
+    The first history is used in all ``rounds`` rounds, and each other history in at most two
+    rounds. Every device has a separate seed and state. The broadcast is always the first model.
     """
     for at, history in enumerate(histories):
         states: list[dict[str, Any]] = [{} for _ in range(_AGAIN)]
@@ -161,7 +168,7 @@ def _note_on_seeds(trial: _Trial, histories: Sequence[History], first: Message) 
 
 
 def _takes_more(trial: _Trial, make_model: ModelFactory, history: History) -> bool:
-    """Returns whether model and client work with a larger number of items."""
+    """Returns whether model and client also work with four more items than the data have."""
     more = history.n_items + _MORE_ITEMS
     try:
         model, structure = make_model(more)

@@ -1,4 +1,4 @@
-"""Conversion of foreign models and messages into named arrays, and back."""
+"""Conversion of the models and messages of foreign code to named arrays, and back."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from scipy import sparse
 
 from fedrec_auditor.accountants.errors import InputError
 
+# Arrays by name, to which a model or a message is converted.
 Arrays = Mapping[str, NDArray[Any]]
-# Name of a message's array if the message is this array alone.
+# Name that the array gets if a message consists of a single array without a name.
 UNNAMED_ARRAY = "values"
 _DEPTH = 8
 _text = cache(str)  # for dtypes, whose names numpy would compute again each time
@@ -25,9 +26,10 @@ _text = cache(str)  # for dtypes, whose names numpy would compute again each tim
 class ArrayStructure:
     """Structure of an object that contains arrays, such as a dictionary of lists of tensors.
 
-    rebuild: function that creates such an object from arrays by name, as ``flatten`` returns them
-    part_types: type of each array and container by name, in order; all Python numbers count as one
-        type
+    rebuild: function that creates an object of this structure from arrays by name (the inverse of
+        ``flatten``)
+    part_types: type of each array and container by name, in order; all Python numbers have the same
+        type, "number"
     """
 
     rebuild: Callable[[Arrays], Any]
@@ -37,12 +39,15 @@ class ArrayStructure:
 def flatten(value: Any, what: str) -> tuple[dict[str, NDArray[Any]], ArrayStructure]:
     """Converts an object that contains arrays to arrays by name, and returns its structure as well.
 
-    A single array or tensor has the name "values". Elements of a list are named by their positions,
-    and values of a dictionary by their keys. The name of an inner element is the name of its
-    container, a dot, and its own; an inner dictionary without keys becomes a 0. Sparse matrices
-    become dense. Raises InputError for data that are not numbers, for two arrays of equal names,
-    and for information that arrays would not contain: masks, and stored zeros of sparse matrices.
-    ``what`` is the name of the object in error messages.
+    - A single array or tensor has the name "values".
+    - Elements of a list are named by their positions, and values of a dictionary by their keys. The
+      name of an inner element is the name of its container, a dot, and its own name.
+    - An inner dictionary without keys becomes the array [0].
+    - Sparse matrices become dense.
+
+    ``what`` is the name of the object in error messages. Raises InputError for data that are not
+    numbers, for two arrays of equal names, and for masked arrays and sparse matrices with stored
+    zeros, because their masks and the positions of their zeros would be lost.
 
     >>> arrays, structure = flatten({"item": [np.zeros(2), np.ones(3)], "n": 4}, "a message")
     >>> {name: array.shape for name, array in arrays.items()}
@@ -106,8 +111,9 @@ def _is_tensor(value: Any) -> bool:
 
 
 def _array(value: Any, name: str, what: str) -> NDArray[Any]:
-    """Returns ``value`` as one array of numbers. Half precision becomes float32, and other types do
-    not change.
+    """Converts ``value`` to one array of numbers; torch's bfloat16 becomes float32.
+
+    Other data types do not change. Raises InputError for data that are not numbers.
     """
     if _is_tensor(value):
         tensor = value.detach().cpu()

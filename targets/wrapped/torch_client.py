@@ -15,6 +15,7 @@ from fedrec_auditor.targets.wrapped.client import History
 if TYPE_CHECKING:
     import torch
 
+# Arrays by the names of a module's parameters and buffers.
 Arrays = dict[str, NDArray[Any]]
 _STEP = 1 / 2048  # seconds
 
@@ -22,8 +23,8 @@ _STEP = 1 / 2048  # seconds
 class TorchClient:
     """Client that trains a torch module by local steps, for ``audit_system`` or ``wrap_system``.
 
-    The client sends all parameters that are not ``private``, and all buffers of floats, as they are
-    after the local steps. ``initial`` is the first model.
+    After the local steps, the client sends all parameters that are not ``private``, and all buffers
+    of floats. The attribute ``initial`` is the first model of the training.
 
     Parameters
     ----------
@@ -87,11 +88,10 @@ class TorchClient:
     def __call__(
         self, history: History, model: Arrays, rng: np.random.Generator, state: dict[str, Any]
     ) -> Arrays:
-        """Trains by local steps from ``model``, and returns the shared parameters after them, by
-        name.
+        """Trains by local steps from ``model``, and returns the shared parameters by name.
 
-        ``state`` holds from round to round the parameters that stay on the device. A device without
-        data takes no step.
+        ``state`` is the device's dictionary, which stores the private parameters from round to
+        round. A device without data takes no step.
         """
         import torch
 
@@ -145,6 +145,7 @@ class TorchClient:
         return ((n, t) for n, t in self._tensors(module) if not self._is_private(n))
 
 
+# The name of ``TorchClient`` in the public interface of the package.
 wrap_torch = TorchClient
 
 

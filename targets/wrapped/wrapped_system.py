@@ -1,4 +1,4 @@
-"""A system under audit that consists of a foreign client function and server function."""
+"""A system under audit that consists of a client function and a server function of its owner."""
 
 from __future__ import annotations
 
@@ -71,9 +71,11 @@ _SEEDS = 2**63
 # Default time of a call in seconds, and size in bytes of a message that takes one more second.
 _CALL, _BYTES = 1 / 4096, 2.0**28
 _TRIED = 20
+# Name of a system whose owner gives none.
 DEFAULT_TITLE = "your-system"
-# Name of the array of a message that states whether the device sent the message's other arrays.
+# Name of a message's array that states whether the device sent the other arrays of the message.
 PRESENCE_PART = "presence of the device"
+# Note for a system without a proof of an upper bound on epsilon, with the remedy.
 NO_PROOF_NOTE = (
     "no proof was given. Give one as proof=EVENT, the dp-accounting event of the release of one "
     "round, such as GaussianDpEvent(deviation of the noise / clipping norm of an upload)."
@@ -84,11 +86,12 @@ PROOF_PREMISE = (
     "unit's contribution is clipped to the norm that the noise multipliers refer to, and has noise "
     "drawn anew in every round)"
 )
+# Note that no claim fits the proof that the caller gave, with the remedy.
 UNUSED_PROOF_NOTE = (
     "The proof was not used, as no claim states its unit for a round or more. State a claim, as "
     'claim=Claim(epsilon=math.inf, delta=1e-5, unit="user", horizon="round").'
 )
-# Possible horizons of a proof.
+# Horizons (periods) for which a caller may give a proof.
 HORIZONS = (Horizon.ROUND, Horizon.TRAINING)
 
 
@@ -99,45 +102,49 @@ _SEVERAL = Range(
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class WrappedSystem(System):
-    """A federated recommender whose client and server are functions that somebody else wrote.
+    """A federated recommender whose client and server are functions of the system's owner.
 
-    client: ``client(history, model, rng)`` or ``client(history, model, rng, state)``, with the
-        device's own state, returns a device's upload: an array, a list or a dictionary of arrays,
-        of numpy or torch
-    model: the first model, in one of these forms, or a function that creates it for a number of
-        items; None if the server broadcasts nothing
-    server: ``server(model, uploads)`` or ``server(model, uploads, rng)`` returns the next model; if
-        None, uploaded models are averaged, and changes are averaged and added to the model
+    client: function that returns a device's upload (an array, a list or a dictionary of arrays, of
+        numpy or torch): ``client(history, model, rng)``, or ``client(history, model, rng, state)``,
+        where ``state`` is the dictionary that belongs to the device
+    model: the first model, in one of the forms of an upload, or a function that creates it for a
+        number of items; None if the server broadcasts nothing
+    server: function that returns the next model: ``server(model, uploads)`` or ``server(model,
+        uploads, rng)``. If None, uploaded models are averaged, and uploaded changes are averaged
+        and added to the model
     rounds: number of rounds
-    share: share of the users who send in a round, drawn again in every round
-    n_items: number of items for which model and client are made; None for any number
+    share: share of the users who send an upload in a round; they are sampled anew in every round
+    n_items: number of items for which model and client are made; None if any number is allowed
     title: name of the system
     stated_claims: privacy claims that the caller states for the system
-    kinds: by name of each array of a message, what its numbers mean, such as a model or a change;
-        "" stands for all other arrays
-    route: vantage (what an adversary sees of the uploads) of the strongest party in the protocol
-    settings: numbers that the adversary knows, by name
-    proof: accounting events for the claims' unit and vantage, by horizon (round or training), as
-        dp-accounting documents them: a noise multiplier is relative to the norm to which the unit's
-        contribution is clipped, so under replacement it counts half
-        (``theorems.neighbours.event``). The events are those of the system with all its rounds,
-        even if an audit runs fewer
-    scores: ``scores(model, history)`` returns the scores of all items; None if utility is not
-        measured
-    upload_seconds: declared time to compute a message, in seconds; 0 for an estimate
+    kinds: meaning of the numbers of each array of a message (a model, a change of the model, ...),
+        by the array's name; the key "" stands for all other arrays
+    route: vantage (view of the uploads) of the party that sees most in the protocol
+    settings: public parameters of the system, by name
+    proof: accounting events of dp-accounting, by horizon (round or training), for the unit and the
+        vantage of the claims. A noise multiplier is relative to the norm to which the unit's
+        contribution is clipped, so that under replacement it counts half
+        (``theorems.neighbours.event``). The events are those of all rounds of the system, even if
+        an audit runs fewer
+    scores: function ``scores(model, history)`` that returns the scores of all items; None if
+        utility is not measured
+    upload_seconds: declared time to compute one message, in seconds; 0 if it is to be estimated
     upload_bytes: size of a message in bytes; 0 if it is not yet known
-    obeys: whether devices accept any model from the server
-    n_users: number of users for which the claims are stated; None for any number
-    drops_out: whether a device may return None and send no message in that round. The array
-        ``PRESENCE_PART`` then reveals who sent a message, even together with a secure sum.
-        ``upload`` returns it as one array of the messages. For devices that sent nothing, the other
-        arrays are messages that do not move the model
-    rows: ``rows(items)``, a public function, returns the indices of the table rows of these items,
-        shape (k,) or (k, h); None if there is no such function
-    part_types: types of a message's arrays and containers, in their order; empty if they are not
-        yet known
+    obeys: whether devices train on any model that the server sends, so that a malicious server may
+        choose it
+    n_users: number of users for which the claims are stated; None if they hold for any number
+    drops_out: whether a device may return None and send no message in that round. Messages then
+        have the additional array ``PRESENCE_PART``, which reveals to every adversary who sent a
+        message, even under secure aggregation. A device that sent nothing has arrays that leave the
+        model unchanged
+    rows: public function ``rows(items)`` that returns the indices of the table rows of these items,
+        shape (k,), or (k, h) if an item has h rows; None if there is no such function
+    part_types: types of a message's arrays and containers by name, in their order; empty if they
+        are not yet known
     extra_code: further objects of the code's owner, which ``digest`` covers
-    paper: source of the system, in place of a paper's title
+    paper: text that stands in place of the title of a paper
+    evaluation: protocol by which utility is measured (class attribute)
+    reported: utility values that a paper prints; empty, because there is no paper (class attribute)
     """
 
     client: Function
@@ -195,10 +202,10 @@ class WrappedSystem(System):
 
     @property
     def is_steerable(self) -> bool:
-        """Whether the server can choose any model for all devices, in every round.
+        """Whether a malicious server can send all devices any model in every round.
 
-        All devices take part in every round (``share`` 1), keep no state, and accept any model from
-        the server or get none.
+        True if all devices take part in every round (``share`` 1), keep no state, and accept any
+        model. It does not matter what they accept if the server sends no model.
         """
         return (
             (self.obeys or self.model is None)
@@ -216,8 +223,9 @@ class WrappedSystem(System):
 
     @property
     def unused_proof(self) -> str:
-        """Note that the caller's proof fits no claim and is not used; "" if it is used or not
-        given.
+        """Note that no claim fits the caller's proof, which is therefore not used.
+
+        Empty if the proof is used, or if none was given.
         """
         scopes = [scoped.claim.scope for scoped in self.stated_claims]
         proved = ((scope, replace(scope, horizon=at)) for scope in scopes for at in self.proof)
@@ -236,15 +244,14 @@ class WrappedSystem(System):
 
     @property
     def origin(self) -> SystemOrigin:
-        """Origin of the system: external code, whose claims are numbers that the caller states."""
+        """Origin of the system: external code, with claims that the caller states as numbers."""
         return SystemOrigin(is_external=True, n_users=self.n_users, send_rate=self.share)
 
     def adapt_to_data(self, interactions: Interactions) -> tuple[WrappedSystem, tuple[str, ...]]:
-        """Returns the system with settings that trial calls of its client determine, and notes on
-        the calls.
+        """Calls the client on trial; returns a copy with the observed properties, and notes on it.
 
-        The calls determine what a message's arrays mean, their types and size, and whether the
-        client works with other numbers of items. The time of a call is estimated from the size,
+        The trial calls determine the meaning, types and size of a message's arrays, and whether the
+        client works with other numbers of items. The time of a call is estimated from the size
         unless it is declared. Raises InputError for a client that cannot be audited, see
         ``probe_client``.
         """
@@ -271,8 +278,7 @@ class WrappedSystem(System):
         return believed, (*facts.notes, *filter(None, (doubt, self.unused_proof)))
 
     def get_cost_args(self, interactions: Interactions) -> dict[str, float]:
-        """Returns the arguments by name with which ``TrainingCost.estimate`` estimates the time of
-        a training.
+        """Returns keyword arguments for ``TrainingCost.estimate``, which estimates training time.
 
         They are the number and size of the messages, and the time of the client's calls.
         """
@@ -302,9 +308,7 @@ class WrappedSystem(System):
 
     @property
     def n_required_items(self) -> int | None:
-        """Number of items for which model and client were made; None if they work with any
-        number.
-        """
+        """Number of items for which model and client are made; None if any number is allowed."""
         return self.n_items
 
     def get_claims(self, population: Population) -> tuple[ScopedClaim, ...]:
@@ -312,12 +316,12 @@ class WrappedSystem(System):
         return self.stated_claims
 
     def get_event(self, scope: Scope, population: Population) -> DpEvent:
-        """Returns the caller's accounting event of the shortest period that includes that of
-        ``scope``.
+        """Returns the caller's accounting event for ``scope``; ``population`` is not used.
 
-        Periods are a round and the training. The event is used under the adjacency of the claims,
-        which covers that of ``scope``. ``NonPrivateDpEvent`` if no claim covers the scope, or if
-        the caller gave no event of a sufficient period.
+        The caller may give one event for a round and one for the training. The result is the event
+        of the shorter of these periods that includes the horizon of ``scope``. It refers to the
+        adjacency of the claims, which covers that of ``scope``. The result is ``NonPrivateDpEvent``
+        if no claim covers the scope, or if the caller gave no event of such a period.
         """
         for horizon in HORIZONS:
             wider = replace(scope, horizon=horizon)
@@ -329,16 +333,14 @@ class WrappedSystem(System):
     def drop_refuted_proofs(self, repeated: MessageRepeater) -> tuple[WrappedSystem, str]:
         """Returns the system itself and an empty note, because this class tests no proofs.
 
-        A subclass returns the system without the proofs that its messages refute, and a note on
-        these proofs. The function ``repeated`` yields messages of devices with equal histories for
-        such a test.
+        A subclass may test whether messages have the noise of its proofs. It then returns the
+        system without the refuted proofs, and a note on them. For such a test, the function
+        ``repeated`` yields messages of devices with equal histories.
         """
         return self, ""
 
     def get_public(self, interactions: Interactions) -> PublicInfo:
-        """Returns the public facts on a run: name, sizes, stated settings, and the route of
-        uploads.
-        """
+        """Returns the facts that every adversary knows: name, sizes, settings, route of uploads."""
         return PublicInfo(
             algorithm=self.title,
             n_users=interactions.n_users,
@@ -349,10 +351,9 @@ class WrappedSystem(System):
         )
 
     def _rows(self, n_items: int) -> NDArray[np.int64] | None:
-        """Returns the indices of all items' rows in tables, shape (n_items, h), by the caller's
-        function.
+        """Returns the table rows of all items by the caller's function, indices (n_items, h).
 
-        None without such a function. Raises InputError for invalid rows.
+        None if there is no such function. Raises InputError for invalid rows.
         """
         if self.rows is None:
             return None
@@ -367,9 +368,9 @@ class WrappedSystem(System):
         return rows.reshape(n_items, -1).astype(np.int64)
 
     def train(self, interactions: Interactions, rng: Generator, compute: Machine) -> Training:
-        """Yields the messages of every round, and returns the last model.
+        """Trains the system: yields the messages round by round, and returns the last model.
 
-        Every sender has a separate seed and state.
+        Every sending device has a separate seed and state.
         """
         model, structure = self.make_first_model(interactions.n_items)
         client = CheckedClient(self.client, part_types=self.part_types, drops_out=self.drops_out)
@@ -415,11 +416,10 @@ class WrappedSystem(System):
         return flatten(made, "your model")
 
     def get_kind(self, name: str) -> Payload:
-        """Returns what the numbers of the messages' array ``name`` mean, such as a model or its
-        change.
+        """Returns the meaning of the numbers in the messages' array ``name``, such as a model.
 
-        Without a stated meaning of ``name``, the result is the meaning stated for all other arrays,
-        by default a change.
+        If ``kinds`` has no entry ``name``, the result is its entry "", or by default a change of
+        the model.
         """
         return self.kinds.get(name, self.kinds.get("", Payload.CHANGE))
 
@@ -431,11 +431,13 @@ class WrappedSystem(System):
         like: ArrayStructure | None,
         rng: Generator,
     ) -> Broadcast | None:
-        """Returns the next model: that of the caller's server, or else the mean of the messages, to
-        which ``model`` is added if they are changes.
+        """Computes the next model, by the owner's server function or by averaging the messages.
 
-        ``structure`` and ``like`` are the structures of the model and of a message. ``model`` is
-        returned if the server broadcasts no model, or if no device has sent a message.
+        model: the present model; it is returned unchanged if the server broadcasts no model, or if
+            no device has sent a message. It is added to the mean of messages that are changes
+        structure, like: structures of the model and of a message
+        uploads: the messages of the round
+        rng: source of the server's randomness
         """
         if model is None or structure is None or like is None:
             return model
@@ -465,12 +467,14 @@ class WrappedSystem(System):
         size: int = 1,
         compute: Machine = DEFAULT,
     ) -> Uploads:
-        """Computes ``size`` messages per client, each with a separate seed, as if no device had
-        sent before.
+        """Computes messages of clients that have not sent a message before.
 
-        ``profiles`` has one row per client: its interaction history. ``broadcast`` is the model
-        that they receive. All messages of a client follow one another. Raises HistoriesRefused if
-        the client's function fails on some of the histories.
+        profiles: interaction histories, one row per client
+        broadcast: the model that the clients receive; None if nothing is broadcast
+        rng: source of the seeds; every message has a separate seed
+        size: number of messages per client; all messages of a client follow one another
+
+        Raises HistoriesRefused if the client function fails on some of the histories.
         """
         _, structure = self.make_first_model(profiles.n_items)
         client = CheckedClient(self.client, part_types=self.part_types, drops_out=self.drops_out)
@@ -498,10 +502,10 @@ class WrappedSystem(System):
     def get_client_code(
         self, profiles: Interactions, broadcast: Broadcast | None
     ) -> tuple[Callable[[Any, Generator], Any], list[Any]] | None:
-        """Returns the client as a function of a history and a random generator, and its inputs.
+        """Returns a function (history, generator) that computes a message, and its histories.
 
-        The function computes the message for this ``broadcast``. The inputs are one history per row
-        of ``profiles``. None if devices may send nothing or keep a state.
+        The function calls the client with the model ``broadcast``. There is one history per row of
+        ``profiles``. The result is None if devices may send nothing or keep a state.
         """
         if self.drops_out or requires_arguments(self.client, 4):
             return None
@@ -520,10 +524,10 @@ class WrappedSystem(System):
         broadcast: Broadcast | None,
         like: History,
     ) -> Message:
-        """Returns one message of the client, from which only names and shapes are used.
+        """Returns one message of the client, of which the caller uses only names and shapes.
 
-        The function tries this history's items, then all items, then single items. Raises
-        InputError if no message is sent.
+        Calls the client with the items of the history ``like``, then with all items, then with
+        single items, until it sends a message. Raises InputError if it sends none.
         """
         every, raised = np.arange(like.n_items), ""
         for items in (like.items, every, *every[:_TRIED, None]):
@@ -564,9 +568,10 @@ def _bits(values: Sequence[bool] | NDArray[np.bool_]) -> Dense:
 
 
 class ReceivedUploads(Sequence[Any]):
-    """Messages of one round as a sequence, in the form in which the client function returned them.
+    """The messages of one round as a sequence, which a server function gets as its ``uploads``.
 
-    A message is built on access, so that a round of large tables fits into memory.
+    An element is a message in the form in which the client function returned it. It is built on
+    access, so that a round of large tables fits into memory.
     """
 
     def __init__(self, uploads: Uploads, structure: ArrayStructure) -> None:

@@ -1,6 +1,4 @@
-"""Clients of a Flower app as functions of one user's history, and a recorder of the app's
-uploads.
-"""
+"""A Flower app as a client function of one user's history, and a recorder of its uploads."""
 
 from __future__ import annotations
 
@@ -35,14 +33,16 @@ _ANSWERS: list[_Answer] = []
 
 @dataclass(frozen=True, slots=True)
 class LoaderPatch:
-    """A Flower app's data loader, which can be made to return the data of a given history.
+    """Replacement of the function by which a Flower app loads its data; it returns given data.
 
     loader: the app's function that loads its data
-    adapt: ``adapt(history)`` returns the data in the form that the app expects; if ``adapt`` takes
-        two or more arguments, it also gets the arguments with which the app calls the loader
+    adapt: function ``adapt(history)`` that returns a history in the form that the app expects. If
+        ``adapt`` takes two or more arguments, it also gets the arguments with which the app calls
+        the loader
 
-    The loader's code is replaced, not its name, so that the replacement works wherever the app has
-    imported the function. The loader's caches (``functools.cache``) are cleared.
+    The code object of the loader is replaced instead of its name, so that the replacement works
+    wherever the app has imported the function. Caches of the loader (``functools.cache``) are
+    cleared.
     """
 
     loader: Callable[..., Any]
@@ -118,10 +118,10 @@ class _Answer:
 
 
 def load_history(*args: Any, **more: Any) -> Any:
-    """Returns the data of the current history in the app's form; called in place of the app's
-    loader.
+    """Returns the data of the current history in the app's form, in place of the app's loader.
 
-    ``args`` and ``more`` are the arguments with which the app calls its loader.
+    The app calls this function without knowing it, as ``LoaderPatch.replace_data`` replaces the
+    code of the loader. ``args`` and ``more`` are the arguments that the app passes.
     """
     answer = _ANSWERS[-1]
     answer.is_used = True
@@ -144,14 +144,15 @@ def _asking(code: CodeType) -> CodeType:
     return _stub.__code__.replace(co_freevars=code.co_freevars, co_name=code.co_name)
 
 
-# Beginning of the names of those parts of a reply that are not its arrays.
+# Beginning of the names of a reply's metadata (data other than the trained arrays).
 METADATA_PREFIX = "metadata."
-# Number of a list's first numbers, or of a text's first bytes, that are parts of a message.
+# Number of numbers of a list, or of bytes of a text, that ``encode_value`` keeps unchanged.
 MAX_ELEMENTS = 1_024
 _ALIKE = 1e-5  # rounding error of a time to live, in seconds
 _CLIPPING = ("clip_inputs_inplace", "adaptive_clip_inputs_inplace")
 _TTL = 1e6  # seconds: no message expires
 
+# Arrays of a Flower message, by name.
 Arrays = dict[str, NDArray[Any]]
 
 
@@ -159,16 +160,19 @@ Arrays = dict[str, NDArray[Any]]
 class FlowerClient:
     """A Flower app as a client function: it returns the app's reply to a TRAIN message.
 
-    app: a ``ClientApp`` with a ``partition``, or a function of a history that creates a
-        ``NumPyClient``, a ``Client`` or a ``ClientApp``
+    app: a ``ClientApp`` that loads its data by a ``loader``, or a function of a history that
+        creates a ``NumPyClient``, a ``Client`` or a ``ClientApp``
     mods: mods (wrappers) around a ``NumPyClient`` or a ``Client``
-    loader: the function by which the app loads its data; None if ``app`` is a function of a
-        history
-    config: configuration that the server sends; its "server-round" counts messages to the device
+    loader: replacement of the function by which the app loads its data; None if ``app`` is a
+        function of a history
+    config: configuration that the server sends; its entry "server-round" counts the messages to
+        this device
     run_config, node_config: configurations in the app's context, which also has the device's state
-    has_metadata: whether the message also contains the data of the reply that are not arrays, named
-        by record and key ("metadata.RECORD/KEY"): numbers unchanged, lists and text as
-        ``encode_value`` converts them, and the fields of the reply's envelope that an app may set
+    has_metadata: whether the upload also contains the metadata of the reply (data other than the
+        trained arrays), under names of the form "metadata.RECORD/KEY". Numbers are unchanged, and
+        lists and texts are converted by ``encode_value``. Metadata include the fields of the
+        reply's envelope that an app may set
+    upload_seconds: estimated time to compute one upload, in seconds (class attribute)
 
     Mods of secure aggregation are left out: the result is the upload before masking.
     """
@@ -184,8 +188,9 @@ class FlowerClient:
 
     @property
     def __code__(self) -> CodeType | None:
-        """Code of the function that the app's owner wrote, whose lines errors name; None if there
-        is none.
+        """Code of the function that the app's owner wrote, whose lines error messages state.
+
+        None if the function is not written in Python.
         """
         function = ModChain.from_app(self.app).owner_fn if is_app(self.app) else self.app
         code: CodeType | None = getattr(function, "__code__", None)
@@ -194,12 +199,14 @@ class FlowerClient:
     def __call__(
         self, history: History, model: Mapping[str, Any], rng: object, state: dict[str, Any]
     ) -> Arrays:
-        """Trains the app on ``history``, and returns the arrays of its reply, by the names in
-        ``model``.
+        """Trains the app on ``history``, and returns the arrays of its reply by name.
 
-        ``state`` is the device's dictionary, which persists between rounds; ``rng`` is not used.
+        model: the broadcast model; the reply's arrays get its names
+        rng: not used
+        state: the device's dictionary, which persists between rounds
+
         Raises InputError if the app replies with an error, or if Flower divides by the norm of an
-        update of zeros.
+        update that consists of zeros.
         """
         app = self._app(history)
         loading = nullcontext() if self.loader is None else self.loader.replace_data(history)
@@ -271,8 +278,8 @@ def make_train_message(config: Mapping[str, Any], model: Mapping[str, Any], lega
     """Creates Flower's TRAIN message, by which a server sends a model to a client.
 
     config: configuration for the client
-    model: arrays by name
-    legacy: whether the message has the form of Flower's older API
+    model: arrays of the model, by name
+    legacy: whether the message gets the form of Flower's older interface
     """
     from flwr.app import Array, ArrayRecord, ConfigRecord, RecordDict
 
@@ -323,9 +330,10 @@ def to_arrays(model: Any) -> Arrays:
 
 
 def read_arrays(content: Any) -> Arrays:
-    """Reads the arrays of a Flower message, by name.
+    """Returns the arrays of a Flower message by name, as numpy arrays.
 
-    If the message has several records, names begin with the record's name.
+    ``content`` is the content of the message. If it has several records of arrays, names begin with
+    the record's name.
     """
     records = content.array_records
     if len(records) == 1:
@@ -340,8 +348,9 @@ def _array(value: Any) -> NDArray[Any]:
 
 
 def _beside(request: Any, reply: Any) -> Iterator[tuple[str, NDArray[Any]]]:
-    """Yields all data of a reply that are not its arrays, as names and numbers. A record without
-    keys becomes a 0.
+    """Yields the metadata of a reply (data other than its arrays) as names and numbers.
+
+    A record without keys becomes a 0.
     """
     for records in (reply.content.metric_records, reply.content.config_records):
         for place, record in records.items():
@@ -358,9 +367,10 @@ def _beside(request: Any, reply: Any) -> Iterator[tuple[str, NDArray[Any]]]:
 def encode_value(value: Any) -> NDArray[np.float64]:
     """Converts a value of a Flower record (number, text or list) to an array of numbers.
 
-    A number has the shape (1,). A text or a list has the shape (MAX_ELEMENTS + 9,): its length, its
-    first bytes or numbers, and eight bytes of a digest of all later ones, so that all lengths have
-    one shape. Integers that doubles cannot represent become text.
+    - A number becomes an array of shape (1,). An integer that a double cannot represent is
+      converted as text.
+    - A text or a list becomes an array of shape (MAX_ELEMENTS + 9,), whatever its length: the
+      length, the first ``MAX_ELEMENTS`` bytes or numbers, and an 8-byte digest of the others.
     """
     values = value if isinstance(value, list) else [value]
     if all(isinstance(v, bool | int | float) and (float(v) == v or v != v) for v in values):
@@ -378,7 +388,7 @@ def encode_value(value: Any) -> NDArray[np.float64]:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Returns a context without the log lines that mods write for every message."""
+    """Context in which the log lines that mods write for every message are suppressed."""
     logger = logging.getLogger("flwr")
     before, logger.disabled = logger.disabled, True
     try:
@@ -393,10 +403,10 @@ _ROUND = "server-round"
 class RecordUploads:
     """Recorder that writes the broadcasts and uploads of a Flower app to a directory.
 
-    On clients, the recorder is a mod (wrapper), the first one of
+    On clients, the recorder is a mod (wrapper of the training). It must be the first mod in
     ``ClientApp(mods=[RecordUploads(...), ...])``, so that it gets the upload as it leaves the
     device, after all other mods. On the server, ``watch(strategy)`` instead records the uploads
-    that reach a strategy. Only arrays are recorded.
+    that reach a strategy. Only arrays are recorded, without metadata.
 
     Parameters
     ----------
@@ -431,7 +441,9 @@ class RecordUploads:
     def __call__(self, message: Any, context: Any, call_next: Callable[..., Any]) -> Any:
         """Records one TRAIN message and the app's reply, and returns the reply.
 
-        The signature is that of a mod, a wrapper of a client's training.
+        message: the message from the server
+        context: the app's context, which identifies the client
+        call_next: the next mod or the training function, which returns the reply
         """
         if message.metadata.message_type.partition(".")[0] != TRAIN_TYPE:
             return call_next(message, context)
@@ -465,8 +477,9 @@ class RecordUploads:
         self._writer.close(self._release)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Returns the attributes that pickle copies to another process, which opens the recording
-        again.
+        """Returns the attributes that pickle copies to another process, without open files.
+
+        The other process opens the recording again.
         """
         return {**self.__dict__, "_made": None}
 
@@ -513,9 +526,7 @@ class RecordUploads:
 
 
 def _model(model: Any) -> dict[str, Any]:
-    """Returns the arrays of an ArrayRecord, or of the Parameters of Flower's older interface, by
-    name.
-    """
+    """Returns the arrays of an ArrayRecord, or of older Flower's Parameters, by name."""
     if isinstance(model, Mapping):
         return to_arrays(model)
     from flwr.common import parameters_to_ndarrays

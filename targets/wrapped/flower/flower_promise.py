@@ -1,4 +1,4 @@
-"""Privacy guarantees that a Flower app's mods and its server's strategies promise."""
+"""Privacy guarantees that the mods of a Flower app and the strategies of its server promise."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from fedrec_auditor.accountants.statements import (
 from fedrec_auditor.targets.mechanisms.gaussian_mechanisms import VectorGaussian
 from fedrec_auditor.targets.systems.base import ScopedClaim
 
-# Type of the messages that an audit of an app covers.
+# Flower's type of the messages by which a server starts a training; an audit covers only these.
 TRAIN_TYPE = "train"
 _DEFAULT = "train.default"
 _PUBLIC = tuple(
@@ -37,14 +37,13 @@ _AGGREGATION = {"aggregate_train", "aggregate_fit"}
 
 @dataclass(frozen=True, slots=True)
 class ModChain:
-    """The functions that handle an app's TRAIN message: mods (wrappers) and the function inside
-    them.
+    """The chain of functions that handle an app's TRAIN message: mods around a training function.
 
-    mods: the mods, beginning with the outermost
-    inner_call: the function inside the mods
-    owner_fn: the function that the app's owner wrote: ``inner_call`` itself, or in the older
-        interface the ``client_fn`` that it calls
-    is_legacy: whether the app uses the older interface
+    mods: the mods (wrappers of a client's training), beginning with the outermost
+    inner_call: the function that the innermost mod calls
+    owner_fn: the function that the app's owner wrote. It is ``inner_call`` itself, or in Flower's
+        older interface the function ``client_fn`` that ``inner_call`` calls
+    is_legacy: whether the app uses Flower's older interface
     """
 
     mods: tuple[Any, ...]
@@ -54,10 +53,10 @@ class ModChain:
 
     @classmethod
     def from_app(cls, app: Any) -> ModChain:
-        """Extracts the mods and the training function of a ``ClientApp``; InputError if it does not
-        train.
+        """Extracts the mods and the training function of a ``ClientApp``.
 
-        ``ClientApp`` stores them as nested closures (flwr.client.mod.utils.make_ffn).
+        ``ClientApp`` stores them as nested closures (flwr.client.mod.utils.make_ffn). Raises
+        InputError if the app has no training function.
         """
         legacy = app._call is not None
         call = app._call if legacy else app._registered_funcs.get(_DEFAULT)
@@ -79,15 +78,15 @@ def is_app(value: Any) -> bool:
 
 
 def is_secagg_mod(mod: Any) -> bool:
-    """Whether ``mod`` is Flower's mod for secure aggregation. A mod wraps a client's training."""
+    """Whether ``mod`` (a wrapper of a client's training) is Flower's mod for secure aggregation."""
     return find_flower_name(mod) in (("secaggplus_mod", True), ("secagg_mod", True))
 
 
 def find_flower_name(part: Any) -> tuple[str, bool]:
-    """Returns the name of the Flower mod or strategy that an object is, or from which it derives.
+    """Returns the name of the Flower mod or strategy that ``part`` is, or whose subclass it is.
 
-    Also returns whether the object is Flower's own. The result is ("", False) for all other
-    objects, even if they have the name of a Flower object.
+    The second element of the result is whether ``part`` itself is defined in Flower. The result is
+    ("", False) for all other objects, even if they have the name of a Flower object.
     """
     kinds = (part,) if hasattr(part, "__name__") else type(part).__mro__
     for kind in kinds:
@@ -98,9 +97,7 @@ def find_flower_name(part: Any) -> tuple[str, bool]:
 
 
 def is_trusted_mod(mod: Any) -> bool:
-    """Whether ``mod`` is defined in Flower or in this package, and therefore adds no data of its
-    own.
-    """
+    """Whether ``mod`` is defined in Flower or in this package, and so adds no data to uploads."""
     kind = mod if hasattr(mod, "__name__") else type(mod)
     return find_flower_name(mod)[1] or kind.__module__.partition(".")[0] == "fedrec_auditor"
 
@@ -118,7 +115,7 @@ def _closed_over(function: Any) -> Mapping[str, Any]:
 # The largest epsilon to which the classical Gaussian mechanism's theorem applies.
 _PROVED = 1.0
 _UNSTATED = "Flower states no number of rounds for its promise, which is read for one round."
-# Note on every claim of an app that is audited without its metadata.
+# Note on every claim of an app whose audit does not cover the metadata of messages.
 METADATA_NOTE = (
     "A reply also has data other than its arrays (num_examples, metrics, numbers, text, bytes). "
     "Clients send these data as they are. An audit covers them after wrap(..., metadata=True)."
@@ -137,19 +134,18 @@ _SAMPLING = "Epsilon is not lowered for sampling of clients, because no sampling
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowerPromise:
-    """A privacy guarantee that one Flower mod (wrapper of the client's training) or strategy
-    promises.
+    """A privacy guarantee that a Flower mod (wrapper of a client's training) or strategy promises.
 
-    epsilon, delta: the promised guarantee; an infinite epsilon if no guarantee is promised
-    scope: protected data, adversary and period; if the period is a training, epsilon covers all
-        rounds
+    epsilon, delta: the promised guarantee; epsilon is infinite if no guarantee is promised
+    scope: protected data, adversary and period. If the period is a training, epsilon covers all of
+        its rounds
     statement: the promise in words
     source: the mod or strategy with its settings
-    note: an explanation for the printed result of the audit
-    sensitivities: for each quantity that a round publishes, its sensitivity in standard deviations
-        of the Gaussian noise, from which the accountant computes epsilon; empty if nothing is
-        proved
-    randomizer: the randomizer of a single message, if the client adds the noise; None otherwise
+    note: explanation that the audit prints with the claim
+    sensitivities: L2 sensitivity of each quantity that a round publishes, divided by the standard
+        deviation of its Gaussian noise; the accountant computes epsilon from them. Empty if nothing
+        is proved
+    randomizer: randomizer of a single message; None unless the client itself adds the noise
     assumptions: conditions of the proof, one sentence each
     proof_gap: reason why the promise is not proved; "" if it is proved
     """
@@ -166,11 +162,12 @@ class FlowerPromise:
     proof_gap: str = ""
 
     def iter_claims(self, rounds: int) -> Iterator[ScopedClaim]:
-        """Yields the promise as claims: as it is, for any pair of messages, and for all rounds
-        together.
+        """Yields the promise as claims in up to three scopes.
 
-        The claim for any pair of messages exists only if the client adds the noise. The claim for
-        all ``rounds`` exists only if the promise covers one round of several.
+        - The scope of the promise.
+        - Any two messages of a client, if the client itself adds the noise.
+        - The whole training, if the promise covers one round and the training has several
+          ``rounds``.
         """
         own = self._in(self.scope, self.note)
         if self.randomizer is not None:
@@ -194,9 +191,10 @@ class FlowerPromise:
         return ScopedClaim(claim=claim, scope=scope, delta=self.delta, note=note)
 
     def get_event(self, scope: Scope, rounds: int) -> dp.DpEvent | None:
-        """Returns the accounting event of the promised noise in ``scope``, for ``rounds`` rounds.
+        """Returns the accounting event of the promised noise in ``scope``.
 
-        None if the noise proves no guarantee in this scope (protected data, adversary and period).
+        ``rounds`` is the number of rounds of the training. The result is None if the noise proves
+        no guarantee in this scope (protected data, adversary and period).
         """
         apart = self.sensitivities
         if scope.unit is Unit.REPORT and self.randomizer is not None:
@@ -217,10 +215,10 @@ def find_promises(
 ) -> list[FlowerPromise]:
     """Finds the privacy promises of an app's mods (wrappers) and of its server's strategies.
 
-    parts: the mods, beginning with the outermost, and the strategies
-    rounds: number of rounds
-    delta: delta of promises that do not state one
-    equal_weights: whether the server gives all clients of a round an equal weight
+    parts: the mods, beginning with the outermost, followed by the strategies
+    rounds: number of rounds of the training
+    delta: delta of promises that do not state a delta
+    equal_weights: whether the server gives all clients of a round the same weight
 
     Raises InputError for settings with which Flower would fail.
     """

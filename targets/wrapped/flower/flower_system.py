@@ -37,9 +37,9 @@ class FlowerServer:
 
     strategy: the strategy; each call uses a copy, so that the server keeps no state between rounds
 
-    An upload has the weight that the client sends if messages contain it
-    (``FlowerClient.has_metadata``), and otherwise weight 1. The number of sampled clients is set to
-    the number of messages, so that the noise has the intended standard deviation.
+    An upload has the weight that the client sends, if uploads contain metadata
+    (``FlowerClient.has_metadata``), and otherwise weight 1. The strategy's number of sampled
+    clients is set to the number of uploads, on which the standard deviation of its noise depends.
     """
 
     strategy: Any
@@ -50,10 +50,13 @@ class FlowerServer:
         uploads: Sequence[Mapping[str, Any]],
         rng: np.random.Generator,
     ) -> Arrays:
-        """Computes the next model, as arrays by name; InputError if the strategy returns none.
+        """Aggregates the uploads of a round, and returns the next model as arrays by name.
 
-        ``model`` is the broadcast model, and ``uploads`` the clients' messages, as arrays by name.
-        ``rng`` seeds the noise.
+        model: the broadcast model, as arrays by name
+        uploads: the clients' messages, as arrays by name
+        rng: source of the seed of the noise
+
+        Raises InputError if the strategy returns no model.
         """
         strategy = copy.deepcopy(self.strategy)
         if hasattr(strategy, "num_sampled_clients"):
@@ -103,8 +106,9 @@ def _legacy(strategy: Any, model: Mapping[str, Any], uploads: Sequence[Any]) -> 
 
 
 def _metrics(upload: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the numbers of a reply besides its arrays, by name, with the client's weight as
-    "num-examples".
+    """Returns the single numbers in a reply's metadata by name.
+
+    The client's weight has the name "num-examples".
     """
     numbers = {
         name.removeprefix(METADATA_PREFIX).rpartition("/")[2]: float(np.asarray(value).flat[0])
@@ -129,8 +133,9 @@ class FlowerSystem(WrappedSystem):
     """A Flower app under audit, with the privacy promises of its mods (wrappers) and its strategy.
 
     client: the app as a function of one history
-    promises: the promises, which are the system's claims unless ``stated_claims`` has others
-    paper: source of the system, in place of a paper's title
+    promises: the privacy promises. They are the system's claims unless the caller states claims
+        (``stated_claims``)
+    paper: text that stands in place of the title of a paper
     """
 
     client: FlowerClient
@@ -141,8 +146,8 @@ class FlowerSystem(WrappedSystem):
     def assumes(self) -> tuple[str, ...]:
         """Assumptions of the proofs, one sentence each; empty if no promise is proved.
 
-        The first is that messages come only from the described mods and strategy. The others are
-        each proof's own conditions.
+        The first assumption is that clients send only the arrays that the app's mods and strategy
+        make. The others are the conditions of each proof.
         """
         proved = [each for each in self.promises if each.sensitivities and not each.proof_gap]
         conditions = (each for promise in proved for each in promise.assumptions)
@@ -152,7 +157,7 @@ class FlowerSystem(WrappedSystem):
     def unproved_reason(self) -> str:
         """Reasons why promises of the app are not proved, as sentences; "" if all are proved.
 
-        Without promises, the reason is that the caller gave no proof.
+        If the app has no promises, the reason is that the caller gave no proof.
         """
         lacking = " ".join(dict.fromkeys(p.proof_gap for p in self.promises if p.proof_gap))
         return lacking if self.promises else super().unproved_reason
@@ -167,20 +172,20 @@ class FlowerSystem(WrappedSystem):
         return tuple(replace(each, note=f"{each.note} {note}".strip()) for each in claims)
 
     def adapt_to_data(self, interactions: Interactions) -> tuple[Any, tuple[str, ...]]:
-        """Returns the system with settings that trial calls of its client determine, and notes.
+        """Calls the client on trial; returns a copy with the observed properties, and notes on it.
 
-        The notes also name data of a message that the audit does not cover.
+        The notes also name the data of a message that the audit does not cover.
         """
         known, notes = super().adapt_to_data(interactions)
         return known, notes if self.client.has_metadata else (*notes, METADATA_NOTE)
 
     def drop_refuted_proofs(self, repeated: MessageRepeater) -> tuple[FlowerSystem, str]:
-        """Returns the system without its proofs if its messages have less noise than promised, and
-        a note.
+        """Tests the noise of messages; returns the system, without refuted proofs, and a note.
 
-        The test compares messages of devices with equal histories, which the function ``repeated``
-        yields. The test covers the noise of every round, up to 100, and differences between two
-        rounds. By chance alone, one app in 10^5 loses its proofs.
+        The proofs of all promises are dropped if messages have less noise than promised. The test
+        compares messages of devices with equal histories, which the function ``repeated`` yields.
+        It covers the noise of every round, up to 100, and differences between two rounds. An app
+        with the promised noise loses its proofs with a probability of 10^-5.
         """
         noisy = [promise for promise in self.promises if promise.randomizer is not None]
         if not noisy:
@@ -204,9 +209,9 @@ class FlowerSystem(WrappedSystem):
         return next((each for each in noises if each is not None), None)
 
     def get_event(self, scope: Scope, population: Population) -> dp.DpEvent:
-        """Returns the accounting event of a proved promise's noise, or else the caller's event.
+        """Returns the accounting event in ``scope``: of a proved promise, or else the caller's.
 
-        ``NonPrivateDpEvent`` if there is neither.
+        The result is ``NonPrivateDpEvent`` if no promise is proved and the caller gave no event.
         """
         events = (promise.get_event(scope, self.rounds) for promise in self.promises)
         charged = next((event for event in events if event is not None), None)
@@ -214,11 +219,10 @@ class FlowerSystem(WrappedSystem):
 
 
 def _doubt(promise: FlowerPromise, repeated: Iterator[tuple[int, list[Message]]]) -> str:
-    """Returns a note that an array of the messages, or a pair of rounds, has less noise than
-    promised; else "".
+    """Returns a note on the first array or pair of rounds with less noise than promised; else "".
 
-    The test is the chi-squared test of the variance, which the training's own randomness can only
-    raise.
+    The test is the chi-squared test of the variance. Randomness of the training besides the noise
+    can only raise the variance, so that it causes no false note.
     """
     assert promise.randomizer is not None, "a promise with noise"
     sigma, earlier = promise.randomizer.sigma, list[NDArray[np.float64]]()
@@ -252,10 +256,10 @@ def _doubt(promise: FlowerPromise, repeated: Iterator[tuple[int, list[Message]]]
 
 @functools.cache
 def _min_spread(freedom: int) -> float:
-    """Returns the sum of squares of normal numbers that is exceeded except with probability
-    ``_ERROR``.
+    """Returns a lower limit of a sum of squares of standard normal numbers.
 
-    ``freedom`` is the number of degrees of freedom.
+    The sum is below the limit with probability ``_ERROR``. ``freedom`` is the number of degrees of
+    freedom.
     """
     from scipy import stats
 
