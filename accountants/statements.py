@@ -17,10 +17,12 @@ from fedrec_auditor.accountants.errors import InputError
 
 
 class StatementKind(StrEnum):
-    """Topic of a statement in a paper: the kind of error if the statement is false.
+    """Topic of a statement in a paper. It determines what is wrong if the statement is false.
 
-    The topics are the privacy of a user, the server's estimate from the uploads, the comparison of
-    systems or settings, and an error in the text of the paper.
+    - ``PRIVACY``: the information that leaks about a user.
+    - ``ESTIMATOR``: the server's estimate from the uploads.
+    - ``UTILITY``: the comparison of systems or settings.
+    - ``TYPO``: the text of the paper, which an implementation cannot follow literally.
     """
 
     PRIVACY = "privacy"  # the information that leaks about a user
@@ -50,7 +52,7 @@ class Basis(StrEnum):
     def pick_weaker(first: Basis, second: Basis) -> Basis:
         """Returns the less direct of two origins, in the order printed, computed, derived, unknown.
 
-        A number computed from two other numbers has the less direct of their origins.
+        This is the origin of a number that is computed from two other numbers.
         """
         return max(first, second, key=list(Basis).index)
 
@@ -160,17 +162,23 @@ class Scope:
         """Whether an upper bound on epsilon in this scope implies the same bound in the ``other``
         scope.
 
-        The other scope must have the same or a narrower unit (protected data), a weaker vantage
-        (position of the adversary) and a shorter horizon (period). A bound for the presence of a
-        user does not imply the same bound for the data of a user who stays: a change of these data
-        is a removal and an addition, at twice epsilon. The converse does not hold either: a local
-        randomizer hides what a user sends, but not that the user sends.
+        The other scope must have the same or a narrower unit (protected data), the same or a weaker
+        vantage (position of the adversary) and the same or a shorter horizon (period). Its
+        adjacency must be the same, or one that this scope's adjacency includes.
+
+        The presence of a user and the data of a user who stays do not cover each other:
+
+        - A change of the data is a removal and an addition, and so costs up to twice the epsilon of
+          presence.
+        - A local randomizer hides what a user sends, but not that the user sends.
         """
         return not self.list_uncovered(other)
 
     def list_uncovered(self, other: Scope) -> tuple[str, ...]:
-        """Lists the names of the fields, such as "unit", that prevent an epsilon in this scope from
-        holding in the ``other`` scope; empty if it holds there.
+        """Lists the names of the fields, such as "unit", because of which this scope does not cover
+        the ``other`` scope.
+
+        The tuple is empty if this scope covers the other one.
         """
         presence, asked = self.is_user_presence, other.is_user_presence
         return tuple(

@@ -174,8 +174,7 @@ class FailOn(LabelEnum):
 
     @property
     def verdict_level(self) -> FailOn:
-        """Level that replaces this one in commands without attacks, which have verdicts on claims
-        but no severity.
+        """Level to use instead of this one in commands without attacks, which have no severities.
 
         A refuted claim fails at all levels except ``never``.
 
@@ -202,7 +201,8 @@ LEAK_MARGIN = 0.05
 
 
 class Exemption(LabelEnum):
-    """Outcomes that do not lead to exit code 3 if a user names them (option --allow).
+    """Outcomes that a user may allow by name (option --allow), so that they do not lead to exit
+    code 3.
 
     They are an inconclusive verdict, and an unknown leak or severity of a system.
     """
@@ -276,7 +276,7 @@ class Gate:
         return code or (EXIT_FOUND if fails else 0)
 
     def allows(self, outcome: Exemption) -> bool:
-        """Whether ``allow`` lists an outcome, by its word or its code."""
+        """Whether ``allow`` lists ``outcome``, by its label (such as "not-tested") or its code."""
         return any(map(outcome.is_called, self.allow))
 
 
@@ -294,10 +294,14 @@ _BADNESS = {
 
 
 def is_worse(now: Verdict, before: Verdict) -> bool:
-    """Whether the verdict ``now`` is worse than the earlier verdict ``before`` on a claim.
+    """Whether the verdict ``now`` is worse than the earlier verdict ``before`` on the same claim.
 
-    From best to worst, verdicts are: proved, not comparable or no claim; neither proved nor
-    refuted; refuted; and a contradiction within the audit.
+    The order, from best to worst, is:
+
+    - proved, not comparable, or no claim;
+    - neither proved nor refuted;
+    - refuted;
+    - unsound (the audit contradicts itself).
 
     >>> is_worse(Verdict.UNSUBSTANTIATED, Verdict.CONSISTENT)
     True
@@ -384,10 +388,9 @@ def refutes(lower: Bound, upper: Bound | Claim) -> bool:
 
 
 def refutes_assumptions(lower: Bound | None, upper: Bound | None) -> bool:
-    """Whether a lower bound without assumptions exceeds an upper bound with assumptions, so that
-    one of these assumptions is false.
+    """Whether a lower bound without assumptions exceeds an upper bound with assumptions.
 
-    The result is false if either bound is None.
+    One of these assumptions is then false. The result is false if either bound is None.
     """
     return (
         lower is not None

@@ -30,8 +30,8 @@ from fedrec_auditor.accountants.statements import Adjacency, Scope
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)
 class BitFlipDpEvent(DpEvent):  # type: ignore[misc]
-    """Accounting event of a randomized bit, which is reported as 1 with a probability that depends
-    on the true bit.
+    """Accounting event of a randomized bit: the device reports 1 with a probability that depends on
+    the true bit.
 
     The two neighbouring inputs may be any pair of bits.
 
@@ -45,12 +45,14 @@ class BitFlipDpEvent(DpEvent):  # type: ignore[misc]
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)
 class PureDpEvent(DpEvent):  # type: ignore[misc]
-    """Accounting event of any mechanism that satisfies ``epsilon``-DP at delta 0, and of which
-    nothing else is known.
+    """Accounting event of a mechanism of which only one fact is known: it satisfies (``epsilon``,
+    0)-DP.
 
-    Randomized response with the same epsilon dominates the mechanism at every delta and in every
-    composition (Kairouz, Oh and Viswanath 2015, Theorem 3.3). So accountants treat the mechanism as
-    randomized response.
+    - ``epsilon``: the pure epsilon of the mechanism.
+
+    Accountants treat the mechanism as randomized response with this epsilon. Randomized response
+    dominates every mechanism with the same pure epsilon, at every delta and in every composition
+    (Kairouz, Oh and Viswanath 2015, Theorem 3.3).
     """
 
     epsilon: float
@@ -63,14 +65,20 @@ class ShuffledDpEvent(DpEvent):  # type: ignore[misc]
 
     - ``epsilon``: pure local epsilon of each report.
     - ``n_users``: number of users who send a report.
-    - ``binary``: true if each report consists of the index of a coordinate, drawn uniformly and
-      independently of the input, and of a bit. The probability of the bit must be affine in that
-      coordinate of the input, within [1, e^eps]/(e^eps + 1). A tighter bound then applies (see
-      ``losses.pairs.ClonePair``). Examples: randomized response on a bit, and a mechanism that
-      reports one random coordinate.
+    - ``binary``: true if a tighter bound applies (``losses.pairs.ClonePair``), because each report
+      is one randomized bit for one random coordinate. See below for the conditions.
 
     The adversary sees the reports in a uniformly random order, without their senders. Neighbouring
     inputs differ in the input of one user.
+
+    ``binary`` may be true under three conditions:
+
+    - A report consists of the index of a coordinate and of a bit.
+    - The index is drawn uniformly, independently of the input.
+    - The probability that the bit is 1 is an affine function of that coordinate of the input, with
+      values from 1/(e^eps + 1) to e^eps/(e^eps + 1).
+
+    Randomized response on a single bit meets the conditions.
     """
 
     epsilon: float
@@ -80,14 +88,15 @@ class ShuffledDpEvent(DpEvent):  # type: ignore[misc]
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)
 class RevealedSamplingDpEvent(DpEvent):  # type: ignore[misc]
-    """Accounting event of a mechanism that runs with ``sampling_probability`` q, when the adversary
-    sees whether it ran.
+    """Accounting event of a mechanism that runs at random, if the adversary sees whether it ran.
 
-    Whether the mechanism runs is independent of the data. So the privacy loss is that of ``event``
-    with probability q, and 0 otherwise. The sampling does not amplify privacy: n possible runs of a
-    Gaussian mechanism are K runs of it, with K ~ Binomial(n, q). An example is a rating in a
-    sampled row, if other ratings of the row reveal that the row was sampled. The adjacency is that
-    of ``event``.
+    - ``sampling_probability``: probability q that the mechanism runs, independent of the data.
+    - ``event``: event of the mechanism.
+
+    The privacy loss is that of ``event`` with probability q, and 0 otherwise. So the sampling does
+    not amplify privacy: n possible runs reveal as much as K certain runs with K ~ Binomial(n, q).
+    An example is the noise on a rating in a sampled row, if other ratings of the row reveal that
+    the row was sampled. The adjacency is that of ``event``.
     """
 
     sampling_probability: float
@@ -103,12 +112,14 @@ class RevealedSamplingDpEvent(DpEvent):  # type: ignore[misc]
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)
 class ReplacedSamplingDpEvent(DpEvent):  # type: ignore[misc]
-    """Accounting event of Poisson sampling when one record is replaced; each record is drawn with
-    ``sampling_probability``.
+    """Accounting event of Poisson sampling under replacement: neighbouring inputs differ in the
+    value of one record.
 
-    ``event`` is a Gaussian or Laplace event. Its noise multiplier is the noise divided by the
-    largest contribution of one record, as for adding or removing a record.
-    ``PoissonSampledDpEvent`` is the same sampling for adding or removing one record.
+    - ``sampling_probability``: probability with which each record is drawn.
+    - ``event``: a Gaussian or Laplace event. Its noise multiplier is the noise divided by the
+      largest contribution of one record, as for adding or removing a record.
+
+    For adding or removing one record, the same sampling is a ``PoissonSampledDpEvent``.
     """
 
     sampling_probability: float
@@ -207,8 +218,10 @@ def is_supported(
     *,
     sampling: SamplingSupport = MappingProxyType({}),
 ) -> bool:
-    """Checks whether every leaf (single mechanism) of ``event`` is of a supported class, or
-    provides no privacy at all.
+    """Checks whether every leaf (single mechanism) of ``event`` is of a supported class.
+
+    A mechanism that provides no privacy at all (``NonPrivateDpEvent``) also counts as supported,
+    with an infinite epsilon.
 
     - ``mechanisms``: supported event classes of mechanisms.
     - ``sampling``: supported sampling classes, each with the event classes that it may sample.
@@ -222,8 +235,7 @@ def is_supported(
 
 
 def list_assumptions(event: DpEvent) -> tuple[str, ...]:
-    """Lists the assumptions about the adversary on which a proof for a sampled ``event`` rests, as
-    sentences.
+    """Lists the assumptions of a proof for a sampled ``event``, as sentences.
 
     Each sentence states that the adversary does not learn which records were drawn. The tuple is
     empty if nothing is sampled, or if the sampling is public.

@@ -120,8 +120,9 @@ class ExpTerm:
         return (self.centre - self.anchor) * self.curvature if self.curvature else self.centre
 
     def compute_log(self, y: Floats) -> Floats:
-        """Computes the logarithm of the density or mass at ``y``, by the formula of the term even
-        if ``y`` lies outside its interval.
+        """Computes the logarithm of the density or mass at each number of ``y``.
+
+        The formula of the term is also applied to numbers outside the interval of the term.
         """
         away = y - self.anchor
         return self.value + self.slope * away - self.curvature / 2.0 * away * away
@@ -136,15 +137,19 @@ class ExpTerm:
 
     @property
     def centre_and_curvature(self) -> tuple[float, float]:
-        """Centre and curvature of the term. Terms with equal shapes differ only by a factor."""
+        """The pair (centre, curvature). Terms for which it is equal differ only by a constant
+        factor.
+        """
         return self.centre, self.curvature
 
 
 def integrate_log(fall: Floats, curve: Floats | float, width: Floats, step: float) -> Floats:
-    """Computes ln of the integral of exp(-fall t - curve t^2 / 2) for t in [0, width], with
-    ``fall`` >= 0.
+    """Computes ln of the integral of exp(-fall t - curve t^2 / 2) over t from 0 to ``width``.
 
-    If ``step`` > 0, the integral is replaced by the sum over t = 0, step, ..., width.
+    - ``fall``: initial decay rate of the integrand, at least 0.
+    - ``curve``: increase of the decay rate per unit of t.
+    - ``step``: 0 for the integral. If it is positive, the integral is replaced by the sum over t =
+      0, step, ..., width.
     """
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         width = width + step
@@ -278,11 +283,13 @@ def _goes_on(sliver: MixturePart, pieces: Iterable[MixturePart]) -> bool:
 
 
 def align_terms(p: Mixture, q: Mixture) -> Iterator[tuple[list[ExpTerm], dict[float, float]]]:
-    """Yields, for each of the two mixtures, its density pieces and lattices as ``ExpTerm`` objects,
-    and the probabilities of its single points.
+    """Makes the numbers in two mixtures comparable, and yields the terms of the first mixture, then
+    of the second.
 
-    Numbers of the two mixtures that differ only by rounding are made equal first. Raises InputError
-    for a piece that is too narrow and does not continue another piece.
+    Each result is a pair: the density pieces and lattices as ``ExpTerm`` objects, and the
+    probabilities of single points. Numbers of the two mixtures that differ only by rounding are
+    made equal. Raises InputError for a piece that is too narrow and does not continue another
+    piece.
     """
     mixtures = p, q
     pieces = [piece for mixture in mixtures for piece in mixture.pieces]

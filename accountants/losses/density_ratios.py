@@ -95,12 +95,13 @@ def bound_log_ratio(p: Mixture, q: Mixture) -> Enclosure:
 
 
 def find_event(p: Mixture, q: Mixture, apart: Iterable[float] = ()) -> DistinguishingEvent:
-    """Finds a single number or an interval with almost the largest log-ratio ln(P(event)/Q(event)),
-    for distributions P = ``p`` and Q = ``q``.
+    """Finds an interval or a single number with almost the largest log-ratio ln(P(event)/Q(event)).
 
-    The interval contains none of the points ``apart`` in its interior. The log-ratio of the event
-    equals the supremum (``bound_log_ratio``) to 1e-7 relative, or is smaller if the supremum is not
-    attained.
+    - ``p``, ``q``: the distributions P and Q of a number.
+    - ``apart``: numbers that must not lie in the interior of the interval.
+
+    The log-ratio of the event equals the supremum (``bound_log_ratio``) up to 1e-7 relative. It is
+    smaller if no event attains the supremum.
     """
     suprema = [(stretches, stretches.find_supremum()) for stretches in _supports(p, q, apart)]
     stretches, supremum = max(suprema, key=lambda each: each[1].lower)

@@ -155,16 +155,18 @@ def bisect_threshold(
 
 
 def find_gaussian_mu(epsilon: float, delta: float) -> float:
-    """Computes the largest mu whose Gaussian mechanism is (``epsilon``, ``delta``)-DP, where mu is
-    sensitivity/sigma.
+    """Computes the largest mu = sensitivity/sigma for which the Gaussian mechanism is (``epsilon``,
+    ``delta``)-DP.
 
-    Noise of sigma = sensitivity / mu is (epsilon, delta)-DP, and no smaller noise is. The
-    divergence rises with mu from 0 to 1, so mu is bisected from below to neighbouring doubles, and
-    an allowance for rounding is subtracted. The textbook's sigma = sensitivity sqrt(2
-    ln(1.25/delta)) / epsilon is proved for epsilon < 1, where it is larger than necessary, and
-    false for large epsilons (from 8.42 on at delta 1e-5). Raises InputError unless delta is in (0,
-    1) and epsilon is finite. Source: Balle and Wang 2018, Algorithm 1 (the problem that it solves,
-    not its steps).
+    So sigma = sensitivity / mu is the smallest sufficient noise. This is the problem that Algorithm
+    1 of Balle and Wang 2018 solves. Here mu is bisected down to neighbouring doubles, and an
+    allowance for rounding is subtracted.
+
+    The textbook's sigma = sensitivity sqrt(2 ln(1.25/delta)) / epsilon is proved only for epsilon <
+    1, where it is larger than necessary. For large epsilons it is too small (from 8.42 on at delta
+    1e-5).
+
+    Raises InputError unless delta is in (0, 1) and epsilon is finite.
     """
     if not 0.0 < delta < 1.0:
         raise InputError(f"Expected delta in (0, 1), got delta={delta!r}. Give 1e-5, for example.")

@@ -101,17 +101,21 @@ def get_pure_epsilon(leaf: dp.DpEvent) -> float:
 
 
 def amplify_epsilon(epsilon: float, rate: float, *, replaced: bool = False) -> float:
-    """Computes the pure epsilon of a mechanism of pure ``epsilon`` on a Poisson sample with
-    sampling rate ``rate``.
+    """Computes the pure epsilon of a mechanism on a Poisson sample.
 
-    For adding or removing a record the result is ln(1 + rate (e^epsilon - 1)). The opposite
-    direction, -ln(1 - rate + rate e^-epsilon), is smaller (Balle, Barthe and Gaboardi 2018,
-    Theorems 8 and 9 at delta 0).
+    - ``epsilon``: pure epsilon of the mechanism without sampling.
+    - ``rate``: probability with which each record is sampled.
+    - ``replaced``: false if neighbouring inputs differ by adding or removing a record, true if they
+      differ by replacing a record.
 
-    If the record is ``replaced``, the result is the sum of these two values. Whichever other
-    records are drawn, an output is 1 - rate + rate x times as likely as without the record, with x
-    between e^-epsilon and e^epsilon. Two records at opposite ends have one such x each. By group
-    privacy the sum is at most twice the first value.
+    If a record is added or removed, the result is ln(1 + rate (e^epsilon - 1)). The loss of the
+    opposite direction, -ln(1 - rate + rate e^-epsilon), is smaller (Balle, Barthe and Gaboardi
+    2018, Theorems 8 and 9 at delta 0).
+
+    If a record is replaced, the result is the sum of these two values. Reason: compared with an
+    input that lacks the record, a record changes the probability of an output by a factor 1 - rate
+    + rate x, with x from e^-epsilon to e^epsilon. The ratio is largest if one record has the
+    largest x and its replacement the smallest.
     """
     if rate == 0.0 or rate == 1.0 or math.isinf(epsilon):
         return epsilon * (1 + replaced) if rate else 0.0

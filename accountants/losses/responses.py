@@ -66,16 +66,20 @@ def compose_responses(counts: EpsilonCounts, delta: float) -> float:
     """Computes the smallest epsilon at ``delta`` of composed randomized responses, or an upper
     bound on it.
 
-    ``counts`` lists the different pure epsilons, each with its number of responses.
+    ``counts`` lists the different pure epsilons, each with its number of responses. The method
+    depends on how many total privacy losses are possible:
 
-    The result is exact to 1e-9 if the total losses can be enumerated: one epsilon with up to 10^10
-    uses, or several epsilons with up to 10^6 total losses that matter. Otherwise it is computed on
-    a grid of step s. The result is then above the optimum by at most B s, for B bundles (groups of
-    epsilons whose total losses are enumerated), as in Murtagh and Vadhan 2016, Theorem 1.7, where
-    losses are only rounded up. In practice it is above by 1e-5 relative, because each loss is split
-    between two neighbouring cells so that the distributions under both inputs keep their masses.
-    For more than 10^10 uses of one epsilon, or more than 4096 epsilons, the result is Chernoff's
-    bound, which is a few per cent larger. Memory stays below 300 MB.
+    - The losses can be enumerated (one epsilon with up to 10^10 uses, or several epsilons with up
+      to 10^6 relevant total losses): the result is exact to 1e-9.
+    - There are more losses: they are placed on a grid of step s, and the result is an upper bound.
+      It is at most B s too large, where B is the number of groups of epsilons whose losses are
+      enumerated together (as in Murtagh and Vadhan 2016, Theorem 1.7, where losses are rounded up).
+      In practice it is 1e-5 relative too large, because each loss is split between two cells so
+      that both distributions keep their masses.
+    - There are more than 10^10 uses of one epsilon, or more than 4096 epsilons: the result is
+      Chernoff's bound, which is a few per cent too large.
+
+    Memory stays below 300 MB.
     """
     total = math.fsum(epsilon * count for epsilon, count in counts)
     if delta <= 0 or not counts or math.isinf(total):

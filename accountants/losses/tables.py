@@ -253,18 +253,21 @@ def list_log_ratios(log_p: Array, log_q: Array) -> Array:
 
 
 def list_exchanges(log_p: Array, log_q: Array, copies: int, groups: int) -> tuple[list[int], bool]:
-    """Lists numbers of copies of a mechanism in which exchanging the two inputs may give the
-    largest hockey-stick divergence.
+    """Lists the numbers of copies of a mechanism for which the two inputs should be exchanged in a
+    search for the largest divergence.
 
     - ``log_p``, ``log_q``: log-probabilities of the outputs of one copy under the two inputs.
     - ``copies``: number of copies, each of which receives one of the two inputs.
     - ``groups``: number of groups of copies. Copies of one group have the same order of inputs.
 
-    Also returns whether the best number is among them. Two
-    bits with rates p > q may be distinguished best as (0, 1) against (1, 0), so exchanging matters,
-    except in two cases: the exchange changes nothing, or one output is impossible under one input.
-    In the second case, let s be the probability that one copy does not show this output. With i of
-    n copies exchanged, and e^eps >= 1, the divergence is
+    Returns the numbers to try, and whether the best number is certainly one of them. The divergence
+    is the hockey-stick divergence.
+
+    Exchanging can matter: two bits with P(1) = p and P(1) = q, p > q, may be distinguished best as
+    inputs (0, 1) against (1, 0). The only number is 0 in two cases. In the first case, an exchange
+    changes nothing. In the second case, one output is impossible under one input. Let s be the
+    probability that one copy does not show this output. With i of n copies exchanged, and e^eps >=
+    1, the divergence is
 
         1 - s^(n-i) + max(0, s^(n-i) - e^eps s^i) <= max(1 - s^(n-i), 1 - e^eps s^i) <= 1 - s^n,
 

@@ -26,14 +26,17 @@ from fedrec_auditor.accountants.statements import (
 
 @dataclass(frozen=True, slots=True)
 class CompositionRule:
-    """Composition theorem: ``count`` mechanisms that are each (epsilon, delta)-DP are together
-    (count epsilon, count delta)-DP.
+    """Composition theorem: mechanisms that are each (epsilon, delta)-DP are together (count
+    epsilon, count delta)-DP.
+
+    - ``count``: number of mechanisms.
+    - ``delta``: delta at which the result is needed. If it is above 0 and the mechanisms have a
+      pure epsilon, the composition of randomized responses is computed exactly as well (Kairouz, Oh
+      and Viswanath 2015: they dominate the mechanisms). ``widen_bound`` then returns the smaller
+      epsilon.
 
     Basic composition (Dwork, McSherry, Nissim, Smith 2006; Dwork et al. 2006, "Our data,
-    ourselves", Theorem 1) is valid under adaptive composition too, and attained at delta 0. If the
-    field ``delta`` is above 0, mechanisms with a pure epsilon cost less: randomized response
-    dominates each of them (Kairouz, Oh and Viswanath 2015), and its composition is computed
-    exactly. In this case ``widen_bound`` returns the smaller of the two results.
+    ourselves", Theorem 1) is also valid under adaptive composition, and attained at delta 0.
     """
 
     count: int
@@ -143,23 +146,26 @@ def convert_bound(
 ) -> Bound:
     """Converts ``bound`` to another ``scope`` by composition and group privacy.
 
-    The source of the result names the theorems used, and its assumptions include theirs.
-
-    An upper bound is converted to a wider scope (report to round, rating to user) by composition
-    and group privacy, and to a narrower scope unchanged. A lower bound is converted to a wider
-    scope unchanged. A lower bound is converted to a narrower scope by contraposition: if every part
-    (such as every report) had a smaller epsilon, the whole would too. So some part has at least the
-    resulting epsilon. Raises InputError, with the field and the reason, if no theorem converts the
-    bound: from a weaker vantage to a stronger one, from replacement to presence, or from an
-    attribute to a user.
-
     - ``sizes``: numbers of items, ratings, reports and rounds in the wider scope.
     - ``delta``: delta at which the result is needed. If it is above 0, a pure upper bound is
       converted over rounds by optimal composition.
 
+    The source of the result names the theorems used, and its assumptions include theirs. The rules
+    are:
+
+    - An upper bound keeps its epsilon in a narrower scope. In a wider scope (report to round,
+      rating to user) the epsilon grows by composition and group privacy.
+    - A lower bound keeps its epsilon in a wider scope. In a narrower scope the epsilon shrinks, by
+      contraposition: if all parts (such as all reports) had an epsilon below the result, the
+      epsilon of the wider scope would be below the given bound. So at least one part has the
+      resulting epsilon.
+
     The conversion does not use the mechanism. An accountant that has the system's events proves a
     smaller epsilon, for Gaussian noise a far smaller one. For the units COORDINATE, REPORT and BIT,
     all parts sent within the horizon are counted.
+
+    Raises InputError, with the field and the reason, if no theorem converts the bound: from a
+    weaker vantage to a stronger one, from replacement to presence, or from an attribute to a user.
     """
     check_delta(delta)
     up = bound.side is Side.UPPER

@@ -32,13 +32,16 @@ def convert_event(event: dp.DpEvent, adjacency: Adjacency) -> dp.DpEvent | None:
     correct under ``adjacency``; None if no such event is known.
 
     The noise multiplier of ``event`` is the noise divided by the norm of one record. Adding or
-    removing a record changes a sum of records by this norm, and replacing a record changes it by
-    twice the norm. So under replacement the multiplier is halved. In a sample of fixed size, a
-    record always displaces another record. So the multiplier is halved under both adjacencies, and
-    adding or removing a record costs as much as Poisson sampling at the same rate (the proof is in
-    a comment in ``_fixed``). Poisson sampling under replacement is known for Gaussian and Laplace
-    noise (``ReplacedSamplingDpEvent``). Events that are not noise on a sum (responses, pure
-    epsilons, zCDP) are the same under both adjacencies.
+    removing a record changes a sum of records by this norm, and replacing a record changes it by up
+    to twice the norm. The conversion depends on the event:
+
+    - Noise on a sum: under replacement, the multiplier is halved.
+    - A sample of fixed size: the multiplier is halved under both adjacencies, because a sampled
+      record always displaces another record. Adding or removing a record then costs as much as
+      Poisson sampling at the same rate (the proof is in a comment in ``_fixed``).
+    - Poisson sampling under replacement: known for Gaussian and Laplace noise only
+      (``ReplacedSamplingDpEvent``).
+    - Events that are not noise on a sum (responses, pure epsilons, zCDP): unchanged.
 
     Fault of dp-accounting 0.6.0, which the tests show: its RDP accountant uses the multiplier
     unchanged under replacement and so proves the epsilon of half the change (4.73 for z = 1 at
@@ -102,8 +105,8 @@ def format_leaf_names(event: dp.DpEvent) -> str:
 
 
 def explain_unknown_event(event: dp.DpEvent, adjacency: Adjacency) -> str:
-    """Returns a sentence for an error message: for which mechanisms of ``event`` no accounting
-    under ``adjacency`` is known.
+    """Returns a sentence for an error message that names the mechanisms of ``event`` that cannot be
+    accounted under ``adjacency``.
     """
     return f"Under {adjacency} adjacency nothing is known of {format_leaf_names(event)}."
 
@@ -250,11 +253,13 @@ def bound_shuffle_epsilon(
 
 
 def list_attained_assumptions(event: dp.DpEvent) -> tuple[str, ...]:
-    """Lists as sentences what ``compute_attained_epsilon`` (a lower bound on epsilon) assumes of
-    mechanisms of ``event`` that are not fully known.
+    """Lists the assumptions that the lower bound ``compute_attained_epsilon`` makes about
+    mechanisms of ``event``, as sentences.
 
-    A mechanism of which only an epsilon is known is treated as randomized response on a bit. A
-    mechanism without known output distributions is omitted.
+    There are two kinds:
+
+    - A mechanism of which only an epsilon is known is treated as randomized response on a bit.
+    - A mechanism without known output distributions is omitted.
     """
     sentences: dict[str, None] = {}
     for leaf, _ in leaves.list_leaves(event):

@@ -205,12 +205,12 @@ def judge_scoped_claim(
 def judge_claims(
     target: Claimant, population: Population
 ) -> tuple[tuple[Bound, ...], tuple[Finding, ...]]:
-    """Computes the exact lower bounds of a system, and judges all its claims by these bounds and by
-    proofs.
+    """Judges all claims of a system by proofs and by exact lower bounds, without running the
+    system.
 
     ``population``: numbers of users and items.
 
-    Returns the bounds and one judgement per claim.
+    Returns the exact lower bounds, and one judgement per claim.
     """
     exact, accountants = compute_exact_bounds(target, population), list_accountants()
     return exact, tuple(
@@ -302,17 +302,20 @@ def drop_refuted_proofs(
 def mark_untested(
     findings: Sequence[Finding], skipped: Sequence[SkippedRow], other_reasons: Mapping[str, str]
 ) -> tuple[Finding, ...]:
-    """Adds to judgements the reason (field ``untested``) why no measurement could have refuted the
-    claim, where that is so.
+    """Sets the field ``untested`` of judgements: the reason why no measurement could have refuted
+    the claim.
 
     - ``findings``: all judgements of an audit.
     - ``skipped``: games (simulated experiments) that were not run, with reasons.
-    - ``other_reasons``: for systems that only games can test, the reason by name of the system. It
-      is used if ``skipped`` has none.
+    - ``other_reasons``: for each system that only games can test, the reason to state if
+      ``skipped`` has none, by name of the system.
 
-    A claim on one of these systems without a measured bound in its scope could not have been
-    refuted. A claim on a training, of any system, counts as tested if enough trainings were
-    simulated: a true epsilon of twice the claim would refute the claim about half of the time.
+    A judgement is unchanged if its claim is refuted or proved, or if it could have been refuted. A
+    claim could not have been refuted in two cases:
+
+    - Only games can test the system, and no bound was measured in the scope of the claim.
+    - The claim is on a training, and too few trainings were simulated. Enough are those with which
+      a true epsilon of twice the claim would refute the claim about half of the time.
     """
     return tuple(_with_untested(finding, findings, skipped, other_reasons) for finding in findings)
 

@@ -50,9 +50,10 @@ class ReleasedCode:
     - ``protection``: name of the mechanism that protects the data; ``NOTHING`` if the adversary
       sees nothing, ``ANYTHING`` if nothing bounds the uploads, empty if the entry does not state
       it.
-    - ``assumes``: assumptions of the entry.
+    - ``assumes``: assumptions of the entry, as sentences.
     - ``noise``: the mechanism, or None if ``protection`` does not name one.
-    - ``sizes``: number of rounds.
+    - ``sizes``: number of rounds, with which bounds are converted to other scopes.
+    - ``unproved_reason``: reason why no epsilon can be proved; always "".
 
     Its only claim is the claim of the catalogue entry.
     """
@@ -89,24 +90,21 @@ class ReleasedCode:
         return cls(name=name, protection=draws, assumes=entry.assumes, noise=drawn, sizes=sizes)
 
     def get_claims(self, population: Population) -> tuple[ScopedClaim, ...]:
-        """Returns an empty tuple, because the code states no claims besides that of the catalogue
-        entry.
-        """
+        """Returns an empty tuple: the only claim about the code is the catalogue entry itself."""
         return ()
 
     def get_mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
-        """Returns the mechanism that protects the data against the claim's adversary; None if its
-        distribution is unknown.
+        """Returns the mechanism that protects the data; None if its distribution is unknown.
 
-        The arguments are ignored: the code has only one claim.
+        The arguments are ignored, because the code has only one claim.
         """
         return self.noise
 
     def get_event(self, scope: Scope, population: Population) -> dp.DpEvent:
-        """Returns the accounting event (composition of mechanisms) of the code's only claim; the
-        arguments are ignored.
+        """Returns the accounting event (composition of mechanisms) of the code's only claim.
 
-        Raises InputError if the claim's catalogue entry declares no mechanism.
+        The arguments are ignored. Raises InputError if the claim's catalogue entry declares no
+        mechanism.
         """
         if not self.protection:
             raise InputError(
@@ -151,7 +149,7 @@ def _numbered() -> Mapping[str, tuple[Paper, PaperEntry]]:
 
 
 def find_entries(number: str) -> tuple[PaperEntry, ...]:
-    """Returns the catalogue entries (claims of papers) that ``number`` names: one entry ("2b"), or
+    """Returns the catalogue entries (claims of papers) with this ``number``: one entry ("2b"), or
     all parts of a heading ("2").
 
     Raises InputError if there is none.

@@ -145,11 +145,11 @@ class Noise:
 
     @property
     def bit_probs(self) -> tuple[float, float]:
-        """P(0 | one input) and P(1 | another input) of a bit that is computed from a report, for a
-        lower bound on epsilon.
+        """Probabilities that a bit computed from a report is 0 under one input and 1 under another
+        input.
 
-        For randomized response, the bit is whether the report is one given category. For Laplace
-        noise, the bit is the sign of the report.
+        They give a lower bound on epsilon. For randomized response, the bit is whether the report
+        is one given category. For Laplace noise, the bit is the sign of the report.
         """
         assert self.amount is not None
         if self.kind is LAPLACE:
@@ -202,8 +202,11 @@ class Deployment:
       intended one comes first.
     - ``epsilon_claim``: epsilon claimed for all rounds together; infinite if there is no claim.
     - ``bit_probs``: P(0 | one input) and P(1 | another input) of a bit that is computed from a
-      shuffled report, or None.
+      shuffled report (``Noise.bit_probs``), or None.
     - ``assumes``: assumptions of the bounds, as sentences.
+    - ``unproved_reason``: reason why no epsilon can be proved; always "".
+    - ``sizes``: numbers of items, reports and rounds that convert a bound to another scope; all
+      unknown.
     """
 
     round_event: DpEvent
@@ -220,8 +223,11 @@ class Deployment:
     sizes: ClassVar[Sizes] = Sizes()
 
     def convert_to_users(self, interactions: int) -> tuple[Deployment, ...]:
-        """Returns a tuple with a copy that protects whole users with at most this number of
-        ``interactions``, without a claim; empty if no accounting for such users is known.
+        """Returns a copy of this system in which the protected unit is the user instead of the
+        interaction.
+
+        ``interactions``: maximum number of interactions of a user. The copy has no claim. Returns a
+            tuple with the copy, or an empty tuple if no accounting for such users is known.
         """
         event = make_group_event(self.round_event, interactions)
         if event is None:
@@ -246,7 +252,7 @@ class Deployment:
         return self.round_text if self.rounds == 1 else f"{self.round_text}, {times}"
 
     def count_rounds(self, scope: Scope) -> int:
-        """Number of rounds in the period of ``make_scope``: all rounds for the whole training,
+        """Returns the number of rounds in the period of ``scope``: all rounds for a training,
         otherwise 1.
         """
         return self.rounds if scope.horizon is Horizon.TRAINING else 1
@@ -261,10 +267,11 @@ class Deployment:
         return Scope(unit=self.unit, adjacency=adjacency, vantage=vantage, horizon=horizon)
 
     def get_claims(self, population: Population) -> tuple[ScopedClaim, ...]:
-        """Returns the claim in total and, if there are several rounds, per round, for each
-        adjacency whose accounting is known.
+        """Returns the claim for all rounds and, if there are several rounds, for one round, per
+        adjacency.
 
-        If none is known, only the intended adjacency is used. ``population`` has no effect.
+        Adjacencies without known accounting are left out. If none has a known accounting, only the
+        intended adjacency is used. ``population`` has no effect.
         """
         known = [a for a in self.adjacencies if convert_event(self.round_event, a) is not None]
         meant = (known or self.adjacencies)[0]
@@ -287,16 +294,16 @@ class Deployment:
         )
 
     def get_mechanism(self, scope: Scope, population: Population) -> None:
-        """Returns None, because a described system has no code from which output probabilities
-        follow.
+        """Returns None, because the probabilities of outputs are not known without the code of the
+        system.
         """
 
     def get_event(self, scope: Scope, population: Population) -> DpEvent:
-        """Returns the mechanisms of one round or of all rounds, depending on the period of
-        ``make_scope``, as an accounting event.
+        """Returns the accounting event of the mechanisms in ``scope``: of one round, or of all
+        rounds.
 
-        ``population`` has no effect. Raises InputError if no accounting under the adjacency of
-        ``make_scope`` is known.
+        ``scope``: a scope from ``make_scope``. ``population`` has no effect. Raises InputError if
+            no accounting under its adjacency is known.
         """
         event = convert_event_or_raise(self.round_event, scope.adjacency)
         times = self.count_rounds(scope)
@@ -378,12 +385,29 @@ def describe_event(event: DpEvent) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccountRequest:
-    """Arguments of the function ``account``, which computes the epsilon of described noise: noise
-    or ``event``, sampling, rounds and delta.
+    """Arguments of the function ``account``, checked. They describe the noise of a system whose
+    epsilon is to be computed.
 
-    The fields have the meanings that ``account`` states. If ``rounds`` is None, there is one round,
-    and if ``rate`` is None, all units are sampled, unless this is the setting to compute. Raises
-    InputError if the arguments are not consistent.
+    - ``gaussian``: noise multiplier z of Gaussian noise on a sum: standard deviation divided by the
+      clipping norm.
+    - ``laplace``: noise multiplier of Laplace noise on a sum: scale divided by the L1 clipping
+      norm.
+    - ``randomized_response``: epsilon of local reports, or text such as "p=0.75,k=4".
+    - ``event``: event of dp-accounting, instead of the three kinds of noise.
+    - ``rate``: fraction of the units that a round samples; None for all units.
+    - ``rounds``: number of rounds; None for one round.
+    - ``delta``: delta at which epsilon is computed.
+    - ``sampling``: "poisson" samples each unit independently, "fixed" samples rate x ``users``
+      units.
+    - ``users``: number of units, for fixed sampling.
+    - ``unit``: unit whose contribution is clipped, such as "user".
+    - ``adjacency``: adjacency to report first; None for the default of the sampling.
+    - ``shuffle``: number of users whose local reports are shuffled; None without a shuffler.
+    - ``interactions_per_user``: maximum number of interactions of a user, to account also for whole
+      users; None to account for units only.
+
+    One of noise, ``rounds`` and ``rate`` may be left out to be computed for a target epsilon.
+    Raises InputError if the arguments are not consistent.
     """
 
     gaussian: StatedNoise | None

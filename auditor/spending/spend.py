@@ -196,8 +196,10 @@ class Account:
         return f"<{self.total.target}: epsilon {bounds}, at delta {self.total.claim.delta:g}>"
 
     def as_data(self) -> dict[str, Any]:
-        """Returns ``solved`` (computed settings), ``statement`` and ``findings`` (bounds and
-        verdicts) as a dictionary for JSON.
+        """Returns the result as a dictionary for JSON.
+
+        Its keys are ``solved`` (computed settings), ``statement``, and ``findings`` (bounds and
+        verdicts).
         """
         from fedrec_auditor.reports.record.store import to_json
 
