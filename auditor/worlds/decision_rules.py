@@ -84,7 +84,10 @@ class DecisionRule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TestBudget:
-    """Size and error of the later test of a decision rule, from which its bound is predicted.
+    """Number of draws and error of a test on fresh draws, which turns a rule into a lower bound.
+
+    The bound on epsilon that a decision rule will give in this test is predicted from these
+    numbers.
 
     draws: number of draws with which the rule will be tested.
     delta: delta of the lower bound on epsilon.
@@ -204,7 +207,7 @@ class CandidateRule(NamedTuple, Generic[Rule]):
 
     world_a, world_b: indices of the first and of the second world.
     expected_bound: predicted lower bound on epsilon.
-    rule: the rule.
+    rule: the rule, which maps an output to a guess.
     """
 
     world_a: int
@@ -232,10 +235,10 @@ class RatedGuesses(NamedTuple):
     """The guess of a rule in each interval, with two predictions of the rule's lower bound on
     epsilon.
 
-    cautious_bound: predicted bound, reduced by the ``margin`` of the ``TestBudget``. Rules on
-        different statistics are compared by this bound.
-    likely_bound: predicted bound, reduced by the smaller caution that this kind of rule needs.
-        Rules on one statistic are compared by this bound.
+    cautious_bound: predicted bound, reduced by as many standard errors as the budget of the test
+        requires (``margin``). It serves to compare rules on different statistics.
+    likely_bound: the same prediction, reduced by fewer standard errors if the rule was judged by a
+        fitted model. It serves to compare rules on one statistic.
     table: the guess in each interval: FIRST (1), NEITHER (0) or SECOND (-1).
     """
 
@@ -303,8 +306,8 @@ def find_rule_by_cuts(halves: Counts, budget: TestBudget) -> RatedGuesses:
     halves: counts of outputs by half, world and interval, (2, 2, m).
     budget: number of draws and error of the later test, from which the bound is predicted.
 
-    The predicted bound comes from cuts that are chosen on one half of the outputs and evaluated on
-    the other half, and vice versa.
+    The bound is predicted by cross-validation: cuts that are chosen on one half of the outputs are
+    evaluated on the other half, and vice versa.
     """
     right, wrong, both = 0.0, 0.0, False
     for train, test in (halves, halves[::-1]):
@@ -391,15 +394,16 @@ def _best_tails(views: list[Counts], budget: TestBudget) -> GuessTable:
 
 
 def find_rule_by_ratio(halves: Counts, budget: TestBudget) -> RatedGuesses:
-    """Returns the best rule that guesses the more likely input (world) where counts differ
-    strongly.
+    """Returns the best rule that guesses the more likely input (world) in each interval with a
+    large log-ratio.
 
     halves: counts of outputs by half, world and interval, (2, 2, m).
     budget: number of draws and error of the later test, from which the bound is predicted.
 
-    The rule abstains in intervals where the log-ratio of the two worlds' counts is below a
-    threshold. The tried thresholds come from the mean of both halves, so that they apply to all
-    outputs. Each half selects the intervals on which the other half evaluates a rule.
+    The log-ratio is that of the two worlds' counts in the interval. The rule abstains in intervals
+    with a log-ratio below a threshold. The tried thresholds come from the mean of both halves, so
+    that they apply to all outputs. Each half selects the intervals in which the other half counts
+    right and wrong guesses.
     """
     strength = _strength(halves.mean(axis=0), 1.0)[0]
     levels = np.unique(np.quantile(strength, np.linspace(0, 1, _LEVELS), method="lower"))
@@ -408,14 +412,14 @@ def find_rule_by_ratio(halves: Counts, budget: TestBudget) -> RatedGuesses:
 
 
 def find_rules_by_strength(halves: Counts, budget: TestBudget) -> list[RatedGuesses]:
-    """Returns rules that guess only in the few intervals where the counts of two worlds differ
-    most.
+    """Returns rules that guess only in the few intervals with the largest log-ratios of counts.
 
-    halves: counts of outputs by half, world (input) and interval, (2, 2, m).
+    The log-ratio is that of the counts of two worlds (inputs) in an interval.
+
+    halves: counts of outputs by half, world and interval, (2, 2, m).
     budget: number of draws and error of the later test, from which bounds are predicted.
 
-    The log-ratio of the two counts measures the difference. The caller has to compare these rules
-    on fresh draws.
+    The best of these rules is often best by chance, so the caller compares them on fresh draws.
     """
     options = []
     for errors in _SURE:
@@ -449,9 +453,10 @@ def _above(levels: Floats, halves: Counts, budget: TestBudget, errors: float) ->
 def estimate_bound(counts: Counts, budget: TestBudget) -> float:
     """Estimates roughly the lower bound on epsilon of the best rule that guesses by a log-ratio.
 
-    counts: counts of outputs of two worlds (inputs) in m intervals, (2, m). These counts select the
-        rule and also evaluate it.
+    counts: counts of outputs of two worlds (inputs) in m intervals, (2, m).
     budget: number of draws and error of the later test, from which the bound is predicted.
+
+    The estimate is optimistic, because the same counts select the rule and evaluate it.
     """
     strength, side = _strength(counts)
     order = np.argsort(-strength)

@@ -205,7 +205,7 @@ def find_exclusive(
         predicted.
     namer: gives names to the entries of an output; None for default names.
 
-    A rule guesses the world of an output by one of the following:
+    A rule guesses the world of an output by one of these criteria:
 
     - A set of values of one entry, or of whole outputs, each of which occurred in one world only.
     - All such sets together.

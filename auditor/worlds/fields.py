@@ -69,9 +69,9 @@ class OutputEncoder:
         outputs: examples of the randomizer's outputs.
         as_string: whether to encode each output as one string, and not by field.
 
-        Numbers and words of letters need no encoding. Words that end in a NUL character need one,
-        because NumPy drops this character. Numbers need one if some, but not all, are NaN. Texts
-        that are encoded as a whole need none.
+        Numbers and words of letters need no encoding, with two exceptions: words that end in a NUL
+        character, which NumPy drops, and numbers of which some, but not all, are NaN. With
+        ``as_string``, outputs that are all texts or bytes need no encoding either.
         """
         lists = [answer for answer in outputs if isinstance(answer, (list, tuple))]
         if len(set(map(len, lists))) < 2 and not any(map(_structured, outputs)):
@@ -145,8 +145,8 @@ class OutputEncoder:
     def add_related_columns(self, columns: Collection[int]) -> tuple[int, ...]:
         """Returns ``columns`` together with the indices of columns that encode related fields.
 
-        Related fields contain, or are in, the fields of ``columns``. A field contains another field
-        if that is a piece of its text or a value in its JSON text.
+        A field is related to a field of ``columns`` if one of the two contains the other. A field
+        contains the words and letters of its text and, if its text is JSON, the values in it.
         """
         own_paths = {self.paths[column // 3] for column in columns if column < 3 * len(self.paths)}
         holders = {path.partition(_PIECE)[0] for path in own_paths}

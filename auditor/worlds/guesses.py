@@ -179,10 +179,11 @@ class GuessCounts:
 
 
 def count_tosses_left(worlds: Worlds, left: Sequence[int]) -> tuple[int, float]:
-    """Returns the number of coin tosses, and the coin's probability of the first input.
+    """Returns how often a coin is tossed in a test, and its probability of the first input.
 
-    Each toss chooses the input (world) of one counted output. For fresh outputs a fair coin is
-    tossed once per remaining output; for stored outputs ``count_stored_tosses`` gives the pair.
+    Each toss chooses the input (world) of one output whose guess is counted. If outputs are drawn
+    afresh, the coin is fair and there is one toss per remaining output. If outputs are stored,
+    ``count_stored_tosses`` gives both numbers.
 
     worlds: the inputs, whose outputs are drawn afresh or stored.
     left: numbers of remaining outputs of the two worlds.
@@ -191,11 +192,12 @@ def count_tosses_left(worlds: Worlds, left: Sequence[int]) -> tuple[int, float]:
 
 
 def count_stored_tosses(*available: int) -> tuple[int, float]:
-    """Returns the number of coin tosses, and the coin's probability of the first input.
+    """Returns how often a coin is tossed in a test on stored outputs, and its probability of the
+    first input.
 
-    Each toss uses one available output of the input (world) that the coin chooses. The probability
-    is the first world's share of the outputs. The number is such that the outputs suffice, except
-    with probability 3 in 100,000 (four standard deviations).
+    Each toss uses up one available output of the input (world) that the coin chooses. The
+    probability is the first world's share of the outputs. The number of tosses is so small that
+    the outputs suffice, except with probability 3 in 100,000 (four standard deviations).
 
     available: numbers of available outputs of the two worlds.
     """
@@ -209,13 +211,15 @@ def count_stored_tosses(*available: int) -> tuple[int, float]:
 def split_delta(
     draws: int, *, both: bool, delta: float, alpha: float, share: float = 0.5
 ) -> tuple[int, float]:
-    """Returns the number of right guesses that delta explains, and the error left for the bound.
+    """Returns how many right guesses delta may explain, and the error that remains for the bound.
+
+    Delta explains a right guess of an output that reveals its input.
 
     draws: number of outputs.
     both: whether the rule guesses both inputs.
     delta: delta of the lower bound on epsilon.
     alpha: total error, a part of which is used for the number of explained guesses.
-    share: probability with which the coin chooses the guessed input, if only one is guessed.
+    share: probability with which the coin chooses the guessed input, if only one input is guessed.
 
     Two distributions that are (epsilon, delta)-close in both directions are each a mixture: with
     probability delta the output reveals its input, and otherwise the output is from one of two
@@ -251,11 +255,14 @@ def bound_epsilon_by_guesses(
 
 
 def predict_best_bound(draws: int, rates: Rates, delta: float, alpha: float) -> float:
-    """Predicts the largest ``bound_epsilon_by_guesses`` (lower bound on epsilon) of several rules.
+    """Predicts the largest lower bound on epsilon that one of k rules gives by its guesses.
 
     draws: number of outputs.
     rates: expected shares of right and of wrong guesses of each rule, two arrays (k,).
+    delta: delta of the bound.
     alpha: error of the bound, 1 minus its confidence.
+
+    The bound is that of ``bound_epsilon_by_guesses``.
     """
     revealed, left = split_delta(draws, both=True, delta=delta, alpha=alpha)
     right, wrong = rates
@@ -315,7 +322,7 @@ class ThresholdLimits:
     is_above: whether the event is a score above the threshold (k,); otherwise a score below it.
     is_first: whether P is the probability in the first world, and Q in the second (k,); otherwise
         the reverse.
-    alpha: total error.
+    alpha: total error, 1 minus the confidence of all limits together.
 
     The thresholds are order statistics of the scores in the world of Q, at ranks fixed in advance.
     The probability Q of scores strictly beyond the score of rank k is at most a Beta(k, n - k + 1)
@@ -381,7 +388,7 @@ class ThresholdLimits:
         return float(np.log(sure / self.q_upper[k])) if sure > self.q_upper[k] else 0.0
 
     def bound_delta(self, epsilon: ArrayLike) -> Floats:
-        """Returns lower bounds on delta at each ``epsilon``; all are valid together."""
+        """Returns a lower bound on delta at each ``epsilon``; all bounds hold together."""
         ratio = np.exp(np.asarray(epsilon, dtype=np.float64))[..., None]
         return np.asarray(np.maximum((self.p_lower - ratio * self.q_upper).max(axis=-1), 0.0))
 
@@ -424,10 +431,11 @@ def _beyond(ordered: Floats, cuts: Floats, above: bool) -> NDArray[np.intp]:
 
 
 def find_largest_bound(one: Floats, other: Floats, *, delta: float, alpha: float) -> float:
-    """Returns the largest lower bound on epsilon that these numbers of scores could give.
+    """Returns the largest lower bound on epsilon that as many scores could give.
 
-    ``one`` (n,) and ``other`` (m,) are the scores under two inputs. Only their numbers matter, and
-    whether all are 0 or 1. Scores under the two inputs that never overlap reach the bound.
+    ``one`` (n,) and ``other`` (m,) are the scores under two inputs. Of these scores, only the
+    numbers n and m matter, and whether all scores are 0 or 1. The bound is reached if every score
+    under one input is larger than every score under the other input.
     """
     expected = predict_binary_bound if _binary(one, other) else predict_rank_bound
     return max(
@@ -437,11 +445,13 @@ def find_largest_bound(one: Floats, other: Floats, *, delta: float, alpha: float
 
 
 def predict_rank_bound(n: int, m: int, rates: Rates, *, delta: float, alpha: float) -> float:
-    """Predicts the epsilon of a ``ThresholdLimits`` if counts of scores equal their expectation.
+    """Predicts the lower bound on epsilon that ``ThresholdLimits`` give for expected counts.
+
+    Expected counts are numbers of scores above each threshold that equal their expectation.
 
     n, m: numbers of scores under the first and under the second input.
     rates: probabilities P and Q of each event under the first and under the second input.
-    alpha: total error of the band.
+    alpha: total error, 1 minus the confidence of all limits together.
 
     The limit of Q is that of the next rank above the expected count, because scores may be tied.
     """
@@ -453,13 +463,13 @@ def predict_rank_bound(n: int, m: int, rates: Rates, *, delta: float, alpha: flo
 
 
 def predict_binary_bound(n: int, m: int, rates: Rates, *, delta: float, alpha: float) -> float:
-    """Predicts the epsilon of a ``ThresholdLimits`` for scores of zeros and ones.
+    """Predicts the lower bound on epsilon that ``ThresholdLimits`` give for scores of 0 and 1.
 
     The prediction assumes that counts equal their expectation.
 
     n, m: numbers of scores under the first and under the second input.
     rates: probabilities of each event under the first and under the second input.
-    alpha: total error of the band.
+    alpha: total error, 1 minus the confidence of all limits together.
     """
     p, q = rates
     error = alpha / _FAMILIES

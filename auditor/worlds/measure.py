@@ -46,12 +46,14 @@ def measure(
     samples: int,
     rng: np.random.Generator,
 ) -> MeasuredBounds:
-    """Measures a lower bound on epsilon, a second time if the first bound refutes a claim.
+    """Measures a lower bound on epsilon, and measures it again if the first bound refutes a claim.
 
     worlds: the neighbouring inputs and functions that draw their outputs.
     claims: claims with which the first bound is compared.
     estimator: method of the measurement.
+    delta, confidence: delta and confidence of the bound.
     samples: number of draws per input.
+    rng: random generator of all draws.
 
     At 95% confidence, one bound in twenty may exceed the true epsilon. So if the first bound
     refutes one of ``claims``, outputs are drawn once more, and the smaller of the two bounds is
@@ -166,10 +168,14 @@ class RefutationPower:
     def for_bound(
         cls, epsilon: float, shown: Bound | None, by: Estimator | None = None
     ) -> RefutationPower | None:
-        """Returns how many draws refute the claim ``epsilon``, for a bound like ``shown``.
+        """Returns how many draws, measured in the same way as a bound, refute a claim.
 
-        The true epsilon is taken as twice the claim. None if ``shown`` is None or exact, or the
-        claim is 0 or infinite. The estimator ``by`` is ignored if the bound has assumptions.
+        epsilon: the claimed epsilon; the true epsilon is assumed to be twice as large.
+        shown: the measured bound, which gives delta and confidence.
+        by: the estimator that measured the bound; the default one if None, or if the bound has
+            assumptions.
+
+        The result is None if the bound is None or exact, or if the claim is 0 or infinite.
         """
         if shown is None or shown.confidence == 1.0 or not 0.0 < epsilon < math.inf:
             return None
@@ -195,10 +201,10 @@ def explain_too_few_trainings(claim: Claim, measured: Sequence[Bound]) -> str:
     """Explains why the measured trainings are too few to refute a claim that is half the true
     epsilon.
 
-    ``measured``: measured lower bounds. The text is empty if one of them has enough trainings, or
-    if none covers a whole training: bounds on a message or a round do not count. The number of
-    trainings is compared with that for Gaussian noise, because the privacy losses of many rounds
-    add up to a nearly Gaussian loss.
+    ``measured``: measured lower bounds. Only bounds on whole trainings count, not those on a
+    message or a round. The text is empty if there are no such bounds, or if one of them has enough
+    trainings. Enough is the number for Gaussian noise (``RefutationPower.gaussian_draws``), because
+    the privacy losses of many rounds add up to a nearly Gaussian loss.
     """
     why = ""
     for bound in measured:

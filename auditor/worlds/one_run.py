@@ -36,13 +36,15 @@ _REACH = (0.005, 0.995)
 
 
 def score_by_discriminants(rows: Floats, contrasts: Floats) -> Floats:
-    """Returns scores (n, k) of ``rows`` (n, d) along k linear discriminants, which separate two
-    classes.
+    """Returns scores (n, k) of n rows along k linear discriminants, which separate two classes.
 
-    ``contrasts`` (n, k): per discriminant one weight per row, such as ``make_mean_contrast``
-    returns; the weighted sum of the rows is the difference of the class means. The covariance is
-    that of all rows, in units of each column's standard deviation, shrunk towards a multiple of the
-    identity (Ledoit and Wolf 2004). So there may be more columns than rows.
+    rows: feature vectors (n, d).
+    contrasts: for each discriminant, one weight per row (n, k), such as ``make_mean_contrast``
+        returns. The weighted sum of the rows is a difference of two class means.
+
+    A discriminant is the inverse covariance times the difference of the class means. The covariance
+    is that of all rows, in units of each column's standard deviation, shrunk towards a multiple of
+    the identity (Ledoit and Wolf 2004). So there may be more columns than rows.
     """
     from sklearn.covariance import ledoit_wolf_shrinkage
 
@@ -67,8 +69,7 @@ def score_by_discriminants(rows: Floats, contrasts: Floats) -> Floats:
 
 
 def make_mean_contrast(n: int, chosen: NDArray[np.intp], labels: NDArray[np.bool_]) -> Floats:
-    """Returns weights (n,) with which the weighted sum of n rows is a difference of two class
-    means.
+    """Returns weights (n,) such that the weighted sum of n rows is a difference of class means.
 
     n: number of rows.
     chosen: indices (k,) of the rows with known labels; all other weights are 0.
@@ -97,9 +98,9 @@ class OneRunGuesses:
     guesses is fixed in advance.
 
     canaries: number of canaries.
-    guesses: number of canaries that are guessed; the guesser abstains on all others.
+    guesses: number of guesses, at most one per canary; the guesser abstains on all other canaries.
     n_right: number of right guesses.
-    has_both: whether both "in" and "out" may be guessed; otherwise all guesses are equal.
+    has_both: whether some guesses are "in" and others "out"; otherwise all guesses are equal.
     """
 
     canaries: int
@@ -149,8 +150,8 @@ class OneRunGuesses:
         return tail + 2 * self.canaries * delta * mean(high)
 
     def bound_epsilon(self, *, delta: float, alpha: float) -> float:
-        """Lower bound on epsilon at ``delta`` and confidence 1 - ``alpha``, by the number of right
-        guesses.
+        """Returns the lower bound on epsilon at ``delta`` and confidence 1 - ``alpha``, by the
+        number of right guesses.
 
         The bound is the largest epsilon with a p-value (``p_value``) of at most alpha. An (eps,
         delta)-DP mechanism is (eps', delta)-DP for every larger eps', so all smaller values are
@@ -164,7 +165,8 @@ class OneRunGuesses:
         return _crossing(lambda eps: self.p_value(eps, delta) - alpha, most)
 
     def bound_by_trade_off(self, *, delta: float, alpha: float) -> float:
-        """Lower bound on epsilon at ``delta`` and confidence 1 - ``alpha``, by a trade-off curve.
+        """Returns a lower bound on epsilon at ``delta`` and confidence 1 - ``alpha``, by a
+        trade-off curve.
 
         The curve of false positive against false negative rates is that of (eps, delta)-DP. The
         bound is the largest epsilon whose curve cannot explain as many right guesses
@@ -173,8 +175,8 @@ class OneRunGuesses:
         return self.find_max_refuted(lambda epsilon: invert_trade_off(epsilon, delta), alpha)
 
     def can_explain(self, inverse: Callable[[float], float], alpha: float) -> bool:
-        """Checks whether a trade-off function permits as many right guesses with probability
-        ``alpha``.
+        """Checks whether a mechanism with a given trade-off function may give as many right guesses
+        with probability ``alpha``.
 
         inverse: inverse on [0, 1] of F = 1 - f, where f is the trade-off function of the mechanism.
         alpha: error, 1 minus the confidence.
@@ -382,8 +384,8 @@ def make_one_run_worlds(
 
     names: descriptions of the two inputs.
     scope: scope of a bound that is measured on them.
-    coins: function that runs the training and returns the canaries' scores (m, *shape) and
-        inclusions (m,); see ``Worlds.run_canaries``.
+    coins: function that runs the training and returns the canaries' scores (m, *shape), and
+        whether the training included each canary (m,); see ``Worlds.run_canaries``.
     """
 
     def draw(world: int, size: int, rng: np.random.Generator) -> NoReturn:

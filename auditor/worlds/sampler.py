@@ -40,7 +40,9 @@ _RUN = 12
 class UnknownFormError(InputError):
     """Error for outputs of the randomizer in a form (type or shape) that was not seen before.
 
-    The form of outputs is learned from the first outputs. ``outputs``: the outputs of the new form.
+    The form of outputs is learned from the first outputs.
+
+    outputs: the outputs of the new form.
     """
 
     def __init__(self, message: str, answers: Sequence[Any]) -> None:
@@ -252,7 +254,7 @@ class Sampler:
 
         inputs: the inputs whose outputs are examined.
         rng: random generator of the outputs that are examined.
-        looks: number of outputs to examine for each input, at least 32.
+        looks: number of outputs to examine for each input; if it is below 32, 32 are examined.
         unread: further outputs to examine, from earlier attempts (see ``retry_on_new_form``).
 
         Structured outputs are dictionaries, None, lists of several lengths, text next to numbers,
@@ -302,10 +304,10 @@ class Sampler:
     def draw_each(
         self, inputs: Sequence[Any], seeds: Sequence[np.random.SeedSequence], size: int
     ) -> list[NDArray[Any]]:
-        """Draws ``size`` outputs for each of ``inputs``, each input with its own seed in ``seeds``.
+        """Draws ``size`` outputs for each of ``inputs``, in alternation; one array per input.
 
-        The result holds one array (size, *shape) per input. The order in which inputs alternate
-        does not depend on the seeds.
+        ``seeds`` has one random seed per input. The arrays have the shape (size, *shape). The order
+        in which inputs alternate does not depend on the seeds.
         """
         rngs = [np.random.default_rng(seed) for seed in seeds]
         every = np.tile(np.arange(len(inputs)), size)
@@ -318,7 +320,8 @@ class Sampler:
         """Returns a copy that calls the randomizer once per output, instead of once for many
         outputs.
 
-        Each call is for ``size`` outputs, of which the one at ``place`` is returned.
+        Each call asks the randomizer for ``size`` outputs, and keeps only the output with the index
+        ``place``.
         """
         many = self.randomizer
         return replace(
@@ -330,10 +333,10 @@ class Sampler:
         return replace(self, allowance=DrawAllowance(most))
 
     def sample_shapes(self) -> Sampler:
-        """Returns a sampler that gives the shape of each output of this sampler, as a text.
+        """Returns a sampler whose outputs are the shapes of this sampler's outputs, as texts.
 
-        Drawing raises InputError if the shape varies for one input. Outputs of one call have equal
-        shapes, so the shapes are not independent draws.
+        Drawing raises InputError if the shape varies for one input. All outputs of one call have
+        the same shape, so the texts are not independent draws.
         """
         known: dict[str, tuple[int, ...]] = {}
 
@@ -366,11 +369,12 @@ def _as_list(answer: Any) -> Any:
 
 
 def plan_call_order(inputs: int, size: int) -> NDArray[np.intp]:
-    """Returns the order of calls, ``size`` for each of several inputs, as an array of input
-    indices.
+    """Returns an order of calls of the randomizer, as an array (inputs * size,) of input indices.
 
-    ``inputs``: number of inputs. Up to 12 successive calls are for one input, and these series of
-    calls are in random order.
+    inputs: number of inputs.
+    size: number of calls for each input.
+
+    Calls come in series of up to 12 for one input, and these series are in random order.
     """
     places = np.arange(inputs)
     shuffled = np.random.default_rng(size).permutation(np.repeat(places, -(-size // _RUN)))

@@ -178,8 +178,8 @@ class _Scores(ABC):
     def _prepare(
         self, estimator: str | None, scope: Scope, rng: np.random.Generator
     ) -> tuple[Estimator, Worlds, int, np.random.Generator]:
-        """Returns what a bound needs: estimator, worlds (inputs), draws per world, and random
-        generator.
+        """Returns the estimator, the worlds (inputs), the number of draws per world, and a random
+        generator, which a bound needs.
         """
 
     def bound(
@@ -391,8 +391,8 @@ class OneRunScores(_Scores):
         arrays.
 
         ``in_ids``, ``out_ids``: identifiers of the canaries, if known. ``repeats``: whether to
-        accept repeated scores. Raises InputError as ``of`` does, and if an identifier is on both
-        sides.
+        accept repeated scores. Raises InputError as ``build`` does, and if an identifier is in both
+        arrays.
         """
         inside, outside = (
             as_array(side, f"the canary {where}")

@@ -143,7 +143,7 @@ class SelectedRules(NamedTuple):
     """Two inputs (worlds) and the decision rules that were selected to guess between them.
 
     pair: indices of the two worlds.
-    rules: each rule with its share of the error of the bound.
+    rules: each rule with its share of the bound's error alpha (1 minus the confidence).
     outputs_per_world: number of outputs that the selection used from each world of the pair.
     outputs_in_total: number of outputs that the selection used from all worlds.
     shape: shape of one output.
@@ -156,8 +156,9 @@ class SelectedRules(NamedTuple):
     shape: tuple[int, ...]
 
     def count_remaining(self, worlds: Worlds, samples: int) -> list[int]:
-        """Returns how many of ``samples`` draws the selection did not use, for each of its two
-        inputs.
+        """Returns how many draws of each of the two selected inputs remain after the selection.
+
+        ``samples``: number of draws per input (world); stored outputs all count.
         """
         sizes = worlds.count_outputs(samples)
         return [sizes[world] - self.outputs_per_world for world in self.pair]
@@ -191,7 +192,7 @@ def select_rules(
     request: number of draws per world, delta and error of the test.
     rng: random generator of these outputs.
     judging: random generator of fresh draws that compare candidate rules. If None, one rule is
-        selected without comparison, otherwise up to two (``SelectionSplit``).
+        selected without comparison, otherwise up to two (``SelectionSplit.select_rules``).
     """
     sizes = worlds.count_outputs(request.samples)
     split = SelectionSplit.draw(worlds, plan_split_size(min(sizes)), rng)
@@ -258,7 +259,7 @@ class SelectionSplit:
         pair: indices of the two worlds.
         shares: candidate rules with their shares of the error of the bound; None stands for no
             rule.
-        judged: number of fresh outputs per world that served to compare candidates.
+        judged: number of fresh outputs per world that served to compare candidate rules.
         worlds: number of worlds from which these fresh outputs were drawn.
         """
         rules = tuple((each.rule, share) for each, share in shares if each)
@@ -315,9 +316,10 @@ class SelectionSplit:
         """Returns the rule with the largest lower bound on epsilon that these outputs predict.
 
         ``budget``: number of draws and error of the later test. If no rule has a positive predicted
-        bound, the margin for chance (``TestBudget.margin``) is reduced, and finally any rule is
-        accepted. Fresh draws will test the rule, so that a weak leak is not missed because there
-        are few outputs. The result is None if there is no rule at all.
+        bound, the margin for chance (``TestBudget.margin``) is omitted; if there is still no such
+        rule, any rule is accepted. This does not invalidate the bound, because fresh draws will
+        test the rule, and it finds weak leaks that few outputs do not show clearly. The result is
+        None if there is no rule at all.
         """
         return choose_simplest(self._candidates(budget))
 
@@ -528,7 +530,7 @@ class SelectionSplit:
 def reassess(
     candidates: Sequence[_Cut], tables: NDArray[np.int64], size: int, budget: TestBudget
 ) -> list[_Cut]:
-    """Returns the candidate rules with lower bounds that are predicted again, from fresh draws.
+    """Returns copies of the candidate rules, whose bounds are predicted again from fresh draws.
 
     candidates: the rules with their predicted bounds.
     tables: counts of guesses on the fresh draws, (rules, true world, guessed world). No rule may
@@ -553,10 +555,11 @@ def _expected(candidate: CandidateRule[Guesser] | None) -> float:
 
 
 def choose_simplest(candidates: Sequence[_Cut]) -> _Cut | None:
-    """Returns the candidate rule with the largest predicted bound; the first of nearly equal ones.
+    """Returns the candidate rule with the largest predicted bound; simpler rules win near-ties.
 
-    A rule on a value that is read directly from the output is preferred if its bound is almost as
-    large. The result is None if there are no candidates.
+    Of nearly equal bounds, the first one wins. A rule on a value that is read directly from the
+    output (``is_entry``) wins if its bound is at most 5% smaller. The result is None if there are
+    no candidates.
     """
     best = choose_best(candidates)
     plain = choose_best(each for each in candidates if each.rule.statistic.is_entry)

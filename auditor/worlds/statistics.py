@@ -94,6 +94,7 @@ class ScalarScore:
     name: description of the number.
     compute: function that maps outputs (n, entries) to numbers (n,).
     is_entry: whether the number is an entry of the output itself.
+    cuts: None, because the values determine the cuts (see ``Statistic``).
     """
 
     name: str
@@ -148,6 +149,7 @@ class OutcomeIndex:
     of an outcome is the sum of its entries' positions times ``weights``, modulo 2^64. Two outcomes
     with equal keys count as one; the decision rule stays valid.
 
+    is_entry: True, because the values are read directly from the output.
     values: sorted values of each entry; for floats the cuts between them, so that a rounding error
         does not make another outcome.
     weights: weight of each entry in a key.
@@ -246,8 +248,8 @@ class OutcomeIndex:
     def describe(self, low: float, high: float) -> str:
         """Describes in words the outcomes at the positions from ``low`` to ``high``.
 
-        An outcome is a combination of values of an output's entries; all outcomes of a sample are
-        listed in order.
+        An outcome is a combination of values of an output's entries. Its position is that in the
+        list of all outcomes of the sample.
         """
         start = 0 if np.isinf(low) else max(0, math.ceil(low))
         labels = self.labels[start : None if np.isinf(high) else max(0, math.ceil(high))]

@@ -66,10 +66,11 @@ class EpsilonLimit(NamedTuple):
 
 
 class Observation(NamedTuple):
-    """The counts of events in a measurement, held as a function that returns the bound they imply.
+    """Result of a measurement: its number of draws, and its lower bound as a function of the error.
 
     draws: number of draws in all worlds (inputs) together.
-    bound_at: computes the bound for a given error alpha (1 minus the confidence).
+    bound_at: function that computes the bound, from the counted events, for a given error alpha (1
+        minus the confidence).
     remark: text that is appended to the source of the bound.
 
     >>> Observation(100, lambda alpha: EpsilonLimit(epsilon=-math.log(alpha))).bound_at(1.0)
@@ -119,10 +120,11 @@ class Estimator(ABC):
         """
 
     def find_max_limit(self, samples: int, *, delta: float, alpha: float) -> float:
-        """Returns the lower bound on epsilon if an event occurs in every draw of one input and in
-        none of another.
+        """Returns the lower bound on epsilon for an event that occurs in every draw of one input
+        and in no draw of another.
 
         samples: number of draws per input.
+        delta: delta of the bound.
         alpha: error of the bound, 1 minus its confidence.
         """
         return self.predict_limit(samples, NOISELESS_RATES, delta=delta, alpha=alpha)
@@ -205,8 +207,9 @@ class Estimator(ABC):
 def search_min_samples(enough: Callable[[int], bool], most: int) -> int | None:
     """Returns the smallest number of samples from ``MIN_SAMPLES`` on for which ``enough`` is true.
 
-    enough: function of a number of samples: whether it suffices; true for all larger numbers, too.
-    most: number of samples above which the search, by doubling, ends with None.
+    enough: function that checks whether a number of samples suffices; if it is true for one number,
+        it must be true for all larger numbers.
+    most: maximum number of samples; the search doubles the number, and returns None beyond it.
     """
     samples = MIN_SAMPLES
     while not enough(samples):

@@ -57,8 +57,8 @@ class JointBinomial(Estimator):
     draws, with a limit of its own at a tenth of the error; the first rule has nine tenths
     (Bonferroni). The larger bound is returned.
 
-    If outputs are stored (``Worlds.stored``), a few of them remain unused, because a coin chooses
-    how many of each world count.
+    If outputs are stored (``Worlds.stored_outputs``), a few of them remain unused, because a coin
+    chooses how many outputs of each world are used.
 
     >>> from fedrec_auditor.auditor.worlds.sampler import Sampler
     >>> worlds = Sampler.wrap(lambda p, rng, size: rng.random(size) < p).make_worlds([0.5, 0.9])
@@ -119,10 +119,10 @@ class JointBinomial(Estimator):
         ``samples``: number of draws per input.
         ``delta``, ``alpha``: delta and error (1 minus confidence) of the bound.
 
-        The result assumes the usual number of test draws. A measurement may have more test draws,
-        and then a slightly larger bound: if outputs have very many entries, memory limits the
-        number of outputs that select the rule. A measurement has fewer test draws if several rules
-        are compared on further draws.
+        The result assumes the usual number of test draws. A measurement has more test draws, and a
+        slightly larger bound, if outputs have so many entries that memory limits the number of
+        outputs that select the rule. It has fewer test draws if several rules are compared on
+        further draws.
         """
         return super().find_max_limit(samples, delta=delta, alpha=(1.0 - RARE_RULE_SHARE) * alpha)
 
@@ -169,8 +169,8 @@ class AllThresholds(Estimator):
         """Draws one score per output, and bounds the probability that a score exceeds each
         threshold.
 
-        Returns these bounds as a function that computes the lower bound on epsilon for a given
-        error.
+        The result holds a function that computes the lower bound on epsilon, from these bounds, for
+        a given error.
         """
         sizes, delta, event = worlds.count_outputs(request.samples), request.delta, None
         if worlds.stored_outputs is not None and worlds.stored_outputs[0].ndim > 1:
