@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from fedrec_auditor.targets.transcript import Broadcast, Transcript, Uploads
 
 
-# Model parameters that one thread updates per second, measured on FedRec with MovieLens 1M.
+# Speed of one thread: updates of single model parameters per second, measured on FedRec with
+# MovieLens 1M.
 UPDATES_PER_SECOND = 1e8
 # Minimum cost of one pass over the data, in parameter updates.
 _PASS = 1e3
@@ -81,14 +82,15 @@ class TrainingCost:
             round.
         negatives : number of negative examples per interaction.
         reports : number of reports in one message; a report is one randomized number.
-        dense : number of values in a message besides the item table; the message stores the rows of
-            items that its sender trained on. None: the message is an item table alone, whose
-            storage grows with the sender's number of interactions.
+        dense : number of values in a message besides the item table, of which the message then
+            stores only the rows of items that its sender trained on. None: the message is an item
+            table alone, whose storage grows with the sender's number of interactions.
         numbers : number of values in one message; None: estimated from ``width`` and ``dense``.
         bytes : storage of one message in bytes; None: estimated from ``width`` and ``dense``.
-        held : number of values of 4 bytes in memory besides tables and training examples.
-        made : number of values that a client computes to make one message, not counting the passes
-            over the data.
+        held : further values of 4 bytes that the training holds in memory, besides the tables and
+            the training examples.
+        made : number of values that a client computes to make one message, besides the passes over
+            the data.
         """
         import numpy as np
 
@@ -123,7 +125,8 @@ class TrainingCost:
         return self.updates / UPDATES_PER_SECOND
 
 
-# Callback that is called with the number of finished rounds and the number of all rounds.
+# Function that a training calls after every round, with the number of finished rounds and the
+# number of all rounds.
 ProgressCallback = Callable[[int, int], None]
 
 
@@ -155,8 +158,8 @@ class ScopedClaim:
         position (vantage) and period (horizon).
     delta: delta of the comparison.
     note: a sentence that explains why a reader of the paper would apply the claim to this scope.
-    outside_model: a quantity in the comparison that the paper does not state, such as a budget. If
-        not empty, a bound above the claim does not refute the paper.
+    outside_model: name of a quantity that the comparison needs and the paper does not state, such
+        as a budget. If not empty, a bound above the claim does not refute the paper.
     curve: function from delta to epsilon, if the claim is a formula; None otherwise.
     """
 
@@ -191,8 +194,8 @@ class DesignedPair:
         any values. None if the server sends nothing.
     scope: scope of a bound that is measured on the messages: data, adversary and period.
     world_names: descriptions of the two users' inputs, for printed results.
-    reducer: function that reduces n messages to an array of numbers, shape (n, f), on which the
-        bound is measured. None means that whole messages are measured.
+    reducer: function from n messages to f numbers per message, shape (n, f), from which the bound
+        is measured. None: the bound is measured from the whole messages.
     """
 
     target: Target
@@ -216,8 +219,9 @@ class HoldOut(StrEnum):
 class UtilityTest:
     """A paper's protocol for measuring utility.
 
-    split: the part of the data that is held out.
-    cutoffs: lengths K of the recommendation lists for which HR@K and NDCG@K are computed.
+    split: the part of the data that is held out for the test.
+    cutoffs: lengths K of the recommendation lists for which HR@K and NDCG@K are computed; empty for
+        systems that predict ratings.
     """
 
     split: HoldOut = HoldOut.LEAVE_LAST_OUT
@@ -229,9 +233,9 @@ class ReportedMetric:
     """A utility value that a paper prints, such as an HR@10.
 
     metric: name of the metric, such as HR@10.
-    protocol: name of the evaluation protocol.
+    protocol: name of the evaluation protocol by which the paper measured the value.
     value: the printed value.
-    note: the setting in which the paper reached the value.
+    note: the paper's data and settings for this value.
     """
 
     metric: str
@@ -270,12 +274,13 @@ class Run:
 class SystemOrigin:
     """Origin of a system and of its messages, which limits what an audit may conclude from them.
 
-    is_external: whether somebody else wrote the system. Its claims are then stated numbers, which
-        hold for every population or, if ``n_users`` is given, for a population of this size.
+    is_external: whether the system is a user's, not this package's. Its claims are then stated
+        numbers, which hold for every population or, if ``n_users`` is given, for this number of
+        users.
     is_runnable: whether the client code can be run to make new messages; False for a recording of
         messages.
-    client: client code that makes messages like those of a recording; None if no such code was
-        given.
+    client: system whose client code makes messages like the recorded ones; None if no such code
+        was given.
     n_users: number of users for which the claims are stated; None if they hold for any number.
     send_rate: probability that a user sends in a round, drawn anew in every round.
     assumption: a sentence that states an assumption about the messages which no source confirms.
@@ -294,9 +299,10 @@ class SystemOrigin:
 
 
 def get_origin(target: Target) -> SystemOrigin:
-    """Returns who wrote the system, and whether its messages are recorded: ``target.origin``.
+    """Returns the origin of a system: who wrote it, and whether its messages are recorded.
 
-    A target without this attribute is a system of this package (default ``SystemOrigin``).
+    This is ``target.origin`` or, without this attribute, the default ``SystemOrigin``, which is
+    that of the systems of this package.
     """
     return getattr(target, "origin", SystemOrigin())
 
@@ -304,8 +310,8 @@ def get_origin(target: Target) -> SystemOrigin:
 class Claimant(Protocol):
     """Interface of a system with claims that an audit compares with proved bounds.
 
-    A system without code that runs may also have this interface. Members with a body have defaults
-    that hold for most systems.
+    The system need not be runnable: released code of a paper has this interface, too. Members with
+    a body have defaults that hold for most systems.
     """
 
     @property
@@ -342,16 +348,18 @@ class Claimant(Protocol):
         ...
 
     def get_mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
-        """Returns the randomizer between the protected data and the adversary's view of ``scope``.
+        """Returns the randomized function from the protected data to the adversary's view.
 
-        None if it is unknown, or if no single distribution covers all pairs of protected values.
+        ``scope`` states the protected data (unit) and the adversary (vantage). None if the function
+        is unknown, or if no single distribution covers all pairs of protected values.
         """
         return None
 
     def get_event(self, scope: Scope, population: Population) -> dp.DpEvent:
         """Returns the accounting event from which accountants compute the epsilon of ``scope``.
 
-        By default ``NonPrivateDpEvent`` (dp-accounting), as messages are neither clipped nor noisy.
+        By default ``NonPrivateDpEvent`` (dp-accounting), which has no finite epsilon: the default
+        is for systems whose messages are neither clipped nor noisy.
         """
         from fedrec_auditor.targets.mechanisms.composed_mechanisms import Identity
 
@@ -361,8 +369,8 @@ class Claimant(Protocol):
 class Target(Claimant, Protocol):
     """Interface of a federated recommender under audit: its claims, its training and its clients.
 
-    Targets are frozen dataclasses. Their fields are settings from the paper, which are checked on
-    construction.
+    Targets are frozen dataclasses. Their fields are the system's settings, with the paper's values
+    as defaults; the values are checked on construction.
     """
 
     @property
@@ -395,24 +403,25 @@ class Target(Claimant, Protocol):
 
     @property
     def tuned_values(self) -> Mapping[str, Any]:
-        """Settings, by name, that replace the paper's values if the training must converge.
+        """Values of settings, by name, with which the training converges.
 
-        Empty if the training converges with the paper's values.
+        They replace the paper's values on request. Empty if the training converges with the paper's
+        values.
         """
         return {}
 
     @property
     def evaluation(self) -> UtilityTest:
-        """The paper's protocol for measuring utility."""
+        """The paper's protocol for measuring utility: held-out data, and lengths of lists."""
         ...
 
     @property
     def is_steerable(self) -> bool:
-        """Whether a server that chooses all broadcasts makes the rounds of a training independent.
+        """Whether the rounds of a training are independent if the server chooses all broadcasts.
 
-        This requires that all clients send in every round, and that messages depend only on their
-        sender's data and on the broadcast. It is False in most systems: clients keep a state, or
-        only a random sample of clients sends in a round.
+        This requires that all clients send in every round, and that a message depends only on its
+        sender's data and on the broadcast. In most systems this is False, because clients keep a
+        state, or because only a random sample of clients sends in a round.
         """
         return False
 
@@ -444,8 +453,8 @@ class Target(Claimant, Protocol):
     def design_pairs(self) -> tuple[DesignedPair, ...]:
         """Returns neighbouring users whose messages differ most, for a measurement of epsilon.
 
-        An audit runs the client's own code on them. Empty unless a client's own randomizer
-        guarantees an epsilon at delta 0.
+        An audit runs the client's code on these users. Empty unless the randomness that a client
+        adds on its own guarantees a finite epsilon at delta 0.
         """
         return ()
 
@@ -455,9 +464,9 @@ class Target(Claimant, Protocol):
         """Returns the function that computes one device's message, and a list of its inputs.
 
         The function takes an input and a random generator, and uses the model ``broadcast``. There
-        is one input per row of ``profiles``: its interaction history. A test runs the function for
-        every outcome of the randomness. None if devices keep a state, or if the code is not
-        available.
+        is one input per row of ``profiles``: the interaction history in this row. An audit traces
+        the function for every outcome of the randomness. None if devices keep a state, or if the
+        code is not available.
         """
         return None
 
@@ -471,8 +480,14 @@ class Target(Claimant, Protocol):
     ) -> Run:
         """Trains the system, and returns the recorded messages and the final model.
 
-        Ratings may be explicit or implicit. ``rng`` is the source of all randomness. If ``keep`` is
-        given, only the last ``keep`` rounds are recorded. ``progress`` is called after every round.
+        Ratings may be explicit or implicit.
+
+        ``interactions``: training data.
+        ``rng``: source of all randomness.
+        ``progress``: function that is called after every round.
+        ``compute``: threads, memory and device of the computation.
+        ``keep``: number of last rounds whose messages are recorded; None for all rounds.
+
         Raises InputError if the data lack a part that the system needs.
         """
         ...
@@ -487,8 +502,13 @@ class Target(Claimant, Protocol):
     ) -> Uploads:
         """Runs the clients' code without a training: ``size`` independent messages per client.
 
-        ``profiles`` has one row per client: its interaction history. ``broadcast`` is the model
-        that clients receive. In the result, all messages of a client follow one another.
+        ``profiles``: interaction histories, one row per client.
+        ``broadcast``: arrays that clients receive from the server, by name; None if they receive
+            nothing.
+        ``rng``: source of all randomness.
+        ``compute``: threads, memory and device of the computation.
+
+        In the result, all messages of a client follow one another.
         """
         ...
 

@@ -62,7 +62,7 @@ class TrainingResult:
     user_vectors: Floats | None = None
 
 
-# Components by name; each component holds one message per client.
+# Messages of several clients: named arrays (components), each with one row per client.
 Messages = dict[str, Component]
 
 
@@ -71,7 +71,7 @@ class UploadRequest:
     """A request for messages: which clients send how many messages, after which broadcast.
 
     profiles: interaction histories, one row per client.
-    size: number of messages per client.
+    size: number of independent messages per client.
     broadcast: arrays that clients receive from the server, by name; None if they receive nothing.
     rng: generator from which the seeds of ``streams`` are drawn.
     compute: number of threads, memory and device of the computation.
@@ -116,8 +116,17 @@ class System(Checked, Target, ABC):
 
     A subclass implements its training (``train``), the client's uploads (``make_messages``) and the
     scores of items (``score``). The TOML files in its paper's folder declare its claims, and the
-    utility values that the paper prints. If ``is_central`` is true, all rounds run within a server
-    that holds the data, and the record of messages (transcript) has no rounds.
+    utility values that the paper prints. Class attributes, which are the same for all settings:
+
+    evaluation: the paper's protocol for measuring utility.
+    unprotected: name of the same system without protection on the command line; "" if there is
+        none.
+    noise_setting: names of the settings that determine the amount of noise; None without noise.
+    tuned_values: values of settings, by name, with which the training converges; empty if it
+        converges with the paper's values.
+    aliases: map from other names of settings, such as the paper's symbols, to their field names.
+    is_central: whether all rounds run within a server that holds the data. Then the record of
+        messages (transcript) has no rounds.
     """
 
     evaluation: ClassVar[UtilityTest]
@@ -185,15 +194,17 @@ class System(Checked, Target, ABC):
         return self, ()
 
     def get_cost_args(self, interactions: Interactions) -> dict[str, float]:
-        """Returns the arguments of ``TrainingCost.estimate``, by name, in which this system differs
-        from the defaults; by default none.
+        """Returns arguments of ``TrainingCost.estimate``, by name, that replace the defaults.
+
+        ``estimate_cost`` has the defaults. An empty result means that all of them apply.
         """
         return {}
 
     def count_uses(self, horizon: Horizon) -> int:
-        """Counts how often a client's randomizer is applied to the same data within ``horizon``.
+        """Counts how often a client randomizes the same data within ``horizon``.
 
-        A horizon is one round or the training. The randomizer is that of one round.
+        The horizon is one round or the whole training. By default a client applies its randomizer
+        (random flips or noise) once per round.
         """
         return (self.rounds or 1) if horizon is Horizon.TRAINING else 1
 
@@ -222,11 +233,15 @@ class System(Checked, Target, ABC):
     ) -> Run:
         """Trains the system, and returns the final model and the messages of the training.
 
-        Only the messages of the last ``keep`` steps are returned, if ``keep`` is given. Messages
-        are stored in memory up to ``compute.memory`` bytes, and beyond that on disk.
-        ``progress`` is called after every step of ``train``. ``rng`` is the source of all
-        randomness. Raises InputError if the data lack a part that the system needs, or if the
-        training diverges.
+        ``interactions``: training data.
+        ``rng``: source of all randomness.
+        ``progress``: function that is called after every step of ``train``.
+        ``compute``: threads, memory and device. Messages are stored in memory up to
+            ``compute.memory`` bytes, and beyond that on disk.
+        ``keep``: number of last steps whose messages are returned; None for all steps.
+
+        Raises InputError if the data lack a part that the system needs, or if the training
+        diverges.
         """
         training, spill = self.train(interactions, rng, compute), RoundStore(compute)
         rounds: list[Round] = []
@@ -266,14 +281,17 @@ class System(Checked, Target, ABC):
     def train(
         self, interactions: Interactions, rng: np.random.Generator, compute: Machine
     ) -> Training:
-        """Returns a generator that trains one round per step, yields its messages, and at the end
-        returns the result.
+        """Returns a generator that trains one round per step and yields the messages of the round.
 
-        ``rng`` is the source of all randomness. ``compute`` sets threads, memory and device.
+        The value that the generator returns at the end is the result of the training. ``rng`` is
+        the source of all randomness. ``compute`` sets threads, memory and device.
         """
 
     def get_public(self, interactions: Interactions) -> PublicInfo:
-        """Returns what an adversary knows of a run: name, settings, data sizes and item genres."""
+        """Returns what every adversary knows of a run, without any message.
+
+        This is the system's name and settings, the sizes of the data, and the items' genres.
+        """
         return PublicInfo(
             algorithm=self.name,
             n_users=interactions.n_users,
@@ -292,15 +310,19 @@ class System(Checked, Target, ABC):
     ) -> Uploads:
         """Runs the clients' code without a training: ``size`` independent messages per client.
 
-        ``profiles`` has one row per client: its interaction history. ``broadcast`` is the model
-        that clients receive; None if the server sends none. In the result, all messages of a client
-        follow one another.
+        ``profiles``: interaction histories, one row per client.
+        ``broadcast``: arrays that clients receive from the server, by name; None if they receive
+            nothing.
+        ``rng``: source of all randomness.
+        ``compute``: threads, memory and device of the computation.
+
+        In the result, all messages of a client follow one another.
         """
         calls = UploadRequest(profiles, size, broadcast, rng, compute)
         return Uploads(calls.profile_ids, self.make_messages(calls))
 
     def make_messages(self, calls: UploadRequest) -> Messages:
-        """Computes the requested messages, as one component per named part of a message.
+        """Computes the requested messages, and returns them as named arrays (components).
 
         By default clients send nothing.
         """
@@ -308,14 +330,17 @@ class System(Checked, Target, ABC):
 
     @abstractmethod
     def score(self, model: Model, interactions: Interactions, users: Ints) -> Floats:
-        """Computes scores of all items for ``users`` (row indices), (len(users), n_items)."""
+        """Computes the scores of all items for ``users``, shape (len(users), n_items).
+
+        ``users`` are row indices of ``interactions``, the data on the devices.
+        """
 
     @classmethod
     def _described(cls) -> tuple[Paper, str]:
-        """Returns the paper in whose folder the class is defined, or else its nearest base class
-        that is in such a folder, and that class's name.
+        """Returns the paper in whose folder the class is defined, and the class's name.
 
-        Raises InputError if there is no such folder.
+        For a class outside the folders of papers, the paper and the name are those of its nearest
+        base class in such a folder. Raises InputError if there is no such base class.
         """
         for kind in cls.__mro__:
             if (paper := find_paper(kind.__module__)) is not None:
@@ -337,7 +362,7 @@ class NoiselessSystem(System):
     """A system whose messages have no noise."""
 
     def get_mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
-        """Returns the identity function, because the server sees every upload without noise.
+        """Returns the identity function as the mechanism: the server sees every upload as it is.
 
         None if the adversary of ``scope`` sees less than the server, or if messages do not depend
         on the data that ``scope`` protects.
@@ -364,7 +389,7 @@ class CentralSystem(System):
         return None
 
     def get_public(self, interactions: Interactions) -> PublicInfo:
-        """Returns what an adversary knows, who sees of the training only the published model."""
+        """Returns what every adversary knows of a run: the published model is all that is sent."""
         return replace(super().get_public(interactions), route=Vantage.RELEASE)
 
     def make_messages(self, calls: UploadRequest) -> Messages:
@@ -381,7 +406,10 @@ class NoUploadSystem(CentralSystem):
 
 
 def get_array(broadcast: Broadcast | None, name: str, shape: tuple[int, ...]) -> NDArray[Any]:
-    """Returns the array ``name`` of a broadcast; InputError if it lacks it in this ``shape``."""
+    """Returns the array ``name`` of a broadcast.
+
+    Raises InputError if the broadcast has no array of this name and ``shape``.
+    """
     table = None if broadcast is None else broadcast.get(name)
     if table is None or table.shape != shape:
         raise InputError(
@@ -396,12 +424,12 @@ def get_array(broadcast: Broadcast | None, name: str, shape: tuple[int, ...]) ->
 class ReportDistribution(Checked):
     """Distribution of one report: a random coordinate of a client's vector, and one random bit.
 
-    The coordinate is uniform, and the bit randomizes the vector's entry v in [-1, 1] there. A
-    report is coded as one integer, the symbol 2 coordinate + bit. ``log_prob`` is
-    log P(symbol | v). Source: Minto et al. 2021, Algorithm 1.
+    The coordinate is uniform. The bit is a randomized sign of the vector's entry v, in [-1, 1], at
+    this coordinate. A report is coded as the integer 2 coordinate + bit. Source: Minto et al. 2021,
+    Algorithm 1.
 
     epsilon: epsilon of one report.
-    dimension: number of coordinates.
+    dimension: number of coordinates of the vector.
     """
 
     epsilon: EpsilonOrZero
@@ -424,7 +452,8 @@ class ReportDistribution(Checked):
 class ReportingSystem(System):
     """A system whose clients send reports: randomized bits for random coordinates of a vector.
 
-    ``count_uses`` is the number of a client's reports within a horizon (a round or the training).
+    ``count_uses`` is the number of reports that one client sends within a horizon (a round or the
+    training).
     """
 
     @abstractmethod
@@ -436,13 +465,16 @@ class ReportingSystem(System):
         return population.n_users
 
     def get_mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
-        """Returns the randomizer from one user's vector to the user's reports, as an adversary sees
-        them, linked or shuffled.
+        """Returns the randomized function from one user's vector to the reports that an adversary
+        sees.
 
-        Behind a shuffler, one user's reports are mixed with the reports of all other users, whose
-        vectors are fixed at the opposite corner of the cube [-1, 1]^d. None for units smaller than
-        a report, for histories that are added or removed (users without a history have no vector),
-        and for adversaries that see less.
+        The server sees the user's own reports. Behind a shuffler, these are mixed with the reports
+        of all other users, whose vectors are fixed at the opposite corner of the cube [-1, 1]^d.
+        The result is None
+
+        - for units smaller than a report;
+        - for histories that are added or removed, because users without a history have no vector;
+        - for adversaries that see less than the shuffled reports.
         """
         units = (Unit.REPORT, Unit.USER)
         if scope.unit not in units or scope.adjacency is Adjacency.ADD_REMOVE:
@@ -455,12 +487,13 @@ class ReportingSystem(System):
         return Repeated(one, self.count_uses(scope.horizon))
 
     def get_event(self, scope: Scope, population: Population) -> dp.DpEvent:
-        """Returns the accounting event of a user's reports within the horizon, which compose.
+        """Returns the accounting event of all reports of a user within the horizon.
 
-        The event of a report is one local randomization or, behind a shuffler, one shuffle of a
-        report of every user. A shuffle of k reports per user in one pool is post-processing of k
-        separate shuffles. Weaker adversaries see post-processing as well, so the event holds for
-        them. ``NonPrivateDpEvent`` if the claim is about whether a user takes part.
+        The event composes one event per report: one local randomization or, behind a shuffler, one
+        shuffle of a report of every user. This covers a shuffle of k reports per user in one pool,
+        which is post-processing of k separate shuffles. Weaker adversaries see post-processing,
+        too, so the event also holds for them. ``NonPrivateDpEvent`` if the claim is about whether a
+        user takes part.
         """
         if scope.is_user_presence:
             return dp.NonPrivateDpEvent()

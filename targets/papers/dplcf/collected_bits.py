@@ -40,7 +40,8 @@ from fedrec_auditor.targets.systems.system import (
 )
 from fedrec_auditor.targets.transcript import PublicInfo, Round, Uploads
 
-# Upload of interaction bits (Gao et al., SIGIR 2020, section 3.2.1).
+# Upload of interaction bits (Gao et al., SIGIR 2020, section 3.2.1). A user has one bit per item: 1
+# if the user interacted with the item, else 0.
 #
 # All systems of the paper collect the same uploads: each device flips every bit of its interaction
 # vector (equation 3) and uploads the result. The systems differ in how the server uses the bits.
@@ -48,9 +49,11 @@ from fedrec_auditor.targets.transcript import PublicInfo, Round, Uploads
 _GAME_ITEMS = 8
 _NARROW = (Unit.BIT, Unit.INTERACTION, Unit.RATING)
 
+# Type of the setting that selects the probabilities with which a bit is flipped (``BitFlip``).
 FlipKind = Annotated[
     Literal["symmetric", "asymmetric", "none"], "flip of the bits before they are sent"
 ]
+# Type of the setting epsilon of a system that flips bits.
 FlipEpsilon = Annotated[
     float,
     Range("[1e-9, inf)", "in [1e-9, inf), where doubles hold its rates; 1 is the paper's"),
@@ -61,8 +64,9 @@ FlipEpsilon = Annotated[
 class BitUploadSystem(System):
     """Base class of systems whose clients upload their interaction bits once, flipped or not.
 
-    The class defines the uploads, their accounting events and their worst-case inputs; a subclass
-    defines how the server learns from the bits, and the flip (``randomizer``).
+    A client has one bit per item: 1 if the user interacted with the item. The class defines the
+    uploads, their accounting events and their worst-case inputs. A subclass defines the random flip
+    of a bit (``randomizer``), and how the server learns from the bits.
     """
 
     evaluation = UtilityTest(cutoffs=(2, 4, 6, 8, 10))
@@ -76,15 +80,22 @@ class BitUploadSystem(System):
 
     @abstractmethod
     def learn(self, uploads: Uploads, rng: Generator) -> TrainingResult:
-        """Computes the published model and the arrays for scoring, from the ``uploads`` alone."""
+        """Trains the server's model on the ``uploads``.
+
+        The result has the published model, and the arrays from which items are scored. ``rng`` is
+        the source of randomness.
+        """
 
     def get_mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
-        """Returns the randomized function from the data that ``scope`` protects to what the server
-        sees: flips of a user's bits.
+        """Returns the randomized function from the data that ``scope`` protects to the server's
+        view.
 
-        For a bit, an interaction or a rating the function is one flip; for a whole user or report,
-        the flips of all items. Without flips, and for the participation of a user, which an upload
-        reveals, the function is the identity.
+        The function depends on the protected data:
+
+        - a bit, an interaction or a rating: the flip of one bit;
+        - a user or a report: the flips of the bits of all items;
+        - the participation of a user, which an upload reveals: the identity;
+        - any of these in a system that sends bits without flips: the identity.
 
         None for data that are not sent (a rating's value, an attribute) and for adversaries other
         than the server.
@@ -107,10 +118,10 @@ class BitUploadSystem(System):
         return self._before_server(scope, population).event()
 
     def design_pairs(self) -> tuple[DesignedPair, ...]:
-        """Returns one worst-case pair of users with a catalogue of 8 items, whose histories differ
-        only in item 0.
+        """Returns one worst-case pair of users, whose histories differ only in item 0.
 
-        Empty if bits are sent without a flip.
+        The catalogue has 8 items, and both users have items 1 to 7. Empty if bits are sent without
+        a flip.
         """
         if self.randomizer is None:
             return ()
@@ -137,8 +148,7 @@ class BitUploadSystem(System):
         return self.learn(sent if kept is None else kept.uploads, rng)
 
     def get_public(self, interactions: Interactions) -> PublicInfo:
-        """Returns what the adversary knows: the settings, and the probabilities p and q of the
-        flip.
+        """Returns what the adversary knows of a run: the settings, and the probabilities p and q.
 
         A 1 is uploaded with probability p for a true 1, and with probability q for a true 0.
         """
@@ -147,12 +157,12 @@ class BitUploadSystem(System):
         return replace(plain, settings={**plain.settings, **rates}, channel=flip)
 
     def make_messages(self, calls: UploadRequest) -> Messages:
-        """Returns each client's bits ``calls.size`` times, randomly flipped (equation 3) unless the
-        system sends them without flips.
+        """Returns the requested uploads: each client's bits, newly flipped in every message.
 
-        Nothing is broadcast. The result has one component (named array), "bits": booleans, one row
-        of n_items bits per message. Only the histories and one seed per message are stored; the
-        flips are drawn again from the seed at every access.
+        Flips are those of equation 3; there are none in systems that send true bits. The result has
+        one component (named array), "bits": booleans, one row of n_items bits per message. Only the
+        histories and one seed per message are stored; the flips are drawn again from the seed at
+        every access. No broadcast is used.
         """
         ratings = calls.profiles.ratings
         entries = ratings if calls.size == 1 else sparse.csr_array(ratings[calls.profile_ids])
@@ -161,6 +171,7 @@ class BitUploadSystem(System):
         return {"bits": Bits(entries, self.randomizer.flip_by_streams, calls.streams)}
 
     def _before_server(self, scope: Scope, population: Population) -> Mechanism:
+        """Returns the flips of the bits that the unit of ``scope`` covers: one bit, or all."""
         if self.randomizer is None:
             return Identity()
         if scope.unit in _NARROW:
@@ -169,17 +180,16 @@ class BitUploadSystem(System):
 
 
 def make_bit_flip(kind: str, epsilon: float) -> BitFlip | None:
-    """Returns the distribution of one flipped bit at ``epsilon``, for the ``kind`` "symmetric" or
-    "asymmetric".
+    """Returns the distribution of one flipped bit at ``epsilon``.
 
-    None for the kind "none".
+    ``kind`` is "symmetric", "asymmetric" or "none"; for "none" the result is None.
     """
     makers = {"symmetric": BitFlip.symmetric, "asymmetric": BitFlip.asymmetric}
     return None if kind == "none" else makers[kind](epsilon)
 
 
 def get_first_bits(sent: Mapping[str, Component]) -> NDArray[np.float64]:
-    """Returns the uploaded bit of the first item in each of n messages, as a number, shape (n, 1).
+    """Returns the uploaded bit of the first item in each of n messages, 0.0 or 1.0, shape (n, 1).
 
     ``sent`` has the messages in its array "bits".
     """
@@ -198,8 +208,10 @@ def get_first_bits(sent: Mapping[str, Component]) -> NDArray[np.float64]:
 class ItemKnn(BitUploadSystem):
     """Base class of systems that recommend by item neighbourhoods computed from collected bits.
 
-    ``neighbours`` is the neighbourhood size, the number of most similar items that the server sends
-    per item: the paper takes 20 on MovieLens and 10 on AppUsage.
+    The neighbourhood of an item consists of the items that are most similar to it.
+
+    ``neighbours``: number of items in a neighbourhood, which the server sends for every item; the
+        paper takes 20 on MovieLens and 10 on AppUsage.
     """
 
     neighbours: Count = 20
@@ -209,28 +221,26 @@ class ItemKnn(BitUploadSystem):
 
     @property
     def printed_inverse(self) -> NDArray[np.float64] | None:
-        """Inverse (4, 4) of matrix A as the paper misprints it, for the estimation of similarities.
+        """Misprinted inverse (4, 4) of matrix A, by which the system estimates similarities.
 
-        A maps counts of true bit pairs to expected counts of uploaded bit pairs. None if the system
-        uses the right inverse.
+        Matrix A maps counts of true bit pairs to expected counts of uploaded bit pairs; the paper
+        prints its inverse with errors. None if the system uses the right inverse.
         """
         return None
 
     def get_cost_args(self, interactions: Interactions) -> dict[str, float]:
-        """Returns the arguments of ``TrainingCost.estimate`` for a training, by name: the number of
-        pairs of items, which are held in memory.
+        """Returns arguments of ``TrainingCost.estimate``, by name: the pairs of items.
 
-        Without the division by 3000, the time of the product that counts pairs would be
-        overestimated.
+        Their counts are held in memory. They are computed by one fast matrix product, so that the
+        time of 3000 pairs is that of one usual operation.
         """
         pairs = interactions.n_items**2
         return {"held": pairs, "made": pairs / 3000}
 
     def learn(self, uploads: Uploads, rng: np.random.Generator) -> TrainingResult:
-        """Computes every item's nearest neighbours and their similarities from the uploaded bits,
-        and publishes them.
+        """Finds the most similar items of every item from the uploaded bits, and publishes them.
 
-        ``rng`` is not used.
+        The published model has the neighbours' indices and similarities. ``rng`` is not used.
         """
         flip = self.randomizer if self.is_corrected else None
         p, q = (1.0, 0.0) if flip is None else (flip.p, flip.q)
@@ -242,11 +252,10 @@ class ItemKnn(BitUploadSystem):
         return TrainingResult(release, {"nearest": nearest.to_matrix()})
 
     def score(self, model: Model, interactions: Interactions, users: Ints) -> Floats:
-        """Returns the scores of all items for ``users`` by equation 12, shape (len(users),
-        n_items).
+        """Returns the scores of all items for ``users``, shape (len(users), n_items).
 
-        An item's score is the sum of its similarities to those of its neighbours (most similar
-        items) that are in the user's history.
+        By equation 12, an item's score is the sum of its similarities to the items in its
+        neighbourhood (most similar items) with which the user interacted.
         """
         held = interactions.ratings[users].astype(np.float64)
         held.data[:] = 1.0
@@ -257,7 +266,7 @@ class ItemKnn(BitUploadSystem):
 class FlippedItemKnn(ItemKnn):
     """Base class of systems that recommend by item neighbourhoods computed from flipped bits.
 
-    ``epsilon`` is the epsilon of one interaction (the paper takes 1 in Tables 2 to 6).
+    ``epsilon``: epsilon of one interaction; the paper takes 1 in Tables 2 to 6.
     """
 
     epsilon: FlipEpsilon = 1.0
@@ -291,6 +300,7 @@ class FlippedItemKnn(ItemKnn):
 # reported, so the reported utility is somewhat optimistic. Unflipped bits do better with 16
 # factors and 60 epochs.
 
+# Training examples: users (n,), positive items (n,), and k negative items per positive (n, k).
 Samples = tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]
 _CHUNK = 1 << 18  # positives per chunk of samples
 _BITS = 1 << 22  # bits per block
@@ -298,11 +308,19 @@ _BITS = 1 << 22  # bits per block
 
 @dataclass(frozen=True, kw_only=True)
 class CentralMf(BitUploadSystem):
-    """Base class of the central factor models, with their settings and their sampling of training
-    examples.
+    """Base class of the central factor models: settings, and sampling of training examples.
 
-    A subclass defines the compiled training loop (``get_train_kernel``) and, if needed, further
-    trained parameters.
+    The server trains one vector per user and per item on the uploaded bits. A subclass defines the
+    compiled training loop (``get_train_kernel``) and, if needed, further trained parameters.
+
+    ``flip``: flip of the bits before they are sent: "symmetric", "asymmetric" or "none".
+    ``epsilon``: epsilon of the flip of one bit.
+    ``factors``: number of entries of a user's and of an item's vector.
+    ``learning_rate``: learning rate of Adam.
+    ``regularization``: weight of the squared norms of all vectors in the loss.
+    ``epochs``: number of passes over the uploaded 1s (positives).
+    ``batch``: number of training examples per step of Adam.
+    ``negatives``: number of items without an uploaded 1 that are drawn per positive.
     """
 
     flip: FlipKind = "symmetric"
@@ -320,8 +338,9 @@ class CentralMf(BitUploadSystem):
     """Standard deviation of the initial user and item vectors, as in the GMF paper."""
 
     def get_cost_args(self, interactions: Interactions) -> dict[str, float]:
-        """Returns the arguments of ``TrainingCost.estimate`` for a training, by name: vector width,
-        epochs and negatives per positive.
+        """Returns arguments of ``TrainingCost.estimate``, by name.
+
+        They are the entries of a vector, the epochs, and the negatives per positive.
         """
         return {"width": self.factors, "passes": self.epochs, "negatives": self.negatives}
 
@@ -334,17 +353,17 @@ class CentralMf(BitUploadSystem):
 
     @abstractmethod
     def get_train_kernel(self) -> tuple[Callable[..., int], int]:
-        """Returns the compiled training loop for one chunk of examples, and the number of examples
-        that it makes of each positive.
+        """Returns the compiled training loop, and its number of examples per positive.
+
+        The loop trains on one chunk of positives and their negatives (``iter_training_examples``).
         """
 
     def init_model(
         self, n_users: int, n_items: int, rng: Generator
     ) -> dict[str, NDArray[np.float64]]:
-        """Draws the initial user vectors "users" (n_users, F) and item vectors "items" (n_items,
-        F), for F factors.
+        """Draws the initial parameters: arrays "users" (n_users, F) and "items" (n_items, F).
 
-        A subclass adds further parameters.
+        They are the vectors of users and items, for F factors. A subclass may add parameters.
         """
         return {
             name: rng.normal(scale=self.init_scale, size=(count, self.factors))
@@ -352,11 +371,10 @@ class CentralMf(BitUploadSystem):
         }
 
     def learn(self, uploads: Uploads, rng: Generator) -> TrainingResult:
-        """Trains on the uploaded 1s by Adam, and publishes the whole model, with the users'
-        vectors.
+        """Trains on the uploaded 1s by Adam, and publishes the model with all users' vectors.
 
-        The paper's server sends each user only a list of recommendations. The published model
-        reveals at least as much. ``rng`` draws first model and negatives.
+        The paper's server sends each user only a list of recommendations, which reveals no more
+        than the published model. ``rng`` draws the initial model and the negatives.
         """
         from fedrec_auditor.targets.papers.dplcf.kernels import AdamState
 
@@ -380,10 +398,9 @@ class CentralMf(BitUploadSystem):
         return TrainingResult(model, model)
 
     def score(self, model: Model, interactions: Interactions, users: Ints) -> Floats:
-        """Returns the scores of all items for ``users``, shape (len(users), n_items), by the users'
-        trained vectors.
+        """Returns the scores of all items for ``users``, shape (len(users), n_items).
 
-        ``interactions`` are not used.
+        The scores are computed from the users' trained vectors; ``interactions`` are not used.
         """
         vectors = model.arrays["users"][users] * model.arrays.get("weights", 1.0)
         return np.asarray(vectors @ model.arrays["items"].T)

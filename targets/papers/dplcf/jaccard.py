@@ -27,19 +27,20 @@ _BLOCK = 1 << 22  # numbers in one block of users or of items
 def make_flip_matrix(p: float, q: float) -> NDArray[np.float64]:
     """Returns matrix A (4, 4), which maps true counts of bit pairs to expected uploaded counts.
 
-    A 1 is uploaded with probability p for a true 1, and q for a true 0. The pairs are in the order
-    00, 01, 10, 11. A is equation 6 with its entries (2,1) and (3,1) corrected to (1-q) q.
+    For two items, the counts are the numbers of users whose bits for these items are 00, 01, 10 and
+    11. A 1 is uploaded with probability p for a true 1, and q for a true 0. A is equation 6 with
+    its entries (2,1) and (3,1) corrected to (1-q) q.
     """
     flip: NDArray[np.float64] = np.array([[1 - q, 1 - p], [q, p]])
     return np.asarray(np.kron(flip, flip))
 
 
 def invert_flip_matrix(p: float, q: float) -> NDArray[np.float64]:
-    """Returns the inverse (4, 4) of matrix A in closed form, for any p != q.
+    """Returns the inverse (4, 4) of matrix A (``make_flip_matrix``) in closed form, for any p != q.
 
-    A maps true counts of bit pairs to expected uploaded counts, if a 1 is uploaded with probability
-    p for a true 1, and q for a true 0. The pairs are in the order 00, 01, 10, 11. Equation 11 gives
-    only the case p = 1, with misprints, which are corrected here.
+    The inverse maps counts of uploaded bit pairs to estimates of the true counts. A 1 is uploaded
+    with probability p for a true 1, and q for a true 0. Equation 11 gives only the case p = 1, with
+    misprints, which are corrected here.
     """
     inverse = np.array([[p, -(1 - p)], [-q, 1 - q]]) / (p - q)
     return np.asarray(np.kron(inverse, inverse))
@@ -48,9 +49,9 @@ def invert_flip_matrix(p: float, q: float) -> NDArray[np.float64]:
 def make_printed_matrix(p: float, q: float) -> NDArray[np.float64]:
     """Returns matrix A (4, 4) as the paper's equation 6 prints it, with two misprints.
 
-    A maps true counts of bit pairs to expected uploaded counts, for probabilities p and q of a 1
-    for a true 1 and 0. Entries (2,1) and (3,1) are (1-q) p instead of (1-q) q, so that columns do
-    not sum to 1.
+    ``make_flip_matrix`` has the right matrix and explains it. The printed entries (2,1) and (3,1)
+    are (1-q) p instead of (1-q) q, so that the first column does not sum to 1. p and q are the
+    probabilities of uploading a 1 for a true 1 and for a true 0.
     """
     a, b = 1 - p, 1 - q
     return np.array(
@@ -64,11 +65,11 @@ def make_printed_matrix(p: float, q: float) -> NDArray[np.float64]:
 
 
 def make_printed_inverse(q: float) -> NDArray[np.float64]:
-    """Returns the inverse (4, 4) of matrix A as the paper's equation 11 prints it for p = 1, with
-    misprints.
+    """Returns the inverse (4, 4) of matrix A as the paper's equation 11 prints it, with misprints.
 
-    A maps true counts of bit pairs to expected uploaded counts; q is the probability of a 1 for a
-    true 0. Entries (2,1), (3,1) and (4,2) are printed as 0, and entry (4,1) has the wrong sign.
+    Equation 11 is for p = 1: a true 1 is always uploaded as a 1. q is the probability of uploading
+    a 1 for a true 0. Entries (2,1), (3,1) and (4,2) are printed as 0, and entry (4,1) has the wrong
+    sign. ``invert_flip_matrix`` has the right inverse.
     """
     c = 1 / (1 - q)
     return np.array(
@@ -82,11 +83,11 @@ def make_printed_inverse(q: float) -> NDArray[np.float64]:
 
 
 def count_pairs(bits: Component) -> NDArray[np.float32]:
-    """Counts the users who uploaded a 1 for both items of each pair: a table (n_items, n_items).
+    """Counts the users who uploaded a 1 for both items of a pair, shape (n_items, n_items).
 
-    ``bits`` has one row of bits per user. The diagonal counts the users of single items. The counts
-    are integers, exact up to 2^24 users. Users are read in blocks: memory is 4 n_items^2 bytes and
-    one block.
+    ``bits`` has one row of bits per user. The diagonal has the numbers of users who uploaded a 1
+    for a single item. The counts are exact up to 2^24 users. Users are read in blocks: memory is 4
+    n_items^2 bytes and one block.
     """
     (width,) = bits.shape
     counts = np.zeros((width, width), dtype=np.float32)
@@ -99,22 +100,21 @@ def count_pairs(bits: Component) -> NDArray[np.float32]:
 def estimate_jaccard(
     counts: Floats, n_users: int, p: float, q: float, rows: slice = slice(None)
 ) -> NDArray[np.float64]:
-    """Estimates the Jaccard similarity of the items ``rows`` to all items, shape (len(rows),
-    n_items).
+    """Estimates the Jaccard similarity of the items ``rows`` to all items, corrected for the flips.
 
     ``counts``: counts of users who uploaded a 1 for both items of a pair (``count_pairs``).
     ``n_users``: number of users, n.
     ``p``, ``q``: probabilities of uploading a 1 for a true 1 and for a true 0.
 
-    The similarity of an item to itself is set to 0. Equation 7 is applied to all pairs together.
-    For each user and item let t = (bit - q)/(p - q). The estimate n_11 of equation 7, the number of
-    users of both items i and j, is the sum over users of t_i t_j. The number of users of i or j, n
-    - n_00, is sum t_i + sum t_j - n_11.
+    The result has shape (len(rows), n_items); the similarity of an item to itself is set to 0.
+    Equation 7 is applied to all pairs together. For each user and item let t = (bit - q)/(p - q).
+    The estimate n_11 of equation 7, the number of users of both items i and j, is the sum over
+    users of t_i t_j. The number of users of i or j, n - n_00, is sum t_i + sum t_j - n_11.
 
-    Noise can move the estimates outside the possible numbers of users, which the paper does not
-    mention. They are clipped: the number of an item's users to [1, n], and the number of users of
-    both items to at most the smaller of the two items' numbers, and at least 0. With p = 1 and q =
-    0 there is nothing to correct, and the result is the similarity of the bits without correction.
+    The flips can move the estimates outside the possible numbers of users, which the paper does not
+    mention. Here the number of users of an item is clipped to [1, n]. The number of users of both
+    items is clipped to at least 0, and to at most the number of users of either item. For p = 1 and
+    q = 0 (no flips) the result is the similarity of the uploaded bits.
     """
     every = counts.diagonal().astype(np.float64)
     count = np.clip((every - n_users * q) / (p - q), 1, n_users)
@@ -130,15 +130,15 @@ def estimate_jaccard(
 def solve_jaccard(
     counts: Floats, n_users: int, inverse: NDArray[np.float64], rows: slice = slice(None)
 ) -> NDArray[np.float64]:
-    """Estimates the Jaccard similarity of the items ``rows`` to all items, shape (len(rows),
-    n_items), by a given ``inverse``.
+    """Estimates the Jaccard similarity of the items ``rows`` to all items, by a given ``inverse``.
 
     ``counts``: counts of users who uploaded a 1 for both items of a pair (``count_pairs``).
     ``n_users``: number of users, n.
     ``inverse``: a (4, 4) matrix that maps counts of uploaded bit pairs to estimated true counts.
 
-    Equations 7, 9 and 10 are applied pair by pair. The estimated union is clipped to [1, n], and
-    the estimated intersection to [0, union].
+    The result has shape (len(rows), n_items). Equations 7, 9 and 10 are applied pair by pair. The
+    estimated number of users of either item is clipped to [1, n], and that of users of both items
+    to [0, the number for either item].
     """
     every = counts.diagonal().astype(np.float64)
     mine = np.arange(len(counts))[rows]
@@ -165,8 +165,9 @@ class Neighbourhoods:
     similarities: NDArray[np.float64]
 
     def to_matrix(self) -> sparse.csr_array:
-        """Returns the similarities as a sparse matrix (n_items, n_items); row i has those of item
-        i's neighbours.
+        """Returns the similarities as a sparse matrix (n_items, n_items).
+
+        Row i has the similarities of item i's neighbours.
         """
         count, size = self.item_ids.shape
         rows = np.repeat(np.arange(count), size)
@@ -183,14 +184,15 @@ def find_neighbourhoods(
     size: int,
     inverse: NDArray[np.float64] | None = None,
 ) -> Neighbourhoods:
-    """Returns for every item the ``size`` items of largest estimated similarity; ties are broken by
-    item index.
+    """Finds for every item the ``size`` items of largest estimated similarity.
+
+    Ties are broken by item index.
 
     ``counts``: counts of users who uploaded a 1 for both items of a pair (``count_pairs``).
     ``n_users``: number of users.
     ``p``, ``q``: probabilities of uploading a 1 for a true 1 and for a true 0.
-    ``inverse``: matrix (4, 4) from counts of uploaded bit pairs to estimated true counts, in place
-        of the right one for p and q (``solve_jaccard``); None for the right one.
+    ``inverse``: matrix (4, 4) from counts of uploaded bit pairs to estimated true counts, which
+        replaces the right inverse for p and q (``solve_jaccard``); None for the right inverse.
 
     Items are processed in blocks, so that memory beyond the table ``counts`` does not grow with
     n_items^2. In a catalogue of at most ``size`` items, all other items are neighbours.
@@ -212,8 +214,9 @@ def find_neighbourhoods(
 
 
 def _largest(values: NDArray[np.float64], size: int) -> NDArray[np.intp]:
-    """Returns the columns of the ``size`` largest values per row, shape (n, size), largest first,
-    ties by index.
+    """Returns the columns of the ``size`` largest values per row, (n, size), largest first.
+
+    Ties are broken by column index.
     """
     if size == 0:
         return np.empty((len(values), 0), dtype=np.intp)

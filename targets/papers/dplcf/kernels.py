@@ -21,6 +21,7 @@ from fedrec_auditor.targets.compiled import jit_compile
 # ``visits`` holds the users (n,), positives (n,) and negatives (n, k). ``decay`` is the weight of
 # half the squared norm of an example's vectors. ``step`` is the number of steps taken before.
 
+# ``_compiled`` is for functions that Python calls, ``_part`` for those that compiled code calls.
 _compiled: Any = jit_compile()
 _part: Any = jit_compile(cache=False)
 Array = NDArray[np.float64]
@@ -29,10 +30,10 @@ Array = NDArray[np.float64]
 class AdamState(NamedTuple):
     """A parameter array with the state of its Adam optimizer; all four arrays have one shape.
 
-    values: current parameters
-    gradient: gradient summed over the current batch
-    mean: running mean of the gradient (first moment)
-    mean_square: running mean of the squared gradient (second moment)
+    values: current values of the parameters.
+    gradient: gradient summed over the current batch.
+    mean: running mean of the gradient (first moment).
+    mean_square: running mean of the squared gradient (second moment).
     """
 
     values: Array
@@ -42,9 +43,7 @@ class AdamState(NamedTuple):
 
     @classmethod
     def create(cls, values: Array) -> Self:
-        """Returns the optimizer state for the parameters ``values`` before the first step, with
-        zero moments.
-        """
+        """Creates the state before the first step: the parameters ``values``, and zero moments."""
         return cls(values, *(np.zeros_like(values) for _ in range(3)))
 
 
@@ -63,11 +62,11 @@ def _step(adam, rate, step):  # type: ignore[no-untyped-def]
 
 @_compiled
 def train_bpr(users, items, visits, batch, rate, decay, step):  # type: ignore[no-untyped-def]
-    """Runs minibatch Adam on the loss -ln sigmoid(x_u . (y_i - y_j)) over one chunk of an epoch's
-    examples, and returns the number of optimizer steps so far.
+    """Trains a BPR model by minibatch Adam on one chunk of examples; returns the step count.
 
-    x_u is the vector of a user, y_i that of a positive item, and y_j that of a negative item
-    (Rendle et al. 2009).
+    The loss of an example is -ln sigmoid(x_u . (y_i - y_j)), where x_u is the vector of a user, y_i
+    that of a positive item, and y_j that of a negative item (Rendle et al. 2009). The step count is
+    the number of optimizer steps so far.
 
     ``users``, ``items``: vectors with their Adam states; updated in place.
     ``visits``: the chunk: users (n,), positives (n,) and negatives (n, k).
@@ -102,11 +101,11 @@ def train_bpr(users, items, visits, batch, rate, decay, step):  # type: ignore[n
 
 @_compiled
 def train_gmf(users, items, weights, visits, batch, rate, decay, step):  # type: ignore[no-untyped-def]
-    """Runs minibatch Adam on the log loss of sigmoid(h . (x_u y_i)) over one chunk of an epoch's
-    examples, and returns the number of optimizer steps so far.
+    """Trains a GMF model by minibatch Adam on one chunk of examples; returns the step count.
 
-    x_u is the vector of a user and y_i that of an item, multiplied entry by entry. The label is 1
-    for positives and 0 for negatives (He et al. 2017).
+    The loss is the log loss of sigmoid(h . (x_u y_i)), where x_u is the vector of a user and y_i
+    that of an item, multiplied entry by entry. The label is 1 for positives and 0 for negatives (He
+    et al. 2017). The step count is the number of optimizer steps so far.
 
     ``weights``: output weights h (1, F) with their Adam state; updated in place.
 

@@ -30,6 +30,7 @@ from fedrec_auditor.targets.systems.base import Population
 _BIT = any_pair(Unit.INTERACTION, Vantage.SERVER, Horizon.TRAINING)
 _MOVIELENS = Population(n_users=943, n_items=1682)
 
+# Type of a two-dimensional array of numbers.
 Matrix = NDArray[np.float64]
 
 
@@ -47,11 +48,10 @@ def _distributions(flip: BitFlip) -> Matrix:
 
 
 def _pairs(no: int, flip: BitFlip, paper: Matrix, right: Matrix) -> Iterator[ClaimedAndComputed]:
-    """Yields one pair per entry of a 4 x 4 matrix: the entry as the paper prints it (``paper``),
-    and the corrected entry from ``right``.
+    """Yields one pair per entry of a 4 x 4 matrix: the printed entry, and the right entry.
 
-    The matrices are computed for the flip's probabilities p and q of sending a 1 for a true 1 and a
-    true 0. ``no`` is the number of the printed equation.
+    ``paper`` and ``right`` are the two matrices, for the flip's probabilities p and q of sending a
+    1 for a true 1 and a true 0. ``no`` is the number of the printed equation.
     """
     names = {"equation": no, "p": flip.p, "q": flip.q}
     for (i, j), value in np.ndenumerate(right):
@@ -59,35 +59,33 @@ def _pairs(no: int, flip: BitFlip, paper: Matrix, right: Matrix) -> Iterator[Cla
 
 
 def compare_equation_6() -> Iterator[ClaimedAndComputed]:
-    """Yields 16 pairs, one per entry of matrix A: the entry as the paper's equation 6 prints it,
-    and its corrected value.
+    """Yields a pair per entry of matrix A: the value printed in equation 6, and the right value.
 
-    Matrix A maps counts of true bit pairs (00, 01, 10, 11) to expected counts of uploaded bit
-    pairs.
+    Matrix A (4 x 4) maps counts of true bit pairs (00, 01, 10, 11) to expected counts of uploaded
+    bit pairs.
     """
     flip = _symmetric()
     return _pairs(6, flip, make_printed_matrix(flip.p, flip.q), make_flip_matrix(flip.p, flip.q))
 
 
 def compare_equation_11() -> Iterator[ClaimedAndComputed]:
-    """Yields 16 pairs, one per entry of the inverse of matrix A: the entry as the paper's equation
-    11 prints it, and its corrected value.
+    """Yields a pair per entry of the inverse of A: the value printed in equation 11, and the right
+    value.
 
-    Equation 11 is for p = 1: a true 1 is always uploaded as a 1. Matrix A maps counts of true bit
-    pairs to expected counts of uploaded pairs.
+    Matrix A (4 x 4) maps counts of true bit pairs to expected counts of uploaded pairs. Equation 11
+    is for p = 1: a true 1 is always uploaded as a 1.
     """
     flip = DplcfAp().randomizer
     return _pairs(11, flip, make_printed_inverse(flip.q), invert_flip_matrix(flip.p, flip.q))
 
 
 def compare_zero_probabilities() -> Iterator[ClaimedAndComputed]:
-    """Yields two pairs: a probability that the paper claims to be 0 for DPLCF-AP (asymmetric
-    flips), and its true value.
+    """Yields two pairs: a probability that is 0 by the claim of DPLCF-AP, and its true value.
 
-    The first is the smallest delta at which the claimed epsilon holds for one bit: the larger of
-    the hockey-stick divergences of the uploaded bit between true 0 and 1, in both orders. The
-    second is the probability that a true 0 is uploaded as a 0, which reveals the true bit, because
-    a true 1 is never uploaded as a 0.
+    DPLCF-AP flips bits asymmetrically. The first probability is the smallest delta at which the
+    claimed epsilon holds for one bit: the larger of the two hockey-stick divergences between the
+    uploads of a true 0 and of a true 1. The second is the probability that a true 0 is uploaded as
+    a 0, which reveals the true bit, because a true 1 is never uploaded as a 0.
     """
     laws, epsilon = _distributions(DplcfAp().randomizer), DplcfAp().epsilon
     delta = max(
@@ -98,43 +96,43 @@ def compare_zero_probabilities() -> Iterator[ClaimedAndComputed]:
 
 
 def compare_log_ratio() -> Iterator[ClaimedAndComputed]:
-    """Yields a pair: the claimed epsilon of DPLCF-AP (asymmetric flips), and the exact log-ratio
-    ln(p/q) of an uploaded 1.
+    """Yields a pair: the claimed epsilon of DPLCF-AP, and the exact ln(p/q) of an uploaded 1.
 
-    p and q are the probabilities of uploading a 1 for a true 1 and for a true 0.
+    DPLCF-AP flips bits asymmetrically. p and q are the probabilities of uploading a 1 for a true 1
+    and for a true 0.
     """
     laws = _distributions(DplcfAp().randomizer)
     yield DplcfAp().epsilon, float(np.log(laws[1, 1] / laws[0, 1]))
 
 
 def compare_table_epsilons() -> Iterator[ClaimedAndComputed]:
-    """Yields a pair: the epsilon per interaction at which Tables 2 and 3 compare DPLCF-AP
-    (asymmetric flips), and its proved epsilon.
+    """Yields a pair: the epsilon of DPLCF-AP in Tables 2 and 3, and its proved epsilon.
 
-    The tables compare all methods at epsilon 1.
+    Both are epsilons of one interaction. The tables compare all methods at epsilon 1. DPLCF-AP
+    flips bits asymmetrically.
     """
     event = DplcfAp().get_event(_BIT, _MOVIELENS)
     yield 1.0, Pure().bound(event, delta=0.0, scope=_BIT).epsilon
 
 
 def compare_local_epsilon() -> Iterator[ClaimedAndComputed]:
-    """Yields a pair: the claimed epsilon of one bit against the server (infinite), and the computed
-    epsilon.
+    """Yields a pair of epsilons of one bit against the server: infinity, and the computed epsilon.
 
-    The bit is flipped symmetrically. The paper claims no local differential privacy, which
-    corresponds to an infinite epsilon against the server.
+    The paper claims no local differential privacy, which corresponds to an infinite epsilon against
+    the server. The bit is flipped symmetrically.
     """
     laws = _distributions(_symmetric())
     yield math.inf, float(np.abs(np.log(laws[0] / laws[1])).max())
 
 
 def compare_similarity_epsilon() -> Iterator[ClaimedAndComputed]:
-    """Yields a pair: a tolerance, 1e-9, and the epsilon of the similarities that the server
-    computes, minus the epsilon of one flipped bit.
+    """Yields a pair: 1e-9, and by how much the epsilon of the similarities exceeds that of one bit.
 
-    The function enumerates all 16 uploads of two users with two items, under both values of the
-    first user's first bit. It groups the uploads by the similarities that the server computes from
-    them, and takes the largest log-ratio of a group's probabilities under the two values.
+    1e-9 is a tolerance for rounding: the similarities that the server computes have the epsilon of
+    one flipped bit. The function enumerates all 16 uploads of two users with two items, for both
+    values of the first user's first bit. It groups the uploads by the similarities that the server
+    computes from them, and takes the largest log-ratio of a group's probabilities for the two
+    values.
     """
     flip = _symmetric()
     p, q = flip.p, flip.q

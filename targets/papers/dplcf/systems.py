@@ -111,9 +111,10 @@ class DplcfAp(FlippedItemKnn):
     <= e^eps/(1+e^eps) suffices.
 
     The server estimates counts of true bit pairs by the corrected inverse of matrix A, which maps
-    true counts to expected uploaded counts; with ``as_printed`` the server uses the misprinted
-    equation 11, which is for p = 1 and makes sim(i, j) differ from sim(j, i). The estimation begins
-    after the uploads are sent, so the choice of the inverse does not change epsilon.
+    true counts to expected uploaded counts. With ``as_printed`` the server uses the misprinted
+    inverse of equation 11, which is for p = 1 and makes sim(i, j) differ from sim(j, i). The
+    estimation begins after the uploads are sent, so the choice of the inverse does not change
+    epsilon.
     """
 
     keep: Share = 1.0
@@ -133,8 +134,7 @@ class DplcfAp(FlippedItemKnn):
 
     @property
     def printed_inverse(self) -> NDArray[np.float64] | None:
-        """Inverse (4, 4) of matrix A as the paper's equation 11 prints it, with misprints; None
-        unless ``as_printed`` is set.
+        """Inverse (4, 4) of matrix A as equation 11 misprints it; None unless ``as_printed``.
 
         A maps counts of true bit pairs to expected counts of uploaded bit pairs.
         """
@@ -142,8 +142,9 @@ class DplcfAp(FlippedItemKnn):
 
     @property
     def randomizer(self) -> BitFlip:
-        """Distribution of one uploaded bit: a 1 has probability p = ``keep`` for a true 1, and q =
-        p e^-eps for a true 0.
+        """Distribution of one uploaded bit given the true bit.
+
+        A 1 is uploaded with probability p = ``keep`` for a true 1, and q = p e^-eps for a true 0.
         """
         return BitFlip(self.keep, self.keep * math.exp(-self.epsilon))
 
@@ -161,8 +162,9 @@ class BprMf(CentralMf):
     """
 
     def get_train_kernel(self) -> tuple[Callable[..., int], int]:
-        """Returns the compiled training loop for one chunk of examples, and the number of triples
-        that it makes of each positive.
+        """Returns the compiled training loop, and its number of triples per positive.
+
+        The loop trains on one chunk of positives and their negatives.
         """
         from fedrec_auditor.targets.papers.dplcf.kernels import train_bpr
 
@@ -183,8 +185,9 @@ class Gmf(CentralMf):
     """
 
     def get_train_kernel(self) -> tuple[Callable[..., int], int]:
-        """Returns the compiled training loop for one chunk of examples, and the number of examples
-        (with negatives) per positive.
+        """Returns the compiled training loop, and its number of examples per positive.
+
+        The examples are the positive and its negatives.
         """
         from fedrec_auditor.targets.papers.dplcf.kernels import train_gmf
 
@@ -193,10 +196,10 @@ class Gmf(CentralMf):
     def init_model(
         self, n_users: int, n_items: int, rng: Generator
     ) -> dict[str, NDArray[np.float64]]:
-        """Draws the initial user vectors (n_users, F), item vectors (n_items, F) and output weights
-        h (1, F), by name.
+        """Draws the initial vectors of users and items, and the output weights h.
 
-        The weights h are uniform in [-sqrt(3/F), sqrt(3/F)] (LeCun's rule), for F factors.
+        The arrays are "users" (n_users, F), "items" (n_items, F) and "weights" (1, F), for F
+        factors. The weights are uniform in [-sqrt(3/F), sqrt(3/F)] (LeCun's rule).
         """
         vectors = super().init_model(n_users, n_items, rng)
         bound = np.sqrt(3.0 / self.factors)
