@@ -58,8 +58,8 @@ class Pair(Protocol):
         """Returns an interval (low, high) of the privacy loss ln(P/Q) that contains almost all of
         its finite values.
 
-        Under the pair's first distribution P, a finite loss is below ``low`` with probability at
-        most ``tail``, and above ``high`` likewise.
+        ``tail``: largest probability under P of a finite loss below ``low``, and also of one above
+            ``high``.
         """
         ...
 
@@ -69,7 +69,7 @@ class GaussianPair:
     """Pair of the distributions P = N(mu, 1) and Q = N(0, 1), where mu is sensitivity divided by
     sigma.
 
-    The privacy loss ln(P/Q) at x is mu x - mu^2/2.
+    The privacy loss ln(P/Q) at x is mu x - mu^2/2. It is never infinite, so ``infinite_mass`` is 0.
     """
 
     mu: float
@@ -101,7 +101,8 @@ class LaplacePair:
     """Pair of Laplace distributions of scale 1, centred at 0 (P) and at m = ``shift`` (Q), where m
     is sensitivity divided by scale.
 
-    The privacy loss ln(P/Q) is m at x <= 0, m - 2x between the centres, and -m at x >= m.
+    The privacy loss ln(P/Q) is m at x <= 0, m - 2x between the centres, and -m at x >= m. It is
+    never infinite, so ``infinite_mass`` is 0.
     """
 
     shift: float
@@ -244,8 +245,9 @@ class ArrayPair:
 class ReversedPair:
     """Pair (Q, P) made from a given pair (P, Q), for two neighbouring inputs in the opposite order.
 
-    ``infinite_mass`` is 0, which is correct if every output that is possible under Q is possible
-    under P, as for Poisson samples.
+    - ``pair``: the given pair (P, Q).
+    - ``infinite_mass``: probability under Q of an infinite loss ln(Q/P). It is 0, which is correct
+      if every output that is possible under Q is possible under P, as for Poisson samples.
     """
 
     pair: Pair
@@ -277,8 +279,8 @@ class ReversedPair:
 def add_atom(
     edges: Array, loss: float, log_p: float, log_q: float, into_p: Array, into_q: Array
 ) -> None:
-    """Adds a single privacy loss with its probabilities, in place, to the interval that contains
-    the loss.
+    """Adds the probabilities of a single privacy loss to the interval that contains the loss, in
+    place.
 
     - ``edges``: ascending ends of the intervals, (n + 1,).
     - ``loss``: the privacy loss.
@@ -584,10 +586,13 @@ class ReplacedGaussianPair:
     """Pair (1 - q) N(0, 1) + q N(mu, 1) and (1 - q) N(0, 1) + q N(-mu, 1), for Poisson sampling
     under replacement.
 
-    A record that is sampled with probability ``rate`` = q < 1 is replaced by another record. Each
-    of the two records adds at most mu standard deviations of the noise, in any direction. Two
-    opposite records attain this pair, and it dominates all other pairs of records (the proof is in
-    a comment in the code).
+    - ``mu``: largest contribution of a record, in standard deviations of the noise.
+    - ``rate``: probability q < 1 that a record is sampled.
+    - ``infinite_mass``: probability under P of an infinite privacy loss; always 0.
+
+    One record is replaced by another one. Each of the two adds at most mu standard deviations of
+    the noise, in any direction. Two opposite records attain this pair, and it dominates all other
+    pairs of records (the proof is in a comment in the code).
     """
 
     # Proof: let the two records add x and x'. By advanced joint convexity (Balle, Barthe and
@@ -860,12 +865,13 @@ def make_dominating_pair(leaf: dp.DpEvent) -> Pair:
 
 def find_attained_pairs(leaf: dp.DpEvent) -> tuple[Pair, Pair] | None:
     """Returns pairs of output distributions that some mechanism with the event ``leaf`` has on two
-    neighbouring inputs; None if no such pairs are known.
+    neighbouring inputs.
 
     The pairs give a lower bound on epsilon. An event describes several mechanisms, such as all
-    mechanisms with one pure epsilon, and other ones may reveal less. The first pair is for one
-    order of the inputs, and the second pair for the opposite order. Both are equal if the order
-    makes no difference or if the opposite order was not tried.
+    mechanisms with one pure epsilon. Another mechanism with the same event may reveal less. The
+    first pair is for one order of the inputs, and the second pair for the opposite order. Both are
+    equal if the order makes no difference or if the opposite order was not tried. The result is
+    None if no such pairs are known.
 
     - Gaussian and Laplace noise, randomized responses, revealed sampling, and Gaussian noise on a
       Poisson sample under replacement attain the pair that dominates them.
@@ -956,14 +962,17 @@ def _flip(p: float, q: float) -> Pair:
 
 
 def make_shuffled_pairs(miss: float, false_alarm: float, n_users: int) -> tuple[Pair, Pair]:
-    """Builds the pairs of distributions of the number of ones among ``n_users`` shuffled bits, for
-    both orders of two inputs of one user.
+    """Builds pairs of distributions of the number of ones among ``n_users`` shuffled bits, for two
+    inputs of one user.
 
-    This user sends 0 with probability ``miss`` on the first input, and 1 with probability
-    ``false_alarm`` on the second input. All other users hold the second input. So on the second
-    input the number of ones is Binomial(n, u) with u = ``false_alarm`` and n = ``n_users``. On the
-    first input, the number c is (1 - miss)/u (c/n) + miss/(1 - u) (1 - c/n) times as likely.
-    Negligibly rare numbers are omitted.
+    - ``miss``: probability that this user sends 0 on the first input.
+    - ``false_alarm``: probability u that this user sends 1 on the second input. All other users
+      hold the second input.
+    - ``n_users``: number n of users, including this one.
+
+    Returns one pair per order of the two inputs. On the second input, the number of ones is
+    Binomial(n, u). On the first input, the number c is (1 - miss)/u (c/n) + miss/(1 - u) (1 - c/n)
+    times as likely. Negligibly rare numbers are omitted.
     """
     if n_users == 1:
         return _flip(1.0 - miss, false_alarm), _flip(false_alarm, 1.0 - miss)

@@ -22,7 +22,7 @@ def open_std_streams() -> None:
 
 
 def discard_output() -> None:
-    """Redirects standard output, including its buffer, to the null device."""
+    """Redirects standard output, with all text that is still in its buffer, to the null device."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
@@ -46,7 +46,8 @@ def print_message(message: str) -> None:
 
 @contextmanager
 def guard_output(fallback_note: str) -> Iterator[None]:
-    """Context manager in which a summary is printed on standard output, although printing may fail.
+    """Context manager for printing a summary on standard output, which may be closed, full or
+    unread.
 
     ``fallback_note``: sentence that is printed on standard error if printing fails.
 

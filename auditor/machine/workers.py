@@ -129,12 +129,12 @@ def _run_child(
 
 
 def run_in_child(work: Callable[[], int]) -> int:
-    """Runs ``work``, which returns an exit code, in a child process; returns the exit code.
+    """Runs ``work`` in a child process, and returns the exit code that ``work`` returns.
 
-    Code of a user may end its process, and so also the audit, in a way that no handler sees. Raises
-    InputError if the child process ends in this way. Signals are passed on to the child process,
-    which ends with this process. Without such signals (not on Linux), ``work`` runs in this
-    process.
+    A user's code may end its process in a way that no exception handler sees. In a child process it
+    does not end the audit too: InputError is raised. Signals are passed on to the child process,
+    which ends together with this process. On systems without such signals (other than Linux),
+    ``work`` runs in this process.
     """
     if not hasattr(signal, "sigwaitinfo"):
         return work()
@@ -196,9 +196,10 @@ Result = TypeVar("Result")
 def run_parallel(
     function: Callable[..., Result], arguments: Iterable[tuple[Any, ...]], *, jobs: int
 ) -> Iterator[Result]:
-    """Calls ``function`` with each tuple of ``arguments`` in ``jobs`` processes.
+    """Calls ``function`` with each tuple of ``arguments`` in ``jobs`` processes, and yields the
+    results.
 
-    Yields the results in the order in which calls finish. With one job, the calls run in this
+    The results come in the order in which calls finish. With one job, the calls run in this
     process. Raises IncompleteError if a worker is killed from outside, for example by an operating
     system without free memory.
     """

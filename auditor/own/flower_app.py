@@ -169,9 +169,13 @@ def claims(*parts: Any, rounds: int = 1, equal_weights: bool = False) -> tuple[S
         claim.
     ``equal_weights``: whether the server gives all clients of a round the same weight.
 
-    ``LocalDpMod`` claims an epsilon of each message. Strategies with clipping claim noise on the
-    mean, and an epsilon if they have an accountant. SecAgg+ claims no epsilon. Raises InputError
-    for settings with which Flower would fail.
+    The parts imply these claims:
+
+    - ``LocalDpMod``: an epsilon of each message.
+    - Strategies with clipping: noise on the mean, and an epsilon if they have an accountant.
+    - SecAgg+: no epsilon.
+
+    Raises InputError for settings with which Flower would fail.
     """
     require_flower()
     flat = [

@@ -35,12 +35,13 @@ class Case:
     - ``mechanism``: the mechanism.
     - ``inputs``: inputs (n, *domain shape). For a ``PrivacyCurve`` mechanism they include its worst
       pair.
-    - ``outputs``: all possible outputs, if they are few; otherwise None.
-    - ``cdf``: for densities, a function ``cdf(outputs, value)`` that returns uniform numbers of the
-      same shape: the cumulative distribution of each entry, given the entries before it, computed
-      without ``log_prob``.
+    - ``outputs``: all possible outputs, if they are few; one output per interval if ``edges`` are
+      given; otherwise None.
+    - ``cdf``: for densities, a function ``cdf(outputs, value)`` that computes the cumulative
+      distribution of each output entry, given the entries before it, without ``log_prob``. Its
+      values (of the same shape as ``outputs``) are uniform if outputs have the stated density.
     - ``edges``: ends of the intervals on which the density is constant for all ``inputs``, if there
-      are such intervals; ``outputs`` then has one output per interval.
+      are such intervals.
     """
 
     mechanism: Mechanism
@@ -56,7 +57,9 @@ class Case:
 
 
 class MechanismContract:
-    """Tests that every mechanism must pass; a subclass sets ``subject`` to a ``Case``.
+    """Base class of tests that every mechanism must pass; a subclass sets ``subject``.
+
+    ``subject``: the mechanism under test, as a ``Case``.
 
     >>> from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip
     >>> class TestBitFlip(MechanismContract):

@@ -98,10 +98,11 @@ class TargetCase:
         return tuple(self.run.transcript.rounds) or pytest.skip("no round sends anything")
 
     def round_inputs(self, number: int = -1) -> tuple[Interactions, Broadcast | None]:
-        """Returns the users' data, and the model that clients receive in round ``number``.
+        """Returns the users' data, and the model that clients receive in one round of the shared
+        training.
 
-        The round is an index into ``rounds``. The model is None if nothing is broadcast. Skips the
-        calling test if messages come from silos and not from single users.
+        ``number``: index into ``rounds``. The model is None if nothing is broadcast. Skips the
+            calling test if messages come from silos and not from single users.
         """
         if self.run.transcript.public.n_silos is not None:
             pytest.skip("its messages come from silos, not from single users")
@@ -109,7 +110,10 @@ class TargetCase:
 
 
 class TargetContract:
-    """Tests that every target (system under audit) must pass; a subclass sets ``subject``.
+    """Base class of tests that every target (system under audit) must pass; a subclass sets
+    ``subject``.
+
+    ``subject``: the target under test, as a ``TargetCase``.
 
     >>> from fedrec_auditor.targets.papers.fmf_ldp.systems import Fcf
     >>> class TestFcf(TargetContract):
@@ -147,11 +151,11 @@ class TargetContract:
             )
 
     def test_wider_scopes_prove_no_smaller_epsilon(self) -> None:
-        """Checks that a scope's proved epsilon is not below the exact epsilon of narrower scopes.
+        """Checks that a scope's proved epsilon is at least the exact epsilon of every narrower
+        scope.
 
-        A scope is the protected unit, adjacency, adversary and period of a claim; narrower scopes
-        are those that it covers. The test is at delta 0, for all scopes, including those without a
-        claim.
+        A scope is the protected unit, adjacency, adversary and period of a claim. It covers its
+        narrower scopes. The test is at delta 0, for all scopes, including those without a claim.
         """
         target = self.subject.target
         known = {scope: target.get_mechanism(scope, POPULATION) for scope in SCOPES}
@@ -165,12 +169,13 @@ class TargetContract:
                 )
 
     def test_events_compose_in_every_scope(self) -> None:
-        """Checks that accountants bound epsilon for one and for two copies of the target's event.
+        """Checks that accountants bound the epsilon of one and of two copies of the target's event
+        consistently.
 
         The target describes its mechanisms to dp-accounting as an event, in each scope (protected
         unit, adjacency, adversary, period) of a claim. At least one accountant must support the
-        event. Every such accountant must give the same epsilon for both ways to write two copies of
-        the event, and not less than for one copy.
+        event. For every such accountant, both ways to write two copies of the event must have the
+        same epsilon, which must not be below that of one copy.
         """
         for event, (scope, *_) in _events(self.subject.target):
             readers = [a for a in list_accountants() if a.supports(event)]
@@ -392,7 +397,7 @@ def change_user(interactions: Interactions, user: int) -> Interactions:
 def shift_categories(
     interactions: Interactions, users: np.ndarray | bool = True
 ) -> dict[str, Attribute]:
-    """Returns users' attributes, by name, with the flagged users moved to the next category.
+    """Returns users' attributes, by name, in which the selected users have the next category.
 
     ``users``: whether each user is changed (n,), or one flag for all users.
     """

@@ -130,16 +130,16 @@ class Verification:
     ) -> Verification:
         """Judges a claim by a lower bound on epsilon, and by checks for faults.
 
-        ``searched``: lower bound by search or measurement, which is also an upper bound if it is
-            tight.
+        ``searched``: lower bound by search or measurement. If it is marked as tight, it is also an
+            upper bound.
         ``claim``: the claim about the randomizer.
-
         ``needed``: number of draws per input that could refute the claim, if ``searched`` could
             not.
         ``checks``: results of the checks.
 
-        If a failed check has a larger bound than ``searched``, its bound is used instead, and an
-        upper bound is dropped, because the code does not follow the stated distribution.
+        The verdict is based on the largest lower bound among ``searched`` and the failed checks. If
+        a failed check gives a larger bound than ``searched``, no upper bound is used: the code then
+        does not follow the distribution for which ``searched`` was computed.
         """
         bound, proof = _bounds(searched, checks)
         judgement = judge_claim(claim, scope=REPORT_SCOPE, accounted=proof, measured=bound)
@@ -160,10 +160,10 @@ class Verification:
         )
 
     def waiving(self, allow: Collection[str]) -> Verification:
-        """Returns a copy with a new verdict, in which failed checks named in ``allow`` are waived.
+        """Returns a copy that is judged again without the failed checks named in ``allow``.
 
-        Their bounds are disregarded. ``allow`` may also contain "not-tested", which is not a check.
-        Raises InputError for any other unknown name.
+        The bounds of these checks are disregarded. ``allow`` may also contain "not-tested", which
+        is not a check. Raises InputError for any other name that is not a check.
         """
         known = [check.name for check in self.checks] + [Exemption.INCONCLUSIVE]
         for name in allow:
@@ -213,12 +213,14 @@ class Verification:
         )
 
     def raise_if_violated(self, allow: Collection[str] = ()) -> Verification:
-        """Raises AssertionError with a description if the claim is refuted or if a check failed.
+        """Raises AssertionError with a description if the claim is refuted, not tested, or if a
+        check failed.
 
-        An inconclusive verdict (the sample is too small) also raises AssertionError. ``allow``
-        names checks that may fail, or "not-tested" to accept such a verdict, as for
-        ``assert_ldp``. If nothing is raised, the verification is returned, judged without these
-        checks. The claim is then not refuted, which does not prove it.
+        A claim is not tested (INCONCLUSIVE) if the sample is too small to refute it. ``allow``
+        names checks that may fail, and "not-tested" accepts such a verdict, as for ``assert_ldp``.
+
+        If nothing is raised, the verification is returned, judged without the named checks. The
+        claim is then not refuted, which does not prove it.
         """
         __tracebackhide__ = True
         found = self.waiving(allow)

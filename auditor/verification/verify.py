@@ -90,7 +90,7 @@ class Budget(Checked):
     seconds: Annotated[float | None, Range("(0, inf)", "above 0")] = None
 
     def max_samples(self, sampler: Sampler) -> int:
-        """Returns the maximum number of draws per input: as requested, or the default for
+        """Returns the maximum number of draws per input: the requested number, or the default for
         ``sampler``.
         """
         many = sampler.takes_size and not sampler.field_encoder
@@ -105,21 +105,27 @@ class Budget(Checked):
         share: float = 1.0,
         fewest: int = MIN_SAMPLES,
     ) -> tuple[Sampler, int, str]:
-        """Plans the number of draws per input; returns a sampler, the number, and a remark for the
-        report.
+        """Plans the number of draws per input, so that they fit into the requested time.
 
         ``sampler``, ``inputs``: the randomizer and the inputs for which it is called.
         ``limit``: maximum number of draws per input, which is the result if no time limit is set.
         ``share``: share of the seconds that the draws may take.
         ``fewest``: minimum number of draws per input.
 
+        Returns three values:
+
+        - The sampler for the draws. If calls have a large fixed cost, it makes fewer calls for more
+          outputs each.
+        - The number of draws per input.
+        - A remark for the report on the number of draws and calls; "" if ``limit`` draws are made.
+
         A few calls for the first and the last input are timed, and the slower input determines the
-        plan. No clock is read afterwards: the load of the machine changes the number of draws, but
-        not the distribution of their outputs. The plan includes two measurements of two inputs
-        each, selection draws of all inputs, and the checks. If calls have a large fixed cost, the
-        returned sampler makes fewer calls for more outputs each. The remark states the number of
-        draws and these calls; it is empty if ``limit`` draws are made. Raises InputError if the
-        time suffices for fewer than ``fewest`` draws, or for fewer than 8 calls per input.
+        plan. It includes two measurements of two inputs each, selection draws of all inputs, and
+        the checks. No clock is read afterwards: the load of the machine changes the number of
+        draws, but not the distribution of their outputs.
+
+        Raises InputError if the time suffices for fewer than ``fewest`` draws, or for fewer than 8
+        calls per input.
         """
         if self.seconds is None:
             return sampler, limit, ""
@@ -179,7 +185,7 @@ def search_pair(
     seed: np.random.SeedSequence,
     paced: Callable[[Sampler, Sequence[Any]], int] = lambda sampler, inputs: MAX_SAMPLES,
 ) -> list[Any]:
-    """Searches two inputs whose outputs show the largest epsilon, to be measured on fresh draws.
+    """Searches the two inputs whose outputs show the largest epsilon.
 
     ``sampler``: the randomizer.
     ``strategy``: Hypothesis strategy of inputs.
@@ -189,12 +195,14 @@ def search_pair(
     ``paced``: function of a sampler and inputs that returns the number of draws per input that time
         allows.
 
-    Each pair is scored by a lower bound from at most 4,000 draws per input, and Hypothesis is
-    guided towards larger bounds. If the largest bound exceeds the claim, the result is the simplest
-    pair whose bound exceeds it by at least half as much. The draws of the search only select a pair
-    and must not be used for the final bound. The search measures at most 120 pairs, within
-    ``samples`` and ``paced``, but at least 8 pairs with 100 draws per input. Raises InputError if
-    the strategy does not give two different inputs.
+    Each pair is scored by a lower bound on epsilon from at most 4,000 draws per input, and
+    Hypothesis is guided towards larger bounds. If the largest bound exceeds the claim, the result
+    is the simplest pair whose bound exceeds the claim by at least half as much. The search measures
+    at most 120 pairs, within ``samples`` and ``paced``, but at least 8 pairs with 100 draws per
+    input.
+
+    The draws of the search only select a pair and must not be used for the final bound. Raises
+    InputError if the strategy does not give two different inputs.
     """
     from hypothesis import strategies as st
 

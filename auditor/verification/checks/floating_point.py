@@ -38,16 +38,17 @@ _DISORDER = 0.01
 class MonotoneSampler:
     """A randomizer whose k-th output number is a monotone function of its k-th uniform draw.
 
-    A uniform is a double drawn uniformly from (0, 1).
-
-    Such randomizers invert a distribution function, or are monotone functions of numpy's
-    ``laplace``, ``logistic``, ``gumbel`` and ``uniform``. numpy's ``normal`` (ziggurat) and torch's
-    samplers are not of this kind. Bisection finds the uniforms from which an output can come. The
-    randomizer itself is run, with a generator whose state is set so that it returns given uniforms
-    next. Therefore no formula, order of operations or mathematical library is assumed.
-
     ``sampler``: the randomizer.
     ``is_rising``: True if the output numbers increase with the uniforms, False if they decrease.
+
+    A uniform is a double drawn uniformly from (0, 1). Randomizers of this kind invert a
+    distribution function, or are monotone functions of numpy's ``laplace``, ``logistic``,
+    ``gumbel`` and ``uniform``. Not of this kind are numpy's ``normal`` (ziggurat) and torch's
+    samplers.
+
+    Bisection finds the uniforms from which an output can come. For this the randomizer itself is
+    run, with a generator whose state is set so that it returns given uniforms next. Therefore no
+    formula, order of operations or mathematical library is assumed.
     """
 
     sampler: Sampler
@@ -105,15 +106,18 @@ class MonotoneSampler:
         return np.concatenate([np.empty((0, *uniforms.shape[1:])), *parts])
 
     def flag_impossible(self, value: Any, outputs: NDArray[np.float64]) -> NDArray[np.bool_] | None:
-        """Flags numbers that the input ``value`` cannot give, although they are in its range.
+        """Flags output numbers that the randomizer cannot return for the input ``value``, because
+        of rounding.
 
-        ``outputs``: outputs for another input (n, *shape), which is also the shape of the flags.
+        ``outputs``: outputs for another input (n, *shape).
 
-        A number is impossible if no uniform gives it. A number lies in the range if some uniforms
-        give smaller numbers and some give larger ones. Bisection over all 2^53 uniforms finds the
-        uniform at which the outputs for ``value`` reach the number, and the uniforms around it are
-        tried one by one. Returns None if the outputs are not monotone around this uniform, because
-        low bits of a uniform then select numbers between those that its high bits select.
+        Returns one flag per number (n, *shape). A number is flagged if some uniforms give smaller
+        numbers and some give larger ones for ``value``, but none gives the number itself. Bisection
+        over all 2^53 uniforms finds the uniform at which the outputs for ``value`` reach the
+        number. The uniforms around it are tried one by one.
+
+        Returns None if the outputs are not monotone around this uniform. This happens if low bits
+        of a uniform select numbers between those that its high bits select.
         """
         wanted = outputs if self.is_rising else -outputs
         low = np.ones(outputs.shape, dtype=np.int64)

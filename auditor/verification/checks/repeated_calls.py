@@ -41,10 +41,13 @@ _VALUES, _FAR = 32, 1e300
 
 
 class ClockColumns(NamedTuple):
-    """Output columns that follow the order of calls (clocks, counters) or that never change.
+    """Output columns that do not hold fresh noise: they follow the order of calls, or never change.
+
+    Clocks and counters follow the order of calls.
 
     ``columns``: indices of these columns.
-    ``is_per_call``: whether these columns differ between calls that return several outputs each.
+    ``is_per_call``: whether the columns differ between calls (each for several outputs). It is
+        false if they never change.
     """
 
     columns: tuple[int, ...] = ()
@@ -54,7 +57,8 @@ class ClockColumns(NamedTuple):
 def detect_clocks(
     sampler: Sampler, inputs: list[Any], seed: np.random.SeedSequence, draws: int
 ) -> ClockColumns:
-    """Finds output columns that are clocks or counters, by alternating calls for two inputs.
+    """Finds output columns that are clocks, counters or constants, by calls for two inputs in
+    random order.
 
     ``sampler``: the randomizer.
     ``inputs``: inputs of the sampler, of which the first and the last are used.
@@ -82,15 +86,17 @@ OUTPUTS_PER_CALL = 4  # outputs of a call whose places are compared
 def find_odd_place(
     sampler: Sampler, inputs: list[Any], seed: np.random.SeedSequence, calls: int
 ) -> int | None:
-    """Finds the place in calls for four outputs at which outputs differ from those at other places.
+    """Finds a position in calls for four outputs at which outputs have another distribution than at
+    the others.
 
     ``sampler``: the randomizer, which returns many outputs per call.
     ``inputs``: inputs of the sampler, of which the first and the last are used.
     ``calls``: number of calls per input.
 
-    Outputs that are treated alike are exchangeable, so that the large entries (and those far from
-    the median) at one place are a hypergeometric number. Returns None if this is not refuted, which
-    happens for such outputs with probability 1 - 1e-6 at least.
+    Returns the index of the position, or None. If all positions are treated alike, outputs are
+    exchangeable. The number of large outputs at one position is then hypergeometric, and so is the
+    number of outputs far from the median. A position is returned if this distribution is refuted.
+    If all positions are alike, that happens with probability at most 1e-6.
     """
     rng = np.random.default_rng(seed)
     for value in (inputs[0], inputs[-1]):
@@ -124,14 +130,19 @@ def interleave(parts: NDArray[Any], places: NDArray[np.integer[Any]]) -> NDArray
 
 
 def find_clock_columns(outputs: NDArray[Any], places: NDArray[np.integer[Any]]) -> tuple[int, ...]:
-    """Returns the indices of output columns that are clocks or counters, equally for all inputs.
+    """Returns the indices of output columns whose values can be predicted from the previous call.
 
     ``outputs``: outputs in the order of calls (n, d).
     ``places``: index of the input of each call (n,).
 
-    A clock's value is closer to a prediction from the previous call (the same value, or one step
-    more) than to the value of a random call, in at least 80% of the calls. This must also hold
-    between calls for different inputs, and the steps between these must not depend on the input.
+    The prediction is the previous value plus the usual step, which may be 0. A column is a clock or
+    counter under three conditions:
+
+    - In at least 80% of the calls, the value is closer to the prediction than to the value of a
+      random call.
+    - This holds separately for pairs of consecutive calls with different inputs, and with equal
+      inputs.
+    - The steps between calls for different inputs do not depend on the input.
     """
     columns = range(min(_COLUMNS, outputs.shape[1]))
     return tuple(k for k in columns if _follows(outputs[:, k], places))
@@ -173,16 +184,19 @@ def _within(steps: NDArray[np.float64], period: float) -> NDArray[np.float64]:
 def remove_drift(
     outputs: NDArray[Any], places: NDArray[np.integer[Any]], claim: ClaimUnderTest
 ) -> NDArray[np.float64] | None:
-    """Subtracts slow changes over calls from outputs; None if the residuals refute the claim.
+    """Subtracts slow changes over calls from outputs; returns None if the residuals refute the
+    claim.
 
     ``outputs``: outputs in the order of calls (n, d).
     ``places``: index of the input of each call (n,).
     ``claim``: the claim under test.
 
-    The level of a column at a call is the median of the surrounding calls, after subtraction of the
-    median of each input. The residuals (outputs less levels) are the noise for an adversary who
-    knows the level. Quantiles of the first half of the residuals are thresholds, and the second
-    half is counted above and below them. Columns with few distinct values are not changed.
+    The median of each input is subtracted first. The level of a column at a call is then the median
+    of the surrounding calls. The residuals (outputs less levels) are the noise for an adversary who
+    knows the level. Columns with few distinct values are not changed.
+
+    The claim is tested on the residuals: quantiles of the first half are thresholds, and the second
+    half is counted above and below them.
     """
     residuals = np.nan_to_num(outputs.astype(np.float64))
     half, inputs = len(residuals) // 2, np.unique(places)
@@ -212,13 +226,12 @@ _MOST, _MOST_SINGLY = 4096, 1024
 def check_determinism(evidence: SharedEvidence) -> Check:
     """Checks that different seeds give different outputs, if outputs vary at all.
 
-    For each input, two batches of n outputs are drawn with two seeds. If the batches agree at every
-    position, the 2n exchangeable outputs form n equal pairs. The probability of this by chance is
-    the share of orders of the outputs with this property, n!/prod(c!) over (2n)!/prod((2c)!), where
-    c is the number of times that a distinct output occurs per batch. The check fails if this share
-    is below 1e-6 (``FALSE_ALARM``) divided by the number of inputs. If the batches of two inputs
-    repeat in this way but differ from each other, an adversary who knows the noise recognises the
-    input, and no finite epsilon holds.
+    For each input, two batches of n outputs are drawn with two seeds. The check looks for batches
+    that agree at every position. Independent outputs do so by chance with probability [n!/prod(c!)]
+    / [(2n)!/prod((2c)!)], where c is the number of times that a distinct output occurs per batch.
+    The check fails if this probability is below 1e-6 (``FALSE_ALARM``) divided by the number of
+    inputs. If the batches of two inputs repeat in this way but differ from each other, an adversary
+    who knows the noise recognises the input, and no finite epsilon holds.
 
     If outputs are constant for one input, and differ for another input, the check fails if the
     counts of the constant output refute the claim. The constant output is learned with one seed and

@@ -28,13 +28,17 @@ CHECKS: dict[str, Callable[[SharedEvidence], Check]] = {
 def run_checks(evidence: SharedEvidence) -> tuple[Check, ...]:
     """Runs all checks for faults that a ratio of probabilities does not reveal, in a fixed order.
 
-    At most 8 inputs are tried: the first, the last, and some between. The result has one ``Check``
-    for each kind of fault. Its status is "not run", with a reason, if the check is impossible, or
-    if its share of the draws does not suffice for a conclusion. Each check fails for a randomizer
-    that satisfies its claim with probability at most ``FALSE_ALARM``, 1e-6. The checks of
-    determinism, shared noise and support count events of output values. If an event distinguishes
-    inputs, these checks give a lower bound on epsilon. The checks of types and of low-order bits
-    give no bound, because their events are not part of the measured values.
+    Returns one ``Check`` per kind of fault. At most 8 inputs are tried: the first, the last, and
+    some between.
+
+    - A check has the status "not run", with a reason, if it is impossible, or if its share of the
+      draws does not suffice for a conclusion.
+    - A check fails for a randomizer that satisfies its claim with probability at most
+      ``FALSE_ALARM``, 1e-6.
+    - The checks of determinism, shared noise and support give a lower bound on epsilon, if an event
+      of output values distinguishes inputs.
+    - The checks of types and of low-order bits give no bound, because their events are not part of
+      the measured values.
     """
     count = len(evidence.inputs)
     places = np.linspace(0, count - 1, min(count, MAX_INPUTS)).round().astype(int)

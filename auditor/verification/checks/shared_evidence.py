@@ -61,9 +61,10 @@ class Event:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimUnderTest:
-    """A claim of (epsilon, delta)-LDP, with the number of tests that may refute it.
+    """A claim of (epsilon, delta)-LDP, with the number of statistical tests that may refute it.
 
-    All ``n_tests`` tests together refute a true claim with probability at most 1e-6.
+    ``epsilon``, ``delta``: the claimed numbers.
+    ``n_tests``: number of tests. Together they refute a true claim with probability at most 1e-6.
     """
 
     epsilon: float
@@ -71,7 +72,7 @@ class ClaimUnderTest:
     n_tests: int = 1
 
     def with_tests(self, tests: int) -> ClaimUnderTest:
-        """Returns a copy for ``tests`` tests, each with an equal share of the error probability."""
+        """Returns a copy for ``tests`` tests, which share the error probability equally."""
         return replace(self, n_tests=tests)
 
     @property
@@ -178,7 +179,7 @@ def check_calls(
     ``inputs``: the inputs, in the order of ``calls``.
     ``clock_columns``: columns of an output that are left out because they follow the call order.
 
-    Independent outputs are exchangeable, from which three properties follow:
+    Independent outputs are exchangeable. Three properties follow, which are tested:
 
     - Equal outputs are in one call only by chance, see ``_repeats``.
     - Calls do not share noise, and neither do neighbouring outputs or the halves of one call, see
@@ -376,16 +377,16 @@ _LOOK, _FEWEST, _FEWEST_IN_CALL = 0.01, 32, 4
 
 @dataclass(frozen=True, kw_only=True)
 class SharedEvidence:
-    """A randomizer whose claim is tested, and the outputs that the checks for faults examine.
+    """A randomizer under test, its claim, and the outputs that the checks for faults examine.
 
-    At most half of ``samples`` outputs are drawn per input. ``CHECK_SHARES`` divides them among the
-    checks.
+    At most half as many outputs as for the measurement of epsilon are drawn per input.
+    ``CHECK_SHARES`` divides them among the checks.
 
     ``sampler``: the randomizer.
     ``inputs``: the inputs.
     ``claim``: the claim under test.
     ``seed``: seed of all draws.
-    ``samples``: number of draws per input of the measurement of epsilon.
+    ``samples``: number of draws per input for the measurement of epsilon.
     ``dist``: distribution of outputs that the randomizer states; None if it states none.
     ``batch_sampler``: sampler for many outputs per call, if ``sampler`` draws one output per call
         because the outputs of a call share the columns ``clock_columns``; otherwise None.
@@ -407,7 +408,8 @@ class SharedEvidence:
         return dict(zip(CHECK_SHARES, self.seed.spawn(len(CHECK_SHARES)), strict=True))
 
     def limit_draws(self, share: float, sampler: Sampler | None = None) -> Sampler:
-        """Returns a copy of a sampler that is limited to a ``share`` of the draws of all checks.
+        """Returns a copy of a sampler that may draw only a ``share`` of the outputs planned for all
+        checks.
 
         ``sampler``: the sampler to limit; None for the sampler of this object.
         """
@@ -433,9 +435,10 @@ class SharedEvidence:
 
     @cached_property
     def calls_check(self) -> Check | None:
-        """Result of the check that outputs of one call do not share noise; None without a fault.
+        """Failed check that outputs of one call do not share noise; None if they do not.
 
-        The result is also None if the sampler returns one output per call.
+        The result is also None if the sampler returns one output per call. The status is "not run"
+        if the draws do not suffice.
         """
         sampler = self.limit_draws(CHECK_SHARES["shared noise"], self.batch_sampler)
         if not sampler.takes_size:

@@ -30,18 +30,19 @@ _WORST_FIRST = (CheckStatus.FAILED, CheckStatus.NOT_RUN, CheckStatus.PASSED)
 
 
 def check_shared_noise(evidence: SharedEvidence) -> Check:
-    """Checks that outputs of one call, successive calls, and the entries of an output do not share
-    noise.
+    """Checks that noise is not shared between outputs of one call, successive calls, or entries of
+    an output.
 
-    If a call returns many outputs, calls are checked by ``check_calls``, otherwise by
+    Calls are checked by ``check_calls`` if a call returns many outputs, otherwise by
     ``check_call_noise``. An entry that follows the order of calls in the same way for every input,
-    such as a counter, is mentioned, but is not a fault.
+    such as a counter, is mentioned in the result, but is not a fault.
 
-    A combination of entries (a weighted sum, or an exclusive or of two-valued entries) is selected
-    if it is constant in the first half of the draws for each of two inputs, but differs between
-    them. The check fails if the combination distinguishes these inputs in the second half more
-    often than the claim allows. A combination that is equal for all inputs (one-hot entries sum to
-    one) passes. Only the first 64 entries are examined.
+    Entries of an output are checked by combinations: weighted sums, or an exclusive or of
+    two-valued entries. A combination is selected if it is constant in the first half of the draws
+    for each of two inputs, but differs between them. The check fails if the combination
+    distinguishes these inputs in the second half more often than the claim allows. A combination
+    that is equal for all inputs passes (one-hot entries sum to one). Only the first 64 entries are
+    examined.
     """
     if evidence.calls_check:
         return evidence.calls_check

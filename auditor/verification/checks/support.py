@@ -36,11 +36,13 @@ def check_support(evidence: SharedEvidence) -> Check:
 
     An output that another input cannot give reveals the input. If the randomizer states a
     distribution, the check searches its worst-case outputs and the drawn outputs for one that has
-    probability zero under another input. Otherwise, the first half of the draws selects three
-    events per ordered pair of inputs that never occurred under the second input: frequent outputs,
-    all outputs, and numbers outside the range. The check fails if such an event again does not
-    occur under the second input in the second half, and occurs under the first input more often
-    than the claim allows. The error probability of all events together is ``FALSE_ALARM``, 1e-6.
+    probability zero under another input.
+
+    Otherwise, the first half of the draws selects events for each ordered pair of inputs: frequent
+    outputs, all outputs, and numbers outside the range, which never occurred under the second
+    input. The check fails under two conditions for the second half of the draws: again the event
+    does not occur under the second input, and it occurs under the first input more often than the
+    claim allows. The error probability of all events together is ``FALSE_ALARM``, 1e-6.
     """
     batch, inputs = evidence.outputs, evidence.inputs
     if evidence.dist is not None:
@@ -175,13 +177,16 @@ _DEPTH = 4
 def check_output_type(evidence: SharedEvidence) -> Check:
     """Checks that the type, shape, keys and attributes of raw outputs do not depend on the input.
 
-    The check includes all parts of an output that accompany its numbers: entries of tuples and
-    dictionaries, masks, fields and objects. If the types of outputs vary, it also includes type and
-    value together. The check selects properties of a part that occur several times in 48 outputs
-    for one input and never in 48 for another, and counts them in fresh outputs. It fails if the
-    counts refute the claim. Outputs are drawn one per call, because an array of several outputs has
-    only one type, while the claim is about single outputs. Inputs that mix integers and floats are
-    converted to floats, because the type of an input is not chosen by the mechanism.
+    All parts of an output that accompany its numbers are examined: entries of tuples and
+    dictionaries, masks, fields and objects. If the types of outputs vary, combinations of type and
+    value are examined too.
+
+    The check selects properties that occur several times in 48 outputs for one input and never in
+    48 for another, and counts them in fresh outputs. It fails if the counts refute the claim.
+
+    Outputs are drawn one per call, because the claim is about single outputs, and an array of
+    several outputs has only one type. If inputs mix integers and floats, they are converted to
+    floats, because the mechanism does not choose the type of its input.
     """
     sampler, probes, claim = (
         evidence.make_check_sampler("output type"),
