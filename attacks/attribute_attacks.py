@@ -34,9 +34,11 @@ _ZHANG = (
 class AttributeKnn(SupervisedAttack):
     """Attribute inference by the majority class of the users with the most similar uploads.
 
-    The majority is that among the ``neighbours`` nearest users with known class (KNN in Table IV of
-    Zhang et al.). Ties are resolved in favour of the first users and the first class. The default
-    of five neighbours is that of scikit-learn.
+    The method is KNN in Table IV of Zhang et al. Ties are resolved in favour of the first users and
+    the first class.
+
+    neighbours: number of nearest users, among those with known class, who vote; the default is that
+        of scikit-learn
     """
 
     reference = f"{_ZHANG} 5.8 (KNN)"
@@ -59,11 +61,12 @@ class AttributeBayes(SupervisedAttack):
 
     Columns of the uploads are assumed normal with variance 1, so that inner products with the class
     means are a sufficient statistic. For bits this is close to Bernoulli naive Bayes if classes
-    differ little. The known users give the first class means. Then ``steps`` iterations of
-    expectation maximisation guess the classes of unknown users and estimate the means from all
-    users. A user's own uploads are left out of the means that serve to guess that user's class. The
-    semi-supervised result replaces the result from known users alone only if it separates the known
-    users better.
+    differ little. The known users give the first class means. Then iterations of expectation
+    maximisation guess the classes of unknown users and estimate the means from all users. A user's
+    own uploads are left out of the means that serve to guess that user's class. The semi-supervised
+    result replaces the result from known users alone only if it separates the known users better.
+
+    steps: number of iterations of expectation maximisation
     """
 
     reference = (
@@ -102,11 +105,12 @@ class AttributeLogistic(SupervisedAttack):
     """Attribute inference with logistic regression on the uploads.
 
     The penalty is on the squared weights, and classes are weighted by their inverse frequency. The
-    size of the penalty is ``inverse_penalty``, or by default that of the ridge regression with the
-    best leave-one-out accuracy on the users of known class (``Problem.choose_penalty``), scaled to
-    the curvature of the logistic loss. The weights that minimise the loss lie in the span of the k
-    known users' rows (representer theorem), so that k coordinates in that span give the same
-    decisions as all columns.
+    weights that minimise the loss lie in the span of the k known users' rows (representer theorem),
+    so that k coordinates in that span give the same decisions as all columns.
+
+    inverse_penalty: scikit-learn's C, the weight of the loss relative to the penalty. If None, the
+        penalty is that of the ridge regression with the best leave-one-out accuracy on the users of
+        known class (``Problem.choose_penalty``), scaled to the curvature of the logistic loss.
     """
 
     reference = (
@@ -140,8 +144,9 @@ class AttributeMlp(SupervisedAttack):
     """Attribute inference with a multi-layer perceptron on the uploads.
 
     The network is that of Zhang et al., built with scikit-learn: hidden layers of 100 and 30 units,
-    trained by Adam at the default rate until the loss on the users of known class stops falling,
-    for at most ``epochs`` passes.
+    trained by Adam at the default rate until the loss on the users of known class stops falling.
+
+    epochs: maximum number of passes over the users of known class
 
     Its input is not the columns of an upload, but the upload's coordinates in the span of the known
     users' uploads: at most one coordinate per known user, with one common scale. Gradients of the
@@ -179,6 +184,8 @@ class AttributeSvc(SupervisedAttack):
     users if the classes differ little: a macro F1 of .42 instead of .61 for gender from FCF on
     MovieLens 100K. The kernel of two uploads x and y is exp(-gamma |x - y|^2) with gamma = 1 / (d
     Var x) for d columns, computed from inner products.
+
+    penalty: scikit-learn's C, the penalty on classification errors
     """
 
     reference = f"{_ZHANG} 5.8 (SVC)"
@@ -216,7 +223,7 @@ class AttributeTree(SupervisedAttack):
     needs_columns = True
 
     def prepare_columns(self, table: InputTable) -> NDArray[np.floating[Any]]:
-        """Returns all columns of the input table ``read``, shape (users, columns)."""
+        """Returns all columns of the input table, shape (users, columns)."""
         return table.compute_values()
 
     def guess(self, problem: Problem, table: object, seed: int) -> Guess:
@@ -291,14 +298,18 @@ def _classify(
 class AttributeRows:
     """Attribute inference from the embedding rows that a device changes, without a classifier.
 
-    An attribute of c categories has c adjacent embedding rows, in public order. A device changes
-    exactly one of these rows, which is certainly the row of its user's category. Users who changed
-    none of the rows get the most frequent category.
+    An attribute of c categories has c adjacent rows in an embedding matrix, in public order. A
+    device changes exactly one of these rows, which is certainly the row of its user's category.
+    Users who changed none of the rows get the most frequent category.
 
-    If one-hot features are multiplied by a matrix, columns take the place of rows. If several
-    groups of rows have this form, the group that agrees best with the users of known class is used.
-    Nothing is guessed if no group has this form, or if several groups agree equally well with these
-    users.
+    If a model multiplies one-hot features by a matrix, a device changes one of c adjacent columns
+    instead. If several groups of rows or columns are changed in this way, the group whose
+    categories agree best with the users of known class is used. The attack guesses nothing if there
+    is no such group, or if several groups agree equally well with these users.
+
+    family: kind of secret that the attack infers
+    reference: description of the method, with its source
+    needs_known: False, because the attack can also run without users of known class
     """
 
     family: ClassVar[AttackFamily] = AttackFamily.ATTRIBUTE
@@ -319,7 +330,7 @@ class AttributeRows:
         )
 
     def infer(self, view: View, background: Background, rng: np.random.Generator) -> Labels:
-        """Returns the category of users of unknown class; empty if no rows encode categories.
+        """Guesses the category of each user of unknown class; empty if no rows encode categories.
 
         ``view`` is the messages that the adversary sees; ``rng`` is not used.
         """

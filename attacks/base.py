@@ -116,7 +116,7 @@ class Reconstruction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkScores:
-    """Similarity of each message of the last round to each candidate sender (linkage of messages).
+    """Similarity of each message of the last round to each candidate sender (for linkage attacks).
 
     scores: similarities (n, c), larger for more likely senders; messages are in the order of the
         view
@@ -191,9 +191,10 @@ class Attack(Protocol):
 
 @runtime_checkable
 class LearningAttack(Attack, Protocol):
-    """An attribute attack that learns from users of known class, for several tasks at once.
+    """An attribute attack that learns from users of known class, and can solve several tasks.
 
-    Each task is a ``Background`` with its own users of known class.
+    A task is a ``Background`` with its own users of known class. Solving several tasks in one call
+    is faster, because the messages are read only once.
     """
 
     @property

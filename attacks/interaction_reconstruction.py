@@ -39,6 +39,10 @@ class InteractionReconstruction:
 
     If messages are shuffled, so that their senders are unknown, the attack guesses one set per
     message: the interactions of its sender.
+
+    family: kind of secret that the attack infers
+    needs_known: False, because the attack needs no users of known class
+    reference: description of the method, with its source
     """
 
     family: ClassVar[AttackFamily] = AttackFamily.RECONSTRUCTION
@@ -85,12 +89,13 @@ class InteractionReconstruction:
 
 
 def choose_sets(posterior: NDArray[np.floating[Any]]) -> NDArray[np.bool_]:
-    """Returns for each user the set of items with about the largest expected F1, as a mask (n, M).
+    """Returns, for each of n users, the set of items with about the largest expected F1 score.
 
-    ``posterior`` (n, M) holds the probability of each interaction. The best set consists of the
-    most probable items, so that only its size is searched. The expected F1 of the empty set is the
-    probability that the true set is empty. Items of probability 0 are never included. Memory: the
-    result, and one block of users.
+    The result is a mask (n, M) of M items. ``posterior`` (n, M) is the probability that each user
+    interacted with each item. The best set consists of the most probable items, so that only its
+    size is searched. The expected F1 of the empty set is the probability that the user has no
+    interactions. Items of probability 0 are never included. Memory: the result, and one block of
+    users.
     """
     step = max(1, _BLOCK // max(1, posterior.shape[1]))
     chosen = np.empty(posterior.shape, dtype=np.bool_)

@@ -101,14 +101,14 @@ def make_fingerprints(view: View, round_view: RoundView) -> Fingerprints:
 def compare(
     last: Fingerprints, earlier: Sequence[SenderFingerprints], n_candidates: int
 ) -> dict[str, NDArray[np.float32]]:
-    """Returns the similarity (n, n_candidates) of each message to each candidate sender, by name.
+    """Compares messages of the last round with each candidate sender's messages of earlier rounds.
 
     last: fingerprints (numeric summaries) of n messages of the last round, by name
     earlier: for each earlier round, index of each sender among the candidates, and fingerprints
     n_candidates: number of candidate senders
 
-    The similarity is the cosine of the message's fingerprint and the candidate's mean fingerprint
-    in the earlier rounds.
+    Returns one array of similarities (n, n_candidates) per fingerprint, by name. A similarity is
+    the cosine of a message's fingerprint and a candidate's mean fingerprint in the earlier rounds.
     """
     cosines = {}
     for name, part in last.items():
@@ -121,16 +121,16 @@ def compare(
 
 
 def compute_margin(cosines: NDArray[np.floating[Any]]) -> float:
-    """Returns how much the best candidate sender exceeds the second best, as a mean over messages.
+    """Returns how clearly the best candidate sender beats the second best, averaged over messages.
 
     cosines: cosine of each message and each candidate (n, candidates)
 
-    A candidate is judged by the log-probability that unrelated directions have so large a cosine by
-    chance: P(cosine > c) is about (1 - c^2)^((p - 1) / 2) in p dimensions. The margin is the
-    difference of the log-probabilities of the two candidates. Cosines of unrelated directions have
-    variance 1 / p, so that p follows from the variance of ``cosines``. An identifier that is
-    repeated exactly has a large margin in few dimensions as well as in many. The result is 0
-    without a second candidate.
+    The margin of a message is a difference of two log-probabilities, in nats. For each of its two
+    best candidates, the probability is that of a cosine as large or larger between unrelated
+    directions: about (1 - c^2)^((p - 1) / 2) for a cosine c in p dimensions. Cosines of unrelated
+    directions have variance 1 / p, so that p follows from the variance of ``cosines``. An
+    identifier that is repeated exactly has a large margin in any number of dimensions. The result
+    is 0 if there is only one candidate.
     """
     if cosines.shape[1] < 2:
         return 0.0
@@ -211,6 +211,10 @@ class Linkage:
     weighted sum of cosines of ``make_fingerprints``, numeric summaries of a message. The weights
     are learned from earlier rounds. If a proxy hides all senders, the weights depend on how clearly
     the nearest earlier message differs from all other earlier messages.
+
+    family: kind of secret that the attack infers
+    needs_known: False, because the attack needs no users of known class
+    reference: description of the method, with its source
     """
 
     family: ClassVar[AttackFamily] = AttackFamily.LINKAGE
@@ -314,8 +318,8 @@ def _weigh_by_margin(cosines: dict[str, NDArray[np.float32]]) -> dict[str, float
 def select_linkable_rounds(view: View) -> tuple[RoundView, ...]:
     """Returns the last round with linkable messages, and up to two rounds before it.
 
-    A message is linkable if it holds all that one user sent, unlike shuffled reports of single
-    coordinates. ``view`` is what the adversary sees.
+    A message is linkable if it holds all data that one user sent in the round, unlike shuffled
+    reports of single coordinates. ``view`` is what the adversary sees.
     """
     able = [seen for seen in view.rounds if _count(seen)]
     return tuple(able[-1 - MAX_EARLIER_ROUNDS :])

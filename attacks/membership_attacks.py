@@ -34,6 +34,10 @@ class InteractionMembership:
     If messages are shuffled, so that their senders are unknown, some items of each user must be
     known (``known_items``). The probability of a pair is then its mean over messages, weighted by
     the probability that a message is the user's.
+
+    family: kind of secret that the attack infers
+    needs_known: False, because the attack needs no users of known class
+    reference: description of the method, with its source
     """
 
     family: ClassVar[AttackFamily] = AttackFamily.MEMBERSHIP
@@ -94,20 +98,27 @@ class UserMembership:
     The score is a log-likelihood ratio of features (numbers that models and messages of a training
     show about the profile): with the profile in the training data, against without it.
 
-    There are two kinds of features, both in ``profile_fit``: how well the models fit the profile,
-    and, if anyone can compute the devices' messages, how much the profile contributes to a sum of
-    messages (by least squares). The second kind needs no reference training if all profiles are
-    known. AUC for FCF on MovieLens 100K, with 20 rounds, 4 trainings and another client as the
-    adversary: .789 with the first kind, 1.0000 with the second; with 500 of 943 profiles known, .79
-    and .89 (``benchmarks/user_membership.py``).
+    There are two kinds of features, both computed in ``profile_fit``:
+
+    - how well the models fit the profile;
+    - how much the profile contributes to a sum of messages, by least squares, if anyone can compute
+      the devices' messages. If all profiles are known, no reference training is needed for this.
+
+    The AUC for FCF on MovieLens 100K, with 20 rounds, 4 trainings and another client as the
+    adversary, is .789 with the first kind and 1.0000 with the second kind. With 500 of 943 profiles
+    known, it is .79 and .89 (``benchmarks/user_membership.py``).
 
     Reference trainings show the features of a profile without the user, and how the user's presence
-    shifts them: the online attack of Carlini et al. 2022. With few references the shift and the
-    covariance are pooled over profiles with a similar number of ratings; the paper pools only the
-    covariance. Scores of a training are in units of their mean absolute deviation, so that scores
-    of several trainings are comparable. An alternative is RMIA (Zarifzadeh et al. 2024), which
-    ranks a profile within a population. Its AUC is within .002 of this attack's, but a rank hides a
-    gap between members and non-members.
+    shifts them: the online attack of Carlini et al. 2022. The shift and the covariance are pooled
+    over profiles with a similar number of ratings, because references are few; the paper pools only
+    the covariance. Scores of a training are in units of their mean absolute deviation, so that
+    scores of several trainings are comparable. An alternative is RMIA (Zarifzadeh et al. 2024),
+    which ranks a profile within a population. Its AUC differs from this attack's by at most .002,
+    but a rank hides a gap between members and non-members.
+
+    family: kind of secret that the attack infers
+    needs_known: False, because the attack needs no users of known class
+    reference: description of the method, with its source
     """
 
     family: ClassVar[AttackFamily] = AttackFamily.USER_MEMBERSHIP

@@ -47,7 +47,7 @@ class InnerProducts:
     """Inner products of the rows of a table, which are sufficient for most classifiers.
 
     gram_matrix: inner product of each pair of rows (n, n)
-    row_sums: sum of each row over all columns (n,)
+    row_sums: sum of all entries of each row (n,)
     width: number of columns of the table
     """
 
@@ -187,8 +187,9 @@ _Part = tuple[int, Callable[[NDArray[np.float32], NDArray[Any]], NDArray[np.intp
 def get_max_size(users: int) -> tuple[int, int]:
     """Returns the maximum number of entries, and of rows (senders), of a classifier's input table.
 
-    If the system has more than 20,000 ``users``, the limits are 8 and 12 times smaller. A sample of
-    many users gives nearly the same results as all of them, in less memory.
+    If the system has more than 20,000 ``users``, the limits are 8 and 12 times smaller. This saves
+    memory and hardly changes results, because a sample of many users gives nearly the same results
+    as all of them.
     """
     return (
         (MAX_ENTRIES, MAX_SENDERS) if users <= MANY_USERS else (MAX_ENTRIES // 8, MAX_SENDERS // 12)
@@ -198,10 +199,11 @@ def get_max_size(users: int) -> tuple[int, int]:
 class InputTable:
     """A table computed from uploads, one row per user, which attribute classifiers take as input.
 
-    users: indices of the users of the rows, ascending (n,)
+    users: index of the user of each row, ascending (n,)
     parts: groups of columns: the number of columns, and the function that computes them
     scaled: True to divide each column by its standard deviation and clip it at five; False to
         divide all columns by one number, which makes their mean variance 1
+    width: number of columns
 
     Columns are centred over all senders, with and without known class, because the adversary sees
     all of them. The broadcast model, which is equal for all, cancels. The table is computed at its
@@ -284,9 +286,9 @@ class InputTable:
 
 @dataclass(frozen=True, slots=True)
 class JointTable:
-    """Inner products of several input tables of the same users, joined into one table.
+    """Several input tables of the same users, joined column by column, as inner products only.
 
-    users: indices of the users of the rows, ascending (n,)
+    users: index of the user of each row, ascending (n,)
     products: inner products of the rows of the joined table
     """
 
@@ -319,9 +321,9 @@ class JointTable:
 class ViewWithInputs(View):
     """A view (the messages that an adversary sees) with input tables for attribute classifiers.
 
-    inputs: input tables by name, which several attacks share
-    has_fixed_input: True if an attack must use the only input table, even if guessing without
-        uploads is better
+    inputs: input tables, by name; they are stored here so that several attacks share them
+    has_fixed_input: True if there is one input table, which an attack must use even if it could
+        guess better without uploads
     """
 
     inputs: Mapping[str, InputTable]
@@ -332,11 +334,11 @@ class ViewWithInputs(View):
         return replace(self.with_inputs({name: self.inputs[name]}), has_fixed_input=True)
 
     def with_inputs(self, inputs: Mapping[str, InputTable]) -> ViewWithInputs:
-        """Returns a copy in which ``inputs`` replace the input tables."""
+        """Returns a copy of the view with ``inputs`` (tables by name) instead of its own tables."""
         return replace(self, inputs=MappingProxyType(dict(inputs)))
 
     def drop_uploads(self) -> View:
-        """Returns the broadcast models alone, without uploads and input tables, as a view."""
+        """Returns a view of the broadcast models only, without uploads and input tables."""
         return self._whole().drop_uploads()
 
     def keep_group(self, group: str) -> View:
@@ -365,7 +367,7 @@ def add_inputs(view: View) -> ViewWithInputs:
       (``attacks/readers``).
     - ``RAW``: all changes of the model, unchanged except for one scale of all columns. This is the
       input of Zhang et al., (Theta^(t-1) - Theta^t) / mu of section 3.3 (change of the model in
-      round t by the learning rate).
+      round t, divided by the learning rate).
     - ``NORMS``: the length of the change of each row of each matrix.
     - ``VECTORS``, ``ITEMS``: user vectors and interactions that are inferred from messages
       (``find_readers``). Interactions have one scale, so that an item with few users has a low
@@ -426,10 +428,10 @@ def add_inputs(view: View) -> ViewWithInputs:
 
 
 def to_input(data: NDArray[Any] | sparse.csr_array, users: NDArray[np.integer[Any]]) -> InputTable:
-    """Makes a classifier's input from a table (n_users, d) of data other than uploads.
+    """Makes a classifier's input table from ``data`` (n_users, d) about users other than uploads.
 
-    ``users`` (n,) are the users of the input, as indices of rows of the table. A sparse table is
-    read as 1 for each stored nonzero entry, and 0 elsewhere.
+    ``users`` (n,) are the indices of the users in the input table. Sparse data are read as 1 for
+    each stored nonzero entry, and 0 elsewhere.
     """
     table = data if isinstance(data, np.ndarray) else data[users].tocsc()
 

@@ -42,13 +42,13 @@ class Marks:
     A mark of an item occurs in the messages of all devices that have the item in their history,
     such as the item's hash codes. There are v codes or positions that may be marks, and M items.
 
-    codes: the codes that may be marks, for lists (n, L) of whole numbers (v,)
-    positions: the positions that may be marks, for arrays (n, d) (v,); None for lists
-    unmarked: value of an unmarked position (v,)
-    half_weights: two arrays (v, M), learned from either half of the messages: the weight of each
-        code or position in an item's mark; the weights of an item add up to 1
-    signatures: messages of devices whose history is a single item, or None (M, d); a message of a
-        longer history takes each position from that of one of its items (MinHash), or nearly so
+    codes: the codes that may be marks, if messages are lists of whole numbers (v,); else empty
+    positions: the positions that may be marks, if messages are arrays (v,); None for lists
+    unmarked: value of each of these positions in a message without the mark (v,)
+    half_weights: weight of each code or position in each item's mark, (v, M), as two arrays, one
+        learned from each half of the messages; the weights of an item add up to 1
+    signatures: messages of devices whose history is a single item, (M, d), or None. In a MinHash
+        message, each position has the same value as in the signature of one of the user's items.
     """
 
     codes: NDArray[Any]
@@ -168,8 +168,8 @@ class ItemFeatures:
     """Features of each of M items in n messages; a feature has the same meaning for all items.
 
     n_items: number of items M
-    row_numbers: numbers that messages hold for each item, and their products with the item's part
-        of the broadcast model, as arrays (n, M, k)
+    row_numbers: k numbers per item that messages hold, and the products of these numbers with the
+        item's part of the broadcast model, as arrays (n, M, k)
     columns: features of each item, as arrays (n, M)
     other_numbers: numbers that belong to no item, as arrays (n, d)
     mark_sources: message parts from which marks (codes or positions that reveal items) are learned:

@@ -38,9 +38,10 @@ def compute_probability(changes: NDArray[np.floating[Any]]) -> Doubles:
 
     changes: change of each item's row in the message of each of n devices (n, M, d)
 
-    Positives are items with which the user interacted. The probability of an unchanged row is 0.
-    The result is reliable if a device draws several negatives per positive. Cost: 60 passes over
-    the changed rows.
+    Positives are items with which the user interacted. The gradients are those of devices that take
+    local steps (MAML, see the start of the file). The probability of an unchanged row is 0. The
+    result is reliable if a device draws several negatives per positive. Cost: 60 passes over the
+    changed rows.
     """
     sizes = np.linalg.norm(changes, axis=2)
     width = int(np.count_nonzero(sizes, axis=1).max(initial=0))

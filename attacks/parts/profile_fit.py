@@ -54,13 +54,14 @@ def has_readable_model(view: View) -> bool:
 
 
 def measure_fit(view: View, profiles: sparse.csr_array) -> Floats:
-    """Returns numbers (n, f) that show how well the last visible model fits each user's ratings.
+    """Returns f features per user, (n, f), that show how well a model fits the user's ratings.
 
-    view: messages, models and public parameters that the adversary sees
+    view: messages, models and public parameters that the adversary sees; its last model is used
     profiles: ratings of n users (n, M)
 
-    The number f depends on the model, which ``has_readable_model`` must accept. Memory: some arrays
-    of n times the number of users in the model, and 32 MiB.
+    If the model has item rows, there are two features, or three if it also has user rows; if it has
+    item similarities, there is one. ``has_readable_model`` must accept the view. Memory: some
+    arrays of n times the number of users in the model, and 32 MiB.
     """
     model, items = get_model(view), view.public.n_items
     binary = profiles.astype(np.bool_).astype(np.float64)
@@ -154,11 +155,10 @@ _MEMO = "exact messages"
 
 
 def can_solve_sums(view: View, n_profiles: int = 1) -> bool:
-    """Checks whether ``solve_participation`` can infer from sums of messages which users sent.
+    """Checks whether ``solve_participation`` can infer which users' messages are in observed sums.
 
-    This requires that the code that computes the messages is known and has no randomness. The
-    result is also False if computing one round's messages of ``n_profiles`` users would take too
-    long.
+    The code that computes the messages must be known, and must not be random. The result is also
+    False if computing one round's messages of ``n_profiles`` users would take too long.
     """
     public = view.public
     if public.device_code is None or public.item_rows is not None or public.n_silos is not None:
@@ -175,7 +175,7 @@ def _is_exact(view: View) -> bool:
     if place is None:
         return False
     client = view.public.device_code
-    assert client is not None, "asked by solves"
+    assert client is not None, "checked by can_solve_sums"
     met = draw_histories(_TRIED, view.public.n_items, client.size_range, np.random.default_rng(0))
 
     def twice(some: NDArray[np.intp]) -> list[dict[str, Component]]:
@@ -195,12 +195,13 @@ def _is_exact(view: View) -> bool:
 
 
 def solve_participation(view: View, profiles: sparse.csr_array) -> Floats:
-    """Estimates how much each user contributed to the observed sums of messages, (n,).
+    """Estimates the share of each user's message in the observed sums of messages, (n,).
 
+    view: messages, models and public parameters that the adversary sees
     profiles: ratings of n users (n, M)
 
-    The value is about 0 for users who did not take part, and the server's step size for others.
-    ``can_solve_sums`` must accept the adversary's view. Memory: 256 MiB of equations, 8 MiB of
+    The share is about 0 for users who did not take part, and about the server's step size for
+    users who did. ``can_solve_sums`` must accept the view. Memory: 256 MiB of equations, 8 MiB of
     messages, and three tables of n x n numbers (384 MiB for 4,096 profiles).
     """
     n = profiles.shape[0]
@@ -261,7 +262,7 @@ def _steps(view: View) -> Iterator[int]:
 
 def _send(view: View, place: int, profiles: sparse.csr_array, seed: int) -> dict[str, Component]:
     client = view.public.device_code
-    assert client is not None, "asked by solves"
+    assert client is not None, "checked by can_solve_sums"
     rng = np.random.default_rng(seed)
     return dict(client(profiles, view.rounds[place].broadcast, rng).components)
 

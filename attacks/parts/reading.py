@@ -61,11 +61,14 @@ def get_all_readers() -> tuple[Reader, ...]:
 def find_readers(view: View) -> tuple[Reader, ...]:
     """Returns the readers that can read the messages of the adversary's view.
 
-    A reader infers interactions from messages of one form, such as noisy item tables. If no reader
-    knows the form of the messages, or if the devices' code is external (``is_external``), the
-    result is a single ``ShadowReader``, which learns from runs of the devices' code and combines
-    its result with those of the other readers. If the ``ShadowReader`` refuses the view, the result
-    is the other readers alone.
+    A reader infers interactions from messages of one form, such as noisy item tables. There are
+    three cases:
+
+    - Some readers know the form of the messages: these readers are returned.
+    - No reader knows the form, or the devices' code is external (``is_external``): the result is a
+      single ``ShadowReader``. It learns from runs of the devices' code, and combines its result
+      with those of the readers that know the form.
+    - The ``ShadowReader`` refuses the view: the readers that know the form are returned, if any.
     """
     special = tuple(reader for reader in get_all_readers() if not reader.refusal(view))
     learned, client = ShadowReader(special), view.public.device_code
@@ -156,9 +159,12 @@ Floats = NDArray[np.float64]
 class Calibration(NamedTuple):
     """Factors that weaken evidence (log-likelihood ratios of interactions) that is overconfident.
 
-    ratio_gain: factor of the log-likelihood ratios r, after they become r / (1 + bend |r|)
+    A log-likelihood ratio r becomes ratio_gain r / (1 + bend |r|).
+
+    ratio_gain: factor of all log-likelihood ratios
     activity_gain: factor of the terms that users' activities add to the log-odds of interactions
-    bend: makes r / (1 + bend |r|) stay below 1 / bend nats; 0 for no limit
+    bend: strength of the limit on large ratios: |r| / (1 + bend |r|) stays below 1 / bend nats; 0
+        for no limit
     """
 
     ratio_gain: float

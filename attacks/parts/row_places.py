@@ -44,10 +44,10 @@ class RowPositions:
 
     senders: index of the user who sent each of T messages, ascending (T,)
     values: positions of the rows, in standard deviations of the noise (T, M)
-    is_aligned: True if the data show that users' directions point the same way
-    is_similar: True if what users' directions have in common is larger than their deviations from
-        it
-    has_sign: True if the sign of the directions is known, from vectors of users
+    is_aligned: True if the data show that users' directions have a common part, so that they point
+        the same way
+    is_similar: True if this common part is larger than the directions' deviations from it
+    has_sign: True if the sign of the directions is known, from vectors that users sent
     """
 
     senders: NDArray[np.int64]
@@ -524,7 +524,8 @@ def measure_dependence(messages: Floats, truth: NDArray[np.bool_]) -> float:
     messages: one message per user (n, d)
     truth: True for items with which the user interacted (n, M)
 
-    The order of the numbers within messages does not matter, nor does the size of histories.
+    The result does not depend on the order of the numbers within messages, nor on the size of
+    histories.
     """
     similarities = []
     for each in (messages - messages.mean(axis=0), truth - truth.mean(axis=1, keepdims=True)):

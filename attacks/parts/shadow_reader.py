@@ -79,11 +79,12 @@ class ShadowReader:
     Its inputs are features of an item in the message (``ItemFeatures``), a ridge regression on the
     item's numbers, and another on all numbers that belong to no item. The log-odds of several
     rounds are added up. Held-out shadows calibrate the sum and weigh it against the log-ratios of
-    the other ``readers``, which are made for the form of the messages. No log-likelihood ratio
-    exceeds what the number of held-out pairs can support. Nothing is learned if the other
-    ``readers`` make no error on a first group of shadows.
+    the other ``readers``, which are made for the form of the messages. Log-likelihood ratios are
+    limited to values that the number of held-out pairs can support. If the other ``readers`` make
+    no error on a first group of shadows, nothing is learned and their result is returned.
 
     readers: other readers of the same messages
+    reference: description of the method, with its source
     """
 
     readers: tuple[Reader, ...] = ()
@@ -244,10 +245,11 @@ def draw_histories(
 def draw_from_users(
     count: int, chance: NDArray[np.float32], sizes: tuple[int, int], rng: np.random.Generator
 ) -> Bits:
-    """Draws histories (count, M) of simulated users from the item probabilities of real users.
+    """Draws histories of simulated users who resemble real users, as a mask (count, M).
 
-    chance: probability of each item for each real user (n, M); each history uses the row of a
-        random user
+    count: number of simulated users
+    chance: probability that each real user interacted with each item (n, M); each simulated user
+        takes the row of a random real user
     sizes: smallest and largest number of items of a history
     """
     chance = chance[rng.integers(len(chance), size=count)]
@@ -259,7 +261,7 @@ def draw_from_users(
 
 @dataclass(frozen=True)
 class FixedReaders:
-    """Readers that are made for one form of messages, and the view whose rounds they read.
+    """Readers that know the form of some messages, with the view that holds these messages.
 
     readers: the readers, which infer interactions from messages; none learns from simulated users
     view: messages and public parameters that the adversary sees
@@ -281,7 +283,7 @@ class FixedReaders:
         return self._ratio(self.read_shadows(sent, count))
 
     def read_shadows(self, sent: Sequence[Mapping[str, Component]], count: int) -> Evidence:
-        """Returns what the readers infer about simulated users, such as log-ratios of interactions.
+        """Returns the readers' evidence on simulated users, such as log-ratios of interactions.
 
         sent: messages of the simulated users in each round, by component name
         count: number of simulated users
@@ -574,9 +576,9 @@ def _features(
 def choose_rounds(view: View) -> list[RoundView]:
     """Returns the rounds whose messages are compared with those of simulated users.
 
-    They are some of the first and of the last rounds in the adversary's view, restricted to rounds
-    with the same components as the last round. At most 8 rounds are chosen, and at most 4 if
-    computing a message takes long.
+    The rounds are among the first and the last ones in the adversary's view (``get_rounds``), and
+    have the same message components as the last round. At most 8 rounds are chosen, and at most 4
+    if computing a message takes long.
     """
     client = view.public.device_code
     assert client is not None, "refused"

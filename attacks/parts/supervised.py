@@ -133,16 +133,16 @@ _ALIKE = 9  # number of decimals of a guess of size 1 that are equal on all proc
 class Problem:
     """A problem of attribute inference: learn from users of known class, guess all others.
 
-    table: input table of the uploads; None without uploads
+    table: input table of the uploads, one row per sender; None without uploads
     known_users: indices of users with known class (k,)
     unknown_users: indices of users to guess (m,)
     class_codes: classes of the known users, numbered from 0 without gaps (k,)
     attributes: other attributes of all users, or None (n_users, s)
 
-    A classifier's input is a row per user: the columns of the table, and the scaled attributes.
-    Table columns are 0, the mean value, for a user who sent nothing. ``attributes`` is scaled to
-    the total variance of the uploads; otherwise its few columns would have little weight among
-    thousands.
+    A classifier's input is one row per user: the columns of the table, followed by the scaled
+    attributes. For a user who sent nothing, all table columns are 0, which is their mean.
+    ``attributes`` are scaled to the total variance of the uploads; otherwise their few columns
+    would have little weight among thousands of columns of uploads.
     """
 
     table: InputTable | JointTable | None
@@ -158,10 +158,10 @@ class Problem:
 
     @cached_property
     def products(self) -> KnownProducts:
-        """Inner products of input rows: of known users with each other, and of others with them.
+        """Inner products of the input rows of known users with those of known and unknown users.
 
-        Known users are those whose class is known. A row is the user's columns of uploads, followed
-        by the scaled attributes.
+        Known users are those whose class is known. An input row is the user's columns of uploads,
+        followed by the scaled attributes.
         """
         total, width, sizes = 0.0, 0, np.zeros(len(self.unknown_users))
         if self.table is not None:
@@ -200,7 +200,7 @@ class Problem:
 
         A row is the user's columns of uploads, followed by the scaled attributes.
 
-        ``values``: columns of the uploads, one row per user of ``table``; None without uploads.
+        values: columns of the uploads, one row per user of ``table``; None without uploads
         """
         columns: list[NDArray[np.floating[Any]]] = []
         kind = np.dtype(np.float32) if values is None else values.dtype
@@ -225,7 +225,10 @@ class Problem:
         return float(self._areas(np.array([_PENALTY]))[0])
 
     def choose_penalty(self) -> float:
-        """Returns the ridge penalty with the best ``score_ridge``; of equal ones the largest."""
+        """Returns the ridge penalty with the best leave-one-out score (``score_ridge``).
+
+        If several penalties have the best score, the largest one is returned.
+        """
         areas = self._areas(_PENALTIES[::-1])
         return float(_PENALTIES[::-1][int(np.argmax(areas))])
 
@@ -258,9 +261,9 @@ class Problem:
         return np.asarray(np.sqrt(np.trace(inner) / len(inner) / spread) * self.attributes)
 
     def find_rows(self, users: NDArray[np.int64]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-        """Finds the users who sent uploads; returns their positions in ``users``, and in the table.
+        """Finds which of ``users`` sent uploads, and their rows in the input table.
 
-        The second array has row indices of ``table``, in the same order.
+        Returns two arrays in the same order: positions in ``users``, and row indices of ``table``.
         """
         if self.table is None:
             return np.zeros(0, dtype=np.intp), np.zeros(0, dtype=np.intp)
@@ -299,6 +302,12 @@ class SupervisedAttack(ABC):
     without uploads better than the classifier, classes are therefore guessed without uploads, and
     the scores are the sum of the scores of both guesses. True classes of the users to guess are
     never used.
+
+    family: kind of secret that the attack infers
+    reference: description of the method, with its source
+    needs_known: True, because the attack learns from users of known class
+    needs_columns: whether the classifier needs the columns of the uploads, not only inner products
+    slow: whether a quick audit omits the attack, unless the audit plan names it
     """
 
     family: ClassVar[AttackFamily] = AttackFamily.ATTRIBUTE
@@ -317,9 +326,9 @@ class SupervisedAttack(ABC):
         """
 
     def prepare_columns(self, table: InputTable) -> object:
-        """Returns what ``guess`` needs from the columns of an input table; None by default.
+        """Returns the data that ``guess`` needs from an input table's columns; None by default.
 
-        The data are computed once for all tasks on the same input table ``read``.
+        The data are computed once for all tasks on the same input table.
         """
         return None
 

@@ -70,17 +70,19 @@ def get_rounds(
 ) -> tuple[tuple[RoundView, Uploads, Component], ...]:
     """Returns the rounds in which attacks read a message component, with the component's messages.
 
-    A round is a tuple of its view, all its uploads, and the messages of the component.
+    Each round is a tuple of three values: the adversary's view of the round, all its uploads, and
+    the messages of the component.
 
     view: messages and public parameters that the adversary sees
     name: name of the component
     per_user: limit on the number of messages, as a multiple of the number of users
 
-    Reports, bits and ratings are read in all rounds. A component about the model is read in the
-    last and the first rounds by turns, as long as the messages do not exceed the limit, and in at
-    least one round. With ``per_user`` 1 that is the last round if all users take part, and many
-    rounds if a few users are drawn. The last rounds hold the result of the training. The first
-    rounds reveal most about their senders, and are usable even if a training breaks down later.
+    Reports, bits and ratings are read in all rounds. A component about the model is read in some
+    rounds, in the order last, first, second to last, second, and so on, as long as the messages do
+    not exceed the limit, and in at least one round. With ``per_user`` 1, only the last round is
+    read if all users take part, and many rounds are read if few users take part in each. The last
+    rounds hold the result of the training. The first rounds reveal most about their senders, and
+    are usable even if a training breaks down later.
     """
     carrying = [
         place
@@ -104,10 +106,10 @@ def get_rounds(
 def match_users(
     senders: NDArray[np.integer[Any]], users: NDArray[np.int64]
 ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Finds users in an array of senders; returns their positions in ``senders`` and in ``users``.
+    """Finds the senders who are among ``users``; returns their positions in both arrays.
 
-    The two arrays of positions are in the order of ``senders``. Users who are not among the senders
-    are omitted. ``users`` must be ascending.
+    Returns two arrays in the order of ``senders``: positions in ``senders``, and positions in
+    ``users``, which must be ascending.
     """
     positions = np.flatnonzero(np.isin(senders, users))
     return positions, np.searchsorted(users, senders[positions])
@@ -116,12 +118,13 @@ def match_users(
 def read_entries(
     users: NDArray[np.int64], senders: NDArray[np.integer[Any]], component: Component
 ) -> Iterator[tuple[NDArray[np.intp], NDArray[Any]]]:
-    """Yields blocks of messages of ``users``: positions in ``users`` (ascending), and entries.
+    """Yields the messages that ``users`` sent, in blocks of at most 8 MiB.
 
+    users: indices of the users, ascending
     senders: index of the user who sent each message of ``component`` (n,)
     component: the messages of one round
 
-    The entries have the shape (block, *shape).
+    Each block is the senders' positions in ``users``, and their messages (block, *shape).
     """
     positions, places = match_users(senders, users)
     for rows, entries in iter_blocks(select_at(component, positions)):
@@ -139,9 +142,10 @@ def read_last(view: View, name: str) -> Component:
 
 
 def find_component(view: View, *kinds: Payload) -> str | None:
-    """Returns the name of the alphabetically first component with one number per item, or None.
+    """Returns the name of a message component with one number per item; None if none exists.
 
-    ``kinds`` are the allowed kinds of components.
+    ``kinds`` are the allowed kinds of components. Among several, the alphabetically first one is
+    returned.
     """
     for name in list_linked(view):
         component = read_last(view, name)
@@ -298,7 +302,7 @@ class ModelMessages:
         """Yields blocks of model changes by ``users`` (ascending).
 
         Each block is the senders' positions in ``users``, the changes (block, *shape), and a mask
-        of the entries that changed, as for ``changes``.
+        of the entries that changed, as for ``iter_changes``.
         """
         return self.map_changes(users, lambda block: block)
 
@@ -388,9 +392,9 @@ def group_by_rows(
 
     is_changed: whether each sender changed each row (n, M)
 
-    Working on one group at a time saves computation on unchanged rows. Each group is a tuple of the
-    senders' positions (k,), the indices of each sender's rows with changed rows first (k, m), and a
-    mask of changed rows (k, m).
+    Working on one group at a time saves computation on unchanged rows. Each group is three arrays:
+    positions of the k senders (k,), indices of m rows of each sender, with the changed rows first
+    (k, m), and a mask of the changed rows among them (k, m).
     """
     sizes = np.count_nonzero(is_changed, axis=1)
     for some in np.array_split(np.argsort(sizes), -(-len(sizes) // _TOGETHER)):
@@ -570,8 +574,8 @@ def _summed(parts: Mapping[str, NDArray[Any]], table: Floats, count: int) -> lis
 def get_sum_change(total: NDArray[Any], broadcast: NDArray[Any], count: int) -> Floats:
     """Returns the change of the model that ``total``, a sum of ``count`` messages, makes.
 
-    A sum does not state its kind. It counts as a sum of models if subtracting the broadcast
-    ``broadcast`` once per message brings it nearer to zero.
+    The messages may be models or changes, which a sum does not state. They are taken as models if
+    subtracting ``broadcast`` from the sum, once per message, brings the sum nearer to zero.
     """
     plain = np.asarray(total, dtype=np.float64)
     moved = plain - count * np.asarray(broadcast, dtype=np.float64)
@@ -641,8 +645,9 @@ class ChangedRows:
 def find_changes(view: View) -> dict[str, ChangedRows]:
     """Returns which rows and columns of each model matrix each user changed, by matrix name.
 
-    Matrices of which every device changes all rows and columns (as noise does) are omitted, and so
-    is the matrix of items. Memory: R + C bytes per sender, for a matrix with R rows and C columns.
+    Two kinds of matrices are omitted: the matrix of items, and those of which every device changes
+    all rows and columns (as noise does). Memory: R + C bytes per sender, for a matrix with R rows
+    and C columns.
     """
     apart = find_item_name(view)
     matrices = {

@@ -433,9 +433,9 @@ def _beyond(ordered: Floats, cuts: Floats, above: bool) -> NDArray[np.intp]:
 def find_largest_bound(one: Floats, other: Floats, *, delta: float, alpha: float) -> float:
     """Returns the largest lower bound on epsilon that as many scores could give.
 
-    ``one`` (n,) and ``other`` (m,) are the scores under two inputs. Of these scores, only the
-    numbers n and m matter, and whether all scores are 0 or 1. The bound is reached if every score
-    under one input is larger than every score under the other input.
+    ``one`` (n,) and ``other`` (m,) are the scores under two inputs. Only the numbers n and m
+    matter, and whether all scores are 0 or 1. The bound is reached if every score under one input
+    is larger than every score under the other input.
     """
     expected = predict_binary_bound if _binary(one, other) else predict_rank_bound
     return max(

@@ -557,9 +557,9 @@ def _expected(candidate: CandidateRule[Guesser] | None) -> float:
 def choose_simplest(candidates: Sequence[_Cut]) -> _Cut | None:
     """Returns the candidate rule with the largest predicted bound; simpler rules win near-ties.
 
-    Of nearly equal bounds, the first one wins. A rule on a value that is read directly from the
-    output (``is_entry``) wins if its bound is at most 5% smaller. The result is None if there are
-    no candidates.
+    The first candidate wins among those with nearly equal bounds. A rule on a value that is read
+    directly from the output (``is_entry``) wins if its bound is at most 5% smaller. The result is
+    None if there are no candidates.
     """
     best = choose_best(candidates)
     plain = choose_best(each for each in candidates if each.rule.statistic.is_entry)

@@ -119,10 +119,10 @@ class JointBinomial(Estimator):
         ``samples``: number of draws per input.
         ``delta``, ``alpha``: delta and error (1 minus confidence) of the bound.
 
-        The result assumes the usual number of test draws. A measurement has more test draws, and a
-        slightly larger bound, if outputs have so many entries that memory limits the number of
-        outputs that select the rule. It has fewer test draws if several rules are compared on
-        further draws.
+        The result assumes the usual number of test draws. A measurement of outputs with very many
+        entries has more test draws, and a slightly larger bound, because memory limits the number
+        of outputs that select the rule. A measurement has fewer test draws if several rules are
+        compared on further draws.
         """
         return super().find_max_limit(samples, delta=delta, alpha=(1.0 - RARE_RULE_SHARE) * alpha)
 
