@@ -17,27 +17,31 @@ from fedrec_auditor.targets.systems.base import Claimant, Population, ScopedClai
 
 
 class TomlTable(BaseModel):
-    """Base class of the tables in a paper's TOML files; unknown keys are errors."""
+    """Base class of the tables in a paper's TOML files; unknown keys are errors.
+
+    model_config: settings of pydantic: objects are immutable, and unknown keys are errors
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-# A number as claimed and as computed here, and values for the names in its description.
+# A number as the paper claims it, the number as computed here, and optionally the values of the
+# names in braces in the number's description.
 ClaimedAndComputed = tuple[float, float] | tuple[float, float, Mapping[str, Any]]
 
 
 class NumberDescription(TomlTable):
-    """Description of a number in a paper that this project computes as well, to check it.
+    """Description of a number in a paper that this project also computes, to check it.
 
-    The paper's number is called claimed, and the number computed here right. One description may
+    "Claimed" is the number in the paper, and "right" the number computed here. One description may
     serve for several pairs of a claimed and a right number.
 
-    what: name of the number; names in braces stand for values that come with the pair
-    how: a sentence on how the right number was computed, also with names in braces
+    what: name of the number; a name in braces stands for a value that comes with the pair
+    how: sentence on how the right number was computed, also with names in braces
     tolerance: relative difference up to which the claimed and the right number count as equal
-    below: whether the paper states only that the number is below the claimed one
-    upper: whether the number is an upper bound, such as an epsilon or a sensitivity. An upper bound
-        above the right number is valid, but loose
+    below: whether the paper only states that the number is less than the claimed number
+    upper: whether the claimed number is meant as an upper bound, such as an epsilon or a
+        sensitivity. If it exceeds the right number, it is valid, but loose
     side: whether the right number is an upper or a lower bound of the true value; None if it is
         exact
     """
@@ -67,7 +71,8 @@ class ComputedNumber(NumberDescription):
 
     claimed: the value in the paper
     right: the value computed here
-    basis: whether the authors print the number, or whether it follows from their text
+    basis: origin of the claimed value: the authors print it, it was computed by their formula, or
+        it was derived from their text
     """
 
     claimed: float
@@ -76,10 +81,10 @@ class ComputedNumber(NumberDescription):
 
     @property
     def word(self) -> NumberLabel:
-        """Judgement of the claimed value against ``right``: right, loose, wrong or unstated.
+        """Judgement of the claimed value: right, loose, wrong or unstated.
 
-        A valid bound that exceeds ``right`` is loose. A value is unstated if it is not right, but
-        the authors do not state it.
+        "Loose" is an upper bound above ``right``, which is valid. "Unstated" is a value that
+        differs from ``right``, but that the authors do not state themselves.
         """
         return judge_number(
             self.claimed,
@@ -92,19 +97,20 @@ class ComputedNumber(NumberDescription):
 
 
 def _several(value: Any) -> Any:
-    """Returns the value as a list, even if it is a single value."""
+    """Returns ``value`` if it is a list, and otherwise a list with this single value."""
     return value if isinstance(value, list | tuple) else [value]
 
 
-# One or several names.
+# One or several names; in TOML a text or a list of texts.
 NameOrNames = Annotated[tuple[str, ...], BeforeValidator(_several)]
 
 
 class NoteSentence(TomlTable):
-    """A sentence of a note that holds only for some settings.
+    """A sentence of an entry's note that holds only for some settings of the system.
 
     text: the sentence
-    when: settings of the system for which the sentence is part of the note
+    when: the settings for which the sentence is part of the note, by name; a list allows any of its
+        values
     """
 
     text: str
@@ -117,17 +123,18 @@ class PaperEntry(TomlTable):
     The catalogue is the list of checked statements that ``auditor claims`` prints. A claim has
     these fields:
 
-    name: name by which other entries may refer to this one
+    name: name by which other entries may refer to this entry
     system: names of the systems that the claim is about
-    epsilon: a number, or a formula: the name of the system's attribute, or of its method that takes
-        the population (and delta if there is a ``curve``)
-    scope, delta: scope (unit, adjacency, adversary's view, period) and delta; if a scope is given
-        without ``epsilon`` and ``of``, the claim is derived from the system's parts
-    curve: whether the formula also gives epsilon at any other delta
-    of: numbers or names of other entries, the first of which about the system provides the claim.
-        The claim is compared in this entry's scope and, if it has a curve, at this entry's delta
-    when: settings of the system for which the claim holds
-    note: why a reader would compare the claim in this scope
+    epsilon: a number, or a formula. A formula is the name of an attribute of the system, or of a
+        method that takes the population (and delta if ``curve`` is true)
+    scope, delta: scope (unit, adjacency, adversary's view, period) and delta of the claim. A scope
+        without ``epsilon`` and ``of`` means that the claim is derived from the system's parts
+    curve: whether the formula gives epsilon as a function of delta
+    of: numbers or names of other entries; the first of them that is about the system provides the
+        claim. It is compared in this entry's scope and, if it has a ``curve``, at this entry's
+        delta
+    when: settings of the system for which the claim holds, by name; a list allows any of its values
+    note: reason why a reader would compare the claim in this scope
     statement: the statement in words
     source: the place of the statement in the paper
 
@@ -136,33 +143,32 @@ class PaperEntry(TomlTable):
 
     An item of the catalogue has these fields:
 
-    number: "7" or "22b": the number of a heading, from 1 on, and a letter for the second and
-        further entries of this heading
+    number: number of the catalogue's heading (from 1), with a letter for the second and further
+        entries under it, such as "7" or "22b"
     settings: settings of the first system with which the statement is evaluated, if they differ
-        from the defaults; only those that show the value of the claim. ``n_users`` and ``n_items``
-        are the population, by default that of MovieLens 100K
-    repeats: another entry that makes the same statement at other settings. The two count as one,
-        and the system has one claim
+        from the defaults; only those on which the claim's value depends. ``n_users`` and
+        ``n_items`` are the population, by default that of MovieLens 100K
+    repeats: number or name of another entry that makes the same statement at other settings. The
+        two count as one statement, and the system has one claim
     kind: topic of the statement, such as privacy or utility
-    computed: a function in the paper's module ``numbers`` that returns pairs of a claimed number
-        and the number computed here
-    numbers: descriptions of these pairs, used in turn
-    claimed, provable: formulas, in text form, of the claimed and of the provable value
-    reason: one sentence on why the two formulas differ or agree
-    basis: whether the authors print the statement, whether its number is their formula at settings
-        that they do not print, or whether it is an interpretation that nobody states. An
-        interpretation is never counted as a false statement of the authors
-    computed_at: the settings of the numbers, if they are far from those that a reader of the paper
-        would assume
-    repaired: settings with which the statement becomes true; None if nothing has to be repaired, or
-        if no setting can repair it
+    computed: name of a function in the paper's module ``numbers`` that returns pairs of a claimed
+        number and the number computed here
+    numbers: descriptions of the numbers in these pairs, which are used in turn
+    claimed, provable: formulas, as text, of the claimed and of the provable value
+    reason: sentence on why the two formulas differ or agree
+    basis: origin of the statement: the authors print it; its number is the value of their formula
+        at settings that they do not print; or it is an interpretation that nobody states, which
+        never counts as a false statement of the authors
+    computed_at: the settings of the numbers, if a reader of the paper would assume other settings
+    repaired: settings with which the statement becomes true; None if it is true, or if no setting
+        makes it true
 
-    An entry on released code that is not a system here has these fields:
+    An entry on released code that is not a system here also has these fields:
 
     draws: name of the mechanism that hides the data in this scope; "nothing" if an adversary sees
-        nothing; "anything" if no bound on the revealed data is known. The ``settings`` are those of
-        the mechanism, and ``entries`` (how many numbers are randomized), ``times`` (how often each)
-        and ``rounds`` of a training
+        nothing; "anything" if no bound on the revealed data is known. ``settings`` then has the
+        mechanism's settings, ``entries`` (number of randomized numbers), ``times`` (how often each
+        of them is randomized) and ``rounds`` (number of rounds of a training)
     assumes: sentences that state the assumptions of ``draws``
 
     The ``numbers`` of such an entry contain the claimed and the computed values.
@@ -196,16 +202,16 @@ class PaperEntry(TomlTable):
 
     @property
     def heading_number(self) -> int:
-        """Number of the entry's heading, which is ``number`` without its letter: 22 for "22b"."""
+        """Number of the entry's heading in the catalogue: 22 if ``number`` is "22b"."""
         return int(self.number.rstrip(ascii_lowercase))
 
     @property
     def letter(self) -> str:
-        """Letter at the end of ``number``, such as "b" in "22b"; "" if there is none."""
+        """Letter at the end of ``number``: "b" if it is "22b", and "" if it is "22"."""
         return self.number.lstrip(digits)
 
     def applies_to(self, name: str, system: Claimant) -> bool:
-        """Whether the statement is about the system ``name``, and about its present settings."""
+        """Whether the statement is about the system ``name``, and ``system`` has its settings."""
         return name in self.system and _holds(self.when, system)
 
     def make_claim(self, title: str, words: NameValues, at: float | str | None = None) -> Claim:
@@ -258,10 +264,10 @@ class PaperEntry(TomlTable):
 
 @dataclass(frozen=True, slots=True)
 class NameValues:
-    """Values of the names in the texts and formulas of a paper's statements.
+    """Mapping from the names in a paper's texts and formulas to their values.
 
-    The names are the sizes of the population, ``epsilon`` and ``delta``, and the attributes of the
-    system, looked up in this order. If an attribute is a method, it is called with the population.
+    A name is looked up among the sizes of the population, then ``epsilon`` and ``delta``, then the
+    attributes of the system. An attribute that is a method is called with the population.
 
     system: the system that a statement is about
     population: numbers of users and items
@@ -284,10 +290,10 @@ class NameValues:
         )
 
     def evaluate(self, formula: float | str, *at: float) -> float:
-        """Returns the value of a formula, which is a number or names a member of the system.
+        """Returns the value of a formula, which is a number or the name of a member of the system.
 
-        The member is an attribute, or a method that is called with the population, and with the
-        delta ``at`` if it is given.
+        An attribute is returned. A method is called with the population and, if it is given, with
+        the delta ``at``.
         """
         if not isinstance(formula, str):
             return formula

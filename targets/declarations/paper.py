@@ -33,23 +33,25 @@ from fedrec_auditor.targets.systems.base import (
     UtilityTest,
 )
 
+# Value of a system's setting in a TOML file.
 SettingValue = bool | int | float | str
 
 
 class PrintedTable(TomlTable):
     """Numbers printed in one table or diagram of a paper.
 
-    place: name of the table in the paper
-    data: data set of the table
-    columns: meaning of each number in a row
+    place: name of the table in the paper, such as "Table 1"
+    data: name of the table's data set
+    columns: name of each column, such as "HR@2"
     rows: numbers of each row, by the row's name
-    systems: names of each row's systems in this project, by default the row's name in lower case
-    protocol: evaluation protocol of utility; if given, the columns are utility metrics, and a
-        report prints their numbers next to measured ones
-    note: the setting in which the utility was measured
-    beside: additions to the note, by row
-    attribute: if given, the columns are F1 scores of attacks on this attribute; "AIA 0.1" is the
-        attacker AIA who knows a tenth of the users
+    systems: this project's names of the systems in a row, by the row's name; by default the row's
+        name in lower case
+    protocol: evaluation protocol of utility. If it is given, the columns are utility metrics, and a
+        report prints their numbers next to measured values
+    note: conditions under which the paper measured utility
+    beside: text that is appended to ``note`` for one row, by the row's name
+    attribute: user attribute that is attacked. If it is given, the columns are F1 scores of
+        attacks; the column "AIA 0.1" is the attacker AIA who knows a tenth of the users
 
     >>> table = PrintedTable(place="Table 1", columns=["HR@2"], rows={"FMF-LDP": [0.2]})
     >>> table.get_system_names("FMF-LDP"), table.get_row("FMF-LDP")
@@ -75,13 +77,13 @@ class PrintedTable(TomlTable):
         return self
 
     def get_system_names(self, row: str) -> tuple[str, ...]:
-        """Returns this project's names of the systems in ``row``; the first one is measured."""
+        """Returns this project's names of the systems in ``row``, the measured system first."""
         return self.systems.get(row, (row.lower(),))
 
     def get_row(self, name: str) -> dict[str, float]:
-        """Returns the numbers of the row ``name``, by column; empty if the row does not exist.
+        """Returns the numbers of the row ``name`` by column; an empty dictionary without this row.
 
-        If there is an RMSE, its square is added as MSE.
+        If the table has a column RMSE, its square is added as MSE.
         """
         numbers = dict(zip(self.columns, self.rows.get(name, ()), strict=False))
         return {**numbers, "MSE": numbers["RMSE"] ** 2} if "RMSE" in numbers else numbers
@@ -90,13 +92,15 @@ class PrintedTable(TomlTable):
 class PrintedEpsilons(TomlTable):
     """Tables of epsilons in a paper, which are compared with bounds computed here.
 
-    entries: name of a function in the paper's module ``numbers`` that returns the entries of the
-        tables. An entry has its ``table``, the number of ``clients`` per round out of ``n_users``,
-        the ``delta``, the ``printed`` epsilon, the epsilon by the authors' accounting
-        (``counted``), and bounds of the true epsilon (``lower``, ``upper``)
+    entries: name of a function in the paper's module ``numbers`` that returns the epsilons of the
+        tables, one object per epsilon
     system: name of the system in the output
     title: title of the comparison
-    note: a text below the title on how the bounds were computed
+    note: text below the title on how the bounds were computed
+
+    The objects have these attributes: ``table`` (its number), ``clients`` (per round), ``n_users``,
+    ``delta``, ``printed`` (the paper's epsilon), ``counted`` (epsilon by the authors' accounting),
+    ``lower`` and ``upper`` (bounds of the true epsilon).
     """
 
     entries: str
@@ -109,13 +113,14 @@ class TrainedRows(TomlTable):
     """Rows of a paper's utility table that are measured again, by training their systems.
 
     place, rows: name of the table, and names of the rows
-    system: the system that is trained, by default that of the row
-    method: name of the row in the result, by default its name in the table
-    data: names of this program's data sets for the training
-    settings: settings of the trained system
-    min_rating: minimum rating; lower ratings are left out
-    items: number of items that are drawn among items with at least 60 interactions; 0 for all items
-    said: a note on why the measured and the printed numbers differ
+    system: name of the trained system; by default that of the row
+    method: name of the row in the result; by default its name in the table
+    data: names of this program's data sets on which the system is trained
+    settings: settings of the trained system, by name
+    min_rating: ratings below this value are left out of the data
+    items: number of items, which are drawn from the items with at least 60 interactions; 0 means
+        that all items are used
+    said: note on why the measured and the printed numbers differ
     """
 
     place: str
@@ -133,9 +138,9 @@ class AttackedRows(TomlTable):
     """Rows of a paper's tables of attacks that are measured again here, with one training per row.
 
     rows: names of the rows
-    data: names of data sets of this program
-    settings: settings of the trained systems
-    said: a note on why the measured and the printed numbers differ
+    data: names of this program's data sets on which the systems are trained
+    settings: settings of the trained systems, by name
+    said: note on why the measured and the printed numbers differ
     """
 
     rows: NameOrNames
@@ -145,12 +150,12 @@ class AttackedRows(TomlTable):
 
 
 class ComponentAttackFigure(TomlTable):
-    """Diagram in a paper of attacks on single parts of uploads, such as the item table.
+    """Diagram in a paper of attacks that use a single part of the uploads, such as the item table.
 
-    place: name of the diagram in the paper
-    rows: names of the attacked systems' rows in the paper's tables
-    attributes: attacked attributes
-    columns: attackers and the share of users they know, such as "AIA 0.1"
+    place: name of the diagram in the paper, such as "Figure 5"
+    rows: names of the attacked systems, as in the rows of the paper's tables
+    attributes: user attributes that are attacked
+    columns: name of each attacker and the share of users that it knows, such as "AIA 0.1"
     """
 
     place: str = ""
@@ -162,11 +167,11 @@ class ComponentAttackFigure(TomlTable):
 class AttackTables(TomlTable):
     """A paper's tables of attacks that are measured again here.
 
-    attackers: name of this program's attack, for each attacker in the tables' columns
-    cutoff: the K of the hit rate HR@K, which is measured on the same trainings
-    drawn: name of the diagram that shows this hit rate, if no table has it
-    components: a diagram of attacks on single parts of the uploads
-    trained: the rows of the tables that are measured again
+    attackers: name of this program's attack for each attacker in the tables, by the attacker's name
+    cutoff: the K of the hit rate HR@K, which is measured on the attacked trainings
+    drawn: name of the paper's diagram that shows this hit rate; "" if a table shows it
+    components: diagram of attacks that use a single part of the uploads
+    trained: rows of the tables that are measured again
     """
 
     attackers: Mapping[str, str]
@@ -179,11 +184,11 @@ class AttackTables(TomlTable):
 class ReportedRanking(TomlTable):
     """A ranking of systems that a paper states, to be compared with the ranking measured here.
 
-    place: place in the paper
-    metric: the metric of the ranking
-    rows: the systems from the best to the worst; if empty, the table at ``place`` is ranked by
-        ``metric``
-    data: data set on which the systems are compared here
+    place: section or table of the paper that states the ranking
+    metric: metric by which the systems are ranked
+    rows: names of the systems from the best to the worst. If empty, the ranking is that of the
+        numbers in the table ``place``
+    data: name of this program's data set on which the systems are compared here
     """
 
     place: str
@@ -193,16 +198,18 @@ class ReportedRanking(TomlTable):
 
 
 class SystemDeclaration(TomlTable):
-    """Declaration of a system without code of its own: ``FederatedSystem`` with a paper's settings.
+    """Declaration of a system that is a ``FederatedSystem`` with a paper's settings.
+
+    Such a system has no code of its own.
 
     type: name of the Python class that is created for the system
-    summary: one line for a list of systems
+    summary: description in one line, for a list of systems
     doc: further description
-    place: place of the system and its privacy promise in the paper
-    basis: whether the authors print the epsilon of this promise
+    place: section of the paper on the system and its privacy promise
+    basis: origin of the promised epsilon, such as printed by the authors
     unprotected: name of the same system without protection; "" if there is none
-    settings: settings of ``FederatedSystem``; the learner, the protection and the route (way to the
-        server) of uploads are given by their names, or by tables of a name and settings
+    settings: settings of ``FederatedSystem``, by name. The learner, the protection and the route of
+        uploads to the server are given by their names, or by tables of a name and settings
     """
 
     type: str
@@ -229,7 +236,7 @@ class ThreatModel(TomlTable):
     """Threat model of all statements of a paper: its adversary and its trusted parties.
 
     place: place in the paper from which the threat model is taken
-    adversary: against whom the paper promises privacy, and what that adversary may do
+    adversary: the party against whom the paper promises privacy, and its abilities
     trusted: parties that are assumed to follow the protocol
     """
 
@@ -241,11 +248,11 @@ class ThreatModel(TomlTable):
 class PaperHeading(TomlTable):
     """A paper's citation, its threat model, and its symbols with their meaning.
 
-    title: the citation in short
-    code: repository and commit, if the statements are about released code and not about the paper.
-        This code is not a system here, so that verdicts rely on the description of its mechanisms
+    title: short citation of the paper
+    code: repository and commit, if the statements are about released code instead of the paper. The
+        code is not a system here, so that verdicts rely on the description of its mechanisms
     threat: the threat model
-    symbols: meaning of each symbol in formulas
+    symbols: meaning of each symbol in formulas, by symbol
     """
 
     title: str
@@ -268,13 +275,13 @@ class ClaimsFile(TomlTable):
 class PrintedNumbers(TomlTable):
     """Content of ``printed.toml``: a paper's printed numbers, some of which are measured again.
 
-    table: printed tables
+    table: the printed tables
     trained: rows of utility tables that are measured again
     attacks: tables of attacks that are measured again; None if there are none
     epsilons: tables of epsilons that are computed again; None if there are none
-    order: rankings that the paper states in its text
-    remark: sentences on all rows
-    absent: printed numbers that are not measured again
+    order: rankings of systems that the paper states in its text
+    remark: sentences that concern all measured rows
+    absent: descriptions of printed numbers that are not measured again, with the reasons
     """
 
     table: tuple[PrintedTable, ...] = ()
@@ -295,11 +302,11 @@ class PrintedNumbers(TomlTable):
 class Paper:
     """A paper's systems, statements and numbers, read from the TOML files of a Python package.
 
-    package: name of the package
+    package: dotted name of the package
     heading: the paper's citation, threat model and symbols
-    entries: its statements about privacy
-    printed_numbers: its printed numbers
-    composed_systems: its systems that have no code of their own
+    entries: the paper's statements, most of them about privacy (``claims.toml``)
+    printed_numbers: the paper's printed tables and rankings (``printed.toml``)
+    composed_systems: the paper's systems that are composed of existing parts (``systems.toml``)
 
     >>> paper = Paper.load("fedrec_auditor.targets.papers.dplcf")
     >>> paper.name, paper.heading.title
@@ -319,7 +326,7 @@ class Paper:
 
     @property
     def name(self) -> str:
-        """Name of the paper on the command line, which is the folder's name."""
+        """Name of the paper on the command line: the last part of the package's name."""
         return self.package.rpartition(".")[2].replace("_", "-")
 
     def get_entry(self, name: str) -> PaperEntry:
@@ -342,10 +349,10 @@ class Paper:
         raise InputError(f"Expected a table of {self.name}, got {place!r}. Correct {PRINTED}.")
 
     def get_entry_scope(self, entry: PaperEntry) -> Scope | None:
-        """Returns the scope in which a statement is judged: data, change, adversary and period.
+        """Returns the scope (unit, adjacency, adversary's view, period) for judging a statement.
 
-        A statement without a scope has the scope of the statement that it repeats. None if the
-        statement is not about an epsilon.
+        A statement without a scope has the scope of the statement that it repeats. The result is
+        None if the statement is not about an epsilon.
         """
         repeated = self.get_entry(entry.repeats).scope if entry.repeats else None
         return entry.scope or repeated
@@ -358,8 +365,8 @@ class Paper:
         system: the system with its settings
         population: numbers of users and items, on which an epsilon may depend
 
-        Each claim comes with the scope (unit, adjacency, adversary's view, period) and the delta at
-        which an audit compares it. The order is that of the file ``claims.toml``.
+        Each claim has the scope (unit, adjacency, adversary's view, period) and the delta at which
+        an audit compares it. The order is that of the file ``claims.toml``.
         """
         words = NameValues(system, population)
         return tuple(
@@ -374,9 +381,9 @@ class Paper:
         """Returns the claim of the statement ``entry`` about its first system, with its scope.
 
         If ``entry`` states no epsilon, the claim is that of another statement or of the system
-        itself. The claim then keeps its basis (printed, computed or derived), unless it covers the
-        scope of ``entry``. In all other cases, it gets the basis of ``entry``. Raises InputError if
-        the statement makes no claim.
+        itself. The basis of the claim (printed, computed or derived) is that of ``entry``, with one
+        exception: a claim from elsewhere whose scope does not cover that of ``entry`` keeps its
+        basis. Raises InputError if the statement makes no claim.
         """
         scoped = self._scoped(entry, system, population)
         claim = scoped.claim
@@ -404,7 +411,7 @@ class Paper:
         return matching[0]
 
     def fill_statement(self, entry: PaperEntry, system: Claimant, population: Population) -> str:
-        """Returns the text of a statement, with the first system's values for names in braces."""
+        """Returns the text of a statement, with each name in braces replaced by its value."""
         words = NameValues(system, population)
         if entry.epsilon is None:
             return words.fill_text(entry.statement)
@@ -414,9 +421,7 @@ class Paper:
         return entry.epsilon is not None or bool(entry.of)
 
     def _stating(self, entry: PaperEntry, name: str, system: Claimant) -> PaperEntry | None:
-        """Returns the entry that states the epsilon of ``entry``'s claim; None if there is no
-        claim.
-        """
+        """Returns the entry that states the epsilon which ``entry`` claims; None without one."""
         if entry.epsilon is not None:
             return entry
         others = map(self.get_entry, entry.of)
@@ -425,9 +430,9 @@ class Paper:
     def compute_numbers(self, entry: PaperEntry) -> tuple[ComputedNumber, ...]:
         """Returns the numbers of a statement, each with the paper's value and the right value.
 
-        The right values are computed, or, for released code, read from the TOML file. The result is
-        empty if the statement has no numbers. Raises InputError if the descriptions do not fit the
-        computed numbers.
+        The right values are computed; for released code, they are read from the TOML file. The
+        result is empty if the statement has no numbers. Raises InputError if the number of
+        descriptions does not fit the number of computed values.
         """
         if not entry.computed:
             stated = (number for number in entry.numbers if isinstance(number, ComputedNumber))
@@ -445,8 +450,8 @@ class Paper:
     def compute_epsilon_rows(self) -> tuple[Any, ...]:
         """Returns the epsilons in the paper's printed tables, each with bounds of the true epsilon.
 
-        An element also has the table, the delta, and the numbers of clients and users
-        (``PrintedEpsilons.entries``). The result is empty if there is no such table.
+        ``PrintedEpsilons.entries`` describes the elements. The result is empty if the paper has no
+        such table.
         """
         declared = self.printed_numbers.epsilons
         return () if declared is None else tuple(self._numbers(declared.entries))
@@ -457,11 +462,10 @@ class Paper:
         return made
 
     def get_reported_metrics(self, system: str) -> tuple[ReportedMetric, ...]:
-        """Returns the utility values that the paper prints for ``system``, one per metric and
-        evaluation protocol.
+        """Returns the paper's printed utility of ``system``: one value per metric and protocol.
 
-        If several tables print a metric, its value is from the first of them, and the ``note`` of
-        the result states the values in the others.
+        If several tables print a metric, its value is from the first table, and the ``note`` of the
+        result states the values in the other tables.
         """
         figures: dict[tuple[str, str], ReportedMetric] = {}
         for table in self.printed_numbers.table:
@@ -480,7 +484,7 @@ class Paper:
 
 @functools.cache
 def find_paper(module: str) -> Paper | None:
-    """Returns the paper whose folder contains the Python module ``module``; None if none does."""
+    """Returns the paper whose package contains the Python module ``module``; None without one."""
     package = module
     while package := package.rpartition(".")[0]:
         if _has(package, CLAIMS):

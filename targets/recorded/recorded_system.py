@@ -55,13 +55,14 @@ class RecordedMessages(Component):
     files: the files of the messages
     file_indices: index in ``files`` of each message's file (n,)
     message_indices: index of each message in its file (n,)
-    kind: type of the messages, such as gradients
+    kind: meaning of the numbers, such as gradients
     learning_rate: public learning rate r (an update is -r times the sender's gradient), or None
-    shape: shape of one message
-    broadcast: the model that the server sent, which provides the rows that messages omit because
-        they did not change; None if it was not recorded
+    shape: shape of the part in one message
+    broadcast: the model that the server sent; None if it was not recorded. Rows that a message
+        omits, because they did not change, are taken from it
     round_sums: sums over all messages of the round, by part; None if they were not recorded
-    n_items: number of items; item indices in lists must be smaller
+    n_items: number of items, which must exceed every item index in lists
+    client_fields: names of the fields with one entry per client (class attribute)
     """
 
     name: str
@@ -85,9 +86,7 @@ class RecordedMessages(Component):
         return np.dtype(np.float32) if common == np.float16 else common
 
     def to_dense(self, clients: Ints) -> NDArray[Any]:
-        """Reads the messages of the clients at the indices ``clients``, shape (len(clients),
-        *shape).
-        """
+        """Reads the messages at the indices ``clients``, shape (len(clients), *shape)."""
         out = np.zeros((len(clients), *self.shape), self.dtype)
         for index, file, sent in self.read_by_file(clients):
             if file.layouts[self.name].form is PartForm.FULL:
@@ -99,9 +98,9 @@ class RecordedMessages(Component):
         return out
 
     def flag_sent_rows(self, clients: Ints) -> NDArray[np.bool_]:
-        """Returns flags of the table rows that some clients sent, bool (len(clients), *shape[:1]).
+        """Returns flags of the table rows in some messages, bool (len(clients), rows of the table).
 
-        ``clients`` holds the indices of these clients.
+        A flag is True if the client sent this row. ``clients`` holds the indices of the messages.
         """
         out = np.ones((len(clients), *self.shape[:1]), dtype=np.bool_)
         if all(each.layouts[self.name].form is not PartForm.SENT_ROWS for each in self.files):
@@ -113,7 +112,7 @@ class RecordedMessages(Component):
         return out
 
     def sum_all(self) -> NDArray[Any]:
-        """Returns the recorded sum of all messages; computes it if no sum was recorded."""
+        """Returns the sum of all messages, as recorded, or else computed from the messages."""
         if self.round_sums is not None and self.name in self.round_sums:
             return np.asarray(self.round_sums[self.name], dtype=np.float64)
         return super(RecordedMessages, self).sum_all()
@@ -125,9 +124,10 @@ class RecordedMessages(Component):
     def read_by_file(
         self, clients: Ints
     ) -> Iterator[tuple[NDArray[np.intp], MessageFile, StoredPart]]:
-        """Reads the messages of the clients at the indices ``clients``, file by file.
+        """Reads the messages at the indices ``clients``, file by file.
 
-        Yields per file: the positions in ``clients`` of its senders, the file, and their messages.
+        Yields, for each file, the positions in ``clients`` of the messages in this file, the file,
+        and these messages.
         """
         files, places = self.file_indices[clients], self.message_indices[clients]
         order = np.lexsort((places, files))
@@ -142,9 +142,7 @@ class RecordedMessages(Component):
                 yield index, file, sent
 
     def _base(self, file: MessageFile) -> NDArray[Any] | int:
-        """Returns the values of rows that messages omit: for a model the broadcast's,
-        otherwise 0.
-        """
+        """Returns the values of rows that messages omit: the broadcast for a model, otherwise 0."""
         if self.kind is not Payload.MODEL:
             return 0
         base = (self.broadcast or {}).get(self.name)
@@ -163,6 +161,7 @@ class RecordedMessages(Component):
         return ids
 
 
+# Error for a request that would require the recorded clients to run again.
 NO_RETRAINING = (
     "The target is a recording: its clients send no new messages, and it cannot be trained again."
 )
@@ -170,21 +169,25 @@ NO_RETRAINING = (
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class RecordedSystem(System):
-    """A system that was recorded: its training yields the recorded rounds.
+    """System under audit that was recorded; its training yields the recorded rounds.
 
     recording: the recording
-    sender_rows: row in the data of each sender in ``Recording.senders`` (n,); -1 for senders that
-        the data do not contain. Messages of such senders are left out, like messages with numbers
-        that are not finite
-    user_ids: identifiers of the data's users; the training raises InputError for other users
-    simulator: a system whose clients send such messages, which adversaries may run; None if there
-        is no such system
+    sender_rows: user index (row of the data) of each sender in ``Recording.senders`` (n,); -1 for a
+        sender that the data do not contain. Messages of such senders are left out, as are messages
+        with numbers that are not finite
+    user_ids: identifiers of the users in the data; the training raises InputError for other users
+    simulator: a system whose clients send messages like the recorded ones, and which an adversary
+        may run; None if there is no such system
     rounds: number of rounds that are read, from the first round on
     stated_claims: the privacy claims that the caller states for the system
-    user_vectors: the system's true user vectors (n_users, F); None if they were not recorded
+    user_vectors: the system's true user vectors (n_users, vector length); None if they were not
+        recorded
     notes: sentences on the recording
     assumption: sentence that states an assumption about the messages
     caveat: sentence on why a failed attack proves nothing
+    paper: text that stands in place of the title of a paper
+    evaluation: protocol of utility: no interactions are held out (class attribute)
+    reported: utility values that a paper prints; empty, because there is no paper (class attribute)
     """
 
     recording: Recording
@@ -211,10 +214,10 @@ class RecordedSystem(System):
 
     @property
     def origin(self) -> SystemOrigin:
-        """SystemOrigin of the messages: clients of another party, which cannot be run again.
+        """Origin of the messages: clients of another party, which cannot be run again.
 
-        ``client`` is a system that sends such messages, or None. ``n_dropped`` counts the messages
-        that were left out because of numbers that are not finite.
+        In the result, ``client`` is the ``simulator``, and ``n_dropped`` is the number of messages
+        that are left out because their numbers are not finite.
         """
         return SystemOrigin(
             is_external=True,
@@ -236,7 +239,7 @@ class RecordedSystem(System):
 
     @property
     def unproved_reason(self) -> str:
-        """Reason why no upper bound on epsilon is proved, as a sentence for reports."""
+        """Reason why a recording proves no upper bound on epsilon, as a sentence for reports."""
         return "a recording does not state what noise was added. Audit the client to prove more."
 
     @property
@@ -249,13 +252,11 @@ class RecordedSystem(System):
         return self.stated_claims
 
     def adapt_to_data(self, interactions: Interactions) -> tuple[RecordedSystem, tuple[str, ...]]:
-        """Returns the system that is audited, here unchanged, and sentences on the recording."""
+        """Returns the system itself, which needs no adaptation, and sentences on the recording."""
         return self, self.notes
 
     def get_public(self, interactions: Interactions) -> PublicInfo:
-        """Returns the public facts on the training: those in the manifest, and the number of users
-        in the data.
-        """
+        """Returns the facts that every adversary knows: the manifest's, and the number of users."""
         manifest = self.recording.manifest
         return PublicInfo(
             algorithm=manifest.algorithm,
@@ -270,9 +271,7 @@ class RecordedSystem(System):
 
     @property
     def max_vantage(self) -> Vantage:
-        """Strongest vantage (server, another client, ...) whose view of the messages was
-        recorded.
-        """
+        """Strongest vantage (server, another client, ...) whose view was recorded."""
         return self.recording.max_vantage
 
     def train(self, interactions: Interactions, rng: Generator, compute: Machine) -> Training:
@@ -306,14 +305,15 @@ class RecordedSystem(System):
         )
 
     def _ordered(self, names: Iterable[str]) -> list[str]:
-        """Sorts names of message parts as in the manifest, then by name. Some attacks depend on
-        this order.
+        """Sorts names of message parts: first those in the manifest, in its order, then by name.
+
+        Some attacks depend on this order.
         """
         known = list(self.recording.manifest.components)
         return sorted(names, key=lambda n: (known.index(n) if n in known else len(known), n))
 
     def _summed(self, name: str, sums: ArrayFile, count: int) -> Component:
-        """Returns a message part of ``count`` senders, for which only the sum was recorded."""
+        """Returns the part ``name`` of ``count`` messages, of which only the sum was recorded."""
         place = self.recording.path / MANIFEST
         part = self.recording.manifest.find_part(name, str(place))
         shape = sums.headers[name].shape
@@ -399,8 +399,9 @@ class RecordedSystem(System):
 def _shape(
     name: str, part: RecordedPart, files: Sequence[MessageFile], model: Broadcast | None
 ) -> tuple[int, ...]:
-    """Returns the shape of a full message; InputError if files differ, or if no source states
-    it.
+    """Returns the shape of the part ``name`` in a full message.
+
+    Raises InputError if files state different shapes, or if no file and no manifest states it.
     """
     shape = part.shape
     for file in files:
@@ -428,7 +429,7 @@ def _shape(
 
 
 def _reports(stored: RecordedMessages, part: RecordedPart) -> Reports:
-    """Loads recorded reports, signs of single coordinates, into memory."""
+    """Loads recorded reports into memory; a report holds signs of randomly chosen coordinates."""
     assert part.magnitude is not None
     assert part.shape is not None
     matrix = (part.shape[0], part.shape[1])

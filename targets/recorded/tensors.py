@@ -1,4 +1,4 @@
-"""Arrays in files of unknown origin (safetensors or npz), which are checked and never unpickled."""
+"""Files of arrays of unknown origin (safetensors or npz), which are checked and never unpickled."""
 
 from __future__ import annotations
 
@@ -58,12 +58,12 @@ def _check(path: Path, what: str, fits: object, noun: str) -> None:
         raise InputError(f"Expected a {noun} as {what} at {path}, got {got}. Put a {noun} there.")
 
 
-# Name of the array, or of the header text, with the senders; ending, after a colon, of the names of
-# arrays with the numbers of rows per message.
+# Name of the array (or of the text in a safetensors header) that holds the senders of the messages,
+# and ending of "NAME:counts", the array with the number of rows of NAME in each message.
 SENDERS, COUNTS = "senders", "counts"
 # Maximum size of a file in bytes.
 MAX_FILE_BYTES = 2**40
-# Maximum number of bytes of the senders, or of the counts, in a compressed file.
+# Maximum size in bytes of one array of senders or of row counts in a compressed file.
 MAX_INDEX_BYTES = 2**28
 # Maximum number of characters in a sender's name.
 MAX_NAME_LEN = 1024
@@ -90,7 +90,7 @@ RowReader = Callable[[str, slice], NDArray[Any]]
 
 @dataclass(frozen=True, slots=True)
 class ArrayInfo:
-    """Shape and data type of an array in a file, whose numbers have not been read yet.
+    """Description of an array in a file, from the file's header; the numbers are not read.
 
     shape: shape of the array
     dtype: data type of its numbers
@@ -104,15 +104,16 @@ class ArrayInfo:
 
 @dataclass(frozen=True, eq=False)
 class ArrayFile(Mapping[str, NDArray[Any]]):
-    """A file of named arrays. Opening it reads only their shapes; numbers are read in slices.
+    """A file of named arrays, opened without reading their numbers, which are read in slices.
 
     As a mapping, the object has all arrays except the senders, each read in full on access.
 
     path: the file
     headers: shapes and data types of the arrays, by name
-    index_arrays: the arrays with one entry per message, which are read at once: the senders, and
-        the numbers of rows per message
-    min_elements: least number of array elements in memory while a slice is read
+    index_arrays: the arrays with one entry per message, by name, which are read on opening: the
+        senders, and the numbers of rows per message
+    min_elements: number of elements of the largest array that can only be read in full, because it
+        is in Fortran order; 0 if there is none. As many are in memory when a slice is read
 
     Raises InputError if the file is not a regular file, is incomplete, or contains data that are
     not numbers.
@@ -168,7 +169,7 @@ class ArrayFile(Mapping[str, NDArray[Any]]):
 
     @cached_property
     def is_finite(self) -> bool:
-        """Whether all numbers of the file are finite. The numbers are read once."""
+        """Whether all numbers of the file are finite; they are read on the first access."""
         with self.open_slices() as read:
             return all(bool(np.isfinite(read(name, slice(None))).all()) for name in self)
 
@@ -180,21 +181,21 @@ class ArrayFile(Mapping[str, NDArray[Any]]):
 
     @property
     def nbytes(self) -> int:
-        """Number of bytes that all arrays together would take in memory."""
+        """Number of bytes that all arrays of the file together would take in memory."""
         heads = self.headers.values()
         return sum(int(np.prod(h.shape, dtype=np.int64)) * h.dtype.itemsize for h in heads)
 
     @property
     def senders(self) -> NDArray[Any] | None:
-        """Names or numbers of the clients that sent the messages (n,); None if the file does not
-        state them.
+        """Names or numbers of the clients that sent the messages (n,).
 
-        For a file of sums, the clients whose messages are in the sums.
+        For a file of sums, these are the clients whose messages are in the sums. None if the file
+        does not state them.
         """
         return self.index_arrays.get(SENDERS)
 
     def _indexes(self, name: str) -> bool:
-        """Whether an array has one entry per message, and is read when the file is opened."""
+        """Whether the array ``name`` has one entry per message and is read on opening."""
         return name == SENDERS or name.endswith(f":{COUNTS}")
 
     @abstractmethod
@@ -211,7 +212,7 @@ class ArrayFile(Mapping[str, NDArray[Any]]):
 
 
 class SafetensorsFile(ArrayFile):
-    """A safetensors file, of which only the requested slices are read."""
+    """A safetensors file of named arrays, of which only the requested slices are read."""
 
     def _scan(self) -> tuple[dict[str, ArrayInfo], dict[str, NDArray[Any]]]:
         from safetensors import safe_open
@@ -262,11 +263,11 @@ class SafetensorsFile(ArrayFile):
 
 
 class NpzFile(ArrayFile):
-    """An npz file, in which an array is read from its start to the end of the requested slice.
+    """An npz file of named arrays; an array is read from its start to the end of a slice.
 
-    max_index_bytes: maximum number of bytes of an array with one entry per message
-    only_names: names of the arrays that are read, by default all
-    text_names: names of the arrays that may hold texts
+    max_index_bytes: maximum size in bytes of an array with one entry per message
+    only_names: names of the arrays that are read; empty means all
+    text_names: names of the arrays that may hold texts instead of numbers
     """
 
     max_index_bytes: ClassVar[int] = MAX_INDEX_BYTES
@@ -349,7 +350,7 @@ def _slice(file: IO[bytes], head: ArrayInfo, rows: slice) -> NDArray[Any]:
     )
 
 
-# Classes that read files of arrays, by the file's suffix.
+# Class that reads a file of arrays, by the file's suffix.
 FILE_READERS: Mapping[str, type[ArrayFile]] = {".safetensors": SafetensorsFile, ".npz": NpzFile}
 
 
@@ -383,23 +384,29 @@ _BLOCK = 2**22  # numbers per block of messages that is checked at once
 
 
 class PartForm(StrEnum):
-    """Form in which a file stores one named part of messages: whole, or some rows of a table."""
+    """Form in which a file stores one named part of messages: whole, or as some rows of a table.
+
+    FULL: all numbers of the part
+    SENT_ROWS: the rows that a client sent; it did not send the remaining rows
+    MOVED_ROWS: the rows that differ from the broadcast; the remaining rows were sent unchanged
+    """
 
     FULL = "whole"
-    SENT_ROWS = "rows"  # the remaining rows were not sent
-    MOVED_ROWS = "moved"  # the remaining rows were sent as they were broadcast
+    SENT_ROWS = "rows"
+    MOVED_ROWS = "moved"
 
 
+# Forms in which a file stores only some rows of a table.
 ROW_FORMS = (PartForm.SENT_ROWS, PartForm.MOVED_ROWS)
 
 
 @dataclass(frozen=True, slots=True)
 class PartLayout:
-    """How one file stores one named part of its messages.
+    """Layout in which a file stores one named part of its messages.
 
     form: whether the part is stored whole or as rows of a table
     dtype: data type of the numbers
-    shape: shape of one message's whole part, or of one row
+    shape: shape of the part in one message, or of one row if rows are stored
     """
 
     form: PartForm
@@ -428,16 +435,22 @@ class MessageFile:
     path: the file
     n_messages: number n of messages
     senders: senders of the messages (n,); None if the file does not name them
-    layouts: layouts of the messages' named parts (such as an item table), by name
-    arrays: the file's arrays
-    row_starts: offsets of each message's rows (n + 1,), by name of a part that is stored as rows
+    layouts: layout of each named part of the messages (such as an item table), by the part's name
+    arrays: the arrays of the file
+    row_starts: offset of each message's first row among all stored rows, and the number of stored
+        rows (n + 1,), by the name of a part that is stored as rows
 
-    A part stored as whole messages is the array ``NAME`` (n, *shape). A part stored as r rows is
-    ``NAME`` (r, *shape of a row), the row indices (r,), and the number of rows per message,
-    ``NAME:counts`` (n,). The indices are called ``NAME:rows`` if other rows were not sent, and
-    ``NAME:moved`` if other rows equal the broadcast. The array ``senders`` (n,) contains numbers;
-    senders that are texts are in the header of a safetensors file. Raises InputError if the file is
-    damaged or has a different layout.
+    The file has these arrays:
+
+    - A part NAME that is stored whole is the array ``NAME`` (n, *shape).
+    - A part NAME that is stored as r rows of all messages together has three arrays: the rows
+      ``NAME`` (r, *shape of a row), their indices in the table (r,), and the number of rows per
+      message ``NAME:counts`` (n,). The indices are ``NAME:rows`` if the remaining rows were not
+      sent, and ``NAME:moved`` if they equal the broadcast.
+    - ``senders`` (n,) holds senders that are numbers. Senders that are texts are in the header of a
+      safetensors file.
+
+    Raises InputError if the file is damaged or has a different layout.
     """
 
     path: Path
@@ -481,13 +494,14 @@ class MessageFile:
 
     @property
     def nbytes(self) -> int:
-        """Number of bytes that senders and row offsets of the file take in memory."""
+        """Number of bytes that the senders and the row offsets of the file take in memory."""
         loaded = (*self.arrays.index_arrays.values(), *self.row_starts.values())
         return sum(each.nbytes for each in loaded)
 
     def count_min_elements(self, name: str) -> int:
-        """Returns the least number of array elements in memory while the part ``name`` of one
-        message is read.
+        """Returns the number of array elements that reading one message's part ``name`` requires.
+
+        This number of elements is in memory at the same time, even if messages are read singly.
         """
         rows = np.diff(self.row_starts.get(name, np.arange(2))).max(initial=0)
         return max(int(rows) * math.prod(self.layouts[name].shape), self.arrays.min_elements)
@@ -495,8 +509,8 @@ class MessageFile:
     def read(self, name: str, places: Ints, *, ordered: bool = True) -> StoredPart:
         """Reads the part ``name`` of the messages at the indices ``places`` in the file.
 
-        If ``ordered``, the rows of each message are sorted, regardless of their order in the file.
-        InputError is then raised if a message has the same row twice.
+        If ``ordered``, the rows of each message are sorted by index, and InputError is raised if a
+        message has the same row twice. Otherwise they have the order of the file.
         """
         pieces = self._read(name, places)
         if not ordered:
@@ -514,7 +528,10 @@ class MessageFile:
 
     @cached_property
     def is_finite(self) -> NDArray[np.bool_]:
-        """Flags of the messages whose numbers are all finite, bool (n,). The file is read once."""
+        """Flags of the messages whose numbers are all finite, bool (n,).
+
+        All numbers are read on the first access.
+        """
         out = np.ones(self.n_messages, np.bool_)
         for name, layout in self.layouts.items():
             for block in iter_blocks(self.n_messages, self.count_min_elements(name), _BLOCK):
@@ -528,10 +545,9 @@ class MessageFile:
         return out
 
     def make_error(self, expected: str, got: str) -> InputError:
-        """Creates an InputError that states the ``expected`` content of this file and what it has
-        instead.
+        """Creates the InputError for this file: it has the content ``got`` instead of ``expected``.
 
-        ``got`` is the actual content, in words.
+        Both arguments are texts.
         """
         return InputError(f"Expected {expected} in {self.path}, got {got}. Write it anew.")
 
