@@ -67,7 +67,7 @@ class InteractionMembership:
         users, rows = np.unique(pairs[:, 0], return_inverse=True)
         if hidden := assign_pseudonyms(view):
             if background.known_items is None:
-                raise InputError("Expected background.known_items, got None. Give users' items.")
+                raise InputError("Expected background.known_items, got None. Give items per user.")
             evidence = reading.read_evidence(hidden, np.arange(hidden.public.n_users))
             chance = get_posterior(evidence)
             by_message = match_senders(chance, background.known_items[users])
@@ -154,8 +154,8 @@ class UserMembership:
         profiles, included = background.profiles, background.is_included
         if profiles is None or included is None or len(background.references) < 2:
             raise InputError(
-                "Expected background.profiles, is_included and at least 2 references, got "
-                f"{len(background.references)} references. Give all three."
+                "Expected profiles, is_included and at least 2 references in background, got an "
+                f"absent field or {len(background.references)} references. Give all three fields."
             )
         features = _features(view, profiles)
         known = np.stack([_features(reference, profiles) for reference in background.references])
@@ -183,8 +183,8 @@ def _features(view: View, profiles: sparse.csr_array) -> Floats:
             parts.append(profile_fit.solve_participation(view, profiles)[:, None])
         if not parts:
             raise InputError(
-                f"Expected a client that computes messages of {profiles.shape[0]} profiles within "
-                f"{profile_fit.MAX_SECONDS:g} seconds, got a slower client. Give fewer users."
+                f"Expected client code that computes {profiles.shape[0]} users' messages within "
+                f"{profile_fit.MAX_SECONDS:g} seconds, got slower code. Give fewer user profiles."
             )
         features = np.concatenate(parts, axis=1)
         view.cache[_MEMO] = profiles, features

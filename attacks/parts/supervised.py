@@ -386,8 +386,8 @@ class SupervisedAttack(ABC):
         known, labels = background.known_users, background.classes
         if known is None or labels is None or len(known) == 0 or len(known) != len(labels):
             raise InputError(
-                "Expected background.known_users and background.classes of at least one user, and "
-                "as many classes as known users, got none or a different number. Give both."
+                "Expected one of background.classes for each of background.known_users, got no "
+                "known users or a different number of classes. Give one class per known user."
             )
         among = background.subjects
         unknown = np.setdiff1d(np.arange(view.public.n_users) if among is None else among, known)

@@ -63,7 +63,7 @@ class Evidence:
             if part is not None and len(part) != len(self.users):
                 raise InputError(
                     f"Expected {name} with one row for each of {len(self.users)} users, got "
-                    f"{len(part)} rows. Return a row per requested user."
+                    f"{len(part)} rows. Return one row per requested user."
                 )
         if self.log_ratio is not None and np.isnan(self.log_ratio).any():
             raise ArithmeticError(

@@ -310,8 +310,8 @@ class OneRun(Checked, Estimator):
         """
         if worlds.run_canaries is None:
             raise InputError(
-                "Expected worlds with run_canaries, got worlds whose outputs "
-                "are drawn. Use the estimator joint-binomial."
+                "Expected worlds of one training with many canaries (run_canaries), got worlds "
+                "whose outputs come from many runs. Use the estimator joint-binomial."
             )
         scores, included = worlds.run_canaries(rng)
         order = rng.permutation(len(included))
@@ -390,7 +390,7 @@ def make_one_run_worlds(
 
     def draw(world: int, size: int, rng: np.random.Generator) -> NoReturn:
         raise InputError(
-            "Expected an estimator for one training, got one that draws many trainings. Omit it."
+            "Expected estimator auto, guesses or trade-off for one training, got another. Omit it."
         )
 
     return Worlds(names=names, scope=scope, draw=draw, statistic_name="score", run_canaries=coins)
