@@ -40,7 +40,7 @@ from fedrec_auditor.auditor.plan import members
 from fedrec_auditor.auditor.plan.plan import Plan, make_target
 from fedrec_auditor.auditor.plan.sources import load_data
 from fedrec_auditor.auditor.run.resources import make_resources
-from fedrec_auditor.auditor.run.tasks import QUICK_ROUNDS
+from fedrec_auditor.auditor.run.tasks import MAX_QUICK_ROUNDS
 from fedrec_auditor.auditor.sweep.grid import NOISE_AXIS, Axis
 from fedrec_auditor.auditor.sweep.sweep import run_sweep
 from fedrec_auditor.reports.record import store
@@ -172,7 +172,7 @@ def _cut(family: Family, variant: VariantRow) -> str:
     settings = {name: value for name, value in variant.settings.items() if name == "rounds"}
     plan = Plan(settings={variant.target: settings})
     rounds = getattr(make_target(variant.target, plan), "rounds", None) or 0
-    return f"{QUICK_ROUNDS} of {rounds:,}" if family.quick and rounds > QUICK_ROUNDS else ""
+    return f"{MAX_QUICK_ROUNDS} of {rounds:,}" if family.quick and rounds > MAX_QUICK_ROUNDS else ""
 
 
 def _whole(rows: Sequence[OverTrainingsRow], kind: str, variant: VariantRow) -> dict[str, Any]:

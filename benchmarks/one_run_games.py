@@ -18,7 +18,7 @@ import numpy as np
 from benchmarks import Row
 from fedrec_auditor.auditor.games.canary_game import GameInputs, GameSetup
 from fedrec_auditor.auditor.games.canary_games import ONE_RUN_GAME
-from fedrec_auditor.auditor.games.one_run import TRUTH_KEY, SharedTraining
+from fedrec_auditor.auditor.games.one_run import TRUTH_KEY, OneRunSimulator
 from fedrec_auditor.auditor.plan.plan import Plan, make_target
 from fedrec_auditor.auditor.plan.sources import load_data
 from fedrec_auditor.auditor.worlds.scores import OneRunScores
@@ -38,7 +38,7 @@ TARGETS: Mapping[str, tuple[dict[str, Any], int]] = {
 def timed(setting: GameSetup, repeats: int) -> list[Row]:
     """Times of a training, and of the game that repeats the training and scores canaries."""
     game = setting.simulation
-    assert isinstance(game, SharedTraining)
+    assert isinstance(game, OneRunSimulator)
     seed = np.random.SeedSequence(0)
     tossing, training, *_ = np.random.default_rng(seed).spawn(4)
     data = game.canaries.make_population(tossing.random(len(game.canaries)) < 0.5)
@@ -60,10 +60,10 @@ def timed(setting: GameSetup, repeats: int) -> list[Row]:
     coins = found[TRUTH_KEY][:, 0] > 0.5
     bounds = {
         each.vantage: OneRunScores.build(found[str(each.vantage)], coins).bound(delta=1e-5).epsilon
-        for each in setting.scope_deltas
+        for each in setting.deltas_by_scope
     }
     told = ", ".join(f"{vantage} {epsilon:.2f}" for vantage, epsilon in bounds.items())
-    job = f"{game.target.name}, a {next(iter(setting.scope_deltas)).unit}"
+    job = f"{game.target.name}, a {next(iter(setting.deltas_by_scope)).unit}"
     return [
         Row(job=job, way=way, seconds=seconds[way], work=1, unit="trainings", note=note)
         for way, note in zip(ways, ("", told), strict=True)

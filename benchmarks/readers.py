@@ -44,10 +44,10 @@ def row(name: str, data: Interactions) -> str:
     scores = np.clip(told.log_ratio, -1e9, 1e9) + fit_prior(told)[0]
     pairs = [np.broadcast_to(np.arange(len(users))[:, None], truth.shape).ravel()]
     area = metrics.get_user_aucs(scores.ravel(), truth.ravel(), pairs[0])
-    popular = metrics.score_sets(np.broadcast_to(flag_top_items(truth), truth.shape), truth)
+    popular = metrics.compute_set_f1(np.broadcast_to(flag_top_items(truth), truth.shape), truth)
     readers = ", ".join(type(each).__name__ for each in found)
     return (
-        f"| {name} | {readers} | {metrics.score_sets(sets, truth).mean():.3f} | "
+        f"| {name} | {readers} | {metrics.compute_set_f1(sets, truth).mean():.3f} | "
         f"{popular.mean():.3f} | {np.nanmean(area):.3f} | {1e3 * seconds / len(users):.2f} |"
     )
 

@@ -26,7 +26,7 @@ from fedrec_auditor.attacks.base import Background
 from fedrec_auditor.attacks.membership_attacks import UserMembership
 from fedrec_auditor.attacks.parts import profile_fit
 from fedrec_auditor.auditor.games import metrics
-from fedrec_auditor.auditor.games.game import HalfRuns
+from fedrec_auditor.auditor.games.game import HalfTrainings
 from fedrec_auditor.auditor.games.row_order import SimulatedClient
 from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.auditor.plan.sources import load_data
@@ -67,7 +67,7 @@ def lines(name: str) -> Iterator[str]:
     data = load_data("ml-100k")
     target = FAMILIES["targets"].load_class(name)().limit_rounds(ROUNDS)
     rng, peers = np.random.default_rng(5), (Vantage.PEERS, Vantage.RELEASE)
-    halves = HalfRuns.train(target, data, peers, count=TRAININGS, compute=DEFAULT, rng=rng)
+    halves = HalfTrainings.train(target, data, peers, count=TRAININGS, compute=DEFAULT, rng=rng)
     shown = next(v for v in peers if not UserMembership().refusal(halves.views[v][0]))
 
     def views(client: DeviceCode | None) -> list[View]:

@@ -127,11 +127,7 @@ def test_what_is_private_is_found() -> None:
     ):
         assert reaches(ast.parse(source.format(module, name)), importer), (module, importer)
     for module, name, importer in (
-        (
-            "targets.mechanisms.parts.bases",
-            "noise",
-            "targets.papers.privrec.systems",
-        ),
+        ("targets.mechanisms.parts.bases", "noise", "targets.papers.privrec.systems"),
         ("targets.papers.dplcf.jaccard", "similarity", "auditor.catalogue"),
         ("attacks.base", "_hidden", "attacks.likelihood_ratio"),
         ("attacks.base", "__doc__", "auditor.runner"),

@@ -24,7 +24,7 @@ import fedrec_auditor
 from fedrec_auditor.auditor.commands.command_line import make_app
 from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.auditor.plan.plan import Plan
-from fedrec_auditor.auditor.plan.plugins import GROUP_PREFIX
+from fedrec_auditor.auditor.plan.plugins import ENTRY_POINT_PREFIX
 
 STORED = Path(__file__).with_name("public_surface.txt")
 MODULES = ("fedrec_auditor", "fedrec_auditor.auditor.testing")
@@ -49,7 +49,7 @@ def surface() -> Iterator[str]:
     yield "a plan"
     yield from (f"    {name}" for name in Plan.model_fields)
     yield "groups of entry points for plug-ins, then the entry points of the distribution"
-    yield from (f"    {GROUP_PREFIX}{kind}" for kind in FAMILIES)
+    yield from (f"    {ENTRY_POINT_PREFIX}{kind}" for kind in FAMILIES)
     points = distribution("fedrec-auditor").entry_points
     yield from sorted(f"    {point.group}: {point.name}" for point in points)
 

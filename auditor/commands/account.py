@@ -11,7 +11,7 @@ from typing import Any
 import typer
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.auditor.commands.options import AsJson, add_options, make_option
+from fedrec_auditor.auditor.commands.options import JsonOption, add_options, make_option
 
 _NOISE = {
     "gaussian": make_option(
@@ -60,7 +60,7 @@ _NOISE = {
 
 
 @add_options(_NOISE)
-def command(options: dict[str, Any], as_json: AsJson = False) -> None:
+def command(options: dict[str, Any], as_json: JsonOption = False) -> None:
     """Compute upper and lower bounds on epsilon of your own noise, per round and in total.
 
     Exits with 1 if a claimed epsilon is refuted. Claims of papers are judged by `auditor claims`.

@@ -10,24 +10,24 @@ import typer
 
 from fedrec_auditor.accountants.verdict import LEAK_MARGIN, FailOn
 from fedrec_auditor.auditor.commands.options import (
-    Allow,
-    Baseline,
-    FailAt,
-    Force,
-    Jobs,
-    LeakMargin,
-    Memory,
-    Out,
-    Waivers,
+    AllowOption,
+    BaselineOption,
+    FailOnOption,
+    ForceOption,
+    JobsOption,
+    LeakMarginOption,
+    MemoryOption,
+    OutOption,
+    WaiverOption,
     add_plan_options,
     make_gate,
     show_progress,
 )
-from fedrec_auditor.auditor.commands.run import conclude
-from fedrec_auditor.auditor.plan.plan import SIDE_TABLE_KEYS, amend_plan
+from fedrec_auditor.auditor.commands.run import print_and_exit
+from fedrec_auditor.auditor.plan.plan import SIDE_FIELDS, amend_plan
 
 
-@add_plan_options("columns", *SIDE_TABLE_KEYS, "attacks", "claims", "seed", "confidence", "quick")
+@add_plan_options("columns", *SIDE_FIELDS, "attacks", "claims", "seed", "confidence", "quick")
 def command(
     options: dict[str, Any],
     recording: Annotated[Path, typer.Argument(help="Directory of a recording.")],
@@ -40,15 +40,15 @@ def command(
     client: Annotated[
         str | None, typer.Option(help="Code of the clients: MODULE:OBJECT, or name of a target.")
     ] = None,
-    out: Out = Path("attack"),
-    jobs: Jobs = None,
-    memory: Memory = None,
-    fail_on: FailAt = FailOn.VIOLATED,
-    leak_margin: LeakMargin = LEAK_MARGIN,
-    allow: Allow = None,
-    waivers: Waivers = None,
-    baseline: Baseline = None,
-    force: Force = False,
+    out: OutOption = Path("attack"),
+    jobs: JobsOption = None,
+    memory: MemoryOption = None,
+    fail_on: FailOnOption = FailOn.VIOLATED,
+    leak_margin: LeakMarginOption = LEAK_MARGIN,
+    allow: AllowOption = None,
+    waivers: WaiverOption = None,
+    baseline: BaselineOption = None,
+    force: ForceOption = False,
 ) -> None:
     """Run all suitable attacks on recorded uploads, and compare guesses with the truth."""
     from fedrec_auditor.auditor.run.resources import make_resources
@@ -82,4 +82,4 @@ def command(
             progress=observe,
             force=force,
         )
-    conclude(record, out, gate, before)
+    print_and_exit(record, out, gate, before)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from fedrec_auditor.reports.record.rows import CheckRow, Finding
 
 
-def check_files(*paths: Path | None) -> None:
+def check_paths(*paths: Path | None) -> None:
     """Raises InputError if a file cannot be created at one of ``paths``.
 
     Commands call this function before any work, so that no result is lost.
@@ -27,7 +27,7 @@ def check_files(*paths: Path | None) -> None:
             )
 
 
-def render_files(
+def render_ci_files(
     findings: Sequence[Finding],
     sarif: Path | None,
     junit: Path | None,
@@ -70,7 +70,7 @@ def render_files(
     return files
 
 
-def write_files(files: Mapping[str, str]) -> None:
+def write_ci_files(files: Mapping[str, str]) -> None:
     """Writes each file completely or not at all. Raises IncompleteError if that fails.
 
     ``files``: contents by path.
@@ -81,7 +81,7 @@ def write_files(files: Mapping[str, str]) -> None:
         write_atomically(Path(path), content.encode())
 
 
-def find_source(value: Any) -> tuple[str, int] | None:
+def find_source_line(value: Any) -> tuple[str, int] | None:
     """Returns the path, below the working directory, and the line of a Python object's source code.
 
     The result is None if its source is unknown.

@@ -14,8 +14,13 @@ import typer
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.verdict import LabelEnum, NumberLabel, Verdict
-from fedrec_auditor.auditor.commands.ci_files import check_files, render_files, write_files
-from fedrec_auditor.auditor.commands.options import AsJson, Junit, Sarif, make_word_option
+from fedrec_auditor.auditor.commands.ci_files import check_paths, render_ci_files, write_ci_files
+from fedrec_auditor.auditor.commands.options import (
+    JsonOption,
+    JunitOption,
+    SarifOption,
+    make_enum_option,
+)
 from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.auditor.plan.plan import amend_plan, make_target
 
@@ -37,54 +42,54 @@ _TAKES: dict[str, tuple[str, ...]] = {
 }
 
 
-Subject = Annotated[
+SubjectArgument = Annotated[
     str | None,
     typer.Argument(
         metavar="[NUMBER | TARGET]",
         help="Number of an entry in the catalogue, such as 22, or target (`auditor list targets`).",
     ),
 ]
-WholeCatalogue = Annotated[bool, typer.Option("--all", help="Judge the whole catalogue.")]
-PaperName = Annotated[
+AllOption = Annotated[bool, typer.Option("--all", help="Judge the whole catalogue.")]
+PaperOption = Annotated[
     str | None, typer.Option(help="Judge the entries of one paper (`auditor list papers`).")
 ]
-Tables = Annotated[
+TablesOption = Annotated[
     bool, typer.Option("--tables", help="Judge the papers' tables of epsilons, entry by entry.")
 ]
-Settings = Annotated[
+SettingsOption = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="[TARGET.]NAME=VALUE", help="Setting of the target. Repeatable."),
 ]
-UserCount = Annotated[int | None, typer.Option(help="Number of users. Default 943.")]
-ItemCount = Annotated[int | None, typer.Option(help="Number of items. Default 1682.")]
-VerdictFilter = Annotated[
+UsersOption = Annotated[int | None, typer.Option(help="Number of users. Default 943.")]
+ItemsOption = Annotated[int | None, typer.Option(help="Number of items. Default 1682.")]
+OnlyOption = Annotated[
     list[LabelEnum] | None,
-    make_word_option(
+    make_enum_option(
         "Show only entries with this verdict, such as false or wrong. Repeatable.",
         Verdict,
         NumberLabel,
     ),
 ]
-AsMarkdown = Annotated[
+MarkdownOption = Annotated[
     bool, typer.Option("--markdown", help="Print the catalogue as Markdown (docs/claims.md).")
 ]
-Jobs = Annotated[int | None, typer.Option(help="Number of processes. One is usually enough.")]
+JobsOption = Annotated[int | None, typer.Option(help="Number of processes. One is usually enough.")]
 
 
 def command(
-    subject: Subject = None,
-    everything: WholeCatalogue = False,
-    paper: PaperName = None,
-    tables: Tables = False,
-    given: Settings = None,
-    users: UserCount = None,
-    items: ItemCount = None,
-    only: VerdictFilter = None,
-    as_json: AsJson = False,
-    markdown: AsMarkdown = False,
-    jobs: Jobs = None,
-    sarif: Sarif = None,
-    junit: Junit = None,
+    subject: SubjectArgument = None,
+    everything: AllOption = False,
+    paper: PaperOption = None,
+    tables: TablesOption = False,
+    given: SettingsOption = None,
+    users: UsersOption = None,
+    items: ItemsOption = None,
+    only: OnlyOption = None,
+    as_json: JsonOption = False,
+    markdown: MarkdownOption = False,
+    jobs: JobsOption = None,
+    sarif: SarifOption = None,
+    junit: JunitOption = None,
 ) -> None:
     """Judge the papers' privacy claims by proofs and exact computation only.
 
@@ -107,7 +112,7 @@ def command(
         [name for name, is_named in named.items() if is_named],
         [name for name, value in options.items() if value not in (None, [])],
     )
-    check_files(sarif, junit)
+    check_paths(sarif, junit)
     if markdown and (as_json or only):
         raise InputError("Expected --markdown without --json and --only, got several. Omit one.")
     words = only or ()
@@ -118,7 +123,7 @@ def command(
     rows: Sequence[Row]
     if target is not None:
         rows = findings = _findings(target, given or [], users, items)
-        write_files(render_files(findings, sarif, junit))
+        write_ci_files(render_ci_files(findings, sarif, junit))
         if show:
             usual = not given and users is None and items is None
             _show_findings(target, findings, with_entries=usual)
@@ -127,7 +132,7 @@ def command(
     else:
         judged = _judge_entries(subject, paper, 1 if jobs is None else _workers(jobs))
         findings = tuple(row.finding for row in judged if row.finding is not None)
-        write_files(render_files(findings, sarif, junit, checks=_checks(judged)))
+        write_ci_files(render_ci_files(findings, sarif, junit, checks=_checks(judged)))
         rows = [row for row in judged if row.has_any_label(words)]
         if markdown:
             _print_page(judged, _workers(jobs))

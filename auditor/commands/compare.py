@@ -10,15 +10,15 @@ from typing import Annotated
 import typer
 
 from fedrec_auditor.accountants.verdict import INCOMPLETE, Exemption, FailOn
-from fedrec_auditor.auditor.commands.options import Allow, AsJson, Waivers, make_gate
+from fedrec_auditor.auditor.commands.options import AllowOption, JsonOption, WaiverOption, make_gate
 
 
 def command(
     before: Annotated[Path, typer.Argument(help="Directory of the earlier run, or report.json.")],
     now: Annotated[Path, typer.Argument(help="Directory of the later run, or report.json.")],
-    allow: Allow = None,
-    waivers: Waivers = None,
-    as_json: AsJson = False,
+    allow: AllowOption = None,
+    waivers: WaiverOption = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Compare two runs, and exit with 1 if a verdict, an epsilon or an attack is worse.
 

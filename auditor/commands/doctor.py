@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
-from fedrec_auditor.auditor.commands.options import AsJson, add_plan_options, read_and_amend_plan
-from fedrec_auditor.auditor.plan.plan import DATA_KEYS
+from fedrec_auditor.auditor.commands.options import JsonOption, add_plan_options, load_plan
+from fedrec_auditor.auditor.plan.plan import DATA_FIELDS
 
 if TYPE_CHECKING:
     from fedrec_auditor.targets.datasets.base import Interactions
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 _NEVER_CACHED = ("synthetic", "table")
 
 
-@add_plan_options(*DATA_KEYS)
-def command(options: dict[str, Any], as_json: AsJson = False) -> None:
+@add_plan_options(*DATA_FIELDS)
+def command(options: dict[str, Any], as_json: JsonOption = False) -> None:
     """Show versions, cores, memory, the torch device, cached data sets and broken plug-ins.
 
     With --data, --users or --items, show how these data are read instead.
@@ -28,7 +28,7 @@ def command(options: dict[str, Any], as_json: AsJson = False) -> None:
     if options:
         from fedrec_auditor.auditor.plan.planned_data import load_planned_data
 
-        _show(_read(load_planned_data(read_and_amend_plan(None, options))), as_json)
+        _show(_read(load_planned_data(load_plan(None, options))), as_json)
         return
     from fedrec_auditor.auditor.plan.families import FAMILIES
     from fedrec_auditor.auditor.plan.versions import PACKAGES

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fedrec_auditor.accountants.verdict import FailOn, Gate, Judgement
-from fedrec_auditor.auditor.commands.options import Allow, AsJson, FailAtVerdict
+from fedrec_auditor.auditor.commands.options import AllowOption, JsonOption, VerdictLevelOption
 from fedrec_auditor.auditor.machine.output import guard_output
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ _BAND = "all-thresholds"
 _DELTAS = (0.0, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1)
 
 
-Scores = Annotated[
+ScoresArgument = Annotated[
     Path,
     typer.Argument(
         metavar="SCORES.npz",
@@ -32,9 +32,9 @@ Scores = Annotated[
         "without the canary. If canaries have identifiers, also in_ids (n,) and out_ids (m,).",
     ),
 ]
-Epsilon = Annotated[float | None, typer.Option(help="Claimed epsilon to be tested.")]
-Delta = Annotated[float, typer.Option(help="Delta of the claim and of the bound.")]
-EstimatorName = Annotated[
+EpsilonOption = Annotated[float | None, typer.Option(help="Claimed epsilon to be tested.")]
+DeltaOption = Annotated[float, typer.Option(help="Delta of the claim and of the bound.")]
+EstimatorOption = Annotated[
     str | None,
     typer.Option(
         help="Estimator from `auditor list estimators`. Default: joint-binomial, or all-thresholds "
@@ -42,7 +42,7 @@ EstimatorName = Annotated[
         "(the default), guesses or trade-off."
     ),
 ]
-IsOneRun = Annotated[
+OneRunOption = Annotated[
     bool,
     typer.Option(
         "--one-run",
@@ -50,38 +50,40 @@ IsOneRun = Annotated[
         "probability 1/2.",
     ),
 ]
-Repeats = Annotated[
+RepeatsOption = Annotated[
     bool,
     typer.Option(
         "--repeats", help="Accept equal scores, although each is of another training or canary."
     ),
 ]
-WithCurve = Annotated[
+CurveOption = Annotated[
     bool,
     typer.Option("--curve", help="Also bound epsilon at several deltas, jointly at --confidence."),
 ]
-RenyiOrders = Annotated[
+RenyiOption = Annotated[
     list[float] | None,
     typer.Option(metavar="ORDER", help="Also bound the Renyi divergence of ORDER. Repeatable."),
 ]
-Confidence = Annotated[float, typer.Option(help="Confidence of the bound.")]
-Seed = Annotated[int, typer.Option(help="Seed of the split into scores that select and that test.")]
+ConfidenceOption = Annotated[float, typer.Option(help="Confidence of the bound.")]
+SeedOption = Annotated[
+    int, typer.Option(help="Seed of the split into scores that select and that test.")
+]
 
 
 def command(
-    scores: Scores,
-    epsilon: Epsilon = None,
-    delta: Delta = 0.0,
-    estimator: EstimatorName = None,
-    one_run: IsOneRun = False,
-    repeats: Repeats = False,
-    curve: WithCurve = False,
-    renyi: RenyiOrders = None,
-    confidence: Confidence = 0.95,
-    seed: Seed = 0,
-    fail_on: FailAtVerdict = FailOn.VIOLATED,
-    allow: Allow = None,
-    as_json: AsJson = False,
+    scores: ScoresArgument,
+    epsilon: EpsilonOption = None,
+    delta: DeltaOption = 0.0,
+    estimator: EstimatorOption = None,
+    one_run: OneRunOption = False,
+    repeats: RepeatsOption = False,
+    curve: CurveOption = False,
+    renyi: RenyiOption = None,
+    confidence: ConfidenceOption = 0.95,
+    seed: SeedOption = 0,
+    fail_on: VerdictLevelOption = FailOn.VIOLATED,
+    allow: AllowOption = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Bound epsilon from below by scores of trainings with and without a canary.
 

@@ -14,14 +14,14 @@ from typing import Annotated
 import typer
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.auditor.commands.options import AsJson
+from fedrec_auditor.auditor.commands.options import JsonOption
 from fedrec_auditor.auditor.plan.families import (
     FAMILIES,
     list_reproductions,
     load_papers,
     suggest_names,
 )
-from fedrec_auditor.auditor.plan.members import LEARNS
+from fedrec_auditor.auditor.plan.members import LEARNS_SETTING
 from fedrec_auditor.targets.settings import describe_setting, get_allowed_values, get_class_doc
 
 _PAGES = {
@@ -44,7 +44,7 @@ def command(
         ),
     ] = None,
     paper: Annotated[str | None, typer.Option(help="List only the targets of this paper.")] = None,
-    as_json: AsJson = False,
+    as_json: JsonOption = False,
 ) -> None:
     """List the systems that can be audited (targets), and attacks, estimators and other parts."""
     from fedrec_auditor.reports.say import make_printable
@@ -114,7 +114,7 @@ def _describe(name: str, width: int, *, as_json: bool) -> None:
         if field.init
     }
     under = ", ".join(f"{place}={value}" for place, value in walk_leaves(target.tuned_values))
-    settings[LEARNS] = {
+    settings[LEARNS_SETTING] = {
         "default": False,
         "may be": "true or false",
         "is": f"as defaults of settings that are not given: {under or 'nothing'}",

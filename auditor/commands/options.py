@@ -58,7 +58,7 @@ _OF_A_TABLE = {
 }
 
 
-def make_word_option(help: str, *kinds: type[LabelEnum]) -> Any:
+def make_enum_option(help: str, *kinds: type[LabelEnum]) -> Any:
     """Makes an option whose value is a word or a code of the enumerations ``kinds``."""
     words = {word.option_value: word for kind in kinds for word in kind}
 
@@ -71,55 +71,61 @@ def make_word_option(help: str, *kinds: type[LabelEnum]) -> Any:
     return typer.Option(help=help, parser=parse, metavar="|".join(words))
 
 
-Out = Annotated[Path, typer.Option(help="Directory of the run, for its reports.")]
-PlanFile = Annotated[Path | None, typer.Option(help="TOML file with a plan.")]
-Jobs = Annotated[int | None, typer.Option(help="Number of worker processes. Default: all cores.")]
-Memory = Annotated[
+OutOption = Annotated[Path, typer.Option(help="Directory of the run, for its reports.")]
+PlanFileOption = Annotated[Path | None, typer.Option(help="TOML file with a plan.")]
+JobsOption = Annotated[
+    int | None, typer.Option(help="Number of worker processes. Default: all cores.")
+]
+MemoryOption = Annotated[
     float | None,
     typer.Option(help="Memory limit of all workers together, in GiB. Default: the machine's."),
 ]
-FailAt = Annotated[
+FailOnOption = Annotated[
     FailOn,
-    make_word_option(
+    make_enum_option(
         "Exit with 1 if a claim's verdict is at this level or worse; for critical, high and "
         "medium, if a system's severity is; for leak, if a claim is refuted or a system leaks.",
         FailOn,
     ),
 ]
-FailAtVerdict = Annotated[
+VerdictLevelOption = Annotated[
     FailOn,
-    make_word_option(
+    make_enum_option(
         "Exit with 1 if the verdict is at this level or above. This command runs no attacks: "
         "leak, critical and high count as false, and medium as unproved.",
         FailOn,
     ),
 ]
-LeakMargin = Annotated[
+LeakMarginOption = Annotated[
     float,
     typer.Option(help="Minimum advantage for leak: (x - guessing) / (1 - guessing) of an attack."),
 ]
-Allow = Annotated[
+AllowOption = Annotated[
     list[Exemption] | None,
-    make_word_option(
+    make_enum_option(
         "Do not exit with 3 for this outcome. not-tested: a sample is too small to refute a claim. "
         "not-assessed: the leak or severity of a system is unknown, and --fail-on needs it.",
         Exemption,
     ),
 ]
-Waivers = Annotated[
+WaiverOption = Annotated[
     Path | None,
     typer.Option(help="TOML file of accepted findings and attacks, with owner and expiry."),
 ]
-Baseline = Annotated[
+BaselineOption = Annotated[
     Path | None,
     typer.Option(help="Earlier report.json. Exit with 1 only if findings are worse than in it."),
 ]
-Force = Annotated[
+ForceOption = Annotated[
     bool, typer.Option("--force", help="Replace the report of another plan in --out.")
 ]
-Sarif = Annotated[Path | None, typer.Option(help="Also write the findings to this SARIF file.")]
-Junit = Annotated[Path | None, typer.Option(help="Also write a JUnit test report to this file.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+SarifOption = Annotated[
+    Path | None, typer.Option(help="Also write the findings to this SARIF file.")
+]
+JunitOption = Annotated[
+    Path | None, typer.Option(help="Also write a JUnit test report to this file.")
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
 
 def make_gate(level: FailOn, allow: Any, waivers: Path | None, margin: float = LEAK_MARGIN) -> Gate:
@@ -183,7 +189,7 @@ def add_plan_options(*names: str) -> Callable[[Callable[..., None]], Callable[..
     return add_options(options | _OF_A_TABLE if "columns" in names else options)
 
 
-def read_and_amend_plan(file: Path | None, options: Mapping[str, Any]) -> Plan:
+def load_plan(file: Path | None, options: Mapping[str, Any]) -> Plan:
     """Reads the plan file of an audit, and overrides the plan's fields by ``options``.
 
     ``file``: path of the plan file, or None for a plan with defaults.

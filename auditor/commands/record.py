@@ -10,28 +10,28 @@ from typing import Annotated, Any
 import typer
 
 from fedrec_auditor.auditor.commands.options import (
-    Memory,
-    PlanFile,
+    MemoryOption,
+    PlanFileOption,
     add_plan_options,
-    read_and_amend_plan,
+    load_plan,
 )
 from fedrec_auditor.auditor.machine.output import guard_output
-from fedrec_auditor.auditor.plan.plan import DATA_KEYS
+from fedrec_auditor.auditor.plan.plan import DATA_FIELDS
 
 
-@add_plan_options(*DATA_KEYS, "settings", "seed", "quick")
+@add_plan_options(*DATA_FIELDS, "settings", "seed", "quick")
 def command(
     options: dict[str, Any],
     target: Annotated[str, typer.Argument(help="Target (`auditor list`), or MODULE:OBJECT.")],
     out: Annotated[Path, typer.Option(help="New directory for the recording.")],
-    plan: PlanFile = None,
+    plan: PlanFileOption = None,
     with_truth: Annotated[
         bool, typer.Option("--with-truth", help="Also write the training data.")
     ] = False,
-    memory: Memory = None,
+    memory: MemoryOption = None,
 ) -> None:
     """Record a training for `auditor attack`: all messages, their senders, and the models."""
-    chosen = read_and_amend_plan(plan, {**options, "targets": target, "games": ("local",)})
+    chosen = load_plan(plan, {**options, "targets": target, "games": ("local",)})
 
     from fedrec_auditor.auditor.run.resources import make_resources
     from fedrec_auditor.reports.record.store import check_creatable

@@ -10,12 +10,12 @@ import typer
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.verdict import DEFAULT_GATE, LEAK_MARGIN, FailOn
 from fedrec_auditor.auditor.commands.options import (
-    Allow,
-    Baseline,
-    LeakMargin,
-    Waivers,
+    AllowOption,
+    BaselineOption,
+    LeakMarginOption,
+    WaiverOption,
+    make_enum_option,
     make_gate,
-    make_word_option,
 )
 from fedrec_auditor.auditor.machine.output import guard_output
 from fedrec_auditor.auditor.plan.families import suggest_names
@@ -31,12 +31,12 @@ def command(
         typer.Argument(help="A system of the run to print in full, instead of writing reports."),
     ] = None,
     fail_on: Annotated[
-        FailOn, make_word_option("Level from which findings are failures in junit.xml.", FailOn)
+        FailOn, make_enum_option("Level from which findings are failures in junit.xml.", FailOn)
     ] = FailOn.VIOLATED,
-    allow: Allow = None,
-    waivers: Waivers = None,
-    leak_margin: LeakMargin = LEAK_MARGIN,
-    baseline: Baseline = None,
+    allow: AllowOption = None,
+    waivers: WaiverOption = None,
+    leak_margin: LeakMarginOption = LEAK_MARGIN,
+    baseline: BaselineOption = None,
     figures: Annotated[Path | None, typer.Option(help="Write only figures (SVG), here.")] = None,
     tables: Annotated[Path | None, typer.Option(help="Write only tables (CSV), here.")] = None,
     by_attack: Annotated[

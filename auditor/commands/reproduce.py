@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from fedrec_auditor.auditor.commands.options import Jobs, show_progress
+from fedrec_auditor.auditor.commands.options import JobsOption, show_progress
 from fedrec_auditor.auditor.machine.output import guard_output
 from fedrec_auditor.auditor.plan.families import FAMILIES, check_name, list_reproductions
 from fedrec_auditor.auditor.plan.members import parse_pairs
@@ -29,7 +29,7 @@ def command(
     quick: Annotated[
         bool, typer.Option("--quick", help="Use short trainings, not comparable to the paper.")
     ] = False,
-    jobs: Jobs = None,
+    jobs: JobsOption = None,
 ) -> None:
     """Measure the printed numbers of papers again, and compare them with the papers."""
     known = list_reproductions()

@@ -10,19 +10,19 @@ import typer
 
 from fedrec_auditor.accountants.verdict import LEAK_MARGIN, FailOn, Gate
 from fedrec_auditor.auditor.commands.options import (
-    Allow,
-    Baseline,
-    FailAt,
-    Force,
-    Jobs,
-    LeakMargin,
-    Memory,
-    Out,
-    PlanFile,
-    Waivers,
+    AllowOption,
+    BaselineOption,
+    FailOnOption,
+    ForceOption,
+    JobsOption,
+    LeakMarginOption,
+    MemoryOption,
+    OutOption,
+    PlanFileOption,
+    WaiverOption,
     add_plan_options,
+    load_plan,
     make_gate,
-    read_and_amend_plan,
     show_progress,
 )
 from fedrec_auditor.auditor.machine.output import guard_output, print_message
@@ -35,13 +35,13 @@ if TYPE_CHECKING:
 @add_plan_options(*Plan.model_fields)
 def command(
     options: dict[str, Any],
-    plan: PlanFile = None,
-    out: Out = Path("audit"),
-    jobs: Jobs = None,
+    plan: PlanFileOption = None,
+    out: OutOption = Path("audit"),
+    jobs: JobsOption = None,
     device: Annotated[
         str, typer.Option(help="Torch device on which clients are simulated: cpu or cuda.")
     ] = "cpu",
-    memory: Memory = None,
+    memory: MemoryOption = None,
     backend: Annotated[
         Literal["loky", "dask", "ray"],
         typer.Option(help="Place of worker processes: loky for this machine; dask or ray cluster."),
@@ -50,15 +50,15 @@ def command(
         str | None,
         typer.Option(help="Address of a dask scheduler, tcp://HOST:8786, or of a ray cluster."),
     ] = None,
-    fail_on: FailAt = FailOn.VIOLATED,
-    leak_margin: LeakMargin = LEAK_MARGIN,
-    allow: Allow = None,
-    waivers: Waivers = None,
-    baseline: Baseline = None,
-    force: Force = False,
+    fail_on: FailOnOption = FailOn.VIOLATED,
+    leak_margin: LeakMarginOption = LEAK_MARGIN,
+    allow: AllowOption = None,
+    waivers: WaiverOption = None,
+    baseline: BaselineOption = None,
+    force: ForceOption = False,
 ) -> None:
     """Audit targets: test their claims by proofs, bounds and measurements, and run attacks."""
-    chosen = read_and_amend_plan(plan, options)
+    chosen = load_plan(plan, options)
 
     from fedrec_auditor.auditor.run.resources import make_resources
     from fedrec_auditor.reports.record.record import Record
@@ -80,10 +80,12 @@ def command(
         record = run_plan(
             chosen, resources, out=out, gate=gate, observe=observe, interactions=data, force=force
         )
-    conclude(record, out, gate, earlier)
+    print_and_exit(record, out, gate, earlier)
 
 
-def conclude(record: Record, out: Path, gate: Gate, baseline: Record | None = None) -> NoReturn:
+def print_and_exit(
+    record: Record, out: Path, gate: Gate, baseline: Record | None = None
+) -> NoReturn:
     """Prints the results of an audit and the paths of its reports, and exits.
 
     ``record``: the results.

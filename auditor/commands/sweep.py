@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from fedrec_auditor.auditor.commands.options import (
-    Force,
-    Jobs,
-    Memory,
-    PlanFile,
+    ForceOption,
+    JobsOption,
+    MemoryOption,
+    PlanFileOption,
     add_plan_options,
-    read_and_amend_plan,
+    load_plan,
     show_progress,
 )
 from fedrec_auditor.auditor.plan.plan import Plan
@@ -44,14 +44,14 @@ def command(
     seeds: Annotated[
         int, typer.Option(min=1, max=1000, help="Number of trainings per setting.")
     ] = 3,
-    plan: PlanFile = None,
+    plan: PlanFileOption = None,
     out: Annotated[Path, typer.Option(help="Directory of results.")] = Path("sweep"),
-    jobs: Jobs = None,
-    memory: Memory = None,
-    force: Force = False,
+    jobs: JobsOption = None,
+    memory: MemoryOption = None,
+    force: ForceOption = False,
 ) -> None:
     """Audit systems under several settings, to relate utility and leaks to the protection."""
-    chosen = read_and_amend_plan(plan, options)
+    chosen = load_plan(plan, options)
 
     from fedrec_auditor.auditor.run.resources import make_resources
     from fedrec_auditor.reports.record.store import check_creatable

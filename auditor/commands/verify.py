@@ -20,17 +20,17 @@ import typer
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.verdict import EXIT_FOUND, FailOn
 from fedrec_auditor.auditor.commands.ci_files import (
-    check_files,
-    find_source,
-    render_files,
-    write_files,
+    check_paths,
+    find_source_line,
+    render_ci_files,
+    write_ci_files,
 )
 from fedrec_auditor.auditor.commands.options import (
-    AsJson,
-    FailAtVerdict,
-    Junit,
-    Sarif,
-    Waivers,
+    JsonOption,
+    JunitOption,
+    SarifOption,
+    VerdictLevelOption,
+    WaiverOption,
     make_gate,
 )
 from fedrec_auditor.auditor.machine.output import guard_output
@@ -45,7 +45,7 @@ _STYLES = {
     r"(?m)^Unproved|^Not tested|^  waived|^  not run": "yellow",
 }
 
-TestedName = Annotated[
+TestedArgument = Annotated[
     str,
     typer.Argument(
         metavar="NAME or PACKAGE.MODULE:CALLABLE",
@@ -53,37 +53,37 @@ TestedName = Annotated[
         "function f(x, rng) or f(x, rng, size).",
     ),
 ]
-Epsilon = Annotated[float, typer.Option(help="The claimed epsilon.")]
-Delta = Annotated[float, typer.Option(help="The claimed delta.")]
-Settings = Annotated[
+EpsilonOption = Annotated[float, typer.Option(help="The claimed epsilon.")]
+DeltaOption = Annotated[float, typer.Option(help="The claimed delta.")]
+SettingsOption = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Setting of the mechanism NAME. Repeatable."),
 ]
-Inputs = Annotated[
+InputsOption = Annotated[
     str | None,
     typer.Option(
         help="Inputs to compare in pairs, as a JSON list. An inner list becomes an array. Default: "
         "[0, 1] for functions, the whole domain for mechanisms."
     ),
 ]
-Samples = Annotated[
+SamplesOption = Annotated[
     int | None,
     typer.Option(
         help="Number of draws per input. Default 1000000, or 100000 if a call returns one output."
     ),
 ]
-Seconds = Annotated[
+SecondsOption = Annotated[
     float | None,
     typer.Option(help="Approximate time limit for draws. Fewer draws are made if necessary."),
 ]
-Confidence = Annotated[float, typer.Option(help="Confidence of a measured bound.")]
-Seed = Annotated[int, typer.Option(help="Seed of the draws.")]
-Trace = Annotated[
+ConfidenceOption = Annotated[float, typer.Option(help="Confidence of a measured bound.")]
+SeedOption = Annotated[int, typer.Option(help="Seed of the draws.")]
+TraceOption = Annotated[
     bool,
     typer.Option(help="First try to compute epsilon exactly, from all paths of the code's draws."),
 ]
-Timeout = Annotated[float, typer.Option(help="Seconds after which the command is stopped.")]
-WaivedChecks = Annotated[
+TimeoutOption = Annotated[float, typer.Option(help="Seconds after which the command is stopped.")]
+AllowChecksOption = Annotated[
     list[str] | None,
     typer.Option(
         metavar="CHECK",
@@ -93,23 +93,23 @@ WaivedChecks = Annotated[
 
 
 def command(
-    target: TestedName,
-    epsilon: Epsilon,
-    delta: Delta = 0.0,
-    settings: Settings = None,
-    inputs: Inputs = None,
-    samples: Samples = None,
-    seconds: Seconds = None,
-    confidence: Confidence = 0.95,
-    seed: Seed = 0,
-    trace: Trace = True,
-    timeout: Timeout = 600.0,
-    fail_on: FailAtVerdict = FailOn.VIOLATED,
-    allow: WaivedChecks = None,
-    waivers: Waivers = None,
-    as_json: AsJson = False,
-    sarif: Sarif = None,
-    junit: Junit = None,
+    target: TestedArgument,
+    epsilon: EpsilonOption,
+    delta: DeltaOption = 0.0,
+    settings: SettingsOption = None,
+    inputs: InputsOption = None,
+    samples: SamplesOption = None,
+    seconds: SecondsOption = None,
+    confidence: ConfidenceOption = 0.95,
+    seed: SeedOption = 0,
+    trace: TraceOption = True,
+    timeout: TimeoutOption = 600.0,
+    fail_on: VerdictLevelOption = FailOn.VIOLATED,
+    allow: AllowChecksOption = None,
+    waivers: WaiverOption = None,
+    as_json: JsonOption = False,
+    sarif: SarifOption = None,
+    junit: JunitOption = None,
 ) -> None:
     """Test a claimed epsilon of a local randomizer, and show inputs that refute it.
 
@@ -120,7 +120,7 @@ def command(
     from fedrec_auditor.reports.record.waivers import find_waiver
     from fedrec_auditor.reports.writers.paragraph import output_width, wrap_entry
 
-    check_files(sarif, junit)
+    check_paths(sarif, junit)
     width, gate = output_width(), make_gate(fail_on.verdict_level, allow, waivers)
 
     def work() -> tuple[int, str]:
@@ -151,20 +151,20 @@ def command(
             text = verification.describe(command=_again(), width=width)
             lines = filter(None, (*gate.expired_waivers, excused))
             text = "\n".join([text, *(wrap_entry("waiver", line, width) for line in lines)])
-        files = render_files(
+        files = render_ci_files(
             [finding],
             sarif,
             junit,
             gate=gate,
             checks=_rows(target, verification),
-            place=find_source(tested),
+            place=find_source_line(tested),
             seed=seed,
         )
         return code, json.dumps([text, files])
 
     code, answer = run_with_timeout(timeout, work)
     text, files = json.loads(answer)
-    write_files(files)
+    write_ci_files(files)
     with guard_output("The exit code is that of the verdict."):
         _show(text, plainly=as_json or not sys.stdout.isatty())
     raise typer.Exit(code)

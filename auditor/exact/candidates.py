@@ -31,7 +31,7 @@ _LARGE = 1e6
 _FEWEST, _WORK = 30, 1 << 18
 
 
-def count_examples(max_examples: int, entries: int) -> int:
+def choose_n_examples(max_examples: int, entries: int) -> int:
     """Returns the number of examples that Hypothesis shall generate: ``max_examples``, or fewer (at
     least 30) if one example has many numbers (``entries``).
     """
@@ -290,7 +290,7 @@ Floats = NDArray[np.float64]
 _DRAWS = 256
 _MOST_OUTPUTS = 1 << 14
 # Total number of entries drawn for all inputs to find rare outputs, if outputs are few and repeat.
-MAX_RARE_DRAWS = 1 << 21
+MAX_RARE_OUTPUT_DRAWS = 1 << 21
 # Largest number of entries if a call returns a single output, and number of draws per call.
 _SINGLY, _AT_ONCE = 1 << 18, 1 << 17
 _REACH = 2.0 ** np.arange(-6, 12.5, 0.5)
@@ -525,7 +525,7 @@ def _seldom_too(
     Outputs are drawn in blocks, and only the different outputs of a block are stored.
     """
     listed = [] if dist.outputs is None else [dist.outputs]
-    most = MAX_RARE_DRAWS if dist.sampler.takes_size else _SINGLY
+    most = MAX_RARE_OUTPUT_DRAWS if dist.sampler.takes_size else _SINGLY
     size = min(samples, most // max(1, math.prod(pool.shape[1:])) // len(inputs.probes))
     streams = np.random.SeedSequence([seed, 1]).spawn(len(inputs.probes))
     for value, stream in zip(inputs.probes, streams, strict=True):

@@ -29,7 +29,7 @@ from fedrec_auditor.accountants.verdict import exceeds
 from fedrec_auditor.auditor.exact.candidates import (
     CandidateInputs,
     CandidateOutputs,
-    count_examples,
+    choose_n_examples,
     search_with_hypothesis,
     sums_to_one,
 )
@@ -109,7 +109,7 @@ class PairSearch(ABC):
         from hypothesis import strategies as st
 
         inputs = self.inputs
-        examples = count_examples(
+        examples = choose_n_examples(
             self.max_examples, max(inputs.n_entries, math.prod(self.outputs.shape))
         )
         output = st.none() | self.outputs.make_strategy() if self.proposes_outputs else st.none()
@@ -465,7 +465,7 @@ _SUMMED, _FINE = 2048, 1025
 _UNDERFLOW = -690.0
 
 
-class NoCurveError(InputError):
+class NoDivergenceError(InputError):
     """Error for outputs whose hockey-stick divergence cannot be computed from ``log_prob``. Epsilon
     can still be measured from draws.
     """
@@ -478,7 +478,7 @@ class DivergenceSearch(PairSearch):
 
     The divergences are summed over all outputs if these are known, or over drawn outputs and their
     neighbours if outputs are discrete. They are integrated over cells of the line if outputs are
-    numbers with a density. Raises NoCurveError for vectors with a density.
+    numbers with a density. Raises NoDivergenceError for vectors with a density.
     """
 
     score_name = "epsilon"
@@ -509,11 +509,11 @@ class DivergenceSearch(PairSearch):
         """Returns the smallest epsilon for which the inputs ``a`` and ``b`` satisfy (epsilon,
         delta)-DP, as far as drawn outputs and combinations of their values show.
 
-        If outputs are numbers with a density, the density is integrated. Raises NoCurveError for
-        vectors with a density.
+        If outputs are numbers with a density, the density is integrated. Raises NoDivergenceError
+        for vectors with a density.
         """
         if self.outputs.is_continuous and self.outputs.shape:
-            raise NoCurveError(
+            raise NoDivergenceError(
                 f"Expected discrete outputs, numbers, or a mechanism with a privacy curve (the "
                 f"method `delta`) at delta > 0, got vectors of shape {self.outputs.shape} with a "
                 "density. Set delta to 0, give the curve, or pass only the sampler, to measure "
@@ -523,7 +523,7 @@ class DivergenceSearch(PairSearch):
         if self.outputs.is_continuous:
             return self._integrated(a, b, drawn)
         if self.outputs.all_outputs is None and self.dist.encoder is not None:
-            raise NoCurveError(
+            raise NoDivergenceError(
                 "Expected a known set of all outputs at delta > 0, or numbers, got outputs that "
                 "are not arrays and may have densities. List them in Density(outputs=...), set "
                 "delta to 0, or pass only the sampler, to measure it."

@@ -20,7 +20,7 @@ from fedrec_auditor.accountants.losses.tables import ROUNDING_ERROR, Probability
 from fedrec_auditor.accountants.statements import Bound, Scope, check_delta, check_epsilon
 from fedrec_auditor.accountants.verdict import exceeds
 from fedrec_auditor.auditor.exact.candidates import (
-    MAX_RARE_DRAWS,
+    MAX_RARE_OUTPUT_DRAWS,
     RARE_NOTE,
     CandidateInputs,
     CandidateOutputs,
@@ -164,7 +164,7 @@ def search_exact_bound(
     delta: float,
     inputs: Iterable[Any] | SearchStrategy[Any] | None,
     seed: np.random.SeedSequence,
-    samples: int = MAX_RARE_DRAWS,
+    samples: int = MAX_RARE_OUTPUT_DRAWS,
 ) -> Bound:
     """Computes a lower bound on epsilon at ``delta``, without sampling error, from the output
     probabilities that a mechanism states.

@@ -22,7 +22,7 @@ from fedrec_auditor.attacks.parts.inputs import (
     to_input,
 )
 from fedrec_auditor.attacks.parts.uploads import find_senders
-from fedrec_auditor.auditor.games.game import Game, users_row
+from fedrec_auditor.auditor.games.game import Game, summarize_users
 from fedrec_auditor.auditor.games.metrics import (
     CERTAIN,
     GAIN,
@@ -38,7 +38,7 @@ from fedrec_auditor.targets.transcript import View
 
 KNOWN_SHARES, QUICK_KNOWN_SHARES = (0.1, 0.2, 0.3), (0.3,)
 N_DRAWS, QUICK_N_DRAWS = 10, 3
-QUICK_MAX_COLUMNS = 20_000
+MAX_QUICK_COLUMNS = 20_000
 _MAX_SHARED = 1024  # maximum number of senders whose tables are stored for the next attack
 _READINGS = 14
 _FIRST = ("gender", "age_group")  # attributes that Zhang et al. infer; their rows come first
@@ -123,7 +123,7 @@ def run_attack(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
     return tuple(rows)
 
 
-def get_max_memory(users: int, width: int) -> float:
+def get_max_bytes(users: int, width: int) -> float:
     """Returns the maximum memory of an attribute attack, in bytes.
 
     ``users``: number of users who send messages.
@@ -220,7 +220,7 @@ def _too_wide_readings(game: Game, whole: ViewWithInputs, usable: list[str]) -> 
         return []
     widths = {name: whole.inputs[name].width for name in usable}
     narrowest = min(widths.values(), default=0)
-    return [name for name, width in widths.items() if width > max(narrowest, QUICK_MAX_COLUMNS)]
+    return [name for name, width in widths.items() if width > max(narrowest, MAX_QUICK_COLUMNS)]
 
 
 def _why_not_from_truth(game: Game, subjects: NDArray[np.int64]) -> str:
@@ -406,7 +406,7 @@ def _by_user(game: Game, guesses: Guesses, question: _Question) -> UsersRow:
     right = np.count_nonzero(is_unknown & (guesses.guessed_codes == guesses.true_codes), axis=0)
     count = np.count_nonzero(is_unknown, axis=0)
     share = np.divide(right, count, out=np.full(len(count), np.nan), where=count > 0)
-    return users_row(game, question.subjects, share, "share of right guesses about one user")
+    return summarize_users(game, question.subjects, share, "share of right guesses about one user")
 
 
 def _rows_without_known(game: Game, subjects: NDArray[np.int64], key: str) -> tuple[AttackRow, ...]:

@@ -27,7 +27,7 @@ from fedrec_auditor.targets.systems.base import Population
 N_NEW_ITEMS = 4
 _Read = TypeVar("_Read")
 # Units of claims that every game can test by a canary.
-DATA_UNITS = (Unit.USER, Unit.RATING, Unit.INTERACTION)
+CANARY_UNITS = (Unit.USER, Unit.RATING, Unit.INTERACTION)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,8 +39,8 @@ class CanarySet:
     ``histories``: data set of 2 m rows, over the item catalogue of ``crowd``: the first histories
         of all m canaries, then their second histories.
     ``crowd``: data of the users who are not canaries.
-    ``n_known``: number of items at the start of the catalogue that do not count as new. New items
-        are meant for canaries only. If it is 0, all items count as new.
+    ``n_old_items``: number of items at the start of the catalogue that do not count as new. New
+        items are meant for canaries only. If it is 0, all items count as new.
 
     A population has the same number of users with either history, because papers take this number
     as public.
@@ -49,7 +49,7 @@ class CanarySet:
     history_names: tuple[str, str]
     histories: Interactions
     crowd: Interactions
-    n_known: int = 0
+    n_old_items: int = 0
 
     @classmethod
     def make_one(
@@ -78,7 +78,7 @@ class CanarySet:
         return self.histories.n_users // 2
 
     @cached_property
-    def own_items(self) -> NDArray[np.intp]:
+    def canary_items(self) -> NDArray[np.intp]:
         """Indices of the items that a canary (designed user) has in at least one of its two
         histories, one row per canary (m, k).
 
@@ -112,7 +112,7 @@ class CanarySet:
         """Whether a table of this ``shape`` has one row per item of the catalogue."""
         return len(shape) > 0 and shape[0] == self.crowd.n_items
 
-    def find_new_row(self, shape: tuple[int, ...]) -> int:
+    def find_first_new_row(self, shape: tuple[int, ...]) -> int:
         """Index of the first row of a table that belongs to a new item or to a canary (designed
         user).
 
@@ -124,7 +124,7 @@ class CanarySet:
         """
         users = self.crowd.n_users
         of_users = len(shape) > 0 and shape[0] == users + len(self)
-        return self.n_known if self.is_item_table(shape) else users * of_users
+        return self.n_old_items if self.is_item_table(shape) else users * of_users
 
     def crop_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         """Shape of a table that is restricted to the rows of new items or of canaries (designed
@@ -133,13 +133,13 @@ class CanarySet:
         ``shape``: shape of the whole table, with one row per item or per user. A table of any other
             shape keeps all rows.
         """
-        return (shape[0] - self.find_new_row(shape), *shape[1:]) if shape else ()
+        return (shape[0] - self.find_first_new_row(shape), *shape[1:]) if shape else ()
 
     def crop_rows(self, part: NDArray[Any]) -> NDArray[Any]:
         """Selects rows of the array ``part``: those of new items if it has one row per item; those
         of canaries (designed users) if it has one row per user; otherwise all rows.
         """
-        return part[self.find_new_row(part.shape) :] if np.ndim(part) else part
+        return part[self.find_first_new_row(part.shape) :] if np.ndim(part) else part
 
     def sum_new_rows(self, sent: Component) -> NDArray[Any]:
         """Sum of the messages ``sent`` over all senders, in the rows of new items or of canaries
@@ -147,7 +147,7 @@ class CanarySet:
 
         A table with another number of rows keeps all rows.
         """
-        first = self.find_new_row(sent.shape)
+        first = self.find_first_new_row(sent.shape)
         return (sent.drop_rows(first) if first else sent).sum_all()
 
 
@@ -204,11 +204,11 @@ def _most_active(sizes: NDArray[np.integer[Any]], n_items: int, count: int) -> N
     return np.sort(np.lexsort((-sizes, 2 * sizes > n_items))[:count])
 
 
-def design_extreme(scope: Scope, population: Interactions) -> Iterator[CanarySet]:
+def design_extreme_canaries(scope: Scope, population: Interactions) -> Iterator[CanarySet]:
     """Yields canaries (designed users) whose two histories differ as strongly as ``scope`` allows,
     so that they may be easy to distinguish.
 
-    ``scope``: scope of the claim: what it protects (in ``DATA_UNITS`` or an attribute), and the
+    ``scope``: scope of the claim: what it protects (in ``CANARY_UNITS`` or an attribute), and the
         adjacency.
     ``population``: data with ``N_NEW_ITEMS`` new items at the end of the catalogue.
 
@@ -268,7 +268,7 @@ def design_extreme(scope: Scope, population: Interactions) -> Iterator[CanarySet
         yield pair(f"all {total} items", "nothing", history(known, new), nothing)
 
 
-def copy_real_users(scope: Scope, population: Interactions) -> Iterator[CanarySet]:
+def make_real_user_canaries(scope: Scope, population: Interactions) -> Iterator[CanarySet]:
     """Yields designed users (canaries) with two histories copied from real users in ``population``.
 
     The first history is that of the user with the most items. The second history is empty, or that
@@ -463,7 +463,7 @@ def design_canaries(
         },
     )
     names = f"a canary rated {names[0]}", f"the canary rated {names[1]}"
-    return CanarySet(history_names=names, histories=profiles, crowd=grown, n_known=old)
+    return CanarySet(history_names=names, histories=profiles, crowd=grown, n_old_items=old)
 
 
 def choose_n_canaries(interactions: Interactions, quick: bool) -> int:

@@ -20,7 +20,7 @@ from fedrec_auditor.accountants.methods.base import Accountant
 from fedrec_auditor.accountants.statements import Adjacency, Bound, Horizon, Scope, Unit, Vantage
 from fedrec_auditor.accountants.verdict import refutes
 from fedrec_auditor.attacks.base import Attack
-from fedrec_auditor.auditor.games.canary import DATA_UNITS
+from fedrec_auditor.auditor.games.canary import CANARY_UNITS
 from fedrec_auditor.auditor.games.stated import describe_population, is_external
 from fedrec_auditor.auditor.judging import accounting
 from fedrec_auditor.auditor.machine.progress import report_step
@@ -183,7 +183,7 @@ class Simulation(Protocol):
 ParallelMap = Callable[[Callable[..., Any], Sequence[tuple[Any, ...]]], Iterator[Any]]
 
 
-class Store(Protocol):
+class ChunkStore(Protocol):
     """Storage of finished chunks of simulated runs, from which an interrupted audit resumes."""
 
     def get(self, name: str) -> Features | None:
@@ -199,7 +199,7 @@ class Store(Protocol):
 
 
 @dataclass(slots=True)
-class MemoryStore:
+class MemoryChunkStore:
     """Storage of finished chunks of simulated runs in the memory of this process.
 
     ``chunks``: numbers that the adversary computes from the runs, by name of the chunk.
@@ -219,7 +219,7 @@ class MemoryStore:
         self.chunks[name] = features
 
 
-def run_serially(
+def map_serially(
     function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]
 ) -> Iterator[Any]:
     """Calls ``function`` with each tuple of ``arguments``, one after the other in this process;
@@ -244,8 +244,8 @@ class RunSampler:
     simulation: Simulation
     name: str
     chunk_size: int
-    run_chunks: ParallelMap = run_serially
-    store: Store | None = field(default_factory=MemoryStore)
+    run_chunks: ParallelMap = map_serially
+    store: ChunkStore | None = field(default_factory=MemoryChunkStore)
 
     def draw_features(
         self, source: str, world: int, size: int, rng: np.random.Generator
@@ -349,10 +349,10 @@ UPLOAD_RUNS, TRAINING_RUNS = 20_000, 1_000
 # Maximum seconds of a game whose messages are slow to compute, and minimum runs per world.
 MAX_SECONDS, MIN_RUNS = 300.0, 40
 # Factor by which the number of runs is divided in a quick audit.
-QUICK_DIVISOR = 10
+QUICK_RUNS_DIVISOR = 10
 # Second delta at which a claim that states epsilon as a function of delta is tested. A thousand
 # runs suffice for it.
-FORMULA_DELTA = 0.1
+CURVE_CLAIM_TEST_DELTA = 0.1
 NO_CHANGE_TEXT = "no change of a canary's data changes its messages"
 _ALPHA = 0.05  # error probability of the bound for which a rule is chosen
 _PILOTS, _MOST_PILOTS = 4, 2_000  # number of runs per pilot run, and maximum number of pilot runs
@@ -392,12 +392,12 @@ class GameSetup:
     ``target``: the system under audit.
     ``population``: numbers of users and items for which the claims of ``target`` are judged.
     ``world_names``: descriptions of the two worlds.
-    ``scope_deltas``: deltas of the bounds, by scope.
+    ``deltas_by_scope``: deltas of the bounds, by scope.
     ``simulation``: simulates runs of the two worlds.
     ``run_text``: description of a run in reports.
-    ``size_text``: number of users or items of a run, in words.
+    ``size_description``: number of users or items of a run, in words.
     ``statistic``: description of the adversary's score in reports.
-    ``max_runs``: largest number of runs per world that ``get_n_runs`` returns. None for
+    ``max_runs``: largest number of runs per world that ``choose_n_runs`` returns. None for
         ``TRAINING_RUNS``, if a run includes the server's steps.
     ``chunk_size``: number of runs that are simulated together; None for the game's default.
     ``has_two_removals``: whether the two worlds differ by two removals of a user, so that a
@@ -410,29 +410,29 @@ class GameSetup:
     target: Target
     population: Population
     world_names: tuple[str, str]
-    scope_deltas: Mapping[Scope, tuple[float, ...]]
+    deltas_by_scope: Mapping[Scope, tuple[float, ...]]
     simulation: Simulation
     run_text: str
-    size_text: str
+    size_description: str
     statistic: str
     max_runs: int | None = None
     chunk_size: int | None = None
     has_two_removals: bool = False
     compute_bound: Callable[[float], Proof] | None = None
 
-    def get_n_runs(self, quick: bool) -> int:
+    def choose_n_runs(self, quick: bool) -> int:
         """Default number of runs per world (neighbouring input) for the bound; pilot runs, to which
         the decision rule is fitted, are extra.
 
-        ``quick``: whether the audit is quick, which divides the number by ``QUICK_DIVISOR``.
+        ``quick``: whether the audit is quick, which divides the number by ``QUICK_RUNS_DIVISOR``.
 
         If messages are slow to compute, the number is at most what one processor can simulate in
-        ``MAX_SECONDS`` (divided by ``QUICK_DIVISOR`` if ``quick``), or ``MIN_RUNS`` if that is
+        ``MAX_SECONDS`` (divided by ``QUICK_RUNS_DIVISOR`` if ``quick``), or ``MIN_RUNS`` if that is
         larger.
         """
-        usual = (self.max_runs or TRAINING_RUNS) // (QUICK_DIVISOR if quick else 1)
+        usual = (self.max_runs or TRAINING_RUNS) // (QUICK_RUNS_DIVISOR if quick else 1)
         seconds = self.target.upload_seconds * self.simulation.n_messages * 2 * (1 + 1 / _PILOTS)
-        affordable = MAX_SECONDS / (QUICK_DIVISOR if quick else 1) / max(seconds, 1e-9)
+        affordable = MAX_SECONDS / (QUICK_RUNS_DIVISOR if quick else 1) / max(seconds, 1e-9)
         return min(usual, max(MIN_RUNS, int(affordable)))
 
     @property
@@ -440,7 +440,9 @@ class GameSetup:
         """Scope (unit, adjacency, what the adversary sees, duration) and delta of each lower bound
         on epsilon that the game measures.
         """
-        return [(scope, delta) for scope, deltas in self.scope_deltas.items() for delta in deltas]
+        return [
+            (scope, delta) for scope, deltas in self.deltas_by_scope.items() for delta in deltas
+        ]
 
     def get_claims(self, scope: Scope, delta: float) -> tuple[list[ScopedClaim], list[ScopedClaim]]:
         """Returns the claims that a lower bound tests, and further claims that are reported only if
@@ -463,12 +465,12 @@ class GameSetup:
             for scoped in self.target.get_claims(self.population)
             if scoped.scope.covers(scope)
             and scoped.scope.vantage is scope.vantage
-            and scoped.delta <= self.scope_deltas[scope][0]
+            and scoped.delta <= self.deltas_by_scope[scope][0]
             and not scoped.outside_model
         ]
         same = [scoped for scoped in covering if scoped.scope.unit is scope.unit]
         judged = [scoped for scoped in same if scoped.scope.horizon is scope.horizon] or same
-        if delta == self.scope_deltas[scope][0]:
+        if delta == self.deltas_by_scope[scope][0]:
             wider = same if is_external(self.target) else []
             if not same:
                 wider = covering
@@ -548,7 +550,7 @@ class CanaryGame(ABC):
         """Whether the game can test a claim: the claim is about a user, a rating or an interaction,
         and depends on no quantity that the paper leaves out.
         """
-        return scoped.scope.unit in DATA_UNITS and not scoped.outside_model
+        return scoped.scope.unit in CANARY_UNITS and not scoped.outside_model
 
     def get_scopes(self, claims: Sequence[ScopedClaim]) -> dict[Scope, tuple[float, ...]]:
         """Returns the scopes in which the game bounds epsilon for ``claims``, and the deltas of the
@@ -566,9 +568,9 @@ class CanaryGame(ABC):
 
         A bound is measured at the largest delta of the claims in its scope, and also holds at
         smaller deltas. If one of these claims states epsilon as a function of delta, a second bound
-        is measured at delta 0.1 (``FORMULA_DELTA``), provided that the first delta is smaller. The
-        game of a single training (``own_estimator``) has no second bound, because its bounds at a
-        delta above 0 have less confidence.
+        is measured at delta 0.1 (``CURVE_CLAIM_TEST_DELTA``), provided that the first delta is
+        smaller. The game of a single training (``own_estimator``) has no second bound, because its
+        bounds at a delta above 0 have less confidence.
         """
         deltas, formulas = dict[Scope, float](), set()
         for scoped in filter(self.covers_claim, claims):
@@ -581,8 +583,8 @@ class CanaryGame(ABC):
             if scoped.curve is not None and self.own_estimator is None:
                 formulas.add(scope)
         return {
-            scope: (delta, FORMULA_DELTA)
-            if scope in formulas and delta < FORMULA_DELTA
+            scope: (delta, CURVE_CLAIM_TEST_DELTA)
+            if scope in formulas and delta < CURVE_CLAIM_TEST_DELTA
             else (delta,)
             for scope, delta in deltas.items()
         }
@@ -603,8 +605,8 @@ class CanaryGame(ABC):
         confidence: float,
         accountants: Sequence[Accountant],
         rng: np.random.Generator,
-        parallel: ParallelMap = run_serially,
-        store: Store | None = None,
+        parallel: ParallelMap = map_serially,
+        store: ChunkStore | None = None,
     ) -> GameResult:
         """Bounds epsilon from below at ``delta`` in one scope of ``setup``, and judges the claims
         of the system.
@@ -632,10 +634,10 @@ class CanaryGame(ABC):
         draws = RunSampler(
             simulation=setup.simulation,
             name=f"{self.name} {setup.target!r} {setup.run_text} {setup.world_names} "
-            f"{list(setup.scope_deltas)}",
+            f"{list(setup.deltas_by_scope)}",
             chunk_size=setup.chunk_size or self.chunk_size,
             run_chunks=parallel,
-            store=None if once else store or MemoryStore(),
+            store=None if once else store or MemoryChunkStore(),
         )
         fitting, measuring = rng.spawn(2)
         worlds, draws_text = self.make_worlds(draws, setup, scope, runs, fitting)
@@ -693,7 +695,7 @@ class CanaryGame(ABC):
             )
             for scoped in claims
         )
-        game = f"{self.name} game {setup.size_text}"
+        game = f"{self.name} game {setup.size_description}"
         return tuple(
             each.model_copy(
                 update={"note": " ".join(filter(None, (note, each.note))), "game": game}
@@ -723,7 +725,7 @@ class CanaryGame(ABC):
             statistic=setup.statistic,
             pilot=pilot,
             rng=rng,
-            budget=TestBudget(draws=2 * runs, delta=setup.scope_deltas[scope][0], alpha=_ALPHA),
+            budget=TestBudget(draws=2 * runs, delta=setup.deltas_by_scope[scope][0], alpha=_ALPHA),
             trees=self.has_tree_rule,
         )
         return worlds, f"in {runs:,} runs with each input, after training on {pilot:,} other runs"

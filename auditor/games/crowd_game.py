@@ -60,7 +60,7 @@ class TrainingSimulator:
     ``target``: the system.
     ``canary``: the canary, which is the last user, and all other users.
     ``vantages``: adversaries, given by what they see. A training gives numbers for each adversary:
-        those of ``projection.get_features``, or the score of ``attack``.
+        those of ``projection.compute_features``, or the score of ``attack``.
     ``attack``: attack that scores the items in which the two histories differ, or None.
     ``compute``: device and memory of a training.
     """
@@ -92,7 +92,7 @@ class TrainingSimulator:
         training, seeing, guessing = rng.spawn(3)
         data, crowd = self.canary.make_population(np.array([world == 0])), self.canary.crowd
         transcript = self.target.run(data, training, None, self.compute).transcript
-        others = select_predicted(crowd, self.vantages, transcript)
+        others = select_predicted_users(crowd, self.vantages, transcript)
         known: dict[int, projection.ExpectedMessages] = {}
         features = {}
         for vantage in self.vantages:
@@ -109,7 +109,7 @@ class TrainingSimulator:
                         self.target, profiles, broadcast, guessing, _COPIES, others
                     )
             at_times = [known[t] for t in times]
-            features[vantage] = projection.get_features(view, at_times, data.n_users - 1)
+            features[vantage] = projection.compute_features(view, at_times, data.n_users - 1)
         return features
 
     def _score(self, attack: Attack, view: View, rng: np.random.Generator) -> projection.Array:
@@ -125,7 +125,7 @@ class TrainingSimulator:
         return np.array([signs @ np.clip(guess.values, -_LIMIT, _LIMIT)])
 
 
-def select_predicted(
+def select_predicted_users(
     crowd: Interactions, vantages: Sequence[Vantage], transcript: Transcript
 ) -> Interactions:
     """Returns the users whose messages an adversary predicts, to isolate the canary's message.
@@ -214,7 +214,9 @@ def find_best_canary(
             squares.append(projection.sum_inner((first[name], second[name]) for name in first))
         return squares
 
-    every, refused = canaries.map_canaries(canaries.design_extreme(scope, population), read)
+    every, refused = canaries.map_canaries(
+        canaries.design_extreme_canaries(scope, population), read
+    )
     left_out = canaries.describe_refusals(refused, every)
     for canary, squares in every:
         for number, square in enumerate(squares):
@@ -293,7 +295,7 @@ class CrowdGame(CanaryGame):
                 yield Skip(scopes=unread, reason="the attack reads nothing from this vantage")
         else:
             for setup in self.design_setups(case, all_deltas, rng):
-                all_deltas = {s: d for s, d in all_deltas.items() if s not in setup.scope_deltas}
+                all_deltas = {s: d for s, d in all_deltas.items() if s not in setup.deltas_by_scope}
                 yield setup
 
         def kind(scope: Scope) -> tuple[str, str, bool, bool]:
@@ -343,7 +345,7 @@ class CrowdGame(CanaryGame):
         steered_by, chosen = tuple(sent.items())[number]
         vantages, length = list_vantages(scopes), short.sizes.rounds or 1
         if of_uploads:
-            statistic = rounds.ROUND_STATISTIC
+            statistic = rounds.ROUND_SCORE_TEXT
             runs: Simulation = rounds.RoundSimulator.learn(
                 short, canary, chosen, vantages, rng, length
             )
@@ -357,7 +359,7 @@ class CrowdGame(CanaryGame):
             target=short,
             population=sizes,
             world_names=canary.history_names,
-            scope_deltas=scopes,
+            deltas_by_scope=scopes,
             simulation=runs,
             has_two_removals=halved,
             run_text=(
@@ -365,16 +367,13 @@ class CrowdGame(CanaryGame):
                 f"{population.n_items - canaries.N_NEW_ITEMS} items of the data, "
                 f"{canaries.N_NEW_ITEMS} new items and a canary{steered_by}{left_out}"
             ),
-            size_text=f"of {sizes.n_users:,} users",
+            size_description=f"of {sizes.n_users:,} users",
             statistic=statistic,
             max_runs=UPLOAD_RUNS if of_uploads else None,
         )
 
     def design_setups(
-        self,
-        case: GameInputs,
-        deltas: Mapping[Scope, tuple[float, ...]],
-        rng: np.random.Generator,
+        self, case: GameInputs, deltas: Mapping[Scope, tuple[float, ...]], rng: np.random.Generator
     ) -> Iterator[GameSetup]:
         """Yields experiments with worst-case inputs that are designed for the system; by default
         none.
@@ -397,10 +396,7 @@ class RoundGame(CrowdGame):
     chunk_size = 256
 
     def design_setups(
-        self,
-        case: GameInputs,
-        deltas: Mapping[Scope, tuple[float, ...]],
-        rng: np.random.Generator,
+        self, case: GameInputs, deltas: Mapping[Scope, tuple[float, ...]], rng: np.random.Generator
     ) -> Iterator[GameSetup]:
         """Yields an experiment with the worst-case inputs of the system, if it has any.
 
@@ -425,14 +421,14 @@ class RoundGame(CrowdGame):
             target=system,
             population=crowd,
             world_names=pair.world_names,
-            scope_deltas=scopes,
-            simulation=rounds.make_rounds(pair, system, list_vantages(scopes), rng, n_users - 1),
+            deltas_by_scope=scopes,
+            simulation=rounds.make_simulator(pair, system, list_vantages(scopes), rng, n_users - 1),
             run_text=(
                 f"one round of {crowd.n_users:,} users and {crowd.n_items} items, after the server "
                 f"sent a malicious model. All users except the canary have '{pair.world_names[1]}'"
             ),
-            size_text=f"of {crowd.n_users:,} users",
-            statistic=rounds.ROUND_STATISTIC,
+            size_description=f"of {crowd.n_users:,} users",
+            statistic=rounds.ROUND_SCORE_TEXT,
             max_runs=UPLOAD_RUNS,
         )
 

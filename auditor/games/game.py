@@ -33,7 +33,7 @@ MAX_HALVES_SECONDS, QUICK_MAX_HALVES_SECONDS = 3600.0, 6.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HalfRuns:
+class HalfTrainings:
     """Trainings on random halves of the users, for attacks that infer whether a user took part.
 
     ``is_included``: whether each of k trainings includes each user (k, n_users).
@@ -54,7 +54,7 @@ class HalfRuns:
         count: int,
         compute: Machine,
         rng: np.random.Generator,
-    ) -> HalfRuns:
+    ) -> HalfTrainings:
         """Trains ``target`` ``count`` times, each time on a random half of the users.
 
         Each training includes each user independently with probability 1/2, and has at least one
@@ -87,7 +87,7 @@ MAX_USERS, QUICK_MAX_USERS, MIN_USERS = 2_000, 500, 100
 # Maximum product of attacked users and items. An attack holds a few tables of this size.
 MAX_ENTRIES = 2**23
 # Maximum product of users and items for which messages without senders are attacked.
-MAX_SEARCH_PAIRS = 2**26
+MAX_UNLINKED_PAIRS = 2**26
 # Tables of the uploads of one training, with their views, by name of the source.
 UploadTables = dict[str, ViewWithInputs]
 _MANY = 20_000  # users beyond which a row states the number of attacked users
@@ -118,7 +118,7 @@ class Game:
     view: View
     interactions: Interactions
     user_vectors: Floats | None = None
-    halves: HalfRuns | None = None
+    halves: HalfTrainings | None = None
     is_quick: bool
     is_per_user: bool = False
     attributes: tuple[str, ...] | None = None
@@ -133,19 +133,20 @@ class Game:
         return min(users, max(MIN_USERS, MAX_ENTRIES // max(1, self.interactions.n_items)))
 
     @property
-    def search_refusal(self) -> str:
+    def unlinked_refusal(self) -> str:
         """Reason why messages without known senders are not attacked, as text; empty if they are
         attacked.
 
         These messages are not attacked if the number of users times the number of items exceeds
-        ``MAX_SEARCH_PAIRS``.
+        ``MAX_UNLINKED_PAIRS``.
         """
         entries = self.interactions.n_users * self.interactions.n_items
-        if entries <= MAX_SEARCH_PAIRS:
+        if entries <= MAX_UNLINKED_PAIRS:
             return ""
         return (
             f"Messages without senders are searched together: their {entries:,} entries (users "
-            f"times items) exceed the {MAX_SEARCH_PAIRS:,} that fit into memory. Audit fewer users."
+            f"times items) exceed the {MAX_UNLINKED_PAIRS:,} that fit into memory. "
+            "Audit fewer users."
         )
 
     def skip(self, reason: str) -> SkippedRow:
@@ -273,7 +274,7 @@ def make_further_figure(estimate: Estimate) -> FurtherFigure:
 # Levels of the quantiles of success over users that the record lists.
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
 # Minimum success of the attack on a user with which the record counts the user as exposed.
-MIN_EXPOSED = 0.9
+MIN_EXPOSED_SUCCESS = 0.9
 # Minimum number of users in a group whose mean success the record lists.
 MIN_GROUP_SIZE = 10
 _THIRDS = {
@@ -282,7 +283,7 @@ _THIRDS = {
 }
 
 
-def users_row(
+def summarize_users(
     game: Game, users: NDArray[np.integer[Any]], success: NDArray[np.floating[Any]], name: str
 ) -> UsersRow:
     """Summarises an attack's success over users: quantiles, the share of exposed users, and means
@@ -293,8 +294,8 @@ def users_row(
     ``success``: success per user in [0, 1] (n,). Users with NaN are left out.
     ``name``: words that say how a user's success is measured.
 
-    A user is exposed if the success is at least ``MIN_EXPOSED``. The intervals of quantiles are
-    exact: their ends are order statistics, chosen by the binomial distribution. The groups are
+    A user is exposed if the success is at least ``MIN_EXPOSED_SUCCESS``. The intervals of quantiles
+    are exact: their ends are order statistics, chosen by the binomial distribution. The groups are
     thirds of the users by number of items and by popularity of these items, and the classes of each
     attribute; groups of fewer than ``MIN_GROUP_SIZE`` users are left out. The success of each user
     is stored only if ``game.is_per_user``.
@@ -311,7 +312,7 @@ def users_row(
         quantiles={
             f"{level:.0%}": _quantile(success, level, game.confidence) for level in QUANTILES
         },
-        sure=make_further_figure(game.get_share(success >= MIN_EXPOSED)),
+        sure=make_further_figure(game.get_share(success >= MIN_EXPOSED_SUCCESS)),
         groups=groups,
         each=tuple(zip(users.tolist(), success.tolist(), strict=True)) if game.is_per_user else (),
     )

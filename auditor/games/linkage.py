@@ -13,7 +13,7 @@ from fedrec_auditor.accountants.statements import Vantage
 from fedrec_auditor.attacks.base import Background, LinkScores
 from fedrec_auditor.attacks.linkage import MAX_EARLIER_ROUNDS
 from fedrec_auditor.auditor.games import metrics
-from fedrec_auditor.auditor.games.game import Game, users_row
+from fedrec_auditor.auditor.games.game import Game, summarize_users
 from fedrec_auditor.reports.record.rows import AttackRow, SkippedRow
 from fedrec_auditor.targets.transcript import Payload, RoundView, Uploads, View
 
@@ -35,12 +35,12 @@ def run_attack(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
     only row gives this reason. The result is empty if fewer than two users qualify, or if the
     attack cannot read the messages.
     """
-    hidden = anonymize(
+    hidden = remove_senders(
         game.view, game.view.vantage, QUICK_MAX_USERS if game.is_quick else MAX_USERS, game.rng
     )
     if hidden is None or game.attack.refusal(hidden.view):
         return ()
-    if reason := explain_too_few(len(hidden.users), game.confidence):
+    if reason := explain_too_few_users(len(hidden.users), game.confidence):
         return (game.skip(reason),)
     guess = game.run_attack(LinkScores, Background(), hidden.view)
     place = np.searchsorted(hidden.users, hidden.candidates)  # index of each candidate's user
@@ -67,11 +67,13 @@ def run_attack(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
         for metric, (values, random) in measured.items()
     )
     linked = measured["linkage top-1"][0]
-    by_user = users_row(game, hidden.users[hidden.senders], linked, "top-1 accuracy per sender")
+    by_user = summarize_users(
+        game, hidden.users[hidden.senders], linked, "top-1 accuracy per sender"
+    )
     return top.model_copy(update={"users": by_user}), *others
 
 
-def explain_too_few(users: int, confidence: float) -> str:
+def explain_too_few_users(users: int, confidence: float) -> str:
     """Returns a sentence that says why there are too few users for a conclusion; empty if enough.
 
     ``users``: number n of users, who sent one message each.
@@ -106,7 +108,7 @@ class UnlinkedView:
     candidates: NDArray[np.int64]
 
 
-def anonymize(
+def remove_senders(
     view: View, vantage: Vantage, max_users: int, rng: np.random.Generator
 ) -> UnlinkedView | None:
     """Removes the senders from the last round of ``view``, or from all rounds if messages pass a

@@ -19,14 +19,14 @@ from fedrec_auditor.auditor.games import crowd_game, projection, reading
 from fedrec_auditor.auditor.games.canary import CanarySet
 from fedrec_auditor.auditor.games.canary_game import (
     NO_CHANGE_TEXT,
-    QUICK_DIVISOR,
+    QUICK_RUNS_DIVISOR,
     UPLOAD_RUNS,
     CanaryGame,
     GameInputs,
     GameSetup,
     Skip,
 )
-from fedrec_auditor.auditor.games.round import RoundSimulator, make_rounds
+from fedrec_auditor.auditor.games.round import RoundSimulator, make_simulator
 from fedrec_auditor.auditor.games.stated import can_sample_users, is_external
 from fedrec_auditor.auditor.tracing.outputs import flatten_outputs
 from fedrec_auditor.auditor.tracing.trace import Proof, prove
@@ -37,7 +37,7 @@ from fedrec_auditor.targets.transcript import Broadcast
 from fedrec_auditor.targets.wrapped.client import block_exits
 
 # Number of steps of the search for a broadcast; each step tries two broadcasts.
-N_STEPS = 12
+N_SEARCH_STEPS = 12
 _COPIES, _SEARCH_NUMBERS = 64, 1 << 19  # maximum messages per world in a trial, and their numbers
 _ITEMS = 4  # number of items, the best by few messages, that are tried with more messages
 _STRIDE = 0.5  # size of the first step, in standard deviations of a part's entries
@@ -85,14 +85,14 @@ def search_pair(
     at the honest broadcast. If the client's code may treat items differently (it may hash them),
     the best canaries with a single item are added. If ``can_steer``, the best canary is tried at
     malicious broadcasts, then all canaries are tried at the best of these broadcasts, and the best
-    pair is improved by ``N_STEPS`` steps of simultaneous perturbation (Spall 1992): each step tries
-    the broadcast moved in a random direction and in the opposite one, and keeps the better of the
-    two if it is an improvement. The search ends if the messages are ``reading.MAX_DISTANCE``
-    standard deviations apart. Returns None if no messages differ.
+    pair is improved by ``N_SEARCH_STEPS`` steps of simultaneous perturbation (Spall 1992): each
+    step tries the broadcast moved in a random direction and in the opposite one, and keeps the
+    better of the two if it is an improvement. The search ends if the messages are
+    ``reading.STOPPING_DISTANCE`` standard deviations apart. Returns None if no messages differ.
     """
     every = [
-        *canaries.design_extreme(scope, population),
-        *canaries.copy_real_users(scope, population),
+        *canaries.design_extreme_canaries(scope, population),
+        *canaries.make_real_user_canaries(scope, population),
     ]
     if not every:
         return None
@@ -112,7 +112,7 @@ def search_pair(
         key=lambda pair: pair[0],
     )
     chosen, text = broadcast, ""
-    if can_steer and broadcast and far < reading.MAX_DISTANCE:
+    if can_steer and broadcast and far < reading.STOPPING_DISTANCE:
         for name, malicious in _malicious_broadcasts(broadcast):
             distance = trial(canary, malicious)
             if distance > far:
@@ -226,7 +226,7 @@ def _climb(
     best, top, at, stride = broadcast, far, dict(broadcast), _STRIDE
     parts = crowd_game.get_float_arrays(broadcast)
     scales = {name: float(part.std()) or 1.0 for name, part in parts.items()}
-    for _ in range(N_STEPS if parts else 0):
+    for _ in range(N_SEARCH_STEPS if parts else 0):
         signs = {name: rng.choice([-1.0, 1.0], part.shape) for name, part in parts.items()}
         sides = []
         for side in (stride, -stride):
@@ -241,7 +241,7 @@ def _climb(
             best, top, at = sent, distance, sent
         else:
             stride *= 0.8
-        if top >= reading.MAX_DISTANCE:
+        if top >= reading.STOPPING_DISTANCE:
             break
     return best, top
 
@@ -249,7 +249,7 @@ def _climb(
 # Runs per world of a designed pair, whose messages are short, and number of runs per chunk.
 DESIGNED_RUNS, _TOGETHER = 500_000, 4_096
 _NUMBERS, _FEW_RUNS = 1 << 27, 2_000  # maximum numbers in all messages, and minimum runs
-_UNITS = (*canaries.DATA_UNITS, Unit.ATTRIBUTE)
+_UNITS = (*canaries.CANARY_UNITS, Unit.ATTRIBUTE)
 
 
 class LocalGame(CanaryGame):
@@ -345,7 +345,7 @@ class LocalGame(CanaryGame):
                 target=alone,
                 population=sizes,
                 world_names=pair.canary.history_names,
-                scope_deltas={scope: deltas[scope]},
+                deltas_by_scope={scope: deltas[scope]},
                 simulation=RoundSimulator.learn(
                     alone, pair.canary, pair.broadcast, (Vantage.SERVER,), rng
                 ),
@@ -354,10 +354,10 @@ class LocalGame(CanaryGame):
                     f"{pair.text}. The game uses the most revealing of {pair.n_pairs} tried pairs "
                     f"of an invented user's histories and a server's model{pair.refusal_text}"
                 ),
-                size_text=f"over {sizes.n_items:,} items ({canaries.N_NEW_ITEMS} new)",
+                size_description=f"over {sizes.n_items:,} items ({canaries.N_NEW_ITEMS} new)",
                 statistic=reading.STATISTIC_TEXT,
                 max_runs=int(np.clip(_NUMBERS // numbers, _FEW_RUNS, UPLOAD_RUNS)),
-                compute_bound=_make_prover(alone, pair, QUICK_DIVISOR if case.is_quick else 1),
+                compute_bound=_make_prover(alone, pair, QUICK_RUNS_DIVISOR if case.is_quick else 1),
             )
 
 
@@ -404,10 +404,10 @@ def make_designed_setup(
         target=target,
         population=population,
         world_names=pair.world_names,
-        scope_deltas={pair.scope: (0.0,)},
-        simulation=make_rounds(pair, pair.target, (Vantage.SERVER,), rng, reducer=pair.reducer),
+        deltas_by_scope={pair.scope: (0.0,)},
+        simulation=make_simulator(pair, pair.target, (Vantage.SERVER,), rng, reducer=pair.reducer),
         run_text=f"one message in a system of {items} items, for the server's most revealing model",
-        size_text=f"over {items:,} items",
+        size_description=f"over {items:,} items",
         statistic=reading.STATISTIC_TEXT
         if pair.reducer is None
         else "those numbers of a message that the two inputs change by design",

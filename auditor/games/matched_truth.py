@@ -24,7 +24,7 @@ from fedrec_auditor.targets.recorded.tensors import check_file
 # Maximum size in bytes of a file with senders and users.
 MAX_BYTES = 2**31
 # User of each sender: a mapping or a CSV file. None if senders have the names of users.
-SenderNames = str | Path | Mapping[Any, Any] | None
+SenderUsers = str | Path | Mapping[Any, Any] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +43,7 @@ class MatchedTruth:
     notes: tuple[str, ...] = ()
 
     @classmethod
-    def match(cls, recording: Recording, truth: GroundTruth | None, senders: SenderNames) -> Self:
+    def match(cls, recording: Recording, truth: GroundTruth | None, senders: SenderUsers) -> Self:
         """Matches the true data to a recording (stored uploads of a training).
 
         ``truth``: the true data. If None, the users have no known interactions.
@@ -97,7 +97,7 @@ def _party_numbers(recording: Recording, count: int) -> NDArray[np.int64]:
     return numbers
 
 
-def _translate(names: NDArray[Any], senders: SenderNames) -> NDArray[Any]:
+def _translate(names: NDArray[Any], senders: SenderUsers) -> NDArray[Any]:
     """User name of each sender, by the table ``senders``; "" for a sender that the table lacks.
     Without a table, ``names`` are returned.
     """

@@ -16,13 +16,13 @@ from fedrec_auditor.attacks.base import Background, MemberScores
 from fedrec_auditor.attacks.parts.profile_fit import MAX_PROFILES, can_solve_sums
 from fedrec_auditor.attacks.parts.uploads import assign_pseudonyms, find_subjects
 from fedrec_auditor.auditor.games import metrics
-from fedrec_auditor.auditor.games.game import Game, make_further_figure, users_row
+from fedrec_auditor.auditor.games.game import Game, make_further_figure, summarize_users
 from fedrec_auditor.reports.record.rows import AttackRow, RocRow, SkippedRow
 from fedrec_auditor.targets.datasets.base import Interactions
 
 # False positive rates at which TPR is reported: in a row of its own, and as further metrics.
 MAIN_FPR, FURTHER_FPRS = 0.01, (0.001, 0.1)
-MAX_MEMBERS = 20
+MAX_MEMBERS_PER_USER = 20
 # Number of items per user that the adversary knows if whole messages are seen without senders.
 N_KNOWN_ITEMS = 5
 
@@ -46,8 +46,8 @@ def run_attack(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
         return ()
     interactions, known_items, known_note = game.interactions, None, ""
     if assign_pseudonyms(game.view) is not None:
-        if game.search_refusal:
-            return (game.skip(game.search_refusal),)
+        if game.unlinked_refusal:
+            return (game.skip(game.unlinked_refusal),)
         known_items, interactions = split_known_items(interactions, game.rng)
         known_note = f" The adversary knows {N_KNOWN_ITEMS} items per user, to identify messages."
     among = find_subjects(game.view)
@@ -64,7 +64,7 @@ def run_attack(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
             ),
         )
     popularity = np.bincount(interactions.ratings.indices, minlength=interactions.n_items)
-    prior = to_logits(popularity[pairs[:, 1]] - members, interactions.n_users - 1)
+    prior = to_log_odds(popularity[pairs[:, 1]] - members, interactions.n_users - 1)
     background = Background(candidates=pairs, prior=prior, known_items=known_items)
     scores, users = game.run_attack(MemberScores, background, game.view).values, pairs[:, 0]
     # With fewer than 100 non-members, TPR is reported at the smallest FPR that they can resolve.
@@ -72,7 +72,7 @@ def run_attack(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
     curve = game.make_roc(scores, members, users, sorted({fpr, *FURTHER_FPRS}), baseline=prior)
     note = (
         "The adversary knows the algorithm, the messages that the server receives, and how many "
-        f"other users have each item. Tests use up to {MAX_MEMBERS} items of each of "
+        f"other users have each item. Tests use up to {MAX_MEMBERS_PER_USER} items of each of "
         f"{curve.auc.n_users} users, and as many items that the user does not have. The interval "
         "covers the choice of users."
         f"{known_note}{_describe_silence(scores, prior, pairs[:, 1])}"
@@ -90,7 +90,7 @@ def run_attack(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
             for rate, one in curve.tpr.items()
             if rate != fpr
         },
-        "users": users_row(game, np.unique(users), by_user, "AUC for the items of one user"),
+        "users": summarize_users(game, np.unique(users), by_user, "AUC for the items of one user"),
         "note": auc_row.note + "".join(unresolved),
     }
     return auc_row.model_copy(update=update), tpr_row
@@ -123,7 +123,7 @@ def _rows(
     return [area.model_copy(update={"roc": RocRow(**band)}), *others]
 
 
-def to_logits(count: NDArray[np.integer[Any]], users: int) -> NDArray[np.float64]:
+def to_log_odds(count: NDArray[np.integer[Any]], users: int) -> NDArray[np.float64]:
     """Returns the log-odds that a user has an item that ``count`` of ``users`` users have.
 
     To avoid infinite values, 0.5 is added to the numbers of users with and without the item.
@@ -184,18 +184,20 @@ def draw_candidates(
         out.
     ``max_users``: maximum number of users with candidates.
 
-    Each user has equally many true and false pairs, at most ``MAX_MEMBERS`` of each.
+    Each user has equally many true and false pairs, at most ``MAX_MEMBERS_PER_USER`` of each.
     """
     ratings = interactions.ratings
     sizes = np.diff(ratings.indptr)
     able = pool[(sizes[pool] > 0) & (sizes[pool] < interactions.n_items)]
     users = np.sort(rng.permutation(able)[:max_users])
-    count = np.minimum(np.minimum(sizes[users], interactions.n_items - sizes[users]), MAX_MEMBERS)
+    count = np.minimum(
+        np.minimum(sizes[users], interactions.n_items - sizes[users]), MAX_MEMBERS_PER_USER
+    )
     touched = ratings[users].toarray() != 0
     parts = []
     for kind in (touched, ~touched):
         keys = np.where(kind, rng.random(kind.shape, dtype=np.float32), np.float32(2))
-        width = min(MAX_MEMBERS, interactions.n_items)
+        width = min(MAX_MEMBERS_PER_USER, interactions.n_items)
         nearest = np.argpartition(keys, width - 1, axis=1)[:, :width]
         order = np.argsort(np.take_along_axis(keys, nearest, axis=1), axis=1, kind="stable")
         drawn = np.take_along_axis(nearest, order, axis=1)
@@ -205,7 +207,7 @@ def draw_candidates(
     return pairs, np.arange(len(pairs)) < len(parts[0])
 
 
-USER_FPRS = (0.1, 0.01, 0.001)
+USER_MEMBERSHIP_FPRS = (0.1, 0.01, 0.001)
 
 
 def run_user_attack(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
@@ -259,10 +261,12 @@ def run_user_attack(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
     if can_solve_sums(views[0], len(profiled)):
         note += " Clients draw nothing at random, so the adversary computes all users' messages."
     trainings = np.repeat(np.arange(len(views)), len(users))
-    curve = game.make_roc(values, members, whose, USER_FPRS, baseline=sizes, trainings=trainings)
+    curve = game.make_roc(
+        values, members, whose, USER_MEMBERSHIP_FPRS, baseline=sizes, trainings=trainings
+    )
     note += "".join(
         f" A TPR at FPR {fpr:g} needs more cases of users who took no part than {negatives:,}."
-        for fpr in USER_FPRS
+        for fpr in USER_MEMBERSHIP_FPRS
         if fpr not in curve.tpr
     )
     return tuple(_rows(game, curve, curve.tpr, "number of ratings", len(members), note))

@@ -32,7 +32,7 @@ from fedrec_auditor.targets.compiled import jit_compile
 # the sample may differ from it in any way, but their share is at most the share that a sample of n
 # users misses with probability a/2.
 
-N_REPLICATES = 1000
+N_BOOTSTRAPS = 1000
 # Number of points at which a ROC curve is stored.
 N_CURVE_POINTS = 60
 
@@ -70,7 +70,7 @@ def get_mean(
             "Expected finite values of at least one user, got none or NaN. Correct it."
         )
     replicates = draw_weights(len(data), rng) @ data / len(data)
-    return make_interval(float(data.mean()), replicates, len(data), confidence, min_value)
+    return make_bootstrap_interval(float(data.mean()), replicates, len(data), confidence, min_value)
 
 
 def get_share(successes: NDArray[np.bool_], *, confidence: float) -> Estimate:
@@ -84,7 +84,7 @@ def get_share(successes: NDArray[np.bool_], *, confidence: float) -> Estimate:
     )
 
 
-def score_sets(guessed: NDArray[np.bool_], truth: NDArray[np.bool_]) -> NDArray[np.float64]:
+def compute_set_f1(guessed: NDArray[np.bool_], truth: NDArray[np.bool_]) -> NDArray[np.float64]:
     """F1 of the guessed item set of each user (n,); 1 if the guessed and the true set are empty.
 
     ``guessed``: whether each user is guessed to have each item (n, n_items).
@@ -206,7 +206,7 @@ def make_roc(
     groups, group = np.unique(
         np.zeros_like(cluster) if trainings is None else trainings, return_inverse=True
     )
-    again = draw_weights(len(groups), rng) if len(groups) > 1 else np.ones((N_REPLICATES, 1))
+    again = draw_weights(len(groups), rng) if len(groups) > 1 else np.ones((N_BOOTSTRAPS, 1))
 
     def drawn(scored: NDArray[Any]) -> NDArray[np.float64]:
         return get_weighted_rocs(scored, members, rates, (cluster, group), (weights, again))
@@ -254,7 +254,7 @@ def _intervals(
     ``replicates``: values of b bootstrap replicates (b, k).
     """
     return [
-        make_interval(float(value), some, n, confidence, min_value)
+        make_bootstrap_interval(float(value), some, n, confidence, min_value)
         for value, some in zip(values, replicates.T, strict=True)
     ]
 
@@ -263,12 +263,12 @@ def draw_weights(n: int, rng: np.random.Generator) -> NDArray[np.float64]:
     """Draws bootstrap weights (REPLICATES, n): the number of times that each of n users occurs in
     each replicate.
     """
-    draws = rng.integers(n, size=(N_REPLICATES, n)) + n * np.arange(N_REPLICATES)[:, None]
-    counts = np.bincount(draws.ravel(), minlength=n * N_REPLICATES)
-    return counts.reshape(N_REPLICATES, n).astype(np.float64)
+    draws = rng.integers(n, size=(N_BOOTSTRAPS, n)) + n * np.arange(N_BOOTSTRAPS)[:, None]
+    counts = np.bincount(draws.ravel(), minlength=n * N_BOOTSTRAPS)
+    return counts.reshape(N_BOOTSTRAPS, n).astype(np.float64)
 
 
-def make_interval(
+def make_bootstrap_interval(
     value: float, replicates: NDArray[np.float64], n: int, confidence: float, min_value: float = 0.0
 ) -> Estimate:
     """Returns an estimate with the percentile interval of a bootstrap, within [``min_value``, 1].
@@ -546,7 +546,7 @@ def estimate_metrics(
             drawn += [drawn[0] * occurring, drawn[0] * occurring + 1 - occurring]
         out[name] = _hull(value, drawn, figures, subjects, confidence)
         if name == MACRO_F1 and baseline is not None:
-            guessing, random = baseline.class_counts, score_draws(baseline)
+            guessing, random = baseline.class_counts, compute_draw_f1(baseline)
             bias = get_macro_f1(guessing.sum(axis=1)) - random  # F1 of mean counts minus mean F1
             below = get_macro_f1(_replicates(guessing, weights)).mean(axis=0) - bias.mean()
             drawn, gained = [one - below for one in drawn], figures - random
@@ -556,7 +556,7 @@ def estimate_metrics(
     return out
 
 
-def score_draws(guesses: Guesses) -> NDArray[np.float64]:
+def compute_draw_f1(guesses: Guesses) -> NDArray[np.float64]:
     """Macro F1 in each of r draws of the users whose class the adversary knows (r,).
 
     If guesses are random (``guess_probs``), the value is the exact expectation.
@@ -570,7 +570,7 @@ def score_draws(guesses: Guesses) -> NDArray[np.float64]:
 
 def get_mean_f1(guesses: Guesses) -> float:
     """Returns the mean of macro F1 over all draws of the users whose class the adversary knows."""
-    return float(score_draws(guesses).mean())
+    return float(compute_draw_f1(guesses).mean())
 
 
 def get_random_f1(counts: NDArray[np.floating], probabilities: NDArray[np.float64]) -> float:
@@ -613,7 +613,7 @@ def _hull(
     ``drawn``: sets of bootstrap replicates (b,).
     ``figures``: value of each draw of the users whose class is known (r,).
     """
-    ends = [make_interval(value, one, subjects, confidence, min_value) for one in drawn]
+    ends = [make_bootstrap_interval(value, one, subjects, confidence, min_value) for one in drawn]
     low, high = min(one.low for one in ends), max(one.high for one in ends)
     return _widen(replace(ends[0], low=low, high=high), figures, min_value)
 
@@ -641,7 +641,7 @@ def _auc(guesses: Guesses, subjects: int, confidence: float) -> Estimate:
         low, high = (float(expit(logit(value) + side * half)) for side in (-1, 1))
         users = Estimate(value=value, low=low, high=high, confidence=confidence, n_users=subjects)
     else:
-        users = make_interval(value, np.array([value]), subjects, confidence)
+        users = make_bootstrap_interval(value, np.array([value]), subjects, confidence)
     return _widen(users, areas)
 
 

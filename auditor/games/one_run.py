@@ -29,7 +29,7 @@ from fedrec_auditor.auditor.games.canary_game import (
     Skip,
     list_vantages,
 )
-from fedrec_auditor.auditor.games.crowd_game import select_predicted
+from fedrec_auditor.auditor.games.crowd_game import select_predicted_users
 from fedrec_auditor.auditor.games.projection import Array
 from fedrec_auditor.auditor.games.stated import hides_user, sends_when_absent
 from fedrec_auditor.auditor.worlds.one_run import OneRun, make_one_run_worlds
@@ -61,7 +61,7 @@ class CanaryDirections:
         a user table, to its own row.
     ``matrix``: the differences at their places in ``Canaries.sum_new_rows`` (the rows of new items
         or of canaries), in one dimension (m, p).
-    ``mid_products``: inner product of each difference with the mean of the two messages (m,).
+    ``midpoint_products``: inner product of each difference with the mean of the two messages (m,).
     ``shape``: shape of ``Canaries.sum_new_rows`` of the component.
     ``message_sum``: expected sum of all messages, of this shape, if each canary sends the mean of
         its two messages; None if the sum has no expectation.
@@ -69,7 +69,7 @@ class CanaryDirections:
 
     values: NDArray[np.float32]
     matrix: NDArray[np.float32] | sparse.csr_array
-    mid_products: Array
+    midpoint_products: Array
     shape: tuple[int, ...]
     message_sum: Array | None
 
@@ -98,7 +98,9 @@ class CanaryDirections:
         shape, matrix = sent.shape, values
         if canaries.is_item_table(shape):
             shape = canaries.crop_shape(shape)
-            matrix = _place_values(values, canaries.own_items - canaries.n_known, width, shape[0])
+            matrix = _place_values(
+                values, canaries.canary_items - canaries.n_old_items, width, shape[0]
+            )
         total = None
         if others is not None and sent.kind not in (Payload.REPORTS, Payload.BITS):
             total = 0.5 * canaries.sum_new_rows(sent) + canaries.sum_new_rows(others)
@@ -232,7 +234,7 @@ class CanaryScorer:
             for block, sent in _read_changes(parts[name], whose, start, self.canaries):
                 values = along.values[block]
                 scores[block] += np.einsum("ij,ij->i", values, sent)
-                scores[block] -= along.mid_products[block] if key == name else 0.0
+                scores[block] -= along.midpoint_products[block] if key == name else 0.0
                 squares[block] += np.einsum("ij,ij->i", values, values)
         return np.asarray(scores / np.sqrt(squares))
 
@@ -318,11 +320,11 @@ def _read_changes(
     In item tables (one row per item), only the rows of a canary's own items are read.
     """
     picks, base = canaries.is_item_table(sent.shape), np.asarray(start, np.float32)
-    shape = (canaries.own_items.shape[1], *sent.shape[1:]) if picks else sent.shape
+    shape = (canaries.canary_items.shape[1], *sent.shape[1:]) if picks else sent.shape
     step = max(1, _NUMBERS // max(1, math.prod(shape)))
     for at in range(0, len(whose), step):
         block = np.arange(at, min(at + step, len(whose)))
-        rows = canaries.own_items[whose[block]]
+        rows = canaries.canary_items[whose[block]]
         base_rows: Any = base
         if base.ndim and (picks or _is_user_row(sent, base)):
             base_rows = base[rows if picks else block[:, None]]
@@ -371,7 +373,7 @@ TRUTH_KEY = "coins"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SharedTraining:
+class OneRunSimulator:
     """Simulates one training of users and many canaries (designed users), and scores the canaries.
 
     ``target``: the system.
@@ -411,7 +413,7 @@ class SharedTraining:
         transcript = self.target.run(data, crowd_game, None, self.compute).transcript
         results = {TRUTH_KEY: first[:, None].astype(np.float64)}
         scorers: dict[bool, CanaryScorer] = {}
-        others = select_predicted(self.canaries.crowd, self.vantages, transcript)
+        others = select_predicted_users(self.canaries.crowd, self.vantages, transcript)
         with one_thread():
             for vantage in self.vantages:
                 # Sums are computed from the messages, and only in scored rows, in any order.
@@ -483,8 +485,8 @@ class OneRunGame(CanaryGame):
                 target=trained,
                 population=sizes,
                 world_names=canaries.history_names,
-                scope_deltas={scope: deltas[scope] for scope in same},
-                simulation=SharedTraining(
+                deltas_by_scope={scope: deltas[scope] for scope in same},
+                simulation=OneRunSimulator(
                     target=trained,
                     canaries=canaries,
                     vantages=list_vantages(same),
@@ -496,7 +498,7 @@ class OneRunGame(CanaryGame):
                     f"data, {sizes.n_items - interactions.n_items:,} new items and {count:,} "
                     "canaries"
                 ),
-                size_text=f"of {sizes.n_users:,} users",
+                size_description=f"of {sizes.n_users:,} users",
                 statistic=STATISTIC_TEXT,
             )
 
@@ -521,7 +523,7 @@ class OneRunGame(CanaryGame):
 
         return make_one_run_worlds(setup.world_names, scope, coins), "each with probability 1/2"
 
-    def make_max_workload(self, case: GameInputs) -> tuple[Target, Interactions]:
+    def get_largest_training(self, case: GameInputs) -> tuple[Target, Interactions]:
         """Returns the system, and the largest data on which this game trains the system.
 
         Memory and time of the game are estimated from these.

@@ -91,7 +91,7 @@ def estimate_messages(
     apart, own, total = {}, {}, {}
     drawn, crowding = rng.spawn(2)
     received = get_received(broadcast, CANARY_ROWS)
-    pair = draw_pairs(target, profiles, received, drawn, n_uploads)
+    pair = draw_upload_pairs(target, profiles, received, drawn, n_uploads)
     crowd, count = _NOBODY, 0
     if others is not None and others.n_users:
         crowd = target.upload(others, get_received(broadcast, OTHER_ROWS), crowding).components
@@ -127,7 +127,7 @@ def get_noiseless(sent: Component) -> Component:
     return sent if clean is None else clean
 
 
-def draw_pairs(
+def draw_upload_pairs(
     target: Target,
     profiles: Interactions,
     broadcast: Broadcast | None,
@@ -189,7 +189,7 @@ def project(sent: Component, direction: Array) -> Array:
     return out
 
 
-def get_features(view: View, known: Sequence[ExpectedMessages], canary: int) -> Array:
+def compute_features(view: View, known: Sequence[ExpectedMessages], canary: int) -> Array:
     """Computes f numbers of one training, by which a decision rule guesses the canary's history.
 
     A canary is a designed user with two alternative histories.

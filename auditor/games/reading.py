@@ -31,7 +31,7 @@ STATISTIC_TEXT = (
     "zeros and sent rows, the length, and the largest entry)"
 )
 # Distance between the worlds, in standard deviations, at which the worst-case search ends.
-MAX_DISTANCE = 1e3
+STOPPING_DISTANCE = 1e3
 _REPORT_COPIES = 16  # factor of the number of messages, if each has only a few entries
 _BLOCK = 1 << 18  # maximum numbers of messages in memory at once
 _ERRORS = 4.5  # standard errors of a significant difference; one of 10^4 exceeds it with P = 1/15
@@ -306,7 +306,7 @@ def learn_stats(
     ``has_noise``: whether messages are read with their added noise; if false, before noise is
         added.
     """
-    first, second = projection.draw_pairs(target, profiles, broadcast, rng, n_messages)
+    first, second = projection.draw_upload_pairs(target, profiles, broadcast, rng, n_messages)
     return {
         name: MessageStats.learn(
             (part, second[name]), _base(name, part, broadcast), has_noise=has_noise

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from fedrec_auditor.attacks.base import Background, Reconstruction
 from fedrec_auditor.attacks.parts.uploads import assign_pseudonyms, divide, find_subjects
 from fedrec_auditor.auditor.games import metrics
-from fedrec_auditor.auditor.games.game import Game, users_row
-from fedrec_auditor.auditor.games.membership import to_logits
+from fedrec_auditor.auditor.games.game import Game, summarize_users
+from fedrec_auditor.auditor.games.membership import to_log_odds
 from fedrec_auditor.reports.record.rows import AttackRow, SkippedRow
 from fedrec_auditor.targets.components import Floats
 from fedrec_auditor.targets.transcript import View
@@ -40,20 +40,24 @@ def run_attack(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
         return ()
     if (hidden := assign_pseudonyms(game.view)) is not None:
         return (
-            (game.skip(game.search_refusal),) if game.search_refusal else _anonymous(game, hidden)
+            (game.skip(game.unlinked_refusal),)
+            if game.unlinked_refusal
+            else _anonymous(game, hidden)
         )
     users = find_subjects(game.view).astype(np.int64)
     users = np.sort(game.rng.permutation(users)[: game.max_users])
     popularity = np.bincount(game.interactions.ratings.indices, minlength=game.interactions.n_items)
-    background = Background(subjects=users, prior=to_logits(popularity, game.interactions.n_users))
+    background = Background(
+        subjects=users, prior=to_log_odds(popularity, game.interactions.n_users)
+    )
     guess = game.run_attack(Reconstruction, background, game.view)
     ratings = game.interactions.ratings[guess.users].toarray()
     truth = ratings != 0
     rows = []
     if guess.items is not None:
         f1, exact = _sets(game, guess.items, truth)
-        success = metrics.score_sets(guess.items, truth)
-        by_user = users_row(game, guess.users, success, "F1 score for the items of one user")
+        success = metrics.compute_set_f1(guess.items, truth)
+        by_user = summarize_users(game, guess.users, success, "F1 score for the items of one user")
         rows += [f1.model_copy(update={"users": by_user}), exact]
     if guess.is_proved is not None and guess.items is not None:
         rows.append(_proved(game, guess.is_proved, guess.items != truth))
@@ -117,10 +121,10 @@ def _sets(game: Game, guess: NDArray[np.bool_], truth: NDArray[np.bool_]) -> lis
         _row(
             game,
             "interaction F1",
-            metrics.score_sets(guess, truth),
+            metrics.compute_set_f1(guess, truth),
             {
-                "all items": metrics.score_sets(np.ones_like(truth), truth),
-                "popular items": metrics.score_sets(chosen, truth),
+                "all items": metrics.compute_set_f1(np.ones_like(truth), truth),
+                "popular items": metrics.compute_set_f1(chosen, truth),
             },
             f"The guesses have mean precision {precision.mean():.3f}, recall {recall.mean():.3f}.",
         ),

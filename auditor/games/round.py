@@ -24,7 +24,7 @@ from fedrec_auditor.targets.transcript import Broadcast
 
 # Vantages that see uploads, so that no step of the server has to be simulated.
 UPLOAD_VANTAGES = (Vantage.SERVER, Vantage.SHUFFLED, Vantage.AGGREGATE)
-ROUND_STATISTIC = (
+ROUND_SCORE_TEXT = (
     "projections of messages on the mean difference of the canary's messages, their sum and their "
     "maximum by component, combined by logistic regression"
 )
@@ -245,7 +245,9 @@ class RoundSimulator:
         sum_voters: dict[str, CoordinateScorer] = {}
         if names and linked:
             count = self._n_voting(numbers, 2)
-            pair = projection.draw_pairs(self.target, self.canary.histories, received, rng, count)
+            pair = projection.draw_upload_pairs(
+                self.target, self.canary.histories, received, rng, count
+            )
             voters = {
                 name: CoordinateScorer.fit(*(_flat(sent[name], np.arange(count)) for sent in pair))
                 for name in names
@@ -253,7 +255,9 @@ class RoundSimulator:
         if names and Vantage.AGGREGATE in self.vantages:
             users = self.canary.crowd.n_users
             count = self._n_voting(numbers * (users + 1) // 4, users + 2)
-            pair = projection.draw_pairs(self.target, self.canary.histories, received, rng, count)
+            pair = projection.draw_upload_pairs(
+                self.target, self.canary.histories, received, rng, count
+            )
             crowd = self._upload(self.canary.crowd, rng, count) if users else {}
             for name in names:
                 rest = _sum_users(crowd[name], count) if users else 0.0
@@ -321,7 +325,7 @@ def _separate_bits(rng: np.random.Generator) -> np.random.BitGenerator:
     return jumped
 
 
-def make_rounds(
+def make_simulator(
     pair: DesignedPair,
     system: Target,
     vantages: tuple[Vantage, ...],

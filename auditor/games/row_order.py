@@ -40,7 +40,7 @@ from fedrec_auditor.attacks.parts.shadow_reader import (
 from fedrec_auditor.attacks.parts.uploads import assign_pseudonyms, find_subjects
 from fedrec_auditor.attacks.readers.base import MAX_NATS
 from fedrec_auditor.auditor.games.informative import MAX_NUMBER, filter_view, is_oversized
-from fedrec_auditor.auditor.games.matched_truth import MatchedTruth, SenderNames
+from fedrec_auditor.auditor.games.matched_truth import MatchedTruth, SenderUsers
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.recorded.recorded_system import RecordedSystem
 from fedrec_auditor.targets.recorded.recording import MANIFEST, Manifest, Recording
@@ -66,7 +66,7 @@ class SimulatedClient:
 
     ``target``: the system whose ``upload`` is called.
     ``catalogue``: the item catalogue, as data without users.
-    ``rating_set``: distinct values of the ratings.
+    ``rating_values``: distinct values of the ratings.
     ``time_range``: smallest and largest timestamp.
     ``size_range``: minimum and maximum number of items per user, among users with items.
 
@@ -75,7 +75,7 @@ class SimulatedClient:
 
     target: Target
     catalogue: Interactions
-    rating_set: NDArray[np.float32]
+    rating_values: NDArray[np.float32]
     time_range: tuple[int, int]
     size_range: tuple[int, int]
 
@@ -87,7 +87,7 @@ class SimulatedClient:
         return cls(
             target=target,
             catalogue=data.take_users(np.arange(0)),
-            rating_set=np.unique(data.ratings.data),
+            rating_values=np.unique(data.ratings.data),
             time_range=(0, 0) if times is None else (int(times.min()), int(times.max())),
             size_range=(int(sizes.min()), int(sizes.max())) if len(sizes) else (1, data.n_items),
         )
@@ -111,7 +111,7 @@ class SimulatedClient:
         """Computes the uploads of n users who have the items or ratings ``met`` (n, n_items)."""
         if isinstance(met, np.ndarray):
             ratings = sparse.csr_array(met.astype(np.float32))
-            ratings.data[:] = rng.choice(self.rating_set, ratings.nnz)
+            ratings.data[:] = rng.choice(self.rating_values, ratings.nnz)
         else:
             ratings = met
         count: int = ratings.shape[0]
@@ -164,7 +164,7 @@ CAVEAT_TEXT = (
 
 
 @dataclass(frozen=True)
-class ClientOrder:
+class ClientRowOrder:
     """Row of each item in messages and models whose rows are not in the order of the items.
 
     ``item_rows``: row index of each item (n_items,), by name of the array. Arrays in the order of
@@ -261,7 +261,7 @@ class _InOrder:
     """
 
     code: DeviceCode
-    order: ClientOrder
+    order: ClientRowOrder
     first: Broadcast
     is_external: bool = True
 
@@ -337,7 +337,7 @@ _MAX_USERS = 400  # maximum number of users whose messages are compared with the
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ItemOrder:
+class OrderedRecording:
     """A recording (stored uploads of a training) whose manifest (description) states the item of
     each row of item tables, if this order could be inferred.
 
@@ -353,7 +353,7 @@ class ItemOrder:
     caveat: str = ""
 
     @classmethod
-    def find(cls, recording: Recording, truth: GroundTruth | None, senders: SenderNames) -> Self:
+    def find(cls, recording: Recording, truth: GroundTruth | None, senders: SenderUsers) -> Self:
         """Finds which row belongs to which item in the item tables of a recording (stored uploads
         of a training). Without true data, the recording is not changed.
 

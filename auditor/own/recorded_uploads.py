@@ -12,8 +12,8 @@ import numpy as np
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements import Vantage
 from fedrec_auditor.accountants.verdict import DEFAULT_GATE, Gate
-from fedrec_auditor.auditor.games.matched_truth import MatchedTruth, SenderNames
-from fedrec_auditor.auditor.games.row_order import ItemOrder, get_shapes
+from fedrec_auditor.auditor.games.matched_truth import MatchedTruth, SenderUsers
+from fedrec_auditor.auditor.games.row_order import OrderedRecording, get_shapes
 from fedrec_auditor.auditor.machine.progress import Observer, show_progress
 from fedrec_auditor.auditor.plan.plan import ALL_TARGETS, Plan, amend_plan, make_target
 from fedrec_auditor.auditor.plan.planned_data import load_planned_data, prepare_data
@@ -21,7 +21,7 @@ from fedrec_auditor.auditor.plan.stated_claim import ClaimsInput, list_claims
 from fedrec_auditor.auditor.run.audited_target import AuditedTarget
 from fedrec_auditor.auditor.run.resources import Resources, make_resources
 from fedrec_auditor.auditor.run.runner import run_plan
-from fedrec_auditor.auditor.run.tasks import Audit, try_target
+from fedrec_auditor.auditor.run.tasks import Audit, adapt_target
 from fedrec_auditor.auditor.run.workload import check_recording_size
 from fedrec_auditor.reports.record.record import Record
 from fedrec_auditor.targets.components import Payload, Reports
@@ -157,7 +157,7 @@ def attack_recording(
     columns: Mapping[str, str] | None = None,
     users: Any = None,
     items: Any = None,
-    senders: SenderNames = None,
+    senders: SenderUsers = None,
     client: str | Target | None = None,
     claim: ClaimsInput = (),
     out: str | Path | None = None,
@@ -199,9 +199,9 @@ def attack_recording(
     plan = amend_plan(None, {"columns": columns, "claims": list_claims(claim), **fields})
     plan.resolve()  # raises InputError for unknown attacks, before files are read
     known, plan = _truth(recording, truth, plan, {"users": users, "items": items})
-    order = ItemOrder(recording=recording)
+    order = OrderedRecording(recording=recording)
     if client is None:  # otherwise the client's code determines the order of the rows
-        order = ItemOrder.find(recording, known, senders)
+        order = OrderedRecording.find(recording, known, senders)
     recording = order.recording
     matched = MatchedTruth.match(recording, known, senders)
     system = RecordedSystem(
@@ -246,7 +246,7 @@ def _code(
             f"Expected a truth with client={client!r}, got none. Without a truth, interactions are "
             "not attacked. Give the truth, or leave the client out."
         )
-    code, _ = try_target(
+    code, _ = adapt_target(
         make_target(client, plan) if isinstance(client, str) else client, interactions
     )
     rng = np.random.default_rng(0)

@@ -79,7 +79,7 @@ class Family:
         """
         return tuple(sorted({*self._modules(), *self._plugins()}))
 
-    def list_loadable(self) -> tuple[str, ...]:
+    def list_loadable_names(self) -> tuple[str, ...]:
         """Returns the sorted names of all components of this family (such as attacks), except
         plug-ins (added by other distributions) that cannot be loaded.
         """

@@ -23,7 +23,7 @@ Number = bool | int | float | str
 Setting = Number | Mapping[str, Number]
 # Setting of every system. If true, the defaults of its other settings are values with which the
 # training converges.
-LEARNS = "learns"
+LEARNS_SETTING = "learns"
 # Separator in the name ``module:object`` of a target that is an object of a user's module.
 OBJECT_SEPARATOR = ":"
 # Settings whose values are members of another family, with the name of this family.
@@ -99,8 +99,8 @@ def parse_settings(given: Sequence[str]) -> dict[str, dict[str, Setting]]:
 
 
 def list_target_fields(target: str) -> tuple[frozenset[str], Mapping[str, str]]:
-    """Returns the names of a system's fields, with ``LEARNS`` (a setting of every system), and
-    the fields that its aliases mean, by alias.
+    """Returns the names of a system's fields, with ``LEARNS_SETTING`` (a setting of every system),
+    and the fields that its aliases mean, by alias.
 
     ``target``: name of the system.
 
@@ -111,7 +111,7 @@ def list_target_fields(target: str) -> tuple[frozenset[str], Mapping[str, str]]:
     """
     kind = FAMILIES["targets"].load_class(target)
     fields = {field.name for field in dataclasses.fields(kind) if field.init}
-    return frozenset({LEARNS, *fields}), kind.aliases
+    return frozenset({LEARNS_SETTING, *fields}), kind.aliases
 
 
 def _settings_of_target(name: str, texts: Mapping[str, str]) -> dict[str, Setting]:
@@ -198,7 +198,7 @@ def merge_settings(given: Mapping[str, Any], more: Mapping[str, Any]) -> dict[st
     return settings
 
 
-def fill_settings(name: str, given: Mapping[str, Setting], *location: str) -> dict[str, Any]:
+def add_tuned_settings(name: str, given: Mapping[str, Setting], *location: str) -> dict[str, Any]:
     """Completes settings with ``learns=true`` by values with which the system's training converges.
 
     ``name``: name of the system.
@@ -208,19 +208,20 @@ def fill_settings(name: str, given: Mapping[str, Setting], *location: str) -> di
     If ``given`` has no ``learns=true``, nothing is added. The added settings may depend on
     ``given``, such as the learner. Raises PlanError for a wrong setting.
 
-    >>> fill_settings("fedmf", {"learns": True, "rounds": 5})["rounds"]
+    >>> add_tuned_settings("fedmf", {"learns": True, "rounds": 5})["rounds"]
     5
     """
-    learns = given.get(LEARNS, False)
+    learns = given.get(LEARNS_SETTING, False)
     if not isinstance(learns, bool):
         raise PlanError(
-            f"Expected true or false for {name} {LEARNS}, got {shorten(learns)}. Give either.",
+            f"Expected true or false for {name} {LEARNS_SETTING}, got {shorten(learns)}. "
+            "Give one of them.",
             *location,
-            LEARNS,
+            LEARNS_SETTING,
         )
     if not learns:
         return dict(given)
-    rest = {key: value for key, value in given.items() if key != LEARNS}
+    rest = {key: value for key, value in given.items() if key != LEARNS_SETTING}
     learning = make_member("targets", name, rest, *location).tuned_values
     parts = {key: {"name": given[key]} for key in PART_FAMILIES if isinstance(given.get(key), str)}
     return merge_settings(learning, {**given, **parts})
@@ -295,7 +296,7 @@ def _settings_of_part(kind: str, part: Any) -> dict[str, Any]:
     ``kind``: name of the part's family, such as "learners".
     """
     family = FAMILIES[kind]
-    names = (n for n in family.list_loadable() if family.load_class(n) is type(part))
+    names = (n for n in family.list_loadable_names() if family.load_class(n) is type(part))
     settings = {field.name: getattr(part, field.name) for field in fields(part) if field.init}
     return {"name": next(names, None), **settings}
 

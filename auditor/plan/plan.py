@@ -22,12 +22,12 @@ from pydantic_core import PydanticCustomError
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.plan.families import FAMILIES, check_name, shorten, suggest_names
 from fedrec_auditor.auditor.plan.members import (
-    LEARNS,
+    LEARNS_SETTING,
     OBJECT_SEPARATOR,
     PART_FAMILIES,
     Number,
     PlanError,
-    fill_settings,
+    add_tuned_settings,
     make_member,
     parse_pairs,
     parse_settings,
@@ -45,10 +45,10 @@ if TYPE_CHECKING:
     from fedrec_auditor.targets.systems.base import Target
 
 
-SIDE_TABLE_KEYS = ("users", "items", "attributes", "bins")
-# Names of the fields that select the audited data; ``SIDE_TABLE_KEYS`` has those on users and
+SIDE_FIELDS = ("users", "items", "attributes", "bins")
+# Names of the fields that select the audited data; ``SIDE_FIELDS`` has those on users and
 # items.
-DATA_KEYS = ("data", "columns", *SIDE_TABLE_KEYS, "min_user", "min_item", "min_rating")
+DATA_FIELDS = ("data", "columns", *SIDE_FIELDS, "min_user", "min_item", "min_rating")
 # Name that stands for all systems.
 ALL_TARGETS = "all"
 # Names of the default targets, which are systems of five papers.
@@ -327,8 +327,10 @@ class Plan(BaseModel):
         """
         targets = self.targets or DEFAULT_TARGETS
         if ALL_TARGETS in targets:
-            targets = FAMILIES["targets"].list_loadable()
-        attacks = FAMILIES["attacks"].list_loadable() if self.attacks is None else self.attacks
+            targets = FAMILIES["targets"].list_loadable_names()
+        attacks = (
+            FAMILIES["attacks"].list_loadable_names() if self.attacks is None else self.attacks
+        )
         _check("estimators", (self.estimator,), "estimator")
         if self.by is not None:
             _check("attacks", (self.by,), "by")
@@ -352,7 +354,7 @@ class Plan(BaseModel):
         settings = dict(self.settings)
         for name in settings:
             if OBJECT_SEPARATOR not in name:
-                settings[name] = fill_settings(name, settings[name], "settings", name)
+                settings[name] = add_tuned_settings(name, settings[name], "settings", name)
         change = {
             "targets": tuple(targets),
             "attacks": tuple(attacks),
@@ -380,8 +382,8 @@ def make_target(name: str, plan: Plan) -> Target:
         made = apply_settings(load_object(name), plan.settings.get(name, {}), name)
         return apply_claims(made, plan.claims)
     where = "settings", name
-    settings = fill_settings(name, plan.settings.get(name, {}), *where)
-    settings.pop(LEARNS, None)
+    settings = add_tuned_settings(name, plan.settings.get(name, {}), *where)
+    settings.pop(LEARNS_SETTING, None)
     target: Target = make_member("targets", name, settings, *where)
     return target
 

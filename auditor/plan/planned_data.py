@@ -8,7 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from fedrec_auditor.auditor.plan.plan import Plan, amend_plan
-from fedrec_auditor.auditor.plan.sources import check_source, load_data, open_as_file, read_object
+from fedrec_auditor.auditor.plan.sources import (
+    check_source,
+    load_data,
+    open_as_file,
+    read_data_object,
+)
 from fedrec_auditor.targets.datasets.base import Filter, Interactions
 from fedrec_auditor.targets.side_tables import SideTables
 
@@ -45,7 +50,7 @@ def prepare_data(
 
     The prepared interactions are None if no data are in memory.
     """
-    own, name = read_object(data, plan.columns)
+    own, name = read_data_object(data, plan.columns)
     sides = {key: side for key, side in (("users", users), ("items", items)) if side is not None}
     paths = {key: str(side) for key, side in sides.items() if isinstance(side, str | Path)}
     columns = plan.columns if own is None else None

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from fedrec_auditor.targets.declarations.paper import Paper
 
-GROUP_PREFIX = "fedrec_auditor."
+ENTRY_POINT_PREFIX = "fedrec_auditor."
 # Name that stands for all plug-ins of a distribution whose entry points cannot be read.
 UNREADABLE_NAME = "*"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
@@ -77,7 +77,7 @@ def load_class(
     if plugin.load_error:
         return plugin.load_error
     try:
-        loaded = EntryPoint(plugin.name, plugin.value, GROUP_PREFIX + plugin.kind).load()
+        loaded = EntryPoint(plugin.name, plugin.value, ENTRY_POINT_PREFIX + plugin.kind).load()
         if not isinstance(loaded, type):
             return f"{loaded!r:.80}, which is not a class"
         if has_settings and not is_dataclass(loaded):
@@ -139,7 +139,7 @@ def _names_members(distribution: Distribution) -> bool:
     This check is faster than reading the distribution's metadata.
     """
     try:
-        return f"[{GROUP_PREFIX}" in (distribution.read_text("entry_points.txt") or "")
+        return f"[{ENTRY_POINT_PREFIX}" in (distribution.read_text("entry_points.txt") or "")
     except Exception:  # the same as for damaged metadata
         return True
 
@@ -155,15 +155,17 @@ def _of(distribution: Distribution, name: str, version: str) -> Iterator[Plugin]
         points = list(distribution.entry_points)
     except Exception as error:
         text = distribution.read_text("entry_points.txt") or ""
-        for kind in dict.fromkeys(re.findall(rf"(?m)^\s*\[{re.escape(GROUP_PREFIX)}(\w+)\]", text)):
+        for kind in dict.fromkeys(
+            re.findall(rf"(?m)^\s*\[{re.escape(ENTRY_POINT_PREFIX)}(\w+)\]", text)
+        ):
             fault = f"a list of entry points that cannot be read ({error})"
             yield Plugin(kind, UNREADABLE_NAME, "entry_points.txt", name, version, fault)
         return
     for point in points:
-        if point.group.startswith(GROUP_PREFIX):
+        if point.group.startswith(ENTRY_POINT_PREFIX):
             fault = ""
             match = EntryPoint.pattern.match(point.value)
-            kind = point.group.removeprefix(GROUP_PREFIX)
+            kind = point.group.removeprefix(ENTRY_POINT_PREFIX)
             form = "PACKAGE" if kind == "papers" else "MODULE:CLASS"
             if not _NAME.fullmatch(point.name):
                 fault = "a name that is not made of letters, digits, dots, hyphens and underscores"

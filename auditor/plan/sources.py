@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 TABLE = "a table (text with one row per line, Parquet, Feather or lines of JSON)"
 
 
-def read_object(
+def read_data_object(
     data: Any, columns: Mapping[str, str] | None = None
 ) -> tuple[Interactions | None, str]:
     """Returns the interactions of ``data`` if they are in memory, otherwise None; and the name of
@@ -147,7 +147,7 @@ def load_data(data: str, columns: Mapping[str, str] | None = None) -> Interactio
         interactions = dataset.load()
         check_cached_data(interactions, data)
         return interactions
-    for name in family.list_loadable() if columns is None else ():
+    for name in family.list_loadable_names() if columns is None else ():
         dataset = family.load_class(name)()
         if name != "table" and _recognises(dataset, path):
             return dataset.load(path)

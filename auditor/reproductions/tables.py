@@ -191,8 +191,8 @@ class AttackedSystem:
     - ``settings``: settings of the training.
     - ``upload_scores``: F1 scores of attacks on the whole upload.
     - ``cutoff``: K of the utility metric Hit@K in the paper.
-    - ``hit_at_k``: number of the paper's table or figure with Hit@K, and the value in the table;
-      None for a figure.
+    - ``printed_hit_rate``: number of the paper's table or figure with Hit@K, and the value in the
+      table; None for a figure.
     - ``part_scores``: F1 scores of attacks on each component of the upload by itself.
     - ``note``: sentences for the row of Hit@K in the result.
     """
@@ -203,7 +203,7 @@ class AttackedSystem:
     settings: Mapping[str, bool | int | float | str] = field(default_factory=dict)
     upload_scores: Sequence[TableScore]
     cutoff: int
-    hit_at_k: tuple[str, float | None]
+    printed_hit_rate: tuple[str, float | None]
     part_scores: Sequence[TableScore] = ()
     note: str = ""
 
@@ -250,7 +250,7 @@ def _system(
             for column, value in table.get_row(row).items()
         ],
         cutoff=attacks.cutoff,
-        hit_at_k=next(
+        printed_hit_rate=next(
             (hit for hit in printed.items() if hit[1] is not None), (attacks.drawn, None)
         ),
         part_scores=[
@@ -374,7 +374,7 @@ def _hits(
     for which in others:
         beside[f"{which} item"] = hit(which, target, model).value
         beside[f"popularity, {which} item"] = hit(which, by_popularity, popular).value
-    place, printed = case.hit_at_k
+    place, printed = case.printed_hit_rate
     return ReproducedRow(
         place=place,
         system=case.method,

@@ -18,33 +18,39 @@ from fedrec_auditor.attacks.base import AttackFamily
 from fedrec_auditor.auditor import utility
 from fedrec_auditor.auditor.games.attack_games import ATTACK_GAMES
 from fedrec_auditor.auditor.games.canary_game import (
-    QUICK_DIVISOR,
+    QUICK_RUNS_DIVISOR,
+    ChunkStore,
     GameSetup,
-    MemoryStore,
+    MemoryChunkStore,
     ParallelMap,
     Skip,
-    Store,
-    run_serially,
+    map_serially,
 )
 from fedrec_auditor.auditor.games.canary_games import CANARY_GAMES, LOCAL_NAME
-from fedrec_auditor.auditor.games.game import N_HALVES, QUICK_N_HALVES, Game, HalfRuns, UploadTables
+from fedrec_auditor.auditor.games.game import (
+    N_HALVES,
+    QUICK_N_HALVES,
+    Game,
+    HalfTrainings,
+    UploadTables,
+)
 from fedrec_auditor.auditor.games.informative import InformativeView, filter_view
-from fedrec_auditor.auditor.games.row_order import ClientOrder, SimulatedClient
+from fedrec_auditor.auditor.games.row_order import ClientRowOrder, SimulatedClient
 from fedrec_auditor.auditor.judging import accounting
 from fedrec_auditor.auditor.machine.progress import TRAINING_STAGE, report_step
 from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.auditor.run.tasks import (
     BOUNDS,
-    QUICK_ROUNDS,
+    MAX_QUICK_ROUNDS,
     UTILITY,
     Audit,
     Task,
     TaskResult,
     make_game_inputs,
-    make_guesser,
+    make_score_attack,
     shorten_training,
 )
-from fedrec_auditor.auditor.run.workload import RUN_SECONDS, check_half_runs, limit_runs
+from fedrec_auditor.auditor.run.workload import MAX_RUNS_SECONDS, check_half_trainings, limit_runs
 from fedrec_auditor.auditor.utility.held_out import HeldOutData
 from fedrec_auditor.auditor.worlds.estimators.base import Estimator
 from fedrec_auditor.auditor.worlds.measure import RefutationPower
@@ -109,7 +115,7 @@ class AuditedTarget:
             return _bounds(audit.targets[self.name], audit.interactions)
         if step == LOCAL_NAME:
             try:
-                return play_game(task, audit, run_serially, MemoryStore())
+                return play_game(task, audit, map_serially, MemoryChunkStore())
             except InputError as error:
                 return TaskResult(skipped=(self._skip(step, error),))
         held_out, run = self.training
@@ -132,7 +138,7 @@ class AuditedTarget:
 
     @cached_property
     def _target(self) -> Target:
-        """The system as it is trained: in a quick audit with at most ``QUICK_ROUNDS`` rounds."""
+        """The system as trained: in a quick audit with at most ``MAX_QUICK_ROUNDS`` rounds."""
         return shorten_training(self._audit.targets[self.name], self._audit.plan)
 
     @cached_property
@@ -174,7 +180,7 @@ class AuditedTarget:
                 refusal = refusal or _UNLINKED
             if not linkage and not held_out.train.ratings.nnz:
                 refusal = refusal or _NO_TRUTH
-            halves: HalfRuns | None = None
+            halves: HalfTrainings | None = None
             if not refusal and attack.family is AttackFamily.USER_MEMBERSHIP:
                 halves, refusal = self._halves
             results: tuple[AttackRow | SkippedRow, ...] = ()
@@ -262,14 +268,14 @@ class AuditedTarget:
         return None if code is None else SimulatedClient.from_data(code, self.training[0].train)
 
     @cached_property
-    def _order(self) -> ClientOrder:
+    def _order(self) -> ClientRowOrder:
         """Order of the rows in the messages of a user's own system; by default, the order of the
         items.
         """
         if self._server_view is None or not self.training[0].train.ratings.nnz:
-            return ClientOrder()
+            return ClientRowOrder()
         view = self._server_view.view
-        return ClientOrder.find(
+        return ClientRowOrder.find(
             replace(view, public=replace(view.public, device_code=self._client))
         )
 
@@ -318,7 +324,7 @@ class AuditedTarget:
         )
 
     @cached_property
-    def _halves(self) -> tuple[HalfRuns | None, str]:
+    def _halves(self) -> tuple[HalfTrainings | None, str]:
         """Trainings on random halves of the users, for attacks that infer users' presence; or None
         with the reason.
 
@@ -330,8 +336,8 @@ class AuditedTarget:
         linked = (Vantage.SERVER, Vantage.AGGREGATE) if public.n_silos is None else ()
         vantages = [v for v in self._vantages(run.transcript) if v not in linked]
         try:
-            check_half_runs(self._target, held_out.train, quick=quick)
-            made = HalfRuns.train(
+            check_half_trainings(self._target, held_out.train, quick=quick)
+            made = HalfTrainings.train(
                 self._target,
                 held_out.train,
                 vantages,
@@ -349,12 +355,12 @@ class AuditedTarget:
         full training.
         """
         rounds = self._audit.targets[self.name].sizes.rounds or 0
-        if not self._audit.plan.quick or rounds <= QUICK_ROUNDS:
+        if not self._audit.plan.quick or rounds <= MAX_QUICK_ROUNDS:
             return ""
-        return f"{CUT_WORDS}{QUICK_ROUNDS} of {rounds} rounds."
+        return f"{CUT_WORDS}{MAX_QUICK_ROUNDS} of {rounds} rounds."
 
 
-def play_game(task: Task, audit: Audit, parallel: ParallelMap, store: Store) -> TaskResult:
+def play_game(task: Task, audit: Audit, parallel: ParallelMap, store: ChunkStore) -> TaskResult:
     """Tests a system's claims by a game (simulated experiment with a designed user, the canary);
     returns the judgements of the claims.
 
@@ -369,7 +375,7 @@ def play_game(task: Task, audit: Audit, parallel: ParallelMap, store: Store) -> 
     plan, target, game = audit.plan, audit.targets[task.target], CANARY_GAMES[task.step]
     estimator = game.own_estimator or FAMILIES["estimators"].load_class(plan.estimator)()
     accountants = accounting.list_accountants()
-    by = make_guesser(plan.by) if game.can_use_attack else None
+    by = make_score_attack(plan.by) if game.can_use_attack else None
     # The runs of a game occupy all workers.
     on = make_game_inputs(target, audit.interactions, plan, replace(audit.compute, threads=1), by)
     settings = game.make_setups(on, audit.make_rng(str(task)))
@@ -388,7 +394,7 @@ def play_game(task: Task, audit: Audit, parallel: ParallelMap, store: Store) -> 
             scopes = ", ".join(f"[{scope}]" for scope in setup.scopes)
             left_out.append(f"{scopes}{': ' if scopes else ''}{setup.reason}.")
             continue
-        runs, max_runs = (plan.runs or setup.get_n_runs(quick) for quick in (plan.quick, False))
+        runs, max_runs = (plan.runs or setup.choose_n_runs(quick) for quick in (plan.quick, False))
         if not (plan.runs or game.own_estimator) and get_origin(target).is_external:
             runs, reasons = _affordable_runs(setup, runs, quick=plan.quick)
             left_out += reasons
@@ -401,7 +407,7 @@ def play_game(task: Task, audit: Audit, parallel: ParallelMap, store: Store) -> 
                 runs=runs,
                 confidence=audit.confidence,
                 accountants=accountants,
-                rng=audit.make_rng(f"{task} {next(iter(setup.scope_deltas))}"),
+                rng=audit.make_rng(f"{task} {next(iter(setup.deltas_by_scope))}"),
                 parallel=parallel,
                 store=store,
             )
@@ -410,7 +416,7 @@ def play_game(task: Task, audit: Audit, parallel: ParallelMap, store: Store) -> 
                 if isinstance(result.estimator, OneRun):
                     note = _canaries_needed(finding)
                 else:
-                    note = explain_draws(finding, result.estimator, runs, max_runs)
+                    note = explain_needed_draws(finding, result.estimator, runs, max_runs)
                 findings.append(_add_notes(finding, "note", note))
     if not measurements and not left_out:
         left_out = ["No claim is about a user or a rating whose messages the adversary sees."]
@@ -427,13 +433,13 @@ def _affordable_runs(setup: GameSetup, runs: int, *, quick: bool) -> tuple[int, 
     The reason is a list of one sentence, or empty.
     """
     affordable, seconds = limit_runs(
-        setup.simulation, runs, RUN_SECONDS / (QUICK_DIVISOR if quick else 1)
+        setup.simulation, runs, MAX_RUNS_SECONDS / (QUICK_RUNS_DIVISOR if quick else 1)
     )
     if affordable == runs:
         return runs, []
     return affordable, [
-        f"[{', '.join(map(str, setup.scope_deltas))}]: {affordable:,} of {runs:,} runs with each "
-        f"input, for one took {seconds:.2g} seconds here. Give the seconds per message "
+        f"[{', '.join(map(str, setup.deltas_by_scope))}]: {affordable:,} of {runs:,} runs with "
+        f"each input, for one took {seconds:.2g} seconds here. Give the seconds per message "
         "(upload_seconds) or the number of runs to make the same number on every machine."
     ]
 
@@ -471,7 +477,9 @@ def _skipped_at_route(
     return (SkippedRow(target=task.target, attack=task.step, reason=" ".join(sentences)),)
 
 
-def explain_draws(finding: Finding, estimator: Estimator, samples: int, max_samples: int) -> str:
+def explain_needed_draws(
+    finding: Finding, estimator: Estimator, samples: int, max_samples: int
+) -> str:
     """Returns a sentence on the number of draws per world (neighbouring input) that could refute a
     claim, if this audit does not.
 

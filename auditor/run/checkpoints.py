@@ -13,7 +13,7 @@ import numpy as np
 from pydantic import ValidationError
 
 from fedrec_auditor.accountants.errors import IncompleteError, InputError
-from fedrec_auditor.auditor.games.canary_game import Features, MemoryStore
+from fedrec_auditor.auditor.games.canary_game import Features, MemoryChunkStore
 from fedrec_auditor.auditor.plan.objects import describe_identity, is_package_member
 from fedrec_auditor.auditor.plan.versions import get_versions, hash_source
 from fedrec_auditor.auditor.run.tasks import Audit, Task, TaskResult
@@ -81,9 +81,9 @@ class Checkpoints:
         )
         return None
 
-    def get_runs(self) -> StoredRuns:
+    def get_run_store(self) -> FileChunkStore:
         """Returns the storage of simulated runs."""
-        return StoredRuns(self.folder, self.key)
+        return FileChunkStore(self.folder, self.key)
 
     def put(self, task: Task, result: TaskResult) -> None:
         """Stores the result of a finished task."""
@@ -94,7 +94,7 @@ class Checkpoints:
 
 
 @dataclass(frozen=True)
-class StoredRuns:
+class FileChunkStore:
     """Storage of simulated runs (experiments that measure epsilon), in chunks; one file per chunk.
 
     - ``folder``: directory of the files.
@@ -106,7 +106,7 @@ class StoredRuns:
 
     folder: Path
     key: str
-    chunk_cache: MemoryStore = field(default_factory=MemoryStore)
+    chunk_cache: MemoryChunkStore = field(default_factory=MemoryChunkStore)
 
     def get(self, name: str) -> Features | None:
         """Returns the chunk of n simulated runs called ``name``: f numbers per run, (n, f), by

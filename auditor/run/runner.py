@@ -27,7 +27,7 @@ import threadpoolctl
 from fedrec_auditor.accountants.errors import AuditError, IncompleteError, InputError
 from fedrec_auditor.accountants.statements import Bound
 from fedrec_auditor.accountants.verdict import DEFAULT_GATE, Gate
-from fedrec_auditor.auditor.games.canary_game import MemoryStore
+from fedrec_auditor.auditor.games.canary_game import MemoryChunkStore
 from fedrec_auditor.auditor.games.canary_games import CANARY_GAMES, LOCAL_NAME
 from fedrec_auditor.auditor.games.stated import explain_no_game, is_external
 from fedrec_auditor.auditor.judging.accounting import (
@@ -352,7 +352,9 @@ class _TaskRunner:
             every = ((function, *each) for each in arguments)
             return call(_in_one_thread, every, jobs=min(workers, len(arguments)))
 
-        chunks = MemoryStore() if self.checkpoints is None else self.checkpoints.get_runs()
+        chunks = (
+            MemoryChunkStore() if self.checkpoints is None else self.checkpoints.get_run_store()
+        )
         return functools.partial(play_game, task, self.audit, parallel, chunks)
 
 

@@ -16,7 +16,7 @@ from pydantic import Field
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.attacks.base import Attack, AttackFamily
-from fedrec_auditor.auditor.games.canary_game import QUICK_DIVISOR, GameInputs
+from fedrec_auditor.auditor.games.canary_game import QUICK_RUNS_DIVISOR, GameInputs
 from fedrec_auditor.auditor.games.canary_games import CANARY_GAMES, LOCAL_NAME, ONE_RUN_GAME
 from fedrec_auditor.auditor.plan.families import FAMILIES, PLUGIN_FAMILIES
 from fedrec_auditor.auditor.plan.members import OBJECT_SEPARATOR
@@ -41,7 +41,7 @@ from fedrec_auditor.targets.systems.base import Target, get_origin
 logger = logging.getLogger(__name__)
 
 BOUNDS, UTILITY = "bounds", "utility"
-QUICK_ROUNDS = 20
+MAX_QUICK_ROUNDS = 20
 # Approximate seconds in which an attack reads one number of a message.
 _READ = 1e-7
 NO_ATTACK = "No attack was run: the plan's list of attacks is empty. Leave it out for all attacks."
@@ -193,7 +193,7 @@ class Audit:
             fast = tuple(name for name in plan.attacks or () if name not in slow)
             plan = plan.model_copy(update={"attacks": fast})
         FAMILIES["estimators"].load_class(plan.estimator)
-        make_guesser(plan.by)
+        make_score_attack(plan.by)
         names = (plan.attacks or ()) if LOCAL_NAME in plan.games else ()
         attacks = {name: FAMILIES["attacks"].load_class(name)() for name in names}
         untried = _make_targets(plan, own)
@@ -201,7 +201,7 @@ class Audit:
             interactions = load_planned_data(plan)
         notes += interactions.notes
         interactions = map_arrays_to_files(interactions)
-        tried = [try_target(target, interactions) for target in untried]
+        tried = [adapt_target(target, interactions) for target in untried]
         targets = {target.name: target for target, _ in tried}
         notes = (*notes, *(note for _, remarks in tried for note in remarks))
         notes += _quick_note(plan, list(targets.values()))
@@ -278,7 +278,8 @@ class Audit:
         """
         trained = (shorten_training(target, self.plan) for target in self.targets.values())
         largest = max(
-            Workload.estimate(each, self.interactions).peak_bytes(self.compute) for each in trained
+            Workload.estimate(each, self.interactions).get_peak_bytes(self.compute)
+            for each in trained
         )
         return max_workers if largest * max_workers <= memory else max(1, int(memory / largest))
 
@@ -323,7 +324,7 @@ def _check_workloads(
             trained.append((shorten_training(target, plan), interactions))
         if ONE_RUN_GAME.name in plan.games:
             game = make_game_inputs(target, interactions, plan, compute)
-            trained.append(ONE_RUN_GAME.make_max_workload(game))
+            trained.append(ONE_RUN_GAME.get_largest_training(game))
     # The largest comes first: the memory that its refusal names suffices for all.
     for each in sorted(trained, key=lambda each: -Workload.estimate(*each).required_bytes):
         check_workload(*each, compute, memory)
@@ -351,7 +352,7 @@ def make_game_inputs(
     )
 
 
-def try_target(target: Target, interactions: Interactions) -> tuple[Target, tuple[str, ...]]:
+def adapt_target(target: Target, interactions: Interactions) -> tuple[Target, tuple[str, ...]]:
     """Runs a trial of a system's code on ``interactions``; returns the system to audit, and notes.
 
     The trial is the method ``adapt_to_data`` of ``target``. Without this method, the result is
@@ -362,10 +363,10 @@ def try_target(target: Target, interactions: Interactions) -> tuple[Target, tupl
 
 
 def shorten_training(target: Target, plan: Plan) -> Target:
-    """Returns the system to train: ``target``, with at most ``QUICK_ROUNDS`` rounds if ``plan`` is
-    quick.
+    """Returns the system to train: ``target``, with at most ``MAX_QUICK_ROUNDS`` rounds if ``plan``
+    is quick.
     """
-    return target.limit_rounds(QUICK_ROUNDS) if plan.quick else target
+    return target.limit_rounds(MAX_QUICK_ROUNDS) if plan.quick else target
 
 
 def list_omissions(plan: Plan) -> tuple[str, ...]:
@@ -386,7 +387,7 @@ def list_omissions(plan: Plan) -> tuple[str, ...]:
     elif plan.attacks == ():
         lines.append(NO_ATTACK)
     elif plan.attacks:
-        every = FAMILIES["attacks"].list_loadable()
+        every = FAMILIES["attacks"].list_loadable_names()
         if set(every) - set(plan.attacks):
             names = ", ".join(plan.attacks)
             lines.append(f"Only these of {len(every)} attacks were requested: {names}.")
@@ -411,19 +412,21 @@ def _quick_note(plan: Plan, targets: Sequence[Target]) -> tuple[str, ...]:
     savings = []
     any_runnable = any(get_origin(target).is_runnable for target in targets)
     if plan.quick and plan.runs is None and any_runnable:
-        savings.append(f"Each game (a simulation) makes {1 / QUICK_DIVISOR:.0%} of its usual runs")
+        savings.append(
+            f"Each game (a simulation) makes {1 / QUICK_RUNS_DIVISOR:.0%} of its usual runs"
+        )
     if plan.trainings == 1:
         savings.append("Attacks and utility are measured on one training of each system")
     if plan.quick:
         savings += [
-            f"{target.name} is trained for {QUICK_ROUNDS} of {target.sizes.rounds:,} rounds"
+            f"{target.name} is trained for {MAX_QUICK_ROUNDS} of {target.sizes.rounds:,} rounds"
             for target in targets
-            if (target.sizes.rounds or 0) > QUICK_ROUNDS
+            if (target.sizes.rounds or 0) > MAX_QUICK_ROUNDS
         ]
     return (f"{'. '.join(savings)}.",) if savings else ()
 
 
-def make_guesser(name: str | None) -> Attack | None:
+def make_score_attack(name: str | None) -> Attack | None:
     """Creates the attack ``name``, whose guess is the adversary's score in a simulated experiment;
     None if ``name`` is None.
 

@@ -42,7 +42,7 @@ class TrainingMean:
     n_trainings: int
 
 
-def combine_figures(
+def combine_trainings(
     values: Sequence[float], lows: Sequence[float], highs: Sequence[float], confidence: float
 ) -> TrainingMean:
     """Combines the values of one figure (such as an attack's AUC) from n trainings, each with a
@@ -59,7 +59,7 @@ def combine_figures(
     If the held-out data are redrawn in each training, part of the users' effect is also in the
     spread of the trainings, so that the interval is rather wide.
 
-    >>> mean = combine_figures([0.50, 0.52, 0.54], [0.49, 0.51, 0.53], [0.51, 0.53, 0.55], 0.95)
+    >>> mean = combine_trainings([0.50, 0.52, 0.54], [0.49, 0.51, 0.53], [0.51, 0.53, 0.55], 0.95)
     >>> round(mean.mean, 3), round(mean.ci_low, 3), round(mean.ci_high, 3)
     (0.52, 0.469, 0.571)
     """
@@ -202,7 +202,7 @@ def _combine_figure(group: Sequence[_Row], count: int) -> _Row:
 def _mean_figure(
     figures: Sequence[AttackRow | UtilityRow | FurtherFigure], confidence: float
 ) -> FurtherFigure:
-    over = combine_figures(
+    over = combine_trainings(
         [each.value for each in figures],
         [each.ci_low for each in figures],
         [each.ci_high for each in figures],

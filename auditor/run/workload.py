@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.auditor.games.attribute import get_max_memory
+from fedrec_auditor.auditor.games.attribute import get_max_bytes
 from fedrec_auditor.auditor.games.canary_game import MAX_SECONDS, MIN_RUNS, Simulation
 from fedrec_auditor.auditor.games.game import (
     MAX_ENTRIES,
@@ -74,7 +74,7 @@ class Workload:
         cost = estimate_cost(target, interactions)
         users, items = interactions.n_users, interactions.n_items
         guessed = min(users * items, max(MAX_ENTRIES, MIN_USERS * items))
-        attack = get_max_memory(users, int(cost.message_values)) if interactions.attributes else 0.0
+        attack = get_max_bytes(users, int(cost.message_values)) if interactions.attributes else 0.0
         return cls(
             memory_bytes=_PROCESS
             + _ENTRY * interactions.ratings.nnz
@@ -98,7 +98,7 @@ class Workload:
             self.memory_bytes / (1 - UPLOAD_RAM_SHARE),
         )
 
-    def peak_bytes(self, compute: Machine) -> float:
+    def get_peak_bytes(self, compute: Machine) -> float:
         """Returns the largest number of bytes that a worker needs, including the messages that
         ``compute`` lets it store in memory.
         """
@@ -147,7 +147,7 @@ def check_workload(
     gib = 2**30
     for needed, limit, enough, size, unit, more in (
         (
-            work.peak_bytes(compute),
+            work.get_peak_bytes(compute),
             memory,
             work.required_bytes,
             gib,
@@ -240,7 +240,7 @@ def _as_read(count: int, dtype: np.dtype[Any]) -> float:
     return count * (2.0 * dtype.itemsize + 8.0)
 
 
-def check_half_runs(target: Target, interactions: Interactions, *, quick: bool) -> None:
+def check_half_trainings(target: Target, interactions: Interactions, *, quick: bool) -> None:
     """Raises InputError if trainings on random halves of the users would take too long by the
     system's settings.
 
@@ -271,7 +271,7 @@ def _most_increased_setting(target: Target) -> tuple[str, float]:
 
 
 # Processor seconds for the runs of one setting, if the number of runs is not given.
-RUN_SECONDS = 4 * MAX_SECONDS
+MAX_RUNS_SECONDS = 4 * MAX_SECONDS
 _TIMED = 3  # timed runs; the fastest counts, because other load slows some of them
 _EACH = 2 * 1.25  # runs of the two worlds, and the pilot runs that fit the decision rule
 

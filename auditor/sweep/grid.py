@@ -19,7 +19,7 @@ from fedrec_auditor.auditor.plan.families import suggest_names
 from fedrec_auditor.auditor.plan.members import (
     OBJECT_SEPARATOR,
     Setting,
-    fill_settings,
+    add_tuned_settings,
     list_target_fields,
     merge_settings,
     parse_settings,
@@ -41,7 +41,7 @@ from fedrec_auditor.reports.say.metrics import ERROR_NAMES, is_beyond_protocol
 NOISE_AXIS = "privacy"
 NOISE_FACTORS = ("0.0625", "0.25", "1", "4", "16")
 # Maximum number of trainings in a sweep, with all seeds and noiseless counterparts.
-MAX_TRAININGS = 10_000
+MAX_SWEEP_TRAININGS = 10_000
 _UNPROTECTED: Mapping[str, Setting] = {"protection": {"name": "unprotected"}}
 Settings = dict[str, Any]
 
@@ -116,7 +116,7 @@ class Variant:
         If ``learns`` is among them and true, the values are added with which the system's training
         converges.
         """
-        return dict(walk_leaves(fill_settings(self.target, self.settings)))
+        return dict(walk_leaves(add_tuned_settings(self.target, self.settings)))
 
     @property
     def identity(self) -> Hashable:
@@ -184,10 +184,10 @@ def make_variants(plan: Plan, axes: Sequence[Axis], seeds: int = 1) -> tuple[Var
 
 
 def _check_count(trainings: int) -> None:
-    if trainings > MAX_TRAININGS:
+    if trainings > MAX_SWEEP_TRAININGS:
         raise InputError(
-            f"Expected at most {MAX_TRAININGS:,} trainings, got {trainings:,}. Give fewer values "
-            "or seeds."
+            f"Expected at most {MAX_SWEEP_TRAININGS:,} trainings, got {trainings:,}. Give fewer "
+            "values or seeds."
         )
 
 
@@ -446,9 +446,9 @@ def _combined(
     - ``count``: number of trainings of each variant in the plan.
     - ``confidence``: confidence of the combined interval.
     """
-    from fedrec_auditor.auditor.run.trainings import combine_figures
+    from fedrec_auditor.auditor.run.trainings import combine_trainings
 
-    figure = combine_figures(values, lows, highs, confidence)
+    figure = combine_trainings(values, lows, highs, confidence)
     complete = figure.n_trainings == count
     several = complete and count > 1
     return OverTrainingsRow(

@@ -49,7 +49,9 @@ class HeldOutData:
         raise NoScores("Nothing is held out of the data, so utility is not measured.")
 
 
-def draw_users(users: NDArray[np.int64], rng: np.random.Generator) -> tuple[NDArray[np.int64], str]:
+def draw_tested_users(
+    users: NDArray[np.int64], rng: np.random.Generator
+) -> tuple[NDArray[np.int64], str]:
     """Draws at most ``MAX_TESTED_USERS`` of ``users`` (indices) at random, and returns them in the
     order of ``users``, with a sentence about the draw.
 
@@ -165,7 +167,7 @@ def _mean(
     return mean, float(stats.norm.ppf((1 + confidence) / 2) * deviation)
 
 
-def iter_rows(
+def iter_ranking_rows(
     target: Target,
     protocol: str,
     counts: NDArray[np.int64],
@@ -190,7 +192,7 @@ def iter_rows(
     """
     blind = np.stack([np.zeros_like(n_rivals), n_rivals])
     for cutoff in target.evaluation.cutoffs:
-        pairs = [expected_gains(a, b, cutoff) for a, b in (counts, popularity_counts, blind)]
+        pairs = [compute_gains(a, b, cutoff) for a, b in (counts, popularity_counts, blind)]
         for metric, values, popular, random in zip(("HR", "NDCG"), *pairs, strict=True):
             yield make_utility_row(
                 target,
@@ -205,7 +207,7 @@ def iter_rows(
             )
 
 
-def expected_gains(
+def compute_gains(
     n_above: NDArray[np.int64], n_tied: NDArray[np.int64], cutoff: int
 ) -> NDArray[np.float64]:
     """Computes, for n ranked items, the probability of one of the first ``cutoff`` places (first

@@ -18,7 +18,7 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.utility.baselines import MEANS, predict_ratings
 from fedrec_auditor.auditor.utility.held_out import (
     HeldOutData,
-    draw_users,
+    draw_tested_users,
     iter_user_blocks,
     make_utility_row,
     score_users,
@@ -56,7 +56,7 @@ class HeldOutRatings(HeldOutData):
                 f"All {len(self.ratings) + self.train.ratings.nnz:,} ratings are "
                 f"{self.ratings[0]:g}, so any constant predicts them. Give other ratings."
             )
-        tested, note = draw_users(np.unique(self.users), rng)
+        tested, note = draw_tested_users(np.unique(self.users), rng)
         drawn = np.isin(self.users, tested)
         owners, items, ratings = self.users[drawn], self.items[drawn], self.ratings[drawn]
         ends = np.append(np.searchsorted(owners, tested), len(owners))

@@ -22,7 +22,12 @@ from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.utility.baselines import count_item_users
-from fedrec_auditor.auditor.utility.held_out import HeldOutData, draw_users, iter_rows, score_users
+from fedrec_auditor.auditor.utility.held_out import (
+    HeldOutData,
+    draw_tested_users,
+    iter_ranking_rows,
+    score_users,
+)
 from fedrec_auditor.reports.record.rows import UtilityRow
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import Model, Target
@@ -54,7 +59,7 @@ class HeldOutUsers(HeldOutData):
         ``rng`` draws the tested users if there are many.
         """
         table = self.test_data.ratings
-        chosen, note = draw_users(np.arange(self.test_data.n_users), rng)
+        chosen, note = draw_tested_users(np.arange(self.test_data.n_users), rng)
         sizes = np.diff(table.indptr)[chosen]
         popular = count_item_users(self.train)
         places = []
@@ -72,7 +77,7 @@ class HeldOutUsers(HeldOutData):
         def mean(values: NDArray[np.float64]) -> NDArray[np.float64]:
             return np.bincount(user, weights=values, minlength=len(sizes))[some] / sizes[some]
 
-        rows = iter_rows(
+        rows = iter_ranking_rows(
             target,
             PROTOCOL,
             by_target[:2],

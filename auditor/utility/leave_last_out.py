@@ -22,7 +22,7 @@ from fedrec_auditor.reports.record.rows import UtilityRow
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import Model, Target
 
-N_NEGATIVES = 99
+N_SAMPLED_NEGATIVES = 99
 SAMPLED_ITEMS, ALL_ITEMS = "99 sampled negatives", "all items"
 NO_TIMES_NOTE = "The data have no times: a random item of each user is held out, not the latest."
 TIES_NOTE = " users have several items at their latest time; a random one of these is held out."
@@ -50,14 +50,14 @@ class HeldOutItems(held_out.HeldOutData):
         The result has one row per metric, K and kind of ranking. ``rng`` draws the sampled items,
         and the tested users if there are many.
         """
-        tested, drawing = held_out.draw_users(np.flatnonzero(self.items >= 0), rng)
+        tested, drawing = held_out.draw_tested_users(np.flatnonzero(self.items >= 0), rng)
         untimed = "" if self.train.timestamps is not None else NO_TIMES_NOTE
         ties = f"{self.n_tied_users:,}{TIES_NOTE}" if self.n_tied_users else ""
         note = " ".join(filter(None, (untimed, ties, drawing)))
         ranks: list[NDArray[np.int64]] = []
         popular = count_item_users(self.train)
         n_items = self.train.n_items
-        width = min(N_NEGATIVES, n_items - 1)
+        width = min(N_SAMPLED_NEGATIVES, n_items - 1)
         for users in held_out.iter_user_blocks(tested, n_items):
             known = self.train.ratings[users].toarray() != 0
             scores = held_out.score_users(target, model, self.train, users)
@@ -74,7 +74,7 @@ class HeldOutItems(held_out.HeldOutData):
         choices = {SAMPLED_ITEMS: np.minimum(width + 1, unmet), ALL_ITEMS: unmet}
         rows: list[UtilityRow] = []
         for (protocol, among), (own, popular) in zip(choices.items(), places, strict=True):
-            rows += held_out.iter_rows(
+            rows += held_out.iter_ranking_rows(
                 target, protocol, own, popular, among - 1, confidence=confidence, note=note
             )
         return tuple(rows)

@@ -22,7 +22,7 @@ from fedrec_auditor.accountants.verdict import exceeds
 from fedrec_auditor.auditor.exact.candidates import CandidateInputs, search_with_hypothesis
 from fedrec_auditor.auditor.exact.fit import Check, CheckStatus, check_fit
 from fedrec_auditor.auditor.exact.output_distribution import OutputDistribution, make_input_key
-from fedrec_auditor.auditor.exact.pair_search import NoCurveError
+from fedrec_auditor.auditor.exact.pair_search import NoDivergenceError
 from fedrec_auditor.auditor.exact.search import search_exact_bound
 from fedrec_auditor.auditor.machine.progress import Observer, show_task_progress
 from fedrec_auditor.auditor.tracing.trace import prove
@@ -384,7 +384,7 @@ class _Trial:
                 seed=self.search,
                 samples=draws,
             )
-        except NoCurveError:
+        except NoDivergenceError:
             return self._conclude(*self._measure(dist.sampler, inputs, draws, dist), checks)
         return self._conclude(exact, self._evidence(dist.sampler, inputs, draws, dist), checks)
 

@@ -26,7 +26,7 @@ from fedrec_auditor.attacks.membership_attacks import (
 from fedrec_auditor.attacks.parts.uploads import find_senders
 from fedrec_auditor.attacks.readers.report_readers import _typical
 from fedrec_auditor.auditor.games import metrics
-from fedrec_auditor.auditor.games.game import Game, HalfRuns
+from fedrec_auditor.auditor.games.game import Game, HalfTrainings
 from fedrec_auditor.auditor.games.membership import run_user_attack
 from fedrec_auditor.auditor.games.metrics import get_auc, make_roc
 from fedrec_auditor.auditor.games.row_order import SimulatedClient
@@ -260,14 +260,17 @@ HALVED = Synthetic(n_users=300, n_items=80, profile=14).load()
 
 
 @cache
-def halves(target: Target) -> HalfRuns:
+def halves(target: Target) -> HalfTrainings:
     """Trainings on halves of the users, shared by the tests."""
     rng = np.random.default_rng(3)
-    return HalfRuns.train(target, HALVED, WEAKER, count=5, compute=DEFAULT, rng=rng)
+    return HalfTrainings.train(target, HALVED, WEAKER, count=5, compute=DEFAULT, rng=rng)
 
 
 def rows(
-    target: Target, vantage: Vantage, client: DeviceCode | None = None, made: HalfRuns | None = None
+    target: Target,
+    vantage: Vantage,
+    client: DeviceCode | None = None,
+    made: HalfTrainings | None = None,
 ) -> dict[str, AttackRow]:
     """Rows of the game by metric; the adversary has the devices' code if ``client`` is given."""
     made = made or halves(target)
@@ -306,7 +309,7 @@ def test_computable_messages_without_noise_reveal_members_exactly() -> None:
 def test_membership_unrelated_to_the_training_is_not_inferred() -> None:
     rng, true = np.random.default_rng(6), halves(Fcf())
     views = {v: tuple(replace(view) for view in views) for v, views in true.views.items()}
-    coins = HalfRuns(is_included=rng.random(true.is_included.shape) < 0.5, views=views)
+    coins = HalfTrainings(is_included=rng.random(true.is_included.shape) < 0.5, views=views)
     found = rows(Fcf(), Vantage.PEERS, SimulatedClient.from_data(Fcf(), HALVED), coins)["AUC"]
     assert found.ci_low < 0.5 < found.ci_high
 
@@ -328,7 +331,7 @@ def test_a_note_says_that_a_low_rate_is_not_resolvable() -> None:
 
 def test_halves_are_fair_draws_and_repeat_with_the_seed() -> None:
     made = [
-        HalfRuns.train(
+        HalfTrainings.train(
             Fcf(rounds=1), HALVED, WEAKER, count=4, compute=DEFAULT, rng=np.random.default_rng(7)
         )
         for _ in range(2)

@@ -9,7 +9,7 @@ import pytest
 
 from fedrec_auditor.accountants.statements import Adjacency, Unit, Vantage
 from fedrec_auditor.accountants.verdict import Verdict
-from fedrec_auditor.auditor.games.canary_game import FORMULA_DELTA, GameInputs, GameSetup
+from fedrec_auditor.auditor.games.canary_game import CURVE_CLAIM_TEST_DELTA, GameInputs, GameSetup
 from fedrec_auditor.auditor.games.canary_games import CANARY_GAMES, LOCAL_NAME
 from fedrec_auditor.auditor.run.runner import audit
 from fedrec_auditor.auditor.worlds.estimators.lower_bound_estimators import JointBinomial
@@ -38,7 +38,7 @@ def played(target: str, settings: dict[str, Any], vantage: Vantage, **options: A
     (found,) = (
         finding
         for finding in record.findings
-        if finding.claim.delta == FORMULA_DELTA
+        if finding.claim.delta == CURVE_CLAIM_TEST_DELTA
         and finding.scope.vantage is vantage
         and finding.scope.unit is Unit.USER
     )
@@ -80,7 +80,7 @@ def test_noise_that_hides_everything_is_seldom_told_apart_in_a_message() -> None
         ground = GameInputs(target=system, interactions=data, shape=(8, 10), is_quick=True)
         made = next(game.make_setups(ground, rng))
         assert isinstance(made, GameSetup)
-        scope = next(iter(made.scope_deltas))
+        scope = next(iter(made.deltas_by_scope))
         found = game.measure(
             made, scope, 0.0, JointBinomial(), runs=400, confidence=0.95, accountants=(), rng=rng
         )

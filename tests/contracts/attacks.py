@@ -21,7 +21,7 @@ from fedrec_auditor.accountants.statements import Vantage
 from fedrec_auditor.attacks.base import Attack, AttackFamily, Background, Inference
 from fedrec_auditor.auditor.games import membership
 from fedrec_auditor.auditor.games.attack_games import ATTACK_GAMES
-from fedrec_auditor.auditor.games.game import Game, HalfRuns
+from fedrec_auditor.auditor.games.game import Game, HalfTrainings
 from fedrec_auditor.auditor.testing.targets import iter_arrays
 from fedrec_auditor.reports.record.rows import AttackRow
 from fedrec_auditor.targets.components import Component, Dense
@@ -56,7 +56,7 @@ class AttackCase:
     attack: Attack
     run: Run
     vantage: Vantage = Vantage.SERVER
-    trainings: HalfRuns | None = None
+    trainings: HalfTrainings | None = None
     plays: int = PLAYS
 
     def view(self, of_round: Callable[..., RoundView] = RoundView) -> View:

@@ -23,7 +23,7 @@ from fedrec_auditor.attacks.base import (
     MemberScores,
     Reconstruction,
 )
-from fedrec_auditor.auditor.games.linkage import QUICK_MAX_USERS, anonymize
+from fedrec_auditor.auditor.games.linkage import QUICK_MAX_USERS, remove_senders
 from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.auditor.testing import targets
 from fedrec_auditor.targets.datasets.base import Interactions
@@ -330,7 +330,7 @@ class KnowsTheOrder(LinksByChance):
         server = training("fcf").transcript.view(Vantage.SERVER)
         for seed in range(PLAYS):
             rng = np.random.default_rng([7, seed])
-            hidden = anonymize(
+            hidden = remove_senders(
                 emptied(server, rng, always=False), Vantage.SERVER, QUICK_MAX_USERS, rng
             )
             if hidden is not None and np.array_equal(_last(hidden.view), _last(view)):

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from fedrec_auditor.accountants.statements import Vantage
-from fedrec_auditor.auditor.games.game import HalfRuns
+from fedrec_auditor.auditor.games.game import HalfTrainings
 from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.targets.components import Component, Dense, Rows
 from fedrec_auditor.targets.compute import DEFAULT
@@ -53,12 +53,12 @@ def training(name: str) -> Run:
 
 
 @cache
-def halves(name: str) -> HalfRuns:
+def halves(name: str) -> HalfTrainings:
     """Three trainings of the ``narrow`` system on random halves of the users.
 
     The result has their views without the server's: shuffled, other clients', release.
     """
-    return HalfRuns.train(
+    return HalfTrainings.train(
         narrow(name),
         data(),
         (Vantage.SHUFFLED, Vantage.PEERS, Vantage.RELEASE),

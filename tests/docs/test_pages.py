@@ -317,14 +317,14 @@ def limits(start: str) -> tuple[list[int], list[int]]:
 def test_what_a_quick_audit_leaves_out() -> None:
     percent = [round(100 * share) for share in attribute.KNOWN_SHARES]
     few = [round(100 * share) for share in attribute.QUICK_KNOWN_SHARES]
-    assert limits("rounds of a training that") == ([], [tasks.QUICK_ROUNDS])
+    assert limits("rounds of a training that") == ([], [tasks.MAX_QUICK_ROUNDS])
     long = make_target("dp-privrec", Plan())
     full, short = (crowd_game.limit_rounds(long, quick).sizes.rounds for quick in (False, True))
     assert limits("rounds of a `training`") == ([full], [short, full])
     assert limits("messages of a designed pair")[0] == [DESIGNED_RUNS]
     assert limits("runs of")[0] == [canary_game.UPLOAD_RUNS, canary_game.TRAINING_RUNS]
     assert LIMITS["runs of `round`, `training` and `local` games"][1] == "a tenth"
-    assert canary_game.QUICK_DIVISOR == 10
+    assert canary_game.QUICK_RUNS_DIVISOR == 10
     assert limits("trainings on halves") == (
         [game.N_HALVES],
         [game.QUICK_N_HALVES, game.QUICK_MAX_HALVES_SECONDS],
@@ -336,7 +336,7 @@ def test_what_a_quick_audit_leaves_out() -> None:
         [*percent, attribute.N_DRAWS],
         [*few, attribute.QUICK_N_DRAWS],
     )
-    assert f"more than {attribute.QUICK_MAX_COLUMNS:,} columns" in GUARANTEES
+    assert f"more than {attribute.MAX_QUICK_COLUMNS:,} columns" in GUARANTEES
 
 
 def test_what_is_too_small_to_count() -> None:

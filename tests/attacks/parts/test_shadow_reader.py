@@ -155,7 +155,7 @@ def test_plain_histories_are_read_in_any_form(
     (reader,) = reading.find_readers(seen)
     assert isinstance(reader, ShadowReader)
     guess = sets_of(seen)
-    assert metrics.score_sets(guess, histories()).mean() >= least
+    assert metrics.compute_set_f1(guess, histories()).mean() >= least
 
 
 def test_messages_of_several_rounds_are_intersected() -> None:
@@ -164,8 +164,8 @@ def test_messages_of_several_rounds_are_intersected() -> None:
     for _, sent in seen.find_component("item"):
         in_all &= (sent.to_dense(np.arange(USERS)) != 0).any(axis=2)
     guess = sets_of(seen)
-    reached = metrics.score_sets(in_all, histories()).mean()
-    assert metrics.score_sets(guess, histories()).mean() > reached - 0.04
+    reached = metrics.compute_set_f1(in_all, histories()).mean()
+    assert metrics.compute_set_f1(guess, histories()).mean() > reached - 0.04
 
 
 @pytest.mark.parametrize("rounds", [1, 2])
@@ -192,7 +192,7 @@ def test_third_party_devices_are_read_better_than_by_their_form(
         seen = view(Device(message, kind=kind, is_external=others))
         assert isinstance(reading.find_readers(seen)[0], ShadowReader) == others
         guess = sets_of(seen)
-        return float(metrics.score_sets(guess, histories()).mean())
+        return float(metrics.compute_set_f1(guess, histories()).mean())
 
     assert f1(others=False) < 0.8
     assert f1(others=True) > 0.95

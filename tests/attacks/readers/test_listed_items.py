@@ -12,7 +12,7 @@ from fedrec_auditor.attacks.interaction_reconstruction import choose_sets
 from fedrec_auditor.attacks.parts import reading
 from fedrec_auditor.attacks.readers.base import Evidence, get_posterior
 from fedrec_auditor.auditor.games import metrics
-from fedrec_auditor.auditor.games.membership import to_logits
+from fedrec_auditor.auditor.games.membership import to_log_odds
 from fedrec_auditor.targets.components import Dense, Payload
 from fedrec_auditor.targets.transcript import View
 from tests.attacks.made import sent, sets_of, view_of
@@ -77,7 +77,7 @@ def view(lister: Lister, rounds: int, codes: Ids | None = None, **public: object
 
 def f1(seen: View) -> float:
     guess = sets_of(seen)
-    return float(metrics.score_sets(guess, HELD).mean())
+    return float(metrics.compute_set_f1(guess, HELD).mean())
 
 
 @pytest.mark.parametrize(
@@ -130,7 +130,7 @@ def test_unknown_codes_are_matched_by_frequency(there: float) -> None:
         return items[np.random.default_rng(items).random(len(items)) <= there]
 
     seen = view(some, 2, CODES[:, :1], popularity=HELD.mean(axis=0))
-    known = to_logits(HELD.sum(axis=0), USERS)
+    known = to_log_odds(HELD.sum(axis=0), USERS)
     silent = Evidence(
         users=np.arange(USERS), log_ratio=np.zeros(HELD.shape), activity=np.zeros(USERS)
     )
@@ -139,7 +139,7 @@ def test_unknown_codes_are_matched_by_frequency(there: float) -> None:
     area, prior = (metrics.get_auc(each.ravel(), HELD.ravel()) for each in (ratio, guessed))
     assert area > prior + (0.03 if there == 1 else 0)
     sets, popular = (
-        metrics.score_sets(choose_sets(each), HELD).mean() for each in (ratio, guessed)
+        metrics.compute_set_f1(choose_sets(each), HELD).mean() for each in (ratio, guessed)
     )
     assert sets > popular + (0.1 if there == 1 else 0)
     assert seen.notes[1:] == ["Matches codes to items by how many users have each."]

@@ -11,7 +11,7 @@ from scipy.special import expit
 
 from fedrec_auditor.attacks.readers.base import Evidence, fit_prior, get_posterior
 from fedrec_auditor.attacks.readers.report_readers import FlippedBits, fit_activity
-from fedrec_auditor.auditor.games.metrics import score_sets
+from fedrec_auditor.auditor.games.metrics import compute_set_f1
 from tests.attacks.made import SKEWED, flipped, reconstructed
 
 P1, Q1 = np.e / (1 + np.e), 1 / (1 + np.e)  # symmetric flipping at epsilon 1
@@ -44,7 +44,7 @@ def test_log_odds_add_up_over_uploads() -> None:
     np.testing.assert_allclose(evidence(view).log_ratio, 7 * (2 * mean - 1) * 1.0, atol=1e-9)
     once = reconstructed(flipped(SKEWED, np.random.default_rng(0), p=P1, q=Q1))
     often = reconstructed(view)
-    assert score_sets(often.items, SKEWED).mean() > score_sets(once.items, SKEWED).mean()
+    assert compute_set_f1(often.items, SKEWED).mean() > compute_set_f1(once.items, SKEWED).mean()
 
 
 def test_posteriors_are_calibrated() -> None:

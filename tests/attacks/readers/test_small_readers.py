@@ -22,7 +22,7 @@ from fedrec_auditor.attacks.readers.small_readers import (
     UserRows,
 )
 from fedrec_auditor.auditor.games import metrics
-from fedrec_auditor.auditor.games.metrics import score_sets
+from fedrec_auditor.auditor.games.metrics import compute_set_f1
 from fedrec_auditor.targets.components import Dense, Payload
 from fedrec_auditor.targets.transcript import ComponentView, PublicInfo, RoundView, View
 from tests.attacks.made import SKEWED, fcf, read_all, reconstructed, sent, view_of
@@ -314,7 +314,7 @@ def test_noise_lowers_f1_little() -> None:
     wide[:, 150:] &= np.random.default_rng(1).random((120, 750)) < 0.2
     for noise, reached in ((0.1, 0.999), (0.3, 0.98), (1.0, 0.642)):
         view, _ = fcf(wide, np.random.default_rng(2), noise=noise)
-        assert score_sets(reconstructed(view).items, wide).mean() > reached
+        assert compute_set_f1(reconstructed(view).items, wide).mean() > reached
 
 
 def test_a_user_without_items_has_none() -> None:

@@ -17,7 +17,7 @@ from scipy import special, stats
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.verdict import exceeds
 from fedrec_auditor.auditor.exact import find_exact_bound
-from fedrec_auditor.auditor.exact.candidates import MAX_RARE_DRAWS, inputs_of
+from fedrec_auditor.auditor.exact.candidates import MAX_RARE_OUTPUT_DRAWS, inputs_of
 from fedrec_auditor.auditor.exact.output_distribution import Density
 from fedrec_auditor.auditor.worlds.sampler import REPORT_SCOPE
 from fedrec_auditor.targets.mechanisms.base import Domain, WorstCase
@@ -419,5 +419,7 @@ def test_a_seldom_leak_that_is_written_in_a_law_is_found(
     share: float, listed: bool, words: bool
 ) -> None:
     """By draws, if the leak is not much rarer than 1 in 100,000; with listed outputs, always."""
-    found = search(seldom(share, listed, words), 1.0, inputs=[0, 1], seed=1, samples=MAX_RARE_DRAWS)
+    found = search(
+        seldom(share, listed, words), 1.0, inputs=[0, 1], seed=1, samples=MAX_RARE_OUTPUT_DRAWS
+    )
     assert math.isinf(found.epsilon)

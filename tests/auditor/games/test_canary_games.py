@@ -22,19 +22,19 @@ from fedrec_auditor.accountants.statements import (
 )
 from fedrec_auditor.auditor.games import canary as canaries
 from fedrec_auditor.auditor.games import crowd_game, projection
-from fedrec_auditor.auditor.games.canary import N_NEW_ITEMS, CanarySet, design_extreme
+from fedrec_auditor.auditor.games.canary import N_NEW_ITEMS, CanarySet, design_extreme_canaries
 from fedrec_auditor.auditor.games.canary_game import (
-    FORMULA_DELTA,
+    CURVE_CLAIM_TEST_DELTA,
+    ChunkStore,
     Features,
     GameInputs,
     GameSetup,
-    MemoryStore,
+    MemoryChunkStore,
     RunSampler,
-    Store,
 )
 from fedrec_auditor.auditor.games.canary_games import CANARY_GAMES, LOCAL_NAME
 from fedrec_auditor.auditor.games.crowd_game import TrainingSimulator, get_broadcast, run_round
-from fedrec_auditor.auditor.games.one_run import SharedTraining
+from fedrec_auditor.auditor.games.one_run import OneRunSimulator
 from fedrec_auditor.auditor.games.round import RoundSimulator
 from fedrec_auditor.auditor.judging import accounting
 from fedrec_auditor.auditor.plan.plan import Plan, amend_plan, make_plan
@@ -64,12 +64,12 @@ def bound(
     *,
     runs: int = 80,
     delta: float = 0.0,
-    store: Store | None = None,
+    store: ChunkStore | None = None,
 ) -> Bound:
     """At a confidence that no test misses by chance; what is in ``store`` is not run again."""
     first, second = np.random.default_rng(0).spawn(2)
     worlds = RunSampler(
-        simulation=simulation, name="test", chunk_size=20, store=store or MemoryStore()
+        simulation=simulation, name="test", chunk_size=20, store=store or MemoryChunkStore()
     ).make_worlds(
         ("in", "out"),
         USER,
@@ -102,13 +102,13 @@ def test_nobody_of_the_population_has_rated_a_new_item() -> None:
     assert len(POPULATION.timestamps) == POPULATION.ratings.nnz
 
 
-@pytest.mark.parametrize("unit", canaries.DATA_UNITS)
+@pytest.mark.parametrize("unit", canaries.CANARY_UNITS)
 @pytest.mark.parametrize("adjacency", [Adjacency.ADD_REMOVE, Adjacency.REPLACE])
 def test_worlds_differ_in_the_canary_and_by_what_the_scope_allows(
     unit: Unit, adjacency: Adjacency
 ) -> None:
     scope = Scope(unit=unit, adjacency=adjacency, vantage=Vantage.PEERS, horizon=Horizon.TRAINING)
-    found = list(design_extreme(scope, POPULATION))
+    found = list(design_extreme_canaries(scope, POPULATION))
     assert found
     for canary in found:
         one, other = canary.populations
@@ -154,7 +154,7 @@ def test_the_feature_of_a_move_is_that_of_what_is_left_of_it() -> None:
     apart = {"gradient": np.array([[1.0], [1.0], [0.0]])}
     middle = {"gradient": np.array([[1.0], [0.0], [0.0]])}
     known = [projection.ExpectedMessages(apart, middle, middle)]
-    found = projection.get_features(transcript.view(Vantage.PEERS), known, 0)
+    found = projection.compute_features(transcript.view(Vantage.PEERS), known, 0)
     unit = 0.375 / np.sqrt(0.75)
     np.testing.assert_allclose(found, [-0.375, 0.375, -unit, unit, -unit, unit])
 
@@ -170,7 +170,7 @@ def test_a_number_of_the_model_is_looked_at_as_its_tables_are() -> None:
     )
     apart = {"bias": np.array(0.5), "table": np.zeros((2, 1))}
     known = [projection.ExpectedMessages(apart, {}, {})]
-    found = projection.get_features(transcript.view(Vantage.PEERS), known, 0)
+    found = projection.compute_features(transcript.view(Vantage.PEERS), known, 0)
     np.testing.assert_allclose(found[0], 2.0 * 0.5 / ((4 + 1 + 1) / 3))
 
 
@@ -190,7 +190,7 @@ def test_a_rule_finds_what_only_a_difference_of_two_features_tells() -> None:
 
 def test_a_steered_training_is_the_sum_of_its_rounds() -> None:
     """The shift of T rounds of Gaussian noise is sqrt(T) times the shift of one round."""
-    canary = next(design_extreme(PRESENCE, POPULATION))
+    canary = next(design_extreme_canaries(PRESENCE, POPULATION))
     system, rng = LflSgdmf(factors=2, noise_multiplier=1.0), np.random.default_rng(0)
     broadcast = get_broadcast(run_round(system, POPULATION, rng))
     shifts = []
@@ -239,7 +239,7 @@ def test_a_server_that_steers_finds_what_the_proof_has_at_worst() -> None:
 def test_claims_that_are_formulas_are_judged_where_runs_tell_most() -> None:
     sizes = Population(n_users=9, n_items=9)
     scopes = CANARY_GAMES["training"].get_scopes(LflSgdmf().get_claims(sizes))
-    assert set(scopes.values()) == {(1e-5, FORMULA_DELTA)}
+    assert set(scopes.values()) == {(1e-5, CURVE_CLAIM_TEST_DELTA)}
     assert set(CANARY_GAMES["one-run"].get_scopes(LflSgdmf().get_claims(sizes)).values()) == {
         (1e-5,)
     }
@@ -250,7 +250,7 @@ def test_claims_that_are_formulas_are_judged_where_runs_tell_most() -> None:
 
 
 def test_the_mean_difference_of_messages_is_that_of_noiseless_ones() -> None:
-    canary = next(design_extreme(PRESENCE, POPULATION))
+    canary = next(design_extreme_canaries(PRESENCE, POPULATION))
     rng = np.random.default_rng(0)
     quiet, loud = LflSgdmf(factors=2, noise_multiplier=1e-9), LflSgdmf(factors=2)
     broadcast = get_broadcast(run_round(quiet, POPULATION, rng))
@@ -263,17 +263,17 @@ def test_the_mean_difference_of_messages_is_that_of_noiseless_ones() -> None:
 
 
 def test_without_a_difference_between_the_worlds_nothing_is_found() -> None:
-    first = next(design_extreme(PRESENCE, POPULATION))
+    first = next(design_extreme_canaries(PRESENCE, POPULATION))
     same = replace(first, histories=first.histories.take_users(np.array([0, 0])))
-    played, store = trainings(Fcf(rounds=2, factors=2), same, *Vantage), MemoryStore()
+    played, store = trainings(Fcf(rounds=2, factors=2), same, *Vantage), MemoryChunkStore()
     for vantage in Vantage:
         assert bound(played, vantage, store=store).epsilon == 0.0, vantage
 
 
 def test_a_training_without_protection_gives_the_canary_away() -> None:
-    canary = next(design_extreme(PRESENCE, POPULATION))
+    canary = next(design_extreme_canaries(PRESENCE, POPULATION))
     told = [vantage for vantage in Vantage if vantage is not Vantage.RELEASE]
-    played, store = trainings(Fcf(rounds=2, factors=2), canary, *told), MemoryStore()
+    played, store = trainings(Fcf(rounds=2, factors=2), canary, *told), MemoryChunkStore()
     for vantage in told:
         assert bound(played, vantage, store=store).epsilon > 1.0, vantage
 
@@ -281,14 +281,14 @@ def test_a_training_without_protection_gives_the_canary_away() -> None:
 @pytest.mark.calibration
 def test_noise_that_hides_everything_hides_the_canary() -> None:
     target = LflSgdmf(factors=2, rounds=2, noise_multiplier=1e6)
-    canary = next(design_extreme(PRESENCE, POPULATION))
+    canary = next(design_extreme_canaries(PRESENCE, POPULATION))
     found = bound(trainings(target, canary, Vantage.AGGREGATE), Vantage.AGGREGATE, delta=1e-5)
     assert found.epsilon == 0.0
 
 
 def test_behind_a_shuffler_nobody_sees_which_reports_one_user_sent() -> None:
     """The features of a round of reports are one sum: a largest user's would tell too much."""
-    canary = next(design_extreme(USER, POPULATION))
+    canary = next(design_extreme_canaries(USER, POPULATION))
     system, rng = FmfLdp(reports=5, factors=2), np.random.default_rng(0)
     broadcast = get_broadcast(run_round(system, POPULATION, rng))
     vantages = (Vantage.SERVER, Vantage.SHUFFLED)
@@ -300,7 +300,7 @@ def test_behind_a_shuffler_nobody_sees_which_reports_one_user_sent() -> None:
 
 
 def test_sums_and_largest_messages_of_a_round_are_those_of_its_uploads() -> None:
-    canary = next(design_extreme(PRESENCE, POPULATION))
+    canary = next(design_extreme_canaries(PRESENCE, POPULATION))
     system, rng = Fcf(factors=2), np.random.default_rng(0)  # its messages draw nothing
     broadcast = get_broadcast(run_round(system, POPULATION, rng))
     vantages = (Vantage.SERVER, Vantage.SHUFFLED, Vantage.AGGREGATE)
@@ -331,7 +331,7 @@ class _Counted:
 
 
 def test_runs_depend_on_the_generator_alone_and_are_made_once() -> None:
-    counted, store = _Counted(), MemoryStore()
+    counted, store = _Counted(), MemoryChunkStore()
 
     def backwards(function: Any, arguments: Sequence[tuple[Any, ...]]) -> Any:
         return (function(*each) for each in reversed(arguments))
@@ -371,7 +371,7 @@ def test_no_bound_is_above_the_proof(case: str) -> None:
     compared, every = 0, accounting.list_accountants()
     for setting in game.make_setups(ground, np.random.default_rng(1)):
         assert isinstance(setting, GameSetup)
-        store = MemoryStore()
+        store = MemoryChunkStore()
         for scope, delta in setting.bound_scopes:
             if scope.vantage is not vantage:
                 continue
@@ -414,13 +414,13 @@ def test_every_vantage_of_a_game_has_its_findings(record: Record) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "plan", "stop"), [(TrainingSimulator, PLAN, 5), (SharedTraining, ONE_RUN, 1)]
+    ("kind", "plan", "stop"), [(TrainingSimulator, PLAN, 5), (OneRunSimulator, ONE_RUN, 1)]
 )
 def test_an_audit_that_is_cut_off_goes_on_where_it_was_and_ends_as_by_two_workers(
     record: Record,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    kind: type[TrainingSimulator] | type[SharedTraining],
+    kind: type[TrainingSimulator] | type[OneRunSimulator],
     plan: Plan,
     stop: int,
 ) -> None:

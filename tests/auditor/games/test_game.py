@@ -20,7 +20,7 @@ from fedrec_auditor.attacks.base import (
 )
 from fedrec_auditor.attacks.interaction_reconstruction import InteractionReconstruction
 from fedrec_auditor.auditor.games import attribute, membership, reconstruction
-from fedrec_auditor.auditor.games.game import MIN_GROUP_SIZE, QUANTILES, _quantile, users_row
+from fedrec_auditor.auditor.games.game import MIN_GROUP_SIZE, QUANTILES, _quantile, summarize_users
 from fedrec_auditor.reports.record.rows import SkippedRow
 from fedrec_auditor.targets.components import Dense, Payload
 from fedrec_auditor.targets.datasets.base import Interactions
@@ -167,7 +167,9 @@ def test_candidates_are_balanced_distinct_and_true(seed: int) -> None:
     users = np.unique(pairs[:, 0])
     assert len(users) == 50
     sizes = held.sum(axis=1)
-    expected = np.minimum(np.minimum(sizes, DATA.n_items - sizes), membership.MAX_MEMBERS)[users]
+    expected = np.minimum(np.minimum(sizes, DATA.n_items - sizes), membership.MAX_MEMBERS_PER_USER)[
+        users
+    ]
     for kind in (members, ~members):
         np.testing.assert_array_equal(
             np.bincount(pairs[kind, 0], minlength=DATA.n_users)[users], expected
@@ -254,7 +256,7 @@ def test_too_many_messages_without_senders_are_not_searched(
     room: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     view = view_of(DATA, vantage=Vantage.SHUFFLED, rng=np.random.default_rng(0))
-    monkeypatch.setattr("fedrec_auditor.auditor.games.game.MAX_SEARCH_PAIRS", 80 * 60 - 1)
+    monkeypatch.setattr("fedrec_auditor.auditor.games.game.MAX_UNLINKED_PAIRS", 80 * 60 - 1)
     family = AttackFamily.MEMBERSHIP if room is membership else AttackFamily.RECONSTRUCTION
     (row,) = room.run_attack(game(Scripted(family, None), view, DATA))
     assert "4,800 entries (users times items) exceed the 4,799" in row.reason
@@ -322,7 +324,7 @@ def test_an_average_is_told_apart_from_a_few_who_lose_all() -> None:
     """One in five at 1 and the others at .5 are .6 on average, as is everybody at .6."""
     some = np.where(EVERYBODY % 5 == 0, 1.0, 0.5)
     few, all_alike = (
-        users_row(game(NOBODY, NOBODY, CROWD), EVERYBODY, each, "success")
+        summarize_users(game(NOBODY, NOBODY, CROWD), EVERYBODY, each, "success")
         for each in (some, np.full(90, some.mean()))
     )
     assert few.quantiles["50%"].value == 0.5
@@ -336,16 +338,18 @@ def test_an_average_is_told_apart_from_a_few_who_lose_all() -> None:
 def test_groups_are_of_those_who_are_alike() -> None:
     held = np.diff(CROWD.ratings.indptr)
     gender = CROWD.attributes["gender"]
-    of_items = users_row(game(NOBODY, NOBODY, CROWD), EVERYBODY, held / 60, "success").groups
+    of_items = summarize_users(game(NOBODY, NOBODY, CROWD), EVERYBODY, held / 60, "success").groups
     thirds = of_items["activity"]
     assert list(thirds) == ["fewest items", "middle third", "most items"]
     assert [one.value for one in thirds.values()] == sorted(one.value for one in thirds.values())
     popularity = np.bincount(CROWD.ratings.indices)
     liked = np.array([popularity[CROWD.ratings[[u]].indices].mean() for u in EVERYBODY]) / 90
-    by_taste = users_row(game(NOBODY, NOBODY, CROWD), EVERYBODY, liked, "success").groups
+    by_taste = summarize_users(game(NOBODY, NOBODY, CROWD), EVERYBODY, liked, "success").groups
     tastes = [one.value for one in by_taste["taste"].values()]
     assert tastes == sorted(tastes)
-    found = users_row(game(NOBODY, NOBODY, CROWD), EVERYBODY, gender.codes / 1.0, "success").groups
+    found = summarize_users(
+        game(NOBODY, NOBODY, CROWD), EVERYBODY, gender.codes / 1.0, "success"
+    ).groups
     assert [found["gender"][name].value for name in gender.categories] == [0.0, 1.0]
     for key, groups in found.items():
         if key in CROWD.attributes:
@@ -355,14 +359,16 @@ def test_groups_are_of_those_who_are_alike() -> None:
 
 def test_users_without_a_success_are_left_out() -> None:
     success = np.where(EVERYBODY < 45, 0.3, np.nan)
-    found = users_row(game(NOBODY, NOBODY, CROWD), EVERYBODY, success, "success")
+    found = summarize_users(game(NOBODY, NOBODY, CROWD), EVERYBODY, success, "success")
     assert {one.value for one in found.quantiles.values()} == {0.3}
 
 
 @pytest.mark.parametrize("asked", [False, True])
 def test_a_users_own_success_is_kept_on_request_alone(asked: bool) -> None:
     success = EVERYBODY / 90
-    found = users_row(game(NOBODY, NOBODY, CROWD, is_per_user=asked), EVERYBODY, success, "success")
+    found = summarize_users(
+        game(NOBODY, NOBODY, CROWD, is_per_user=asked), EVERYBODY, success, "success"
+    )
     assert found.each == (tuple(zip(range(90), success, strict=True)) if asked else ())
 
 

@@ -86,7 +86,7 @@ def test_too_few_users_are_said_to_be_too_few(users: int, confidence: float) -> 
         whose, sent = np.arange(n), np.random.default_rng(0).integers(2, size=(n, 50))
         view = bits((whose, sent), (whose, sent))
         rows = linkage.run_attack(game(ATTACK, view, DATA, is_quick=False, confidence=confidence))
-        if linkage.explain_too_few(n, confidence):
+        if linkage.explain_too_few_users(n, confidence):
             (row,) = rows
             assert isinstance(row, SkippedRow)
             assert f"{n} users sent both in the last round" in row.reason
@@ -95,7 +95,7 @@ def test_too_few_users_are_said_to_be_too_few(users: int, confidence: float) -> 
             assert isinstance(top, AttackRow)
             assert top.baseline is not None
             assert top.ci_low > top.baseline
-    assert linkage.explain_too_few(users, confidence)
+    assert linkage.explain_too_few_users(users, confidence)
 
 
 def test_ties_count_as_broken_at_random() -> None:
@@ -141,7 +141,7 @@ def test_hidden_messages_carry_no_sender() -> None:
     users = np.arange(5, 35)
     view = bits((users, np.eye(30)), (users, np.eye(30)))
     for vantage in (Vantage.SERVER, Vantage.SHUFFLED):
-        hidden = linkage.anonymize(view, vantage, 100, np.random.default_rng(0))
+        hidden = linkage.remove_senders(view, vantage, 100, np.random.default_rng(0))
         assert hidden is not None
         last = hidden.view.rounds[-1]
         if vantage is Vantage.SERVER:

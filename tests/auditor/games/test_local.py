@@ -104,7 +104,7 @@ def setting(target: Target, data: Interactions = DATA) -> GameSetup:
 
 def bound(target: Target, size: int = SIZE, confidence: float = SURE, delta: float = 0.0) -> Bound:
     made = setting(target)
-    (scope,) = made.scope_deltas
+    (scope,) = made.deltas_by_scope
     played = play(GAME, made, scope, delta, runs=size, confidence=confidence)
     return played.bounds.bound
 
@@ -140,7 +140,7 @@ def test_noise_of_a_known_length_is_told_as_far_as_it_lets() -> None:
     system = Specimen(scale=1.0)
     rng = np.random.default_rng(0)
     broadcast = get_broadcast(run_round(Fcf(rounds=1, factors=2), POPULATION, rng))
-    canary = list(canaries.design_extreme(USER, POPULATION))[1]
+    canary = list(canaries.design_extreme_canaries(USER, POPULATION))[1]
     profiles = canary.histories
     sent = Fcf(rounds=1, factors=2).upload(profiles, broadcast, rng).components["gradient"]
     first, second = sent.to_dense(np.arange(2))
@@ -186,7 +186,7 @@ def test_the_search_finds_the_broadcast_that_tells_most() -> None:
     assert steered is not None
     assert kept.text == ""
     assert "malicious" in steered.text
-    assert steered.n_pairs > kept.n_pairs + 2 * local.N_STEPS
+    assert steered.n_pairs > kept.n_pairs + 2 * local.N_SEARCH_STEPS
     lengths = []
     for found in (kept, steered):
         read = reading.learn_stats(system, found.canary.histories, found.broadcast, rng, 64)
@@ -223,7 +223,7 @@ def _flipped(canary: canaries.CanarySet) -> tuple[str, ...]:
 def test_attributes_are_flipped_where_the_claim_is_of_one() -> None:
     scope = replace(USER, unit=Unit.ATTRIBUTE)
     several = [n for n, a in POPULATION.attributes.items() if len(a.categories) > 1]
-    found = list(canaries.design_extreme(scope, POPULATION))
+    found = list(canaries.design_extreme_canaries(scope, POPULATION))
     assert {_flipped(each) for each in found} == {(name,) for name in several}
     assert several
     for each in found:
@@ -299,7 +299,7 @@ def test_an_audit_plays_it_whatever_attacks_are_named() -> None:
 def test_no_local_bound_is_above_the_proof() -> None:
     for target in (LflLdp(factors=2), DplcfSp(epsilon=1.0), GdDr(factors=2, rows=3, epsilon=1.0)):
         made = setting(target)
-        (scope,), (deltas,) = made.scope_deltas, made.scope_deltas.values()
+        (scope,), (deltas,) = made.deltas_by_scope, made.deltas_by_scope.values()
         proved = accounting.find_upper_bound(
             made.target, scope, made.population, deltas[0], accounting.list_accountants()
         )
@@ -309,11 +309,13 @@ def test_no_local_bound_is_above_the_proof() -> None:
 
 def test_a_user_who_is_any_pair_may_have_other_attributes() -> None:
     found = list(
-        canaries.design_extreme(any_pair(Unit.USER, Vantage.SERVER, Horizon.ROUND), POPULATION)
+        canaries.design_extreme_canaries(
+            any_pair(Unit.USER, Vantage.SERVER, Horizon.ROUND), POPULATION
+        )
     )
     assert any(_flipped(each) for each in found)
     gone = replace(USER, adjacency=Adjacency.ADD_REMOVE)
-    assert not any(_flipped(each) for each in canaries.design_extreme(gone, POPULATION))
+    assert not any(_flipped(each) for each in canaries.design_extreme_canaries(gone, POPULATION))
 
 
 def own_setting(client: Any) -> GameSetup:
@@ -331,7 +333,7 @@ def flips(history: Any, model: Any, rng: np.random.Generator) -> Any:
 
 def test_a_client_of_ones_own_is_proved_from_its_code() -> None:
     setting = own_setting(flips)
-    (scope,) = setting.scope_deltas
+    (scope,) = setting.deltas_by_scope
     (finding,) = play(GAME, setting, scope, runs=200, confidence=0.95).findings
     assert finding.verdict is Verdict.VIOLATED
     assert finding.measured is not None

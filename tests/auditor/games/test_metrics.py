@@ -64,7 +64,7 @@ def test_a_few_users_make_an_interval_as_wide_as_students(n: int, confidence: fl
     spread = 0.02
     deviation = spread * np.sqrt((n - 1) / n) / np.sqrt(n)
     replicates = stats.norm.isf(np.linspace(0, 1, 4001)[1:-1], 0.5, deviation)
-    found = metrics.make_interval(0.5, replicates, n, confidence)
+    found = metrics.make_bootstrap_interval(0.5, replicates, n, confidence)
     half = stats.t.isf((1 - confidence) / 2, n - 1) * spread / np.sqrt(n)
     assert [found.low, found.high] == pytest.approx([0.5 - half, 0.5 + half], abs=0.01 * half)
 
@@ -81,7 +81,7 @@ def test_set_f1_against_sets(guessed: np.ndarray, truth: np.ndarray) -> None:
     for row in range(4):
         a, b = set(np.flatnonzero(guessed[row])), set(np.flatnonzero(truth[row]))
         expected = 2 * len(a & b) / (len(a) + len(b)) if a or b else 1.0
-        assert metrics.score_sets(guessed, truth)[row] == pytest.approx(expected)
+        assert metrics.compute_set_f1(guessed, truth)[row] == pytest.approx(expected)
 
 
 @pytest.mark.calibration

@@ -11,7 +11,7 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements import Adjacency, Bound, Horizon, Scope, Unit, Vantage
 from fedrec_auditor.auditor.games.canary import CanarySet, choose_n_canaries, design_canaries
 from fedrec_auditor.auditor.games.canary_games import ONE_RUN_GAME
-from fedrec_auditor.auditor.games.one_run import TRUTH_KEY, CanaryScorer, SharedTraining
+from fedrec_auditor.auditor.games.one_run import TRUTH_KEY, CanaryScorer, OneRunSimulator
 from fedrec_auditor.auditor.plan.plan import MAX_CANARIES, MIN_CANARIES, Plan, make_plan
 from fedrec_auditor.auditor.run.resources import Resources
 from fedrec_auditor.auditor.run.runner import audit, run_plan
@@ -53,7 +53,7 @@ def bound(
     adjacency: Adjacency = Adjacency.REPLACE,
 ) -> Bound:
     seen = scope(Unit.USER, adjacency, vantage)
-    run = SharedTraining(target=target, canaries=made(seen, count), vantages=(vantage,))
+    run = OneRunSimulator(target=target, canaries=made(seen, count), vantages=(vantage,))
     features = run(0, 1, np.random.SeedSequence(seed))
     scores = OneRunScores.build(features[str(vantage)], features[TRUTH_KEY][:, 0] > 0.5)
     return scores.bound(confidence=confidence, scope=seen, seed=seed)
@@ -131,7 +131,7 @@ def test_noise_that_hides_everything_hides_canaries() -> None:
 
 def test_a_system_that_knows_no_items_is_played() -> None:
     target = DpPrivrec(rounds=2, embedding=1, width=16, local_epochs=1)
-    run = SharedTraining(
+    run = OneRunSimulator(
         target=target,
         canaries=made(scope(Unit.USER, Adjacency.REPLACE), 30),
         vantages=(Vantage.SERVER, Vantage.PEERS, Vantage.RELEASE),
@@ -142,7 +142,7 @@ def test_a_system_that_knows_no_items_is_played() -> None:
 
 
 def test_scores_and_coins_follow_from_the_seed() -> None:
-    run = SharedTraining(target=Fcf(rounds=1), canaries=made(USER, 30), vantages=(Vantage.PEERS,))
+    run = OneRunSimulator(target=Fcf(rounds=1), canaries=made(USER, 30), vantages=(Vantage.PEERS,))
     one, again, other = (run(0, 1, np.random.SeedSequence(seed)) for seed in (1, 1, 2))
     for name in (TRUTH_KEY, "peers"):
         np.testing.assert_array_equal(one[name], again[name])
@@ -231,7 +231,7 @@ def test_scores_of_steps_are_those_of_a_dense_least_squares(count: int) -> None:
     dense = both.to_dense(np.arange(2 * count))
     expected = (0.5 * dense.sum(axis=0) + theirs.sum_all())[DATA.n_items :].ravel()
     own = np.zeros((count, canaries.crowd.n_items, 1))
-    own[np.arange(count)[:, None], canaries.own_items] = 1.0
+    own[np.arange(count)[:, None], canaries.canary_items] = 1.0
     apart = ((dense[:count] - dense[count:]) * own)[:, DATA.n_items :].reshape(count, -1)
     lengths = np.linalg.norm(apart, axis=1)
     for column, (before, after) in zip(found.T, itertools.pairwise(models), strict=True):
@@ -244,7 +244,7 @@ def test_scores_of_steps_are_those_of_a_dense_least_squares(count: int) -> None:
 
 def test_noise_that_is_sent_back_tells_of_the_messages_that_it_hid() -> None:
     """LFL-SGDMF sends -xi + xi' in the clear: along a direction it goes against xi."""
-    run = SharedTraining(
+    run = OneRunSimulator(
         target=LflSgdmf(factors=2, rounds=4), canaries=made(USER, 60), vantages=(Vantage.SERVER,)
     )
     seen = run(0, 1, np.random.SeedSequence(0))["server"]

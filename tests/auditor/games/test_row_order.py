@@ -14,7 +14,7 @@ from sklearn.metrics import roc_auc_score
 
 from fedrec_auditor import RecordingWriter, attack_recording, audit_system
 from fedrec_auditor.attacks.parts import reading
-from fedrec_auditor.auditor.games.row_order import ClientOrder, ItemOrder, SimulatedClient
+from fedrec_auditor.auditor.games.row_order import ClientRowOrder, OrderedRecording, SimulatedClient
 from fedrec_auditor.reports.record.leaks import Severity
 from fedrec_auditor.reports.say.summary import summarize_systems
 from fedrec_auditor.targets.components import Dense
@@ -51,14 +51,16 @@ def recorded(
     return folder
 
 
-def order_of(folder: Path, met: NDArray[np.bool_], items: NDArray[np.int64] = ROWS) -> ItemOrder:
+def order_of(
+    folder: Path, met: NDArray[np.bool_], items: NDArray[np.int64] = ROWS
+) -> OrderedRecording:
     data = Interactions(
         name="truth",
         users=np.arange(len(met)),
         items=items,
         ratings=Interactions.create(met).ratings,
     )
-    return ItemOrder.find(Recording.open(folder), GroundTruth(data), None)
+    return OrderedRecording.find(Recording.open(folder), GroundTruth(data), None)
 
 
 @pytest.mark.parametrize(
@@ -192,7 +194,7 @@ def test_rows_in_another_order_are_read_as_the_items(
     form: Callable[..., Callable[..., Parts]], rows: NDArray[np.intp], count: int
 ) -> None:
     seen = view(Device(form(rows, count), call_seconds=0.0))
-    found = ClientOrder.find(seen)
+    found = ClientRowOrder.find(seen)
     ((name, order),) = found.item_rows.items()
     assert order.tolist() == rows.tolist()
     assert f"stand in the rows of {name!r}: {rows[0]}, {rows[1]}, ..." in found.assumption
@@ -215,7 +217,7 @@ def test_items_in_their_order_and_messages_of_none_are_left_as_they_are(
     message: Callable[..., Parts],
 ) -> None:
     """The number of items that a device has met gives no order, and raises no doubt."""
-    assert ClientOrder.find(view(Device(message, call_seconds=0.0))) == ClientOrder()
+    assert ClientRowOrder.find(view(Device(message, call_seconds=0.0))) == ClientRowOrder()
 
 
 def test_devices_hear_and_send_models_in_the_order_of_the_items() -> None:
@@ -231,7 +233,7 @@ def test_devices_hear_and_send_models_in_the_order_of_the_items() -> None:
     device = Listening(table(OWN + 1, ITEMS + 1), call_seconds=0.0)
     seen = view(device)
     rounds = tuple(replace(one, broadcast={"item": raw}) for one in seen.rounds)
-    order = ClientOrder({"item": OWN + 1})
+    order = ClientRowOrder({"item": OWN + 1})
     read = order.reorder(replace(seen, rounds=rounds))
     first: RoundView = read.rounds[0]
     assert first.broadcast is not None

@@ -17,7 +17,7 @@ from fedrec_auditor.auditor.games.canary_game import GameInputs, GameSetup, Remo
 from fedrec_auditor.auditor.games.canary_games import CANARY_GAMES
 from fedrec_auditor.auditor.games.crowd_game import TrainingSimulator
 from fedrec_auditor.auditor.games.round import RoundSimulator
-from fedrec_auditor.auditor.plan.sources import read_object
+from fedrec_auditor.auditor.plan.sources import read_data_object
 from fedrec_auditor.auditor.worlds.estimators.lower_bound_estimators import JointBinomial
 from fedrec_auditor.auditor.worlds.worlds import Worlds
 
@@ -64,7 +64,7 @@ def settings(
     game: str, client: Callable[..., Any], claim: Claim | list[Claim], **system: Any
 ) -> list[GameSetup | Skip]:
     target = wrap_system(client, claim=claim, **system)
-    data = read_object(TABLE, None)[0]
+    data = read_data_object(TABLE, None)[0]
     assert data is not None
     ground = GameInputs(target=target, interactions=data, shape=(24, 32), is_quick=True)
     return list(CANARY_GAMES[game].make_setups(ground, np.random.default_rng(1)))

@@ -150,7 +150,7 @@ def test_a_whole_number_may_be_written_with_a_point() -> None:
     assert isinstance(vars(target)["reports"], int)
 
 
-@pytest.mark.parametrize("name", FAMILIES["targets"].list_loadable())
+@pytest.mark.parametrize("name", FAMILIES["targets"].list_loadable_names())
 def test_what_a_system_learns_under_is_beneath_the_settings_given(name: str) -> None:
     plan = Plan(targets=(name,), settings={name: {"learns": True}})
     made, told = make_target(name, plan), plan.resolve()

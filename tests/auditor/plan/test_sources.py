@@ -18,7 +18,7 @@ from scipy import sparse
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.plan.plan import Plan
 from fedrec_auditor.auditor.plan.planned_data import load_planned_data
-from fedrec_auditor.auditor.plan.sources import load_data, read_object
+from fedrec_auditor.auditor.plan.sources import load_data, read_data_object
 from fedrec_auditor.targets.datasets.base import Interactions
 
 
@@ -149,33 +149,33 @@ def test_a_frame_is_read_as_its_file_is(tmp_path: Path) -> None:
     frame = pa.table({"userId": ["b", "a", "b"], "movieId": [7, 7, 9], "rating": [5.0, 4.0, 3.0]})
     lines = ["userId,movieId,rating", "b,7,5.0", "a,7,4.0", "b,9,3.0"]
     (tmp_path / "t.csv").write_text("\n".join(lines) + "\n")
-    found, name = read_object(frame)
+    found, name = read_data_object(frame)
     assert name == found.name == "table"
     assert found.digest() == load_data(str(tmp_path / "t.csv")).digest()
 
 
 def test_columns_of_other_names_are_named() -> None:
     frame = pa.table({"who": [1, 2], "what": [3, 3]})
-    found, _ = read_object(frame, {"user": "who", "item": "what"})
+    found, _ = read_data_object(frame, {"user": "who", "item": "what"})
     assert found.ratings.toarray().tolist() == [[1.0], [1.0]]
     with pytest.raises(InputError, match="user"):
-        read_object(frame)
+        read_data_object(frame)
 
 
 @pytest.mark.parametrize("data", [MATRIX, sparse.csr_array(MATRIX), sparse.coo_matrix(MATRIX)])
 def test_a_matrix_is_ratings(data: Any) -> None:
-    found, _ = read_object(data)
+    found, _ = read_data_object(data)
     np.testing.assert_array_equal(found.ratings.toarray(), MATRIX)
 
 
 def test_interactions_stay_and_names_are_looked_up_later() -> None:
     data = Interactions.create(MATRIX, name="mine")
-    assert read_object(data) == (data, "mine")
-    assert read_object("ml-100k") == (None, "ml-100k")
-    assert read_object(Path("r.csv")) == (None, "r.csv")
+    assert read_data_object(data) == (data, "mine")
+    assert read_data_object("ml-100k") == (None, "ml-100k")
+    assert read_data_object(Path("r.csv")) == (None, "r.csv")
 
 
 @pytest.mark.parametrize("data", [np.zeros(3), 7, [[1, 2]], None])
 def test_anything_else_is_refused(data: Any) -> None:
     with pytest.raises(InputError, match="Give"):
-        read_object(data)
+        read_data_object(data)

@@ -108,7 +108,7 @@ def test_the_hits_of_every_held_out_item_have_popularity_as_baseline(timed: bool
         data_set="y",
         upload_scores=(),
         cutoff=20,
-        hit_at_k=("Table VI", 0.08),
+        printed_hit_rate=("Table VI", 0.08),
     )
     (row,) = system.make_part().measure(data, np.random.default_rng(0), True)
     assert (row.place, row.printed) == ("Table VI", 0.08)

@@ -24,7 +24,7 @@ from fedrec_auditor.attacks.readers.rank_one_gradients import RankOneGradients
 from fedrec_auditor.auditor.games.game import QUICK_N_HALVES
 from fedrec_auditor.auditor.plan.plan import Plan
 from fedrec_auditor.auditor.run import runner, workload
-from fedrec_auditor.auditor.run.audited_target import AuditedTarget, explain_draws
+from fedrec_auditor.auditor.run.audited_target import AuditedTarget, explain_needed_draws
 from fedrec_auditor.auditor.run.resources import Resources
 from fedrec_auditor.auditor.run.tasks import BOUNDS, Audit
 from fedrec_auditor.auditor.run.workload import Workload
@@ -83,7 +83,7 @@ def test_a_sample_that_could_not_refute_a_claim_tells_how_many_draws_could() -> 
     )
     finding = Finding.of("ours", claim, scope, delta=0.0, measured=shown)
     assert finding.verdict is Verdict.INCONCLUSIVE
-    note = explain_draws(finding, estimator, samples, 1_000_000)
+    note = explain_needed_draws(finding, estimator, samples, 1_000_000)
     needed = int(note.split()[2].replace(",", ""))
     enough, short = (
         estimator.find_max_bound(n, delta=0.0, confidence=confidence) for n in (needed, needed - 1)
@@ -91,7 +91,7 @@ def test_a_sample_that_could_not_refute_a_claim_tells_how_many_draws_could() -> 
     assert short <= 10.0 < enough
     assert note.endswith("this audit made 8,000. An audit without --quick makes enough.")
     proved = finding.model_copy(update={"verdict": Verdict.CONSISTENT})
-    assert explain_draws(proved, estimator, samples, 1_000_000) == ""
+    assert explain_needed_draws(proved, estimator, samples, 1_000_000) == ""
 
 
 def test_a_training_that_workers_share_is_made_once_and_mapped(tmp_path: Path) -> None:

@@ -13,9 +13,9 @@ from fedrec_auditor.auditor.run.audited_target import AuditedTarget
 from fedrec_auditor.auditor.run.tasks import (
     BOUNDS,
     LOCAL_NAME,
+    MAX_QUICK_ROUNDS,
     NO_ATTACK,
     NO_LOCAL_NOTE,
-    QUICK_ROUNDS,
     Audit,
 )
 from fedrec_auditor.targets.compute import Machine
@@ -27,8 +27,7 @@ from fedrec_auditor.targets.systems.base import Run
 SMALL = Synthetic(n_users=12, n_items=10, profile=4).load()
 LARGE = Synthetic(n_users=40, n_items=30, profile=8).load()
 PLAN = Plan(
-    targets=("fcf", "dplcf-sp"),
-    attacks=("interaction-reconstruction", "interaction-membership"),
+    targets=("fcf", "dplcf-sp"), attacks=("interaction-reconstruction", "interaction-membership")
 )
 
 
@@ -116,13 +115,13 @@ def test_a_quick_audit_says_in_numbers_what_it_does_less_of() -> None:
 
 
 def test_a_quick_training_is_shorter() -> None:
-    settings = {"fmf-lfl": {"rounds": QUICK_ROUNDS + 5}}
+    settings = {"fmf-lfl": {"rounds": MAX_QUICK_ROUNDS + 5}}
     lengths = []
     for quick in (True, False):
         plan = Plan(targets=("fmf-lfl",), attacks=(), quick=quick, settings=settings)
         _, run = AuditedTarget(Audit.from_plan(plan, LARGE), "fmf-lfl").training
         lengths.append(len(run.transcript.rounds))
-    assert lengths == [QUICK_ROUNDS, QUICK_ROUNDS + 5]
+    assert lengths == [MAX_QUICK_ROUNDS, MAX_QUICK_ROUNDS + 5]
 
 
 def test_the_longest_jobs_come_first() -> None:

@@ -9,7 +9,7 @@ from scipy.stats import norm
 from fedrec_auditor.auditor.plan.plan import Plan
 from fedrec_auditor.auditor.run.runner import audit
 from fedrec_auditor.auditor.run.tasks import Task, TaskResult
-from fedrec_auditor.auditor.run.trainings import combine_figures, lower_median, merge_results
+from fedrec_auditor.auditor.run.trainings import combine_trainings, lower_median, merge_results
 from fedrec_auditor.reports.record.record import Record
 
 RUNS = 2000
@@ -24,7 +24,7 @@ def covered(trainings: int, between: float, rng: np.random.Generator) -> float:
     own = rng.normal(size=RUNS)
     values = own[:, None] + rng.normal(0, between, (RUNS, trainings))
     half = norm.ppf(0.975)
-    made = [combine_figures(v, v - half, v + half, 0.95) for v in values]
+    made = [combine_trainings(v, v - half, v + half, 0.95) for v in values]
     return float(np.mean([each.ci_low <= 0.0 <= each.ci_high for each in made]))
 
 
@@ -38,7 +38,7 @@ def test_it_covers(trainings, between):
 def test_a_further_training_lies_where_it_is_expected():
     rng = np.random.default_rng(1)
     values = rng.normal(size=(RUNS, 4))
-    made = [combine_figures(v[:3], v[:3], v[:3], 0.95) for v in values]
+    made = [combine_trainings(v[:3], v[:3], v[:3], 0.95) for v in values]
     inside = [
         m.prediction_low <= v[3] <= m.prediction_high for m, v in zip(made, values, strict=True)
     ]
@@ -46,7 +46,7 @@ def test_a_further_training_lies_where_it_is_expected():
 
 
 def test_of_one_training_it_is_that_of_its_users_and_nothing_is_said_of_another():
-    found = combine_figures([0.5], [0.4], [0.7], 0.95)
+    found = combine_trainings([0.5], [0.4], [0.7], 0.95)
     assert (found.ci_low, found.ci_high) == pytest.approx((0.4, 0.7))
     assert np.isnan(found.prediction_high)
 
@@ -78,7 +78,7 @@ def test_an_audit_of_two_trainings_has_the_means_of_two_audits() -> None:
             values, lows, highs = (
                 [getattr(part, name) for part in parts] for name in ("value", "ci_low", "ci_high")
             )
-            over = combine_figures(values, lows, highs, 0.95)
+            over = combine_trainings(values, lows, highs, 0.95)
             assert row.trainings == 2
             assert row.value == pytest.approx(over.mean)
             assert row.ci_low == pytest.approx(max(over.ci_low, 0.0))

@@ -149,7 +149,7 @@ def test_a_training_with_many_canaries_is_weighed_with_them(ml_100k: Interaction
 
 def test_as_many_workers_train_as_fit_the_memory(ml_100k: Interactions) -> None:
     audit = Audit.from_plan(Plan(targets=("random", "fmf-ldp"), attacks=()), ml_100k)
-    each = Workload.estimate(audit.targets["fmf-ldp"], ml_100k).peak_bytes(audit.compute)
+    each = Workload.estimate(audit.targets["fmf-ldp"], ml_100k).get_peak_bytes(audit.compute)
     assert [audit.count_workers(8, each * share) for share in (0.5, 1, 3.5, 8, 100)] == [
         1,
         1,

@@ -53,7 +53,7 @@ def test_a_twin_learns_where_the_system_does():
     assert printed.all_settings == {"learns": False}
 
 
-@pytest.mark.parametrize("name", FAMILIES["targets"].list_loadable())
+@pytest.mark.parametrize("name", FAMILIES["targets"].list_loadable_names())
 def test_more_noise_is_a_setting_of_every_system_that_declares_it(name):
     made = make_target(name, Plan())
     if made.noise_setting is None:
@@ -69,7 +69,7 @@ def test_more_noise_is_a_setting_of_every_system_that_declares_it(name):
 
 
 @pytest.mark.parametrize("learns", [False, True])
-@pytest.mark.parametrize("name", FAMILIES["targets"].list_loadable())
+@pytest.mark.parametrize("name", FAMILIES["targets"].list_loadable_names())
 def test_every_system_with_noise_stands_beside_one_without_that_is_trained_alike(name, learns):
     settings = {name: {"learns": True}} if learns else {}
     plan = Plan(targets=(name,), settings=settings)
