@@ -16,16 +16,18 @@ from fedrec_auditor.targets.declarations.entry import ClaimedAndComputed
 from fedrec_auditor.targets.papers.fedgnn.systems.fedpergnn import FedPerGnn
 
 _P, _Q = 2**521 - 1, 2**607 - 1
-# RSA key of 1,128 bits, from Mersenne primes. No result here depends on its strength.
+# Public RSA key (exponent, modulus) of 1,128 bits, and the secret exponent, from Mersenne primes.
+# No result here depends on the strength of the key.
 PUBLIC_KEY, _SECRET = (65537, _P * _Q), pow(65537, -1, (_P - 1) * (_Q - 1))
+# Number of items of the user in the examples (the mean of MovieLens 100K), and number of epochs.
 _OWN, _EPOCHS = 106, 3
 
 
 def compute_own_share(items: int, own: int, pseudo: int, messages: int) -> float:
-    """Computes the share of a user's own items among the items whose gradient row is in all of the
-    user's messages.
+    """Computes the share of own items among the items that are in all messages of a user.
 
-    The number of other items in all messages is replaced by its expectation.
+    An own item is an item that the user rated. A message contains an item if it has the item's
+    gradient row. The number of other items in all messages is replaced by its expectation.
 
     ``items``: number of items in the catalogue.
     ``own``: number of the user's own items, whose rows every message contains.
@@ -37,14 +39,17 @@ def compute_own_share(items: int, own: int, pseudo: int, messages: int) -> float
 
 
 def compare_item_exposure() -> Iterator[ClaimedAndComputed]:
-    """Yields four pairs: the claimed and the computed share of items that messages with 1,000
-    pseudo items reveal.
+    """Yields two pairs per data set: what messages with 1,000 pseudo items are claimed to reveal,
+    and what they reveal.
 
-    Pseudo items are random items whose rows hide the user's own. There are two pairs per data set,
-    for a user of 106 items (the mean of MovieLens 100K). The first pair is the share of own items
-    among the items that are in all messages of the user: after one message, as claimed, and after
-    three. The second is the share of the items that the user did not rate for which one message
-    proves this: 0, as claimed, and as computed.
+    Pseudo items are random items whose gradient rows hide the rows of the user's own items. The
+    user has 106 items (the mean of MovieLens 100K).
+
+    First pair: share of own items among the items that are in all messages of the user, after one
+    message (as claimed) and after three.
+
+    Second pair: of the items that the user did not rate, the share for which one message proves
+    this: 0 (as claimed), and the computed share.
     """
     for name, items in (("ML-100K", 1682), ("ML-10M", 10677)):
         first, last = (compute_own_share(items, _OWN, 1000, n) for n in (1, _EPOCHS))
@@ -53,14 +58,15 @@ def compare_item_exposure() -> Iterator[ClaimedAndComputed]:
 
 
 def compare_released_training() -> Iterator[ClaimedAndComputed]:
-    """Yields two pairs of a claimed and a computed number on the released training.
+    """Yields two pairs of numbers on the training of the released code: claimed, and computed.
 
-    The first pair is 5 and the number of distinct labels that the code makes of the ratings 1 to 5.
-    The second is 4 and a bound on the change of a prediction by the data. A prediction is h.v times
-    the setting ``best``, with v an item's embedding and h = A m. m is the mean of a user's item
-    embeddings, and A is a matrix that begins as the identity. The total length of all steps is at
-    most ``path``, so that h moves by at most |m| path + (1 + path) path / sqrt(n), for n items, and
-    v by path.
+    First pair: 5, and the number of distinct labels that the code makes of the ratings 1 to 5.
+
+    Second pair: 4 (the range of ratings), and the largest change of a prediction in a training. A
+    prediction is h.v times the setting ``best``, with v an item's embedding and h = A m. m is the
+    mean of a user's item embeddings, and A is a matrix that begins as the identity. The total
+    length of all steps is at most ``path``, so that h moves by at most |m| path + (1 + path) path /
+    sqrt(n), for n items, and v by path.
     """
     system = FedPerGnn()
     yield 5.0, len({int(rating / 100) for rating in range(1, 6)})
@@ -72,16 +78,12 @@ def compare_released_training() -> Iterator[ClaimedAndComputed]:
 
 
 def encrypt_item(item: int) -> int:
-    """Returns the code of ``item``: its index, encrypted with the public key, without
-    randomness.
-    """
+    """Encrypts the index of ``item`` with the public key, without randomness; returns the code."""
     return pow(item + 2, *PUBLIC_KEY)
 
 
 def sign_item(item: int) -> int:
-    """Returns the code of ``item``: the digest of its index, signed with a key that only clients
-    have.
-    """
+    """Signs the digest of the index of ``item`` with a key of the clients; returns the code."""
     return pow(_digest(item), _SECRET, PUBLIC_KEY[1])
 
 
@@ -108,15 +110,17 @@ def _digest(item: int) -> int:
 
 
 def compare_encrypted_codes() -> Iterator[ClaimedAndComputed]:
-    """Yields a pair: the claimed F1 of a third party that infers a user's items from encrypted
-    codes, which is 0, and the computed F1.
+    """Yields a pair: 0, the claimed F1 of an attack on encrypted item codes, and the computed F1.
+
+    In the attack, a third party infers a user's items from their codes (``encrypt_item``).
     """
     return _read(encrypt_item, read_encrypted_codes)
 
 
 def compare_signed_codes() -> Iterator[ClaimedAndComputed]:
-    """Yields a pair: the claimed F1 of a third party that infers a user's items from signed codes,
-    which is 0, and the computed F1.
+    """Yields a pair: 0, the claimed F1 of an attack on signed item codes, and the computed F1.
+
+    In the attack, a third party infers a user's items from their codes (``sign_item``).
     """
     return _read(sign_item, read_signed_codes)
 
@@ -124,8 +128,9 @@ def compare_signed_codes() -> Iterator[ClaimedAndComputed]:
 def _read(
     code: Callable[[int], int], attack: Callable[[set[int], int], set[int]]
 ) -> Iterator[ClaimedAndComputed]:
-    """Yields a pair: 0, the claimed F1 of an attack on the item codes of one user's history, and
-    the computed F1.
+    """Yields a pair: 0, the claimed F1 of an ``attack`` on one user's item codes, and its real F1.
+
+    ``code`` makes an item's code; ``attack`` infers items from codes and the number of items.
     """
     history = set(np.random.default_rng(0).choice(1682, _OWN, replace=False).tolist())
     found = attack({code(item) for item in history}, 1682)

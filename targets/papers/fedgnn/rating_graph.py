@@ -27,16 +27,16 @@ from fedrec_auditor.targets.transcript import Broadcast
 
 @dataclass(frozen=True, slots=True)
 class Gradients:
-    """Gradients of n users' losses with respect to the item table, the layer and the users' own
-    embeddings.
+    """Gradients of n users' losses with respect to all trained parameters.
 
-    The shapes are for m items and dimension d. If a user rated item j, row j of the gradient of the
-    item table is ``item_weights[j] * hidden_vectors + shared_vectors``; other rows are 0.
+    The parameters are the item table, the layer and the users' own embeddings. Shapes are for m
+    items and dimension d. If user i rated item j, row j of the user's gradient of the item table is
+    ``item_weights[i, j] * hidden_vectors[i] + shared_vectors[i]``; other rows are 0.
 
-    ``is_rated``: whether the user rated an item, (n, m).
-    ``item_weights``: weight of each item, (n, m); the mean and covariance of a user's rows follow
-        from it.
-    ``hidden_vectors``, ``shared_vectors``: the two vectors of a user's rows, (n, d).
+    ``is_rated``: whether a user rated an item, (n, m).
+    ``item_weights``: factor of ``hidden_vectors`` in an item's row, (n, m).
+    ``hidden_vectors``, ``shared_vectors``: the two vectors from which a user's rows are computed,
+        (n, d).
     ``user_gradients``: gradient of the sum of the user's squared errors with respect to the user's
         embedding, (n, d).
     ``layer_gradients``: gradient with respect to the layer, (n, d, d).
@@ -54,18 +54,24 @@ class Gradients:
 class RatingGraph(System):
     """Base class of rating predictors with one graph convolution and a squared error per rating.
 
-    Let m be the mean of the embeddings of the user's items, averaged with that of the neighbouring
-    users (users of a common item) once there are any. Then h = A m, with the layer A, is the user's
-    embedding, and level + best h.v is the predicted rating of an item with embedding v.
-    ``learning_rate`` and ``dimension`` are the released code's; ``best``, ``level`` and
-    ``init_scale`` were chosen here. ``norm`` is the norm by which a message is clipped: its largest
-    number or L2.
+    Let m be the mean of the embeddings of the user's items. If neighbouring users (users of a
+    common item) are known, m is averaged with the mean of their embeddings. Then h = A m, with the
+    layer A, is the user's embedding, and level + best h.v is the predicted rating of an item with
+    embedding v.
 
-    The papers and the released code have an embedding of the user beside those of its items. With a
-    ``user_rate``, h = A m + e has such an embedding e. The embedding begins at 0, takes a step by
-    that rate on the sum of its user's squared errors whenever the user sends, and stays on the
-    device from round to round; neighbours receive h. Without e, two users of the same items get the
-    same predictions, for any ratings.
+    With a ``user_rate`` above 0 the user's embedding is h = A m + e, as in the papers and in the
+    released code. e is the user's own vector. It begins at 0, stays on the device, and takes a
+    gradient step on the sum of the user's squared errors whenever the user sends a message.
+    Neighbours receive h. Without e, two users of the same items get the same predictions, whatever
+    their ratings are.
+
+    ``dimension``: number d of entries of an embedding, as in the released code.
+    ``learning_rate``: learning rate, as in the released code.
+    ``best``: difference of the predicted rating from ``level`` if h.v is 1; chosen here.
+    ``level``: predicted rating if h.v is 0; chosen here.
+    ``init_scale``: standard deviation of the initial item embeddings; chosen here.
+    ``user_rate``: learning rate of e, or 0 without e.
+    ``norm``: norm by which a message is clipped, the largest absolute value ("max") or "l2".
     """
 
     dimension: Annotated[Count, "entries of an embedding"] = 64
@@ -82,16 +88,17 @@ class RatingGraph(System):
     def assumes(self) -> tuple[str, ...]:
         """Assumption of the bounds, as a sentence: only a user's own messages depend on the user.
 
-        A history also decides for which other users the user is a neighbour, which the bounds
-        ignore.
+        In fact a user's history also affects the messages of neighbours (users of a common item),
+        which the bounds ignore.
         """
         return ("Other users' messages reveal nothing about a user who is their neighbour.",)
 
     @property
     @abstractmethod
     def max_entry(self) -> float:
-        """Largest absolute value of an entry of a message before the noise or, if messages are
-        models, of the change of the model.
+        """Largest absolute value of an entry of a message before the noise.
+
+        If messages are models, the value is that of an entry of the model's change.
         """
 
     @property
@@ -106,8 +113,9 @@ class RatingGraph(System):
 
     @property
     def extra_epsilon(self) -> float:
-        """Additional epsilon of one entry of the item table, for further noise besides the Laplace
-        noise; by default 0.
+        """Additional epsilon of one entry of the item table, caused by noise that depends on data.
+
+        By default 0, because Laplace noise of fixed scale is the only noise.
         """
         return 0.0
 
@@ -116,11 +124,10 @@ class RatingGraph(System):
         """Returns the largest number of messages in a training that depend on one user."""
 
     def make_randomizer(self, population: Population) -> ComponentLaplace:
-        """Returns the noise on all numbers of a message as a randomized function, for inputs at
-        opposite corners.
+        """Returns the mechanism that adds the Laplace noise to all numbers of a message.
 
-        The corners are those of the cube of clipped messages or, if messages are clipped by L2,
-        those of the cube within the ball.
+        Its inputs are opposite corners of the cube of clipped messages. If messages are clipped by
+        L2, the cube is the largest one within the ball.
         """
         count = self.count_weights(population)
         part = 1.0 if self.norm == "max" else 1.0 / math.sqrt(count)
@@ -129,12 +136,12 @@ class RatingGraph(System):
         )
 
     def get_mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
-        """Returns the Laplace noise as a randomized function of one entry, or of all entries, of a
-        message.
+        """Returns the mechanism that adds the Laplace noise to one entry or to a whole message.
 
-        For all entries, the neighbouring inputs are opposite corners of the set of clipped
-        messages. None for the presence of a user, for data that are not sent, and for adversaries
-        other than the server.
+        The unit of ``scope`` decides: one entry for a coordinate, the whole message for a user or a
+        report. For a whole message, the neighbouring inputs are opposite corners of the set of
+        clipped messages. None for the presence of a user, for data that are not sent, and for
+        adversaries other than the server.
         """
         found: Mechanism
         if scope.vantage is not Vantage.SERVER or scope.is_user_presence:
@@ -148,19 +155,20 @@ class RatingGraph(System):
         return self.repeat(found, scope, population)
 
     def repeat(self, mechanism: Mechanism, scope: Scope, population: Population) -> Mechanism:
-        """Returns a message's ``mechanism``, repeated for all messages in the horizon of ``scope``:
-        a round or a training.
+        """Returns the ``mechanism`` of one message, repeated for all messages of a user.
+
+        The messages are those in the horizon of ``scope``: a round or a training.
         """
         training = scope.horizon is Horizon.TRAINING
         return Repeated(mechanism, self.count_messages(population)) if training else mechanism
 
     def get_event(self, scope: Scope, population: Population) -> dp.DpEvent:
-        """Returns the accounting event of the noise on one entry, or on all entries, of all
-        messages in the horizon of ``scope``.
+        """Returns the accounting event of the noise on all messages in the horizon of ``scope``.
 
-        ``NonPrivateDpEvent`` for the participation of a user, which is not hidden. If ``count``
-        numbers are clipped together by L2, the noise hides the diameter of their ball in L1 norm,
-        which is sqrt(count) times that in L2 norm: corners attain it.
+        The noise is that on one entry if the unit is a coordinate, and else that on all entries.
+        ``NonPrivateDpEvent`` for the participation of a user, which is not hidden. If n numbers are
+        clipped together by L2, the sensitivity is the diameter of their ball in L1 norm, which is
+        sqrt(n) times that in L2 norm. Opposite corners of the cube in the ball attain it.
         """
         if scope.is_user_presence:
             return dp.NonPrivateDpEvent()
@@ -172,24 +180,19 @@ class RatingGraph(System):
         )
 
     def get_cost_args(self, interactions: Interactions) -> dict[str, float]:
-        """Returns the arguments of ``TrainingCost.estimate``, by name, for messages that contain
-        all numbers of the model.
-        """
+        """Returns arguments of ``TrainingCost.estimate``, by name: a message has all weights."""
         sizes = Population(n_users=interactions.n_users, n_items=interactions.n_items)
         numbers = self.count_weights(sizes)
         return {"width": self.dimension, "numbers": numbers, "bytes": 4 * numbers}
 
     def count_weights(self, population: Population) -> int:
-        """Returns the number of trained weights of the model: those of the item table and of the
-        layer.
-        """
+        """Returns the number of trained weights: those of the item table and of the layer."""
         return self.dimension * (population.n_items + self.dimension)
 
     def draw_initial_model(self, n_items: int, rng: np.random.Generator) -> dict[str, Floats]:
-        """Draws the initial model, by array name: a random item table "item" (m, d), and the
-        identity as the layer "gnn.A" (d, d).
+        """Draws the initial model: a random item table, and the identity as the layer.
 
-        m is the number of items, and d the embedding dimension.
+        The arrays are "item" (m, d) and "gnn.A" (d, d), for m items and embedding dimension d.
         """
         items = rng.normal(scale=self.init_scale, size=(n_items, self.dimension))
         return {"item": items.astype(np.float32), "gnn.A": np.eye(self.dimension, dtype=np.float32)}
@@ -205,15 +208,16 @@ class RatingGraph(System):
     def average_items(
         self, ratings: sparse.csr_array, model: Broadcast, neighbours: Floats | None
     ) -> tuple[Floats, float]:
-        """Returns the mean of each user's item embeddings, shape (n, d), and the weight of own
-        items in it.
+        """Returns the mean embedding of each user's items and neighbours, and the items' weight.
 
         ``ratings``: ratings of n users, one row per user.
         ``model``: arrays by name, with the item table "item".
-        ``neighbours``: means of neighbouring users, shape (n, d), which are averaged with the own
-            means; None without neighbours.
+        ``neighbours``: mean embedding of each user's neighbours, shape (n, d); None without
+            neighbours.
 
-        The weight is 1 without ``neighbours``, and 0.5 with them.
+        Without ``neighbours``, the first result (n, d) is the mean of the user's item embeddings,
+        and the weight is 1. With them, it is the average of that mean and of ``neighbours``, and
+        the weight of the items' mean is 0.5.
         """
         counts = np.maximum(np.diff(ratings.indptr), 1)[:, None]
         mine = _interacted(ratings) @ np.asarray(model["item"], np.float64) / counts
@@ -222,22 +226,22 @@ class RatingGraph(System):
     def average_neighbours(
         self, ratings: sparse.csr_array, model: Broadcast, own_vectors: Floats | float = 0.0
     ) -> Floats:
-        """Returns the mean embedding of each user's neighbours (users with a common item), one row
-        per user.
+        """Returns the mean user embedding of each user's neighbours, one row per user.
 
-        A neighbour counts once per common item. In the papers, a third party matches item codes,
-        which are equal for equal items, computes the means and sends them back. ``own_vectors``
-        holds the vectors that users train beside their item means, one row per user.
+        Neighbours are users with a common item; a neighbour counts once per common item. In the
+        papers, a third party matches item codes, which are equal for equal items, computes the
+        means and sends them back. ``own_vectors`` holds the vectors e that users train besides
+        their item means, one row per user.
         """
         layer = np.asarray(model["gnn.A"], np.float64)
         users = self.average_items(ratings, model, None)[0] @ layer.T + own_vectors
         return self.average_vectors(ratings, users)
 
     def average_vectors(self, ratings: sparse.csr_array, users: Floats) -> Floats:
-        """Returns the mean of the embeddings ``users`` over each user's neighbours (users with a
-        common item).
+        """Returns the mean of the user embeddings ``users`` over each user's neighbours.
 
-        A neighbour counts once per common item. ``users`` and the result have one row per user.
+        Neighbours are users with a common item; a neighbour counts once per common item. ``users``
+        and the result have one row per user.
         """
         met = _interacted(ratings)
         found = met @ np.asarray(met.sum(axis=0)).ravel()
@@ -250,11 +254,13 @@ class RatingGraph(System):
         neighbours: Floats | None = None,
         own_vectors: Floats | float = 0.0,
     ) -> Gradients:
-        """Returns the gradients of the mean squared error of each user's ratings, one row per user.
+        """Computes the gradients of the mean squared error of each user's ratings.
 
-        ``neighbours``: means of neighbouring users, one row per user, held constant; None without
-            neighbours.
-        ``own_vectors``: the vectors that users train beside their item means, one row per user.
+        ``ratings``: ratings of n users, one row per user.
+        ``model``: item table "item" and layer "gnn.A".
+        ``neighbours``: mean embedding of each user's neighbours, (n, d), which is treated as
+            constant; None without neighbours.
+        ``own_vectors``: the vectors e that users train besides their item means, (n, d).
         """
         items, layer = (np.asarray(model[n], np.float64) for n in ("item", "gnn.A"))
         m, share = self.average_items(ratings, model, neighbours)
@@ -273,22 +279,21 @@ class RatingGraph(System):
         )
 
     def compute_user_step(self, gradients: Gradients, model: Broadcast) -> Floats:
-        """Returns each user's step on its own vector, one row per user, so short that errors do not
-        rise.
+        """Returns each user's gradient step on its own vector e, one row per user.
 
-        Errors certainly do not rise if the rate is at most one over the sum of the squared lengths
-        of a user's item embeddings; with noisy items, ``user_rate`` alone would diverge.
+        The learning rate is ``user_rate``, but at most one over the sum of the squared lengths of
+        the user's item embeddings. With this limit the user's errors do not rise; without it, noisy
+        item embeddings would make the training diverge.
         """
         squares = gradients.is_rated @ np.square(np.asarray(model["item"], np.float64)).sum(axis=1)
         rate = np.minimum(self.user_rate, 1.0 / np.maximum(squares, 1e-100))
         return np.asarray(rate[:, None] * gradients.user_gradients)
 
     def score(self, model: Model, interactions: Interactions, users: Ints) -> Floats:
-        """Returns predicted ratings of ``users`` (row indices) for all items, shape (len(users),
-        n_items).
+        """Returns predicted ratings of ``users`` for all items, shape (len(users), n_items).
 
-        The ratings follow from the last model, the users' histories, their neighbours and their own
-        vectors.
+        ``users`` are row indices of ``interactions``. The ratings follow from the last model, the
+        users' histories, their neighbours and their own vectors.
         """
         arrays, near = model.arrays, model.arrays.get("near")
         ratings = interactions.ratings[users]
@@ -298,6 +303,6 @@ class RatingGraph(System):
 
 
 def _interacted(ratings: sparse.csr_array) -> sparse.csr_array:
-    """Table with a 1 for each item with which a user interacted."""
+    """Returns a table with a 1 for each item with which a user interacted, else 0."""
     ones = np.ones(ratings.nnz)
     return sparse.csr_array((ones, ratings.indices, ratings.indptr), shape=ratings.shape)

@@ -20,6 +20,7 @@ from fedrec_auditor.targets.systems.base import Population
 
 _UPLOAD = any_pair(Unit.USER, Vantage.SERVER, Horizon.ROUND)
 _MOVIELENS = Population(n_users=943, n_items=1682)
+# Names of the components (groups of arrays of the model), as the comparisons print them.
 _WORDS = {
     "user": "the user component",
     "item": "the item component",
@@ -29,13 +30,12 @@ _WORDS = {
 
 
 def compare_epoch_epsilons() -> Iterator[ClaimedAndComputed]:
-    """Yields a pair: the claimed and the computed epsilon of an entry that gets noise in two local
-    epochs.
+    """Yields a pair of epsilons of an entry with noise in two local epochs: claimed, and computed.
 
-    The computed epsilon is the largest over 2,000 simulated trainings of one entry on a grid of 9
-    levels. In the second epoch, a training starts from the noisy result of the first epoch, and
-    moves each level to any level, as the user's data decide. All trainings are drawn at random,
-    except two that end at opposite ends of the grid.
+    The computed epsilon is the largest over 2,000 simulated trainings of one entry, whose values
+    are on a grid of 9 levels. The second epoch starts from the noisy result of the first, and moves
+    each level to a random level, with probabilities that depend on the user's data. All trainings
+    are drawn at random, except two that end at opposite ends of the grid.
     """
     protection, levels, count = AdaptiveLaplace(), 9, 2000
     grid = np.linspace(-protection.clip, protection.clip, levels)
@@ -50,10 +50,10 @@ def compare_epoch_epsilons() -> Iterator[ClaimedAndComputed]:
 
 
 def compare_component_epsilons() -> Iterator[ClaimedAndComputed]:
-    """Yields four pairs: the epsilon of a component (group of arrays of the model) in section 5.7,
-    and its epsilon by equation 11.
+    """Yields four pairs: the epsilon of a component in section 5.7, and its epsilon by equation 11.
 
-    Equation 11 is evaluated with the smallest and the largest epsilon of section 5.7.
+    A component is a group of arrays of the model, such as the item embeddings. Equation 11 is
+    evaluated with the smallest and the largest epsilon of section 5.7.
     """
     used = AdaptiveLaplace()
     budgets = {group: used.get_epsilon(group) for group in _WORDS}
@@ -63,21 +63,20 @@ def compare_component_epsilons() -> Iterator[ClaimedAndComputed]:
 
 
 def compare_noise_factors() -> Iterator[ClaimedAndComputed]:
-    """Yields two pairs: the noise factor that the paper prints for an end of the epsilon range [40,
-    60], and the computed factor.
+    """Yields two pairs of noise factors, at epsilon 60 and at epsilon 40: as printed, as computed.
 
-    The printed factors are 0.017 for epsilon 60 and 0.033 for epsilon 40.
+    40 and 60 are the ends of the paper's range of epsilon. The printed factors are 0.017 for
+    epsilon 60 and 0.033 for epsilon 40.
     """
     for end, printed in ((60.0, 0.017), (40.0, 0.033)):
         yield printed, AdaptiveLaplace(user=end).get_group_noise("user").scale, {"end": end}
 
 
 def compare_noise_numerators() -> Iterator[ClaimedAndComputed]:
-    """Yields a pair for the noise scale lambda = numerator / epsilon: the printed numerator, and
-    the one that epsilon needs.
+    """Yields a pair: the printed and the right numerator in lambda = numerator / epsilon.
 
-    The printed numerator is the largest difference of two noisy entries, which is infinite. Laplace
-    noise of scale lambda gives epsilon if the numerator is the sensitivity, the largest difference
+    lambda is the scale of the Laplace noise. The printed numerator is the largest difference of two
+    noisy entries, which is infinite. The right numerator is the sensitivity: the largest difference
     of two clipped entries before the noise.
     """
     protection = AdaptiveLaplace()
@@ -85,11 +84,11 @@ def compare_noise_numerators() -> Iterator[ClaimedAndComputed]:
 
 
 def compare_aggregation() -> Iterator[ClaimedAndComputed]:
-    """Yields a pair: 1, the claimed ratio of the model by equation 9 to the model by Algorithm 1,
-    and the true ratio.
+    """Yields a pair: the claimed and the true ratio of the models by equation 9 and Algorithm 1.
 
-    Equation 9 sums the users' models, and Algorithm 1 averages them. The true ratio is the number
-    of users in a round.
+    The paper uses both formulas for the same model, so that the claimed ratio is 1. But equation 9
+    sums the users' models, and Algorithm 1 averages them: the true ratio is the number of users in
+    a round.
     """
     yield 1.0, float(FedRecApm(share=0.5).count_senders(_MOVIELENS.n_users))
 
@@ -106,11 +105,10 @@ def compare_data_sizes() -> Iterator[ClaimedAndComputed]:
 
 
 def compare_upload_epsilons() -> Iterator[ClaimedAndComputed]:
-    """Yields two pairs: 1, the claimed bound on the ratio of two uploads' epsilons, and the
-    computed ratio.
+    """Yields two pairs: 1, and the ratio of an upload's epsilon with APM to that of FedNews.
 
-    The ratio is the epsilon of an upload with APM over that of an upload of FedNews. There are
-    pairs for both ends of the range of FedNews' epsilon per entry: 40 and 60.
+    The paper claims that the ratio is at most 1. There is a pair for each end of the range of
+    FedNews' epsilon per entry: 40 and 60.
     """
     counts = FedRecApm().count_entries(_MOVIELENS)
     ours = AdaptiveLaplace().get_upload_epsilon(counts)
@@ -123,10 +121,10 @@ def compare_upload_epsilons() -> Iterator[ClaimedAndComputed]:
 
 
 def compare_model_depths() -> Iterator[ClaimedAndComputed]:
-    """Yields two pairs: whether a system has a finite epsilon (1 or 0) by the paper's claim, and by
-    computation.
+    """Yields two pairs: whether a system has a finite epsilon, as claimed, and as computed.
 
-    The first pair is for a deep, the second for a shallow recommender; both have no noise.
+    The numbers are 1 (finite) and 0 (infinite). The first pair is for a deep, the second for a
+    shallow recommender; both have no noise.
     """
     for said, system, claimed in (
         ("FedRec, of several layers", FedRec(), 1.0),

@@ -38,17 +38,25 @@ _CHOICE, _PSEUDO, _ITEM, _LAYER = range(4)
 class FedGnn(RatingGraph):
     """FedGNN: rating prediction on item graphs, with clipped gradients and Laplace noise.
 
-    Each of ``cohort`` clients per round sends the gradient rows of its own items, rows of
-    ``pseudo`` other items, and the gradient of the layer. All numbers of a message are clipped at
-    ``clip``, by the largest number ("max", section 3.3) or by their L2 norm ("l2", as in the
-    released code), and get Laplace noise of scale ``noise`` (equation 1). Rows of all further items
-    are not sent, so that a message reveals items without an interaction. Pseudo rows are drawn from
-    the normal distribution with the mean and covariance of the own rows.
+    A client sends the gradient rows of its own items (items that its user rated), of random other
+    items (pseudo items), and the gradient of the layer. All numbers of a message are clipped, and
+    get Laplace noise (equation 1). Rows of all further items are not sent, so that a message
+    reveals items without an interaction. Rows of pseudo items are drawn from the normal
+    distribution with the mean and covariance of the rows of own items.
 
-    The ``server`` steps along the "mean" gradient, or by "adam" (``FedAdam``), because the mean
-    hardly moves an item that few clients of the round rated. After ``warm_up`` epochs the
-    embeddings of neighbouring users (users of a common item) are added, once. Defaults are those of
-    section 4.1; ``rounds`` are its 3 epochs of MovieLens 100K.
+    ``clip``: largest norm of a message.
+    ``noise``: scale of the Laplace noise on every number of a message.
+    ``norm``: norm that is clipped, "max" (each number; section 3.3) or "l2" (the whole message; as
+        in the released code).
+    ``pseudo``: number of pseudo items per message.
+    ``cohort``: number of clients per round.
+    ``rounds``: number of rounds per training.
+    ``warm_up``: number of epochs after which the embeddings of neighbouring users (users of a
+        common item) are computed, once.
+    ``server``: step of the server along the "mean" gradient, or by "adam" (``FedAdam``); the mean
+        hardly moves an item that few clients of the round rated.
+
+    Defaults are those of section 4.1; ``rounds`` are its 3 epochs of MovieLens 100K.
 
     >>> from fedrec_auditor.targets.systems.base import Population
     >>> [q.claim.epsilon for q in FedGnn().get_claims(Population(n_users=943, n_items=1682))]
@@ -81,21 +89,21 @@ class FedGnn(RatingGraph):
 
     @property
     def max_entry(self) -> float:
-        """Clipping threshold: the largest absolute value of an entry of a message before its
-        noise.
-        """
+        """Largest absolute value of an entry of a message before its noise: ``clip``."""
         return self.clip
 
     @property
     def epsilon(self) -> float:
-        """Claimed bound on epsilon, of no stated unit: 2 ``clip`` / ``noise`` (section 3.3,
-        footnote 6).
+        """Epsilon that the paper claims: 2 ``clip`` / ``noise`` (section 3.3, footnote 6).
+
+        The paper does not state which data the claim protects.
         """
         return 2.0 * self.clip / self.noise
 
     def get_cost_args(self, interactions: Interactions) -> dict[str, float]:
-        """Returns the arguments of ``TrainingCost.estimate``, by name: numbers of senders, and
-        sizes of the rows that they send.
+        """Returns arguments of ``TrainingCost.estimate``, by name.
+
+        A round has ``cohort`` senders; a message stores the item rows that are sent, and the layer.
         """
         senders = min(self.cohort, interactions.n_users)
         rows = interactions.ratings.nnz / max(1, interactions.n_users) + self.pseudo
@@ -106,29 +114,26 @@ class FedGnn(RatingGraph):
         }
 
     def count_messages(self, population: Population) -> int:
-        """Returns the largest number of messages of one user in a training: the number of rounds,
-        because a user may be drawn in every round.
-        """
+        """Returns the largest number of messages of one user in a training: one per round."""
         return self.rounds
 
     def has_revealing_rows(self, scope: Scope, population: Population) -> bool:
-        """Whether the choice of the sent item rows reveals the data that ``scope`` protects, such
-        as an interaction.
+        """Whether the choice of the sent item rows depends on the data that ``scope`` protects.
 
-        If ``pseudo`` is at least the number of items, all rows are sent, and the choice reveals
-        nothing.
+        For example, an interaction with an item means that the item's row is sent. If ``pseudo`` is
+        at least the number of items, all rows are sent, and the choice reveals nothing.
         """
         numbers = scope.unit is Unit.COORDINATE or scope.is_rating_value or scope.is_user_presence
         return self.pseudo < population.n_items and not numbers
 
     def get_mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
-        """Returns the randomized choice of sent rows if it reveals the data that ``scope``
-        protects; otherwise the noise.
+        """Returns the random choice of sent rows as a mechanism, or else the Laplace noise.
 
-        The row of an item is sent for certain with an interaction, and otherwise with the
-        probability of a pseudo item. For a user nothing is hidden, because a user with all items
-        sends more rows than a user without items. None for attributes, and for adversaries other
-        than the server.
+        The choice is returned if it depends on the data that ``scope`` protects. For an
+        interaction, it is the choice of one item's row: the row is sent for certain with the
+        interaction, and otherwise with the probability of a pseudo item. For a user, it is the
+        identity, because a user with all items sends more rows than a user without items. None for
+        attributes, and for adversaries other than the server.
         """
         if not self.has_revealing_rows(scope, population):
             return super().get_mechanism(scope, population)
@@ -139,19 +144,20 @@ class FedGnn(RatingGraph):
         return self.repeat(row, scope, population)
 
     def get_event(self, scope: Scope, population: Population) -> dp.DpEvent:
-        """Returns the accounting event of the noise; ``NonPrivateDpEvent`` if the choice of sent
-        rows reveals the data of ``scope``.
+        """Returns the accounting event of the Laplace noise on the messages.
+
+        ``NonPrivateDpEvent`` if the choice of sent rows depends on the data that ``scope``
+        protects.
         """
         if self.has_revealing_rows(scope, population):
             return Identity().event()
         return super().get_event(scope, population)
 
     def design_pairs(self) -> tuple[DesignedPair, ...]:
-        """Returns one pair of worst-case inputs: two users who give one item a low or a high
-        rating.
+        """Returns one pair of worst-case users, who rate the same item low and high.
 
-        The broadcast model moves all numbers of the users' messages to the ends of the clipping
-        interval.
+        The broadcast model (``make_attack_model``) makes all numbers of the users' messages so
+        large that they are clipped, to opposite ends of the clipping interval.
         """
         game = replace(self, dimension=2, rounds=1, norm="max", pseudo=2)
         profiles = np.array([[0.3, 0.0], [1.4, 0.0]]) * self.level
@@ -167,13 +173,13 @@ class FedGnn(RatingGraph):
         )
 
     def make_attack_model(self, n_items: int) -> dict[str, np.ndarray]:
-        """Returns a malicious server's broadcast, as arrays by name: it makes one rating decide the
-        sign of all clipped gradients.
+        """Returns a malicious server's broadcast, in which one rating decides all gradients' signs.
 
-        The embedding dimension must be even. All item embeddings are t in every entry, and the
-        layer A maps them to +t and -t alternately. Predictions are the setting ``level``, and a
-        user of one item has gradients of 2 error t or t^2 on every number, for the error of the
-        prediction.
+        The result has the arrays "item" and "gnn.A". The embedding dimension must be even. All item
+        embeddings are t in every entry, and the layer A maps them to +t and -t alternately. Every
+        prediction is then the setting ``level``. For a user with one rating, every gradient entry
+        is the scaled error of the prediction times 2 t or 2 t^2, up to sign, and exceeds the
+        clipping bound.
         """
         t = max(1.0, 64.0 * self.clip * self.best / self.level)
         turns = np.resize([1.0, -1.0], self.dimension)
@@ -182,8 +188,9 @@ class FedGnn(RatingGraph):
         return {"item": items, "gnn.A": layer.astype(np.float32)}
 
     def train(self, interactions: Interactions, rng: Generator, compute: Machine) -> Training:
-        """Runs Algorithm 1 and yields the messages of each round; ``rng`` draws the users of each
-        round.
+        """Runs Algorithm 1, and yields the messages of each round.
+
+        ``rng`` draws the initial model, the users of each round and the clients' randomness.
         """
         model: Broadcast = self.draw_initial_model(interactions.n_items, rng)
         ratings = interactions.ratings
@@ -209,23 +216,23 @@ class FedGnn(RatingGraph):
         return TrainingResult(model, used if near is None else {**used, "near": near})
 
     def make_messages(self, calls: UploadRequest) -> Messages:
-        """Returns the noisy gradients that ``calls`` requests: "item" (m, d) with some of its rows,
-        and "gnn.A" (d, d) per message.
+        """Returns the requested messages: clipped and noisy gradients.
 
-        m is the number of items, and d the embedding dimension.
+        A message has the arrays "item" (m, d), of which some rows are sent, and "gnn.A" (d, d), for
+        m items and embedding dimension d.
         """
         model = self.get_broadcast(calls.broadcast, calls.profiles)
         return self.privatize(self.get_gradients(calls.interactions.ratings, model), calls.streams)
 
     def draw_row_keys(self, own: NDArray[np.bool_], streams: Streams) -> Floats:
-        """Returns keys that choose the sent rows, shape (clients, items): a finite key means that
-        the item's gradient is sent.
+        """Draws one key per client and item; the item's row is sent if the key is finite.
 
-        ``own``: whether an item is one of the client's, shape (clients, items).
+        ``own``: whether the client's user rated the item, shape (clients, items).
         ``streams``: one random stream per client.
 
-        A key is 2 for own items, uniform in (0, 1) for pseudo items, and infinite for other items.
-        Pseudo items are the items with the smallest keys.
+        The result has shape (clients, items). A key is 2 for own items, uniform in (0, 1) for
+        pseudo items, and infinite for all other items. Pseudo items are the items that are not own
+        and have the smallest random numbers.
         """
         n_items = own.shape[1]
         order = np.where(own, 2.0, streams.fold_in(_CHOICE).draw_uniform(n_items))
@@ -233,11 +240,11 @@ class FedGnn(RatingGraph):
         return np.where(own | ((order <= last) & (order < 1.0)), order, np.inf)
 
     def make_rows(self, gradients: Gradients, owners: Ints, ids: Ints, streams: Streams) -> Floats:
-        """Returns the gradient rows of items ``ids`` at clients ``owners`` before the noise, shape
-        (len(ids), d).
+        """Computes the gradient rows that clients send, before clipping and noise, (len(ids), d).
 
-        Rows of own items follow from the clients' ``gradients``. Rows of pseudo items are drawn
-        from ``streams``, one random stream per client.
+        ``gradients``: gradients of all clients.
+        ``owners``, ``ids``: for each row, the index of the client and of the item.
+        ``streams``: one random stream per client, from which rows of pseudo items are drawn.
         """
         own, weights = gradients.is_rated, gradients.item_weights
         count = np.maximum(own.sum(axis=1, keepdims=True), 1)
@@ -249,8 +256,9 @@ class FedGnn(RatingGraph):
         return np.asarray(own_part + gradients.shared_vectors[owners])
 
     def privatize(self, gradients: Gradients, streams: Streams) -> Messages:
-        """Returns the clipped and noisy messages of the clients with these ``gradients``, as arrays
-        by name.
+        """Clips the clients' ``gradients`` and adds noise; returns the messages, as arrays by name.
+
+        ``streams`` has one random stream per client.
         """
         n_items = gradients.is_rated.shape[1]
         rows = np.isfinite(self.draw_row_keys(gradients.is_rated, streams))

@@ -29,11 +29,17 @@ class FedPerGnn(RatingGraph):
     """FedPerGNN as released: a batch of users is one party, which sends the model after its step.
 
     The gradient of the batch's mean loss is clipped by one L2 norm, and the model takes a step
-    along it. Then the item table gets normal noise, with the deviation of the table's own change
-    times sqrt(items / (``pseudo`` * ``batch``)), and every weight gets Laplace noise of scale
-    ``noise``. In each epoch users are dealt to new batches, and neighbouring users (users of a
-    common item) are determined again. ``rounds`` are 3 epochs of 29 batches, those of MovieLens
-    100K. Source: const.py, model.py, run.py and generator.py at 9e77e2e.
+    along it. Then the item table gets normal noise. Its deviation is that of the entries of the
+    table's change, times sqrt(items / (``pseudo`` * ``batch``)). After that every weight gets
+    Laplace noise of scale ``noise``. In each epoch users are divided into new batches, and
+    neighbouring users (users of a common item) are determined again. Source: const.py, model.py,
+    run.py and generator.py at 9e77e2e.
+
+    ``clip``: largest L2 norm of a batch's gradient.
+    ``epsilon``: epsilon that the paper claims for one upload.
+    ``batch``: number of users of a batch.
+    ``pseudo``: number of pseudo items per user, by which the code divides its normal noise.
+    ``rounds``: number of batches in a training; 87 are 3 epochs of MovieLens 100K.
 
     >>> from fedrec_auditor.targets.systems.base import Population
     >>> population = Population(n_users=943, n_items=1682)
@@ -64,26 +70,25 @@ class FedPerGnn(RatingGraph):
     def noise(self) -> float:
         """Scale of the Laplace noise on a weight: LR 2 CLIP / sqrt(BATCH_SIZE) / EPS.
 
-        In the released code, these are the learning rate, the clipping norm, the batch size and
-        epsilon.
+        These names of the released code mean the learning rate, ``clip``, ``batch`` and
+        ``epsilon``.
         """
         return self.learning_rate * 2.0 * self.clip / math.sqrt(self.batch) / self.epsilon
 
     @property
     def max_entry(self) -> float:
-        """Largest absolute value of an entry of a step: the learning rate times the clipping norm,
-        which bounds the whole step.
+        """Largest absolute value of an entry of a batch's step: the learning rate times ``clip``.
 
-        The bound is not divided by the number of users, because one user may reverse the step of
-        the whole batch.
+        This is the norm of the largest step. It is not divided by the number of users, because one
+        user may reverse the step of the whole batch.
         """
         return self.learning_rate * self.clip
 
     @property
     def extra_epsilon(self) -> float:
-        """Largest addition of the normal noise to the epsilon of one entry of the item table.
+        """Largest epsilon that the normal noise adds to that of one entry of the item table.
 
-        The normal noise adds to epsilon because its deviation depends on the data.
+        The normal noise costs epsilon because its deviation depends on the data.
         """
         # The deviation of the normal noise is at most t = ``widest`` Laplace scales. Its
         # distribution under one input is that under the other input with N(0, <= t^2) added.
@@ -94,33 +99,33 @@ class FedPerGnn(RatingGraph):
         return float(math.log(2.0) + log_ndtr(widest) + widest**2 / 2.0)
 
     def get_cost_args(self, interactions: Interactions) -> dict[str, float]:
-        """Returns arguments, by name, of ``TrainingCost.estimate``, which estimates time and memory
-        of a training: one sender (a batch of users) per round.
-        """
+        """Returns arguments of ``TrainingCost.estimate``, by name: one sender (batch) per round."""
         return super().get_cost_args(interactions) | {"senders": 1}
 
     def count_batches(self, n_users: int) -> int:
-        """Returns the number of batches per epoch; users beyond the last full batch wait for the
-        next epoch.
+        """Returns the number of full batches per epoch, at least 1.
+
+        Users beyond the last full batch are left out of the epoch.
         """
         return max(1, n_users // self.batch)
 
     def count_messages(self, population: Population) -> int:
-        """Returns the number of messages in a training that depend on one user: one per epoch.
+        """Returns the number of messages in a training that one user's data affect: one per epoch.
 
-        A user is in one batch per epoch. Messages of later batches are functions of the models that
-        were sent before.
+        A user is in one batch per epoch. Messages of later batches depend on the user only through
+        the models that were sent before.
         """
         return math.ceil(self.rounds / self.count_batches(population.n_users))
 
     def get_public(self, interactions: Interactions) -> PublicInfo:
-        """Returns what the adversary knows of a run, in which batches of users are the senders."""
+        """Returns what the adversary knows of a run; the senders are the batches of users."""
         n = self.count_batches(interactions.n_users)
         return replace(super().get_public(interactions), n_silos=n)
 
     def train(self, interactions: Interactions, rng: Generator, compute: Machine) -> Training:
-        """Yields the message of one batch after another; ``rng`` deals the users to batches in each
-        epoch.
+        """Trains on one batch per round, and yields the message of the batch.
+
+        ``rng`` draws the initial model, the batches of each epoch and the noise.
         """
         model, everybody = self.draw_initial_model(interactions.n_items, rng), interactions.ratings
         parties = self.count_batches(interactions.n_users)
@@ -139,8 +144,9 @@ class FedPerGnn(RatingGraph):
         return TrainingResult(model, {**model, "near": near, "kept": own})
 
     def make_messages(self, calls: UploadRequest) -> Messages:
-        """Returns one message per request of ``calls``, by array name: that of a batch in which
-        only one user has ratings.
+        """Returns the requested messages, as arrays by name.
+
+        A message is that of a batch in which only one user has ratings.
         """
         profiles, streams = calls.profiles, calls.streams
         model = self.get_broadcast(calls.broadcast, profiles)
@@ -155,11 +161,12 @@ class FedPerGnn(RatingGraph):
     def step_batch(
         self, gradients: Gradients, model: Broadcast, streams: Streams
     ) -> dict[str, Dense]:
-        """Returns noisy copies of ``model`` after the step of one batch, by array name, shape
-        (len(streams), *shape).
+        """Returns noisy copies of ``model`` after the step of one batch, as arrays by name.
 
-        ``gradients`` are those of the users of the batch. Each copy has new noise, from one of the
-        random ``streams``.
+        ``gradients``: gradients of the users of the batch.
+        ``model``: item table "item" and layer "gnn.A" before the step.
+        ``streams``: random streams of the noise; there is one copy per stream, as the first axis of
+            every array.
         """
         share = gradients.is_rated.sum(axis=1) / max(1, gradients.is_rated.sum())
         items = (gradients.item_weights * share[:, None]).T @ gradients.hidden_vectors
