@@ -134,9 +134,9 @@ Inference = Labels | MemberScores | Reconstruction | LinkScores
 class Attack(Protocol):
     """An adversary that guesses secrets from observed messages and background knowledge.
 
-    An attack runs for every adversary (server, other client, ...) whose messages it can read;
-    ``refusal`` explains why it cannot run. A quick audit omits attacks with ``slow = True`` unless
-    the audit plan names them.
+    An attack runs for every adversary (server, other client, ...) that sees messages which the
+    attack can read; for all others, ``refusal`` explains why the attack cannot run. A quick audit
+    omits attacks with ``slow = True`` unless the audit plan names them.
 
     >>> from fedrec_auditor.attacks.interaction_reconstruction import InteractionReconstruction
     >>> from fedrec_auditor.accountants.statements import Vantage
@@ -172,8 +172,9 @@ class Attack(Protocol):
     def refusal(self, view: View) -> str:
         """Returns the reason why the attack cannot run on this view; an empty string if it can.
 
-        The view is the messages and public parameters that the adversary sees. The attack can run
-        if it can read these messages. An attack that could only guess at chance level must refuse.
+        The view is the messages and public parameters that the adversary sees. An attack must
+        refuse a view whose messages it cannot read, or from which it could only guess at chance
+        level.
         """
         ...
 

@@ -137,7 +137,7 @@ def select_at(component: Component, positions: NDArray[np.intp]) -> Component:
 
 
 def read_last(view: View, name: str) -> Component:
-    """Returns the messages of component ``name`` in the last round that attacks read."""
+    """Returns the messages of component ``name`` in the last of the rounds that attacks read."""
     return get_rounds(view, name)[-1][2]
 
 

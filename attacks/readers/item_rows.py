@@ -95,7 +95,10 @@ class ItemRows(MessageReader):
         return has_fixed_rows(view)
 
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
-        """Returns log-likelihood ratios of interactions, from which way each row changed."""
+        """Returns log-likelihood ratios of interactions, from the direction of each row's change.
+
+        If the protocol draws no negatives, the ratios depend on which rows changed, and how far.
+        """
         settings = view.public.settings
         if settings.get("pseudo"):
             ratio = _intersect(view, users)

@@ -42,10 +42,11 @@ from fedrec_auditor.targets.transcript import Payload, View
 class ClearEntries(MessageReader):
     """Reader of one bit or rating per item, sent unchanged or with noise of unknown distribution.
 
-    If most numbers are 0, an item with a 0 counts as one that the user did not interact with.
-    Otherwise a larger number makes an interaction more likely.
+    If most numbers are 0, the user is assumed to have interacted with the items of nonzero numbers
+    only. Otherwise a larger number makes an interaction more likely.
 
-    If an item has several rows, as in a Bloom filter, all of them must be nonzero in some round.
+    If an item has several positions in a message, as in a Bloom filter, the user is assumed to have
+    interacted with it only if all these positions are nonzero in some round.
     """
 
     reference = "direct reading of clear entries"
@@ -253,11 +254,12 @@ def _excess(there: NDArray[np.float64], moves: NDArray[np.float64]) -> NDArray[n
 class UserRows(MessageReader):
     """Reader of the user rows of a model that clients receive, or that is published.
 
-    The score of user u and item i, in place of a log-likelihood ratio, is the prediction x_u . v_i
-    from the user's row x_u and the item's row v_i, which is larger for items in the training data.
+    In place of a log-likelihood ratio, the reader returns the model's prediction x_u . v_i for user
+    u and item i, from the user's row x_u and the item's row v_i. Predictions are larger for items
+    in the training data.
 
-    The prediction ranks pairs but is not a likelihood ratio: it is also large for recommended items
-    without an interaction. It includes the popularity of items.
+    Predictions rank (user, item) pairs, but are not likelihood ratios: they are also large for
+    recommended items without an interaction. They include the popularity of items.
     """
 
     reference = (
@@ -347,11 +349,10 @@ _SHARE = 0.95  # minimum share of a message's squares along one direction, in mo
 class RankOneChanges(MessageReader):
     """Reader of changes of an item table by some local steps on a loss over all items.
 
-    Such changes affect every row and have a rank of nearly one. Each user's last message counts.
-
-    If negatives are drawn, or some rows stay unchanged, the reader ``item_rows`` serves instead; if
-    noise hides the rank, ``noisy_rows`` does. Cost: O(M F^2 + M log M) per user, for M items with F
-    numbers each.
+    Such changes affect every row, and their matrix has a rank of nearly one. Only each user's last
+    message is read. Other readers serve in two cases: ``item_rows`` if negatives are drawn or some
+    rows stay unchanged, and ``noisy_rows`` if noise hides the rank. Cost: O(M F^2 + M log M) per
+    user, for M items with F numbers each.
     """
 
     reference = (

@@ -145,9 +145,10 @@ def as_floats(outputs: Values) -> Floats:
 class OutcomeIndex:
     """A statistic that maps an output to its position in a list of the outcomes of a sample.
 
-    An outcome is the combination of values of some entries. A new outcome has position -1. The key
-    of an outcome is the sum of its entries' positions times ``weights``, modulo 2^64. Two outcomes
-    with equal keys count as one; the decision rule stays valid.
+    An outcome is a combination of values of some entries of an output. An outcome that is not in
+    the list has position -1. Outcomes are identified by keys: the key is the sum of the positions
+    of the entries' values in ``values``, times ``weights``, modulo 2^64. Two outcomes with equal
+    keys count as one, which may make a decision rule weaker but not its bound invalid.
 
     is_entry: True, because the values are read directly from the output.
     values: sorted values of each entry; for floats the cuts between them, so that a rounding error

@@ -85,9 +85,12 @@ class Observation(NamedTuple):
 class Estimator(ABC):
     """Base class of methods that draw outputs of neighbouring inputs and bound epsilon from below.
 
-    A subclass defines how it draws and counts (``observe``), the bound that expected counts imply
-    (``predict_limit``), the theorem of the bound (``reference``) and a description of the method
-    (``source``).
+    A subclass defines these members:
+
+    - ``observe``: draws outputs and counts events;
+    - ``predict_limit``: computes the bound that expected counts imply;
+    - ``reference``: citation of the theorem that proves the bound;
+    - ``source``: description of the method, for reports.
     """
 
     @property
