@@ -21,13 +21,12 @@ Shape = tuple[int, ...] | None
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Domain:
-    """Set of inputs that a mechanism accepts: arrays of a fixed shape with entries in a fixed
-    range.
+    """Set of inputs that a mechanism accepts: arrays of one shape, with entries in one range.
 
     ``low``, ``high``: ends of the range of an entry; both are infinite if the mechanism clips its
         input.
-    ``shape``: shape of one input, which is the last axes of a batch of inputs.
-    ``values``: all allowed entries if they are finitely many; None if all finite numbers in [low,
+    ``shape``: shape of one input, without batch axes. The last axes of a batch have this shape.
+    ``values``: all allowed entries, if there are finitely many; None if all finite numbers in [low,
         high] are allowed.
     """
 
@@ -37,8 +36,9 @@ class Domain:
     values: tuple[float, ...] | None = None
 
     def check(self, value: ArrayLike) -> NDArray[Any]:
-        """Returns ``value`` as an array; InputError if its shape or an entry is outside the
-        domain.
+        """Returns the inputs ``value`` as an array, if they are in the domain.
+
+        Raises InputError if an input is not numeric, has another shape or an entry out of range.
         """
         array = np.asarray(value)
         if array.dtype.kind not in "biuf":
@@ -57,11 +57,13 @@ class Domain:
         return array
 
     def expand_batch(self, value: ArrayLike, size: Shape) -> NDArray[Any]:
-        """Checks inputs, and broadcasts their batch axes to ``size``; returns shape (*size,
-        *shape).
+        """Checks inputs as ``check`` does, and broadcasts their batch axes to ``size``.
 
-        ``shape`` is the shape of one input. ``size`` defaults to the batch shape of ``value``.
-        Raises InputError if the batch of ``value`` does not broadcast to ``size``.
+        value: the inputs, shape (*batch, *shape) for inputs of shape ``shape``.
+        size: batch shape of the result; None means the batch shape of ``value``.
+
+        Returns an array of shape (*size, *shape). Raises InputError if the batch of ``value`` does
+        not broadcast to ``size``.
         """
         array = self.check(value)
         batch = array.shape[: array.ndim - len(self.shape)]
@@ -100,7 +102,7 @@ class WorstCase:
     """Inputs and outputs of a mechanism that attain its largest privacy loss.
 
     The privacy loss of an output y is ln(P(y | x) / P(y | x')) for two inputs x and x'. A mechanism
-    may consist of several independent uses of one simpler mechanism, called copies.
+    may consist of several independent uses of one simpler mechanism; each use is called a copy.
 
     ``inputs``: inputs of one copy, shape (a, *domain shape).
     ``outputs``: outputs of one copy, shape (b, *output shape).
@@ -108,12 +110,13 @@ class WorstCase:
         their privacy losses add up.
     ``n_groups``: number of groups of equal size into which the copies are divided. Copies in one
         group have the same pair of inputs. Different groups may have different pairs, or the same
-        pair in exchanged order. The exchanged order is worse at delta > 0 if the two directions of
-        the pair are not equally distinguishable.
+        pair in exchanged order. The order matters at delta > 0 if the two orders of the pair are
+        not equally distinguishable.
     ``one_copy``: the mechanism of one copy; None if the mechanism is itself the only copy.
-    ``exhaustive``: whether ``outputs`` lists all outputs whose probability is positive as a double,
-        and no ordered pair of inputs of one copy is, at any epsilon, easier to distinguish than all
-        pairs among ``inputs``.
+    ``exhaustive``: whether an exact privacy curve can be computed from the lists alone. This holds
+        if ``outputs`` has all outputs whose probability is positive as a double and, at every
+        epsilon, some ordered pair among ``inputs`` is at least as easy to distinguish as any other
+        pair of inputs of one copy.
     ``name_input``, ``name_output``: functions that describe an input or an output as text, for
         reports.
     """
@@ -184,10 +187,9 @@ class PrivacyCurve(Protocol):
     """
 
     def delta(self, epsilon: float) -> float:
-        """Returns the smallest delta at which the mechanism has (epsilon, delta)-DP, or a lower
-        bound of it.
+        """Returns the smallest delta at which the mechanism has (epsilon, delta)-DP.
 
         The smallest delta is the largest hockey-stick divergence over all ordered pairs of inputs.
-        The result never rises with epsilon.
+        The result may be a lower bound of this delta. It never rises with epsilon.
         """
         ...

@@ -18,11 +18,11 @@ from fedrec_auditor.targets.settings import Checked, Count, PositiveFloat, Range
 
 @dataclass(frozen=True, slots=True)
 class NoisyComponent(Checked):
-    """One named part of an upload, such as an item table, and its privacy per coordinate.
+    """One named part of an upload, such as an item table, with its size and epsilon.
 
     name: name of the part.
-    size: number of coordinates.
-    epsilon: epsilon of each coordinate.
+    size: number of coordinates of the part.
+    epsilon: epsilon of each single coordinate.
     """
 
     name: str
@@ -32,23 +32,28 @@ class NoisyComponent(Checked):
 
 @dataclass(frozen=True, slots=True)
 class ComponentLaplace(LaplaceNoise):
-    """Clips every coordinate of an upload and adds Laplace noise, with one noise scale per
-    component.
+    """Clips every coordinate of an upload, and adds Laplace noise with one scale per component.
 
-    A component is a named part of an upload. Coordinates are clipped to [-c, c], where c is
-    ``clip``. The noise on component i has the scale 2c/eps_i, where eps_i is the component's
-    epsilon per coordinate. The epsilon of one coordinate is eps_i, and that of an upload is the sum
-    over its coordinates.
+    A component is a named part of an upload, such as an item table.
 
-    Clipping bounds a coordinate to a range of width 2c, so that a scale of c/eps_i would spend 2
-    eps_i. A user sends all coordinates, and all may depend on the same secret. The upload therefore
-    spends exactly ``epsilon`` = sum of size_i eps_i, which opposite corners of the box [-c, c]^n
-    attain. The noise covers every row of an item table. If only touched rows had noise, an
-    untouched row would equal the broadcast and reveal with certainty that it was not touched.
+    ``components``: the components; component i has size_i coordinates and the epsilon eps_i per
+        coordinate.
+    ``clip``: clipping bound c; every coordinate is clipped to [-c, c].
 
-    ``components`` are the components with their sizes size_i and epsilons eps_i. Inputs and outputs
-    are the concatenated components, (*batch, total size). Source: Zhang et al., Algorithm 2 and eq.
-    11-12 (noise factor 2 delta/p(theta), where delta is c and p(theta) is eps_i).
+    The noise on component i has the scale 2c/eps_i, because a clipped coordinate has a range of
+    width 2c. A scale of c/eps_i would give a coordinate the epsilon 2 eps_i.
+
+    A user sends all coordinates, and all may depend on the same secret. The epsilon of an upload is
+    therefore the sum over its coordinates, ``epsilon`` = sum of size_i eps_i. Two opposite corners
+    of the box [-c, c]^n, for n coordinates, attain this epsilon.
+
+    The noise covers every row of an item table. If only touched rows had noise, an untouched row
+    would equal the broadcast and reveal with certainty that it was not touched.
+
+    Inputs and outputs are the concatenated components, shape (*batch, total size).
+
+    Source: Zhang et al., Algorithm 2 and eq. 11-12 (noise factor 2 delta/p(theta), where delta is c
+    and p(theta) is eps_i).
     """
 
     components: tuple[NoisyComponent, ...]
@@ -67,9 +72,7 @@ class ComponentLaplace(LaplaceNoise):
 
     @property
     def domain(self) -> Domain:
-        """Set of inputs: all real vectors of the concatenated components; the mechanism clips
-        them.
-        """
+        """Set of inputs: all real vectors of length (total size,), which the mechanism clips."""
         size = sum(component.size for component in self.components)
         return Domain(low=-math.inf, high=math.inf, shape=(size,))
 
@@ -87,8 +90,11 @@ class ComponentLaplace(LaplaceNoise):
         return np.asarray(np.clip(value, -self.clip, self.clip))
 
     def split(self, upload: NDArray[Any]) -> dict[str, NDArray[Any]]:
-        """Splits uploads (*batch, total size) into views of their components (*batch, size), by
-        name.
+        """Splits uploads into their components, as a mapping from name to array.
+
+        ``upload``: concatenated components, shape (*batch, total size).
+
+        The arrays are views of ``upload``, shape (*batch, size) with the component's size.
         """
         ends = np.cumsum([component.size for component in self.components])[:-1]
         parts = np.split(upload, ends, axis=-1)

@@ -31,15 +31,17 @@ from fedrec_auditor.targets.settings import Count, PositiveFloat, Range, check_s
 
 @dataclass(frozen=True, slots=True)
 class Clipped:
-    """Clips every input entry to the interval that an inner mechanism accepts, and applies it.
+    """Clips every input entry to the range of an inner mechanism, then applies that mechanism.
 
-    The interval is [low, high], the domain of the inner ``mechanism``. Clipping does not change
-    epsilon: it maps all real numbers onto the inner domain, so that the worst pair of inputs is
-    that of the inner mechanism. Clipping must come before the noise, and its bounds must not depend
-    on the data: clipping after the noise does not bound the input. "Laplace noise with clipping"
-    (eq. 12 of Zhang et al.; FedNews) is ``Clipped(Product(Laplace(...), d))``. The epsilon that the
-    paper claims for this is that of one coordinate, while the user sends all d coordinates and
-    spends d epsilon.
+    ``mechanism``: the inner mechanism, whose domain is the clipping interval [low, high].
+
+    Clipping does not change epsilon: clipped inputs fill exactly the inner domain, so that the
+    worst pair of inputs is that of the inner mechanism. Clipping must come before the noise, and
+    its bounds must not depend on the data. Clipping after the noise does not bound the input.
+
+    "Laplace noise with clipping" (eq. 12 of Zhang et al.; FedNews) is the mechanism
+    ``Clipped(Product(Laplace(...), d))``. The paper's claimed epsilon is that of one coordinate. A
+    user sends all d coordinates, so that the epsilon of an upload is d times the claimed one.
 
     Inputs are any real numbers, (*batch, *inner domain shape). A clipped mechanism has a privacy
     curve (``PrivacyCurve``) if the inner mechanism has one.
@@ -86,8 +88,7 @@ class Clipped:
     def worst_case(self) -> WorstCase | None:
         """Returns inputs and outputs of the inner mechanism that attain its largest privacy loss.
 
-        None if the privacy loss is unbounded. Clipping reaches every input of the inner domain, and
-        no others.
+        None if the privacy loss is unbounded. Clipped inputs fill exactly the inner domain.
         """
         return self.mechanism.worst_case()
 
@@ -114,14 +115,17 @@ class _Curved(Clipped):
 class Product(Repetition):
     """Randomizes each entry of a vector independently by the same mechanism.
 
-    At delta 0, the epsilon of the vector is exactly ``count`` times the epsilon of one entry,
-    because two vectors may differ in every entry. All entries may then have the worst pair of one
-    entry (the two inputs with the largest privacy loss) at once.
+    ``mechanism``: the randomizer of one entry.
+    ``count``: number of entries of the vector.
 
-    At delta > 0 the worst pair of vectors may have the worst pair of one entry in some positions
-    and the exchanged pair in others, such as two bits (0, 1) against (1, 0). With Gaussian noise
-    the mechanism has a privacy curve, whose mu (sensitivity in standard deviations) is sqrt(count)
-    times the mu of one entry.
+    At delta 0, the epsilon of the vector is exactly ``count`` times the epsilon of one entry. Two
+    vectors may differ in every entry, each time by the worst pair of one entry: the two inputs with
+    the largest privacy loss.
+
+    At delta > 0, the worst pair of vectors may have the worst pair of one entry in some positions,
+    and that pair in exchanged order in the remaining positions. An example for two bits is (0, 1)
+    against (1, 0). With Gaussian noise the mechanism has a privacy curve, whose mu (sensitivity in
+    standard deviations) is sqrt(count) times the mu of one entry.
 
     Inputs have shape (*batch, count, *inner domain), outputs (*size, count, *inner output).
     """
@@ -138,9 +142,9 @@ class Product(Repetition):
     def worst_case(self) -> WorstCase | None:
         """Returns inputs and outputs of one entry that attain its largest privacy loss.
 
-        ``n_copies`` (independent uses) and ``n_groups`` (of copies with one common pair of inputs)
-        are ``count`` times as many as for one entry, because entries may have different pairs. None
-        if the privacy loss of one entry is unbounded.
+        Two counts are ``count`` times as large as for one entry: ``n_copies``, the number of
+        independent uses, and ``n_groups``, because each entry may have a different pair of inputs.
+        None if the privacy loss of one entry is unbounded.
         """
         one = Repetition.worst_case(self)
         return None if one is None else replace(one, n_groups=one.n_groups * self.count)
@@ -160,10 +164,13 @@ Product.instance_classes = (Product, _NormalProduct)
 class Repeated(Repetition):
     """Applies a mechanism several times, independently, to the same input, as in several rounds.
 
-    At delta 0, the epsilon of the ``count`` outputs is exactly ``count`` times the epsilon of one
-    output, because all outputs may be the same worst output. With Gaussian noise the mechanism has
-    a privacy curve, whose mu (sensitivity in standard deviations) is sqrt(count) times the mu of
-    one output.
+    ``mechanism``: the mechanism that is applied.
+    ``count``: number of applications.
+
+    At delta 0, the epsilon of all outputs together is exactly ``count`` times the epsilon of one
+    output, because every output may be the one with the largest privacy loss. With Gaussian noise
+    the mechanism has a privacy curve, whose mu (sensitivity in standard deviations) is sqrt(count)
+    times the mu of one output.
 
     Inputs have shape (*batch, *inner domain), outputs (*size, count, *inner output).
     """
@@ -194,7 +201,10 @@ _RARE = 750.0
 
 @dataclass(frozen=True, slots=True)
 class Shuffled(UnitIntervalMechanism):
-    """Counts the positive reports in a shuffle of the randomized bits of ``n_users`` users.
+    """Counts the positive reports among the shuffled randomized bits of all users.
+
+    ``epsilon``: epsilon of one user's randomized bit, before the shuffle.
+    ``n_users``: number of users, each with one report.
 
     The input v is one user's number in [-1, 1], called entry. All other users have the entry -1. A
     user with the entry v sends a positive report with probability (1 + v (e^eps - 1)/(e^eps +
@@ -202,11 +212,12 @@ class Shuffled(UnitIntervalMechanism):
     positive reports, an integer from 0 to ``n_users``. A shuffle of binary reports reveals only
     this number.
 
-    For reports of one random coordinate of a vector (``OneCoordinate``), the number is also a
-    sufficient statistic if all entries of a user's vector are 1 or all are -1, because all users
-    draw coordinates from the same distribution. The entries of the other users are fixed. A lower
-    bound of epsilon for this distribution is therefore also a lower bound for the shuffle, but an
-    upper bound is not.
+    The number is also a sufficient statistic for shuffled reports of one random coordinate of a
+    vector (``OneCoordinate``), if all entries of each user's vector are 1 or all are -1: all users
+    draw coordinates from the same distribution.
+
+    This class fixes the entries of the other users. A lower bound of its epsilon is therefore also
+    a lower bound for the shuffle with any entries, but an upper bound is not.
     """
 
     epsilon: PositiveFloat
@@ -284,21 +295,20 @@ class Shuffled(UnitIntervalMechanism):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrivateAverage(VectorMechanism, NormalNoise):
-    """Releases a noisy average of clipped updates, and a noisy share of updates that were not
-    clipped.
+    """Releases a noisy average of clipped updates, and a noisy share of unclipped updates.
 
-    One round of DP-PrivRec releases both numbers: the average times the server's step size, and the
-    share.
+    One round of DP-PrivRec releases the average, times the server's step size, and the share of
+    updates that are so short that clipping does not change them.
 
     ``multiplier``: noise multiplier z of the paper.
     ``clip``: clipping norm S.
     ``batch``: number M of clients in the round.
     ``dimension``: number of entries of an update.
-    ``balance``: fraction h of the intended mu^2, 1/z^2, that the release of the share spends (mu:
-        sensitivity in standard deviations).
+    ``balance``: fraction h of the privacy budget that the release of the share uses. The intended
+        budget is mu^2 = 1/z^2, where mu is the sensitivity in standard deviations.
     ``step``: step size alpha3 of the server.
-    ``counts_clipped``: whether the share is computed after clipping, and so counts every update, as
-        the paper's algorithm does.
+    ``counts_clipped``: whether the share is computed after clipping, as in the paper's algorithm;
+        every update then counts as unclipped.
 
     One of the M clients is replaced. The other clients are fixed at update 0, without loss of
     generality, because they only shift the output. The sensitivity of the average is 2S/M. The
@@ -340,34 +350,30 @@ class PrivateAverage(VectorMechanism, NormalNoise):
 
     @property
     def mu(self) -> float:
-        """Sensitivity of the average and the share together, in standard deviations of their
-        noise.
-        """
+        """Sensitivity of average and share together, in standard deviations of their noise."""
         share = 0.0 if self.counts_clipped else 0.25 * self.balance
         return math.sqrt(self.step**2 * (1.0 - self.balance) + share) / self.multiplier
 
     @property
     def output_shape(self) -> tuple[int, ...]:
-        """Shape (dimension + 1,): the noisy average, then the noisy share of updates not
-        clipped.
-        """
+        """Shape (dimension + 1,): the noisy average, then the noisy share of unclipped updates."""
         return (self.dimension + 1,)
 
     @property
     def noise_scale(self) -> NDArray[np.float64]:
-        """Standard deviations of the noise (dimension + 1,): of the average's entries, then of the
-        share.
+        """Standard deviations of the noise, shape (dimension + 1,).
+
+        The first ``dimension`` entries are for the average, the last entry is for the share.
         """
         scale = np.full(self.output_shape, self.clip / math.sqrt(1.0 - self.balance))
         scale[-1] = 1.0 / math.sqrt(self.balance)
         return np.asarray(scale * (2.0 * self.multiplier / self.batch))
 
     def noiseless(self, value: NDArray[Any]) -> NDArray[np.float64]:
-        """Returns the output without noise: the average times ``step``, then the share of updates
-        not clipped.
+        """Returns the output without noise: ``step`` times the average, then the unclipped share.
 
         With M = ``batch`` the output is [step * clipped update / M, (M - 1 + b) / M], where b is 1
-        if the update was not clipped, else 0.
+        if clipping does not change the update ``value``, else 0.
         """
         clipped = clip_norm(value, self.clip)
         kept = np.all(clipped == value, axis=-1) | self.counts_clipped
@@ -391,9 +397,7 @@ class Identity(BitMechanism):
         return np.where(np.asarray(output) == self.domain.check(value), 0.0, -np.inf)
 
     def worst_case(self) -> WorstCase:
-        """Returns inputs and outputs that attain the largest privacy loss: both bits, as inputs and
-        outputs.
-        """
+        """Returns the inputs 0, 1 and the outputs 0, 1, which attain the largest privacy loss."""
         return WorstCase(
             inputs=np.array([0, 1]),
             outputs=np.array([0, 1]),

@@ -23,22 +23,22 @@ _TAIL = 12.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiscreteGaussian(GridNoise):
-    """Rounds an entry to a grid and adds discrete Gaussian noise, without leaks through double
-    rounding.
+    """Rounds an entry to a grid and adds discrete Gaussian noise, without floating-point leaks.
+
+    ``sigma``: standard deviation of the continuous Gaussian with the same exponent.
 
     The noise is k grid steps with a probability proportional to e^(-(k step)^2/(2 sigma^2)), for
-    integers k. No epsilon holds at delta 0.
+    integers k. The mean output is the rounded input. ``GridNoise`` describes the grid and the
+    fields ``low``, ``high`` and ``step``.
 
-    The privacy loss is unbounded. With the sensitivity D, the distance of the rounded ends of the
-    range, the mechanism is D^2/(2 sigma^2)-zCDP, as the Gaussian mechanism is (Canonne, Kamath and
-    Steinke 2020, Theorem 4). Its privacy curve at delta > 0 differs from the Gaussian one and is
-    above it at some deltas. The input is rounded to the grid, see ``GridNoise``; the output is
-    unbiased about the rounded input.
+    The privacy loss is unbounded, so that no epsilon holds at delta 0. Let D be the sensitivity,
+    which is the distance of the rounded ends of the range. The mechanism is D^2/(2 sigma^2)-zCDP,
+    as the Gaussian mechanism is (Canonne, Kamath and Steinke 2020, Theorem 4). Its privacy curve
+    differs from the Gaussian one, and is above it at some deltas.
 
     The noise is sampled by Algorithm 3 of the same paper. All steps use integers except for the
     acceptance probability, a double. The relative error of a probability is at most 1e-14, and no
-    probability becomes 0. ``sigma`` is the standard deviation of the continuous Gaussian with the
-    same exponent.
+    probability becomes 0.
     """
 
     sigma: PositiveFloat
@@ -52,10 +52,12 @@ class DiscreteGaussian(GridNoise):
 
         The delta is the sum of P - e^epsilon Q over the outputs with P/Q above e^epsilon, where P
         and Q are the output distributions for the two ends of the range. No term is negative, and
-        the omitted terms amount to less than rounding errors. Other pairs of inputs have smaller
-        deltas, because they are closer: the outputs with P/Q above e^epsilon are those below some
-        k, so that the delta is the largest F(k) - e^epsilon F(k - distance), which grows with the
-        distance. F is the cumulative distribution function of the noise.
+        the omitted terms amount to less than rounding errors.
+
+        Pairs of inputs with a smaller distance have smaller deltas. The outputs with P/Q above
+        e^epsilon are those below some k, so that the delta is the largest F(k) - e^epsilon F(k -
+        distance) over all k. This value grows with the distance. F is the cumulative distribution
+        function of the noise.
         """
         sigma, width = self.sigma / self.step, self.sensitivity_steps
         last = math.ceil(width / 2.0 - epsilon * sigma**2 / width) - 1
@@ -112,18 +114,20 @@ def _log_total(sigma: float) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiscreteLaplace(PureDpMixin, GridNoise):
-    """Rounds an entry to a grid and adds discrete Laplace noise, without leaks through double
-    rounding.
+    """Rounds an entry to a grid and adds discrete Laplace noise, without floating-point leaks.
+
+    ``scale``: scale of the continuous Laplace noise with the same exponent.
 
     The noise is k grid steps with probability tanh(step/(2 scale)) e^(-|k| step/scale), for
-    integers k. The epsilon of an entry is exactly D/scale, with D the distance of the rounded ends
-    of the range.
+    integers k. The epsilon of an entry is exactly D/scale, where D is the distance of the rounded
+    ends of the range. The mean output is the rounded input. ``GridNoise`` describes the grid and
+    the fields ``low``, ``high`` and ``step``.
 
     This two-sided geometric distribution avoids the leaks of doubles (Mironov 2012): the noise is
-    an integer, drawn by comparing integers, and its range has no end that depends on the input. The
-    input is rounded to the grid, see ``GridNoise``; the output is unbiased about the rounded input.
-    ``scale`` is the scale of the Laplace noise. Source: Ghosh, Roughgarden and Sundararajan 2009;
-    sampled as in Canonne, Kamath and Steinke 2020, Algorithm 2.
+    an integer, drawn by comparing integers, and its range has no end that depends on the input.
+
+    Source: Ghosh, Roughgarden and Sundararajan 2009; sampled as in Canonne, Kamath and Steinke
+    2020, Algorithm 2.
     """
 
     scale: PositiveFloat
@@ -134,9 +138,9 @@ class DiscreteLaplace(PureDpMixin, GridNoise):
 
     @classmethod
     def calibrate(cls, epsilon: float, *, low: float, high: float, step: float = 1.0) -> Self:
-        """Creates the mechanism with the smallest scale at which the epsilon of an entry is at most
-        ``epsilon``.
+        """Creates the mechanism with the smallest scale whose entries have at most this epsilon.
 
+        epsilon: upper limit of the epsilon of one entry.
         low, high: ends of the range of an entry.
         step: step of the grid.
 
@@ -149,9 +153,7 @@ class DiscreteLaplace(PureDpMixin, GridNoise):
 
     @property
     def epsilon(self) -> float:
-        """Exact epsilon of one entry: D/scale, with D the distance of the rounded ends of the
-        range.
-        """
+        """Exact epsilon of one entry: the distance of the rounded ends of the range, over scale."""
         return self.sensitivity_steps * self.step / self.scale
 
     def delta(self, epsilon: float) -> float:
@@ -159,10 +161,9 @@ class DiscreteLaplace(PureDpMixin, GridNoise):
 
         The delta is the sum of P - e^epsilon Q over the outputs with P/Q above e^epsilon, where P
         and Q are the output distributions for the two ends of the range. All outputs up to the
-        first end have the ratio e^(self.epsilon). Beyond that end, the privacy loss of each next
-        output is 2 step/scale smaller than that of the previous output. Other pairs of inputs have
-        smaller deltas, because they are closer and the cumulative distribution function is shifted
-        by less.
+        first end have the ratio P/Q = e^(self.epsilon). Beyond that end, the privacy loss of each
+        next output is 2 step/scale smaller than that of the previous output. Pairs of inputs with a
+        smaller distance have smaller deltas, because they shift the distribution by less.
         """
         rate = self.step / self.scale
         outer = -math.expm1(min(epsilon - self.epsilon, 0.0))

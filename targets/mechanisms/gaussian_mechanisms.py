@@ -43,14 +43,16 @@ from fedrec_auditor.targets.settings import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gaussian(IntervalMechanism, NormalNoise):
-    """Adds independent Gaussian noise to every entry.
+    """Adds independent Gaussian noise N(0, sigma^2) to every entry.
 
-    Entries lie in [low, high], and the noise is N(0, sigma^2). No epsilon holds at delta 0.
+    ``sigma``: standard deviation of the noise.
+    ``low``, ``high``: ends of the range of an entry.
 
-    The privacy loss grows without bound towards large outputs. At delta > 0 the exact privacy curve
-    is that of mu = (high - low)/sigma, the sensitivity in standard deviations (Balle and Wang 2018,
-    Theorem 8). The mechanism acts elementwise on arrays of any shape: every entry is a separate
-    input.
+    The privacy loss grows without bound towards large outputs, so that no epsilon holds at delta 0.
+    At delta > 0 the exact privacy curve is that of mu = (high - low)/sigma, the sensitivity in
+    standard deviations (Balle and Wang 2018, Theorem 8).
+
+    The mechanism acts elementwise on arrays of any shape: every entry is a separate input.
     """
 
     sigma: PositiveFloat
@@ -68,7 +70,7 @@ class Gaussian(IntervalMechanism, NormalNoise):
 
         low, high: ends of the range of an entry.
 
-        The exact privacy curve is inverted, so that any epsilon is allowed, also above 1.
+        The exact privacy curve is inverted, so that ``epsilon`` may also be above 1.
         """
         check_range(low, high)
         return cls(sigma=(high - low) / find_gaussian_mu(epsilon, delta), low=low, high=high)
@@ -83,16 +85,19 @@ class Gaussian(IntervalMechanism, NormalNoise):
 class VectorGaussian(VectorMechanism, NormalNoise):
     """Clips the L2 norm of a vector and adds Gaussian noise to every entry.
 
-    The output is x min(1, C/|x|) + N(0, sigma^2 I); mu = 2C/sigma for the worst pair of vectors.
+    ``sigma``: standard deviation of the noise.
+    ``clip``: clipping norm C.
+    ``dimension``: length of the vector.
 
-    C is ``clip``, ``dimension`` is the length of the vector, and mu is the sensitivity in standard
-    deviations. Two vectors of norm C may be opposite, so that the sensitivity is 2C if one vector
-    is replaced by another. The sensitivity is C only if a vector is added or removed, that is,
-    compared with 0. No epsilon holds at delta 0. The unit is the whole vector: mu does not depend
-    on its length, in contrast to noise that is calibrated to one entry. The noise must cover every
-    entry, also entries that are 0 because no data touched them. An entry without noise
-    distinguishes 0 from all other values with certainty, and so reveals which rows of an item table
-    a user touched.
+    The output is x min(1, C/|x|) + N(0, sigma^2 I). The sensitivity is 2C if one vector is replaced
+    by another, because two vectors of norm C may be opposite. It is C only if a vector is added or
+    removed, that is, compared with 0. This class uses 2C, so that the sensitivity in standard
+    deviations is mu = 2C/sigma. No epsilon holds at delta 0.
+
+    The protected unit is the whole vector: mu does not depend on its length, in contrast to noise
+    that is calibrated to one entry. The noise must cover every entry, also entries that are 0
+    because no data touched them. An entry without noise distinguishes 0 from all other values with
+    certainty, and so reveals which rows of an item table a user touched.
 
     Source: Dwork et al. 2006 and, for the exact curve, Balle and Wang 2018, Theorem 8; FedRec-GN of
     Zhang et al. (section 5), which prints neither C, sigma nor delta.
@@ -113,16 +118,14 @@ class VectorGaussian(VectorMechanism, NormalNoise):
         clip: bound on the norm of the vector.
         dimension: length of the vector.
 
-        The exact privacy curve is inverted, so that any epsilon is allowed, also above 1.
+        The exact privacy curve is inverted, so that ``epsilon`` may also be above 1.
         """
         one = cls(sigma=1.0, clip=clip, dimension=dimension)
         return replace(one, sigma=one.mu / find_gaussian_mu(epsilon, delta))
 
     @property
     def mu(self) -> float:
-        """Sensitivity in standard deviations, 2 clip/sigma, attained by opposite vectors of norm
-        ``clip``.
-        """
+        """Sensitivity in standard deviations, 2 clip/sigma, for opposite vectors of norm clip."""
         return 2.0 * self.clip / self.sigma
 
     def noiseless(self, value: NDArray[Any]) -> NDArray[np.float64]:
@@ -137,28 +140,28 @@ _RARE = 1e-30
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RevealedGaussian(Checked):
-    """Adds Gaussian noise to sums of randomly sampled rows; the adversary sees which uses drew the
-    row.
+    """Sampled Gaussian mechanism whose adversary sees whether the data row is drawn in each sum.
 
     ``noise_multiplier``: standard deviation z of the noise on a sum, in units of the sensitivity.
-    ``sampling_probability``: probability q with which the data row is drawn in one use.
-    ``count``: number of uses.
+    ``sampling_probability``: probability q with which the data row is drawn for one sum.
+    ``count``: number of sums.
 
-    delta(eps) is the mean of the delta of one Gaussian with sensitivity mu = sqrt(K)/z in standard
-    deviations, over K ~ Binomial(count, q).
+    The input is a number in [0, 1], in units of the sensitivity, which is one of several values in
+    a data row. For each sum, the row is drawn with probability q. The sum has noise N(0, z^2), and
+    contains the number only if the row is drawn. The adversary sees all sums, and whether the row
+    is drawn: the row's other values are of the same size, and their sums show this.
 
-    The input is a number in [0, 1], in units of the sensitivity. In each use, the data row that
-    contains the number is drawn with probability q, and the number enters a sum with noise N(0,
-    z^2) only if the row is drawn. The adversary sees all sums and all draws, because the row has
-    other values of the same size, whose sums show whether the row is drawn. The adversary therefore
-    adds up the K sums of the drawn uses, which together equal one Gaussian of mu = sqrt(K)/z. The
-    draws do not depend on the number, so that the privacy curve is exactly the mean of the curves
-    given K. Sampling by rows does not amplify privacy for one value in a row of several values. For
-    a row of one value, or for whole rows, see ``SampledGaussian``.
+    The adversary adds up the K sums for which the row is drawn. Together they equal one Gaussian
+    with the sensitivity mu = sqrt(K)/z in standard deviations. K ~ Binomial(count, q) does not
+    depend on the number. The delta at an epsilon is therefore exactly the mean, over K, of the
+    delta of that Gaussian. Sampling by rows does not amplify privacy for one value in a row of
+    several values. For a row of one value, or for whole rows, see ``SampledGaussian``.
 
-    An output holds [mark, sum] per use, shape (count, 2). The mark is N(0, 1), and is below its
-    q-quantile if the row is drawn. Source: the sampling of Li et al. 2021, section 4.1.2, applied
-    to the privacy per rating of section 2.2.1, which the paper's accountant treats as amplified.
+    An output holds [mark, sum] per sum, shape (count, 2). The mark is N(0, 1), and is below its
+    q-quantile if the row is drawn.
+
+    Source: the sampling of Li et al. 2021, section 4.1.2, applied to the privacy per rating of
+    section 2.2.1, which the paper's accountant treats as amplified.
     """
 
     noise_multiplier: PositiveFloat
@@ -176,16 +179,14 @@ class RevealedGaussian(Checked):
 
     @property
     def output_shape(self) -> tuple[int, ...]:
-        """Shape (count, 2): per use a mark, which shows whether the row is drawn, and the noisy
-        sum.
-        """
+        """Shape (count, 2): pairs of a mark, which shows whether the row is drawn, and a sum."""
         return (self.count, 2)
 
     def randomize(self, value: ArrayLike, rng: Generator, size: Shape = None) -> NDArray[Any]:
         """Draws ``count`` pairs [mark, sum] per input, float64 of shape (*size, count, 2).
 
-        The mark shows whether the input's data row is drawn in this use. The noisy sum contains the
-        input only if the row is drawn.
+        The mark shows whether the data row is drawn for this sum. The noisy sum contains the input
+        only if the row is drawn.
         """
         values = self.domain.expand_batch(value, size)
         marks, noise = rng.standard_normal((2, *values.shape, self.count))
@@ -193,8 +194,7 @@ class RevealedGaussian(Checked):
         return np.stack([marks, sums], axis=-1)
 
     def log_prob(self, output: ArrayLike, value: ArrayLike) -> NDArray[np.float64]:
-        """Returns the log-density of the pairs [mark, sum] in ``output``, given the number
-        ``value``.
+        """Returns the log-density of the pairs [mark, sum] in ``output``, given ``value``.
 
         The two arguments broadcast.
         """
@@ -210,8 +210,7 @@ class RevealedGaussian(Checked):
         return
 
     def delta(self, epsilon: float) -> float:
-        """Returns the exact delta at ``epsilon``: a mean over the number K of uses that draw the
-        row.
+        """Returns the exact delta at ``epsilon``: a mean over the number K of sums with the row.
 
         The delta given K is Phi(mu/2 - eps/mu) - e^eps Phi(-mu/2 - eps/mu), with mu =
         sqrt(K)/noise_multiplier and the normal distribution function Phi.
@@ -242,25 +241,26 @@ _RARE_LOG = -92.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SampledGaussian(Checked):
-    """Adds Gaussian noise to sums to which a protected unit contributes in randomly drawn, secret
-    steps.
+    """Sampled Gaussian mechanism whose adversary sees only one sum of noisy steps per round.
 
-    The unit is one user or one row.
+    The adversary does not see in which steps the protected unit, a user or a row, is drawn.
 
     ``noise_multiplier``: standard deviation z of the noise of one step.
     ``sampling_probability``: probability q with which the unit is drawn in one step.
-    ``rounds``: number of sums that the adversary sees.
+    ``rounds``: number of sums that the adversary sees, one per round.
     ``local_steps``: number of noisy steps per sum.
-    ``opposite``: amount that a step subtracts with probability q if the unit is absent.
+    ``opposite``: amount that a step subtracts with probability q if the unit is absent; 0 for a
+        unit that is added or removed, and above 0 for a change after which the remaining data shift
+        the sum in the opposite direction.
 
     If the unit is present, each step adds 1 with probability q. If the unit is absent, each step
-    subtracts ``opposite`` with the same probability. ``opposite`` is 0 for a unit that is added or
-    removed, and above 0 for a change after which the remaining data shift the sum in the opposite
-    direction. The adversary sees only the sum of each round. With K ~ Binomial(local_steps, q) the
-    sum is a mixture of N(K, local_steps z^2) if the unit is present, or of N(-K opposite,
-    local_steps z^2) if it is absent. Rounds are independent. With one step per round and
-    ``opposite`` 0 the mechanism is the Poisson-sampled Gaussian for both directions of adding and
-    removing. The draws of one unit have the same distribution if a fixed number of rows is drawn.
+    subtracts ``opposite`` with the same probability. With K ~ Binomial(local_steps, q), the sum of
+    a round is distributed as N(K, local_steps z^2) if the unit is present, and as N(-K opposite,
+    local_steps z^2) if it is absent. Rounds are independent.
+
+    With one step per round and ``opposite`` 0, the mechanism is the Poisson-sampled Gaussian, for
+    both an added and a removed unit. The draws of one unit have the same distribution if a fixed
+    number of rows is drawn.
 
     The method ``delta`` returns a lower bound: sums are grouped in cells, and their privacy losses
     are rounded to a grid (``compute_lower_curve``). The ratio of the two densities increases with
@@ -318,10 +318,9 @@ class SampledGaussian(Checked):
         return _composed(up, down, rate, self.local_steps, self.rounds).compute_delta(epsilon)
 
     def event(self) -> dp.DpEvent:
-        """Returns the accounting event of sampled Gaussian noise if the adversary also sees the
-        sampling.
+        """Returns the accounting event for an adversary who also sees which steps draw the unit.
 
-        In the mechanism itself the sampling is secret, so that its true epsilon is at most that of
+        In the mechanism itself these steps are secret, so that its true epsilon is at most that of
         the event.
         """
         one = dp.GaussianDpEvent(self.noise_multiplier / (1.0 + self.opposite))
@@ -351,10 +350,9 @@ def _draws(steps: int, rate: float) -> tuple[NDArray[np.int64], NDArray[np.float
 def _log_mixture(
     x: NDArray[np.float64], shift: Any, counts: NDArray[Any], log_weights: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Returns the log-density at ``x`` of a mixture of unit normals with centers ``counts *
-    shift``.
+    """Returns the log-density at ``x`` of a mixture of unit normals.
 
-    ``log_weights`` are the logarithms of the weights.
+    The centers are ``counts * shift``, and ``log_weights`` are the logarithms of the weights.
     """
     found = np.full(np.broadcast_shapes(x.shape, np.shape(shift)), -np.inf)
     for count, log_p in zip(counts, log_weights, strict=True):
@@ -395,7 +393,8 @@ def _log_masses(
 def clip_embedding(embedding: ArrayLike, max_squared_norm: float) -> NDArray[np.float64]:
     """Replaces negative entries of embeddings by 0, then scales embeddings down to a maximum norm.
 
-    Embeddings lie along the last axis. ``max_squared_norm`` is the maximum of the squared L2 norm.
+    embedding: one or more embeddings, along the last axis.
+    max_squared_norm: maximum of the squared L2 norm of an embedding.
     """
     positive = np.maximum(np.asarray(embedding, dtype=np.float64), 0.0)
     return clip_norm(positive, math.sqrt(max_squared_norm))
@@ -403,31 +402,36 @@ def clip_embedding(embedding: ArrayLike, max_squared_norm: float) -> NDArray[np.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmbeddingGaussian(NormalNoise):
-    """Adds Gaussian noise to the gradient of one rating's squared error; clipped embeddings bound
-    it.
+    """Adds Gaussian noise to the gradient of one rating's squared error in embeddings.
 
-    The output is the gradient of (x - u.v)^2 in v, or jointly in u and v, plus N(0, sigma^2 I).
+    ``sigma``: standard deviation of the noise.
+    ``bound``: best rating R of the scale.
+    ``user``: embedding u of the user, of length p.
+    ``item``: embedding v of the item, of length p.
+    ``joint``: whether the output is the gradient in u and v together, instead of in v alone.
 
-    The input is one rating x in [0, R] of a known user and item, or -1 (any negative number) for no
-    rating: the paper's neighbouring inputs add or remove one rating. R is ``bound``, u is ``user``,
-    v is ``item``, and ``joint`` adds the gradient in u. Embeddings are first projected
-    (``clip_embedding``), so that 0 <= u.v <= R. The norm of the gradient -2u (x - u.v) in v, or -2v
-    (x - u.v) in u, is at most 2 R^(3/2), and at most 2 sqrt(2) R^(3/2) jointly. Orthogonal u and v
-    of norm sqrt(R) attain both bounds at x = R (``create_worst_case``). At given embeddings a
-    rating may also be replaced by another rating. The outputs without noise are then |w| 2R apart,
-    with w = u or (u, v). The worst addition of a rating moves this output as far, so that every
-    pair of inputs has at most the paper's sensitivity.
+    The input is one rating x in [0, R] of this user and item, or -1 (any negative number) for no
+    rating: the paper's neighbouring inputs add or remove one rating. The output is the gradient of
+    (x - u.v)^2 plus N(0, sigma^2 I): of length p in v, or of length 2p jointly, [in u, in v].
+
+    Embeddings are first projected (``clip_embedding``), so that 0 <= u.v <= R. The norm of the
+    gradient -2u (x - u.v) in v, or -2v (x - u.v) in u, is then at most 2 R^(3/2), and at most 2
+    sqrt(2) R^(3/2) jointly. Orthogonal u and v of norm sqrt(R) attain both bounds at x = R
+    (``create_worst_case``). At given embeddings a rating may also be replaced by another rating.
+    The outputs without noise are then |w| 2R apart, with w = u or (u, v). The worst addition of a
+    rating moves this output as far, so that every pair of inputs has at most the paper's
+    sensitivity.
 
     ``mu``, the sensitivity in standard deviations, and the privacy curve are those of the given
-    embeddings. ``event`` uses the worst embeddings, because embeddings change from step to step. It
-    assumes that the embeddings do not depend on the rating. This holds for noisy, published
-    embeddings. It does not hold for user embeddings that were pre-trained without noise: one rating
-    changes u, and with it every row of that user. The noise must be on every row of the item table.
-    If only touched rows had noise, a row without a rating would be exactly 0, and a row with a
-    rating almost never.
+    embeddings. ``event`` uses the worst embeddings, because embeddings change from step to step.
+    The event assumes that the embeddings do not depend on the rating. This holds for noisy,
+    published embeddings. It does not hold for user embeddings that were pre-trained without noise:
+    one rating changes u, and with it every row of that user.
 
-    Outputs are the item row's gradient in v, of length p, or [in u, in v], of length 2p. Source: Li
-    et al. 2021, section 4.1.1, eq. 6, and section 4.2 (Delta_2v, Delta_rating).
+    The noise must be on every row of the item table. If only touched rows had noise, a row without
+    a rating would be exactly 0, and a row with a rating almost never.
+
+    Source: Li et al. 2021, section 4.1.1, eq. 6, and section 4.2 (Delta_2v, Delta_rating).
     """
 
     sigma: PositiveFloat
@@ -463,8 +467,7 @@ class EmbeddingGaussian(NormalNoise):
 
     @property
     def sensitivity(self) -> float:
-        """Largest sensitivity over all clipped embeddings: 2 R^(3/2), or 2 sqrt(2) R^(3/2) if
-        ``joint``.
+        """Largest sensitivity over all clipped embeddings: 2 R^(3/2), times sqrt(2) if ``joint``.
 
         R is ``bound``, the best rating of the scale.
         """
@@ -496,37 +499,37 @@ class EmbeddingGaussian(NormalNoise):
         return np.asarray(-2.0 * error[..., None] * self._factors)
 
     def event(self) -> dp.DpEvent:
-        """Returns the accounting event of Gaussian noise for the largest sensitivity over all
-        embeddings.
-        """
+        """Returns the accounting event of Gaussian noise for the worst clipped embeddings."""
         return dp.GaussianDpEvent(self.sigma / self.sensitivity)
 
     @property
     def _factors(self) -> NDArray[np.float64]:
-        """Vector by which the error of the rating is multiplied: u for the gradient in v, (v, u)
-        jointly.
-        """
+        """Vector that multiplies the rating's error: u for the gradient in v, (v, u) jointly."""
         u, v = clip_embedding(self.user, self.bound), clip_embedding(self.item, self.bound)
         return np.concatenate([v, u]) if self.joint else u
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoiseReplacement(NoiseProtocol, GaussianDpMechanism):
-    """Secure aggregation in two rounds; in the second, clients replace their Gaussian noise by
-    smaller noise.
+    """Secure aggregation whose clients replace their Gaussian noise by smaller noise in round 2.
 
-    An output is all messages that the server sees in one iteration of LFL-SGDMF: the sum S of round
-    1, in which each client adds noise to its gradient, and one message R_i per honest user of round
-    2, which exchanges that user's noise for smaller noise. The privacy curve is that of a Gaussian
-    with sensitivity mu = sensitivity/(sigma sqrt(v)) in standard deviations, where v is
-    ``variance``. The base class ``NoiseProtocol`` describes the messages and their senders. The
-    noise of the two rounds has variance zeta1 sigma^2 and zeta2 sigma^2.
+    ``sigma``: scale of the noise; the noise of the two rounds has the variances zeta1 sigma^2 and
+        zeta2 sigma^2.
+    ``sensitivity``: largest value of the input, a user's gradient along one direction.
+
+    The base class ``NoiseProtocol`` describes the other fields, the messages and their senders.
+
+    An output is all messages that the server sees in one iteration of LFL-SGDMF. These are the sum
+    S of round 1, in which each client adds noise to its gradient, and one message R_i per honest
+    user of round 2, which exchanges that user's noise for smaller noise. The privacy curve is that
+    of a Gaussian with the sensitivity mu = sensitivity/(sigma sqrt(v)) in standard deviations,
+    where v is ``variance``.
 
     The paper accounts for the last sum S + sum of R_i alone, whose variance is at least sigma^2
     (``claimed_variance``), and claims mu = sensitivity/sigma. Theorem 5 is violated, because v is
     1/(2 - omega) < 1 without dropout, where omega is the largest share of users who may drop out. A
     server that announces too many survivors, and users who reveal their noise, make v smaller. With
-    ``repaired`` v is ``claimed_variance``, which is at least 1 if all are honest.
+    ``repaired``, v is ``claimed_variance``, which is at least 1 if all are honest.
 
     The input is one user's gradient along the direction in which it can change, in [0,
     sensitivity]. The value 0 stands for a missing rating: the paper's neighbouring inputs add or
@@ -554,16 +557,12 @@ class NoiseReplacement(NoiseProtocol, GaussianDpMechanism):
 
     @property
     def domain(self) -> Domain:
-        """Set of inputs: a gradient in [0, sensitivity], along the direction in which it can
-        change.
-        """
+        """Set of inputs: gradients in [0, sensitivity], along the direction that can change."""
         return Domain(low=0.0, high=self.sensitivity)
 
     @property
     def output_shape(self) -> tuple[int, ...]:
-        """Shape (1 + h,): the sum of round 1, then one message of each of h honest users in round
-        2.
-        """
+        """Shape (1 + h,): the sum of round 1, then the messages of h honest users in round 2."""
         return (1 + self.replaced - self.colluding,)
 
     def randomize(self, value: ArrayLike, rng: Generator, size: Shape = None) -> NDArray[Any]:

@@ -30,15 +30,16 @@ from fedrec_auditor.targets.settings import FiniteFloat, PositiveFloat, check_se
 class Laplace(IntervalMechanism, LaplaceNoise):
     """Adds independent Laplace noise to every entry.
 
-    Entries lie in [low, high]. With noise of scale b the epsilon of an entry is exactly (high -
-    low)/b.
+    ``scale``: scale of the Laplace noise.
+    ``low``, ``high``: ends of the range of an entry.
 
-    The mechanism acts elementwise on arrays of any shape: every entry is a separate input. The
-    sensitivity is the whole range, not half of it. A common error is a scale of delta/eps for
-    entries clipped to [-delta, delta], which has an epsilon of 2 eps.
+    The epsilon of an entry is exactly (high - low)/scale. The sensitivity is the length of the
+    whole range, not half of it. A common error is a scale of c/eps for entries clipped to [-c, c]:
+    their epsilon is 2 eps.
 
-    ``scale`` is b; ``low`` and ``high`` are the ends of the range. Source: Dwork, McSherry, Nissim
-    and Smith 2006.
+    The mechanism acts elementwise on arrays of any shape: every entry is a separate input.
+
+    Source: Dwork, McSherry, Nissim and Smith 2006.
     """
 
     scale: PositiveFloat
@@ -69,10 +70,10 @@ class Laplace(IntervalMechanism, LaplaceNoise):
         return WorstCase(inputs=ends, outputs=ends)
 
     def delta(self, epsilon: float) -> float:
-        """Returns the exact delta at ``epsilon``; the worst pair of inputs is the two ends of the
-        range.
+        """Returns the exact delta at ``epsilon``, for the two ends of the range as inputs.
 
-        The value is 1 - e^((epsilon - self.epsilon)/2), or 0 if epsilon is above self.epsilon.
+        The value is 1 - e^((epsilon - self.epsilon)/2), or 0 if epsilon is above self.epsilon. No
+        pair of inputs has a larger delta.
         """
         return -math.expm1(min(epsilon - self.epsilon, 0.0) / 2.0)
 
@@ -90,22 +91,25 @@ _MOST_STEPS = 2**16
 class SnappedLaplace(PureDpMixin, IntervalMechanism):
     """Adds Laplace noise to an entry and rounds the sum to a grid, against floating-point leaks.
 
-    The sum is rounded to multiples of a power of two and clamped to [-bound, bound].
+    ``scale``: scale of the Laplace noise.
+    ``low``, ``high``: ends of the range of an entry.
+    ``bound``: largest absolute value of an output, before it is rounded up to the grid.
 
-    The step of the grid is the smallest power of two that is at least ``scale``. Rounding and
-    clamping lose information, so that epsilon is at most (high - low)/scale. It equals that value
-    if possible outputs lie on both sides of [low, high]. The property ``epsilon`` is exact in all
-    cases.
+    The sum is rounded to multiples of ``grid_step`` and clamped to [-bound, bound]. Rounding and
+    clamping lose information, so that epsilon is at most (high - low)/scale. Epsilon equals that
+    value if possible outputs lie on both sides of [low, high]. The property ``epsilon`` is exact in
+    all cases.
+
+    The rounded sum is drawn directly from its distribution, by comparing integers. The sum either
+    stays in the grid cell of the entry, or leaves the cell on one side and moves on by a geometric
+    number of cells. The log-probabilities are therefore exactly those of the sampler. To make all
+    numbers integers, the entry is first rounded to 2^-20 of a step, and ``scale`` is rounded up to
+    2^-30 of a step.
+
+    The mechanism acts elementwise on arrays of any shape; outputs are float64.
 
     Source: Mironov 2012 (the snapping mechanism). The noise of that paper is the logarithm of a
-    double, which costs slightly more epsilon. This class draws the rounded sum directly from its
-    distribution, by comparing integers: the sum stays in the cell of the entry, or leaves the cell
-    on one side and moves on by a geometric number of cells. The log-probabilities are therefore
-    exactly those of the sampler. The entry is first rounded to 2^-20 of a step, and ``scale`` is
-    rounded up to 2^-30 of a step, so that both are integers.
-
-    The mechanism acts elementwise on arrays of any shape; outputs are float64. ``low`` and ``high``
-    are the ends of the range of an entry.
+    double, which costs slightly more epsilon than this class.
     """
 
     scale: PositiveFloat
@@ -128,9 +132,7 @@ class SnappedLaplace(PureDpMixin, IntervalMechanism):
 
     @property
     def grid_step(self) -> float:
-        """Distance between neighbouring outputs: the smallest power of two that is not below
-        ``scale``.
-        """
+        """Distance of neighbouring outputs: the smallest power of two of at least ``scale``."""
         mantissa, exponent = math.frexp(self.scale)
         return math.ldexp(1.0, exponent - (mantissa == 0.5))
 
@@ -184,9 +186,9 @@ class SnappedLaplace(PureDpMixin, IntervalMechanism):
 
         The inputs are the two ends of the range. The outputs are all possible outputs.
 
-        The distribution is log-concave in the distance from the input. The outputs whose ratio
-        exceeds a threshold are therefore all outputs on one side of some point, and no pair of
-        inputs differs more in the probability of one side than the two ends.
+        The distribution is log-concave in the distance from the input. The outputs whose ratio of
+        probabilities exceeds a threshold are therefore all outputs on one side of some point. The
+        probability of one side differs most between the two ends of the range.
         """
         return WorstCase(
             inputs=np.array([self.low, self.high]),

@@ -40,19 +40,19 @@ _BYTE = 256
 
 @dataclass(frozen=True, slots=True)
 class BitFlip(BitMechanism):
-    """Randomized response on bits: every bit is independently kept or flipped, at a rate that
-    depends on it.
+    """Randomized response on bits, with separate flip rates for the bits 0 and 1.
 
-    A 1 is reported with probability P(1 | 1) = p for the bit 1 and P(1 | 0) = q for the bit 0. The
-    epsilon of a bit is max(|ln(p/q)|, |ln((1-q)/(1-p))|).
+    ``p``: probability P(1 | 1) that the bit 1 is reported as 1.
+    ``q``: probability P(1 | 0) that the bit 0 is reported as 1.
 
-    Both ratios count. A common error is to bound only p/q by e^eps (Gao et al. 2020, section on
-    asymmetric flipping, eq. 11: p = 1, q = e^-eps). At these rates a reported 0 proves a 0, and
-    epsilon is infinite. With q = p e^-eps the ratio (1-q)/(1-p) is at most e^eps only if p <=
-    e^eps/(1+e^eps).
+    The epsilon of a bit is max(|ln(p/q)|, |ln((1-q)/(1-p))|). A common error is to bound only p/q
+    by e^eps (Gao et al. 2020, section on asymmetric flipping, eq. 11: p = 1, q = e^-eps). At these
+    rates a reported 0 proves that the bit is 0, so that epsilon is infinite. With q = p e^-eps, the
+    ratio (1-q)/(1-p) is at most e^eps only if p <= e^eps/(1+e^eps).
 
-    The mechanism acts elementwise on arrays of any shape: every entry is a separate input, in {0,
-    1}. Vectors in which every bit may differ are a ``Product`` of this mechanism. Outputs are bool.
+    The mechanism acts elementwise on arrays of any shape: every entry is a separate input, 0 or 1,
+    and is flipped independently. For a vector in which every bit may differ, use a ``Product`` of
+    this mechanism. Outputs are bool.
     """
 
     p: Probability
@@ -63,8 +63,8 @@ class BitFlip(BitMechanism):
         """Creates randomized response with equal flip rates: P(1 | 1) = P(0 | 0) = e^eps/(1+e^eps).
 
         eps is ``epsilon``, the epsilon of a bit. P(1 | 1) is rounded down, so that the epsilon of
-        the stored rates never exceeds ``epsilon``. It is lower by 1e-12 at epsilon 10 and by 1e-7
-        at 20. Doubles near 1 allow no epsilon above 36.7.
+        the result never exceeds ``epsilon``. The epsilon of the result is lower by 1e-12 at epsilon
+        10, and by 1e-7 at epsilon 20. It is at most 36.7, because P(1 | 1) is a double below 1.
         """
         p = min(float(expit(check_epsilon(epsilon))), 1.0 - 2.0**-53)
         while p > 0.5 and math.log(p) - math.log(1.0 - p) > epsilon:
@@ -75,23 +75,22 @@ class BitFlip(BitMechanism):
     def asymmetric(cls, epsilon: float) -> Self:
         """Creates the bit flips of Gao et al. 2020, eq. 11: P(1 | 1) = 1 and P(1 | 0) = e^-epsilon.
 
-        Contrary to the paper, its epsilon is infinite, because a reported 0 proves a 0.
+        The paper claims ``epsilon`` for these flips. Their true epsilon is infinite, because a
+        reported 0 proves that the bit is 0.
         """
         return cls(1.0, math.exp(-check_epsilon(epsilon)))
 
     @property
     def epsilon(self) -> float:
-        """Exact epsilon of one bit; infinite if only one of the bits 0 and 1 can cause some
-        output.
-        """
+        """Exact epsilon of one bit; infinite if some output is possible for only one input."""
         return max(_log_ratio(self.p, self.q), _log_ratio(1.0 - self.p, 1.0 - self.q))
 
     def randomize(self, value: ArrayLike, rng: Generator, size: Shape = None) -> NDArray[Any]:
         """Draws the reported bits, bool of shape ``size``.
 
-        A bit is flipped or kept by one random byte and, if this byte leaves it open, one random
-        double. The probability of an output differs from p or q by less than 4.4e-19, because rates
-        are rounded up to a multiple of 2^-61.
+        One random byte per bit decides whether the bit is flipped. If the byte does not decide, a
+        random double does. The probability of an output differs from p or q by less than 4.4e-19,
+        because rates are rounded up to a multiple of 2^-61.
         """
         bits = self._bits(value)
         shape = bits.shape if size is None else size
@@ -101,13 +100,15 @@ class BitFlip(BitMechanism):
         return self._flip(bits, noise, lambda ties: rng.random(len(ties))).reshape(shape)
 
     def flip_by_streams(self, value: ArrayLike, streams: Streams) -> NDArray[np.bool_]:
-        """Draws the reported bits of n clients, bool (n, M) for M bits each, with one random stream
-        per client.
+        """Draws the reported bits of n clients with one random stream per client, bool (n, M).
 
-        The distribution is that of ``randomize``. The j-th bit of a client is flipped or kept by
-        byte j of its stream and, if this byte leaves it open, by a word of a separate stream. The
-        output of a client therefore depends only on its bits and its seed. Memory beyond the result
-        is about 3 bytes per bit: pass clients in blocks.
+        ``value``: the true bits, M per client, shape (n, M).
+        ``streams``: one random stream per client.
+
+        The distribution is that of ``randomize``. Byte j of a client's stream decides whether the
+        client's j-th bit is flipped. If the byte does not decide, a word of a separate stream does.
+        The output of a client therefore depends only on its bits and its seed. Memory beyond the
+        result is about 3 bytes per bit: pass clients in blocks.
         """
         bits = self._bits(value)
         width = bits.shape[1]
@@ -130,9 +131,7 @@ class BitFlip(BitMechanism):
         return np.where(out == 1, one, np.where(out == 0, zero, -np.inf))
 
     def worst_case(self) -> WorstCase:
-        """Returns inputs and outputs that attain the largest privacy loss: both bits, as inputs and
-        outputs.
-        """
+        """Returns the inputs 0, 1 and the outputs 0, 1, which attain the largest privacy loss."""
         return WorstCase(
             inputs=np.array([0, 1]),
             outputs=np.array([0, 1]),
@@ -142,8 +141,9 @@ class BitFlip(BitMechanism):
         )
 
     def event(self) -> dp.DpEvent:
-        """Returns the accounting event: randomized response if p + q = 1 exactly, else asymmetric
-        flips.
+        """Returns the accounting event: symmetric flips if p + q = 1 exactly, else asymmetric ones.
+
+        Symmetric flips are a randomized response on two values.
         """
         # The sum is not rounded, because 1 + 1e-17 rounds to 1: a bit that proves a 0 would then be
         # accounted for as a bit that makes a 0 only likely.
@@ -157,7 +157,7 @@ class BitFlip(BitMechanism):
         noise: NDArray[np.uint8],
         rest: Callable[[NDArray[np.intp]], NDArray[np.float64]],
     ) -> NDArray[np.bool_]:
-        """Flips ``bits`` (n,) by one byte of ``noise`` each.
+        """Flips ``bits`` (n,) at random, with one byte of ``noise`` per bit.
 
         ``rest`` draws uniform numbers for the positions of bits that the byte does not decide.
         """
@@ -196,18 +196,22 @@ def _log_ratio(a: float, b: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class OneCoordinate(Checked):
-    """Draws one coordinate of a vector uniformly and reports its sign after randomized response.
+    """Draws one coordinate of a vector uniformly, and reports it as one randomized bit.
 
-    The epsilon of a report is exactly ``epsilon``, for every vector and every ``dimension``.
+    ``epsilon``: exact epsilon of a report, for every input vector.
+    ``dimension``: length of the vector.
 
-    The coordinate c is uniform for every input vector v. Then P(bit = 1 | v) = (v_c (e^eps - 1) +
-    e^eps + 1) / (2 e^eps + 2), where eps is ``epsilon``. The server decodes the bit as +B or -B
-    with B = (e^eps + 1)/(e^eps - 1) dimension, at coordinate c of a vector of zeros, whose mean is
-    v. The formula requires entries in [-1, 1] (see ``clip_entries``): for entries beyond
-    (e^eps+1)/(e^eps-1) its value is not a probability.
+    The coordinate c is drawn uniformly, independently of the input vector v. The bit is 1 with
+    probability (v_c (e^eps - 1) + e^eps + 1) / (2 e^eps + 2), where eps is ``epsilon``. The formula
+    requires entries in [-1, 1] (see ``clip_entries``): beyond (e^eps+1)/(e^eps-1) its value is not
+    a probability.
 
-    Inputs have shape (*batch, dimension); an output is int64 [coordinate, bit]. Source: Minto et
-    al. 2021, Algorithm 1 and Theorem 3 (after Nguyen et al. 2016).
+    The server's estimate of v is a vector that has +B (for the bit 1) or -B at coordinate c, and
+    zeros elsewhere, with B = (e^eps + 1)/(e^eps - 1) dimension. The mean of the estimate is v.
+
+    Inputs have shape (*batch, dimension); an output is int64 [coordinate, bit].
+
+    Source: Minto et al. 2021, Algorithm 1 and Theorem 3 (after Nguyen et al. 2016).
     """
 
     epsilon: EpsilonOrZero
@@ -217,7 +221,8 @@ class OneCoordinate(Checked):
     def magnitude(self) -> float:
         """Size B of the server's estimate from one report: +B or -B at the reported coordinate.
 
-        The estimate of the vector, with zeros elsewhere, is unbiased. B is infinite at epsilon 0.
+        The estimate has zeros at all other coordinates, and its mean is the input vector. B is
+        infinite at epsilon 0.
         """
         if self.epsilon == 0:
             return math.inf
@@ -234,9 +239,7 @@ class OneCoordinate(Checked):
         return (2,)
 
     def clip_entries(self, value: ArrayLike) -> NDArray[np.float64]:
-        """Clips every entry to [-1, 1], as ``randomize`` and ``draw_bits`` require of their
-        input.
-        """
+        """Clips every entry to [-1, 1], the range that ``randomize`` and ``draw_bits`` accept."""
         return np.clip(np.asarray(value, dtype=np.float64), -1.0, 1.0)
 
     def draw_coordinates(self, rng: Generator, size: tuple[int, ...]) -> NDArray[np.int64]:
@@ -265,12 +268,13 @@ class OneCoordinate(Checked):
     def report_bits(
         self, entries: ArrayLike, *, flip: NDArray[np.float64], corner: NDArray[np.float64]
     ) -> NDArray[np.bool_]:
-        """Computes the randomized bits of vector entries from given uniform draws, so that draws
-        can be shared.
+        """Computes the randomized bits of vector entries from uniform draws of the caller.
 
-        ``corner`` and ``flip`` hold one draw in [0, 1) per entry. ``corner`` rounds the entry to -1
-        or 1 at random, and ``flip`` decides whether the resulting bit is flipped. The flip rate is
-        rounded up to a multiple of 2^-53.
+        ``entries``: the vector entries, in [-1, 1].
+        ``corner``: one draw in [0, 1) per entry, which rounds the entry to -1 or 1 at random.
+        ``flip``: one draw in [0, 1) per entry, which decides whether the resulting bit is flipped.
+
+        The flip rate is rounded up to a multiple of 2^-53.
         """
         share = (1.0 + Domain(low=-1, high=1).check(entries)) / 2.0
         # Bits are flipped at the smaller rate. A rate close to 1 would round to 1 above epsilon 37,
@@ -320,9 +324,10 @@ class OneCoordinate(Checked):
         return dp.RandomizedResponseDpEvent(2.0 * float(expit(-self.epsilon)), 2)
 
     def _rate(self, entries: ArrayLike) -> NDArray[np.float64]:
-        """Returns P(bit = 1) for entries ``entries``.
+        """Returns P(bit = 1) for each of ``entries``.
 
-        The mixture of the probabilities at entries 1 and -1 loses no digits at large epsilon.
+        The probability is computed as a mixture of those at the entries 1 and -1, which loses no
+        digits at large epsilon.
         """
         share = (1.0 + np.asarray(entries, dtype=np.float64)) / 2.0
         return np.asarray(share * expit(self.epsilon) + (1.0 - share) * expit(-self.epsilon))
@@ -330,22 +335,26 @@ class OneCoordinate(Checked):
 
 @dataclass(frozen=True, slots=True)
 class Ternary(NumberMechanism):
-    """Reports one number as r, 0 or -r at random, without bias, for a fixed size r.
+    """Reports a number x as +r, 0 or -r at random, such that the mean of the report is x.
 
-    For x in [-B, B] the report is +r with probability max(x, 0)/r, -r with probability max(-x,
-    0)/r, and otherwise 0. Its mean is x.
+    ``bound``: bound B of the input; x is in [-B, B].
+    ``size``: size r of a report other than 0, at least B.
+    ``share``: probability that the report is not 0, for every x; above B/r, or 0 for the published
+        mechanism.
 
-    B is ``bound`` and r is ``size``. Without a ``share`` no epsilon is finite: +r is impossible for
-    x <= 0, so that a report other than 0 proves a sign. The probability of such a report is at most
-    B/r, which is the smallest delta, at every epsilon. With a ``share`` above B/r all three reports
-    are always possible: the report is +r or -r with probability ``share`` for every x, and it is +r
-    with probability share/2 + x/(2r). Then epsilon is ln((share + B/r)/(share - B/r)), and the
-    report is also unbiased.
+    If ``share`` is 0, the report is +r with probability max(x, 0)/r, -r with probability max(-x,
+    0)/r, and otherwise 0. A report other than 0 then proves the sign of x, so that no finite
+    epsilon holds at delta 0. Such a report has a probability of at most B/r. The smallest delta is
+    therefore B/r, at every epsilon.
 
-    The mechanism acts elementwise on arrays of any shape; outputs are float64. Source: ternary
-    quantization, Wen et al., TernGrad, 2017; as a mechanism, with r a constant, in the released
-    code of VerticalGNN (entry 37 of docs/claims.csv). The variant with a ``share`` was designed for
-    this package.
+    If ``share`` is above B/r, the report is +r with probability share/2 + x/(2r), -r with
+    probability share/2 - x/(2r), and otherwise 0. Epsilon is then ln((share + B/r)/(share - B/r)).
+
+    The mechanism acts elementwise on arrays of any shape; outputs are float64.
+
+    Source: ternary quantization, Wen et al., TernGrad, 2017; as a mechanism, with r a constant, in
+    the released code of VerticalGNN (entry 37 of docs/claims.csv). The variant with a ``share`` was
+    designed for this package.
     """
 
     bound: Positive
@@ -369,7 +378,7 @@ class Ternary(NumberMechanism):
     def min_delta(self) -> float:
         """Smallest possible delta if ``share`` is 0: bound/size, at every epsilon.
 
-        This is the largest difference between two inputs in the probability of one sign.
+        The probability of one sign differs by at most bound/size between two inputs.
         """
         return self.bound / self.size
 
@@ -391,8 +400,10 @@ class Ternary(NumberMechanism):
         return self.quantize(values, rng.random(values.shape))
 
     def quantize(self, values: NDArray[Any], uniform: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Computes the reports of numbers in [-bound, bound] from one uniform draw in (0, 1) per
-        number.
+        """Computes the reports of numbers from given uniform draws, in the shape of ``values``.
+
+        ``values``: the numbers, in [-bound, bound].
+        ``uniform``: one draw in (0, 1) per number.
         """
         plus, nonzero = self._chances(values)
         return np.where(uniform < plus, self.size, np.where(uniform < nonzero, -self.size, 0.0))
@@ -418,12 +429,10 @@ class Ternary(NumberMechanism):
         )
 
     def event(self) -> dp.DpEvent:
-        """Returns the accounting event: a sign is released with some probability, after randomized
-        response.
+        """Returns the accounting event: with some probability, a randomized sign is released.
 
-        The event is exact for the inputs ``bound`` and -``bound``. If ``share`` is 0, other pairs
-        of inputs differ by at most bound/size in total variation, which these two attain at every
-        epsilon.
+        The event is exact for the worst pair of inputs, ``bound`` and -``bound``. If ``share`` is
+        0, this pair has the delta bound/size at every epsilon, and no pair has a larger one.
         """
         nonzero, noise = self.share or self.min_delta, 0.0
         if self.share:
@@ -431,9 +440,7 @@ class Ternary(NumberMechanism):
         return dp.RevealedSamplingDpEvent(nonzero, dp.RandomizedResponseDpEvent(noise, 2))
 
     def _chances(self, values: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Returns the probability of the report +size, and the probability of either +size or
-        -size.
-        """
+        """Returns the probability of the report +size, and that of any report other than 0."""
         shift = np.asarray(values, dtype=np.float64) / self.size
         if self.share:
             return (self.share + shift) / 2.0, np.full_like(shift, self.share)
@@ -449,29 +456,29 @@ PiecewiseEpsilon = Annotated[float, Range("[1e-9, 40]")]
 class Piecewise(PureDpMixin, UnitIntervalMechanism):
     """Reports a number in [-1, 1] as a random number that is likely to be near it.
 
-    Outputs lie in [-C, C]. For input x their density is e^eps times as high on [l(x), r(x)] as
-    elsewhere.
+    ``epsilon``: epsilon of one number, called eps below.
 
-    C = (e^(eps/2) + 1)/(e^(eps/2) - 1), r - l = C - 1 and l(x) = (C + 1) x/2 - (C - 1)/2, so that
-    the mean output is x. The draw is uniform on [-C, C] with probability e^(-eps/2), else uniform
-    on [l, r].
+    The output for an input x lies in [-C, C], with C = (e^(eps/2) + 1)/(e^(eps/2) - 1). With
+    probability e^(-eps/2) it is drawn uniformly from [-C, C], and otherwise uniformly from an
+    interval [l, r] around x. The interval has r - l = C - 1 and l = (C + 1) x/2 - (C - 1)/2, so
+    that the mean output is x. The density on [l, r] is e^eps times the density elsewhere.
 
-    Source: Wang et al. 2019 (ICDE), Algorithm 2. The published algorithm computes l and r per input
-    and draws a double between them, and this double can reveal the input. In this class [-C, C]
-    consists of 2^48 cells, l(x) is rounded to a cell's edge, and the output is the middle of a
-    cell. Every output is then possible under every input, with the probability that the density
-    gives. The mean is x up to that rounding, 2^-48 C. The property ``noise_rate`` is rounded up, so
-    that the true epsilon never exceeds ``epsilon``. The mechanism acts elementwise on arrays of any
-    shape; outputs are float64.
+    The published algorithm draws a double between l and r, which can reveal the input. In this
+    class [-C, C] consists of 2^48 cells, l is rounded to the edge of a cell, and the output is the
+    middle of a cell. Every output is then possible for every input, with the probability that the
+    density gives. The mean output is x up to this rounding, 2^-48 C. The property ``noise_rate`` is
+    rounded up, so that the true epsilon never exceeds ``epsilon``.
+
+    The mechanism acts elementwise on arrays of any shape; outputs are float64.
+
+    Source: Wang et al. 2019 (ICDE), Algorithm 2.
     """
 
     epsilon: PiecewiseEpsilon
 
     @property
     def noise_rate(self) -> float:
-        """Probability that the output is drawn independently of the input: e^(-epsilon/2), rounded
-        up.
-        """
+        """Probability of an output that is independent of the input: e^(-epsilon/2), rounded up."""
         return compute_noise_rate(self.epsilon, _CELLS, self._near)
 
     @property
@@ -490,9 +497,7 @@ class Piecewise(PureDpMixin, UnitIntervalMechanism):
         return self._middle(np.where(anywhere, rng.integers(0, _CELLS, first.shape), near))
 
     def log_prob(self, output: ArrayLike, value: ArrayLike) -> NDArray[np.float64]:
-        """Returns the log-density of ``output`` given ``value``; -inf if |output| exceeds
-        ``magnitude``.
-        """
+        """Returns the log-density of ``output`` given ``value``; -inf beyond ``magnitude``."""
         cell = (np.asarray(output, dtype=np.float64) / self.magnitude + 1.0) * (_CELLS / 2)
         first = self._first(self.domain.check(value))
         near = (cell >= first) & (cell <= first + self._near)
@@ -507,7 +512,8 @@ class Piecewise(PureDpMixin, UnitIntervalMechanism):
 
         The intervals [l, r] of likely outputs are disjoint for these inputs. The delta is h (1 -
         e^(epsilon - self.epsilon)) times the length of one interval, where h is the density on it.
-        For inputs with overlapping intervals only the part that does not overlap counts.
+        No pair of inputs has a larger delta: if two intervals overlap, only the part of one
+        interval outside the other counts.
         """
         near = 1.0 - self.noise_rate * (1.0 - self._near / _CELLS)
         own = math.log(near / self._near) - math.log(self.noise_rate / _CELLS)
@@ -516,8 +522,8 @@ class Piecewise(PureDpMixin, UnitIntervalMechanism):
     def worst_case(self) -> WorstCase:
         """Returns inputs and outputs that attain the largest privacy loss.
 
-        The inputs are -1 and 1. The outputs are one per interval on which both densities are
-        constant.
+        The inputs are -1 and 1. The outputs are one point of each of the three intervals on which
+        both densities are constant.
         """
         reach = self._near / 2
         middles = np.array([reach, _CELLS / 2, _CELLS - reach])
@@ -525,15 +531,11 @@ class Piecewise(PureDpMixin, UnitIntervalMechanism):
 
     @property
     def _near(self) -> int:
-        """Number of cells of the interval [l, r] of likely outputs: a share 1/(e^(epsilon/2) + 1)
-        of all.
-        """
+        """Number of cells of the interval [l, r]: the share 1/(e^(epsilon/2) + 1) of all cells."""
         return round(_CELLS / (math.exp(self.epsilon / 2.0) + 1.0))
 
     def _first(self, value: NDArray[Any]) -> NDArray[np.int64]:
-        """Returns the index of the first cell of the interval of likely outputs, for the input
-        ``value``.
-        """
+        """Returns the index of the first cell of the interval [l, r], for each input."""
         return np.asarray(np.rint((_CELLS - self._near) * ((1.0 + value) / 2.0)), dtype=np.int64)
 
     def _middle(self, cell: NDArray[Any]) -> NDArray[np.float64]:

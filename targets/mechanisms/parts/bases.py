@@ -25,11 +25,11 @@ LOG_ROOT_TAU = 0.5 * math.log(2.0 * math.pi)
 
 
 class AdditiveNoise(Checked, ABC):
-    """Base class of mechanisms that output ``noiseless(value)`` plus independent noise.
+    """Base class of mechanisms that output a function of the input plus independent noise.
 
-    ``noise_scale`` is the scale of the noise. The probabilities are those of noise over the real
-    numbers. The actual outputs are doubles, whose low-order bits can reveal more about the input
-    (Mironov 2012). No bound of this package covers that leak.
+    The function is ``noiseless``, and the scale of the noise is ``noise_scale``. The probabilities
+    are those of noise over the real numbers. The actual outputs are doubles, whose low-order bits
+    can reveal more about the input (Mironov 2012). No bound of this package covers that leak.
     """
 
     __slots__ = ()
@@ -50,9 +50,7 @@ class AdditiveNoise(Checked, ABC):
         """Scale of the noise: one number, or an array that broadcasts to ``output_shape``."""
 
     def noiseless(self, value: NDArray[Any]) -> NDArray[Any]:
-        """Returns the outputs before noise, shape (*batch, *output_shape); by default the
-        inputs.
-        """
+        """Returns the outputs before noise, (*batch, *output_shape); by default the inputs."""
         return value
 
     @abstractmethod
@@ -91,8 +89,7 @@ class LaplaceNoise(AdditiveNoise):
 
 
 class VectorMechanism:
-    """Base class of mechanisms whose input is any real vector; the mechanism itself bounds the
-    vector.
+    """Base class of mechanisms that accept any real vector as input and clip it themselves.
 
     dimension: number of entries of the vector.
     """
@@ -108,10 +105,10 @@ class VectorMechanism:
 
 
 class GaussianDpMechanism(ABC):
-    """Base class of mu-GDP mechanisms: the worst pair of inputs is like N(0, 1) against N(mu, 1).
+    """Base class of mechanisms with exactly mu-Gaussian differential privacy (mu-GDP).
 
-    The worst pair are the two inputs that are easiest to distinguish; mu is the sensitivity in
-    standard deviations. No epsilon holds at delta 0.
+    The two inputs that are easiest to distinguish are as hard to distinguish as N(0, 1) and N(mu,
+    1). mu is the sensitivity in standard deviations. No epsilon holds at delta 0.
     """
 
     __slots__ = ()
@@ -142,12 +139,13 @@ class GaussianDpMechanism(ABC):
 
 
 class NormalNoise(GaussianDpMechanism, AdditiveNoise):
-    """Base class of mechanisms with Gaussian noise of standard deviation ``sigma``.
+    """Base class of mechanisms with Gaussian noise.
+
+    sigma: standard deviation of the noise.
 
     The center of an input is its output before noise. Two inputs can be distinguished only along
     the line through their centers, because the noise across this line has the same distribution
-    under both inputs. ``mu`` is therefore the largest distance of two centers in standard
-    deviations.
+    for both inputs. ``mu`` is therefore the largest distance of two centers in standard deviations.
     """
 
     __slots__ = ()
@@ -200,11 +198,14 @@ def check_range(low: float, high: float) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Repetition(Checked, ABC):
-    """Base class of mechanisms that apply an inner ``mechanism`` independently ``count`` times.
+    """Base class of mechanisms that apply an inner mechanism several times independently.
 
-    Outputs have shape (*size, count, *inner output). ``instance_classes`` are two classes: one for
-    most inner mechanisms, and its subclass with a privacy curve for inner mechanisms with Gaussian
-    noise.
+    ``mechanism``: the inner mechanism.
+    ``count``: number of applications.
+    ``instance_classes``: classes of the instances. The first is for most inner mechanisms. The
+        second, its subclass with a privacy curve, is for inner mechanisms with Gaussian noise.
+
+    Outputs have shape (*size, count, *inner output).
     """
 
     mechanism: Mechanism
@@ -230,9 +231,7 @@ class Repetition(Checked, ABC):
 
     @abstractmethod
     def _lift(self, values: NDArray[Any]) -> NDArray[Any]:
-        """Inserts an axis of applications, of length ``count`` or 1, after the batch axes of
-        ``values``.
-        """
+        """Inserts an axis of length ``count`` or 1 for the applications, after the batch axes."""
 
     @property
     def output_shape(self) -> tuple[int, ...]:
@@ -240,9 +239,7 @@ class Repetition(Checked, ABC):
         return (self.count, *self.mechanism.output_shape)
 
     def randomize(self, value: ArrayLike, rng: Generator, size: Shape = None) -> NDArray[Any]:
-        """Draws the outputs of all applications independently, shape (*size, count, *inner
-        output).
-        """
+        """Draws one output per application independently, shape (*size, count, *inner output)."""
         values = self.domain.expand_batch(value, size)
         batch = values.shape[: values.ndim - len(self.domain.shape)]
         return self.mechanism.randomize(self._lift(values), rng, (*batch, self.count))
@@ -328,8 +325,9 @@ class UnitIntervalMechanism(NumberMechanism):
 
 
 class IntervalMechanism(NumberMechanism):
-    """Base class of mechanisms with a number in [``low``, ``high``] as input and one number as
-    output.
+    """Base class of mechanisms with a number in an interval as input and one number as output.
+
+    ``low``, ``high``: ends of the interval.
     """
 
     __slots__ = ()
@@ -375,16 +373,17 @@ def check_rate_epsilon(epsilon: float) -> None:
 
 @lru_cache(maxsize=256)
 def compute_noise_rate(epsilon: float, n_outputs: int, n_favoured: int = 1) -> float:
-    """Computes how often a mechanism must ignore its input so that its epsilon is ``epsilon``.
+    """Computes the probability a with which a mechanism must ignore its input, for an epsilon.
 
-    The mechanism draws uniformly from all outputs with the returned probability a, and otherwise
-    uniformly from some outputs that the input favours. A favoured output is then 1 + (1 - a)
-    n_outputs/(a n_favoured) times as likely as another, and a = 1/(1 + (e^epsilon - 1)
-    n_favoured/n_outputs). The result is the smallest double that is not below a, so that the ratio
-    never exceeds e^epsilon.
-
+    epsilon: epsilon of the mechanism.
     n_outputs: number of possible outputs.
     n_favoured: number of outputs that the input makes more likely.
+
+    The mechanism draws uniformly from all outputs with probability a, and otherwise uniformly from
+    the outputs that the input favours. A favoured output is then 1 + (1 - a) n_outputs/(a
+    n_favoured) times as likely as another output. This ratio is e^epsilon for a = 1/(1 + (e^epsilon
+    - 1) n_favoured/n_outputs). The result is rounded up to a double, so that the ratio never
+    exceeds e^epsilon.
     """
     growth = _DIGITS.subtract(_DIGITS.exp(Decimal(epsilon)), Decimal(1))
     exact = 1 / (1 + Fraction(growth) * Fraction(n_favoured, n_outputs))

@@ -30,8 +30,7 @@ _FARTHEST = 2.0**52
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GridNoise(IntervalMechanism, ABC):
-    """Base class of mechanisms that round an entry to a grid and add a random integer number of
-    steps.
+    """Base class of mechanisms that round an entry to a grid and add a random number of steps.
 
     ``low``, ``high``: ends of the range of an entry.
     ``step``: step of the grid, a power of two, so that doubles represent its multiples exactly.
@@ -106,8 +105,8 @@ def to_uniform(words: NDArray[np.uint64]) -> NDArray[np.float64]:
 def draw_bernoulli(rate: float, rng: Generator, shape: tuple[int, ...]) -> NDArray[np.bool_]:
     """Draws flags that are True with probability exactly ``rate``, bool of shape ``shape``.
 
-    The probability is also exact if ``rate`` is close to 0. Uniform digits to the base 2^53 are
-    compared with the digits of ``rate`` until they differ.
+    The probability is also exact if ``rate`` is close to 0. Random digits to the base 2^53 are
+    compared with the digits of ``rate``, until a random digit differs from that of ``rate``.
     """
     digit = math.floor(rate * _BITS)
     drawn = rng.integers(0, 2**53, math.prod(shape))
@@ -126,7 +125,8 @@ def draw_bernoulli_exp(
 ) -> NDArray[np.bool_]:
     """Draws ``size`` flags that are True with probability exactly e^-(numerator/denominator).
 
-    ``numerator`` is at least 0: one number for all flags, or an array (size,) with one per flag.
+    numerator: integer of at least 0; one for all flags, or an array (size,) with one per flag.
+    denominator: integer of at least 1.
     """
     whole, rest = np.divmod(np.broadcast_to(np.asarray(numerator), (size,)), denominator)
     out = _draw_exp_below_one(rest, denominator, rng)
@@ -160,8 +160,8 @@ def draw_geometric(scale: Fraction, rng: Generator, size: int) -> NDArray[np.int
     """Draws ``size`` integers g >= 0 with probabilities exactly proportional to e^(-g/scale).
 
     The range of g is not truncated. The numerator of ``scale`` must be below 2^53 and its
-    denominator below 2^63. Source: Canonne, Kamath and Steinke 2020, Algorithm 2, for all outputs
-    together.
+    denominator below 2^63. Source: Canonne, Kamath and Steinke 2020, Algorithm 2; here all integers
+    are drawn together.
     """
     t, s = scale.numerator, scale.denominator
     low, pending = np.zeros(size, dtype=np.int64), np.arange(size)
@@ -176,7 +176,10 @@ def draw_geometric(scale: Fraction, rng: Generator, size: int) -> NDArray[np.int
 
 
 def draw_laplace(scale: Fraction, rng: Generator, size: int) -> NDArray[np.int64]:
-    """Draws ``size`` integers k with probabilities exactly proportional to e^(-|k|/scale)."""
+    """Draws ``size`` integers k of any sign, with P(k) exactly proportional to e^(-|k|/scale).
+
+    This is the discrete Laplace distribution, also called two-sided geometric distribution.
+    """
     out, pending = np.zeros(size, dtype=np.int64), np.arange(size)
     while pending.size:
         distance = draw_geometric(scale, rng, pending.size)

@@ -11,46 +11,47 @@ from fedrec_auditor.targets.settings import Checked, Count, CountOrZero, ShareOr
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoiseProtocol(Checked):
-    """Secure aggregation in which clients replace their noise by smaller noise, and its noise
-    variances.
+    """Secure aggregation in two rounds, whose clients replace their noise by smaller noise.
 
-    In round 1, client i sends g_i + xi_i, its gradient plus noise, of which the server sees only
-    the sum over clients. In round 2 it sends R_i = -xi_i + xi'_i, which replaces the noise xi_i by
-    xi'_i and which the server sees. Variances are in units of sigma^2.
+    In round 1, client i sends g_i + xi_i, its gradient plus noise. The server sees only the sum S
+    over clients. In round 2, client i sends R_i = -xi_i + xi'_i, which replaces the noise xi_i by
+    smaller noise xi'_i. The server sees every R_i. Clients that have not dropped out before the end
+    of a round are its survivors. Variances are in units of sigma^2.
 
     ``n_users``: number n of users.
     ``omega``: largest share of users who may drop out.
-    ``masked``: number m of survivors of round 1. Secure aggregation shows the sum S of their g_i +
-        xi_i, with xi_i ~ N(0, zeta1) and zeta1 = 1/((1 - omega) n).
-    ``replaced``: number of survivors of round 2, who send R_i with xi'_i ~ N(0, zeta2).
+    ``masked``: number m of survivors of round 1, whose masked messages enter the sum S. Their noise
+        is xi_i ~ N(0, zeta1) with zeta1 = 1/((1 - omega) n).
+    ``replaced``: number of survivors of round 2, who replace their noise: they send R_i with xi'_i
+        ~ N(0, zeta2).
     ``colluding``: number of users who survive both rounds and reveal their gradients and noises to
-        the server. The remaining h1 = m - colluding and h2 = replaced - colluding survivors are
-        honest.
+        the server. The remaining h1 = m - colluding survivors of round 1 and h2 = replaced -
+        colluding survivors of round 2 are honest.
     ``announced``: number of survivors of round 1 that the server announces; None means m. Clients
         take zeta2 = 1/announced. If the server announces too many, clients add too little noise.
     ``repaired``: whether clients follow the repaired protocol, see below.
 
-    The server then knows S' = g + sum of h1 xi_i, for the gradient g of one honest user, and h2
-    messages R_i.
+    For the gradient g of one honest user, the server knows h2 messages R_i, and the sum S' of g and
+    of the noises xi_i of h1 users. The distribution of xi_i given R_i has the mean -c R_i with c =
+    zeta1/(zeta1 + zeta2), and the variance zeta1 zeta2/(zeta1 + zeta2), independent of all other
+    messages. The server's best estimate of g is therefore S' + c (sum of R_i). It has the mean g
+    and the smallest possible variance,
 
-    The server's best estimate of g follows from the distribution of xi_i given R_i: its mean is -c
-    R_i with c = zeta1/(zeta1 + zeta2), and its variance is zeta1 zeta2/(zeta1 + zeta2), independent
-    of all other messages. So S' + c sum of R_i has mean g and the smallest possible variance,
+        v = h2 zeta1 zeta2/(zeta1 + zeta2) + (h1 - h2) zeta1.
 
-        v = h2 zeta1 zeta2/(zeta1 + zeta2) + (h1 - h2) zeta1,
-
-    and all messages together reveal as much of g as one Gaussian of that variance: mu = |g|/(sigma
-    sqrt(v)). With a = m/n, b = replaced/m, honest users and an honest server, v is a (b/(1 - omega
-    + a) + (1 - b)/(1 - omega)), as in docs/claims.md, and 1/(2 - omega) < 1 without dropouts. The
-    paper (Li et al. 2021, Theorem 5) accounts for S + sum of R_i alone: ``claimed_variance``.
+    All messages together reveal as much of g as one Gaussian of that variance: mu = |g|/(sigma
+    sqrt(v)). For honest users and an honest server, v is a (b/(1 - omega + a) + (1 - b)/(1 -
+    omega)) with a = m/n and b = replaced/m, as in docs/claims.md. Without dropouts v is 1/(2 -
+    omega) < 1. The paper (Li et al. 2021, Theorem 5) accounts for the sum S + sum of R_i alone:
+    ``claimed_variance``.
 
     In the ``repaired`` protocol xi_i = a_i + b_i has independent parts of variance zeta2 and zeta1
     - zeta2, and R_i = -b_i. The messages and the result have the same form, and c = 1, so that v is
     the variance of the final sum S + sum of R_i. The repair needs announced > (1 - omega) n;
-    otherwise zeta1 - zeta2 is not positive and no noise can be replaced. It does not protect
-    against a server that lies about the number of survivors. Against such a server, clients must
-    learn the number from each other (from signed lists, as in secure aggregation with an active
-    adversary), or must not replace noise.
+    otherwise zeta1 - zeta2 is not positive and no noise can be replaced. The repair does not
+    protect against a server that lies about the number of survivors. Against such a server, clients
+    must learn the number from each other (from signed lists, as in secure aggregation with an
+    active adversary), or must not replace noise.
     """
 
     n_users: Count
@@ -91,8 +92,9 @@ class NoiseProtocol(Checked):
 
     @property
     def min_masked(self) -> float:
-        """Smallest number of survivors of round 1 with which the protocol continues: (1 - omega)
-        n_users.
+        """Smallest number of survivors of round 1 with which the protocol continues.
+
+        The number is (1 - omega) n_users.
         """
         return (1.0 - self.omega) * self.n_users
 
@@ -113,11 +115,10 @@ class NoiseProtocol(Checked):
 
     @property
     def message_weight(self) -> float:
-        """Weight c of the messages R_i in S + c * (sum of R_i), the best estimate of a user's
-        gradient.
+        """Weight c of round 2 in the server's best estimate of a gradient, S + c (sum of R_i).
 
-        S is the sum of gradients with noise that the server sees in round 1, and R_i are the
-        messages of round 2, which replace noise.
+        S is the sum of noisy gradients that the server sees in round 1. R_i are the messages of
+        round 2, which replace noise.
         """
         return 1.0 if self.repaired else self.zeta1 / (self.zeta1 + self.zeta2)
 
@@ -134,8 +135,8 @@ class NoiseProtocol(Checked):
     def claimed_variance(self) -> float:
         """Variance of the honest users' noise in the final sum of both rounds, in units of sigma^2.
 
-        The paper accounts for this sum alone, although the server also sees the messages of round
-        2.
+        The paper accounts for this sum alone, although the server also sees every single message
+        of round 2.
         """
         return self._sum_over_honest(self.zeta2)
 
@@ -147,18 +148,17 @@ class NoiseProtocol(Checked):
 def min_variance(
     *, omega: float, colluding: float = 0.0, announced: float = 1.0, repaired: bool = False
 ) -> float:
-    """Returns the smallest variance of the noise that hides a gradient, over all dropouts that may
-    occur.
+    """Returns the smallest variance of the noise that hides a gradient, over all possible dropouts.
 
     omega: largest share of users who drop out
     colluding: share of all users who reveal their gradients and noise to the server
-    announced: announced number of survivors of round 1 (users who did not drop out), divided by the
-        true number; L below
+    announced: factor L of a server that lies: the announced number of survivors of round 1 (users
+        who did not drop out), divided by the true number; 1 for an honest server
     repaired: whether clients follow the repaired protocol
 
-    The unit is sigma^2. ``NoiseProtocol`` describes the protocol; the variance v is
-    ``NoiseProtocol.variance``, for n users and m survivors of round 1. The result is 0 if colluding
-    users leave no noise.
+    ``NoiseProtocol`` describes the protocol with n users and m survivors of round 1, and the
+    variance v (``NoiseProtocol.variance``), in units of sigma^2. The result is 0 if colluding users
+    leave no noise.
 
     Because 1/(1/zeta1 + 1/zeta2) and zeta2 are at most zeta1, v is smallest if nobody drops out of
     round 2. Then v is (m - colluding n)/((1 - omega) n + L m), or (m - colluding n)/(L m) if
@@ -166,9 +166,9 @@ def min_variance(
 
         v = (1 - omega - colluding)/((1 - omega) (1 + L)),    with L in place of 1 + L if repaired.
 
-    This is half of sigma^2 for an honest server and honest users, for every small omega. If
-    repaired, v is the limit as m falls to (1 - omega) n, and the smallest variance of the final sum
-    in either protocol.
+    For an honest server and honest users, this is half of sigma^2 for every omega. If repaired, v
+    is the limit as m falls to (1 - omega) n, and the smallest variance of the final sum in either
+    protocol.
     """
     for name, share in (("omega", omega), ("colluding", colluding)):
         if not 0.0 <= share < 1.0:
