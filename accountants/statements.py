@@ -272,8 +272,8 @@ class Sizes:
         size: int | None = getattr(self, name)
         if size is None:
             raise UnknownSizeError(
-                f"Expected the number of {name}, to convert a bound from {purpose}, got none. "
-                f"Give {name} among the sizes.",
+                f"Expected the number of {name} to convert a bound from {purpose}, got none. "
+                f"Give sizes with the field {name}.",
                 name,
             )
         return size
@@ -374,9 +374,7 @@ class Witness:
     def __post_init__(self) -> None:
         for name in ("probability_a", "probability_b"):
             if not getattr(self, name) >= 0:
-                raise InputError(
-                    f"Expected {name} >= 0, got {getattr(self, name)!r}. Give a probability."
-                )
+                raise InputError(f"Expected {name} >= 0, got {getattr(self, name)!r}. Correct it.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -62,7 +62,7 @@ def read_event(text: str) -> dp.DpEvent:
         for leaf, _ in list_leaves(event):
             check_parameters(leaf)
     except json.JSONDecodeError as error:
-        raise InputError(f"Expected JSON text of an event, got: {error}. Correct it.") from None
+        raise InputError(f"Expected an event as JSON, got: {error}. Correct the text.") from None
     except RecursionError:
         raise InputError("Expected at most 100 nested events, got more. Nest fewer.") from None
     return event
@@ -72,13 +72,13 @@ def _event(document: Any) -> dp.DpEvent:
     if not isinstance(document, dict) or not isinstance(document.get(_TYPE), str):
         raise InputError(
             f'Expected an event such as {{"type": "GaussianDpEvent", "noise_multiplier": 1.1}}, '
-            f"got {json.dumps(document)[:80]}. Name its type."
+            f"got {json.dumps(document)[:80]}. Add the key type."
         )
     name = document[_TYPE]
     if name not in EVENT_CLASSES:
         raise InputError(
-            f"Expected a type of event that an accountant supports, got type {name[:80]!r}. There "
-            f"are: {', '.join(EVENT_CLASSES)}."
+            f"Expected a type of event that an accountant supports, got type {name[:80]!r}. Give "
+            f"one of: {', '.join(EVENT_CLASSES)}."
         )
     fields = {field.name: field for field in attr.fields(EVENT_CLASSES[name])}
     given = {key: value for key, value in document.items() if key != _TYPE}
@@ -87,7 +87,7 @@ def _event(document: Any) -> dp.DpEvent:
     if wrong:
         raise InputError(
             f"Expected the fields {', '.join(fields) or 'none'} in {name}, got "
-            f"{', '.join(given)[:200] or 'none'}. Correct {wrong[0][:80]!r}."
+            f"{', '.join(given)[:200] or 'none'}. Correct the field {wrong[0][:80]!r}."
         )
     return EVENT_CLASSES[name](**{key: _value(name, key, value) for key, value in given.items()})
 
@@ -124,4 +124,4 @@ def _is_number(value: Any) -> bool:
 
 
 def _refuse_constant(constant: str) -> Any:
-    raise InputError(f"Expected finite numbers in the event, got {constant}. Correct it.")
+    raise InputError(f"Expected finite numbers in the event, got {constant}. Give a number.")

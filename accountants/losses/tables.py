@@ -109,14 +109,14 @@ class ProbabilityTable:
         """
         if (ratios := self._ratios()) > 2:
             raise InputError(
-                f"Expected at most two different probability ratios for {self.copies} copies, got "
-                f"{ratios}. Use one copy."
+                f"Expected outputs with at most two different probability ratios for {self.copies} "
+                f"copies, got {ratios} ratios. Compute the divergence of one copy."
             )
         together, all_tried = self._together()
         if not all_tried:
             raise InputError(
-                f"Expected one group of copies, or two inputs and few copies, got {self.copies} "
-                "copies. Use one copy, or compute a lower bound."
+                f"Expected groups=1, or two inputs and few copies, got {self.copies} copies in "
+                f"{self.groups} groups. Use one copy, or compute a lower bound."
             )
         return max(compute_hockey_stick(joint.log_p, joint.log_q, epsilon) for joint in together)
 

@@ -203,8 +203,8 @@ def _path(low: Scope, high: Scope, sizes: Sizes, delta: float) -> list[Conversio
     """
     if not low.vantage.determines(high.vantage):
         raise InputError(
-            f"Expected a vantage that determines the view in [{high}], got {low.vantage}. The "
-            f"vantage {high.vantage} sees more than {low.vantage}. Account the mechanism there."
+            f"Expected a bound for a vantage that sees all of [{high}], got {low.vantage}. The "
+            f"vantage {high.vantage} sees more. Account the mechanism for this vantage."
         )
     horizon = _horizon(low, high, sizes, delta)
     # A unit that is wider than the data of one message is counted within the horizon of the bound.
@@ -252,10 +252,10 @@ def _change(low: Scope, high: Scope, sizes: Sizes) -> list[ConversionStep]:
         return _entries(low, high, sizes)
     if low.unit is Unit.RATING and high.unit is Unit.INTERACTION:
         if low.adjacency is Adjacency.REPLACE:
-            raise _refusal(low, high, "replacement hides values of ratings, but not which exist")
+            raise _refusal(low, high, "replacement hides the value of a rating, not that it exists")
         return _adjacency(low, replace(same, unit=low.unit))
     raise _refusal(
-        low, high, f"no number of changes of a {low.unit} is known to make a change of the other"
+        low, high, f"it is unknown how many changes of a {low.unit} make one of a {high.unit}"
     )
 
 
@@ -283,7 +283,7 @@ def _sent(low: Scope, high: Scope, sizes: Sizes) -> list[ConversionStep]:
     if low.adjacency is not high.adjacency and not (
         low.adjacency is Adjacency.ANY_PAIR and high.adjacency is Adjacency.REPLACE
     ):
-        raise _refusal(low, high, f"{low.adjacency} of a part is not {high.adjacency} of the whole")
+        raise _refusal(low, high, f"{low.adjacency} of parts is not {high.adjacency} of a user")
     purpose = f"{low.unit} to user"
     name = "reports" if low.unit is Unit.REPORT else "coordinates"
     count = 1
@@ -321,7 +321,7 @@ def _entries(low: Scope, high: Scope, sizes: Sizes) -> list[ConversionStep]:
     The interactions or ratings of the user are changed one by one.
     """
     if low.adjacency is Adjacency.REPLACE:
-        raise _refusal(low, high, f"replacement hides values of {low.unit}s, but not which exist")
+        raise _refusal(low, high, f"replacement hides values of {low.unit}s, not their number")
     name = "items" if low.unit is Unit.INTERACTION else "ratings"
     count = sizes.require(name, f"{low.unit} to user")
     if high.is_user_presence:
@@ -337,6 +337,6 @@ def _entries(low: Scope, high: Scope, sizes: Sizes) -> list[ConversionStep]:
 def _refusal(low: Scope, high: Scope, reason: str) -> InputError:
     field = "unit" if low.unit is not high.unit else "adjacency"
     return InputError(
-        f"Expected another {field}, one that {low.unit} / {low.adjacency} covers, got "
+        f"Expected a scope whose {field} follows from {low.unit} / {low.adjacency}, got "
         f"{high.unit} / {high.adjacency}: {reason}. Account the mechanism in that scope."
     )

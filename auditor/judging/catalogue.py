@@ -82,7 +82,7 @@ class ReleasedCode:
                 drawn = FAMILIES["mechanisms"].load_class(entry.draws)(**own)
             except TypeError as error:
                 raise InputError(
-                    f"Expected settings of {entry.draws}, got {own}: {error}. Correct the entry."
+                    f"Expected valid settings of {entry.draws}, got {own}: {error}. Correct them."
                 ) from error
             for uses, count in counts.items():
                 drawn = drawn if count == 1 else uses(drawn, count)
@@ -107,9 +107,7 @@ class ReleasedCode:
         mechanism.
         """
         if not self.protection:
-            raise InputError(
-                f"Expected the key draws in the entry of {self.name}, got none. Name a mechanism."
-            )
+            raise InputError(f"Expected the key draws for {self.name}, got none. Name a mechanism.")
         if self.protection == NOTHING:
             return dp.NoOpDpEvent()
         return (self.noise or Identity()).event()
@@ -208,7 +206,7 @@ def _judge(paper: Paper, entry: PaperEntry) -> CatalogueRow:
             )
     computed = paper.compute_numbers(entry)
     if finding is None and not computed:
-        raise InputError("Expected an entry with scope or computed numbers, got neither. Add one.")
+        raise InputError("Expected the key scope or computed in the entry, got neither. Add one.")
     figures = tuple(Figure.model_validate(number, from_attributes=True) for number in computed)
     accounted = None if finding is None else finding.accounted
     settings, population = _split(entry.settings)
@@ -314,7 +312,7 @@ def make_tables(system: str | None = None, *, jobs: int = 1) -> tuple[EpsilonTab
     """
     if system is not None and system not in (known := find_papers_with_tables()):
         raise InputError(
-            f"Expected --tables alone or with {' or '.join(known)}, got {system!r}. Leave it out."
+            f"Expected --tables alone or with {' or '.join(known)}, got {system!r}. Correct it."
         )
     found = []
     for name, paper in find_papers_with_tables().items():

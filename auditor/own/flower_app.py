@@ -140,7 +140,7 @@ def _mods_around(app: Any, data: Any, mods: Sequence[Any]) -> Sequence[Any]:
     if is_app(app):
         if mods:
             raise InputError(
-                "Expected mods inside the ClientApp only, got mods as an argument. Leave them out."
+                "Expected the mods inside the ClientApp, got the argument mods. Leave it out."
             )
         if data is None:
             raise InputError(

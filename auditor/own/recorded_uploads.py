@@ -95,11 +95,11 @@ def record_plan(
     """
     if len(plan.targets) != 1 or ALL_TARGETS in plan.targets:
         raise InputError(
-            f"Expected one target to record, got {', '.join(plan.targets) or 'none'}. Give one."
+            f"Expected one target to record, got {', '.join(plan.targets) or 'none'}. Name one."
         )
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise InputError(
-            f"Expected an empty or a new directory, got {out}, which has files. Give another one."
+            f"Expected out to be empty or new, got {out}, which has files. Give another directory."
         )
     audit = Audit.from_plan(plan, interactions, resources.compute, resources.max_bytes, systems)
     (name,) = audit.targets
@@ -243,8 +243,8 @@ def _code(
     """
     if not interactions.ratings.nnz:
         raise InputError(
-            f"Expected a truth with client={client!r}, got none. Without a truth, interactions are "
-            "not attacked. Give the truth, or leave the client out."
+            f"Expected truth, the true data, with client={client!r}, got none. Without true data, "
+            "interactions are not attacked. Give truth, or leave client out."
         )
     code, _ = adapt_target(
         make_target(client, plan) if isinstance(client, str) else client, interactions
@@ -315,11 +315,11 @@ def _truth(
         read, plan = prepare_data(truth, plan, **sides)
         return GroundTruth(load_planned_data(plan) if read is None else read), plan
     if plan.columns is not None:
-        raise InputError("Expected a truth with columns, got columns only. Also give --truth.")
+        raise InputError("Expected true data with the columns, got none. Give them with --truth.")
     source = {"data": str(recording.truth or recording.path)}
     if recording.truth is None:
         if any(side is not None for side in sides.values()):
-            raise InputError("Expected a truth with users or items, got none. Also give --truth.")
+            raise InputError("Expected true data with users or items, got none. Give --truth too.")
         return None, plan.model_copy(update=source)
     own = GroundTruth.read(recording.truth)
     read, plan = prepare_data(own.interactions, plan, **sides)

@@ -225,8 +225,8 @@ def _proofs(proof: DpEvent | Mapping[str, DpEvent] | None, rounds: int) -> dict[
     events = {_chosen(Horizon, "the horizon of a proof", name): by_name[name] for name in by_name}
     if unread := [horizon for horizon in events if horizon not in HORIZONS]:
         raise InputError(
-            f"Expected a proof for a round or a training, got one for a {unread[0]}. Give the "
-            "event of a whole round."
+            f"Expected proof for the horizons round or training, got the horizon {unread[0]}. Give "
+            "the event of a whole round."
         )
     if Horizon.ROUND in events:
         composed = SelfComposedDpEvent(events[Horizon.ROUND], rounds)
@@ -239,4 +239,4 @@ def _chosen(kind: Any, name: str, value: str) -> Any:
         return kind(value)
     except ValueError as error:
         known = ", ".join(kind)
-        raise InputError(f"Expected {name} among {known}, got {value!r}. Give one.") from error
+        raise InputError(f"Expected {name} among {known}, got {value!r}. Correct it.") from error

@@ -108,7 +108,7 @@ class Noise:
             )
         if "p" in given and (p is None or "epsilon" in given):
             raise InputError(
-                f"Expected p with a value, or epsilon instead, got {stated!r}. Give one of them."
+                f"Expected a value for p and no epsilon, got {stated!r}. Give p=0.75, for example."
             )
         if p is not None and not 1.0 / k < p < 1.0:
             raise InputError(
@@ -429,7 +429,7 @@ class AccountRequest:
         if (count := sum(given is not None for given in hiding)) != 1:
             raise InputError(
                 "Expected exactly one of gaussian, laplace, randomized_response and event, got "
-                f"{count} of them. Give the argument that states how the data are protected."
+                f"{count} of them. Give the one that states how the data are protected."
             )
         check_settings(self)
         if self.event is not None and (self.rate or self.users or self.shuffle):
@@ -455,8 +455,8 @@ class AccountRequest:
             )
         if (self.sampling == "fixed") != (self.users is not None):
             raise InputError(
-                f"Expected users if and only if sampling is fixed, got sampling="
-                f"{self.sampling} and users={self.users}. Give both or neither."
+                f"Expected users if and only if sampling is fixed, got sampling={self.sampling} "
+                f"and users={self.users}. Give users for fixed sampling, otherwise leave it out."
             )
         clipped = self.unit == Unit.INTERACTION and not self.is_local
         if self.interactions_per_user is not None and not clipped:
@@ -550,8 +550,8 @@ class AccountRequest:
             return self.event
         if noise.amount is None:
             raise InputError(
-                f"Expected a number for {noise.kind.symbol}, got none. Give a number, or give "
-                "target_epsilon to find it."
+                f"Expected a value for {noise.kind.symbol}, got none. Give a number, or give "
+                f"target_epsilon to compute {noise.kind.symbol}."
             )
         if self.shuffle is not None:
             binary = noise.kind is RESPONSE and noise.n_categories == 2

@@ -132,8 +132,8 @@ def _whole(keeps: Callable[[float], float], limit: int, name: str, target: float
 
 def _unreachable(name: str, value: float, target: float) -> InputError:
     return InputError(
-        f"Expected a target_epsilon that some {name} keeps, got {target:g}: not even {name} = "
-        f"{value:g} does. Ask for a larger epsilon or delta, or change the other settings."
+        f"Expected a target_epsilon that some value of {name} meets, got {target:g}, which even "
+        f"{name} = {value:g} exceeds. Give a larger epsilon or delta, or change other settings."
     )
 
 
@@ -279,7 +279,7 @@ def account(
     for name in ("target_epsilon", "claimed_epsilon"):
         del arguments[name]
     if None not in (target_epsilon, claimed_epsilon):
-        raise InputError("Expected target_epsilon or claimed_epsilon, got both. Leave one out.")
+        raise InputError("Expected target_epsilon or claimed_epsilon, got both. Omit one of them.")
     if event is not None:
         one: Any = read_event(event) if isinstance(event, str) else event
         repeats = isinstance(one, SelfComposedDpEvent) and one.count == math.floor(one.count) > 0
@@ -314,18 +314,18 @@ def _claimed(
         missing = [p.name for p in wanted if p.name not in settings and p.default is p.empty]
         if missing:
             raise InputError(
-                f"Expected an accountant with parameters among the settings {', '.join(settings)}, "
-                f"got one with the parameter {missing[0]}. Give a value for this setting."
+                f"Expected parameters of claimed_epsilon among the given settings, "
+                f"{', '.join(settings)}, got the parameter {missing[0]}. Give this setting too."
             )
         with convert_errors("the accountant"):
             claimed = claimed(**{p.name: settings[p.name] for p in wanted if p.name in settings})
         if not isinstance(claimed, numbers.Real):
             raise InputError(
-                f"Expected a number from the accountant, got {claimed!r}. Return only epsilon."
+                f"Expected a number from claimed_epsilon, got {claimed!r}. Return only epsilon."
             )
     promised = claimed if target is None else target
     if promised is not None and not promised >= 0.0:
-        raise InputError(f"Expected a claimed epsilon of at least 0, got {promised!r}. Correct it.")
+        raise InputError(f"Expected a claimed epsilon of at least 0, got {promised!r}. Give 1.0.")
     return math.inf if promised is None else float(promised)
 
 

@@ -241,7 +241,7 @@ def search_pair(
     best, pair = search_with_hypothesis(pairs, score, seed=entropy, examples=_EXAMPLES)
     if best < 0:
         raise InputError(
-            "Expected a strategy that gives 2 different inputs, got one or none. Widen its range."
+            "Expected inputs to be a strategy of 2 or more values, got one or none. Widen it."
         )
     if exceeds(best, claim.epsilon):
         above = (claim.epsilon + best) / 2.0
@@ -575,7 +575,7 @@ def _measure_bound(
                 samples=samples,
                 rng=rng,
             ).bound
-    raise AssertionError("Expected words of one shape, got several. This is an error in auditor.")
+    raise AssertionError("Expected encoded shapes to be of one shape. Report this bug of auditor.")
 
 
 def _check(mechanism: Any, claim: Claim, confidence: float, seed: int) -> None:
@@ -619,7 +619,7 @@ def _as_inputs(inputs: Sequence[Any] | SearchStrategy[Any] | None) -> Inputs:
         return cast("SearchStrategy[Any] | None", inputs)
     if not isinstance(inputs, Iterable):
         raise InputError(
-            f"Expected a list or a Hypothesis strategy as inputs, got {inputs!r}. Give two inputs."
+            f"Expected inputs as a list or a Hypothesis strategy, got {inputs!r}. Give [0, 1]."
         )
     return list(inputs)
 

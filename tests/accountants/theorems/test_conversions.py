@@ -184,15 +184,15 @@ REFUSED = [
     ((USER, REPLACE), (USER, ANY), "empty"),
     ((RATING, REPLACE), (RATING, PRESENCE), "may be public"),
     ((RATING, REPLACE), (RATING, ANY), "may be public"),
-    ((RATING, REPLACE), (USER, REPLACE), "but not which"),
-    ((RATING, REPLACE), (ITEM, REPLACE), "but not which"),
-    ((ITEM, REPLACE), (USER, ANY), "but not which"),
-    ((ITEM, ANY), (RATING, ANY), "is known to make"),
-    ((ATTRIBUTE, ANY), (USER, ANY), "is known to make"),
-    ((REPORT, REPLACE), (USER, ANY), "of a part"),
+    ((RATING, REPLACE), (USER, REPLACE), "not their number"),
+    ((RATING, REPLACE), (ITEM, REPLACE), "not that it exists"),
+    ((ITEM, REPLACE), (USER, ANY), "not their number"),
+    ((ITEM, ANY), (RATING, ANY), "it is unknown how many changes"),
+    ((ATTRIBUTE, ANY), (USER, ANY), "it is unknown how many changes"),
+    ((REPORT, REPLACE), (USER, ANY), "of parts"),
     ((REPORT, ANY), (USER, PRESENCE), "that the user sends"),
     ((BIT, ANY), (USER, PRESENCE), "that the user sends"),
-    ((REPORT, ANY), (COORDINATE, ANY), "is known to make"),
+    ((REPORT, ANY), (COORDINATE, ANY), "it is unknown how many changes"),
 ]
 
 

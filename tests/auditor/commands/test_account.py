@@ -108,9 +108,9 @@ def test_a_claimed_epsilon_is_judged(tmp_path: Path, monkeypatch: pytest.MonkeyP
         assert mark in found[1]
     for claim, reason in (
         ("nothing", "number or PACKAGE.MODULE:CALLABLE"),
-        ("accountant_of_the_tests:of_more", "got one with the parameter batches"),
+        ("accountant_of_the_tests:of_more", "got the parameter batches"),
         ("accountant_of_the_tests:broken", "got ValueError: not so"),
-        ("accountant_of_the_tests:with_order", "Expected a number from the accountant"),
+        ("accountant_of_the_tests:with_order", "Expected a number from claimed_epsilon"),
         ("-1", "at least 0"),
     ):
         assert reason in refusal(*words, "--claimed-epsilon", claim)

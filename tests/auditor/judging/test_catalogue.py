@@ -94,7 +94,7 @@ def test_what_is_not_drawn_has_an_event_and_no_distribution(draws: str, event: o
     ("draws", "settings", "match"),
     [
         ("laplce", {}, "laplace"),
-        ("laplace", {"sigma": 1.0}, "Expected settings of laplace"),
+        ("laplace", {"sigma": 1.0}, "Expected valid settings of laplace"),
         ("laplace", {"scale": -1.0, "low": 0.0, "high": 1.0}, "scale"),
     ],
 )
@@ -104,7 +104,7 @@ def test_what_cannot_be_drawn_is_refused(draws: str, settings: dict, match: str)
 
 
 def test_an_entry_without_a_system_says_what_is_drawn() -> None:
-    with pytest.raises(InputError, match="Expected the key draws in the entry of theirs"):
+    with pytest.raises(InputError, match="Expected the key draws for theirs"):
         ReleasedCode.from_entry(entry(), {}).get_event(SCOPE, MANY)
 
 

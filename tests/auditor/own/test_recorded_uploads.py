@@ -335,7 +335,7 @@ def test_a_system_of_ones_own_is_recorded_without_its_truth(
     out = record_uploads(system, data=data, out=tmp_path / "run")
     assert not (out / "truth.npz").exists()
     assert Recording.open(out).manifest.algorithm == "plain-bits"
-    with pytest.raises(InputError, match="an empty or a new directory"):
+    with pytest.raises(InputError, match="Expected out to be empty or new"):
         record_uploads(system, data=data, out=out)
     for targets in ((), ("all",), ("fcf", "fedrec")):
         with pytest.raises(InputError, match="one target"):
@@ -374,7 +374,7 @@ def test_messages_of_any_form_are_read_where_the_devices_code_is_given(
     with pytest.raises(InputError, match="client='dplcf-sp' to send the recorded parts"):
         attack_recording(folder, client="dplcf-sp", **settings)
     (folder / TRUTH).unlink()
-    with pytest.raises(InputError, match="a truth with client"):
+    with pytest.raises(InputError, match="the true data, with client"):
         attack_recording(folder, client=system, **settings)
 
 

@@ -454,7 +454,7 @@ def test_apps_without_what_is_needed_are_refused() -> None:
     for wrong, expected in (
         ({"app": ClientApp(), "data": apps.load_data}, "Expected a ClientApp that trains"),
         ({"app": app}, "Expected data, the function by which the app loads"),
-        ({"app": app, "data": apps.load_data, "mods": [len]}, "Expected mods inside the"),
+        ({"app": app, "data": apps.load_data, "mods": [len]}, "Expected the mods inside"),
         ({"app": made, "data": apps.load_data}, "Expected data only with a ClientApp"),
         ({"app": 3}, "Expected a ClientApp, or a function"),
     ):
