@@ -50,14 +50,15 @@ from fedrec_auditor.targets.transcript import NoiseChannel, PublicInfo, Round, U
 # vectors and corrections, any other V float64. BLAS uses one thread: batches are small, and results
 # do not depend on the load of the machine.
 
-# Numbers in one padded batch: 0.5 MiB of float64, so that two fit a second-level cache.
+# Maximum size of one padded batch of users, in numbers: 0.5 MiB of float64, so that two batches fit
+# a second-level cache.
 MAX_BATCH_NUMBERS = 1 << 16
 
 
 def get_gradients(
     items: Floats, profiles: sparse.csr_array, *, alpha: float, regularization: float
 ) -> RankOne:
-    """Computes the item gradients of equation 5 for every user, and the user vectors of equation 4.
+    """Computes every user's item gradient (equation 5) and user vector (equation 4).
 
     ``items``: item matrix V (n_items, F).
     ``profiles``: one row per user (n, n_items), whose stored entries mark the interactions.
@@ -99,9 +100,11 @@ def get_gradients(
 def _batched(
     whitened: Floats, root: Floats, profiles: sparse.csr_array, alpha: float
 ) -> tuple[Floats, Floats]:
-    """Returns user vectors and predictions of the interactions, without their factor (1 + alpha).
+    """Returns the user vectors, and the predictions of all interactions, over 1 + alpha.
 
-    ``whitened`` is Z (n_items, F) and ``root`` is L, as defined at the top of this file.
+    The user vectors are (n, F), for n users and F factors; there is one prediction per stored entry
+    of ``profiles``. ``whitened`` is Z (n_items, F) and ``root`` is L, as defined at the top of this
+    file.
     """
     count, factors = whitened.shape
     columns = np.append(profiles.indices, count)
@@ -124,7 +127,7 @@ def _batched(
 
 
 def _ridge(gram: Floats, alpha: float) -> Floats:
-    """Computes I + alpha gram, in place, for a batch of Gram matrices."""
+    """Computes I + ``alpha`` ``gram``, in place, for a batch of Gram matrices."""
     gram *= alpha
     diagonal = np.arange(gram.shape[-1])
     gram[:, diagonal, diagonal] += 1.0
@@ -134,10 +137,11 @@ def _ridge(gram: Floats, alpha: float) -> Floats:
 def _batches(
     indptr: Ints, factors: int
 ) -> Iterator[tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.bool_]]]:
-    """Yields users of similar activity: row indices (b,), and positions and flags of their entries
-    (b, width).
+    """Yields batches of users with similar numbers of interactions, sorted by this number.
 
-    A flag is true if the entry exists; a missing entry has the position after the last one.
+    A batch has the row indices of b users (b,), and the positions of their entries in the sparse
+    table (b, width), with a flag for each: true if the entry exists. A missing entry has the
+    position after the last one.
     """
     activity = np.diff(indptr)
     order = np.argsort(-activity, kind="stable")
@@ -162,22 +166,28 @@ def _batches(
 # Clients upload once per round: the paper counts its uploads as epochs times k (section 5.1), so
 # that the "20 gradient descent steps" of an epoch (section 4.3) all use the same aggregate.
 
+# Lengths K of the recommendation lists for which the paper prints HR@K and NDCG@K.
 RANKING_CUTOFFS = (2, 5, 10)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ImplicitMf(System):
-    """Base class of federated matrix factorization for implicit feedback, with settings and
-    training loop.
+    """Base class of federated matrix factorization for implicit feedback: settings and training.
 
-    A subclass defines the uploads (``messages``) and the server's next item matrix V
+    A subclass defines the uploads (``make_messages``) and the server's next item matrix V
     (``update_model``).
 
-    ``factors``, ``regularization``, ``learning_rate``, ``rounds`` and ``server_steps`` are the
-    paper's (section 4.3). ``alpha`` (confidence c = 1 + alpha r of a rating r) and ``init_scale``,
-    the standard deviation of the first V, are not in the paper. Their defaults were chosen by HR@10
-    on MovieLens-100K, on the split on which utility is reported, so the reported utility is
-    somewhat optimistic.
+    ``factors``: number F of entries of a user's and of an item's vector.
+    ``alpha``: additional confidence of an interaction, which has weight 1 + alpha in the loss.
+    ``regularization``: lambda of equation 1.
+    ``learning_rate``: learning rate gamma of the server for V.
+    ``rounds``: number of rounds per training.
+    ``server_steps``: number of steps of the server on V per round.
+    ``init_scale``: standard deviation of the initial V.
+
+    ``alpha`` and ``init_scale`` are not in the paper; the other defaults are those of its section
+    4.3. The two were chosen by HR@10 on MovieLens-100K, on the split on which utility is reported,
+    so the reported utility is somewhat optimistic.
     """
 
     factors: Annotated[Count, "entries of a user's and of an item's vector"] = 5
@@ -194,21 +204,24 @@ class ImplicitMf(System):
 
     @property
     def channel(self) -> NoiseChannel | None:
-        """Distribution, known to the adversary, of one randomized message entry given its true
-        value; None without randomization.
+        """Public distribution of one randomized message entry given its true value.
+
+        None in systems without randomization.
         """
         return None
 
     def get_cost_args(self, interactions: Interactions) -> dict[str, float]:
-        """Returns the arguments of ``TrainingCost.estimate`` for a training, by name: one pass over
-        all interactions per server step.
+        """Returns arguments of ``TrainingCost.estimate``, by name.
+
+        Every step of the server counts as one pass over the interactions.
         """
         return {"width": self.factors, "passes": self.rounds * self.server_steps}
 
     @abstractmethod
     def update_model(self, items: Floats, uploads: Uploads) -> NDArray[np.float64]:
-        """Returns the server's next item matrix, from the current item matrix and the uploads of a
-        round.
+        """Returns the server's next item matrix after a round.
+
+        ``items`` is the item matrix of the round, and ``uploads`` are the messages.
         """
 
     def train(self, interactions: Interactions, rng: Generator, compute: Machine) -> Training:
@@ -226,15 +239,14 @@ class ImplicitMf(System):
         return TrainingResult({"items": items}, {"items": items}, self.get_user_vectors(uploads))
 
     def get_user_vectors(self, uploads: Uploads) -> Floats | None:
-        """Returns the user vectors (n_users, F) from which ``uploads`` were computed; None if they
-        are not stored.
+        """Returns the user vectors (n_users, F) from which ``uploads`` were computed.
+
+        None if the uploads do not store them, as by default.
         """
         return None
 
     def get_public(self, interactions: Interactions) -> PublicInfo:
-        """Returns what the adversary knows of a run, including the distribution of a randomized
-        message entry.
-        """
+        """Returns what the adversary knows of a run, with the distribution of a message entry."""
         return replace(super().get_public(interactions), channel=self.channel)
 
     def score(self, model: Model, interactions: Interactions, users: Ints) -> Floats:
@@ -247,22 +259,24 @@ class ImplicitMf(System):
             return np.asarray(self.solve_users(interactions.ratings[users], items) @ items.T)
 
     def solve_users(self, profiles: sparse.csr_array, items: Floats) -> Floats:
-        """Computes the user vectors of equation 4, (n, F), one per row of ``profiles``; they never
-        leave a device.
+        """Computes the user vectors of equation 4, (n, F), one per row of ``profiles``.
+
+        These vectors never leave the devices.
         """
         return self.get_gradients(profiles, items).user_vectors
 
     def get_gradients(self, profiles: sparse.csr_array, items: Floats) -> RankOne:
-        """Computes the item gradients of equation 5 without noise, one per row of ``profiles``,
-        together with the user vectors.
+        """Computes the item gradients of equation 5 without noise, one per row of ``profiles``.
+
+        The result also has the user vectors of equation 4.
         """
         return get_gradients(items, profiles, alpha=self.alpha, regularization=self.regularization)
 
     def ascend(self, items: Floats, gradient: Floats, scale: float) -> NDArray[np.float64]:
-        """Returns the item matrix after ``server_steps`` gradient ascent steps from ``items``.
+        """Takes ``server_steps`` gradient ascent steps from the item matrix ``items``.
 
         A step replaces the item matrix V by V + gamma (``scale`` * ``gradient`` - 2 lambda V), with
-        the learning rate gamma and the regularization lambda.
+        the learning rate gamma and the regularization lambda. Returns the last matrix.
         """
         for _ in range(self.server_steps):
             items = items + self.learning_rate * (

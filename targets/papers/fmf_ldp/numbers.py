@@ -32,12 +32,11 @@ _SMALL = Interactions.create(np.array([[1, 1, 0, 0], [0, 1, 1, 0], [1, 0, 0, 1.0
 
 
 def compare_expected_average() -> Iterator[ClaimedAndComputed]:
-    """Yields a pair: the claimed ratio of the server's expected average of reports to the gradient,
-    which is 1, and the computed ratio.
+    """Yields a pair: 1, and the ratio of the server's expected average of reports to the gradient.
 
-    A report is one randomized entry of a gradient. The average is that of equation 9, over 100
-    reports per user. The expectation is over all possible reports, weighted by their exact
-    probabilities.
+    By the paper's claim the average (equation 9) is unbiased, so that the ratio is 1. A report is
+    one randomized entry of a gradient; each user sends 100. The expectation is over all possible
+    reports, weighted by their exact probabilities.
     """
     law, k, entry = OneCoordinate(2.5, 6), 100, 0.3
     total = np.zeros((2, 3))
@@ -50,10 +49,10 @@ def compare_expected_average() -> Iterator[ClaimedAndComputed]:
 
 
 def compare_loss_change() -> Iterator[ClaimedAndComputed]:
-    """Yields a pair: the claimed sign of the change of the loss in one step of the server, which is
-    -1, and the computed sign.
+    """Yields a pair: -1, and the sign of the change of the loss in one step of the server.
 
-    The step is a small one by line 12 of Algorithm 2, with the exact gradients of equation 5.
+    By the paper's claim the loss falls. The step is a small one by line 12 of Algorithm 2, with the
+    exact gradients of equation 5.
     """
     system = FmfLdp(factors=2, regularization=0.1)
     items = np.array([[0.3, -0.1], [0.2, 0.4], [-0.2, 0.1], [0.1, 0.2]])
@@ -72,11 +71,10 @@ def compare_loss_change() -> Iterator[ClaimedAndComputed]:
 
 
 def compare_sent_user_vectors() -> Iterator[ClaimedAndComputed]:
-    """Yields a pair: the claimed and the counted number of user vectors that leave the devices in a
-    training.
+    """Yields a pair of numbers of user vectors that leave the devices: claimed, and counted.
 
-    The computed number is counted from the names of all arrays that are sent to or from a device,
-    or published.
+    By line 14 of Algorithm 2 all user vectors are returned. The counted number follows from the
+    names of all arrays that are sent to or from a device, or published.
     """
     run = FmfLdp(rounds=1, reports=2).run(_SMALL, np.random.default_rng(0)).transcript
     told = (run.release or {}, run.rounds[0].broadcast or {}, run.rounds[0].uploads.components)
@@ -93,15 +91,17 @@ def _user_budget(system: DplcfSp | DplcfAp | FmfLdp, population: Population) -> 
 
 
 def compare_symmetric_dplcf() -> Iterator[ClaimedAndComputed]:
-    """Yields a pair of epsilons of a user under DPLCF with symmetric flips: as section 5.2 states
-    it, and as proved.
+    """Yields a pair of epsilons of a user under DPLCF with symmetric flips: claimed, and proved.
+
+    The claim is that of section 5.2.
     """
     return _competitor(DplcfSp())
 
 
 def compare_asymmetric_dplcf() -> Iterator[ClaimedAndComputed]:
-    """Yields a pair of epsilons of a user under DPLCF with asymmetric flips: as section 5.2 states
-    it, and as proved.
+    """Yields a pair of epsilons of a user under DPLCF with asymmetric flips: claimed, and proved.
+
+    The claim is that of section 5.2.
     """
     return _competitor(DplcfAp())
 
@@ -117,11 +117,11 @@ def _competitor(system: DplcfSp | DplcfAp) -> Iterator[ClaimedAndComputed]:
 
 
 def compare_user_epsilons() -> Iterator[ClaimedAndComputed]:
-    """Yields three pairs: 1, the claimed bound on the ratio of a user's epsilon under FMF-LDP to
-    that under DPLCF-SP, and the computed ratio.
+    """Yields three pairs: 1, and a user's epsilon under FMF-LDP divided by that under DPLCF-SP.
 
-    DPLCF-SP is a competing system. The pairs differ in the number k of reports per round and in the
-    size of the catalogue. A report of FMF-LDP and a bit of DPLCF-SP have an equal epsilon.
+    The paper claims that the ratio is at most 1. DPLCF-SP is a competing system, which flips bits.
+    The pairs differ in the number k of reports per round and in the size of the catalogue. A report
+    of FMF-LDP and a bit of DPLCF-SP have an equal epsilon.
     """
     for k, population in ((100, _FULL), (250, _FULL), (250, _SMALL_SET)):
         ours, theirs = FmfLdp(reports=k), DplcfSp(epsilon=2.5)
@@ -133,10 +133,9 @@ def compare_user_epsilons() -> Iterator[ClaimedAndComputed]:
 
 
 def compare_report_with_bit() -> Iterator[ClaimedAndComputed]:
-    """Yields a pair: 1, the claimed bound on the ratio of a report's epsilon to a flipped bit's
-    epsilon, and the computed ratio.
+    """Yields a pair: 1, and the ratio of the exact epsilons of a report and of a flipped bit.
 
-    Both mechanisms have a stated epsilon of 1.
+    The paper claims that the ratio is at most 1. Both mechanisms have a stated epsilon of 1.
     """
     report, bit = OneCoordinate(1.0, 1), BitFlip.symmetric(1.0)
     shown = report.log_prob([0, 1], [1.0]) - report.log_prob([0, 1], [-1.0])
@@ -144,13 +143,13 @@ def compare_report_with_bit() -> Iterator[ClaimedAndComputed]:
 
 
 def compare_interaction_epsilon() -> Iterator[ClaimedAndComputed]:
-    """Yields a pair: the claimed epsilon of one report, and the exact epsilon of one interaction in
-    all reports of a round.
+    """Yields a pair of epsilons: that claimed for one report, and that of one interaction.
 
-    One interaction can change every report of a round. To attain this, a malicious item matrix lets
-    the interaction reverse the user's gradient: six items have the vector 3e-4 and one has -5e-3.
-    With the seventh item in the history, the user vector has the opposite sign, and the gradients
-    exceed the projection bound in the rows of all items.
+    The second epsilon is exact, for all reports of a round, because one interaction can change each
+    of them. To attain this, a malicious item matrix lets the interaction reverse the user's
+    gradient: six items have the vector 3e-4 and one has -5e-3. If the user also interacts with the
+    latter, the user vector has the opposite sign, and the gradients exceed the projection bound in
+    the rows of all items.
     """
     system, items = FmfLdp(factors=1), np.array([[-5e-3], *[[3e-4]] * 6])
     held = Interactions.create(np.array([[0.0, 1, 1, 1, 1, 1, 1], [1.0] * 7]), name="event").ratings
@@ -162,14 +161,14 @@ def compare_interaction_epsilon() -> Iterator[ClaimedAndComputed]:
 
 
 def compare_guess_accuracy() -> Iterator[ClaimedAndComputed]:
-    """Yields two pairs: the claimed and the computed accuracy of guessing a user's history out of
-    two.
+    """Yields two pairs of accuracies of a guess between two histories: claimed, and computed.
 
-    The guess uses the reports of a whole training of T rounds with k reports each, unlinked from
-    their senders; 0.5 would mean no information. All other users are at the opposite corner of the
-    gradient's range, which the server's item matrix can cause. The numbers of positive reports of
-    each of the k T shuffles are sums over users, normal up to the third decimal; one user moves
-    each number by (e^eps - 1)/(e^eps + 1).
+    The claimed accuracy is 0.5 (no information). The guess uses the shuffled reports of a whole
+    training, of T rounds with k reports per user. All other users are at the opposite corner of the
+    gradient's range, which the server's item matrix can cause. In each of the k T shuffles, the
+    number of positive reports is a sum over users, with a distribution that is normal up to the
+    third decimal; one user moves its mean by (e^eps - 1)/(e^eps + 1). The pairs are for 1,000 and
+    50,000 users.
     """
     system = FmfLdp()
     for users in (1_000, 50_000):
@@ -180,8 +179,10 @@ def compare_guess_accuracy() -> Iterator[ClaimedAndComputed]:
 
 
 def compare_figure_5_epsilons() -> Iterator[ClaimedAndComputed]:
-    """Yields a pair: the epsilon of a report at which Figure 5 compares methods, and the epsilon of
-    a bit that it uses for DPLCF.
+    """Yields a pair of epsilons of Figure 5: that of all methods, and that of the row of DPLCF.
+
+    The paper states that the figure compares all methods at epsilon 2.5. The numbers in the row of
+    DPLCF are those of DPLCF's own paper at epsilon 1.
     """
     first, second, third = Paper.load(__package__).find_table("Figure 5").rows["DPLCF"]
     yield FmfLdp().epsilon, DplcfSp().epsilon, {"first": first, "second": second, "third": third}

@@ -49,7 +49,7 @@ from fedrec_auditor.targets.systems.system import (
 )
 from fedrec_auditor.targets.transcript import PublicInfo, Uploads
 
-_LARGEST_GAME = 2000
+_LARGEST_GAME = 2000  # maximum number of items of a user in a worst-case pair
 _BLOCK = 1 << 19  # numbers in a block of messages
 
 
@@ -57,20 +57,27 @@ _BLOCK = 1 << 19  # numbers in a block of messages
 class FmfLdp(ReportingSystem, ImplicitMf):
     """FMF-LDP: federated matrix factorization with randomized signs of gradient entries.
 
-    A client draws ``reports`` = k coordinates of its item gradient (equation 5), projects these
-    entries to [-1, 1] and sends each as one randomized sign of magnitude B (Algorithm 1, equation
-    8). Only the drawn entries are computed. The claimed ``epsilon`` of one report (Theorem 3) is
-    exact. A training of T rounds sends k T reports, so that the epsilon of a user against the
-    server is k T ``epsilon``; the paper states "k epsilon for a user", which is the epsilon of one
-    round. ``colluding`` is the share of users who reveal their messages to the server, so that
-    nobody is hidden among them behind the proxy; the paper mentions no such users.
+    A client draws k coordinates of its item gradient (equation 5), projects these entries to [-1,
+    1] and sends each as one randomized sign of magnitude B (Algorithm 1, equation 8). Only the
+    drawn entries are computed. The claimed epsilon of one report (Theorem 3) is exact. A training
+    of T rounds sends k T reports, so that the epsilon of a user against the server is k T times
+    that of a report. The paper states "k epsilon for a user", which is the epsilon of one round.
 
-    The printed text cannot be followed in four places. The projection is elementwise, because
-    otherwise the Bernoulli rate leaves [0, 1]. The server averages over the k reports of all N
-    users, not over N (equation 9), because otherwise the mean is k times the gradient. Equation 5
-    is an ascent direction, so that line 12 of Algorithm 2 becomes V + gamma (mean - 2 lambda V),
-    for the item matrix V and the learning rate gamma. Line 14 returns the user vectors X, which
-    never leave the devices and are not recorded as messages.
+    ``epsilon``: epsilon of one report.
+    ``reports``: number k of reports per user and round.
+    ``colluding``: share of users who reveal their messages to the server. They do not hide the
+        other users' messages behind the proxy; the paper mentions no such users.
+
+    The printed text cannot be followed in four places:
+
+    - The projection to [-1, 1] is elementwise here, because otherwise the Bernoulli rate leaves
+      [0, 1].
+    - The server averages over the k reports of all N users, not over N (equation 9), because
+      otherwise the mean is k times the gradient.
+    - Equation 5 is an ascent direction, so that line 12 of Algorithm 2 becomes V + gamma (mean - 2
+      lambda V), for the item matrix V and the learning rate gamma.
+    - Line 14 returns the user vectors X, but they never leave the devices. They are not recorded as
+      messages.
 
     >>> from fedrec_auditor.targets.systems.base import Population
     >>> for scoped in FmfLdp().get_claims(Population(n_users=943, n_items=1682))[:2]:
@@ -93,16 +100,12 @@ class FmfLdp(ReportingSystem, ImplicitMf):
 
     @property
     def round_epsilon(self) -> float:
-        """Epsilon of all reports of a user in one round: reports per round times the epsilon of one
-        report.
-        """
+        """Epsilon of all reports of a user in one round: ``reports`` times ``epsilon``."""
         return self.reports * self.epsilon
 
     @property
     def training_epsilon(self) -> float:
-        """Epsilon of all reports of a user in a training: rounds times reports per round times the
-        epsilon of one report.
-        """
+        """Epsilon of all reports of a user in a training: ``rounds`` times ``round_epsilon``."""
         return self.rounds * self.round_epsilon
 
     @property
@@ -118,12 +121,11 @@ class FmfLdp(ReportingSystem, ImplicitMf):
         return replace(super().get_public(interactions), route=Vantage.SHUFFLED)
 
     def design_pairs(self) -> tuple[DesignedPair, ...]:
-        """Returns one worst-case pair of users, whose projected gradients are +1 and -1 in all item
-        rows of a small catalogue.
+        """Returns one worst-case pair of users, whose projected gradients are +1 and -1.
 
-        The server's item matrix is ``make_opposing_items``. Raises InputError if the regularization
-        lambda is so large that no item matrix for a catalogue of a few thousand items yields both
-        gradients.
+        This holds for all items of a small catalogue, and for the server's item matrix
+        ``make_opposing_items``. Raises InputError if the regularization lambda is so large that the
+        catalogue would need more than 4000 items.
         """
         game = replace(self, factors=1, reports=1, rounds=1)
         half = game.find_history_length()
@@ -147,11 +149,11 @@ class FmfLdp(ReportingSystem, ImplicitMf):
         )
 
     def find_history_length(self) -> int:
-        """Returns the number of interactions with which two users have opposite projected
-        gradients, +1 and -1.
+        """Returns the smallest history length for which two users' projected gradients are +1 and
+        -1.
 
-        The items are those of ``make_opposing_items``, a malicious server's item matrix. The number
-        is the smallest that suffices.
+        The length is the number of interactions of each user, and the item matrix is that of a
+        malicious server, ``make_opposing_items``.
         """
         held, scale = 1.0 + self.alpha, (2.0 + self.alpha) / 3.0
         left = 1.0 - held / (4.0 * scale)  # 1 - a F v
@@ -159,15 +161,16 @@ class FmfLdp(ReportingSystem, ImplicitMf):
         return max(1, math.ceil(self.regularization * self.factors * root**2 * (1 + 1e-9)))
 
     def make_opposing_items(self, n_items: int, length: int | None = None) -> NDArray[np.float64]:
-        """Returns a malicious server's item matrix (n_items, F), under which two users attain the
-        epsilon of Theorem 3.
+        """Returns a malicious item matrix (n_items, F), for which two users attain epsilon.
 
-        The first m rows, for m = ``length``, by default ``find_history_length()``, are v
-        and the next m are -v in every factor; the remaining rows are zero. The projected gradients
-        of a user with the first m items and of a user with the next m items are then at opposite
-        corners, +1 and -1, of these rows.
+        One user has the first m items and the other has the next m items, where m is ``length``, by
+        default ``find_history_length()``. The first m rows of the matrix have the entry v in every
+        factor, the next m rows have -v, and the remaining rows are zero. In the first 2 m rows, the
+        projected gradients of the two users are then at opposite corners, +1 and -1. A report of
+        these users has exactly the epsilon of Theorem 3.
 
-        Raises InputError if m is smaller, or if the catalogue has fewer than 2 m items.
+        Raises InputError if m is below ``find_history_length()``, or if the catalogue has fewer
+        than 2 m items.
         """
         # A user with the first m items has the solution x = a in every factor of the user vector, a
         # = (1 + alpha) m v / ((2 + alpha) m F v^2 + lambda). The gradient entries are (1 + alpha)
@@ -220,8 +223,8 @@ class FmfLdp(ReportingSystem, ImplicitMf):
     def get_entries(
         self, profiles: sparse.csr_array, vectors: Floats, items: Floats, users: Ints, index: Ints
     ) -> NDArray[np.float64]:
-        """Computes the entries ``index`` of the item gradients of ``users`` (equation 5), without
-        any noise.
+        """Computes the entries ``index`` of the item gradients of ``users`` without noise (equation
+        5).
 
         ``profiles``: interactions of all users, shape (n, n_items).
         ``vectors``: user vectors by equation 4, (n, F).
@@ -249,20 +252,23 @@ class FmfLdp(ReportingSystem, ImplicitMf):
         return self.ascend(items, uploads.components["reports"].sum_all() / len(uploads.users), 1.0)
 
     def make_randomizer(self, n_items: int) -> OneCoordinate:
-        """Returns the randomizer of one report: one random entry of a gradient of n_items x F
-        entries.
+        """Returns the randomizer of one report: a randomized sign of one random gradient entry.
+
+        The gradient has n_items x F entries.
         """
         return OneCoordinate(self.epsilon, n_items * self.factors)
 
     def count_shuffled_users(self, population: Population) -> int:
-        """Number of users among whose reports the proxy hides one report: users who do not collude
-        with the server.
+        """Counts the users whose reports hide one another: those who do not collude.
+
+        A proxy shuffles the reports of all users, but colluding users reveal theirs.
         """
         return count_anonymity_set(population.n_users, self.colluding)
 
     def count_uses(self, horizon: Horizon) -> int:
-        """Returns the number of reports that a user sends within ``horizon``: one, those of a
-        round, or those of the training.
+        """Returns the number of reports that a user sends within ``horizon``.
+
+        The horizon is one report, one round or the whole training.
         """
         return {
             Horizon.REPORT: 1,
@@ -289,17 +295,16 @@ class Fcf(NoiselessSystem, ImplicitMf):
     """
 
     def depends_on(self, scope: Scope) -> bool:
-        """Whether messages depend on the data that ``scope`` protects (its unit).
+        """Whether messages depend on the data that ``scope`` protects.
 
         Messages depend on which items are rated, but not on a rating's value or on attributes.
         """
         return scope.unit is not Unit.ATTRIBUTE and not scope.is_rating_value
 
     def make_messages(self, calls: UploadRequest) -> Messages:
-        """Returns the gradients of equation 5 for every item, as the array "gradient" (n_items, F)
-        of each message.
+        """Returns the requested messages: unprotected gradients of all items (equation 5).
 
-        The random generator of ``calls`` is not used.
+        A message is the array "gradient" (n_items, F). No randomness is used.
         """
         profiles, users = calls.profiles, calls.profile_ids
         items = get_array(calls.broadcast, "items", (profiles.n_items, self.factors))
@@ -310,16 +315,15 @@ class Fcf(NoiselessSystem, ImplicitMf):
         return {"gradient": gradient}
 
     def get_user_vectors(self, uploads: Uploads) -> Floats | None:
-        """Returns the user vectors (n_users, F) from which ``uploads`` were computed; None if they
-        are not stored.
+        """Returns the user vectors (n_users, F) from which ``uploads`` were computed.
+
+        None if the uploads do not store them.
         """
         gradient = uploads.components["gradient"]
         return gradient.user_vectors.astype(np.float64) if isinstance(gradient, RankOne) else None
 
     def update_model(self, items: Floats, uploads: Uploads) -> NDArray[np.float64]:
-        """Returns the next item matrix by equations 6 and 7, from the sum of the gradients over
-        users.
-        """
+        """Returns the next item matrix by equations 6 and 7, from the sum of all gradients."""
         return self.ascend(items, uploads.components["gradient"].sum_all(), 2.0)
 
 
@@ -329,11 +333,17 @@ class MfNp(CentralSystem):
 
     MF-NP (section 4.4.4) minimizes the loss of equation 1 at a server that holds all interactions.
 
-    In each of ``epochs`` passes, all user vectors and then all item vectors are set to their best
-    values (equation 4, also with exchanged roles of users and items). The paper does not state how
-    its benchmark was trained; this is the training of Hu, Koren and Volinsky 2008, its reference
-    for this loss. Devices hold nothing and upload nothing. The item vectors are released, and score
-    items as in ``Fcf``. ``alpha`` and ``init_scale`` are those of ``Fcf``.
+    In each pass, all user vectors and then all item vectors are set to their best values (equation
+    4, also with exchanged roles of users and items). The paper does not state how its benchmark was
+    trained; this is the training of Hu, Koren and Volinsky 2008, its reference for this loss.
+    Devices hold nothing and upload nothing. The item vectors are published, and score items as in
+    ``Fcf``.
+
+    ``factors``: number F of entries of a user's and of an item's vector.
+    ``alpha``: additional confidence of an interaction, which has weight 1 + alpha in the loss.
+    ``regularization``: lambda of equation 1.
+    ``epochs``: number of passes; each solves for all users, then for all items.
+    ``init_scale``: standard deviation of the initial item matrix.
     """
 
     factors: EmbeddingSize = 5
@@ -352,9 +362,7 @@ class MfNp(CentralSystem):
         return self.epochs
 
     def get_cost_args(self, interactions: Interactions) -> dict[str, float]:
-        """Returns the arguments of ``TrainingCost.estimate`` for a training, by name: one pass over
-        all interactions per epoch.
-        """
+        """Returns arguments of ``TrainingCost.estimate``, by name: one pass per epoch."""
         return {"width": self.factors, "passes": self.epochs}
 
     def train(self, interactions: Interactions, rng: Generator, compute: Machine) -> Training:
@@ -397,14 +405,16 @@ class Random(NoUploadSystem):
     evaluation = UtilityTest(cutoffs=RANKING_CUTOFFS)
 
     def train(self, interactions: Interactions, rng: Generator, compute: Machine) -> Training:
-        """Draws one random stream per user, from which the user's item scores are computed;
-        publishes nothing.
+        """Draws one random stream per user, from which the user's scores of items are drawn.
+
+        Nothing is sent or published.
         """
         yield None
         return TrainingResult(None, {"streams": Streams.spawn(rng, interactions.n_users)})
 
     def score(self, model: Model, interactions: Interactions, users: Ints) -> Floats:
-        """Returns uniform random scores, shape (len(users), n_items); a user's scores are equal in
-        every call.
+        """Returns uniform random scores, shape (len(users), n_items).
+
+        The scores of a user are the same in every call.
         """
         return np.asarray(model.arrays["streams"].take(users).draw_uniform(interactions.n_items))
