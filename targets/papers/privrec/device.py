@@ -23,8 +23,9 @@ from fedrec_auditor.targets.papers.privrec.network import (
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.transcript import Broadcast
 
+# Trained weights of n devices, as tensors by name; the first axis of every tensor is the device.
 Weights = dict[str, Tensor]
-"""Weights that a device trains, all with a leading device axis.
+"""Weights that devices train, all with a leading device axis.
 
 "user" (n, du) has the embeddings of the device's own attributes side by side; "item" (n, width, d)
 has those of its examples. "genre" (n, g, d) and the layers have the shapes of the broadcast.
@@ -32,12 +33,12 @@ has those of its examples. "genre" (n, g, d) and the layers have the shapes of t
 
 
 def compute_logits(weights: Mapping[str, Tensor], flags: Tensor) -> Tensor:
-    """Computes the scores before the sigmoid of every item in ``weights``, shape (n, items), by
-    equation 1.
+    """Computes the logits of items on n devices, shape (n, items): scores before the sigmoid.
 
-    ``weights``: weights of n devices; "item" has the embeddings of the items to score.
-    ``flags``: whether an item has a genre, 1 or 0, shape (n, items, g).
+    ``weights``: weights of the devices; "item" has the embeddings of the items to score.
+    ``flags``: whether an item has a genre, 1 or 0, shape (n, items, g), for g genres.
 
+    The network is that of equation 1.
     The first layer is split by its inputs, so that a user's part and a genre's part are computed
     once per device. The last product is computed as a sum, so that a device's result does not
     depend on the other devices.
@@ -65,7 +66,7 @@ def compute_loss(weights: Weights, flags: Tensor, labels: Tensor, weight: Tensor
     """Computes the loss of equation 2 (cross-entropy), summed over devices and over examples.
 
     ``weights``: weights of n devices, by name.
-    ``flags``: whether an example's item has a genre, 1 or 0, shape (n, items, g).
+    ``flags``: whether an example's item has a genre, 1 or 0, shape (n, items, g), for g genres.
     ``labels``: labels of the examples, 0 or 1, shape (n, items).
     ``weight``: factor of each example's loss, shape (n, items).
     """
@@ -77,12 +78,11 @@ def compute_loss(weights: Weights, flags: Tensor, labels: Tensor, weight: Tensor
 def compute_gradients(
     weights: Mapping[str, Tensor], flags: Tensor, labels: Tensor, weight: Tensor
 ) -> Weights:
-    """Computes the gradient of every device's loss with respect to its own weights, as tensors by
-    name.
+    """Computes the gradient of every device's loss with respect to the device's own weights.
 
-    The arguments are those of ``compute_loss``. Losses are summed over devices, which does not mix
-    their gradients, because each device has its own weights. Weights that do not enter the loss are
-    left out.
+    The arguments are those of ``compute_loss``. The result has tensors by name. Losses are summed
+    over devices, which does not mix their gradients, because each device has its own weights.
+    Weights that do not enter the loss are left out.
     """
     live = {name: value.requires_grad_() for name, value in weights.items()}
     found = torch.autograd.grad(
@@ -104,7 +104,7 @@ def compute_gradients(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingSettings:
-    """Settings of the local training of a device, with a proximal term in the loss.
+    """Settings of the local training of devices, whose loss may have a proximal term.
 
     ``n_epochs``: number of epochs, E2 in the paper.
     ``rate``: learning rate, alpha1 in the paper.
@@ -195,13 +195,14 @@ class Devices:
         )
 
     def train(self, local: TrainingSettings) -> Weights:
-        """Returns the weights of each device after its local epochs of SGD (Algorithm 1, lines 10
-        to 17), by name.
+        """Trains each device by SGD (Algorithm 1, lines 10 to 17), and returns its new weights.
 
-        The loss L' is the mean of equation 2 over the minibatch plus mu/2 ||theta - theta0||^2 over
-        all weights theta, with initial weights theta0 and ``local.proximal_weight`` mu; equation 7
-        prints the norm without the square. A device whose weights overflow during the training
-        returns its initial weights.
+        ``local``: settings of the training, such as the number of epochs.
+
+        The result has tensors by name, with a leading device axis. The loss L' is the mean of
+        equation 2 over the minibatch plus mu/2 ||theta - theta0||^2 over all weights theta, with
+        initial weights theta0 and ``local.proximal_weight`` mu; equation 7 prints the norm without
+        the square. A device whose weights overflow during the training returns its initial weights.
         """
         # The norm without the square has no gradient at theta0, where every device starts. Its
         # source (FedProx) has the square, and only with the square is the factor 1/2 sensible: the
@@ -246,21 +247,23 @@ class Devices:
 
 
 def compute_reptile_update(devices: Devices, local: TrainingSettings) -> Weights:
-    """Returns the change of each device's weights by local training (line 18 of Algorithm 1), as
-    tensors by name.
+    """Trains each device, and returns the change of its weights (line 18 of Algorithm 1).
+
+    The result has tensors by name, with a leading device axis. ``local`` are the settings of the
+    training.
     """
     return {name: v - devices.weights[name] for name, v in devices.train(local).items()}
 
 
 def compute_maml_update(devices: Devices, local: TrainingSettings) -> Weights:
-    """Returns the negative meta-gradient of each device (equations 4 and 5), as tensors by name.
+    """Computes the negative MAML meta-gradient of each device (equations 4 and 5).
 
-    A random half of a device's examples (the smaller half, if their number is odd) is the support
-    set, on which ``local.n_epochs`` steps of full gradients are taken; the remaining examples are
-    the query set. The meta-gradient is the gradient of the query loss after these steps with
-    respect to the weights before them (second order). Losses are means. A product takes
-    ``batch_size`` examples at a time, to which padding adds exact zeros. A device whose gradient
-    overflows returns zeros.
+    A random half of a device's examples (rounded down) is the support set, on which the device
+    takes ``local.n_epochs`` steps of full gradients. The remaining examples are the query set. The
+    meta-gradient is the gradient of the query loss after these steps with respect to the weights
+    before them (second order). Losses are means over examples. A product takes ``batch_size``
+    examples at a time, to which padding adds exact zeros. A device whose gradient overflows returns
+    zeros. The result has tensors by name, with a leading device axis.
     """
     size, width = devices.batch_size, devices.labels.shape[1]
     start = {name: v.clone().requires_grad_() for name, v in devices.weights.items()}
@@ -295,12 +298,14 @@ def compute_maml_update(devices: Devices, local: TrainingSettings) -> Weights:
 
 
 def score_all(devices: Devices, weights: Weights, broadcast: Broadcast, flags: Tensor) -> Tensor:
-    """Computes the scores of all items on each device, shape (n, n_items), by the device's trained
-    ``weights``.
+    """Computes the scores of all items on each device, shape (n, n_items).
 
-    ``broadcast`` has the rows of items that a device has not trained, and ``flags`` (n_items, g)
-    the genres of all items. Scores that overflow in single precision are computed in double
-    precision.
+    ``devices``: the devices and their examples.
+    ``weights``: trained weights of the devices, by name.
+    ``broadcast``: the model, which has the rows of items on which a device has not trained.
+    ``flags``: whether an item has a genre, 1 or 0, shape (n_items, g), for g genres.
+
+    Scores that overflow in single precision are computed in double precision.
     """
     n, rows = len(devices.examples), weights[ITEM]
     table = torch.zeros((flags.shape[0], rows.shape[2]), dtype=rows.dtype, device=rows.device)
@@ -322,6 +327,6 @@ def score_all(devices: Devices, weights: Weights, broadcast: Broadcast, flags: T
 
 
 def is_finite(weights: Weights) -> Tensor:
-    """Returns whether all weights of each device are finite, shape (n,)."""
+    """Checks each device's weights; returns whether they are all finite, shape (n,)."""
     each = [v.isfinite().reshape(len(v), v.numel() // len(v)).all(dim=1) for v in weights.values()]
     return torch.stack(each).all(dim=0)

@@ -26,8 +26,10 @@ from fedrec_auditor.targets.transcript import Broadcast
 # Section 4.1 names the sigmoid as "the" activation. Equation 1, which is followed here, has ReLU in
 # the hidden layers and a sigmoid at the end for implicit feedback.
 
-N_LAYERS = 4
+N_LAYERS = 4  # number of hidden layers
+# Type of the setting that averages the embeddings of an item's genres.
 GenreAveraging = Annotated[bool, "reads the mean of the embeddings of an item's genres, not each"]
+# Names of the model's embedding tables; "user." is followed by the name of a user attribute.
 USER, ITEM, GENRE = "user.", "item", "genre"
 
 
@@ -51,11 +53,11 @@ class Network:
     has_mean_genres: bool = False
 
     def get_shapes(self, interactions: Interactions) -> dict[str, tuple[int, ...]]:
-        """Returns the shape of every array of the model, by name: "user.<attribute>", "item",
-        "genre", "mlp1.weight", ...
+        """Returns the shape of every array of the model, by name, for the data ``interactions``.
 
-        Rows of "mlp1.weight" belong to the user's attributes in alphabetical order, then to the
-        item, then to its genres.
+        Names are "user.<attribute>", "item" and "genre" for tables of embeddings, and
+        "mlp1.weight", "mlp1.bias" and so on for layers. Rows of "mlp1.weight" belong to the user's
+        attributes in alphabetical order, then to the item, then to its genres.
         """
         tables: dict[str, tuple[int, ...]] = {}
         if self.has_features:
@@ -92,9 +94,11 @@ class Network:
         return model
 
     def check_broadcast(self, broadcast: Broadcast | None, interactions: Interactions) -> Broadcast:
-        """Returns the arrays of ``broadcast`` that a network for these data has, by name, in order.
+        """Checks the arrays of ``broadcast``; returns those that the network has, by name, in
+        order.
 
-        Raises InputError if the broadcast lacks an array, or if its shape is wrong.
+        The network is that for the data ``interactions``. Raises InputError if the broadcast lacks
+        an array, or if its shape is wrong.
         """
         expected = self.get_shapes(interactions)
         got: dict[str, Any] = {k: np.shape(v) for k, v in (broadcast or {}).items()}
@@ -114,6 +118,7 @@ def make_genre_flags(interactions: Interactions) -> NDArray[np.float32]:
     return interactions.genres.astype(np.float32)
 
 
+# Divisor of the numbers of examples in minibatches.
 BATCH_UNIT = 16
 """Divisor of minibatch sizes.
 
@@ -140,12 +145,12 @@ class DeviceExamples:
     def draw(
         cls, interactions: Interactions, streams: Streams, *, negatives: int
     ) -> DeviceExamples:
-        """Draws the examples of the users of ``interactions``: positives and randomly drawn
-        negatives.
+        """Draws the training examples of all users of ``interactions``.
 
-        Every stored interaction is a positive. A device gets ``negatives`` times as many different
-        negatives, or fewer if the catalogue has no more. Each device draws from its own stream in
-        ``streams``. Memory: 8 bytes per device and item of the catalogue.
+        Every stored interaction is a positive. A device gets ``negatives`` different negatives per
+        positive, or fewer if the catalogue has no more; a negative is a random item without an
+        interaction. Each device draws from its own stream in ``streams``. Memory: 8 bytes per
+        device and item of the catalogue.
         """
         n_items = interactions.n_items
         counts = np.diff(interactions.ratings.indptr).astype(np.int64)
@@ -164,11 +169,11 @@ class DeviceExamples:
         return (np.arange(self.item_ids.shape[1]) < self.n_positives[:, None]).astype(np.float32)
 
     def draw_epoch_orders(self, streams: Streams, epoch: int, width: int) -> NDArray[np.int64]:
-        """Draws the random order of each device's examples in ``epoch``, shape (n, width), with
-        padding last.
+        """Draws the random order of each device's examples in ``epoch``, shape (n, width).
 
-        Entries of the result are column indices of ``item_ids``. ``width`` may be larger than that
-        of ``item_ids``. An order depends only on the device's own stream and number of examples.
+        Entries of the result are column indices of ``item_ids``; padding is last. ``width`` is the
+        number of columns with padding, and may be larger than that of ``item_ids``. An order
+        depends only on the device's own stream and number of examples.
         """
         keys = streams.fold_in(_ORDER + epoch).draw_uniform(width)
         keys[np.arange(width) >= self.n_examples[:, None]] = 2.0

@@ -56,8 +56,7 @@ def _proved(event: dp.DpEvent, delta: float) -> float:
 
 
 def compute_upper_bound(*, clients: int, n_users: int, delta: float) -> float:
-    """Returns the proved epsilon of 1000 rounds (the paper's E1) of DP-PrivRec, if one client's
-    data are replaced.
+    """Returns an upper bound on the epsilon of replacing one client in 1000 rounds of DP-PrivRec.
 
     ``clients``: number of users per round, drawn without replacement.
     ``n_users``: number of users.
@@ -69,8 +68,9 @@ def compute_upper_bound(*, clients: int, n_users: int, delta: float) -> float:
 
 
 def compute_lower_bound(*, clients: int, n_users: int, delta: float) -> float:
-    """Returns a lower bound on epsilon: the epsilon that two neighbouring data sets attain in 1000
-    rounds of DP-PrivRec.
+    """Returns a lower bound on the epsilon of replacing one client in 1000 rounds of DP-PrivRec.
+
+    The bound is the epsilon of two neighbouring data sets.
 
     ``clients``: number of users per round, drawn without replacement.
     ``n_users``: number of users.
@@ -83,8 +83,9 @@ def compute_lower_bound(*, clients: int, n_users: int, delta: float) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrintedEpsilon:
-    """One epsilon that the paper prints in Table 3 or 4, with its settings and with bounds computed
-    here.
+    """One epsilon that the paper prints in Table 3 or 4, with its settings and with bounds.
+
+    All epsilons are for 1000 rounds and noise multiplier 1.
 
     ``table``: number of the table, 3 or 4.
     ``clients``: number of clients M per round.
@@ -143,8 +144,7 @@ def _round(system: DpPrivrec) -> PrivateAverage:
 
 
 def _moved(system: DpPrivrec) -> NDArray[np.float64]:
-    """Returns by how far any replacement of one client's change moves a round's two averages, shape
-    (pairs, 2).
+    """Returns by how much replacing one client's change moves a round's two averages, (pairs, 2).
 
     The averages are those of the clipped changes of the model, and of the bits that state whether a
     change was clipped. A pair is a client's change and its replacement.
@@ -156,36 +156,37 @@ def _moved(system: DpPrivrec) -> NDArray[np.float64]:
 
 
 def _largest_move() -> NDArray[np.float64]:
-    """Returns the largest movements of a round's average change of the model and of its share of
-    unclipped changes, shape (2,).
+    """Returns the largest movements of a round's two averages if one client is replaced, (2,).
 
-    One client replaces its change by another change.
+    The averages are the mean change of the model, and the share of unclipped changes.
     """
     return np.asarray(_moved(DpPrivrec(as_published=False, server_rate=1.0)).max(axis=0))
 
 
 def compare_average_sensitivity() -> Iterator[ClaimedAndComputed]:
-    """Yields a pair of sensitivities of the clients' average model change to one client: by Theorem
-    1, and as computed.
+    """Yields a pair of sensitivities of the clients' average change: by Theorem 1, and computed.
+
+    The average is that of the clipped changes of the model, and one client is replaced.
     """
     one = _round(DpPrivrec())
     yield 2 * one.clip / one.batch, float(_largest_move()[0])
 
 
 def compare_share_sensitivity() -> Iterator[ClaimedAndComputed]:
-    """Yields a pair of sensitivities of a round's share of unclipped changes to one client: as
-    printed, and as computed.
+    """Yields a pair of sensitivities of the share of unclipped changes: printed, and computed.
+
+    The share is over the clients of a round, and one client is replaced.
     """
     yield 2 / _round(DpPrivrec()).batch, float(_largest_move()[1])
 
 
 def compare_adaptive_clipping() -> Iterator[ClaimedAndComputed]:
-    """Yields two consequences of lines 22 and 23 of Algorithm 2, which compute a client's bit b
-    after the clipping.
+    """Yields two pairs of expected and computed numbers on the adaptive clipping bound S.
 
-    b states whether a client's change fits the clipping bound S. The first pair is 0, the right bit
-    for a change of length 2 S, and the bit that the algorithm computes. The second pair is infinity
-    and the number of rounds until S reaches 0 under lines 8 to 11 without noise.
+    A client's bit b states whether its change fits S, but lines 22 and 23 of Algorithm 2 compute it
+    after the clipping. The first pair is 0, the right bit for a change of length 2 S, and the bit
+    that the algorithm computes. The second pair is infinity, and the number of rounds until S
+    reaches 0 by lines 8 to 11 without noise.
     """
     system = DpPrivrec()
     one = _round(system)
@@ -203,8 +204,8 @@ def compare_adaptive_clipping() -> Iterator[ClaimedAndComputed]:
 
 
 def compare_noise_multipliers() -> Iterator[ClaimedAndComputed]:
-    """Yields two pairs: the noise multiplier z that the paper states, and the computed joint
-    multiplier of a round's two averages.
+    """Yields two pairs of noise multipliers of a round's two averages together: stated, and
+    computed.
 
     The averages are those of the clients' changes of the model, and of the bits that state whether
     a change was clipped. The first pair is for the noise scales of the paper's proof, the second
@@ -223,11 +224,11 @@ def compare_noise_multipliers() -> Iterator[ClaimedAndComputed]:
 
 
 def compare_sampling() -> Iterator[ClaimedAndComputed]:
-    """Yields two pairs: epsilon by Poisson sampling, as the paper assumes, and the proved epsilon
-    for a fixed number of clients per round.
+    """Yields one pair of epsilons per data set: with Poisson sampling, and with a fixed number of
+    clients per round.
 
-    The fixed number of clients attains the first epsilon, too, so that the first is a lower bound.
-    There is one pair per data set.
+    The paper assumes Poisson sampling, but draws a fixed number of clients. The second epsilon is a
+    proved upper bound. The first is a lower bound for the fixed number, which also attains it.
     """
     for n, m in _TRAINED:
         of = {"clients": m, "n_users": n}
@@ -235,10 +236,11 @@ def compare_sampling() -> Iterator[ClaimedAndComputed]:
 
 
 def compare_table_epsilons() -> Iterator[ClaimedAndComputed]:
-    """Yields two pairs: the epsilon that the paper prints for the settings with which it trains,
-    and the proved epsilon.
+    """Yields one pair per table: the epsilon printed for the paper's trainings, and the proved
+    epsilon.
 
-    There is one pair per table. The command `auditor claims --tables` prints all entries.
+    The settings are those with which the paper trains, at delta 1e-6. The command `auditor claims
+    --tables` prints all entries.
     """
     for cell in printed_epsilons():
         if cell.delta == 1e-6 and (cell.n_users, cell.clients) in _TRAINED:
@@ -246,16 +248,17 @@ def compare_table_epsilons() -> Iterator[ClaimedAndComputed]:
 
 
 def compare_authors_accounting() -> Iterator[ClaimedAndComputed]:
-    """Yields 36 pairs: an epsilon that the paper prints in Table 3 or 4, and the epsilon by the
-    authors' accounting.
+    """Yields a pair per entry of Tables 3 and 4: the printed epsilon, and the authors' accounting.
+
+    The second number is the epsilon by the accounting that the authors are found to use
+    (``compute_printed_epsilon``).
     """
     for cell in printed_epsilons():
         yield cell.printed, cell.counted, asdict(cell)
 
 
 def compare_upload_exposure() -> Iterator[ClaimedAndComputed]:
-    """Yields a pair: 1, the expected probability that the server sees a client's true upload, and
-    the computed probability.
+    """Yields a pair of probabilities that the server sees a client's true upload: 1, and computed.
 
     The upload is a client's clipped change, to which DP-PrivRec's devices add no noise.
     """
@@ -266,8 +269,7 @@ def compare_upload_exposure() -> Iterator[ClaimedAndComputed]:
 
 
 def compare_joint_sensitivity() -> Iterator[ClaimedAndComputed]:
-    """Yields a pair: the L2 sensitivity S* of a round's two averages together as the paper prints
-    it, and as computed.
+    """Yields a pair of L2 sensitivities of a round's two averages together: printed, and computed.
 
     The averages are those of the clients' changes of the model, and of the bits that state whether
     a change was clipped.
@@ -281,10 +283,10 @@ def compare_joint_sensitivity() -> Iterator[ClaimedAndComputed]:
 
 
 def compare_noise_deviation() -> Iterator[ClaimedAndComputed]:
-    """Yields a pair: the claimed and the computed ratio of the noise's standard deviation to the
-    sensitivity, at z = 2.
+    """Yields a pair of ratios of the noise's deviation to the sensitivity: claimed, and computed.
 
-    The paper states that z is the variance of the noise, which would make the ratio sqrt(z).
+    The setting is z = 2. The paper states that z is the variance of the noise, which would make the
+    ratio sqrt(z).
     """
     system = DpPrivrec(multiplier=2.0)
     one = _round(system)
@@ -293,8 +295,7 @@ def compare_noise_deviation() -> Iterator[ClaimedAndComputed]:
 
 
 def compare_clipping_bounds() -> Iterator[ClaimedAndComputed]:
-    """Yields a pair of joint noise multipliers of a round's two averages: at the clipping bound 40,
-    and at the bound 5.
+    """Yields the joint noise multipliers of a round's two averages at clipping bounds 40 and 5.
 
     The averages are those of the clients' changes of the model, and of the bits that state whether
     a change was clipped. The paper claims that the multipliers are equal.
@@ -309,11 +310,10 @@ def compare_clipping_bounds() -> Iterator[ClaimedAndComputed]:
 
 
 def compare_round_numbers() -> Iterator[ClaimedAndComputed]:
-    """Yields one pair per data set: the proved epsilon of N/M rounds, and a lower bound on epsilon
-    that 1000 rounds attain.
+    """Yields one pair of epsilons per data set: of N/M rounds, and of 1000 rounds.
 
     The paper's proof counts N/M rounds, for N users and M clients per round, but Algorithm 2 runs
-    E1 = 1000 rounds.
+    E1 = 1000 rounds. The first epsilon is a proved upper bound, the second a lower bound.
     """
     for n, m in _TRAINED:
         fewer = _proved(_training(n, m, n // m, _MULTIPLIER), 1e-6)
@@ -322,11 +322,12 @@ def compare_round_numbers() -> Iterator[ClaimedAndComputed]:
 
 
 def compare_undrawn_users() -> Iterator[ClaimedAndComputed]:
-    """Yields shares of users who are not drawn, and epsilons with and without colluding clients.
+    """Yields three pairs on users who are not drawn: a pair of shares, and two pairs of epsilons.
 
-    The first pair has the shares of users who are not drawn in one round and in a whole training.
-    In each other pair, the first number is the proved epsilon against an adversary who is not a
-    client, and the second that against 1 or 94 clients who collude.
+    First pair: the shares of users who are not drawn in one round, and in a whole training.
+
+    Second and third pair: the proved epsilon against an adversary who is not a client, and that
+    against 1 or 94 colluding clients.
     """
     (n, m), system = _TRAINED[0], DpPrivrec()
     rounds = system.rounds
@@ -342,27 +343,26 @@ def compare_undrawn_users() -> Iterator[ClaimedAndComputed]:
 
 
 def compare_training_users() -> Iterator[ClaimedAndComputed]:
-    """Yields one pair per data set: the number of training users that the paper prints, and 80% of
-    the data set's users.
-    """
+    """Yields one pair per data set of numbers of training users: printed, and 80% of all users."""
     for said, users, printed in (("MovieLens-1M", 6040, 4800), ("Frappe", 957, 760)):
         yield float(printed), float(round(0.8 * users)), {"users": users, "said": said}
 
 
 def compare_pure_epsilons() -> Iterator[ClaimedAndComputed]:
-    """Yields one pair per data set of epsilons at delta 0: infinity, as in the paper's tables, and
-    the computed lower bound.
+    """Yields one pair of epsilons at delta 0 per data set: printed, and a lower bound.
+
+    The paper's tables print infinity.
     """
     for n, m in _TRAINED:
         yield math.inf, compute_lower_bound(clients=m, n_users=n, delta=0.0), {"m": m, "n": n}
 
 
 def compare_guess_accuracy() -> Iterator[ClaimedAndComputed]:
-    """Yields two pairs: 0.5, the claimed accuracy of a guess of one bit of a user, and the largest
-    possible accuracy.
+    """Yields two pairs of accuracies of a guess of one bit of a user: claimed, and largest
+    possible.
 
-    The largest accuracy follows in the first pair from the largest epsilon that the paper prints,
-    and in the second from the proved upper bound.
+    The claimed accuracy is 0.5. The largest possible accuracy follows in the first pair from the
+    largest epsilon that the paper prints, and in the second from the proved upper bound.
     """
     (cell,) = (c for c in printed_epsilons() if (c.n_users, c.clients, c.delta) == (760, 15, 1e-8))
     for said, epsilon in (("printed", cell.printed), ("proved here", cell.upper)):
@@ -370,8 +370,7 @@ def compare_guess_accuracy() -> Iterator[ClaimedAndComputed]:
 
 
 def compare_attribute_exposure() -> Iterator[ClaimedAndComputed]:
-    """Yields a pair: 1, the expected probability that an upload reveals an attribute of the user,
-    and the computed probability.
+    """Yields a pair of probabilities that an upload reveals a user attribute: 1, and computed.
 
     The upload is that of a PrivRec device, whose network reads the user's attributes.
     """
