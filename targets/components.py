@@ -66,14 +66,14 @@ def check_lists(kind: Payload, values: NDArray[Any], n_items: int, name: str, wh
         return
     if values.dtype.kind not in "iu":
         raise InputError(
-            f"Expected integers in the component {name!r} ({kind}) of {where}, got values of type "
-            f"{values.dtype}. State another kind, or send a list of integers."
+            f"Expected integers in the component {name!r} of the kind {kind!r} of {where}, got "
+            f"values of type {values.dtype}. Send a list of integers, or state another kind."
         )
     wrong = values[(values < LIST_PADDING) | (values >= n_items)]
     if kind is Payload.ITEMS and wrong.size:
         raise InputError(
-            f"Expected item positions from 0 to {n_items - 1}, or -1 for none, in the component "
-            f"{name!r} of {where}, got {wrong.flat[0]}. Send positions, or state the kind codes."
+            f"Expected item indices from 0 to {n_items - 1}, or -1 as padding, in the component "
+            f"{name!r} of {where}, got {wrong.flat[0]}. Send indices, or state the kind 'codes'."
         )
 
 

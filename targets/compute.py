@@ -143,10 +143,10 @@ def check_device(device: str) -> None:
     try:
         kind = device.partition(":")[0]
         if kind not in _DEVICES:
-            raise RuntimeError(f"torch knows {', '.join(_DEVICES)}")
+            raise RuntimeError(f"the device types of torch are {', '.join(_DEVICES)}")
         if kind == "cuda" and version("torch").endswith("+cpu"):
             # This check spares the import of torch, which takes seconds.
-            raise RuntimeError("the installed torch is the build for CPUs")
+            raise RuntimeError("the installed torch is built for CPUs only")
         import torch
 
         torch.zeros(1, device=device).item()

@@ -51,7 +51,7 @@ def compute_user_features(interactions: Interactions, *, best: float = 5.0) -> U
     Source: Zhang et al., Table I; section 3.1 uses the features in ``z_u = E_U x_u``.
     """
     if not 0 < best < np.inf:
-        raise InputError(f"Expected best > 0, got best={best}. Give the best rating of the scale.")
+        raise InputError(f"Expected finite best > 0, got {best=}. Give the best possible rating.")
     table, n_users = interactions.ratings, interactions.n_users
     sizes = np.diff(table.indptr)
     row = np.repeat(np.arange(n_users), sizes)

@@ -173,7 +173,7 @@ def check_settings(settings: Any) -> None:
         if not (rule.allows(value) or value is default is None):
             remedy = f"The default is {default!r}"
             if default is MISSING or default is None:
-                remedy = "Give another"
+                remedy = "Give another value"
             raise InputError(f"Expected {name} {rule.description}, got {name}={value!r}. {remedy}.")
 
 

@@ -106,7 +106,7 @@ class SideTables:
         if strange := sorted(self.bins.keys() - read):
             there = f"The columns are: {', '.join(sorted(read))[:300]}." if read else ""
             raise InputError(
-                f"Expected bins for a column in the files of users and items, got {strange[0]!r}. "
+                f"Expected bins for columns of the files of users and items, got {strange[0]!r}. "
                 f"{there or 'Give a file with this column.'}"
             )
         if absent := [key for key in self.attributes or () if key not in interactions.attributes]:
@@ -160,8 +160,8 @@ class SideTables:
             column = cell.take(row)
             if name in (title, genre) and name in self.bins:
                 raise InputError(
-                    f"Expected bins for a column of numbers, got {name!r} of {path}, which is read "
-                    f"as {'titles' if name == title else 'genres'}. Leave its bins out."
+                    f"Expected bins for columns of numbers only, got bins for {name!r} of {path}, "
+                    f"which has {'titles' if name == title else 'genres'}. Leave its bins out."
                 )
             if name == title:
                 titles = texts or tuple(column.texts[code] for code in column.codes)
@@ -261,7 +261,7 @@ def _read(
         if place != at and not _is_index(name, what)
     }
     if len(set(others.values())) < len(others) or not others:
-        raise make_error(str(path), f"columns besides {names[at]!r}, with distinct names", names)
+        raise make_error(str(path), f"distinct columns in addition to {names[at]!r}", names)
     if len(others) > MAX_COLUMNS[what]:
         if named is None:
             remedy = {"user": "Name the attributes by --attribute.", "item": "Leave columns out."}
@@ -282,7 +282,7 @@ def _read(
         again = int(np.setdiff1d(np.arange(len(order)), first)[0])
         twice = format_ids(ids, texts)[order[again]]
         here, before = (file.name_row(int(row)) for row in (again, first[order[again]]))
-        raise make_error(here, f"a {what} that is absent from {before},", str(twice))
+        raise make_error(here, f"a {what} that is not already in {before},", str(twice))
     in_file = format_ids(ids, texts)[order]
     wanted, among = (own, in_file) if own.dtype.kind == in_file.dtype.kind else _texts(own, in_file)
     row = find_indices(wanted, among)

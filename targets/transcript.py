@@ -522,7 +522,7 @@ class Transcript:
             ]
         elif vantage is Vantage.SHUFFLED:
             if rng is None:
-                raise InputError("Expected rng for the shuffled view, got None. Give a Generator.")
+                raise InputError("Expected rng for shuffled views, got None. Give a Generator.")
             views = [
                 of_round(broadcast=r.broadcast, shuffled=_shuffle(r.uploads, rng))
                 for r in self.rounds

@@ -86,8 +86,8 @@ class Composition(System):
             self.protection.get_entry_randomizer(group)
         if self.private_user and self.protection.get_attribute_event() is not None:
             raise InputError(
-                "Expected private_user=False with a protection that perturbs features, got True, "
-                "a model without features. Change private_user or the protection."
+                "Expected private_user=False, because the protection perturbs users' features, got "
+                "True, for which the model has no features. Change private_user or the protection."
             )
 
     @property

@@ -193,8 +193,8 @@ class AdaptiveLaplace(_LaplaceNoise):
         del budgets["clip"], budgets["every_epoch"]
         if group not in budgets:
             raise InputError(
-                f"Expected a model with the groups {', '.join(budgets)} only, got {group!r}. Use "
-                "the protection laplace, which has one epsilon for all groups."
+                f"Expected a model with the groups of arrays {', '.join(budgets)} only, got "
+                f"{group!r}. Use the protection laplace, which has one epsilon for all groups."
             )
         return budgets[group]
 

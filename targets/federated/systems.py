@@ -265,8 +265,8 @@ class FederatedSystem(Composition):
         """
         if calls.broadcast is None:
             raise InputError(
-                "Expected the model's components as the broadcast, got none. Send the learner's "
-                "initial model."
+                "Expected the arrays of a model as the broadcast, got None. Give those of the "
+                "learner's init_model."
             )
         clients = self._devices(calls.profiles, calls.streams, calls.profile_ids)
         return self._send(clients, calls.broadcast, calls.compute)[0]

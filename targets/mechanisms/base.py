@@ -42,10 +42,10 @@ class Domain:
         """
         array = np.asarray(value)
         if array.dtype.kind not in "biuf":
-            raise InputError(f"Expected a numeric input, got {value!r}. Encode it as numbers.")
+            raise InputError(f"Expected numbers as the input, got {value!r}. Encode it as numbers.")
         if array.shape[array.ndim - len(self.shape) :] != self.shape:
             raise InputError(
-                f"Expected an input of shape (..., *{self.shape}), got shape {array.shape}."
+                f"Expected an input of shape (..., *{self.shape}), got {array.shape}. Reshape it."
             )
         if self.values is not None:
             inside = np.isin(array, self.values)
@@ -53,7 +53,7 @@ class Domain:
             inside = (array >= self.low) & (array <= self.high) & np.isfinite(array)
         if not np.all(inside):
             bad = array[~inside].flat[0].item()
-            raise InputError(f"Expected inputs in {self}, got {bad!r}. Clip or round them first.")
+            raise InputError(f"Expected input entries in {self}, got {bad!r}. Clip or round them.")
         return array
 
     def expand_batch(self, value: ArrayLike, size: Shape) -> NDArray[Any]:
@@ -71,7 +71,7 @@ class Domain:
             return np.broadcast_to(array, (batch if size is None else size) + self.shape)
         except ValueError:
             raise InputError(
-                f"Expected inputs that broadcast to size={size}, got a batch of shape {batch}."
+                f"Expected inputs that broadcast to {size=}, got batch shape {batch}. Change size."
             ) from None
 
     def __str__(self) -> str:

@@ -64,7 +64,7 @@ class Clipped:
         inner = self.mechanism.domain
         if inner.values is not None or math.inf in (-inner.low, inner.high):
             raise InputError(
-                f"Expected mechanism on a finite interval, got {inner}. Do not clip its input."
+                f"Expected mechanism with inputs in a finite interval, got {inner}. Omit Clipped."
             )
 
     @property

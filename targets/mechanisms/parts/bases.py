@@ -183,8 +183,8 @@ def check_mu(mu: float, noise_name: str) -> None:
     """
     if not 1e-100 <= mu <= 1e100:
         raise InputError(
-            f"Expected {noise_name} between 1e-100 and 1e+100 sensitivities, got a sensitivity of "
-            f"{mu!r} standard deviations of the noise. Change the noise or the sensitivity."
+            f"Expected {noise_name} for which the sensitivity is from 1e-100 to 1e+100 standard "
+            f"deviations of the noise, got {mu!r}. Change the noise or the sensitivity."
         )
 
 

@@ -82,8 +82,8 @@ class GridNoise(IntervalMechanism, ABC):
         """Raises InputError unless the noise scale ``noise`` is from ``low`` to ``high`` steps."""
         if not low <= noise / self.step <= high:
             raise InputError(
-                f"Expected {name} from {low:g} to {high:g} steps, got {name}={noise!r} with "
-                f"step={self.step:g}. Change the step."
+                f"Expected {name} from {low:g} to {high:g} times the grid step, got "
+                f"{name}={noise!r} with step={self.step:g}. Change step or {name}."
             )
 
 

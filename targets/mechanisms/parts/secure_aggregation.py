@@ -67,27 +67,27 @@ class NoiseProtocol(Checked):
         if not self.replaced <= self.masked <= self.n_users:
             raise InputError(
                 f"Expected replaced <= masked <= n_users, got replaced={self.replaced!r}, "
-                f"masked={self.masked!r}, n_users={self.n_users!r}. Give the survivors per round."
+                f"masked={self.masked!r}, n_users={self.n_users!r}. No round gains users."
             )
         if self.masked < self.min_masked * (1.0 - 1e-12):
             raise InputError(
                 f"Expected masked of at least (1 - omega) n_users = {self.min_masked:g}, got "
-                f"masked={self.masked!r}. With fewer survivors the protocol halts."
+                f"masked={self.masked!r}. Give more survivors; with fewer, the protocol halts."
             )
         if not (self.colluding <= self.replaced and self.colluding < self.masked):
             raise InputError(
                 f"Expected colluding <= replaced and colluding < masked, got "
-                f"colluding={self.colluding!r}. At least one user must be honest."
+                f"colluding={self.colluding!r}. Lower colluding; at least one user must be honest."
             )
         if self.announced is not None and not self.masked <= self.announced < math.inf:
             raise InputError(
                 f"Expected a finite announced >= masked, got announced={self.announced!r}, "
-                f"masked={self.masked!r}. A smaller number would only add noise."
+                f"masked={self.masked!r}. Raise announced; a smaller number only adds noise."
             )
         if self.repaired and self.n_announced <= self.min_masked * (1.0 + 1e-12):
             raise InputError(
                 f"Expected more survivors than (1 - omega) n_users = {self.min_masked:g} in the "
-                f"repaired protocol, got masked={self.masked!r}. Otherwise it replaces no noise."
+                f"repaired protocol, got {self.n_announced!r}. With fewer, it replaces no noise."
             )
 
     @property
@@ -172,8 +172,8 @@ def min_variance(
     """
     for name, share in (("omega", omega), ("colluding", colluding)):
         if not 0.0 <= share < 1.0:
-            raise InputError(f"Expected {name} in [0, 1), got {name}={share!r}. Give a share.")
+            raise InputError(f"Expected {name} in [0, 1), got {share!r}. Give a share of users.")
     if not 1.0 <= announced < math.inf:
-        raise InputError(f"Expected announced in [1, inf), got {announced=}. Give another ratio.")
+        raise InputError(f"Expected finite announced >= 1, got {announced=}. Give a higher ratio.")
     honest = max(0.0, 1.0 - omega - colluding) / (1.0 - omega)
     return honest / (announced if repaired else 1.0 + announced)

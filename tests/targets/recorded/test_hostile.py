@@ -181,7 +181,7 @@ def test_rows_that_do_not_fit_are_refused(
 @pytest.mark.parametrize(
     ("kind", "listed", "told"),
     [
-        ("items", [[0, 4, -1], [3, 2, 5]], "item positions from 0 to 4, or -1 for"),
+        ("items", [[0, 4, -1], [3, 2, 5]], "item indices from 0 to 4, or -1 as"),
         ("items", [[0, 4, -2], [3, 2, 1]], "got -2"),
         ("items", [[0.0, 1.0], [2.0, 3.0]], "integers in the component 'item' (items)"),
         ("codes", [[0.5, 1.0], [2.0, 3.0]], "integers in the component 'item' (codes)"),

@@ -138,7 +138,7 @@ def test_it_is_found_out_what_is_sent(client: Any, server: Any, kind: Payload) -
 @pytest.mark.parametrize(
     ("message", "said"),
     [
-        (lambda h: h.n_items + np.arange(3), "item positions from 0 to 7, or -1 for"),
+        (lambda h: h.n_items + np.arange(3), "item indices from 0 to 7, or -1 as"),
         (lambda h: np.ones(3), r"integers in the component 'values' \(items\)"),
     ],
 )
