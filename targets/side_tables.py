@@ -160,8 +160,8 @@ class SideTables:
             column = cell.take(row)
             if name in (title, genre) and name in self.bins:
                 raise InputError(
-                    f"Expected bins for columns of numbers only, got bins for {name!r} of {path}, "
-                    f"which has {'titles' if name == title else 'genres'}. Leave its bins out."
+                    f"Expected bins for columns of numbers only, got {name!r} of {path}, which "
+                    f"has {'titles' if name == title else 'genres'}. Leave its bins out."
                 )
             if name == title:
                 titles = texts or tuple(column.texts[code] for code in column.codes)

@@ -53,7 +53,7 @@ class Domain:
             inside = (array >= self.low) & (array <= self.high) & np.isfinite(array)
         if not np.all(inside):
             bad = array[~inside].flat[0].item()
-            raise InputError(f"Expected input entries in {self}, got {bad!r}. Clip or round them.")
+            raise InputError(f"Expected inputs in {self}, got {bad!r}. Clip or round them first.")
         return array
 
     def expand_batch(self, value: ArrayLike, size: Shape) -> NDArray[Any]:

@@ -67,7 +67,7 @@ class NoiseProtocol(Checked):
         if not self.replaced <= self.masked <= self.n_users:
             raise InputError(
                 f"Expected replaced <= masked <= n_users, got replaced={self.replaced!r}, "
-                f"masked={self.masked!r}, n_users={self.n_users!r}. No round gains users."
+                f"masked={self.masked!r}, n_users={self.n_users!r}. Give the survivors per round."
             )
         if self.masked < self.min_masked * (1.0 - 1e-12):
             raise InputError(
