@@ -53,22 +53,21 @@ if TYPE_CHECKING:
 # Algorithm 2 takes E1 steps, so each step is counted M times. (The text of section 2.3.4 states
 # N/M steps for N users, which gives none of the entries.)
 
-_ORDERS = 64
+_ORDERS = 64  # largest order of the Rényi divergence
 
 
 def compute_printed_epsilon(
     *, clients: int, n_users: int, rounds: int, multiplier: float, delta: float
 ) -> float:
-    """Returns epsilon by the accounting with which the paper's authors computed the printed values;
-    infinite at delta 0.
+    """Computes epsilon by the accounting that reproduces all epsilons printed in the paper.
 
-    ``clients``: number of users per round.
+    ``clients``: number of users per round, M in the paper.
     ``n_users``: number of users.
     ``rounds``: number of rounds, E1 in the paper.
     ``multiplier``: noise multiplier z.
-    ``delta``: delta of the result.
+    ``delta``: delta of the result; at delta 0 epsilon is infinite.
 
-    The authors count each round as ``clients`` steps.
+    This accounting counts each round as M steps.
     """
     if delta == 0:
         return math.inf
@@ -78,11 +77,10 @@ def compute_printed_epsilon(
 
 
 def bound_sampled_renyi(sampling_rate: float, order: int, noise_multiplier: float) -> float:
-    """Bounds the Rényi divergence of integer ``order`` of a Gaussian mechanism on a sample without
-    replacement.
+    """Computes an upper bound on the Rényi divergence of a Gaussian mechanism on a random sample.
 
-    ``sampling_rate``: sampling rate q.
-    ``order``: order a of the divergence.
+    ``sampling_rate``: share q of the users that are sampled, without replacement.
+    ``order``: integer order a of the divergence, at least 2.
     ``noise_multiplier``: noise multiplier z.
 
     The bound is Theorem 9 of Wang, Balle and Kasiviswanathan (2019):
@@ -107,19 +105,18 @@ def make_messages(
     kind: Payload,
     learning_rate: float,
 ) -> dict[str, Component]:
-    """Returns the messages of n devices, with one component (named array) for each array of
-    ``model``.
+    """Makes the messages of n devices: one named array for each array of ``model``.
 
-    ``change``: what each device changed, in the layout of ``Devices``: "user" (n, du) has the
-        embeddings of the user's attributes side by side, "item" (n, width, d) has one row per
+    ``change``: change of the model by each device, in the layout of ``Devices``: "user" (n, du) has
+        the embeddings of the user's attributes side by side, "item" (n, width, d) has one row per
         example, and other arrays have the broadcast's shapes.
-    ``examples``: examples of the devices.
+    ``examples``: training examples of the devices.
     ``profiles``: interactions and attributes of the devices' users.
-    ``model``: the broadcast model.
-    ``kind``, ``learning_rate``: what the numbers are (a change or a gradient), and the learning
-        rate of the devices.
+    ``model``: the broadcast model, as arrays by name.
+    ``kind``: payload of the messages, a change of the model or a gradient.
+    ``learning_rate``: learning rate of the devices.
 
-    Rows without a change are left out.
+    Table rows without a change are left out.
     """
     sent: dict[str, Component] = {}
     at = 0
@@ -157,9 +154,7 @@ def join_blocks(blocks: Sequence[Mapping[str, Component]]) -> dict[str, Componen
 
 
 def compute_l2_norms(components: Mapping[str, Component]) -> NDArray[np.float64]:
-    """Computes the L2 norm of every client's change over all its arrays together, shape (n,), in
-    float64.
-    """
+    """Computes the L2 norm of every client's change, over all its arrays together, shape (n,)."""
     squares = np.zeros(len(next(iter(components.values()))))
     for part in components.values():
         if isinstance(part, Rows):
@@ -173,10 +168,10 @@ def compute_l2_norms(components: Mapping[str, Component]) -> NDArray[np.float64]
 
 
 def rescale(part: Component, factor: NDArray[np.float64]) -> Component:
-    """Returns one named array of messages, with each client's part multiplied by its entry of
-    ``factor`` (n,), in float32.
+    """Multiplies each client's numbers in one array of messages by the client's ``factor``.
 
-    The learning rate of the result is unknown, because clients have different factors.
+    ``factor`` has shape (n,), for n clients. The result is in float32, and its learning rate is
+    unknown, because clients have different factors.
     """
     if isinstance(part, Rows):
         each = np.repeat(factor, np.diff(part.indptr))
@@ -213,9 +208,10 @@ def _joined(parts: list[Component]) -> Component:
 # which the device trained, and the user's attributes. Rows without a change are stored as not sent
 # (``Rows``), which carries the same information.
 
+# Lengths K of the recommendation lists for which the paper prints HR@K and NDCG@K.
 RANKING_CUTOFFS = (5, 10, 20, 30)
 _TOGETHER = 32  # devices trained together
-_SEED = "seed"
+_SEED = "seed"  # name of the model's array with the seed of the devices' random streams
 _LANES = Range(
     "[1, inf)",
     f"to be a multiple of {BATCH_UNIT}",
@@ -229,7 +225,8 @@ _HALVED = Range(f"[{2**N_LAYERS}, inf)", whole=True)
 class MetaLearnedSystem(NoiselessSystem):
     """Base class of PrivRec's meta-learned systems: settings, training loop and devices.
 
-    A subclass defines how its devices learn (``compute_updates``) and the network.
+    A subclass defines how its devices train (``compute_updates``) and the network. Its class
+    attribute ``kind`` is the payload of a message: a change of the model, or a gradient.
 
     ``rounds``: number of rounds, E1 in the paper.
     ``clients``: number of users per round, M in the paper; all users if there are fewer.
@@ -262,10 +259,10 @@ class MetaLearnedSystem(NoiselessSystem):
     evaluation = UtilityTest(split=HoldOut.HELD_OUT_USERS, cutoffs=RANKING_CUTOFFS)
 
     def get_cost_args(self, interactions: Interactions) -> dict[str, float]:
-        """Returns the arguments of ``TrainingCost.estimate``, by name, from the sizes of layers,
-        the drawn clients and their local epochs.
+        """Returns arguments of ``TrainingCost.estimate``, by name.
 
-        Dense layers are ten times as fast as embeddings.
+        They follow from the sizes of the layers, the drawn clients and their local epochs. Dense
+        layers are assumed to be ten times as fast as embeddings.
         """
         shapes = self.network.get_shapes(interactions)
         senders = self.count_clients(interactions)
@@ -280,7 +277,7 @@ class MetaLearnedSystem(NoiselessSystem):
 
     @property
     def message_rate(self) -> float:
-        """Learning rate of the local training from which the messages result."""
+        """Learning rate of the local training whose result is uploaded: ``local_rate``."""
         return self.local_rate
 
     @property
@@ -290,40 +287,44 @@ class MetaLearnedSystem(NoiselessSystem):
 
     @property
     def training_settings(self) -> TrainingSettings:
-        """Settings of a device's local training; by default without the proximal term (distance to
-        the broadcast).
+        """Settings of a device's local training, by default without the proximal term.
+
+        The proximal term is the distance of a device's model to the broadcast.
         """
         from fedrec_auditor.targets.papers.privrec.device import TrainingSettings
 
         return TrainingSettings(n_epochs=self.local_epochs, rate=self.local_rate)
 
     def compute_updates(self, devices: Devices) -> Weights:
-        """Returns the update that each device uploads, as tensors by name; by default the change of
-        its weights by local training (REPTILE).
+        """Computes the update that each device uploads, as tensors by name.
+
+        By default the update is the change of the device's weights by local training (REPTILE).
         """
         from fedrec_auditor.targets.papers.privrec.device import compute_reptile_update
 
         return compute_reptile_update(devices, self.training_settings)
 
     def personalize(self, devices: Devices) -> Weights:
-        """Returns the weights with which each device scores items, as tensors by name.
+        """Trains the final model on each device's own data; returns the weights for scoring items.
 
-        By default the device trains the final model as it does for an upload.
+        The weights are tensors by name. By default this training is that for an upload.
         """
         return devices.train(self.training_settings)
 
     def update_model(
         self, model: Broadcast, uploads: Uploads, rng: Generator
     ) -> dict[str, NDArray[Any]]:
-        """Returns the next model by equation 6: the current model plus ``server_rate`` times the
-        mean of the uploaded changes.
+        """Returns the next model by equation 6.
+
+        This is the current model plus ``server_rate`` times the mean of the uploaded changes.
         """
         return self.add_uploads(model, uploads, self.server_rate / max(len(uploads.users), 1))
 
     @staticmethod
     def add_uploads(model: Broadcast, uploads: Uploads, rate: float) -> dict[str, NDArray[Any]]:
-        """Returns the model plus ``rate`` times the sum of all uploaded changes, as float32 arrays
-        by name.
+        """Returns ``model`` plus ``rate`` times the sum of all uploaded changes.
+
+        The result has float32 arrays by name.
         """
         moved = {}
         for name, part in model.items():
@@ -342,7 +343,7 @@ class MetaLearnedSystem(NoiselessSystem):
         return min(self.clients, population.n_users)
 
     def depends_on(self, scope: Scope) -> bool:
-        """Whether messages depend on the data that ``scope`` protects (its unit).
+        """Whether messages depend on the data that ``scope`` protects.
 
         Messages depend on which items are rated, and on attributes if the network reads features.
         """
@@ -369,11 +370,11 @@ class MetaLearnedSystem(NoiselessSystem):
         return TrainingResult(model, {**model, _SEED: rng.integers(0, 2**63)})
 
     def make_messages(self, calls: UploadRequest) -> Messages:
-        """Returns the changes of the devices (Algorithm ClientUpdate), one component per named
-        array of the model.
+        """Returns the requested messages: changes of the model by the devices (ClientUpdate).
 
-        Devices are trained 32 at a time, each with its own random stream. Memory is the result, and
-        examples and models of 32 devices.
+        A message has one array for each array of the model, with the same name. Devices are trained
+        32 at a time, each with its own random stream. Memory is the result, and examples and models
+        of 32 devices.
         """
         profiles, users, compute = calls.profiles, calls.profile_ids, calls.compute
         model, streams = self.network.check_broadcast(calls.broadcast, profiles), calls.streams
@@ -419,8 +420,9 @@ class MetaLearnedSystem(NoiselessSystem):
         broadcast: Broadcast,
         device: str,
     ) -> Iterator[tuple[NDArray[np.intp], Devices]]:
-        """Yields blocks of devices, beginning with those of most examples, each with the devices'
-        positions in ``users``.
+        """Yields blocks of devices, each with the devices' positions in ``users``.
+
+        Within a block, devices are sorted by their number of examples, the largest first.
         """
         from fedrec_auditor.targets.papers.privrec.device import Devices
 

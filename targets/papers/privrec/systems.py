@@ -61,15 +61,18 @@ class _WithFeatures(MetaLearnedSystem):
 class Privrec(_WithFeatures):
     """PrivRec: a feature-based network, meta-learned over devices; nothing protects the upload.
 
-    PrivRec (Algorithm 1) uses REPTILE (equation 6) with a proximal term of weight ``proximal``,
-    which keeps a device's model close to the broadcast model.
+    PrivRec (Algorithm 1) uses REPTILE (equation 6) with a proximal term, which keeps a device's
+    model close to the broadcast model.
 
-    This weight is mu of the paper's equation 7; its value is chosen here. The text (section 2.1)
-    has only features, so that no identities are sent. Genres alone rank items far worse than Table
-    1 states: HR@20 on MovieLens-100K is 0.085, and 0.194 with ``item_ids``, which gives every item
-    its own embedding, and sends more. Without genres in the data the item's index is its only
-    feature, and is always embedded, for any ``item_ids``. ``averaged_genres`` uses the mean of the
-    embeddings of an item's genres; the text concatenates the embeddings of all features.
+    ``proximal``: weight mu of the proximal term (equation 7); its value is chosen here.
+    ``item_ids``: whether every item has its own embedding.
+    ``averaged_genres``: whether the network reads the mean of the embeddings of an item's genres;
+        otherwise it reads all of them, as in the paper.
+
+    In the paper (section 2.1) the network reads only features, so that no item indices are sent.
+    But genres alone rank items far worse than Table 1 states: HR@20 on MovieLens-100K is 0.085.
+    With ``item_ids`` it is 0.194, and a message reveals more. If the data have no genres, the
+    item's index is its only feature, and always has an embedding.
     """
 
     proximal: Annotated[NonNegative, "mu, weight of the distance to the broadcast"] = 0.01
@@ -78,12 +81,14 @@ class Privrec(_WithFeatures):
 
     @property
     def training_settings(self) -> TrainingSettings:
-        """Settings of a device's local training, with the weight ``proximal`` of the term that
-        keeps its model close to the broadcast.
+        """Settings of a device's local training, with a proximal term of weight ``proximal``.
+
+        The term keeps the device's model close to the broadcast.
         """
         return replace(super().training_settings, proximal_weight=self.proximal)
 
 
+# Names of two arrays: the broadcast clipping bound S, and a device's bit b.
 CLIP, BIT = "clip", "bit"
 
 
@@ -94,28 +99,41 @@ class DpPrivrec(Privrec):
     DP-PrivRec (Algorithm 2) offers user-level privacy against adversaries who see the model, not
     against the server.
 
-    Each device scales its change to a norm of at most S (``initial_clip`` at first; one norm over
-    all components, equation 8) and adds a bit b, which states whether the change fits S. The server
-    adds normal noise to the average change, sigma = (2 S z / M) / sqrt(1 - h), and to the share of
-    b, sigma = (2 z / M) / sqrt(h), for M clients per round. Then the server moves S by -alpha4
-    (noisy share - gamma). S is broadcast with the model. ``multiplier`` z, ``balance`` h,
-    ``quantile`` gamma, S = 40 (MovieLens; 35 on Frappe), M = 30 and E1 = 1000 rounds are the
-    paper's (sections 4.3, 4.4). ``clip_rate`` alpha4 and ``server_rate`` alpha3 are chosen here; at
-    alpha3 = 1 it does not matter whether line 9 applies the rate before or after the noise.
+    Each device scales its change to a norm of at most S (one norm over all arrays, equation 8) and
+    adds a bit b, which states whether the change fits S without scaling. The server adds normal
+    noise to the average change, sigma = (2 S z / M) / sqrt(1 - h), and to the share of b = 1, sigma
+    = (2 z / M) / sqrt(h), for M clients per round. Then the server moves S by -alpha4 (noisy share
+    - gamma), and broadcasts S with the model.
 
-    z = 1 belongs to the tables of epsilon (section 4.4) and destroys the training: the noise is
-    4.87 on every weight, which begins at 0.06 to 0.35. For every S the noise is longer than the
-    average change can be, by a factor of 2 z sqrt(weights/(1-h))/M, 37.7 on MovieLens 100K. Devices
-    whose training overflows with such weights return no change. Figures 3 and 4, "within 10%" of
-    PrivRec, are of a z that section 4.3 does not print. At z = 0.003 they are possible, and epsilon
-    is a million (../README.md).
+    ``rounds``: number of rounds, E1 in the paper.
+    ``server_rate``: alpha3, learning rate of the server; chosen here.
+    ``initial_clip``: S in the first round: 40 on MovieLens, 35 on Frappe.
+    ``multiplier``: noise multiplier z, the deviation of the noise over the sensitivity.
+    ``quantile``: gamma, share of changes within S at which S stays as it is.
+    ``balance``: h, share of the privacy budget for the bits.
+    ``clip_rate``: alpha4, learning rate of S; chosen here.
+    ``as_published``: whether the algorithm has the two flaws of the printed algorithm.
 
-    ``as_published`` is the printed algorithm, in which b is computed after clipping (lines 22 and
-    23). There b is 1 for every change as long as S > 0, and S falls by alpha4 (1 - gamma) per round
-    until S passes zero. Below zero, changes are scaled by a negative number, b is 0, and S rises
-    again. The noise is added after the step size (line 9), so that a larger step is not accounted
-    for. ``as_published=False`` repairs both flaws: b is computed before clipping, the step size
-    multiplies the noise too, and S stays at 0 or above.
+    The other defaults are the paper's (sections 4.3, 4.4). At alpha3 = 1 it does not matter whether
+    line 9 applies the rate before or after the noise.
+
+    Two flaws of the printed algorithm:
+
+    - b is computed after clipping (lines 22 and 23). Then b is 1 for every change as long as S > 0,
+      and S falls by alpha4 (1 - gamma) per round until it is below zero. There, changes are scaled
+      by a negative number, b is 0, and S rises again.
+    - The noise is added after the multiplication by alpha3 (line 9), so that the accounting does
+      not cover a larger alpha3.
+
+    ``as_published=False`` repairs both: b is computed before clipping, alpha3 multiplies the noise
+    too, and S stays at 0 or above.
+
+    z = 1 is that of the paper's tables of epsilon (section 4.4). It destroys the training: the
+    noise is 4.87 on every weight, which begins at 0.06 to 0.35. For every S the noise is longer
+    than the average change can be, by a factor of 2 z sqrt(weights/(1-h))/M, which is 37.7 on
+    MovieLens 100K. Devices whose training overflows with such weights return no change. Figures 3
+    and 4, "within 10%" of PrivRec, are for a z that section 4.3 does not print. They are possible
+    at z = 0.003, where epsilon is a million (../README.md).
     """
 
     rounds: int = 1000
@@ -131,17 +149,16 @@ class DpPrivrec(Privrec):
     noise_setting = NoiseSetting(noise=("multiplier",), noiseless_value=1e-6)
 
     def init_model(self, interactions: Interactions, rng: Generator) -> dict[str, Any]:
-        """Returns the first broadcast: the initial model, and the clipping bound as the array
-        "clip".
-        """
+        """Returns the first broadcast: the initial model, and the clipping bound (array "clip")."""
         return super().init_model(interactions, rng) | {CLIP: np.array(float(self.initial_clip))}
 
     def make_messages(self, calls: UploadRequest) -> Messages:
-        """Returns the clipped changes of the devices, and their bits b as the component "bit"
-        (lines 13 to 25).
+        """Returns the requested messages: clipped changes of the model, and bits b (lines 13 to
+        25).
 
-        The changes have one component per named array of the model. b states whether a change fits
-        the clipping bound. Raises InputError if the broadcast has no clipping bound.
+        A message has one array for each array of the model, with the same name, and the array
+        "bit", which states whether the change fits the clipping bound. Raises InputError if the
+        broadcast has no clipping bound.
         """
         received = None if calls.broadcast is None else calls.broadcast.get(CLIP)
         if received is None or np.shape(received) != ():
@@ -165,10 +182,9 @@ class DpPrivrec(Privrec):
     def update_model(
         self, model: Broadcast, uploads: Uploads, rng: Generator
     ) -> dict[str, NDArray[Any]]:
-        """Returns the next broadcast by lines 8 to 11: the new model and clipping bound, with the
-        server's noise.
+        """Returns the next broadcast by lines 8 to 11: the new model and the new clipping bound.
 
-        The noise is added here, so no upload contains it.
+        The server adds its noise here, so no upload contains it.
         """
         bound, m = float(model[CLIP]), max(len(uploads.users), 1)
         scale = abs(bound) * 2.0 * self.multiplier / m / math.sqrt(1.0 - self.balance)
@@ -185,8 +201,8 @@ class DpPrivrec(Privrec):
         return moved | {CLIP: np.array(bound if self.as_published else max(bound, 0.0))}
 
     def make_round_mechanism(self, population: Population) -> PrivateAverage:
-        """Returns the randomized function from the changes of one round's clients to the server's
-        next broadcast.
+        """Returns the mechanism of one round: from the clients' changes to the server's noisy
+        averages.
 
         One coordinate of the changes represents all, because the noise has an equal scale in every
         direction.
@@ -202,15 +218,18 @@ class DpPrivrec(Privrec):
         )
 
     def get_mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
-        """Returns the mechanism of the noisy averages of all rounds in the horizon of ``scope``,
-        for adversaries who see only noisy results.
+        """Returns the mechanism of the noisy averages of all rounds in the horizon of ``scope``.
 
-        For other adversaries, the result is that of ``Privrec``. If M of N clients are drawn, the
-        mechanism is that of a training in which all other clients' changes lie at one end of the
-        clipping ball, and the replaced client moves from that end to the opposite end. A round is
-        then N(0, z^2), or with probability M/N N(1, z^2), for the joint noise multiplier z
-        (``losses.pairs.FixedSizePair``). None for an added or removed user, who moves the averages
-        of all clients by less than a replaced user.
+        This is for other clients (peers) as adversaries, who see only these averages. For
+        adversaries who see uploads, such as the server, the result is that of ``Privrec``.
+
+        If M of N clients are drawn, the mechanism is that of a worst-case training: all other
+        clients' changes lie at one end of the clipping ball, and the replaced client moves from
+        that end to the opposite end. The output of a round is then N(0, z^2), or with probability
+        M/N N(1, z^2), for the joint noise multiplier z (``losses.pairs.FixedSizePair``).
+
+        None for the published model as the only view, and for other units than a user. None also
+        for an added or removed user, who moves the averages by less than a replaced user.
         """
         if scope.vantage not in (Vantage.PEERS, Vantage.RELEASE):
             return super().get_mechanism(scope, population)
@@ -228,16 +247,18 @@ class DpPrivrec(Privrec):
         )
 
     def get_event(self, scope: Scope, population: Population) -> dp.DpEvent:
-        """Returns the accounting event of the server's Gaussian noise in all rounds of ``scope``,
-        with clients sampled without replacement.
+        """Returns the accounting event of the server's Gaussian noise in all rounds of ``scope``.
 
-        ``NonPrivateDpEvent`` against an adversary who sees results without the server's noise.
-        Sampling without replacement amplifies privacy if a user is replaced. For an added or
-        removed user, the event is that of Poisson sampling, with the noise multiplier for a
-        replaced user (proved in ``losses.pairs.FixedSizePair``). For any other pair of inputs only
-        the noise is charged, which sampling cannot make worse. The sample must be unknown to the
-        adversary. Another client knows its own draws, so that in each round M, or M - 1, clients
-        are drawn from the N - 1 other clients.
+        The event depends on the change of the data; M of N clients are sampled without replacement:
+
+        - a replaced user: the sampled Gaussian, because sampling amplifies privacy;
+        - an added or removed user: Poisson sampling, with the noise multiplier for a replaced user
+          (proved in ``losses.pairs.FixedSizePair``);
+        - any other change: the Gaussian without sampling, which bounds it.
+
+        The adversary must not know the sample. Another client knows whether it is itself drawn, so
+        that in each round M, or M - 1, clients are drawn from the N - 1 other clients.
+        ``NonPrivateDpEvent`` against an adversary who sees messages without the server's noise.
         """
         if scope.vantage not in (Vantage.PEERS, Vantage.RELEASE):
             return Identity().event()
@@ -250,17 +271,15 @@ class DpPrivrec(Privrec):
         return dp.SelfComposedDpEvent(one, self.count_uses(scope.horizon))
 
     def compute_joint_multiplier(self, population: Population) -> float:
-        """Returns the noise multiplier of a round's two averages together: noise over sensitivity.
+        """Returns the noise multiplier of a round's two averages together.
 
-        The averages are those of the clients' changes of the model, and of the bits that state
-        whether a change was clipped.
+        The multiplier is the deviation of the noise over the sensitivity. The averages are those of
+        the clients' changes of the model, and of the bits that state whether a change was clipped.
         """
         return 1.0 / self.make_round_mechanism(population).mu
 
     def compute_printed_epsilon(self, population: Population, delta: float) -> float:
-        """Returns the epsilon of these settings by the accounting with which the paper computes
-        Tables 3 and 4.
-        """
+        """Returns the epsilon of these settings by the accounting of the paper's Tables 3 and 4."""
         return compute_printed_epsilon(
             clients=self.count_clients(population),
             n_users=population.n_users,
@@ -270,10 +289,9 @@ class DpPrivrec(Privrec):
         )
 
     def compute_gaussian_epsilon(self, population: Population, delta: float) -> float:
-        """Returns the epsilon of one Gaussian mechanism of noise multiplier z, from which the
-        paper's proof starts.
+        """Returns the epsilon of one Gaussian mechanism of noise multiplier z.
 
-        ``population`` is not used.
+        The paper's proof starts from this mechanism. ``population`` is not used.
         """
         return float(dp.get_epsilon_gaussian(self.multiplier, delta)) + 1e-9
 
@@ -284,9 +302,9 @@ class PrivrecCen(CentralSystem, Privrec):
 
     PrivRec-CEN (section 4.1) runs Algorithm 1 with each user as a task, all within the server.
 
-    The server receives all users' data without protection and is trusted; only the final model
-    leaves the server. A run therefore records a published model and no messages, and the audit
-    examines this model. PrivRec yields an equal model from an equal seed.
+    The server is trusted, and has all users' data without protection; only the final model leaves
+    the server. A run therefore records a published model and no messages, and the audit examines
+    this model. The model is that of PrivRec for the same seed.
     """
 
     def train(self, interactions: Interactions, rng: Generator, compute: Machine) -> Training:
@@ -301,9 +319,9 @@ class FcfMeta(Fcf):
     FCF (section 4.1) under PrivRec's protocol differs from the system ``fcf`` only in the
     measurement of its utility.
 
-    A new device fits its user vector to half of its data (equation 4 of the FMF-LDP paper, whose
-    settings this training uses; PrivRec's paper prints none for FCF). In Table 1 FCF is below all
-    other systems.
+    A new device, which took no part in the training, fits its user vector to half of its data
+    (equation 4 of the FMF-LDP paper). The settings are those of the FMF-LDP paper, because
+    PrivRec's paper prints none for FCF. In Table 1 FCF is below all other systems.
     """
 
     evaluation = UtilityTest(split=HoldOut.HELD_OUT_USERS, cutoffs=RANKING_CUTOFFS)
@@ -334,12 +352,14 @@ class NnSelf(_WithFeatures):
     The system uses MAML (equations 3 to 5): a device takes steps on a support set, and returns
     minus the gradient of a query set's loss through these steps, with the second order.
 
-    The server adds ``server_rate`` (alpha2) times the sum over devices, as in equation 5.
-    ``local_epochs`` is the number of steps of full gradients on the support set (equation 4 has one
-    step and allows more; with one step the system learns almost nothing here). A new device takes
-    these steps on all of its data (section 4.1: its training set is the support set). Features,
-    ``item_ids`` and network are PrivRec's; ``batch`` only limits the number of examples computed
-    together.
+    The server adds alpha2 times the sum over devices to the model (equation 5). A new device takes
+    its steps on all of its data (section 4.1: its training set is the support set). The network and
+    its features are those of PrivRec.
+
+    ``server_rate``: alpha2, learning rate of the server for the sum over devices.
+    ``local_epochs``: number of steps of full gradients on the support set. Equation 4 has one step
+        and allows more; with one step the system learns almost nothing here.
+    ``batch``: maximum number of examples computed together; it has no other effect.
     """
 
     server_rate: Annotated[float, "alpha2, learning rate of the server for the sum"] = 0.1
@@ -348,21 +368,24 @@ class NnSelf(_WithFeatures):
 
     @property
     def message_rate(self) -> float:
-        """Learning rate of the messages: 1, because minus the gradient itself is sent."""
+        """Learning rate of the uploads: 1, because a device sends minus the gradient itself."""
         return 1.0
 
     def compute_updates(self, devices: Devices) -> Weights:
-        """Returns the negative gradient of the query loss through the support steps, which each
-        device uploads, as tensors by name.
+        """Computes the update that each device uploads: the negative MAML gradient.
+
+        This is the gradient of the query loss through the steps on the support set, as tensors by
+        name.
         """
         from fedrec_auditor.targets.papers.privrec.device import compute_maml_update
 
         return compute_maml_update(devices, self.training_settings)
 
     def personalize(self, devices: Devices) -> Weights:
-        """Returns the weights with which each device scores items, as tensors by name.
+        """Trains the final model on each device's own data; returns the weights for scoring items.
 
-        A device takes the steps of equation 4, with full gradients, on all of its data.
+        A device takes the steps of equation 4, with full gradients, on all of its data. The weights
+        are tensors by name.
         """
         size = max(1, devices.labels.shape[1])
         return replace(devices, batch_size=size).train(self.training_settings)
@@ -370,7 +393,8 @@ class NnSelf(_WithFeatures):
     def update_model(
         self, model: Broadcast, uploads: Uploads, rng: Generator
     ) -> dict[str, NDArray[Any]]:
-        """Returns the next model by equation 5: the current model plus alpha2 times the sum of the
-        uploads.
+        """Returns the next model by equation 5.
+
+        This is the current model plus alpha2 (``server_rate``) times the sum of the uploads.
         """
         return self.add_uploads(model, uploads, self.server_rate)
