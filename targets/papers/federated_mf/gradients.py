@@ -26,8 +26,7 @@ _LENGTHS, _ANGLES, _RATINGS = np.linspace(0.0, 1.0, 6), np.linspace(0.0, 0.5, 7)
 
 
 def find_max_gradient(bound: float, *, ratings: int, with_users: bool) -> float:
-    """Returns the largest norm of a user's summed gradients on a grid, a lower bound of the
-    maximum.
+    """Searches a grid for the largest norm of a user's summed gradients, and returns this norm.
 
     ``bound``: R, the largest possible rating.
     ``ratings``: number of the user's ratings.
@@ -36,7 +35,7 @@ def find_max_gradient(bound: float, *, ratings: int, with_users: bool) -> float:
 
     The grid has user and item embeddings that equation 6 allows (entries >= 0, norm^2 <= R), and
     ratings in (0, R]; the extreme values are included. The user gives each item the same rating,
-    and all items have the same embedding.
+    and all items have the same embedding. The result is a lower bound of the sensitivity.
     """
     root = math.sqrt(bound)
     u_length, v_length, u_angle, v_angle, rating = (
@@ -60,14 +59,13 @@ def find_max_gradient(bound: float, *, ratings: int, with_users: bool) -> float:
 
 
 def find_max_distance(bound: float, *, same: bool) -> float:
-    """Returns the largest distance, on a grid, between the item gradient of one rating and that of
-    its replacement.
+    """Searches a grid for the largest distance between the item gradients of two users.
 
     ``bound``: R, the largest possible rating.
-    ``same``: whether both ratings are of the same item.
+    ``same``: whether both users rate the same item.
 
-    The two ratings belong to two users. The search is over a grid of angles between the item
-    embedding and each user embedding. Each rating is R or 0 (0 stands for an arbitrarily low
+    Each user has one rating, and one user replaces the other. The grid has the angles between the
+    item embedding and each user embedding. Each rating is R or 0 (0 stands for an arbitrarily low
     rating). All embeddings have norm sqrt(R).
     """
     angles = np.linspace(0.0, np.pi / 2.0, 181)
@@ -85,28 +83,28 @@ def find_max_distance(bound: float, *, same: bool) -> float:
 
 
 def compute_unclipped_norm(bound: float, *, length: float) -> float:
-    """Returns the norm of the gradient of one rating with respect to an item embedding that is not
-    clipped.
+    """Returns the norm of one rating's item gradient if item embeddings are not projected.
 
     ``bound``: R, the largest possible rating; the rating is R.
-    ``length``: norm of the item embedding, in units of sqrt(R).
+    ``length``: norm of the item embedding, in units of sqrt(R); the projection would make it at
+        most 1.
 
-    The user embedding has norm sqrt(R).
+    The item gradient is that with respect to the item embedding. The user embedding has norm
+    sqrt(R).
     """
     users = math.sqrt(bound) * np.array([[1.0, 0.0]])
     return float(_lengths(np.array([bound]), users, length * users, 1, with_users=False)[0])
 
 
 def compute_rating_shift(bound: float, *, ratings: int, fitting: int) -> float:
-    """Returns the norm of the change of a step's item gradients that one more rating of a user
-    causes.
+    """Returns the norm of the change of a step's item gradients by one more rating of a user.
 
     ``bound``: R, the largest possible rating.
     ``ratings``: number of the user's other ratings, all equal to R.
-    ``fitting``: number of steps that fit the user embedding to the first item embeddings.
+    ``fitting``: number of steps that fit the user embedding to the initial item embeddings.
 
     The additional rating changes the fitted user embedding, and so the gradients of the other
-    ratings. The server chooses the first item embeddings of ``fit_user_pair``, and then
+    ratings. The server chooses the initial item embeddings of ``fit_user_pair``, and then
     broadcasts item embeddings of 0.
     """
     users = np.stack(fit_user_pair(bound, 2, fitting, ratings))
@@ -118,12 +116,13 @@ def compute_rating_shift(bound: float, *, ratings: int, fitting: int) -> float:
 
 
 def find_projection_error(bound: float) -> float:
-    """Returns the largest error of the two-step projection onto the set of equation 6, at random
-    points.
+    """Returns the largest error of the projection onto the set of equation 6, at random points.
 
-    The set has entries >= 0 and norm^2 <= R, where R is ``bound``. The error at a point is its
-    distance to the projected point minus its distance to the nearest point of a grid in the set.
-    The error is at most 0 if the projection yields the nearest point of the set.
+    The set has the embeddings with entries >= 0 and norm^2 <= R, where R is ``bound``. The
+    projection (``clip_embedding``) raises negative entries to 0, and then shortens long embeddings.
+    The error at a point is its distance to the projected point minus its distance to the nearest
+    point of a grid in the set. The error is at most 0 if the projection yields the nearest point of
+    the set.
     """
     points = np.random.default_rng(0).uniform(-2.0, 2.0, (60, 2)) * math.sqrt(bound)
     length, angle = np.meshgrid(np.linspace(0, 1, 81), np.linspace(0, math.pi / 2, 81))
@@ -135,10 +134,11 @@ def find_projection_error(bound: float) -> float:
 def _lengths(
     ratings: NDArray[np.float64], users: Floats, items: Floats, count: int, with_users: bool
 ) -> NDArray[np.float64]:
-    """Norms of the summed gradients of n users, (n,); no two users have an item in common.
+    """Returns the norms of the summed gradients of n users, (n,), without items in common.
 
-    Each user has ``count`` ratings. With ``with_users``, the norm includes the gradients in user
-    embeddings.
+    ``ratings``, ``items``: ratings and item embeddings, ``count`` per user.
+    ``users``: user embeddings, (n, 2).
+    ``with_users``: whether the norm includes gradients with respect to user embeddings.
     """
     n, m = len(users), len(items)
     table = sparse.csr_array((ratings, np.arange(m), count * np.arange(n + 1)), shape=(n, m))

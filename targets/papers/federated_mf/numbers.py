@@ -40,20 +40,22 @@ from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import (
 )
 from fedrec_auditor.targets.systems.base import Population
 
-_R = 5.0
-_ONE = 2.0 * _R * math.sqrt(_R)
+_R = 5.0  # the largest rating
+_ONE = 2.0 * _R * math.sqrt(_R)  # largest norm of the item gradient of one rating
+# Sampling rate, number of steps, and delta of the examples.
 _ETA, STEPS, DELTA = 0.01, 1000, 1e-5
-# Noise multipliers z at which T T' = 1000, or 10, Poisson-sampled steps have epsilon 1.
+# Noise multipliers z at which 1000, or 10, Poisson-sampled Gaussian steps have epsilon 1.
 Z_1000_STEPS, Z_10_STEPS = 1.4144, 0.7791
 _USER = get_scope(Unit.USER)
 
 
 def _epsilon(event: dp.DpEvent, delta: float = DELTA) -> float:
+    """Returns the exact epsilon of an accounting event."""
     return Pld().bound(event, delta=delta, scope=_USER).epsilon
 
 
 def _sampled(z: float, steps: int) -> float:
-    """Epsilon of ``steps`` Poisson-sampled Gaussians with noise multiplier ``z``."""
+    """Returns the epsilon of ``steps`` Poisson-sampled Gaussians with noise multiplier ``z``."""
     one = dp.PoissonSampledDpEvent(_ETA, dp.GaussianDpEvent(z))
     return _epsilon(dp.SelfComposedDpEvent(one, steps))
 
@@ -62,8 +64,7 @@ _TABLES = (("V", _ONE, False), ("U and V", math.sqrt(2.0) * _ONE, True))
 
 
 def compare_rating_sensitivity() -> Iterator[ClaimedAndComputed]:
-    """Yields two pairs: the sensitivity that the paper claims for one rating, and the largest norm
-    of the rating's gradient.
+    """Yields two pairs of sensitivities to one rating: as claimed, and the largest gradient norm.
 
     The first pair is for the gradient with respect to the item embedding alone, the second for the
     gradients with respect to user and item embedding together.
@@ -73,8 +74,7 @@ def compare_rating_sensitivity() -> Iterator[ClaimedAndComputed]:
 
 
 def compare_user_sensitivity() -> Iterator[ClaimedAndComputed]:
-    """Yields two pairs: the sensitivity that the paper claims for a user of 5 ratings, and the
-    largest norm of the user's summed gradients.
+    """Yields two pairs of sensitivities to a user of 5 ratings: claimed, and largest gradient norm.
 
     The first pair is for gradients with respect to item embeddings alone, the second for gradients
     with respect to user and item embeddings together.
@@ -89,11 +89,11 @@ def compare_user_sensitivity() -> Iterator[ClaimedAndComputed]:
 
 
 def compare_theorem_5() -> Iterator[ClaimedAndComputed]:
-    """Yields pairs of epsilons of LFL-SGDMF (one user per party): the claim of Theorem 5, and the
-    epsilon computed from all messages.
+    """Yields four pairs of epsilons of LFL-SGDMF: claimed by Theorem 5, and computed.
 
-    A device sends two messages per round; the second replaces the noise of the first. There is one
-    pair for each combination of two noise multipliers z and two tolerated shares omega of dropouts.
+    In LFL-SGDMF each party has one user, and sends two messages per round; the second replaces the
+    noise of the first. The computed epsilon covers both. There is one pair for each combination of
+    two noise multipliers z and two tolerated shares omega of dropouts.
     """
     for z, omega in itertools.product((1.0, 5.0), (0.3, 0.6)):
         system = LflSgdmf(noise_multiplier=z, omega=omega)
@@ -113,18 +113,18 @@ def compare_theorem_5() -> Iterator[ClaimedAndComputed]:
 
 
 def compare_unprojected_norm() -> Iterator[ClaimedAndComputed]:
-    """Yields a pair: the claimed norm of an item gradient, 2 R^(3/2) for the largest rating R, and
-    its norm if item embeddings are not projected.
+    """Yields a pair of norms of an item gradient: claimed, and without projection of embeddings.
+
+    The claimed norm is 2 R^(3/2), for the largest rating R.
     """
     yield _ONE, compute_unclipped_norm(_R, length=10.0)
 
 
 def compare_row_sampling() -> Iterator[ClaimedAndComputed]:
-    """Yields a pair of epsilons of one rating: if an adversary cannot see which rows are sampled,
-    and if the adversary can.
+    """Yields a pair of epsilons of one rating: with hidden and with visible sampling of rows.
 
-    The paper accounts for sampled rows (users) by Poisson sampling, as if the draws were hidden.
-    The user's other ratings, however, reveal in which steps the user's row was drawn.
+    The paper accounts for sampled rows (users) by Poisson sampling, as if the samples were hidden.
+    But the user's other ratings reveal in which steps the user's row was sampled.
     """
     told = dp.RevealedSamplingDpEvent(_ETA, dp.GaussianDpEvent(Z_1000_STEPS))
     yield (
@@ -135,12 +135,11 @@ def compare_row_sampling() -> Iterator[ClaimedAndComputed]:
 
 
 def compare_embedding_shifts() -> Iterator[ClaimedAndComputed]:
-    """Yields two pairs: the claimed and the computed change of a step's sum of item gradients by
-    one rating.
+    """Yields two pairs of changes of a sum of item gradients by one rating: claimed, and computed.
 
-    The unit is 2 R^(3/2), with R the largest rating. In HFL-SGDMF (parties with different users)
-    the rating changes its user's pre-trained embedding, and so the gradients of the user's 10 or
-    100 other ratings.
+    The unit is 2 R^(3/2), with R the largest rating. The sum is that of a step of HFL-SGDMF
+    (parties with different users). The rating changes its user's pre-trained embedding, and so the
+    gradients of the user's 10 or 100 other ratings.
     """
     system = HflSgdmf()
     for count in (10, 100):
@@ -152,23 +151,26 @@ def compare_embedding_shifts() -> Iterator[ClaimedAndComputed]:
 
 
 def compare_drawn_ratings() -> Iterator[ClaimedAndComputed]:
-    """Yields a pair: the claimed and the computed change of a device's message by one more rating.
+    """Yields a pair of changes of a device's message by one more rating: claimed, and computed.
 
-    The unit is 2 R^(3/2), with R the largest rating. In each round of LFL-SGDMF (one user per
-    party) a device draws one of its ratings and sends the gradient of that rating.
+    The unit is 2 R^(3/2), with R the largest rating. The computed change is a lower bound. In each
+    round of LFL-SGDMF (one user per party) a device draws one of its ratings and sends the gradient
+    of that rating.
     """
     system = LflSgdmf()
     yield 1.0, bound_rating_distance(system.bound, system.factors, system.fitting) / _ONE
 
 
 def compare_theorem_4() -> Iterator[ClaimedAndComputed]:
-    """Yields four pairs of epsilons of a user over several parties: the claim of Theorem 4, and the
-    epsilon by composition.
+    """Yields four pairs of epsilons of a user over several parties: by Theorem 4, and composed.
 
-    Theorem 4 claims the root of the sum of squared party epsilons. The first pair is for ten
-    parties with sampled Gaussians. The next two are for 18 parties, whose epsilons are calculated
-    by the authors' package and by Theorem 1. The last is for ten parties with a mechanism of
-    epsilon 1 at delta 0.
+    Theorem 4 claims the root of the sum of squared party epsilons. The second number of a pair is
+    the exact epsilon of the composition. The pairs are for
+
+    - ten parties with sampled Gaussians;
+    - 18 parties with sampled Gaussians, whose epsilons are computed by the authors' package;
+    - the same parties, with epsilons by Theorem 1;
+    - ten parties with a mechanism of epsilon 1 at delta 0.
     """
     parties = 10
     one = _sampled(Z_1000_STEPS, STEPS)
@@ -181,8 +183,7 @@ def compare_theorem_4() -> Iterator[ClaimedAndComputed]:
 
 
 def compare_step_counts() -> Iterator[ClaimedAndComputed]:
-    """Yields a pair: the epsilon of the steps that Proposition 3 counts, and that of all steps of a
-    training.
+    """Yields a pair of epsilons: of the steps that Proposition 3 counts, and of a whole training.
 
     Proposition 3 counts the T' = 10 steps of one round; a training of T = 100 rounds has 1000
     steps.
@@ -191,12 +192,11 @@ def compare_step_counts() -> Iterator[ClaimedAndComputed]:
 
 
 def compare_constants() -> Iterator[ClaimedAndComputed]:
-    """Yields a pair: the claimed ratio of two constants c of Proposition 2, which is 1, and the
-    computed ratio.
+    """Yields a pair: 1, and the ratio of the constants c of Proposition 2 at z = 0.7 and at z = 2.
 
-    The constant solves z^2 = c eta^2 T ln(1/delta)/eps^2 for noise multiplier z, sampling rate eta
-    and T steps. The proposition holds only if all noise multipliers have the same constant. The two
-    constants are those at z = 0.7 and z = 2.
+    z is the noise multiplier. The constant solves z^2 = c eta^2 T ln(1/delta)/eps^2 for sampling
+    rate eta and T steps. The proposition holds only if the constant is the same for all noise
+    multipliers, so that the ratio is 1.
     """
 
     def constant(z: float) -> float:
@@ -207,10 +207,10 @@ def compare_constants() -> Iterator[ClaimedAndComputed]:
 
 
 def compare_accountants() -> Iterator[ClaimedAndComputed]:
-    """Yields two pairs: the epsilon of 1000 sampled Gaussians by one of the paper's two methods,
-    and the exact epsilon.
+    """Yields two pairs of epsilons of 1000 sampled Gaussians: by a method of the paper, and exact.
 
-    The methods are the authors' package (TensorFlow Privacy of 2021) and Theorem 1.
+    The methods are the authors' package (TensorFlow Privacy of 2021) in the first pair, and Theorem
+    1 in the second.
     """
     for said, claimed in (
         ("TensorFlow Privacy of 2021", get_authors_epsilon(Z_1000_STEPS, _ETA, STEPS, DELTA)),
@@ -240,11 +240,10 @@ def compare_replacement_delta() -> Iterator[ClaimedAndComputed]:
 
 
 def compare_pointwise_delta() -> Iterator[ClaimedAndComputed]:
-    """Yields a pair: the smallest delta at epsilon 1 if computed over single outputs, and over sets
-    of outputs.
+    """Yields a pair of deltas at epsilon 1: over single outputs, and over sets of outputs.
 
-    The example is a bit that is sent with one of 1,000 random tags, so that every single output is
-    unlikely.
+    Differential privacy is defined over sets. The example is a bit that is sent with one of 1,000
+    random tags, so that every single output is unlikely.
     """
     tags = 1000
     table = np.zeros((2, 2 * tags))
@@ -254,12 +253,11 @@ def compare_pointwise_delta() -> Iterator[ClaimedAndComputed]:
 
 
 def compare_divisors() -> Iterator[ClaimedAndComputed]:
-    """Yields two pairs on the noise of HFL-SGDMF, which divides gradient sums by a number of
-    ratings.
+    """Yields two pairs on the divisor of HFL-SGDMF, a number of ratings: expected, and computed.
 
-    The first pair is 1 and the ratio of the noise scales of a party with two ratings and a party
-    with one. The second is 1 and the noise multiplier that results if noise for a sum is added
-    after the division.
+    HFL-SGDMF adds noise to gradient sums, and divides them by a number of ratings. The first pair
+    is 1, and the ratio of the noise scales of a party with two ratings to that of a party with one.
+    The second is 1, and the noise multiplier if the noise for a sum is added after the division.
     """
     system, n, m = HflSgdmf(), 94, 1682
     few, more = (float(system.get_step_scale(n, m, ratings)) for ratings in (1, 2))
@@ -268,49 +266,47 @@ def compare_divisors() -> Iterator[ClaimedAndComputed]:
 
 
 def compare_tuning_runs() -> Iterator[ClaimedAndComputed]:
-    """Yields a pair: the epsilon of one training, and that of five trainings that tune the learning
-    rate.
-    """
+    """Yields a pair of epsilons: of one training, and of five that tune the learning rate."""
     runs = 5
     yield _sampled(Z_1000_STEPS, STEPS), _sampled(Z_1000_STEPS, runs * STEPS), {"runs": runs}
 
 
 def compare_projection_error() -> Iterator[ClaimedAndComputed]:
-    """Yields a pair: a tolerance, and the largest error of the projection onto the set of equation
-    6.
+    """Yields a pair: 1e-9 (a tolerance), and the largest error of the projection of equation 6.
 
-    The set has entries >= 0 and norm^2 at most the largest rating. The error at a point is its
-    distance to the projected point minus its distance to the nearest point of a grid in the set.
+    The projection maps embeddings to the set with entries >= 0 and norm^2 at most the largest
+    rating. Its error is that of ``find_projection_error``.
     """
     yield 1e-9, find_projection_error(_R)
 
 
 def compare_item_sensitivity() -> Iterator[ClaimedAndComputed]:
-    """Yields a pair: the claimed and the largest norm of the gradient of one rating with respect to
-    its item embedding.
+    """Yields a pair of norms of one rating's item gradient: claimed, and largest.
 
-    The paper uses this norm for the last steps of a training, which move item embeddings alone.
+    The item gradient is that with respect to the item embedding. The paper uses this norm for the
+    last steps of a training, which move item embeddings alone.
     """
     yield _ONE, find_max_gradient(_R, ratings=1, with_users=False)
 
 
 def compare_replaced_rating() -> Iterator[ClaimedAndComputed]:
-    """Yields two pairs: the claimed and the largest change of a sum of item gradients if one user
-    replaces another.
+    """Yields two pairs of changes of a sum of item gradients if one user replaces another.
 
-    Each of the two users has one rating. In the first pair both ratings are of one item, in the
-    second of two items. The unit is 2 R^(3/2), with R the largest rating.
+    The first number of a pair is the claimed, the second the largest change. The unit is 2 R^(3/2),
+    with R the largest rating. Each of the two users has one rating: of the same item in the first
+    pair, of different items in the second.
     """
     for said, same in (("of the same item", True), ("of another item", False)):
         yield 2.0, find_max_distance(_R, same=same) / _ONE, {"said": said}
 
 
 def compare_clear_messages() -> Iterator[ClaimedAndComputed]:
-    """Yields a pair of shares of the noise variance that an adversary does not learn: from the sum
-    of the second messages, and from each of them.
+    """Yields a pair of shares of the noise variance that an adversary does not learn in LFL-SGDMF.
 
-    The messages are those of a round of LFL-SGDMF, for ten users and a tolerated share omega = 0.3
-    of dropouts.
+    In a round, each device sends two messages, and the second replaces the noise of the first. The
+    adversary sees the sum of the first messages and, for the first share, the sum of the second
+    messages; for the second share, each of them. There are ten users, and the tolerated share of
+    dropouts is 0.3.
     """
     n, omega = 10, 0.3
     first, second = 1.0 / ((1.0 - omega) * n), 1.0 / n
@@ -331,11 +327,11 @@ def compare_clear_messages() -> Iterator[ClaimedAndComputed]:
 
 
 def compare_dropouts() -> Iterator[ClaimedAndComputed]:
-    """Yields two pairs: the claimed share of the noise variance that an adversary does not learn,
-    which is 1, and the computed share.
+    """Yields two pairs: 1, and the share of the noise variance that an adversary does not learn.
 
-    In LFL-SGDMF, 20% of the devices drop out before each of the two messages of a round. In the
-    first pair the adversary sees the last sum alone, in the second all messages.
+    The paper claims that the share is 1. In LFL-SGDMF, 20% of the devices drop out before each of
+    the two messages of a round. In the first pair the adversary sees the last sum alone, in the
+    second all messages.
     """
     shares = NoiseProtocol(n_users=100, omega=0.3, masked=80, replaced=64)
     for said, right in (
@@ -346,11 +342,10 @@ def compare_dropouts() -> Iterator[ClaimedAndComputed]:
 
 
 def compare_shuffling() -> Iterator[ClaimedAndComputed]:
-    """Yields a pair of epsilons of the system GD-DR: with a shuffler, as the paper plots it, and
-    without a shuffler.
+    """Yields a pair of epsilons of the system GD-DR: with a shuffler, and without.
 
-    The protocol has no shuffler, so the second, local epsilon is the one that holds against the
-    server.
+    The paper plots the first. But the protocol has no shuffler, so that the second epsilon holds
+    against the server.
     """
     system, population = GdDr(), Population(n_users=943, n_items=1682)
     local, shuffled = (
