@@ -101,7 +101,7 @@ class LocalTraining:
     ``epochs``: passes over all examples, each in a new order.
     ``batch``: examples per minibatch.
     ``negatives``: number of sampled negatives per positive, drawn once per upload.
-    ``learning_rate``: learning rate.
+    ``learning_rate``: learning rate of the optimizer.
     ``optimizer``: "sgd" for plain gradient descent, or "adam".
     ``linear_term_scales``: scale of the Laplace noise from which the coefficients of a linear term
         in the loss are drawn (objective perturbation), by component. The loss of each example
@@ -136,9 +136,10 @@ class Learner(Protocol):
 
     @property
     def tuned_values(self) -> Mapping[str, Any]:
-        """System settings, by name, with which the model recommends well without protection.
+        """Values of system settings, by name, with which the unprotected model recommends well.
 
-        They replace the paper's if an audit sets ``learns`` to true. By default there are none.
+        They replace the paper's values if an audit sets ``learns`` to true. By default there are
+        none.
         """
         return {}
 
@@ -209,6 +210,9 @@ class RoundClaim:
 class Protection(Protocol):
     """Privacy measures of a device, which change its data, its training or its upload.
 
+    ``noise_setting``: names of the fields that determine the amount of noise; None if there is no
+        noise.
+
     Protections are frozen dataclasses whose fields are settings from a paper. The default methods
     leave features, training and upload unchanged, return no randomizer, and return an infinite
     epsilon.
@@ -219,10 +223,10 @@ class Protection(Protocol):
 
     @property
     def tuned_values(self) -> Mapping[str, Any]:
-        """System settings, by name, that the protection needs in place of ``Learner.tuned_values``.
+        """Values of system settings, by name, that replace those of ``Learner.tuned_values``.
 
-        By default ``private_user`` is false if features are perturbed, because the model must then
-        use features.
+        With these values the protected model recommends well. By default, ``private_user`` is false
+        if features are perturbed, because the model must then use features.
         """
         return {} if self.get_attribute_event() is None else {"private_user": False}
 
@@ -308,7 +312,7 @@ class Route(Protocol):
 
     @property
     def vantage(self) -> Vantage:
-        """Strongest view of the uploads that a party following the protocol has."""
+        """Strongest view of the uploads that any party has if all follow the protocol."""
         ...
 
     def get_event(self, local: dp.DpEvent, epsilon: float, n_senders: int) -> dp.DpEvent:

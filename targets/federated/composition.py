@@ -44,19 +44,32 @@ class Composition(System):
     """Claims and accounting events of a recommender composed of learner, protection and route.
 
     Settings that a system's own paper does not state have the defaults of Zhang et al. (section
-    5.4). ``share`` is the share of users per round; 0 means 0.5 for up to 1,000 users, and 0.1 for
-    more. Zhang et al. do not print the number of ``negatives`` per interaction; 4 is common. With
-    the ``optimizer`` "adam" at this learning rate, the training converges in ``rounds`` = 12; with
-    "sgd", plain gradient descent, convergence takes hundreds of rounds. ``best`` is the highest
-    rating of the scale, by which ratings are divided in the users' features; higher ratings count
-    as this rating.
+    5.4).
 
-    With ``private_user``, the user vector z_u stays on the device from round to round, as in the
-    papers of MF, NCF and LightGCN. The vector replaces E_U x_u, the product of a broadcast matrix
-    E_U and the user's features x_u, and no feature enters the model. ``server`` is the server's use
-    of the uploads: their "mean", as in federated averaging, their "sum", or a step by "adam"
-    towards their mean (``FedAdam``). The mean changes rarely trained items little: if one device in
-    a hundred trained an item, the mean moves by a hundredth of that device's change.
+    ``learner``: model that a device trains.
+    ``protection``: clipping and noise of a device.
+    ``route``: way of an upload to the server.
+    ``rounds``: rounds per training. At the default learning rate, the training converges in 12
+        rounds with the optimizer "adam", and in hundreds of rounds with "sgd".
+    ``share``: share of users per round; 0 means 0.5 for up to 1,000 users, and 0.1 for more.
+    ``epochs``: passes of a device over its examples per round.
+    ``batch``: examples per step of a device.
+    ``negatives``: negatives drawn per interaction; not printed by Zhang et al., and often 4.
+    ``learning_rate``: learning rate of a device.
+    ``optimizer``: optimizer of a device; "sgd" is plain gradient descent.
+    ``best``: best rating of the scale, by which ratings are divided in the users' features; higher
+        ratings count as this rating.
+    ``private_user``: whether the user vector z_u stays on the device from round to round, as in the
+        papers of MF, NCF and LightGCN. The vector replaces E_U x_u, the product of a broadcast
+        matrix E_U and the user's features x_u, and no feature enters the model.
+    ``server``: the server's use of the uploads: their "mean", as in federated averaging, their
+        "sum", or a step by "adam" towards their mean (``FedAdam``).
+    ``server_rate``: learning rate of the server, if ``server`` is "adam".
+    ``place``: place in the paper that states this composition and its claim.
+    ``basis``: whether the claim's epsilon is printed by the authors, or how it is derived.
+
+    The mean of the uploads changes rarely trained items little: if one device in a hundred trained
+    an item, the mean moves by a hundredth of that device's change.
     """
 
     learner: Annotated[Learner, "model that a device trains"] = GcnLearner()
@@ -92,15 +105,15 @@ class Composition(System):
 
     @property
     def noise_setting(self) -> NoiseSetting | None:  # type: ignore[override]
-        """Names of the settings that determine the protection's noise; None if it adds no noise."""
+        """Names of the settings that determine the amount of noise; None without any noise."""
         knob = self.protection.noise_setting
         return None if knob is None else knob.prefix_paths("protection")
 
     @property
     def tuned_values(self) -> Mapping[str, Any]:  # type: ignore[override]
-        """Settings, by name, with which the model recommends well.
+        """Values of settings, by name, with which the model recommends well.
 
-        Values of the protection replace those of the learner.
+        If learner and protection give different values, that of the protection counts.
         """
         return {**self.learner.tuned_values, **self.protection.tuned_values}
 
@@ -126,11 +139,11 @@ class Composition(System):
     def get_cost_args(self, interactions: Interactions) -> dict[str, float]:
         """Returns arguments of ``TrainingCost.estimate``, by name.
 
-        ``senders``: users per round.
-        ``width``: entries per item row.
-        ``dense``: entries of all other components (named arrays of the model).
-        ``negatives``: negatives per interaction.
-        ``passes``: local epochs per user in a training.
+        ``senders``: number of users per round.
+        ``width``: number of entries per row of the item table.
+        ``dense``: number of entries of all other components (named arrays of the model).
+        ``negatives``: number of negatives per interaction.
+        ``passes``: number of local epochs per user in a training.
         """
         users, items = interactions.n_users, interactions.n_items
         entries = self.count_entries(Population(n_users=users, n_items=items))
@@ -149,11 +162,10 @@ class Composition(System):
         return max(1, round(share * n_users)) if n_users else 0
 
     def compute_user_features(self, interactions: Interactions) -> NDArray[np.float32]:
-        """Computes the features of each user, shape (n_users, d1), which only the user's device
-        knows.
+        """Computes the features of each user, shape (n_users, d1).
 
-        With ``private_user``, the only feature is 1, so that the product E_U x_u of matrix and
-        features is the vector E_U.
+        Only the user's own device knows them. With ``private_user``, the only feature is 1, so that
+        the product E_U x_u of matrix and features is the vector E_U.
         """
         if self.private_user:
             return np.ones((interactions.n_users, 1), dtype=np.float32)
@@ -241,10 +253,12 @@ class Composition(System):
     def get_mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
         """Returns the randomizer between the protected data of ``scope`` and the server's view.
 
-        None if no randomizer covers every pair of data. For one entry, the result is that of the
-        group of arrays with the largest epsilon; for a user, it covers all entries. If uploads have
-        no noise, an interaction is visible in a row of the item table (``get_row_mechanism``). If
-        only a share of users takes part in a round, the result for a training is exact only at
+        For one entry, the randomizer is that of the group of arrays with the largest epsilon. For a
+        user, it covers all entries. If uploads have no noise, the randomizer for an interaction is
+        that of an item's row (``get_row_mechanism``). The result is None if no randomizer covers
+        every pair of data.
+
+        If only a share of users takes part in a round, the result for a training is exact only at
         delta 0, because a user may, but need not, be drawn for all rounds.
         """
         if scope.vantage is not Vantage.SERVER or scope.is_user_presence:
@@ -262,13 +276,13 @@ class Composition(System):
         return Repeated(randomizer, self.rounds)
 
     def get_row_mechanism(self, population: Population) -> Mechanism | None:
-        """Returns the randomizer of one bit: whether an item's uploaded row differs from its
-        broadcast row.
+        """Returns the randomizer of one bit: whether the uploaded row of an item is changed.
 
-        The row always differs if the user has the item. Otherwise the row differs if the item is
-        drawn as a negative, or if the protection changes the row. The neighbouring inputs are a
-        user whose only item is this one, and a user whose only item is another one. The result is
-        None if noise covers all rows, or if all other items are negatives.
+        A row is changed if it differs from the broadcast row. The row is always changed if the user
+        has the item. Otherwise it is changed if the item is drawn as a negative, or if the
+        protection changes it. The neighbouring inputs are a user whose only item is this one, and a
+        user whose only item is another one. The result is None if noise covers all rows, or if all
+        other items are negatives.
         """
         if any(self.protection.get_entry_randomizer(g) is not None for g in self.group_names):
             return None
@@ -284,7 +298,7 @@ class Composition(System):
 
         In a training, the event occurs once per round. Sampling of users does not amplify privacy:
         a user may be drawn for every round, and the server knows the users of a round. The event is
-        ``NonPrivateDpEvent`` if uploads have no noise, or if the claim is about whether a user
+        ``NonPrivateDpEvent`` if uploads have no noise, or if the scope protects whether a user
         takes part.
         """
         protection = self.protection
@@ -308,10 +322,10 @@ class Composition(System):
         return dp.SelfComposedDpEvent(one, self.rounds) if training else one
 
     def _weakest(self) -> tuple[Mechanism | None, float]:
-        """Returns the randomizer of one entry in the group of arrays with the largest epsilon, and
-        this epsilon.
+        """Returns randomizer and epsilon of one entry in the group with the largest epsilon.
 
-        The randomizer is None if one of the groups has none.
+        A group is one of the groups of the model's arrays. The randomizer is None if at least one
+        group has none.
         """
         entries = [self.protection.get_entry_randomizer(group) for group in self.group_names]
         spent = [self.protection.get_upload_epsilon({group: 1}) for group in self.group_names]
@@ -320,14 +334,14 @@ class Composition(System):
 
 
 def _charged(mechanism: Mechanism, spent: float, once: bool) -> dp.DpEvent:
-    """Returns the accounting event of a mechanism: its own event, or only its epsilon at delta 0
-    (``PureDpEvent``).
+    """Returns the accounting event of a mechanism, simplified if this hardly raises epsilon.
 
     ``mechanism``: the randomizer.
     ``spent``: the mechanism's epsilon at delta 0.
-    ``once``: whether the mechanism is applied once only.
+    ``once``: whether the mechanism is applied only once.
 
-    The simpler event is used if a delta above 0 would hardly lower epsilon.
+    The simplified event has only the epsilon at delta 0 (``PureDpEvent``). It is used if a delta
+    above 0 would hardly lower epsilon.
     """
     # One Laplace noise has epsilon eps + 2 ln(1 - delta) at delta. If each of 1,000 or more entries
     # has an epsilon of at least 1, no delta lowers their sum by more than two thirds, because the

@@ -51,12 +51,15 @@ def _learning(
 
 @dataclass(frozen=True, kw_only=True)
 class _EmbeddingLearner(Checked):
-    """A learner with embeddings of ``dimension`` d, and initial parameters from N(0, init_scale^2).
+    """Base class of learners whose users and items have embeddings.
 
-    The paper's ``init_scale`` is 1 (section 5.4). With it and the paper's learning rate of 0.001,
-    the logits of the GCN are about 3,000 on MovieLens 100K, and its parameters are not finite after
-    one round. At rate 0.001 / 32, which corresponds to a mean as the loss, the GCN learns nothing.
-    With the default of 0.1 the GCN learns.
+    ``dimension``: length d of an embedding.
+    ``init_scale``: standard deviation of the initial parameters.
+
+    The paper's ``init_scale`` is 1 (section 5.4). With this value and the paper's learning rate of
+    0.001, the logits of the GCN are about 3,000 on MovieLens 100K, and its parameters are not
+    finite after one round. At the learning rate 0.001 / 32, which corresponds to a mean as the
+    loss, the GCN learns nothing. With the default ``init_scale`` of 0.1 the GCN learns.
 
     The MLP has one hidden layer of width d with ReLU: r = mlp2 ReLU(mlp1 (u (+) z_v)), where (+)
     concatenates the embeddings u of the user and z_v of the item. The loss of a minibatch is the
@@ -163,7 +166,7 @@ class _EmbeddingLearner(Checked):
         return out
 
     def compute_user_vectors(self, model: Broadcast, clients: Clients) -> Floats:
-        """Computes the embedding of each of n users for the MLP or dot product, (n, d), float32."""
+        """Computes the embedding of each of n users, which scores items, float32 (n, d)."""
         model = self._received(model, clients)
         features = clients.features.astype(np.float32)
         if clients.user_embeddings is None:
@@ -240,9 +243,10 @@ class LightGcnLearner(_EmbeddingLearner):
     the item rows z_v. The logit of an item is u . z_v (Zhang et al., section 5.10).
 
     LightGCN (He et al., SIGIR 2020) divides each row by the square roots of the degrees of user and
-    item in their graph. A device does not know the degree of an item, so the sum of rows is divided
-    by the user's degree alone. LightGCN also takes the mean of all layers. Here is one layer, and
-    its sum with the user's vector differs from their mean only by a constant factor.
+    item in their graph. A device does not know the degree of an item, so that this class divides
+    the sum of rows by the user's degree alone. LightGCN also takes the mean of all layers. This
+    class has one layer, and adds it to the user's vector: the sum differs from their mean only by a
+    constant factor.
     """
 
     neighbours = NeighbourUse.ADDED
@@ -256,10 +260,12 @@ class MfLearner(_EmbeddingLearner):
     The user vector is z_u = E_U x_u, with the user's features x_u. The logit of an item is z_u .
     z_v, with the item's row z_v.
 
+    ``loss``: "logistic" for the loss of equation 8, or "squared" for sum (r - z_u . z_v)^2 with r =
+        1 for the user's items and r = 0 for negatives. F-DPMF has the squared loss, because DPMF
+        (Hua et al. 2015) perturbs a squared error.
+
     As a FedRec client (Zhang et al., Figure 2), the client shares E_U and the item table, so that
-    averaging models is meaningful for the user's part as well. ``loss`` "squared" is sum (r - z_u .
-    z_v)^2, with r = 1 for the user's items and 0 for negatives, the loss of F-DPMF, because DPMF
-    (Hua et al. 2015) perturbs a squared error; "logistic" is the loss of equation 8.
+    averaging models is meaningful for the user's part as well.
     """
 
     loss: Literal["logistic", "squared"] = "logistic"

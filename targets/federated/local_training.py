@@ -63,9 +63,10 @@ class Examples:
 def draw_examples(interactions: Interactions, streams: Streams, negatives: int) -> Examples:
     """Draws each device's training examples: its own items, and ``negatives`` others per own item.
 
-    Negatives are drawn without replacement from ``streams``, one per device. If too few other items
-    exist, all of them are negatives (Zhang et al. downsample them, section 2). Time is proportional
-    to devices times items. Memory is the result and ``_BLOCK`` numbers of 8 bytes.
+    Negatives are drawn without replacement; each device draws from its own stream in ``streams``.
+    If there are too few other items, all of them are negatives (Zhang et al. downsample them,
+    section 2). Time is proportional to devices times items. Memory is the result and ``_BLOCK``
+    numbers of 8 bytes.
     """
     table, n_items = interactions.ratings, interactions.n_items
     streams = streams.fold_in(_NEGATIVES)
@@ -96,10 +97,12 @@ def draw_examples(interactions: Interactions, streams: Streams, negatives: int) 
 def draw_shuffles(streams: Streams, sizes: Ints, epoch: int) -> NDArray[np.int32]:
     """Draws the order in which each of n devices visits its examples in ``epoch``.
 
-    ``sizes`` (n,) is the number of examples of each device. The result has the shape (n,
-    max(sizes)). Row i of the result is a uniform
-    permutation of 0 to sizes[i] - 1, followed by the unused positions from sizes[i] on in ascending
-    order.
+    ``streams``: one random stream per device.
+    ``sizes``: number of examples of each device, shape (n,).
+    ``epoch``: index of the epoch.
+
+    The result has the shape (n, max(sizes)). Row i is a uniform permutation of 0 to sizes[i] - 1,
+    followed by the remaining positions from sizes[i] on, which are not used, in ascending order.
     """
     width = int(sizes.max(initial=0))
     keys = _keys(streams.fold_in(2 * epoch + 1), width)
@@ -115,11 +118,11 @@ def draw_linear_term(
     """Draws the linear term of each device's loss (objective perturbation) for one model array.
 
     ``streams``: random streams of the n devices.
-    ``local``: settings with the scale of the Laplace noise, by array.
-    ``shapes``: shape of each array.
+    ``local``: training settings, with the scale of the Laplace noise by array.
+    ``shapes``: shape of each array of the model, by name.
     ``name``: name of the array.
 
-    The result has the coefficients of the term, shape (n, *shape).
+    Returns the coefficients of the term, shape (n, *shape).
     """
     from fedrec_auditor.targets.noise_kernel import add_laplace
 
@@ -136,12 +139,12 @@ def draw_linear_rows(
     """Draws the linear term of each device's loss for the item rows of its examples, (nnz, d).
 
     ``streams``: random streams of the devices.
-    ``local``: settings with the scale of the Laplace noise, by array of the model.
-    ``shapes``: shape of each array.
-    ``examples``: the devices' examples, each with its item.
+    ``local``: training settings, with the scale of the Laplace noise by array of the model.
+    ``shapes``: shape of each array of the model, by name.
+    ``examples``: the nnz examples of all devices, each with its item.
 
-    The coefficient of entry k of an item's row is draw item * d + k of the device's stream. The
-    result is empty, (0, d), if item rows have no such term.
+    Returns the coefficients of the term. The coefficient of entry k of an item's row is draw item *
+    d + k of the device's stream. The result is empty, shape (0, d), if item rows have no such term.
     """
     if (scale := local.linear_term_scales.get("item")) is None:
         return np.zeros((0, shapes["item"][1]), dtype=np.float32)
@@ -167,9 +170,13 @@ def _keys(streams: Streams, count: int) -> NDArray[np.uint64]:
 
 
 class NeighbourUse(IntEnum):
-    """Use of the item rows z_v of a user's items in the user's embedding, besides the vector z_u.
+    """Use of the rows of the user's items (graph neighbours) in the user's embedding.
 
-    IGNORED: z_u. ADDED: z_u + mean z_v. CONVOLVED: ReLU(W2 (z_u + W1 mean z_v) + b).
+    z_u is the user's own vector, and z_v are the rows of the user's items. The embedding is:
+
+    IGNORED: z_u.
+    ADDED: z_u + mean z_v.
+    CONVOLVED: ReLU(W2 (z_u + W1 mean z_v) + b).
     """
 
     IGNORED = 0  # u = z_u

@@ -140,14 +140,16 @@ def copy_into(out: F32, values: F32) -> None:
 
 
 @_part
-def load_params(layers: Layers, theta: F32, deep: bool) -> None:
+def load_params(layers: Layers, theta: F32, has_mlp: bool) -> None:
     """Copies one device's parameter vector ``theta`` into ``layers``.
 
-    ``theta`` is a row of ``kernel.DeviceTables.dense_params``. If the model has an MLP (``deep``),
-    the first weights are split into their halves for user and item.
+    ``layers``: the layers, which are overwritten.
+    ``theta``: a row of ``kernel.DeviceTables.dense_params``.
+    ``has_mlp``: whether the model has an MLP, whose first weights are then split into their halves
+        for user and item.
     """
     copy_into(layers.flat, theta)
-    if deep:
+    if has_mlp:
         d, top = len(layers.from_user), len(theta) - len(layers.mlp_tail)
         weight = theta[top - 2 * d * d : top].reshape(d, 2 * d)
         for h in range(d):
@@ -157,14 +159,15 @@ def load_params(layers: Layers, theta: F32, deep: bool) -> None:
 
 
 @_part
-def store_params(theta: F32, layers: Layers, deep: bool) -> None:
+def store_params(theta: F32, layers: Layers, has_mlp: bool) -> None:
     """Copies ``layers`` back into one device's parameter vector ``theta``.
 
-    ``theta`` is a row of ``kernel.DeviceTables.dense_params``. If the model has an MLP (``deep``),
-    the halves of the first weights for user and item are joined.
+    ``theta``: a row of ``kernel.DeviceTables.dense_params``, which is overwritten.
+    ``layers``: the layers.
+    ``has_mlp``: whether the model has an MLP, the halves of whose first weights are then joined.
     """
     copy_into(theta, layers.flat)
-    if deep:
+    if has_mlp:
         d, top = len(layers.from_user), len(theta) - len(layers.mlp_tail)
         weight = theta[top - 2 * d * d : top].reshape(d, 2 * d)
         for h in range(d):
@@ -175,7 +178,7 @@ def store_params(theta: F32, layers: Layers, deep: bool) -> None:
 
 @_part
 def multiply_vector(out: F32, matrix: F32, vector: F32) -> None:
-    """Computes the product of a matrix and a vector into ``out``."""
+    """Writes the product of ``matrix`` and ``vector`` into ``out``."""
     n = matrix.shape[0]
     for i in range(0, n - 3, 4):
         t0, t1, t2, t3 = np.float32(0), np.float32(0), np.float32(0), np.float32(0)
@@ -203,15 +206,15 @@ def embed_user(
     bias: F32,
     neighbours: int,
 ) -> None:
-    """Writes the embedding of a user into ``user``, by the formula with the number ``neighbours``.
+    """Computes the embedding of a user by one of three formulas, and writes it into ``user``.
 
-    The formulas are ``own`` (0), ``own`` + ``mean`` (1), and ReLU(W2 (``own`` + W1 ``mean``) + b)
-    (2).
-
+    ``user``: receives the embedding, shape (d,).
     ``inner``: receives ``own`` + W1 ``mean`` in formula 2, and is unchanged otherwise.
     ``own``: the user's own vector, shape (d,).
     ``mean``: mean of the item rows of the user's own items, shape (d,).
     ``matrix_1``, ``matrix_2``, ``bias``: the parameters W1, W2 and b.
+    ``neighbours``: number of the formula: 0 for ``own``, 1 for ``own`` + ``mean``, and 2 for
+        ReLU(W2 (``own`` + W1 ``mean``) + b).
     """
     if neighbours == 0:
         for k in range(len(user)):
@@ -239,9 +242,10 @@ def score_items(
     tail: F32,
     scratch: F32,
 ) -> None:
-    """Writes the MLP's scores of b items into ``logit`` (b,) and its hidden layer into ``hidden``.
+    """Computes the MLP's scores of b items, and writes them into ``logit``.
 
-    ``hidden``: receives the hidden layer, shape (d, b).
+    ``logit``: receives the scores, shape (b,).
+    ``hidden``: receives the hidden layer of the MLP, shape (d, b).
     ``z``: item rows, shape (b, d).
     ``user``: the user's embedding, shape (d,).
     ``from_user``, ``from_item``: the two halves of the first weights, the second one transposed.
@@ -272,9 +276,10 @@ def score_items(
 def compute_loss_slopes(logit: F32, positive: BoolArray, visit: Int32Array, squared: bool) -> None:
     """Replaces the scores ``logit`` of a minibatch by the derivatives of the loss at these scores.
 
+    ``logit``: the scores, which are overwritten by the derivatives.
     ``positive``: whether each of the device's examples is one of its own items (label 1, otherwise
         0).
-    ``visit``: indices of the minibatch's examples.
+    ``visit``: indices of the minibatch's examples among all examples.
     ``squared``: whether the loss is the squared error; otherwise it is the cross-entropy.
     """
     for e in range(len(visit)):

@@ -28,7 +28,7 @@ _BLOCK = 1 << 14  # numbers per block, which fit into the cache of one core
 
 @dataclass(frozen=True, slots=True)
 class ClippedNoise:
-    """Clipping of every entry to [-clip, clip], then Laplace or normal noise; callable on arrays.
+    """Function that clips every entry of an array to [-clip, clip], and adds random noise.
 
     ``clip``: the clipping bound.
     ``scale``: scale of the Laplace noise, or standard deviation of the normal noise.

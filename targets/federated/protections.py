@@ -30,10 +30,9 @@ from fedrec_auditor.targets.streams import Streams
 class Unprotected(Protection):
     """No protection: the device sends its trained model, neither clipped nor noisy.
 
-    The paper offers only that data stay on the device.
-
-    A row of the item table on which the device did not train is sent as it was broadcast, to the
-    last bit. The upload alone therefore reveals items that the user does not have.
+    The paper's only promise is that data stay on the device. A row of the item table on which the
+    device did not train is sent as it was broadcast, to the last bit. Unchanged rows therefore
+    reveal items that the user does not have.
     """
 
     def make_claims(self, groups: tuple[str, ...]) -> tuple[RoundClaim, ...]:
@@ -53,14 +52,17 @@ class Unprotected(Protection):
 class _LaplaceNoise(NoiseProtection):
     """Base class: Laplace noise of scale 2 clip / epsilon on entries clipped to [-clip, clip].
 
-    epsilon is that of the entry's group, a part of the model (``Learner.group_names``). With
-    ``every_epoch``, entries are clipped and noise is added after each local epoch, and the next
-    epoch starts from the noisy entries (Algorithm 2). The epsilon of the upload does not grow: the
-    upload is a function of the data and of earlier noise, and the last noise covers any values of
-    both. The epsilon does not shrink either, against the worst pair of models. The states between
-    epochs do not leave the device; if they were all sent, each epoch would cost one epsilon. An
-    entry that training does not change is sent with the noise of all epochs, whose standard
-    deviation is sqrt(epochs) times that of one epoch.
+    ``clip``: clipping bound.
+    ``every_epoch``: whether entries are clipped and get noise after each local epoch, not only in
+        the upload. The next epoch then starts from the noisy entries (Algorithm 2).
+
+    epsilon is that of the entry's group of arrays (``Learner.group_names``). ``every_epoch`` does
+    not change the epsilon of the upload. The upload is a function of the data and of earlier noise,
+    and the last noise covers any values of both, so that epsilon does not grow. It does not shrink
+    either, against the worst pair of models. The states between epochs do not leave the device; if
+    they were all sent, each epoch would cost one epsilon. An entry that training does not change is
+    sent with the noise of all epochs, whose standard deviation is sqrt(epochs) times that of one
+    epoch.
     """
 
     clip: float
@@ -111,15 +113,16 @@ class _LaplaceNoise(NoiseProtection):
 class LaplaceProtection(_LaplaceNoise):
     """Clipping and Laplace noise with one epsilon for every entry (FedNews).
 
-    Entries are clipped to [-clip, clip] and get Laplace noise of scale 2 clip / epsilon.
+    ``epsilon``: exact epsilon of one entry of an upload.
+    ``clip``: clipping bound; entries are clipped to [-clip, clip].
+    ``every_epoch``: whether noise is added after each local epoch, as in the paper's Algorithm 2
+        and its FixRec. Otherwise noise is added once per upload, because the paper has no algorithm
+        for FedNews and "+LDP" that states more.
 
-    The epsilon of one entry is exactly ``epsilon``, and that of an upload is ``epsilon`` times its
+    The noise has the scale 2 clip / epsilon. The epsilon of an upload is ``epsilon`` times its
     number of entries. For FedNews and "+LDP", the paper prints neither clipping bound nor epsilon:
-    ``clip`` is that of section 5.4, and the default ``epsilon`` is the lower end of section 5.7's
-    interval [40, 60] (a noise scale of 0.025, the paper's noise factor). With ``every_epoch`` the
-    noise is added after each local epoch, as in the paper's Algorithm 2 and its FixRec. Otherwise
-    the noise is added once per upload, because the paper has no algorithm for FedNews and "+LDP"
-    that states more.
+    the default ``clip`` is that of section 5.4, and the default ``epsilon`` is the lower end of
+    section 5.7's interval [40, 60] (a noise scale of 0.025, the paper's noise factor).
 
     Source: Zhang et al., equation 12 and section 5.3 (FedNews, after Qi et al. 2020).
     """
@@ -131,7 +134,7 @@ class LaplaceProtection(_LaplaceNoise):
     noise_setting = NoiseSetting(budgets=("epsilon",))
 
     def get_epsilon(self, group: str) -> float:
-        """Returns the epsilon of one entry, which is equal in every ``group`` of arrays."""
+        """Returns the epsilon of one entry; it is the same in every ``group`` of arrays."""
         return self.epsilon
 
     def make_claims(self, groups: tuple[str, ...]) -> tuple[RoundClaim, ...]:
@@ -152,15 +155,21 @@ class LaplaceProtection(_LaplaceNoise):
 class AdaptiveLaplace(_LaplaceNoise):
     """Clipping and Laplace noise with a separate epsilon for each group of components (APM).
 
-    A component is a named array of the model. Entries are clipped to [-clip, clip] and get Laplace
-    noise of scale 2 clip / epsilon, with the epsilon of their group.
+    A component is a named array of the model.
 
-    ``user``, ``item``, ``mlp1`` and ``mlp2`` are the epsilons of the groups. The epsilon of a group
-    that the model does not have is not used. The epsilon of one entry is exactly that of its group,
-    because entries range over 2 clip, which is thus the sensitivity. The epsilon of an upload is
-    the sum over all its entries. The defaults are those of section 5.7 and differ from equation 11,
-    which ``from_resistance`` computes. ``every_epoch`` adds the noise after each local epoch
-    (Algorithm 2).
+    ``user``: epsilon of one entry in the group "user".
+    ``item``: epsilon of one entry in the group "item", the item table.
+    ``mlp1``: epsilon of one entry in the group "mlp1", the first layer of the MLP.
+    ``mlp2``: epsilon of one entry in the group "mlp2", the last layer of the MLP.
+    ``clip``: clipping bound; entries are clipped to [-clip, clip].
+    ``every_epoch``: whether noise is added after each local epoch (Algorithm 2), not only to the
+        upload.
+
+    The noise has the scale 2 clip / epsilon, with the epsilon of the entry's group. Clipped entries
+    differ by at most 2 clip, so that these epsilons are exact. The epsilon of an upload is the sum
+    over all its entries. The epsilon of a group that the model does not have is not used. The
+    defaults are those of section 5.7, which differ from those of equation 11
+    (``from_resistance``).
 
     Source: Zhang et al., Algorithm 2, equations 11 and 12, section 5.7.
     """
@@ -176,10 +185,13 @@ class AdaptiveLaplace(_LaplaceNoise):
 
     @classmethod
     def from_resistance(cls, *, least: float, most: float, clip: float = 0.5) -> Self:
-        """Creates the protection with the epsilons of equation 11 of Zhang et al.
+        """Creates the protection with epsilons that rise in equal steps, by equation 11.
 
-        The epsilons rise in equal steps from ``least`` to ``most``, in the order user, item, MLP 1,
-        MLP 2.
+        least: epsilon of the group "user", the smallest.
+        most: epsilon of the group "mlp2", the largest.
+        clip: clipping bound.
+
+        The order of the groups is user, item, mlp1, mlp2 (Zhang et al.).
         """
         step = (most - least) / 3.0
         return cls(user=least, item=least + step, mlp1=least + 2 * step, mlp2=most, clip=clip)
@@ -221,14 +233,17 @@ _DELTA = 1e-5
 class GaussianProtection(NoiseProtection):
     """Clipping and Gaussian noise on every entry (FedRec-GN).
 
-    Entries are clipped to [-clip, clip] and get noise N(0, sigma^2).
+    ``sigma``: standard deviation of the noise N(0, sigma^2).
+    ``clip``: clipping bound; entries are clipped to [-clip, clip].
 
     No epsilon holds at delta 0. At delta > 0, the privacy curve of one entry is that of the
-    Gaussian mechanism with mu = 2 clip / sigma, and the curve of an upload of n entries is that of
-    sqrt(n) times this mu. The paper states that Gaussian noise is added to the uploaded parameters,
-    and prints no sigma, no clipping and no delta. This class assumes the clipping of section 5.4,
-    and a ``sigma`` equal to the standard deviation of Laplace noise of scale 0.025 (the paper's
-    noise factor). Claims are compared with bounds at delta 1e-5.
+    Gaussian mechanism with the sensitivity mu = 2 clip / sigma in standard deviations. The curve of
+    an upload of n entries is that of sqrt(n) times this mu.
+
+    The paper states that Gaussian noise is added to the uploaded parameters, and prints no sigma,
+    no clipping and no delta. The default ``clip`` is that of section 5.4. The default ``sigma`` is
+    the standard deviation of Laplace noise of scale 0.025 (the paper's noise factor). Claims are
+    compared with bounds at delta 1e-5.
 
     Source: Zhang et al., section 5.3 (FedRec-GN).
     """
@@ -243,7 +258,7 @@ class GaussianProtection(NoiseProtection):
         self.get_entry_randomizer("")  # raises InputError if no accountant can handle the noise
 
     def get_group_noise(self, group: str) -> ClippedNoise:
-        """Returns the clipping and normal noise of entries, which are equal in every ``group``."""
+        """Returns the clipping and normal noise of entries, the same in every ``group``."""
         return ClippedNoise(self.clip, self.sigma, is_normal=True)
 
     def make_claims(self, groups: tuple[str, ...]) -> tuple[RoundClaim, ...]:
@@ -289,17 +304,22 @@ _ATTRIBUTES = "; with perturbed features the paper claims privacy of attributes,
 class ObjectiveProtection(Checked, Protection):
     """Noise in the training objective instead of on the upload (F-GERAI, F-DPMF).
 
-    A linear term with Laplace coefficients of scale 2 |a| d / epsilon is added to the loss.
+    A linear term with random Laplace coefficients is added to the loss of each device.
 
-    Each device draws the coefficients once per training, because an objective is perturbed before
-    it is minimised. ``every_round`` draws new coefficients whenever a device takes part. The paper
-    does not state which of the two is meant. |a| is the linear coefficient of the loss of one
-    example at 0 (1/2 for the logistic loss, 2 for the squared loss), and d is the dimension of
-    embeddings, whose entries are assumed to be in [-1, 1]: the linear coefficients of two examples
-    differ by at most 2 |a| d in the L1 norm. ``loss`` "logistic" (F-GERAI) adds the term to every
-    array of the model, and "squared" (F-DPMF, whose learner has that loss) adds the term to the
-    item rows. The paper prints no ``epsilon`` and no distribution; the default of 10 is this
-    project's choice.
+    ``epsilon``: epsilon for which the coefficients are scaled. The paper prints neither epsilon nor
+        distribution; the default of 10 is this project's choice.
+    ``loss``: loss of the learner. With "logistic" (F-GERAI), every array of the model has a linear
+        term. With "squared" (F-DPMF), only item rows have one.
+    ``every_round``: whether a device draws new coefficients in every round in which it takes part,
+        instead of once per training. The paper does not state which of the two is meant.
+    ``features``: whether the user's features are also perturbed, once before the training (F-GERAI,
+        not F-GERAI-NL).
+    ``feature_epsilon``: epsilon of one perturbed entry of the features.
+
+    The coefficients have the scale 2 |a| d / epsilon. |a| is the linear coefficient of the loss of
+    one example at 0: 1/2 for the logistic loss, 2 for the squared loss. d is the dimension of
+    embeddings, whose entries are assumed to be in [-1, 1]. The linear coefficients of two examples
+    then differ by at most 2 |a| d in the L1 norm.
 
     The noise does not protect the upload. The functional mechanism (Zhang, Zhang, Xiao, Yang and
     Winslett 2012) publishes the minimiser of an objective whose coefficients are all noisy,
@@ -307,12 +327,11 @@ class ObjectiveProtection(Checked, Protection):
     which the client did not train are sent as they were broadcast, and the row of an item in the
     history is always sent changed.
 
-    With ``features`` (F-GERAI, not F-GERAI-NL), each entry of the user's features passes through
-    the piecewise mechanism once, before the training, with epsilon ``feature_epsilon``, and is
-    clipped to its range. The range is [0, 1], or [0, log(1 + items)] for logarithms of counts. An
-    attribute is one-hot, and two categories differ in two entries, so the epsilon of an attribute
-    in the whole training is twice ``feature_epsilon``. The paper does not state how the budget is
-    divided among features.
+    If ``features`` is true, each entry of the user's features passes through the piecewise
+    mechanism, and is clipped to its range. The range is [0, 1], or [0, log(1 + items)] for
+    logarithms of counts. An attribute is one-hot, so that two categories differ in two entries. The
+    epsilon of an attribute in the whole training is therefore twice ``feature_epsilon``. The paper
+    does not state how the budget is divided among features.
 
     Source: Zhang et al., section 5.3, after GERAI (Zhang et al. 2021) and DPMF (Hua et al. 2015).
     """
@@ -327,10 +346,11 @@ class ObjectiveProtection(Checked, Protection):
 
     @property
     def tuned_values(self) -> Mapping[str, Any]:
-        """Smaller learning rate for perturbed features or the logistic loss; otherwise empty.
+        """Values of system settings that replace those of ``Learner.tuned_values``, by name.
 
-        Perturbed features are long vectors, which make steps long. The logistic loss grows only
-        linearly, so that a steeper linear term leaves it without a minimum.
+        Perturbed features and the logistic loss need a smaller learning rate. Perturbed features
+        are long vectors, which make steps long. The logistic loss grows only linearly, so that a
+        steeper linear term leaves it without a minimum.
         """
         if self.features:
             return {**super().tuned_values, "learning_rate": 0.001}
@@ -339,8 +359,8 @@ class ObjectiveProtection(Checked, Protection):
     def prepare_data(self, clients: Clients) -> Clients:
         """Returns the data with perturbed features, and with streams for the linear term.
 
-        Features are perturbed if ``features`` is true. The streams, for coefficients that are drawn
-        once per training, are added unless ``every_round`` is true.
+        Features are perturbed if ``features`` is true. Random streams for coefficients that are
+        drawn once per training are added unless ``every_round`` is true.
         """
         if not self.every_round:
             clients = replace(clients, linear_term_streams=clients.streams.fold_in(_OBJECTIVE))
@@ -401,16 +421,16 @@ class ObjectiveProtection(Checked, Protection):
 
 
 def perturb_features(share: NDArray[Any], epsilon: float, streams: Streams) -> NDArray[np.float64]:
-    """Randomizes each entry of ``share`` by the piecewise mechanism, and clips it to [0, 1].
+    """Randomizes features in [0, 1] by the piecewise mechanism, and clips them to [0, 1].
 
-    ``share``: entries in [0, 1], shape (n, d).
-    ``epsilon``: epsilon of one entry.
+    ``share``: the features as shares of their range, in [0, 1], shape (n, d).
+    ``epsilon``: epsilon of one feature.
     ``streams``: n random streams, one per row.
 
-    The result has the shape (n, d). The mechanism acts on x = 2 share - 1, as ``Piecewise`` does:
-    its output is uniform on [-C, C] with probability e^(-eps/2), and otherwise on [l, l + C - 1]
-    with l = (C + 1) x/2 - (C - 1)/2, for C = (e^(eps/2) + 1) / (e^(eps/2) - 1). Before the
-    clipping, outputs y become (y + 1) / 2.
+    The result has the shape (n, d). The mechanism acts on x = 2 share - 1, as ``Piecewise`` does.
+    With C = (e^(eps/2) + 1) / (e^(eps/2) - 1), its output y is uniform on [-C, C] with probability
+    e^(-eps/2), and otherwise on [l, l + C - 1] with l = (C + 1) x/2 - (C - 1)/2. The result is (y +
+    1) / 2, clipped.
     """
     n, d = share.shape
     x = 2.0 * np.clip(share, 0.0, 1.0) - 1.0

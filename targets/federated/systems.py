@@ -43,9 +43,8 @@ class FedAdam:
     ``moments``: first and second moment of each array's change, by array name; they persist between
         rounds.
 
-    In every round, an entry moves by about ``rate`` in the direction in which the mean upload
-    changed it, however few devices trained the entry. The server needs only the mean of the
-    uploads.
+    In every round, an entry moves by about the step size towards the mean of the uploads, however
+    few devices trained the entry. The server needs only this mean.
 
     Source: Reddi et al., Adaptive federated optimization, ICLR 2021, Algorithm 2, with its beta_1
     and beta_2. Both moments start at 0, and tau only prevents a division by zero.
@@ -79,9 +78,9 @@ _ITEMS = 12
 
 
 def get_first_item_entry(sent: Mapping[str, Component]) -> NDArray[np.float64]:
-    """Returns the entry at row 0, column 0 of the item table in each of n messages, shape (n, 1).
+    """Returns the entry at row 0, column 0 of the item table in each of n uploads, shape (n, 1).
 
-    ``sent`` has the messages by component (named array).
+    ``sent`` has the uploads by component (named array of the model).
     """
     item = sent["item"]
     return np.asarray(item.to_dense(np.arange(len(item)))[:, 0, :1], np.float64)
@@ -90,9 +89,9 @@ def get_first_item_entry(sent: Mapping[str, Component]) -> NDArray[np.float64]:
 def design_pairs(system: Composition) -> tuple[DesignedPair, ...]:
     """Returns neighbouring users whose messages differ most, for a measurement of epsilon.
 
-    The result is empty if no finite epsilon is claimed, if the learner has no ``dimension``, or if
-    no such inputs are known. The learner must have the arrays of the paper's learners: an MLP or a
-    product.
+    The learner must have the arrays of one of the paper's learners, which score by an MLP or a
+    product. The result is empty in three cases: no finite epsilon is claimed, the learner has no
+    ``dimension``, or no such users are known for the system.
     """
     promises = system.protection.make_claims(system.group_names)
     known = {"dimension"} <= {f.name for f in fields(system.learner)}  # type: ignore[arg-type]
@@ -113,13 +112,13 @@ def design_pairs(system: Composition) -> tuple[DesignedPair, ...]:
 
 
 def _entry(small: Composition, noise: ClippedNoise) -> tuple[DesignedPair, ...]:
-    """Returns a pair of users with one item each, item 0 or 1: training moves the row of item 0 up
-    or down.
+    """Returns two users whose training moves the row of item 0 far up, or far down.
 
-    The malicious broadcast gives every item the score 0 with an enormous slope in its row. The
-    single step of training then moves the row of the positive item far up and that of the negative
-    item far down. No pair is returned if the score is a product with a vector that the device
-    keeps, because the server then cannot choose the slope.
+    The first user has only item 0, and the second user only item 1. The malicious broadcast gives
+    every item the score 0 with an enormous slope in its row. The single step of training then moves
+    the row of the positive item far up and that of the negative item far down. The result is empty
+    if the score is a product with a vector that the device keeps, because the server then cannot
+    choose the slope.
     """
     # The step is one of plain SGD. A step of Adam would not be longer than the learning rate, so a
     # server that cannot choose the rate would move the entry by less than the noise hides.
@@ -143,8 +142,7 @@ def _entry(small: Composition, noise: ClippedNoise) -> tuple[DesignedPair, ...]:
 
 
 def _pushing(small: Composition, profiles: Interactions, slope: float) -> Broadcast | None:
-    """Returns a model of dimension 1 that scores every item 0, and in which the derivative of a
-    score by the item's row is ``slope``.
+    """Returns a model of dimension 1 with scores of 0, whose derivative by item rows is ``slope``.
 
     None if the score is a product with a vector that the device keeps.
     """
@@ -166,11 +164,11 @@ def _pushing(small: Composition, profiles: Interactions, slope: float) -> Broadc
 
 
 def _row(small: Composition) -> tuple[DesignedPair, ...]:
-    """Returns a pair of users who both have item 1; only the first user also has item 0.
+    """Returns two users who both have item 1; only the first user also has item 0.
 
-    The first user always trains the row of item 0; the second user trains the row only if the item
-    is drawn as a negative. No pair is returned if a device draws all items as negatives, because
-    its rows then hide the history.
+    The first user always trains the row of item 0. The second user trains it only if item 0 is
+    drawn as a negative. The result is empty if a device draws all items as negatives, because its
+    rows then hide the history.
     """
     n_items = max(_ITEMS, 2 * small.negatives + 2)
     held = np.zeros((2, n_items))
@@ -217,8 +215,8 @@ class FederatedSystem(Composition):
     def design_pairs(self) -> tuple[DesignedPair, ...]:
         """Returns neighbouring users whose uploads differ most, for a measurement of epsilon.
 
-        If uploads are clipped and noisy, the uploads of a pair differ as far as possible in one
-        entry of the item table. Otherwise they differ in whether an item's row is trained.
+        If uploads are clipped and noisy, the two uploads of a pair differ as much as possible in
+        one entry of the item table. Otherwise they differ in whether an item's row is trained.
         """
         return design_pairs(self)
 
@@ -250,7 +248,7 @@ class FederatedSystem(Composition):
         return TrainingResult(model, scored, behind)
 
     def get_public(self, interactions: Interactions) -> PublicInfo:
-        """Returns what an adversary knows: also the settings of learner, protection and route."""
+        """Returns the public knowledge, with the route and the settings of all parts."""
         return replace(
             super().get_public(interactions),
             settings={**self.protection.settings, **get_numbers(self.learner), **get_numbers(self)},
@@ -274,8 +272,11 @@ class FederatedSystem(Composition):
     def update_model(self, model: Broadcast, uploads: Uploads, moments: FedAdam) -> Broadcast:
         """Computes the next model, in float32, from the ``uploads`` of a round.
 
+        ``model``: the model of this round, which is returned if there are no uploads.
+        ``moments``: the server's Adam, which keeps its moments between rounds.
+
         The next model is the mean of the uploads (Algorithm 1), their sum (equation 9), or the
-        result of a step of ``moments``, the server's Adam. Without uploads, ``model`` is returned.
+        result of one step of Adam, depending on the setting ``server``.
         """
         if not len(uploads.users):
             return model
@@ -286,7 +287,7 @@ class FederatedSystem(Composition):
     def score(self, model: Model, interactions: Interactions, users: Ints) -> Floats:
         """Computes scores of all items for ``users`` (row indices), (len(users), n_items).
 
-        A score is computed from the final model and the user's own data.
+        A score is computed from the final ``model`` and the user's own data in ``interactions``.
         """
         own = interactions.take_users(users)
         clients = Clients(
@@ -315,8 +316,9 @@ class FederatedSystem(Composition):
     def _devices(
         self, interactions: Interactions, streams: Streams, users: Ints | None = None
     ) -> Clients:
-        """Returns the devices of ``users`` (row indices; by default all), with data prepared by the
-        protection, such as perturbed features.
+        """Returns the devices of ``users``, with data prepared by the protection.
+
+        ``users`` are row indices of ``interactions``; None means all.
         """
         features = self.compute_user_features(interactions)
         if users is not None and not np.array_equal(users, np.arange(interactions.n_users)):
@@ -330,10 +332,10 @@ class FederatedSystem(Composition):
     def _send(
         self, clients: Clients, broadcast: Broadcast, compute: Machine
     ) -> tuple[dict[str, Component], Floats | None]:
-        """Trains and protects the devices' models; returns the messages and the user vectors that
-        devices keep.
+        """Trains and protects the devices' models; returns messages and private user vectors.
 
-        The user vectors after training have the shape (n, d, 1), and are None if devices keep none.
+        The user vectors after training, shape (n, d, 1), stay on the devices. They are None if
+        devices keep none.
         """
         streams = clients.streams
         trained = self.learner.train(
@@ -419,8 +421,9 @@ def _made(paper: Paper, name: str, module: str) -> type[FederatedSystem]:
 
 
 def _part(kind: str, given: Any) -> Any:
-    """Returns the learner, protection or route that is given by its name, or by a table of name and
-    settings.
+    """Returns the learner, protection or route (``kind``) that a TOML value describes.
+
+    ``given`` is its name, or a table of its name and settings.
     """
     settings = dict(given) if isinstance(given, Mapping) else {"name": given}
     module = importlib.import_module(f"fedrec_auditor.targets.federated.{kind}s")
