@@ -321,7 +321,7 @@ def check_confidence(confidence: float) -> float:
     return float(confidence)
 
 
-def guess_probability(epsilon: float, delta: float = 0.0) -> float:
+def compute_guess_probability(epsilon: float, delta: float = 0.0) -> float:
     """Returns the largest probability of guessing a uniformly random bit correctly under (epsilon,
     delta)-DP.
 

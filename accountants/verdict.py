@@ -25,12 +25,12 @@ from fedrec_auditor.accountants.statements import (
     Sizes,
     UnknownSizeError,
     check_delta,
-    guess_probability,
+    compute_guess_probability,
 )
 from fedrec_auditor.accountants.theorems.conversions import convert_bound
 
 # A claim is vacuous if it permits guessing a bit with this probability (epsilon 6.9).
-VACUOUS_GUESS = 0.999
+VACUOUS_GUESS_PROB = 0.999
 # A measurement contradicts a proof only at this confidence. At 95%, one honest target in a few
 # hundred would raise the alarm by chance.
 ALARM_CONFIDENCE = 1 - 1e-6
@@ -67,13 +67,13 @@ class LabelEnum(StrEnum):
         """The label in the form of a command-line value, such as "not-tested"."""
         return _spelled(self.label)
 
-    def is_called(self, text: str) -> bool:
+    def matches_name(self, text: str) -> bool:
         """Whether ``text`` is the member's name (a code) or its label, in any case and spelling."""
         return _spelled(text) in (self.option_value, _spelled(self.name))
 
     @classmethod
     def _missing_(cls, value: object) -> Self | None:
-        return next((each for each in cls if each.is_called(str(value))), None)
+        return next((each for each in cls if each.matches_name(str(value))), None)
 
 
 def _spelled(text: str) -> str:
@@ -197,7 +197,7 @@ _LEVELS = {
 EXIT_FOUND, INCOMPLETE = 1, 3
 # Smallest advantage over guessing, as a fraction of 1 - baseline, with which an attack counts as a
 # leak.
-LEAK_MARGIN = 0.05
+DEFAULT_LEAK_MARGIN = 0.05
 
 
 class Exemption(LabelEnum):
@@ -233,7 +233,7 @@ class Gate:
 
     fail_on: FailOn = FailOn.VIOLATED
     allow: Collection[str] = ()
-    leak_margin: float = LEAK_MARGIN
+    leak_margin: float = DEFAULT_LEAK_MARGIN
     waivers: Mapping[tuple[str, str], str] = field(default_factory=dict)
     expired_waivers: tuple[str, ...] = ()
 
@@ -241,7 +241,7 @@ class Gate:
         """Raises InputError if ``leak_margin`` is not in [0, 1)."""
         if not 0.0 <= self.leak_margin < 1.0:
             raise InputError(
-                f"Expected leak_margin in [0, 1), got {self.leak_margin}. Give {LEAK_MARGIN}, for "
+                f"Expected leak_margin in [0, 1), got {self.leak_margin}. Give {DEFAULT_LEAK_MARGIN}, for "
                 "example."
             )
 
@@ -277,7 +277,7 @@ class Gate:
 
     def allows(self, outcome: Exemption) -> bool:
         """Whether ``allow`` lists ``outcome``, by its label (such as "not-tested") or its code."""
-        return any(map(outcome.is_called, self.allow))
+        return any(map(outcome.matches_name, self.allow))
 
 
 # Gate that fails if a claim is refuted or if the audit allows no conclusion.
@@ -371,7 +371,7 @@ def is_vacuous(upper: Bound | Claim) -> bool:
     """Whether an upper bound is vacuous: it permits guessing a bit correctly with probability 0.999
     or more.
     """
-    return guess_probability(upper.epsilon, upper.delta) >= VACUOUS_GUESS
+    return compute_guess_probability(upper.epsilon, upper.delta) >= VACUOUS_GUESS_PROB
 
 
 def refutes(lower: Bound, upper: Bound | Claim) -> bool:

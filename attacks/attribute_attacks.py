@@ -15,10 +15,15 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrec_auditor.attacks.base import AttackFamily, Background, Labels
+from fedrec_auditor.attacks.base import AttackFamily, Background, GuessedLabels
 from fedrec_auditor.attacks.parts.inputs import InputTable
-from fedrec_auditor.attacks.parts.supervised import Guess, Problem, SupervisedAttack, get_macro_auc
-from fedrec_auditor.attacks.parts.uploads import ChangedRows, find_changes, make_refusal
+from fedrec_auditor.attacks.parts.supervised import (
+    AttributeProblem,
+    ClassGuess,
+    SupervisedAttack,
+    get_macro_auc,
+)
+from fedrec_auditor.attacks.parts.uploads import ChangedRows, find_changed_rows, make_refusal
 from fedrec_auditor.targets.transcript import View
 
 _ALIKE = 6  # number of decimals of scores that are equal on all processors
@@ -44,7 +49,7 @@ class AttributeKnn(SupervisedAttack):
     reference = f"{_ZHANG} 5.8 (KNN)"
     neighbours: int = 5
 
-    def guess(self, problem: Problem, table: object, seed: int) -> Guess:
+    def guess(self, problem: AttributeProblem, table: object, seed: int) -> ClassGuess:
         """Returns guessed classes; scores (m users, C classes) are class shares among neighbours.
 
         The users to guess are ``problem.unknown_users``; ``table`` and ``seed`` are not used.
@@ -52,7 +57,7 @@ class AttributeKnn(SupervisedAttack):
         _, far = problem.products.compute_distances()
         nearest = np.argsort(far, axis=1, kind="stable")[:, : self.neighbours]
         votes = np.eye(problem.n_classes)[problem.class_codes[nearest]].mean(axis=1)
-        return Guess(votes.argmax(axis=1), votes)
+        return ClassGuess(votes.argmax(axis=1), votes)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,7 +80,7 @@ class AttributeBayes(SupervisedAttack):
     )
     steps: int = 3
 
-    def guess(self, problem: Problem, table: object, seed: int) -> Guess:
+    def guess(self, problem: AttributeProblem, table: object, seed: int) -> ClassGuess:
         """Returns guessed classes; scores (m users, C classes) are log-likelihoods.
 
         The users to guess are ``problem.unknown_users``; ``table`` and ``seed`` are not used.
@@ -97,7 +102,7 @@ class AttributeBayes(SupervisedAttack):
             updated = _bayes(inner, shares)
         both = [np.round(log_softmax(found, axis=1), _ALIKE) for found in (supervised, updated)]
         scores = max(both, key=lambda found: get_macro_auc(problem.class_codes, found[:k]))[k:]
-        return Guess(scores.argmax(axis=1), scores)
+        return ClassGuess(scores.argmax(axis=1), scores)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,7 +124,7 @@ class AttributeLogistic(SupervisedAttack):
     )
     inverse_penalty: float | None = None
 
-    def guess(self, problem: Problem, table: object, seed: int) -> Guess:
+    def guess(self, problem: AttributeProblem, table: object, seed: int) -> ClassGuess:
         """Returns guessed classes; scores (m users, C classes) are log-probabilities.
 
         The users to guess are ``problem.unknown_users``; ``table`` and ``seed`` are not used.
@@ -160,7 +165,7 @@ class AttributeMlp(SupervisedAttack):
     slow = True
     epochs: int = 200
 
-    def guess(self, problem: Problem, table: object, seed: int) -> Guess:
+    def guess(self, problem: AttributeProblem, table: object, seed: int) -> ClassGuess:
         """Returns guessed classes; scores (m users, C classes) are log-probabilities.
 
         The users to guess are ``problem.unknown_users``. ``seed`` determines the random choices of
@@ -191,7 +196,7 @@ class AttributeSvc(SupervisedAttack):
     reference = f"{_ZHANG} 5.8 (SVC)"
     penalty: float = 1.0
 
-    def guess(self, problem: Problem, table: object, seed: int) -> Guess:
+    def guess(self, problem: AttributeProblem, table: object, seed: int) -> ClassGuess:
         """Returns guessed classes; scores (m users, C classes) are SVM decision values.
 
         The users to guess are ``problem.unknown_users``; ``table`` and ``seed`` are not used.
@@ -208,7 +213,7 @@ class AttributeSvc(SupervisedAttack):
         scores = machine.decision_function(kernel)
         if scores.ndim == 1:  # of two classes, the score of the second one
             scores = np.stack([-scores, scores], axis=1)
-        return Guess(machine.predict(kernel).astype(np.int64), scores)
+        return ClassGuess(machine.predict(kernel).astype(np.int64), scores)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -226,7 +231,7 @@ class AttributeTree(SupervisedAttack):
         """Returns all columns of the input table, shape (users, columns)."""
         return table.compute_values()
 
-    def guess(self, problem: Problem, table: object, seed: int) -> Guess:
+    def guess(self, problem: AttributeProblem, table: object, seed: int) -> ClassGuess:
         """Returns guessed classes; scores (m users, C classes) are class shares in leaves.
 
         The users to guess are ``problem.unknown_users``. ``table`` is the result of
@@ -239,7 +244,7 @@ class AttributeTree(SupervisedAttack):
         known, others = problem.make_rows(table)
         tree = DecisionTreeClassifier(random_state=seed).fit(known, problem.class_codes)
         shares = tree.predict_proba(others)
-        return Guess(shares.argmax(axis=1), shares)
+        return ClassGuess(shares.argmax(axis=1), shares)
 
 
 def _variance_1(inner: NDArray[np.float64]) -> float:
@@ -277,7 +282,7 @@ def _ratio(part: NDArray[np.float64], whole: NDArray[np.float64]) -> NDArray[np.
 
 def _classify(
     model: Any, known: NDArray[Any], codes: NDArray[np.int64], others: NDArray[Any]
-) -> Guess:
+) -> ClassGuess:
     """Trains a classifier of scikit-learn, and guesses classes with their log-probabilities.
 
     model: the classifier
@@ -291,7 +296,7 @@ def _classify(
         model.fit(known, codes)
     chances = model.predict_proba(others).astype(np.float64)
     scores = np.log(np.maximum(chances, np.finfo(np.float32).tiny))
-    return Guess(scores.argmax(axis=1), scores)
+    return ClassGuess(scores.argmax(axis=1), scores)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -325,11 +330,11 @@ class AttributeRows:
         """
         return (
             ""
-            if find_changes(view)
+            if find_changed_rows(view)
             else make_refusal(view, "matrices in which some rows do not change")
         )
 
-    def infer(self, view: View, background: Background, rng: np.random.Generator) -> Labels:
+    def infer(self, view: View, background: Background, rng: np.random.Generator) -> GuessedLabels:
         """Guesses the category of each user of unknown class; empty if no rows encode categories.
 
         ``view`` is the messages that the adversary sees; ``rng`` is not used.
@@ -340,15 +345,17 @@ class AttributeRows:
             else background.known_users
         )
         labels = np.zeros(0, dtype=np.int64) if background.classes is None else background.classes
-        places = list(_places(find_changes(view), background.n_classes))
+        places = list(_places(find_changed_rows(view), background.n_classes))
         right = [_agreement(users, codes, known, labels) for users, codes, _ in places]
         best = [place for place, share in zip(places, right, strict=True) if share == max(right)]
         if len(best) != 1:
-            return Labels(users=known[:0], classes=labels[:0])
+            return GuessedLabels(users=known[:0], classes=labels[:0])
         users, codes, certain = best[0]
         subjects = users if background.subjects is None else background.subjects
         unknown = np.isin(users, subjects) & ~np.isin(users, known)
-        return Labels(users=users[unknown], classes=codes[unknown], is_proved=certain[unknown])
+        return GuessedLabels(
+            users=users[unknown], classes=codes[unknown], is_proved=certain[unknown]
+        )
 
 
 def _places(

@@ -41,7 +41,7 @@ class Background:
     attributes: other attributes of all users, as numeric features (n_users, d)
     subjects: users about whom to infer something, including known users; None for all users
     candidates: (user, item) pairs to be classified by membership inference (m, 2)
-    prior: log-odds of interactions that are known without the messages, of each candidate pair
+    prior_log_odds: log-odds of interactions that are known without the messages, of each candidate pair
         (m,); if there are no candidates, of each item (n_items,)
     profiles: ratings of the users to be classified by user-level membership inference (n, n_items)
     references: views of trainings that the adversary ran itself, each on some users of
@@ -58,7 +58,7 @@ class Background:
     attributes: NDArray[np.float64] | None = None
     subjects: NDArray[np.int64] | None = None
     candidates: NDArray[np.int64] | None = None
-    prior: NDArray[np.float64] | None = None
+    prior_log_odds: NDArray[np.float64] | None = None
     profiles: sparse.csr_array | None = None
     references: tuple[View, ...] = ()
     is_included: NDArray[np.bool_] | None = None
@@ -66,7 +66,7 @@ class Background:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Labels:
+class GuessedLabels:
     """Guessed classes of users (attribute inference); empty arrays if the attack cannot guess.
 
     users: indices of the users (m,)
@@ -128,7 +128,7 @@ class LinkScores:
     candidates: NDArray[np.int64]
 
 
-Inference = Labels | MemberScores | Reconstruction | LinkScores
+AttackResult = GuessedLabels | MemberScores | Reconstruction | LinkScores
 
 
 class Attack(Protocol):
@@ -178,7 +178,7 @@ class Attack(Protocol):
         """
         ...
 
-    def infer(self, view: View, background: Background, rng: np.random.Generator) -> Inference:
+    def infer(self, view: View, background: Background, rng: np.random.Generator) -> AttackResult:
         """Guesses secrets from the view, which is what the adversary sees.
 
         The result is ``Labels`` for attribute inference, ``MemberScores`` for membership inference,
@@ -205,7 +205,7 @@ class LearningAttack(Attack, Protocol):
 
     def infer_each(
         self, view: View, backgrounds: Sequence[Background], rng: np.random.Generator
-    ) -> tuple[Labels, ...]:
+    ) -> tuple[GuessedLabels, ...]:
         """Returns the guesses for each background (known users and their classes), in order.
 
         The adversary's view is read only once.

@@ -13,14 +13,14 @@ from fedrec_auditor.attacks.base import AttackFamily, Background
 from fedrec_auditor.attacks.parts import reading
 from fedrec_auditor.attacks.parts.reading import read_calibrated
 from fedrec_auditor.attacks.parts.uploads import assign_pseudonyms, find_subjects
-from fedrec_auditor.attacks.readers.base import get_posterior
-from fedrec_auditor.attacks.readers.feature_network import FeatureNetwork
-from fedrec_auditor.attacks.readers.small_readers import Popularity, UserRows
+from fedrec_auditor.attacks.readers.base import compute_posterior
+from fedrec_auditor.attacks.readers.feature_network import FeatureNetworkReader
+from fedrec_auditor.attacks.readers.small_readers import PopularityReader, UserRowReader
 from fedrec_auditor.targets.transcript import View
 
 # Entries in one block of posteriors: 8 MiB in float64.
 _BLOCK = 2**20
-_RANKING = (FeatureNetwork, Popularity, UserRows)
+_RANKING = (FeatureNetworkReader, PopularityReader, UserRowReader)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +61,7 @@ class InteractionReconstruction:
         hidden = assign_pseudonyms(view)
         if any(isinstance(reader, _RANKING) for reader in reading.find_readers(hidden or view)):
             return "This adversary can only rank items, which does not reveal whole sets of items."
-        return reading.refusal(hidden or view)
+        return reading.explain_refusal(hidden or view)
 
     def infer(
         self, view: View, background: Background, rng: np.random.Generator
@@ -77,7 +77,7 @@ class InteractionReconstruction:
         evidence = read_calibrated(view, among)
         sets = certain = None
         if evidence.log_ratio is not None:
-            sets = choose_sets(get_posterior(evidence, background.prior))
+            sets = choose_sets(compute_posterior(evidence, background.prior_log_odds))
             certain = np.isinf(evidence.log_ratio)
         return base.Reconstruction(
             users=evidence.users,

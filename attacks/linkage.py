@@ -14,8 +14,18 @@ from scipy.special import expit, logsumexp, softmax
 from fedrec_auditor.accountants.statements import Vantage
 from fedrec_auditor.attacks.base import AttackFamily, Background, LinkScores
 from fedrec_auditor.attacks.parts import reading
-from fedrec_auditor.attacks.parts.uploads import ModelMessages, divide, make_refusal, read_model
-from fedrec_auditor.attacks.readers.base import MAX_NATS, Evidence, fit_prior, get_posterior
+from fedrec_auditor.attacks.parts.uploads import (
+    ModelMessages,
+    divide_or_zero,
+    make_refusal,
+    read_model_messages,
+)
+from fedrec_auditor.attacks.readers.base import (
+    MAX_LOG_RATIO,
+    Evidence,
+    compute_posterior,
+    fit_prior,
+)
 from fedrec_auditor.targets.transcript import (
     LIST_KINDS,
     LIST_PADDING,
@@ -79,7 +89,7 @@ def make_fingerprints(view: View, round_view: RoundView) -> Fingerprints:
         rounds=(RoundView(broadcast=round_view.broadcast, uploads=Uploads(everyone, sent)),),
     )
     prints: dict[str, NDArray[np.float32]] = {}
-    if not reading.refusal(alone):
+    if not reading.explain_refusal(alone):
         evidence = reading.read_evidence(alone, everyone)
         if evidence.log_ratio is not None:
             prints["interactions"] = _interactions(evidence)
@@ -87,7 +97,7 @@ def make_fingerprints(view: View, round_view: RoundView) -> Fingerprints:
             part = getattr(evidence, name)
             if part is not None:
                 prints[name] = part
-    moving = read_model(alone)
+    moving = read_model_messages(alone)
     for name, component in sent.items():
         if name in moving:
             prints |= _print_model(name, moving[name][0])
@@ -98,7 +108,7 @@ def make_fingerprints(view: View, round_view: RoundView) -> Fingerprints:
     return {name: _centre(part) for name, part in prints.items()}
 
 
-def compare(
+def compare_fingerprints(
     last: Fingerprints, earlier: Sequence[SenderFingerprints], n_candidates: int
 ) -> dict[str, NDArray[np.float32]]:
     """Compares messages of the last round with each candidate sender's messages of earlier rounds.
@@ -137,7 +147,7 @@ def compute_margin(cosines: NDArray[np.floating[Any]]) -> float:
     first = np.partition(cosines, -2, axis=1)[:, -2:].astype(np.float64)
     spread = max(float(cosines.var()), _LEAST)
     chance = -0.5 * (1 / spread - 1) * np.log1p(-(np.clip(first, 0.0, 1 - _LEAST) ** 2))
-    return float(np.minimum(chance[:, 1] - chance[:, 0], MAX_NATS).mean())
+    return float(np.minimum(chance[:, 1] - chance[:, 0], MAX_LOG_RATIO).mean())
 
 
 def _interactions(evidence: Evidence) -> NDArray[np.float32]:
@@ -151,7 +161,7 @@ def _interactions(evidence: Evidence) -> NDArray[np.float32]:
     """
     items, activity = fit_prior(evidence)
     share = expit(items)
-    beyond = get_posterior(evidence) - expit(items + activity[:, None])
+    beyond = compute_posterior(evidence) - expit(items + activity[:, None])
     return np.asarray(beyond / np.sqrt(share * (1 - share)), dtype=np.float32)
 
 
@@ -193,7 +203,7 @@ def _centre(part: NDArray[np.floating[Any]]) -> NDArray[np.float32]:
 
 
 def _normalise(part: NDArray[np.float32]) -> NDArray[np.float32]:
-    return divide(part, np.linalg.norm(part, axis=1, keepdims=True))
+    return divide_or_zero(part, np.linalg.norm(part, axis=1, keepdims=True))
 
 
 # Maximum number of rounds before the last round that are compared with it.
@@ -261,7 +271,7 @@ class Linkage:
                 (np.searchsorted(candidates, users), make_fingerprints(view, seen))
                 for users, seen in sent
             ]
-        likeliest = compare(make_fingerprints(view, last), batches, len(candidates))
+        likeliest = compare_fingerprints(make_fingerprints(view, last), batches, len(candidates))
         weights = _learn_weights(batches, len(candidates)) or _weigh_by_margin(likeliest)
         scores = sum(np.float32(weight) * likeliest[name] for name, weight in weights.items())
         return LinkScores(scores=np.asarray(scores), candidates=candidates.astype(np.int64))
@@ -283,7 +293,9 @@ def _learn_weights(batches: list[SenderFingerprints], candidates: int) -> dict[s
     )
     if not both.any():
         return {}
-    cosines = compare({name: part[both] for name, part in sent.items()}, before, candidates)
+    cosines = compare_fingerprints(
+        {name: part[both] for name, part in sent.items()}, before, candidates
+    )
     names = sorted(cosines)
     deviations = np.array([max(float(cosines[name].std()), _LEAST) for name in names])
     x = np.stack([cosines[name] for name in names]) / deviations[:, None, None]

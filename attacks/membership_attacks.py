@@ -16,7 +16,7 @@ from fedrec_auditor.attacks.base import AttackFamily, Background, MemberScores
 from fedrec_auditor.attacks.parts import profile_fit, reading
 from fedrec_auditor.attacks.parts.reading import read_calibrated
 from fedrec_auditor.attacks.parts.uploads import assign_pseudonyms, match_senders
-from fedrec_auditor.attacks.readers.base import MAX_NATS, fit_prior, get_posterior
+from fedrec_auditor.attacks.readers.base import MAX_LOG_RATIO, compute_posterior, fit_prior
 from fedrec_auditor.targets.transcript import View
 
 
@@ -53,7 +53,7 @@ class InteractionMembership:
         The attack needs messages that some reader (``attacks/readers``) can turn into log-ratios of
         interactions.
         """
-        return reading.refusal(assign_pseudonyms(view) or view)
+        return reading.explain_refusal(assign_pseudonyms(view) or view)
 
     def infer(self, view: View, background: Background, rng: np.random.Generator) -> MemberScores:
         """Computes the log-odds of an interaction for every pair of ``background.candidates``.
@@ -69,15 +69,17 @@ class InteractionMembership:
             if background.known_items is None:
                 raise InputError("Expected background.known_items, got None. Give items per user.")
             evidence = reading.read_evidence(hidden, np.arange(hidden.public.n_users))
-            chance = get_posterior(evidence)
+            chance = compute_posterior(evidence)
             by_message = match_senders(chance, background.known_items[users])
-            odds = logit((by_message @ chance)[rows, pairs[:, 1]]).clip(-MAX_NATS, MAX_NATS)
+            odds = logit((by_message @ chance)[rows, pairs[:, 1]]).clip(
+                -MAX_LOG_RATIO, MAX_LOG_RATIO
+            )
             ratio = odds - fit_prior(evidence)[0][pairs[:, 1]]
         else:
             evidence = read_calibrated(view, users)
             assert evidence.log_ratio is not None
             ratio = evidence.log_ratio[rows, pairs[:, 1]].astype(np.float64)
-        known = background.prior
+        known = background.prior_log_odds
         odds = fit_prior(evidence)[0][pairs[:, 1]] if known is None else known
         return MemberScores(values=ratio + odds)
 
@@ -184,7 +186,7 @@ def _features(view: View, profiles: sparse.csr_array) -> Floats:
         if not parts:
             raise InputError(
                 f"Expected client code that computes {profiles.shape[0]} users' messages within "
-                f"{profile_fit.MAX_SECONDS:g} seconds, got slower code. Give fewer user profiles."
+                f"{profile_fit.MAX_ROUND_SECONDS:g} seconds, got slower code. Give fewer user profiles."
             )
         features = np.concatenate(parts, axis=1)
         view.cache[_MEMO] = profiles, features

@@ -13,7 +13,7 @@ from scipy import sparse
 
 from benchmarks import own_peak
 from fedrec_auditor.targets.components import RankOne
-from fedrec_auditor.targets.papers.fmf_ldp.implicit_mf import get_gradients
+from fedrec_auditor.targets.papers.fmf_ldp.implicit_mf import compute_implicit_gradients
 
 ALPHA, REGULARIZATION = 1.0, 1e-6
 
@@ -36,7 +36,9 @@ def broadcast(items: int, factors: int) -> NDArray[np.float64]:
 
 def ours(items: NDArray[Any], ratings: sparse.csr_array) -> tuple[NDArray[Any], RankOne]:
     """One FCF round by this project: the sum of all gradients, and each as rank-one factors."""
-    gradient = get_gradients(items, ratings, alpha=ALPHA, regularization=REGULARIZATION)
+    gradient = compute_implicit_gradients(
+        items, ratings, alpha=ALPHA, regularization=REGULARIZATION
+    )
     return gradient.sum_all(), gradient
 
 

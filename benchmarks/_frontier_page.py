@@ -53,7 +53,7 @@ def figure(data: str, rows: Sequence[Setting]) -> Picture:
         kind="frontier",
         title="What protection costs and what it buys, system by system",
         caption="",
-        svg=drawing.svg(_WIDTH, _HEAD + _ROW * len(families), drawn),
+        svg=drawing.make_svg(_WIDTH, _HEAD + _ROW * len(families), drawn),
     )
 
 
@@ -63,7 +63,9 @@ def _legend() -> list[str]:
         "Dashed: popularity, or user and item means; dotted: a random list, or the mean rating.",
         "Epsilon: claimed (ring), proved (bar), shown (small dot); values above 1e5 at the end.",
     )
-    return [drawing.text(0, 12 + 15 * place, line, muted=True) for place, line in enumerate(words)]
+    return [
+        drawing.draw_text(0, 12 + 15 * place, line, muted=True) for place, line in enumerate(words)
+    ]
 
 
 def _panels(family: Family, rows: Sequence[Setting], top: float) -> list[str]:
@@ -88,32 +90,32 @@ def _panels(family: Family, rows: Sequence[Setting], top: float) -> list[str]:
         if metric in ERROR_NAMES
         else f"{metric} over popularity's"
     )
-    drawn = [drawing.text(0, top + 10, family.title, bold=True)]
-    drawn.append(drawing.text(_LEFT + _PANEL + _GAP, top + 10, f"up: {over}", muted=True))
+    drawn = [drawing.draw_text(0, top + 10, family.title, bold=True)]
+    drawn.append(drawing.draw_text(_LEFT + _PANEL + _GAP, top + 10, f"up: {over}", muted=True))
     for left in (_LEFT, _LEFT + _PANEL + _GAP):
-        drawn.append(drawing.line(left, floor, left + _PANEL, floor, "ink", 1))
-        drawn.append(drawing.line(left, ceiling, left, floor, "ink", 1))
+        drawn.append(drawing.draw_line(left, floor, left + _PANEL, floor, "ink", 1))
+        drawn.append(drawing.draw_line(left, ceiling, left, floor, "ink", 1))
         for level, dashes in ((1.0, "4 3"), (chance, "1 3")):
             if math.isnan(level):
                 continue  # not measured
             ends = ((left, height(level)), (left + _PANEL, height(level)))
-            drawn.append(drawing.curve(ends, "muted", 1.0, dashes=dashes))
+            drawn.append(drawing.draw_curve(ends, "muted", 1.0, dashes=dashes))
     drawn += [
-        drawing.text(_LEFT - 5, height(value) + 4, f"{value:g}", anchor="end")
+        drawing.draw_text(_LEFT - 5, height(value) + 4, f"{value:g}", anchor="end")
         for value in (0.0, 1.0)
     ]
-    drawn.append(drawing.text(_LEFT, floor + 14, "0", anchor="middle"))
-    drawn.append(drawing.text(gained(largest), floor + 14, f"{largest:.2f}", anchor="middle"))
+    drawn.append(drawing.draw_text(_LEFT, floor + 14, "0", anchor="middle"))
+    drawn.append(drawing.draw_text(gained(largest), floor + 14, f"{largest:.2f}", anchor="middle"))
     drawn.append(
-        drawing.text(
+        drawing.draw_text(
             _LEFT + _PANEL / 2, floor + 14, "gain over guessing", muted=True, anchor="middle"
         )
     )
     drawn += [
-        drawing.text(leaked(value), floor + 14, f"{value:g}", anchor="middle")
+        drawing.draw_text(leaked(value), floor + 14, f"{value:g}", anchor="middle")
         for value in (0.01, 1.0, 100.0)
     ]
-    drawn.append(drawing.text(leaked(_MOST), floor + 14, "epsilon", muted=True, anchor="end"))
+    drawn.append(drawing.draw_text(leaked(_MOST), floor + 14, "epsilon", muted=True, anchor="end"))
     systems = list(dict.fromkeys(row.system for row in rows))
     for number, system in enumerate(systems):
         mine = [row for row in rows if row.system == system]
@@ -123,9 +125,11 @@ def _panels(family: Family, rows: Sequence[Setting], top: float) -> list[str]:
         hue = _HUES[number % len(_HUES)]
         lines = _system(mine, height, gained, leaked)
         lines.append(
-            drawing.text(_LEFT + 2 * _PANEL + _GAP + 24, ceiling + 12 + 15 * number, system)
+            drawing.draw_text(_LEFT + 2 * _PANEL + _GAP + 24, ceiling + 12 + 15 * number, system)
         )
-        lines.append(drawing.dot(_LEFT + 2 * _PANEL + _GAP + 14, ceiling + 8 + 15 * number, "leak"))
+        lines.append(
+            drawing.draw_dot(_LEFT + 2 * _PANEL + _GAP + 14, ceiling + 8 + 15 * number, "leak")
+        )
         drawn += [line.replace("var(--leak)", hue) for line in lines]
     return drawn
 
@@ -142,24 +146,26 @@ def _system(rows: Sequence[Setting], height: Place, gained: Place, leaked: Place
             path.append((gained(row.gain), y))
             x, low, high = (gained(g) for g in (row.gain, row.gain_low, row.gain_high))
             if not math.isnan(low):
-                drawn.append(drawing.line(low, y, high, y, "leak", 0.6))
+                drawn.append(drawing.draw_line(low, y, high, y, "leak", 0.6))
             ends = [height(_better(row, end)) for end in (row.utility_low, row.utility_high)]
             if not math.isnan(sum(ends)):
-                drawn.append(drawing.line(x, ends[0], x, ends[1], "leak", 0.6))
+                drawn.append(drawing.draw_line(x, ends[0], x, ends[1], "leak", 0.6))
             drawn.append(_point(x, y, row))
         if math.isfinite(row.claimed) and row.noise != 0.0:
-            drawn.append(drawing.ring(leaked(row.claimed), y, "leak").replace('r="5"', 'r="3.5"'))
+            drawn.append(
+                drawing.draw_ring(leaked(row.claimed), y, "leak").replace('r="5"', 'r="3.5"')
+            )
         if not math.isnan(row.proved):
             x = leaked(row.proved)
-            drawn.append(drawing.line(x, y - 5, x, y + 5, "leak", 2))
+            drawn.append(drawing.draw_line(x, y - 5, x, y + 5, "leak", 2))
         if not math.isnan(row.shown):
-            drawn.append(drawing.dot(leaked(row.shown), y, "leak").replace('r="4"', 'r="1.8"'))
-    return [drawing.curve(path, "leak", 0.8), *drawn] if len(path) > 1 else drawn
+            drawn.append(drawing.draw_dot(leaked(row.shown), y, "leak").replace('r="4"', 'r="1.8"'))
+    return [drawing.draw_curve(path, "leak", 0.8), *drawn] if len(path) > 1 else drawn
 
 
 def _point(x: float, y: float, row: Setting) -> str:
     size = 4.0 if row.noise == 1.0 or math.isnan(row.noise) else 2.2
-    return drawing.dot(x, y, "leak").replace('r="4"', f'r="{size:g}"')
+    return drawing.draw_dot(x, y, "leak").replace('r="4"', f'r="{size:g}"')
 
 
 def _better(row: Setting, value: float) -> float:

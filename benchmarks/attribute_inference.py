@@ -90,8 +90,8 @@ def compared(job: str, view: View, codes: NDArray[np.int64], names: tuple[str, .
         warnings.simplefilter("ignore")
         for name in names:  # compiled beforehand
             member(name).infer(planted(20)[0], background, np.random.default_rng(0))
-        columns = add_inputs(view).with_input(SUMMARY).inputs[SUMMARY].values()
-        read = add_inputs(view).with_input(SUMMARY)
+        columns = add_inputs(view).with_only_input(SUMMARY).inputs[SUMMARY].values()
+        read = add_inputs(view).with_only_input(SUMMARY)
         start = time.process_time()
         _ = read.inputs[SUMMARY].products
         row("reading and inner products", "ours", time.process_time() - start, "once for all")
@@ -170,7 +170,7 @@ def on_components(view: View, data: Interactions, groups: tuple[str, ...]) -> No
     # A draw is a set of users with known attributes.
     rng = np.random.default_rng(0)
     for group in groups:
-        read = add_inputs(view).with_input(f"{group} only")
+        read = add_inputs(view).with_only_input(f"{group} only")
         users = read.inputs[f"{group} only"].users.astype(np.int64)
         for attribute in data.attributes.values():
             count = round(0.3 * len(users))

@@ -37,7 +37,7 @@ from fedrec_auditor.accountants.statements import Vantage
 from fedrec_auditor.attacks.base import Background
 from fedrec_auditor.attacks.parts.inputs import add_inputs
 from fedrec_auditor.attacks.parts.reading import read_evidence
-from fedrec_auditor.attacks.readers.base import get_posterior
+from fedrec_auditor.attacks.readers.base import compute_posterior
 from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.auditor.plan.sources import load_data
 from fedrec_auditor.targets.components import Dense
@@ -138,7 +138,7 @@ def movielens(name: str) -> Areas:
     raw = add_inputs(view).inputs
     tables = {
         ", raw": raw.get("raw change", raw["summary"]).values(),
-        ", read": get_posterior(read_evidence(view, users)),
+        ", read": compute_posterior(read_evidence(view, users)),
     }
     for draw in range(DRAWS):
         known = np.sort(np.random.default_rng(draw).permutation(users)[: round(KNOWN * len(users))])

@@ -49,10 +49,10 @@ from fedrec_auditor.reports.record.frontier import (
     DELTA_PREFIX,
     OverTrainingsRow,
     VariantRow,
-    quoted_figure,
+    select_quoted_figure,
 )
 from fedrec_auditor.reports.record.record import Sweep
-from fedrec_auditor.reports.writers.svg import standalone_svg
+from fedrec_auditor.reports.writers.svg import make_svg_file
 from fedrec_auditor.targets.systems.base import Population
 
 ATTACKS = (
@@ -104,7 +104,7 @@ def settings_of(family: Family, found: Sweep) -> Iterator[Setting]:
     for place, variant in enumerate(found.variants):
         rows = [row for row in found.overall if row.variant == place]
         measured = [row for row in rows if row.kind == "utility"]
-        used = quoted_figure(measured) if measured else None
+        used = select_quoted_figure(measured) if measured else None
         over = _alike(used, [row for row in found.relative if row.variant == place])
         gains = [
             row
@@ -244,7 +244,7 @@ def publish(rows: Sequence[Setting]) -> None:
     """Writes the drawings of all rows to docs, and the page to FRONTIER.md."""
     docs = RESULTS.parents[1] / "docs"
     drawn = (figure(data, rows) for data in dict.fromkeys(row.data for row in rows))
-    contents = {docs / f"{each.name}.svg": standalone_svg(each) for each in drawn} | {
+    contents = {docs / f"{each.name}.svg": make_svg_file(each) for each in drawn} | {
         RESULTS.with_name("FRONTIER.md"): page(rows)
     }
     store.write_all({path: text.encode() for path, text in contents.items()})

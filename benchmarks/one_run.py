@@ -58,7 +58,7 @@ def scanned(m: int, r: int, v: int) -> float:
 
 
 def timed(m: int, r: int, v: int) -> list[Row]:
-    found = OneRunGuesses(canaries=m, guesses=r, n_right=v)
+    found = OneRunGuesses(n_canaries=m, n_guesses=r, n_right=v)
     ways: dict[str, Callable[[], float]] = {
         "scan": lambda: scanned(m, r, v),
         "guesses": lambda: found.bound_epsilon(delta=DELTA, alpha=ALPHA),
@@ -134,13 +134,15 @@ def ideal(truth: float, m: int) -> Row:
 
     def counts(r: int, sides: int) -> OneRunGuesses:
         v = int(right[r - 1])
-        return OneRunGuesses(canaries=m, guesses=sides * r, n_right=sides * v, has_both=sides == 2)
+        return OneRunGuesses(
+            n_canaries=m, n_guesses=sides * r, n_right=sides * v, is_two_sided=sides == 2
+        )
 
     def best(method: Callable[..., float], sides: int) -> float:
         return max(method(counts(r, sides), delta=DELTA, alpha=ALPHA) for r in sizes)
 
     def like_jax_privacy(r: int) -> float:
-        found = OneRunGuesses(canaries=m, guesses=r, n_right=int(right[r - 1]))
+        found = OneRunGuesses(n_canaries=m, n_guesses=r, n_right=int(right[r - 1]))
         return gaussian_trade_off(found)
 
     ours = (

@@ -71,7 +71,7 @@ class Protocol:
 
     def measure(self, n: int, seed: int) -> float:
         """Our lower bound of epsilon from ``n`` draws per input."""
-        bound = JointBinomial().bound(
+        bound = JointBinomial().measure_bound(
             Sampler.wrap(self.call).make_worlds([0, 1]),
             delta=self.delta,
             confidence=1 - ERROR,

@@ -15,7 +15,7 @@ from fedrec_auditor.accountants.statements import Vantage
 from fedrec_auditor.attacks.interaction_reconstruction import choose_sets
 from fedrec_auditor.attacks.parts import reading
 from fedrec_auditor.attacks.parts.uploads import find_senders
-from fedrec_auditor.attacks.readers.base import fit_prior, get_posterior
+from fedrec_auditor.attacks.readers.base import compute_posterior, fit_prior
 from fedrec_auditor.auditor.games import metrics
 from fedrec_auditor.auditor.games.reconstruction import flag_top_items
 from fedrec_auditor.auditor.plan.families import FAMILIES
@@ -39,7 +39,7 @@ def row(name: str, data: Interactions) -> str:
     seconds = time.process_time() - start
     if told.log_ratio is None:
         return ""
-    sets = choose_sets(get_posterior(told))
+    sets = choose_sets(compute_posterior(told))
     truth = data.ratings[users].toarray() != 0
     scores = np.clip(told.log_ratio, -1e9, 1e9) + fit_prior(told)[0]
     pairs = [np.broadcast_to(np.arange(len(users))[:, None], truth.shape).ravel()]

@@ -58,7 +58,7 @@ class Case:
 
     def measure(self, n: int, seed: int) -> float:
         """Our lower bound of epsilon from ``n`` draws per input."""
-        bound = JointBinomial().bound(
+        bound = JointBinomial().measure_bound(
             Sampler.wrap(self.call).make_worlds([0, 1]),
             delta=self.delta,
             confidence=CONFIDENCE,

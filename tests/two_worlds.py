@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedrec_auditor.accountants.statements import Claim, Scope
 from fedrec_auditor.auditor.worlds.estimators.lower_bound_estimators import JointBinomial
-from fedrec_auditor.auditor.worlds.measure import measure
+from fedrec_auditor.auditor.worlds.measure import measure_bounds
 from fedrec_auditor.auditor.worlds.worlds import Worlds
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.declarations.paper import find_paper
@@ -61,7 +61,7 @@ def stated(system: Target, population: Population, entry: str) -> Claim:
 
 def shown(draw: Draw, scope: Scope, samples: int, *, delta: float = 0.0, seed: int = 1) -> float:
     """The lower bound on epsilon of ``samples`` runs in either world, at 95%."""
-    measured = measure(
+    measured = measure_bounds(
         Worlds(names=("one", "other"), scope=scope, draw=draw, statistic_name="a number"),
         (),
         JointBinomial(),

@@ -139,7 +139,7 @@ _RANGES: dict[str, tuple[float, float]] = {
 }
 _COUNTS = ("num_buckets", "n_users", "source_dataset_size", "sample_size")
 # Adjacencies under which each sampling event is defined. Accountants refuse it under any other.
-ADJACENCIES: dict[type[DpEvent], tuple[Adjacency, ...]] = {
+SAMPLING_ADJACENCIES: dict[type[DpEvent], tuple[Adjacency, ...]] = {
     PoissonSampledDpEvent: (Adjacency.ADD_REMOVE,),
     SampledWithoutReplacementDpEvent: (Adjacency.REPLACE,),
     ReplacedSamplingDpEvent: (Adjacency.REPLACE,),
@@ -178,7 +178,7 @@ def merge_sample(event: DpEvent) -> DpEvent:
     # through the uses: no second derivative of the expected value before a use is negative if none
     # after it is.
     sampled: Any = event
-    if not isinstance(event, tuple(ADJACENCIES)) or not hasattr(event, "event"):
+    if not isinstance(event, tuple(SAMPLING_ADJACENCIES)) or not hasattr(event, "event"):
         return event
     parts = list_leaves(sampled.event)
     if not parts:
@@ -287,7 +287,7 @@ def list_supported_leaves(
                 f"{type(drawn).__name__}. It supports sampling of "
                 f"{', '.join(kind.__name__ for kind in inner)}. Use another accountant."
             )
-        allowed = ADJACENCIES.get(type(leaf))
+        allowed = SAMPLING_ADJACENCIES.get(type(leaf))
         if allowed is not None and scope.adjacency not in allowed:
             raise InputError(
                 f"Expected {allowed[0]} adjacency for {type(leaf).__name__}, got a scope of "

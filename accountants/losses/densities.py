@@ -18,7 +18,7 @@ Floats = NDArray[np.float64]
 
 # Numbers count as equal if their difference, relative to their size and to the spread of all
 # numbers, is smaller.
-TOLERANCE = 1e-12
+RELATIVE_TOLERANCE = 1e-12
 _MOST_POINTS = 1 << 12
 # Largest distance of listed points of a lattice, in lengths over which its masses fall by a factor
 # of e.
@@ -70,7 +70,7 @@ class ExpTerm:
 
     - ``low``, ``high``: ends of the interval.
     - ``anchor``: point at which the term is largest.
-    - ``value``: logarithm of the term at the anchor.
+    - ``log_max``: logarithm of the term at the anchor.
     - ``centre``: mean of a normal density, or the rate of an exponential if ``curvature`` is 0. It
       determines the property ``slope``.
     - ``curvature``: rate by which the slope of the logarithm falls.
@@ -80,7 +80,7 @@ class ExpTerm:
     low: float
     high: float
     anchor: float
-    value: float
+    log_max: float
     centre: float = 0.0
     curvature: float = 0.0
     step: float = 0.0
@@ -125,7 +125,7 @@ class ExpTerm:
         The formula of the term is also applied to numbers outside the interval of the term.
         """
         away = y - self.anchor
-        return self.value + self.slope * away - self.curvature / 2.0 * away * away
+        return self.log_max + self.slope * away - self.curvature / 2.0 * away * away
 
     def find_nearest(self, y: Floats) -> tuple[Floats, Floats]:
         """Returns the lattice points nearest to ``y``, and the distances of ``y`` from them, in
@@ -233,7 +233,7 @@ class Mixture:
             nearest = np.searchsorted((values[1:] + values[:-1]) / 2.0, y)
             with np.errstate(divide="ignore"):
                 masses = np.log([self.points[value] for value in values.tolist()])
-            near = np.abs(y - values[nearest]) <= TOLERANCE * np.abs(values).max()
+            near = np.abs(y - values[nearest]) <= RELATIVE_TOLERANCE * np.abs(values).max()
             mass = np.where(near, masses[nearest], mass)
         for term in map(ExpTerm.from_part, self.pieces):
             if term.step:
@@ -262,7 +262,7 @@ def _snapped(values: Iterable[float], least: float = 0.0) -> dict[float, float]:
     only by rounding.
     """
     ordered = np.unique([value for value in values if math.isfinite(value)])
-    fresh = np.diff(ordered) > TOLERANCE * np.maximum(np.abs(ordered[1:]), least)
+    fresh = np.diff(ordered) > RELATIVE_TOLERANCE * np.maximum(np.abs(ordered[1:]), least)
     first = np.append(True, fresh)[: len(ordered)]
     return dict(zip(ordered.tolist(), ordered[first][np.cumsum(first) - 1].tolist(), strict=True))
 
@@ -276,10 +276,13 @@ def _goes_on(sliver: MixturePart, pieces: Iterable[MixturePart]) -> bool:
     others = tuple(piece for piece in pieces if piece is not sliver and not piece.step)
     if any(other.low < sliver.high and sliver.low < other.high for other in others):
         return False
-    width, near = sliver.high - sliver.low, 2.0 * TOLERANCE * max(abs(sliver.low), abs(sliver.high))
+    width, near = (
+        sliver.high - sliver.low,
+        2.0 * RELATIVE_TOLERANCE * max(abs(sliver.low), abs(sliver.high)),
+    )
     beside = np.linspace(sliver.low - near - width, sliver.high + near + width, 64)
     density = math.exp(Mixture(others).log_density(beside).max())
-    return sliver.weight <= min(TOLERANCE, (1.0 + 1e-6) * density * width)
+    return sliver.weight <= min(RELATIVE_TOLERANCE, (1.0 + 1e-6) * density * width)
 
 
 def align_terms(p: Mixture, q: Mixture) -> Iterator[tuple[list[ExpTerm], dict[float, float]]]:
@@ -312,7 +315,7 @@ def align_terms(p: Mixture, q: Mixture) -> Iterator[tuple[list[ExpTerm], dict[fl
                 terms.append(ExpTerm.from_part(part))
             elif not _goes_on(piece, mixture.pieces):
                 raise InputError(
-                    f"Expected pieces wider than {TOLERANCE} of the spread of all pieces, got "
+                    f"Expected pieces wider than {RELATIVE_TOLERANCE} of the spread of all pieces, got "
                     f"{piece}. Give a point instead."
                 )
         points: dict[float, float] = {}
@@ -336,17 +339,20 @@ class Lattice:
     step: float
     terms: tuple[list[ExpTerm], list[ExpTerm]] = field(default_factory=lambda: ([], []))
 
-    def index(self, y: float) -> float:
+    def find_index(self, y: float) -> float:
         """Returns the integer n of the number ``y`` = origin + step * n; NaN if ``y`` is not on the
         lattice.
         """
         n = (y - self.origin) / self.step
         if math.isinf(n):
             return n
-        off, slack = abs(n - round(n)) * self.step, TOLERANCE * max(abs(y), abs(self.origin))
+        off, slack = (
+            abs(n - round(n)) * self.step,
+            RELATIVE_TOLERANCE * max(abs(y), abs(self.origin)),
+        )
         return float(round(n)) if off <= 1e-9 * self.step + slack else math.nan
 
-    def number_at(self, n: float) -> float:
+    def get_number(self, n: float) -> float:
         """Returns the number origin + step * ``n``."""
         return self.origin + self.step * float(n)
 
@@ -365,15 +371,17 @@ def group_lattices(sides: Sequence[list[ExpTerm]]) -> list[Lattice]:
         )
     lattices: list[Lattice] = []
     for side, term in ((k, term) for k in (0, 1) for term in sides[k]):
-        if term.step < 1e4 * TOLERANCE * abs(term.anchor):
+        if term.step < 1e4 * RELATIVE_TOLERANCE * abs(term.anchor):
             raise InputError(
-                f"Expected a lattice step of at least {1e4 * TOLERANCE} times the offset, got step "
+                f"Expected a lattice step of at least {1e4 * RELATIVE_TOLERANCE} times the offset, got step "
                 f"{term.step} at {term.anchor}. Output the integer index instead."
             )
-        lattice = next((each for each in lattices if not math.isnan(each.index(term.anchor))), None)
+        lattice = next(
+            (each for each in lattices if not math.isnan(each.find_index(term.anchor))), None
+        )
         if lattice is None:
             lattice = Lattice(term.anchor, term.step)
             lattices.append(lattice)
-        low, high, anchor = map(lattice.index, (term.low, term.high, term.anchor))
-        lattice.terms[side].append(ExpTerm(low, high, anchor, term.value, term.slope * term.step))
+        low, high, anchor = map(lattice.find_index, (term.low, term.high, term.anchor))
+        lattice.terms[side].append(ExpTerm(low, high, anchor, term.log_max, term.slope * term.step))
     return lattices

@@ -23,7 +23,7 @@ from fedrec_auditor.accountants.losses.densities import (
     group_lattices,
     integrate_log,
 )
-from fedrec_auditor.accountants.losses.divergences import log_ratio as log_ratio_of_masses
+from fedrec_auditor.accountants.losses.divergences import compute_log_ratios as log_ratio_of_masses
 
 Indices = NDArray[np.intp]
 
@@ -477,11 +477,11 @@ def _supports(p: Mixture, q: Mixture, apart: Iterable[float] = ()) -> Iterator[_
     for side, points in enumerate((of_p, of_q)):
         for k, value in enumerate(values):
             if value in points:
-                on = (each for each in lattices if not math.isnan(each.index(value)))
+                on = (each for each in lattices if not math.isnan(each.find_index(value)))
                 lattice = next(on, rest)
-                n = 2.0 * k if lattice is rest else lattice.index(value)
+                n = 2.0 * k if lattice is rest else lattice.find_index(value)
                 lattice.terms[side].append(ExpTerm(n, n, n, math.log(points[value])))
     for lattice in lattices:
-        yield _Stretches.from_terms(lattice.terms, True, lattice.number_at)
+        yield _Stretches.from_terms(lattice.terms, True, lattice.get_number)
     if any(rest.terms):
         yield _Stretches.from_terms(rest.terms, True, lambda n: values[int(n) // 2])

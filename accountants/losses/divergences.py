@@ -23,18 +23,18 @@ class WorstEvent(NamedTuple):
     S consists of the first outputs in the order of descending P/Q.
 
     - ``epsilon``: the largest epsilon; -inf if no event is more likely than delta under P.
-    - ``size``: number of outputs in S.
+    - ``n_outputs``: number of outputs in S.
     - ``mass_p``: P(S).
     - ``log_mass_q``: ln Q(S).
     """
 
     epsilon: float
-    size: int
+    n_outputs: int
     mass_p: float
     log_mass_q: float
 
 
-def log_ratio(log_p: Array, log_q: Array) -> Array:
+def compute_log_ratios(log_p: Array, log_q: Array) -> Array:
     """Computes ln(p/q) entry by entry from the log-probabilities ln p and ln q: inf if q = 0 < p,
     and -inf if p = 0, even if q = 0 too.
     """
@@ -48,7 +48,7 @@ def compute_hockey_stick(log_p: Array, log_q: Array, epsilon: float) -> float:
 
     ``log_p`` and ``log_q`` are the log-probabilities of the outputs under two inputs, (outputs,).
     """
-    ratio = log_ratio(log_p, log_q)
+    ratio = compute_log_ratios(log_p, log_q)
     return min(1.0, float(np.sum(np.exp(log_p) * -np.expm1(np.minimum(epsilon - ratio, 0.0)))))
 
 
@@ -67,7 +67,7 @@ def find_worst_event(log_p: Array, log_q: Array, delta: float, rounding: float =
     mass_p, log_mass_q = np.cumsum(np.exp(log_p)), _log_cumsum(log_q)
     with np.errstate(divide="ignore"):
         excess = np.log(np.maximum(mass_p * max(0.0, 1.0 - rounding) - delta, 0.0))
-    epsilons = log_ratio(excess, log_mass_q)
+    epsilons = compute_log_ratios(excess, log_mass_q)
     k = int(np.argmax(epsilons))
     return WorstEvent(float(epsilons[k]), k + 1, float(mass_p[k]), float(log_mass_q[k]))
 

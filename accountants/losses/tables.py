@@ -19,8 +19,8 @@ from fedrec_auditor.accountants.losses.composition import bound_epsilon_below
 from fedrec_auditor.accountants.losses.divergences import (
     WorstEvent,
     compute_hockey_stick,
+    compute_log_ratios,
     find_worst_event,
-    log_ratio,
 )
 from fedrec_auditor.accountants.losses.pairs import Array, ArrayPair, AtomicPair, Pair
 from fedrec_auditor.accountants.statements import Bound, Scope, Side, Witness
@@ -63,16 +63,16 @@ class _Joint(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ProbabilityTable:
-    """Log-probabilities of each output under each input, for a mechanism that is used ``copies``
+    """Log-probabilities of each output under each input, for a mechanism that is used ``n_copies``
     times independently.
 
     - ``log_probs``: log-probabilities of one use, (inputs, outputs).
     - ``name_input``: function that returns the text of an input, given its row index.
     - ``name_output``: function that returns the text of an output, given its column index; not
       needed at delta > 0.
-    - ``copies``: number of independent uses ("copies"), all of which may have the worst pair of
+    - ``n_copies``: number of independent uses ("copies"), all of which may have the worst pair of
       inputs at once.
-    - ``groups``: number of groups of equal size into which the copies are divided. Copies in one
+    - ``n_groups``: number of groups of equal size into which the copies are divided. Copies in one
       group have the same pair of inputs. Different groups may have different pairs, or one pair in
       exchanged order.
     - ``name_event``: function that returns the text of an event, given the column indices of its
@@ -84,8 +84,8 @@ class ProbabilityTable:
     log_probs: Array
     name_input: Callable[[int], str]
     name_output: Callable[[int], str] = str
-    copies: int = 1
-    groups: int = 1
+    n_copies: int = 1
+    n_groups: int = 1
     name_event: Callable[[NDArray[np.intp]], str] | None = None
 
     def compute_bound(self, scope: Scope, delta: float) -> Bound:
@@ -109,13 +109,13 @@ class ProbabilityTable:
         """
         if (ratios := self._ratios()) > 2:
             raise InputError(
-                f"Expected outputs with at most two different probability ratios for {self.copies} "
-                f"copies, got {ratios} ratios. Compute the divergence of one copy."
+                f"Expected outputs with at most two different probability ratios for {self.n_copies} "
+                f"n_copies, got {ratios} ratios. Compute the divergence of one copy."
             )
         together, all_tried = self._together()
         if not all_tried:
             raise InputError(
-                f"Expected groups=1, or two inputs and few copies, got {self.copies} copies in "
+                f"Expected groups=1, or two inputs and few n_copies, got {self.n_copies} n_copies in "
                 f"{self.groups} groups. Use one copy, or compute a lower bound."
             )
         return max(compute_hockey_stick(joint.log_p, joint.log_q, epsilon) for joint in together)
@@ -128,7 +128,9 @@ class ProbabilityTable:
         """Number of different probability ratios of the outputs of one copy, if there are several
         copies; otherwise 0.
         """
-        return max(len(list_log_ratios(*pair)) for pair in self._pairs()) if self.copies > 1 else 0
+        return (
+            max(len(list_log_ratios(*pair)) for pair in self._pairs()) if self.n_copies > 1 else 0
+        )
 
     def _together(self) -> tuple[list[_Joint], bool]:
         """Joint outputs of all copies under each ordered pair of inputs, and whether the worst pair
@@ -136,48 +138,50 @@ class ProbabilityTable:
 
         If there are only two inputs, they are also exchanged in some groups of the copies.
         """
-        rows, exchanged, all_tried = self.log_probs, [0], self.groups == 1
+        rows, exchanged, all_tried = self.log_probs, [0], self.n_groups == 1
         if len(rows) == 2:
-            exchanged, all_tried = list_exchanges(rows[0], rows[1], self.copies, self.groups)
+            exchanged, all_tried = list_exchanges(rows[0], rows[1], self.n_copies, self.n_groups)
         tried = [(a, b, 0) for a, b in itertools.permutations(range(len(rows)), 2)]
         tried += [(0, 1, number) for number in exchanged[1:]]
         return [
-            _Joint(a, b, number, *merge_copies(rows[a], rows[b], self.copies, number))
+            _Joint(a, b, number, *merge_copies(rows[a], rows[b], self.n_copies, number))
             for a, b, number in tried
         ], all_tried
 
     def _at_zero(self, scope: Scope) -> Bound:
-        ratios = log_ratio(self.log_probs.max(axis=0), self.log_probs.min(axis=0))
+        ratios = compute_log_ratios(self.log_probs.max(axis=0), self.log_probs.min(axis=0))
         output = int(np.argmax(ratios))
         column = self.log_probs[:, output]
         a, b = int(np.argmax(column)), int(np.argmin(column))
         note = ""
         if np.isneginf(column[b]):
             note = "Input b never gives this output, so an adversary who sees it rules input b out."
-        elif self.copies > 1:
-            note = f"The log-ratios of all {self.copies} independent parts of the data add up."
+        elif self.n_copies > 1:
+            note = f"The log-ratios of all {self.n_copies} independent parts of the data add up."
         # A density may exceed the largest double, as densities of long vectors do; it is then
         # infinite.
         with np.errstate(over="ignore"):
             mass_a, mass_b = (float(np.exp(column[k])) for k in (a, b))
         witness = self._witness(a, b, self.name_output(output), mass_a, mass_b, note)
-        epsilon = max(0.0, float(ratios[output])) * self.copies
-        return make_bound(epsilon, scope, 0.0, "exact log-ratio", witness)
+        epsilon = max(0.0, float(ratios[output])) * self.n_copies
+        return make_exact_bound(epsilon, scope, 0.0, "exact log-ratio", witness)
 
     def _at_delta(self, scope: Scope, delta: float) -> Bound:
         source = "exact hockey-stick divergence"
         if self._ratios() > 2:
             least = max(
-                bound_epsilon_below(((make_loss_pair(*pair), self.copies),), delta)
+                bound_epsilon_below(((make_loss_pair(*pair), self.n_copies),), delta)
                 for pair in self._pairs()
             )
-            return make_bound(least, scope, delta, f"{source}: {self.copies} copies from below")
+            return make_exact_bound(
+                least, scope, delta, f"{source}: {self.n_copies} copies from below"
+            )
         together, all_tried = self._together()
         if not all_tried:
-            source += f": {self.copies} copies from below; not all pairs of inputs are tried"
+            source += f": {self.n_copies} copies from below; not all pairs of inputs are tried"
 
         def by_ratio(joint: _Joint) -> NDArray[np.intp]:
-            ratio = -log_ratio(joint.log_p, joint.log_q)
+            ratio = -compute_log_ratios(joint.log_p, joint.log_q)
             if self.name_event is None:
                 return np.argsort(ratio)
             # Columns whose ratios agree up to rounding keep their order.
@@ -185,24 +189,24 @@ class ProbabilityTable:
 
         def event(joint: _Joint) -> WorstEvent:
             order = by_ratio(joint)
-            rounding = ROUNDING_ERROR * max(len(order), self.copies)
+            rounding = ROUNDING_ERROR * max(len(order), self.n_copies)
             return find_worst_event(joint.log_p[order], joint.log_q[order], delta, rounding)
 
         events = [event(joint) for joint in together]
         k = max(range(len(events)), key=lambda k: max(0.0, events[k].epsilon))
         worst, joint = events[k], together[k]
-        note = "probabilities of all copies together" if self.copies > 1 else ""
+        note = "probabilities of all copies together" if self.n_copies > 1 else ""
         if joint.n_exchanged:
-            note += f"; the inputs are exchanged in {joint.n_exchanged} of {self.copies}"
-        text = f"the {worst.size} of {len(joint.log_p)} outputs that speak most for the first input"
-        chosen = by_ratio(joint)[: worst.size]
+            note += f"; the inputs are exchanged in {joint.n_exchanged} of {self.n_copies}"
+        text = f"the {worst.n_outputs} of {len(joint.log_p)} outputs that speak most for the first input"
+        chosen = by_ratio(joint)[: worst.n_outputs]
         if self.name_event is not None:
             text = self.name_event(chosen)
-        elif self.copies == 1 and len(chosen) <= _NAMED and self.name_output is not str:
+        elif self.n_copies == 1 and len(chosen) <= _NAMED and self.name_output is not str:
             text += f": {' or '.join(map(self.name_output, chosen.tolist()))}"
         masses = min(1.0, worst.mass_p), min(1.0, float(np.exp(worst.log_mass_q)))
         witness = self._witness(joint.row_a, joint.row_b, text, *masses, note)
-        return make_bound(max(0.0, worst.epsilon), scope, delta, source, witness)
+        return make_exact_bound(max(0.0, worst.epsilon), scope, delta, source, witness)
 
     def _witness(self, a: int, b: int, output: str, p: float, q: float, note: str) -> Witness:
         return Witness(
@@ -211,12 +215,12 @@ class ProbabilityTable:
             output=output,
             probability_a=p,
             probability_b=q,
-            copies=self.copies,
+            copies=self.n_copies,
             note=note,
         )
 
 
-def make_bound(
+def make_exact_bound(
     epsilon: float, scope: Scope, delta: float, source: str, witness: Witness | None = None
 ) -> Bound:
     """Makes a lower bound with confidence 1 from an exactly calculated ``epsilon``."""
@@ -232,7 +236,7 @@ def make_loss_pair(log_p: Array, log_q: Array) -> Pair:
     The pair is represented by its privacy losses. Outputs with a probability below e^-200 are
     omitted.
     """
-    loss = log_ratio(log_p, log_q)
+    loss = compute_log_ratios(log_p, log_q)
     seen = (log_p > _NEGLIGIBLE) & np.isfinite(loss)
     infinite = min(1.0, float(np.exp(log_p[np.isposinf(loss)]).sum()))
     losses, log_p = loss[seen], log_p[seen]
@@ -249,7 +253,7 @@ def list_log_ratios(log_p: Array, log_q: Array) -> Array:
     both inputs are omitted.
     """
     possible = ~(np.isneginf(log_p) & np.isneginf(log_q))
-    return np.unique(np.round(log_ratio(log_p, log_q)[possible], 12))
+    return np.unique(np.round(compute_log_ratios(log_p, log_q)[possible], 12))
 
 
 def list_exchanges(log_p: Array, log_q: Array, copies: int, groups: int) -> tuple[list[int], bool]:
@@ -332,7 +336,7 @@ def _two_ratios(log_p: Array, log_q: Array) -> tuple[float, float, float, float,
     """
     possible = ~(np.isneginf(log_p) & np.isneginf(log_q))
     log_p, log_q = log_p[possible], log_q[possible]
-    ratio = log_ratio(log_p, log_q)
+    ratio = compute_log_ratios(log_p, log_q)
     top = np.round(ratio, 12) == np.round(ratio.max(), 12)
     p, q, rest = (
         min(1.0, float(np.exp(log_mass).sum()))

@@ -159,7 +159,7 @@ class Pld(LeafAccountant):
     reference = "privacy loss distributions (Sommer, Meiser, Mohammadi 2019)"
     name = "the loss accountant"
     supported_events = _PLD_READS
-    sampling = _PLD_SAMPLED
+    supported_sampling = _PLD_SAMPLED
 
     def compute_epsilon(self, uses: list[tuple[dp.DpEvent, int]], delta: float) -> float:
         """Computes an upper bound on the epsilon at ``delta`` of the composed mechanisms; at most

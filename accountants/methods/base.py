@@ -47,9 +47,9 @@ class LeafAccountant(ABC):
     - ``reference``: theorem on which the bound rests.
     - ``name``: name of the accountant in error messages.
     - ``supported_events``: supported event classes of mechanisms.
-    - ``sampling``: supported sampling classes, each with the event classes that it may
+    - ``supported_sampling``: supported sampling classes, each with the event classes that it may
       sample.
-    - ``assumptions``: assumptions of its bounds, as sentences. If ``sampling`` is not
+    - ``assumptions``: assumptions of its bounds, as sentences. If ``supported_sampling`` is not
       empty, the bounds have the assumptions of ``events.leaves.list_assumptions`` instead.
     - ``compute_epsilon``: method that computes the bound.
     """
@@ -58,7 +58,7 @@ class LeafAccountant(ABC):
     reference: ClassVar[str]
     name: ClassVar[str]
     supported_events: ClassVar[tuple[type[dp.DpEvent], ...]]
-    sampling: ClassVar[leaves.SamplingSupport] = MappingProxyType({})
+    supported_sampling: ClassVar[leaves.SamplingSupport] = MappingProxyType({})
     assumptions: ClassVar[tuple[str, ...]] = ()
 
     @abstractmethod
@@ -72,7 +72,7 @@ class LeafAccountant(ABC):
         """Whether every mechanism in ``event`` is of a supported class, or provides no privacy at
         all (its epsilon is then infinite).
         """
-        return leaves.is_supported(event, self.supported_events, sampling=self.sampling)
+        return leaves.is_supported(event, self.supported_events, sampling=self.supported_sampling)
 
     def bound(self, event: dp.DpEvent, *, delta: float, scope: Scope) -> Bound:
         """Proves an upper bound on epsilon for ``event`` at ``delta``, a number in [0, 1), in
@@ -83,7 +83,11 @@ class LeafAccountant(ABC):
         that is not defined under the adjacency of ``scope``, or an invalid ``delta``.
         """
         uses = leaves.list_supported_leaves(
-            event, self.supported_events, sampling=self.sampling, scope=scope, name=self.name
+            event,
+            self.supported_events,
+            sampling=self.supported_sampling,
+            scope=scope,
+            name=self.name,
         )
         check_delta(delta)
         return Bound(
@@ -92,5 +96,7 @@ class LeafAccountant(ABC):
             side=Side.UPPER,
             scope=scope,
             source=self.reference,
-            assumptions=leaves.list_assumptions(event) if self.sampling else self.assumptions,
+            assumptions=leaves.list_assumptions(event)
+            if self.supported_sampling
+            else self.assumptions,
         )

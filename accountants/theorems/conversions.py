@@ -75,7 +75,7 @@ class CompositionRule:
 
 @dataclass(frozen=True, slots=True)
 class GroupPrivacyRule:
-    """Group privacy for a change of ``size`` = k units at once: (k epsilon, delta (e^(k epsilon) -
+    """Group privacy for a change of ``group_size`` = k units at once: (k epsilon, delta (e^(k epsilon) -
     1)/(e^epsilon - 1)).
 
     Dwork and Roth 2014, Theorem 2.2, with the sum of the series. Let P_i be the probability of an
@@ -85,10 +85,10 @@ class GroupPrivacyRule:
     once.
     """
 
-    size: int
+    group_size: int
 
     def __post_init__(self) -> None:
-        _check_count(self.size)
+        _check_count(self.group_size)
 
     def widen_bound(self, epsilon: float, delta: float) -> tuple[float, float]:
         """Computes the pair (epsilon, delta) for a change of the whole group, given (``epsilon``,
@@ -96,15 +96,15 @@ class GroupPrivacyRule:
         """
         check_epsilon(epsilon)
         if check_delta(delta) == 0.0 or math.isinf(epsilon):
-            return self.size * epsilon, delta
+            return self.group_size * epsilon, delta
         log_delta = math.log(delta) + self._log_growth(epsilon)
-        return self.size * epsilon, math.exp(log_delta) if log_delta < 0.0 else 1.0
+        return self.group_size * epsilon, math.exp(log_delta) if log_delta < 0.0 else 1.0
 
     def narrow_bound(self, epsilon: float, delta: float) -> tuple[float, float]:
         """Computes the pair (epsilon, delta) of a lower bound for some change of one unit, given
         the lower bound (``epsilon``, ``delta``) for the whole group.
         """
-        one = check_epsilon(epsilon) / self.size
+        one = check_epsilon(epsilon) / self.group_size
         if check_delta(delta) == 0.0 or math.isinf(one):
             return one, 0.0
         return one, math.exp(math.log(delta) - self._log_growth(one))
@@ -112,12 +112,12 @@ class GroupPrivacyRule:
     def _log_growth(self, epsilon: float) -> float:
         """ln (1 + e^eps + ... + e^((k - 1) eps))."""
         if epsilon == 0.0:
-            return math.log(self.size)
-        shrink = math.log(math.expm1(-self.size * epsilon) / math.expm1(-epsilon))
-        return (self.size - 1) * epsilon + shrink
+            return math.log(self.group_size)
+        shrink = math.log(math.expm1(-self.group_size * epsilon) / math.expm1(-epsilon))
+        return (self.group_size - 1) * epsilon + shrink
 
     def __str__(self) -> str:
-        return f"group privacy, {self.size} changes"
+        return f"group privacy, {self.group_size} changes"
 
 
 # Theorem that converts a bound between a narrower scope and a wider scope.

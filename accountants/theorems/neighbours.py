@@ -83,7 +83,7 @@ def convert_event_or_raise(event: dp.DpEvent, adjacency: Adjacency) -> dp.DpEven
     charged = convert_event(event, adjacency)
     kinds = [] if charged is None else [type(leaf) for leaf, _ in leaves.list_leaves(charged)]
     if charged is None or any(
-        adjacency not in leaves.ADJACENCIES.get(k, (adjacency,)) for k in kinds
+        adjacency not in leaves.SAMPLING_ADJACENCIES.get(k, (adjacency,)) for k in kinds
     ):
         raise InputError(
             f"{explain_unknown_event(event, adjacency)} Choose another adjacency, or account the "

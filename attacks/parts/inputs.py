@@ -15,17 +15,17 @@ from scipy import sparse
 from fedrec_auditor.attacks.parts import reading
 from fedrec_auditor.attacks.parts.uploads import (
     ChangedRows,
-    find_changes,
-    find_item_name,
+    find_changed_rows,
+    find_item_table_name,
     find_senders,
-    get_rounds,
-    list_linked,
-    read_entries,
-    read_last,
-    read_model,
+    get_last_messages,
+    iter_user_messages,
+    list_linked_names,
+    read_model_messages,
+    select_rounds,
 )
-from fedrec_auditor.attacks.readers.base import get_posterior
-from fedrec_auditor.attacks.readers.rank_one_gradients import RankOneGradients
+from fedrec_auditor.attacks.readers.base import compute_posterior
+from fedrec_auditor.attacks.readers.rank_one_gradients import RankOneGradientReader
 from fedrec_auditor.targets.transcript import Payload, View
 
 # Inner products of the rows of a wide table, which are sufficient for most classifiers.
@@ -85,7 +85,7 @@ class InnerProducts:
             inner, sums = inner + part.gram_matrix, sums + part.row_sums
         return cls(inner, sums, sum(part.width for part in parts))
 
-    def singular_vectors(self, count: int) -> NDArray[np.float64]:
+    def get_singular_vectors(self, count: int) -> NDArray[np.float64]:
         """Returns left singular vectors of the table for its ``count`` largest singular values.
 
         The result is (n, count). Columns beyond the rank are zero; all entries are NaN if an inner
@@ -174,17 +174,17 @@ _BLOCK = 1 << 19  # how many numbers are standardised at once: 2 MiB, which fits
 _TINY = 1e-15
 _TOGETHER = 1 << 12  # number of columns per part of a table that is known without the uploads
 # Maximum number of entries of an input table: 1 GiB.
-MAX_ENTRIES = 1 << 28
+MAX_TABLE_ENTRIES = 1 << 28
 # Maximum number of senders of an input table; inner products of their rows take 288 MiB.
-MAX_SENDERS = 6144
+MAX_TABLE_ROWS = 6144
 # Number of users above which an input table has at most ``MAX_ENTRIES`` / 8 entries and 512 users.
-MANY_USERS = 20_000
+MAX_USERS_FULL_TABLE = 20_000
 # Number of columns, and a function that fills an array (n, width) for users (n,) and returns the
 # indices of the rows that it wrote.
 _Part = tuple[int, Callable[[NDArray[np.float32], NDArray[Any]], NDArray[np.intp]]]
 
 
-def get_max_size(users: int) -> tuple[int, int]:
+def get_max_table_size(users: int) -> tuple[int, int]:
     """Returns the maximum number of entries, and of rows (senders), of a classifier's input table.
 
     If the system has more than 20,000 ``users``, the limits are 8 and 12 times smaller. This saves
@@ -192,7 +192,9 @@ def get_max_size(users: int) -> tuple[int, int]:
     as all of them.
     """
     return (
-        (MAX_ENTRIES, MAX_SENDERS) if users <= MANY_USERS else (MAX_ENTRIES // 8, MAX_SENDERS // 12)
+        (MAX_TABLE_ENTRIES, MAX_TABLE_ROWS)
+        if users <= MAX_USERS_FULL_TABLE
+        else (MAX_TABLE_ENTRIES // 8, MAX_TABLE_ROWS // 12)
     )
 
 
@@ -329,7 +331,7 @@ class ViewWithInputs(View):
     inputs: Mapping[str, InputTable]
     has_fixed_input: bool = False
 
-    def with_input(self, name: str) -> ViewWithInputs:
+    def with_only_input(self, name: str) -> ViewWithInputs:
         """Returns a copy with the input table ``name`` alone, which attacks must then use."""
         return replace(self.with_inputs({name: self.inputs[name]}), has_fixed_input=True)
 
@@ -389,12 +391,12 @@ def add_inputs(view: View) -> ViewWithInputs:
     if isinstance(view, ViewWithInputs):
         return view
     inputs: dict[str, InputTable] = {}
-    if sent := list_linked(view):
+    if sent := list_linked_names(view):
         parts = _summary(view)
         widest = sum(_size(view, name) for name in sent)
         users = _subjects(view, max(widest, sum(width for width, _ in parts)))
         inputs[SUMMARY] = InputTable(users, parts)
-        if changes := read_model(view):
+        if changes := read_model_messages(view):
             raw: list[_Part] = [(_size(view, n), partial(_mean, view, n)) for n in changes]
             inputs[RAW] = InputTable(users, raw, scaled=False)
             norms: list[_Part] = [
@@ -427,7 +429,9 @@ def add_inputs(view: View) -> ViewWithInputs:
     )
 
 
-def to_input(data: NDArray[Any] | sparse.csr_array, users: NDArray[np.integer[Any]]) -> InputTable:
+def make_input_table(
+    data: NDArray[Any] | sparse.csr_array, users: NDArray[np.integer[Any]]
+) -> InputTable:
     """Makes a classifier's input table from ``data`` (n_users, d) about users other than uploads.
 
     ``users`` (n,) are the indices of the users in the input table. Sparse data are read as 1 for
@@ -449,13 +453,13 @@ def to_input(data: NDArray[Any] | sparse.csr_array, users: NDArray[np.integer[An
 
 
 def _size(view: View, name: str) -> int:
-    return int(np.prod(read_last(view, name).shape))
+    return int(np.prod(get_last_messages(view, name).shape))
 
 
 def _subjects(view: View, width: int) -> NDArray[np.integer[Any]]:
     """Returns the users of the input tables, ascending: all senders, or the last that fit."""
     users = find_senders(view)
-    numbers, most = get_max_size(view.public.n_users)
+    numbers, most = get_max_table_size(view.public.n_users)
     remaining = min(most, max(2, numbers // max(1, width)))
     if len(users) <= remaining:
         return users
@@ -471,15 +475,19 @@ def _subjects(view: View, width: int) -> NDArray[np.integer[Any]]:
 
 def _summary(view: View) -> list[_Part]:
     """Returns the parts of the summary table: widths, and functions that write the columns."""
-    patterns = find_changes(view)
+    patterns = find_changed_rows(view)
     if patterns:
         return [(part.is_changed.shape[1], partial(_moved, part)) for part in patterns.values()]
-    table = None if RankOneGradients().refusal(view) else find_item_name(view, (Payload.GRADIENT,))
+    table = (
+        None
+        if RankOneGradientReader().refusal(view)
+        else find_item_table_name(view, (Payload.GRADIENT,))
+    )
     return [
         (view.public.n_items, partial(_interactions, view))
         if name == table
         else (_size(view, name), partial(_mean, view, name))
-        for name in list_linked(view)
+        for name in list_linked_names(view)
     ]
 
 
@@ -510,14 +518,16 @@ def _mean(view: View, name: str, out: NDArray[np.float32], users: NDArray[Any]) 
 
     The broadcast model is subtracted from messages that are models. A row is one user.
     """
-    rounds, changes = get_rounds(view, name), read_model(view).get(name, ())
+    rounds, changes = select_rounds(view, name), read_model_messages(view).get(name, ())
     count = np.zeros((len(users), 1), dtype=np.float32)
     read: Iterator[tuple[NDArray[np.intp], NDArray[Any]]]
     for number, (_, uploads, component) in enumerate(rounds):
         if len(changes) == len(rounds):
-            read = ((whose, change) for whose, change, _ in changes[number].iter_changes_of(users))
+            read = (
+                (whose, change) for whose, change, _ in changes[number].iter_user_changes(users)
+            )
         else:
-            read = read_entries(users, uploads.users, component)
+            read = iter_user_messages(users, uploads.users, component)
         for whose, messages in read:
             count[whose] += 1
             out[whose] += messages.reshape(len(messages), out.shape[1])
@@ -541,7 +551,7 @@ def _interactions(view: View, out: NDArray[np.float32], users: NDArray[Any]) -> 
 
     The readers of messages in ``attacks/readers`` infer them.
     """
-    out[:] = get_posterior(reading.read_evidence(view, users.astype(np.int64)))
+    out[:] = compute_posterior(reading.read_evidence(view, users.astype(np.int64)))
     return np.arange(len(users))
 
 
@@ -556,7 +566,7 @@ def _vectors(view: View, out: NDArray[np.float32], users: NDArray[Any]) -> NDArr
 
 def _leading(source: InputTable, out: NDArray[np.float32], users: NDArray[Any]) -> NDArray[np.intp]:
     """Writes each user's position along the leading directions of ``source`` into ``out``."""
-    out[:] = source.products.singular_vectors(out.shape[1])
+    out[:] = source.products.get_singular_vectors(out.shape[1])
     return np.arange(len(users))
 
 

@@ -25,10 +25,10 @@ from fedrec_auditor.targets.transcript import Broadcast, Component, Payload
 # learns the marks of an item: they occur in the messages of all devices with the item in their
 # history, and not in all others (group testing: Dorfman 1943).
 
-Shares = NDArray[np.float32]
+Floats32 = NDArray[np.float32]
 
 # Maximum number of codes, or of positions, of a part that are searched for marks.
-MAX_CODES = 2**13
+MAX_MARK_CODES = 2**13
 # Maximum number of positions of a signature.
 MAX_SIGNATURE_SIZE = 512
 _RARE, _ALWAYS = 0.01, 0.98  # marks are uninformative in smaller or larger shares of the messages
@@ -36,7 +36,7 @@ _NEARLY = 0.98  # minimum frequency of a mark, as a share of that of the item's 
 
 
 @dataclass(frozen=True, slots=True)
-class Marks:
+class ItemMarks:
     """Marks of all items in messages: codes in lists, or positions in arrays, that reveal an item.
 
     A mark of an item occurs in the messages of all devices that have the item in their history,
@@ -54,7 +54,7 @@ class Marks:
     codes: NDArray[Any]
     positions: NDArray[np.intp] | None
     unmarked: NDArray[Any]
-    half_weights: tuple[Shares, Shares]
+    half_weights: tuple[Floats32, Floats32]
     signatures: NDArray[Any] | None
 
     @classmethod
@@ -76,7 +76,7 @@ class Marks:
         whole = sent.dtype.kind in "biu"
         if listed:
             each, counts = np.unique(sent, return_counts=True)
-            codes = np.sort(each[np.argsort(-counts, kind="stable")[:MAX_CODES]])
+            codes = np.sort(each[np.argsort(-counts, kind="stable")[:MAX_MARK_CODES]])
             present, still = _find_codes(sent, codes), codes[:0]
         else:
             codes, still = (sent[0, :0], sent.min(axis=0) if whole else np.median(sent, axis=0))
@@ -89,7 +89,7 @@ class Marks:
         signed = whole and sent.shape[1] <= MAX_SIGNATURE_SIZE
         return cls(codes, informative, still[informative], halves, single_items if signed else None)
 
-    def compute_shares(self, messages: NDArray[Any]) -> tuple[Shares, Shares]:
+    def compute_shares(self, messages: NDArray[Any]) -> tuple[Floats32, Floats32]:
         """Returns how much of each item's mark each message contains: two arrays (n, M) in [0, 1].
 
         The mark of an item is the set of codes in a list, or of positions in an array, that reveal
@@ -104,7 +104,7 @@ class Marks:
             present = (messages[:, self.positions] != self.unmarked).astype(np.float32)
         return present @ self.half_weights[0], present @ self.half_weights[1]
 
-    def count_matches(self, messages: NDArray[Any]) -> Shares | None:
+    def count_matches(self, messages: NDArray[Any]) -> Floats32 | None:
         """Counts the positions at which a message equals each item's signature, (n, M).
 
         The signature of an item is the message of a device with this item only. The result is None
@@ -118,7 +118,7 @@ class Marks:
         return count
 
 
-def _find_codes(sent: NDArray[Any], codes: NDArray[Any]) -> Shares:
+def _find_codes(sent: NDArray[Any], codes: NDArray[Any]) -> Floats32:
     """Returns 1 for each of ``codes`` (v,) that is in the list of a message, else 0, (n, v)."""
     present = np.zeros((len(sent), len(codes)), np.float32)
     if len(codes):
@@ -128,7 +128,7 @@ def _find_codes(sent: NDArray[Any], codes: NDArray[Any]) -> Shares:
     return present
 
 
-def _marks(present: Shares, histories: NDArray[np.bool_]) -> tuple[Shares, Shares]:
+def _marks(present: Floats32, histories: NDArray[np.bool_]) -> tuple[Floats32, Floats32]:
     """Returns the weight of each code or position in items' marks, from both message halves.
 
     An item's mark is the codes or positions in the messages of all its users. The two arrays (v, M)
@@ -168,18 +168,18 @@ class ItemFeatures:
     """Features of each of M items in n messages; a feature has the same meaning for all items.
 
     n_items: number of items M
-    row_numbers: k numbers per item that messages hold, and the products of these numbers with the
+    item_numbers: k numbers per item that messages hold, and the products of these numbers with the
         item's part of the broadcast model, as arrays (n, M, k)
     columns: features of each item, as arrays (n, M)
-    other_numbers: numbers that belong to no item, as arrays (n, d)
+    itemless_numbers: numbers that belong to no item, as arrays (n, d)
     mark_sources: message parts from which marks (codes or positions that reveal items) are learned:
         (True, list) or (False, array without an axis of items)
     """
 
     n_items: int
-    row_numbers: list[Numbers] = field(default_factory=list)
+    item_numbers: list[Numbers] = field(default_factory=list)
     columns: list[Numbers] = field(default_factory=list)
-    other_numbers: list[Numbers] = field(default_factory=list)
+    itemless_numbers: list[Numbers] = field(default_factory=list)
     mark_sources: list[tuple[bool, NDArray[Any]]] = field(default_factory=list)
 
     @classmethod
@@ -200,7 +200,7 @@ class ItemFeatures:
         """
         made, listed = cls(n_items), {}
         parts = {name: part.to_dense(np.arange(len(part))) for name, part in components.items()}
-        made.mark_sources = pick_parts(parts, n_items, list_names)
+        made.mark_sources = select_mark_sources(parts, n_items, list_names)
         for name, sent in parts.items():
             base = (broadcast or {}).get(name)
             is_like_base = base is not None and np.shape(base) == sent.shape[1:]
@@ -233,7 +233,7 @@ class ItemFeatures:
         if rows.shape[2] <= _FEW:
             for number in np.moveaxis(rows, 2, 0):
                 self._ranked(number)
-        self.row_numbers.append(rows)
+        self.item_numbers.append(rows)
         if rows.shape[2] > 1:
             length = np.linalg.norm(rows, axis=2)
             total = _unit(rows.sum(axis=1))
@@ -249,7 +249,7 @@ class ItemFeatures:
             self.columns.append(along / np.maximum(length, _TINY))
         if base is not None:
             own = np.moveaxis(base, axis, 0).reshape(self.n_items, -1)
-            self.row_numbers.append(rows * own)
+            self.item_numbers.append(rows * own)
             self.columns.append(np.einsum("nmk,mk->nm", rows, own))
             self.columns.append(
                 np.broadcast_to(np.linalg.norm(own, axis=1), rows.shape[:2]).astype(np.float64)
@@ -294,13 +294,13 @@ class ItemFeatures:
                 (np.arange(width), rng.integers(_WIDTH, size=width)),
             )
             flat = np.asarray(flat @ sparse.csr_array(signs, shape=(width, _WIDTH)))
-        self.other_numbers.append(flat)
+        self.itemless_numbers.append(flat)
 
     def _ranked(self, number: Numbers) -> None:
         self.columns += [number, _rank(number)]
 
 
-def pick_parts(
+def select_mark_sources(
     parts: Mapping[str, NDArray[Any]], n_items: int, list_names: Collection[str]
 ) -> list[tuple[bool, NDArray[Any]]]:
     """Selects message parts from which marks (codes or positions that reveal items) are learned.
@@ -316,7 +316,7 @@ def pick_parts(
         size = int(np.prod(sent.shape[1:]))
         if name in list_names:
             inputs.append((True, sent))
-        if n_items not in sent.shape[1:] and size <= MAX_CODES:
+        if n_items not in sent.shape[1:] and size <= MAX_MARK_CODES:
             inputs.append((False, sent.reshape(len(sent), size)))
     return inputs
 

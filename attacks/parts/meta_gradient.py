@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrec_auditor.attacks.parts.uploads import divide
+from fedrec_auditor.attacks.parts.uploads import divide_or_zero
 
 _STEPS = 20
 _STARTS = ((2, (0.0,)), (4, (0.0, 0.5)))  # number of groups; relative ranks of the first centre
@@ -33,7 +33,7 @@ _LEAST = 1e-3  # minimum variance of a group
 Doubles = NDArray[np.float64]
 
 
-def compute_probability(changes: NDArray[np.floating[Any]]) -> Doubles:
+def get_positive_probs(changes: NDArray[np.floating[Any]]) -> Doubles:
     """Returns the probability (n, M) that an item's row changed because the item is a positive.
 
     changes: change of each item's row in the message of each of n devices (n, M, d)
@@ -74,11 +74,11 @@ def _points(rows: NDArray[Any], sizes: NDArray[Any], kept: NDArray[np.bool_]) ->
 
     The plane is that of the two principal directions of the unit rows of a message.
     """
-    unit = divide(rows, sizes[:, :, None])
+    unit = divide_or_zero(rows, sizes[:, :, None])
     plane = np.linalg.eigh(unit.transpose(0, 2, 1) @ unit)[1][:, :, -2:]
     inside = unit @ plane
     length = np.log(np.where(kept, sizes, 1.0))
-    inside = divide(inside, np.linalg.norm(inside, axis=2, keepdims=True))
+    inside = divide_or_zero(inside, np.linalg.norm(inside, axis=2, keepdims=True))
     return np.concatenate([inside, length[:, :, None]], axis=2).astype(np.float64)
 
 

@@ -17,12 +17,12 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.attacks.parts.shadow_reader import draw_histories, run_on_accepted
 from fedrec_auditor.attacks.parts.uploads import (
     MODEL_KINDS,
+    find_broadcast_part,
+    find_item_similarities,
     find_item_table,
-    find_part,
-    find_similarities,
     find_user_table,
-    get_model,
-    iter_blocks,
+    get_last_model,
+    iter_message_blocks,
 )
 from fedrec_auditor.targets.transcript import Component, Payload, RoundView, View
 
@@ -49,8 +49,11 @@ _NUMBERS = 2**22  # size of one block of Gram matrices: 32 MiB
 
 def has_readable_model(view: View) -> bool:
     """Checks whether the last model that the adversary sees has item rows or item similarities."""
-    model, items = get_model(view), view.public.n_items
-    return find_item_table(model, items) is not None or find_similarities(model, items) is not None
+    model, items = get_last_model(view), view.public.n_items
+    return (
+        find_item_table(model, items) is not None
+        or find_item_similarities(model, items) is not None
+    )
 
 
 def measure_fit(view: View, profiles: sparse.csr_array) -> Floats:
@@ -63,11 +66,11 @@ def measure_fit(view: View, profiles: sparse.csr_array) -> Floats:
     item similarities, there is one. ``has_readable_model`` must accept the view. Memory: some
     arrays of n times the number of users in the model, and 32 MiB.
     """
-    model, items = get_model(view), view.public.n_items
+    model, items = get_last_model(view), view.public.n_items
     binary = profiles.astype(np.bool_).astype(np.float64)
     table = find_item_table(model, items)
     if table is None:
-        similarity = find_similarities(model, items)
+        similarity = find_item_similarities(model, items)
         assert similarity is not None, "refused"
         pairs = np.asarray((binary @ similarity).multiply(binary).sum(axis=1)).ravel()
         return np.asarray(pairs / np.maximum(binary.sum(axis=1), 1))[:, None]
@@ -145,7 +148,7 @@ MAX_COEFFICIENTS = 2**25
 # Maximum number of profiles, with two equations per profile within ``MAX_COEFFICIENTS``.
 MAX_PROFILES = 4096
 # Time limit, in seconds, for computing one round's messages of all profiles, as estimated.
-MAX_SECONDS = 10.0
+MAX_ROUND_SECONDS = 10.0
 _FEW, _MOST = 2, 20  # minimum and maximum number of first rounds; later rounds are similar
 _EXPLAINED = 1e-4  # share of a step's square that an explanation may leave
 _TRIED = 8  # number of simulated histories whose messages are computed twice
@@ -163,7 +166,10 @@ def can_solve_sums(view: View, n_profiles: int = 1) -> bool:
     public = view.public
     if public.device_code is None or public.item_rows is not None or public.n_silos is not None:
         return False
-    if n_profiles > MAX_PROFILES or n_profiles * public.device_code.call_seconds > MAX_SECONDS:
+    if (
+        n_profiles > MAX_PROFILES
+        or n_profiles * public.device_code.call_seconds > MAX_ROUND_SECONDS
+    ):
         return False
     if _MEMO not in view.cache:
         view.cache[_MEMO] = _is_exact(view)
@@ -288,7 +294,7 @@ def _observed_steps(
         }
     models: Sequence[RoundView] = view.rounds[max(0, place - 1) : place + 2]
     for name, part in sent.items():
-        key = find_part(name, part.shape, seen.broadcast)
+        key = find_broadcast_part(name, part.shape, seen.broadcast)
         if key is None or part.kind not in MODEL_KINDS:
             continue
         tables = [np.asarray((each.broadcast or {}).get(key, 0.0), np.float64) for each in models]
@@ -325,6 +331,6 @@ def _equations(view: View, place: int, profiles: sparse.csr_array) -> tuple[Floa
             return np.asarray(moved - (moved @ basis) @ basis.T)
 
         steps[here] = alone(step.ravel()[entries])
-        for some, dense in iter_blocks(sent[name]):
+        for some, dense in iter_message_blocks(sent[name]):
             columns[some, here] = alone(dense.reshape(len(dense), -1)[:, entries] - base)
     return columns.T, steps

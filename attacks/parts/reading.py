@@ -20,16 +20,27 @@ from scipy.special import expit, log_expit, logsumexp
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.attacks import readers as family
 from fedrec_auditor.attacks.parts.shadow_reader import (
-    MAX_SECONDS,
+    MAX_SHADOW_SECONDS,
     MIN_SHADOWS,
-    FixedReaders,
+    FormReaders,
     ShadowReader,
     choose_rounds,
-    draw_from_users,
+    draw_like_users,
     run_on_accepted,
 )
-from fedrec_auditor.attacks.parts.uploads import get_prior, get_rounds, list_linked, make_refusal
-from fedrec_auditor.attacks.readers.base import MAX_NATS, Evidence, Reader, fit_prior, pool_evidence
+from fedrec_auditor.attacks.parts.uploads import (
+    get_item_log_odds,
+    list_linked_names,
+    make_refusal,
+    select_rounds,
+)
+from fedrec_auditor.attacks.readers.base import (
+    MAX_LOG_RATIO,
+    Evidence,
+    Reader,
+    fit_prior,
+    pool_evidence,
+)
 from fedrec_auditor.targets.compute import iter_blocks
 from fedrec_auditor.targets.transcript import DATA_KINDS, View
 
@@ -102,7 +113,7 @@ def _evidence(view: View, users: NDArray[np.int64]) -> Evidence:
     return pool_evidence(chosen, view, users)
 
 
-def refusal(view: View) -> str:
+def explain_refusal(view: View) -> str:
     """Returns the reason why no reader can read the view's messages; empty if some reader can.
 
     A reader infers interactions from messages of one form.
@@ -112,7 +123,7 @@ def refusal(view: View) -> str:
 
 def _unread(view: View) -> str:
     known = make_refusal(view, "bits, ratings and reports of items, and what moves an item table")
-    if not list_linked(view):
+    if not list_linked_names(view):
         return known
     if view.public.device_code is None:
         return f"{known} To read messages of any other form, the attack needs the client's code."
@@ -163,21 +174,21 @@ class Calibration(NamedTuple):
 
     ratio_gain: factor of all log-likelihood ratios
     activity_gain: factor of the terms that users' activities add to the log-odds of interactions
-    bend: strength of the limit on large ratios: |r| / (1 + bend |r|) stays below 1 / bend nats; 0
+    saturation: strength of the limit on large ratios: |r| / (1 + saturation |r|) stays below 1 / saturation nats; 0
         for no limit
     """
 
     ratio_gain: float
     activity_gain: float
-    bend: float
+    saturation: float
 
     def rescale(self, ratio: Numbers) -> Numbers:
         """Returns log-likelihood ratios r scaled to ratio_gain r / (1 + bend |r|), same shape."""
-        return np.asarray(self.ratio_gain * ratio / (1 + self.bend * np.abs(ratio)))
+        return np.asarray(self.ratio_gain * ratio / (1 + self.saturation * np.abs(ratio)))
 
 
 # Factors that leave evidence unchanged.
-UNSCALED = Calibration(1.0, 1.0, 0.0)
+IDENTITY_CALIBRATION = Calibration(1.0, 1.0, 0.0)
 _NOTHING = Calibration(0.0, 0.0, 0.0)
 _DISPUTED = Calibration(1.0, 1.0, _BENDS[1])  # in case evidence on a few users is wrong but strong
 
@@ -197,7 +208,7 @@ def read_calibrated(view: View, users: NDArray[np.int64]) -> Evidence:
         return evidence
     if _SCALES_MEMO not in view.cache:
         view.cache[_SCALES_MEMO] = _scales_of_shadows(view, evidence)
-    by, odds = view.cache[_SCALES_MEMO], get_prior(view)
+    by, odds = view.cache[_SCALES_MEMO], get_item_log_odds(view)
     return _scale(evidence, by) if odds is None else calibrate(evidence, odds, view.add_note, by)
 
 
@@ -205,14 +216,14 @@ def calibrate(
     evidence: Evidence,
     item_odds: Floats,
     notify: Callable[[str], None] | None = None,
-    by: Calibration | None = None,
+    shadow_factors: Calibration | None = None,
 ) -> Evidence:
     """Weakens log-likelihood ratios of interactions that the items' popularity does not support.
 
     evidence: log-likelihood ratios of users and items (n, M)
     item_odds: log-odds of the share of users who interacted with each item, NaN if unknown (M,)
     notify: function that receives a sentence if the ratios are weakened or disputed
-    by: factors that were fitted to simulated users and are applied first; if popularity clearly
+    shadow_factors: factors that were fitted to simulated users and are applied first; if popularity clearly
         contradicts them, large ratios are only limited (``Calibration.bend``)
 
     If popularity clearly refutes the result, all ratios are multiplied by the factor that
@@ -228,10 +239,10 @@ def calibrate(
     def loss(scales: Calibration) -> float:
         return -_likelihood(counts, odds, scales.rescale(stated))
 
-    best, note = UNSCALED, ""
-    if by is not None and by != UNSCALED:
-        best, note = by, "The attack weighs messages by tests with the devices' code."
-        if loss(by) > loss(UNSCALED) + _CLEAR:
+    best, note = IDENTITY_CALIBRATION, ""
+    if shadow_factors is not None and shadow_factors != IDENTITY_CALIBRATION:
+        best, note = shadow_factors, "The attack weighs messages by tests with the devices' code."
+        if loss(shadow_factors) > loss(IDENTITY_CALIBRATION) + _CLEAR:
             best, note = _DISPUTED, "Item popularity contradicts the tests with the devices' code."
     if loss(best) > loss(_NOTHING) + _CLEAR:
         note = "The attack weighs messages by how well they agree with the popularity of items."
@@ -258,7 +269,11 @@ def fit_calibration(evidence: Evidence, histories: NDArray[np.bool_], items: Flo
     """
     assert evidence.log_ratio is not None
     finite = np.isfinite(evidence.log_ratio)
-    ratio = np.where(finite, evidence.log_ratio, 0).clip(-MAX_NATS, MAX_NATS).astype(np.float64)
+    ratio = (
+        np.where(finite, evidence.log_ratio, 0)
+        .clip(-MAX_LOG_RATIO, MAX_LOG_RATIO)
+        .astype(np.float64)
+    )
     activity = np.where(finite, fit_prior(evidence, items)[1][:, None], 0)
 
     def slopes(bent: Floats, weights: Floats) -> Floats:
@@ -273,7 +288,7 @@ def fit_calibration(evidence: Evidence, histories: NDArray[np.bool_], items: Flo
     whole = slopes(ratio, np.ones(2))
     error = _ERRORS * whole.std(axis=1) / np.sqrt(len(histories)) + _TINY
     if (whole.mean(axis=1) >= -error).all():
-        return UNSCALED
+        return IDENTITY_CALIBRATION
     fits = []
     for bend in _BENDS:
         bent = (Calibration(1.0, 1.0, bend).rescale(ratio),)
@@ -292,29 +307,33 @@ def _scales_of_shadows(view: View, evidence: Evidence) -> Calibration:
     readers, client = find_readers(view), view.public.device_code
     learned = any(isinstance(reader, ShadowReader) for reader in readers)
     if client is None or learned or ShadowReader().refusal(view):
-        return UNSCALED
+        return IDENTITY_CALIBRATION
     read, odds, rng = (
-        get_rounds(view, list_linked(view)[0]),
-        get_prior(view),
+        select_rounds(view, list_linked_names(view)[0]),
+        get_item_log_odds(view),
         np.random.default_rng(0),
     )
     of_data = all(part.kind in DATA_KINDS for _, _, part in read)
     rounds = [seen for seen, _, _ in read] if of_data else choose_rounds(view)
-    if MIN_SHADOWS * len(rounds) * client.call_seconds > MAX_SECONDS:
-        return UNSCALED
+    if MIN_SHADOWS * len(rounds) * client.call_seconds > MAX_SHADOW_SECONDS:
+        return IDENTITY_CALIBRATION
     items = fit_prior(evidence)[0] if odds is None else odds
     chance = expit(items + rng.normal(-0.5, 1.0, size=(MIN_SHADOWS, 1)))
-    met = draw_from_users(MIN_SHADOWS, chance.astype(np.float32), client.size_range, rng)
-    known = FixedReaders(readers, replace(view, rounds=tuple(rounds)))
+    met = draw_like_users(MIN_SHADOWS, chance.astype(np.float32), client.size_range, rng)
+    known = FormReaders(readers, replace(view, rounds=tuple(rounds)))
     try:
         taken, sent, _ = run_on_accepted(
             met, lambda some: [client(met[some], s.broadcast, rng).components for s in rounds]
         )
     except InputError as error:
         view.add_note(f"The attack could not be tested on simulated users: {error}")
-        return UNSCALED
+        return IDENTITY_CALIBRATION
     shadows = known.read_shadows(sent, len(taken))
-    return UNSCALED if shadows.log_ratio is None else fit_calibration(shadows, met[taken], items)
+    return (
+        IDENTITY_CALIBRATION
+        if shadows.log_ratio is None
+        else fit_calibration(shadows, met[taken], items)
+    )
 
 
 def _scale(evidence: Evidence, by: Calibration) -> Evidence:
@@ -322,7 +341,7 @@ def _scale(evidence: Evidence, by: Calibration) -> Evidence:
 
     Infinite ratios stay unchanged.
     """
-    if by == UNSCALED:
+    if by == IDENTITY_CALIBRATION:
         return evidence
     ratio = evidence.log_ratio
     assert ratio is not None
@@ -340,14 +359,14 @@ def _count(ratio: Numbers, items: NDArray[np.intp]) -> tuple[Numbers, Numbers]:
     items: indices of the items to count (m,)
     """
     few = ratio[:: 1 + ratio.size // _SAMPLE]
-    few = few[np.isfinite(few)].clip(-MAX_NATS, MAX_NATS)
+    few = few[np.isfinite(few)].clip(-MAX_LOG_RATIO, MAX_LOG_RATIO)
     shares = np.linspace(0, 1, _BINS + 1)[1:-1]
     cuts = np.unique(np.quantile(few, shares)) if len(few) else few
     counts, total = np.zeros((len(items), len(cuts) + 1)), np.zeros(len(cuts) + 1)
     for some in iter_blocks(len(ratio), len(items), _TOGETHER):
         scores = ratio[some][:, items]
         user, item = np.isfinite(scores).nonzero()
-        scores = scores[user, item].clip(-MAX_NATS, MAX_NATS)
+        scores = scores[user, item].clip(-MAX_LOG_RATIO, MAX_LOG_RATIO)
         bins = np.searchsorted(cuts, scores)
         total += np.bincount(bins, scores, counts.shape[1])
         cells = np.bincount(item * counts.shape[1] + bins, minlength=counts.size)

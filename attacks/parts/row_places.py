@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.special import betainc, expit
 
-from fedrec_auditor.attacks.parts.uploads import ChangeBlock, ModelMessages, divide
+from fedrec_auditor.attacks.parts.uploads import ChangeBlock, ModelMessages, divide_or_zero
 
 # Positions of the rows of noisy item tables along the direction of their sender.
 #
@@ -44,23 +44,27 @@ class RowPositions:
 
     senders: index of the user who sent each of T messages, ascending (T,)
     values: positions of the rows, in standard deviations of the noise (T, M)
-    is_aligned: True if the data show that users' directions have a common part, so that they point
+    has_common_direction: True if the data show that users' directions have a common part, so that they point
         the same way
-    is_similar: True if this common part is larger than the directions' deviations from it
+    is_mostly_common: True if this common part is larger than the directions' deviations from it
     has_sign: True if the sign of the directions is known, from vectors that users sent
     """
 
     senders: NDArray[np.int64]
     values: NDArray[np.float32]
-    is_aligned: bool
-    is_similar: bool
+    has_common_direction: bool
+    is_mostly_common: bool
     has_sign: bool
 
     def select(self, users: NDArray[np.int64]) -> RowPositions:
         """Returns the positions of rows in messages of ``users`` (indices) only."""
         rows = np.isin(self.senders, users)
         return RowPositions(
-            self.senders[rows], self.values[rows], self.is_aligned, self.is_similar, self.has_sign
+            self.senders[rows],
+            self.values[rows],
+            self.has_common_direction,
+            self.is_mostly_common,
+            self.has_sign,
         )
 
 
@@ -219,7 +223,7 @@ def _denoise(cross: Floats, means: Floats, sent_by: Floats) -> Floats:
     pairs = sent_by.T @ sent_by * items
     np.fill_diagonal(pairs, 0)
     deviation = noise * np.sqrt(pairs)[:, None, :, None]
-    blocks[:] = divide(blocks, deviation)
+    blocks[:] = divide_or_zero(blocks, deviation)
     values, vectors = np.linalg.eigh(cross)
     values[values <= 2 * np.sqrt(len(cross)) + CRITICAL_Z * len(cross) ** (-1 / 6)] = 0
     signal: Floats = (vectors * values) @ vectors.T
@@ -453,9 +457,9 @@ Ints = NDArray[np.int64]
 # Minimum z-score with which an assignment of rows to items counts as supported.
 MIN_SUPPORT_Z = 6.0
 # Maximum number of rows of an item table for padding, masks and unknown items.
-MAX_EXTRAS = 8
+MAX_EXTRA_ROWS = 8
 # Offsets of rows from their items' numbers that are tried, smallest first.
-ROW_OFFSETS = sorted(range(-MAX_EXTRAS, MAX_EXTRAS + 1), key=abs)
+ROW_OFFSETS = sorted(range(-MAX_EXTRA_ROWS, MAX_EXTRA_ROWS + 1), key=abs)
 _BY_USERS = 12  # minimum number of users with which users are permuted, instead of rows
 # Number of groups of users, each left out once, and the share of z that they must reach.
 _FOLDS, _KEPT = 8, 0.8
@@ -479,7 +483,7 @@ def standardise_evidence(
     return centred[some] / size[some], sparse.csr_array(truth[some])
 
 
-def compute_support(evidence: Floats, truth: sparse.csr_array, order: Ints) -> float:
+def score_row_order(evidence: Floats, truth: sparse.csr_array, order: Ints) -> float:
     """Tests a guess of which row of an item table belongs to which item; returns a z-score.
 
     evidence: score of an interaction of each user with each row's item (n, R)

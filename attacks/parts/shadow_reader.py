@@ -19,18 +19,23 @@ from sklearn.metrics import roc_auc_score
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.attacks.parts.item_features import (
     ItemFeatures,
-    Marks,
+    ItemMarks,
     Numbers,
     find_lists,
     is_signature,
-    pick_parts,
+    select_mark_sources,
 )
-from fedrec_auditor.attacks.parts.uploads import find_senders, get_rounds, list_linked, make_refusal
+from fedrec_auditor.attacks.parts.uploads import (
+    find_senders,
+    list_linked_names,
+    make_refusal,
+    select_rounds,
+)
 from fedrec_auditor.attacks.readers.base import (
-    MAX_NATS,
+    MAX_LOG_RATIO,
     Evidence,
     Reader,
-    get_posterior,
+    compute_posterior,
     pool_evidence,
     shrink_activity,
 )
@@ -48,9 +53,9 @@ from fedrec_auditor.targets.transcript import (
 # read. The minimum number is used if computing a message takes long.
 MAX_SHADOWS, MIN_SHADOWS = 1_000, 100
 # Time, in seconds, for computing messages of simulated users; ``MIN_SHADOWS`` may need more.
-MAX_SECONDS = 60.0
+MAX_SHADOW_SECONDS = 60.0
 # Maximum number of entries in all messages of shadows in a round: 256 MiB to 512 MiB.
-MAX_ENTRIES = 2**26
+MAX_SHADOW_ENTRIES = 2**26
 _HISTORIES = 2**23  # maximum number of shadows times items: a few tables of 64 MiB
 _SINGLE = 2**25  # maximum number of items times items, for histories of one item
 _USERS = 500  # number of users whose first evidence sets the histories of the second shadows
@@ -100,10 +105,10 @@ class ShadowReader:
         The reader needs the devices' code, and messages that the adversary's view links to single
         users.
         """
-        sent = bool(list_linked(view)) and not any(seen.is_cleartext for seen in view.rounds)
+        sent = bool(list_linked_names(view)) and not any(seen.is_cleartext for seen in view.rounds)
         if view.public.device_code is None or view.public.item_rows is not None or not sent:
             return make_refusal(view, "messages whose senders' code can be run")
-        if (numbers := _numbers(view)) * MIN_SHADOWS > MAX_ENTRIES:
+        if (numbers := _numbers(view)) * MIN_SHADOWS > MAX_SHADOW_ENTRIES:
             return (
                 f"{MIN_SHADOWS} messages of {numbers:,} numbers are too large to simulate at once."
             )
@@ -134,7 +139,7 @@ def _learn(view: View, readers: tuple[Reader, ...]) -> tuple[_Rule | None, str]:
     rng, n_items, client = np.random.default_rng(0), view.public.n_items, view.public.device_code
     assert client is not None, "refused"
     rounds = choose_rounds(view)
-    known, sizes = (FixedReaders(readers, replace(view, rounds=tuple(rounds))), client.size_range)
+    known, sizes = (FormReaders(readers, replace(view, rounds=tuple(rounds))), client.size_range)
     if readers:
         drawn = draw_histories(MIN_SHADOWS, n_items, sizes, rng)
         taken, sent, _ = run_on_accepted(
@@ -144,17 +149,17 @@ def _learn(view: View, readers: tuple[Reader, ...]) -> tuple[_Rule | None, str]:
         if roc_auc_score(drawn[taken].ravel(), ratio.ravel()) > _EXACT:
             return None, ""
     messages = 2 * len(rounds) * max(1e-9, client.call_seconds)
-    max_shadows = min(MAX_SHADOWS, _HISTORIES // n_items, MAX_ENTRIES // _numbers(view))
-    count = int(np.clip(MAX_SECONDS / messages, MIN_SHADOWS, max(MIN_SHADOWS, max_shadows)))
+    max_shadows = min(MAX_SHADOWS, _HISTORIES // n_items, MAX_SHADOW_ENTRIES // _numbers(view))
+    count = int(np.clip(MAX_SHADOW_SECONDS / messages, MIN_SHADOWS, max(MIN_SHADOWS, max_shadows)))
     alone = _send_single(view, rounds, rng)
     every = np.ones(count, np.bool_)
     drawn = draw_histories(count, n_items, sizes, rng)
     _, first, _ = run_on_accepted(drawn, lambda n: _Rule.fit(known, drawn[n], every[n], alone, rng))
     among = np.sort(rng.permutation(find_senders(view))[:_USERS]).astype(np.int64)
-    chance = get_posterior(Evidence(users=among, log_ratio=first.infer(among)))
+    chance = compute_posterior(Evidence(users=among, log_ratio=first.infer(among)))
     like = rng.permutation(count) < count // 2
     mixed = np.zeros((count, n_items), np.bool_)
-    mixed[like] = draw_from_users(count // 2, chance, sizes, rng)
+    mixed[like] = draw_like_users(count // 2, chance, sizes, rng)
     mixed[~like] = draw_histories(count - count // 2, n_items, sizes, rng)
     by = like if readers else every
     _, second, left_out = run_on_accepted(
@@ -206,8 +211,8 @@ def _send_single(
     numbers, nothing = _numbers(view), [None for _ in rounds]
     uploads = [each.uploads for each in rounds if each.uploads is not None]
     signed = any(map(is_signature, uploads[-1].components.values()))
-    large = n_items * max(n_items / _SINGLE, numbers / MAX_ENTRIES) > 1
-    if not signed or large or n_items * len(rounds) * client.call_seconds > MAX_SECONDS:
+    large = n_items * max(n_items / _SINGLE, numbers / MAX_SHADOW_ENTRIES) > 1
+    if not signed or large or n_items * len(rounds) * client.call_seconds > MAX_SHADOW_SECONDS:
         return list(nothing)
     single, every, alone = np.eye(n_items, dtype=np.bool_), np.arange(n_items), list[SingleItems]()
     for seen, logged in zip(rounds, uploads, strict=True):
@@ -216,7 +221,9 @@ def _send_single(
         except InputError:  # the code may need a longer history
             return list(nothing)
         parts = {n: made[n].to_dense(every) for n in logged.components if n in made}
-        alone.append([one for _, one in pick_parts(parts, n_items, find_lists(logged.components))])
+        alone.append(
+            [one for _, one in select_mark_sources(parts, n_items, find_lists(logged.components))]
+        )
     return alone
 
 
@@ -242,7 +249,7 @@ def draw_histories(
     return np.asarray(places < lengths[:, None])
 
 
-def draw_from_users(
+def draw_like_users(
     count: int, chance: NDArray[np.float32], sizes: tuple[int, int], rng: np.random.Generator
 ) -> Bits:
     """Draws histories of simulated users who resemble real users, as a mask (count, M).
@@ -260,7 +267,7 @@ def draw_from_users(
 
 
 @dataclass(frozen=True)
-class FixedReaders:
+class FormReaders:
     """Readers that know the form of some messages, with the view that holds these messages.
 
     readers: the readers, which infer interactions from messages; none learns from simulated users
@@ -304,7 +311,7 @@ class FixedReaders:
         ratio = evidence.log_ratio
         if ratio is None:
             return np.zeros((len(evidence.users), self.view.public.n_items))
-        return np.asarray(np.clip(ratio, -MAX_NATS, MAX_NATS), np.float64)
+        return np.asarray(np.clip(ratio, -MAX_LOG_RATIO, MAX_LOG_RATIO), np.float64)
 
 
 @dataclass(frozen=True)
@@ -318,7 +325,7 @@ class _Rule:
     max_ratio: largest absolute log-likelihood ratio
     """
 
-    known: FixedReaders
+    known: FormReaders
     rounds: tuple[_Round, ...]
     rule: HistGradientBoostingClassifier
     trust: tuple[LogisticRegression, ...]
@@ -327,7 +334,7 @@ class _Rule:
     @classmethod
     def fit(
         cls,
-        readers: FixedReaders,
+        readers: FormReaders,
         histories: Bits,
         is_realistic: Bits,
         singles: Sequence[SingleItems],
@@ -488,7 +495,7 @@ class _Linear:
     middle: Numbers
     spread: Numbers
     halves: tuple[tuple[Numbers, Numbers], ...]
-    marks: tuple[Marks, ...]
+    marks: tuple[ItemMarks, ...]
 
     @classmethod
     def fit(
@@ -500,8 +507,8 @@ class _Linear:
         for some, made in blocks:
             others.append(_others(made))
             marked_blocks.append(made.mark_sources)
-            if made.row_numbers:
-                rows = np.concatenate(made.row_numbers, axis=2)
+            if made.item_numbers:
+                rows = np.concatenate(made.item_numbers, axis=2)
                 rows = rows.reshape(-1, rows.shape[2])
                 square = square + rows.T @ rows
                 towards = towards + rows.T @ (histories[some].ravel() - overall)
@@ -516,7 +523,9 @@ class _Linear:
         parts = list(zip(*marked_blocks, strict=True))
         single: Sequence[NDArray[Any] | None] = singles or [None for _ in parts]
         marks = tuple(
-            Marks.fit(np.concatenate([sent for _, sent in part]), histories, one, listed=part[0][0])
+            ItemMarks.fit(
+                np.concatenate([sent for _, sent in part]), histories, one, listed=part[0][0]
+            )
             for part, one in zip(parts, single, strict=True)
         )
         return cls(row, middle, spread, halves, marks)
@@ -528,8 +537,8 @@ class _Linear:
         shadows: indices of the simulated users who sent the messages; None for real users
         """
         features = []
-        if messages.row_numbers:
-            features.append(np.concatenate(messages.row_numbers, axis=2) @ self.row)
+        if messages.item_numbers:
+            features.append(np.concatenate(messages.item_numbers, axis=2) @ self.row)
         x = (_others(messages) - self.middle) / self.spread
         either: list[Sequence[NDArray[Any]]] = []
         if x.shape[1]:
@@ -583,9 +592,11 @@ def choose_rounds(view: View) -> list[RoundView]:
     client = view.public.device_code
     assert client is not None, "refused"
     max_rounds = (
-        _ROUNDS if 2 * _ROUNDS * MIN_SHADOWS * client.call_seconds <= MAX_SECONDS else _SLOW_ROUNDS
+        _ROUNDS
+        if 2 * _ROUNDS * MIN_SHADOWS * client.call_seconds <= MAX_SHADOW_SECONDS
+        else _SLOW_ROUNDS
     )
-    rounds = [seen for seen, _, _ in get_rounds(view, list_linked(view)[0], max_rounds)][
+    rounds = [seen for seen, _, _ in select_rounds(view, list_linked_names(view)[0], max_rounds)][
         -max_rounds:
     ]
     forms = [seen.uploads and seen.uploads.components.keys() for seen in rounds]
@@ -611,5 +622,5 @@ def _pairs(histories: Bits, among: Index, n_pairs: int, rng: np.random.Generator
 
 
 def _others(made: ItemFeatures) -> Numbers:
-    count = len((made.columns or made.other_numbers)[0])
-    return np.concatenate([np.zeros((count, 0)), *made.other_numbers], axis=1)
+    count = len((made.columns or made.itemless_numbers)[0])
+    return np.concatenate([np.zeros((count, 0)), *made.itemless_numbers], axis=1)

@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.attacks.base import AttackFamily, Background, Labels
+from fedrec_auditor.attacks.base import AttackFamily, Background, GuessedLabels
 from fedrec_auditor.attacks.parts.inputs import InputTable, JointTable, KnownProducts, add_inputs
-from fedrec_auditor.attacks.parts.uploads import divide, list_linked, make_refusal
+from fedrec_auditor.attacks.parts.uploads import divide_or_zero, list_linked_names, make_refusal
 from fedrec_auditor.targets.transcript import View
 
 
@@ -40,7 +40,7 @@ def get_class_f1(counts: NDArray[np.float64]) -> NDArray[np.float64]:
     The counts are right guesses, users of the class, and guesses of the class.
     """
     hits, truth, guessed = np.moveaxis(counts, -2, 0)
-    return divide(2.0 * hits, truth + guessed)
+    return divide_or_zero(2.0 * hits, truth + guessed)
 
 
 def get_macro_f1(counts: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -130,7 +130,7 @@ _ALIKE = 9  # number of decimals of a guess of size 1 that are equal on all proc
 
 
 @dataclass(frozen=True)
-class Problem:
+class AttributeProblem:
     """A problem of attribute inference: learn from users of known class, guess all others.
 
     table: input table of the uploads, one row per sender; None without uploads
@@ -272,7 +272,7 @@ class Problem:
 
 
 @dataclass(frozen=True, slots=True)
-class Guess:
+class ClassGuess:
     """Classes that a classifier guesses for the m users of unknown class in a ``Problem``.
 
     classes: guessed class of each user (m,)
@@ -317,7 +317,7 @@ class SupervisedAttack(ABC):
     slow: ClassVar[bool] = False
 
     @abstractmethod
-    def guess(self, problem: Problem, table: object, seed: int) -> Guess:
+    def guess(self, problem: AttributeProblem, table: object, seed: int) -> ClassGuess:
         """Guesses the classes of the users of unknown class.
 
         problem: users, known classes, and inner products of the users' input rows
@@ -337,9 +337,9 @@ class SupervisedAttack(ABC):
 
         The attack needs messages that are linked to their users.
         """
-        return "" if list_linked(view) else make_refusal(view, "messages of known users")
+        return "" if list_linked_names(view) else make_refusal(view, "messages of known users")
 
-    def infer(self, view: View, background: Background, rng: np.random.Generator) -> Labels:
+    def infer(self, view: View, background: Background, rng: np.random.Generator) -> GuessedLabels:
         """Learns from users of known class, and guesses the attribute of all other users.
 
         Raises InputError unless the background has at least one known user, and one class for each.
@@ -348,7 +348,7 @@ class SupervisedAttack(ABC):
 
     def infer_each(
         self, view: View, backgrounds: Sequence[Background], rng: np.random.Generator
-    ) -> tuple[Labels, ...]:
+    ) -> tuple[GuessedLabels, ...]:
         """Returns the guesses for each background (known users and their classes), in order.
 
         The adversary's view is read only once.
@@ -357,7 +357,7 @@ class SupervisedAttack(ABC):
         whole = add_inputs(view)
         inputs = {n: read for n, read in whole.inputs.items() if not read.defect}
         problems = [self._problem(view, inputs, background) for background in backgrounds]
-        labels: dict[int, Labels] = {}
+        labels: dict[int, GuessedLabels] = {}
         for name in dict.fromkeys(name for name, _ in problems):  # one table of columns at a time
             table = self.prepare_columns(inputs[name]) if name in inputs else None
             for place, (best, problem) in enumerate(problems):
@@ -375,7 +375,7 @@ class SupervisedAttack(ABC):
 
     def _problem(
         self, view: View, inputs: dict[str, InputTable], background: Background
-    ) -> tuple[str, Problem]:
+    ) -> tuple[str, AttributeProblem]:
         """Returns the name of the input table with the best accuracy, and the task to solve.
 
         The accuracy is that of leave-one-out guesses of users of known class.
@@ -392,7 +392,7 @@ class SupervisedAttack(ABC):
         among = background.subjects
         unknown = np.setdiff1d(np.arange(view.public.n_users) if among is None else among, known)
         codes = np.unique(labels, return_inverse=True)[1].astype(np.int64)
-        problem = Problem(None, known, unknown, codes, background.attributes)
+        problem = AttributeProblem(None, known, unknown, codes, background.attributes)
         problems = {name: replace(problem, table=read) for name, read in inputs.items()}
         if not problems:
             return "", problem
@@ -405,7 +405,7 @@ class SupervisedAttack(ABC):
         weights = {name: np.exp((area - areas[best]) / _TELLING) for name, area in areas.items()}
         return best, replace(problem, table=JointTable.combine(inputs, weights))
 
-    def _best_way(self, problem: Problem, table: object, name: str, seed: int) -> str:
+    def _best_way(self, problem: AttributeProblem, table: object, name: str, seed: int) -> str:
         """Returns the best source of guesses: ``name`` for the uploads, or a guess without them.
 
         The criterion is the macro F1 of ``_FOLDS``-fold cross-validation among users of known
@@ -435,7 +435,7 @@ class SupervisedAttack(ABC):
                 tallies[way] = tallies[way] + tally
         return max(ways, key=lambda way: float(get_macro_f1(tallies[way]).mean()))
 
-    def _guess(self, way: str, problem: Problem, table: object, seed: int) -> Guess:
+    def _guess(self, way: str, problem: AttributeProblem, table: object, seed: int) -> ClassGuess:
         """Guesses classes in the given ``way``: by the classifier, or by class frequencies.
 
         The way ``NO_UPLOAD`` uses the classifier on the other attributes alone.
@@ -451,16 +451,20 @@ class SupervisedAttack(ABC):
             codes = _by_rates(problem, np.random.default_rng(seed))[0]
         else:
             codes = np.full(m, rates.argmax())
-        return Guess(codes, np.tile(rates, (m, 1)))
+        return ClassGuess(codes, np.tile(rates, (m, 1)))
 
 
-def _by_rates(problem: Problem, rng: np.random.Generator, *, times: int = 1) -> NDArray[np.int64]:
+def _by_rates(
+    problem: AttributeProblem, rng: np.random.Generator, *, times: int = 1
+) -> NDArray[np.int64]:
     """Draws classes of users of unknown class with the known frequencies, (times, m)."""
     rates = np.bincount(problem.class_codes) / len(problem.class_codes)
     return rng.choice(len(rates), size=(times, len(problem.unknown_users)), p=rates)
 
 
-def _labels(problem: Problem, guess: Guess, background: Background, way: str) -> Labels:
+def _labels(
+    problem: AttributeProblem, guess: ClassGuess, background: Background, way: str
+) -> GuessedLabels:
     """Converts a guess to ``Labels``: classes are numbered as in the background, not from 0.
 
     ``way`` is the name of the input table, or of a guess without uploads.
@@ -471,7 +475,7 @@ def _labels(problem: Problem, guess: Guess, background: Background, way: str) ->
         (len(problem.unknown_users), max(background.n_classes, int(classes[-1]) + 1)), -np.inf
     )
     scores[:, classes] = guess.scores
-    return Labels(
+    return GuessedLabels(
         users=problem.unknown_users,
         classes=classes[guess.classes].astype(np.int64),
         scores=scores,
@@ -479,6 +483,6 @@ def _labels(problem: Problem, guess: Guess, background: Background, way: str) ->
     )
 
 
-def _of_size_1(guess: Guess) -> NDArray[np.float64]:
+def _of_size_1(guess: ClassGuess) -> NDArray[np.float64]:
     """Returns the scores (m, C), divided by their standard deviation."""
     return np.asarray(guess.scores / (guess.scores.std() or 1.0))

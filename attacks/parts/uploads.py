@@ -26,12 +26,12 @@ from fedrec_auditor.targets.transcript import (
 )
 
 # How many numbers a block of dense messages has: 8 MiB in float64, which fits caches.
-BLOCK_SIZE = 2**20
+MAX_BLOCK_NUMBERS = 2**20
 _Result = TypeVar("_Result")
 _NAMED = 4  # maximum number of messages that a refusal names
 
 
-def map_blocks(
+def map_message_blocks(
     component: Component, function: Callable[[slice, NDArray[Any]], _Result]
 ) -> Iterator[_Result]:
     """Yields ``function(positions, messages)`` for blocks of clients, computed in threads.
@@ -39,22 +39,22 @@ def map_blocks(
     The messages are a dense array (block, *shape). It holds at most 8 MiB of float64, or one
     client's message if that is larger.
     """
-    blocks = compute.iter_blocks(len(component), int(np.prod(component.shape)), BLOCK_SIZE)
+    blocks = compute.iter_blocks(len(component), int(np.prod(component.shape)), MAX_BLOCK_NUMBERS)
     return compute.map_in_threads(
         lambda rows: function(rows, component.to_dense(np.arange(rows.start, rows.stop))), blocks
     )
 
 
-def iter_blocks(component: Component) -> Iterator[tuple[slice, NDArray[Any]]]:
+def iter_message_blocks(component: Component) -> Iterator[tuple[slice, NDArray[Any]]]:
     """Yields the messages of a component as dense arrays, in blocks of at most 8 MiB.
 
     Each block is the positions of the clients, and an array (block, *shape). A block has at least
     one client's message, even if that is larger.
     """
-    return map_blocks(component, lambda rows, messages: (rows, messages))
+    return map_message_blocks(component, lambda rows, messages: (rows, messages))
 
 
-def list_linked(view: View) -> list[str]:
+def list_linked_names(view: View) -> list[str]:
     """Returns the names of the message components that the view links to single users, sorted.
 
     The result is empty if the senders are silos (organisations with several users).
@@ -65,7 +65,7 @@ def list_linked(view: View) -> list[str]:
     return sorted(set().union(*sent))
 
 
-def get_rounds(
+def select_rounds(
     view: View, name: str, per_user: int = 1
 ) -> tuple[tuple[RoundView, Uploads, Component], ...]:
     """Returns the rounds in which attacks read a message component, with the component's messages.
@@ -115,7 +115,7 @@ def match_users(
     return positions, np.searchsorted(users, senders[positions])
 
 
-def read_entries(
+def iter_user_messages(
     users: NDArray[np.int64], senders: NDArray[np.integer[Any]], component: Component
 ) -> Iterator[tuple[NDArray[np.intp], NDArray[Any]]]:
     """Yields the messages that ``users`` sent, in blocks of at most 8 MiB.
@@ -127,28 +127,28 @@ def read_entries(
     Each block is the senders' positions in ``users``, and their messages (block, *shape).
     """
     positions, places = match_users(senders, users)
-    for rows, entries in iter_blocks(select_at(component, positions)):
+    for rows, entries in iter_message_blocks(select_messages(component, positions)):
         yield places[rows], entries
 
 
-def select_at(component: Component, positions: NDArray[np.intp]) -> Component:
+def select_messages(component: Component, positions: NDArray[np.intp]) -> Component:
     """Returns the messages at ``positions`` (ascending); the component itself if these are all."""
     return component if len(positions) == len(component) else component.take(positions)
 
 
-def read_last(view: View, name: str) -> Component:
+def get_last_messages(view: View, name: str) -> Component:
     """Returns the messages of component ``name`` in the last of the rounds that attacks read."""
-    return get_rounds(view, name)[-1][2]
+    return select_rounds(view, name)[-1][2]
 
 
-def find_component(view: View, *kinds: Payload) -> str | None:
+def find_item_vector_name(view: View, *kinds: Payload) -> str | None:
     """Returns the name of a message component with one number per item; None if none exists.
 
     ``kinds`` are the allowed kinds of components. Among several, the alphabetically first one is
     returned.
     """
-    for name in list_linked(view):
-        component = read_last(view, name)
+    for name in list_linked_names(view):
+        component = get_last_messages(view, name)
         if component.kind in kinds and component.shape == (view.public.n_items,):
             return name
     return None
@@ -157,7 +157,9 @@ def find_component(view: View, *kinds: Payload) -> str | None:
 def find_senders(view: View) -> NDArray[np.integer[Any]]:
     """Returns the users who sent a message in any round that attacks read, ascending indices."""
     users = [
-        uploads.users for name in list_linked(view) for _, uploads, _ in get_rounds(view, name)
+        uploads.users
+        for name in list_linked_names(view)
+        for _, uploads, _ in select_rounds(view, name)
     ]
     return np.unique(np.concatenate(users)) if users else np.arange(0)
 
@@ -168,7 +170,7 @@ def find_subjects(view: View) -> NDArray[np.integer[Any]]:
     If the adversary's view links messages to users, these are the senders. Otherwise they are the
     participants of sums of messages, if the view shows them, or else all users.
     """
-    if list_linked(view):
+    if list_linked_names(view):
         return find_senders(view)
     groups = _groups(view)
     return np.unique(np.concatenate(groups)) if groups else np.arange(view.public.n_users)
@@ -193,8 +195,8 @@ def make_refusal(view: View, needed: str) -> str:
     ``needed`` describes the messages that an attack needs; ``view`` is what the adversary sees.
     """
     sent = []
-    for name in list_linked(view):
-        component = read_last(view, name)
+    for name in list_linked_names(view):
+        component = get_last_messages(view, name)
         size = " x ".join(map(str, component.shape)) or "1"
         sent.append(f"{name} (kind {component.kind}, size {size})")
     parties = [seen.uploads.components for seen in view.rounds if seen.uploads is not None]
@@ -210,7 +212,7 @@ def make_refusal(view: View, needed: str) -> str:
     return f"The attack needs {needed}. The sent messages are: {', '.join(sent[:_NAMED])}{more}."
 
 
-def get_prior(view: View) -> NDArray[np.float64] | None:
+def get_item_log_odds(view: View) -> NDArray[np.float64] | None:
     """Returns the log-odds that a user interacted with each item, (M,), from public popularity.
 
     The result is None if popularity is not public. Shares of users are kept half a user away from 0
@@ -292,13 +294,15 @@ class ModelMessages:
     def select(self, users: NDArray[np.int64]) -> tuple[ModelMessages, NDArray[np.intp]]:
         """Returns the messages of ``users`` (ascending), and their positions in ``users``."""
         at, places = match_users(self.users, users)
-        return replace(self, users=self.users[at], component=select_at(self.component, at)), places
+        return replace(
+            self, users=self.users[at], component=select_messages(self.component, at)
+        ), places
 
     def select_first(self, count: int) -> ModelMessages:
         """Returns the messages of the ``count`` senders with the smallest user indices."""
         return self.select(np.sort(self.users)[:count].astype(np.int64))[0]
 
-    def iter_changes_of(self, users: NDArray[np.int64]) -> Iterator[ChangeBlock]:
+    def iter_user_changes(self, users: NDArray[np.int64]) -> Iterator[ChangeBlock]:
         """Yields blocks of model changes by ``users`` (ascending).
 
         Each block is the senders' positions in ``users``, the changes (block, *shape), and a mask
@@ -309,9 +313,9 @@ class ModelMessages:
     def map_changes(
         self, users: NDArray[np.int64], function: Callable[[ChangeBlock], _Result]
     ) -> Iterator[_Result]:
-        """Yields ``function`` of each block of ``iter_changes_of``, computed in threads."""
+        """Yields ``function`` of each block of ``iter_user_changes``, computed in threads."""
         chosen, places = self.select(users)
-        return map_blocks(
+        return map_message_blocks(
             chosen.component, lambda rows, sent: function((places[rows], *chosen._change(sent)))
         )
 
@@ -321,7 +325,7 @@ class ModelMessages:
         The changes and the mask are (block, *shape). A change is used as sent, and a gradient with
         the sign of a descent step; the broadcast is subtracted from a model.
         """
-        return map_blocks(self.component, lambda rows, sent: (rows, *self._change(sent)))
+        return map_message_blocks(self.component, lambda rows, sent: (rows, *self._change(sent)))
 
     def _change(self, sent: NDArray[Any]) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
         if self.component.kind is Payload.MODEL:
@@ -331,7 +335,7 @@ class ModelMessages:
         return (-sent if uphill else sent).astype(np.float32), sent != 0
 
 
-def read_model(
+def read_model_messages(
     view: View, kinds: Collection[Payload] = MODEL_KINDS, per_user: int = 1
 ) -> Mapping[str, tuple[ModelMessages, ...]]:
     """Returns the messages about parts of the model by component name, with one entry per round.
@@ -344,9 +348,9 @@ def read_model(
     has no part to which they belong.
     """
     messages: dict[str, tuple[ModelMessages, ...]] = {}
-    for name in list_linked(view):
+    for name in list_linked_names(view):
         rounds = []
-        for seen, uploads, component in get_rounds(view, name, per_user):
+        for seen, uploads, component in select_rounds(view, name, per_user):
             base = _part(name, component.shape, seen.broadcast)
             blind = base is None and component.kind in (Payload.MODEL, Payload.REPORTS)
             if component.kind in kinds and not blind:
@@ -356,7 +360,7 @@ def read_model(
     return messages
 
 
-def find_item_name(view: View, kinds: Collection[Payload] = MODEL_KINDS) -> str | None:
+def find_item_table_name(view: View, kinds: Collection[Payload] = MODEL_KINDS) -> str | None:
     """Returns the name of the message component with one row per item; None if none exists.
 
     ``kinds`` are the allowed kinds of messages. Among several such components, one whose name
@@ -364,13 +368,13 @@ def find_item_name(view: View, kinds: Collection[Payload] = MODEL_KINDS) -> str 
     """
     tables = [
         name
-        for name, rounds in read_model(view, kinds).items()
+        for name, rounds in read_model_messages(view, kinds).items()
         if len(shape := rounds[0].component.shape) == 2 and shape[0] == view.public.n_items
     ]
     return max(tables, key=lambda name: name.startswith("item"), default=None)
 
 
-def read_items(
+def read_item_messages(
     view: View, kinds: Collection[Payload] = MODEL_KINDS, per_user: int = 1
 ) -> tuple[ModelMessages, ...]:
     """Returns the messages of the component with one row per item, one entry per round.
@@ -381,8 +385,8 @@ def read_items(
     The rounds are those of ``get_rounds``. The result is empty if no component has one row per
     item.
     """
-    name = find_item_name(view, kinds)
-    return () if name is None else read_model(view, kinds, per_user)[name]
+    name = find_item_table_name(view, kinds)
+    return () if name is None else read_model_messages(view, kinds, per_user)[name]
 
 
 def group_by_rows(
@@ -403,7 +407,7 @@ def group_by_rows(
         yield some, first, np.arange(width) < sizes[some][:, None]
 
 
-def scatter_rows(
+def scatter_item_values(
     values: NDArray[np.floating[Any]],
     item_indices: NDArray[np.intp],
     mask: NDArray[np.bool_],
@@ -423,7 +427,9 @@ def scatter_rows(
     return whole
 
 
-def find_part(name: str, shape: tuple[int, ...], broadcast: Broadcast | None) -> str | None:
+def find_broadcast_part(
+    name: str, shape: tuple[int, ...], broadcast: Broadcast | None
+) -> str | None:
     """Returns the name of the part of the broadcast model to which messages belong.
 
     The part has the messages' ``name`` and ``shape``, or is the only part of this shape. The result
@@ -434,7 +440,7 @@ def find_part(name: str, shape: tuple[int, ...], broadcast: Broadcast | None) ->
 
 
 def _part(name: str, shape: tuple[int, ...], broadcast: Broadcast | None) -> NDArray[Any] | None:
-    key = find_part(name, shape, broadcast)
+    key = find_broadcast_part(name, shape, broadcast)
     return None if broadcast is None or key is None else np.asarray(broadcast[key])
 
 
@@ -442,7 +448,7 @@ Floats = NDArray[np.float64]
 _Part = TypeVar("_Part")
 
 
-def get_model(view: View) -> Broadcast:
+def get_last_model(view: View) -> Broadcast:
     """Returns the last model that the adversary sees: arrays by name; empty if there is none."""
     return next((seen.broadcast for seen in reversed(view.rounds) if seen.broadcast), {})
 
@@ -475,7 +481,7 @@ def _neighbours(model: Broadcast, items: int) -> list[str]:
     ]
 
 
-def find_similarities(model: Broadcast, items: int) -> sparse.csr_array | None:
+def find_item_similarities(model: Broadcast, items: int) -> sparse.csr_array | None:
     """Returns the published similarities of items, (M, M), or None if there are none.
 
     ``items`` is the number M of items. Only similarities of an item to its nearest neighbours are
@@ -508,7 +514,9 @@ def find_user_table(model: Broadcast, item_table: Floats) -> Floats | None:
     return None
 
 
-def iter_steps(view: View, only: RoundView | None = None) -> Iterator[tuple[Floats, list[Floats]]]:
+def iter_table_changes(
+    view: View, only: RoundView | None = None
+) -> Iterator[tuple[Floats, list[Floats]]]:
     """Yields each broadcast item table, and the changes that messages make to it, (M, d) each.
 
     view: messages and models that the adversary sees
@@ -602,7 +610,7 @@ def estimate_popularity(view: View) -> Floats:
     """
     settings = view.public.settings
     total: Floats | None = None
-    for table, sources in iter_steps(view):
+    for table, sources in iter_table_changes(view):
         step = np.sum(sources, axis=0)
         if not np.isfinite(table).all() or not np.isfinite(step).all():
             continue
@@ -612,7 +620,9 @@ def estimate_popularity(view: View) -> Floats:
     if total is not None and not settings.get("negatives") and "alpha" not in settings:
         along = np.linalg.norm(total, axis=1)
     else:
-        steps = find_item_table(get_model(view), view.public.n_items) if total is None else total
+        steps = (
+            find_item_table(get_last_model(view), view.public.n_items) if total is None else total
+        )
         assert steps is not None, "refused"
         if not np.isfinite(steps).all():
             return np.zeros(len(steps))
@@ -642,17 +652,17 @@ class ChangedRows:
         return self.is_changed[:, : self.shape[0]], self.is_changed[:, self.shape[0] :]
 
 
-def find_changes(view: View) -> dict[str, ChangedRows]:
+def find_changed_rows(view: View) -> dict[str, ChangedRows]:
     """Returns which rows and columns of each model matrix each user changed, by matrix name.
 
     Two kinds of matrices are omitted: the matrix of items, and those of which every device changes
     all rows and columns (as noise does). Memory: R + C bytes per sender, for a matrix with R rows
     and C columns.
     """
-    apart = find_item_name(view)
+    apart = find_item_table_name(view)
     matrices = {
         name: _union(rounds)
-        for name, rounds in read_model(view).items()
+        for name, rounds in read_model_messages(view).items()
         if name != apart and len(rounds[0].component.shape) == 2
     }
     return {name: moves for name, moves in matrices.items() if not moves.is_changed.all()}
@@ -663,13 +673,15 @@ def _union(rounds: tuple[ModelMessages, ...]) -> ChangedRows:
     first, second = rounds[0].component.shape
     moved = np.zeros((len(users), first + second), dtype=np.bool_)
     for sent in rounds:
-        for whose, _, entries in sent.iter_changes_of(users):
+        for whose, _, entries in sent.iter_user_changes(users):
             moved[whose, :first] |= entries.any(axis=2)
             moved[whose, first:] |= entries.any(axis=1)
     return ChangedRows(users, moved, (first, second))
 
 
-def bisect(values: NDArray[np.floating[Any]]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def split_in_two_groups(
+    values: NDArray[np.floating[Any]],
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Divides each row of values (n, M) into two groups; returns positions (n, M) and shares (n,).
 
     The division maximises the variance between the groups. A position is +1 at the mean of the
@@ -694,7 +706,7 @@ def bisect(values: NDArray[np.floating[Any]]) -> tuple[NDArray[np.float64], NDAr
     return place, top[:, 0] / spread
 
 
-def divide(part: NDArray[Any], whole: NDArray[Any]) -> NDArray[Any]:
+def divide_or_zero(part: NDArray[Any], whole: NDArray[Any]) -> NDArray[Any]:
     """Returns ``part / whole`` elementwise, and 0 where ``whole`` is not positive.
 
     The result of integers is in double precision.

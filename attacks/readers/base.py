@@ -21,7 +21,7 @@ from fedrec_auditor.attacks.parts.uploads import make_refusal
 from fedrec_auditor.targets.transcript import View
 
 # Log-likelihood ratio of an interaction that is almost certain, but not proved.
-MAX_NATS = 30.0
+MAX_LOG_RATIO = 30.0
 _OF_USERS = ("log_ratio", "vectors", "ratings", "activity")
 
 
@@ -32,7 +32,7 @@ class Evidence:
     users: indices of the users, ascending (n,)
     log_ratio: log-likelihood ratio of the messages, for an interaction against none (n, M); 0
         without information; inf if the messages prove the interaction, -inf if they disprove it
-    item_odds: prior log-odds of each item (M,); only if the messages show more about them than
+    item_log_odds: prior log-odds of each item (M,); only if the messages show more about them than
         ``log_ratio`` does
     activity: term that a user's activity adds to the prior log-odds (n,); only if the messages show
         more about activity than ``log_ratio`` does
@@ -45,7 +45,7 @@ class Evidence:
 
     users: NDArray[np.int64]
     log_ratio: NDArray[np.floating[Any]] | None = None
-    item_odds: NDArray[np.float64] | None = None
+    item_log_odds: NDArray[np.float64] | None = None
     activity: NDArray[np.float64] | None = None
     vectors: NDArray[np.float64] | None = None
     ratings: NDArray[np.float32] | None = None
@@ -119,12 +119,12 @@ def pool_evidence(readers: Sequence[Reader], view: View, users: NDArray[np.int64
 class MessageReader(ABC):
     """Base class of readers that need messages of a certain form.
 
-    A subclass describes these messages in ``requirement``, and names its method and source in
+    A subclass describes these messages in ``required_messages``, and names its method and source in
     ``reference``; its method ``can_read`` checks whether an adversary's view has such messages.
     """
 
     reference: ClassVar[str]
-    requirement: ClassVar[str]
+    required_messages: ClassVar[str]
 
     @abstractmethod
     def can_read(self, view: View) -> bool:
@@ -136,7 +136,7 @@ class MessageReader(ABC):
         The reason names the messages that the reader needs, and the messages that the adversary
         sees.
         """
-        return "" if self.can_read(view) else make_refusal(view, self.requirement)
+        return "" if self.can_read(view) else make_refusal(view, self.required_messages)
 
     @abstractmethod
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
@@ -162,7 +162,7 @@ _WEIGHT = 0.5  # weight of the overall share, in observations
 Numbers = NDArray[np.floating[Any]]
 
 
-def get_posterior(
+def compute_posterior(
     evidence: Evidence, item_odds: NDArray[np.float64] | None = None
 ) -> NDArray[np.float32]:
     """Returns the probability that each user interacted with each item, (n, M).
@@ -188,9 +188,9 @@ def fit_prior(
     of any item. The prior log-odds of a pair are the sum of both terms.
     """
     assert evidence.log_ratio is not None
-    items, activity = evidence.item_odds if odds is None else odds, evidence.activity
+    items, activity = evidence.item_log_odds if odds is None else odds, evidence.activity
     if items is None or activity is None:
-        ratio = np.clip(evidence.log_ratio, -MAX_NATS, MAX_NATS).astype(np.float32)
+        ratio = np.clip(evidence.log_ratio, -MAX_LOG_RATIO, MAX_LOG_RATIO).astype(np.float32)
         overall = _share(ratio.reshape(1, -1), 0.5)
         if items is None:
             items = logit(_share(ratio.T, overall[0]))
@@ -207,7 +207,7 @@ def shrink_activity(evidence: Evidence) -> NDArray[np.float64]:
     items are, the more the term shrinks. This suits ratios that may be too large, or too small, for
     all items of a user.
     """
-    chance = get_posterior(evidence).astype(np.float64)
+    chance = compute_posterior(evidence).astype(np.float64)
     open_ = (chance * (1 - chance)).sum(axis=1) / np.maximum(chance.sum(axis=1), _TINY)
     return np.asarray((1 - open_) * fit_prior(evidence)[1])
 

@@ -34,13 +34,18 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from fedrec_auditor.attacks.parts.uploads import ModelMessages, get_model, match_users, read_model
-from fedrec_auditor.attacks.readers.base import MAX_NATS, Evidence, MessageReader
-from fedrec_auditor.attacks.readers.item_rows import has_fixed_rows
+from fedrec_auditor.attacks.parts.uploads import (
+    ModelMessages,
+    get_last_model,
+    match_users,
+    read_model_messages,
+)
+from fedrec_auditor.attacks.readers.base import MAX_LOG_RATIO, Evidence, MessageReader
+from fedrec_auditor.attacks.readers.item_rows import has_unchanged_rows
 from fedrec_auditor.targets.transcript import View
 
 _TOGETHER = 32  # number of senders that are processed at once
-Arrays = Mapping[str, NDArray[Any]]
+ArraysByName = Mapping[str, NDArray[Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +63,7 @@ class _Form:
     mean: bool
 
 
-class FeatureNetwork(MessageReader):
+class FeatureNetworkReader(MessageReader):
     """Reader of networks on public item features: compares the returned with the broadcast network.
 
     The difference of the two networks' logits at an item's features is the log-likelihood ratio of
@@ -71,7 +76,7 @@ class FeatureNetwork(MessageReader):
         "features: derived in attacks/readers/feature_network.py"
     )
 
-    requirement = "a network on public features of items"
+    required_messages = "a network on public features of items"
 
     def can_read(self, view: View) -> bool:
         """Checks whether devices send trained networks whose inputs are public features of items.
@@ -79,7 +84,7 @@ class FeatureNetwork(MessageReader):
         The result is False if messages leave some rows of an item table unchanged, because the
         reader ``ItemRows`` then serves better.
         """
-        return _form(view) is not None and not has_fixed_rows(view)
+        return _form(view) is not None and not has_unchanged_rows(view)
 
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
         """Returns log-likelihood ratios of interactions, added over rounds.
@@ -97,7 +102,7 @@ class FeatureNetwork(MessageReader):
             flags /= np.maximum(flags.sum(axis=1, keepdims=True), 1)
         ratio, sent = np.zeros((len(users), len(flags))), np.zeros((len(users), len(flags)))
         count = np.zeros(len(users))
-        rounds = read_model(view)
+        rounds = read_model_messages(view)
         names = (*form.tables, *form.layers)
         for parts in zip(*(rounds[name] for name in names), strict=True):
             whole = dict(zip(names, parts, strict=True))
@@ -113,14 +118,14 @@ class FeatureNetwork(MessageReader):
         return Evidence(
             users=users,
             log_ratio=ratio[:, whose],
-            item_odds=prior[whose],
+            item_log_odds=prior[whose],
             activity=np.zeros(len(users)),
         )
 
 
 def _networks(
     form: _Form, whole: Mapping[str, ModelMessages], some: NDArray[np.intp]
-) -> tuple[Arrays, Arrays]:
+) -> tuple[ArraysByName, ArraysByName]:
     """Returns the networks that the senders ``some`` received, and those that they returned.
 
     ``whole`` holds the messages about each part of the network. A table of user features is reduced
@@ -142,7 +147,7 @@ def _networks(
 
 
 def _log_ratios(
-    form: _Form, network: Arrays, flags: NDArray[np.float64], weight: NDArray[np.float64]
+    form: _Form, network: ArraysByName, flags: NDArray[np.float64], weight: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """Returns log-ratios (n, k) of interactions against none, by n users' networks.
 
@@ -154,10 +159,10 @@ def _log_ratios(
     logits = _logits(form, network, flags)
     logits[~np.isfinite(logits).all(axis=1)] = 0.0
     constant = logsumexp(logits, b=weight, axis=1, keepdims=True)
-    return np.clip(logits - constant, -MAX_NATS, MAX_NATS)
+    return np.clip(logits - constant, -MAX_LOG_RATIO, MAX_LOG_RATIO)
 
 
-def _logits(form: _Form, network: Arrays, flags: NDArray[np.float64]) -> NDArray[np.float64]:
+def _logits(form: _Form, network: ArraysByName, flags: NDArray[np.float64]) -> NDArray[np.float64]:
     """Returns the logit (n, k) of each of n senders' networks for k combinations of features.
 
     flags: features of each combination (k, G)
@@ -184,7 +189,11 @@ def _logits(form: _Form, network: Arrays, flags: NDArray[np.float64]) -> NDArray
 
 def _form(view: View) -> _Form | None:
     """Returns the form of a network on items' features in the messages; None if there is none."""
-    features, messages, broadcast = (view.public.item_features, read_model(view), get_model(view))
+    features, messages, broadcast = (
+        view.public.item_features,
+        read_model_messages(view),
+        get_last_model(view),
+    )
     unknown = any(rounds[0].broadcast is None for rounds in messages.values())
     if features is None or not broadcast or unknown:
         return None

@@ -29,10 +29,10 @@ from numpy.typing import NDArray
 
 from fedrec_auditor.attacks.parts.uploads import (
     ModelMessages,
-    divide,
-    find_item_name,
-    read_items,
-    read_model,
+    divide_or_zero,
+    find_item_table_name,
+    read_item_messages,
+    read_model_messages,
 )
 from fedrec_auditor.attacks.readers.base import Evidence, MessageReader
 from fedrec_auditor.targets.transcript import View
@@ -62,7 +62,7 @@ class _Layout:
     span: str = ""
 
 
-class FirstLayer(MessageReader):
+class FirstLayerReader(MessageReader):
     """Reader of user vectors from the change of a network's first layer, in closed form.
 
     The layer's input is a user vector and an item vector. The last message of each user is read.
@@ -73,7 +73,7 @@ class FirstLayer(MessageReader):
         "Phong et al. 2018, section 3"
     )
 
-    requirement = "a first layer on user and item vectors"
+    required_messages = "a first layer on user and item vectors"
 
     def can_read(self, view: View) -> bool:
         """Checks whether the view has an item table, and messages about a network's first layer.
@@ -84,7 +84,7 @@ class FirstLayer(MessageReader):
 
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
         """Returns user vectors (n, d) from each user's last message, 0 for users who sent none."""
-        layout, rounds = _layout(view), read_model(view)
+        layout, rounds = _layout(view), read_model_messages(view)
         assert layout is not None, "refused"
         names = [name for name in (layout.weight, layout.bias, layout.span) if name]
         width = layout.side.stop - layout.side.start
@@ -150,14 +150,14 @@ def _layout(view: View) -> _Layout | None:
 
     The result is None if there is no such weight and bias.
     """
-    items = read_items(view)
+    items = read_item_messages(view)
     if not items:
         return None
     width = items[-1].component.shape[1]
     last = {
         name: rounds[-1].select_first(_LOOKED_AT)
-        for name, rounds in read_model(view).items()
-        if name != find_item_name(view)
+        for name, rounds in read_model_messages(view).items()
+        if name != find_item_table_name(view)
     }
     best, max_cosine = None, _PARALLEL
     for name, weight in last.items():
@@ -231,4 +231,4 @@ def solve_layer_input(
     wide, by = weight.astype(np.float64), bias.astype(np.float64)
     size = np.sum(by**2, axis=1, keepdims=True)
     dot = (by[:, None] @ wide)[:, 0]
-    return divide(dot, size)
+    return divide_or_zero(dot, size)

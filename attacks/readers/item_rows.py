@@ -43,18 +43,18 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_expit
 
-from fedrec_auditor.attacks.parts.meta_gradient import compute_probability
+from fedrec_auditor.attacks.parts.meta_gradient import get_positive_probs
 from fedrec_auditor.attacks.parts.uploads import (
     MODEL_KINDS,
     ModelMessages,
-    divide,
+    divide_or_zero,
     group_by_rows,
-    read_items,
-    read_model,
-    scatter_rows,
+    read_item_messages,
+    read_model_messages,
+    scatter_item_values,
 )
-from fedrec_auditor.attacks.readers.base import MAX_NATS, Evidence, MessageReader
-from fedrec_auditor.attacks.readers.rank_one_gradients import RankOneGradients
+from fedrec_auditor.attacks.readers.base import MAX_LOG_RATIO, Evidence, MessageReader
+from fedrec_auditor.attacks.readers.rank_one_gradients import RankOneGradientReader
 from fedrec_auditor.targets.compute import iter_blocks
 from fedrec_auditor.targets.transcript import Payload, View
 
@@ -74,7 +74,7 @@ _PAIRS = 2**24  # maximum number of senders times items that are processed at on
 _OFTEN = 10.0  # mean number of times that a row is sent, with which e^-10 of rows are never sent
 
 
-class ItemRows(MessageReader):
+class ItemRowReader(MessageReader):
     """Reader of messages that change some rows of an item table and leave all others unchanged.
 
     The changed rows, and the direction of the change, show the items with which a user interacted.
@@ -88,11 +88,11 @@ class ItemRows(MessageReader):
         "rule; compare Zhao et al., iDLG, 2020"
     )
 
-    requirement = "an item table in which some rows move"
+    required_messages = "an item table in which some rows move"
 
     def can_read(self, view: View) -> bool:
         """Checks whether messages of devices leave some rows of an item table unchanged."""
-        return has_fixed_rows(view)
+        return has_unchanged_rows(view)
 
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
         """Returns log-likelihood ratios of interactions, from the direction of each row's change.
@@ -123,21 +123,23 @@ def _own_rows_alone(view: View, users: NDArray[np.int64]) -> NDArray[np.float32]
         if _count_missed(moves[again], n_messages[again]).sum() < _WHOLE * moved_again:
             to_read = to_read[n_messages[np.searchsorted(users, to_read), 0] == 0]
         places = np.searchsorted(users, to_read)
-        for rows, change, moved in sent.iter_changes_of(to_read):
+        for rows, change, moved in sent.iter_user_changes(to_read):
             whose, touched = places[rows], np.asarray(moved.any(axis=2))
             moves[whose] += touched
             lengths = np.linalg.norm(change, axis=2)
-            new = np.full(touched.shape, -MAX_NATS, dtype=np.float32)
+            new = np.full(touched.shape, -MAX_LOG_RATIO, dtype=np.float32)
             for some, first, is_moved in group_by_rows(touched):
                 sizes = lengths[some[:, None], first] * is_moved
                 place = sizes / _typical(sizes, is_moved)
-                moving = MAX_NATS * _MOVED * (0.5 + 0.5 * place / (1 + place))
-                new[some] = scatter_rows(moving, first, is_moved, ratio.shape[1], default=-MAX_NATS)
+                moving = MAX_LOG_RATIO * _MOVED * (0.5 + 0.5 * place / (1 + place))
+                new[some] = scatter_item_values(
+                    moving, first, is_moved, ratio.shape[1], default=-MAX_LOG_RATIO
+                )
             ratio[whose] = np.where(n_messages[whose] > 0, np.maximum(ratio[whose], new), new)
             n_messages[whose] += 1
     missed = _count_missed(moves, n_messages)
     share = missed / np.maximum(missed + np.count_nonzero(moves, axis=1)[:, None], 1)
-    stayed = np.log(np.maximum(share, np.exp(-MAX_NATS)))
+    stayed = np.log(np.maximum(share, np.exp(-MAX_LOG_RATIO)))
     return np.where(ratio < 0, np.maximum(ratio, stayed), ratio).astype(np.float32)
 
 
@@ -151,7 +153,7 @@ def _intersect(view: View, users: NDArray[np.int64]) -> NDArray[np.float32]:
     ratio = np.zeros((len(users), view.public.n_items), dtype=np.float32)
     for sent, to_read, _ in _turns(view, users, _KEPT):
         places = np.searchsorted(users, to_read)
-        for rows, _, moved in sent.iter_changes_of(to_read):
+        for rows, _, moved in sent.iter_user_changes(to_read):
             touched = np.asarray(moved.any(axis=2))
             sizes = np.count_nonzero(touched, axis=1)
             others = ratio.shape[1] - np.maximum(sizes - pseudo, 0)
@@ -173,20 +175,22 @@ def _signed_by_ends(view: View, users: NDArray[np.int64]) -> NDArray[np.float32]
         silent = _find_silent(sent)
         gradients = sent.component.kind is Payload.GRADIENT
         places = np.searchsorted(users, to_read)
-        for at, change, moved in sent.iter_changes_of(to_read):
+        for at, change, moved in sent.iter_user_changes(to_read):
             whose, touched = places[at], np.asarray(moved.any(axis=2))
             for some, first, is_moved in group_by_rows(touched):
                 rows = change[some[:, None], first] * is_moved[:, :, None]
-                own = None if beside is None else get_own_vectors(beside, to_read[at[some]])
+                own = None if beside is None else get_sender_vectors(beside, to_read[at[some]])
                 if negatives > 1 and gradients:
-                    place = (2 * compute_probability(rows) - 1).astype(np.float32)
+                    place = (2 * get_positive_probs(rows) - 1).astype(np.float32)
                 else:
                     place = _places(rows, is_moved, None if counts is None else counts[first], own)
                     place = place / (1 + np.abs(place))
-                moving = MAX_NATS * _MOVED * place
+                moving = MAX_LOG_RATIO * _MOVED * place
                 if negatives > 1:
                     moving = _weaken(moving, is_moved, negatives, ratio.shape[1])
-                new = scatter_rows(moving, first, is_moved, ratio.shape[1], default=-MAX_NATS)
+                new = scatter_item_values(
+                    moving, first, is_moved, ratio.shape[1], default=-MAX_LOG_RATIO
+                )
                 new[:, silent] = 0.0
                 ratio[whose[some]] += new
     return ratio
@@ -201,10 +205,10 @@ def _turns(
     each user who sent in none of them. The third value is None if no vectors are sent.
     """
     missing = users
-    for sent, beside in add_vectors(view, per_user):
+    for sent, beside in pair_with_vectors(view, per_user):
         yield sent, users, beside
         missing = missing[~np.isin(missing, sent.users)]
-    every = add_vectors(view, len(view.rounds)) if len(missing) else []
+    every = pair_with_vectors(view, len(view.rounds)) if len(missing) else []
     for sent, beside in reversed(every):
         is_sender = np.isin(missing, sent.users)
         if is_sender.any():
@@ -212,16 +216,18 @@ def _turns(
             missing = missing[~is_sender]
 
 
-def add_vectors(view: View, per_user: int) -> list[tuple[ModelMessages, ModelMessages | None]]:
+def pair_with_vectors(
+    view: View, per_user: int
+) -> list[tuple[ModelMessages, ModelMessages | None]]:
     """Returns for each round the messages about the item table, and those with the users' vectors.
 
     ``per_user`` limits the number of messages, as a multiple of the number of users; it chooses the
     rounds (``uploads.get_rounds``). The second value of a pair is None if the senders send no
     vectors of their own.
     """
-    tables = read_items(view, per_user=per_user)
+    tables = read_item_messages(view, per_user=per_user)
     width = tables[0].component.shape[-1:] if tables else ()
-    for rounds in read_model(view, {*MODEL_KINDS, Payload.VECTOR}, per_user).values():
+    for rounds in read_model_messages(view, {*MODEL_KINDS, Payload.VECTOR}, per_user).values():
         shape, kind = rounds[0].component.shape, rounds[0].component.kind
         wanted = width if kind is Payload.VECTOR else (view.public.n_users, *width)
         if shape == wanted != tables[0].component.shape and len(rounds) == len(tables):
@@ -231,7 +237,7 @@ def add_vectors(view: View, per_user: int) -> list[tuple[ModelMessages, ModelMes
     return [(table, None) for table in tables]
 
 
-def get_own_vectors(sent: ModelMessages, users: NDArray[np.int64]) -> NDArray[np.float32]:
+def get_sender_vectors(sent: ModelMessages, users: NDArray[np.int64]) -> NDArray[np.float32]:
     """Returns the vector (k, d) that each of ``users`` (k,) sent for itself.
 
     ``sent`` is a round's messages: one vector, or a table of all users' vectors, of which only
@@ -244,15 +250,15 @@ def get_own_vectors(sent: ModelMessages, users: NDArray[np.int64]) -> NDArray[np
     return np.asarray(sent.component.select_rows(places, users[:, None])[:, 0], dtype=np.float32)
 
 
-def has_fixed_rows(view: View) -> bool:
+def has_unchanged_rows(view: View) -> bool:
     """Checks whether messages change an item table, and most messages leave some row unchanged.
 
     A few messages of the last round are examined. Messages that change nothing do not count. Noise
     changes all rows. Gradients of a loss over all items are excluded, because
     ``rank_one_gradients`` reads them.
     """
-    rounds = read_items(view)
-    if not rounds or not len(rounds[-1].component) or RankOneGradients().can_read(view):
+    rounds = read_item_messages(view)
+    if not rounds or not len(rounds[-1].component) or RankOneGradientReader().can_read(view):
         return False
     _, _, moved = next(rounds[-1].select_first(_LOOKED_AT).iter_changes())
     rows: NDArray[np.bool_] = np.asarray(moved.any(axis=2))
@@ -402,12 +408,12 @@ def fit_main_direction(changes: NDArray[np.float32]) -> NDArray[np.float32]:
 def _split(change: NDArray[np.float32]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """Returns lengths of rows, (n, M), and directions, (n, M, d); zero rows stay zero."""
     sizes = np.linalg.norm(change, axis=2)
-    return sizes, divide(change, sizes[:, :, None])
+    return sizes, divide_or_zero(change, sizes[:, :, None])
 
 
 def _unit(direction: NDArray[np.float32]) -> NDArray[np.float32]:
     """Returns columns (n, d, 1) scaled to length 1; zero columns stay zero."""
-    return divide(direction, np.linalg.norm(direction, axis=1, keepdims=True))
+    return divide_or_zero(direction, np.linalg.norm(direction, axis=1, keepdims=True))
 
 
 def _popular(
@@ -419,5 +425,5 @@ def _popular(
     """
     share = touched.sum(axis=1, keepdims=True)
     total = (touched * counts).sum(axis=1, keepdims=True)
-    slope = np.einsum("nm,nm->n", along, touched * (counts - divide(total, share)))
+    slope = np.einsum("nm,nm->n", along, touched * (counts - divide_or_zero(total, share)))
     return np.where(slope < 0, -1, 1).astype(np.float32)

@@ -33,12 +33,12 @@ from scipy.special import expit, logit, logsumexp, softmax
 
 from fedrec_auditor.attacks.parts.uploads import (
     find_senders,
-    get_rounds,
-    list_linked,
+    get_last_messages,
+    list_linked_names,
     match_users,
-    read_last,
+    select_rounds,
 )
-from fedrec_auditor.attacks.readers.base import MAX_NATS, Evidence, MessageReader, fit_prior
+from fedrec_auditor.attacks.readers.base import MAX_LOG_RATIO, Evidence, MessageReader, fit_prior
 from fedrec_auditor.targets.compute import iter_blocks
 from fedrec_auditor.targets.transcript import Payload, View
 
@@ -59,7 +59,7 @@ _AS_SETS = (
 )
 
 
-class ListedItems(MessageReader):
+class ListedItemReader(MessageReader):
     """Reader of lists of items, or of codes that stand for items, which infers interactions.
 
     Log-likelihood ratios of interactions follow from how often a user's lists name an item. If it
@@ -73,7 +73,7 @@ class ListedItems(MessageReader):
         "matching: Naveed, Kamara and Wright, CCS 2015"
     )
 
-    requirement = "lists of items, or of codes of items"
+    required_messages = "lists of items, or of codes of items"
 
     def can_read(self, view: View) -> bool:
         """Checks whether users sent lists of items, or of codes that can be matched to items."""
@@ -113,7 +113,7 @@ def find_listed_codes(view: View, name: str, count: int | None = None) -> NDArra
     """
     codes: NDArray[np.int64] = np.zeros(0, np.int64)
     counts: NDArray[Any] = np.zeros(0)
-    for _, _, component in get_rounds(view, name):
+    for _, _, component in select_rounds(view, name):
         sent = component.list_entries(np.arange(len(component)))[2].astype(np.int64)
         new, more = np.unique(sent, return_counts=True)
         codes, place = np.unique(np.concatenate([codes, new]), return_inverse=True)
@@ -123,12 +123,14 @@ def find_listed_codes(view: View, name: str, count: int | None = None) -> NDArra
 
 def _names(view: View) -> list[str]:
     """Returns the names of the components to read: lists of items, or else lists of codes."""
-    kinds = {name: read_last(view, name).kind for name in list_linked(view)}
+    kinds = {name: get_last_messages(view, name).kind for name in list_linked_names(view)}
     known = view.public.item_rows is not None
     guessed = view.public.device_code is None and view.public.popularity is not None
     for wanted, able in ((Payload.ITEMS, True), (Payload.CODES, known or guessed)):
         lists = [name for name, kind in kinds.items() if kind is wanted]
-        if able and (lists := [name for name in lists if len(read_last(view, name).shape) == 1]):
+        if able and (
+            lists := [name for name in lists if len(get_last_messages(view, name).shape) == 1]
+        ):
             return lists
     return []
 
@@ -148,7 +150,7 @@ def _read(view: View, name: str, of_items: NDArray[np.int64], users: NDArray[np.
 
 def _of_items(view: View, name: str) -> NDArray[np.int64] | None:
     """Returns the h codes of each item in lists of component ``name``, (M, h); None if unknown."""
-    if read_last(view, name).kind is Payload.ITEMS:
+    if get_last_messages(view, name).kind is Payload.ITEMS:
         return np.arange(view.public.n_items)[:, None]
     return view.public.item_rows
 
@@ -173,9 +175,11 @@ def _match(view: View, name: str, users: NDArray[np.int64]) -> Evidence:
     overall = (shares @ likely / len(everybody)).clip(_LEAST, 1 - _LEAST)
     chance = (1 - doubt) * (lists.compute_own_probability(users) @ likely) + doubt * overall
     items = logit(overall)
-    ratio = (logit(chance.clip(_LEAST, 1 - _LEAST)) - items).clip(-MAX_NATS, MAX_NATS)
+    ratio = (logit(chance.clip(_LEAST, 1 - _LEAST)) - items).clip(-MAX_LOG_RATIO, MAX_LOG_RATIO)
     ratio = np.round(ratio, _DIGITS)  # last bits would break ties of the prior
-    return Evidence(users=users, log_ratio=ratio, item_odds=items, activity=np.zeros(len(users)))
+    return Evidence(
+        users=users, log_ratio=ratio, item_log_odds=items, activity=np.zeros(len(users))
+    )
 
 
 def _by_rank(first: Floats, second: Floats) -> tuple[Floats, float]:
@@ -257,12 +261,12 @@ class _Lists:
     def _ratio(self, users: NDArray[np.int64]) -> Floats:
         n_rounds, times = _count_rounds(self.view, self.name, self.codes, users)
         size = times.sum(axis=1, keepdims=True) / np.maximum(n_rounds, 1.0)
-        ratio = np.where(times > 0, -np.log((self.others * size).clip(_LEAST, 1.0)), -MAX_NATS)
+        ratio = np.where(times > 0, -np.log((self.others * size).clip(_LEAST, 1.0)), -MAX_LOG_RATIO)
         often = n_rounds[:, 0] > 1
         if self.own_rate is not None and often.any():
             ratio[often] = _fit(n_rounds[often], times[often], self.own_rate)[1]
         ratio[n_rounds[:, 0] == 0] = 0.0
-        return np.asarray(ratio.clip(-MAX_NATS, MAX_NATS))
+        return np.asarray(ratio.clip(-MAX_LOG_RATIO, MAX_LOG_RATIO))
 
     def compute_own_probability(self, users: NDArray[np.int64]) -> Floats:
         """Returns the probability that each code is one of the user's own, not a decoy, (n, D)."""
@@ -275,7 +279,7 @@ def _count_rounds(
 ) -> tuple[Floats, Floats]:
     """Counts the lists of each user (n, 1), and those that contain each of ``codes`` (n, D)."""
     n_rounds, times = np.zeros((len(users), 1)), np.zeros((len(users), len(codes)))
-    for _, uploads, component in get_rounds(view, name):
+    for _, uploads, component in select_rounds(view, name):
         positions, places = match_users(uploads.users, users)
         row, _, entries = component.list_entries(positions)
         at = np.searchsorted(codes, entries).clip(max=len(codes) - 1)
@@ -313,4 +317,4 @@ def _fit(n_rounds: Floats, times: Floats, own_rate: float | None) -> tuple[float
         weight = chance.mean(axis=2).clip(_LEAST)
     among = np.log(weight[1:] / weight[1:].sum(axis=0))[:, :, None]
     ratio = log_likely[0] - logsumexp(log_likely[1:] + among, axis=0)
-    return float(rates[0, 0]), ratio.clip(-MAX_NATS, MAX_NATS)
+    return float(rates[0, 0]), ratio.clip(-MAX_LOG_RATIO, MAX_LOG_RATIO)

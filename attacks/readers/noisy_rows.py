@@ -49,20 +49,29 @@ from scipy.special import expit, logit
 
 from fedrec_auditor.attacks.parts import row_places
 from fedrec_auditor.attacks.parts.row_places import CRITICAL_Z, RowPositions
-from fedrec_auditor.attacks.parts.uploads import get_prior, read_items
-from fedrec_auditor.attacks.readers.base import MAX_NATS, Evidence, MessageReader, shrink_activity
-from fedrec_auditor.attacks.readers.item_rows import add_vectors, get_own_vectors, has_fixed_rows
-from fedrec_auditor.attacks.readers.rank_one_gradients import RankOneGradients
-from fedrec_auditor.attacks.readers.small_readers import InputWeights, RankOneChanges
+from fedrec_auditor.attacks.parts.uploads import get_item_log_odds, read_item_messages
+from fedrec_auditor.attacks.readers.base import (
+    MAX_LOG_RATIO,
+    Evidence,
+    MessageReader,
+    shrink_activity,
+)
+from fedrec_auditor.attacks.readers.item_rows import (
+    get_sender_vectors,
+    has_unchanged_rows,
+    pair_with_vectors,
+)
+from fedrec_auditor.attacks.readers.rank_one_gradients import RankOneGradientReader
+from fedrec_auditor.attacks.readers.small_readers import InputWeightReader, RankOneChangeReader
 from fedrec_auditor.targets.compute import map_in_threads
 from fedrec_auditor.targets.transcript import Payload, View
 
 # Maximum number of messages that are read per user.
-MAX_MESSAGES = 8
+MAX_MESSAGES_PER_USER = 8
 _NUMBERS = 2**22  # maximum number of positions to which common parameters are fitted
 
 
-class NoisyRows(MessageReader):
+class NoisyRowReader(MessageReader):
     """Reader of item tables in which noise changes every row, which infers interactions.
 
     Messages of the first and last rounds are read from all senders, several per user, even if only
@@ -75,20 +84,20 @@ class NoisyRows(MessageReader):
         "attacks/readers/noisy_rows.py"
     )
 
-    requirement = "an item table whose rows all move"
+    required_messages = "an item table whose rows all move"
 
     def can_read(self, view: View) -> bool:
         """Checks whether messages change every row of an item table.
 
         The result is False if a reader of messages without noise can read the view.
         """
-        others = (InputWeights(), RankOneChanges(), RankOneGradients())
-        moving = bool(read_items(view)) and not has_fixed_rows(view)
+        others = (InputWeightReader(), RankOneChangeReader(), RankOneGradientReader())
+        moving = bool(read_item_messages(view)) and not has_unchanged_rows(view)
         return moving and not any(reader.can_read(view) for reader in others)
 
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
         """Returns log-likelihood ratios of interactions, added over rounds, and prior log-odds."""
-        rounds = read_items(view, per_user=MAX_MESSAGES)
+        rounds = read_item_messages(view, per_user=MAX_MESSAGES_PER_USER)
         senders = np.unique(np.concatenate([sent.users for sent in rounds])).astype(np.int64)
         count = sum(len(sent.users) for sent in rounds) * view.public.n_items
         sample = senders[:: -(-count // _NUMBERS)]
@@ -96,15 +105,17 @@ class NoisyRows(MessageReader):
         negatives = view.public.settings.get("negatives", 0)
         ratio = np.zeros((len(users), view.public.n_items), dtype=np.float32)
         vectors = _vectors(view, np.union1d(sample, present)) if negatives == 1 else None
-        positions = row_places.fit_positions(rounds, sample, present, vectors, get_prior(view))
+        positions = row_places.fit_positions(
+            rounds, sample, present, vectors, get_item_log_odds(view)
+        )
         if positions is None:
             return Evidence(users=users, log_ratio=ratio)
-        common = fit_mixture(positions.select(sample), negatives, get_prior(view))
+        common = fit_mixture(positions.select(sample), negatives, get_item_log_odds(view))
         for some in np.array_split(present, -(-count // _NUMBERS)):
-            of_some = fit_ratios(positions.select(some), negatives, common)
+            of_some = fit_log_ratios(positions.select(some), negatives, common)
             at = np.searchsorted(users, of_some.users)
-            ratio[at] = np.clip(of_some.log_ratio, -MAX_NATS, MAX_NATS)
-        evidence = Evidence(users=users, log_ratio=ratio, item_odds=common.item_odds)
+            ratio[at] = np.clip(of_some.log_ratio, -MAX_LOG_RATIO, MAX_LOG_RATIO)
+        evidence = Evidence(users=users, log_ratio=ratio, item_log_odds=common.item_log_odds)
         return replace(evidence, activity=shrink_activity(evidence))
 
 
@@ -114,11 +125,11 @@ def _vectors(view: View, users: NDArray[np.int64]) -> NDArray[np.float64] | None
     The result is None if users send no vectors, or only changes of vectors.
     """
     out = None
-    for _, beside in add_vectors(view, MAX_MESSAGES):
+    for _, beside in pair_with_vectors(view, MAX_MESSAGES_PER_USER):
         if beside is None or beside.component.kind not in (Payload.VECTOR, Payload.MODEL):
             return None  # a change of a vector does not show its direction
         present = users[np.isin(users, beside.users)]
-        rows = get_own_vectors(beside, present)
+        rows = get_sender_vectors(beside, present)
         out = np.zeros((len(users), rows.shape[1])) if out is None else out
         out[np.searchsorted(users, present)] += rows
     return out
@@ -130,7 +141,7 @@ def _vectors(view: View, users: NDArray[np.int64]) -> NDArray[np.float64] | None
 # (``row_places``), in standard deviations of the noise. The model is that of
 # ``readers.noisy_rows``, steps 3 and 4, fitted by expectation maximisation.
 
-Parts = dict[int, NDArray[np.float32]]
+DensitiesBySteps = dict[int, NDArray[np.float32]]
 
 _STEPS = 30
 _ALIKE = 10  # number of first iterations, in which all messages share a step and users a share
@@ -154,10 +165,10 @@ class StepMixture:
         reversed, because more rows should move down than up
     mean_step: mean of the messages' step sizes, which are normally distributed
     step_variance: variance of the step sizes
-    mean_share: mean of the users' shares of positives among items, which are beta-distributed
+    mean_positive_share: mean of the users' shares of positives among items, which are beta-distributed
     prior_weight: weight of this beta distribution as a prior, as a number of observed items
-    item_odds: log-odds that a user of mean share interacted with each item (M,)
-    step_excess: relative excess of a positive's step over a negative's, from -1 to 1 (M,); low for
+    item_log_odds: log-odds that a user of mean share interacted with each item (M,)
+    relative_step_excess: relative excess of a positive's step over a negative's, from -1 to 1 (M,); low for
         items that the model knows to be popular, as it has little left to learn from their users
     negative_steps: number of steps that a negative's row moves if the negative is drawn 0, 1, 2, or
         more times (4,)
@@ -167,10 +178,10 @@ class StepMixture:
     flip_threshold: float
     mean_step: float
     step_variance: float
-    mean_share: float
+    mean_positive_share: float
     prior_weight: float
-    item_odds: NDArray[np.float64]
-    step_excess: NDArray[np.float64]
+    item_log_odds: NDArray[np.float64]
+    relative_step_excess: NDArray[np.float64]
     negative_steps: NDArray[np.float64]
 
 
@@ -210,14 +221,16 @@ def fit_mixture(
     ends = (1.0, -1.0) if negatives and not positions.has_sign else (1.0,)
     turned = (
         (np.inf,)
-        if positions.is_similar
+        if positions.is_mostly_common
         else (np.inf, CRITICAL_Z, 0.0)
-        if positions.is_aligned
+        if positions.has_common_direction
         else (0.0,)
     )
     turned = turned if negatives > 1 else (np.inf,)
     firsts = [_first(positions, negatives, *way, item_odds) for way in product(ends, turned)]
-    fit = partial(fit_ratios, positions, negatives, fit_all=True, keep_odds=item_odds is not None)
+    fit = partial(
+        fit_log_ratios, positions, negatives, fit_all=True, keep_odds=item_odds is not None
+    )
     likeliest = max(firsts, key=lambda first: fit(first, n_iterations=_ALIKE).log_likelihood)
     return fit(likeliest).mixture
 
@@ -253,15 +266,15 @@ def _first(
         flip_threshold=turned,
         mean_step=step,
         step_variance=step**2,
-        mean_share=share,
+        mean_positive_share=share,
         prior_weight=_COUNTS,
-        item_odds=items,
-        step_excess=np.zeros(len(items)),
+        item_log_odds=items,
+        relative_step_excess=np.zeros(len(items)),
         negative_steps=np.arange(_MOST + 1.0),
     )
 
 
-def fit_ratios(
+def fit_log_ratios(
     positions: RowPositions,
     negatives: float,
     mixture: StepMixture,
@@ -294,14 +307,19 @@ def fit_ratios(
         sizes = np.add.reduceat(np.ones(len(place)), first) * place.shape[1]
         mean = np.add.reduceat(place.sum(axis=1, dtype=np.float64), first) / np.sqrt(sizes)
         place[(mean > mixture.flip_threshold)[whose]] *= -1
-    steps, shares = np.full(len(place), mixture.mean_step), np.full(len(users), mixture.mean_share)
+    steps, shares = (
+        np.full(len(place), mixture.mean_step),
+        np.full(len(users), mixture.mean_positive_share),
+    )
     items = place.shape[1]
     for turn in range(n_iterations + 1):
         rate = negatives * shares / (1 - shares)
         own, others = _densities(place, steps, rate[whose] if negatives else None, mixture)
         of_own, rest = (_total(parts) for parts in (own, others))
         ratio = np.add.reduceat(np.log(of_own / rest), first, axis=0)
-        prior = mixture.item_odds + (logit(shares) - logit(mixture.mean_share))[:, None]
+        prior = (
+            mixture.item_log_odds + (logit(shares) - logit(mixture.mean_positive_share))[:, None]
+        )
         odds = ratio + prior.astype(np.float32)
         if turn == n_iterations:
             break
@@ -323,10 +341,10 @@ def fit_ratios(
             level += size**2 * squares
             tilted += size * (along - way * size * squares)
             if times < 0:
-                straight = 1 - mixture.step_excess
+                straight = 1 - mixture.relative_step_excess
                 travelled[-times] = [-(straight @ along), straight**2 @ squares]
         expected = p_own.sum(axis=1, dtype=np.float64)
-        share = mixture.mean_share
+        share = mixture.mean_positive_share
         if fit_all and not keep_odds:
             share = float(np.clip(expected.mean() / items, _LEAST, 0.5))
         step, variance, counts = mixture.mean_step, mixture.step_variance, mixture.prior_weight
@@ -355,7 +373,9 @@ def fit_ratios(
             mixture = replace(mixture, step_excess=tilts)
         if fit_all:
             rate = (p_own.sum(axis=0, dtype=np.float64) + share / 2) / (len(users) + 0.5)
-            item_odds = mixture.item_odds if keep_odds else logit(np.clip(rate, _LEAST, 1 - _LEAST))
+            item_odds = (
+                mixture.item_log_odds if keep_odds else logit(np.clip(rate, _LEAST, 1 - _LEAST))
+            )
             mixture = replace(
                 mixture,
                 mean_step=step,
@@ -366,7 +386,10 @@ def fit_ratios(
             )
     given = expit(prior).astype(np.float32)
     fit = np.log1p(given * np.expm1(np.minimum(ratio, 80))).sum(dtype=np.float64)
-    fit += np.log(rest).sum(dtype=np.float64) - _LEVEL / 2 * np.square(mixture.step_excess).sum()
+    fit += (
+        np.log(rest).sum(dtype=np.float64)
+        - _LEVEL / 2 * np.square(mixture.relative_step_excess).sum()
+    )
     return MixtureFit(
         mixture=mixture, users=users, log_ratio=ratio, shares=shares, log_likelihood=float(fit)
     )
@@ -377,7 +400,7 @@ def _densities(
     steps: NDArray[np.float64],
     rate: NDArray[np.float64] | None,
     mixture: StepMixture,
-) -> tuple[Parts, Parts]:
+) -> tuple[DensitiesBySteps, DensitiesBySteps]:
     """Returns densities (T, M) of row positions for items with an interaction and for others.
 
     The result is two dicts. Keys are numbers of steps in the direction of interactions (negative:
@@ -432,10 +455,10 @@ def _farther(times: int, mixture: StepMixture) -> NDArray[np.float32]:
     far = (
         np.sign(times)
         * mixture.negative_steps[abs(times)]
-        * (1 + np.sign(times) * mixture.step_excess)
+        * (1 + np.sign(times) * mixture.relative_step_excess)
     )
     return np.asarray(far, dtype=np.float32)
 
 
-def _total(parts: Parts) -> NDArray[np.float32]:
+def _total(parts: DensitiesBySteps) -> NDArray[np.float32]:
     return np.asarray(sum(parts.values()) + np.float32(_TINY), np.float32)

@@ -26,8 +26,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrec_auditor.attacks.parts.uploads import ModelMessages, bisect, read_entries, read_items
-from fedrec_auditor.attacks.readers.base import MAX_NATS, Evidence, MessageReader
+from fedrec_auditor.attacks.parts.uploads import (
+    ModelMessages,
+    iter_user_messages,
+    read_item_messages,
+    split_in_two_groups,
+)
+from fedrec_auditor.attacks.readers.base import MAX_LOG_RATIO, Evidence, MessageReader
 from fedrec_auditor.targets.transcript import Component, ComponentView, Payload, View
 
 _WINDOW = 0.1
@@ -44,18 +49,18 @@ class RankOneFit:
 
     V is the broadcast item table.
 
-    vectors: user vectors x (n, F), or 0 if a message does not have this form
+    user_vectors: user vectors x (n, F), or 0 if a message does not have this form
     residuals: fitted s of each item (n, M), about 0 for an item without interaction
     noise: standard deviation of s at items without interaction (n,); infinity if a message does not
         have this form
     """
 
-    vectors: NDArray[np.float64]
+    user_vectors: NDArray[np.float64]
     residuals: NDArray[np.float64]
     noise: NDArray[np.float64]
 
 
-class RankOneGradients(MessageReader):
+class RankOneGradientReader(MessageReader):
     """Reader of gradients of a squared loss over all items, which infers interactions.
 
     The last message of each user is read. The reader solves the gradient G = (s - V x) x^T for the
@@ -71,7 +76,7 @@ class RankOneGradients(MessageReader):
         "2021, eq. 4 and 5"
     )
 
-    requirement = "gradients of a squared loss over all items"
+    required_messages = "gradients of a squared loss over all items"
 
     def can_read(self, view: View) -> bool:
         """Checks whether the view has single users' gradients of a loss over all items.
@@ -79,22 +84,22 @@ class RankOneGradients(MessageReader):
         The view must show the broadcast model. A loss with sampled items is not a loss over all
         items.
         """
-        rounds = read_items(view, (Payload.GRADIENT,))
+        rounds = read_item_messages(view, (Payload.GRADIENT,))
         drawn = view.public.settings.get("negatives") or view.public.settings.get("pseudo")
         return bool(rounds) and not drawn and find_gradient_sign(rounds[-1]) != 0
 
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
         """Returns user vectors and log-ratios of interactions, from each user's last message."""
         alpha = float(view.public.settings.get("alpha", 1.0))
-        rounds = read_items(view, (Payload.GRADIENT,))
+        rounds = read_item_messages(view, (Payload.GRADIENT,))
         way = find_gradient_sign(rounds[-1])
         vectors = np.zeros((len(users), rounds[-1].component.shape[1]))
         ratio = np.zeros((len(users), view.public.n_items))
         for sent in rounds:
             assert sent.broadcast is not None
-            for whose, gradients in read_entries(users, sent.users, sent.component):
+            for whose, gradients in iter_user_messages(users, sent.users, sent.component):
                 solved = fit_rank_one(way * gradients, sent.broadcast)
-                vectors[whose] = solved.vectors
+                vectors[whose] = solved.user_vectors
                 ratio[whose] = compute_log_ratios(solved, sent.broadcast, alpha)
         return Evidence(users=users, log_ratio=ratio, vectors=vectors)
 
@@ -142,8 +147,10 @@ def _downhill(component: Component, items: NDArray[Any]) -> float:
     best, most = 0.0, 0.0
     for way in ways:
         solved = fit_rank_one(way * sent, items)
-        off = solved.noise * np.linalg.norm(solved.vectors, axis=1).clip(min=np.finfo(float).tiny)
-        between = float(np.median(bisect(solved.residuals)[1]))
+        off = solved.noise * np.linalg.norm(solved.user_vectors, axis=1).clip(
+            min=np.finfo(float).tiny
+        )
+        between = float(np.median(split_in_two_groups(solved.residuals)[1]))
         if (hidden or columns == 1 or np.median(off / noise) <= _APART) and between > most:
             best, most = way, between
     return best or (ways[0] if hidden else 0.0)
@@ -184,7 +191,7 @@ def fit_rank_one(gradients: NDArray[Any], items: NDArray[Any]) -> RankOneFit:
     inverse = np.divide(1.0, t, out=np.zeros_like(t), where=t != 0)
     is_unsolved = (t == 0) & a.any(axis=1)
     return RankOneFit(
-        vectors=t[:, None] * b,
+        user_vectors=t[:, None] * b,
         residuals=signal * inverse[:, None],
         noise=np.where(is_unsolved, np.inf, spread * np.abs(inverse)),
     )
@@ -232,13 +239,13 @@ def compute_log_ratios(fit: RankOneFit, items: NDArray[Any], alpha: float) -> ND
     items: broadcast item table (M, F)
     alpha: public parameter of the loss
     """
-    expected = 1.0 + alpha * (1.0 - fit.vectors @ items.T.astype(np.float64))
+    expected = 1.0 + alpha * (1.0 - fit.user_vectors @ items.T.astype(np.float64))
     noise = np.maximum(fit.noise, np.finfo(np.float64).tiny)[:, None]
     with np.errstate(over="ignore"):
         ratio = (fit.residuals * expected - expected**2 / 2) / noise / noise
     size = np.abs(fit.residuals)
     certain = size > _CERTAIN * noise
     # Ratios of decisive residuals grow with them, so that their order is preserved.
-    far = MAX_NATS * (1.0 + size / np.maximum(size.max(axis=1, keepdims=True), noise))
-    ratio = np.where(certain, far, np.clip(ratio, -MAX_NATS, MAX_NATS))
-    return np.where(fit.noise[:, None] > 0, ratio, -MAX_NATS)
+    far = MAX_LOG_RATIO * (1.0 + size / np.maximum(size.max(axis=1, keepdims=True), noise))
+    ratio = np.where(certain, far, np.clip(ratio, -MAX_LOG_RATIO, MAX_LOG_RATIO))
+    return np.where(fit.noise[:, None] > 0, ratio, -MAX_LOG_RATIO)

@@ -31,9 +31,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrec_auditor.attacks.parts.uploads import group_by_rows, read_items, scatter_rows
+from fedrec_auditor.attacks.parts.uploads import (
+    group_by_rows,
+    read_item_messages,
+    scatter_item_values,
+)
 from fedrec_auditor.attacks.readers.base import Evidence, MessageReader
-from fedrec_auditor.attacks.readers.item_rows import fit_main_direction, has_fixed_rows
+from fedrec_auditor.attacks.readers.item_rows import fit_main_direction, has_unchanged_rows
 from fedrec_auditor.targets.compiled import REORDERED_MATH, jit_compile
 from fedrec_auditor.targets.transcript import Payload, View
 
@@ -47,7 +51,7 @@ _MOST = 20  # largest rating
 Floats = NDArray[np.float32]
 
 
-class RatingRows(MessageReader):
+class RatingRowReader(MessageReader):
     """Reader of item tables that devices send after training on ratings with public settings.
 
     The training is gradient steps on a squared error. The result is users' ratings and vectors,
@@ -60,7 +64,7 @@ class RatingRows(MessageReader):
         "attacks/readers/rating_rows.py from Li et al., PVLDB 15(4), 2022, equations 5 and 6"
     )
 
-    requirement = "item tables after local steps on ratings"
+    required_messages = "item tables after local steps on ratings"
 
     def can_read(self, view: View) -> bool:
         """Checks whether devices send item tables after local training with public settings.
@@ -70,21 +74,25 @@ class RatingRows(MessageReader):
         settings = view.public.settings
         known = settings.keys() >= _SETTINGS and not settings.get("negatives")
         on_scale = known and 1 <= settings["bound"] <= _MOST
-        return on_scale and bool(read_items(view, (Payload.MODEL,))) and has_fixed_rows(view)
+        return (
+            on_scale
+            and bool(read_item_messages(view, (Payload.MODEL,)))
+            and has_unchanged_rows(view)
+        )
 
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
         """Returns user vectors (n, d) and ratings (n, M), which are 0 for unchanged rows."""
-        rounds = read_items(view, (Payload.MODEL,))
+        rounds = read_item_messages(view, (Payload.MODEL,))
         ratings = np.zeros((len(users), view.public.n_items), dtype=np.float32)
         vectors = np.zeros((len(users), rounds[-1].component.shape[1]))
         local = _Local.from_view(view)
         for sent in rounds:
             base = np.asarray(sent.broadcast, dtype=np.float32)
-            for whose, change, moved in sent.iter_changes_of(users):
+            for whose, change, moved in sent.iter_user_changes(users):
                 for some, first, kept in group_by_rows(np.asarray(moved.any(axis=2))):
                     own = np.where(kept[:, :, None], change[some[:, None], first], 0)
                     rated, vector = local.fit_ratings(base[first], own.astype(np.float32), kept)
-                    ratings[whose[some]] = scatter_rows(rated, first, kept, ratings.shape[1])
+                    ratings[whose[some]] = scatter_item_values(rated, first, kept, ratings.shape[1])
                     vectors[whose[some]] = vector
         return Evidence(users=users, vectors=vectors, ratings=ratings)
 

@@ -17,20 +17,20 @@ from numpy.typing import NDArray
 from scipy.special import expit, logit
 
 from fedrec_auditor.attacks.parts.uploads import (
-    find_component,
-    get_prior,
-    get_rounds,
-    read_entries,
-    read_items,
+    find_item_vector_name,
+    get_item_log_odds,
+    iter_user_messages,
+    read_item_messages,
+    select_rounds,
 )
-from fedrec_auditor.attacks.readers.base import MAX_NATS, Evidence, MessageReader
+from fedrec_auditor.attacks.readers.base import MAX_LOG_RATIO, Evidence, MessageReader
 from fedrec_auditor.targets.transcript import Payload, View
 
 _STEPS, _FIRST, _LEAST, _MOST = 24, 3, 1e-3, 4.0
 _OPEN = 0.3  # minimum information in a step, as a share of that of unflipped bits
 
 
-class FlippedBits(MessageReader):
+class FlippedBitReader(MessageReader):
     """Reader of messages with one randomly flipped bit per item; the true bit is 1 for own items.
 
     The probabilities of a flip are public. The reader returns the log-likelihood ratio of each
@@ -41,22 +41,25 @@ class FlippedBits(MessageReader):
 
     reference = "Bayes' rule on the channel of Gao et al., SIGIR 2020, section 3"
 
-    requirement = "bits of all items and their distribution"
+    required_messages = "bits of all items and their distribution"
 
     def can_read(self, view: View) -> bool:
         """Checks whether the view links bits to users, and flipping probabilities are public."""
-        return view.public.channel is not None and find_component(view, Payload.BITS) is not None
+        return (
+            view.public.channel is not None
+            and find_item_vector_name(view, Payload.BITS) is not None
+        )
 
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
         """Returns log-ratios of interactions from bits of all rounds, and prior log-odds."""
-        channel, name = view.public.channel, find_component(view, Payload.BITS)
+        channel, name = view.public.channel, find_item_vector_name(view, Payload.BITS)
         assert channel is not None
         assert name is not None
         shape = (len(users), view.public.n_items)
         ones, reports = np.zeros(shape, dtype=np.int32), np.zeros(shape[0], dtype=np.int32)
         total, senders = np.zeros(shape[1], dtype=np.int64), 0
-        for _, uploads, component in get_rounds(view, name):
-            for whose, bits in read_entries(users, uploads.users, component):
+        for _, uploads, component in select_rounds(view, name):
+            for whose, bits in iter_user_messages(users, uploads.users, component):
                 ones[whose] += bits != 0
                 reports[whose] += 1
             total += np.rint(component.sum_all()).astype(np.int64)
@@ -66,10 +69,12 @@ class FlippedBits(MessageReader):
         log_ratio = _times(ones, log_probs[1]) + _times(zeros, log_probs[0])
         p, q = float(np.exp(log_probs[1, 1])), float(np.exp(log_probs[1, 0]))
         items = _shares(total, np.full(shape[1], senders), p, q)
-        known = get_prior(view)
+        known = get_item_log_odds(view)
         odds = logit(items) if known is None else known
         activity = fit_activity(log_ratio, odds)
-        return Evidence(users=users, log_ratio=log_ratio, item_odds=logit(items), activity=activity)
+        return Evidence(
+            users=users, log_ratio=log_ratio, item_log_odds=logit(items), activity=activity
+        )
 
 
 def fit_activity(
@@ -86,7 +91,7 @@ def fit_activity(
     information (Louis 1982), because expectation maximisation is far from convergence after twenty
     steps if bits are noisy. The variance stays 1 in the first steps.
     """
-    log_ratio = np.clip(log_ratio, -MAX_NATS, MAX_NATS).astype(np.float32)
+    log_ratio = np.clip(log_ratio, -MAX_LOG_RATIO, MAX_LOG_RATIO).astype(np.float32)
     activity, mean, variance = np.zeros(len(log_ratio)), 0.0, 1.0
     for count in range(_STEPS):
         prior = (item_odds + activity[:, None]).astype(np.float32)
@@ -173,7 +178,7 @@ _LENGTHS = np.geomspace(0.05, 20.0, 40)
 _UNSURE, _TINY = 1 - 1e-12, 1e-30
 
 
-class CoordinateReports(MessageReader):
+class CoordinateReportReader(MessageReader):
     """Reader of randomized reports, each of a single coordinate of a user's item gradient.
 
     The reports give log-likelihood ratios of interactions, which are added up over rounds.
@@ -184,12 +189,12 @@ class CoordinateReports(MessageReader):
         "attacks/readers/report_readers.py from Minto et al. 2021, Algorithm 2"
     )
 
-    requirement = "reports of an item gradient and their distribution"
+    required_messages = "reports of an item gradient and their distribution"
 
     def can_read(self, view: View) -> bool:
         """Checks whether the view has reports of an item gradient with public probabilities."""
         known = {"epsilon", "reports"} <= set(view.public.settings)
-        return known and bool(read_items(view, (Payload.REPORTS,)))
+        return known and bool(read_item_messages(view, (Payload.REPORTS,)))
 
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
         """Returns approximate log-likelihood ratios of interactions, from reports of all rounds.
@@ -199,7 +204,7 @@ class CoordinateReports(MessageReader):
         settings = view.public.settings
         kappa = float(np.tanh(settings["epsilon"] / 2))
         alpha = float(settings.get("alpha", 1.0))
-        rounds = read_items(view, (Payload.REPORTS,))
+        rounds = read_item_messages(view, (Payload.REPORTS,))
         items = np.mean([np.asarray(sent.broadcast, dtype=np.float64) for sent in rounds], axis=0)
         ratio = np.zeros((len(users), view.public.n_items))
         senders = sum(len(sent.users) for sent in rounds)
@@ -217,12 +222,12 @@ class CoordinateReports(MessageReader):
         plus = np.log1p(kappa * touched) - np.log1p(kappa * untouched)
         minus = np.log1p(-kappa * touched) - np.log1p(-kappa * untouched)
         for sent in rounds:
-            for whose, estimates in read_entries(users, sent.users, sent.component):
+            for whose, estimates in iter_user_messages(users, sent.users, sent.component):
                 signs = np.rint(estimates / unit)
                 ratio[whose] += np.einsum("nmf,mf->nm", signs, (plus - minus) / 2)
                 ratio[whose] += np.einsum("nmf,mf->nm", np.abs(signs), (plus + minus) / 2)
         prior = np.log(share) - np.log1p(-share)
-        return Evidence(users=users, log_ratio=ratio, item_odds=prior)
+        return Evidence(users=users, log_ratio=ratio, item_log_odds=prior)
 
 
 def _gradients(

@@ -14,32 +14,32 @@ from fedrec_auditor.accountants.statements import Vantage
 from fedrec_auditor.attacks.parts.uploads import (
     ModelMessages,
     assign_pseudonyms,
-    bisect,
-    divide,
+    divide_or_zero,
     estimate_popularity,
-    find_component,
     find_item_table,
+    find_item_vector_name,
     find_user_table,
-    get_model,
-    get_rounds,
+    get_last_model,
     has_sums_over_changing_groups,
-    iter_steps,
-    list_linked,
-    read_entries,
-    read_items,
-    read_model,
+    iter_table_changes,
+    iter_user_messages,
+    list_linked_names,
+    read_item_messages,
+    read_model_messages,
+    select_rounds,
+    split_in_two_groups,
 )
-from fedrec_auditor.attacks.readers.base import MAX_NATS, Evidence, MessageReader
-from fedrec_auditor.attacks.readers.item_rows import has_fixed_rows
+from fedrec_auditor.attacks.readers.base import MAX_LOG_RATIO, Evidence, MessageReader
+from fedrec_auditor.attacks.readers.item_rows import has_unchanged_rows
 from fedrec_auditor.attacks.readers.rank_one_gradients import (
-    RankOneGradients,
+    RankOneGradientReader,
     compute_directions,
     fit_rank_one,
 )
 from fedrec_auditor.targets.transcript import Payload, View
 
 
-class ClearEntries(MessageReader):
+class ClearEntryReader(MessageReader):
     """Reader of one bit or rating per item, sent unchanged or with noise of unknown distribution.
 
     If most numbers are 0, the user is assumed to have interacted with the items of nonzero numbers
@@ -51,7 +51,7 @@ class ClearEntries(MessageReader):
 
     reference = "direct reading of clear entries"
 
-    requirement = "bits and ratings of items, sent unchanged"
+    required_messages = "bits and ratings of items, sent unchanged"
 
     def can_read(self, view: View) -> bool:
         """Checks whether the view links bits or ratings of items to single users.
@@ -59,24 +59,24 @@ class ClearEntries(MessageReader):
         Bits whose flipping probabilities are public are excluded, because another reader uses these
         probabilities.
         """
-        clear = view.public.channel is None or find_component(view, Payload.BITS) is None
-        return clear and find_component(view, Payload.BITS, Payload.RATINGS) is not None
+        clear = view.public.channel is None or find_item_vector_name(view, Payload.BITS) is None
+        return clear and find_item_vector_name(view, Payload.BITS, Payload.RATINGS) is not None
 
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
         """Returns log-ratios of interactions from each item's mean number over rounds, and ratings.
 
         Ratings are part of the result only if the numbers are ratings.
         """
-        name = find_component(view, Payload.BITS, Payload.RATINGS)
+        name = find_item_vector_name(view, Payload.BITS, Payload.RATINGS)
         assert name is not None, "refused"
         total = np.zeros((len(users), view.public.n_items))
         count = np.zeros(len(users))
         places, filled = np.zeros(total.shape, np.int64), np.zeros(total.shape, np.bool_)
         several = 1 if view.public.item_rows is None else view.public.item_rows.shape[1]
-        for turn, (_, uploads, component) in enumerate(get_rounds(view, name)):
+        for turn, (_, uploads, component) in enumerate(select_rounds(view, name)):
             if turn % several == 0:
                 places[:] = 0
-            for whose, entries in read_entries(users, uploads.users, component):
+            for whose, entries in iter_user_messages(users, uploads.users, component):
                 total[whose] += entries
                 places[whose] += entries != 0
                 count[whose] += 1
@@ -85,7 +85,7 @@ class ClearEntries(MessageReader):
         mean = total / np.maximum(count, 1)[:, None]
         of_senders = mean[count > 0]
         if np.count_nonzero(of_senders) < of_senders.size / 2:
-            ratio = np.where(filled if several > 1 else mean != 0, MAX_NATS, -MAX_NATS)
+            ratio = np.where(filled if several > 1 else mean != 0, MAX_LOG_RATIO, -MAX_LOG_RATIO)
         else:
             ratio = (mean - of_senders.mean()) / max(float(of_senders.std()), np.finfo(float).tiny)
         ratio[count == 0] = 0.0
@@ -104,7 +104,7 @@ class ClearEntries(MessageReader):
 _LOOKED_AT = 16  # number of messages from which it is seen whether all columns move
 
 
-class InputWeights(MessageReader):
+class InputWeightReader(MessageReader):
     """Reader of a layer with one input per item: an autoencoder's first layer, or a linear model.
 
     The columns that a user's messages change, in a matrix with one column per item, show the items
@@ -119,7 +119,7 @@ class InputWeights(MessageReader):
         "rule; compare Phong et al. 2018, section 3"
     )
 
-    requirement = "weights of a layer with one input per item"
+    required_messages = "weights of a layer with one input per item"
 
     def can_read(self, view: View) -> bool:
         """Checks whether messages leave some columns of a layer with one input per item unchanged.
@@ -127,7 +127,7 @@ class InputWeights(MessageReader):
         The result is False if messages leave some rows of an item table unchanged, because the
         reader ``ItemRows`` then serves better.
         """
-        return not has_fixed_rows(view) and bool(find_input_messages(view))
+        return not has_unchanged_rows(view) and bool(find_input_layer(view))
 
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
         """Returns log-likelihood ratios: +30 for an item whose column changed, -30 for all others.
@@ -135,20 +135,20 @@ class InputWeights(MessageReader):
         A user whose columns never changed has ratios of 0.
         """
         own = np.zeros((len(users), view.public.n_items), dtype=np.bool_)
-        for sent in find_input_messages(view):
-            for whose, _, moved in sent.iter_changes_of(users):
+        for sent in find_input_layer(view):
+            for whose, _, moved in sent.iter_user_changes(users):
                 own[whose] |= moved.any(axis=1)
-        ratio = np.where(own, MAX_NATS, -MAX_NATS) * own.any(axis=1, keepdims=True)
+        ratio = np.where(own, MAX_LOG_RATIO, -MAX_LOG_RATIO) * own.any(axis=1, keepdims=True)
         return Evidence(users=users, log_ratio=ratio.astype(np.float32))
 
 
-def find_input_messages(view: View) -> tuple[ModelMessages, ...]:
+def find_input_layer(view: View) -> tuple[ModelMessages, ...]:
     """Returns the messages about the first matrix of which devices leave some columns unchanged.
 
     The matrix has one column per item, and is not square. The result has one entry per round, and
     is empty if there is no such matrix. Only a few messages of the last round are checked.
     """
-    for rounds in read_model(view).values():
+    for rounds in read_model_messages(view).values():
         shape = rounds[-1].component.shape
         if len(shape) != 2 or shape[1] != view.public.n_items or shape[0] == shape[1]:
             continue
@@ -174,7 +174,7 @@ def find_input_messages(view: View) -> tuple[ModelMessages, ...]:
 _STILL = 1e-9  # share of the largest entry, below which a change is a rounding error of a sum
 
 
-class Participation(MessageReader):
+class ParticipationReader(MessageReader):
     """Reader of sums of item-table messages over groups of users that change between rounds.
 
     If an item's row changes in the rounds in which a user takes part, the user may have interacted
@@ -186,11 +186,11 @@ class Participation(MessageReader):
         "ICML 2021, with known participants"
     )
 
-    requirement = "sums of an item table over changing groups"
+    required_messages = "sums of an item table over changing groups"
 
     def can_read(self, view: View) -> bool:
         """Checks whether the view shows sums of item tables over groups of users that change."""
-        return has_sums_over_changing_groups(view) and any(True for _ in iter_steps(view))
+        return has_sums_over_changing_groups(view) and any(True for _ in iter_table_changes(view))
 
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
         """Returns log-likelihood ratios of interactions from the sums of all rounds.
@@ -200,7 +200,7 @@ class Participation(MessageReader):
         """
         groups, sums = [], []
         for seen in view.rounds:
-            for _, sources in iter_steps(view, only=seen):
+            for _, sources in iter_table_changes(view, only=seen):
                 assert seen.senders is not None
                 groups.append(np.isin(users, seen.senders))
                 sums.append(sources[0])
@@ -211,11 +211,13 @@ class Participation(MessageReader):
             ratio = _regress(there, moves)
         else:
             share = (moved.sum(axis=0) + 0.5) / (len(moved) + 1)
-            ratio = np.maximum(there.T @ np.where(moved, -np.log(share), -MAX_NATS), -MAX_NATS)
+            ratio = np.maximum(
+                there.T @ np.where(moved, -np.log(share), -MAX_LOG_RATIO), -MAX_LOG_RATIO
+            )
         return Evidence(
             users=users,
             log_ratio=ratio,
-            item_odds=estimate_popularity(view),
+            item_log_odds=estimate_popularity(view),
             activity=np.zeros(len(users)),
         )
 
@@ -251,7 +253,7 @@ def _excess(there: NDArray[np.float64], moves: NDArray[np.float64]) -> NDArray[n
     return np.asarray(square / np.maximum(usual, 1e-300) - 1)
 
 
-class UserRows(MessageReader):
+class UserRowReader(MessageReader):
     """Reader of the user rows of a model that clients receive, or that is published.
 
     In place of a log-likelihood ratio, the reader returns the model's prediction x_u . v_i for user
@@ -267,22 +269,22 @@ class UserRows(MessageReader):
         "Learning, CSF 2018, threshold its loss"
     )
 
-    requirement = "a model with one row per user"
+    required_messages = "a model with one row per user"
 
     def can_read(self, view: View) -> bool:
         """Checks whether the view shows models only, with one row per user and one row per item."""
-        table = find_item_table(get_model(view), view.public.n_items)
-        users = None if table is None else find_user_table(get_model(view), table)
+        table = find_item_table(get_last_model(view), view.public.n_items)
+        users = None if table is None else find_user_table(get_last_model(view), table)
         models = view.vantage in (Vantage.PEERS, Vantage.RELEASE)
         complete = users is not None and len(users) == view.public.n_users
-        return models and complete and not list_linked(view)
+        return models and complete and not list_linked_names(view)
 
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
         """Returns the model's predictions for users and items in place of log-likelihood ratios.
 
         The predictions are in standard deviations from their mean.
         """
-        model = get_model(view)
+        model = get_last_model(view)
         table = find_item_table(model, view.public.n_items)
         assert table is not None, "refused"
         rows = find_user_table(model, table)
@@ -292,7 +294,7 @@ class UserRows(MessageReader):
         return Evidence(
             users=users,
             log_ratio=(scores - scores.mean()) / scale,
-            item_odds=np.zeros(view.public.n_items),
+            item_log_odds=np.zeros(view.public.n_items),
             activity=np.zeros(len(users)),
         )
 
@@ -300,7 +302,7 @@ class UserRows(MessageReader):
 # The estimate of ``uploads.estimate_popularity``, which gives no evidence on single users.
 
 
-class Popularity(MessageReader):
+class PopularityReader(MessageReader):
     """Reader of the popularity of items, if no message belongs to a single user.
 
     The popularity of an item is estimated from the change that all messages together make to the
@@ -309,14 +311,18 @@ class Popularity(MessageReader):
 
     reference = "common direction of all steps, derived in attacks/parts/uploads.py"
 
-    requirement = "a model with one row per item"
+    required_messages = "a model with one row per item"
 
     def can_read(self, view: View) -> bool:
         """Checks whether the adversary's view shows an item table, but no data on single users."""
-        more = list_linked(view) or has_sums_over_changing_groups(view) or UserRows().can_read(view)
+        more = (
+            list_linked_names(view)
+            or has_sums_over_changing_groups(view)
+            or UserRowReader().can_read(view)
+        )
         sent = any(seen.uploads is not None for seen in view.rounds)
         pooled = sent if view.vantage is Vantage.SERVER else not assign_pseudonyms(view)
-        model = find_item_table(get_model(view), view.public.n_items)
+        model = find_item_table(get_last_model(view), view.public.n_items)
         return model is not None and pooled and not more
 
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
@@ -327,7 +333,7 @@ class Popularity(MessageReader):
         return Evidence(
             users=users,
             log_ratio=np.zeros((len(users), view.public.n_items)),
-            item_odds=estimate_popularity(view),
+            item_log_odds=estimate_popularity(view),
             activity=np.zeros(len(users)),
         )
 
@@ -346,7 +352,7 @@ class Popularity(MessageReader):
 _SHARE = 0.95  # minimum share of a message's squares along one direction, in most messages
 
 
-class RankOneChanges(MessageReader):
+class RankOneChangeReader(MessageReader):
     """Reader of changes of an item table by some local steps on a loss over all items.
 
     Such changes affect every row, and their matrix has a rank of nearly one. Only each user's last
@@ -359,7 +365,7 @@ class RankOneChanges(MessageReader):
         "rank-one closed form of a squared error, derived in attacks/readers/small_readers.py"
     )
 
-    requirement = "an item table whose rows all move along one direction"
+    required_messages = "an item table whose rows all move along one direction"
 
     def can_read(self, view: View) -> bool:
         """Checks whether messages change an item table along nearly one direction per message.
@@ -367,9 +373,9 @@ class RankOneChanges(MessageReader):
         The result is False if a more informative reader can read the adversary's view.
         """
         # InputWeights gives strong evidence, and RankOneGradients knows the size of the step.
-        if InputWeights().can_read(view) or RankOneGradients().can_read(view):
+        if InputWeightReader().can_read(view) or RankOneGradientReader().can_read(view):
             return False
-        rounds = read_items(view)
+        rounds = read_item_messages(view)
         drawn = view.public.settings.get("negatives")
         if drawn or not rounds or rounds[-1].broadcast is None or rounds[-1].component.shape[1] < 2:
             return False
@@ -378,7 +384,7 @@ class RankOneChanges(MessageReader):
             gram = np.einsum("nmd,nme->nde", change, change, dtype=np.float64)
             total = np.einsum("ndd->n", gram)
             top = np.linalg.eigvalsh(gram)[:, -1]
-            shares.append(divide(top, total))
+            shares.append(divide_or_zero(top, total))
             whole = whole and bool(moved.any(axis=2).all())
         share = np.concatenate(shares)
         return whole and len(share) > 0 and float(np.median(share)) >= _SHARE
@@ -391,11 +397,11 @@ class RankOneChanges(MessageReader):
         assumed to be the items with which the user interacted.
         """
         ratio = np.zeros((len(users), view.public.n_items), dtype=np.float32)
-        for sent in read_items(view):
+        for sent in read_item_messages(view):
             assert sent.broadcast is not None
-            for whose, change, _ in sent.iter_changes_of(users):
+            for whose, change, _ in sent.iter_user_changes(users):
                 along = np.einsum("nmd,nd->nm", change, compute_directions(change))
-                near, how_near = bisect(along)
-                less, how_less = bisect(fit_rank_one(change, sent.broadcast).residuals)
-                ratio[whose] = MAX_NATS * np.where((how_less > how_near)[:, None], less, near)
+                near, how_near = split_in_two_groups(along)
+                less, how_less = split_in_two_groups(fit_rank_one(change, sent.broadcast).residuals)
+                ratio[whose] = MAX_LOG_RATIO * np.where((how_less > how_near)[:, None], less, near)
         return Evidence(users=users, log_ratio=ratio)

@@ -66,10 +66,12 @@ def command(options: dict[str, Any], as_json: JsonOption = False) -> None:
     Exits with 1 if a claimed epsilon is refuted. Claims of papers are judged by `auditor claims`.
     """
     if "event" in options:
-        from fedrec_auditor.reports.record.store import MAX_BYTES, read_regular
+        from fedrec_auditor.reports.record.store import MAX_RECORD_BYTES, read_regular
 
         try:
-            options["event"] = read_regular(options["event"], MAX_BYTES, follow=True).decode()
+            options["event"] = read_regular(
+                options["event"], MAX_RECORD_BYTES, follow=True
+            ).decode()
         except (OSError, ValueError) as error:
             raise InputError(
                 f"Expected a readable event in {options['event']}, got: {error}. Give a JSON file."
@@ -80,10 +82,12 @@ def command(options: dict[str, Any], as_json: JsonOption = False) -> None:
 
     from fedrec_auditor.accountants.verdict import Gate
     from fedrec_auditor.auditor.spending.spend import account
-    from fedrec_auditor.reports.writers.paragraph import output_width
+    from fedrec_auditor.reports.writers.paragraph import get_output_width
 
     result = account(**options)
-    print(json.dumps(result.as_data(), indent=2) if as_json else result.describe(output_width()))
+    print(
+        json.dumps(result.as_data(), indent=2) if as_json else result.describe(get_output_width())
+    )
     raise typer.Exit(Gate().exit_code(finding.verdict for finding in result.findings))
 
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from fedrec_auditor.accountants.verdict import LEAK_MARGIN, FailOn
+from fedrec_auditor.accountants.verdict import DEFAULT_LEAK_MARGIN, FailOn
 from fedrec_auditor.auditor.commands.options import (
     AllowOption,
     BaselineOption,
@@ -44,7 +44,7 @@ def command(
     jobs: JobsOption = None,
     memory: MemoryOption = None,
     fail_on: FailOnOption = FailOn.VIOLATED,
-    leak_margin: LeakMarginOption = LEAK_MARGIN,
+    leak_margin: LeakMarginOption = DEFAULT_LEAK_MARGIN,
     allow: AllowOption = None,
     waivers: WaiverOption = None,
     baseline: BaselineOption = None,

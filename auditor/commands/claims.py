@@ -162,10 +162,12 @@ def _judge_entries(number: str | None, paper: str | None, jobs: int) -> Sequence
 def _print_page(judged: Sequence[CatalogueRow], jobs: int) -> None:
     """Prints the catalogue of claims as the page docs/claims.md."""
     from fedrec_auditor.auditor.judging import catalogue
-    from fedrec_auditor.reports.documents.catalogue import catalogue_document
-    from fedrec_auditor.reports.writers.markdown import write
+    from fedrec_auditor.reports.documents.catalogue import build_catalogue_document
+    from fedrec_auditor.reports.writers.markdown import format_document
 
-    print(write(catalogue_document(judged, catalogue.make_tables(jobs=jobs))), end="")
+    print(
+        format_document(build_catalogue_document(judged, catalogue.make_tables(jobs=jobs))), end=""
+    )
 
 
 def _show_rows(rows: Sequence[CatalogueRow], words: Sequence[LabelEnum], *, in_full: bool) -> None:
@@ -176,11 +178,11 @@ def _show_rows(rows: Sequence[CatalogueRow], words: Sequence[LabelEnum], *, in_f
     """
     from rich.console import Console
 
-    from fedrec_auditor.reports.documents.catalogue import entry_passage
+    from fedrec_auditor.reports.documents.catalogue import build_entry_passage
     from fedrec_auditor.reports.writers.terminal import render_catalogue, write_parts
 
     if in_full:
-        write_parts(map(entry_passage, rows), Console())
+        write_parts(map(build_entry_passage, rows), Console())
     else:
         render_catalogue(rows, Console(), words)
 
@@ -190,12 +192,12 @@ def _judge_tables(paper: str | None, jobs: int, *, show: bool) -> list[Row]:
     from rich.console import Console
 
     from fedrec_auditor.auditor.judging import catalogue
-    from fedrec_auditor.reports.documents.catalogue import table_passage
+    from fedrec_auditor.reports.documents.catalogue import build_table_passage
     from fedrec_auditor.reports.writers.terminal import write_parts
 
     printed = catalogue.make_tables(paper, jobs=jobs)
     if show:
-        write_parts(map(table_passage, printed), Console())
+        write_parts(map(build_table_passage, printed), Console())
     return [row for table in printed for row in table.rows]
 
 
@@ -271,7 +273,11 @@ def _checks(rows: Sequence[CatalogueRow]) -> list[CheckRow]:
 
     A check fails if the number is wrong.
     """
-    from fedrec_auditor.reports.documents.catalogue import format_right, format_stated, name_origin
+    from fedrec_auditor.reports.documents.catalogue import (
+        format_correct_number,
+        format_stated_number,
+        name_origin,
+    )
     from fedrec_auditor.reports.record.rows import CheckRow
     from fedrec_auditor.reports.say import format_number
 
@@ -280,8 +286,8 @@ def _checks(rows: Sequence[CatalogueRow]) -> list[CheckRow]:
             target=row.target,
             check=f"{row.number}: {figure.what}",
             failed=figure.word is NumberLabel.WRONG,
-            reason=f"{format_stated(figure, format_number)} {name_origin(row)}, "
-            f"{format_right(figure, format_number)} computed here.",
+            reason=f"{format_stated_number(figure, format_number)} {name_origin(row)}, "
+            f"{format_correct_number(figure, format_number)} computed here.",
         )
         for row in rows
         for figure in row.figures

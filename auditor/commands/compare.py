@@ -40,7 +40,7 @@ def command(
 
     baseline, record = Record.read(before), Record.read(now)
     gate = make_gate(FailOn.VIOLATED, allow, waivers)
-    compared = Comparison.of(record, baseline, gate)
+    compared = Comparison.compare(record, baseline, gate)
     if as_json:
         print(json.dumps(to_json(dataclasses.asdict(compared)), indent=2))
     else:

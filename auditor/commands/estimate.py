@@ -92,7 +92,11 @@ def command(
     --curve or --renyi the estimator is all-thresholds.
     """
     from fedrec_auditor.auditor.worlds.scores import CanaryScores, from_scores, read_scores
-    from fedrec_auditor.reports.writers.paragraph import output_width, paragraph, wrap_entry
+    from fedrec_auditor.reports.writers.paragraph import (
+        get_output_width,
+        wrap_entry,
+        wrap_paragraph,
+    )
 
     if curve or renyi:
         estimator = _of_all_thresholds(estimator, one_run)
@@ -120,14 +124,16 @@ def command(
         if as_json:
             print(_as_text(bound, unused, judgement, points))
         else:
-            width = output_width()
+            width = get_output_width()
             lines = [*describe_bound(bound, judgement), *_describe_curve(points, bound)]
             if unused:
                 lines.append(("unused", f"{unused:,} of the scores"))
             if judgement is not None and epsilon is not None:
                 lines += _describe_power(bound, judgement, epsilon, one_run)
             for label, text in lines:
-                print(wrap_entry(label, text, width) if label else paragraph(text, width, hang=2))
+                print(
+                    wrap_entry(label, text, width) if label else wrap_paragraph(text, width, hang=2)
+                )
             sys.stdout.flush()
     gate = Gate(fail_on.verdict_level, allow or [])
     raise typer.Exit(gate.exit_code([] if judgement is None else [judgement.verdict]))

@@ -48,7 +48,7 @@ def command(
 ) -> None:
     """List the systems that can be audited (targets), and attacks, estimators and other parts."""
     from fedrec_auditor.reports.say import make_printable
-    from fedrec_auditor.reports.writers.paragraph import output_width, paragraph
+    from fedrec_auditor.reports.writers.paragraph import get_output_width, wrap_paragraph
 
     listed: dict[str, tuple[Callable[[], Iterable[str]], Callable[[str], str]]] = {
         family.kind: (family.list_names, family.read_summary) for family in FAMILIES.values()
@@ -57,7 +57,7 @@ def command(
     if paper is not None:
         of_paper = partial(_of, paper, FAMILIES["targets"].list_names)
         listed = {"targets": (of_paper, FAMILIES["targets"].read_summary)}
-    width = output_width() if sys.stdout.isatty() else sys.maxsize
+    width = get_output_width() if sys.stdout.isatty() else sys.maxsize
     if kind is not None and kind not in listed:
         names = () if paper else FAMILIES["targets"].list_names()
         if kind not in names:
@@ -80,9 +80,9 @@ def command(
         print(family)
         hang = max([24, *(len(name) + 2 for name in summaries)])
         for name, summary in summaries.items():
-            print(paragraph(summary, width, label=make_printable(name), indent=2, hang=hang))
+            print(wrap_paragraph(summary, width, label=make_printable(name), indent=2, hang=hang))
         if family in _PAGES:
-            print(paragraph(f"More of each: {_PAGES[family]}", width, indent=2, hang=2))
+            print(wrap_paragraph(f"More of each: {_PAGES[family]}", width, indent=2, hang=2))
 
 
 def _of(paper: str, names: Callable[[], Iterable[str]]) -> list[str]:
@@ -98,7 +98,7 @@ def _of(paper: str, names: Callable[[], Iterable[str]]) -> list[str]:
 def _describe(name: str, width: int, *, as_json: bool) -> None:
     """Prints a target (system), its paper, and each setting's default, choices and meaning."""
     from fedrec_auditor.reports.record.rows import walk_leaves
-    from fedrec_auditor.reports.writers.paragraph import paragraph
+    from fedrec_auditor.reports.writers.paragraph import wrap_paragraph
 
     target = FAMILIES["targets"].load_class(name)()
     kind: type = type(target)
@@ -123,12 +123,12 @@ def _describe(name: str, width: int, *, as_json: bool) -> None:
         print(json.dumps(settings, indent=2, default=repr))
         return
     summary, *more = get_class_doc(kind).split("\n\n")
-    print(paragraph(summary.replace("``", ""), width, label=f"{name}:"))
+    print(wrap_paragraph(summary.replace("``", ""), width, label=f"{name}:"))
     for part in more:
-        print(f"\n{paragraph(part.replace('``', '').strip(), width, indent=2)}")
-    print(f"\n{paragraph(target.paper, width, label='Paper', hang=7)}")
+        print(f"\n{wrap_paragraph(part.replace('``', '').strip(), width, indent=2)}")
+    print(f"\n{wrap_paragraph(target.paper, width, label='Paper', hang=7)}")
     print("\nSettings")
     hang = max((len(key) + 2 for key in settings), default=0)
     for key, facts in settings.items():
         text = "; ".join(str(fact) for fact in facts.values() if fact != "")
-        print(paragraph(text, width, label=key, indent=2, hang=hang))
+        print(wrap_paragraph(text, width, label=key, indent=2, hang=hang))

@@ -14,10 +14,16 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Union, ge
 import typer
 
 from fedrec_auditor.accountants.errors import IncompleteError
-from fedrec_auditor.accountants.verdict import LEAK_MARGIN, Exemption, FailOn, Gate, LabelEnum
+from fedrec_auditor.accountants.verdict import (
+    DEFAULT_LEAK_MARGIN,
+    Exemption,
+    FailOn,
+    Gate,
+    LabelEnum,
+)
 
 if TYPE_CHECKING:
-    from fedrec_auditor.auditor.machine.progress import Observer
+    from fedrec_auditor.auditor.machine.progress import ProgressObserver
     from fedrec_auditor.auditor.plan.plan import Plan
 
 
@@ -64,7 +70,7 @@ def make_enum_option(help: str, *kinds: type[LabelEnum]) -> Any:
 
     def parse(text: str) -> LabelEnum:
         for word in words.values():
-            if word.is_called(text):
+            if word.matches_name(text):
                 return word
         raise ValueError(f"{text!r} is not one of {', '.join(map(repr, words))}")
 
@@ -128,7 +134,9 @@ JunitOption = Annotated[
 JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
 
-def make_gate(level: FailOn, allow: Any, waivers: Path | None, margin: float = LEAK_MARGIN) -> Gate:
+def make_gate(
+    level: FailOn, allow: Any, waivers: Path | None, margin: float = DEFAULT_LEAK_MARGIN
+) -> Gate:
     """Makes the gate (the rule for failing CI) from values of options, with waivers as of today."""
     from fedrec_auditor.auditor.plan.waivers import read_waivers
 
@@ -230,7 +238,7 @@ def _plain_type(annotation: Any) -> Any:
 
 
 @contextmanager
-def show_progress(out: Path, units: str = "tasks") -> Iterator[Observer]:
+def show_progress(out: Path, units: str = "tasks") -> Iterator[ProgressObserver]:
     """Context manager that provides a function which displays progress on standard error.
 
     Ctrl-C raises IncompleteError, with a message on the finished work.

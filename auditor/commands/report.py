@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.verdict import DEFAULT_GATE, LEAK_MARGIN, FailOn
+from fedrec_auditor.accountants.verdict import DEFAULT_GATE, DEFAULT_LEAK_MARGIN, FailOn
 from fedrec_auditor.auditor.commands.options import (
     AllowOption,
     BaselineOption,
@@ -35,7 +35,7 @@ def command(
     ] = FailOn.VIOLATED,
     allow: AllowOption = None,
     waivers: WaiverOption = None,
-    leak_margin: LeakMarginOption = LEAK_MARGIN,
+    leak_margin: LeakMarginOption = DEFAULT_LEAK_MARGIN,
     baseline: BaselineOption = None,
     figures: Annotated[Path | None, typer.Option(help="Write only figures (SVG), here.")] = None,
     tables: Annotated[Path | None, typer.Option(help="Write only tables (CSV), here.")] = None,

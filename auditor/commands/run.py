@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
 
 import typer
 
-from fedrec_auditor.accountants.verdict import LEAK_MARGIN, FailOn, Gate
+from fedrec_auditor.accountants.verdict import DEFAULT_LEAK_MARGIN, FailOn, Gate
 from fedrec_auditor.auditor.commands.options import (
     AllowOption,
     BaselineOption,
@@ -51,7 +51,7 @@ def command(
         typer.Option(help="Address of a dask scheduler, tcp://HOST:8786, or of a ray cluster."),
     ] = None,
     fail_on: FailOnOption = FailOn.VIOLATED,
-    leak_margin: LeakMarginOption = LEAK_MARGIN,
+    leak_margin: LeakMarginOption = DEFAULT_LEAK_MARGIN,
     allow: AllowOption = None,
     waivers: WaiverOption = None,
     baseline: BaselineOption = None,

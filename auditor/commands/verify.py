@@ -118,10 +118,10 @@ def command(
     """
     from fedrec_auditor.auditor.machine.workers import run_with_timeout
     from fedrec_auditor.reports.record.waivers import find_waiver
-    from fedrec_auditor.reports.writers.paragraph import output_width, wrap_entry
+    from fedrec_auditor.reports.writers.paragraph import get_output_width, wrap_entry
 
     check_paths(sarif, junit)
-    width, gate = output_width(), make_gate(fail_on.verdict_level, allow, waivers)
+    width, gate = get_output_width(), make_gate(fail_on.verdict_level, allow, waivers)
 
     def work() -> tuple[int, str]:
         tested, verification = _verify(

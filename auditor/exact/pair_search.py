@@ -16,12 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.losses.divergences import log_ratio
+from fedrec_auditor.accountants.losses.divergences import compute_log_ratios
 from fedrec_auditor.accountants.losses.tables import (
     MAX_RELATIVE_ERROR,
     ProbabilityTable,
     integrate_cells,
-    make_bound,
+    make_exact_bound,
     make_integration_edges,
 )
 from fedrec_auditor.accountants.statements import Bound, Witness
@@ -136,7 +136,7 @@ class PairSearch(ABC):
                 simplest = self.simplify(self.evaluate(*example), above)
                 simplest = replace(simplest, witness=self.make_witness(simplest))
                 witness = pick_witness(simplest, replace(best, epsilon=epsilon), self.score_name)
-        return make_bound(max(0.0, epsilon), REPORT_SCOPE, self.delta, source, witness)
+        return make_exact_bound(max(0.0, epsilon), REPORT_SCOPE, self.delta, source, witness)
 
     def evaluate(self, a: Any, b: Any, output: Any = None) -> PairEpsilon:
         """Returns the largest epsilon that the inputs ``a`` and ``b`` show, in either order; a
@@ -452,7 +452,7 @@ class LogRatioSearch(PairSearch):
         log_p, log_q = np.where(counts, log_p, -np.inf), np.where(counts, log_q, 0.0)
         sizes = np.nan_to_num(np.abs([log_p, log_q]), posinf=0.0)
         rounding = _ROUNDING_OF_SINGLES if is_single_precision(sizes) else _ROUNDING
-        return np.asarray(log_ratio(log_p, log_q) - rounding * sizes.max(axis=0))
+        return np.asarray(compute_log_ratios(log_p, log_q) - rounding * sizes.max(axis=0))
 
 
 def _exp(log: float) -> float:

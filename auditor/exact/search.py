@@ -16,7 +16,11 @@ from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.losses.divergences import bisect_threshold
-from fedrec_auditor.accountants.losses.tables import ROUNDING_ERROR, ProbabilityTable, make_bound
+from fedrec_auditor.accountants.losses.tables import (
+    ROUNDING_ERROR,
+    ProbabilityTable,
+    make_exact_bound,
+)
 from fedrec_auditor.accountants.statements import Bound, Scope, check_delta, check_epsilon
 from fedrec_auditor.accountants.verdict import exceeds
 from fedrec_auditor.auditor.exact.candidates import (
@@ -93,11 +97,11 @@ def find_exact_bound(mechanism: Mechanism, scope: Scope, delta: float = 0.0) -> 
         witnessed = worst_case is not None and worst_case.exhaustive and worst_case.n_copies == 1
         if isinstance(mechanism, PrivacyCurve) and not witnessed:
             source = "exact hockey-stick divergence: the mechanism's own curve"
-            return make_bound(_on_curve(mechanism, delta), scope, delta, source)
+            return make_exact_bound(_on_curve(mechanism, delta), scope, delta, source)
         return _table(mechanism, _finite_worst_case(mechanism)).compute_bound(scope, delta)
     if worst_case is None:
         source = "exact log-ratio: the log-ratio of the outputs has no bound"
-        return make_bound(math.inf, scope, 0.0, source)
+        return make_exact_bound(math.inf, scope, 0.0, source)
     return _table(mechanism, worst_case).compute_bound(scope, 0.0)
 
 
@@ -152,8 +156,8 @@ def _table(mechanism: Mechanism, worst_case: WorstCase) -> ProbabilityTable:
         part.log_prob(worst_case.outputs[None], worst_case.inputs[:, None]),
         name_input=lambda i: worst_case.name_input(worst_case.inputs[i]),
         name_output=lambda j: worst_case.name_output(worst_case.outputs[j]),
-        copies=worst_case.n_copies,
-        groups=worst_case.n_groups,
+        n_copies=worst_case.n_copies,
+        n_groups=worst_case.n_groups,
     )
 
 

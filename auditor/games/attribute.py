@@ -11,15 +11,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrec_auditor.attacks.base import Background, Labels, LearningAttack
+from fedrec_auditor.attacks.base import Background, GuessedLabels, LearningAttack
 from fedrec_auditor.attacks.parts.inputs import (
     ITEMS,
-    MAX_ENTRIES,
+    MAX_TABLE_ENTRIES,
     SUMMARY,
     ViewWithInputs,
     add_inputs,
-    get_max_size,
-    to_input,
+    get_max_table_size,
+    make_input_table,
 )
 from fedrec_auditor.attacks.parts.uploads import find_senders
 from fedrec_auditor.auditor.games.game import Game, summarize_users
@@ -132,7 +132,7 @@ def get_max_bytes(users: int, width: int) -> float:
     The memory consists of one table of the uploads, a copy of its rows of users whose class is
     known, and the inner products of the rows of all tables.
     """
-    numbers, max_users = get_max_size(users)
+    numbers, max_users = get_max_table_size(users)
     size = 4.0 * (2 + max(KNOWN_SHARES)) * min(numbers, users * width)
     return size + (4.0 * _READINGS + 12.0) * min(users, max_users) ** 2
 
@@ -203,7 +203,7 @@ def _rows_by_learning(
         from_interactions = _from_interactions(game, whole, question)
         yield _row(game, whole, question, "", baselines, from_interactions)
         for name in usable if share == shares[-1] and len(usable) > 1 and not game.is_quick else ():
-            view = whole.with_input(name)
+            view = whole.with_only_input(name)
             yield _row(game, view, question, f", {name}", baselines, from_interactions)
 
 
@@ -230,10 +230,12 @@ def _why_not_from_truth(game: Game, subjects: NDArray[np.int64]) -> str:
     which are computed for any number of columns, one block at a time.
     """
     size, attack = len(subjects) * game.interactions.n_items, game.attack
-    if size <= MAX_ENTRIES or not (isinstance(attack, LearningAttack) and attack.needs_columns):
+    if size <= MAX_TABLE_ENTRIES or not (
+        isinstance(attack, LearningAttack) and attack.needs_columns
+    ):
         return ""
     return (
-        f"the true interaction set has {size:,} entries, and the attack sorts {MAX_ENTRIES:,} at "
+        f"the true interaction set has {size:,} entries, and the attack sorts {MAX_TABLE_ENTRIES:,} at "
         "most. The rows have no result from it."
     )
 
@@ -274,11 +276,13 @@ def _guess_all(game: Game, view: View, question: _Question) -> tuple[Guesses, Co
     The counts are numbers of draws, by name of the table.
     """
     attack, backgrounds, subjects = game.attack, question.backgrounds, question.subjects
-    draws: tuple[Labels, ...]
+    draws: tuple[GuessedLabels, ...]
     if isinstance(attack, LearningAttack):
         draws = attack.infer_each(view, backgrounds, game.rng)
     else:
-        draws = tuple(game.run_attack(Labels, background, view) for background in backgrounds)
+        draws = tuple(
+            game.run_attack(GuessedLabels, background, view) for background in backgrounds
+        )
     n, classes = len(subjects), len(question.attribute.classes)
     guessed = np.full((len(draws), n), KNOWN_CLASS_CODE)
     scores = np.zeros((len(draws), n, classes))
@@ -331,9 +335,9 @@ def _from_interactions(game: Game, view: View, question: _Question) -> float | N
         return None
     name = f"{_TRUE} {hash(question.subjects.tobytes())}"
     if name not in game.upload_tables:
-        truth = to_input(game.interactions.ratings, question.subjects)
+        truth = make_input_table(game.interactions.ratings, question.subjects)
         read = add_inputs(view.drop_uploads()).with_inputs({ITEMS: truth})
-        game.upload_tables[name] = read.with_input(ITEMS)
+        game.upload_tables[name] = read.with_only_input(ITEMS)
     return get_mean_f1(_guess_all(game, game.upload_tables[name], question)[0])
 
 
@@ -420,7 +424,7 @@ def _rows_without_known(game: Game, subjects: NDArray[np.int64], key: str) -> tu
     codes, classes, rows = attribute.codes, len(attribute.classes), len(attribute.categories)
     nobody = np.zeros(0, dtype=np.int64)
     background = Background(known_users=nobody, classes=nobody, n_classes=rows, subjects=subjects)
-    guess = game.run_attack(Labels, background, game.view)
+    guess = game.run_attack(GuessedLabels, background, game.view)
     if not len(guess.users):
         return ()
     guessed = np.full((1, len(subjects)), KNOWN_CLASS_CODE)
@@ -436,7 +440,9 @@ def _rows_without_known(game: Game, subjects: NDArray[np.int64], key: str) -> tu
     return (row,) if guess.is_proved is None else (row, _certain_row(game, guess, subjects, key))
 
 
-def _certain_row(game: Game, guess: Labels, subjects: NDArray[np.int64], key: str) -> AttackRow:
+def _certain_row(
+    game: Game, guess: GuessedLabels, subjects: NDArray[np.int64], key: str
+) -> AttackRow:
     """Makes the row of the share of users whose attribute is inferred both with certainty and
     correctly.
 

@@ -25,16 +25,16 @@ from fedrec_auditor.auditor.games.stated import describe_population, is_external
 from fedrec_auditor.auditor.judging import accounting
 from fedrec_auditor.auditor.machine.progress import report_step
 from fedrec_auditor.auditor.tracing.trace import PROOF_CHECK, Proof
-from fedrec_auditor.auditor.worlds.decision_rules import TestBudget
+from fedrec_auditor.auditor.worlds.decision_rules import RuleTestPlan
 from fedrec_auditor.auditor.worlds.estimators.base import (
     DrawPlan,
     EpsilonLimit,
     Estimator,
+    EventRates,
     Observation,
-    Rates,
 )
 from fedrec_auditor.auditor.worlds.estimators.lower_bound_estimators import JointBinomial
-from fedrec_auditor.auditor.worlds.measure import MeasuredBounds, measure
+from fedrec_auditor.auditor.worlds.measure import MeasuredBounds, measure_bounds
 from fedrec_auditor.auditor.worlds.pilot_rules import (
     choose_rule_or_feature,
     fit_logistic_rule,
@@ -112,13 +112,15 @@ class RemovalEstimator(Estimator):
         observation = self.estimator.observe(worlds, asked._replace(delta=wide), rng)
 
         def limit(alpha: float) -> EpsilonLimit:
-            epsilon, largest, witness = observation.bound_at(alpha)
+            epsilon, largest, witness = observation.compute_bound(alpha)
             return EpsilonLimit(half(epsilon), half(largest), witness)
 
         text = "halved, because the message of a client with an empty history moves something, too"
         return Observation(observation.draws, limit, f"{observation.remark}; {text}")
 
-    def predict_limit(self, samples: int, rates: Rates, *, delta: float, alpha: float) -> float:
+    def predict_limit(
+        self, samples: int, rates: EventRates, *, delta: float, alpha: float
+    ) -> float:
         """Lower bound on epsilon, for removing one user, that the estimator ``JointBinomial``
         expects from ``samples`` draws.
 
@@ -128,7 +130,7 @@ class RemovalEstimator(Estimator):
         """
         return JointBinomial().predict_limit(samples, rates, delta=delta, alpha=alpha)
 
-    def find_max_limit(self, samples: int, *, delta: float, alpha: float) -> float:
+    def bound_perfect_guesses(self, samples: int, *, delta: float, alpha: float) -> float:
         """Returns the largest lower bound on epsilon that draws can give, for removing one user.
 
         The bound is that of an estimator that guesses the world of every draw right.
@@ -138,7 +140,7 @@ class RemovalEstimator(Estimator):
         ``alpha``: error probability of the bound.
         """
         wide, half = self._convert(delta)
-        return half(self.estimator.find_max_limit(samples, delta=wide, alpha=alpha))
+        return half(self.estimator.bound_perfect_guesses(samples, delta=wide, alpha=alpha))
 
 
 # Features of n runs, shape (n, f), by name of their source (such as a vantage).
@@ -292,7 +294,7 @@ class RunSampler:
         statistic: str,
         pilot: int,
         rng: np.random.Generator,
-        budget: TestBudget,
+        budget: RuleTestPlan,
         trees: bool = False,
     ) -> Worlds:
         """Makes two worlds (neighbouring inputs) whose output is one number per run: the score of a
@@ -475,7 +477,9 @@ class GameSetup:
             if not same:
                 wider = covering
             return judged, [scoped for scoped in wider if scoped not in judged]
-        return [claim for scoped in judged if (claim := scoped.set_delta(delta)) is not None], []
+        return [
+            claim for scoped in judged if (claim := scoped.convert_to_delta(delta)) is not None
+        ], []
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -580,7 +584,7 @@ class CanaryGame(ABC):
                 adjacency = Adjacency.ADD_REMOVE if presence else Adjacency.REPLACE
             scope = replace(scope, horizon=self.horizon, adjacency=adjacency)
             deltas[scope] = max(deltas.get(scope, 0.0), scoped.delta)
-            if scoped.curve is not None and self.own_estimator is None:
+            if scoped.epsilon_curve is not None and self.own_estimator is None:
                 formulas.add(scope)
         return {
             scope: (delta, CURVE_CLAIM_TEST_DELTA)
@@ -641,7 +645,7 @@ class CanaryGame(ABC):
         )
         fitting, measuring = rng.spawn(2)
         worlds, draws_text = self.make_worlds(draws, setup, scope, runs, fitting)
-        measured = measure(
+        measured = measure_bounds(
             worlds,
             [scoped.claim for scoped in (*claims, *wider)],
             estimator,
@@ -688,9 +692,9 @@ class CanaryGame(ABC):
                 setup.target,
                 scoped,
                 setup.population,
-                exact=exact,
-                sampled=(measured.bound,),
-                alarms=(measured.high_confidence_bound,),
+                exact_bounds=exact,
+                sampled_bounds=(measured.bound,),
+                alarm_bounds=(measured.high_confidence_bound,),
                 accountants=accountants,
             )
             for scoped in claims
@@ -725,7 +729,9 @@ class CanaryGame(ABC):
             statistic=setup.statistic,
             pilot=pilot,
             rng=rng,
-            budget=TestBudget(draws=2 * runs, delta=setup.deltas_by_scope[scope][0], alpha=_ALPHA),
+            budget=RuleTestPlan(
+                draws=2 * runs, delta=setup.deltas_by_scope[scope][0], alpha=_ALPHA
+            ),
             trees=self.has_tree_rule,
         )
         return worlds, f"in {runs:,} runs with each input, after training on {pilot:,} other runs"

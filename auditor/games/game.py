@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from fedrec_auditor.accountants.statements import Vantage
-from fedrec_auditor.attacks.base import Attack, Background, Inference
+from fedrec_auditor.attacks.base import Attack, AttackResult, Background
 from fedrec_auditor.attacks.parts.inputs import ViewWithInputs
 from fedrec_auditor.auditor.games import metrics
 from fedrec_auditor.auditor.games.metrics import Estimate
@@ -91,7 +91,7 @@ MAX_UNLINKED_PAIRS = 2**26
 # Tables of the uploads of one training, with their views, by name of the source.
 UploadTables = dict[str, ViewWithInputs]
 _MANY = 20_000  # users beyond which a row states the number of attacked users
-_Guess = TypeVar("_Guess", bound=Inference)
+_Guess = TypeVar("_Guess", bound=AttackResult)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

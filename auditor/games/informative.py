@@ -19,12 +19,12 @@ from numpy.typing import NDArray
 from fedrec_auditor.attacks.parts.uploads import (
     MODEL_KINDS,
     ModelMessages,
-    get_rounds,
-    iter_blocks,
-    list_linked,
-    read_model,
+    iter_message_blocks,
+    list_linked_names,
+    read_model_messages,
+    select_rounds,
 )
-from fedrec_auditor.attacks.readers.noisy_rows import MAX_MESSAGES
+from fedrec_auditor.attacks.readers.noisy_rows import MAX_MESSAGES_PER_USER
 from fedrec_auditor.targets.transcript import Payload, RoundView, Uploads, View
 
 # Maximum absolute value of a usable number. The sum of 10^12 squares fits single precision.
@@ -88,8 +88,8 @@ def filter_view(view: View, n_unread: int = 0) -> InformativeView:
     filled, empty = _drop_messages(linked, partial(_is_empty, linked))
     read = {
         id(part)
-        for name in list_linked(filled)
-        for part, _, _ in get_rounds(filled, name, MAX_MESSAGES + 1)
+        for name in list_linked_names(filled)
+        for part, _, _ in select_rounds(filled, name, MAX_MESSAGES_PER_USER + 1)
     }
 
     def is_too_large(seen: RoundView) -> NDArray[np.bool_]:
@@ -160,7 +160,7 @@ def _is_empty(view: View, seen: RoundView) -> NDArray[np.bool_]:
     assert seen.uploads is not None
     components = seen.uploads.components
     empty = np.ones(len(seen.uploads.users), dtype=np.bool_)
-    moving = read_model(replace(view, rounds=(seen,)))
+    moving = read_model_messages(replace(view, rounds=(seen,)))
     if not moving or any(components[name].shape for name in components.keys() - moving.keys()):
         return ~empty
     for (part,) in sorted(moving.values(), key=lambda parts: np.prod(parts[0].component.shape)):
@@ -198,7 +198,7 @@ def is_oversized(uploads: Uploads) -> NDArray[np.bool_]:
     out = np.zeros(len(uploads.users), dtype=np.bool_)
     for part in uploads.components.values():
         if part.kind in (*MODEL_KINDS, Payload.RATINGS) and part.bound_magnitude() > MAX_NUMBER:
-            for rows, sent in iter_blocks(part):
+            for rows, sent in iter_message_blocks(part):
                 out[rows] |= _any_entry(~(np.abs(sent) <= MAX_NUMBER))
     return out
 

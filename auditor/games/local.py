@@ -381,7 +381,7 @@ def _make_prover(target: Target, pair: WorstPair, one_in: int) -> Callable[[floa
                 histories,
                 delta,
                 stop_at=0.0,
-                paced=lambda sampler, most: (sampler, most // one_in),
+                limit_draws=lambda sampler, most: (sampler, most // one_in),
                 seed=np.random.SeedSequence(0),
                 names=pair.canary.history_names,
             )

@@ -64,8 +64,10 @@ def run_attack(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
             ),
         )
     popularity = np.bincount(interactions.ratings.indices, minlength=interactions.n_items)
-    prior = to_log_odds(popularity[pairs[:, 1]] - members, interactions.n_users - 1)
-    background = Background(candidates=pairs, prior=prior, known_items=known_items)
+    prior_log_odds = to_log_odds(popularity[pairs[:, 1]] - members, interactions.n_users - 1)
+    background = Background(
+        candidates=pairs, prior_log_odds=prior_log_odds, known_items=known_items
+    )
     scores, users = game.run_attack(MemberScores, background, game.view).values, pairs[:, 0]
     # With fewer than 100 non-members, TPR is reported at the smallest FPR that they can resolve.
     fpr = max(MAIN_FPR, 1 / negatives)

@@ -17,7 +17,7 @@ from scipy.special import expit, logit
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements import check_confidence
 from fedrec_auditor.attacks.parts.supervised import get_auc_influences, get_class_f1, get_macro_f1
-from fedrec_auditor.attacks.parts.uploads import divide
+from fedrec_auditor.attacks.parts.uploads import divide_or_zero
 from fedrec_auditor.targets.compiled import jit_compile
 
 # Success of an attack: point estimates with confidence intervals over users.
@@ -483,7 +483,7 @@ def _weighted_f1(tally: NDArray[np.float64]) -> NDArray[np.float64]:
 
     ``tally``: counts of right guesses, true classes and guesses (..., 3, C).
     """
-    return divide(
+    return divide_or_zero(
         (get_class_f1(tally) * tally[..., 1, :]).sum(axis=-1), tally[..., 1, :].sum(axis=-1)
     )
 
@@ -493,7 +493,7 @@ def _micro_f1(tally: NDArray[np.float64]) -> NDArray[np.float64]:
 
     ``tally``: counts of right guesses, true classes and guesses (..., 3, C).
     """
-    return divide(tally[..., 0, :].sum(axis=-1), tally[..., 1, :].sum(axis=-1))
+    return divide_or_zero(tally[..., 0, :].sum(axis=-1), tally[..., 1, :].sum(axis=-1))
 
 
 def _balanced(tally: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -501,8 +501,8 @@ def _balanced(tally: NDArray[np.float64]) -> NDArray[np.float64]:
 
     ``tally``: counts of right guesses, true classes and guesses (..., 3, C).
     """
-    recalls = divide(tally[..., 0, :], tally[..., 1, :]).sum(axis=-1)
-    return divide(recalls, (tally[..., 1, :] > 0).sum(axis=-1).astype(np.float64))
+    recalls = divide_or_zero(tally[..., 0, :], tally[..., 1, :]).sum(axis=-1)
+    return divide_or_zero(recalls, (tally[..., 1, :] > 0).sum(axis=-1).astype(np.float64))
 
 
 _FIGURES: dict[str, Callable[[NDArray[np.float64]], NDArray[np.float64]]] = {
@@ -585,7 +585,7 @@ def get_random_f1(counts: NDArray[np.floating], probabilities: NDArray[np.float6
     n = round(float(counts.sum()))
     k = np.arange(n + 1)
     mass = stats.binom.pmf(k[None, :], n, probabilities[:, None])
-    f1 = divide(2.0 * k * counts[:, None] / n, k[None, :] + counts[:, None])
+    f1 = divide_or_zero(2.0 * k * counts[:, None] / n, k[None, :] + counts[:, None])
     return float((mass * f1).sum(axis=1).mean())
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.attacks.base import Background, Reconstruction
-from fedrec_auditor.attacks.parts.uploads import assign_pseudonyms, divide, find_subjects
+from fedrec_auditor.attacks.parts.uploads import assign_pseudonyms, divide_or_zero, find_subjects
 from fedrec_auditor.auditor.games import metrics
 from fedrec_auditor.auditor.games.game import Game, summarize_users
 from fedrec_auditor.auditor.games.membership import to_log_odds
@@ -48,7 +48,7 @@ def run_attack(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
     users = np.sort(game.rng.permutation(users)[: game.max_users])
     popularity = np.bincount(game.interactions.ratings.indices, minlength=game.interactions.n_items)
     background = Background(
-        subjects=users, prior=to_log_odds(popularity, game.interactions.n_users)
+        subjects=users, prior_log_odds=to_log_odds(popularity, game.interactions.n_users)
     )
     guess = game.run_attack(Reconstruction, background, game.view)
     ratings = game.interactions.ratings[guess.users].toarray()
@@ -114,8 +114,8 @@ def _sets(game: Game, guess: NDArray[np.bool_], truth: NDArray[np.bool_]) -> lis
         n_items).
     """
     hits = np.count_nonzero(guess & truth, axis=1)
-    precision = divide(hits, np.count_nonzero(guess, axis=1))
-    recall = divide(hits, np.count_nonzero(truth, axis=1))
+    precision = divide_or_zero(hits, np.count_nonzero(guess, axis=1))
+    recall = divide_or_zero(hits, np.count_nonzero(truth, axis=1))
     chosen = np.broadcast_to(flag_top_items(truth), truth.shape)
     return [
         _row(
@@ -151,8 +151,8 @@ def _ratings(game: Game, guess: NDArray[np.floating[Any]], truth: NDArray[Any]) 
     return _row(
         game,
         "ratings exact",
-        divide(exact, sizes),
-        {"most frequent rating": divide((truth == usual).sum(axis=1), sizes)},
+        divide_or_zero(exact, sizes),
+        {"most frequent rating": divide_or_zero((truth == usual).sum(axis=1), sizes)},
         "The attack guesses this share of ratings exactly; the baseline knows which are rated.",
     )
 
@@ -210,10 +210,10 @@ def _vectors(game: Game, guess: Floats, truth: Floats) -> AttackRow:
     """
     lengths = np.linalg.norm(truth, axis=1)
     dots = np.einsum("nf,nf->n", guess, truth)
-    cosine = divide(dots, np.linalg.norm(guess, axis=1) * lengths).clip(-1, 1)
+    cosine = divide_or_zero(dots, np.linalg.norm(guess, axis=1) * lengths).clip(-1, 1)
     errors = np.linalg.norm(guess - truth, axis=1)[lengths > 0] / lengths[lengths > 0]
     mean = truth.mean(axis=0)
-    of_mean = divide(truth @ mean, lengths * np.linalg.norm(mean))
+    of_mean = divide_or_zero(truth @ mean, lengths * np.linalg.norm(mean))
     return _row(
         game,
         "user vector cosine",

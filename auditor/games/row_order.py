@@ -19,18 +19,18 @@ from scipy import sparse
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.attacks.parts import reading, row_places
 from fedrec_auditor.attacks.parts.row_places import (
-    MAX_EXTRAS,
+    MAX_EXTRA_ROWS,
     MIN_SUPPORT_Z,
     ROW_OFFSETS,
     Floats,
     Ints,
-    compute_support,
     guess_order,
+    score_row_order,
     standardise_evidence,
 )
 from fedrec_auditor.attacks.parts.shadow_reader import (
-    MAX_ENTRIES,
-    MAX_SECONDS,
+    MAX_SHADOW_ENTRIES,
+    MAX_SHADOW_SECONDS,
     MAX_SHADOWS,
     MIN_SHADOWS,
     Bits,
@@ -38,12 +38,12 @@ from fedrec_auditor.attacks.parts.shadow_reader import (
     run_on_accepted,
 )
 from fedrec_auditor.attacks.parts.uploads import assign_pseudonyms, find_subjects
-from fedrec_auditor.attacks.readers.base import MAX_NATS
+from fedrec_auditor.attacks.readers.base import MAX_LOG_RATIO
 from fedrec_auditor.auditor.games.informative import MAX_NUMBER, filter_view, is_oversized
 from fedrec_auditor.auditor.games.matched_truth import MatchedTruth, SenderUsers
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.recorded.recorded_system import RecordedSystem
-from fedrec_auditor.targets.recorded.recording import MANIFEST, Manifest, Recording
+from fedrec_auditor.targets.recorded.recording import MANIFEST_FILE, Manifest, Recording
 from fedrec_auditor.targets.recorded.recording_writer import GroundTruth
 from fedrec_auditor.targets.recorded.tensors import PartForm
 from fedrec_auditor.targets.systems.base import Target, get_origin
@@ -191,12 +191,16 @@ class ClientRowOrder:
         uploads, broadcast = sent[-1]
         parts = uploads.components
         size = public.n_items + sum(math.prod(part.shape) for part in parts.values())
-        if size * MIN_SHADOWS > MAX_ENTRIES or any(
+        if size * MIN_SHADOWS > MAX_SHADOW_ENTRIES or any(
             part.kind in LIST_KINDS for part in parts.values()
         ):
             return cls()
         max_count = int(
-            min(MAX_SHADOWS, MAX_ENTRIES // size, MAX_SECONDS / max(1e-9, client.call_seconds))
+            min(
+                MAX_SHADOWS,
+                MAX_SHADOW_ENTRIES // size,
+                MAX_SHADOW_SECONDS / max(1e-9, client.call_seconds),
+            )
         )
         results: dict[str, tuple[Ints | None, float]] = {}
         for count in (MIN_SHADOWS, max(MIN_SHADOWS, max_count)):
@@ -332,7 +336,7 @@ def _find_order(moved: Floats, histories: Bits, *, is_last: bool) -> tuple[Ints 
 # rank of the identifier, and as stated in the manifest, each with up to ``MAX_EXTRAS`` special
 # rows. The order that fits the messages best is tried last.
 
-_PLAIN = 0.4 * MAX_NATS  # evidence from which an item counts as determined with certainty
+_PLAIN = 0.4 * MAX_LOG_RATIO  # evidence from which an item counts as determined with certainty
 _MAX_USERS = 400  # maximum number of users whose messages are compared with the true data
 
 
@@ -361,7 +365,7 @@ class OrderedRecording:
         ``senders``: user of each sender, as a mapping or a CSV file; None if senders have the names
             of users.
         """
-        manifest, place = recording.manifest, recording.path / MANIFEST
+        manifest, place = recording.manifest, recording.path / MANIFEST_FILE
         if truth is None or not truth.interactions.ratings.nnz:
             return cls(recording=recording)
         rows, data = _count_rows(recording), truth.interactions
@@ -376,7 +380,7 @@ class OrderedRecording:
         evidence, items, is_certain = _evidence(read, matched)
         names = np.array(data.titles or data.items.astype(np.str_), np.str_)
         orders = _candidate_orders(manifest, data.items, names, rows)
-        values = [compute_support(evidence, items, order) for order in orders]
+        values = [score_row_order(evidence, items, order) for order in orders]
         best = int(np.argmax(values))
         value, order = values[best], orders[best]
         fits = value >= (values[0] if best else 0.0) + MIN_SUPPORT_Z  # if not, both are possible
@@ -423,7 +427,7 @@ def _count_rows(recording: Recording) -> int:
     count, shapes = recording.manifest.n_items, get_shapes(recording).values()
     if recording.manifest.rows is not None or any(count in shape for shape in shapes):
         return count
-    near = [shape[0] for shape in shapes if shape and abs(shape[0] - count) <= MAX_EXTRAS]
+    near = [shape[0] for shape in shapes if shape and abs(shape[0] - count) <= MAX_EXTRA_ROWS]
     return min(near, key=lambda rows: abs(rows - count), default=count)
 
 
@@ -447,10 +451,14 @@ def _evidence(recording: Recording, matched: MatchedTruth) -> tuple[Floats, spar
     readable = hidden or view
     users = np.arange(readable.public.n_users) if hidden else find_subjects(view).astype(np.int64)
     users = np.sort(rng.permutation(users)[:_MAX_USERS])
-    ratio = None if reading.refusal(readable) else reading.read_evidence(readable, users).log_ratio
+    ratio = (
+        None
+        if reading.explain_refusal(readable)
+        else reading.read_evidence(readable, users).log_ratio
+    )
     evidence = np.zeros((len(users), readable.public.n_items))
     if ratio is not None:
-        evidence += np.clip(ratio, -MAX_NATS, MAX_NATS)
+        evidence += np.clip(ratio, -MAX_LOG_RATIO, MAX_LOG_RATIO)
     items = data.ratings.astype(np.bool_).astype(np.float64)
     if hidden:
         evidence = evidence.mean(axis=0, keepdims=True)
@@ -476,7 +484,9 @@ def _candidate_orders(
     if manifest.items is not None:
         wanted = names if isinstance(manifest.items[0], str) else items
         at = {item: row for row, item in enumerate(manifest.items)}
-        bases.insert(0, np.array([at.get(item, -rows - MAX_EXTRAS) for item in wanted.tolist()]))
+        bases.insert(
+            0, np.array([at.get(item, -rows - MAX_EXTRA_ROWS) for item in wanted.tolist()])
+        )
     shifted = (base + shift for shift in ROW_OFFSETS for base in bases)
     return [np.where((order >= 0) & (order < rows), order, -1) for order in shifted]
 
@@ -510,7 +520,7 @@ def _assumption(
     return (
         f"Assumed: {first}, and so on (of {rows:,} rows {special:,} without an item of the truth). "
         "In this order, messages agree with their senders' items by "
-        f"{support[0]:.1f} standard errors; in the order of {MANIFEST}, by {support[1]:.1f}. If "
+        f"{support[0]:.1f} standard errors; in the order of {MANIFEST_FILE}, by {support[1]:.1f}. If "
         f'the order is right, state it: "items": [...] in {place}.'
     )
 

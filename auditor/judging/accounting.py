@@ -143,9 +143,9 @@ def judge_scoped_claim(
     scoped: ScopedClaim,
     population: Population,
     *,
-    exact: Sequence[Bound],
-    sampled: Sequence[Bound] = (),
-    alarms: Sequence[Bound] = (),
+    exact_bounds: Sequence[Bound],
+    sampled_bounds: Sequence[Bound] = (),
+    alarm_bounds: Sequence[Bound] = (),
     accountants: Sequence[Accountant],
 ) -> Finding:
     """Judges one claim by the smallest upper bound and the largest lower bound on epsilon that
@@ -154,9 +154,9 @@ def judge_scoped_claim(
     - ``target``: the system.
     - ``scoped``: its claim in a scope (unit, adjacency, what the adversary sees, duration).
     - ``population``: numbers of users and items.
-    - ``exact``: exact lower bounds.
-    - ``sampled``: measured lower bounds.
-    - ``alarms``: measured lower bounds at the confidence at which a measurement contradicts a
+    - ``exact_bounds``: exact lower bounds.
+    - ``sampled_bounds``: measured lower bounds.
+    - ``alarm_bounds``: measured lower bounds at the confidence at which a measurement contradicts a
       proof. An alarm that contradicts the proof overrides all other bounds.
     - ``accountants``: accountants that prove the upper bound.
 
@@ -173,7 +173,9 @@ def judge_scoped_claim(
         scoped.scope,
         delta=scoped.delta,
         accounted=accounted,
-        measured=_largest_lower_bound(scoped, accounted, exact, sampled, alarms),
+        measured=_largest_lower_bound(
+            scoped, accounted, exact_bounds, sampled_bounds, alarm_bounds
+        ),
         sizes=replace(target.sizes, items=population.n_items),
         note=scoped.note,
         outside_model=scoped.outside_model,
@@ -214,7 +216,7 @@ def judge_claims(
     """
     exact, accountants = compute_exact_bounds(target, population), list_accountants()
     return exact, tuple(
-        judge_scoped_claim(target, scoped, population, exact=exact, accountants=accountants)
+        judge_scoped_claim(target, scoped, population, exact_bounds=exact, accountants=accountants)
         for scoped in target.get_claims(population)
     )
 
@@ -259,17 +261,17 @@ def _largest_lower_bound(
 
 
 def drop_refuted_proofs(
-    findings: Iterable[Finding], proof_of: Callable[[str, Bound], Bound | None]
+    findings: Iterable[Finding], find_proof: Callable[[str, Bound], Bound | None]
 ) -> tuple[Finding, ...]:
     """Judges claims again without the proofs whose assumptions are refuted by a lower bound.
 
     - ``findings``: the judgements, each with its claim, proof and lower bound.
-    - ``proof_of``: function of the name of a system and a lower bound, which returns the proof in
+    - ``find_proof``: function of the name of a system and a lower bound, which returns the proof in
       the scope (unit, adjacency, adversary, duration) of that bound, or None.
 
     A lower bound above a proved upper bound shows that the assumptions of the proof do not all
     hold. So every proof of that system with at least these assumptions is dropped, in every scope.
-    ``proof_of`` is needed for scopes without a judgement: a round about which there is no claim may
+    ``find_proof`` is needed for scopes without a judgement: a round about which there is no claim may
     have a lower bound above the proved epsilon.
     """
     findings = tuple(findings)
@@ -279,7 +281,7 @@ def drop_refuted_proofs(
         (target, set(upper.assumptions), lower)
         for target, lower in shown
         if lower is not None
-        for upper in (proof_of(target, lower), *(p for name, p in proofs if name == target))
+        for upper in (find_proof(target, lower), *(p for name, p in proofs if name == target))
         if upper is not None and refutes_assumptions(lower, upper)
     ]
 
@@ -289,7 +291,7 @@ def drop_refuted_proofs(
             if proof is None or target != finding.target:
                 continue
             if assumptions <= set(proof.assumptions):
-                return finding.without_proof(
+                return finding.drop_proof(
                     f"The proof of epsilon {proof.epsilon:.6g} does not hold: the lower bound "
                     f"{lower.epsilon:.6g} in [{lower.scope}] refutes its assumptions, namely that "
                     f"{' and '.join(sorted(assumptions))}."
@@ -343,7 +345,7 @@ def _with_untested(
         from fedrec_auditor.auditor.worlds.measure import explain_too_few_trainings
 
         why = explain_too_few_trainings(finding.claim, measured)
-    return finding if not why else finding.model_copy(update={"untested": why}).with_new_judgement()
+    return finding if not why else finding.model_copy(update={"untested": why}).judge_again()
 
 
 def _delta_that_holds(mechanism: Mechanism, epsilon: float) -> float | None:

@@ -25,10 +25,10 @@ from fedrec_auditor.auditor.plan.families import FAMILIES, load_papers
 from fedrec_auditor.auditor.plan.plan import Plan, make_target
 from fedrec_auditor.reports.documents.catalogue import (
     CatalogueRow,
+    EpsilonTableRow,
     EpsilonTables,
-    Figure,
     PaperRow,
-    TableRow,
+    StatedNumber,
 )
 from fedrec_auditor.reports.record.rows import Finding
 from fedrec_auditor.targets.declarations.entry import PaperEntry
@@ -207,7 +207,9 @@ def _judge(paper: Paper, entry: PaperEntry) -> CatalogueRow:
     computed = paper.compute_numbers(entry)
     if finding is None and not computed:
         raise InputError("Expected the key scope or computed in the entry, got neither. Add one.")
-    figures = tuple(Figure.model_validate(number, from_attributes=True) for number in computed)
+    figures = tuple(
+        StatedNumber.model_validate(number, from_attributes=True) for number in computed
+    )
     accounted = None if finding is None else finding.accounted
     settings, population = _split(entry.settings)
     target = _claimant(paper, entry, settings)
@@ -269,7 +271,7 @@ def _evaluate_claim(paper: Paper, entry: PaperEntry, settings: Mapping[str, Any]
         target,
         scoped,
         population,
-        exact=compute_exact_bounds(target, population, scoped),
+        exact_bounds=compute_exact_bounds(target, population, scoped),
         accountants=list_accountants(),
     )
 
@@ -336,5 +338,5 @@ def find_papers_with_tables() -> Mapping[str, Paper]:
     }
 
 
-def _table_row(place: int, entry: Any) -> tuple[int, TableRow]:
-    return place, TableRow.model_validate(entry, from_attributes=True)
+def _table_row(place: int, entry: Any) -> tuple[int, EpsilonTableRow]:
+    return place, EpsilonTableRow.model_validate(entry, from_attributes=True)

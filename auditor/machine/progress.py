@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fedrec_auditor.reports.say import format_duration
-from fedrec_auditor.reports.writers.paragraph import paragraph
+from fedrec_auditor.reports.writers.paragraph import wrap_paragraph
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -98,7 +98,7 @@ class ProgressReport:
 
 
 # Function that receives the progress of an audit, when a task finishes and about once a second.
-Observer = Callable[[ProgressReport], None]
+ProgressObserver = Callable[[ProgressReport], None]
 
 
 class ProgressTracker:
@@ -110,7 +110,7 @@ class ProgressTracker:
     - ``total``: number of all tasks.
     """
 
-    def __init__(self, observe: Observer | None, *, done: int, total: int) -> None:
+    def __init__(self, observe: ProgressObserver | None, *, done: int, total: int) -> None:
         self._observe, self._done, self._total = observe, done, total
         self._begun: set[str] = set()
         self._running: dict[str, str] = {}
@@ -230,7 +230,7 @@ def note_progress(path: Path | None, task: str) -> Iterator[None]:
 
 
 @contextmanager
-def show_progress(progress: bool | Observer | None) -> Iterator[Observer | None]:
+def show_progress(progress: bool | ProgressObserver | None) -> Iterator[ProgressObserver | None]:
     """Context manager that provides a function which displays progress reports, or None.
 
     ``progress``: a function to be called instead, True to display, False not to display, or None to
@@ -251,7 +251,7 @@ def show_progress(progress: bool | Observer | None) -> Iterator[Observer | None]
 
 
 @contextmanager
-def show_task_progress(progress: bool | Observer | None, name: str) -> Iterator[None]:
+def show_task_progress(progress: bool | ProgressObserver | None, name: str) -> Iterator[None]:
     """Context manager that displays the progress of a single task.
 
     ``progress``: True or False to display or not, None to display only in a terminal or a notebook,
@@ -274,7 +274,7 @@ def show_task_progress(progress: bool | Observer | None, name: str) -> Iterator[
 
 
 @contextmanager
-def display_on_console(console: Console) -> Iterator[Observer]:
+def display_on_console(console: Console) -> Iterator[ProgressObserver]:
     """Context manager that provides a function which displays progress reports on ``console``."""
     if not console.is_terminal:
         yield _log(console)
@@ -291,7 +291,7 @@ def display_on_console(console: Console) -> Iterator[Observer]:
             """Yields the bar, and a paragraph for each running task."""
             yield from super().get_renderables()
             for text in self.running:
-                yield Text(paragraph(text, self.console.width, indent=2, hang=2))
+                yield Text(wrap_paragraph(text, self.console.width, indent=2, hang=2))
 
     columns = BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
     with Bar(*columns, console=console, transient=True) as bar:
@@ -304,7 +304,7 @@ def display_on_console(console: Console) -> Iterator[Observer]:
         yield observe
 
 
-def _log(console: Console) -> Observer:
+def _log(console: Console) -> ProgressObserver:
     """Returns a function that prints progress reports as lines of a log.
 
     A line is printed when a task finishes, or if none has finished for 30 seconds.

@@ -14,7 +14,7 @@ from fedrec_auditor.accountants.statements import Vantage
 from fedrec_auditor.accountants.verdict import DEFAULT_GATE, Gate
 from fedrec_auditor.auditor.games.matched_truth import MatchedTruth, SenderUsers
 from fedrec_auditor.auditor.games.row_order import OrderedRecording, get_shapes
-from fedrec_auditor.auditor.machine.progress import Observer, show_progress
+from fedrec_auditor.auditor.machine.progress import ProgressObserver, show_progress
 from fedrec_auditor.auditor.plan.plan import ALL_TARGETS, Plan, amend_plan, make_target
 from fedrec_auditor.auditor.plan.planned_data import load_planned_data, prepare_data
 from fedrec_auditor.auditor.plan.stated_claim import ClaimsInput, list_claims
@@ -28,7 +28,12 @@ from fedrec_auditor.targets.components import Payload, Reports
 from fedrec_auditor.targets.compute import one_thread
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.recorded.recorded_system import RecordedSystem
-from fedrec_auditor.targets.recorded.recording import MANIFEST, TRUTH, Recording, describe_channel
+from fedrec_auditor.targets.recorded.recording import (
+    MANIFEST_FILE,
+    TRUTH_FILE,
+    Recording,
+    describe_channel,
+)
 from fedrec_auditor.targets.recorded.recording_writer import GroundTruth, RecordingWriter
 from fedrec_auditor.targets.systems.base import Run, Target
 from fedrec_auditor.targets.transcript import Uploads
@@ -107,7 +112,7 @@ def record_plan(
         data, run = AuditedTarget(audit, name).training
         _write(name, run, data.train, out)
         if with_truth:
-            GroundTruth(data.train, run.user_vectors).write(out / TRUTH)
+            GroundTruth(data.train, run.user_vectors).write(out / TRUTH_FILE)
     return out
 
 
@@ -164,7 +169,7 @@ def attack_recording(
     jobs: int | None = None,
     memory: float | None = None,
     gate: Gate = DEFAULT_GATE,
-    progress: bool | Observer | None = None,
+    progress: bool | ProgressObserver | None = None,
     force: bool = False,
     **fields: Any,
 ) -> Record:
@@ -298,7 +303,7 @@ def _itemless(recording: Recording) -> tuple[str, ...]:
         return ()
     return (
         f"No component has n_items={manifest.n_items} rows or columns ({'; '.join(sizes[:5])}). If "
-        f"one of these is the table of items, correct n_items in {recording.path / MANIFEST}; "
+        f"one of these is the table of items, correct n_items in {recording.path / MANIFEST_FILE}; "
         "if not, attacks that read items cannot read any.",
     )
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements import Horizon, Vantage
-from fedrec_auditor.auditor.machine.progress import Observer, show_progress
+from fedrec_auditor.auditor.machine.progress import ProgressObserver, show_progress
 from fedrec_auditor.auditor.plan.objects import apply_claims, convert_to_target
 from fedrec_auditor.auditor.plan.plan import Plan, amend_plan
 from fedrec_auditor.auditor.plan.planned_data import prepare_data
@@ -21,7 +21,11 @@ from fedrec_auditor.reports.record.record import Record
 from fedrec_auditor.targets.components import Payload
 from fedrec_auditor.targets.systems.base import Target
 from fedrec_auditor.targets.wrapped.torch_client import TorchClient
-from fedrec_auditor.targets.wrapped.wrapped_system import DEFAULT_TITLE, HORIZONS, WrappedSystem
+from fedrec_auditor.targets.wrapped.wrapped_system import (
+    DEFAULT_TITLE,
+    PROOF_HORIZONS,
+    WrappedSystem,
+)
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
@@ -141,7 +145,7 @@ def audit_system(
     memory: float | None = None,
     backend: str = "loky",
     address: str | None = None,
-    progress: bool | Observer | None = None,
+    progress: bool | ProgressObserver | None = None,
     **given: Any,
 ) -> Record:
     """Audits a user's own system by games and attacks, and judges its claims.
@@ -223,7 +227,7 @@ def _proofs(proof: DpEvent | Mapping[str, DpEvent] | None, rounds: int) -> dict[
         return {}
     by_name = proof if isinstance(proof, Mapping) else {"round": proof}
     events = {_chosen(Horizon, "the horizon of a proof", name): by_name[name] for name in by_name}
-    if unread := [horizon for horizon in events if horizon not in HORIZONS]:
+    if unread := [horizon for horizon in events if horizon not in PROOF_HORIZONS]:
         raise InputError(
             f"Expected proof for the horizons round or training, got the horizon {unread[0]}. Give "
             "the event of a whole round."

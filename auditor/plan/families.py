@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING, Any
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.plan import plugins
-from fedrec_auditor.targets.declarations import CLAIMS
+from fedrec_auditor.targets.declarations import CLAIMS_FILE
 from fedrec_auditor.targets.own_modules import find_member_class, name_member
 
 if TYPE_CHECKING:
@@ -195,7 +195,9 @@ class Family:
         MODULE:CLASS for a module with several members.
         """
         if self.kind == "papers":
-            folders = (each for each in files(self.package).iterdir() if (each / CLAIMS).is_file())
+            folders = (
+                each for each in files(self.package).iterdir() if (each / CLAIMS_FILE).is_file()
+            )
             names = sorted(each.name for each in folders)
             return {name.replace("_", "-"): f"{self.package}.{name}" for name in names}
         if self.kind != "targets":

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.auditor.machine.progress import Observer, ProgressTracker
+from fedrec_auditor.auditor.machine.progress import ProgressObserver, ProgressTracker
 from fedrec_auditor.auditor.machine.workers import run_parallel
 from fedrec_auditor.auditor.plan.families import check_name, list_reproductions, load_papers
 from fedrec_auditor.auditor.plan.sources import load_data
@@ -160,7 +160,7 @@ def reproduce(
     only: Sequence[str],
     quick: bool,
     jobs: int,
-    observe: Observer,
+    observe: ProgressObserver,
 ) -> Path:
     """Measures the numbers that papers print, and writes ``reproductions.md`` and
     ``reproductions.json`` to ``out``.
@@ -224,7 +224,7 @@ def reproduce(
         for name, entry in chosen.items()
     ]
     command = _command(names, data, only, quick)
-    return reproductions.write(pages, out, command=command, quick=quick)
+    return reproductions.write_reproductions(pages, out, command=command, quick=quick)
 
 
 def _command(

@@ -325,9 +325,9 @@ def _run_attacks(
         last = run.transcript.view(Vantage.SERVER)
         whole = add_inputs(last)
         drawn = _Known(train, whole, _QUICK_DRAWS if quick else _DRAWS, rng)
-        rows += [drawn.row(case, cell, whole.with_input(RAW)) for cell in case.upload_scores]
+        rows += [drawn.row(case, cell, whole.with_only_input(RAW)) for cell in case.upload_scores]
         for group in last.group_names if case.part_scores else ():
-            part = add_inputs(last.keep_group(group)).with_input(RAW)
+            part = add_inputs(last.keep_group(group)).with_only_input(RAW)
             rows += [drawn.row(case, cell, part, f", {group} only") for cell in case.part_scores]
     return tuple(rows)
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements import Vantage
-from fedrec_auditor.accountants.verdict import LEAK_MARGIN, Verdict
+from fedrec_auditor.accountants.verdict import DEFAULT_LEAK_MARGIN, Verdict
 from fedrec_auditor.attacks.base import AttackFamily
 from fedrec_auditor.auditor import utility
 from fedrec_auditor.auditor.games.attack_games import ATTACK_GAMES
@@ -63,11 +63,11 @@ from fedrec_auditor.reports.record.rows import (
     Row,
     SkippedRow,
 )
-from fedrec_auditor.reports.say import TABLES
+from fedrec_auditor.reports.say import TEXT_TABLES
 from fedrec_auditor.reports.say.metrics import BREACH_WORDS, CUT_WORDS, describe_attack
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.features import count_user_features
-from fedrec_auditor.targets.systems.base import NoScores, Population, Run, Target, get_origin
+from fedrec_auditor.targets.systems.base import NoScoresError, Population, Run, Target, get_origin
 from fedrec_auditor.targets.transcript import Transcript, View
 
 _AnyRow = TypeVar("_AnyRow", bound=Row)
@@ -125,7 +125,7 @@ class AuditedTarget:
                 figures = held_out.evaluate(
                     target, run.model, confidence=audit.plan.confidence, rng=rng
                 )
-            except NoScores as error:
+            except NoScoresError as error:
                 return TaskResult(skipped=(self._skip(step, error),))
             return TaskResult(
                 utility=tuple(_add_notes(r, "paper_note", self._cut_note) for r in figures),
@@ -450,7 +450,7 @@ def _beats_baseline(row: AttackRow | SkippedRow) -> bool:
     """
     if not isinstance(row, AttackRow) or row.baseline is None:
         return False
-    return row.ci_low - row.baseline > LEAK_MARGIN * (1 - row.baseline)
+    return row.ci_low - row.baseline > DEFAULT_LEAK_MARGIN * (1 - row.baseline)
 
 
 def _skipped_at_route(
@@ -471,7 +471,10 @@ def _skipped_at_route(
         others = {why: vantage for vantage, why in reasons.items() if route.determines(vantage)}
         start = f"{sentences[0].partition('. ')[0]}. "
         for why, vantage in others.items():
-            by, other = TABLES["attacker"][vantage], why.removeprefix(start).replace(". ", "; ")
+            by, other = (
+                TEXT_TABLES["attacker"][vantage],
+                why.removeprefix(start).replace(". ", "; "),
+            )
             new = f"Nor can the attack be run {by}: {other}"
             sentences += [new] if why not in sentences else []
     return (SkippedRow(target=task.target, attack=task.step, reason=" ".join(sentences)),)

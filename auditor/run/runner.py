@@ -39,7 +39,7 @@ from fedrec_auditor.auditor.judging.accounting import (
 from fedrec_auditor.auditor.machine import workers
 from fedrec_auditor.auditor.machine.progress import (
     TRAINING_STAGE,
-    Observer,
+    ProgressObserver,
     ProgressTracker,
     note_progress,
     show_progress,
@@ -78,7 +78,7 @@ def audit(
     memory: float | None = None,
     backend: str = "loky",
     address: str | None = None,
-    progress: bool | Observer | None = None,
+    progress: bool | ProgressObserver | None = None,
     **fields: Any,
 ) -> Record:
     """Audits systems by games and attacks, judges their claims, and returns the results.
@@ -122,7 +122,7 @@ def run_plan(
     *,
     out: Path | None = None,
     gate: Gate = DEFAULT_GATE,
-    observe: Observer | None = None,
+    observe: ProgressObserver | None = None,
     interactions: Interactions | None = None,
     systems: Sequence[Target] = (),
     force: bool = False,
@@ -150,7 +150,7 @@ def run_plan(
     if out is None:
         results = run_audits([(each, None) for each in audits], resources, observe)
         return assemble_record(audit, resources, merge_results(results), started)
-    with store.lock(out):
+    with store.lock_directory(out):
         if not force:
             _refuse_another_plans_report(out, audit.plan)
         resumable = [(each, Checkpoints.open(out, each)) for each in audits]
@@ -174,7 +174,7 @@ def _refuse_another_plans_report(out: Path, plan: Plan) -> None:
     if not (out / store.RECORD_FILE).exists():
         return
     try:
-        before = store.read(out, Contents).plan
+        before = store.read_record(out, Contents).plan
     except InputError as error:
         raise InputError(
             f"Expected no other report in {out}, got a report.json that this version cannot read. "
@@ -193,7 +193,7 @@ def _refuse_another_plans_report(out: Path, plan: Plan) -> None:
 def run_audits(
     audits: Sequence[tuple[Audit, Checkpoints | None]],
     resources: Resources,
-    observe: Observer | None,
+    observe: ProgressObserver | None,
 ) -> list[ResultsByTask]:
     """Runs all tasks (such as attacks) of each audit that have no stored result; returns the
     results of all tasks, one mapping per audit.

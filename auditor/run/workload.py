@@ -28,7 +28,7 @@ from fedrec_auditor.auditor.games.game import (
 from fedrec_auditor.targets.components import Payload
 from fedrec_auditor.targets.compute import DEFAULT, UPLOAD_RAM_SHARE, Machine
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.recorded.recording import MANIFEST, Recording
+from fedrec_auditor.targets.recorded.recording import MANIFEST_FILE, Recording
 from fedrec_auditor.targets.recorded.tensors import PartForm
 from fedrec_auditor.targets.systems.base import Target, TrainingCost
 
@@ -80,7 +80,7 @@ class Workload:
             + _ENTRY * interactions.ratings.nnz
             + _GUESSED * guessed
             + 4 * cost.memory_values
-            + cost.senders * cost.message_bytes
+            + cost.senders_per_round * cost.message_bytes
             + attack,
             stored_bytes=cost.n_messages * cost.message_bytes,
             seconds=cost.seconds,
@@ -191,7 +191,7 @@ def check_recording_size(recording: Recording, memory: float) -> None:
     and each model: a recording may declare any size, and a compressed file may be a thousand times
     smaller than its content.
     """
-    manifest, place = recording.manifest, recording.path / MANIFEST
+    manifest, place = recording.manifest, recording.path / MANIFEST_FILE
     users = min(max(1, len(recording.senders)), MIN_USERS)
     sizes = [(f"n_items={manifest.n_items}", place, _GUESSED * users * manifest.n_items)]
     sizes += [

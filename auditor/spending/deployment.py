@@ -70,10 +70,10 @@ class NoiseKind:
     max_amount: float
 
 
-GAUSSIAN = NoiseKind("gaussian", "z", Range("(0, inf)"), 1e-3, 1e6)
-LAPLACE = NoiseKind("laplace", "b", Range("(0, inf)"), 1e-3, 1e9)
+GAUSSIAN_NOISE = NoiseKind("gaussian", "z", Range("(0, inf)"), 1e-3, 1e6)
+LAPLACE_NOISE = NoiseKind("laplace", "b", Range("(0, inf)"), 1e-3, 1e9)
 # Above 700, e^eps is not a finite double.
-RESPONSE = NoiseKind("randomized_response", "epsilon", Range("(0, 700]"), 1e-9, 500.0)
+RANDOMIZED_RESPONSE = NoiseKind("randomized_response", "epsilon", Range("(0, 700]"), 1e-9, 500.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,10 +129,10 @@ class Noise:
         report.
         """
         assert self.amount is not None
-        if self.kind is RESPONSE:
+        if self.kind is RANDOMIZED_RESPONSE:
             k = self.n_categories
             return RandomizedResponseDpEvent(k / (math.expm1(self.amount) + k), k)
-        return (GaussianDpEvent if self.kind is GAUSSIAN else LaplaceDpEvent)(self.amount)
+        return (GaussianDpEvent if self.kind is GAUSSIAN_NOISE else LaplaceDpEvent)(self.amount)
 
     @property
     def local_epsilon(self) -> float:
@@ -141,7 +141,7 @@ class Noise:
         """
         assert self.amount is not None
         # Two vectors of norm C differ by at most 2 C.
-        return self.amount if self.kind is RESPONSE else 2.0 / self.amount
+        return self.amount if self.kind is RANDOMIZED_RESPONSE else 2.0 / self.amount
 
     @property
     def bit_probs(self) -> tuple[float, float]:
@@ -152,7 +152,7 @@ class Noise:
         is one given category. For Laplace noise, the bit is the sign of the report.
         """
         assert self.amount is not None
-        if self.kind is LAPLACE:
+        if self.kind is LAPLACE_NOISE:
             return (max(math.exp(-1.0 / self.amount) / 2.0, _LEAST),) * 2
         one = 1.0 / (math.expm1(self.amount) + self.n_categories)
         return (self.n_categories - 1.0) * one, one
@@ -164,7 +164,7 @@ def _read(kind: NoiseKind, stated: StatedNoise) -> dict[str, float | None]:
     """
     if isinstance(stated, (int, float)) and not isinstance(stated, bool):
         return {kind.symbol: float(stated)}
-    names = (kind.symbol, "p", "k") if kind is RESPONSE else (kind.symbol,)
+    names = (kind.symbol, "p", "k") if kind is RANDOMIZED_RESPONSE else (kind.symbol,)
     values: dict[str, float | None] = {}
     for part in str(stated).split(","):
         name, sign, value = (word.strip() for word in part.partition("="))
@@ -175,7 +175,7 @@ def _read(kind: NoiseKind, stated: StatedNoise) -> dict[str, float | None]:
         except ValueError:
             number = math.nan
         if name not in names or name in values or (number is not None and number != number):
-            example = "epsilon=1,k=4" if kind is RESPONSE else f"{kind.symbol}=1.1"
+            example = "epsilon=1,k=4" if kind is RANDOMIZED_RESPONSE else f"{kind.symbol}=1.1"
             raise InputError(
                 f"Expected {kind.name} such as {example}, got {str(stated)[:80]!r}. Correct it, or "
                 f"give only the name {kind.symbol} to compute its value."
@@ -194,7 +194,7 @@ class Deployment:
     """System without code, described by the mechanisms of one round and the number of rounds.
 
     - ``round_event``: mechanisms of a round, as an event of dp-accounting.
-    - ``round_text``: text that describes the round.
+    - ``round_description``: text that describes the round.
     - ``rounds``: number of rounds.
     - ``delta``: delta at which epsilon is computed.
     - ``unit``: unit of the data that is protected.
@@ -210,7 +210,7 @@ class Deployment:
     """
 
     round_event: DpEvent
-    round_text: str
+    round_description: str
     rounds: int
     delta: float
     unit: Unit
@@ -249,7 +249,7 @@ class Deployment:
         each report is noisy by itself).
         """
         times = format_count(self.rounds, "report" if is_local_event(self.round_event) else "round")
-        return self.round_text if self.rounds == 1 else f"{self.round_text}, {times}"
+        return self.round_description if self.rounds == 1 else f"{self.round_description}, {times}"
 
     def count_rounds(self, scope: Scope) -> int:
         """Returns the number of rounds in the period of ``scope``: all rounds for a training,
@@ -477,7 +477,11 @@ class AccountRequest:
         """Amount of noise, parsed from the argument that states it; None if an event is given
         instead.
         """
-        kinds = {GAUSSIAN: self.gaussian, LAPLACE: self.laplace, RESPONSE: self.randomized_response}
+        kinds = {
+            GAUSSIAN_NOISE: self.gaussian,
+            LAPLACE_NOISE: self.laplace,
+            RANDOMIZED_RESPONSE: self.randomized_response,
+        }
         given = (Noise.parse(kind, stated) for kind, stated in kinds.items() if stated is not None)
         return next(given, None)
 
@@ -510,7 +514,7 @@ class AccountRequest:
         changed: dict[str, Any] = {self.missing_name: value}
         noise = self.noise
         if noise is not None and noise.amount is None:
-            categories = f",k={noise.n_categories}" if noise.kind is RESPONSE else ""
+            categories = f",k={noise.n_categories}" if noise.kind is RANDOMIZED_RESPONSE else ""
             changed = {noise.kind.name: f"{value!r}{categories}"}
         return replace(self, **changed)
 
@@ -531,7 +535,7 @@ class AccountRequest:
             )
         deployment = Deployment(
             round_event=one_round,
-            round_text=describe_event(one_round),
+            round_description=describe_event(one_round),
             rounds=self.rounds or 1,
             delta=self.delta,
             unit=Unit(self.unit),
@@ -554,7 +558,7 @@ class AccountRequest:
                 f"target_epsilon to compute {noise.kind.symbol}."
             )
         if self.shuffle is not None:
-            binary = noise.kind is RESPONSE and noise.n_categories == 2
+            binary = noise.kind is RANDOMIZED_RESPONSE and noise.n_categories == 2
             return ShuffledDpEvent(noise.local_epsilon, self.shuffle, binary)
         event = noise.make_event()
         if self.users is not None:

@@ -33,14 +33,14 @@ from fedrec_auditor.auditor.judging.accounting import (
     list_accountants,
 )
 from fedrec_auditor.auditor.spending.deployment import (
-    RESPONSE,
+    RANDOMIZED_RESPONSE,
     AccountRequest,
     Deployment,
     StatedNoise,
 )
 from fedrec_auditor.reports import say
 from fedrec_auditor.reports.record.rows import Finding
-from fedrec_auditor.reports.writers.paragraph import TEXT_WIDTH, paragraph
+from fedrec_auditor.reports.writers.paragraph import TEXT_WIDTH, wrap_paragraph
 from fedrec_auditor.targets.systems.base import Population, ScopedClaim
 from fedrec_auditor.targets.wrapped.client import convert_errors
 
@@ -54,12 +54,12 @@ _CLOSE, _FAR = 3e-5, 50.0
 
 
 def solve_setting(
-    stated: AccountRequest, target: float, total: Callable[[AccountRequest], float]
+    stated: AccountRequest, target: float, compute_total: Callable[[AccountRequest], float]
 ) -> float:
     """Finds the value of the setting that ``stated`` leaves out, such that the total epsilon is at
     most ``target``.
 
-    ``total`` is a function that computes the epsilon of all rounds together, given complete
+    ``compute_total`` is a function that computes the epsilon of all rounds together, given complete
     settings. If epsilon is monotone in the setting, the result is within a relative 2e-4 of the
     best value, on the side that meets the target. Raises InputError if no setting is left out, or
     if no value within the range of the search meets the target.
@@ -79,7 +79,7 @@ def solve_setting(
         """ln of the target divided by the epsilon at ``value``, but at least -50; negative if
         epsilon is above the target.
         """
-        epsilon = total(stated.fill_missing(value))
+        epsilon = compute_total(stated.fill_missing(value))
         return max(math.log(target) - math.log(max(epsilon, 1e-300)), -_FAR)
 
     if name == "rounds":
@@ -89,7 +89,7 @@ def solve_setting(
     good, bad = 1e-9, 1.0
     if noise is not None and noise.amount is None:
         good, bad = noise.kind.max_amount, noise.kind.min_amount
-        if noise.kind is RESPONSE:
+        if noise.kind is RANDOMIZED_RESPONSE:
             good, bad = bad, good
     if keeps(bad) >= 0.0:
         return bad
@@ -185,13 +185,16 @@ class Account:
         """
         from fedrec_auditor.reports.writers.terminal import format_findings
 
-        return f"{format_findings(self.findings, width)}\n\n{paragraph(self.statement, width)}"
+        return f"{format_findings(self.findings, width)}\n\n{wrap_paragraph(self.statement, width)}"
 
     def __str__(self) -> str:
         return self.describe()
 
     def __repr__(self) -> str:
-        total, per_round = say.proved_text(self.total), say.proved_text(self.per_round)
+        total, per_round = (
+            say.format_finding_upper(self.total),
+            say.format_finding_upper(self.per_round),
+        )
         bounds = f"at most {total} in total, {per_round} per round"
         return f"<{self.total.target}: epsilon {bounds}, at delta {self.total.claim.delta:g}>"
 
@@ -358,7 +361,7 @@ def _finding(
     """
     lower = _lower_bound(deployment, scoped.scope)
     finding = judge_scoped_claim(
-        deployment, scoped, _ANYBODY, exact=[lower], accountants=accountants
+        deployment, scoped, _ANYBODY, exact_bounds=[lower], accountants=accountants
     )
     upper = _proved(finding.accounted, deployment)
     if refutes(lower, upper):

@@ -28,8 +28,8 @@ from fedrec_auditor.auditor.plan.plan import Plan, make_target
 from fedrec_auditor.reports.record.frontier import (
     BREACH_WORDS,
     DELTA_PREFIX,
-    Kind,
     OverTrainingsRow,
+    QuantityKind,
     SweepRow,
 )
 from fedrec_auditor.reports.record.record import Record
@@ -346,13 +346,13 @@ def make_training_rows(variant_index: int, seed: int, record: Record) -> Iterato
             yield make(kind="gain", **_interval(attack.net_gain), baseline=0.0)
     # If several findings have the same scope, the smallest claim, the smallest upper bound and the
     # largest lower bound count.
-    epsilons: dict[tuple[Kind, str], tuple[float, str]] = {}
+    epsilons: dict[tuple[QuantityKind, str], tuple[float, str]] = {}
     for finding in record.findings:
         # The bound of a game, with fewer rounds and users, is not a bound for the data.
         world = " / ".join(filter(None, (f"{finding.scope}", finding.game)))
         view = world + (f"{DELTA_PREFIX}{finding.delta:g}" if finding.delta else "")
         claim, proof, leak = finding.claim, finding.accounted, finding.lower_bound
-        bounds: list[tuple[Kind, float, str, Callable[..., tuple[float, str]]]] = []
+        bounds: list[tuple[QuantityKind, float, str, Callable[..., tuple[float, str]]]] = []
         if finding.is_claimed and claim.basis is not Basis.DERIVED:
             bounds.append(("claimed", claim.epsilon, claim.source, min))
         bounds += [("proved", proof.epsilon, _basis(proof), min)] if proof is not None else []

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.auditor.machine.progress import Observer
+from fedrec_auditor.auditor.machine.progress import ProgressObserver
 from fedrec_auditor.auditor.machine.progress import show_progress as shown_progress
 from fedrec_auditor.auditor.plan.plan import Plan, check_plan, make_target
 from fedrec_auditor.auditor.plan.planned_data import make_plan_with_data
@@ -49,7 +49,7 @@ def sweep(
     out: str | Path | None = None,
     jobs: int | None = None,
     memory: float | None = None,
-    progress: bool | Observer | None = None,
+    progress: bool | ProgressObserver | None = None,
     **fields: Any,
 ) -> Sweep:
     """Audits ``targets`` for every combination of ``settings``, with ``seeds`` trainings each, and
@@ -97,7 +97,7 @@ def run_sweep(
     resources: Resources,
     *,
     out: Path | None = None,
-    observe: Observer | None = None,
+    observe: ProgressObserver | None = None,
     force: bool = False,
     interactions: Interactions | None = None,
 ) -> Sweep:
@@ -127,7 +127,7 @@ def run_sweep(
     trainings = _Trainings(resources, out, observe, interactions)
     if out is None:
         return trainings.sweep(plan, axes, grid, seeds)
-    with store.lock(out):
+    with store.lock_directory(out):
         if not force:
             _refuse_others(out, plan, grid, seeds)
         swept = trainings.sweep(plan, axes, grid, seeds)
@@ -197,7 +197,7 @@ class _Trainings:
 
     resources: Resources
     out: Path | None
-    observe: Observer | None
+    observe: ProgressObserver | None
     interactions: Interactions | None
 
     def sweep(self, plan: Plan, axes: Sequence[Axis], grid: Sequence[Variant], count: int) -> Sweep:

@@ -24,8 +24,8 @@ from fedrec_auditor.auditor.judging.accounting import list_accountants
 from fedrec_auditor.auditor.worlds.sampler import REPORT_SCOPE
 from fedrec_auditor.targets.mechanisms.base import Mechanism, PrivacyCurve
 
-SAMPLES = 60_000
-P_VALUE = 1e-9
+N_TEST_DRAWS = 60_000
+MIN_P_VALUE = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,11 +131,13 @@ class MechanismContract:
         drawn for all inputs at once, and for the last input alone.
         """
         mechanism, inputs, rng = self.subject.mechanism, self.subject.inputs, _rng(20261121)
-        drawn = mechanism.randomize(inputs, rng, (SAMPLES, len(inputs)))
-        samples = [*np.moveaxis(drawn, 1, 0), mechanism.randomize(inputs[-1], rng, (SAMPLES,))]
+        drawn = mechanism.randomize(inputs, rng, (N_TEST_DRAWS, len(inputs)))
+        samples = [*np.moveaxis(drawn, 1, 0), mechanism.randomize(inputs[-1], rng, (N_TEST_DRAWS,))]
         for value, sample in zip([*inputs, inputs[-1]], samples, strict=True):
             p = _fit(self.subject, value, sample)
-            assert p > P_VALUE / len(samples), f"log_prob misfits samples of {value} (p = {p:.1e})"
+            assert p > MIN_P_VALUE / len(samples), (
+                f"log_prob misfits samples of {value} (p = {p:.1e})"
+            )
 
     def test_worst_case(self) -> None:
         """Checks that no output's log-ratio of probabilities exceeds that of the stated worst case.
@@ -159,11 +161,11 @@ class MechanismContract:
         mechanism, inputs = self.subject.mechanism, self.subject.inputs
         if not isinstance(mechanism, PrivacyCurve):
             return
-        drawn = mechanism.randomize(inputs, _rng(9), (SAMPLES, len(inputs)))
+        drawn = mechanism.randomize(inputs, _rng(9), (N_TEST_DRAWS, len(inputs)))
         own = mechanism.log_prob(drawn, inputs)
         losses = [own - mechanism.log_prob(drawn, value) for value in inputs]
         # Hoeffding's inequality for means of numbers in [0, 1], for every pair and epsilon.
-        error = math.sqrt(math.log(4 * len(inputs) ** 2 / P_VALUE) / (2 * SAMPLES))
+        error = math.sqrt(math.log(4 * len(inputs) ** 2 / MIN_P_VALUE) / (2 * N_TEST_DRAWS))
         curve = {epsilon: mechanism.delta(epsilon) for epsilon in (0.0, 0.3, 1.0, 2.0)}
         assert all(0 <= b <= a <= 1 for a, b in pairwise(curve.values())), f"invalid: {curve}"
         for epsilon, stated in curve.items():

@@ -39,8 +39,8 @@ from fedrec_auditor.targets.systems.base import DesignedPair, Population, Run, T
 from fedrec_auditor.targets.transcript import Broadcast, Round, RoundView, Uploads
 
 USERS, ITEMS = 30, 20
-POPULATION = Population(n_users=USERS, n_items=ITEMS)
-SCOPES = tuple(
+TEST_POPULATION = Population(n_users=USERS, n_items=ITEMS)
+ALL_SCOPES = tuple(
     Scope(unit=unit, adjacency=adjacency, vantage=vantage, horizon=horizon)
     for unit, adjacency, vantage, horizon in itertools.product(Unit, Adjacency, Vantage, Horizon)
 )
@@ -74,7 +74,7 @@ class TargetCase:
     progress: list[tuple[int, int]] = field(default_factory=list, init=False)
 
     @cached_property
-    def shortened(self) -> Target:
+    def short_target(self) -> Target:
         """Copy of the target that trains for at most two rounds."""
         return self.target.limit_rounds(2)
 
@@ -87,7 +87,9 @@ class TargetCase:
     def run(self) -> Run:
         """Result of the shared training: its transcript (all messages) and its model."""
         rng = np.random.default_rng(0)
-        return self.shortened.run(self.interactions, rng, lambda *step: self.progress.append(step))
+        return self.short_target.run(
+            self.interactions, rng, lambda *step: self.progress.append(step)
+        )
 
     @property
     def rounds(self) -> tuple[Round, ...]:
@@ -129,7 +131,7 @@ class TargetContract:
         claim must have a note that explains it. Source and statement of a claim must be longer than
         15 characters.
         """
-        get_claims = self.subject.target.get_claims(POPULATION)
+        get_claims = self.subject.target.get_claims(TEST_POPULATION)
         assert get_claims, "the target states no claim"
         for claim in {id(q.claim): q.claim for q in get_claims}.values():
             first = next(q for q in get_claims if q.claim == claim)
@@ -142,8 +144,8 @@ class TargetContract:
     def test_exact_bounds_stay_below_proofs(self) -> None:
         """Checks that no exact lower bound on epsilon exceeds the smallest proved upper bound."""
         target = self.subject.target
-        for lower in compute_exact_bounds(target, POPULATION):
-            query = (target, lower.scope, POPULATION, lower.delta, list_accountants())
+        for lower in compute_exact_bounds(target, TEST_POPULATION):
+            query = (target, lower.scope, TEST_POPULATION, lower.delta, list_accountants())
             upper = find_upper_bound(*query)
             assert upper is not None, f"no upper bound in [{lower.scope}]"
             assert lower.epsilon <= upper.epsilon * (1 + 1e-9), (
@@ -158,7 +160,7 @@ class TargetContract:
         narrower scopes. The test is at delta 0, for all scopes, including those without a claim.
         """
         target = self.subject.target
-        known = {scope: target.get_mechanism(scope, POPULATION) for scope in SCOPES}
+        known = {scope: target.get_mechanism(scope, TEST_POPULATION) for scope in ALL_SCOPES}
         lost = {s: find_exact_bound(m, s).epsilon for s, m in known.items() if m is not None}
         for event, scopes in _events(target) if lost else ():
             bound = find_event_bound(event, scopes[0], 0.0, list_accountants())
@@ -214,15 +216,18 @@ class TargetContract:
         The number of threads, and storage in memory or on disk, must not matter. A different seed
         must give different messages if the training uses the generator.
         """
-        short, transcript = self.subject.shortened, view_bytes(self.subject.run, Vantage.SERVER)
+        short, transcript = (
+            self.subject.short_target,
+            get_view_bytes(self.subject.run, Vantage.SERVER),
+        )
         rng = np.random.default_rng(0)
         before = rng.bit_generator.state
         again = short.run(make_interactions(), rng, compute=Machine(threads=2, memory=0))
-        assert transcript == view_bytes(again, Vantage.SERVER), (
+        assert transcript == get_view_bytes(again, Vantage.SERVER), (
             "the same seed gave another transcript"
         )
         if any(transcript) and rng.bit_generator.state != before:
-            other = view_bytes(train(short, make_interactions(), seed=1), Vantage.SERVER)
+            other = get_view_bytes(train(short, make_interactions(), seed=1), Vantage.SERVER)
             assert transcript != other, "another seed gave the same transcript"
 
     def test_runs_do_not_change_their_input(self) -> None:
@@ -258,7 +263,7 @@ class TargetContract:
         client.
         """
         profiles, broadcast = self.subject.round_inputs()
-        assert_one_by_one(self.subject.target, profiles, broadcast)
+        assert_batch_sends_same(self.subject.target, profiles, broadcast)
         uploads = self.subject.target.upload(profiles, broadcast, np.random.default_rng(4), size=3)
         np.testing.assert_array_equal(uploads.users, np.repeat(np.arange(profiles.n_users), 3))
 
@@ -267,7 +272,7 @@ class TargetContract:
         self.subject.round_inputs(0)
         first = self.subject.rounds[0]
         second = train(
-            self.subject.shortened, change_user(make_interactions(), 4)
+            self.subject.short_target, change_user(make_interactions(), 4)
         ).transcript.rounds[0]
         np.testing.assert_array_equal(first.uploads.users, second.uploads.users)
         others = np.flatnonzero(first.uploads.users != 4)
@@ -288,9 +293,9 @@ class TargetContract:
             titles=tuple(f"secret {n}" for n in range(ITEMS)),
             timestamps=None,
         )
-        other = train(self.subject.shortened, planted)
+        other = train(self.subject.short_target, planted)
         for vantage in Vantage:
-            assert view_bytes(self.subject.run, vantage) == view_bytes(other, vantage), (
+            assert get_view_bytes(self.subject.run, vantage) == get_view_bytes(other, vantage), (
                 f"other at {vantage}"
             )
 
@@ -310,12 +315,14 @@ def measure_bound(target: Target, population: Population, pair: DesignedPair) ->
     draws = RunSampler(simulation=setting.simulation, name=game.name, chunk_size=chunk)
     fitting, measuring = np.random.default_rng(7).spawn(2)
     worlds, _ = game.make_worlds(draws, setting, pair.scope, _UPLOADS, fitting)
-    return AllThresholds().bound(
+    return AllThresholds().measure_bound(
         worlds, delta=0.0, confidence=1 - 1e-9, samples=_UPLOADS, rng=measuring
     )
 
 
-def assert_one_by_one(target: Target, profiles: Interactions, broadcast: Broadcast | None) -> None:
+def assert_batch_sends_same(
+    target: Target, profiles: Interactions, broadcast: Broadcast | None
+) -> None:
     """Raises AssertionError unless a batch of clients sends what each client sends alone.
 
     ``profiles``: data of the clients' users.
@@ -363,7 +370,7 @@ def iter_arrays(view_of_round: RoundView) -> Iterator[tuple[str, np.ndarray]]:
             yield f"{part.name} {name}", table.to_dense(np.arange(len(table))) if is_sent else table
 
 
-def view_bytes(run: Run, vantage: Vantage) -> list[dict[str, tuple[tuple[int, ...], bytes]]]:
+def get_view_bytes(run: Run, vantage: Vantage) -> list[dict[str, tuple[tuple[int, ...], bytes]]]:
     """Returns shape and bytes of every array that an adversary sees in a run.
 
     ``vantage`` is the position of the adversary, such as the server. The result is one dictionary
@@ -378,10 +385,10 @@ def view_bytes(run: Run, vantage: Vantage) -> list[dict[str, tuple[tuple[int, ..
 def _events(target: Target) -> Iterator[tuple[DpEvent, list[Scope]]]:
     """Yields each event for which epsilon is proved, with all scopes that share it."""
     # The scopes of one result have one adjacency.
-    events = {scope: target.get_event(scope, POPULATION) for scope in SCOPES}
+    events = {scope: target.get_event(scope, TEST_POPULATION) for scope in ALL_SCOPES}
     kinds = {scope: (repr(event), scope.adjacency) for scope, event in events.items()}
     for kind in dict.fromkeys(kinds.values()):
-        scopes = [scope for scope in SCOPES if kinds[scope] == kind]
+        scopes = [scope for scope in ALL_SCOPES if kinds[scope] == kind]
         yield events[scopes[0]], scopes
 
 

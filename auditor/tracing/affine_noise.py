@@ -17,10 +17,10 @@ from typing import Any
 
 import numpy as np
 
-from fedrec_auditor.auditor.tracing.paths import Draw, NotTraced, Path, RealDraw
+from fedrec_auditor.auditor.tracing.paths import Draw, ExecutionPath, NotTraced, RealDraw
 
-Cells = dict[Draw, Any]
-Piece = tuple[Cells, Any]
+ValuesByDraw = dict[Draw, Any]
+ConditionalValue = tuple[ValuesByDraw, Any]
 
 SEED_NAME = "integers() as a seed"
 _MAX_STEPS = 256
@@ -35,15 +35,15 @@ class AffineNoise:
     - ``coefficient``: exact number, not 0.
     - ``constant``: exact number.
     - ``function``: ``math.log`` (of a uniform draw) or ``math.floor``; None if there is none. If
-      given, the variable is this function of ``inner``.
-    - ``inner``: the noise to which ``function`` is applied; None without ``function``.
+      given, the variable is this function of ``inner_noise``.
+    - ``inner_noise``: the noise to which ``function`` is applied; None without ``function``.
     """
 
     source: RealDraw
     coefficient: Fraction = Fraction(1)
     constant: Fraction = Fraction(0)
     function: Callable[..., Any] | None = None
-    inner: AffineNoise | None = None
+    inner_noise: AffineNoise | None = None
 
     @property
     def variable_key(self) -> tuple[Any, ...]:
@@ -51,7 +51,7 @@ class AffineNoise:
 
         Two noises with equal keys are affine functions of the same variable.
         """
-        return self.source, self.function, self.inner
+        return self.source, self.function, self.inner_noise
 
     @property
     def is_lattice(self) -> bool:
@@ -68,8 +68,8 @@ class AffineNoise:
 
     def evaluate(self, value: Any) -> float:
         """Returns the value of the noise if its random draw ``source`` has the value ``value``."""
-        if self.inner is not None and self.function is not None:
-            inner = self.inner.evaluate(value)
+        if self.inner_noise is not None and self.function is not None:
+            inner = self.inner_noise.evaluate(value)
             value = -math.inf if self.function is math.log and inner <= 0 else self.function(inner)
         return float(self.coefficient) * float(value) + float(self.constant)
 
@@ -85,12 +85,12 @@ class AffineNoise:
             return (cell, cell[:0]) if threshold > 0 else (cell[:0], cell)
         crossing = (threshold - self.constant) / self.coefficient
         strict ^= self.coefficient < 0
-        if self.inner is not None and self.function is math.log:
+        if self.inner_noise is not None and self.function is math.log:
             crossing = Fraction(math.exp(min(float(crossing), 700.0)))
-            low, high = self.inner.split_cell(cell, crossing)
-        elif self.inner is not None:
+            low, high = self.inner_noise.split_cell(cell, crossing)
+        elif self.inner_noise is not None:
             whole = math.ceil(crossing) if strict else math.floor(crossing) + 1
-            low, high = self.inner.split_cell(cell, Fraction(whole))
+            low, high = self.inner_noise.split_cell(cell, Fraction(whole))
         else:
             if self.source.is_lattice:
                 crossing = math.ceil(crossing) - _HALF if strict else math.floor(crossing) + _HALF
@@ -145,7 +145,7 @@ class OutcomeCase:
     - ``alternatives``: lists of outcomes, each of which leads to another set.
     """
 
-    def __init__(self, path: Path, cells: Cells, outcomes: list[bool]) -> None:
+    def __init__(self, path: ExecutionPath, cells: ValuesByDraw, outcomes: list[bool]) -> None:
         self.path, self.cells = path, cells
         self.alternatives: list[list[bool]] = []
         self._outcomes, self._n_used = outcomes, 0
@@ -184,8 +184,8 @@ class OutcomeCase:
 
 
 def apply_to_noise(
-    path: Path, function: Callable[..., Any], cells: Cells, values: tuple[Any, ...]
-) -> Iterator[Piece]:
+    path: ExecutionPath, function: Callable[..., Any], cells: ValuesByDraw, values: tuple[Any, ...]
+) -> Iterator[ConditionalValue]:
     """Yields the possible results of ``function(*values)``, where a value is noise (a random
     number).
 
@@ -216,7 +216,7 @@ def select(condition: Any, a: Any, b: Any) -> Any:
     return a if condition else b
 
 
-def to_item(value: Any) -> Any:
+def to_python_number(value: Any) -> Any:
     """Converts a NumPy number to a Python number; returns every other value unchanged."""
     return value.item() if isinstance(value, np.generic) else value
 
@@ -231,11 +231,11 @@ def make_cast(kind: Any) -> Callable[[Any], Any]:
     return dtype.type if dtype.type in _RULES else convert
 
 
-def _decided(noise: AffineNoise, cells: Cells) -> Fraction | None:
+def _decided(noise: AffineNoise, cells: ValuesByDraw) -> Fraction | None:
     """Returns the noise as a fraction if ``cells`` leave one integer for its draw, else None."""
     low, high = (math.ceil(e) if math.isfinite(e) else e for e in cells[noise.source][0])
     if (
-        noise.inner
+        noise.inner_noise
         or not noise.source.is_lattice
         or high - low != 1
         or len(cells[noise.source]) > 1
@@ -273,7 +273,7 @@ def _sum(part: OutcomeCase, a: AffineNoise, b: AffineNoise) -> Any:
         return replace(a, coefficient=coefficient, constant=constant)
     s, t = a.source, b.source
     free = all(
-        noise.inner is None
+        noise.inner_noise is None
         and part.cells[noise.source] == noise.source.domain
         and noise.source not in part.path.limits
         for noise in (a, b)
@@ -284,10 +284,10 @@ def _sum(part: OutcomeCase, a: AffineNoise, b: AffineNoise) -> Any:
         weights = float(a.coefficient) / scale, float(b.coefficient) / scale
     elif free and s.is_same(t) and s.family in _TWICE and a.coefficient == -b.coefficient:
         scale, weights = float(a.coefficient), (1.0, -1.0)
-        total = RealDraw(f"a difference of {s.name}", _TWICE[s.family], s.rate)
+        total = RealDraw(f"a difference of {s.name}", _TWICE[s.family], s.decay_rate)
     else:
         for noise in (a, b):
-            if noise.inner is None and noise.source.is_lattice and not noise.source.count:
+            if noise.inner_noise is None and noise.source.is_lattice and not noise.source.n_values:
                 raise UndecidedNoise(noise.source)
         raise NotTraced("the code adds two noises whose sum has no known density")
     source = part.path.merge_sum(total, (s, weights[0]), (t, weights[1]))
@@ -365,7 +365,7 @@ def _floor(part: OutcomeCase, a: AffineNoise) -> Any:
     cell = part.cells[a.source]
     low, high = sorted(a.evaluate(float(end)) for end in (cell[0][0], cell[-1][1]))
     if not (math.isfinite(low) and math.isfinite(high) and high - low < _MAX_STEPS):
-        return AffineNoise(a.source, function=math.floor, inner=a)
+        return AffineNoise(a.source, function=math.floor, inner_noise=a)
     whole, beyond = math.floor(low), math.ceil(high) + 1
     while beyond - whole > 1:
         middle = (whole + beyond) // 2
@@ -392,9 +392,11 @@ def _trunc(part: OutcomeCase, a: AffineNoise) -> Any:
 
 
 def _log(part: OutcomeCase, a: AffineNoise) -> Any:
-    if a.inner is not None or a.source.family != "uniform":
+    if a.inner_noise is not None or a.source.family != "uniform":
         raise NotTraced("tracing supports the logarithm of uniform noise only")
-    return AffineNoise(a.source, function=math.log, inner=a) if part.is_less(0, a) else math.nan
+    return (
+        AffineNoise(a.source, function=math.log, inner_noise=a) if part.is_less(0, a) else math.nan
+    )
 
 
 _RULES: dict[Callable[..., Any], Callable[..., Any]] = {
@@ -408,7 +410,7 @@ _RULES: dict[Callable[..., Any], Callable[..., Any]] = {
         (_multiply, (np.multiply, operator.mul)),
         (_divide, (np.true_divide, operator.truediv)),
         (lambda part, a: -a, (np.negative, operator.neg)),
-        (lambda part, a: a, (np.positive, operator.pos, float, to_item, np.float64)),
+        (lambda part, a: a, (np.positive, operator.pos, float, to_python_number, np.float64)),
         (lambda part, a, b: part.is_less(a, b), (np.less, operator.lt)),
         (lambda part, a, b: part.is_less(a, b, strict=False), (np.less_equal, operator.le)),
         (lambda part, a, b: part.is_less(b, a), (np.greater, operator.gt)),
@@ -435,7 +437,7 @@ _RULES: dict[Callable[..., Any], Callable[..., Any]] = {
     )
     for function in functions
 }
-_OF_SEEDS = (int, to_item, np.int64, np.add, operator.add, np.multiply, operator.mul)
+_OF_SEEDS = (int, to_python_number, np.int64, np.add, operator.add, np.multiply, operator.mul)
 _KINDS: dict[Callable[..., Any], Any] = {
     **dict.fromkeys((int, math.floor, math.ceil, math.trunc), int),
     **{kind: kind for kind in (np.int64, np.float64, np.bool_)},

@@ -16,9 +16,14 @@ from typing import Any
 import numpy as np
 
 from fedrec_auditor.auditor.tracing import known
-from fedrec_auditor.auditor.tracing.affine_noise import AffineNoise, make_cast, select, to_item
+from fedrec_auditor.auditor.tracing.affine_noise import (
+    AffineNoise,
+    make_cast,
+    select,
+    to_python_number,
+)
 from fedrec_auditor.auditor.tracing.paths import NotTraced
-from fedrec_auditor.auditor.tracing.symbols import Symbol, apply
+from fedrec_auditor.auditor.tracing.symbols import Symbol, apply_to_values
 
 
 class TracedArray(np.ndarray):
@@ -89,7 +94,7 @@ class TracedArray(np.ndarray):
             if index.dtype.kind == "b" and index.shape == self.shape and _symbolic(index):
                 full = isinstance(value, MaskedEntries) and value.has_mask(index)
                 if full or not np.ndim(value):
-                    value = value.values.objects if full else to_objects(value)
+                    value = value.values.objects if full else to_object_array(value)
                     value = _entrywise(make_cast(self.real_dtype))(value)
                     self.objects[...] = _entrywise(select)(index.objects, value, self.objects)
                     return
@@ -99,7 +104,7 @@ class TracedArray(np.ndarray):
         places = _plain_index(index)
         if isinstance(value, Symbol):  # else NumPy would store the 0-dimensional array itself
             places = (*places, ...) if isinstance(places, tuple) else (places, ...)
-        self.objects[places] = _entrywise(make_cast(self.real_dtype))(to_objects(value))
+        self.objects[places] = _entrywise(make_cast(self.real_dtype))(to_object_array(value))
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
         out = options.pop("out", None)
@@ -112,20 +117,24 @@ class TracedArray(np.ndarray):
             plain = map(_decided, inputs)
             result: Any = _boxed(getattr(ufunc, method)(*plain, **options, **given))
         elif ufunc.signature is not None:
-            result = getattr(ufunc, method)(*map(to_objects, inputs), **options)
+            result = getattr(ufunc, method)(*map(to_object_array, inputs), **options)
             dtype = np.result_type(*(getattr(v, "dtype", type(v)) for v in inputs))
         elif method == "__call__":
-            result = _entrywise(ufunc)(*map(to_objects, inputs))
+            result = _entrywise(ufunc)(*map(to_object_array, inputs))
             dtype = _type(ufunc, inputs, **given)
         else:
             both = inputs if method == "outer" else inputs[:1]
             dtype = _type(getattr(ufunc, method), both, **given)
             adding = ufunc in (np.add, np.multiply)
             inputs = (inputs[0].astype(dtype), *inputs[1:]) if adding else inputs
-            result = getattr(_entrywise(ufunc), method)(*map(to_objects, inputs), **options)
+            result = getattr(_entrywise(ufunc), method)(*map(to_object_array, inputs), **options)
         if symbolic:
             array = isinstance(result, np.ndarray)
-            result = _finished(result, dtype, inputs) if array else apply(make_cast(dtype), result)
+            result = (
+                _finished(result, dtype, inputs)
+                if array
+                else apply_to_values(make_cast(dtype), result)
+            )
         if out is None:
             return result
         if not isinstance(out[0], TracedArray) and isinstance(result, TracedArray):
@@ -154,7 +163,7 @@ class TracedArray(np.ndarray):
         """Returns the entries as nested lists of numbers and of symbols (values that depend on
         draws).
         """
-        return _entrywise(to_item)(self.objects).tolist()
+        return _entrywise(to_python_number)(self.objects).tolist()
 
     def clip(self, low: Any = None, high: Any = None, **_: Any) -> Any:  # type: ignore[override]
         """Returns the array with its entries clipped to [low, high], as ``numpy.clip`` does."""
@@ -248,7 +257,7 @@ def apply_elementwise(ufunc: np.ufunc, *inputs: Any) -> Any:
 
     A symbol is a value that depends on random draws.
     """
-    return _finished(_entrywise(ufunc)(*map(to_objects, inputs)), _type(ufunc, inputs), inputs)
+    return _finished(_entrywise(ufunc)(*map(to_object_array, inputs)), _type(ufunc, inputs), inputs)
 
 
 def apply_to_symbols(function: Any, args: Any, kwargs: Any) -> Any:
@@ -258,7 +267,9 @@ def apply_to_symbols(function: Any, args: Any, kwargs: Any) -> Any:
     """
 
     def whole(value: Any) -> Any:
-        return TracedArray.wrap(to_objects(value), float) if isinstance(value, Symbol) else value
+        return (
+            TracedArray.wrap(to_object_array(value), float) if isinstance(value, Symbol) else value
+        )
 
     result = function(*map(whole, args), **{name: whole(value) for name, value in kwargs.items()})
     single = isinstance(result, TracedArray) and not result.ndim
@@ -271,10 +282,10 @@ def _entrywise(function: Callable[..., Any]) -> Any:
     The objects may be symbols (values that depend on random draws).
     """
     arity = getattr(function, "nin", None) or (3 if function is select else 1)
-    return np.frompyfunc(partial(apply, function), arity, 1)
+    return np.frompyfunc(partial(apply_to_values, function), arity, 1)
 
 
-def to_objects(value: Any) -> Any:
+def to_object_array(value: Any) -> Any:
     """Converts an array to a NumPy array of objects; returns a plain number unchanged.
 
     A symbol (a value that depends on random draws) becomes a 0-dimensional array.
@@ -282,7 +293,7 @@ def to_objects(value: Any) -> Any:
     if isinstance(value, TracedArray):
         return value.objects
     if isinstance(value, MaskedEntries):
-        return to_objects(value.to_concrete())
+        return to_object_array(value.to_concrete())
     symbol = isinstance(value, Symbol)
     array = np.empty((), object) if symbol else np.asarray(value)
     if not (symbol or array.ndim):
@@ -358,7 +369,7 @@ def _decided(value: Any) -> Any:
 def _where(condition: Any, a: Any = None, b: Any = None) -> Any:
     if a is None and b is None:
         return _boxed(_decided(condition).nonzero())
-    picked = _entrywise(select)(to_objects(condition), to_objects(a), to_objects(b))
+    picked = _entrywise(select)(to_object_array(condition), to_object_array(a), to_object_array(b))
     kind = _type(np.where, (np.ones(1, bool), a, b))
     return _finished(picked, kind, (condition, a, b))
 
@@ -374,8 +385,8 @@ def _clip(array: Any, low: Any = None, high: Any = None, **options: Any) -> Any:
 
 def _round(array: Any, decimals: int = 0, **_: Any) -> Any:
     digits = int(decimals)
-    rounded = np.frompyfunc(lambda entry: apply(np.round, entry, digits), 1, 1)
-    return TracedArray.convert(rounded(to_objects(array)), array.dtype)
+    rounded = np.frompyfunc(lambda entry: apply_to_values(np.round, entry, digits), 1, 1)
+    return TracedArray.convert(rounded(to_object_array(array)), array.dtype)
 
 
 _HANDLERS: dict[Any, Callable[..., Any]] = {
@@ -390,7 +401,7 @@ Symbol.call_numpy, Symbol.call_ufunc = apply_to_symbols, apply_elementwise
 
 def _typical(entry: Any) -> Any:
     """Returns an example number with the type of ``entry``, which may depend on random draws."""
-    value = entry.pieces()[0][1] if isinstance(entry, Symbol) else entry
+    value = entry.list_possible_values()[0][1] if isinstance(entry, Symbol) else entry
     return 1.0 if isinstance(value, AffineNoise) else value
 
 
@@ -398,7 +409,7 @@ def _nested(value: Any) -> Any:
     """Converts arrays and sequences to nested lists; returns other values unchanged."""
     if isinstance(value, (list, tuple)):
         return [_nested(entry) for entry in value]
-    return to_objects(value).tolist() if isinstance(value, np.ndarray) else value
+    return to_object_array(value).tolist() if isinstance(value, np.ndarray) else value
 
 
 def _constructor(function: Callable[..., Any], eager: bool) -> Callable[..., Any]:
@@ -416,7 +427,9 @@ def _constructor(function: Callable[..., Any], eager: bool) -> Callable[..., Any
                 return copied if dtype is None else copied.astype(dtype)
             if isinstance(given, (list, tuple, Symbol)):
                 single = isinstance(given, Symbol)
-                objects = to_objects(given) if single else np.array(_nested(given), dtype=object)
+                objects = (
+                    to_object_array(given) if single else np.array(_nested(given), dtype=object)
+                )
                 if any(isinstance(entry, Symbol) for entry in objects.ravel()):
                     kind = np.array([_typical(entry) for entry in objects.ravel()]).dtype
                     return TracedArray.convert(objects, kind if dtype is None else dtype)
@@ -438,8 +451,8 @@ def make_replacements(eager: bool) -> dict[int, Any]:
 
     def lazy(function: Callable[..., Any]) -> Callable[..., Any]:
         return lambda *arguments, **named: (
-            function(*arguments, **named) if named else apply(function, *arguments)
+            function(*arguments, **named) if named else apply_to_values(function, *arguments)
         )
 
     result = {id(f): _constructor(f, eager) for f in known.ARRAY_CONSTRUCTORS.values()}
-    return result | {id(f): lazy(f) for f in (float, int, *known.MATH_CALLS.values())}
+    return result | {id(f): lazy(f) for f in (float, int, *known.MATH_FUNCTIONS.values())}

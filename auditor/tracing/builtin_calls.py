@@ -20,14 +20,18 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from fedrec_auditor.auditor.tracing import known
-from fedrec_auditor.auditor.tracing.equivalents import EQUIVALENTS, python_extreme, python_sorted
+from fedrec_auditor.auditor.tracing.equivalents import (
+    PYTHON_EQUIVALENTS,
+    python_extreme,
+    python_sorted,
+)
 from fedrec_auditor.auditor.tracing.gate import (
     ARRAYS,
-    ATOMS,
+    ATOMIC_TYPES,
     SET_TYPES,
     VIEW_TYPES,
-    CodeError,
-    TracedIter,
+    TracedCodeError,
+    TracedIterator,
 )
 from fedrec_auditor.auditor.tracing.objects import (
     METACLASSES,
@@ -58,20 +62,22 @@ def _lazily(function: Any, run: OperationTracer, args: Any, kwargs: Any) -> Any:
     """Calls a lazy function of iterators, such as ``zip``, with iterators of the interpreter."""
     looped, plain = args[: _LOOPED[function]], args[_LOOPED[function] :]
     if function is not itertools.repeat:
-        looped = [TracedIter(run.iterate(value)).values for value in looped]
+        looped = [TracedIterator(run.iterate(value)).values for value in looped]
     plain = [run.fix_value(run.check_input(value, "an iterator")) for value in plain]
     named = {
         key: run.fix_value(run.check_input(value, "an iterator")) for key, value in kwargs.items()
     }
-    return TracedIter(run.count_each(run.run_code(lambda: function(*looped, *plain, **named))))
+    return TracedIterator(run.count_each(run.run_code(lambda: function(*looped, *plain, **named))))
 
 
 def _iter(run: OperationTracer, args: Any, kwargs: Any) -> Any:
-    return TracedIter(run.iterate(args[0])) if len(args) == 1 else run.refuse_call("iter(f, end)")
+    return (
+        TracedIterator(run.iterate(args[0])) if len(args) == 1 else run.refuse_call("iter(f, end)")
+    )
 
 
 def _next(run: OperationTracer, args: Any, kwargs: Any) -> Any:
-    if type(args[0]) is not TracedIter:
+    if type(args[0]) is not TracedIterator:
         hook = run.find_method(args[0], "__next__")
         if hook is None:
             run.refuse("the code calls next on an iterator that this call did not create")
@@ -80,13 +86,13 @@ def _next(run: OperationTracer, args: Any, kwargs: Any) -> Any:
         return entry
     if len(args) > 1:
         return args[1]
-    raise CodeError(StopIteration())
+    raise TracedCodeError(StopIteration())
 
 
 def _reversed(run: OperationTracer, args: Any, kwargs: Any) -> Any:
     value = list(run.iterate(args[0])) if type(args[0]) in ARRAYS else args[0]
     run.check_kind(value, (*SEQUENCE_TYPES, *VIEW_TYPES), "reversed")
-    return TracedIter(run.count_each(reversed(value)))
+    return TracedIterator(run.count_each(reversed(value)))
 
 
 def _sorted(run: OperationTracer, args: Any, kwargs: Any) -> Any:
@@ -120,7 +126,7 @@ def _classes(classes: Any) -> Iterator[Any]:
 
 def _is_below(run: OperationTracer, kind: Any, part: Any) -> bool:
     if type(part) is abc.ABCMeta and part.__module__ in ("numbers", "collections.abc"):
-        known_kind = known.IS_SUBCLASS.get((id(kind), id(part)))
+        known_kind = known.SUBCLASS_TABLE.get((id(kind), id(part)))
         if known_kind is None and part.__module__ != "numbers":
             run.refuse(f"tracing does not support isinstance of {kind.__name__}, {part.__name__}")
         return bool(known_kind)
@@ -167,7 +173,7 @@ def _getattr(run: OperationTracer, args: Any, kwargs: Any) -> Any:
     run.check_kind(args[1], (str,), "getattr")
     try:
         return run.get_attribute(args[0], args[1])
-    except CodeError as thrown:
+    except TracedCodeError as thrown:
         if len(args) > 2 and isinstance(thrown.error, AttributeError):
             return args[2]
         raise
@@ -213,7 +219,7 @@ def _copied(run: OperationTracer, args: Any, kwargs: Any) -> Any:
         return tuple(entries) if kind is tuple else run.mark_own(entries)
     if kind in ARRAYS:
         return run.call(NativeMethod(value, "copy"), (), {})
-    if kind not in ATOMS:
+    if kind not in ATOMIC_TYPES:
         run.refuse(f"tracing does not support copy.deepcopy of the type {kind.__name__}")
     return value
 
@@ -253,8 +259,8 @@ def _instead(function: Any) -> Callable[..., Any]:
 
 
 # Replacements, by the id of the built-in function that they replace.
-REPLACEMENTS: dict[int, Callable[[OperationTracer, Any, Any], Any]] = {
-    **{key: _instead(function) for key, function in EQUIVALENTS.items()},
+BUILTIN_REPLACEMENTS: dict[int, Callable[[OperationTracer, Any, Any], Any]] = {
+    **{key: _instead(function) for key, function in PYTHON_EQUIVALENTS.items()},
     **{id(function): functools.partial(_lazily, function) for function in _LOOPED},
     id(operator.itemgetter): lambda run, args, kwargs: PartialCall(_item, args, {}),
     id(_item): _item,

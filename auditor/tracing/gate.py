@@ -23,22 +23,35 @@ import numpy as np
 from fedrec_auditor.auditor.tracing import known
 from fedrec_auditor.auditor.tracing.arrays import MaskedEntries, TracedArray, make_replacements
 from fedrec_auditor.auditor.tracing.generator import TracedGenerator, make_draw_replacements
-from fedrec_auditor.auditor.tracing.paths import NotTraced, Path, PathTooRare, StateChanged
+from fedrec_auditor.auditor.tracing.paths import ExecutionPath, NotTraced, PathTooRare, StateChanged
 from fedrec_auditor.auditor.tracing.symbols import Symbol
 
 _OPEN_ARRAYS = (TracedArray, MaskedEntries)
 # Classes of values that may depend on undecided random draws.
 DRAW_TYPES = (Symbol, *_OPEN_ARRAYS)
 SCALAR_TYPES = set(np.sctypeDict.values()) - {np.void, np.object_}
-ATOMS: set[Any] = {type(None), bool, int, float, complex, str, bytes, range, type(...), Fraction}
-ATOMS |= {type(NotImplemented), np.finfo, np.iinfo, Symbol, MaskedEntries, *SCALAR_TYPES}
+ATOMIC_TYPES: set[Any] = {
+    type(None),
+    bool,
+    int,
+    float,
+    complex,
+    str,
+    bytes,
+    range,
+    type(...),
+    Fraction,
+}
+ATOMIC_TYPES |= {type(NotImplemented), np.finfo, np.iinfo, Symbol, MaskedEntries, *SCALAR_TYPES}
 # Types whose hash, and therefore order in a set, follows from the value, except for nan.
 _ORDERED: set[Any] = {bool, int, float, complex, Fraction, Symbol}
 _ORDERED |= {kind for kind in SCALAR_TYPES if issubclass(kind, np.number | np.bool_)}
 VIEW_TYPES: set[Any] = {type({}.keys()), type({}.values()), type({}.items())}
 _SERIES = {tuple, list, set, frozenset, deque}
 DICTS, SET_TYPES, ARRAYS = (dict, defaultdict), (set, frozenset), (np.ndarray, TracedArray)
-DIGEST_TYPES = {kind for kind in known.ATTRIBUTES if kind.__module__ in ("_hashlib", "_blake2")}
+DIGEST_TYPES = {
+    kind for kind in known.ALLOWED_ATTRIBUTES if kind.__module__ in ("_hashlib", "_blake2")
+}
 _MUTABLE: set[Any] = {types.CellType, list, set, deque, bytearray, *DICTS, *ARRAYS, *DIGEST_TYPES}
 
 
@@ -64,7 +77,7 @@ _CALL = 10
 _MAX_SIZE = 1 << 22
 
 
-class CodeError(Exception):
+class TracedCodeError(Exception):
     """Wraps an exception that the traced code raised; errors of the tracing itself are not wrapped.
 
     ``error``: the exception of the traced code.
@@ -75,7 +88,7 @@ class CodeError(Exception):
         self.error = error
 
 
-class TracedIter:
+class TracedIterator:
     """An iterator of the traced code, such as a generator expression.
 
     ``values``: Python iterator over its entries.
@@ -141,7 +154,7 @@ class CallGate(ABC):
         """
         self.rng.path.budget.spend(steps)
 
-    def reset(self, path: Path) -> None:
+    def reset(self, path: ExecutionPath) -> None:
         """Prepares the next run of the traced code, on the execution path ``path``.
 
         The objects that the previous run created are forgotten.
@@ -166,7 +179,7 @@ class CallGate(ABC):
         self.own_objects[id(value)] = value
         return value
 
-    def is_own(self, value: Any) -> bool:
+    def is_created_by_run(self, value: Any) -> bool:
         """Whether the present run created ``value``, or the array of which ``value`` is a view."""
         while id(value) not in self.own_objects:
             base = value.base if type(value) in ARRAYS else None
@@ -177,7 +190,7 @@ class CallGate(ABC):
 
     def check_write(self, value: Any) -> None:
         """Raises NotTraced unless the present run of the traced code created ``value``."""
-        if not self.is_own(value):
+        if not self.is_created_by_run(value):
             self.refuse(
                 f"the code changes {_described(value)} that this call did not create, which keeps "
                 "its value between calls, so that later outputs may depend on it"
@@ -188,7 +201,11 @@ class CallGate(ABC):
 
         Later changes can then be noticed. Objects that the present run created are not recorded.
         """
-        if type(value) in _MUTABLE and id(value) not in self.reads and not self.is_own(value):
+        if (
+            type(value) in _MUTABLE
+            and id(value) not in self.reads
+            and not self.is_created_by_run(value)
+        ):
             self.reads[id(value)] = value, _content(value)
 
     def record_name_read(self, names: Any, name: str, owner: Any = None) -> None:
@@ -227,7 +244,9 @@ class CallGate(ABC):
         target = self.draws.get(id(function))
         if id(function) in self.of_process:
             self.is_replayed = self.rng.any_size = False
-        if target is None and (id(function) in known.FUNCTIONS or id(function) in self.special):
+        if target is None and (
+            id(function) in known.KNOWN_FUNCTIONS or id(function) in self.special
+        ):
             target = function
         if id(function) in known.WRITING_FUNCTIONS:
             target = target or function
@@ -235,7 +254,11 @@ class CallGate(ABC):
         if target is None:
             self.refuse_call(name)
         size = known.RESULT_SIZE_RULES.get(id(function))
-        if function is known.NUMPY_RANDOM.get("default_rng") and args and args[0] is self.rng:
+        if (
+            function is known.NUMPY_RANDOM_FUNCTIONS.get("default_rng")
+            and args
+            and args[0] is self.rng
+        ):
             return self.rng
         if function is known.ARRAY_CONSTRUCTORS["asarray"]:
             return self._as_array(target, args, kwargs, name)
@@ -251,7 +274,7 @@ class CallGate(ABC):
         """
         result = self.call_compiled(target, args, kwargs, name)
         given = args[0] if args else None
-        if type(given) in ARRAYS and not self.is_own(given):
+        if type(given) in ARRAYS and not self.is_created_by_run(given):
             root = result
             while type(root) in ARRAYS:
                 self.own_objects.pop(id(root), None)
@@ -303,7 +326,7 @@ class CallGate(ABC):
         if getattr(function, "__module__", "") in ("numpy", "numpy.linalg"):
             args = tuple(map(self._array_of_draws, args))
         result = self.run_code(lambda: function(*args, **kwargs))
-        self.mark_result_own(result, arguments, name)
+        self.record_created_results(result, arguments, name)
         return result
 
     def run_code(self, action: Callable[[], Any]) -> Any:
@@ -314,12 +337,12 @@ class CallGate(ABC):
         try:
             with np.errstate(over="ignore"):
                 return action()
-        except (CodeError, NotTraced, PathTooRare):
+        except (TracedCodeError, NotTraced, PathTooRare):
             raise
         except (RecursionError, MemoryError) as error:
             self.refuse(f"the code raises {type(error).__name__}")
         except (Exception, SystemExit) as error:
-            raise CodeError(error) from None
+            raise TracedCodeError(error) from None
 
     def check_input(self, value: Any, name: str) -> Any:
         """Returns ``value`` if compiled code may receive it; raises NotTraced otherwise.
@@ -332,9 +355,9 @@ class CallGate(ABC):
         kind = self.get_safe_class(value)
         if kind is range:
             self.check_length(len(value))
-        if kind in ATOMS:
+        if kind in ATOMIC_TYPES:
             return value
-        if kind is TracedIter:
+        if kind is TracedIterator:
             if name not in _CONSUMING:
                 self.refuse(f"the code uses an iterator in {name}, which may read its address")
             return (self._admit(entry, name, arguments, False) for entry in value.values)
@@ -348,9 +371,9 @@ class CallGate(ABC):
                 self.check_set_order(value)
             entries = itertools.chain.from_iterable(value.items()) if kind in DICTS else value
             for entry in entries:
-                if type(entry) is TracedIter:
+                if type(entry) is TracedIterator:
                     self.refuse(f"the code uses a container with an iterator in {name}")
-                if type(entry) not in ATOMS:
+                if type(entry) not in ATOMIC_TYPES:
                     self._admit(entry, name, arguments, False)
         elif kind is np.ndarray:
             self._check_array(value)
@@ -406,7 +429,7 @@ class CallGate(ABC):
             return self.draws[id(known.ARRAY_CONSTRUCTORS["array"])](value)
         return value
 
-    def mark_result_own(self, result: Any, arguments: dict[int, Any], name: str) -> None:
+    def record_created_results(self, result: Any, arguments: dict[int, Any], name: str) -> None:
         """Records that the present run created the objects in ``result``, returned by compiled
         code.
 
@@ -414,7 +437,7 @@ class CallGate(ABC):
         ``name``: name of the called function for messages.
         """
         kind = type(result)
-        if kind in ATOMS or id(result) in arguments:
+        if kind in ATOMIC_TYPES or id(result) in arguments:
             return
         if kind in ARRAYS:
             if kind is np.ndarray and result.dtype.hasobject:
@@ -435,7 +458,7 @@ class CallGate(ABC):
         ):
             return
         for entry in result:
-            self.mark_result_own(entry, arguments, name)
+            self.record_created_results(entry, arguments, name)
 
     def fix_arrays(self, value: Any) -> Any:
         """Returns ``value`` with plain arrays in place of arrays that depend on random draws.
@@ -494,7 +517,9 @@ def _content(value: Any) -> Any:
 def _entry(value: Any) -> Any:
     if type(value) is tuple:
         return tuple(map(_entry, value))
-    if type(value) in ATOMS and not isinstance(value, (Symbol, MaskedEntries, TracedGenerator)):
+    if type(value) in ATOMIC_TYPES and not isinstance(
+        value, (Symbol, MaskedEntries, TracedGenerator)
+    ):
         nan = isinstance(value, float) and math.isnan(value)
         return "nan" if nan else (type(value), value)
     return id(value)

@@ -17,10 +17,21 @@ from typing import Any
 import numpy as np
 
 from fedrec_auditor.auditor.tracing import known
-from fedrec_auditor.auditor.tracing.affine_noise import SEED_NAME, AffineNoise, Piece, to_fraction
-from fedrec_auditor.auditor.tracing.arrays import TracedArray, to_objects
-from fedrec_auditor.auditor.tracing.paths import MAX_DRAWS, FiniteDraw, NotTraced, Path, RealDraw
-from fedrec_auditor.auditor.tracing.symbols import Symbol, apply, fix_symbol
+from fedrec_auditor.auditor.tracing.affine_noise import (
+    SEED_NAME,
+    AffineNoise,
+    ConditionalValue,
+    to_fraction,
+)
+from fedrec_auditor.auditor.tracing.arrays import TracedArray, to_object_array
+from fedrec_auditor.auditor.tracing.paths import (
+    MAX_DRAWS,
+    ExecutionPath,
+    FiniteDraw,
+    NotTraced,
+    RealDraw,
+)
+from fedrec_auditor.auditor.tracing.symbols import Symbol, apply_to_values, fix_symbol
 
 # Maximum number of values of one discrete draw.
 _MAX_VALUES = 1 << 12
@@ -45,7 +56,7 @@ class TracedGenerator(np.random.Generator):
 
     any_size = True
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: ExecutionPath) -> None:
         super().__init__(np.random.PCG64(0))
         self.path = path
 
@@ -135,7 +146,7 @@ class TracedGenerator(np.random.Generator):
         """
         if np.ndim(n) or np.ndim(p):
             every = np.broadcast(
-                to_objects(n), to_objects(p), np.empty(() if size is None else size)
+                to_object_array(n), to_object_array(p), np.empty(() if size is None else size)
             )
             drawn = np.empty(every.size, dtype=object)
             for place, one in enumerate(every):
@@ -226,12 +237,16 @@ class TracedGenerator(np.random.Generator):
         """
         if a is None or self.path.values is not None:
             return
-        noise = a.pieces()[0][1] if isinstance(a, Symbol) and len(a.pieces()) == 1 else None
+        noise = (
+            a.list_possible_values()[0][1]
+            if isinstance(a, Symbol) and len(a.list_possible_values()) == 1
+            else None
+        )
         if isinstance(noise, AffineNoise) and noise.function is math.floor:
-            noise = noise.inner
+            noise = noise.inner_noise
         source = noise.source if isinstance(noise, AffineNoise) else None
         if isinstance(noise, AffineNoise) and source is not None:
-            many = source.count or (source.family == "uniform") * noise.coefficient
+            many = source.n_values or (source.family == "uniform") * noise.coefficient
             if many >= _MIN_SEEDS and source.domain == self.path.limits.get(source, source.domain):
                 self.path.used_up.add(source)
                 self.path.changes += 1
@@ -296,7 +311,7 @@ class TracedGenerator(np.random.Generator):
         if value is not None:
             return value
         possible = source.support
-        pieces: list[Piece] = [
+        pieces: list[ConditionalValue] = [
             ({source: 1 << k}, v) for k, v in enumerate(values) if possible >> k & 1
         ]
         symbol = Symbol(self.path, pieces)
@@ -443,7 +458,7 @@ def _standard_library(rng: Any) -> dict[str, Callable[..., Any]]:
         whole = range(first, beyond, step)
         many = len(whole)
         if many > _MAX_VALUES:
-            return whole[0] + step * apply(int, rng.integers(many))
+            return whole[0] + step * apply_to_values(int, rng.integers(many))
         return rng.draw_uniformly(f"randrange of {many}", tuple(whole))
 
     def choices(
@@ -484,8 +499,8 @@ def make_draw_replacements(rng: TracedGenerator) -> dict[int, Any]:
     replacement of an unsupported function raises NotTraced.
     """
     known_draws = [
-        ("numpy.random", known.NUMPY_RANDOM, _legacy(rng)),
-        ("random", known.PYTHON_RANDOM, _standard_library(rng)),
+        ("numpy.random", known.NUMPY_RANDOM_FUNCTIONS, _legacy(rng)),
+        ("random", known.PYTHON_RANDOM_FUNCTIONS, _standard_library(rng)),
     ]
     return {
         id(function): modelled.get(name) or _refusing(f"{module}.{name}")

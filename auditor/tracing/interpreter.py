@@ -21,18 +21,18 @@ import numpy as np
 
 from fedrec_auditor.auditor.tracing import builtin_calls, known
 from fedrec_auditor.auditor.tracing.arrays import TracedArray
-from fedrec_auditor.auditor.tracing.builtin_calls import REPLACEMENTS
+from fedrec_auditor.auditor.tracing.builtin_calls import BUILTIN_REPLACEMENTS
 from fedrec_auditor.auditor.tracing.gate import (
     DICTS,
     DIGEST_TYPES,
     DRAW_TYPES,
-    CodeError,
-    TracedIter,
+    TracedCodeError,
+    TracedIterator,
 )
 from fedrec_auditor.auditor.tracing.generator import TracedGenerator
 from fedrec_auditor.auditor.tracing.objects import METACLASSES, NativeMethod, PartialCall
 from fedrec_auditor.auditor.tracing.operations import Operand, OperationTracer
-from fedrec_auditor.auditor.tracing.rewriting import RUN, rewrite, running_file
+from fedrec_auditor.auditor.tracing.rewriting import INTERPRETER_KEY, get_running_file, rewrite
 from fedrec_auditor.targets.mechanisms import base
 from fedrec_auditor.targets.wrapped.client import restore_random_state
 
@@ -59,7 +59,7 @@ class _Names:
         for names in (self.module, vars(builtins)):
             if name in names:
                 return self.run.get_module_value(names, name)
-        raise CodeError(NameError(f"name {name!r} is not defined"))
+        raise TracedCodeError(NameError(f"name {name!r} is not defined"))
 
 
 class CallTracer(OperationTracer):
@@ -78,11 +78,11 @@ class CallTracer(OperationTracer):
         """
         self.count_steps()
         kind = self.get_safe_class(function)
-        special = REPLACEMENTS.get(id(function))
+        special = BUILTIN_REPLACEMENTS.get(id(function))
         if special is not None:
             return special(self, args, kwargs)
         if any(id(function) in table for table in (
-            known.FUNCTIONS, self.draws, known.WRITING_FUNCTIONS, self.special)):  # fmt: skip
+            known.KNOWN_FUNCTIONS, self.draws, known.WRITING_FUNCTIONS, self.special)):  # fmt: skip
             return self.call_known(function, args, kwargs, _name(function))
         if kind is types.FunctionType:
             return self._interpret(function, args, kwargs)
@@ -112,7 +112,7 @@ class CallTracer(OperationTracer):
         These are the interpreter itself, and the names of ``module`` for reading.
         """
         if id(module) not in self.modules:
-            scope: dict[str, Any] = {"__builtins__": _Names(self, module), RUN: self}
+            scope: dict[str, Any] = {"__builtins__": _Names(self, module), INTERPRETER_KEY: self}
             self.modules[id(module)] = scope
             self.scopes[id(scope)] = scope
         return self.modules[id(module)]
@@ -162,13 +162,13 @@ class CallTracer(OperationTracer):
                 trace = trace.tb_next
             if (
                 trace.tb_frame.f_code is CallTracer._interpret.__code__
-                or RUN in trace.tb_frame.f_globals
+                or INTERPRETER_KEY in trace.tb_frame.f_globals
             ):
-                raise CodeError(error) from None
+                raise TracedCodeError(error) from None
             raise
         finally:
             self.call_depth -= 1
-        return TracedIter(result) if function.__code__.co_flags & CO_GENERATOR else result
+        return TracedIterator(result) if function.__code__.co_flags & CO_GENERATOR else result
 
     def _native_method(self, value: Any, name: str, args: Any, kwargs: dict[str, Any]) -> Any:
         kind = type(value)
@@ -180,7 +180,7 @@ class CallTracer(OperationTracer):
             dtypes = [*args[1:2], kwargs.get("dtype")] if name in _SINGLE else []
             if any(dtype is not None and dtype not in (float, np.float64) for dtype in dtypes):
                 self.refuse(f"the code calls {name} for numbers of less than double precision")
-            value.any_size = running_file().startswith(_MECHANISMS)
+            value.any_size = get_running_file().startswith(_MECHANISMS)
             return self.call_compiled(getattr(value, name), args, kwargs, f"Generator.{name}")
         if known.is_mutating(np.ndarray if kind is TracedArray else kind, name):
             self.check_write(value)
@@ -261,7 +261,7 @@ class _Context:
         return self.enter()  # type: ignore[misc]
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> bool:
-        if kind is CodeError:
+        if kind is TracedCodeError:
             return self.run.is_true(self.leave(type(error.error), error.error, None))  # type: ignore[misc]
         if kind is None:
             self.leave(None, None, None)  # type: ignore[misc]
@@ -275,8 +275,12 @@ class Interpreter(CallTracer):
     ``CallTracer``.
     """
 
-    exception_class = CodeError
-    make_slice, lazy, text = (staticmethod(slice), staticmethod(TracedIter), staticmethod("".join))
+    exception_class = TracedCodeError
+    make_slice, lazy, text = (
+        staticmethod(slice),
+        staticmethod(TracedIterator),
+        staticmethod("".join),
+    )
 
     def make_super(self, owner: Any, value: Any) -> Any:
         """Returns the result of ``super()`` in a method of the class ``owner``, called on
@@ -305,11 +309,11 @@ class Interpreter(CallTracer):
             return self.call(str, (value,), {})
         return self.call_compiled(format, (value, how or ""), {}, "format")
 
-    def make_assertion_error(self, *message: Any) -> CodeError:
+    def make_assertion_error(self, *message: Any) -> TracedCodeError:
         """Returns the exception of a failed ``assert``, with the optional ``message``."""
-        return CodeError(AssertionError(*message))
+        return TracedCodeError(AssertionError(*message))
 
-    def to_exception(self, error: Any) -> CodeError:
+    def to_exception(self, error: Any) -> TracedCodeError:
         """Returns the exception that ``raise error`` raises in traced code.
 
         ``error``: an exception or its class. Raises NotTraced if it is not an Exception.
@@ -318,7 +322,7 @@ class Interpreter(CallTracer):
             error = self.call(error, (), {})
         if not issubclass(type(error), Exception):
             self.refuse(f"the code raises {type(error).__name__}, which is not an Exception")
-        return CodeError(error)
+        return TracedCodeError(error)
 
     def can_catch(self, error: BaseException, *classes: Any) -> bool:
         """Whether the clause ``except classes`` in traced code catches ``error``.
@@ -337,7 +341,7 @@ class Interpreter(CallTracer):
         The block is not run if tracing was refused (NotTraced) within the ``try`` statement.
         ``before``: the exception that was being handled before the ``try``; None if there was none.
         """
-        return self.get_current_error() is before or sys.exc_info()[0] is CodeError
+        return self.get_current_error() is before or sys.exc_info()[0] is TracedCodeError
 
     def wrap_context(self, manager: Any) -> Any:
         """Returns the context manager of a ``with`` statement in traced code, wrapped for tracing.
@@ -409,7 +413,11 @@ class Interpreter(CallTracer):
     def _new_class(self, name: str, bases: Any, names: dict[str, Any]) -> type:
         for value in names.values():
             kind = type(value)
-            plain = kind in known.ATTRIBUTES or kind in (*DRAW_TYPES, types.CellType, type(None))
+            plain = kind in known.ALLOWED_ATTRIBUTES or kind in (
+                *DRAW_TYPES,
+                types.CellType,
+                type(None),
+            )
             if not plain and not (kind is types.FunctionType and self.has_source(value)):
                 self.refuse(f"the code defines a class with a member of type {kind.__name__}")
         return type(name, bases, names)

@@ -129,7 +129,7 @@ def list_special_functions() -> dict[int, Any]:
     # xxhash computes digests of bytes and a seed; its objects change only by ``update``.
     for name, kind in vars(sys.modules.get("xxhash", math)).items():
         if name in ("xxh32", "xxh64", "xxh3_64", "xxh128"):
-            ATTRIBUTES[kind] = {"digest", "hexdigest", "intdigest", "seed"}
+            ALLOWED_ATTRIBUTES[kind] = {"digest", "hexdigest", "intdigest", "seed"}
             HASH_TYPES.add(kind)
             functions.append(kind)
     return {id(function): function for function in functions}
@@ -138,13 +138,13 @@ def list_special_functions() -> dict[int, Any]:
 HASH_TYPES: set[type] = set()
 
 
-FUNCTIONS = {
+KNOWN_FUNCTIONS = {
     id(function): function
     for module, names in _MODULES.items()
     for function in (getattr(module, name, None) for name in names.split())
     if function is not None
 }
-FUNCTIONS |= {
+KNOWN_FUNCTIONS |= {
     i: c for i, c in KNOWN_CLASSES.items() if c not in (type, np.ndarray, np.random.Generator)
 }
 """Allowed compiled functions, by the function's id; ``gate`` checks their arguments."""
@@ -156,19 +156,21 @@ WRITING_FUNCTIONS = {
               heapq.heapreplace, heapq.heappushpop, bisect.insort)
 }  # fmt: skip
 # Global random functions, as they were at import, which ``generator`` replaces.
-NUMPY_RANDOM = {
+NUMPY_RANDOM_FUNCTIONS = {
     name: f
     for name, f in vars(np.random).items()
     if name[0].islower() and callable(f) and type(f) is not types.FunctionType
 }
-PYTHON_RANDOM = {
+PYTHON_RANDOM_FUNCTIONS = {
     name: f
     for name, f in vars(random).items()
     if name[0].islower() and type(f) in (types.MethodType, types.BuiltinMethodType)
 }
 ARRAY_CONSTRUCTORS = {n: getattr(np, n) for n in ["array", "asarray", "zeros", "ones", "full"]}
 ARRAY_CONSTRUCTORS |= {n: getattr(np, n) for n in ["zeros_like", "ones_like", "full_like"]}
-MATH_CALLS = {n: getattr(math, n) for n in ["log", "log1p", "floor", "ceil", "trunc", "copysign"]}
+MATH_FUNCTIONS = {
+    n: getattr(math, n) for n in ["log", "log1p", "floor", "ceil", "trunc", "copysign"]
+}
 
 
 def _public(kind: type) -> set[str]:
@@ -188,13 +190,15 @@ _ARRAY = split_names(
     "bit_count conjugate hex kind name char type itemsize str eps tiny smallest_normal bits"
 )
 _DIGEST = {"update", "digest", "hexdigest", "digest_size", "copy", "name"}
-ATTRIBUTES: dict[Any, set[str]] = {kind: _public(kind) for kind in (str, bytes, dict, set, deque)}
-ATTRIBUTES |= dict.fromkeys((int, float, bool, complex), _NUMBER)
-ATTRIBUTES |= dict.fromkeys((type(hashlib.sha256()), type(hashlib.blake2b())), _DIGEST)
-ATTRIBUTES |= dict.fromkeys((np.ndarray, np.iinfo, *set(np.sctypeDict.values())), _ARRAY)
-ATTRIBUTES |= {
-    list: _LIST, bytearray: _LIST | {"hex", "decode"}, frozenset: ATTRIBUTES[set],
-    defaultdict: ATTRIBUTES[dict], tuple: {"index", "count"}, slice: {"start", "stop", "step"},
+ALLOWED_ATTRIBUTES: dict[Any, set[str]] = {
+    kind: _public(kind) for kind in (str, bytes, dict, set, deque)
+}
+ALLOWED_ATTRIBUTES |= dict.fromkeys((int, float, bool, complex), _NUMBER)
+ALLOWED_ATTRIBUTES |= dict.fromkeys((type(hashlib.sha256()), type(hashlib.blake2b())), _DIGEST)
+ALLOWED_ATTRIBUTES |= dict.fromkeys((np.ndarray, np.iinfo, *set(np.sctypeDict.values())), _ARRAY)
+ALLOWED_ATTRIBUTES |= {
+    list: _LIST, bytearray: _LIST | {"hex", "decode"}, frozenset: ALLOWED_ATTRIBUTES[set],
+    defaultdict: ALLOWED_ATTRIBUTES[dict], tuple: {"index", "count"}, slice: {"start", "stop", "step"},
     range: {"start", "stop", "step", "index", "count"}, np.errstate: set(),
     np.finfo: _ARRAY | {"resolution", "precision"},
     fractions.Fraction: {"numerator", "denominator", "limit_denominator"},
@@ -205,7 +209,9 @@ _SET_CHANGES = (
     "add discard remove pop clear update difference_update intersection_update "
     "symmetric_difference_update"
 )
-_CHANGES: dict[Any, set[str]] = {kind: ATTRIBUTES[kind] - _READING for kind in (list, deque)}
+_CHANGES: dict[Any, set[str]] = {
+    kind: ALLOWED_ATTRIBUTES[kind] - _READING for kind in (list, deque)
+}
 _CHANGES |= {
     key: {"pop", "popitem", "setdefault", "update", "clear"} for key in (dict, defaultdict)
 }
@@ -217,9 +223,9 @@ _CHANGES |= {
 }
 _ABCS = [c for m in (numbers, collections.abc) for c in vars(m).values() if type(c) is abc.ABCMeta]
 # Whether a type is a subclass of an abstract class, by the ids of both classes.
-IS_SUBCLASS = {
+SUBCLASS_TABLE = {
     (id(kind), id(part)): issubclass(kind, part)
-    for kind in (*ATTRIBUTES, type(None), types.FunctionType)
+    for kind in (*ALLOWED_ATTRIBUTES, type(None), types.FunctionType)
     for part in _ABCS
 }
 

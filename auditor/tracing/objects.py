@@ -19,10 +19,10 @@ import numpy as np
 from fedrec_auditor.auditor.tracing import known
 from fedrec_auditor.auditor.tracing.affine_noise import AffineNoise
 from fedrec_auditor.auditor.tracing.arrays import MaskedEntries, TracedArray
-from fedrec_auditor.auditor.tracing.gate import CallGate, CodeError
+from fedrec_auditor.auditor.tracing.gate import CallGate, TracedCodeError
 from fedrec_auditor.auditor.tracing.generator import TracedGenerator
 from fedrec_auditor.auditor.tracing.rewriting import rewrite
-from fedrec_auditor.auditor.tracing.symbols import Symbol, apply
+from fedrec_auditor.auditor.tracing.symbols import Symbol, apply_to_values
 
 MISSING: Any = object()
 COMPILED_TYPE = types.WrapperDescriptorType
@@ -44,7 +44,7 @@ METACLASSES: tuple[Any, ...] = (type, abc.ABCMeta, enum.EnumType, type(Protocol)
 # Compiled classes that may be base classes of classes written in Python.
 _ROOTS = {object, tuple}
 _DRAWS = {n for n in dir(np.random.Generator) if not n.startswith("_")} - {"bit_generator"}
-FUNCTION_TYPES = (types.FunctionType, functools._lru_cache_wrapper)
+PYTHON_FUNCTION_TYPES = (types.FunctionType, functools._lru_cache_wrapper)
 # Constants of ``sys`` that do not change while the process runs.
 _OF_SYS = {"maxsize", "float_info", "version_info", "platform", "byteorder", "int_info"}
 
@@ -155,10 +155,10 @@ class ObjectReader(CallGate):
             return self.get_attribute(self.mark_own(value.to_concrete()), name)
         if kind is TracedGenerator:
             self.refuse(f"tracing does not support Generator.{name}")
-        if value is np.random.mtrand._rand and name in known.NUMPY_RANDOM:
-            return known.NUMPY_RANDOM[name]
+        if value is np.random.mtrand._rand and name in known.NUMPY_RANDOM_FUNCTIONS:
+            return known.NUMPY_RANDOM_FUNCTIONS[name]
         array = kind is TracedArray or issubclass(kind, np.dtype)
-        allowed = known.ATTRIBUTES.get(np.ndarray if array else kind)
+        allowed = known.ALLOWED_ATTRIBUTES.get(np.ndarray if array else kind)
         if allowed is not None:
             return self._of_plain(value, name, allowed)
         if kind in METACLASSES:
@@ -182,9 +182,9 @@ class ObjectReader(CallGate):
         The generator must be that of the traced code, or one that the present run created.
         """
         if kind is np.ufunc:
-            known_one = id(value) in known.FUNCTIONS or id(value) in self.special
+            known_one = id(value) in known.KNOWN_FUNCTIONS or id(value) in self.special
             return known_one and name in ("reduce", "accumulate", "outer")
-        own = kind is np.random.Generator and self.is_own(value)
+        own = kind is np.random.Generator and self.is_created_by_run(value)
         return name in _DRAWS and (own or kind is TracedGenerator)
 
     def _among(self, names: dict[str, Any], name: str, owner: str) -> Any:
@@ -194,7 +194,7 @@ class ObjectReader(CallGate):
         of the object for the message.
         """
         if name not in names:
-            raise CodeError(AttributeError(f"{owner} has no attribute {name!r}"))
+            raise TracedCodeError(AttributeError(f"{owner} has no attribute {name!r}"))
         self.record_name_read(names, name)
         return names[name]
 
@@ -227,11 +227,13 @@ class ObjectReader(CallGate):
         if name not in allowed:
             if hasattr(kind, name):
                 self.refuse(f"the code uses {kind.__name__}.{name}, which tracing does not know")
-            raise CodeError(AttributeError(f"{kind.__name__!r} object has no attribute {name!r}"))
+            raise TracedCodeError(
+                AttributeError(f"{kind.__name__!r} object has no attribute {name!r}")
+            )
         member = self.run_code(lambda: getattr(value, name))
         if isinstance(member, (types.BuiltinMethodType, types.MethodType)):
             return NativeMethod(value, name)
-        self.mark_result_own(member, {id(value): value}, name)
+        self.record_created_results(member, {id(value): value}, name)
         return member
 
     def get_class(self, value: Any) -> Any:
@@ -245,10 +247,10 @@ class ObjectReader(CallGate):
             pieces = value.pieces() if kind is Symbol else ()
             if not pieces or any(type(piece) is AffineNoise for _, piece in pieces):
                 self.refuse("the code reads the type of a random draw")
-            return self.fix_value(apply(_type_of, value))
+            return self.fix_value(apply_to_values(_type_of, value))
         kind = _STANDS_FOR.get(kind, kind)
         getter = self.look_up(kind, "__getattribute__")
-        if kind not in known.ATTRIBUTES and (
+        if kind not in known.ALLOWED_ATTRIBUTES and (
             self.look_up(kind, "__class__") is not _CLASS or all(g is not getter for g in _GETTERS)
         ):
             self.refuse(f"the code uses {kind.__name__}, which overrides __class__")
@@ -290,7 +292,7 @@ class ObjectReader(CallGate):
         if member is _ARGS:
             return value.args
         if name in own and (member is MISSING or self.look_up(type(member), "__set__") is MISSING):
-            if not self.is_own(value):
+            if not self.is_created_by_run(value):
                 self.record_name_read(own, name)
             return own[name]
         hook = self.look_up(kind, "__getattr__")
@@ -306,8 +308,8 @@ class ObjectReader(CallGate):
         """
         how, has_value = type(member), value is not MISSING
         if member is MISSING:
-            raise CodeError(AttributeError(f"{kind.__name__!r} has no attribute {name!r}"))
-        if how in FUNCTION_TYPES or member is object.__init__:
+            raise TracedCodeError(AttributeError(f"{kind.__name__!r} has no attribute {name!r}"))
+        if how in PYTHON_FUNCTION_TYPES or member is object.__init__:
             return PartialCall(member, (value,), {}) if has_value else member
         if how is staticmethod:
             return member.__func__
@@ -317,13 +319,13 @@ class ObjectReader(CallGate):
             return self.call(member.fget, (value,), {})
         if has_value and how is functools.cached_property:
             result = self.call_cached(member.func, (value,), {})
-            if self.is_own(value):
+            if self.is_created_by_run(value):
                 self.get_attributes(value)[name] = result
             return result
         if has_value and how is types.MemberDescriptorType:
             names = _Slot(member, value)
             member = self.run_code(lambda: names[name])
-            if not self.is_own(value):
+            if not self.is_created_by_run(value):
                 self.record_name_read(names, name, value)
         elif has_value and how.__name__ == "_tuplegetter" and issubclass(kind, tuple):
             return tuple.__getitem__(value, kind._fields.index(name))  # type: ignore[attr-defined]
@@ -381,7 +383,7 @@ class ObjectReader(CallGate):
         member = self.look_up(kind, name)
         if member is MISSING or member is None or type(member) in _SLOTS:
             return None
-        if type(member) not in FUNCTION_TYPES:
+        if type(member) not in PYTHON_FUNCTION_TYPES:
             self.refuse(f"tracing does not know {kind.__name__}.{name}, a {type(member).__name__}")
         return lambda *args: self.call(member, (value, *args), {})
 
@@ -417,14 +419,16 @@ class ObjectBuilder(ObjectReader):
         plain = python and hook is object.__setattr__ and self.look_up(kind, name) is MISSING
         if plain and self.get_attributes(value).get(name) is new:
             return  # the attribute has this value already
-        if not python or not self.is_own(value):
+        if not python or not self.is_created_by_run(value):
             self.refuse(
                 f"the code changes attribute {name} of an object that this call did not create, "
                 "which keeps its value between calls, so that later outputs may depend on it"
             )
         if hook is not object.__setattr__:
             if self.get_fields(kind) and not self.has_source(hook):
-                raise CodeError(dataclasses.FrozenInstanceError(f"cannot assign to field {name!r}"))
+                raise TracedCodeError(
+                    dataclasses.FrozenInstanceError(f"cannot assign to field {name!r}")
+                )
             self.call(hook, (value, name, new), {})
             return
         self.set_any_attribute(value, name, new)
@@ -436,7 +440,7 @@ class ObjectBuilder(ObjectReader):
         member = self.look_up(type(value), name)
         if type(member) is property:
             if member.fset is None:
-                raise CodeError(AttributeError(f"property {name!r} has no setter"))
+                raise TracedCodeError(AttributeError(f"property {name!r} has no setter"))
             self.call(member.fset, (value, new), {})
         elif type(member) is types.MemberDescriptorType:
             member.__set__(value, new)
@@ -460,7 +464,7 @@ class ObjectBuilder(ObjectReader):
             for member in kind._member_map_.values():
                 if self.check_input(args[0], "Enum") == member.value:
                     return member
-            raise CodeError(ValueError(f"{args[0]!r} is not a valid {kind.__name__}"))
+            raise TracedCodeError(ValueError(f"{args[0]!r} is not a valid {kind.__name__}"))
         if not self.is_python_class(kind) or type(kind) is enum.EnumType:
             self.refuse_call(f"{kind.__module__}.{kind.__name__}")
         new, begin = self.look_up(kind, "__new__"), self.look_up(kind, "__init__")
@@ -480,19 +484,21 @@ class ObjectBuilder(ObjectReader):
         if fields is not MISSING:
             values = {**kind._field_defaults, **dict(zip(fields, args, strict=False)), **kwargs}  # type: ignore[attr-defined]
             if set(values) != set(fields) or len(args) > len(fields):
-                raise CodeError(TypeError(f"{kind.__name__}() got arguments other than its fields"))
+                raise TracedCodeError(
+                    TypeError(f"{kind.__name__}() got arguments other than its fields")
+                )
             return tuple.__new__(kind, [values[name] for name in fields])  # type: ignore[type-var]
         if new is not object.__new__ or self.look_up(kind, "__slots__") is None:
             self.refuse(f"the code uses {kind.__name__}, which overrides __new__")
         if getattr(kind, "__abstractmethods__", None):
-            raise CodeError(TypeError(f"Can't instantiate abstract class {kind.__name__}"))
+            raise TracedCodeError(TypeError(f"Can't instantiate abstract class {kind.__name__}"))
         value = self.mark_own(object.__new__(kind))
         if self.get_fields(kind) and not self.has_source(begin):
             self._begin_dataclass(value, args, kwargs)
         elif begin is not object.__init__:
             self.call(begin, (value, *args), kwargs)
         elif args or kwargs:
-            raise CodeError(TypeError(f"{kind.__name__}() takes no arguments"))
+            raise TracedCodeError(TypeError(f"{kind.__name__}() takes no arguments"))
         return value
 
     def get_fields(self, kind: type) -> list[dataclasses.Field[Any]] | None:
@@ -522,7 +528,7 @@ class ObjectBuilder(ObjectReader):
         given = dict(zip(by_place, args, strict=False))
         unknown = set(kwargs) - ({part.name for part in parts if part.init} - set(given))
         if unknown or len(args) > len(by_place):
-            raise CodeError(TypeError("arguments do not match the fields"))
+            raise TracedCodeError(TypeError("arguments do not match the fields"))
         given |= kwargs
         for part in parts:
             if part.name in given:
@@ -532,7 +538,7 @@ class ObjectBuilder(ObjectReader):
             elif part.default_factory is not dataclasses.MISSING:
                 new = self.call(part.default_factory, (), {})
             elif part.init:
-                raise CodeError(TypeError(f"missing argument: {part.name!r}"))
+                raise TracedCodeError(TypeError(f"missing argument: {part.name!r}"))
             else:
                 continue
             self.set_any_attribute(value, part.name, new)

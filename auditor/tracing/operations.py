@@ -23,8 +23,8 @@ from fedrec_auditor.auditor.tracing.gate import (
     DRAW_TYPES,
     SET_TYPES,
     VIEW_TYPES,
-    CodeError,
-    TracedIter,
+    TracedCodeError,
+    TracedIterator,
 )
 from fedrec_auditor.auditor.tracing.generator import TracedGenerator
 from fedrec_auditor.auditor.tracing.objects import (
@@ -33,7 +33,7 @@ from fedrec_auditor.auditor.tracing.objects import (
     ObjectBuilder,
     PartialCall,
 )
-from fedrec_auditor.auditor.tracing.symbols import Symbol, apply
+from fedrec_auditor.auditor.tracing.symbols import Symbol, apply_to_values
 
 SEQUENCE_TYPES = (list, tuple, range, str, bytes, dict, bytearray, deque, defaultdict)
 _ACTIONS = {
@@ -49,7 +49,7 @@ _IDENTIFIED = (list, dict, set, np.ndarray, types.ModuleType, TracedGenerator, t
 # Types whose objects are always true, whatever they contain.
 _TRUE = (*METACLASSES, types.FunctionType, types.BuiltinFunctionType, types.MethodType)
 _TRUE += (types.ModuleType, TracedGenerator, np.random.Generator, np.ufunc, functools.partial)
-_TRUE += (NativeMethod, PartialCall, TracedIter, type(...), functools._lru_cache_wrapper)
+_TRUE += (NativeMethod, PartialCall, TracedIterator, type(...), functools._lru_cache_wrapper)
 _SINGLE = (type(None), bool, type(...), type(NotImplemented))
 _FAST = (int, float, bool)
 _PICKED = (*_FAST, str, Symbol)
@@ -179,7 +179,7 @@ class OperationTracer(ObjectBuilder):
 
     def _by_identity(self, value: Any) -> bool:
         kind = type(value)
-        plain = kind in known.ATTRIBUTES or value is None
+        plain = kind in known.ALLOWED_ATTRIBUTES or value is None
         return plain or self.look_up(kind, "__eq__") is object.__eq__
 
     def _is(self, a: Any, b: Any) -> bool:
@@ -191,7 +191,7 @@ class OperationTracer(ObjectBuilder):
         if bool in kinds and (Symbol in kinds or MaskedEntries in kinds):
             self.refuse("the code compares a random draw by identity")
         for kind in kinds:
-            own = self.is_python_class(kind) and kind not in (tuple, *known.ATTRIBUTES)
+            own = self.is_python_class(kind) and kind not in (tuple, *known.ALLOWED_ATTRIBUTES)
             if own or kind in (*_SINGLE, *METACLASSES, *_IDENTIFIED):
                 return a is b
         self.refuse("the code compares numbers or text by identity, which depends on Python itself")
@@ -220,7 +220,7 @@ class OperationTracer(ObjectBuilder):
                 self.check_write(value)
             result = self.run_code(lambda: value[index])
             if missing:
-                self.mark_result_own(result, {}, "a dict")
+                self.record_created_results(result, {}, "a dict")
             return result
         if kind in SEQUENCE_TYPES:
             self.record(value)
@@ -337,7 +337,7 @@ class OperationTracer(ObjectBuilder):
 
     def _entries(self, value: Any) -> Iterator[Any]:
         kind = self.get_safe_class(value)
-        if kind is TracedIter:
+        if kind is TracedIterator:
             values: Iterator[Any] = value.values
             return values
         if kind in SEQUENCE_TYPES or kind in VIEW_TYPES or kind in SET_TYPES:
@@ -357,8 +357,8 @@ class OperationTracer(ObjectBuilder):
         hook = self.find_method(value, "__iter__")
         if hook is not None:
             return self._of_iterator(hook())
-        if kind in known.ATTRIBUTES:
-            raise CodeError(TypeError(f"{kind.__name__!r} object is not iterable"))
+        if kind in known.ALLOWED_ATTRIBUTES:
+            raise TracedCodeError(TypeError(f"{kind.__name__!r} object is not iterable"))
         self.refuse(f"tracing does not support a loop over the type {kind.__name__}")
 
     def _of_iterator(self, value: Any) -> Iterator[Any]:
@@ -369,7 +369,7 @@ class OperationTracer(ObjectBuilder):
         while True:
             try:
                 entry = hook()
-            except CodeError as thrown:
+            except TracedCodeError as thrown:
                 if type(thrown.error) is StopIteration:
                     return
                 raise
@@ -385,7 +385,7 @@ class OperationTracer(ObjectBuilder):
             return value
         entries, least = list(self.iterate(value)), len(shape) - ("*" in shape)
         if len(entries) < least or (least == len(shape) != len(entries)):
-            raise CodeError(ValueError(f"expected {len(shape)} values, got {len(entries)}"))
+            raise TracedCodeError(ValueError(f"expected {len(shape)} values, got {len(entries)}"))
         if "*" in shape:
             place = shape.index("*")
             middle = slice(place, place + len(entries) - least)
@@ -399,7 +399,7 @@ class OperationTracer(ObjectBuilder):
         """
         self.count_steps(2)
         kind = self.get_safe_class(value)
-        if kind in known.ATTRIBUTES or kind in DRAW_TYPES or value is None:
+        if kind in known.ALLOWED_ATTRIBUTES or kind in DRAW_TYPES or value is None:
             return bool(self.run_code(lambda: bool(value)))
         for name in ("__bool__", "__len__"):
             hook = self.find_method(value, name)
@@ -423,7 +423,7 @@ class OperationTracer(ObjectBuilder):
         if type(test) is Symbol and not self.rng.path.eager and self._are_plain(read):
             values = body(), orelse()
             if all(type(value) in _PICKED for value in values):
-                return self.run_code(lambda: apply(select, test, *values))
+                return self.run_code(lambda: apply_to_values(select, test, *values))
         return body() if self.is_true(test) else orelse()
 
     def _are_plain(self, read: Any) -> bool:

@@ -211,7 +211,7 @@ def list_forms(output: Any, path: Output, values: Output) -> Iterator[tuple[Hash
         for place, (form, entry, value) in enumerate(
             zip(leaves, path.leaves, values.leaves, strict=True)
         ):
-            pieces = entry.pieces() if isinstance(entry, Symbol) else ()
+            pieces = entry.list_possible_values() if isinstance(entry, Symbol) else ()
             noisy = any(isinstance(source, RealDraw) for cells, _ in pieces for source in cells)
             dense = any(isinstance(piece, AffineNoise) for _, piece in pieces)
             plain = dense and any(not isinstance(p, AffineNoise) and p == value for _, p in pieces)

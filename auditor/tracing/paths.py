@@ -61,17 +61,17 @@ class FiniteDraw:
         """Returns the union of two sets of values, each a bit mask."""
         return one | other
 
-    def mass(self, cell: Any) -> Mass:
+    def compute_mass(self, cell: Any) -> Mass:
         """Returns the probability that the draw lies in ``cell``, a set of values as a bit mask."""
         if cell == self.domain:
             return Fraction(1)
         return sum((self.masses[k] for k in _bits(cell)), Fraction(0))
 
-    def draw(self, cell: Any, rng: np.random.Generator) -> Any:
+    def sample_value(self, cell: Any, rng: np.random.Generator) -> Any:
         """Samples a value of this draw, given that it lies in ``cell``, a set of values as a bit
         mask.
         """
-        share = rng.random() * float(self.mass(cell))
+        share = rng.random() * float(self.compute_mass(cell))
         places = [k for k in _bits(cell) if self.masses[k]]
         for k in places:
             share -= float(self.masses[k])
@@ -80,7 +80,7 @@ class FiniteDraw:
         return self.values[places[-1]]
 
     def contains(self, cell: Any, value: Any) -> bool:
-        """Whether the set ``cell``, a bit mask, contains ``value``, an object that ``draw``
+        """Whether the set ``cell``, a bit mask, contains ``value``, an object that ``sample_value``
         returned.
         """
         return any(self.values[k] is value for k in _bits(cell))
@@ -103,27 +103,27 @@ class RealDraw:
 
     - ``name``: the call that draws, as reports show it.
     - ``family``: "uniform" on [0, 1], "laplace", "exponential", "normal", "geometric" (1, 2, ...),
-      "two-sided geometric", or "integers" (0, ..., ``count`` - 1, each equally likely).
-    - ``rate``: decay rate of the geometric families; P(k) is proportional to e^(-rate |k|).
-    - ``count``: number of values of "integers"; 0 for every other family.
+      "two-sided geometric", or "integers" (0, ..., ``n_values`` - 1, each equally likely).
+    - ``decay_rate``: decay rate of the geometric families; P(k) is proportional to e^(-rate |k|).
+    - ``n_values``: number of values of "integers"; 0 for every other family.
     """
 
     name: str
     family: str
-    rate: float = 0.0
-    count: int = 0
+    decay_rate: float = 0.0
+    n_values: int = 0
 
     @property
     def domain(self) -> tuple[Interval, ...]:
         """The set of all values, as a tuple with one interval."""
-        if self.count:
-            return ((-_HALF, self.count - _HALF),)
+        if self.n_values:
+            return ((-_HALF, self.n_values - _HALF),)
         return (_SUPPORTS[self.family],)
 
     @property
     def is_lattice(self) -> bool:
         """Whether every value of the draw is an integer."""
-        return self.family.endswith("geometric") or self.count > 0
+        return self.family.endswith("geometric") or self.n_values > 0
 
     def intersect(self, one: Any, other: Any) -> Any:
         """Returns the intersection of two sets of values, tuples of intervals; () if empty."""
@@ -149,48 +149,54 @@ class RealDraw:
         parts = (-math.inf, threshold), (threshold, math.inf)
         return self.intersect(cell, parts[:1]), self.intersect(cell, parts[1:])
 
-    def mass(self, cell: Any) -> Mass:
+    def compute_mass(self, cell: Any) -> Mass:
         """Returns the probability that the draw lies in ``cell``, a tuple of intervals."""
         if cell == self.domain:
             return Fraction(1)
-        return sum((self.interval_mass(low, high) for low, high in cell), Fraction(0))
+        return sum((self.compute_interval_mass(low, high) for low, high in cell), Fraction(0))
 
-    def interval_mass(self, low: Any, high: Any) -> Mass:
+    def compute_interval_mass(self, low: Any, high: Any) -> Mass:
         """Returns the probability that the draw lies between ``low`` and ``high``.
 
         The interval must lie within the support of the distribution.
         """
         if self.family == "uniform":
             return Fraction(high) - Fraction(low)
-        if self.count:
-            return Fraction(math.ceil(high) - math.ceil(low), self.count)
+        if self.n_values:
+            return Fraction(math.ceil(high) - math.ceil(low), self.n_values)
         if self.is_lattice:
             if low < 0 and high > _HALF:
-                return self.interval_mass(low, _HALF) + self.interval_mass(_HALF, high)
+                return self.compute_interval_mass(low, _HALF) + self.compute_interval_mass(
+                    _HALF, high
+                )
             if high < 1:
                 low, high = -high, -low
             first, beyond = math.ceil(low), math.inf if math.isinf(high) else math.ceil(high)
             if self.family != "geometric":
-                tail = math.exp(-self.rate * first) * -math.expm1(-self.rate * (beyond - first))
-                return tail / (1.0 + math.exp(-self.rate))
-            return math.exp(-self.rate * (first - 1)) * -math.expm1(-self.rate * (beyond - first))
+                tail = math.exp(-self.decay_rate * first) * -math.expm1(
+                    -self.decay_rate * (beyond - first)
+                )
+                return tail / (1.0 + math.exp(-self.decay_rate))
+            return math.exp(-self.decay_rate * (first - 1)) * -math.expm1(
+                -self.decay_rate * (beyond - first)
+            )
         a, b = float(low), float(high)
         if self.family == "normal":
             a, b = (a, b) if a + b <= 0 else (-b, -a)
             return float(special.ndtr(b) - special.ndtr(a))
         if a < 0.0 < b:
-            return float(self.interval_mass(low, 0) + self.interval_mass(0, high))
+            return float(self.compute_interval_mass(low, 0) + self.compute_interval_mass(0, high))
         near, far = min(abs(a), abs(b)), max(abs(a), abs(b))
         half = 0.5 if self.family == "laplace" else 1.0
         return half * math.exp(-near) * -math.expm1(near - far)
 
-    def draw(self, cell: Any, rng: np.random.Generator) -> Any:
+    def sample_value(self, cell: Any, rng: np.random.Generator) -> Any:
         """Samples a value of this draw, given that it lies in ``cell``, a tuple of intervals."""
         low, high = cell[0]
         if len(cell) > 1:
-            masses = np.asarray([float(self.interval_mass(*interval)) for interval in cell])
+            masses = np.asarray([float(self.compute_interval_mass(*interval)) for interval in cell])
             low, high = cell[rng.choice(len(cell), p=masses / masses.sum())]
-        if self.count:
+        if self.n_values:
             return int(rng.integers(math.ceil(low), math.ceil(high), dtype=np.uint64))
         share, a, b = rng.random(), float(low), float(high)
         if self.family == "uniform":
@@ -201,12 +207,12 @@ class RealDraw:
             return min(max(value, a), b) if math.isfinite(value) else _middle(a, b)
         if a < 0.0 < b:
             left = float(
-                self.interval_mass(low, 0)
-                / (self.interval_mass(low, 0) + self.interval_mass(0, high))
+                self.compute_interval_mass(low, 0)
+                / (self.compute_interval_mass(low, 0) + self.compute_interval_mass(0, high))
             )
-            return self.draw(((low, 0),) if share < left else ((0, high),), rng)
+            return self.sample_value(((low, 0),) if share < left else ((0, high),), rng)
         sign, near, far = (-1.0, -b, -a) if b <= 0.0 else (1.0, a, b)
-        rate = self.rate if self.is_lattice else 1.0
+        rate = self.decay_rate if self.is_lattice else 1.0
         if self.is_lattice:
             near, far = math.ceil(near), far if math.isinf(far) else math.ceil(far)
         value = near - math.log1p(share * math.expm1(-rate * (far - near))) / rate
@@ -218,8 +224,12 @@ class RealDraw:
 
     def is_same(self, other: Any) -> bool:
         """Whether ``other`` is a draw from the same distribution."""
-        mine = self.family, self.rate, self.count
-        return isinstance(other, RealDraw) and mine == (other.family, other.rate, other.count)
+        mine = self.family, self.decay_rate, self.n_values
+        return isinstance(other, RealDraw) and mine == (
+            other.family,
+            other.decay_rate,
+            other.n_values,
+        )
 
 
 Draw = FiniteDraw | RealDraw
@@ -304,7 +314,7 @@ class StepBudget:
             raise OutOfSteps(f"tracing all paths of one input takes more than {self.steps:,} steps")
 
 
-class Path:
+class ExecutionPath:
     """One run of the traced code: its random draws, their allowed values, and its decisions.
 
     A decision is a branch of the code that depends on a random draw. A cell is a set of values of a
@@ -386,13 +396,13 @@ class Path:
 
         Values rarer than 2^-100 are left out. Raises NotTraced if there are too many values.
         """
-        half, last = Fraction(1, 2), math.ceil(-math.log(MIN_PATH_PROB) / source.rate) + 1
+        half, last = Fraction(1, 2), math.ceil(-math.log(MIN_PATH_PROB) / source.decay_rate) + 1
         if last > MAX_PATHS:
             raise NotTraced(f"the code adds two noises, one with more than {MAX_PATHS:,} values")
         ends = [-math.inf, *(k + half for k in range(-last - 1, last + 1)), math.inf]
         cell = self.limits.get(source, source.domain)
         parts = [source.intersect(cell, (interval,)) for interval in itertools.pairwise(ends)]
-        parts = [part for part in parts if part and source.mass(part)]
+        parts = [part for part in parts if part and source.compute_mass(part)]
         self.restrict({source: parts[self.take_option(len(parts))]})
 
     def restrict(self, cells: dict[Draw, Any]) -> None:
@@ -401,8 +411,8 @@ class Path:
         Raises PathTooRare if the probability of the path falls below 2^-100.
         """
         for source, cell in cells.items():
-            before = source.mass(self.limits.get(source, source.domain))
-            self._share *= float(source.mass(cell) / before)
+            before = source.compute_mass(self.limits.get(source, source.domain))
+            self._share *= float(source.compute_mass(cell) / before)
         self.limits.update(cells)
         self.changes += 1
         if self._share < MIN_PATH_PROB:
@@ -430,7 +440,7 @@ class Path:
         of draws.
         """
         for _ in range(_TRIES):
-            values = {s: s.draw(limits.get(s, s.domain), rng) for s in self.sources}
+            values = {s: s.sample_value(limits.get(s, s.domain), rng) for s in self.sources}
             for total, parts in self.sums.items():
                 values[total] = sum(weight * values[source] for source, weight in parts)
             if all(s.contains(limits[s], values[s]) for s in self.sums if s in limits):
@@ -442,13 +452,13 @@ class Path:
         """Probability that the random draws lead the traced code along this path."""
         weight: Mass = Fraction(1)
         for source, cell in self.limits.items():
-            weight *= source.mass(cell)
+            weight *= source.compute_mass(cell)
         return weight
 
 
 def iterate_paths(
-    run: Callable[[Path], Any], *, budget: StepBudget, eager: bool
-) -> Iterator[tuple[Path, Any]]:
+    run: Callable[[ExecutionPath], Any], *, budget: StepBudget, eager: bool
+) -> Iterator[tuple[ExecutionPath, Any]]:
     """Yields pairs (execution path, result of ``run`` on this path) for every path of the code.
 
     The result is None for a path rarer than 2^-100, such as a path with many iterations of a loop.
@@ -462,7 +472,7 @@ def iterate_paths(
     decisions: list[tuple[int, int]] = []
     for _ in range(MAX_PATHS):
         given = len(decisions)
-        path = Path(decisions, budget=budget, eager=eager)
+        path = ExecutionPath(decisions, budget=budget, eager=eager)
         budget.spend(RUN_STEPS)
         try:
             output = run(path)

@@ -20,24 +20,24 @@ from fedrec_auditor.accountants.losses.density_ratios import (
     bound_log_ratio,
     find_event,
 )
-from fedrec_auditor.accountants.losses.divergences import log_ratio as log_ratio_of_masses
-from fedrec_auditor.accountants.losses.tables import ProbabilityTable, make_bound
+from fedrec_auditor.accountants.losses.divergences import compute_log_ratios as log_ratio_of_masses
+from fedrec_auditor.accountants.losses.tables import ProbabilityTable, make_exact_bound
 from fedrec_auditor.accountants.statements import Bound, Witness
 from fedrec_auditor.accountants.verdict import exceeds
-from fedrec_auditor.auditor.tracing.affine_noise import Cells
+from fedrec_auditor.auditor.tracing.affine_noise import ValuesByDraw
 from fedrec_auditor.auditor.tracing.outputs import format_output
 from fedrec_auditor.auditor.tracing.paths import MIN_PATH_PROB, Draw, FiniteDraw, Mass, NotTraced
 from fedrec_auditor.auditor.tracing.tables import (
-    MAX_ENTRIES,
-    SLOT,
+    DENSITY_PLACEHOLDER,
+    MAX_TABLE_ENTRIES,
     ZERO_MASS,
-    Key,
+    MassTable,
+    OutputKey,
     OutputMass,
-    Table,
-    get_values,
-    log,
+    list_numbers_at,
+    log_probability,
 )
-from fedrec_auditor.auditor.tracing.traced_distribution import Tag, TagGroup, TracedDist
+from fedrec_auditor.auditor.tracing.traced_distribution import Tag, TagDistribution, TracedDist
 from fedrec_auditor.auditor.worlds.sampler import REPORT_SCOPE
 
 _MAX_EPSILON = 1e6
@@ -59,7 +59,7 @@ class DistributionPair:
     max_lost_prob: float
 
     @classmethod
-    def of(cls, p: TracedDist, q: TracedDist, lost: float) -> DistributionPair:
+    def from_distributions(cls, p: TracedDist, q: TracedDist, lost: float) -> DistributionPair:
         """Pairs the output distributions ``p`` and ``q`` of two inputs.
 
         ``lost``: probability of the execution paths of ``q`` that were left out. Raises NotTraced
@@ -77,7 +77,7 @@ class DistributionPair:
         p, q = self._excess(epsilon)[2:].tolist()
         return p, q
 
-    def divergence(self, epsilon: float) -> tuple[float, float]:
+    def bound_divergence(self, epsilon: float) -> tuple[float, float]:
         """Returns bounds (lower, upper) on the hockey-stick divergence at ``epsilon``.
 
         The divergence is that of the first input's output distribution from the second one's. Both
@@ -98,23 +98,23 @@ class DistributionPair:
         The divergence is the hockey-stick divergence of the first input's output distribution from
         the second one's.
         """
-        if self.divergence(0.0)[1] <= delta:
+        if self.bound_divergence(0.0)[1] <= delta:
             return 0.0, 0.0
         high = 1.0
-        while self.divergence(high)[1] > delta:
+        while self.bound_divergence(high)[1] > delta:
             high *= 2.0
             if high > _MAX_EPSILON:
-                endless = self.divergence(math.inf)[0] > delta
-                known = high / 2.0 if self.divergence(high / 2.0)[0] > delta else 0.0
+                endless = self.bound_divergence(math.inf)[0] > delta
+                known = high / 2.0 if self.bound_divergence(high / 2.0)[0] > delta else 0.0
                 return math.inf if endless else known, math.inf
         middle = scipy.optimize.brentq(
-            lambda epsilon: sum(self.divergence(epsilon)) / 2.0 - delta, 0.0, high, xtol=1e-13
+            lambda epsilon: sum(self.bound_divergence(epsilon)) / 2.0 - delta, 0.0, high, xtol=1e-13
         )
         step = 1e-12 * max(1.0, middle)
         lower, upper = middle - step, middle + step
-        while lower > 0.0 and self.divergence(lower)[0] <= delta:
+        while lower > 0.0 and self.bound_divergence(lower)[0] <= delta:
             step, lower = 4.0 * step, middle - 4.0 * step
-        while self.divergence(upper)[1] > delta:
+        while self.bound_divergence(upper)[1] > delta:
             step, upper = 4.0 * step, middle + 4.0 * step
         return max(lower, 0.0), upper
 
@@ -137,7 +137,7 @@ class _Part:
     dense: list[tuple[Mixture, Mixture]]
 
     @classmethod
-    def of(cls, group: TagGroup, other: TagGroup | None, lost: float) -> _Part:
+    def of(cls, group: TagDistribution, other: TagDistribution | None, lost: float) -> _Part:
         """Combines independent groups (blocks) of output values, one table of probabilities each.
 
         ``group``, ``other``: the tables under the first and the second input; ``other`` is None if
@@ -146,7 +146,12 @@ class _Part:
         several blocks have densities that are not all normal, or if paths were left out and several
         blocks differ between the inputs.
         """
-        logs = np.array([[log(group.weight)], [log(other.weight) if other else -math.inf]])
+        logs = np.array(
+            [
+                [log_probability(group.probability)],
+                [log_probability(other.probability) if other else -math.inf],
+            ]
+        )
         pairs = [(t, other.tables[block]) for block, t in group.tables.items()] if other else []
         pairs = [pair for pair in pairs if not _equal(*pair)]
         if lost and len(pairs) > 1:
@@ -155,7 +160,7 @@ class _Part:
         for t, u in pairs:
             if (shift := _shift(t, u)) is not None:
                 shifts.append(shift)
-            elif any(SLOT in key for key in (*t, *u)):
+            elif any(DENSITY_PLACEHOLDER in key for key in (*t, *u)):
                 dense.append((t, u))
             else:
                 logs = _multiplied(logs, t, u)
@@ -165,11 +170,13 @@ class _Part:
             (t[key].mixture.scale(math.exp(p)), u.get(key, ZERO_MASS).mixture.scale(math.exp(q)))
             for t, u in dense
             for key in t
-            if SLOT in key
+            if DENSITY_PLACEHOLDER in key
             for p, q in logs.T.tolist()
         ]
         for pair in dense:
-            plain = [{k: entry for k, entry in t.items() if SLOT not in k} for t in pair]
+            plain = [
+                {k: entry for k, entry in t.items() if DENSITY_PLACEHOLDER not in k} for t in pair
+            ]
             logs = _multiplied(logs, *plain)
         return cls(logs, math.hypot(*shifts), mixtures)
 
@@ -195,16 +202,18 @@ class _Part:
         return np.asarray(np.sum([[total, total, p.sum(), q.sum()], *found], axis=0))
 
 
-def _multiplied(logs: NDArray[np.float64], p: Table, q: Table) -> NDArray[np.float64]:
+def _multiplied(logs: NDArray[np.float64], p: MassTable, q: MassTable) -> NDArray[np.float64]:
     """Returns log-probabilities (2, outputs) of outputs joined with an independent block of values.
 
     ``logs``: log-probabilities of the outputs under both inputs, (2, outputs). ``p``, ``q``:
     distributions of the block under both inputs. Outputs of equal log-ratio are merged.
     """
     keys = list(dict.fromkeys((*p, *q)))
-    block = np.array([[log(table.get(key, ZERO_MASS).mass) for key in keys] for table in (p, q)])
-    if logs.shape[1] * len(keys) > MAX_ENTRIES:
-        raise NotTraced(f"the random draws combine to more than {MAX_ENTRIES:,} outputs")
+    block = np.array(
+        [[log_probability(table.get(key, ZERO_MASS).mass) for key in keys] for table in (p, q)]
+    )
+    if logs.shape[1] * len(keys) > MAX_TABLE_ENTRIES:
+        raise NotTraced(f"the random draws combine to more than {MAX_TABLE_ENTRIES:,} outputs")
     both = (logs[:, :, None] + block[:, None, :]).reshape(2, -1)
     both = both[:, both[0] > -np.inf]
     both = both[:, np.argsort(both[0] - both[1])]
@@ -215,13 +224,13 @@ def _multiplied(logs: NDArray[np.float64], p: Table, q: Table) -> NDArray[np.flo
     return np.asarray(np.logaddexp.reduceat(both, first, axis=1)) if len(first) else both
 
 
-def _equal(p: Table, q: Table) -> bool:
+def _equal(p: MassTable, q: MassTable) -> bool:
     return p.keys() == q.keys() and all(
         p[key].mass == q[key].mass and p[key].mixture == q[key].mixture for key in p
     )
 
 
-def _shift(p: Table, q: Table) -> float | None:
+def _shift(p: MassTable, q: MassTable) -> float | None:
     """Returns the distance between the means of two normal numbers, in standard deviations.
 
     The standard deviations must be equal; the result is None otherwise, and for other
@@ -293,16 +302,16 @@ def prove_bound(
     out. Raises NotTraced if the limits differ and the lower limit does not exceed ``stop_at``,
     and for some outputs that combine several noises.
     """
-    paths = sum(dist.paths for dist in dists)
-    left_out = sum(dist.left_out for dist in dists)
+    paths = sum(dist.n_paths for dist in dists)
+    left_out = sum(dist.n_left_out for dist in dists)
     source = f"proved from the code: {paths:,} paths of {len(names)} inputs, draws as real numbers"
     if left_out:
         source += f"; {left_out:,} paths rarer than 2^-100 each are left out"
-    if any(dist.is_cut for dist in dists):
+    if any(dist.has_underflow for dist in dists):
         source += "; rounded noise beyond 38 standard deviations is left out"
     rare = delta < _NOTHING and left_out > 0
-    cut = delta < _NOTHING and any(dist.is_cut or dist.left_out for dist in dists)
-    rows = [] if rare else [dist.list_outputs(MAX_ENTRIES // len(dists)) for dist in dists]
+    cut = delta < _NOTHING and any(dist.has_underflow or dist.n_left_out for dist in dists)
+    rows = [] if rare else [dist.list_outputs(MAX_TABLE_ENTRIES // len(dists)) for dist in dists]
     listed = [row for row in rows if row is not None]
     if len(listed) == len(dists):
         bound = replace(_of_table(listed, names, delta), source=source)
@@ -311,7 +320,7 @@ def prove_bound(
     largest: tuple[int, int, _Ratio] | None = None
     for a, b in itertools.permutations(range(len(dists)), 2):
         if delta or rare:
-            ratio = _at_delta(dists[a], dists[b], delta, MIN_PATH_PROB * dists[b].left_out * rare)
+            ratio = _at_delta(dists[a], dists[b], delta, MIN_PATH_PROB * dists[b].n_left_out * rare)
         else:
             ratios = [_of_tag(dists[a], dists[b], tag) for tag in dists[a].groups]
             ratio = max(ratios, key=lambda ratio: ratio.lower)
@@ -319,7 +328,7 @@ def prove_bound(
         worst = max(worst, ratio.upper)
         if largest is None or ratio.lower > best:
             best, largest = max(best, ratio.lower), (a, b, ratio)
-    bound = _mark_tight(make_bound(best, REPORT_SCOPE, delta, source), worst, stop_at)
+    bound = _mark_tight(make_exact_bound(best, REPORT_SCOPE, delta, source), worst, stop_at)
     if largest is None:
         return bound
     a, b, ratio = largest
@@ -345,7 +354,9 @@ def _of_table(rows: list[dict[Hashable, OutputMass]], names: Sequence[str], delt
         for output in dict.fromkeys(itertools.chain.from_iterable(rows))
         if not all(_is_cut_tail(row[output]) for row in rows if output in row)
     ]
-    table = np.asarray([[log(row.get(o, ZERO_MASS).mass) for o in outputs] for row in rows])
+    table = np.asarray(
+        [[log_probability(row.get(o, ZERO_MASS).mass) for o in outputs] for row in rows]
+    )
     bound = ProbabilityTable(
         table, name_input=lambda i: names[i], name_output=lambda j: _output_name(outputs[j])
     ).compute_bound(REPORT_SCOPE, delta)
@@ -367,7 +378,7 @@ def _is_cut_tail(entry: OutputMass) -> bool:
 
     Such an output lies far in a tail of rounded noise, which is cut off.
     """
-    return entry.is_cut and entry.mass < _FAR
+    return entry.has_underflow and entry.mass < _FAR
 
 
 def _output_name(output: Any) -> str:
@@ -390,7 +401,7 @@ def _fraction_note(p: Mass, q: Mass) -> str:
     return f"Probabilities {p} against {q}."
 
 
-def _draw_names(cells: Cells) -> str:
+def _draw_names(cells: ValuesByDraw) -> str:
     """Returns a note that names the values of the random draws that lead to an output.
 
     ``cells``: for each draw, in order, the set of these values. The note is empty without draws.
@@ -418,8 +429,8 @@ def _of_tag(p: TracedDist, q: TracedDist, tag: Tag) -> _Ratio:
     group, other = p.groups[tag], q.groups.get(tag)
     if other is None:
         return _Ratio(math.inf, math.inf, lambda: _event(p, q, tag, {}))
-    lower = upper = _difference(group.weight, other.weight)
-    chosen: dict[tuple[int, ...], Key] = {}
+    lower = upper = _difference(group.probability, other.probability)
+    chosen: dict[tuple[int, ...], OutputKey] = {}
     for block, table in group.tables.items():
         ratios = {key: _of_entry(key, table[key], other.tables[block].get(key)) for key in table}
         low, high = map(max, zip(*ratios.values(), strict=True))
@@ -434,11 +445,11 @@ def _of_tag(p: TracedDist, q: TracedDist, tag: Tag) -> _Ratio:
 def _difference(p: Mass, q: Mass) -> float:
     """Returns ln p/q; exactly 0 if both are the same fraction."""
     if isinstance(p, Fraction) and isinstance(q, Fraction) and q:
-        return log(p / q)
-    return log(p) - log(q)
+        return log_probability(p / q)
+    return log_probability(p) - log_probability(q)
 
 
-def _of_entry(key: Key, p: OutputMass, q: OutputMass | None) -> tuple[float, float]:
+def _of_entry(key: OutputKey, p: OutputMass, q: OutputMass | None) -> tuple[float, float]:
     """Returns bounds (lower, upper) on the largest log-ratio of the outputs with one key.
 
     ``key``: values at some positions of an output. ``p``, ``q``: probabilities of the key under
@@ -448,7 +459,7 @@ def _of_entry(key: Key, p: OutputMass, q: OutputMass | None) -> tuple[float, flo
         return -math.inf, -math.inf
     if q is None:
         return math.inf, math.inf
-    if SLOT not in key:
+    if DENSITY_PLACEHOLDER not in key:
         return (_difference(p.mass, q.mass),) * 2
     if p.mixture == q.mixture:
         return 0.0, 0.0
@@ -456,7 +467,9 @@ def _of_entry(key: Key, p: OutputMass, q: OutputMass | None) -> tuple[float, flo
     return found.lower, found.upper
 
 
-def _event(p: TracedDist, q: TracedDist, tag: Tag, chosen: dict[tuple[int, ...], Key]) -> _Event:
+def _event(
+    p: TracedDist, q: TracedDist, tag: Tag, chosen: dict[tuple[int, ...], OutputKey]
+) -> _Event:
     """Returns the event that an output has the tag ``tag``, and that some blocks have certain
     values.
 
@@ -469,7 +482,12 @@ def _event(p: TracedDist, q: TracedDist, tag: Tag, chosen: dict[tuple[int, ...],
     if max(len(p.groups), len(q.groups)) > 1 or len(words) <= _MAX_LEAVES:
         known = zip(p.fixed_positions[structure], fixed, strict=True)
         words.update((place, _value_name(structure, value)) for place, value in known)
-    logs = np.array([log(group.weight), log(other.weight) if other else -math.inf])
+    logs = np.array(
+        [
+            log_probability(group.probability),
+            log_probability(other.probability) if other else -math.inf,
+        ]
+    )
     notes = [] if other else [_IMPOSSIBLE]
     for block, key in chosen.items():
         entries = group.tables[block][key], other.tables[block].get(key) if other else None
@@ -486,7 +504,7 @@ def _event(p: TracedDist, q: TracedDist, tag: Tag, chosen: dict[tuple[int, ...],
 
 
 def _of_key(
-    structure: Hashable, key: Key, p: OutputMass, q: OutputMass | None, atoms: Table
+    structure: Hashable, key: OutputKey, p: OutputMass, q: OutputMass | None, atoms: MassTable
 ) -> tuple[list[str], tuple[float, float], str]:
     """Returns the texts of the values in ``key``, two log-probabilities, and a note.
 
@@ -494,14 +512,18 @@ def _of_key(
     probabilities of the key under both inputs; ``q`` is None if the key does not occur under the
     second input. The log-probabilities are those under both inputs.
     """
-    if SLOT not in key:
+    if DENSITY_PLACEHOLDER not in key:
         note = _draw_names(p.cells) if q else _IMPOSSIBLE
         words = [_value_name(structure, value) for value in key]
-        return words, (log(p.mass), log(q.mass) if q else -math.inf), note
-    event = find_event(p.mixture, q.mixture if q else Mixture(), get_values(atoms, key.index(SLOT)))
+        return words, (log_probability(p.mass), log_probability(q.mass) if q else -math.inf), note
+    event = find_event(
+        p.mixture,
+        q.mixture if q else Mixture(),
+        list_numbers_at(atoms, key.index(DENSITY_PLACEHOLDER)),
+    )
     words = []
     for value in key:
-        if value is not SLOT and not isinstance(value, tuple):
+        if value is not DENSITY_PLACEHOLDER and not isinstance(value, tuple):
             words.append(_value_name(structure, value))
             continue
         slope, shift = value[1:] if isinstance(value, tuple) else (1.0, 0.0)
@@ -519,7 +541,7 @@ def _number(value: float) -> str:
 
 def _at_delta(p: TracedDist, q: TracedDist, delta: float, lost: float) -> _Ratio:
     """Returns bounds on the smallest epsilon at ``delta``, by ``DistributionPair``."""
-    pair = DistributionPair.of(p, q, lost)
+    pair = DistributionPair.from_distributions(p, q, lost)
     lower, upper = pair.bound_epsilon(delta)
     return _Ratio(
         lower, upper, lambda: _Event(_factor_words(lower), *pair.sum_masses_above(_down(lower)))

@@ -21,11 +21,11 @@ from fedrec_auditor.auditor.tracing import equivalents
 from fedrec_auditor.auditor.tracing.syntax import FUTURE_FLAGS, find_syntax
 
 # Global name of the interpreter in rewritten code; no source code can contain this name.
-RUN = "<run>"
+INTERPRETER_KEY = "<run>"
 # Prefix of the file name, so that debuggers and coverage tools ignore rewritten code.
 _MARK = "<rewritten> "
 # Name of each operator's special method, by the name of its class in ``ast``.
-OPERATORS = {
+OPERATOR_NAMES = {
     "Add": "add", "Sub": "sub", "Mult": "mul", "Div": "truediv", "FloorDiv": "floordiv",
     "Mod": "mod", "Pow": "pow", "LShift": "lshift", "RShift": "rshift", "BitOr": "or",
     "BitXor": "xor", "BitAnd": "and", "MatMult": "matmul", "USub": "neg", "UAdd": "pos",
@@ -66,7 +66,7 @@ def _op(name: str, *arguments: Any) -> ast.Call:
     Arguments that are not syntax nodes become constants.
     """
     nodes: list[Any] = [a if isinstance(a, ast.AST) else ast.Constant(a) for a in arguments]
-    return ast.Call(ast.Attribute(_load(RUN), name, ast.Load()), nodes, [])
+    return ast.Call(ast.Attribute(_load(INTERPRETER_KEY), name, ast.Load()), nodes, [])
 
 
 def _row(nodes: list[Any]) -> ast.Tuple:
@@ -169,7 +169,7 @@ class _Rewriting(ast.NodeTransformer):
     def _part(self, part: Any) -> Any:
         """Converts a child of a syntax node to an argument of a call of the interpreter."""
         if isinstance(part, ast.operator | ast.unaryop | ast.cmpop):
-            return OPERATORS[type(part).__name__]
+            return OPERATOR_NAMES[type(part).__name__]
         if isinstance(part, list):
             return _row(self._all(part))
         return self.visit(part) if isinstance(part, ast.AST) else part
@@ -261,7 +261,7 @@ class _Rewriting(ast.NodeTransformer):
 
     def visit_AugAssign(self, node: ast.AugAssign) -> Any:
         """Rewrites ``a += b`` and similar assignments as calls of the tracing interpreter."""
-        name, target = OPERATORS[type(node.op).__name__], node.target
+        name, target = OPERATOR_NAMES[type(node.op).__name__], node.target
         value = self.visit(node.value)
         if isinstance(target, ast.Name):
             self._check(target.id)
@@ -361,7 +361,7 @@ class _Rewriting(ast.NodeTransformer):
             body = [_set(handler.name, error)] if handler.name else []
             kinds = [] if handler.type is None else [self.visit(handler.type)]
             last = [ast.If(_op("can_catch", error, *kinds), body + self._block(handler.body), last)]
-        kind = ast.Attribute(_load(RUN), "exception_class", ast.Load())
+        kind = ast.Attribute(_load(INTERPRETER_KEY), "exception_class", ast.Load())
         handlers = [ast.ExceptHandler(kind, _THROWN, last)] if node.handlers else []
         whole = ast.Try(self._block(node.body), handlers, self._block(node.orelse), [])
         if not node.finalbody:
@@ -512,7 +512,7 @@ class _Rewriting(ast.NodeTransformer):
         """Rewrites ``-a``, ``not a``, ``+a`` and ``~a`` as calls of the tracing interpreter."""
         if isinstance(node.op, ast.Not):
             return ast.UnaryOp(ast.Not(), self._truth(node.operand))
-        return _op("apply_unary", OPERATORS[type(node.op).__name__], self.visit(node.operand))
+        return _op("apply_unary", OPERATOR_NAMES[type(node.op).__name__], self.visit(node.operand))
 
     def visit_BoolOp(self, node: ast.BoolOp) -> Any:
         """Rewrites ``a and b`` and ``a or b``; the tracing interpreter decides what is true."""
@@ -521,7 +521,7 @@ class _Rewriting(ast.NodeTransformer):
 
     def visit_Compare(self, node: ast.Compare) -> Any:
         """Rewrites ``a < b`` and ``a < b < c``; the tracing interpreter compares the values."""
-        names = [OPERATORS[type(how).__name__] for how in node.ops]
+        names = [OPERATOR_NAMES[type(how).__name__] for how in node.ops]
         values = self._all([node.left, *node.comparators])
         if len(names) == 1:
             return _op("compare", names[0], *values)
@@ -571,18 +571,18 @@ class _Rewriting(ast.NodeTransformer):
         return _op("make_dict", ast.Starred(loop, ast.Load()))
 
 
-def running_file() -> str:
+def get_running_file() -> str:
     """Returns the path of the source file of the innermost traced function that is running.
 
     The result is "" if no rewritten code is running.
     """
     frame: Any = sys._getframe()
-    while frame is not None and RUN not in frame.f_globals:
+    while frame is not None and INTERPRETER_KEY not in frame.f_globals:
         frame = frame.f_back
     return "" if frame is None else frame.f_code.co_filename.removeprefix(_MARK)
 
 
-def error_line(error: BaseException) -> str:
+def get_error_line(error: BaseException) -> str:
     """Returns the line of traced code that raised ``error``, as text for messages.
 
     The text holds file name, line number and source line. It is "" if no traced code raised the
@@ -592,7 +592,7 @@ def error_line(error: BaseException) -> str:
     while trace is not None:
         frame = trace.tb_frame
         name = frame.f_code.co_filename.removeprefix(_MARK)
-        if RUN in frame.f_globals and name != equivalents.__file__:
+        if INTERPRETER_KEY in frame.f_globals and name != equivalents.__file__:
             file, line = name, trace.tb_lineno
         trace = trace.tb_next
     code = linecache.getline(file, line).strip()

@@ -17,9 +17,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fedrec_auditor.auditor.tracing import outputs
-from fedrec_auditor.auditor.tracing.affine_noise import AffineNoise, Cells
+from fedrec_auditor.auditor.tracing.affine_noise import AffineNoise, ValuesByDraw
 from fedrec_auditor.auditor.tracing.arrays import TracedArray
-from fedrec_auditor.auditor.tracing.gate import CodeError
+from fedrec_auditor.auditor.tracing.gate import TracedCodeError
 from fedrec_auditor.auditor.tracing.generator import TracedGenerator
 from fedrec_auditor.auditor.tracing.interpreter import Interpreter
 from fedrec_auditor.auditor.tracing.outputs import (
@@ -33,17 +33,17 @@ from fedrec_auditor.auditor.tracing.outputs import (
 from fedrec_auditor.auditor.tracing.paths import (
     RUN_STEPS,
     Draw,
+    ExecutionPath,
     FiniteDraw,
     Mass,
     NotTraced,
     OutOfSteps,
-    Path,
     PathTooRare,
     StateChanged,
     StepBudget,
     iterate_paths,
 )
-from fedrec_auditor.auditor.tracing.rewriting import error_line
+from fedrec_auditor.auditor.tracing.rewriting import get_error_line
 from fedrec_auditor.auditor.tracing.symbols import Symbol
 from fedrec_auditor.targets.wrapped.client import read_message
 
@@ -57,35 +57,35 @@ _CHANGED = "the output changed with the same random draws"
 class PathResult:
     """One execution path of the code that was run in the tracing interpreter.
 
-    - ``weight``: probability of the path.
+    - ``probability``: probability of the path.
     - ``cells``: for each random draw the set of its values to which the path restricts it.
     - ``output``: output on this path; its single values may depend on random draws (``Symbol``).
     """
 
-    weight: Mass
-    cells: Cells
+    probability: Mass
+    cells: ValuesByDraw
     output: Output
 
 
 class AllPaths(NamedTuple):
     """All execution paths of a randomizer for one input, as traced.
 
-    - ``branches``: the paths that were run.
-    - ``left_out``: number of paths that were left out, each of probability below 2^-100.
+    - ``path_results``: the paths that were run.
+    - ``n_left_out``: number of paths that were left out, each of probability below 2^-100.
     - ``is_replayed``: whether each path was checked by a call of the callable itself, with concrete
       values of the draws, and not by the tracing interpreter alone.
     - ``forms``: observed forms of the outputs (types, shapes, signs of zero), keyed by their
       values.
     """
 
-    branches: list[PathResult]
-    left_out: int
+    path_results: list[PathResult]
+    n_left_out: int
     is_replayed: bool
     forms: Forms
 
 
 @dataclass(frozen=True, slots=True)
-class SingleOutput:
+class SingleOutputRandomizer:
     """A randomizer that returns one output per call.
 
     - ``function``: the callable ``f(x, rng)``, or ``f(x, rng, size)`` if ``takes_size``.
@@ -129,7 +129,7 @@ class SingleOutput:
         return outputs.flatten_outputs(lambda: output)() if self.is_flat else output
 
 
-def trace_paths(randomizer: SingleOutput, value: Any, budget: StepBudget) -> AllPaths:
+def trace_paths(randomizer: SingleOutputRandomizer, value: Any, budget: StepBudget) -> AllPaths:
     """Runs all execution paths of ``randomizer`` for the input ``value``.
 
     Random draws stay undecided as long as the code permits. If tracing fails this way, for example
@@ -150,11 +150,13 @@ def trace_paths(randomizer: SingleOutput, value: Any, budget: StepBudget) -> All
             raise refusal from None
 
 
-def _run_all(randomizer: SingleOutput, value: Any, budget: StepBudget, *, eager: bool) -> AllPaths:
-    interpreter = Interpreter(TracedGenerator(Path([], budget=budget)))
+def _run_all(
+    randomizer: SingleOutputRandomizer, value: Any, budget: StepBudget, *, eager: bool
+) -> AllPaths:
+    interpreter = Interpreter(TracedGenerator(ExecutionPath([], budget=budget)))
     given: Any = None
 
-    def run(path: Path) -> Output:
+    def run(path: ExecutionPath) -> Output:
         nonlocal given
         interpreter.reset(path)
         lazy = not eager and path.values is None
@@ -165,30 +167,31 @@ def _run_all(randomizer: SingleOutput, value: Any, budget: StepBudget, *, eager:
             if any(
                 getattr(piece, "is_seed", False)
                 for symbol in symbols
-                for _, piece in symbol.pieces()
+                for _, piece in symbol.list_possible_values()
             ):
                 interpreter.refuse("the code returns a random integer with more than 2^40 values")
-        except CodeError as thrown:
+        except TracedCodeError as thrown:
             # If draws are undecided, the exception may be due to the interpreter.
             name = type(thrown.error).__name__
             if lazy or isinstance(thrown.error, (SystemExit, RecursionError, MemoryError)):
                 raise NotTraced(
-                    f"the code raises {name}: {read_message(thrown.error)}", error_line(thrown)
+                    f"the code raises {name}: {read_message(thrown.error)}", get_error_line(thrown)
                 ) from None
             given, output = None, split_output(ErrorOutput(name))
         except NotTraced as refusal:
-            refusal.where = refusal.where or error_line(refusal)
+            refusal.where = refusal.where or get_error_line(refusal)
             raise
         except PathTooRare:
             raise
         except Exception as error:  # of the interpreter's own
             raise NotTraced(
-                f"tracing the code failed with {type(error).__name__}: {error}", error_line(error)
+                f"tracing the code failed with {type(error).__name__}: {error}",
+                get_error_line(error),
             ) from None
         interpreter.check_unchanged()
         return output
 
-    def replay(path: Path) -> tuple[Output, Any]:
+    def replay(path: ExecutionPath) -> tuple[Output, Any]:
         nonlocal given
         if not interpreter.is_replayed:
             return run(path), given
@@ -212,7 +215,9 @@ def _run_all(randomizer: SingleOutput, value: Any, budget: StepBudget, *, eager:
 
 
 def _check_replays(
-    ran: list[tuple[Path, Output]], replay: Callable[[Path], tuple[Output, Any]], budget: StepBudget
+    ran: list[tuple[ExecutionPath, Output]],
+    replay: Callable[[ExecutionPath], tuple[Output, Any]],
+    budget: StepBudget,
 ) -> Forms:
     """Replays the execution paths with concrete draws, and returns the forms of their outputs.
 
@@ -225,7 +230,7 @@ def _check_replays(
         n_replays = min(_REPLAYS, max(_MIN_REPLAYS, _REPLAYED // max(1, len(path.sources))))
         for known in _cover(path, output, math.ceil(n_replays / len(ran)), draws):
             values = [known[source] for source in path.sources]
-            again = Path([], budget=budget, sources=path.sources, values=values)
+            again = ExecutionPath([], budget=budget, sources=path.sources, values=values)
             replayed, given = replay(again)
             expected = _evaluated(output, known)
             complete = not again.has_strayed and len(again.sources) == len(path.sources)
@@ -271,7 +276,7 @@ def _mark(interpreter: Interpreter, value: Any) -> None:
 
 
 def _cover(
-    path: Path, output: Output, min_count: int, draws: np.random.Generator
+    path: ExecutionPath, output: Output, min_count: int, draws: np.random.Generator
 ) -> Iterator[dict[Draw, Any]]:
     """Yields sampled values of all draws of a path, as dicts from draw to value.
 
@@ -280,7 +285,7 @@ def _cover(
     sampled.
     """
     symbols = [entry for entry in output.leaves if isinstance(entry, Symbol)]
-    pieces = [cells for symbol in symbols for cells, _ in symbol.pieces()]
+    pieces = [cells for symbol in symbols for cells, _ in symbol.list_possible_values()]
     remaining = {
         source: path.limits.get(source, source.domain) & source.support
         for source in path.sources
@@ -290,7 +295,7 @@ def _cover(
         min_count -= 1
         path.budget.spend(RUN_STEPS + 10 * (len(pieces) + len(remaining)))
         before = len(pieces), dict(remaining)
-        limits: Cells = dict(path.limits)
+        limits: ValuesByDraw = dict(path.limits)
         missed = []
         for cells in pieces:
             here = {s: s.intersect(limits.get(s, s.domain), cell) for s, cell in cells.items()}
@@ -320,7 +325,7 @@ def _evaluated(output: Output, known: dict[Draw, Any]) -> Output:
     def evaluated(entry: Any) -> Any:
         if not isinstance(entry, Symbol):
             return entry
-        for cells, value in entry.pieces():
+        for cells, value in entry.list_possible_values():
             if all(source.contains(cell, known[source]) for source, cell in cells.items()):
                 if isinstance(value, AffineNoise):
                     return value.evaluate(known[value.source])

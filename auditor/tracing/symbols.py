@@ -18,14 +18,14 @@ import numpy as np
 
 from fedrec_auditor.auditor.tracing.affine_noise import (
     AffineNoise,
-    Cells,
-    Piece,
+    ConditionalValue,
     UndecidedNoise,
+    ValuesByDraw,
     apply_to_noise,
     make_cast,
-    to_item,
+    to_python_number,
 )
-from fedrec_auditor.auditor.tracing.paths import NotTraced, Path, PathTooRare
+from fedrec_auditor.auditor.tracing.paths import ExecutionPath, NotTraced, PathTooRare
 
 _MAX_PIECES = 1024
 # Steps of the interpreter that are counted per possible value of a symbol.
@@ -36,7 +36,7 @@ class Symbol:
     """A value that depends on random draws of one execution path.
 
     - ``path``: the execution path.
-    - ``pieces()``: the possible values, each with the sets of values of the draws that lead to it.
+    - ``list_possible_values()``: the possible values, each with the sets of values of the draws that lead to it.
     """
 
     __slots__ = ("_known", "_pieces", "path")
@@ -45,11 +45,11 @@ class Symbol:
     call_numpy: ClassVar[Callable[..., Any]]
     call_ufunc: ClassVar[Callable[..., Any]]
 
-    def __init__(self, path: Path, pieces: list[Piece]) -> None:
+    def __init__(self, path: ExecutionPath, pieces: list[ConditionalValue]) -> None:
         self.path, self._pieces = path, pieces
         self._known = path.changes
 
-    def pieces(self) -> list[Piece]:
+    def list_possible_values(self) -> list[ConditionalValue]:
         """Returns the possible values of this symbol on its execution path, as pairs (cells,
         value).
 
@@ -79,7 +79,7 @@ class Symbol:
         The result is a concrete object, or a symbol with a single possible value if that is noise
         (``AffineNoise``, a random number).
         """
-        live = self.pieces()
+        live = self.list_possible_values()
         cells, value = live[self.path.take_option(len(live)) if len(live) > 1 else 0]
         self.path.restrict(cells)
         return Symbol(self.path, [(cells, value)]) if isinstance(value, AffineNoise) else value
@@ -98,11 +98,11 @@ class Symbol:
         if name.startswith("__"):
             raise AttributeError(name)
         if name == "item":
-            return lambda: apply(to_item, self)
+            return lambda: apply_to_values(to_python_number, self)
         if name == "copy":
             return lambda: self
         if name == "astype":
-            return lambda kind: apply(make_cast(kind), self)
+            return lambda kind: apply_to_values(make_cast(kind), self)
         return getattr(self.to_concrete(), name)
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
@@ -113,13 +113,13 @@ class Symbol:
             raise NotTraced(f"tracing does not support numpy.{ufunc.__name__}.{method} of a draw")
         if any(isinstance(value, np.ndarray) and value.ndim for value in inputs):
             return Symbol.call_ufunc(ufunc, *inputs)
-        return apply(ufunc, *inputs)
+        return apply_to_values(ufunc, *inputs)
 
 
 numbers.Real.register(Symbol)
 
 
-def apply(function: Callable[..., Any], *arguments: Any) -> Any:
+def apply_to_values(function: Callable[..., Any], *arguments: Any) -> Any:
     """Returns ``function(*arguments)``, where arguments may be symbols (values that depend on
     draws).
 
@@ -133,15 +133,15 @@ def apply(function: Callable[..., Any], *arguments: Any) -> Any:
     together = combine_values(arguments, _MAX_PIECES)
     path.budget.spend(_STEPS * (1 + len(together) if together else _MAX_PIECES))
     if together is None:
-        return apply(function, *(fix_symbol(argument) for argument in arguments))
-    results: list[Piece] = []
+        return apply_to_values(function, *(fix_symbol(argument) for argument in arguments))
+    results: list[ConditionalValue] = []
     for cells, values in together:
         if any(isinstance(value, AffineNoise) for value in values):
             try:
                 results += apply_to_noise(path, function, cells, values)
             except UndecidedNoise as noise:
                 path.fix_draw(noise.source)
-                return apply(function, *arguments)
+                return apply_to_values(function, *arguments)
             continue
         try:
             results.append((cells, function(*values)))
@@ -158,16 +158,18 @@ def apply(function: Callable[..., Any], *arguments: Any) -> Any:
 
 def combine_values(
     arguments: Iterable[Any], max_size: int
-) -> list[tuple[Cells, tuple[Any, ...]]] | None:
+) -> list[tuple[ValuesByDraw, tuple[Any, ...]]] | None:
     """Returns the possible combinations of values of ``arguments``, as pairs (cells, values).
 
     An argument may be a symbol (a value that depends on random draws). ``cells`` gives for each
     draw the set of its values that leads to ``values``, one value per argument. The result is None
     if there are more than ``max_size`` pairs.
     """
-    together: list[tuple[Cells, tuple[Any, ...]]] = [({}, ())]
+    together: list[tuple[ValuesByDraw, tuple[Any, ...]]] = [({}, ())]
     for argument in arguments:
-        pieces = argument.pieces() if isinstance(argument, Symbol) else [({}, argument)]
+        pieces = (
+            argument.list_possible_values() if isinstance(argument, Symbol) else [({}, argument)]
+        )
         together = [
             (cells, (*values, value))
             for known, values in together
@@ -190,7 +192,7 @@ def fix_symbol(value: Any) -> Any:
     return value.fix_value() if isinstance(value, Symbol) else value
 
 
-def _meet(one: Cells, other: Cells) -> Cells | None:
+def _meet(one: ValuesByDraw, other: ValuesByDraw) -> ValuesByDraw | None:
     """Returns the intersection of the sets (cells) to which two mappings restrict each random draw.
 
     The result is None if the intersection is empty for a draw.
@@ -205,10 +207,10 @@ def _meet(one: Cells, other: Cells) -> Cells | None:
     return cells
 
 
-def _merged(pieces: list[Piece]) -> list[Piece]:
+def _merged(pieces: list[ConditionalValue]) -> list[ConditionalValue]:
     """Joins possible results of equal value whose sets of draws' values differ in one draw only."""
     for source in {source: None for cells, _ in pieces for source in cells}:
-        groups: dict[Any, Piece] = {}
+        groups: dict[Any, ConditionalValue] = {}
         for cells, value in pieces:
             rest = frozenset((s, cell) for s, cell in cells.items() if s is not source)
             key = (_key(value), source in cells, rest)
@@ -238,7 +240,11 @@ def _method(function: Callable[..., Any], *, swapped: bool = False) -> Callable[
     def method(self: Symbol, *others: Any) -> Any:
         if any(isinstance(other, np.ndarray) and other.ndim for other in others):
             return NotImplemented
-        return apply(function, *others, self) if swapped else apply(function, self, *others)
+        return (
+            apply_to_values(function, *others, self)
+            if swapped
+            else apply_to_values(function, self, *others)
+        )
 
     return method
 

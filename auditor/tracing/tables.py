@@ -19,15 +19,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.losses.densities import ExpTerm, Mixture, MixturePart
-from fedrec_auditor.auditor.tracing.affine_noise import AffineNoise, Cells
+from fedrec_auditor.auditor.tracing.affine_noise import AffineNoise, ValuesByDraw
 from fedrec_auditor.auditor.tracing.outputs import NAN, are_close, make_leaf_key
 from fedrec_auditor.auditor.tracing.paths import Mass, NotTraced
 from fedrec_auditor.auditor.tracing.run import PathResult
 from fedrec_auditor.auditor.tracing.symbols import combine_values
 
 # Placeholder in a key for the number whose distribution is ``OutputMass.mixture``.
-SLOT = "a number with a density"
-MAX_ENTRIES = 1 << 16
+DENSITY_PLACEHOLDER = "a number with a density"
+MAX_TABLE_ENTRIES = 1 << 16
 # Minimum scale of noise relative to its location; smaller noise counts as a rounding error.
 _RESOLVED = 1e-8
 
@@ -44,7 +44,7 @@ _BRANCHES = {
 }
 
 
-Key = tuple[Hashable, ...]
+OutputKey = tuple[Hashable, ...]
 
 
 @dataclass(slots=True)
@@ -55,16 +55,16 @@ class OutputMass:
     - ``cells``: for each random draw the set of its values on one execution path that leads to the
       key.
     - ``mixture``: distribution of the number in the place of ``SLOT``, if the key has one.
-    - ``is_cut``: whether similar values were left out because their probabilities are below
+    - ``has_underflow``: whether similar values were left out because their probabilities are below
       the range of doubles.
     """
 
     mass: Mass
-    cells: Cells
+    cells: ValuesByDraw
     mixture: Mixture = field(default_factory=Mixture)
-    is_cut: bool = False
+    has_underflow: bool = False
 
-    def combine_with(self, mass: Mass, cells: Cells) -> OutputMass:
+    def combine_with(self, mass: Mass, cells: ValuesByDraw) -> OutputMass:
         """Returns the entry for the joint occurrence of this entry's output values and an
         independent event.
 
@@ -72,17 +72,17 @@ class OutputMass:
         that leads to the event.
         """
         mixture = self.mixture.scale(float(mass))
-        return OutputMass(self.mass * mass, {**self.cells, **cells}, mixture, self.is_cut)
+        return OutputMass(self.mass * mass, {**self.cells, **cells}, mixture, self.has_underflow)
 
 
 # The possible values of a block (values of an output that depend on one another), with their
 # probabilities.
-Table = dict[Key, OutputMass]
+MassTable = dict[OutputKey, OutputMass]
 # Entry of an output that has probability 0.
 ZERO_MASS = OutputMass(Fraction(0), {})
 
 
-def log(mass: Mass) -> float:
+def log_probability(mass: Mass) -> float:
     """Returns the natural logarithm of a probability; -inf for probability 0.
 
     A fraction may be smaller than the range of doubles.
@@ -94,7 +94,7 @@ def log(mass: Mass) -> float:
     return math.log(mass)
 
 
-def get_values(atoms: Table, place: int) -> list[float]:
+def list_numbers_at(atoms: MassTable, place: int) -> list[float]:
     """Returns the numbers at position ``place`` of keys (tuples of output values) in ``atoms``.
 
     ``atoms``: table of keys with positive probability.
@@ -102,30 +102,34 @@ def get_values(atoms: Table, place: int) -> list[float]:
     return [
         float(number)
         for key, entry in atoms.items()
-        for number in (entry.mixture.list_points() if key[place] is SLOT else [key[place]])
+        for number in (
+            entry.mixture.list_points() if key[place] is DENSITY_PLACEHOLDER else [key[place]]
+        )
         if isinstance(number, (int, float))
     ]
 
 
-def combine_tables(tables: Iterable[Table]) -> Table:
+def combine_tables(tables: Iterable[MassTable]) -> MassTable:
     """Returns the joint distribution of independent groups of output values, given one table each.
 
     The tables must not contain densities. Raises NotTraced if the joint table has more than 2^16
     entries.
     """
-    joint: Table = {(): OutputMass(Fraction(1), {})}
+    joint: MassTable = {(): OutputMass(Fraction(1), {})}
     for table in tables:
-        if len(joint) * len(table) > MAX_ENTRIES:
-            raise NotTraced(f"the random draws combine to more than {MAX_ENTRIES:,} outputs")
+        if len(joint) * len(table) > MAX_TABLE_ENTRIES:
+            raise NotTraced(f"the random draws combine to more than {MAX_TABLE_ENTRIES:,} outputs")
         joint = {
-            one + other: replace(a.combine_with(b.mass, b.cells), is_cut=a.is_cut or b.is_cut)
+            one + other: replace(
+                a.combine_with(b.mass, b.cells), is_cut=a.has_underflow or b.has_underflow
+            )
             for (one, a) in joint.items()
             for (other, b) in table.items()
         }
     return joint
 
 
-def add_entry(table: Table, key: Key, entry: OutputMass) -> None:
+def add_entry(table: MassTable, key: OutputKey, entry: OutputMass) -> None:
     """Adds ``entry``, the probability of ``key`` (a tuple of output values), to a table, in place.
 
     If the table has the key already, the probabilities are summed.
@@ -135,32 +139,34 @@ def add_entry(table: Table, key: Key, entry: OutputMass) -> None:
         table[key] = entry
         return
     known.mass += entry.mass
-    known.is_cut |= entry.is_cut
+    known.has_underflow |= entry.has_underflow
     known.mixture = known.mixture.add(entry.mixture)
 
 
-def make_table(branch: PathResult, leaves: list[Any]) -> Table:
+def make_table(branch: PathResult, leaves: list[Any]) -> MassTable:
     """Returns the joint distribution of the output values ``leaves``, given one execution path.
 
     ``branch``: the path. ``leaves``: values that may depend on random draws. Raises NotTraced if
         the distribution has more than 2^16 entries.
     """
-    together = combine_values(leaves, MAX_ENTRIES)
+    together = combine_values(leaves, MAX_TABLE_ENTRIES)
     if together is None:
-        raise NotTraced(f"the random draws combine to more than {MAX_ENTRIES:,} outputs")
-    table: Table = {}
+        raise NotTraced(f"the random draws combine to more than {MAX_TABLE_ENTRIES:,} outputs")
+    table: MassTable = {}
     for cells, values in together:
         mass: Mass = Fraction(1)
         for source, cell in cells.items():
             given = branch.cells.get(source, source.domain)
-            mass *= source.mass(cell) / source.mass(given)
+            mass *= source.compute_mass(cell) / source.compute_mass(given)
         if mass:
             for key, entry in _entries(mass, cells, values):
                 add_entry(table, key, entry)
     return table
 
 
-def _entries(mass: Mass, cells: Cells, values: tuple[Any, ...]) -> Iterator[tuple[Key, OutputMass]]:
+def _entries(
+    mass: Mass, cells: ValuesByDraw, values: tuple[Any, ...]
+) -> Iterator[tuple[OutputKey, OutputMass]]:
     """Yields keys (tuples of output values) with their entries, for joint values of probability
     ``mass``.
 
@@ -178,8 +184,8 @@ def _entries(mass: Mass, cells: Cells, values: tuple[Any, ...]) -> Iterator[tupl
     for value in values:
         if not isinstance(value, AffineNoise):
             key.append(make_leaf_key(value))
-        elif SLOT not in key:
-            key.append(SLOT)
+        elif DENSITY_PLACEHOLDER not in key:
+            key.append(DENSITY_PLACEHOLDER)
         else:
             slope = value.coefficient / main.coefficient
             key.append(("tied", float(slope), float(value.constant - slope * main.constant)))
@@ -194,11 +200,11 @@ def _entries(mass: Mass, cells: Cells, values: tuple[Any, ...]) -> Iterator[tupl
     for number, weight in mixture.points.items():
         if len(noises) > 1:
             raise NotTraced("several numbers of the output hold the same noise, which is rounded")
-        at = tuple(number if value is SLOT else value for value in key)
-        yield at, OutputMass(weight * share, cells, is_cut=cut)
+        at = tuple(number if value is DENSITY_PLACEHOLDER else value for value in key)
+        yield at, OutputMass(weight * share, cells, has_underflow=cut)
 
 
-def put_points_on_lattices(tables: Sequence[Table]) -> None:
+def put_points_on_lattices(tables: Sequence[MassTable]) -> None:
     """Merges single numbers into the integer-like distributions that may contain them, in place.
 
     Each table maps keys (tuples of output values) to probabilities. A lattice is a distribution on
@@ -211,9 +217,9 @@ def put_points_on_lattices(tables: Sequence[Table]) -> None:
         for table in tables
         for key, entry in table.items()
         if any(piece.step for piece in entry.mixture.pieces)
-        for place in [key.index(SLOT)]
+        for place in [key.index(DENSITY_PLACEHOLDER)]
     }
-    plain = any(SLOT not in key for table in tables for key in table)
+    plain = any(DENSITY_PLACEHOLDER not in key for table in tables for key in table)
     tied = any(isinstance(entry, tuple) for key in lattices.values() for entry in key)
     if len({place for place, _ in lattices}) > 1 or (tied and plain):
         raise NotTraced("several numbers of the output hold the same integer noise")
@@ -228,7 +234,7 @@ def put_points_on_lattices(tables: Sequence[Table]) -> None:
                     break
 
 
-def check_ties(tables: Sequence[Table]) -> None:
+def check_ties(tables: Sequence[MassTable]) -> None:
     """Raises NotTraced if several numbers of an output depend on one noise and differ only by
     rounding.
 
@@ -250,23 +256,25 @@ def _same(column: NDArray[Any], value: Any) -> NDArray[np.bool_]:
     return np.asarray([entry == value for entry in column.tolist()], dtype=bool)
 
 
-def find_atoms(tables: Sequence[Table]) -> Table:
+def find_atoms(tables: Sequence[MassTable]) -> MassTable:
     """Returns the keys (tuples of output values) that have positive probability in any of the
     tables.
 
     The result is empty if no table has a density.
     """
-    atoms: Table = {}
+    atoms: MassTable = {}
     smooth = False
     for key, entry in itertools.chain.from_iterable(table.items() for table in tables):
         lattices = tuple(piece for piece in entry.mixture.pieces if piece.step)
         smooth |= len(lattices) < len(entry.mixture.pieces)
-        if SLOT not in key or lattices or entry.mixture.points:
+        if DENSITY_PLACEHOLDER not in key or lattices or entry.mixture.points:
             add_entry(atoms, key, replace(entry, mixture=replace(entry.mixture, pieces=lattices)))
     return atoms if smooth else {}
 
 
-def get_log_probs(table: Table, atoms: Table, columns: list[NDArray[Any]]) -> NDArray[np.float64]:
+def get_log_probs(
+    table: MassTable, atoms: MassTable, columns: list[NDArray[Any]]
+) -> NDArray[np.float64]:
     """Returns the log-probability of each output, shape (outputs,).
 
     The result is a log-density for an output that matches no entry of ``atoms``.
@@ -280,7 +288,7 @@ def get_log_probs(table: Table, atoms: Table, columns: list[NDArray[Any]]) -> ND
     return np.asarray(np.where(plain, densities, masses))
 
 
-def _logs(table: Table, columns: list[NDArray[Any]]) -> NDArray[np.float64]:
+def _logs(table: MassTable, columns: list[NDArray[Any]]) -> NDArray[np.float64]:
     """Returns the log-probabilities and the log-densities of rows in a table, shape (2, rows).
 
     ``columns``: the rows, by column.
@@ -290,15 +298,15 @@ def _logs(table: Table, columns: list[NDArray[Any]]) -> NDArray[np.float64]:
         here = np.ones(result.shape[1], dtype=bool)
         for column, value in zip(columns, key, strict=True):
             if isinstance(value, tuple):
-                main = columns[key.index(SLOT)].astype(float)
+                main = columns[key.index(DENSITY_PLACEHOLDER)].astype(float)
                 here &= np.isclose(column.astype(float), value[1] * main + value[2], rtol=1e-7)
-            elif value is not SLOT:
+            elif value is not DENSITY_PLACEHOLDER:
                 here &= _same(column, value)
         if not here.any():
             continue
-        logs: Any = [[log(entry.mass)], [-np.inf]]
-        if SLOT in key:
-            numbers = columns[key.index(SLOT)][here].astype(float)
+        logs: Any = [[log_probability(entry.mass)], [-np.inf]]
+        if DENSITY_PLACEHOLDER in key:
+            numbers = columns[key.index(DENSITY_PLACEHOLDER)][here].astype(float)
             logs = entry.mixture.log_mass(numbers), entry.mixture.log_density(numbers)
         result[:, here] = np.logaddexp(result[:, here], logs)
     return result
@@ -312,8 +320,8 @@ def make_mixture(noise: AffineNoise, cell: Any) -> Mixture:
     rounded in a way whose probabilities are not known, or is too small relative to its location.
     """
     scale, shift = float(noise.coefficient), float(noise.constant)
-    if noise.inner is not None and noise.function is math.floor:
-        bare = _rounded_down(make_mixture(noise.inner, cell))
+    if noise.inner_noise is not None and noise.function is math.floor:
+        bare = _rounded_down(make_mixture(noise.inner_noise, cell))
     else:
         bare = Mixture(tuple(_bare(noise, cell)))
     pieces = tuple(_moved(piece, scale, shift) for piece in bare.pieces)
@@ -331,14 +339,16 @@ def _bare(noise: AffineNoise, cell: Any) -> Iterator[MixturePart]:
     for low, high in cell:
         for start, end, rate in _BRANCHES[source.family]:
             a, b = max(low, start), min(high, end)
-            if not a < b or not (weight := float(source.interval_mass(a, b))) > 0.0:
+            if not a < b or not (weight := float(source.compute_interval_mass(a, b))) > 0.0:
                 continue
-            if noise.inner is not None:
+            if noise.inner_noise is not None:
                 ends = sorted((variable.evaluate(float(a)), variable.evaluate(float(b))))
                 yield MixturePart(weight, ends[0], ends[1], rate=1.0)
             elif source.is_lattice:
                 first, last = (v if math.isinf(v) else float(math.ceil(v)) for v in (a, b))
-                yield MixturePart(weight, first, last - 1.0, rate=rate * source.rate, step=1.0)
+                yield MixturePart(
+                    weight, first, last - 1.0, rate=rate * source.decay_rate, step=1.0
+                )
             else:
                 sd = 1.0 if source.family == "normal" else 0.0
                 yield MixturePart(weight, float(a), float(b), rate=rate, sd=sd)

@@ -17,7 +17,7 @@ from fedrec_auditor.auditor.exact.output_distribution import OutputDistribution
 from fedrec_auditor.auditor.tracing.outputs import Forms, check_forms, describe_form
 from fedrec_auditor.auditor.tracing.paths import NotTraced, StepBudget
 from fedrec_auditor.auditor.tracing.proof import prove_bound
-from fedrec_auditor.auditor.tracing.run import SingleOutput, trace_paths
+from fedrec_auditor.auditor.tracing.run import SingleOutputRandomizer, trace_paths
 from fedrec_auditor.auditor.tracing.traced_distribution import TracedDist, make_distributions
 from fedrec_auditor.auditor.worlds.sampler import Sampler
 from fedrec_auditor.targets.mechanisms.base import format_value
@@ -37,7 +37,7 @@ class Trace:
       themselves differ in form.
     """
 
-    randomizer: SingleOutput
+    randomizer: SingleOutputRandomizer
     inputs: Sequence[Any]
     dists: Sequence[TracedDist]
     names: Sequence[str] = ()
@@ -45,7 +45,7 @@ class Trace:
     forms: Sequence[Forms] = ()
 
     @classmethod
-    def trace(
+    def from_function(
         cls,
         function: Callable[..., Any],
         inputs: Sequence[Any],
@@ -60,7 +60,7 @@ class Trace:
 
         Raises NotTraced with the reason if tracing is not possible.
         """
-        randomizer = SingleOutput(function, takes_size)
+        randomizer = SingleOutputRandomizer(function, takes_size)
         try:
             ran = [trace_paths(randomizer, value, StepBudget()) for value in inputs]
             dists = make_distributions(ran)
@@ -72,7 +72,7 @@ class Trace:
         forms = [each.forms for each in ran] if kept else ()
         return cls(randomizer, inputs, dists, names, all(each.is_replayed for each in ran), forms)
 
-    def bound(self, delta: float, stop_at: float = math.inf) -> Bound:
+    def compute_bound(self, delta: float, stop_at: float = math.inf) -> Bound:
         """Returns the exact epsilon at ``delta``, the largest over all pairs of inputs.
 
         ``stop_at``: an epsilon, such as the claim. A lower bound above it is returned even if it
@@ -141,7 +141,7 @@ class Proof:
     - ``check``: whether the proof succeeded, and the reason.
     - ``bound``: the exact epsilon; None if there is no proof.
     - ``dist``: the output distribution; None if there is no proof.
-    - ``forms``: a failed check if types, shapes or the order of keys reveal the input; None
+    - ``forms_check``: a failed check if types, shapes or the order of keys reveal the input; None
       otherwise.
     - ``is_complete``: whether no rare path or output was left out, so that every output without a
       probability is impossible.
@@ -150,13 +150,13 @@ class Proof:
     check: Check
     bound: Bound | None = None
     dist: OutputDistribution | None = None
-    forms: Check | None = None
+    forms_check: Check | None = None
     is_complete: bool = True
 
     @property
     def checks(self) -> tuple[Check, ...]:
-        """The checks that were run: ``check``, and ``forms`` if it failed."""
-        return (self.check,) if self.forms is None else (self.check, self.forms)
+        """The checks that were run: ``check``, and ``forms_check`` if it failed."""
+        return (self.check,) if self.forms_check is None else (self.check, self.forms_check)
 
 
 def prove(
@@ -165,7 +165,7 @@ def prove(
     delta: float,
     *,
     stop_at: float,
-    paced: Callable[[Sampler, int], tuple[Sampler, int]],
+    limit_draws: Callable[[Sampler, int], tuple[Sampler, int]],
     seed: np.random.SeedSequence,
     names: Sequence[str] = (),
 ) -> Proof:
@@ -178,18 +178,20 @@ def prove(
     - ``stop_at``: an epsilon, such as the claim. A lower bound above it is returned even if it
       is not exact.
     - ``names``: name of each input.
-    - ``paced``: function of a sampler and a number of draws per input; returns both, with the
+    - ``limit_draws``: function of a sampler and a number of draws per input; returns both, with the
       number reduced to what the time allows.
     - ``seed``: seed of the real draws.
 
     Real draws must agree with the traced distributions. Their number is 20,000 in total and at
-    least 5,000 per input, or as many as ``paced`` allows. If tracing is not possible or the draws
+    least 5,000 per input, or as many as ``limit_draws`` allows. If tracing is not possible or the draws
     disagree, the proof has no bound, and its check gives the reason. The bound itself does not
     depend on a clock.
     """
     try:
-        trace = Trace.trace(sampler.randomizer, inputs, takes_size=sampler.takes_size, names=names)
-        bound, forms = trace.bound(delta, stop_at), trace.check_forms(delta)
+        trace = Trace.from_function(
+            sampler.randomizer, inputs, takes_size=sampler.takes_size, names=names
+        )
+        bound, forms = trace.compute_bound(delta, stop_at), trace.check_forms(delta)
         if sampler.takes_size:
             bound = replace(bound, source=f"{bound.source}, size=1")
     except NotTraced as refusal:
@@ -204,14 +206,16 @@ def prove(
             atoms=trace.atoms,
         )
         dist = dist.with_encoding(chosen, entropy)
-        real, samples = paced(dist.sampler, max(_MIN_DRAWS, _DRAWS // len(chosen)))
+        real, samples = limit_draws(dist.sampler, max(_MIN_DRAWS, _DRAWS // len(chosen)))
         fit = check_fit(real, dist, chosen, samples=samples, seed=seed)
     except (InputError, NotTraced) as error:
         return _sampled(str(error))
     if fit.status is not CheckStatus.PASSED:
         return _sampled(f"real draws do not follow the traced distribution: {fit.reason}")
-    complete = not any(dist.left_out or dist.is_cut for dist in trace.dists)
-    counted = " of probability 2^-100 or more" if any(dist.left_out for dist in trace.dists) else ""
+    complete = not any(dist.n_left_out or dist.has_underflow for dist in trace.dists)
+    counted = (
+        " of probability 2^-100 or more" if any(dist.n_left_out for dist in trace.dists) else ""
+    )
     how = (
         ""
         if trace.is_replayed

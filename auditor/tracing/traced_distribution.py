@@ -17,24 +17,24 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrec_auditor.auditor.tracing.affine_noise import Cells
+from fedrec_auditor.auditor.tracing.affine_noise import ValuesByDraw
 from fedrec_auditor.auditor.tracing.outputs import are_close, make_leaf_key, split_output
 from fedrec_auditor.auditor.tracing.paths import Draw, Mass
 from fedrec_auditor.auditor.tracing.run import AllPaths, PathResult
 from fedrec_auditor.auditor.tracing.symbols import Symbol
 from fedrec_auditor.auditor.tracing.tables import (
-    MAX_ENTRIES,
-    SLOT,
-    Key,
+    DENSITY_PLACEHOLDER,
+    MAX_TABLE_ENTRIES,
+    MassTable,
+    OutputKey,
     OutputMass,
-    Table,
     add_entry,
     check_ties,
     combine_tables,
     find_atoms,
     get_log_probs,
-    get_values,
-    log,
+    list_numbers_at,
+    log_probability,
     make_table,
     put_points_on_lattices,
 )
@@ -43,11 +43,11 @@ from fedrec_auditor.auditor.tracing.tables import (
 _ROUNDING, _MAX_PARTS = 1e-12, 16
 
 # The structure of an output, and those of its values that are constant on each execution path.
-Tag = tuple[Hashable, Key]
+Tag = tuple[Hashable, OutputKey]
 
 
 @dataclass(frozen=True, slots=True)
-class TagGroup:
+class TagDistribution:
     """The distribution of all outputs with one tag (structure and fixed values of an output).
 
     A block is a group of positions in the output whose values depend on one another. A path is one
@@ -61,10 +61,10 @@ class TagGroup:
       relative to a measure that excludes them.
     """
 
-    weight: Mass
-    cells: Cells
-    tables: dict[tuple[int, ...], Table]
-    atoms: dict[tuple[int, ...], Table] = field(default_factory=dict)
+    probability: Mass
+    cells: ValuesByDraw
+    tables: dict[tuple[int, ...], MassTable]
+    atoms: dict[tuple[int, ...], MassTable] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,22 +75,22 @@ class TracedDist:
 
     - ``groups``: the distribution of the outputs of each tag.
     - ``fixed_positions``: for each structure, the positions of the values that belong to the tag.
-    - ``paths``: number of execution paths that were followed to their end.
-    - ``left_out``: number of execution paths that were too rare to follow.
+    - ``n_paths``: number of execution paths that were followed to their end.
+    - ``n_left_out``: number of execution paths that were too rare to follow.
     """
 
-    groups: dict[Tag, TagGroup]
+    groups: dict[Tag, TagDistribution]
     fixed_positions: dict[Hashable, tuple[int, ...]]
-    paths: int
-    left_out: int = 0
+    n_paths: int
+    n_left_out: int = 0
 
     @property
-    def is_cut(self) -> bool:
+    def has_underflow(self) -> bool:
         """Whether some outputs were left out because their probabilities are below the range of
         doubles.
         """
         tables = (table for group in self.groups.values() for table in group.tables.values())
-        return any(entry.is_cut for table in tables for entry in table.values())
+        return any(entry.has_underflow for table in tables for entry in table.values())
 
     def log_prob(self, outputs: Any) -> Any:
         """Returns the log-probability or log-density of one output, or of each output of an array.
@@ -123,7 +123,7 @@ class TracedDist:
         logs = np.full(len(rows), -np.inf)
         if fixed is None:
             return logs
-        places: dict[Key, list[int]] = {}
+        places: dict[OutputKey, list[int]] = {}
         tags = zip(*(columns[place].tolist() for place in fixed), strict=True)
         for row, tag in enumerate(tags) if fixed else ((row, ()) for row in range(len(rows))):
             places.setdefault(tuple(map(make_leaf_key, tag)), []).append(row)
@@ -131,7 +131,7 @@ class TracedDist:
             group = self.groups.get((structure, tag)) or self._near(structure, tag)
             if group is None:
                 continue
-            logs[here] = log(group.weight)
+            logs[here] = log_probability(group.probability)
             for block, table in group.tables.items():
                 of_block = [columns[k][here] for k in block]
                 logs[here] += get_log_probs(table, group.atoms[block], of_block)
@@ -145,7 +145,7 @@ class TracedDist:
         """
         group = self.groups.get(("value", ()))
         tables = [] if group is None else group.atoms.values()
-        return [number for table in tables for number in get_values(table, 0)]
+        return [number for table in tables for number in list_numbers_at(table, 0)]
 
     def list_outputs(self, max_size: int) -> dict[Hashable, OutputMass] | None:
         """Returns the probability of each output, keyed by (structure of the output, values in
@@ -157,7 +157,7 @@ class TracedDist:
         for (structure, tag), group in self.groups.items():
             tables = group.tables.values()
             max_size -= math.prod(map(len, tables))
-            if max_size < 0 or any(SLOT in key for table in tables for key in table):
+            if max_size < 0 or any(DENSITY_PLACEHOLDER in key for table in tables for key in table):
                 return None
             places = *self.fixed_positions[structure], *itertools.chain.from_iterable(group.tables)
             order = np.argsort(places).tolist()
@@ -165,10 +165,12 @@ class TracedDist:
                 leaves = *tag, *key
                 output = structure, tuple(leaves[k] for k in order)
                 cells = {**group.cells, **entry.cells}
-                outputs[output] = OutputMass(group.weight * entry.mass, cells, is_cut=entry.is_cut)
+                outputs[output] = OutputMass(
+                    group.probability * entry.mass, cells, has_underflow=entry.has_underflow
+                )
         return outputs
 
-    def _near(self, structure: Hashable, tag: Key) -> TagGroup | None:
+    def _near(self, structure: Hashable, tag: OutputKey) -> TagDistribution | None:
         """Returns the distribution of the outputs whose tag equals a given tag up to rounding.
 
         A tag is the structure of an output with its fixed values (``tag``). The result is None if
@@ -188,7 +190,7 @@ def make_distributions(inputs: Sequence[AllPaths]) -> list[TracedDist]:
     has too many entries.
     """
     fixed: dict[Hashable, set[int]] = {}
-    for branch in (branch for ran in inputs for branch in ran.branches):
+    for branch in (branch for ran in inputs for branch in ran.path_results):
         structure, leaves = branch.output
         plain = {k for k, entry in enumerate(leaves) if not isinstance(entry, Symbol)}
         fixed[structure] = fixed.get(structure, plain) & plain
@@ -196,7 +198,7 @@ def make_distributions(inputs: Sequence[AllPaths]) -> list[TracedDist]:
     grouped: list[dict[Tag, list[PathResult]]] = []
     for ran in inputs:
         groups: dict[Tag, list[PathResult]] = {}
-        for branch in ran.branches:
+        for branch in ran.path_results:
             structure, leaves = branch.output
             tag = structure, tuple(leaves[k] for k in tags[structure])
             groups.setdefault(tag, []).append(branch)
@@ -206,8 +208,8 @@ def make_distributions(inputs: Sequence[AllPaths]) -> list[TracedDist]:
         TracedDist(
             {tag: _group(members, blocks[tag]) for tag, members in groups.items()},
             tags,
-            len(ran.branches),
-            ran.left_out,
+            len(ran.path_results),
+            ran.n_left_out,
         )
         for ran, groups in zip(inputs, grouped, strict=True)
     ]
@@ -247,7 +249,11 @@ def _blocks(
         several = [members for members in groups if len(members) > 1]
         if several and len(parts) > 1:
             entries = sum(map(len, several)) * len(parts)
-            parts = _independent_parts(several, parts) if entries <= MAX_ENTRIES else [tuple(free)]
+            parts = (
+                _independent_parts(several, parts)
+                if entries <= MAX_TABLE_ENTRIES
+                else [tuple(free)]
+            )
         blocks[tag] = parts
     return blocks
 
@@ -299,7 +305,7 @@ def _kinds(
     for block in blocks:
         known: dict[Hashable, int] = {}
         columns.append([known.setdefault(_kind(b, block), len(known)) for b in members])
-    return np.array(columns).T, np.array([float(branch.weight) for branch in members])
+    return np.array(columns).T, np.array([float(branch.probability) for branch in members])
 
 
 def _kind(branch: PathResult, block: tuple[int, ...]) -> Hashable:
@@ -339,20 +345,20 @@ def _independent(kinds: NDArray[np.intp], weights: NDArray[np.float64]) -> bool:
 def _open_sources(entry: Any) -> set[Draw]:
     if not isinstance(entry, Symbol):
         return set()
-    return {source for cells, _ in entry.pieces() for source in cells}
+    return {source for cells, _ in entry.list_possible_values() for source in cells}
 
 
-def _group(members: list[PathResult], blocks: list[tuple[int, ...]]) -> TagGroup:
-    weight = sum((branch.weight for branch in members), Fraction(0))
-    tables: dict[tuple[int, ...], Table] = {block: {} for block in blocks}
+def _group(members: list[PathResult], blocks: list[tuple[int, ...]]) -> TagDistribution:
+    weight = sum((branch.probability for branch in members), Fraction(0))
+    tables: dict[tuple[int, ...], MassTable] = {block: {} for block in blocks}
     for block, table in tables.items():
         alike: dict[Hashable, list[PathResult]] = {}
         for branch in members:
             kind = _kind(branch, block) if len(members) > 1 else ()
             alike.setdefault(kind, []).append(branch)
         for branch, *others in alike.values():
-            share = sum((each.weight for each in others), branch.weight) / weight
+            share = sum((each.probability for each in others), branch.probability) / weight
             for key, entry in make_table(branch, [branch.output.leaves[k] for k in block]).items():
                 alone = len(members) == 1
                 add_entry(table, key, entry if alone else entry.combine_with(share, branch.cells))
-    return TagGroup(weight, members[0].cells, tables)
+    return TagDistribution(weight, members[0].cells, tables)

@@ -20,7 +20,7 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.utility.baselines import POPULARITY
 from fedrec_auditor.reports.record.rows import Baseline, FurtherFigure, UtilityRow
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.systems.base import Model, NoScores, Target
+from fedrec_auditor.targets.systems.base import Model, NoScoresError, Target
 
 # Largest number of tested users. If there are more, this number of users is drawn at random.
 MAX_TESTED_USERS = 20_000
@@ -46,7 +46,7 @@ class HeldOutData:
         The result has one row per metric, with a normal confidence interval. ``rng`` draws tested
         users and items if not all are tested. Raises NoScores if there are no held-out data.
         """
-        raise NoScores("Nothing is held out of the data, so utility is not measured.")
+        raise NoScoresError("Nothing is held out of the data, so utility is not measured.")
 
 
 def draw_tested_users(

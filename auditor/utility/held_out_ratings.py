@@ -25,7 +25,7 @@ from fedrec_auditor.auditor.utility.held_out import (
 )
 from fedrec_auditor.reports.record.rows import UtilityRow
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.systems.base import Model, NoScores, Target
+from fedrec_auditor.targets.systems.base import Model, NoScoresError, Target
 
 HELD_OUT_SHARE = 0.1
 PROTOCOL = "held-out ratings"
@@ -52,7 +52,7 @@ class HeldOutRatings(HeldOutData):
         ``rng`` draws the tested users if there are many. Raises NoScores if all ratings are equal.
         """
         if np.ptp(np.append(self.ratings, self.train.ratings.data)) == 0:
-            raise NoScores(
+            raise NoScoresError(
                 f"All {len(self.ratings) + self.train.ratings.nnz:,} ratings are "
                 f"{self.ratings[0]:g}, so any constant predicts them. Give other ratings."
             )

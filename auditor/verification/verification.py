@@ -15,7 +15,7 @@ from fedrec_auditor.auditor.worlds.measure import RefutationPower
 from fedrec_auditor.auditor.worlds.sampler import REPORT_SCOPE
 from fedrec_auditor.reports.record.rows import Finding
 from fedrec_auditor.reports.say import capitalize
-from fedrec_auditor.reports.writers.paragraph import TEXT_WIDTH, paragraph, wrap_entry
+from fedrec_auditor.reports.writers.paragraph import TEXT_WIDTH, wrap_entry, wrap_paragraph
 
 _LONGEST = 500
 # Smallest exponent from which a ratio is written as a power of e.
@@ -34,18 +34,18 @@ def format_ratio(witness: Witness, delta: float, known: float) -> str:
     if p <= 0:
         return "none, P is at most delta" if delta > 0 else "both probabilities underflow"
     if (q == 0 or math.isinf(p)) and math.isfinite(known):
-        return f"{format_power(known)}; the probabilities underflow double precision"
+        return f"{format_exponential(known)}; the probabilities underflow double precision"
     if q == 0:
         return "infinite"
     exponent = math.log(p) - math.log(q)
     if delta > 0:
-        return f"(P - delta) / Q = {format_power(exponent)}"
+        return f"(P - delta) / Q = {format_exponential(exponent)}"
     if witness.copies > 1:
-        return f"{format_power(exponent * witness.copies)} over {witness.copies} copies"
-    return format_power(exponent)
+        return f"{format_exponential(exponent * witness.copies)} over {witness.copies} copies"
+    return format_exponential(exponent)
 
 
-def format_power(exponent: float) -> str:
+def format_exponential(exponent: float) -> str:
     """Returns e to the power ``exponent`` as text: a number, or "e^..." from exponent 40."""
     return f"{math.exp(exponent):.6g}" if exponent < _WRITABLE else f"e^{exponent:.6g}"
 
@@ -167,7 +167,7 @@ class Verification:
         """
         known = [check.name for check in self.checks] + [Exemption.INCONCLUSIVE]
         for name in allow:
-            if name not in known and not Exemption.INCONCLUSIVE.is_called(name):
+            if name not in known and not Exemption.INCONCLUSIVE.matches_name(name):
                 raise InputError(
                     f"Expected the name of a check to allow, one of {', '.join(known)}, got "
                     f"{name!r}. Correct the name."
@@ -192,7 +192,7 @@ class Verification:
         ``command``: command line that repeats the verification with another number of draws, which
             is appended to it.
         """
-        lines = [paragraph(_headline(self, failures=len(self.faults)), width, hang=2)]
+        lines = [wrap_paragraph(_headline(self, failures=len(self.faults)), width, hang=2)]
         lines += [wrap_entry(label, text, width) for label, text in _evidence(self)]
         if self.verdict is Verdict.INCONCLUSIVE:
             lines.append(wrap_entry("sample", _too_small(self, command or "samples="), width))
@@ -290,11 +290,11 @@ def _evidence(result: Verification) -> Iterator[tuple[str, str]]:
     sure = (
         ""
         if result.exact or math.isinf(result.epsilon_lower)
-        else f" as measured, at least {format_power(result.epsilon_lower)} at this confidence"
+        else f" as measured, at least {format_exponential(result.epsilon_lower)} at this confidence"
     )
     known = result.epsilon_lower if result.exact else math.inf
     measured = format_ratio(witness, result.delta, known)
-    yield "ratio", f"{measured}{sure}; e^epsilon is {format_power(result.epsilon)}"
+    yield "ratio", f"{measured}{sure}; e^epsilon is {format_exponential(result.epsilon)}"
     if witness.note:
         yield "note", witness.note
 

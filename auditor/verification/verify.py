@@ -24,13 +24,13 @@ from fedrec_auditor.auditor.exact.fit import Check, CheckStatus, check_fit
 from fedrec_auditor.auditor.exact.output_distribution import OutputDistribution, make_input_key
 from fedrec_auditor.auditor.exact.pair_search import NoDivergenceError
 from fedrec_auditor.auditor.exact.search import search_exact_bound
-from fedrec_auditor.auditor.machine.progress import Observer, show_task_progress
+from fedrec_auditor.auditor.machine.progress import ProgressObserver, show_task_progress
 from fedrec_auditor.auditor.tracing.trace import prove
 from fedrec_auditor.auditor.verification.checks.repeated_calls import (
     OUTPUTS_PER_CALL,
     ClockColumns,
     detect_clocks,
-    find_odd_place,
+    find_deviating_position,
 )
 from fedrec_auditor.auditor.verification.checks.run import run_checks
 from fedrec_auditor.auditor.verification.checks.shared_evidence import (
@@ -39,7 +39,7 @@ from fedrec_auditor.auditor.verification.checks.shared_evidence import (
 )
 from fedrec_auditor.auditor.verification.verification import UNREADABLE, Verification, make_claim
 from fedrec_auditor.auditor.worlds.estimators.lower_bound_estimators import JointBinomial
-from fedrec_auditor.auditor.worlds.measure import measure
+from fedrec_auditor.auditor.worlds.measure import measure_bounds
 from fedrec_auditor.auditor.worlds.sampler import (
     MAX_PER_CALL,
     MIN_PER_CALL,
@@ -60,9 +60,9 @@ if TYPE_CHECKING:
 
 MAX_SAMPLES = 10**10
 # Default draws per input of a callable that returns many outputs per call.
-BATCH_SAMPLES = 1_000_000
+DEFAULT_BATCH_SAMPLES = 1_000_000
 # Default draws per input if a call returns one output, or if outputs are not arrays.
-SINGLE_SAMPLES = 100_000
+DEFAULT_SINGLE_SAMPLES = 100_000
 # Minimum number of draws per input for a measurement.
 MIN_SAMPLES = 100
 # Default maximum of numbers in all outputs per input, and draws that are always allowed.
@@ -79,7 +79,7 @@ _PLANNED = 0.6
 
 
 @dataclass(frozen=True, slots=True)
-class Budget(Checked):
+class DrawBudget(Checked):
     """Requested size of a verification: the number of draws, or the time for them.
 
     ``samples``: number of draws per input; None for the default.
@@ -94,7 +94,7 @@ class Budget(Checked):
         ``sampler``.
         """
         many = sampler.takes_size and not sampler.field_encoder
-        return self.samples or (BATCH_SAMPLES if many else SINGLE_SAMPLES)
+        return self.samples or (DEFAULT_BATCH_SAMPLES if many else DEFAULT_SINGLE_SAMPLES)
 
     def plan_draws(
         self,
@@ -183,7 +183,7 @@ def search_pair(
     claim: Claim,
     samples: int,
     seed: np.random.SeedSequence,
-    paced: Callable[[Sampler, Sequence[Any]], int] = lambda sampler, inputs: MAX_SAMPLES,
+    limit_draws: Callable[[Sampler, Sequence[Any]], int] = lambda sampler, inputs: MAX_SAMPLES,
 ) -> list[Any]:
     """Searches the two inputs whose outputs show the largest epsilon.
 
@@ -192,13 +192,13 @@ def search_pair(
     ``claim``: claim under test.
     ``samples``: maximum number of draws per input.
     ``seed``: seed of the search.
-    ``paced``: function of a sampler and inputs that returns the number of draws per input that time
+    ``limit_draws``: function of a sampler and inputs that returns the number of draws per input that time
         allows.
 
     Each pair is scored by a lower bound on epsilon from at most 4,000 draws per input, and
     Hypothesis is guided towards larger bounds. If the largest bound exceeds the claim, the result
     is the simplest pair whose bound exceeds the claim by at least half as much. The search measures
-    at most 120 pairs, within ``samples`` and ``paced``, but at least 8 pairs with 100 draws per
+    at most 120 pairs, within ``samples`` and ``limit_draws``, but at least 8 pairs with 100 draws per
     input.
 
     The draws of the search only select a pair and must not be used for the final bound. Raises
@@ -227,9 +227,9 @@ def search_pair(
                 rng = np.random.default_rng([entropy, len(unread)])
                 read = sampler.with_encoder(pair, rng, unread=unread)
                 if not allowed:
-                    allowed.append(min(samples, paced(read, pair)))
+                    allowed.append(min(samples, limit_draws(read, pair)))
                 worlds, delta = read.make_worlds(pair), claim.delta
-                bound = JointBinomial().bound(
+                bound = JointBinomial().measure_bound(
                     worlds, delta=delta, confidence=0.95, samples=draws(), rng=rng
                 )
                 return bound.epsilon
@@ -271,7 +271,7 @@ def verify_ldp(
     confidence: float = 0.95,
     seed: int = 0,
     trace: bool = True,
-    progress: bool | Observer | None = None,
+    progress: bool | ProgressObserver | None = None,
 ) -> Verification:
     """Tests the claim that ``mechanism`` is (epsilon, delta)-LDP for every pair of inputs.
 
@@ -323,7 +323,7 @@ def verify_ldp(
     VIOLATED: 1.0986, which is ln 3 = 1.0986
     """
     samples, seed = _as_int("samples", samples), cast("int", _as_int("seed", seed))
-    budget = Budget(samples, seconds)
+    budget = DrawBudget(samples, seconds)
     claim = make_claim(epsilon, delta)
     _check(mechanism, claim, confidence, seed)
     with show_task_progress(progress, "verifying"):
@@ -348,7 +348,7 @@ class _Trial:
     """
 
     claim: Claim
-    budget: Budget
+    budget: DrawBudget
     confidence: float
     seed: int
     search: np.random.SeedSequence
@@ -406,7 +406,7 @@ class _Trial:
                 inputs,
                 delta=self.claim.delta,
                 stop_at=self.claim.epsilon,
-                paced=lambda real, most: (
+                limit_draws=lambda real, most: (
                     real,
                     self.budget.plan_draws(real, inputs, min(draws, most))[1],
                 ),
@@ -433,11 +433,11 @@ class _Trial:
         if not sampler.takes_size or calls < _CALLS[0] or self.budget.seconds is not None:
             return None
         with suppress(InputError):
-            place = find_odd_place(sampler, inputs, self.places, calls)
+            place = find_deviating_position(sampler, inputs, self.places, calls)
             if place is None:
                 return None
             row = sampler.without_batches(OUTPUTS_PER_CALL, place)
-            bound, _ = self._measure(row, inputs, min(draws, SINGLE_SAMPLES))
+            bound, _ = self._measure(row, inputs, min(draws, DEFAULT_SINGLE_SAMPLES))
             if exceeds(bound.epsilon, self.claim.epsilon):
                 reason = (
                     f"Output number {place} of each call for {OUTPUTS_PER_CALL} outputs differs "
@@ -458,7 +458,7 @@ class _Trial:
             claim=self.claim,
             samples=draws,
             seed=self.search,
-            paced=lambda read, pair: self.budget.plan_draws(
+            limit_draws=lambda read, pair: self.budget.plan_draws(
                 read, pair, draws, share=_SEARCH, fewest=1
             )[1],
         )
@@ -564,9 +564,9 @@ def _measure_bound(
     If the shape of outputs depends on the input, shapes are measured instead of outputs.
     """
     rng = np.random.default_rng(seed)
-    for source in (sampler, sampler.sample_shapes()):
+    for source in (sampler, sampler.make_shape_sampler()):
         with suppress(OutputShapeError):
-            return measure(
+            return measure_bounds(
                 source.make_worlds(inputs),
                 (claim,),
                 JointBinomial(),

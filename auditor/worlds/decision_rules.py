@@ -18,13 +18,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
-from fedrec_auditor.auditor.worlds.guesses import approximate_bound, split_delta
+from fedrec_auditor.auditor.worlds.guesses import approximate_bound, count_revealed_guesses
 from fedrec_auditor.auditor.worlds.statistics import (
     Statistic,
     as_floats,
+    count_in_intervals,
     fit_logistic,
     has_repeats,
-    histogram,
     make_cuts,
 )
 
@@ -57,7 +57,7 @@ class DecisionRule:
         """Returns how many ``outputs`` (n, *shape) are guessed to come from each of two inputs,
         (2,).
         """
-        parts = histogram(self.statistic.evaluate(outputs), self.cuts)
+        parts = count_in_intervals(self.statistic.evaluate(outputs), self.cuts)
         return np.array([parts[self.guesses == FIRST].sum(), parts[self.guesses == SECOND].sum()])
 
     @property
@@ -83,7 +83,7 @@ class DecisionRule:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TestBudget:
+class RuleTestPlan:
     """Number of draws and error of a test on fresh draws, which turns a rule into a lower bound.
 
     The bound on epsilon that a decision rule will give in this test is predicted from these
@@ -118,7 +118,9 @@ class TestBudget:
         both: whether the rule guesses both worlds (inputs), or only one.
         unseen: number that is added to ``wrong``, for wrong guesses that happened not to occur.
         """
-        revealed, alpha = split_delta(self.draws, both=both, delta=self.delta, alpha=self.alpha)
+        revealed, alpha = count_revealed_guesses(
+            self.draws, both=both, delta=self.delta, alpha=self.alpha
+        )
         scale = self.draws / n_draws
         z = float(special.ndtri(1 - alpha)) + self.margin * math.sqrt(scale)
         right, wrong = np.asarray(right, np.float64), np.asarray(wrong, np.float64)
@@ -196,7 +198,7 @@ _TOP, _SURE = (1, 2, 4, 8, 16), (2.0, 3.0)
 _SMOOTHING = 1.0
 _CAUTION_BY_MODEL = 0.3
 # A less simple rule is preferred only if its bound is larger by this share.
-MIN_GAIN = 0.01
+MIN_BOUND_GAIN = 0.01
 # Expected bounds that differ by less count as equal, because the last bits of logarithms depend on
 # the processor.
 _TIED = 1e-9
@@ -216,7 +218,7 @@ class CandidateRule(NamedTuple, Generic[Rule]):
     rule: Rule
 
 
-def choose_best(candidates: Iterable[CandidateRule[Rule]]) -> CandidateRule[Rule] | None:
+def choose_best_rule(candidates: Iterable[CandidateRule[Rule]]) -> CandidateRule[Rule] | None:
     """Returns the candidate rule with the largest predicted lower bound on epsilon.
 
     A candidate replaces an earlier one only if its bound is larger by a share of more than
@@ -224,7 +226,7 @@ def choose_best(candidates: Iterable[CandidateRule[Rule]]) -> CandidateRule[Rule
     """
     best: CandidateRule[Rule] | None = None
     for each in candidates:
-        if best is None or each.expected_bound > best.expected_bound + MIN_GAIN * max(
+        if best is None or each.expected_bound > best.expected_bound + MIN_BOUND_GAIN * max(
             best.expected_bound, 0.0
         ):
             best = each
@@ -239,16 +241,16 @@ class RatedGuesses(NamedTuple):
         requires (``margin``). It serves to compare rules on different statistics.
     likely_bound: the same prediction, reduced by fewer standard errors if the rule was judged by a
         fitted model. It serves to compare rules on one statistic.
-    table: the guess in each interval: FIRST (1), NEITHER (0) or SECOND (-1).
+    interval_guesses: the guess in each interval: FIRST (1), NEITHER (0) or SECOND (-1).
     """
 
     cautious_bound: float
     likely_bound: float
-    table: GuessTable
+    interval_guesses: GuessTable
 
 
 def propose_rules(
-    statistic: Statistic, first: Floats, second: Floats, budget: TestBudget
+    statistic: Statistic, first: Floats, second: Floats, budget: RuleTestPlan
 ) -> list[tuple[float, DecisionRule]]:
     """Returns rules on ``statistic`` with their predicted lower bounds on epsilon, most
     promising first.
@@ -275,7 +277,9 @@ def propose_rules(
         return []
     # One half is earlier than the other: a rule on a drifting value, such as a clock, fails on it.
     parts = zip(np.array_split(first, 2), np.array_split(second, 2), strict=True)
-    halves = np.array([[histogram(each, cuts) for each in half] for half in parts], np.float64)
+    halves = np.array(
+        [[count_in_intervals(each, cuts) for each in half] for half in parts], np.float64
+    )
     chosen = find_rule_by_cuts(halves, budget)
     options = [chosen]
     if len(cuts) > 1:
@@ -285,22 +289,25 @@ def propose_rules(
     ):
         options.append(modelled)
     for option in options:
-        if option.likely_bound > chosen.likely_bound * (1 + MIN_GAIN):
+        if option.likely_bound > chosen.likely_bound * (1 + MIN_BOUND_GAIN):
             chosen = option
     ranked = [chosen, *(option for option in options if option is not chosen)]
     if len(cuts) > _LEVELS and has_repeats(np.concatenate([first, second])):
         ranked += find_rules_by_strength(halves, budget)
     if prescribed is not None:
         for option in ranked:
-            option.table[0] = NEITHER
+            option.interval_guesses[0] = NEITHER
     return [
-        (option.cautious_bound, DecisionRule(statistic=statistic, cuts=cuts, guesses=option.table))
+        (
+            option.cautious_bound,
+            DecisionRule(statistic=statistic, cuts=cuts, guesses=option.interval_guesses),
+        )
         for option in ranked
-        if option.table.any()
+        if option.interval_guesses.any()
     ]
 
 
-def find_rule_by_cuts(halves: Counts, budget: TestBudget) -> RatedGuesses:
+def find_rule_by_cuts(halves: Counts, budget: RuleTestPlan) -> RatedGuesses:
     """Returns the best rule that guesses one input (world) above a cut and one below another cut.
 
     halves: counts of outputs by half, world and interval, (2, 2, m).
@@ -319,7 +326,9 @@ def find_rule_by_cuts(halves: Counts, budget: TestBudget) -> RatedGuesses:
     return RatedGuesses(float(expected), float(expected), _best_tails([halves.sum(axis=0)], budget))
 
 
-def find_rule_by_model(halves: Counts, middles: Floats, budget: TestBudget) -> RatedGuesses | None:
+def find_rule_by_model(
+    halves: Counts, middles: Floats, budget: RuleTestPlan
+) -> RatedGuesses | None:
     """Returns the best rule with a guess above one cut and below another, judged by a fitted model.
 
     halves: counts of outputs by half, world (input) and interval, (2, 2, m).
@@ -353,7 +362,7 @@ def _guessed(counts: Counts, table: GuessTable) -> float:
     return float(counts[0][table == FIRST].sum() + counts[1][table == SECOND].sum())
 
 
-def _best_tails(views: list[Counts], budget: TestBudget) -> GuessTable:
+def _best_tails(views: list[Counts], budget: RuleTestPlan) -> GuessTable:
     """Returns the guess in each interval of the best rule that guesses above and below two cuts.
 
     ``views``: alternative counts of outputs by world and interval, (2, m) each. The least
@@ -393,7 +402,7 @@ def _best_tails(views: list[Counts], budget: TestBudget) -> GuessTable:
     return table
 
 
-def find_rule_by_ratio(halves: Counts, budget: TestBudget) -> RatedGuesses:
+def find_rule_by_ratio(halves: Counts, budget: RuleTestPlan) -> RatedGuesses:
     """Returns the best rule that guesses the more likely input (world) in each interval with a
     large log-ratio.
 
@@ -411,7 +420,7 @@ def find_rule_by_ratio(halves: Counts, budget: TestBudget) -> RatedGuesses:
     return options[_first_best(np.array([option.likely_bound for option in options]))]
 
 
-def find_rules_by_strength(halves: Counts, budget: TestBudget) -> list[RatedGuesses]:
+def find_rules_by_strength(halves: Counts, budget: RuleTestPlan) -> list[RatedGuesses]:
     """Returns rules that guess only in the few intervals with the largest log-ratios of counts.
 
     The log-ratio is that of the counts of two worlds (inputs) in an interval.
@@ -428,7 +437,9 @@ def find_rules_by_strength(halves: Counts, budget: TestBudget) -> list[RatedGues
     return options
 
 
-def _above(levels: Floats, halves: Counts, budget: TestBudget, errors: float) -> list[RatedGuesses]:
+def _above(
+    levels: Floats, halves: Counts, budget: RuleTestPlan, errors: float
+) -> list[RatedGuesses]:
     """Returns one rule per threshold in ``levels``, which guesses where the log-ratio is larger.
 
     The log-ratio of the counts of two worlds (inputs) is reduced by ``errors`` standard errors. The
@@ -450,7 +461,7 @@ def _above(levels: Floats, halves: Counts, budget: TestBudget, errors: float) ->
     ]
 
 
-def estimate_bound(counts: Counts, budget: TestBudget) -> float:
+def estimate_bound(counts: Counts, budget: RuleTestPlan) -> float:
     """Estimates roughly the lower bound on epsilon of the best rule that guesses by a log-ratio.
 
     counts: counts of outputs of two worlds (inputs) in m intervals, (2, m).

@@ -14,8 +14,8 @@ from fedrec_auditor.auditor.worlds.decision_rules import (
     NEITHER,
     SECOND,
     CandidateRule,
-    TestBudget,
-    choose_best,
+    RuleTestPlan,
+    choose_best_rule,
 )
 from fedrec_auditor.auditor.worlds.statistics import FLOAT_TOLERANCE, EntryNamer, as_floats
 
@@ -188,10 +188,10 @@ class ExclusiveRule:
         return "occurred under one input only: " + (" or ".join(texts[:2]) or "nothing") + more
 
 
-def find_exclusive(
+def find_exclusive_rules(
     outputs: Sequence[NDArray[Any]],
     pairs: Sequence[tuple[int, int]],
-    budget: TestBudget,
+    budget: RuleTestPlan,
     namer: EntryNamer | None = None,
 ) -> dict[tuple[int, int], CandidateRule[ExclusiveRule]]:
     """Returns, for each pair of inputs (worlds), the best rule that guesses by values which
@@ -225,7 +225,7 @@ def find_exclusive(
         if not options and readings:  # without a promising set: all values of one world only
             whole = readings[0].make_set(a, b, readings[0].min_count, outputs)
             options = [CandidateRule(a, b, 0.0, ExclusiveRule((whole,)))]
-        if best := choose_best(each for each in options if any(map(len, each.rule.parts))):
+        if best := choose_best_rule(each for each in options if any(map(len, each.rule.parts))):
             best_rules[a, b] = best
     return best_rules
 
@@ -235,7 +235,7 @@ def _sets(
     outputs: Sequence[NDArray[Any]],
     a: int,
     b: int,
-    budget: TestBudget,
+    budget: RuleTestPlan,
 ) -> Iterator[CandidateRule[ExclusiveRule]]:
     """Yields rules on values that occur often in world ``a`` or ``b`` (inputs) and never in the
     other.
@@ -257,7 +257,7 @@ def _sets(
             )
 
 
-def _expected(right: float, wrong: float, seen: int, budget: TestBudget) -> float:
+def _expected(right: float, wrong: float, seen: int, budget: RuleTestPlan) -> float:
     """Predicts the lower bound on epsilon of a rule with ``right`` right and ``wrong`` wrong
     guesses.
 
@@ -388,7 +388,7 @@ def _keys(outputs: NDArray[Any], entry: int | None) -> NDArray[Any]:
 
 
 def _ranges(
-    outputs: Sequence[NDArray[Any]], a: int, b: int, budget: TestBudget, namer: EntryNamer
+    outputs: Sequence[NDArray[Any]], a: int, b: int, budget: RuleTestPlan, namer: EntryNamer
 ) -> Iterator[CandidateRule[ExclusiveRule]]:
     """Yields rules on numbers outside the range of world ``a`` or ``b`` (inputs), one rule for each
     of the first 64 entries.

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.auditor.worlds.estimators.base import NOISELESS_RATES, Rates
+from fedrec_auditor.auditor.worlds.estimators.base import CERTAIN_EVENT_RATES, EventRates
 from fedrec_auditor.auditor.worlds.worlds import Worlds
 
 Floats = NDArray[np.float64]
@@ -142,7 +142,7 @@ class GuessCounts:
         """Returns the lower bound on epsilon at ``delta`` and confidence 1 - ``alpha``, by these
         counts.
         """
-        revealed, left = split_delta(
+        revealed, left = count_revealed_guesses(
             self.draws, both=self.is_two_sided, delta=delta, alpha=alpha, share=self.first_prob
         )
         if self.first_prob == 0.5:
@@ -178,7 +178,7 @@ class GuessCounts:
         return float(chances @ beyond)
 
 
-def count_tosses_left(worlds: Worlds, left: Sequence[int]) -> tuple[int, float]:
+def count_coin_tosses(worlds: Worlds, left: Sequence[int]) -> tuple[int, float]:
     """Returns how often a coin is tossed in a test, and its probability of the first input.
 
     Each toss chooses the input (world) of one output whose guess is counted. If outputs are drawn
@@ -188,10 +188,10 @@ def count_tosses_left(worlds: Worlds, left: Sequence[int]) -> tuple[int, float]:
     worlds: the inputs, whose outputs are drawn afresh or stored.
     left: numbers of remaining outputs of the two worlds.
     """
-    return (sum(left), 0.5) if worlds.stored_outputs is None else count_stored_tosses(*left)
+    return (sum(left), 0.5) if worlds.stored_outputs is None else count_stored_coin_tosses(*left)
 
 
-def count_stored_tosses(*available: int) -> tuple[int, float]:
+def count_stored_coin_tosses(*available: int) -> tuple[int, float]:
     """Returns how often a coin is tossed in a test on stored outputs, and its probability of the
     first input.
 
@@ -208,7 +208,7 @@ def count_stored_tosses(*available: int) -> tuple[int, float]:
 
 
 @lru_cache(maxsize=256)
-def split_delta(
+def count_revealed_guesses(
     draws: int, *, both: bool, delta: float, alpha: float, share: float = 0.5
 ) -> tuple[int, float]:
     """Returns how many right guesses delta may explain, and the error that remains for the bound.
@@ -254,7 +254,7 @@ def bound_epsilon_by_guesses(
     return np.asarray(np.where(least > 0.5, special.logit(np.maximum(least, 0.5)), 0.0))
 
 
-def predict_best_bound(draws: int, rates: Rates, delta: float, alpha: float) -> float:
+def predict_best_bound(draws: int, rates: EventRates, delta: float, alpha: float) -> float:
     """Predicts the largest lower bound on epsilon that one of k rules gives by its guesses.
 
     draws: number of outputs.
@@ -264,7 +264,7 @@ def predict_best_bound(draws: int, rates: Rates, delta: float, alpha: float) -> 
 
     The bound is that of ``bound_epsilon_by_guesses``.
     """
-    revealed, left = split_delta(draws, both=True, delta=delta, alpha=alpha)
+    revealed, left = count_revealed_guesses(draws, both=True, delta=delta, alpha=alpha)
     right, wrong = rates
     return float(bound_epsilon_by_guesses(draws * right, draws * wrong, revealed, left).max())
 
@@ -320,7 +320,7 @@ class ThresholdLimits:
     q_upper: upper limits of Q (k,).
     thresholds: thresholds of the events (k,).
     is_above: whether the event is a score above the threshold (k,); otherwise a score below it.
-    is_first: whether P is the probability in the first world, and Q in the second (k,); otherwise
+    is_p_in_first_world: whether P is the probability in the first world, and Q in the second (k,); otherwise
         the reverse.
     alpha: total error, 1 minus the confidence of all limits together.
 
@@ -338,7 +338,7 @@ class ThresholdLimits:
     q_upper: Floats
     thresholds: Floats
     is_above: NDArray[np.bool_]
-    is_first: NDArray[np.bool_]
+    is_p_in_first_world: NDArray[np.bool_]
     alpha: float
 
     @classmethod
@@ -439,12 +439,12 @@ def find_largest_bound(one: Floats, other: Floats, *, delta: float, alpha: float
     """
     expected = predict_binary_bound if _binary(one, other) else predict_rank_bound
     return max(
-        expected(len(p), len(q), NOISELESS_RATES, delta=delta, alpha=alpha)
+        expected(len(p), len(q), CERTAIN_EVENT_RATES, delta=delta, alpha=alpha)
         for p, q in ((one, other), (other, one))
     )
 
 
-def predict_rank_bound(n: int, m: int, rates: Rates, *, delta: float, alpha: float) -> float:
+def predict_rank_bound(n: int, m: int, rates: EventRates, *, delta: float, alpha: float) -> float:
     """Predicts the lower bound on epsilon that ``ThresholdLimits`` give for expected counts.
 
     Expected counts are numbers of scores above each threshold that equal their expectation.
@@ -462,7 +462,7 @@ def predict_rank_bound(n: int, m: int, rates: Rates, *, delta: float, alpha: flo
     return _best_epsilon(clopper_pearson_lower(n * p, n, error) - delta, high)
 
 
-def predict_binary_bound(n: int, m: int, rates: Rates, *, delta: float, alpha: float) -> float:
+def predict_binary_bound(n: int, m: int, rates: EventRates, *, delta: float, alpha: float) -> float:
     """Predicts the lower bound on epsilon that ``ThresholdLimits`` give for scores of 0 and 1.
 
     The prediction assumes that counts equal their expectation.

@@ -16,7 +16,7 @@ from scipy import special
 from fedrec_auditor.accountants.losses.divergences import find_gaussian_mu
 from fedrec_auditor.accountants.statements import Bound, Claim, Horizon
 from fedrec_auditor.accountants.verdict import ALARM_CONFIDENCE, exceeds, refutes
-from fedrec_auditor.auditor.worlds.estimators.base import Estimator, Rates, search_min_samples
+from fedrec_auditor.auditor.worlds.estimators.base import Estimator, EventRates, search_min_samples
 from fedrec_auditor.auditor.worlds.estimators.lower_bound_estimators import JointBinomial
 from fedrec_auditor.auditor.worlds.worlds import Worlds
 
@@ -36,7 +36,7 @@ class MeasuredBounds:
     is_repeated: bool
 
 
-def measure(
+def measure_bounds(
     worlds: Worlds,
     claims: Sequence[Claim],
     estimator: Estimator,
@@ -83,12 +83,14 @@ def measure(
     """
 
     first, again = rng.spawn(2)
-    bound, alarm = estimator.bounds(
+    bound, alarm = estimator.measure_bounds(
         worlds, delta=delta, confidences=(confidence, ALARM_CONFIDENCE), samples=samples, rng=first
     )
     if not any(refutes(bound, claim) for claim in claims):
         return MeasuredBounds(bound=bound, high_confidence_bound=alarm, is_repeated=False)
-    second = estimator.bound(worlds, delta=delta, confidence=confidence, samples=samples, rng=again)
+    second = estimator.measure_bound(
+        worlds, delta=delta, confidence=confidence, samples=samples, rng=again
+    )
     smaller = replace(
         min(bound, second, key=lambda each: each.epsilon),
         samples=(bound.samples or 0) + (second.samples or 0),
@@ -99,7 +101,7 @@ def measure(
 
 _DEFAULT = JointBinomial()
 # Ratio of the system's true epsilon to the claimed epsilon, at which power is stated.
-POWER_FACTOR = 2.0
+POWER_EPSILON_RATIO = 2.0
 # Delta at which Gaussian noise has the stated epsilon if the claim has delta 0; at delta 0 the
 # epsilon of Gaussian noise is infinite.
 _REFERENCE_DELTA = 1e-5
@@ -108,13 +110,13 @@ _MOST_DRAWS = 10**9
 _ABSTAIN = np.linspace(0.0, 8.0, 161)
 
 
-def _randomized_response(epsilon: float, delta: float) -> Rates:
+def _randomized_response(epsilon: float, delta: float) -> EventRates:
     """Returns the probabilities of the true answer of randomized response under two inputs."""
     right = special.expit(epsilon)
     return np.array([right]), np.array([1.0 - right])
 
 
-def _gaussian(epsilon: float, delta: float) -> Rates:
+def _gaussian(epsilon: float, delta: float) -> EventRates:
     """Returns, for two normal distributions, the tail probabilities beyond each of several
     thresholds.
 
@@ -153,7 +155,7 @@ class RefutationPower:
         by: the estimator that measures the bound.
         """
 
-        def fewest(rates: Rates) -> int | None:
+        def fewest(rates: EventRates) -> int | None:
             return search_min_samples(
                 lambda samples: exceeds(
                     by.predict_limit(samples, rates, delta=delta, alpha=1.0 - confidence), epsilon
@@ -162,25 +164,31 @@ class RefutationPower:
             )
 
         pairs = (_randomized_response, _gaussian)
-        return cls(*(fewest(pair(POWER_FACTOR * epsilon, delta)) for pair in pairs))
+        return cls(*(fewest(pair(POWER_EPSILON_RATIO * epsilon, delta)) for pair in pairs))
 
     @classmethod
     def for_bound(
-        cls, epsilon: float, shown: Bound | None, by: Estimator | None = None
+        cls, epsilon: float, measured_bound: Bound | None, by: Estimator | None = None
     ) -> RefutationPower | None:
         """Returns how many draws, measured in the same way as a bound, refute a claim.
 
         epsilon: the claimed epsilon; the true epsilon is assumed to be twice as large.
-        shown: the measured bound, which gives delta and confidence.
+        measured_bound: the measured bound, which gives delta and confidence.
         by: the estimator that measured the bound; the default one if None, or if the bound has
             assumptions.
 
         The result is None if the bound is None or exact, or if the claim is 0 or infinite.
         """
-        if shown is None or shown.confidence == 1.0 or not 0.0 < epsilon < math.inf:
+        if (
+            measured_bound is None
+            or measured_bound.confidence == 1.0
+            or not 0.0 < epsilon < math.inf
+        ):
             return None
-        member = _DEFAULT if by is None or shown.assumptions else by
-        return cls.compute(epsilon, delta=shown.delta, confidence=shown.confidence, by=member)
+        member = _DEFAULT if by is None or measured_bound.assumptions else by
+        return cls.compute(
+            epsilon, delta=measured_bound.delta, confidence=measured_bound.confidence, by=member
+        )
 
     def __str__(self) -> str:
         return self.describe("draws of each world")

@@ -18,13 +18,13 @@ from scipy import special
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.losses.divergences import bisect_threshold
 from fedrec_auditor.accountants.statements import Scope
-from fedrec_auditor.auditor.worlds.decision_rules import TestBudget
+from fedrec_auditor.auditor.worlds.decision_rules import RuleTestPlan
 from fedrec_auditor.auditor.worlds.estimators.base import (
     DrawPlan,
     EpsilonLimit,
     Estimator,
+    EventRates,
     Observation,
-    Rates,
 )
 from fedrec_auditor.auditor.worlds.worlds import Worlds
 from fedrec_auditor.targets.settings import Checked, Choice
@@ -97,22 +97,22 @@ class OneRunGuesses:
     A canary is a record put into the data; a separate fair coin decided on each. The number of
     guesses is fixed in advance.
 
-    canaries: number of canaries.
-    guesses: number of guesses, at most one per canary; the guesser abstains on all other canaries.
-    n_right: number of right guesses.
-    has_both: whether some guesses are "in" and others "out"; otherwise all guesses are equal.
+    n_canaries: number of n_canaries.
+    n_guesses: number of n_guesses, at most one per canary; the guesser abstains on all other n_canaries.
+    n_right: number of right n_guesses.
+    is_two_sided: whether some n_guesses are "in" and others "out"; otherwise all n_guesses are equal.
     """
 
-    canaries: int
-    guesses: int
+    n_canaries: int
+    n_guesses: int
     n_right: int
-    has_both: bool = True
+    is_two_sided: bool = True
 
     def p_value(self, epsilon: float, delta: float) -> float:
         """Returns an upper bound of the probability of at least ``n_right`` right guesses under DP.
 
         The mechanism is assumed to be (``epsilon``, ``delta``)-DP. Let W be binomial with
-        ``guesses`` trials and success probability q = e^eps / (1 + e^eps), v the number of right
+        ``n_guesses`` trials and success probability q = e^eps / (1 + e^eps), v the number of right
         guesses and m the number of canaries. The bound is
 
             P[W >= v] + 2 m delta max_i P[v - i <= W < v] / i.
@@ -122,7 +122,7 @@ class OneRunGuesses:
         the next probability is smaller than the mean, and falls from there on. Bisection finds the
         maximum. Source: Steinke, Nasr and Jagielski 2023, the theorem on approximate DP.
         """
-        v, r = self.n_right, self.guesses
+        v, r = self.n_right, self.n_guesses
         q = float(special.expit(epsilon))
         tail = _at_least(v, r, q)
         if delta == 0 or v == 0:
@@ -147,7 +147,7 @@ class OneRunGuesses:
         while high - low > 1:
             middle = (low + high) // 2
             low, high = (low, middle) if falls(middle) else (middle, high)
-        return tail + 2 * self.canaries * delta * mean(high)
+        return tail + 2 * self.n_canaries * delta * mean(high)
 
     def bound_epsilon(self, *, delta: float, alpha: float) -> float:
         """Returns the lower bound on epsilon at ``delta`` and confidence 1 - ``alpha``, by the
@@ -161,7 +161,7 @@ class OneRunGuesses:
         """
         if self.n_right == 0:
             return 0.0
-        most = math.log(self.n_right / (self.guesses + 1 - self.n_right))
+        most = math.log(self.n_right / (self.n_guesses + 1 - self.n_right))
         return _crossing(lambda eps: self.p_value(eps, delta) - alpha, most)
 
     def bound_by_trade_off(self, *, delta: float, alpha: float) -> float:
@@ -201,8 +201,8 @@ class OneRunGuesses:
         Source: Mahloujifar, Melis and Chaudhuri 2024 (Auditing f-DP in one run); the halved curve
         is derived here.
         """
-        m, r = self.canaries, self.guesses
-        scale = 1 if self.has_both else 2
+        m, r = self.n_canaries, self.n_guesses
+        scale = 1 if self.is_two_sided else 2
         right, wrong = alpha * self.n_right / m, alpha * (r - self.n_right) / m
         for j in range(self.n_right - 1, -1, -1):
             if right + wrong > r / m or right * scale > 1:
@@ -269,7 +269,7 @@ _CAUTION = 0.5  # standard errors subtracted from a predicted bound, see TestBud
 
 
 _Theorem = tuple[Callable[..., float], str]
-AUTO = "auto"
+AUTO_METHOD = "auto"
 # Theorems by name: the function that computes a bound from counts of guesses, and its source.
 THEOREMS: dict[str, _Theorem] = {
     "guesses": (OneRunGuesses.bound_epsilon, "Steinke, Nasr and Jagielski 2023"),
@@ -299,7 +299,7 @@ class OneRun(Checked, Estimator):
     method: name of the theorem, "guesses" or "trade-off"; "auto" selects one.
     """
 
-    method: Annotated[str, Choice((AUTO, *THEOREMS))] = AUTO
+    method: Annotated[str, Choice((AUTO_METHOD, *THEOREMS))] = AUTO_METHOD
     reference = "Steinke, Nasr and Jagielski 2023; Mahloujifar, Melis and Chaudhuri 2024"
     source = "guesses of which canaries one training included"
 
@@ -319,11 +319,11 @@ class OneRun(Checked, Estimator):
         selecting, testing = order[:split], order[split:]
         values, judged = _values(scores.reshape(len(scores), -1), included, selecting)
         m, delta = len(testing), request.delta
-        budget = TestBudget(draws=m, delta=delta, alpha=request.alpha, margin=_CAUTION)
+        budget = RuleTestPlan(draws=m, delta=delta, alpha=request.alpha, margin=_CAUTION)
         shares, right = _plan(included[selecting][_ranked(judged, rng)], budget)
         guesses, both = round(sum(shares) / split * m), min(shares) > 0
         expected = OneRunGuesses(
-            canaries=m, guesses=guesses, n_right=round(right * guesses), has_both=both
+            n_canaries=m, n_guesses=guesses, n_right=round(right * guesses), is_two_sided=both
         )
         theorem, source = self._theorem(expected, delta=delta, alpha=request.alpha)
         inside = _guessed_in(guesses, values[testing], np.sort(values[selecting]), shares)
@@ -331,9 +331,12 @@ class OneRun(Checked, Estimator):
         ranked = included[testing][_ranked(values[testing], rng)]
         hits, misses = ranked[:inside], ranked[m - outside :]
         counts = OneRunGuesses(
-            canaries=m, guesses=guesses, n_right=int(hits.sum() + (~misses).sum()), has_both=both
+            n_canaries=m,
+            n_guesses=guesses,
+            n_right=int(hits.sum() + (~misses).sum()),
+            is_two_sided=both,
         )
-        best = OneRunGuesses(canaries=m, guesses=m, n_right=m)
+        best = OneRunGuesses(n_canaries=m, n_guesses=m, n_right=m)
         witness = worlds.make_witness(
             (0, 1),
             f"the score of a canary is one of the {inside} highest of {m} (guessed in)",
@@ -351,7 +354,9 @@ class OneRun(Checked, Estimator):
 
         return Observation(len(included), limit, f" ({source})")
 
-    def predict_limit(self, samples: int, rates: Rates, *, delta: float, alpha: float) -> float:
+    def predict_limit(
+        self, samples: int, rates: EventRates, *, delta: float, alpha: float
+    ) -> float:
         """Predicts the lower bound on epsilon at ``delta`` if counts equal their expectation.
 
         ``samples``: number of canaries. ``rates``: shares of right and of wrong guesses. ``alpha``:
@@ -359,10 +364,12 @@ class OneRun(Checked, Estimator):
         """
         m = samples - samples // _SELECTING
         right, wrong = (m * rate for rate in rates)
-        budget = TestBudget(draws=m, delta=delta, alpha=alpha, margin=0.0)
+        budget = RuleTestPlan(draws=m, delta=delta, alpha=alpha, margin=0.0)
         k = int(np.argmax(budget.predict_bound(right, wrong, m, both=True)))
         guesses = round(right[k] + wrong[k])
-        found = OneRunGuesses(canaries=m, guesses=guesses, n_right=min(guesses, round(right[k])))
+        found = OneRunGuesses(
+            n_canaries=m, n_guesses=guesses, n_right=min(guesses, round(right[k]))
+        )
         return self._theorem(found, delta=delta, alpha=alpha)[0](found, delta=delta, alpha=alpha)
 
     def _theorem(self, expected: OneRunGuesses, *, delta: float, alpha: float) -> _Theorem:
@@ -370,7 +377,7 @@ class OneRun(Checked, Estimator):
 
         For ``auto`` it is the theorem with the larger bound for the counts ``expected``.
         """
-        if self.method != AUTO:
+        if self.method != AUTO_METHOD:
             return THEOREMS[self.method]
         return max(THEOREMS.values(), key=lambda each: each[0](expected, delta=delta, alpha=alpha))
 
@@ -431,7 +438,7 @@ def _ranked(values: Floats, rng: np.random.Generator) -> NDArray[np.intp]:
     return shuffled[np.argsort(-values[shuffled], kind="stable")]
 
 
-def _plan(ranked: NDArray[np.bool_], budget: TestBudget) -> tuple[tuple[int, int], float]:
+def _plan(ranked: NDArray[np.bool_], budget: RuleTestPlan) -> tuple[tuple[int, int], float]:
     """Returns how many of n canaries to guess "in" and "out", and the share of right guesses.
 
     ``ranked`` (n,): whether each canary was included, in the order of falling scores. ``budget``:

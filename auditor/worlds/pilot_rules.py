@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.auditor.worlds import statistics
-from fedrec_auditor.auditor.worlds.decision_rules import TestBudget, propose_rules
+from fedrec_auditor.auditor.worlds.decision_rules import RuleTestPlan, propose_rules
 from fedrec_auditor.auditor.worlds.statistics import ScalarScore, fit_boosted_trees, round_scaled
 
 Floats = NDArray[np.float64]
@@ -290,7 +290,7 @@ def _off(x: Floats, step: Floats) -> Floats:
 
 
 # Function that maps features (n, f) to numbers (n,), which are larger in the first world.
-Rule = Callable[[Floats], Floats]
+RunScorer = Callable[[Floats], Floats]
 _MIDDLE = (0.1, 0.9)  # quantiles between which the scale of a feature is measured
 _FARTHEST = 10.0  # standardised features are clipped at this many standard deviations
 # Minimum number of pilot runs per world for trees, and the standard errors of a sufficient gain.
@@ -306,7 +306,7 @@ _VOTES_IN_WORDS = (
 _FLAT = 1e-3  # standard deviation of a whitened feature, below which it is due to rounding
 
 
-def learn_rule(first: Floats, second: Floats) -> tuple[Rule, str]:
+def learn_rule(first: Floats, second: Floats) -> tuple[RunScorer, str]:
     """Learns a function that maps the features of a run to one number, larger under the first
     input.
 
@@ -326,7 +326,7 @@ def learn_rule(first: Floats, second: Floats) -> tuple[Rule, str]:
     return LinearRule.fit_logistic(first, second), "weighed by a logistic regression"
 
 
-def fit_logistic_rule(first: Floats, second: Floats) -> tuple[Rule, str]:
+def fit_logistic_rule(first: Floats, second: Floats) -> tuple[RunScorer, str]:
     """Fits a logistic regression that predicts the input (world) from features of a run.
 
     ``first``, ``second``: features (n, f) of runs under each input. The result is a function that
@@ -336,12 +336,12 @@ def fit_logistic_rule(first: Floats, second: Floats) -> tuple[Rule, str]:
 
 
 def choose_rule_or_feature(
-    fit_rule: Callable[..., tuple[Rule, str]],
+    fit_rule: Callable[..., tuple[RunScorer, str]],
     first: Floats,
     second: Floats,
     n_single: int,
-    budget: TestBudget,
-) -> tuple[Rule, str]:
+    budget: RuleTestPlan,
+) -> tuple[RunScorer, str]:
     """Chooses between a rule that is fitted to all features and a single feature used alone.
 
     A rule maps features of runs to one number per run, larger under the first of two inputs
@@ -358,14 +358,14 @@ def choose_rule_or_feature(
     """
     rest = first.shape[1] - n_single
 
-    def weighed(rows: slice) -> tuple[Rule, str]:
+    def weighed(rows: slice) -> tuple[RunScorer, str]:
         rule, how = fit_rule(first[rows, :rest], second[rows, :rest])
         return (lambda features: rule(features[:, :rest])), how
 
     half = min(len(first), len(second)) // 2
     bold = replace(budget, margin=_CAUTION)
 
-    def expected(rule: Rule, start: int = 0) -> float:
+    def expected(rule: RunScorer, start: int = 0) -> float:
         number = ScalarScore("vote", lambda x: x)
         rules = propose_rules(number, rule(first[start:]), rule(second[start:]), bold)
         return max((bound for bound, _ in rules), default=0.0)
@@ -377,7 +377,7 @@ def choose_rule_or_feature(
     return _column(rest + place), f"of which coordinates guess one by one, {_VOTES_IN_WORDS[place]}"
 
 
-def _column(place: int) -> Rule:
+def _column(place: int) -> RunScorer:
     return lambda features: round_scaled(features[:, place])
 
 

@@ -301,7 +301,7 @@ class Sampler:
                 answers += array.tolist()
         return answers
 
-    def draw_each(
+    def draw_each_input(
         self, inputs: Sequence[Any], seeds: Sequence[np.random.SeedSequence], size: int
     ) -> list[NDArray[Any]]:
         """Draws ``size`` outputs for each of ``inputs``, in alternation; one array per input.
@@ -332,7 +332,7 @@ class Sampler:
         """Returns a copy that may draw at most ``most`` outputs in total."""
         return replace(self, allowance=DrawAllowance(most))
 
-    def sample_shapes(self) -> Sampler:
+    def make_shape_sampler(self) -> Sampler:
         """Returns a sampler whose outputs are the shapes of this sampler's outputs, as texts.
 
         Drawing raises InputError if the shape varies for one input. All outputs of one call have

@@ -23,7 +23,12 @@ from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.auditor.worlds.estimators.base import MIN_SAMPLES, Estimator
 from fedrec_auditor.auditor.worlds.estimators.lower_bound_estimators import AllThresholds
 from fedrec_auditor.auditor.worlds.guesses import ThresholdLimits
-from fedrec_auditor.auditor.worlds.one_run import AUTO, MIN_CANARIES, OneRun, make_one_run_worlds
+from fedrec_auditor.auditor.worlds.one_run import (
+    AUTO_METHOD,
+    MIN_CANARIES,
+    OneRun,
+    make_one_run_worlds,
+)
 from fedrec_auditor.auditor.worlds.worlds import Worlds, as_array, check_outputs, check_seed
 from fedrec_auditor.targets.recorded.tensors import NpzFile
 
@@ -199,7 +204,9 @@ class _Scores(ABC):
         """
         rng = np.random.default_rng(check_seed(seed))
         member, worlds, samples, rest = self._prepare(estimator, scope, rng)
-        return member.bound(worlds, delta=delta, confidence=confidence, samples=samples, rng=rest)
+        return member.measure_bound(
+            worlds, delta=delta, confidence=confidence, samples=samples, rng=rest
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -378,7 +385,7 @@ class OneRunScores(_Scores):
         return cls(scores=array, is_included=coins)
 
     @classmethod
-    def from_sides(
+    def from_in_and_out(
         cls,
         in_scores: ArrayLike,
         out_scores: ArrayLike,
@@ -415,7 +422,7 @@ class OneRunScores(_Scores):
     def _prepare(
         self, estimator: str | None, scope: Scope, rng: np.random.Generator
     ) -> tuple[Estimator, Worlds, int, np.random.Generator]:
-        return OneRun(estimator or AUTO), self.make_worlds(scope), len(self.is_included), rng
+        return OneRun(estimator or AUTO_METHOD), self.make_worlds(scope), len(self.is_included), rng
 
 
 def from_scores(
@@ -459,7 +466,7 @@ def from_scores(
     >>> print(f"at least {bound.epsilon:.2f}, and in truth {np.log(0.73 / 0.27):.2f}")
     at least 0.96, and in truth 0.99
     """
-    kind = OneRunScores.from_sides if one_run else CanaryScores.build
+    kind = OneRunScores.from_in_and_out if one_run else CanaryScores.build
     return kind(in_scores, out_scores, in_ids, out_ids, repeats=repeats).bound(
         delta=delta, confidence=confidence, estimator=estimator, scope=scope, seed=seed
     )

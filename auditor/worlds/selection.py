@@ -15,17 +15,17 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements import Witness
 from fedrec_auditor.auditor.worlds.decision_rules import (
     FIRST,
-    MIN_GAIN,
+    MIN_BOUND_GAIN,
     SECOND,
     CandidateRule,
     DecisionRule,
-    TestBudget,
-    choose_best,
+    RuleTestPlan,
+    choose_best_rule,
     estimate_bound,
     propose_rules,
 )
 from fedrec_auditor.auditor.worlds.estimators.base import DrawPlan
-from fedrec_auditor.auditor.worlds.exclusive_values import ExclusiveRule, find_exclusive
+from fedrec_auditor.auditor.worlds.exclusive_values import ExclusiveRule, find_exclusive_rules
 from fedrec_auditor.auditor.worlds.fields import OutputEncoder
 from fedrec_auditor.auditor.worlds.guesses import GuessCounts
 from fedrec_auditor.auditor.worlds.statistics import (
@@ -33,7 +33,7 @@ from fedrec_auditor.auditor.worlds.statistics import (
     OutcomeIndex,
     Statistic,
     as_floats,
-    histogram,
+    count_in_intervals,
     learn_scores,
     make_bit_scores,
     make_cuts,
@@ -108,7 +108,7 @@ def _as_scores(outputs: NDArray[Any]) -> NDArray[np.float64]:
 # Maximum number of array entries that a selection split keeps, in all worlds together.
 MAX_SPLIT_ENTRIES = 1 << 24
 # Share of the error that the second rule gets; see ``SelectionSplit.select_rules``.
-RARE_RULE_SHARE = 0.1
+SECOND_RULE_ERROR_SHARE = 0.1
 # Maximum number of distinct outputs that are outcomes of their own, and minimum number of draws
 # for each.
 _MOST_OUTCOMES = 4096
@@ -197,7 +197,7 @@ def select_rules(
     sizes = worlds.count_outputs(request.samples)
     split = SelectionSplit.draw(worlds, plan_split_size(min(sizes)), rng)
     draws = 2 * (min(sizes) - split.n_outputs)
-    budget = TestBudget(draws=draws, delta=request.delta, alpha=request.alpha)
+    budget = RuleTestPlan(draws=draws, delta=request.delta, alpha=request.alpha)
     if judging is not None:
         return split.select_rules(budget, worlds, judging)
     best = split.choose_rule(budget)
@@ -267,7 +267,7 @@ class SelectionSplit:
         return SelectedRules(pair, rules, self.n_outputs + judged, drawn, self.namer.shape)
 
     def select_rules(
-        self, budget: TestBudget, worlds: Worlds, rng: np.random.Generator
+        self, budget: RuleTestPlan, worlds: Worlds, rng: np.random.Generator
     ) -> SelectedRules:
         """Selects up to two decision rules, and divides the error of ``budget`` between them.
 
@@ -281,8 +281,8 @@ class SelectionSplit:
         bound. If several rules compete, fresh draws decide, because among hundreds of cuts of
         dozens of statistics on one set of outputs, the best rule is often best by chance.
         """
-        common = replace(budget, alpha=(1.0 - RARE_RULE_SHARE) * budget.alpha)
-        rare = replace(budget, alpha=RARE_RULE_SHARE * budget.alpha)
+        common = replace(budget, alpha=(1.0 - SECOND_RULE_ERROR_SHARE) * budget.alpha)
+        rare = replace(budget, alpha=SECOND_RULE_ERROR_SHARE * budget.alpha)
         size, compared = min(self.n_outputs, budget.draws // 2 // _JUDGING), list[int]()
         several = size >= _FEWEST_TO_JUDGE
         candidates, lucky = self._candidates(common, several=several), list[_Cut]()
@@ -291,12 +291,12 @@ class SelectionSplit:
             rules = [(a, b, rule) for a, b, _, rule in candidates]
             fresh, streams = dict.fromkeys(compared, size), rng.spawn(len(compared))
             tables = count_guesses(worlds, rules, fresh, streams, self.namer.shape)
-            lucky = reassess(candidates, tables, size, replace(rare, margin=0.0))
-            candidates = reassess(candidates, tables, size, common)
-        best = choose_simplest(candidates)
+            lucky = reassess_candidates(candidates, tables, size, replace(rare, margin=0.0))
+            candidates = reassess_candidates(candidates, tables, size, common)
+        best = choose_simplest_rule(candidates)
         pair = best[:2] if best else (0, 1)
         tried = self.pairs if len(self.pairs) <= _MOST_PAIRS else [pair]
-        exclusive = find_exclusive(self.outputs, tried, rare, self.namer)
+        exclusive = find_exclusive_rules(self.outputs, tried, rare, self.namer)
         only = max(exclusive.values(), key=_expected, default=None)
         if only and only.expected_bound > _expected(best) and only[:2] != pair:
             pair = only[:2]
@@ -309,10 +309,13 @@ class SelectionSplit:
             bold = bold if best and bolder.rule is best.rule else bolder
         judged = size if compared else 0
         return self.make_selection(
-            pair, ((best, 1.0 - RARE_RULE_SHARE), (bold, RARE_RULE_SHARE)), judged, len(compared)
+            pair,
+            ((best, 1.0 - SECOND_RULE_ERROR_SHARE), (bold, SECOND_RULE_ERROR_SHARE)),
+            judged,
+            len(compared),
         )
 
-    def choose_rule(self, budget: TestBudget) -> _Cut | None:
+    def choose_rule(self, budget: RuleTestPlan) -> _Cut | None:
         """Returns the rule with the largest lower bound on epsilon that these outputs predict.
 
         ``budget``: number of draws and error of the later test. If no rule has a positive predicted
@@ -321,9 +324,9 @@ class SelectionSplit:
         test the rule, and it finds weak leaks that few outputs do not show clearly. The result is
         None if there is no rule at all.
         """
-        return choose_simplest(self._candidates(budget))
+        return choose_simplest_rule(self._candidates(budget))
 
-    def _candidates(self, budget: TestBudget, *, several: bool = False) -> list[_Cut]:
+    def _candidates(self, budget: RuleTestPlan, *, several: bool = False) -> list[_Cut]:
         """Returns the few rules with the largest predicted lower bounds on epsilon, simpler rules
         first.
 
@@ -333,7 +336,7 @@ class SelectionSplit:
         pairs = self._pairs(statistics, budget)
         trusting = replace(budget, margin=0.0)
 
-        def distinct(attempt: TestBudget, minimum: float) -> list[_Cut]:
+        def distinct(attempt: RuleTestPlan, minimum: float) -> list[_Cut]:
             """Rules with a predicted bound above ``minimum``; of rules with equal bounds only the
             first.
             """
@@ -358,13 +361,13 @@ class SelectionSplit:
         )
         likely = sorted(range(len(rules)), key=lambda i: -rules[i].expected_bound)[:_CANDIDATES]
         chosen = [rules[i] for i in sorted(likely)]
-        best = choose_simplest(chosen)
+        best = choose_simplest_rule(chosen)
         if best is not None and best.rule.statistic.is_entry and best.expected_bound > 0:
             simpler = self._simplified(best, trusting)
             chosen = chosen if simpler is best.rule else [best._replace(rule=simpler), *chosen]
         return chosen
 
-    def _simplified(self, choice: _Cut, bold: TestBudget) -> DecisionRule:
+    def _simplified(self, choice: _Cut, bold: RuleTestPlan) -> DecisionRule:
         """Returns a rule like that of ``choice`` on fewer parts of an output, if its bound is as
         large.
 
@@ -392,7 +395,7 @@ class SelectionSplit:
                     rules = propose_rules(
                         fewer, fewer.evaluate(first), fewer.evaluate(second), bold
                     )
-                    if rules and rules[0][0] >= best * (1.0 - MIN_GAIN):
+                    if rules and rules[0][0] >= best * (1.0 - MIN_BOUND_GAIN):
                         rule, parts = rules[0][1], fewer_parts
                         continue
                 start += step
@@ -452,7 +455,7 @@ class SelectionSplit:
         return self._numeric_vectors and not (len(statistics) == 1 and self.encoder is None)
 
     def _values(
-        self, a: int, b: int, statistics: Sequence[Statistic], budget: TestBudget
+        self, a: int, b: int, statistics: Sequence[Statistic], budget: RuleTestPlan
     ) -> Iterator[tuple[Statistic, NDArray[Any], NDArray[Any]]]:
         """Yields statistics that may distinguish worlds ``a`` and ``b``, each with its values in
         both.
@@ -470,7 +473,7 @@ class SelectionSplit:
                 yield score, score.evaluate(first[half:]), score.evaluate(second[half:])
 
     def _few_parts(
-        self, first: NDArray[Any], second: NDArray[Any], budget: TestBudget
+        self, first: NDArray[Any], second: NDArray[Any], budget: RuleTestPlan
     ) -> Iterator[OutcomeIndex]:
         """Yields the joint values of the one, two, four and eight parts of an output that differ
         most.
@@ -487,7 +490,7 @@ class SelectionSplit:
             values = OutcomeIndex.fit(both, _ALL, (part,), self.namer)
             if values is not None and len(values.keys) > 1:
                 counts = np.array(
-                    [histogram(values.evaluate(each), values.cuts) for each in some], float
+                    [count_in_intervals(values.evaluate(each), values.cuts) for each in some], float
                 )
                 strength.append((estimate_bound(counts, budget), part))
         strength.sort(key=lambda outcome: -outcome[0])
@@ -500,7 +503,9 @@ class SelectionSplit:
             if outcome is not None:
                 yield outcome
 
-    def _pairs(self, statistics: Sequence[Statistic], budget: TestBudget) -> list[tuple[int, int]]:
+    def _pairs(
+        self, statistics: Sequence[Statistic], budget: RuleTestPlan
+    ) -> list[tuple[int, int]]:
         """Returns the most promising pairs of worlds (inputs), as indices, by a rough estimate.
 
         The estimate uses equal cuts of each statistic for all worlds.
@@ -513,7 +518,7 @@ class SelectionSplit:
         for statistic in statistics:
             values = [statistic.evaluate(outputs) for outputs in self.outputs]
             cuts = make_cuts(np.concatenate(values))
-            counts = np.array([histogram(row, cuts) for row in values], float)
+            counts = np.array([count_in_intervals(row, cuts) for row in values], float)
             glances = [estimate_bound(counts[[a, b]], budget) for a, b in pairs]
             expected = np.maximum(expected, glances)
         best = np.argsort(-expected, kind="stable")[:_CLOSELY].tolist()
@@ -527,8 +532,8 @@ class SelectionSplit:
         return [pairs[i] for i in dict.fromkeys(best)]
 
 
-def reassess(
-    candidates: Sequence[_Cut], tables: NDArray[np.int64], size: int, budget: TestBudget
+def reassess_candidates(
+    candidates: Sequence[_Cut], tables: NDArray[np.int64], size: int, budget: RuleTestPlan
 ) -> list[_Cut]:
     """Returns copies of the candidate rules, whose bounds are predicted again from fresh draws.
 
@@ -554,15 +559,15 @@ def _expected(candidate: CandidateRule[Guesser] | None) -> float:
     return candidate.expected_bound if candidate else 0.0
 
 
-def choose_simplest(candidates: Sequence[_Cut]) -> _Cut | None:
+def choose_simplest_rule(candidates: Sequence[_Cut]) -> _Cut | None:
     """Returns the candidate rule with the largest predicted bound; simpler rules win near-ties.
 
     The first candidate wins among those with nearly equal bounds. A rule on a value that is read
     directly from the output (``is_entry``) wins if its bound is at most 5% smaller. The result is
     None if there are no candidates.
     """
-    best = choose_best(candidates)
-    plain = choose_best(each for each in candidates if each.rule.statistic.is_entry)
+    best = choose_best_rule(candidates)
+    plain = choose_best_rule(each for each in candidates if each.rule.statistic.is_entry)
     if best is None or plain is None:
         return best
     return plain if plain.expected_bound >= best.expected_bound * (1.0 - _CLOSE) > 0 else best

@@ -375,7 +375,7 @@ def make_fixed_scores(width: int) -> list[ScalarScore]:
     ]
 
 
-def histogram(values: NDArray[Any], cuts: Floats) -> NDArray[np.int64]:
+def count_in_intervals(values: NDArray[Any], cuts: Floats) -> NDArray[np.int64]:
     """Counts the ``values`` in each interval between ``cuts`` (m,), as an array (m + 1,)."""
     if len(cuts) > _FEW_CUTS:
         below = np.searchsorted(np.sort(values), cuts)  # sorting is cheaper than many searches

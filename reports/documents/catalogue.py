@@ -19,10 +19,10 @@ from fedrec_auditor.reports import say
 from fedrec_auditor.reports.documents.document import (
     Block,
     Facts,
+    FactText,
     Listing,
     Paragraph,
     Passage,
-    Text,
     make_grid,
 )
 from fedrec_auditor.reports.record.rows import Finding, Row
@@ -31,7 +31,7 @@ _MAX_LISTED = 6  # maximum number of figures of one entry that a report lists
 Setting = bool | int | float | str
 
 
-class Figure(Row):
+class StatedNumber(Row):
     """A number that a paper states or relies on, with the correct number as computed here.
 
     what: name of the number in words.
@@ -125,7 +125,7 @@ class CatalogueRow(Row):
     arithmetic: NumberLabel | None
     reason: str
     finding: Finding | None
-    figures: tuple[Figure, ...]
+    figures: tuple[StatedNumber, ...]
     repaired_settings: dict[str, Setting | dict[str, Setting]] | None
     repaired: Finding | None
 
@@ -165,12 +165,12 @@ class CatalogueRow(Row):
         return not words or self.verdict in words or self.arithmetic in words
 
     @property
-    def incorrect_figures(self) -> tuple[Figure, ...]:
+    def incorrect_figures(self) -> tuple[StatedNumber, ...]:
         """The stated numbers of the entry that are not judged as right."""
         return tuple(figure for figure in self.figures if figure.word is not NumberLabel.RIGHT)
 
     @property
-    def listed_figures(self) -> tuple[Figure, ...]:
+    def listed_figures(self) -> tuple[StatedNumber, ...]:
         """The stated numbers that a report lists, at most 6.
 
         If an entry has more numbers, those that are not right have precedence.
@@ -180,7 +180,7 @@ class CatalogueRow(Row):
         return (self.incorrect_figures or self.figures)[:_MAX_LISTED]
 
 
-class TableRow(Row):
+class EpsilonTableRow(Row):
     """One epsilon of a table in a paper, with bounds of the correct epsilon.
 
     table: number of the table.
@@ -211,7 +211,7 @@ class EpsilonTables(Row):
 
     title: str
     note: str
-    rows: tuple[TableRow, ...]
+    rows: tuple[EpsilonTableRow, ...]
 
 
 def name_labels(row: CatalogueRow) -> str:
@@ -229,10 +229,10 @@ def describe_claimed(row: CatalogueRow) -> str:
     If the entry has several numbers, the text is the formula alone.
     """
     if row.claimed_epsilon is None:
-        value = format_stated(_chosen(row))
+        value = format_stated_number(_chosen(row))
     else:
         epsilon = row.claimed_epsilon
-        value = "no epsilon" if math.isinf(epsilon) else say.format_4(epsilon)
+        value = "no epsilon" if math.isinf(epsilon) else say.format_4_digits(epsilon)
         if row.delta:
             value += f", {say.format_delta(row.delta)}"
         value += (
@@ -254,11 +254,17 @@ def describe_correct(row: CatalogueRow) -> str:
 
     If the entry has several numbers, the text is the formula alone.
     """
-    value = format_right(_chosen(row)) if row.finding is None else say.format_range(row.finding)
+    value = (
+        format_correct_number(_chosen(row))
+        if row.finding is None
+        else say.format_range(row.finding)
+    )
     return _with(row, row.provable, value)
 
 
-def format_stated(figure: Figure, exactly: Callable[[float], str] = say.format_4) -> str:
+def format_stated_number(
+    figure: StatedNumber, exactly: Callable[[float], str] = say.format_4_digits
+) -> str:
     """The number that a paper states or relies on, as text.
 
     ``exactly`` formats the number.
@@ -268,7 +274,9 @@ def format_stated(figure: Figure, exactly: Callable[[float], str] = say.format_4
     return f"{'below ' if figure.below else ''}{exactly(figure.claimed)}"
 
 
-def format_right(figure: Figure, exactly: Callable[[float], str] = say.format_4) -> str:
+def format_correct_number(
+    figure: StatedNumber, exactly: Callable[[float], str] = say.format_4_digits
+) -> str:
     """The number computed here as text, with "at most" or "at least" if it is a bound.
 
     ``exactly`` formats a number that is not a bound.
@@ -289,7 +297,7 @@ def explain_row(row: CatalogueRow) -> str:
     if row.arithmetic is not None:
         alone = row.finding is None
         of = "derived" if row.basis is Basis.DERIVED else row.kind if alone else "numbers"
-        texts.append(say.TABLES["meaning"][of][row.arithmetic])
+        texts.append(say.TEXT_TABLES["meaning"][of][row.arithmetic])
         if alone and row.incorrect_figures:
             agreeing = len(row.figures) - len(row.incorrect_figures)
             if agreeing and _chosen(row).below:
@@ -318,12 +326,12 @@ def format_command(row: CatalogueRow) -> str:
     return " ".join(part for part in parts if part)
 
 
-def _corrected(row: CatalogueRow, figure: Figure) -> str:
+def _corrected(row: CatalogueRow, figure: StatedNumber) -> str:
     """A sentence with a stated number that is not right, and the correct number."""
     # The numbers are printed with enough digits to differ.
-    equal = say.format_4(figure.claimed) == say.format_4(figure.right)
-    digits = say.format_number if equal else say.format_4
-    stated, right = format_stated(figure, digits), format_right(figure, digits)
+    equal = say.format_4_digits(figure.claimed) == say.format_4_digits(figure.right)
+    digits = say.format_number if equal else say.format_4_digits
+    stated, right = format_stated_number(figure, digits), format_correct_number(figure, digits)
     return f"For example, {figure.what}: {stated} {name_origin(row)}, but {right} as computed here."
 
 
@@ -343,14 +351,14 @@ def _with(row: CatalogueRow, formula: str, value: str) -> str:
     return formula if bare or formula == value else f"{formula} ({value})"
 
 
-def _chosen(row: CatalogueRow) -> Figure:
+def _chosen(row: CatalogueRow) -> StatedNumber:
     """The number that represents an entry in one line: the first incorrect one, if any."""
     return (*row.incorrect_figures, *row.figures)[0]
 
 
 # Head of the column with the numbers that are compared with those computed here.
 _COLUMN = {Basis.PRINTED: "Paper", Basis.COMPUTED: "Their formula", Basis.DERIVED: "Derived"}
-_LISTED: dict[str, Callable[[CatalogueRow], Text]] = {
+_LISTED: dict[str, Callable[[CatalogueRow], FactText]] = {
     "Number": lambda row: row.number,
     "System": lambda row: row.target,
     "Basis": lambda row: row.basis.value,
@@ -359,7 +367,7 @@ _LISTED: dict[str, Callable[[CatalogueRow], Text]] = {
     "Correct number": describe_correct,
     "Verdict": name_labels,
 }
-_EPSILONS: dict[str, Callable[[TableRow], Text]] = {
+_EPSILONS: dict[str, Callable[[EpsilonTableRow], FactText]] = {
     "Table": lambda row: str(row.table),
     "Sampled clients / users": lambda row: f"{row.clients} / {row.n_users}",
     "Delta": lambda row: say.format_number(row.delta),
@@ -371,19 +379,21 @@ _EPSILONS: dict[str, Callable[[TableRow], Text]] = {
 }
 
 
-def catalogue_document(rows: Sequence[CatalogueRow], tables: Sequence[EpsilonTables]) -> Passage:
+def build_catalogue_document(
+    rows: Sequence[CatalogueRow], tables: Sequence[EpsilonTables]
+) -> Passage:
     """The document of all entries, with the tables of epsilons that papers print."""
     words: list[LabelEnum] = [*Verdict, *NumberLabel]
     meanings = tuple(f"{word.label} ({word}): {word.definition}" for word in words)
     papers = {row.paper.title: row.paper for row in rows}.values()
     about = tuple((paper.title, _about(paper)) for paper in papers)
     blocks = (
-        Paragraph(describe_counts(rows)),
+        Paragraph(count_entries_by_label(rows)),
         Listing(meanings),
         Passage("Papers", (Facts(about),)),
         Passage("All entries", (make_grid(rows, _LISTED),)),
     )
-    parts = (*map(entry_passage, rows), *map(table_passage, tables))
+    parts = (*map(build_entry_passage, rows), *map(build_table_passage, tables))
     return Passage("Claims of papers, and the numbers that hold", (*blocks, *parts))
 
 
@@ -392,16 +402,18 @@ def _about(paper: PaperRow) -> str:
     return f"the paper promises privacy {paper.role_words}. Symbols: {symbols}"
 
 
-def entry_passage(row: CatalogueRow) -> Passage:
+def build_entry_passage(row: CatalogueRow) -> Passage:
     """The document of one entry: the meaning of its verdict, facts on its claim, its numbers."""
     derived = ", derived" if row.basis is Basis.DERIVED else ""
     blocks: list[Block] = [Paragraph(explain_row(row)), Facts(tuple(_facts(row)))]
     if listed := row.listed_figures:
-        columns: dict[str, Callable[[Figure], Text]] = {
+        columns: dict[str, Callable[[StatedNumber], FactText]] = {
             "Quantity": lambda figure: figure.what,
-            _COLUMN.get(row.basis, "Stated"): lambda each: format_stated(each, say.format_number),
-            "Computed here": lambda figure: format_right(figure, say.format_number),
-            "Agreement": lambda figure: say.TABLES["agrees"][figure.word],
+            _COLUMN.get(row.basis, "Stated"): lambda each: format_stated_number(
+                each, say.format_number
+            ),
+            "Computed here": lambda figure: format_correct_number(figure, say.format_number),
+            "Agreement": lambda figure: say.TEXT_TABLES["agrees"][figure.word],
             "Method": lambda figure: figure.how,
         }
         blocks.append(make_grid(listed, columns))
@@ -415,14 +427,14 @@ def entry_passage(row: CatalogueRow) -> Passage:
     )
 
 
-def table_passage(tables: EpsilonTables) -> Passage:
+def build_table_passage(tables: EpsilonTables) -> Passage:
     """A section with the epsilons that a paper prints, the authors' counts, and correct bounds."""
     note = (Paragraph(tables.note),) if tables.note else ()
     title = f"{tables.title}, entry by entry"
     return Passage(title, (*note, make_grid(tables.rows, _EPSILONS)))
 
 
-def describe_counts(rows: Sequence[CatalogueRow]) -> str:
+def count_entries_by_label(rows: Sequence[CatalogueRow]) -> str:
     """The number of entries per label (such as "refuted") in words, grouped by basis.
 
     The basis is printed, computed or derived. Entries on one statement count as one. Statements
@@ -452,16 +464,19 @@ def _count(word: LabelEnum, kinds: Mapping[str, StatementKind]) -> str:
     return f"{len(kinds)} {word.label}{known}"
 
 
-def _facts(row: CatalogueRow) -> Iterator[tuple[str, Text]]:
+def _facts(row: CatalogueRow) -> Iterator[tuple[str, FactText]]:
     yield "Reading" if row.basis is Basis.DERIVED else "Claim", row.statement
     yield "Source", f"{row.paper.title}, {row.source} ({row.kind}, {row.basis})"
     yield say.CLAIM_LABELS[row.claim_basis].capitalize(), describe_claimed(row)
     yield "Correct number", describe_correct(row)
     if row.finding is not None:
-        yield "Proved upper bound", say.upper_bound_fact(row.finding)
-        yield "Shown lower bound", say.lower_bound_fact(row.finding)
+        yield "Proved upper bound", say.make_upper_bound_fact(row.finding)
+        yield "Shown lower bound", say.make_lower_bound_fact(row.finding)
     if row.repaired is not None and row.repaired_settings is not None:
-        claim, epsilon = (say.format_4(row.repaired.claim.epsilon), say.format_range(row.repaired))
+        claim, epsilon = (
+            say.format_4_digits(row.repaired.claim.epsilon),
+            say.format_range(row.repaired),
+        )
         settings = say.format_settings(row.repaired_settings)
         if row.paper.code:  # settings of released code, which no command sets
             settings = settings.replace("--set ", "")

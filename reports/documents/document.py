@@ -24,17 +24,17 @@ class Quantity:
     """A number with its qualifications, such as ``Quantity("≥ 2.3", ("delta 0", ...))``.
 
     value: the number as text.
-    support: delta, scope, confidence, method and assumptions, as texts; only those that apply.
+    qualifiers: delta, scope, confidence, method and assumptions, as texts; only those that apply.
     tone: "bad" if a table shows the cell in a warning colour, else empty.
     """
 
     value: str
-    support: tuple[str, ...] = ()
+    qualifiers: tuple[str, ...] = ()
     tone: Literal["", "bad"] = ""
 
     def __str__(self) -> str:
         """The number, followed by its qualifications in parentheses."""
-        return f"{self.value} ({'; '.join(self.support)})" if self.support else self.value
+        return f"{self.value} ({'; '.join(self.qualifiers)})" if self.qualifiers else self.value
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class Picture:
 
 
 # Text of a fact, or a number with its qualifications.
-Text = str | Quantity
+FactText = str | Quantity
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ class Listing:
 class Facts:
     """A list of pairs: a name, such as "Lower bound", and the text or number for it."""
 
-    rows: tuple[tuple[str, Text], ...]
+    rows: tuple[tuple[str, FactText], ...]
     block: Literal["facts"] = "facts"
 
 
@@ -90,8 +90,8 @@ class Grid:
     """A table with a caption and one row per object; the first cell of a row names the object."""
 
     caption: str
-    heads: tuple[str, ...]
-    rows: tuple[tuple[Text, ...], ...]
+    column_heads: tuple[str, ...]
+    rows: tuple[tuple[FactText, ...], ...]
     block: Literal["table"] = "table"
 
 
@@ -112,33 +112,33 @@ class Passage:
 
     title: the title.
     blocks: content of the section.
-    verdict: text that is printed before the title, such as the verdict on a claim.
-    colour: verdict that determines the colour of ``verdict``; None without a colour.
-    folded: whether the HTML page shows only the title until the reader opens the section.
-    detail: whether only the HTML page has the section. A terminal prints its title, and Markdown
+    verdict_label: text that is printed before the title, such as the verdict on a claim.
+    colour: verdict that determines the colour of ``verdict_label``; None without a colour.
+    is_folded: whether the HTML page shows only the title until the reader opens the section.
+    is_html_only: whether only the HTML page has the section. A terminal prints its title, and Markdown
         omits it.
     html_id: address (HTML id) of the section in the page; empty without an address.
     """
 
     title: str
     blocks: tuple[Block, ...]
-    verdict: str = ""
+    verdict_label: str = ""
     colour: LabelEnum | None = None
-    folded: bool = False
-    detail: bool = False
+    is_folded: bool = False
+    is_html_only: bool = False
     html_id: str = ""
     block: Literal["part"] = "part"
 
     @property
     def heading(self) -> str:
         """The verdict and the title on one line, joined by a colon."""
-        return ": ".join(filter(None, (self.verdict, self.title)))
+        return ": ".join(filter(None, (self.verdict_label, self.title)))
 
 
 Block = Paragraph | Listing | Facts | Grid | Pictures | Passage
 
 
-def make_facts(*rows: tuple[str, Text]) -> Facts:
+def make_facts(*rows: tuple[str, FactText]) -> Facts:
     """Returns a block of the given (name, text) pairs, without those whose text is empty."""
     return Facts(tuple((name, text) for name, text in rows if text))
 
@@ -150,7 +150,7 @@ def make_pictures(images: Iterable[Picture]) -> tuple[Pictures, ...]:
 
 
 def make_grid(
-    rows: Iterable[Item], columns: Mapping[str, Callable[[Item], Text]], caption: str = ""
+    rows: Iterable[Item], columns: Mapping[str, Callable[[Item], FactText]], caption: str = ""
 ) -> Grid:
     """Returns a table with the ``caption`` and one row for each object in ``rows``.
 
@@ -205,7 +205,7 @@ def merge_texts(named: Iterable[tuple[str, str]]) -> tuple[tuple[str, str], ...]
     return tuple((of, " ".join(group)) for of, group in texts.items())
 
 
-def add_notes(whole: Passage) -> Passage:
+def move_repeats_to_notes(whole: Passage) -> Passage:
     """Replaces text that occurs often in the facts of a document by references to numbered notes.
 
     A last section lists the notes.
@@ -240,20 +240,20 @@ def _texts(part: Passage) -> Iterator[str]:
     """Yields all texts in the ``Facts`` of a section and its subsections."""
     # Subsections that are marked ``detail`` are skipped.
     for block in part.blocks:
-        if isinstance(block, Passage) and not block.detail:
+        if isinstance(block, Passage) and not block.is_html_only:
             yield from _texts(block)
         elif isinstance(block, Facts):
             for _, text in block.rows:
-                yield from (text,) if isinstance(text, str) else text.support
+                yield from (text,) if isinstance(text, str) else text.qualifiers
 
 
 def _reworded(part: Passage, change: Callable[[str], str]) -> Passage:
     """A copy of the section in which ``change`` is applied to each text of its facts."""
 
-    def changed(text: Text) -> Text:
+    def changed(text: FactText) -> FactText:
         if isinstance(text, str):
             return change(text)
-        return replace(text, support=tuple(map(change, text.support)))
+        return replace(text, support=tuple(map(change, text.qualifiers)))
 
     def block(each: Block) -> Block:
         if isinstance(each, Facts):

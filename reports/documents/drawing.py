@@ -15,7 +15,7 @@ from fedrec_auditor.reports import say
 # Maps a value to its coordinate on an axis.
 AxisScale = Callable[[float], float]
 # Sizes of text in drawing units: 8 and 7 points if 366 units are a column of 86 mm.
-SIZE, SMALL = 12.0, 10.5
+FONT_SIZE, SMALL_FONT_SIZE = 12.0, 10.5
 
 
 def make_axis(low: float, high: float, start: float, end: float, *, log: bool = False) -> AxisScale:
@@ -41,7 +41,7 @@ def truncate(words: str, letters: int) -> str:
     return words if len(words) <= letters else f"{words[: letters - 1]}…"
 
 
-def box(x: float, y: float, width: float, height: float, colour: str) -> str:
+def draw_rectangle(x: float, y: float, width: float, height: float, colour: str) -> str:
     """A filled rectangle as SVG with the upper left corner (x, y).
 
     A rectangle has an outline only if ``colour`` is "pale".
@@ -51,29 +51,29 @@ def box(x: float, y: float, width: float, height: float, colour: str) -> str:
     return f'<rect {at} fill="var(--{colour})"{edge}/>'
 
 
-def line(x: float, y: float, to_x: float, to_y: float, colour: str, width: float) -> str:
+def draw_line(x: float, y: float, to_x: float, to_y: float, colour: str, width: float) -> str:
     """A straight line from (x, y) to (to_x, to_y) as SVG."""
     ends = f'x1="{x:.1f}" y1="{y:.1f}" x2="{to_x:.1f}" y2="{to_y:.1f}"'
     return f'<line {ends} stroke="var(--{colour})" stroke-width="{width}"/>'
 
 
-def dot(x: float, y: float, colour: str) -> str:
+def draw_dot(x: float, y: float, colour: str) -> str:
     """A filled circle around (x, y) as SVG."""
     return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4" fill="var(--{colour})"/>'
 
 
-def ring(x: float, y: float, colour: str) -> str:
+def draw_ring(x: float, y: float, colour: str) -> str:
     """An unfilled circle around (x, y) as SVG."""
     stroke = f'stroke="var(--{colour})" stroke-width="1.6"'
     return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="5" fill="none" {stroke}/>'
 
 
-def diamond(x: float, y: float, colour: str) -> str:
+def draw_diamond(x: float, y: float, colour: str) -> str:
     """A filled diamond around (x, y) as SVG."""
-    return area(((x - 5, y), (x, y - 5), (x + 5, y), (x, y + 5)), colour)
+    return draw_polygon(((x - 5, y), (x, y - 5), (x + 5, y), (x, y + 5)), colour)
 
 
-def curve(
+def draw_curve(
     points: Sequence[tuple[float, float]], colour: str, width: float, dashes: str = ""
 ) -> str:
     """A line through ``points`` as SVG.
@@ -85,12 +85,12 @@ def curve(
     return f'<polyline points="{_joined(points)}" fill="none" {stroke}/>'
 
 
-def area(points: Sequence[tuple[float, float]], colour: str) -> str:
+def draw_polygon(points: Sequence[tuple[float, float]], colour: str) -> str:
     """A filled polygon with the corners ``points`` as SVG."""
     return f'<polygon points="{_joined(points)}" fill="var(--{colour})"/>'
 
 
-def text(
+def draw_text(
     x: float,
     y: float,
     words: str,
@@ -99,7 +99,7 @@ def text(
     muted: bool = False,
     colour: str = "",
     anchor: str = "start",
-    size: float = SIZE,
+    size: float = FONT_SIZE,
 ) -> str:
     """``words`` as an SVG text element at the point (x, y).
 
@@ -113,17 +113,17 @@ def text(
     return f'<text {place}{weight}{at} fill="var(--{colour})">{words}</text>'
 
 
-def translate(x: float, y: float, drawn: Sequence[str]) -> str:
+def move_group(x: float, y: float, drawn: Sequence[str]) -> str:
     """The SVG elements ``drawn`` as one group, moved right by ``x`` and down by ``y``."""
     return f'<g transform="translate({x:g},{y:g})">{"".join(drawn)}</g>'
 
 
-def group(title: str, drawn: Sequence[str]) -> str:
+def make_titled_group(title: str, drawn: Sequence[str]) -> str:
     """The SVG elements ``drawn`` as one group with a ``title``, which a browser shows on hover."""
     return f"<g><title>{escape(say.sanitize(title))}</title>{''.join(drawn)}</g>"
 
 
-def svg(width: float, height: float, drawn: Sequence[str]) -> str:
+def make_svg(width: float, height: float, drawn: Sequence[str]) -> str:
     """The SVG document with the elements ``drawn``, of size ``width`` by ``height``.
 
     The document is hidden from screen readers, because a text next to the drawing describes it.
@@ -148,7 +148,7 @@ _LETTER, _RADIUS = 0.62, 5.0
 _COVERED, _MORE = 100.0, 50.0
 
 
-def text_width(words: str, size: float) -> float:
+def estimate_text_width(words: str, size: float) -> float:
     """The approximate width of ``words`` at font size ``size``, in drawing units.
 
     All characters are taken to have the same width.
@@ -174,7 +174,7 @@ def place_labels(
     taken = [(x - _RADIUS, y - _RADIUS, x + _RADIUS, y + _RADIUS) for x, y in (*points, *marks)]
     boxes: list[Box] = []
     for point, words in zip(points, labels, strict=True):
-        size_of = (text_width(words, size), size)
+        size_of = (estimate_text_width(words, size), size)
         choices = [
             (_cost(box, taken, lines) + ring, number, box)
             for number, (ring, box) in enumerate(_around(point, size_of, within))

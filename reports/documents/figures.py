@@ -31,7 +31,7 @@ _POINTS = 100  # points of a drawn curve
 _COIN = ("muted", 1.2, "4 3")  # colour, width and dashes of the line of guessing by a coin
 
 
-def figures(record: Contents) -> Iterator[Picture]:
+def draw_all_figures(record: Contents) -> Iterator[Picture]:
     """Yields every drawing of an audit's record: the overview, then the most severe system first.
 
     The names of the drawings are unique.
@@ -56,7 +56,7 @@ def draw_system_figures(glance: Summary) -> Iterator[Picture]:
             name=f"{glance.anchor}-ladder",
             kind="ladder",
         )
-    hit = row_with_spread(glance)
+    hit = select_spread_row(glance)
     if hit is not None and hit.users is not None:
         yield _spread(glance, hit, hit.users)
     for row in _drawn_curves(glance):
@@ -64,7 +64,7 @@ def draw_system_figures(glance: Summary) -> Iterator[Picture]:
             yield _curve(glance, row, row.roc)
 
 
-def row_with_spread(glance: Summary) -> AttackRow | None:
+def select_spread_row(glance: Summary) -> AttackRow | None:
     """The result whose success per user is drawn: the first with quantiles over users.
 
     Results that beat guessing are tried, the most harmful first. None if no result has quantiles.
@@ -79,34 +79,34 @@ def _spread(glance: Summary, row: AttackRow, users: UsersRow) -> Picture:
 
     def bar(y: float, low: float, value: float, high: float) -> list[str]:
         return [
-            drawing.line(place(0.0), y - 4, place(1.0), y - 4, "line", 0.8),
-            drawing.line(place(low), y - 4, place(high), y - 4, "leak", 3),
-            drawing.dot(place(value), y - 4, "leak"),
-            drawing.text(place(1.0) + 8, y, say.format_short(value)),
+            drawing.draw_line(place(0.0), y - 4, place(1.0), y - 4, "line", 0.8),
+            drawing.draw_line(place(low), y - 4, place(high), y - 4, "leak", 3),
+            drawing.draw_dot(place(value), y - 4, "leak"),
+            drawing.draw_text(place(1.0) + 8, y, say.format_short(value)),
         ]
 
     levels = {level: figure.value for level, figure in users.quantiles.items()}
     low, high = min(levels.values()), max(levels.values())
     y, head = _STEP, ""
     ends = levels.get("5%", low), levels.get("50%", low), levels.get("95%", high)
-    drawn = [drawing.text(0, y, "all users", bold=True), *bar(y, *ends)]
-    drawn.append(drawing.line(place(high), y - 10, place(high), y + 2, "ink", 2))
+    drawn = [drawing.draw_text(0, y, "all users", bold=True), *bar(y, *ends)]
+    drawn.append(drawing.draw_line(place(high), y - 10, place(high), y + 2, "ink", 2))
     for trait, name, mean in users.group_means:
         if trait != head:
             head = trait
             y += _STEP + 6
-            drawn.append(drawing.text(0, y, trait, bold=True))
+            drawn.append(drawing.draw_text(0, y, trait, bold=True))
         y += _STEP
-        drawn.append(drawing.text(8, y, drawing.truncate(name, _LONGEST)))
+        drawn.append(drawing.draw_text(8, y, drawing.truncate(name, _LONGEST)))
         drawn += bar(y, mean.ci_low, mean.value, mean.ci_high)
     y += _STEP
-    drawn += [drawing.text(place(x), y, f"{x:g}", anchor="middle") for x in (0.0, 0.5, 1.0)]
+    drawn += [drawing.draw_text(place(x), y, f"{x:g}", anchor="middle") for x in (0.0, 0.5, 1.0)]
     sure = say.to_percent(row.confidence)
     means = "; ".join(
         f"{trait} {name} = {say.format_short(one.value)}" for trait, name, one in users.group_means
     )
     return Picture(
-        drawing.svg(_WIDTH, y + 6, drawn),
+        drawing.make_svg(_WIDTH, y + 6, drawn),
         f"Success of the {describe_attack(row)} per user of {glance.section.target}: "
         f"{users.success}. {means}".strip(),
         say.fill_text("caption", "users", success=users.success, confidence=sure),
@@ -119,12 +119,12 @@ def _drawn_curves(glance: Summary) -> tuple[AttackRow, ...]:
     """The attack results whose ROC curves are drawn: those of the first attacks with a leak."""
     # There are at most ``MAX_CURVES``. A leak is a result that beats guessing.
     keys = dict.fromkeys((leak.row.attack, leak.row.vantage) for leak in glance.leaks)
-    rows = [row for row in glance.section.attacks if row.roc and resolution(row.roc)]
+    rows = [row for row in glance.section.attacks if row.roc and find_min_alarm_rate(row.roc)]
     return tuple(r for key in keys for r in rows if (r.attack, r.vantage) == key)[:MAX_CURVES]
 
 
 def _curve(glance: Summary, row: AttackRow, roc: RocRow) -> Picture:
-    sure, finest = say.to_percent(row.confidence), round(1.0 / (resolution(roc) or 1.0))
+    sure, finest = say.to_percent(row.confidence), round(1.0 / (find_min_alarm_rate(roc) or 1.0))
     attack = describe_attack(row)
     return Picture(
         draw_roc_curve(roc, *_read(glance.section, row)),
@@ -136,7 +136,7 @@ def _curve(glance: Summary, row: AttackRow, roc: RocRow) -> Picture:
     )
 
 
-def resolution(roc: RocRow) -> float | None:
+def find_min_alarm_rate(roc: RocRow) -> float | None:
     """The smallest positive false-alarm rate of a ROC curve: 1 / (number of non-members).
 
     None if the curve cannot be drawn, because this rate is below 1e-9 or the curve's lists have
@@ -184,7 +184,7 @@ def draw_roc_curve(
     marked false-alarm rates to true positive rates (None below it); ``guessed`` to those of the
     best guess without the uploads.
     """
-    finest = resolution(roc) or 0.5
+    finest = find_min_alarm_rate(roc) or 0.5
     bottom, right = _TOP + _HIGH, _CURVE_LEFT + _SIDE + 16
     x_of = make_axis(math.log10(finest), 0.0, _CURVE_LEFT, _CURVE_LEFT + _SIDE, log=True)
     y_of = make_axis(math.log10(finest), 0.0, bottom, _TOP, log=True)
@@ -193,50 +193,53 @@ def draw_roc_curve(
     low, high = ([(x_of(roc.fpr[i]), y_of(e[i])) for i in drawn_at] for e in (roc.low, roc.high))
     line = [(x_of(roc.fpr[i]), y_of(roc.tpr[i])) for i in drawn_at if roc.tpr[i] >= finest]
     drawn = [
-        drawing.area([*low, *reversed(high)], "pale"),
-        drawing.curve([(x_of(finest), y_of(finest)), (x_of(1.0), y_of(1.0))], *_COIN),
-        drawing.curve(line, "leak", 2.2),
+        drawing.draw_polygon([*low, *reversed(high)], "pale"),
+        drawing.draw_curve([(x_of(finest), y_of(finest)), (x_of(1.0), y_of(1.0))], *_COIN),
+        drawing.draw_curve(line, "leak", 2.2),
         *_curve_ticks(finest, x_of, y_of),
     ]
     marks = [(rate, share) for rate, share in shares.items() if share and share >= finest]
-    drawn += [drawing.dot(x_of(rate), y_of(share), "leak") for rate, share in marks]
+    drawn += [drawing.draw_dot(x_of(rate), y_of(share), "leak") for rate, share in marks]
     drawn += [_cross(x_of(r), y_of(share)) for r, share in guessed.items() if share >= finest]
     lines = ["Share found at a", "false-alarm rate of"]
     for rate, share in shares.items():
         words = "too few data" if share is None else say.to_percent(share)
         lines.append(f"{say.to_percent(rate)}: {words}")
-    drawn += [drawing.text(right, _TOP + 10 + 17 * i, words) for i, words in enumerate(lines)]
+    drawn += [drawing.draw_text(right, _TOP + 10 + 17 * i, words) for i, words in enumerate(lines)]
     top = _TOP + 10 + 17 * len(lines) + 8
     drawn += _key(right, top, "coin toss", *_COIN)
     if guessed:
         drawn.append(_cross(right + 10, top + 13))
-        drawn.append(drawing.text(right + 26, top + 17, "guess, no uploads"))
+        drawn.append(drawing.draw_text(right + 26, top + 17, "guess, no uploads"))
     limit = f"1 in {say.format_number(round(1.0 / finest))}"
     words = f"Rate of false alarms (smallest with these data: {limit})"
-    drawn += [drawing.text(0, 12, "Share found"), drawing.text(_CURVE_LEFT, bottom + 34, words)]
-    return drawing.svg(_WIDTH, bottom + 42, drawn)
+    drawn += [
+        drawing.draw_text(0, 12, "Share found"),
+        drawing.draw_text(_CURVE_LEFT, bottom + 34, words),
+    ]
+    return drawing.make_svg(_WIDTH, bottom + 42, drawn)
 
 
 def _curve_ticks(finest: float, x_of: AxisScale, y_of: AxisScale) -> Iterator[str]:
     """Yields the SVG elements of both axes, with a tick at every power of ten."""
     left, bottom = x_of(finest), y_of(finest)
-    yield drawing.line(left, bottom, x_of(1.0), bottom, "muted", 1)
-    yield drawing.line(left, bottom, left, y_of(1.0), "muted", 1)
+    yield drawing.draw_line(left, bottom, x_of(1.0), bottom, "muted", 1)
+    yield drawing.draw_line(left, bottom, left, y_of(1.0), "muted", 1)
     for power in range(0, math.ceil(math.log10(finest)) - 1, -1):
         x, y, words = x_of(10.0**power), y_of(10.0**power), say.to_percent(10.0**power)
-        yield drawing.line(x, bottom, x, bottom + 4, "muted", 1)
-        yield drawing.text(x, bottom + 16, words, anchor="middle")
-        yield drawing.line(left - 4, y, left, y, "muted", 1)
-        yield drawing.text(left - 6, y + 4, words, anchor="end")
+        yield drawing.draw_line(x, bottom, x, bottom + 4, "muted", 1)
+        yield drawing.draw_text(x, bottom + 16, words, anchor="middle")
+        yield drawing.draw_line(left - 4, y, left, y, "muted", 1)
+        yield drawing.draw_text(left - 6, y + 4, words, anchor="end")
 
 
 def _cross(x: float, y: float) -> str:
     """Draws the cross that marks the best guess without the uploads."""
     strokes = ((x - 4, y - 4, x + 4, y + 4), (x - 4, y + 4, x + 4, y - 4))
-    return "".join(drawing.line(*ends, "ink", 2) for ends in strokes)
+    return "".join(drawing.draw_line(*ends, "ink", 2) for ends in strokes)
 
 
 def _key(x: float, y: float, words: str, colour: str, width: float, dashes: str) -> Iterator[str]:
     """Yields the SVG elements of a line sample at (x, y) and its name, for the legend."""
-    yield drawing.curve([(x, y - 4), (x + 20, y - 4)], colour, width, dashes)
-    yield drawing.text(x + 26, y, words)
+    yield drawing.draw_curve([(x, y - 4), (x + 20, y - 4)], colour, width, dashes)
+    yield drawing.draw_text(x + 26, y, words)

@@ -14,22 +14,28 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from fedrec_auditor.accountants.statements import Basis, Bound, Claim, round_towards
-from fedrec_auditor.accountants.verdict import VACUOUS_GUESS, Verdict, refutes_assumptions
+from fedrec_auditor.accountants.verdict import VACUOUS_GUESS_PROB, Verdict, refutes_assumptions
 from fedrec_auditor.reports import say
 from fedrec_auditor.reports.documents import drawing
 from fedrec_auditor.reports.documents.document import Picture
-from fedrec_auditor.reports.documents.drawing import SIZE, SMALL, AxisScale, make_axis, text_width
+from fedrec_auditor.reports.documents.drawing import (
+    FONT_SIZE,
+    SMALL_FONT_SIZE,
+    AxisScale,
+    estimate_text_width,
+    make_axis,
+)
 from fedrec_auditor.reports.record.leaks import DISTINGUISHER
 from fedrec_auditor.reports.record.rows import Finding
 from fedrec_auditor.reports.say.summary import Summary
 
 # Signs of the lower bound, the claim and the upper bound.
-SIGNS = "►▼◄"
+MARK_SIGNS = "►▼◄"
 _MIN_EPSILON = 0.01  # smaller values are drawn at the left end of the axis
 _GAP, _INFINITE = 14.0, 44.0  # space after the axis, and width of the area of infinity
 _LETTER = 5.5  # width of a letter in the label of a scope
 _BAR = 100.0  # length of an attack's bar from guessing to certainty
-_VACUOUS = math.log(VACUOUS_GUESS / (1 - VACUOUS_GUESS))
+_VACUOUS = math.log(VACUOUS_GUESS_PROB / (1 - VACUOUS_GUESS_PROB))
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,18 +44,18 @@ class EpsilonRow:
 
     name, scope: label of the row, on two lines.
     finding: the judged claim whose scope and delta all marks have; None without one.
-    attack: name of the best attack, or the reason why there is none; empty in a ladder.
-    gain: share of the gap between guessing and certainty that the attack closes at least; 0
+    attack_label: name of the best attack, or the reason why there is none; empty in a ladder.
+    attack_gain: share of the gap between guessing and certainty that the attack closes at least; 0
         without an attack that beats guessing.
-    share: ``gain`` in percent, rounded down, as text; empty without such an attack.
+    gain_percent: ``attack_gain`` in percent, rounded down, as text; empty without such an attack.
     """
 
     name: str
-    scope: str
+    scope_label: str
     finding: Finding | None
-    attack: str = ""
-    gain: float = 0.0
-    share: str = ""
+    attack_label: str = ""
+    attack_gain: float = 0.0
+    gain_percent: str = ""
 
     @property
     def marks(self) -> tuple[Bound | None, Claim | None, Bound | None]:
@@ -71,7 +77,7 @@ class EpsilonRow:
         return shown, found.claim if is_claimed else None, proved
 
     @property
-    def numbers(self) -> str:
+    def epsilons_text(self) -> str:
         """The claimed, shown and proved epsilon as text, with the signs of their marks."""
         found, (shown, claimed, proved) = self.finding, self.marks
         if found is None:
@@ -81,26 +87,34 @@ class EpsilonRow:
         return ", ".join(
             (
                 f"▼ claimed {say.format_short(claimed.epsilon)}" if claimed else "not claimed",
-                f"► shown {at_least}{say.lower_bound_text(found)}" if shown else "nothing shown",
-                f"◄ proved ≤ {say.proved_text(found)}{assumed}" if proved else "nothing proved",
+                f"► shown {at_least}{say.format_finding_lower(found)}"
+                if shown
+                else "nothing shown",
+                f"◄ proved ≤ {say.format_finding_upper(found)}{assumed}"
+                if proved
+                else "nothing proved",
             )
         )
 
     @property
-    def best(self) -> str:
+    def attack_text(self) -> str:
         """The best attack, with the share of the gap between guessing and certainty it closes."""
-        return say.join_texts(self.attack, self.share and f"({self.share} of the gap)", by=" ")
+        return say.join_texts(
+            self.attack_label, self.gain_percent and f"({self.gain_percent} of the gap)", by=" "
+        )
 
     @property
-    def words(self) -> str:
+    def row_text(self) -> str:
         """The content of the row as text, with the scope in words."""
-        numbers = " ".join(self.numbers.translate(dict.fromkeys(map(ord, SIGNS))).split())
+        numbers = " ".join(
+            self.epsilons_text.translate(dict.fromkeys(map(ord, MARK_SIGNS))).split()
+        )
         scope = "" if self.finding is None else f"for {say.describe_judged_scope(self.finding)}"
-        attack = self.attack and f"best attack: {self.best}"
+        attack = self.attack_label and f"best attack: {self.attack_text}"
         return f"{self.name}: {say.join_texts(numbers, scope, attack, by='; ')}"
 
 
-def overview_row(glance: Summary) -> EpsilonRow:
+def make_overview_row(glance: Summary) -> EpsilonRow:
     """The row of one system: the finding to quote first, and the best attack.
 
     Attacks that guess which of two worst-case inputs was sent count only if no other attack beats
@@ -116,11 +130,11 @@ def overview_row(glance: Summary) -> EpsilonRow:
         attack = best.row.attack if same else f"{best.row.attack} ({best.row.vantage})"
         share = f"≥ {say.to_percent(round_towards(best.advantage, math.floor))}"
         row = replace(row, attack=attack, gain=best.advantage, share=share)
-    untested = "none shown" if best is None else row.attack
-    return replace(row, attack=f"{untested}, hardly tested") if glance.leak.gap else row
+    untested = "none shown" if best is None else row.attack_label
+    return replace(row, attack=f"{untested}, hardly tested") if glance.leak_assessment.gap else row
 
 
-def ladder_rows(findings: Sequence[Finding]) -> list[EpsilonRow]:
+def make_ladder_rows(findings: Sequence[Finding]) -> list[EpsilonRow]:
     """One row per judged claim of a system, each with its own label."""
     rows, labels = list[EpsilonRow](), Counter[str]()
     for finding in findings:
@@ -171,20 +185,20 @@ def draw_overview(
 
     By default, these are the drawn systems.
     """
-    rows = [overview_row(glance) for glance in glances]
-    ends = axis_ends([overview_row(glance) for glance in among or glances])
-    title = f"Epsilon and best attack by system. {'. '.join(row.words for row in rows)}."
+    rows = [make_overview_row(glance) for glance in glances]
+    ends = find_axis_exponents([make_overview_row(glance) for glance in among or glances])
+    title = f"Epsilon and best attack by system. {'. '.join(row.row_text for row in rows)}."
     broad = Picture(_draw(rows, _BROAD, ends), title, name="overview", kind="broad")
     return broad, replace(broad, svg=_draw(rows, _NARROW, ends), kind="narrow")
 
 
 def draw_ladder(findings: Sequence[Finding]) -> str:
     """Draws the claimed, proved and shown epsilon of judged claims on one axis, as SVG."""
-    rows = ladder_rows(findings)
-    return _draw(rows, _LADDER, axis_ends(rows))
+    rows = make_ladder_rows(findings)
+    return _draw(rows, _LADDER, find_axis_exponents(rows))
 
 
-def axis_ends(rows: Sequence[EpsilonRow]) -> tuple[int, int]:
+def find_axis_exponents(rows: Sequence[EpsilonRow]) -> tuple[int, int]:
     """The exponents of ten at the ends of an axis on which the marks of all rows have a place."""
     marks = [mark.epsilon for row in rows for mark in row.marks if mark is not None]
     epsilons = [epsilon for epsilon in marks if _MIN_EPSILON <= epsilon < math.inf]
@@ -202,39 +216,49 @@ def _draw(rows: Sequence[EpsilonRow], layout: _Layout, ends: tuple[int, int]) ->
         label = f"{10.0**power:,g}" if -4 < power < 5 else f"1e{power}"
         heads.append((max(place(10.0**power), 14.0), f"≤ {label}" if power == low else label))
     note = "epsilon; thick line: still possible; grey: guesses 99.9% right"
-    drawn = [drawing.text(x, 28, words, anchor="middle", size=SMALL) for x, words in heads]
-    drawn.append(drawing.text(layout.start, 12, note, muted=True, size=SMALL))
+    drawn = [
+        drawing.draw_text(x, 28, words, anchor="middle", size=SMALL_FONT_SIZE) for x, words in heads
+    ]
+    drawn.append(drawing.draw_text(layout.start, 12, note, muted=True, size=SMALL_FONT_SIZE))
     if layout is _BROAD:
         note = "best attack: share of the gap closed"
-        drawn += [drawing.text(layout.bar[0], 12, note, muted=True, size=SMALL)]
+        drawn += [drawing.draw_text(layout.bar[0], 12, note, muted=True, size=SMALL_FONT_SIZE)]
     for number, row in enumerate(rows):
         parts = list(_row(row, 36 + number * layout.row, place, layout))
-        drawn.append(drawing.group(row.words, parts))
-    return drawing.svg(layout.width, 36 + layout.row * len(rows), drawn)
+        drawn.append(drawing.make_titled_group(row.row_text, parts))
+    return drawing.make_svg(layout.width, 36 + layout.row * len(rows), drawn)
 
 
 def _row(row: EpsilonRow, top: float, place: AxisScale, layout: _Layout) -> Iterator[str]:
     """Yields the SVG elements of one row: label, marks with their numbers, and attack."""
-    judged, size = (say.label_verdict(row.finding), SIZE) if row.attack else ("", SMALL)
+    judged, size = (
+        (say.label_verdict(row.finding), FONT_SIZE) if row.attack_label else ("", SMALL_FONT_SIZE)
+    )
     is_bad = row.finding is not None and row.finding.verdict in (Verdict.VIOLATED, Verdict.UNSOUND)
     colour, end = "leak" if is_bad else "ink", layout.label
-    room = end - text_width(judged, SMALL)
-    name = drawing.truncate(row.name, int(room / text_width("x", size)))
-    scope = drawing.truncate(row.scope, int(end / _LETTER))
+    room = end - estimate_text_width(judged, SMALL_FONT_SIZE)
+    name = drawing.truncate(row.name, int(room / estimate_text_width("x", size)))
+    scope = drawing.truncate(row.scope_label, int(end / _LETTER))
     y, (x, bar) = top + layout.axis, (layout.bar[0], top + layout.bar[1])
-    yield drawing.text(0, top + 14, name, bold=True, size=size)
-    yield drawing.text(end, top + 14, judged, bold=True, colour=colour, anchor="end", size=SMALL)
-    yield drawing.text(0, top + 29, scope, muted=True, size=SMALL)
+    yield drawing.draw_text(0, top + 14, name, bold=True, size=size)
+    yield drawing.draw_text(
+        end, top + 14, judged, bold=True, colour=colour, anchor="end", size=SMALL_FONT_SIZE
+    )
+    yield drawing.draw_text(0, top + 29, scope, muted=True, size=SMALL_FONT_SIZE)
     yield from _epsilons(row, y, place, layout)
-    yield drawing.text(layout.start, y + 20, row.numbers, muted=True, size=SMALL)
-    if row.share:
-        yield drawing.box(x, bar - 5, _BAR, 10, "shade")
-        yield drawing.box(x, bar - 5, _BAR * row.gain, 10, "leak")
-        yield drawing.text(x + _BAR + 8, bar + 4, row.share, size=SMALL)
+    yield drawing.draw_text(
+        layout.start, y + 20, row.epsilons_text, muted=True, size=SMALL_FONT_SIZE
+    )
+    if row.gain_percent:
+        yield drawing.draw_rectangle(x, bar - 5, _BAR, 10, "shade")
+        yield drawing.draw_rectangle(x, bar - 5, _BAR * row.attack_gain, 10, "leak")
+        yield drawing.draw_text(x + _BAR + 8, bar + 4, row.gain_percent, size=SMALL_FONT_SIZE)
         bar += 16
-    words = row.attack if layout is _BROAD else f"best attack: {row.attack}"
-    if row.attack:
-        yield drawing.text(x, bar + 4, words, muted=bool(row.share), size=SMALL)
+    words = row.attack_label if layout is _BROAD else f"best attack: {row.attack_label}"
+    if row.attack_label:
+        yield drawing.draw_text(
+            x, bar + 4, words, muted=bool(row.gain_percent), size=SMALL_FONT_SIZE
+        )
 
 
 def _epsilons(row: EpsilonRow, y: float, place: AxisScale, layout: _Layout) -> Iterator[str]:
@@ -244,20 +268,20 @@ def _epsilons(row: EpsilonRow, y: float, place: AxisScale, layout: _Layout) -> I
         None if mark is None else place(mark.epsilon) if mark.epsilon < math.inf else beyond + 22
         for mark in row.marks
     )
-    yield drawing.box(grey, y - 8, layout.end - grey, 16, "shade")
-    yield drawing.box(beyond, y - 8, _INFINITE, 16, "shade")
-    yield drawing.line(layout.start, y, layout.end, y, "line", 1)
+    yield drawing.draw_rectangle(grey, y - 8, layout.end - grey, 16, "shade")
+    yield drawing.draw_rectangle(beyond, y - 8, _INFINITE, 16, "shade")
+    yield drawing.draw_line(layout.start, y, layout.end, y, "line", 1)
     low = layout.start if lower_x is None else lower_x
     high = beyond + _INFINITE if upper_x is None else upper_x
     if row.finding is not None and low < min(high, beyond):
-        yield drawing.line(low, y, high, y, "muted", 4)
+        yield drawing.draw_line(low, y, high, y, "muted", 4)
     if claim_x is not None and row.finding and row.finding.verdict is Verdict.VIOLATED:
-        yield drawing.line(claim_x, y, low, y, "leak", 2)
+        yield drawing.draw_line(claim_x, y, low, y, "leak", 2)
     if lower_x is not None:
-        yield drawing.area(((low - 10, y - 6), (low, y), (low - 10, y + 6)), "leak")
+        yield drawing.draw_polygon(((low - 10, y - 6), (low, y), (low - 10, y + 6)), "leak")
     if upper_x is not None:
-        yield drawing.area(((high + 10, y - 6), (high, y), (high + 10, y + 6)), "ink")
+        yield drawing.draw_polygon(((high + 10, y - 6), (high, y), (high + 10, y + 6)), "ink")
     if claim_x is not None:
-        yield drawing.line(claim_x, y - 8, claim_x, y + 8, "claim", 2)
+        yield drawing.draw_line(claim_x, y - 8, claim_x, y + 8, "claim", 2)
         top, tip = y - 12, (claim_x, y - 3)
-        yield drawing.area(((claim_x - 6, top), (claim_x + 6, top), tip), "claim")
+        yield drawing.draw_polygon(((claim_x - 6, top), (claim_x + 6, top), tip), "claim")

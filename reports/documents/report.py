@@ -13,35 +13,46 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from fedrec_auditor.accountants.statements import Basis
-from fedrec_auditor.accountants.verdict import DEFAULT_GATE, LEAK_MARGIN, Gate, Verdict, refutes
+from fedrec_auditor.accountants.verdict import (
+    DEFAULT_GATE,
+    DEFAULT_LEAK_MARGIN,
+    Gate,
+    Verdict,
+    refutes,
+)
 from fedrec_auditor.reports import say
 from fedrec_auditor.reports.documents.document import (
     Block,
     Facts,
+    FactText,
     Grid,
     Listing,
     Paragraph,
     Passage,
     Pictures,
     Quantity,
-    Text,
-    add_notes,
     drop_repeats,
     make_facts,
     make_grid,
     make_pictures,
     merge_texts,
+    move_repeats_to_notes,
     split_sentences,
 )
-from fedrec_auditor.reports.documents.figures import draw_system_figures, row_with_spread
+from fedrec_auditor.reports.documents.figures import draw_system_figures, select_spread_row
 from fedrec_auditor.reports.documents.overview import draw_overview
 from fedrec_auditor.reports.record.leaks import Leak, describe_max_gain, list_comparable
 from fedrec_auditor.reports.record.rows import AttackRow, Contents, Finding, SkippedRow, UtilityRow
-from fedrec_auditor.reports.record.sections import Anchor, Section, severity_key
+from fedrec_auditor.reports.record.sections import Section, SystemHtmlIds, make_severity_key
 from fedrec_auditor.reports.record.waivers import describe_waivers
 from fedrec_auditor.reports.say import metrics
 from fedrec_auditor.reports.say.metrics import count_trainings, format_ci, format_value
-from fedrec_auditor.reports.say.summary import Summary, count_protected, summarize_systems, summary
+from fedrec_auditor.reports.say.summary import (
+    Summary,
+    count_protected,
+    count_verdicts,
+    summarize_systems,
+)
 
 # Families of attacks that test each risk.
 _RISKS = {
@@ -51,7 +62,7 @@ _RISKS = {
 }
 
 
-def regulator_passage(record: Contents, glance: Summary) -> Passage:
+def build_regulator_passage(record: Contents, glance: Summary) -> Passage:
     """The section that answers regulators' questions about one system, from the record alone.
 
     The risks of singling out, linkability and inference come first, then facts about epsilon, and a
@@ -60,7 +71,7 @@ def regulator_passage(record: Contents, glance: Summary) -> Passage:
     risks = [(risk, _tried(record, glance, families)) for risk, families in _RISKS.items()]
     summary = (
         *_subject(record, glance),
-        glance.sentence,
+        glance.verdict_sentences,
         f"Result of the attacks: {glance.full_result}.",
         *(f"{risk}: {text}" for risk, text in risks),
         say.fill_text("note", "limit"),
@@ -69,7 +80,7 @@ def regulator_passage(record: Contents, glance: Summary) -> Passage:
     text = Paragraph(" ".join(summary))
     copied = Passage("Paragraph for a data protection impact assessment", (text,))
     blocks = (Facts((*risks, *_epsilon(glance))), copied)
-    return Passage("Answers for regulators", blocks, folded=True, detail=True)
+    return Passage("Answers for regulators", blocks, is_folded=True, is_html_only=True)
 
 
 def _tried(record: Contents, glance: Summary, families: tuple[str, ...]) -> str:
@@ -90,19 +101,19 @@ def _tried(record: Contents, glance: Summary, families: tuple[str, ...]) -> str:
     return "No attack tested this risk."
 
 
-def _epsilon(glance: Summary) -> Iterator[tuple[str, Text]]:
+def _epsilon(glance: Summary) -> Iterator[tuple[str, FactText]]:
     finding = glance.section.headline_finding
     if finding is None:
         yield "Epsilon", "No claim was judged."
         return
     scope, claim = finding.scope, finding.claim
-    yield "Claim", say.claim_fact(claim)
+    yield "Claim", say.make_claim_fact(claim)
     yield "Unit of privacy", f"{say.capitalize(say.UNITS[scope.unit])}."
     yield "Neighbouring inputs", f"{say.capitalize(say.ADJACENCIES[scope.adjacency])}."
     who = say.capitalize(say.VANTAGES[scope.vantage])
     yield "Adversary and horizon", f"{who}, {say.HORIZONS[scope.horizon]}."
-    yield "Proved upper bound", say.upper_bound_fact(finding)
-    yield "Shown lower bound", say.lower_bound_fact(finding)
+    yield "Proved upper bound", say.make_upper_bound_fact(finding)
+    yield "Shown lower bound", say.make_lower_bound_fact(finding)
     if math.isfinite(claim.epsilon):
         yield "Floating point", say.fill_text("note", "floating-point")
 
@@ -129,8 +140,8 @@ NOTES_TITLE = "What each attack assumes that the adversary knows, and notes on i
 _MAX_LEAKS = 5
 
 
-def system_document(
-    record: Contents, glance: Summary, anchor: Anchor | None = None, *, alone: bool = True
+def build_system_document(
+    record: Contents, glance: Summary, anchor: SystemHtmlIds | None = None, *, alone: bool = True
 ) -> Passage:
     """The document of one system, with everything that the audit's record has about the system.
 
@@ -142,7 +153,7 @@ def system_document(
     """
     section, page = glance.section, anchor is not None
     headline = section.headline_finding
-    hit = row_with_spread(glance)
+    hit = select_spread_row(glance)
     main = make_facts(
         ("What to do", glance.advice),
         ("In plain words", say.describe_guesses(headline) if headline else ""),
@@ -154,27 +165,27 @@ def system_document(
     curves = [each for each in drawn if each.kind in ("roc", "users")]
     places = ("",) * len(section.findings) if anchor is None else anchor.findings
     placed = zip(section.findings, places, strict=True)
-    ordered = sorted(placed, key=lambda pair: (bool(pair[0].game), *severity_key(pair[0])))
+    ordered = sorted(placed, key=lambda pair: (bool(pair[0].game), *make_severity_key(pair[0])))
     blocks: list[Block] = [
-        Paragraph(glance.sentence),
+        Paragraph(glance.verdict_sentences),
         main,
         *make_pictures(each for each in drawn if each not in curves),
-        *claim_passages(ordered, page=page),
+        *build_claim_passages(ordered, page=page),
     ]
     if section.other_bounds:
-        others = tuple(f"{say.bound_fact(other.bound)}" for other in section.other_bounds)
-        blocks.append(Passage("Other lower bounds", (Listing(others),), folded=True))
+        others = tuple(f"{say.make_bound_fact(other.bound)}" for other in section.other_bounds)
+        blocks.append(Passage("Other lower bounds", (Listing(others),), is_folded=True))
     if section.attacks:
         blocks.append(_attacks(record, glance, make_pictures(curves), alone=alone))
     if section.skipped and alone:
         blocks.append(_skipped(section))
     if section.utility:
         blocks.append(_utility(section))
-    blocks.append(regulator_passage(record, glance))
+    blocks.append(build_regulator_passage(record, glance))
     return Passage(section.target, tuple(blocks), html_id=glance.anchor if alone else "")
 
 
-def claim_passages(
+def build_claim_passages(
     placed: Sequence[tuple[Finding, str]], *, plain: bool = False, page: bool = False
 ) -> Iterator[Passage]:
     """Yields one section per claim with its findings (judgements in one scope each).
@@ -186,14 +197,14 @@ def claim_passages(
     Only the section of the worst claim is unfolded.
     """
     findings = [finding for finding, _ in placed]
-    worst = min(findings, key=severity_key, default=None)
+    worst = min(findings, key=make_severity_key, default=None)
     papers: set[str] = set()
     for claim in dict.fromkeys(finding.claim for finding in findings):
         judged = [pair for pair in placed if pair[0].claim == claim]
         notes = drop_repeats([finding.note for finding, _ in judged])
         promised = math.isfinite(claim.epsilon)
         paper, _, place = claim.source.partition(", section")
-        said = say.claim_fact(claim) if promised else ""
+        said = say.make_claim_fact(claim) if promised else ""
         about = make_facts(
             ("Derived" if claim.basis is Basis.DERIVED else "Claimed", said),
             ("Statement", claim.statement),
@@ -206,17 +217,17 @@ def claim_passages(
                 (
                     *([Paragraph(say.describe_bounds_guess(finding))] if plain else []),
                     make_facts(
-                        ("Proved upper bound", say.upper_bound_fact(finding)),
-                        ("Shown lower bound", say.lower_bound_fact(finding)),
+                        ("Proved upper bound", say.make_upper_bound_fact(finding)),
+                        ("Shown lower bound", say.make_lower_bound_fact(finding)),
                         ("Reason", _why(finding)),
                         ("Note", note),
                         ("Repair", finding.repair and f"the claim is proved with {finding.repair}"),
                     ),
                     *_witness(finding, page=page),
                 ),
-                verdict=say.label_verdict(finding),
+                verdict_label=say.label_verdict(finding),
                 colour=finding.verdict,
-                folded=finding is not worst,
+                is_folded=finding is not worst,
                 html_id=place,
             )
             for (finding, place), note in zip(judged, notes, strict=True)
@@ -262,14 +273,14 @@ def _witness(finding: Finding, *, page: bool) -> Iterator[Passage]:
     rows = tuple(
         (say.capitalize(name), text) for name, text in say.describe_witness(finding.measured)
     )
-    yield Passage(title, (Facts(rows),), folded=not refuted)
+    yield Passage(title, (Facts(rows),), is_folded=not refuted)
 
 
 def _attacks(
     record: Contents, glance: Summary, curves: Sequence[Pictures], *, alone: bool
 ) -> Passage:
     """The section on attacks: results that beat guessing, and counts of all other results."""
-    leaking, margin = _varied(glance.leaks), say.to_percent(LEAK_MARGIN)
+    leaking, margin = _varied(glance.leaks), say.to_percent(DEFAULT_LEAK_MARGIN)
     but = f" Still, {glance.possible_gain}." if glance.n_results and not leaking else ""
     blocks: list[Block] = [
         Paragraph(
@@ -280,8 +291,8 @@ def _attacks(
     ]
     if leaking:
         blocks.append(make_grid(leaking[:_MAX_LEAKS], _LEAKS, "Results that beat guessing"))
-    if alone and (notes := assumptions(glance)):
-        blocks.append(Passage(NOTES_TITLE, (Facts(notes),), folded=True))
+    if alone and (notes := list_attack_assumptions(glance)):
+        blocks.append(Passage(NOTES_TITLE, (Facts(notes),), is_folded=True))
     blocks += curves
     if alone and (counts := _counts(record, glance)):
         blocks.append(Listing(counts))
@@ -306,7 +317,7 @@ def _value(leak: Leak) -> Quantity:
     return Quantity(say.format_short(row.value), tuple(filter(None, support)))
 
 
-_LEAKS: dict[str, Callable[[Leak], Text]] = {
+_LEAKS: dict[str, Callable[[Leak], FactText]] = {
     "Result of the attack": _gained,
     "Value": _value,
     "Value of guesses without the uploads": lambda leak: metrics.format_baselines(leak.row),
@@ -322,7 +333,7 @@ def _varied(leaking: Sequence[Leak]) -> list[Leak]:
     return [*kinds, *(leak for leak in leaking if leak not in kinds)]
 
 
-def assumptions(glance: Summary) -> tuple[tuple[str, str], ...]:
+def list_attack_assumptions(glance: Summary) -> tuple[tuple[str, str], ...]:
     """Pairs (names of attacks, assumption in a sentence), for the attacks that beat guessing."""
     rows = [leak.row for leak in _varied(glance.leaks)]
     return merge_texts(
@@ -353,7 +364,7 @@ def _map(glance: Summary) -> Passage:
     rows, above = glance.section.attacks, (*glance.leaks, *glance.small_leaks)
     over = f" {count_trainings(rows)}" if rows else ""
     marks = {id(leak.row): " ↗" if leak.is_small else " ↑" for leak in above}
-    columns: dict[str, Callable[[AttackRow], Text]] = {
+    columns: dict[str, Callable[[AttackRow], FactText]] = {
         "Attack": lambda row: metrics.describe_attack(row).removeprefix("attack "),
         "Measure": lambda row: row.metric,
         "Result [confidence interval]": lambda row: (
@@ -362,16 +373,18 @@ def _map(glance: Summary) -> Passage:
         "Best guess": lambda row: "" if row.baseline is None else say.format_short(row.baseline),
         "Result minus best guess": lambda row: format_ci(row.net_gain) if row.net_gain else "",
     }
-    caption = say.fill_text("caption", "figures", over=over, margin=say.to_percent(LEAK_MARGIN))
+    caption = say.fill_text(
+        "caption", "figures", over=over, margin=say.to_percent(DEFAULT_LEAK_MARGIN)
+    )
     title = f"All {say.format_count(len(rows), 'result')} of attacks; {len(above)} beat guessing"
-    return Passage(title, (make_grid(rows, columns, caption),), folded=True, detail=True)
+    return Passage(title, (make_grid(rows, columns, caption),), is_folded=True, is_html_only=True)
 
 
 def _skipped(section: Section) -> Passage:
     some = {row.attack for row in section.skipped} & {row.attack for row in section.attacks}
     also = f", {len(some)} by some adversaries" if some else ""
     title = f"Attacks that could not run: {len(set(section.not_run))} by any adversary{also}"
-    return Passage(title, (Facts(list_skip_reasons(section.skipped)),), folded=True)
+    return Passage(title, (Facts(list_skip_reasons(section.skipped)),), is_folded=True)
 
 
 def list_skip_reasons(skipped: Sequence[SkippedRow]) -> tuple[tuple[str, str], ...]:
@@ -392,7 +405,7 @@ def list_skip_reasons(skipped: Sequence[SkippedRow]) -> tuple[tuple[str, str], .
     )
 
 
-_UTILITY: dict[str, Callable[[UtilityRow], Text]] = {
+_UTILITY: dict[str, Callable[[UtilityRow], FactText]] = {
     "Measure": lambda row: row.metric,
     "Value [confidence interval]": format_value,
     "Value of a recommender without personal data": metrics.describe_baseline,
@@ -418,10 +431,10 @@ def _utility(section: Section) -> Passage:
             of = ", ".join(row.metric for row in rows if row.paper_note == note)
             blocks.append(Paragraph(f"Conditions under which the paper measured {of}: {note}"))
     title = f"Utility in full: {say.format_count(len(section.utility), 'value')}"
-    return Passage(title, tuple(blocks), folded=True, detail=True)
+    return Passage(title, tuple(blocks), is_folded=True, is_html_only=True)
 
 
-_SYSTEMS: dict[str, Callable[[Summary], Text]] = {
+_SYSTEMS: dict[str, Callable[[Summary], FactText]] = {
     "Severity": lambda glance: glance.assessment.words,
     "System": lambda glance: glance.section.target,
     "Verdict on the claim": lambda glance: glance.verdict,
@@ -430,7 +443,7 @@ _SYSTEMS: dict[str, Callable[[Summary], Text]] = {
 }
 
 
-def report_document(record: Contents, gate: Gate = DEFAULT_GATE) -> Passage:
+def build_report_document(record: Contents, gate: Gate = DEFAULT_GATE) -> Passage:
     """The document of a whole audit: a summary, one section per system, and shared notes.
 
     The summary has the waivers of ``gate``.
@@ -451,19 +464,19 @@ def report_document(record: Contents, gate: Gate = DEFAULT_GATE) -> Passage:
         Paragraph(
             f"Data: {read}; seed {origin.seed}. {limit} {say.fill_text('note', 'intervals')}"
         ),
-        Paragraph(" ".join((summary(record), count_protected(record), in_full))),
+        Paragraph(" ".join((count_verdicts(record), count_protected(record), in_full))),
     ]
     blocks += [Facts(tuple(gaps))] if gaps else []
     blocks += [make_grid(summaries, _SYSTEMS)] if summaries else []
-    blocks += (system_document(record, glance, alone=False) for glance in summaries)
+    blocks += (build_system_document(record, glance, alone=False) for glance in summaries)
     if record.attacks:
-        known = Passage(NOTES_TITLE, (_by_attack(summaries, assumptions),))
+        known = Passage(NOTES_TITLE, (_by_attack(summaries, list_attack_assumptions),))
         blocks += [_by_system(record, summaries), known]
     if record.skipped:
         why = _by_attack(summaries, lambda glance: list_skip_reasons(glance.section.skipped))
         blocks.append(Passage("Attacks that no adversary or only some could run", (why,)))
     blocks.append(Passage("Provenance", (Paragraph(", ".join(made)),)))
-    return add_notes(Passage("Privacy audit", tuple(blocks)))
+    return move_repeats_to_notes(Passage("Privacy audit", tuple(blocks)))
 
 
 def _by_system(record: Contents, summaries: Sequence[Summary]) -> Passage:

@@ -13,19 +13,19 @@ from collections.abc import Callable, Iterator, Sequence
 from fedrec_auditor.reports.documents import drawing
 from fedrec_auditor.reports.documents.drawing import (
     MAX_NEAR_GAP,
-    SMALL,
+    SMALL_FONT_SIZE,
     AxisScale,
     Box,
+    estimate_text_width,
     make_axis,
     place_labels,
-    text_width,
     truncate,
 )
 from fedrec_auditor.reports.record.frontier import NOISELESS_LABEL, Frontier, Point
 from fedrec_auditor.reports.say.metrics import ERROR_NAMES
 
 # Width of a system's block; with margins 366 units, a column of 86 mm at 2/3 point per unit.
-BLOCK = 346.0
+BLOCK_WIDTH = 346.0
 # Space between adjacent blocks; two blocks with margins have 756 units, a page of 178 mm.
 _GAP = 44.0
 _PANEL, _PLOT, _HEAD, _LINE, _SPACE = 139.0, 120.0, 52.0, 13.0, 16.0
@@ -49,45 +49,45 @@ def draw_sweep(systems: Sequence[Frontier], note: str = "") -> str:
     blocks.
     """
     columns = min(2, max(1, len(systems)))
-    width = columns * BLOCK + (columns - 1) * _GAP
+    width = columns * BLOCK_WIDTH + (columns - 1) * _GAP
     drawn, top = _legend(width)
     for first in range(0, len(systems), columns):
         blocks = [_block(system) for system in systems[first : first + columns]]
         for number, (strokes, _) in enumerate(blocks):
-            drawn.append(drawing.translate(number * (BLOCK + _GAP), top, strokes))
+            drawn.append(drawing.move_group(number * (BLOCK_WIDTH + _GAP), top, strokes))
         top += max(height for _, height in blocks)
-    for words in textwrap.wrap(note, int(width / text_width("x", SMALL))):
+    for words in textwrap.wrap(note, int(width / estimate_text_width("x", SMALL_FONT_SIZE))):
         drawn.append(_small(0.0, top, words))
         top += _LINE
-    return drawing.svg(width, top, drawn)
+    return drawing.make_svg(width, top, drawn)
 
 
-def legend() -> str:
+def draw_legend() -> str:
     """Draws the legend of a sweep's drawing, as a separate SVG document."""
-    drawn, height = _legend(BLOCK)
-    return drawing.svg(BLOCK, height, drawn)
+    drawn, height = _legend(BLOCK_WIDTH)
+    return drawing.make_svg(BLOCK_WIDTH, height, drawn)
 
 
-def block(system: Frontier) -> str:
+def draw_system_block(system: Frontier) -> str:
     """Draws one system's utility against leakage and epsilon, as a separate SVG document."""
     drawn, height = _block(system)
-    return drawing.svg(BLOCK, height, drawn)
+    return drawing.make_svg(BLOCK_WIDTH, height, drawn)
 
 
 def _legend(width: float) -> tuple[list[str], float]:
     """The SVG elements of the legend, in lines of at most ``width`` units, and its height."""
     signs: dict[str, Callable[[float, float], str]] = {
         "setting, with intervals": lambda x, y: _cross((x - 7, x, x + 7), (y - 5, y, y + 5)),
-        NOISELESS_LABEL: lambda x, y: drawing.diamond(x, y, "ink"),
+        NOISELESS_LABEL: lambda x, y: drawing.draw_diamond(x, y, "ink"),
         "popularity, or two means": lambda x, y: _level(x - 9, x + 9, y, 0),
         "random, or mean of all ratings": lambda x, y: _level(x - 9, x + 9, y, 1),
-        "epsilon claimed": lambda x, y: drawing.ring(x, y, "claim"),
-        "proved at most": lambda x, y: drawing.line(x, y - 5, x, y + 5, "ink", 2),
-        "shown at least": lambda x, y: drawing.dot(x, y, "leak"),
+        "epsilon claimed": lambda x, y: drawing.draw_ring(x, y, "claim"),
+        "proved at most": lambda x, y: drawing.draw_line(x, y - 5, x, y + 5, "ink", 2),
+        "shown at least": lambda x, y: drawing.draw_dot(x, y, "leak"),
     }
     drawn, x, y = list[str](), 0.0, 8.0
     for words, sign in signs.items():
-        wide = 24.0 + text_width(words, SMALL)
+        wide = 24.0 + estimate_text_width(words, SMALL_FONT_SIZE)
         if x and x + wide > width:
             x, y = 0.0, y + _LINE + 2.0
         drawn += [sign(x + 9.0, y), _small(x + 22.0, y + 4.0, words)]
@@ -100,18 +100,18 @@ def _block(system: Frontier) -> tuple[list[str], float]:
     low, high = _ends(system)
     height = make_axis(low, high, *((_HEAD, _FLOOR) if system.is_reversed else (_FLOOR, _HEAD)))
     drawn = [
-        drawing.text(0.0, 11.0, truncate(system.target, _LABEL), bold=True),
+        drawing.draw_text(0.0, 11.0, truncate(system.target, _LABEL), bold=True),
         _small(0.0, 25.0, _label_words(system)),
-        drawing.area(((0.0, 41.0), (8.0, 41.0), (4.0, 33.0)), "muted"),
+        drawing.draw_polygon(((0.0, 41.0), (8.0, 41.0), (4.0, 33.0)), "muted"),
         _small(12.0, 41.0, f"better: {system.axis_label}"),
     ]
     for left in (_LEFT, _RIGHT):
         right = left + _PANEL
-        drawn.append(drawing.line(left, _FLOOR, right, _FLOOR, "ink", 1))
-        drawn.append(drawing.line(left, _HEAD, left, _FLOOR, "ink", 1))
+        drawn.append(drawing.draw_line(left, _FLOOR, right, _FLOOR, "ink", 1))
+        drawn.append(drawing.draw_line(left, _HEAD, left, _FLOOR, "ink", 1))
         if system.is_relative:
-            drawn.append(drawing.line(left, height(1.0), right, height(1.0), "line", 1))
-        for number, level in enumerate(system.levels):
+            drawn.append(drawing.draw_line(left, height(1.0), right, height(1.0), "line", 1))
+        for number, level in enumerate(system.baseline_utilities):
             drawn += [_level(left, right, height(end), number) for end in level.extremes]
     ticks = {value: f"{value:g}" for value in _ticks(low, high, 4)}
     if system.is_reversed and max(point.utility.value for point in system.points) > high:
@@ -119,7 +119,7 @@ def _block(system: Frontier) -> tuple[list[str], float]:
         ticks[high] = f"≥{high:.2g}"
     for value, words in ticks.items():
         y = height(value) + 4.0
-        drawn.append(drawing.text(_LEFT - 4.0, y, words, anchor="end", size=SMALL))
+        drawn.append(drawing.draw_text(_LEFT - 4.0, y, words, anchor="end", size=SMALL_FONT_SIZE))
     drawn += _gains(system, height)
     drawn += _epsilons(system, height)
     attack = f"gain of {system.attack} over guessing" if system.attack else ""
@@ -134,7 +134,7 @@ def _below(left: float, words: str, none: str) -> tuple[list[str], int]:
     if not words:
         return [_small(left, _FLOOR + 28.0, none)], 1
     y = _FLOOR + 28.0
-    drawn = [drawing.area(((left, y - 4), (left + 8, y - 8), (left + 8, y)), "muted")]
+    drawn = [drawing.draw_polygon(((left, y - 4), (left + 8, y - 8), (left + 8, y)), "muted")]
     lines = textwrap.wrap(f"better: {words}", _LETTERS, initial_indent="  ")
     for number, line in enumerate(lines):
         indent = 0.0 if number else 12.0
@@ -145,7 +145,7 @@ def _below(left: float, words: str, none: str) -> tuple[list[str], int]:
 def _ends(system: Frontier) -> tuple[float, float]:
     """The ends of the axis of utility."""
     # The axis begins at 0, unless utility is an error such as RMSE.
-    levels = [end for level in system.levels for end in level.extremes]
+    levels = [end for level in system.baseline_utilities for end in level.extremes]
     worst = _HOPELESS * max(levels) if levels and system.is_reversed else math.inf
     values = [*levels, *(min(point.utility.value, worst) for point in system.points)]
     values += [1.0] if system.is_relative else []
@@ -166,7 +166,7 @@ def _gains(system: Frontier, height: AxisScale) -> list[str]:
     low, high = min([0.0, *ends]), max([0.1, *ends])
     rim = 0.04 * (high - low)
     place = make_axis(low - rim, high + rim, _LEFT, _LEFT + _PANEL)
-    drawn = [drawing.line(place(0.0), _HEAD, place(0.0), _FLOOR, "line", 1)]
+    drawn = [drawing.draw_line(place(0.0), _HEAD, place(0.0), _FLOOR, "line", 1)]
     ticks = _ticks(low, high, 3) if gains else ()
     drawn += [_tick(place(value), f"{value:g}") for value in ticks]
     marks, lines = list[tuple[float, float]](), list[Box]()
@@ -179,7 +179,7 @@ def _gains(system: Frontier, height: AxisScale) -> list[str]:
     if _one_axis(system):
         pairs = zip(marks, gains, strict=True)
         path = [mark for mark, (point, _) in pairs if not point.is_noiseless]
-        drawn.insert(0, drawing.curve(path, "muted", 0.8))
+        drawn.insert(0, drawing.draw_curve(path, "muted", 0.8))
     lines += _across(system, _LEFT, height)
     return [*drawn, *_labels([point for point, _ in gains], marks, _LEFT, (), lines)]
 
@@ -205,12 +205,12 @@ def _epsilons(system: Frontier, height: AxisScale) -> list[str]:
         at = {kind: place(epsilon) for kind, epsilon in point.epsilons.items()}
         if "shown" in at:
             x, to = at["shown"], at.get("proved", end)
-            drawn += [drawing.line(x, y, to, y, "pale", 3), drawing.dot(x, y, "leak")]
+            drawn += [drawing.draw_line(x, y, to, y, "pale", 3), drawing.draw_dot(x, y, "leak")]
             lines.append((x, y - 2, to, y + 2))
         if "proved" in at:
-            drawn.append(drawing.line(at["proved"], y - 5, at["proved"], y + 5, "ink", 2))
+            drawn.append(drawing.draw_line(at["proved"], y - 5, at["proved"], y + 5, "ink", 2))
         if "claimed" in at:
-            drawn.append(drawing.ring(at["claimed"], y, "claim"))
+            drawn.append(drawing.draw_ring(at["claimed"], y, "claim"))
         marks += [(x, y) for x in at.values()]
         firsts.append((next(iter(at.values())), y))
     lines += _across(system, _RIGHT, height)
@@ -238,17 +238,17 @@ def _labels(
     within = (left + 2.0, _HEAD - 6.0, left + _PANEL + 10.0, _FLOOR - 2.0)
     words = ["/".join(part.rpartition("=")[2] for part in p.name.split(", ")) for p in points]
     words = [truncate(each, _LETTERS) for each in words]
-    boxes = place_labels(at, words, SMALL, within, marks, lines)
+    boxes = place_labels(at, words, SMALL_FONT_SIZE, within, marks, lines)
     for (x, y), name, box in zip(at, words, boxes, strict=True):
         near = min(max(x, box[0]), box[2]), min(max(y, box[1]), box[3])
         if math.dist((x, y), near) > MAX_NEAR_GAP:
-            yield drawing.line(x, y, *near, "muted", 0.6)
-        yield drawing.text(box[0], box[3] - 1.5, name, size=SMALL)
+            yield drawing.draw_line(x, y, *near, "muted", 0.6)
+        yield drawing.draw_text(box[0], box[3] - 1.5, name, size=SMALL_FONT_SIZE)
 
 
 def _across(system: Frontier, left: float, height: AxisScale) -> list[Box]:
     """Boxes around the horizontal lines in a panel that mark the utility of simple recommenders."""
-    heights = [height(end) for level in system.levels for end in level.extremes]
+    heights = [height(end) for level in system.baseline_utilities for end in level.extremes]
     return [(left, y - 1.0, left + _PANEL, y + 1.0) for y in heights]
 
 
@@ -274,16 +274,16 @@ def _ticks(low: float, high: float, count: int) -> list[float]:
 
 
 def _tick(x: float, words: str, anchor: str = "middle") -> str:
-    return drawing.text(x, _FLOOR + 13.0, words, anchor=anchor, size=SMALL)
+    return drawing.draw_text(x, _FLOOR + 13.0, words, anchor=anchor, size=SMALL_FONT_SIZE)
 
 
 def _small(x: float, y: float, words: str) -> str:
-    return drawing.text(x, y, words, muted=True, size=SMALL)
+    return drawing.draw_text(x, y, words, muted=True, size=SMALL_FONT_SIZE)
 
 
 def _level(left: float, right: float, y: float, number: int) -> str:
     """Draws the line of a simple recommender's utility: dashed for number 0, dotted for 1."""
-    return drawing.curve(((left, y), (right, y)), "ink", 1.0, dashes=("6 4", "1.5 3")[number])
+    return drawing.draw_curve(((left, y), (right, y)), "ink", 1.0, dashes=("6 4", "1.5 3")[number])
 
 
 def _cross(
@@ -293,5 +293,9 @@ def _cross(
     # A diamond marks a system without protection, a dot any other.
     (west, x, east), (north, y, south) = across, down
     colour = "ink" if unprotected else "leak"
-    lines = drawing.line(west, y, east, y, colour, 1) + drawing.line(x, north, x, south, colour, 1)
-    return lines + (drawing.diamond(x, y, colour) if unprotected else drawing.dot(x, y, colour))
+    lines = drawing.draw_line(west, y, east, y, colour, 1) + drawing.draw_line(
+        x, north, x, south, colour, 1
+    )
+    return lines + (
+        drawing.draw_diamond(x, y, colour) if unprotected else drawing.draw_dot(x, y, colour)
+    )

@@ -36,13 +36,13 @@ from fedrec_auditor.accountants.verdict import (
 )
 from fedrec_auditor.reports import say
 from fedrec_auditor.reports.record.leaks import (
-    correct_high,
-    correct_low,
+    correct_lower_limit,
+    correct_upper_limit,
     find_leaks,
     list_comparable,
 )
 from fedrec_auditor.reports.record.rows import AttackRow, Contents, Finding, UtilityRow, walk_leaves
-from fedrec_auditor.reports.record.sections import sections
+from fedrec_auditor.reports.record.sections import group_by_system
 from fedrec_auditor.reports.record.waivers import drop_waived
 from fedrec_auditor.reports.say.metrics import format_value, widen_limits
 from fedrec_auditor.reports.say.summary import summarize_systems
@@ -55,10 +55,10 @@ class Trend(StrEnum):
 
     WORSE = "worse"
     BETTER = "better"
-    OTHER = "other"
+    NEITHER = "other"
 
 
-class Subject(StrEnum):
+class ChangedQuantity(StrEnum):
     """The quantity that changed, in the order of importance for a reader."""
 
     VERDICT = "verdict"
@@ -75,18 +75,18 @@ class Change:
     """One change of one system between two audits.
 
     trend: whether the change is for the worse, for the better, or neither.
-    subject: the quantity that changed.
+    quantity: the quantity that changed.
     target: name of the system.
     words: the change in a sentence, without the system.
-    before, now: values in the two audits; None without a value.
+    value_before, now: values in the two audits; None without a value.
     """
 
     trend: Trend
-    subject: Subject
+    quantity: ChangedQuantity
     target: str
     words: str
-    before: float | str | None = None
-    now: float | str | None = None
+    value_before: float | str | None = None
+    value_now: float | str | None = None
 
     @property
     def sentence(self) -> str:
@@ -118,7 +118,7 @@ def pair_by_key(
     return [(row, old[name]) for name, row in index_by_key(now, key).items() if name in old]
 
 
-def question_key(finding: Finding) -> tuple[Hashable, ...]:
+def make_question_key(finding: Finding) -> tuple[Hashable, ...]:
     """A key that is equal for two findings that judge the same question about one system.
 
     These have equal delta, game, ``outside_model``, scope of the judgement, and scope of the claim.
@@ -264,10 +264,10 @@ def _lower_change(now: Finding, old: Finding) -> Change | None:
         words = f"and {_upper_words(after.upper)}, was {was.words}"
     else:
         return None
-    trend = Trend.WORSE if rose else Trend.BETTER if fell else Trend.OTHER
+    trend = Trend.WORSE if rose else Trend.BETTER if fell else Trend.NEITHER
     words = f"the shown epsilon is {after.words}, {words}, for {say.describe_judged_scope(now)}."
     ends = (None if each.lower is None else each.epsilon for each in (was, after))
-    return Change(trend, Subject.SHOWN, now.target, words, *ends)
+    return Change(trend, ChangedQuantity.SHOWN, now.target, words, *ends)
 
 
 def _upper_change(now: Finding, old: Finding) -> Change | None:
@@ -281,11 +281,11 @@ def _upper_change(now: Finding, old: Finding) -> Change | None:
     if_now = say.describe_assumptions(after)
     if not moved and if_now == if_then:
         return None
-    trend = (Trend.WORSE if epsilon > before else Trend.BETTER) if moved else Trend.OTHER
+    trend = (Trend.WORSE if epsilon > before else Trend.BETTER) if moved else Trend.NEITHER
     new_condition = if_now if if_now != if_then else ""
     texts = (_upper_words(after), new_condition, f"was {_upper_words(was)}", if_then)
     words = f"the proved epsilon is {say.join_texts(*texts)}, for {say.describe_judged_scope(now)}."
-    return Change(trend, Subject.PROVED, now.target, words, before, epsilon)
+    return Change(trend, ChangedQuantity.PROVED, now.target, words, before, epsilon)
 
 
 def _exceeds(shown: Bound | None, upper: Bound | None) -> bool:
@@ -330,7 +330,7 @@ class Comparison:
     newly_unassessed: tuple[str, ...]
 
     @classmethod
-    def of(cls, record: Contents, baseline: Contents, gate: Gate = DEFAULT_GATE) -> Comparison:
+    def compare(cls, record: Contents, baseline: Contents, gate: Gate = DEFAULT_GATE) -> Comparison:
         """Compares two records by the rules of this module.
 
         A finding is worse if its verdict is worse, or if it is new and fails ``gate`` (the rule by
@@ -340,7 +340,7 @@ class Comparison:
         ``--fail-on never`` nothing is worse. Waived results are not compared.
         """
         record, baseline = drop_waived(record, gate), drop_waived(baseline, gate)
-        both = pair_by_key(record.findings, baseline.findings, question_key)
+        both = pair_by_key(record.findings, baseline.findings, make_question_key)
         changes = [
             *_verdicts(record, baseline, gate),
             *dict.fromkeys(_epsilons(both)),
@@ -350,11 +350,11 @@ class Comparison:
             *_utility(record, baseline),
         ]
         now, before = (summarize_systems(each, gate.leak_margin) for each in (record, baseline))
-        known = {each.section.target for each in before if not each.leak.gap}
-        lost = [each for each in now if each.leak.gap and each.section.target in known]
+        known = {each.section.target for each in before if not each.leak_assessment.gap}
+        lost = [each for each in now if each.leak_assessment.gap and each.section.target in known]
         if gate.fail_on is FailOn.NEVER:
             changes, lost = [each for each in changes if each.trend is not Trend.WORSE], []
-        order, subjects = list(Trend), list(Subject)
+        order, subjects = list(Trend), list(ChangedQuantity)
         changes.sort(key=lambda each: (order.index(each.trend), subjects.index(each.subject)))
         return cls(
             changes=tuple(changes),
@@ -368,14 +368,14 @@ class Comparison:
             newly_unassessed=tuple(each.gap_line for each in lost),
         )
 
-    def sentences(self, trend: Trend) -> tuple[str, ...]:
+    def list_sentences(self, trend: Trend) -> tuple[str, ...]:
         """The changes in one direction, one sentence per change."""
         return tuple(each.sentence for each in self.changes if each.trend is trend)
 
     @property
     def regressions(self) -> tuple[str, ...]:
         """The changes for the worse, one sentence per change."""
-        return self.sentences(Trend.WORSE)
+        return self.list_sentences(Trend.WORSE)
 
     @property
     def has_overlap(self) -> bool:
@@ -388,7 +388,7 @@ class Comparison:
 
         The sentence also states if some parts could not be compared.
         """
-        worse, better = (len(self.sentences(each)) for each in (Trend.WORSE, Trend.BETTER))
+        worse, better = (len(self.list_sentences(each)) for each in (Trend.WORSE, Trend.BETTER))
         if worse:
             outcome = f"Changes: {worse:,} worse, {better:,} better"
         elif self.has_overlap:
@@ -417,7 +417,7 @@ class Comparison:
 def _verdicts(record: Contents, baseline: Contents, gate: Gate) -> Iterator[Change]:
     before = index_by_key(baseline.findings, _judged)
     for key, now in index_by_key(record.findings, _judged).items():
-        old, trend, was = before.get(key), Trend.OTHER, "the claim is not in the baseline."
+        old, trend, was = before.get(key), Trend.NEITHER, "the claim is not in the baseline."
         if old is None:
             if now.verdict is not Verdict.VIOLATED and gate.exit_code([now.verdict]) != EXIT_FOUND:
                 continue
@@ -436,7 +436,7 @@ def _verdicts(record: Contents, baseline: Contents, gate: Gate) -> Iterator[Chan
         claimed = f"epsilon {epsilon} for {say.describe_judged_scope(now)}"
         words = f"the verdict is {now.verdict.label}: {claimed}; {was}"
         earlier = None if old is None else str(old.verdict)
-        yield Change(trend, Subject.VERDICT, now.target, words, earlier, str(now.verdict))
+        yield Change(trend, ChangedQuantity.VERDICT, now.target, words, earlier, str(now.verdict))
 
 
 def _attacks(record: Contents, baseline: Contents, gate: Gate) -> Iterator[Change]:
@@ -448,18 +448,20 @@ def _attacks(record: Contents, baseline: Contents, gate: Gate) -> Iterator[Chang
         row, old = leak.row, before.get(id(leak.row))
         if old is None and gate.fail_on is FailOn.LEAK:
             words = f"{leak.clause}; the baseline does not have this figure."
-            yield Change(Trend.WORSE, Subject.ATTACK, row.target, words, None, row.value)
-        elif old is not None and correct_low(row, count) > correct_high(old, count):
-            yield _moved(row, old, Trend.WORSE if same else Trend.OTHER)
+            yield Change(Trend.WORSE, ChangedQuantity.ATTACK, row.target, words, None, row.value)
+        elif old is not None and correct_lower_limit(row, count) > correct_upper_limit(old, count):
+            yield _moved(row, old, Trend.WORSE if same else Trend.NEITHER)
     for leak in find_leaks(baseline, gate.leak_margin):
         row, after = leak.row, now.get(id(leak.row))
-        if after is not None and correct_high(after, len(both)) < correct_low(row, len(both)):
-            yield _moved(after, row, Trend.BETTER if same else Trend.OTHER)
+        if after is not None and correct_upper_limit(after, len(both)) < correct_lower_limit(
+            row, len(both)
+        ):
+            yield _moved(after, row, Trend.BETTER if same else Trend.NEITHER)
 
 
 def _moved(row: AttackRow, old: AttackRow, trend: Trend) -> Change:
     words = f"{row.attack} ({row.vantage}) reaches {row.metric} = {_interval(row, old)}"
-    return Change(trend, Subject.ATTACK, row.target, words, old.value, row.value)
+    return Change(trend, ChangedQuantity.ATTACK, row.target, words, old.value, row.value)
 
 
 def _claims(record: Contents, baseline: Contents) -> Iterator[Change]:
@@ -472,7 +474,7 @@ def _claims(record: Contents, baseline: Contents) -> Iterator[Change]:
         texts = [f"it now claims {text} ({now[text]})" for text in sorted(now.keys() - was)]
         texts += [f"it no longer claims {text} ({was[text]})" for text in sorted(was.keys() - now)]
         if texts:
-            yield Change(Trend.OTHER, Subject.CLAIM, target, f"{'; '.join(texts)}.")
+            yield Change(Trend.NEITHER, ChangedQuantity.CLAIM, target, f"{'; '.join(texts)}.")
 
 
 def _promise(finding: Finding) -> str:
@@ -486,9 +488,11 @@ def _promise(finding: Finding) -> str:
 def _systems(record: Contents, baseline: Contents) -> Iterator[Change]:
     now, was = _targets(record), _targets(baseline)
     for name in sorted(now - was):
-        yield Change(Trend.OTHER, Subject.SYSTEM, name, "the system is new.", None, name)
+        yield Change(Trend.NEITHER, ChangedQuantity.SYSTEM, name, "the system is new.", None, name)
     for name in sorted(was - now):
-        yield Change(Trend.OTHER, Subject.SYSTEM, name, "only the baseline has it.", name, None)
+        yield Change(
+            Trend.NEITHER, ChangedQuantity.SYSTEM, name, "only the baseline has it.", name, None
+        )
 
 
 def _utility(record: Contents, baseline: Contents) -> Iterator[Change]:
@@ -500,7 +504,9 @@ def _utility(record: Contents, baseline: Contents) -> Iterator[Change]:
         low, _ = widen_limits(larger, len(both), larger.confidence)
         if high < low:
             words = f"{row.metric} ({row.protocol}) is {_interval(row, old)}"
-            yield Change(Trend.OTHER, Subject.UTILITY, row.target, words, old.value, row.value)
+            yield Change(
+                Trend.NEITHER, ChangedQuantity.UTILITY, row.target, words, old.value, row.value
+            )
 
 
 def _uncertain(record: Contents, baseline: Contents, moved: int) -> Iterator[str]:
@@ -523,7 +529,7 @@ def _uncertain(record: Contents, baseline: Contents, moved: int) -> Iterator[str
 
 
 def _targets(record: Contents) -> set[str]:
-    return {section.target for section in sections(record)}
+    return {section.target for section in group_by_system(record)}
 
 
 def _interval(row: AttackRow | UtilityRow, old: AttackRow | UtilityRow) -> str:
@@ -531,7 +537,7 @@ def _interval(row: AttackRow | UtilityRow, old: AttackRow | UtilityRow) -> str:
 
 
 def _judged(finding: Finding) -> Hashable:
-    return (*question_key(finding), finding.claim.epsilon, finding.claim.delta)
+    return (*make_question_key(finding), finding.claim.epsilon, finding.claim.delta)
 
 
 def _row_key(row: AttackRow) -> Hashable:

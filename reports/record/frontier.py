@@ -10,12 +10,18 @@ from typing import Any, Literal
 from pydantic import Field
 
 from fedrec_auditor.reports.record.rows import Row
-from fedrec_auditor.reports.say import TABLES, Table, format_lower, format_short, format_upper
+from fedrec_auditor.reports.say import (
+    TEXT_TABLES,
+    TextsByValue,
+    format_lower,
+    format_short,
+    format_upper,
+)
 from fedrec_auditor.reports.say.metrics import ERROR_NAMES
 
 NOISELESS_LABEL = "without noise"
 EPSILON_KINDS = ("claimed", "proved", "shown")
-Kind = Literal["utility", "ahead", "attack", "gain", "claimed", "proved", "shown"]
+QuantityKind = Literal["utility", "ahead", "attack", "gain", "claimed", "proved", "shown"]
 # File name of the record of a sweep in its directory.
 SWEEP_FILE = "sweep.json"
 # Separator between a scope (with its game, if any) and its delta in ``FigureRow.view``.
@@ -24,7 +30,7 @@ DELTA_PREFIX = " at delta "
 BREACH_WORDS = "beyond the protocol"
 # Separator between an attack and the reason why it did not run, in a note.
 NOT_RUN_TEXT = " did not run. "
-KINDS: Table = TABLES["kind"]
+KIND_LABELS: TextsByValue = TEXT_TABLES["kind"]
 
 
 class VariantRow(Row):
@@ -58,7 +64,7 @@ class FigureRow(Row):
     """
 
     variant: int
-    kind: Kind
+    kind: QuantityKind
     metric: str
     view: str
     value: float
@@ -168,7 +174,7 @@ class Point:
 
 
 @dataclass(frozen=True, slots=True)
-class Level:
+class BaselineUtility:
     """The utility of a simple recommender, with which the utility of a system is compared.
 
     name: name of the recommender, such as popularity.
@@ -197,7 +203,7 @@ class Frontier:
     user_scope: scope of a whole user over the training; empty if that is ``scope``.
     points: one point per combination of settings.
     is_relative: whether utility is divided by that of the system without noise, also a point.
-    levels: utility of popularity and random ranking, or of user and item means and the mean rating.
+    baseline_utilities: utility of popularity and random ranking, or of user and item means and the mean rating.
     """
 
     target: str
@@ -208,7 +214,7 @@ class Frontier:
     user_scope: str
     points: tuple[Point, ...]
     is_relative: bool
-    levels: tuple[Level, ...]
+    baseline_utilities: tuple[BaselineUtility, ...]
 
     @property
     def axis_label(self) -> str:
@@ -248,7 +254,7 @@ def make_frontiers(swept: SweepContents) -> tuple[Frontier, ...]:
     return tuple(frontiers)
 
 
-def format_level(level: Level) -> str:
+def format_level(level: BaselineUtility) -> str:
     """The utility of a simple recommender as a number, or as a range of two numbers."""
     return " to ".join(map(format_short, level.extremes))
 
@@ -266,7 +272,7 @@ def _frontier(
     """The points of the variants with the indices ``places``, with their rows of ``utility``."""
     relative = utility is swept.relative
     rows = [row for row in utility if row.variant in places and row.kind == "utility"]
-    figure = quoted_figure(rows)
+    figure = select_quoted_figure(rows)
     found = {row.variant: row for row in rows if _same(row, figure)}
     twins = [swept.variants[place].twin for place in places] if relative else []
     beside = {
@@ -313,7 +319,7 @@ def _frontier(
             for place, row in found.items()
         ),
         is_relative=relative,
-        levels=tuple(_levels(list((beside if relative else found).values()), relative)),
+        baseline_utilities=tuple(_levels(list((beside if relative else found).values()), relative)),
     )
 
 
@@ -336,7 +342,7 @@ def _name(variant: VariantRow, unprotected: bool, several: bool) -> str:
     return ", ".join(words) or ("as given" if variant.settings else "as printed")
 
 
-def _levels(rows: Sequence[OverTrainingsRow], relative: bool) -> Iterator[Level]:
+def _levels(rows: Sequence[OverTrainingsRow], relative: bool) -> Iterator[BaselineUtility]:
     """Yields the utility of simple recommenders: popularity and random, or two kinds of means."""
     # The means are those of users and items, and of all ratings. If ``relative``, ``rows`` are
     # those of the systems without noise, and each level is divided by their utility, so that larger
@@ -351,10 +357,10 @@ def _levels(rows: Sequence[OverTrainingsRow], relative: bool) -> Iterator[Level]
             parts = [pair[::-1] if less else pair for pair in pairs]
             values = [over / under for over, under in parts if under > 0.0]
         if values:
-            yield Level(name, min(values), max(values))
+            yield BaselineUtility(name, min(values), max(values))
 
 
-def quoted_figure(rows: Sequence[FigureRow]) -> FigureRow:
+def select_quoted_figure(rows: Sequence[FigureRow]) -> FigureRow:
     """The row of utility to quote: of the first metric and protocol, with the last cutoff.
 
     The cutoff is the k of a metric such as HR@k.

@@ -28,11 +28,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from fedrec_auditor.accountants.statements import Bound, guess_probability
-from fedrec_auditor.accountants.verdict import LEAK_MARGIN, VACUOUS_GUESS, Verdict, is_vacuous
+from fedrec_auditor.accountants.statements import Bound, compute_guess_probability
+from fedrec_auditor.accountants.verdict import (
+    DEFAULT_LEAK_MARGIN,
+    VACUOUS_GUESS_PROB,
+    Verdict,
+    is_vacuous,
+)
 from fedrec_auditor.reports import say
 from fedrec_auditor.reports.record.rows import AttackRow, Contents, Finding, SkippedRow
-from fedrec_auditor.reports.record.sections import Section, sections
+from fedrec_auditor.reports.record.sections import Section, group_by_system
 from fedrec_auditor.reports.say.metrics import count_trainings
 
 # Smallest and largest effective sample size.
@@ -86,7 +91,7 @@ def list_comparable(record: Contents | Section) -> tuple[AttackRow, ...]:
     )
 
 
-def rank_leaks(record: Contents, margin: float = LEAK_MARGIN) -> tuple[Leak, ...]:
+def rank_leaks(record: Contents, margin: float = DEFAULT_LEAK_MARGIN) -> tuple[Leak, ...]:
     """The attack results that beat guessing without the uploads, the largest advantage first.
 
     A result whose advantage is below ``margin`` is marked ``is_small``.
@@ -100,7 +105,7 @@ def rank_leaks(record: Contents, margin: float = LEAK_MARGIN) -> tuple[Leak, ...
     return tuple(sorted(beating, key=lambda leak: -leak.advantage))
 
 
-def advantages(record: Contents) -> dict[str, dict[str, float | None]]:
+def compute_max_advantages(record: Contents) -> dict[str, dict[str, float | None]]:
     """The largest advantage over guessing of each attack on each system, by attack and system.
 
     The advantage is 0 if no result beats guessing, and None if no result has a baseline, which is
@@ -117,7 +122,7 @@ def advantages(record: Contents) -> dict[str, dict[str, float | None]]:
     return table
 
 
-def find_leaks(record: Contents, margin: float = LEAK_MARGIN) -> tuple[Leak, ...]:
+def find_leaks(record: Contents, margin: float = DEFAULT_LEAK_MARGIN) -> tuple[Leak, ...]:
     """The attack results with an advantage of at least ``margin``, the largest advantage first.
 
     The advantage is the closed part of the gap from guessing to 1.
@@ -154,12 +159,12 @@ def _p_value(row: AttackRow, margin: float) -> float:
     return figure.p_value(figure.guessed + margin * (1.0 - (row.baseline or 0.0)))
 
 
-def correct_low(row: AttackRow, rows: int) -> float:
+def correct_lower_limit(row: AttackRow, rows: int) -> float:
     """The lower limit of an attack result, widened so that ``rows`` such limits hold together."""
     return _Figure.of(row).low_of(rows)
 
 
-def correct_high(row: AttackRow, rows: int) -> float:
+def correct_upper_limit(row: AttackRow, rows: int) -> float:
     """The upper limit of an attack result, widened so that ``rows`` such limits hold together."""
     return _Figure.of(row).high_of(rows)
 
@@ -287,7 +292,7 @@ def describe_leaks(record: Contents, margin: float) -> str:
         names = ", ".join(dict.fromkeys(row.attack for row in tried)) or "none"
         lost = [
             f" Attacks that could not run on {section.target}: {', '.join(section.not_run)}."
-            for section in sections(record)
+            for section in group_by_system(record)
             if section.not_run
         ]
         return (
@@ -302,11 +307,11 @@ def describe_leaks(record: Contents, margin: float) -> str:
 
 
 # Version of the severity rule; it grows if the rule changes.
-SEVERITY_RULE = 4
+SEVERITY_RULE_VERSION = 4
 # Smallest advantages of an attack with which a leak is critical, or high.
-CRITICAL_LEAK, HIGH_LEAK = 0.5, 0.2
+MIN_CRITICAL_ADVANTAGE, MIN_HIGH_ADVANTAGE = 0.5, 0.2
 # Success rate of a guess at one bit from which a lower bound of epsilon makes a leak medium.
-MEDIUM_GUESS = 0.9
+MIN_MEDIUM_GUESS_RATE = 0.9
 DISTINGUISHER = "distinguisher"
 """Family of attacks that guess which of two worst-case inputs was sent.
 
@@ -332,7 +337,7 @@ class Severity(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Assessment:
+class SeverityAssessment:
     """The severity that is at least justified, with the parts of the system that were not assessed.
 
     level: severity that follows from the examined parts.
@@ -369,7 +374,7 @@ class Assessment:
         return None if self.gap else False
 
 
-def assess_severity(section: Section, leaks: Sequence[Leak]) -> Assessment:
+def assess_severity(section: Section, leaks: Sequence[Leak]) -> SeverityAssessment:
     """The severity of a system: the worse of the severities of its claim and of its leak.
 
     A refuted claim together with a high leak is critical. The result lists the parts that were not
@@ -384,7 +389,7 @@ def assess_severity(section: Section, leaks: Sequence[Leak]) -> Assessment:
     level = min(leak.level, claim or leak.level, key=lambda each: each.rank)
     if section.violated and leak.level.rank <= Severity.HIGH.rank:
         level = Severity.CRITICAL
-    return Assessment(level, say.join_texts(*gaps, by="; "))
+    return SeverityAssessment(level, say.join_texts(*gaps, by="; "))
 
 
 def assess_claim(finding: Finding | None) -> Severity | None:
@@ -406,24 +411,24 @@ def assess_claim(finding: Finding | None) -> Severity | None:
     return Severity.MEDIUM if open_ or finding.vacuous else Severity.LOW
 
 
-def assess_leak(section: Section, leaks: Sequence[Leak]) -> Assessment:
+def assess_leak(section: Section, leaks: Sequence[Leak]) -> SeverityAssessment:
     """The severity of a system's leak, with the reason why an adversary may learn more than shown.
 
     There is such a reason unless more attacks were compared with guessing than could not run, and
     most messages could be read. Attacks that only guess which of two worst-case inputs was sent are
     not counted, because they do not exclude what another attack would have learned.
     """
-    shown = [bound.epsilon for bound in lower_bounds(section)]
-    won = max_advantage(leaks)
-    guessed = guess_probability(max(shown, default=0.0))
-    if won >= CRITICAL_LEAK:
+    shown = [bound.epsilon for bound in list_lower_bounds(section)]
+    won = find_max_advantage(leaks)
+    guessed = compute_guess_probability(max(shown, default=0.0))
+    if won >= MIN_CRITICAL_ADVANTAGE:
         level = Severity.CRITICAL
-    elif won >= HIGH_LEAK or guessed >= VACUOUS_GUESS:
+    elif won >= MIN_HIGH_ADVANTAGE or guessed >= VACUOUS_GUESS_PROB:
         level = Severity.HIGH
     else:
-        level = Severity.MEDIUM if leaks or guessed >= MEDIUM_GUESS else Severity.LOW
+        level = Severity.MEDIUM if leaks or guessed >= MIN_MEDIUM_GUESS_RATE else Severity.LOW
     why = _unassessed(section)
-    return Assessment(level, f"leak ({why})" if why else "")
+    return SeverityAssessment(level, f"leak ({why})" if why else "")
 
 
 def _unassessed(section: Section) -> str:
@@ -439,7 +444,7 @@ def _unassessed(section: Section) -> str:
     return f"only {', '.join(run)} ran" if run else "no attack ran"
 
 
-def max_advantage(leaks: Sequence[Leak]) -> float:
+def find_max_advantage(leaks: Sequence[Leak]) -> float:
     """The largest advantage over guessing among ``leaks``; 0 if there is none.
 
     Attacks that guess which of two worst-case inputs was sent are left out.
@@ -447,7 +452,7 @@ def max_advantage(leaks: Sequence[Leak]) -> float:
     return max((leak.advantage for leak in leaks if leak.row.family != DISTINGUISHER), default=0.0)
 
 
-def lower_bounds(section: Section) -> tuple[Bound, ...]:
+def list_lower_bounds(section: Section) -> tuple[Bound, ...]:
     """The lower bounds of epsilon of one system that hold without assumptions."""
     quoted = [finding.lower_bound for finding in section.findings]
     others = [other.bound for other in section.other_bounds if not other.bound.assumptions]

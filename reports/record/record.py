@@ -19,17 +19,17 @@ from fedrec_auditor.reports.record import frontier, store
 from fedrec_auditor.reports.record.comparison import Comparison
 from fedrec_auditor.reports.record.frontier import SWEEP_FILE, OverTrainingsRow, SweepContents
 from fedrec_auditor.reports.record.leaks import describe_leaks, find_leaks
-from fedrec_auditor.reports.record.rows import Contents, Finding, flatten
-from fedrec_auditor.reports.record.sections import Section, sections
+from fedrec_auditor.reports.record.rows import Contents, Finding, flatten_rows
+from fedrec_auditor.reports.record.sections import Section, group_by_system
 from fedrec_auditor.reports.record.waivers import drop_waived
 from fedrec_auditor.reports.say.summary import (
     Summary,
     apply_gate,
+    count_verdicts,
     summarize_systems,
-    summary,
 )
 from fedrec_auditor.reports.writers.html import fill_template
-from fedrec_auditor.reports.writers.svg import standalone_svg
+from fedrec_auditor.reports.writers.svg import make_svg_file
 
 if TYPE_CHECKING:
     import pandas
@@ -67,7 +67,7 @@ class GateOutcome:
         - 1 if a waiver of the gate is expired;
         - 0 otherwise.
         """
-        compared = None if baseline is None else Comparison.of(record, baseline, gate)
+        compared = None if baseline is None else Comparison.compare(record, baseline, gate)
         record = drop_waived(record, gate)
         failing, unknown = apply_gate(record, gate)
         gaps = {each.gap_line: None for each in unknown}
@@ -118,7 +118,7 @@ class Record(Contents):
 
         Raises InputError if the file is missing, broken, edited or of another version.
         """
-        return store.read(Path(location), cls)
+        return store.read_record(Path(location), cls)
 
     def save(self, directory: str | Path, gate: Gate = DEFAULT_GATE) -> Path:
         """Writes all reports (``store.FILE_NAMES``) to a directory and returns its path.
@@ -126,7 +126,7 @@ class Record(Contents):
         ``gate`` (the rule for failing CI) decides which test cases of junit.xml are failures, and
         how far above guessing a leak is. Raises InputError if the directory cannot be written.
         """
-        store.write(self, Path(directory), gate)
+        store.write_run_files(self, Path(directory), gate)
         return Path(directory)
 
     def exit_code(self, gate: Gate = DEFAULT_GATE, baseline: Contents | None = None) -> int:
@@ -140,14 +140,14 @@ class Record(Contents):
     @property
     def violated(self) -> tuple[Finding, ...]:
         """The findings (judged claims) with a refuted claim; other claims may still be false."""
-        return tuple(finding for section in sections(self) for finding in section.violated)
+        return tuple(finding for section in group_by_system(self) for finding in section.violated)
 
     def __getitem__(self, target: str) -> Section:
         """Returns all rows on the system ``target``.
 
         Raises InputError if the audit has no system of this name.
         """
-        by_name = {section.target: section for section in sections(self)}
+        by_name = {section.target: section for section in group_by_system(self)}
         if target not in by_name:
             raise InputError(
                 f"Expected target to be a system of this audit, one of "
@@ -166,17 +166,17 @@ class Record(Contents):
             raise InputError(
                 f"Expected what to be one of {', '.join(_TABLES)}, got {what!r}. Give one of them."
             )
-        return _make_frame(flatten(getattr(self, what)))
+        return _make_frame(flatten_rows(getattr(self, what)))
 
     def __repr__(self) -> str:
-        names = ", ".join(section.target for section in sections(self)) or "no system"
-        return f"<Record of {names}: {summary(self).partition(': ')[2]}>"
+        names = ", ".join(section.target for section in group_by_system(self)) or "no system"
+        return f"<Record of {names}: {count_verdicts(self).partition(': ')[2]}>"
 
     def __str__(self) -> str:
         failed = [f"error: {say.make_printable(error)}" for error in self.errors]
         return "\n".join(
             [
-                summary(self),
+                count_verdicts(self),
                 *(f"- {say.make_printable(each.log_line)}" for each in summarize_systems(self)),
                 *failed,
             ]
@@ -203,7 +203,7 @@ class Sweep(SweepContents):
         """
         path = directory / SWEEP_FILE
         try:
-            return cls.model_validate_json(store.read_regular(path, store.MAX_BYTES))
+            return cls.model_validate_json(store.read_regular(path, store.MAX_RECORD_BYTES))
         except FileNotFoundError:
             return None
         except OSError as error:
@@ -228,7 +228,7 @@ class Sweep(SweepContents):
             "sweep.html": self.page().encode(),
             "sweep.csv": separated.getvalue(),
             "sweep.parquet": columns.getvalue(),
-            "svg": standalone_svg(self.figure()).encode(),
+            "svg": make_svg_file(self.figure()).encode(),
             SWEEP_FILE: self.encoded(),
         }
         store.check_writable(place)
@@ -255,7 +255,7 @@ class Sweep(SweepContents):
         """The record of the sweep as one self-contained HTML page."""
         filters = {
             "system": list(dict.fromkeys(each.target for each in self.variants)),
-            "kind": [kind for kind in frontier.KINDS if self._of(kind)],
+            "kind": [kind for kind in frontier.KIND_LABELS if self._of(kind)],
             "metric": list(dict.fromkeys(row.metric for row in self.overall)),
         }
         page = fill_template(

@@ -20,7 +20,7 @@ from fedrec_auditor.accountants.statements import (
     Scope,
     Sizes,
     Vantage,
-    guess_probability,
+    compute_guess_probability,
 )
 from fedrec_auditor.accountants.verdict import Judgement, Verdict, judge_claim
 
@@ -125,8 +125,8 @@ class Finding(Row):
             vacuous=judgement.is_vacuous,
             reason=judgement.reason,
             note=note,
-            claimed_guess=guess_probability(claim.epsilon, claim.delta),
-            shown_guess=None if measured is None else guess_probability(measured.epsilon),
+            claimed_guess=compute_guess_probability(claim.epsilon, claim.delta),
+            shown_guess=None if measured is None else compute_guess_probability(measured.epsilon),
         )
 
     @property
@@ -144,15 +144,15 @@ class Finding(Row):
         covers = (covers and not self.outside_model) or self.verdict is Verdict.VIOLATED
         return covers and math.isfinite(self.claim.epsilon)
 
-    def without_proof(self, why: str) -> Finding:
+    def drop_proof(self, why: str) -> Finding:
         """Returns the finding judged again without its upper bound of epsilon.
 
         ``why`` is appended to the note of the finding.
         """
         unproved = self.model_copy(update={"accounted": None, "note": f"{self.note} {why}".strip()})
-        return unproved.with_new_judgement()
+        return unproved.judge_again()
 
-    def with_new_judgement(self) -> Finding:
+    def judge_again(self) -> Finding:
         """Returns the finding with the verdict that follows from its claim and its bounds."""
         again = self.judge()
         return self.model_copy(
@@ -469,7 +469,7 @@ class Contents(Row):
     errors: tuple[str, ...] = ()
 
 
-def flatten(rows: Sequence[Row]) -> list[dict[str, Any]]:
+def flatten_rows(rows: Sequence[Row]) -> list[dict[str, Any]]:
     """Converts rows to dictionaries with equal keys, in which nested objects are flattened.
 
     Such keys are dotted (``claim.epsilon``). A key that a row lacks has the value None.

@@ -78,7 +78,7 @@ class Section:
 
         None without judged claims.
         """
-        return min(self.findings, key=severity_key, default=None)
+        return min(self.findings, key=make_severity_key, default=None)
 
     @property
     def worst_outside_claim(self) -> Finding | None:
@@ -92,7 +92,7 @@ class Section:
         )
 
 
-def sections(record: Contents) -> tuple[Section, ...]:
+def group_by_system(record: Contents) -> tuple[Section, ...]:
     """Groups the rows of an audit's record by system, in the order of the systems in the record."""
     quoted = [(f.target, f.measured) for f in record.findings]
     data, quick = record.provenance.data, record.plan.get("quick") is True
@@ -117,7 +117,7 @@ def sections(record: Contents) -> tuple[Section, ...]:
     return tuple(map(of, names))
 
 
-def severity_key(finding: Finding) -> tuple[int, float]:
+def make_severity_key(finding: Finding) -> tuple[int, float]:
     """A sort key of judged claims: the most severe verdict first, then the largest lower bound."""
     shown = -1.0 if finding.lower_bound is None else finding.lower_bound.epsilon
     return _BY_SEVERITY.index(finding.verdict), -shown
@@ -128,7 +128,7 @@ RESERVED_ADDRESSES = ("content", "at-a-glance", "who-learns", "systems", "method
 
 
 @dataclass(frozen=True, slots=True)
-class Anchor:
+class SystemHtmlIds:
     """Addresses (HTML ids) of one system in the report's page.
 
     page: address of the section on this system; all sections are on one page.
@@ -139,19 +139,19 @@ class Anchor:
     findings: tuple[str, ...]
 
 
-def anchors(record: Contents) -> dict[str, Anchor]:
+def assign_html_ids(record: Contents) -> dict[str, SystemHtmlIds]:
     """The addresses (HTML ids) of each system's section and findings, by the name of the system.
 
     All addresses are distinct and valid URL fragments. A finding is a judged claim.
     """
-    parts = sections(record)
+    parts = group_by_system(record)
     pages = slugify_all((section.target for section in parts), RESERVED_ADDRESSES)
     taken, by_target = (*RESERVED_ADDRESSES, *pages), {}
     for section, page in zip(parts, pages, strict=True):
         scopes = [finding.scope for finding in section.findings]
         names = slugify_all((f"{page}-{s.unit}-{s.vantage}-{s.horizon}" for s in scopes), taken)
         taken = (*taken, *names)
-        by_target[section.target] = Anchor(page, tuple(names))
+        by_target[section.target] = SystemHtmlIds(page, tuple(names))
     return by_target
 
 

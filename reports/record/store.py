@@ -25,7 +25,7 @@ from fedrec_auditor.accountants.statements import Basis
 from fedrec_auditor.accountants.verdict import DEFAULT_GATE, Gate
 from fedrec_auditor.reports import say
 from fedrec_auditor.reports.documents.overview import draw_overview
-from fedrec_auditor.reports.record.leaks import SEVERITY_RULE
+from fedrec_auditor.reports.record.leaks import SEVERITY_RULE_VERSION
 from fedrec_auditor.reports.record.rows import SCHEMA_VERSION, Contents
 from fedrec_auditor.reports.say.summary import summarize_systems
 from fedrec_auditor.reports.writers import ci, html, markdown, svg
@@ -34,11 +34,11 @@ RecordType = TypeVar("RecordType", bound=Contents)
 RECORD_FILE = "report.json"
 # Address of the JSON schema of a record, the value of ``$schema`` in every report.json.
 SCHEMA_ADDRESS = f"urn:fedrec-auditor:report:{SCHEMA_VERSION}"
-LOCK = ".lock"
+LOCK_FILE = ".lock"
 PICTURE_FILE = "overview.svg"
 FILE_NAMES = ("report.html", "report.md", PICTURE_FILE, "junit.xml", "report.sarif", RECORD_FILE)
 # Maximum size of a record in bytes, a hundred times the size of a record of all systems.
-MAX_BYTES = 2**28
+MAX_RECORD_BYTES = 2**28
 _DAMAGED = "edited or damaged"
 _KINDS = {
     stat.S_IFDIR: "a directory",
@@ -48,7 +48,7 @@ _KINDS = {
 }
 
 
-def encode_json(record: Contents) -> bytes:
+def encode_record(record: Contents) -> bytes:
     """The record of an audit as canonical JSON: keys are sorted, the indent is 2, NaN is an error.
 
     Floats are written as repr, infinity as "inf". The JSON also has the address of its schema and
@@ -61,7 +61,7 @@ def encode_json(record: Contents) -> bytes:
     return (say.escape_controls(text) + "\n").encode()
 
 
-def write(record: Contents, directory: Path, gate: Gate = DEFAULT_GATE) -> None:
+def write_run_files(record: Contents, directory: Path, gate: Gate = DEFAULT_GATE) -> None:
     """Renders ``record`` and writes all files of a run directory, report.json last.
 
     ``gate`` (the rule for failing CI) decides which test cases of junit.xml are failures, and how
@@ -69,12 +69,12 @@ def write(record: Contents, directory: Path, gate: Gate = DEFAULT_GATE) -> None:
     """
     overview, _ = draw_overview(summarize_systems(record))
     contents = {
-        "report.html": html.render(record, gate).encode(),
-        "report.md": markdown.render(record, gate).encode(),
-        PICTURE_FILE: svg.standalone_svg(overview).encode(),
+        "report.html": html.render_html(record, gate).encode(),
+        "report.md": markdown.render_markdown(record, gate).encode(),
+        PICTURE_FILE: svg.make_svg_file(overview).encode(),
         "junit.xml": ci.render_junit(record, gate),
         "report.sarif": ci.render_sarif(record, gate),
-        RECORD_FILE: encode_json(record),
+        RECORD_FILE: encode_record(record),
     }
     check_writable(directory)
     write_all({directory / name: content for name, content in contents.items()})
@@ -132,14 +132,14 @@ def read_regular(path: Path, max_size: int, *, follow: bool = False) -> bytes:
     return content
 
 
-def read(location: Path, kind: type[RecordType]) -> RecordType:
+def read_record(location: Path, kind: type[RecordType]) -> RecordType:
     """Reads the record of an audit from a run directory or a report.json, as an object of ``kind``.
 
     Raises InputError if the file is missing, broken, edited or of another version.
     """
     path = location if location.is_file() else location / RECORD_FILE
     try:
-        content = read_regular(path, MAX_BYTES, follow=True)
+        content = read_regular(path, MAX_RECORD_BYTES, follow=True)
     except OSError as error:
         raise InputError(
             f"Expected a run directory with {RECORD_FILE}, got {location} "
@@ -161,7 +161,7 @@ def read(location: Path, kind: type[RecordType]) -> RecordType:
     raw.pop("$schema", None)
     try:
         record = kind.model_validate(raw)
-        encode_json(record)
+        encode_record(record)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         place = ".".join(map(str, first["loc"]))
@@ -202,9 +202,11 @@ def check_writable(directory: Path) -> None:
     """
     check_creatable(directory)
     directory.mkdir(parents=True, exist_ok=True)
-    for path in (directory / name for name in (*FILE_NAMES, LOCK)):
+    for path in (directory / name for name in (*FILE_NAMES, LOCK_FILE)):
         odd = path.is_symlink() or (path.exists() and not path.is_file())
-        if path.is_dir() or (odd and path.name == LOCK):  # other files are replaced, not opened
+        if path.is_dir() or (
+            odd and path.name == LOCK_FILE
+        ):  # other files are replaced, not opened
             kind = "a directory" if path.is_dir() else "a link, a FIFO or a device"
             raise InputError(
                 f"Expected a regular file or nothing at {path}, got {kind}. Remove it, or give "
@@ -213,14 +215,14 @@ def check_writable(directory: Path) -> None:
 
 
 @contextmanager
-def lock(directory: Path) -> Iterator[None]:
+def lock_directory(directory: Path) -> Iterator[None]:
     """Creates and locks ``directory`` for one audit.
 
     Raises InputError if another audit holds the lock or the directory cannot be written. The lock
     ends with the process. A file system without locks is not locked.
     """
     check_writable(directory)
-    lock = FileLock(directory / LOCK, blocking=False)
+    lock = FileLock(directory / LOCK_FILE, blocking=False)
     with suppress(OSError):  # a file system without locks
         try:
             lock.acquire()
@@ -234,7 +236,7 @@ def lock(directory: Path) -> Iterator[None]:
     finally:
         if lock.is_locked:
             with suppress(OSError):  # Windows removes it on release
-                (directory / LOCK).unlink()
+                (directory / LOCK_FILE).unlink()
         lock.release()
 
 
@@ -270,7 +272,7 @@ def _severity(record: Contents) -> dict[str, Any]:
     """The number of the severity rule, each system's severity, and the parts not assessed."""
     assessments = {each.section.target: each.assessment for each in summarize_systems(record)}
     return {
-        "rule": SEVERITY_RULE,
+        "rule": SEVERITY_RULE_VERSION,
         "targets": {name: str(each.severity) for name, each in assessments.items()},
         "not_assessed": {name: each.gap for name, each in assessments.items() if each.gap},
     }
@@ -279,7 +281,7 @@ def _severity(record: Contents) -> dict[str, Any]:
 def _check_severity(stored: Any, record: Contents, path: Path) -> None:
     """Raises InputError if a stored severity does not follow from the rows of the record."""
     # A severity that was stored under another rule is not checked.
-    if not isinstance(stored, dict) or stored.get("rule") != SEVERITY_RULE:
+    if not isinstance(stored, dict) or stored.get("rule") != SEVERITY_RULE_VERSION:
         return
     derived = _severity(record)
     if stored != derived:

@@ -20,7 +20,7 @@ from fedrec_auditor.accountants.statements import (
     Bound,
     Claim,
     Scope,
-    guess_probability,
+    compute_guess_probability,
     round_towards,
 )
 from fedrec_auditor.accountants.verdict import Verdict
@@ -29,25 +29,27 @@ from fedrec_auditor.reports.documents.document import Quantity
 if TYPE_CHECKING:
     from fedrec_auditor.reports.record.rows import Contents, Finding
 
-Table = dict[str, str]
+TextsByValue = dict[str, str]
 # The fixed texts of reports, by table and by the value that they describe.
-TABLES: dict[str, Any] = tomllib.loads(Path(__file__).with_name("words.toml").read_text("utf-8"))
-UNITS: Table = TABLES["unit"]
-ADJACENCIES: Table = TABLES["adjacency"]
-VANTAGES: Table = TABLES["vantage"]
-HORIZONS: Table = TABLES["horizon"]
-LOOKERS: Table = TABLES["looker"]
-VIEWS: Table = TABLES["view"]
-SIGNS: Table = TABLES["sign"]
-BASIS_WORDS: Table = TABLES["basis"]
-CLAIM_LABELS: Table = TABLES["claimed"]
+TEXT_TABLES: dict[str, Any] = tomllib.loads(
+    Path(__file__).with_name("words.toml").read_text("utf-8")
+)
+UNITS: TextsByValue = TEXT_TABLES["unit"]
+ADJACENCIES: TextsByValue = TEXT_TABLES["adjacency"]
+VANTAGES: TextsByValue = TEXT_TABLES["vantage"]
+HORIZONS: TextsByValue = TEXT_TABLES["horizon"]
+LOOKERS: TextsByValue = TEXT_TABLES["looker"]
+VIEWS: TextsByValue = TEXT_TABLES["view"]
+SIGNS: TextsByValue = TEXT_TABLES["sign"]
+BASIS_WORDS: TextsByValue = TEXT_TABLES["basis"]
+CLAIM_LABELS: TextsByValue = TEXT_TABLES["claimed"]
 _ILLEGAL = re.compile("[^\t\n\r\x20-\x7e\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _OBEYED = re.compile("[\x7f-\x9f\ud800-\udfff]")
 
 
 def fill_text(table: str, name: str, **values: object) -> str:
     """Returns the text ``name`` in a ``table`` of words.toml; ``values`` fill its placeholders."""
-    text: str = TABLES[table][name]
+    text: str = TEXT_TABLES[table][name]
     return text.format(**values)
 
 
@@ -140,7 +142,7 @@ def format_lower_bound(shown: Bound, beside: Iterable[float], *, exactly: bool =
     return format_number(shown.rounded_epsilon) if exactly else format_lower(shown.epsilon)
 
 
-def proved_text(finding: Finding, *, exactly: bool = False) -> str:
+def format_finding_upper(finding: Finding, *, exactly: bool = False) -> str:
     """The upper bound of epsilon of a judged claim, rounded up but not above a proved claim.
 
     The text has 3 significant digits, or 6 if ``exactly``. ``finding`` must have an upper bound.
@@ -150,7 +152,7 @@ def proved_text(finding: Finding, *, exactly: bool = False) -> str:
     return format_upper_bound(finding.accounted, beside, exactly=exactly)
 
 
-def lower_bound_text(finding: Finding, *, exactly: bool = False) -> str:
+def format_finding_lower(finding: Finding, *, exactly: bool = False) -> str:
     """The lower bound of epsilon of a judged claim, rounded down unless it equals another epsilon.
 
     The other epsilons are those of claim and upper bound. The text has 3 significant digits, or 6
@@ -307,7 +309,7 @@ def describe_claimed_guess(claim: Claim) -> str:
     """A sentence on how often an adversary may guess a coin toss right if the claim holds."""
     if math.isinf(claim.epsilon):
         return "No epsilon is promised, so nothing limits what an adversary can learn."
-    guess = guess_probability(claim.epsilon, claim.delta)
+    guess = compute_guess_probability(claim.epsilon, claim.delta)
     what = "derived epsilon" if claim.basis is Basis.DERIVED else "claim"
     epsilon, right = format_number(claim.epsilon), describe_guess_rate("up to", guess)
     at = format_delta(claim.delta)
@@ -321,7 +323,7 @@ def describe_shown_guess(measured: Bound) -> str:
     """
     exact = measured.confidence == 1.0 and measured.samples is None
     how = "By calculation" if exact else f"As measured ({describe_evidence(measured)})"
-    right = describe_guess_rate("at least", guess_probability(measured.epsilon))
+    right = describe_guess_rate("at least", compute_guess_probability(measured.epsilon))
     if math.isinf(measured.epsilon):
         right = "every time"
     sees = "an adversary who sees the most revealing output guesses which of two inputs produced it"
@@ -335,7 +337,7 @@ def describe_bounds_guess(finding: Finding) -> str:
     """
     texts, proof = [], finding.accounted
     if proof is not None and math.isinf(finding.claim.epsilon) and math.isfinite(proof.epsilon):
-        right = describe_guess_rate("up to", guess_probability(proof.epsilon, proof.delta))
+        right = describe_guess_rate("up to", compute_guess_probability(proof.epsilon, proof.delta))
         assumed = describe_assumptions(proof)
         texts.append(f"By proof, an adversary can guess a bit right {join_texts(right, assumed)}.")
     if finding.lower_bound is not None:
@@ -349,7 +351,7 @@ def describe_guesses(finding: Finding) -> str:
     return f"{describe_claimed_guess(finding.claim)} {shown}".strip()
 
 
-def format_4(value: float) -> str:
+def format_4_digits(value: float) -> str:
     """``value`` as text with 4 significant digits; from 10,000 to a billion as a whole number."""
     if math.isinf(value):
         return "∞" if value > 0 else "−∞"
@@ -360,12 +362,12 @@ def format_4(value: float) -> str:
 
 def format_4_lower(value: float) -> str:
     """A lower bound as text with 4 significant digits, rounded down."""
-    return format_4(round_towards(value, math.floor, _digits(value)))
+    return format_4_digits(round_towards(value, math.floor, _digits(value)))
 
 
 def format_4_upper(value: float) -> str:
     """An upper bound as text with 4 significant digits, rounded up."""
-    return format_4(round_towards(value, math.ceil, _digits(value)))
+    return format_4_digits(round_towards(value, math.ceil, _digits(value)))
 
 
 def _digits(value: float) -> int:
@@ -381,11 +383,11 @@ def format_limits(lower: float | None, upper: float | None) -> str:
     if upper is None or math.isinf(upper):
         if lower is None:
             return "not bounded" if upper is not None else "unknown"
-        return format_4(lower) if math.isinf(lower) else f"≥ {format_4_lower(lower)}"
+        return format_4_digits(lower) if math.isinf(lower) else f"≥ {format_4_lower(lower)}"
     if lower is None:
         return f"≤ {format_4_upper(upper)}"
-    if format_4(lower) == format_4(upper) or math.isclose(lower, upper, rel_tol=1e-6):
-        return format_4(upper)
+    if format_4_digits(lower) == format_4_digits(upper) or math.isclose(lower, upper, rel_tol=1e-6):
+        return format_4_digits(upper)
     return f"{format_4_lower(lower)} to {format_4_upper(upper)}"
 
 
@@ -412,7 +414,7 @@ def _plain(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def claim_fact(claim: Claim) -> Quantity:
+def make_claim_fact(claim: Claim) -> Quantity:
     """The claimed epsilon with its delta and scope, and its origin unless the paper prints it."""
     scope = claim.scope
     about = (f"for {describe_full_scope(scope)}", describe_basis(claim))
@@ -422,22 +424,28 @@ def claim_fact(claim: Claim) -> Quantity:
     return Quantity(f"epsilon ≤ {format_number(claim.epsilon)}", tuple(filter(None, support)))
 
 
-def upper_bound_fact(finding: Finding) -> Quantity:
+def make_upper_bound_fact(finding: Finding) -> Quantity:
     """The upper bound of epsilon of a judged claim, with its qualifications; or "none"."""
     proof = finding.accounted
     if proof is None:
         return Quantity("none")
     endless = math.isinf(proof.epsilon)
-    value = "no finite epsilon" if endless else f"epsilon ≤ {proved_text(finding, exactly=True)}"
+    value = (
+        "no finite epsilon"
+        if endless
+        else f"epsilon ≤ {format_finding_upper(finding, exactly=True)}"
+    )
     return Quantity(value, _support(proof, finding.scope, ""))
 
 
-def lower_bound_fact(finding: Finding) -> Quantity:
+def make_lower_bound_fact(finding: Finding) -> Quantity:
     """The lower bound of epsilon of a judged claim, with its qualifications; or "none"."""
-    return bound_fact(finding.measured, finding.scope, _epsilons(finding.claim, finding.accounted))
+    return make_bound_fact(
+        finding.measured, finding.scope, _epsilons(finding.claim, finding.accounted)
+    )
 
 
-def bound_fact(
+def make_bound_fact(
     bound: Bound | None, scope: Scope | None = None, beside: Sequence[float] = ()
 ) -> Quantity:
     """A lower bound with its delta, confidence, method and assumptions; "none" without a bound.

@@ -16,11 +16,11 @@ from fedrec_auditor.accountants.statements import (
     Scope,
     Unit,
     Vantage,
-    guess_probability,
+    compute_guess_probability,
 )
-from fedrec_auditor.accountants.verdict import VACUOUS_GUESS
+from fedrec_auditor.accountants.verdict import VACUOUS_GUESS_PROB
 from fedrec_auditor.reports import say
-from fedrec_auditor.reports.record.leaks import MEDIUM_GUESS, lower_bounds
+from fedrec_auditor.reports.record.leaks import MIN_MEDIUM_GUESS_RATE, list_lower_bounds
 from fedrec_auditor.reports.record.rows import Finding
 from fedrec_auditor.reports.record.sections import Section
 
@@ -38,17 +38,17 @@ class BoundsInScope:
     """The largest lower bound and the smallest finite upper bound of epsilon in one scope.
 
     scope: the scope.
-    shown: lower bound without assumptions, in this scope or a narrower scope that it covers; None
+    lower_bound: lower bound without assumptions, in this scope or a narrower scope that it covers; None
         without one. An adversary who distinguishes inputs with less information also does so with
         more.
-    proved: upper bound; None without one.
-    claimed: claimed epsilons of the system; a bound that equals one of them is rounded like it.
+    upper_bound: upper bound; None without one.
+    claimed_epsilons: claimed epsilons of the system; a bound that equals one of them is rounded like it.
     """
 
     scope: Scope
-    shown: Bound | None
-    proved: Bound | None
-    claimed: tuple[float, ...] = ()
+    lower_bound: Bound | None
+    upper_bound: Bound | None
+    claimed_epsilons: tuple[float, ...] = ()
 
     @property
     def label(self) -> str:
@@ -56,7 +56,7 @@ class BoundsInScope:
 
         Two deltas if those of the bounds differ.
         """
-        known = (("shown", self.shown), ("proved", self.proved))
+        known = (("shown", self.lower_bound), ("proved", self.upper_bound))
         deltas = {name: bound.delta for name, bound in known if bound is not None}
         texts = [say.format_delta(delta) for delta in set(deltas.values()) if delta]
         if len(set(deltas.values())) > 1:
@@ -65,39 +65,42 @@ class BoundsInScope:
         return ", ".join((unit, say.HORIZONS[self.scope.horizon], *texts)).replace(", over ", ", ")
 
     @property
-    def shown_words(self) -> str:
+    def lower_bound_text(self) -> str:
         """The largest lower bound of epsilon as text; empty if there is none."""
-        if self.shown is None:
+        if self.lower_bound is None:
             return ""
-        beside = (*self.claimed, *(() if self.proved is None else (self.proved.epsilon,)))
-        epsilon = say.format_lower_bound(self.shown, beside)
-        return f"shown: epsilon {'=' if math.isinf(self.shown.epsilon) else '≥'} {epsilon}"
+        beside = (
+            *self.claimed_epsilons,
+            *(() if self.upper_bound is None else (self.upper_bound.epsilon,)),
+        )
+        epsilon = say.format_lower_bound(self.lower_bound, beside)
+        return f"shown: epsilon {'=' if math.isinf(self.lower_bound.epsilon) else '≥'} {epsilon}"
 
     @property
-    def proved_words(self) -> str:
+    def upper_bound_text(self) -> str:
         """The smallest finite upper bound of epsilon, or "no upper bound is proved"."""
-        if self.proved is None:
+        if self.upper_bound is None:
             return "no upper bound is proved"
-        beside = () if self.shown is None else (self.shown.epsilon,)
-        return f"proved: epsilon ≤ {say.format_upper_bound(self.proved, (*self.claimed, *beside))}"
+        beside = () if self.lower_bound is None else (self.lower_bound.epsilon,)
+        return f"proved: epsilon ≤ {say.format_upper_bound(self.upper_bound, (*self.claimed_epsilons, *beside))}"
 
 
 @dataclass(frozen=True, slots=True)
 class Exposure:
     """The exposure of one system to one adversary: bounds of epsilon by scope.
 
-    main: bounds in the widest scope, and in the scope with the largest lower bound if that is
+    main_bounds: bounds in the widest scope, and in the scope with the largest lower bound if that is
         larger.
-    others: bounds in all other scopes, the widest first.
+    other_bounds: bounds in all other scopes, the widest first.
     tone: colour of the table cell.
     """
 
-    main: tuple[BoundsInScope, ...]
-    others: tuple[BoundsInScope, ...]
+    main_bounds: tuple[BoundsInScope, ...]
+    other_bounds: tuple[BoundsInScope, ...]
     tone: Tone
 
 
-def exposure(section: Section, vantage: Vantage) -> Exposure | None:
+def find_exposure(section: Section, vantage: Vantage) -> Exposure | None:
     """Returns the bounds of epsilon of a system against the adversary with the view ``vantage``.
 
     None if no scope was examined for this adversary.
@@ -107,7 +110,7 @@ def exposure(section: Section, vantage: Vantage) -> Exposure | None:
     judged = [finding for finding in findings if not finding.game]  # a game has fewer items
     bounds = [
         bound
-        for bound in lower_bounds(section)
+        for bound in list_lower_bounds(section)
         if bound.scope.vantage is vantage or id(bound) in within
     ]
     scopes = dict.fromkeys([f.scope for f in judged] + [bound.scope for bound in bounds])
@@ -117,8 +120,8 @@ def exposure(section: Section, vantage: Vantage) -> Exposure | None:
     widest, largest = every[0], max(every, key=_shown_epsilon)
     first = (widest, largest) if _shown_epsilon(largest) > _shown_epsilon(widest) else (widest,)
     return Exposure(
-        main=first,
-        others=tuple(each for each in every if each not in first),
+        main_bounds=first,
+        other_bounds=tuple(each for each in every if each not in first),
         tone=_tone(judged, max(bounds, key=lambda bound: bound.epsilon, default=None)),
     )
 
@@ -132,7 +135,9 @@ def _in_scope(scope: Scope, judged: Sequence[Finding], bounds: Sequence[Bound]) 
     fitting = [proof for proof in finite if shown is not None and proof.delta <= shown.delta]
     proved = min(fitting or finite, key=lambda proof: proof.epsilon, default=None)
     claimed = dict.fromkeys(f.claim.epsilon for f in judged if f.scope == scope)
-    return BoundsInScope(scope=scope, shown=shown, proved=proved, claimed=tuple(claimed))
+    return BoundsInScope(
+        scope=scope, lower_bound=shown, upper_bound=proved, claimed_epsilons=tuple(claimed)
+    )
 
 
 def _width(scope: Scope) -> tuple[int, int]:
@@ -141,18 +146,19 @@ def _width(scope: Scope) -> tuple[int, int]:
 
 
 def _shown_epsilon(within: BoundsInScope) -> float:
-    return -1.0 if within.shown is None else within.shown.epsilon
+    return -1.0 if within.lower_bound is None else within.lower_bound.epsilon
 
 
 def _tone(findings: list[Finding], shown: Bound | None) -> Tone:
     """The colour of the table cell for one adversary, from the bounds of epsilon."""
     # The colour is bad if a lower bound shows right guesses at one bit 99.9% of the time. It is
     # calm if every proof forbids right guesses 90% of the time.
-    if shown is not None and guess_probability(shown.epsilon) >= VACUOUS_GUESS:
+    if shown is not None and compute_guess_probability(shown.epsilon) >= VACUOUS_GUESS_PROB:
         return Tone.BAD
     proved = [
         finding.accounted is not None
-        and guess_probability(finding.accounted.epsilon, finding.accounted.delta) < MEDIUM_GUESS
+        and compute_guess_probability(finding.accounted.epsilon, finding.accounted.delta)
+        < MIN_MEDIUM_GUESS_RATE
         for finding in findings
     ]
     return Tone.CALM if proved and all(proved) else Tone.OPEN

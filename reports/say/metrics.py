@@ -26,15 +26,21 @@ from fedrec_auditor.reports.record.rows import (
     UtilityRow,
 )
 from fedrec_auditor.reports.record.sections import Section
-from fedrec_auditor.reports.say import TABLES, Table, fill_text, format_short, to_percent
+from fedrec_auditor.reports.say import (
+    TEXT_TABLES,
+    TextsByValue,
+    fill_text,
+    format_short,
+    to_percent,
+)
 
 # First words of an attack's note if its adversary sees data that the protocol hides.
 BREACH_WORDS = "Somebody breaks the protocol:"
-_GOT: Table = TABLES["got"]
-_AREAS: Table = TABLES["area"]
-_FOUND: Table = TABLES["found"]
-_OBJECTS: Table = TABLES["object"]
-_RECOMMENDERS: Table = TABLES["recommender"]
+_GOT: TextsByValue = TEXT_TABLES["got"]
+_AREAS: TextsByValue = TEXT_TABLES["area"]
+_FOUND: TextsByValue = TEXT_TABLES["found"]
+_OBJECTS: TextsByValue = TEXT_TABLES["object"]
+_RECOMMENDERS: TextsByValue = TEXT_TABLES["recommender"]
 _ATTRIBUTE = re.compile(r"(\w+) (macro F1\b|read for certain)")
 # First words of a figure's note if the training was cut short.
 CUT_WORDS = "Quick: trained for "
@@ -132,7 +138,7 @@ def _share(value: float) -> str:
 
 def describe_attack(row: AttackRow) -> str:
     """The name of an attack, and the adversary who runs it."""
-    return f"attack {row.attack} {TABLES['attacker'][row.vantage]}"
+    return f"attack {row.attack} {TEXT_TABLES['attacker'][row.vantage]}"
 
 
 def describe_spread(row: AttackRow) -> str:
@@ -289,7 +295,7 @@ def describe_shortfall(section: Section) -> str:
 
 def _measure(row: UtilityRow) -> str:
     """The metric of a row with its meaning in parentheses."""
-    text: str = TABLES["measure"].get(row.metric.partition("@")[0], "{metric}")
+    text: str = TEXT_TABLES["measure"].get(row.metric.partition("@")[0], "{metric}")
     return text.format(metric=row.metric, cutoff=row.metric.partition("@")[2])
 
 

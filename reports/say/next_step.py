@@ -15,7 +15,7 @@ from fedrec_auditor.reports.record.sections import Section
 _ANYBODY = 1e-5
 
 
-def next_step(section: Section, *, leaks: bool, alarms: Sequence[str] = (), gap: str = "") -> str:
+def advise(section: Section, *, leaks: bool, alarms: Sequence[str] = (), gap: str = "") -> str:
     """Advice in sentences, such as a repair, the scope to quote, or an epsilon to claim.
 
     leaks: whether an attack beat guessing; used only if no claim was judged.
@@ -148,7 +148,7 @@ def _of_upheld(section: Section, finding: Finding) -> str:
         return f"{little}."
     if proof is None:
         return "Quote the claim only together with its scope and its delta."
-    statement = _statement(proof, finding.scope, say.proved_text(finding))
+    statement = _statement(proof, finding.scope, say.format_finding_upper(finding))
     return f"Quote the claim only with its whole scope: {statement}."
 
 

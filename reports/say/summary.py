@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from fedrec_auditor.accountants.statements import Bound, Horizon, Unit, Vantage
 from fedrec_auditor.accountants.verdict import (
-    LEAK_MARGIN,
+    DEFAULT_LEAK_MARGIN,
     FailOn,
     Gate,
     Verdict,
@@ -18,22 +18,22 @@ from fedrec_auditor.accountants.verdict import (
 )
 from fedrec_auditor.reports import say
 from fedrec_auditor.reports.record.leaks import (
-    CRITICAL_LEAK,
     DISTINGUISHER,
-    HIGH_LEAK,
-    Assessment,
+    MIN_CRITICAL_ADVANTAGE,
+    MIN_HIGH_ADVANTAGE,
     Leak,
     Severity,
+    SeverityAssessment,
     assess_leak,
     assess_severity,
     describe_max_gain,
+    find_max_advantage,
     list_comparable,
-    lower_bounds,
-    max_advantage,
+    list_lower_bounds,
     rank_leaks,
 )
 from fedrec_auditor.reports.record.rows import Contents, Finding
-from fedrec_auditor.reports.record.sections import Section, anchors, sections
+from fedrec_auditor.reports.record.sections import Section, assign_html_ids, group_by_system
 from fedrec_auditor.reports.say.metrics import (
     beats_guessing,
     count_trainings,
@@ -42,7 +42,7 @@ from fedrec_auditor.reports.say.metrics import (
     describe_result,
     describe_shortfall,
 )
-from fedrec_auditor.reports.say.next_step import next_step
+from fedrec_auditor.reports.say.next_step import advise
 
 _FIRST = (Verdict.UNSOUND, Verdict.VIOLATED)
 # Families of attacks, the most harmful to a person first; unknown families precede the last.
@@ -79,7 +79,7 @@ class Summary:
     possible_gain: str
 
     @property
-    def assessment(self) -> Assessment:
+    def assessment(self) -> SeverityAssessment:
         """The severity of the system, with the parts that were not assessed."""
         return assess_severity(self.section, self.leaks)
 
@@ -89,14 +89,14 @@ class Summary:
         return self.assessment.severity
 
     @property
-    def leak(self) -> Assessment:
+    def leak_assessment(self) -> SeverityAssessment:
         """The severity of the system's leak; may be worse if some parts were not assessed."""
         return assess_leak(self.section, self.leaks)
 
     @property
     def gap_line(self) -> str:
         """A line with the parts of the system that were not assessed, with the reason."""
-        return f"{self.section.target}: {self.assessment.gap or self.leak.gap}"
+        return f"{self.section.target}: {self.assessment.gap or self.leak_assessment.gap}"
 
     @property
     def unknown_line(self) -> str:
@@ -118,7 +118,7 @@ class Summary:
         return say.join_texts(finding.verdict.label, flag)
 
     @property
-    def claim(self) -> str:
+    def claim_phrase(self) -> str:
         """A phrase with the claimed epsilon and its bounds; empty if no claim was judged."""
         finding = self.section.headline_finding
         if finding is None or finding.verdict is Verdict.NO_CLAIM:
@@ -126,10 +126,10 @@ class Summary:
         proof, refuted = finding.accounted, finding.verdict is Verdict.VIOLATED
         proved = "" if refuted else "without a proved upper bound"
         if proof is not None and math.isfinite(proof.epsilon):
-            proved = f"at most {say.proved_text(finding)} (proved)"
+            proved = f"at most {say.format_finding_upper(finding)} (proved)"
         shown, bound, claim = "", finding.lower_bound, finding.claim.epsilon
         if bound is not None:
-            shown = _limit(bound, text := say.lower_bound_text(finding))
+            shown = _limit(bound, text := say.format_finding_lower(finding))
             if proved == f"at most {text} (proved)":
                 shown, proved = text, "as a lower bound and as a proved upper bound"
             times = bound.epsilon / claim if refuted and claim else math.inf
@@ -140,13 +140,13 @@ class Summary:
         return say.join_texts(claimed, bounds and f"by this audit, epsilon is {bounds}", by="; ")
 
     @property
-    def scope(self) -> str:
+    def scope_phrase(self) -> str:
         """A phrase with the claim's scope, the lower bound's confidence, the proof's assumptions.
 
         Empty without a claim.
         """
         finding = self.section.headline_finding
-        if finding is None or not self.claim:
+        if finding is None or not self.claim_phrase:
             return ""
         assumed = say.describe_assumptions(finding.accounted)
         bound = finding.lower_bound
@@ -156,20 +156,22 @@ class Summary:
         return f"for {say.describe_judged_scope(finding)}" + (f" ({rests})" if rests else "")
 
     @property
-    def sentence(self) -> str:
+    def verdict_sentences(self) -> str:
         """Sentences on the verdict, with the claimed epsilon, its bounds, and their scope."""
         finding = self.section.headline_finding
         if finding is None:
             return "No claim was judged."
-        claim = say.join_texts(self.claim, self.scope)
-        verdict = say.join_texts(say.TABLES["sentence"][finding.verdict], claim, by=": ")
+        claim = say.join_texts(self.claim_phrase, self.scope_phrase)
+        verdict = say.join_texts(say.TEXT_TABLES["sentence"][finding.verdict], claim, by=": ")
         little = "An epsilon this large guarantees almost nothing" if finding.vacuous else ""
         return f"{say.join_texts(verdict, little, say.capitalize(self.largest_bound), by='. ')}."
 
     @property
     def headline(self) -> str:
         """The verdict on the claim, with its bounds or the largest lower bound, in few words."""
-        return say.join_texts(f"claim: {self.verdict}", self.claim or self.largest_bound, by="; ")
+        return say.join_texts(
+            f"claim: {self.verdict}", self.claim_phrase or self.largest_bound, by="; "
+        )
 
     @property
     def attack_result(self) -> str:
@@ -214,7 +216,7 @@ class Summary:
             self.possible_gain,
             by="; ",
         )
-        tested = "the system was hardly tested: " if self.leak.gap else ""
+        tested = "the system was hardly tested: " if self.leak_assessment.gap else ""
         if not self.small_leaks:
             return f"{tested}no attack is shown to beat guessing ({basis})"
         won = describe_result(self.small_leaks[0].row)
@@ -241,29 +243,33 @@ class Summary:
 
     @property
     def largest_bound(self) -> str:
-        """A clause on the largest lower bound in any scope; empty if ``claim`` has one as large."""
+        """A clause on the largest lower bound in any scope; empty if ``claim_phrase`` has one as large."""
         return _shown_words(self._largest)
 
     @property
     def advice(self) -> str:
         """Advice on the system in sentences: first the problems, then the remedies."""
         much = [
-            x.row for x in self.leaks if x.advantage >= HIGH_LEAK and x.row.family != DISTINGUISHER
+            x.row
+            for x in self.leaks
+            if x.advantage >= MIN_HIGH_ADVANTAGE and x.row.family != DISTINGUISHER
         ]
         alarms, objects = [], _listed([*dict.fromkeys(map(describe_inferred, much))])
-        if max_advantage(self.leaks) >= CRITICAL_LEAK:
+        if find_max_advantage(self.leaks) >= MIN_CRITICAL_ADVANTAGE:
             alarms.append(f"Do not deploy the system as it is: attacks reveal {objects}.")
         elif much:
             alarms.append(f"Do not rely on epsilon alone: attacks partly reveal {objects}.")
         if self.warning:
             alarms.append(f"Train the system again before you quote a result ({self.warning}).")
-        return next_step(self.section, leaks=bool(self.leaks), alarms=alarms, gap=self.leak.gap)
+        return advise(
+            self.section, leaks=bool(self.leaks), alarms=alarms, gap=self.leak_assessment.gap
+        )
 
     @property
     def log_line(self) -> str:
         """The severity, claim, attack results, utility and advice of the system on one line."""
         claim = say.join_texts(
-            f"claim: {self.verdict}", say.join_texts(self.claim, self.scope), by="; "
+            f"claim: {self.verdict}", say.join_texts(self.claim_phrase, self.scope_phrase), by="; "
         )
         texts = (f"{claim}.", f"{self.full_result}.", self.shortfall, f"To do: {self.advice}")
         return f"{self.section.target}: {self.assessment.words}; {say.join_texts(*texts, by=' ')}"
@@ -271,7 +277,7 @@ class Summary:
     @property
     def severity_line(self) -> str:
         """A line with the severity, the verdict, the attacks' result and the lower bound."""
-        leak = f"leak: {self.leak.words.lower()}"
+        leak = f"leak: {self.leak_assessment.words.lower()}"
         severity = f"{self.assessment.words}; claim: {self.verdict}; {leak}"
         shown = _shown_words(_most_shown(self.section))
         texts = say.join_texts(severity, self.attack_result, shown, by="; ")
@@ -281,20 +287,24 @@ class Summary:
     def _largest(self) -> Bound | None:
         """The largest lower bound in any scope; None if the headline finding has one as large."""
         finding = self.section.headline_finding
-        quoted = finding.lower_bound if finding is not None and self.claim else None
+        quoted = finding.lower_bound if finding is not None and self.claim_phrase else None
         bound = _most_shown(self.section)
         return None if bound and quoted and bound.epsilon <= quoted.epsilon else bound
 
 
-def summarize_systems(record: Contents, margin: float = LEAK_MARGIN) -> tuple[Summary, ...]:
+def summarize_systems(record: Contents, margin: float = DEFAULT_LEAK_MARGIN) -> tuple[Summary, ...]:
     """Returns one summary per system, the most severe system first.
 
     Equally severe systems are ordered by contradictions, refuted claims, and then by the largest
     leak. ``margin`` is the smallest advantage over guessing of a leak.
     """
-    tried, beating, places = (list_comparable(record), rank_leaks(record, margin), anchors(record))
+    tried, beating, places = (
+        list_comparable(record),
+        rank_leaks(record, margin),
+        assign_html_ids(record),
+    )
     summaries = []
-    for section in sections(record):
+    for section in group_by_system(record):
         rows = [row for row in tried if row.target == section.target]
         above = sorted((x for x in beating if x.row.target == section.target), key=_harm)
         leaks = tuple(leak for leak in above if not leak.is_small)
@@ -316,14 +326,14 @@ def apply_gate(record: Contents, gate: Gate) -> tuple[tuple[Summary, ...], tuple
         return (), ()
     outcomes: dict[bool | None, list[Summary]] = {True: [], None: [], False: []}
     for glance in summarize_systems(record, gate.leak_margin):
-        assessment = glance.leak if gate.fail_on is FailOn.LEAK else glance.assessment
+        assessment = glance.leak_assessment if gate.fail_on is FailOn.LEAK else glance.assessment
         outcomes[assessment.fails(worst)].append(glance)
     return tuple(outcomes[True]), tuple(outcomes[None])
 
 
-def summary(record: Contents) -> str:
+def count_verdicts(record: Contents) -> str:
     """A sentence with the number of systems per worst verdict on their claim."""
-    findings = [each.headline_finding for each in sections(record)]
+    findings = [each.headline_finding for each in group_by_system(record)]
     counts = Counter(finding and finding.verdict for finding in findings)
     texts = [f"{counts[each]} “{each.label}”" for each in Verdict if counts[each]]
     texts += [f"{counts[None]} “not judged”"] if counts[None] else []
@@ -335,7 +345,7 @@ def count_protected(record: Contents) -> str:
 
     A proof hides the data if it keeps guesses at one bit below 99.9% right over the training.
     """
-    parts = sections(record)
+    parts = group_by_system(record)
     count = sum(any(map(_hides, section.findings)) for section in parts)
     systems = say.format_count(len(parts), "system")
     some = f"{count or 'None'} of {systems} {'is' if count < 2 else 'are'}"
@@ -360,12 +370,12 @@ def _order(glance: Summary) -> tuple[int, int, float, float]:
     tier = _FIRST.index(finding.verdict) if finding and finding.verdict in _FIRST else len(_FIRST)
     bound = _most_shown(glance.section)
     shown = 0.0 if bound is None else bound.epsilon
-    return glance.severity.rank, tier, -max_advantage(glance.leaks), -shown
+    return glance.severity.rank, tier, -find_max_advantage(glance.leaks), -shown
 
 
 def _most_shown(section: Section) -> Bound | None:
     """The largest lower bound of one system's epsilon in any scope; None without a lower bound."""
-    return max(lower_bounds(section), key=lambda bound: bound.epsilon, default=None)
+    return max(list_lower_bounds(section), key=lambda bound: bound.epsilon, default=None)
 
 
 def _harm(leak: Leak) -> tuple[bool, int, int, float]:
@@ -375,7 +385,7 @@ def _harm(leak: Leak) -> tuple[bool, int, int, float]:
     # sent.
     family = leak.row.family
     place = _FAMILIES.index(family) if family in _FAMILIES else len(_FAMILIES) - 1
-    step = sum(leak.advantage >= limit for limit in (CRITICAL_LEAK, HIGH_LEAK))
+    step = sum(leak.advantage >= limit for limit in (MIN_CRITICAL_ADVANTAGE, MIN_HIGH_ADVANTAGE))
     return family == DISTINGUISHER, -step, place, -leak.advantage
 
 

@@ -147,7 +147,10 @@ def _results(record: Contents, gate: Gate, checks: Sequence[CheckRow]) -> Iterat
         yield _Result(_LEAK, row.target, name, f"{leak.clause}.", waiver=waiver)
     summaries = summarize_systems(record, gate.leak_margin)
     for glance in summaries:
-        if not glance.leaks and glance.leak.severity in (Severity.CRITICAL, Severity.HIGH):
+        if not glance.leaks and glance.leak_assessment.severity in (
+            Severity.CRITICAL,
+            Severity.HIGH,
+        ):
             yield _Result(_LEAK, glance.section.target, "epsilon shown", f"{glance.severity_line}.")
     for glance in summaries:
         if glance.assessment.gap and (glance.section.attacks or glance.section.skipped):
@@ -256,8 +259,8 @@ def _lines(finding: Finding) -> Iterator[str]:
     yield f"{finding.verdict}{flag and f' ({flag})'}: {finding.reason}"
     yield f"Claim: {finding.claim.statement} ({finding.claim.source})"
     yield say.describe_claimed_guess(finding.claim)
-    yield f"Upper bound: {say.upper_bound_fact(finding)}"
-    yield f"Lower bound: {say.lower_bound_fact(finding)}"
+    yield f"Upper bound: {say.make_upper_bound_fact(finding)}"
+    yield f"Lower bound: {say.make_lower_bound_fact(finding)}"
 
 
 def _properties(record: Contents) -> Iterator[tuple[str, str]]:

@@ -9,17 +9,17 @@ from pathlib import Path
 from typing import Any
 
 from fedrec_auditor.reports import say
-from fedrec_auditor.reports.documents.figures import figures
+from fedrec_auditor.reports.documents.figures import draw_all_figures
 from fedrec_auditor.reports.record import store
-from fedrec_auditor.reports.record.leaks import advantages
+from fedrec_auditor.reports.record.leaks import compute_max_advantages
 from fedrec_auditor.reports.record.rows import (
     Contents,
     Finding,
     FurtherFigure,
-    flatten,
+    flatten_rows,
     walk_leaves,
 )
-from fedrec_auditor.reports.writers.svg import standalone_svg
+from fedrec_auditor.reports.writers.svg import make_svg_file
 
 # Names of the tables: fields of the record, and the advantage of each attack on each system.
 TABLE_NAMES = ("findings", "attacks", "advantages", "utility", "measurements", "skipped")
@@ -33,12 +33,12 @@ def write_tables(record: Contents, directory: Path) -> tuple[str, ...]:
     """
     store.check_writable(directory)
     store.write_all(
-        {directory / f"{name}.csv": csv_table(record, name).encode() for name in TABLE_NAMES}
+        {directory / f"{name}.csv": format_csv_table(record, name).encode() for name in TABLE_NAMES}
     )
     return TABLE_NAMES
 
 
-def csv_table(record: Contents, name: str) -> str:
+def format_csv_table(record: Contents, name: str) -> str:
     """One table of an audit's record as CSV text, with all rows and columns except curves.
 
     ``name`` is one of ``TABLE_NAMES``.
@@ -54,10 +54,13 @@ def csv_table(record: Contents, name: str) -> str:
     if name == "attacks":
         rows = [*_attack_figures(record)]
     elif name == "advantages":
-        rows = [{"attack": attack} | by_system for attack, by_system in advantages(record).items()]
+        rows = [
+            {"attack": attack} | by_system
+            for attack, by_system in compute_max_advantages(record).items()
+        ]
     else:
         parts = getattr(record, name)
-        rows = flatten(parts)
+        rows = flatten_rows(parts)
         for row, part in zip(rows, parts, strict=True):
             if isinstance(part, Finding):
                 row["verdict"] = part.verdict.label
@@ -119,7 +122,7 @@ def write_pictures(record: Contents, directory: Path) -> tuple[str, ...]:
 
     Raises InputError if the directory cannot be written.
     """
-    drawn = {each.name: standalone_svg(each) for each in figures(record)}
+    drawn = {each.name: make_svg_file(each) for each in draw_all_figures(record)}
     store.check_writable(directory)
     store.write_all({directory / f"{name}.svg": text.encode() for name, text in drawn.items()})
     return tuple(drawn)

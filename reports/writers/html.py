@@ -8,18 +8,18 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fedrec_auditor.accountants.statements import Vantage, guess_probability
-from fedrec_auditor.accountants.verdict import DEFAULT_GATE, LEAK_MARGIN, Gate, Verdict
+from fedrec_auditor.accountants.statements import Vantage, compute_guess_probability
+from fedrec_auditor.accountants.verdict import DEFAULT_GATE, DEFAULT_LEAK_MARGIN, Gate, Verdict
 from fedrec_auditor.reports import say
 from fedrec_auditor.reports.documents.overview import draw_overview
-from fedrec_auditor.reports.documents.report import system_document
-from fedrec_auditor.reports.record.leaks import SEVERITY_RULE, assess_claim
+from fedrec_auditor.reports.documents.report import build_system_document
+from fedrec_auditor.reports.record.leaks import SEVERITY_RULE_VERSION, assess_claim
 from fedrec_auditor.reports.record.rows import Contents
-from fedrec_auditor.reports.record.sections import anchors
+from fedrec_auditor.reports.record.sections import assign_html_ids
 from fedrec_auditor.reports.record.waivers import describe_waivers
-from fedrec_auditor.reports.say.exposure import exposure
+from fedrec_auditor.reports.say.exposure import find_exposure
 from fedrec_auditor.reports.say.links import find_rule_address
-from fedrec_auditor.reports.say.summary import count_protected, summarize_systems, summary
+from fedrec_auditor.reports.say.summary import count_protected, count_verdicts, summarize_systems
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -52,12 +52,12 @@ def _environment() -> Environment:
         at_once=N_UNFOLDED,
         assess_claim=assess_claim,
         count_protected=count_protected,
-        margin=LEAK_MARGIN,
+        margin=DEFAULT_LEAK_MARGIN,
         draw_overview=draw_overview,
         find_rule_address=find_rule_address,
         say=say,
-        severity_rule=SEVERITY_RULE,
-        summary=summary,
+        severity_rule=SEVERITY_RULE_VERSION,
+        summary=count_verdicts,
         verdicts=tuple(Verdict),
     )
     environment.filters.update(
@@ -96,9 +96,9 @@ def _value(value: Any) -> str:
     return say.escape_controls(json.dumps(value, ensure_ascii=False))
 
 
-def render(record: Contents, gate: Gate = DEFAULT_GATE) -> str:
+def render_html(record: Contents, gate: Gate = DEFAULT_GATE) -> str:
     """The whole report of an audit as HTML, with the waivers of ``gate``."""
-    summaries, places = summarize_systems(record), anchors(record)
+    summaries, places = summarize_systems(record), assign_html_ids(record)
     plan = record.model_dump(mode="json")["plan"]
     page = fill_template(
         "report.html.j2",
@@ -107,15 +107,15 @@ def render(record: Contents, gate: Gate = DEFAULT_GATE) -> str:
         plan=format_plan(plan),
         glances=summaries,
         exposures=[
-            (glance, [exposure(glance.section, vantage) for vantage in Vantage])
+            (glance, [find_exposure(glance.section, vantage) for vantage in Vantage])
             for glance in summaries
             if glance.section.findings
         ],
         parts=[
-            (glance, system_document(record, glance, places[glance.section.target]))
+            (glance, build_system_document(record, glance, places[glance.section.target]))
             for glance in summaries
         ],
         sources=sorted({(row.attack, row.reference) for row in record.attacks}),
-        guesses=[(say.format_number(each), guess_probability(each)) for each in _EPSILONS],
+        guesses=[(say.format_number(each), compute_guess_probability(each)) for each in _EPSILONS],
     )
     return say.sanitize(page)

@@ -19,7 +19,7 @@ from fedrec_auditor.reports.documents.document import (
     Passage,
     Pictures,
 )
-from fedrec_auditor.reports.documents.report import report_document
+from fedrec_auditor.reports.documents.report import build_report_document
 from fedrec_auditor.reports.record.rows import Contents
 
 # Characters that Markdown interprets. An underscore within a word is left out.
@@ -30,12 +30,12 @@ _LINKED = re.compile(r"([<>&]|\](?=[(\[:])|:(?=//|\w+:)|(?<!\w)[@#](?=\w)|^#)")
 _DEEPEST = 6
 
 
-def render(record: Contents, gate: Gate = DEFAULT_GATE) -> str:
+def render_markdown(record: Contents, gate: Gate = DEFAULT_GATE) -> str:
     """The whole report of an audit as Markdown, with the waivers of ``gate``."""
-    return write(report_document(record, gate))
+    return format_document(build_report_document(record, gate))
 
 
-def write(part: Passage) -> str:
+def format_document(part: Passage) -> str:
     """A document as Markdown: its title is the first heading, section addresses are anchors."""
     return "\n".join(_part(part, 1)) + "\n"
 
@@ -72,12 +72,12 @@ def _block(block: Block, level: int) -> Iterator[str]:
     elif isinstance(block, Grid):
         if block.caption:
             yield from (escape(f"{block.caption}."), "")
-        yield _line(block.heads)
-        yield _line("---" for _ in block.heads)
+        yield _line(block.column_heads)
+        yield _line("---" for _ in block.column_heads)
         yield from (_line(map(str, row)) for row in block.rows)
     elif isinstance(block, Pictures):
         yield from (f"![{escape(drawn.title)}]({drawn.name}.svg)" for drawn in block.pictures)
-    elif isinstance(block, Passage) and not block.detail:
+    elif isinstance(block, Passage) and not block.is_html_only:
         yield from _part(block, level + 1)
 
 

@@ -20,7 +20,7 @@ TEXT_WIDTH = 100
 MAX_WIDTH = 160
 
 
-def output_width() -> int:
+def get_output_width() -> int:
     """The line width of standard output in columns.
 
     The terminal's width, but at most ``MAX_WIDTH``; ``TEXT_WIDTH`` if the output is not a terminal.
@@ -30,7 +30,7 @@ def output_width() -> int:
     return min(MAX_WIDTH, shutil.get_terminal_size().columns)
 
 
-def console_width(console: Console) -> int:
+def get_console_width(console: Console) -> int:
     """The line width of a console in columns: its own, at most ``MAX_WIDTH``.
 
     ``TEXT_WIDTH`` if the console is not a terminal.
@@ -38,7 +38,9 @@ def console_width(console: Console) -> int:
     return min(MAX_WIDTH, console.width) if console.is_terminal else TEXT_WIDTH
 
 
-def paragraph(text: str, width: int, *, label: str = "", indent: int = 0, hang: int = 0) -> str:
+def wrap_paragraph(
+    text: str, width: int, *, label: str = "", indent: int = 0, hang: int = 0
+) -> str:
     """``text`` wrapped into lines of ``width`` columns without cutting a word.
 
     The first line begins with ``indent`` blanks and the ``label``, padded to ``hang`` columns; the
@@ -77,7 +79,9 @@ def print_hanging(
     ``indent`` is the number of blanks before the label.
     """
     hang = len(label) + bool(label) if hang is None else hang
-    wrapped = paragraph(text, console_width(console), label=label, indent=indent, hang=hang)
+    wrapped = wrap_paragraph(
+        text, get_console_width(console), label=label, indent=indent, hang=hang
+    )
     print_text(console, wrapped, style)
 
 
@@ -101,4 +105,4 @@ def print_text(console: Console, text: str | Text, style: str = "") -> None:
 
 def wrap_entry(label: str, text: str, width: int) -> str:
     """Formats ``text`` as a paragraph of ``width`` columns, after a label, with hanging indent."""
-    return paragraph(text, width, label=label, indent=2, hang=10)
+    return wrap_paragraph(text, width, label=label, indent=2, hang=10)

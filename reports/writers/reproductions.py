@@ -46,7 +46,7 @@ class RunResults(Row):
     pages: tuple[PaperRun, ...]
 
 
-def write(pages: Sequence[PaperRun], out: Path, *, command: str, quick: bool) -> Path:
+def write_reproductions(pages: Sequence[PaperRun], out: Path, *, command: str, quick: bool) -> Path:
     """Writes ``reproductions.json`` and ``reproductions.md``; returns the latter's path."""
     whole = RunResults(command=command, quick=quick, pages=tuple(pages))
     write_atomically(out / "reproductions.json", encode_json(whole).encode())

@@ -16,7 +16,7 @@ _FONTS = "DejaVu Sans, Helvetica, Arial, sans-serif"
 _MARGIN = 10.0
 
 
-def standalone_svg(drawing: Picture) -> str:
+def make_svg_file(drawing: Picture) -> str:
     """The text of an SVG file with the drawing, a title, a white background and literal colours."""
     palette = read_light_palette()
     body = drawing.svg.partition(">")[2].removesuffix("</svg>")

@@ -21,22 +21,27 @@ from fedrec_auditor.reports import say
 from fedrec_auditor.reports.documents import catalogue
 from fedrec_auditor.reports.documents.document import Facts, Grid, Listing, Paragraph, Passage
 from fedrec_auditor.reports.documents.drawing import AxisScale, make_axis
-from fedrec_auditor.reports.documents.overview import SIGNS, EpsilonRow, axis_ends, overview_row
-from fedrec_auditor.reports.documents.report import claim_passages, system_document
+from fedrec_auditor.reports.documents.overview import (
+    MARK_SIGNS,
+    EpsilonRow,
+    find_axis_exponents,
+    make_overview_row,
+)
+from fedrec_auditor.reports.documents.report import build_claim_passages, build_system_document
 from fedrec_auditor.reports.record import frontier
 from fedrec_auditor.reports.record.comparison import Comparison, Trend
-from fedrec_auditor.reports.record.leaks import Severity, advantages
+from fedrec_auditor.reports.record.leaks import Severity, compute_max_advantages
 from fedrec_auditor.reports.record.rows import Contents, Finding
-from fedrec_auditor.reports.record.sections import sections, severity_key
+from fedrec_auditor.reports.record.sections import group_by_system, make_severity_key
 from fedrec_auditor.reports.record.waivers import describe_waivers
-from fedrec_auditor.reports.say.summary import Summary, summarize_systems, summary
+from fedrec_auditor.reports.say.summary import Summary, count_verdicts, summarize_systems
 from fedrec_auditor.reports.writers.paragraph import (
-    console_width,
-    paragraph,
+    get_console_width,
     print_each,
     print_hanging,
     print_line,
     print_text,
+    wrap_paragraph,
 )
 
 if TYPE_CHECKING:
@@ -76,15 +81,15 @@ def write_blocks(part: Passage, console: Console, indent: int = 0) -> None:
         elif isinstance(block, Facts):
             for name, said in block.rows:
                 label = f"{f'{say.make_printable(name)}:':<{_LABEL}}"
-                hang = min(_LABEL + 1, console_width(console) // 4)
+                hang = min(_LABEL + 1, get_console_width(console) // 4)
                 print_hanging(console, str(said), label, indent=indent, hang=hang)
         elif isinstance(block, Grid):
             for first, *rest in block.rows:
-                named = zip(block.heads[1:], rest, strict=True)
+                named = zip(block.column_heads[1:], rest, strict=True)
                 cells = "; ".join(f"{head}: {cell}" for head, cell in named if cell)
                 print_hanging(console, f"{first}: {cells}", "-", indent=indent)
         elif isinstance(block, Passage):
-            if place and not block.detail:
+            if place and not block.is_html_only:
                 console.print()
             write_part(block, console, indent)
 
@@ -94,7 +99,7 @@ def write_part(part: Passage, console: Console, indent: int = 0) -> None:
 
     If the section is marked ``detail``, only the title is printed.
     """
-    if part.detail:
+    if part.is_html_only:
         print_hanging(console, f"{part.heading}: see report.html.", indent=indent)
         return
     style = "bold" if part.colour is None else _STYLES.get(part.colour, "bold")
@@ -113,12 +118,12 @@ def findings_passages(findings: Sequence[Finding]) -> Iterator[Passage]:
     """Yields one section per system with its findings (judgements of claims), claim by claim."""
     for target in dict.fromkeys(finding.target for finding in findings):
         judged = [(finding, "") for finding in findings if finding.target == target]
-        yield Passage(target, tuple(claim_passages(judged, plain=True)))
+        yield Passage(target, tuple(build_claim_passages(judged, plain=True)))
 
 
 def render_findings(findings: Sequence[Finding], console: Console) -> None:
     """Prints findings (judgements of claims) by system and claim, the most severe verdict first."""
-    for part in findings_passages(sorted(findings, key=severity_key)):
+    for part in findings_passages(sorted(findings, key=make_severity_key)):
         write_part(part, console)
 
 
@@ -156,18 +161,20 @@ def render_catalogue(
             print_hanging(console, title, style="bold")
             write_blocks(Passage(title, tuple(map(_brief, group))), console, 2)
             console.print()
-    texts = [catalogue.describe_counts(selected)] if selected else []
+    texts = [catalogue.count_entries_by_label(selected)] if selected else []
     if only:
         options = " --only ".join(word.option_value for word in only)
         hidden = [row for row in rows if row not in selected]
-        texts.append(f"Hidden by --only {options}: {catalogue.describe_counts(hidden) or 'none.'}")
+        texts.append(
+            f"Hidden by --only {options}: {catalogue.count_entries_by_label(hidden) or 'none.'}"
+        )
     if selected and console.is_terminal:
         texts.append(f"`auditor claims {selected[0].number}` prints an entry in full.")
     (print_hanging if console.is_terminal else print_line)(console, " ".join(texts))
 
 
 def _brief(row: catalogue.CatalogueRow) -> Passage:
-    whole = catalogue.entry_passage(row)
+    whole = catalogue.build_entry_passage(row)
     (facts,) = (block for block in whole.blocks if isinstance(block, Facts))
     rows = tuple(fact for fact in facts.rows if fact[0] in _BRIEF)
     return Passage(whole.title, (Facts(rows),), colour=whole.colour)
@@ -198,7 +205,10 @@ def render_sweep(swept: frontier.SweepContents, console: Console) -> None:
         console.print(table)
         notes = (
             f"{system.axis_label}: {system.protocol}",
-            *(f"{level.name}: {frontier.format_level(level)}" for level in system.levels),
+            *(
+                f"{level.name}: {frontier.format_level(level)}"
+                for level in system.baseline_utilities
+            ),
             f"gain of {system.attack} over guessing" if system.attack else "no attack ran",
             f"epsilon: {system.scope}" if system.scope else "",
         )
@@ -218,7 +228,7 @@ def _sweep_figure(row: frontier.OverTrainingsRow | None) -> str:
 
 
 # Terminal style of each severity.
-SEVERITIES = {
+SEVERITY_STYLES = {
     Severity.CRITICAL: "bold red",
     Severity.HIGH: "red",
     Severity.MEDIUM: "yellow",
@@ -227,7 +237,7 @@ SEVERITIES = {
 _TRENDS = {
     Trend.WORSE: ("Worse", "bold red"),
     Trend.BETTER: ("Better", "bold"),
-    Trend.OTHER: ("Changed, neither worse nor better", "bold"),
+    Trend.NEITHER: ("Changed, neither worse nor better", "bold"),
 }
 _INDENT = 4
 # Number of columns of an attack's bar from guessing to certainty.
@@ -236,7 +246,7 @@ _BAR = 11
 _NAME = 20
 
 
-def render(record: Contents, console: Console) -> None:
+def print_audit(record: Contents, console: Console) -> None:
     """Prints the summary of each system, the worst first, then notes and errors of the audit.
 
     The first line of a system has its severity, name, verdict, and the bounds of its claim. Further
@@ -248,8 +258,8 @@ def render(record: Contents, console: Console) -> None:
     summaries = summarize_systems(record)
     _render_glances(summaries, console)
     _render_overview(summaries, console)
-    print_hanging(console, summary(record))
-    unplayed = {section.target: len(section.not_run) for section in sections(record)}
+    print_hanging(console, count_verdicts(record))
+    unplayed = {section.target: len(section.not_run) for section in group_by_system(record)}
     if counts := ", ".join(f"{count} on {name}" for name, count in unplayed.items() if count):
         print_hanging(console, f"Number of attacks that could not run: {counts}.")
     print_each(console, record.notes, "note:", "yellow")
@@ -261,7 +271,7 @@ def render_advantages(record: Contents, console: Console) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    table, rows = Table(box=None, padding=(0, 1, 0, 0)), advantages(record)
+    table, rows = Table(box=None, padding=(0, 1, 0, 0)), compute_max_advantages(record)
     table.add_column("attack", no_wrap=True)
     for name in next(iter(rows.values()), ()):
         table.add_column(Text(say.make_printable(name)), overflow="fold", min_width=4)
@@ -285,8 +295,8 @@ def _share_text(share: float | None) -> str:
 def render_system(record: Contents, glance: Summary, console: Console) -> None:
     """Prints the document of one system: verdict and advice, then claims, attacks and utility."""
     title = f"{glance.section.target}: {glance.assessment.words}"
-    print_line(console, title, style=SEVERITIES.get(glance.severity, "bold"))
-    write_blocks(system_document(record, glance), console)
+    print_line(console, title, style=SEVERITY_STYLES.get(glance.severity, "bold"))
+    write_blocks(build_system_document(record, glance), console)
 
 
 def render_outcome(
@@ -296,7 +306,7 @@ def render_outcome(
     from rich.console import Console
 
     console = Console()
-    render(record, console)
+    print_audit(record, console)
     render_gate(outcome, gate, console)
     print_each(console, describe_waivers(record, gate), "waiver:", "yellow")
     for line in written:
@@ -333,7 +343,7 @@ def render_comparison(compared: Comparison, console: Console) -> None:
     else:
         print_line(console, "Both audits have the same plan, data and versions.")
     for trend, (head, style) in _TRENDS.items():
-        lines = compared.sentences(trend)
+        lines = compared.list_sentences(trend)
         if lines:
             console.print()
             print_line(console, f"{head} ({len(lines):,})", style)
@@ -356,7 +366,7 @@ def render_pointer(record: Contents, directory: Path, console: Console) -> None:
 def format_title(record: Contents) -> str:
     """The title of an audit: data, number of systems, quick or full, and duration."""
     data, timing = record.provenance.data, record.provenance.timing
-    count = len(sections(record))
+    count = len(group_by_system(record))
     parts = (
         "PRIVACY AUDIT",
         "" if data is None else say.make_printable(data.name),
@@ -378,12 +388,14 @@ def _render_glances(summaries: Sequence[Summary], console: Console) -> None:
     for glance, name in zip(summaries, names, strict=True):
         level = glance.assessment.words
         start = f"{level:<{levels}}  {name}{' ' * (room - cell_len(name))} "
-        text = Text(paragraph(glance.headline, console_width(console), label=start, hang=_INDENT))
-        text.stylize(SEVERITIES.get(glance.severity, ""), 0, len(level))
+        text = Text(
+            wrap_paragraph(glance.headline, get_console_width(console), label=start, hang=_INDENT)
+        )
+        text.stylize(SEVERITY_STYLES.get(glance.severity, ""), 0, len(level))
         text.stylize("bold", levels + 2, levels + 2 + len(name))
         print_text(console, text)
         got, todo = say.capitalize(glance.attack_result), f"To do: {glance.advice}"
-        texts = (glance.scope, got, glance.shortfall, todo)
+        texts = (glance.scope_phrase, got, glance.shortfall, todo)
         print_each(console, filter(None, texts), "", indent=_INDENT)
 
 
@@ -391,9 +403,9 @@ def _render_overview(summaries: Sequence[Summary], console: Console) -> None:
     """Prints one axis of epsilon with a row of characters per system, and a bar per best attack."""
     from rich.cells import cell_len, set_cell_size
 
-    rows = [overview_row(glance) for glance in summaries]
+    rows = [make_overview_row(glance) for glance in summaries]
     names = [say.make_printable(row.name) for row in rows]
-    width, ends = console_width(console), axis_ends(rows)
+    width, ends = get_console_width(console), find_axis_exponents(rows)
     room = min(max(map(cell_len, ("epsilon", *names))), width // 3)
     length, scale = width - room - _BAR - 5, ""
     place = make_axis(*ends, 0.0, length - 1.0, log=True)
@@ -403,10 +415,13 @@ def _render_overview(summaries: Sequence[Summary], console: Console) -> None:
             scale = f"{scale:<{at}}{label}"
     print_text(console, f"{'epsilon':<{room}} {scale:<{length}}│∞ best attack", "bold")
     for name, row in zip(names, rows, strict=True):
-        track, bar = _track(row, place, length), "█" * int(_BAR * row.gain)
+        track, bar = _track(row, place, length), "█" * int(_BAR * row.attack_gain)
         print_text(console, f"{set_cell_size(name, room)} {track} {bar}".rstrip())
         scope = row.finding and f"epsilon for {say.describe_judged_scope(row.finding)}"
-        texts = (say.join_texts(scope or "", row.numbers, by=": "), f"best attack: {row.best}")
+        texts = (
+            say.join_texts(scope or "", row.epsilons_text, by=": "),
+            f"best attack: {row.attack_text}",
+        )
         print_hanging(console, "; ".join(texts), indent=_INDENT)
     print_hanging(console, say.fill_text("caption", "track"))
 
@@ -417,7 +432,7 @@ def _track(row: EpsilonRow, place: AxisScale, length: int) -> str:
     Every mark has its own column, and marks have the order of their epsilons; equal epsilons have
     the order lower bound, claim, upper bound.
     """
-    signed = zip(row.marks, SIGNS, strict=True)
+    signed = zip(row.marks, MARK_SIGNS, strict=True)
     known = [(mark.epsilon, sign) for mark, sign in signed if mark is not None]
     known.sort(key=lambda pair: float(f"{pair[0]:.8g}"))
     last = length - sum(epsilon < math.inf for epsilon, _ in known)
@@ -426,7 +441,7 @@ def _track(row: EpsilonRow, place: AxisScale, length: int) -> str:
         after = max(columns.values(), default=-1) + 1
         free = min(max(round(place(epsilon)), after), last + number)
         columns[sign] = length + 1 if math.isinf(epsilon) else free
-    low, high = columns.get(SIGNS[0], 0), columns.get(SIGNS[2], length + 1)
+    low, high = columns.get(MARK_SIGNS[0], 0), columns.get(MARK_SIGNS[2], length + 1)
     cells = ["━" if row.finding and low <= i <= high else "·" for i in range(length + 2)]
     for sign, column in columns.items():
         cells[column] = sign

@@ -15,7 +15,7 @@ from fedrec_auditor.targets.datasets.base import AGE_GROUPS, Interactions, class
 from fedrec_auditor.targets.datasets.parts.joined import (
     GENDERS,
     GENRES,
-    LICENCE,
+    LICENCE_NOTE,
     RATING_COLUMNS,
     InteractionRows,
     MovieLens,
@@ -34,7 +34,7 @@ FILE_HEADERS = {
     "ml-100k.user": "user_id:token\tage:token\tgender:token\toccupation:token\tzip_code:token",
     "ml-100k.item": "item_id:token\tmovie_title:token_seq\trelease_year:token\tclass:token_seq",
 }
-RECBOLE_PIN = "recbole==1.2.1"
+RECBOLE_REQUIREMENT = "recbole==1.2.1"
 WHEEL_SHA256 = "9c9948202011f37eb0a7c6768129313f00d6403ad221ec940d5e2d5d5f33a407"
 ALL_GENRES = ("unknown", *GENRES)
 OCCUPATIONS = (
@@ -43,15 +43,15 @@ OCCUPATIONS = (
     "retired", "salesman", "scientist", "student", "technician", "writer",
 )  # fmt: skip
 # Attributes of users. Both layouts also have a zip code, which is not read.
-ATTRIBUTES = {
-    "gender": UserColumn(index=2, label="a gender", categories=GENDERS),
+ATTRIBUTE_COLUMNS = {
+    "gender": UserColumn(position=2, label="a gender", categories=GENDERS),
     "age_group": UserColumn(
-        index=1,
+        position=1,
         label="an age",
         categories=AGE_GROUPS,
-        codes={str(age): classify_age(age) for age in range(1, 121)},
+        category_by_word={str(age): classify_age(age) for age in range(1, 121)},
     ),
-    "occupation": UserColumn(index=3, label="an occupation", categories=OCCUPATIONS),
+    "occupation": UserColumn(position=3, label="an occupation", categories=OCCUPATIONS),
 }
 
 logger = logging.getLogger("fedrec_auditor.targets.datasets")
@@ -100,7 +100,7 @@ class Ml100k(MovieLens):
         flags, words = make_flag_readers(5, ALL_GENRES), make_word_reader(3, ALL_GENRES, " ")
         genres = flags if official else words
         stars = InteractionRows.read(rated, RATING_COLUMNS)
-        return join_files(self.name, stars, people, ATTRIBUTES, films, genres, ALL_GENRES)
+        return join_files(self.name, stars, people, ATTRIBUTE_COLUMNS, films, genres, ALL_GENRES)
 
 
 def _download() -> Path:
@@ -109,7 +109,9 @@ def _download() -> Path:
     Returns the path in the cache. Raises IncompleteError if the download fails or the digest
     differs.
     """
-    logger.warning("Fetching MovieLens 100K (in the wheel %s, 2 MB). %s", RECBOLE_PIN, LICENCE)
+    logger.warning(
+        "Fetching MovieLens 100K (in the wheel %s, 2 MB). %s", RECBOLE_REQUIREMENT, LICENCE_NOTE
+    )
     remedy = (
         f"Give the path of ml-100k.zip (https://grouplens.org/datasets/movielens/100k/), "
         f"or put it at {get_cache_path() / 'ml-100k.zip'}."
@@ -117,7 +119,14 @@ def _download() -> Path:
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:"]
         done = subprocess.run(
-            [*command, "--disable-pip-version-check", "--quiet", "--dest", folder, RECBOLE_PIN],
+            [
+                *command,
+                "--disable-pip-version-check",
+                "--quiet",
+                "--dest",
+                folder,
+                RECBOLE_REQUIREMENT,
+            ],
             capture_output=True,
             text=True,
             check=False,
@@ -125,11 +134,13 @@ def _download() -> Path:
         wheels = list(Path(folder).glob("*.whl"))
         if done.returncode or len(wheels) != 1:
             why = (done.stderr.strip().splitlines() or ["no wheel came"])[-1]
-            raise IncompleteError(f"Expected pip to download {RECBOLE_PIN}, got: {why} {remedy}")
+            raise IncompleteError(
+                f"Expected pip to download {RECBOLE_REQUIREMENT}, got: {why} {remedy}"
+            )
         sha256 = hashlib.sha256(wheels[0].read_bytes()).hexdigest()
         if sha256 != WHEEL_SHA256:
             raise IncompleteError(
-                f"Expected the wheel of {RECBOLE_PIN} with SHA-256 {WHEEL_SHA256}, got {sha256}. "
+                f"Expected the wheel of {RECBOLE_REQUIREMENT} with SHA-256 {WHEEL_SHA256}, got {sha256}. "
                 f"{remedy}"
             )
         return store_data_set("ml-100k", Source(wheels[0], "ml-100k").read_files((RECBOLE_FILES,)))

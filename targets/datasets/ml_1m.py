@@ -6,7 +6,7 @@ from functools import partial
 
 from fedrec_auditor.targets.datasets.base import AGE_GROUPS, Interactions
 from fedrec_auditor.targets.datasets.parts.batches import TypedTable, read_parquet
-from fedrec_auditor.targets.datasets.parts.columns import copy_to_arrow, make_error
+from fedrec_auditor.targets.datasets.parts.columns import copy_to_arrow, make_layout_error
 from fedrec_auditor.targets.datasets.parts.joined import (
     GENDERS,
     GENRES,
@@ -20,22 +20,24 @@ from fedrec_auditor.targets.datasets.parts.joined import (
 from fedrec_auditor.targets.datasets.parts.source import Source
 from fedrec_auditor.targets.datasets.parts.table_file import TextTable
 
-PAIR_FILES = ("interactions.parquet", "users.dat", "movies.dat")
-PAIR_COLUMNS = {"user": "userID", "item": "movieID"}
-AGE_CODES = {"1": 0, "18": 0, "25": 0, "35": 1, "45": 2, "50": 2, "56": 2}
+USER_MOVIE_PAIR_FILES = ("interactions.parquet", "users.dat", "movies.dat")
+USER_MOVIE_COLUMNS = {"user": "userID", "item": "movieID"}
+AGE_GROUP_BY_CODE = {"1": 0, "18": 0, "25": 0, "35": 1, "45": 2, "50": 2, "56": 2}
 OCCUPATIONS = (
     "other", "educator", "artist", "clerical", "college student", "customer service", "doctor",
     "executive", "farmer", "homemaker", "K-12 student", "lawyer", "programmer", "retired", "sales",
     "scientist", "self-employed", "engineer", "tradesman", "unemployed", "writer",
 )  # fmt: skip
-ATTRIBUTES = {
-    "gender": UserColumn(index=1, label="a gender", categories=GENDERS),
-    "age_group": UserColumn(index=2, label="an age code", categories=AGE_GROUPS, codes=AGE_CODES),
+ATTRIBUTE_COLUMNS = {
+    "gender": UserColumn(position=1, label="a gender", categories=GENDERS),
+    "age_group": UserColumn(
+        position=2, label="an age code", categories=AGE_GROUPS, category_by_word=AGE_GROUP_BY_CODE
+    ),
     "occupation": UserColumn(
-        index=3,
+        position=3,
         label="an occupation code",
         categories=OCCUPATIONS,
-        codes={str(code): code for code in range(len(OCCUPATIONS))},
+        category_by_word={str(code): code for code in range(len(OCCUPATIONS))},
     ),
 }
 
@@ -60,7 +62,7 @@ class Ml1m(MovieLens):
     """
 
     name = "ml-1m"
-    layouts = (("ratings.dat", "users.dat", "movies.dat"), PAIR_FILES)
+    layouts = (("ratings.dat", "users.dat", "movies.dat"), USER_MOVIE_PAIR_FILES)
 
     def read(self, source: Source, layout: tuple[str, ...]) -> Interactions:
         """Reads users, movies, and either ratings or user-movie pairs, from ``source``.
@@ -73,26 +75,26 @@ class Ml1m(MovieLens):
             )
             for name, width in (("users.dat", 5), ("movies.dat", 3), ("ratings.dat", 4))
         )
-        alone = layout == PAIR_FILES
+        alone = layout == USER_MOVIE_PAIR_FILES
         pairs = _pairs(source) if alone else InteractionRows.read(rated, RATING_COLUMNS)
         name = f"{self.name} (pairs only)" if alone else self.name
         genres = make_word_reader(2, GENRES)
-        return join_files(name, pairs, people, ATTRIBUTES, films, genres, GENRES)
+        return join_files(name, pairs, people, ATTRIBUTE_COLUMNS, films, genres, GENRES)
 
 
 def _pairs(source: Source) -> InteractionRows:
     """Reads the user-movie pairs in the columns userID and movieID of interactions.parquet."""
-    place = source.describe_file(PAIR_FILES[0])
-    data = copy_to_arrow(b"".join(source.read_blocks(PAIR_FILES[0], in_memory=True)))
-    file = TypedTable(label=place, read=partial(read_parquet, [data]))
+    place = source.describe_file(USER_MOVIE_PAIR_FILES[0])
+    data = copy_to_arrow(b"".join(source.read_blocks(USER_MOVIE_PAIR_FILES[0], in_memory=True)))
+    file = TypedTable(label=place, open_batches=partial(read_parquet, [data]))
     names = file.read_names()
     wanted: dict[str, tuple[int, str]] = {}
-    for role, name in PAIR_COLUMNS.items():
+    for role, name in USER_MOVIE_COLUMNS.items():
         what = f"column {name} of integers without gaps"
         if name not in names:
-            raise make_error(place, f"a {what}", "no such column")
+            raise make_layout_error(place, f"a {what}", "no such column")
         wanted[role] = names.index(name), what
     pairs = InteractionRows.read(file, wanted)
     if pairs.users.texts or pairs.items.texts:
-        raise make_error(place, "columns of integers", "texts")
+        raise make_layout_error(place, "columns of integers", "texts")
     return pairs

@@ -25,7 +25,7 @@ CATEGORY_SHARES = {
     "age_group": {"under 35": 0.55, "35 to 45": 0.25, "over 45": 0.2},
     "occupation": {"clerk": 0.4, "student": 0.3, "teacher": 0.2, "writer": 0.1},
 }
-CHUNK_SIZE = 256
+USERS_PER_CHUNK = 256
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,8 +99,8 @@ class Synthetic(Checked):
         if path is not None:
             raise InputError(f"Expected no path for synthetic data, got {path}. Omit the path.")
         truth, choice, clock = self.draw_truth(), self._rng(1), self._rng(2)
-        starts = range(0, self.n_users, CHUNK_SIZE)
-        chunks = (np.arange(at, min(at + CHUNK_SIZE, self.n_users)) for at in starts)
+        starts = range(0, self.n_users, USERS_PER_CHUNK)
+        chunks = (np.arange(at, min(at + USERS_PER_CHUNK, self.n_users)) for at in starts)
         chosen = np.concatenate([self._choose(truth, users, choice) for users in chunks])
         user = np.repeat(np.arange(self.n_users), truth.n_choices)
         match = self.taste * (truth.user_taste[user] == truth.item_taste[chosen])

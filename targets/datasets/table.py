@@ -27,7 +27,7 @@ from fedrec_auditor.targets.datasets.parts.table_file import (
 )
 from fedrec_auditor.targets.tables import is_table_path
 
-ROLES = ("user", "item", "rating", "timestamp")
+COLUMN_ROLES = ("user", "item", "rating", "timestamp")
 # Usual names of columns, by role, in lower case and reduced to letters and digits.
 USUAL_NAMES = {
     "user": ("user", "userid", "uid", "visitorid", "customerid"),
@@ -39,7 +39,7 @@ _NAMES = [name for names in USUAL_NAMES.values() for name in names]
 # Name given for the column of ratings or timestamps if it should not be read.
 NO_COLUMN = "none"
 # Remedy in the error for a first line that does not contain names of columns.
-ROW_HINT = (
+HEADER_IS_ROW_HINT = (
     "It looks like a row. If it is one, say --no-header and which column is which by number "
     "(--column user=1 --column item=2; in Python columns={'header': 'no', 'user': 1, 'item': 2}); "
     "if these are names, say --column header=yes. A file of a published data set is read by its "
@@ -48,7 +48,7 @@ ROW_HINT = (
 ZERO_MODES = ("missing", "rating")
 # Number that is stored instead of a rating of 0, because a stored 0 means no interaction.
 ZERO_SUBSTITUTE = np.finfo(np.float32).tiny
-ROLE_COLUMNS: Mapping[str, Column | str] = {
+ROLE_COLUMN_SPECS: Mapping[str, Column | str] = {
     "user": "user",
     "item": "item",
     "rating": Column(
@@ -116,18 +116,22 @@ class Table:
             raise InputError(f"Expected zeros={' or '.join(ZERO_MODES)}, got {zeros!r}. Use one.")
         options = {key: columns.pop(key) for key in TEXT_OPTIONS if key in columns}
         file = open_table(
-            path, options, lambda names: find_columns(names, columns, place), _NAMES, ROW_HINT
+            path,
+            options,
+            lambda names: find_columns(names, columns, place),
+            _NAMES,
+            HEADER_IS_ROW_HINT,
         )
         there = file.read_names()
         chosen = find_columns(there, columns, place)
         at = {role: there.index(name) for role, name in chosen.items()}
         pairs = InteractionRows.read(
-            file, {role: (place, ROLE_COLUMNS[role]) for role, place in at.items()}
+            file, {role: (place, ROLE_COLUMN_SPECS[role]) for role, place in at.items()}
         )
         unsure = isinstance(file, TextTable) and "header" not in options
         again = chosen["user"] in pairs.users.texts or chosen["item"] in pairs.items.texts
         if isinstance(file, TextTable) and unsure and again:
-            raise make_header_error(file, ROW_HINT)
+            raise make_header_error(file, HEADER_IS_ROW_HINT)
         notes = [*_unread(there, chosen, columns, path.name, unsure)]
         if pairs.timestamps is not None:
             times, read = to_unix_seconds(pairs.timestamps, path.name)
@@ -190,15 +194,15 @@ def find_columns(
     or cannot be determined.
     """
     there = f"The columns of {place} are: {', '.join(names)[:500]}."
-    if strange := [role for role in columns if role not in ROLES]:
+    if strange := [role for role in columns if role not in COLUMN_ROLES]:
         raise InputError(
-            f"Expected columns for {', '.join(ROLES)}, or {', '.join(('zeros', *TEXT_OPTIONS))}, "
+            f"Expected columns for {', '.join(COLUMN_ROLES)}, or {', '.join(('zeros', *TEXT_OPTIONS))}, "
             f"got {', '.join(strange)}. Use only these words."
         )
     given = {
         role: name
         for role, name in columns.items()
-        if name in names or name != NO_COLUMN or role in ROLES[:2]
+        if name in names or name != NO_COLUMN or role in COLUMN_ROLES[:2]
     }
     if absent := [name for name in given.values() if name not in names]:
         raise InputError(f"Expected a column {', '.join(map(repr, absent))}, got none. {there}")
@@ -206,10 +210,12 @@ def find_columns(
         raise InputError(f"Expected different columns for different roles, got {given}. {there}")
     rest = [name for name in names if name not in given.values()]
     usual = {
-        role: find_usual_column(rest, USUAL_NAMES[role]) for role in ROLES if role not in columns
+        role: find_usual_column(rest, USUAL_NAMES[role])
+        for role in COLUMN_ROLES
+        if role not in columns
     }
-    chosen = {role: given.get(role) or usual.get(role) for role in ROLES}
-    if missing := [role for role in ROLES[:2] if chosen[role] is None]:
+    chosen = {role: given.get(role) or usual.get(role) for role in COLUMN_ROLES}
+    if missing := [role for role in COLUMN_ROLES[:2] if chosen[role] is None]:
         options = " ".join(f"--column {role}=NAME" for role in missing)
         raise InputError(
             f"Expected a usual name for the column of {'s and that of '.join(missing)}s, got none. "
@@ -236,10 +242,11 @@ def _unread(
             "a row, say --no-header."
         )
     unused = [name for name in names if name and name not in chosen.values()]
-    lacking = [role for role in ROLES[2:] if role not in chosen and role not in columns]
+    lacking = [role for role in COLUMN_ROLES[2:] if role not in chosen and role not in columns]
     dates = [name for name in unused if "date" in name.lower()] if "timestamp" in lacking else []
     options = [
-        f"--column {role}={(*dates, 'NAME')[0] if role == ROLES[3] else 'NAME'}" for role in lacking
+        f"--column {role}={(*dates, 'NAME')[0] if role == COLUMN_ROLES[3] else 'NAME'}"
+        for role in lacking
     ]
     if lacking and unused:
         yield (

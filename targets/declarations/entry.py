@@ -80,7 +80,7 @@ class ComputedNumber(NumberDescription):
     basis: Basis = Basis.PRINTED
 
     @property
-    def word(self) -> NumberLabel:
+    def judgement(self) -> NumberLabel:
         """Judgement of the claimed value: right, loose, wrong or unstated.
 
         "Loose" is an upper bound above ``right``, which is valid. "Unstated" is a value that
@@ -214,51 +214,57 @@ class PaperEntry(TomlTable):
         """Whether the statement is about the system ``name``, and ``system`` has its settings."""
         return name in self.system and _holds(self.when, system)
 
-    def make_claim(self, title: str, words: NameValues, at: float | str | None = None) -> Claim:
+    def make_claim(
+        self, title: str, name_values: NameValues, judged_delta: float | str | None = None
+    ) -> Claim:
         """Returns the claim that this entry states, with epsilon and delta as numbers.
 
         title: title of the paper, which becomes part of the claim's source
-        words: values of the names in formulas and texts
-        at: delta at which a claim whose epsilon is a function of delta is evaluated; None for the
+        name_values: values of the names in formulas and texts
+        judged_delta: delta at which a claim whose epsilon is a function of delta is evaluated; None for the
             entry's own delta
         """
         assert self.scope is not None
         assert self.epsilon is not None
-        delta = words.evaluate((at if self.curve else None) or self.delta or 0.0)
-        epsilon = words.evaluate(self.epsilon, *((delta,) if self.curve else ()))
-        words = replace(words, epsilon=epsilon, delta=delta)
+        delta = name_values.evaluate((judged_delta if self.curve else None) or self.delta or 0.0)
+        epsilon = name_values.evaluate(self.epsilon, *((delta,) if self.curve else ()))
+        name_values = replace(name_values, epsilon=epsilon, delta=delta)
         return Claim(
             epsilon=epsilon,
             delta=delta,
             scope=self.scope,
-            statement=words.fill_text(self.statement),
-            source=f"{title}, {words.fill_text(self.source)}",
+            statement=name_values.fill_text(self.statement),
+            source=f"{title}, {name_values.fill_text(self.source)}",
             basis=Basis.pick_weaker(self.basis, Basis.COMPUTED) if self.curve else self.basis,
         )
 
-    def rescope_claim(self, claim: Claim, words: NameValues, stating: PaperEntry) -> ScopedClaim:
+    def rescope_claim(
+        self, claim: Claim, name_values: NameValues, stating_entry: PaperEntry
+    ) -> ScopedClaim:
         """Returns ``claim`` with this entry's scope and delta, for which an audit compares it.
 
         claim: the claim, which may be stated by another entry
-        words: values of the names in formulas and texts
-        stating: the entry that states the claim
+        name_values: values of the names in formulas and texts
+        stating_entry: the entry that states the claim
 
         The scope is the unit, adjacency, adversary's view and period. The result also has this
         entry's note, which explains why a reader would compare the claim in this scope.
         """
-        delta = claim.delta if self.delta is None else words.evaluate(self.delta)
-        words = replace(words, epsilon=claim.epsilon, delta=delta)
+        delta = claim.delta if self.delta is None else name_values.evaluate(self.delta)
+        name_values = replace(name_values, epsilon=claim.epsilon, delta=delta)
         notes = (
             sentence if isinstance(sentence, str) else sentence.text
             for sentence in self.note
-            if isinstance(sentence, str) or _holds(sentence.when, words.system)
+            if isinstance(sentence, str) or _holds(sentence.when, name_values.system)
         )
         return ScopedClaim(
             claim=claim,
             scope=self.scope or claim.scope,
             delta=delta,
-            note=words.fill_text(" ".join(notes)),
-            curve=partial(words.evaluate, stating.epsilon or 0.0) if self.curve else None,
+            note=name_values.fill_text(" ".join(notes)),
+            epsilon_curve=partial(name_values.evaluate, stating_entry.epsilon or 0.0)
+            if self.curve
+            else None,
         )
 
 

@@ -17,7 +17,7 @@ from pydantic import ValidationError, model_validator
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements import Basis, Scope
-from fedrec_auditor.targets.declarations import CLAIMS, PRINTED, SYSTEMS_FILE
+from fedrec_auditor.targets.declarations import CLAIMS_FILE, PRINTED_FILE, SYSTEMS_FILE
 from fedrec_auditor.targets.declarations.entry import (
     ComputedNumber,
     NameOrNames,
@@ -338,7 +338,7 @@ class Paper:
             if name in (entry.number, entry.name):
                 return entry
         raise InputError(
-            f"Expected an entry's number or name in {self.name}, got {name!r}. Correct {CLAIMS}."
+            f"Expected an entry's number or name in {self.name}, got {name!r}. Correct {CLAIMS_FILE}."
         )
 
     def find_table(self, place: str) -> PrintedTable:
@@ -346,7 +346,7 @@ class Paper:
         for table in self.printed_numbers.table:
             if table.place == place:
                 return table
-        raise InputError(f"Expected a table of {self.name}, got {place!r}. Correct {PRINTED}.")
+        raise InputError(f"Expected a table of {self.name}, got {place!r}. Correct {PRINTED_FILE}.")
 
     def get_entry_scope(self, entry: PaperEntry) -> Scope | None:
         """Returns the scope (unit, adjacency, adversary's view, period) for judging a statement.
@@ -441,7 +441,7 @@ class Paper:
         if len(pairs) % max(1, len(entry.numbers)) or (pairs and not entry.numbers):
             raise InputError(
                 f"Expected a description of each of {len(pairs)} numbers of entry {entry.number}, "
-                f"or descriptions used in turn, got {len(entry.numbers)}. Correct {CLAIMS}."
+                f"or descriptions used in turn, got {len(entry.numbers)}. Correct {CLAIMS_FILE}."
             )
         return tuple(
             one.fill_in(pair, entry.basis) for one, pair in zip(cycle(entry.numbers), pairs)
@@ -487,15 +487,15 @@ def find_paper(module: str) -> Paper | None:
     """Returns the paper whose package contains the Python module ``module``; None without one."""
     package = module
     while package := package.rpartition(".")[0]:
-        if _has(package, CLAIMS):
+        if _has(package, CLAIMS_FILE):
             return Paper.load(package)
     return None
 
 
 @functools.cache
 def _read(package: str) -> Paper:
-    claims = _parsed(package, CLAIMS, ClaimsFile)
-    printed = _parsed_or_empty(package, PRINTED, PrintedNumbers)
+    claims = _parsed(package, CLAIMS_FILE, ClaimsFile)
+    printed = _parsed_or_empty(package, PRINTED_FILE, PrintedNumbers)
     composed = _parsed_or_empty(package, SYSTEMS_FILE, SystemsFile)
     return Paper(package, claims.paper, claims.claim, printed, composed)
 

@@ -29,7 +29,12 @@ from fedrec_auditor.targets.own_modules import name_member
 from fedrec_auditor.targets.settings import get_field_types, get_numbers
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.base import DesignedPair, Model, Population
-from fedrec_auditor.targets.systems.system import Messages, Training, TrainingResult, UploadRequest
+from fedrec_auditor.targets.systems.system import (
+    Messages,
+    TrainingGenerator,
+    TrainingResult,
+    UploadRequest,
+)
 from fedrec_auditor.targets.transcript import Broadcast, PublicInfo, Round, Uploads
 
 _FIRST, _SECOND, _FLOOR = 0.9, 0.99, 1e-8
@@ -220,7 +225,9 @@ class FederatedSystem(Composition):
         """
         return design_pairs(self)
 
-    def train(self, interactions: Interactions, rng: Generator, compute: Machine) -> Training:
+    def train(
+        self, interactions: Interactions, rng: Generator, compute: Machine
+    ) -> TrainingGenerator:
         """Runs federated averaging: yields each round's messages, and returns the final model.
 
         This is Algorithm 1 of Zhang et al. The users of each round are drawn at random by ``rng``.
@@ -247,27 +254,27 @@ class FederatedSystem(Composition):
         scored = model if kept is None else {**model, _OWN: kept}
         return TrainingResult(model, scored, behind)
 
-    def get_public(self, interactions: Interactions) -> PublicInfo:
+    def get_public_info(self, interactions: Interactions) -> PublicInfo:
         """Returns the public knowledge, with the route and the settings of all parts."""
         return replace(
-            super().get_public(interactions),
+            super().get_public_info(interactions),
             settings={**self.protection.settings, **get_numbers(self.learner), **get_numbers(self)},
             route=self.route.vantage,
         )
 
-    def make_messages(self, calls: UploadRequest) -> Messages:
+    def make_messages(self, request: UploadRequest) -> Messages:
         """Trains the broadcast model on the requested devices, and returns their protected models.
 
         The result has one component per named array of the model. Raises InputError without a
         broadcast.
         """
-        if calls.broadcast is None:
+        if request.broadcast is None:
             raise InputError(
                 "Expected the arrays of a model as the broadcast, got None. Give those of the "
                 "learner's init_model."
             )
-        clients = self._devices(calls.profiles, calls.streams, calls.profile_ids)
-        return self._send(clients, calls.broadcast, calls.compute)[0]
+        clients = self._devices(request.profiles, request.streams, request.profile_ids)
+        return self._send(clients, request.broadcast, request.compute)[0]
 
     def update_model(self, model: Broadcast, uploads: Uploads, moments: FedAdam) -> Broadcast:
         """Computes the next model, in float32, from the ``uploads`` of a round.

@@ -26,7 +26,7 @@ from fedrec_auditor.targets.components import (
 from fedrec_auditor.targets.compute import Machine
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.recorded.recording import (
-    MANIFEST,
+    MANIFEST_FILE,
     RecordedPart,
     RecordedRound,
     Recording,
@@ -35,7 +35,7 @@ from fedrec_auditor.targets.recorded.tensors import ArrayFile, MessageFile, Part
 from fedrec_auditor.targets.systems.base import (
     HoldOut,
     Model,
-    NoScores,
+    NoScoresError,
     Population,
     ReportedMetric,
     ScopedClaim,
@@ -43,7 +43,12 @@ from fedrec_auditor.targets.systems.base import (
     Target,
     UtilityTest,
 )
-from fedrec_auditor.targets.systems.system import System, Training, TrainingResult, UploadRequest
+from fedrec_auditor.targets.systems.system import (
+    System,
+    TrainingGenerator,
+    TrainingResult,
+    UploadRequest,
+)
 from fedrec_auditor.targets.transcript import Broadcast, PublicInfo, Round, Uploads
 
 
@@ -94,7 +99,9 @@ class RecordedMessages(Component):
                 continue
             if file.layouts[self.name].form is PartForm.MOVED_ROWS:
                 out[index] = self._base(file)
-            out[np.repeat(index, sent.row_counts), self._within(sent.ids, file)] = sent.values
+            out[np.repeat(index, sent.row_counts), self._within(sent.row_indices, file)] = (
+                sent.values
+            )
         return out
 
     def flag_sent_rows(self, clients: Ints) -> NDArray[np.bool_]:
@@ -108,7 +115,7 @@ class RecordedMessages(Component):
         for index, file, sent in self.read_by_file(clients):
             if file.layouts[self.name].form is PartForm.SENT_ROWS:
                 out[index] = False
-                out[np.repeat(index, sent.row_counts), self._within(sent.ids, file)] = True
+                out[np.repeat(index, sent.row_counts), self._within(sent.row_indices, file)] = True
         return out
 
     def sum_all(self) -> NDArray[Any]:
@@ -162,7 +169,7 @@ class RecordedMessages(Component):
 
 
 # Error for a request that would require the recorded clients to run again.
-NO_RETRAINING = (
+NO_RETRAINING_NOTE = (
     "The target is a recording: its clients send no new messages, and it cannot be trained again."
 )
 
@@ -255,7 +262,7 @@ class RecordedSystem(System):
         """Returns the system itself, which needs no adaptation, and sentences on the recording."""
         return self, self.notes
 
-    def get_public(self, interactions: Interactions) -> PublicInfo:
+    def get_public_info(self, interactions: Interactions) -> PublicInfo:
         """Returns the facts that every adversary knows: the manifest's, and the number of users."""
         manifest = self.recording.manifest
         return PublicInfo(
@@ -274,14 +281,16 @@ class RecordedSystem(System):
         """Strongest vantage (server, another client, ...) whose view was recorded."""
         return self.recording.max_vantage
 
-    def train(self, interactions: Interactions, rng: Generator, compute: Machine) -> Training:
+    def train(
+        self, interactions: Interactions, rng: Generator, compute: Machine
+    ) -> TrainingGenerator:
         """Yields the recorded rounds, and returns the recorded final model.
 
         The messages stay in their files. ``rng`` is not used. Raises InputError unless the users of
         ``interactions`` are the recorded users ``user_ids``.
         """
         if not np.array_equal(interactions.users, self.user_ids):
-            raise InputError(NO_RETRAINING)
+            raise InputError(NO_RETRAINING_NOTE)
         memory = compute.memory
         for each in self.recording.rounds[: self.rounds]:
             model: Broadcast | None = each.broadcast
@@ -314,7 +323,7 @@ class RecordedSystem(System):
 
     def _summed(self, name: str, sums: ArrayFile, count: int) -> Component:
         """Returns the part ``name`` of ``count`` messages, of which only the sum was recorded."""
-        place = self.recording.path / MANIFEST
+        place = self.recording.path / MANIFEST_FILE
         part = self.recording.manifest.find_part(name, str(place))
         shape = sums.headers[name].shape
         nowhere = np.zeros(count, np.int64)
@@ -370,7 +379,7 @@ class RecordedSystem(System):
         model: Broadcast | None,
         sums: ArrayFile | None,
     ) -> Component:
-        part = self.recording.manifest.find_part(name, str(self.recording.path / MANIFEST))
+        part = self.recording.manifest.find_part(name, str(self.recording.path / MANIFEST_FILE))
         for file in files:
             if set(file.layouts) != set(files[0].layouts):
                 raise file.make_error(
@@ -387,13 +396,15 @@ class RecordedSystem(System):
                 pass  # each message is checked when it is read
         return _reports(made, part) if part.kind is Payload.REPORTS else made
 
-    def make_messages(self, calls: UploadRequest) -> NoReturn:
+    def make_messages(self, request: UploadRequest) -> NoReturn:
         """Raises InputError, because recorded clients cannot send new messages."""
-        raise InputError(NO_RETRAINING)
+        raise InputError(NO_RETRAINING_NOTE)
 
     def score(self, model: Model, interactions: Interactions, users: Ints) -> NoReturn:
         """Raises NoScores, because recordings do not contain the scores of items."""
-        raise NoScores("A recording does not state how items are scored: utility is not measured.")
+        raise NoScoresError(
+            "A recording does not state how items are scored: utility is not measured."
+        )
 
 
 def _shape(
@@ -439,11 +450,11 @@ def _reports(stored: RecordedMessages, part: RecordedPart) -> Reports:
         if not len(index):
             index = np.zeros((len(stored), int(sent.row_counts[0])), np.int64)
             positive = np.zeros(index.shape, np.bool_)
-        inside = (sent.ids >= 0) & (sent.ids < matrix[0] * matrix[1])
+        inside = (sent.row_indices >= 0) & (sent.row_indices < matrix[0] * matrix[1])
         if not ((sent.row_counts == index.shape[1]).all() and (abs(sent.values) == 1).all()):
             raise file.make_error(f"{index.shape[1]} signs 1 or -1 of every sender", "other data")
         if not inside.all():
             raise file.make_error(f"coordinates of a matrix {matrix}", "larger ones")
-        index[at] = sent.ids.reshape(len(at), -1)
+        index[at] = sent.row_indices.reshape(len(at), -1)
         positive[at] = sent.values.reshape(len(at), -1) > 0
     return Reports(index, positive, part.magnitude, matrix)

@@ -32,7 +32,7 @@ from fedrec_auditor.targets.settings import NAME_REGEX, NAME_RULE, get_field_typ
 from fedrec_auditor.targets.systems.system import ReportDistribution
 from fedrec_auditor.targets.transcript import NoiseChannel
 
-MANIFEST = "manifest.json"
+MANIFEST_FILE = "manifest.json"
 # Maximum size of a manifest in bytes. Identifiers of items use nearly all of it.
 MAX_MANIFEST_BYTES = 2**28
 # Key in the manifest for all components that are not named.
@@ -160,7 +160,7 @@ class Manifest(BaseModel):
                 f"Expected the directory of a recording, got {str(folder)!r}. Write one with "
                 "`auditor record` or fedrec_auditor.RecordingWriter."
             )
-        path = folder / MANIFEST
+        path = folder / MANIFEST_FILE
         check_file(path, MAX_MANIFEST_BYTES, "a recording's manifest")
         try:
             values = json.loads(path.read_bytes())
@@ -235,9 +235,9 @@ def _channel(values: Mapping[str, float | str]) -> NoiseChannel:
     return made
 
 
-ROUNDS, TRUTH = "rounds", "truth.npz"
+ROUNDS_FOLDER, TRUTH_FILE = "rounds", "truth.npz"
 # Beginnings of the names of files, up to a hyphen or the dot of their suffix.
-BROADCAST, UPLOADS, CLEAR, AGGREGATE, RELEASE = (
+BROADCAST_STEM, UPLOADS_STEM, CLEARTEXT_STEM, AGGREGATE_STEM, RELEASE_STEM = (
     "broadcast",
     "uploads",
     "clear",
@@ -304,27 +304,31 @@ class Recording:
         rounds: list[RecordedRound] = []
         for entry in _entries(path, digest):
             role = _role(entry)
-            if entry.name == TRUTH:
+            if entry.name == TRUTH_FILE:
                 truth = entry
-            elif role == RELEASE:
+            elif role == RELEASE_STEM:
                 release = _once(release, entry)
-            elif entry.name == ROUNDS:
+            elif entry.name == ROUNDS_FOLDER:
                 check_folder(entry, "the folder of rounds")
                 for folder in _entries(entry, digest):
                     rounds.append(_round(folder, digest, memory))
                     memory -= rounds[-1].nbytes
-            elif entry.name != MANIFEST:
-                known = f"{MANIFEST}, {ROUNDS}, {RELEASE}.safetensors, {TRUTH}"
+            elif entry.name != MANIFEST_FILE:
+                known = (
+                    f"{MANIFEST_FILE}, {ROUNDS_FOLDER}, {RELEASE_STEM}.safetensors, {TRUTH_FILE}"
+                )
                 raise InputError(f"Expected only {known} in {path}, got {entry.name!r}. Remove it.")
         rounds.sort(key=lambda each: each.number)
         if len({each.number for each in rounds}) != len(rounds):
-            raise InputError(f"Expected each round once in {path / ROUNDS}, got two. Rename one.")
+            raise InputError(
+                f"Expected each round once in {path / ROUNDS_FOLDER}, got two. Rename one."
+            )
         made = cls(path, manifest, tuple(rounds), release, truth, digest.hexdigest())
         route = manifest.route
         if route is not None and not made.max_vantage.determines(route):
             raise InputError(
                 f"Expected a route that the recording contains ({made.max_vantage}), got "
-                f"route={route} in {path / MANIFEST}. Give route {made.max_vantage}, or record "
+                f"route={route} in {path / MANIFEST_FILE}. Give route {made.max_vantage}, or record "
                 "messages with senders."
             )
         return made
@@ -351,7 +355,7 @@ class Recording:
             return Vantage.PEERS
         if self.release is None:
             raise InputError(
-                f"Expected messages in {self.path}, got none. Put them into {ROUNDS}/1/."
+                f"Expected messages in {self.path}, got none. Put them into {ROUNDS_FOLDER}/1/."
             )
         return Vantage.RELEASE
 
@@ -441,7 +445,7 @@ def _round(folder: Path, digest: Any, memory: float) -> RecordedRound:
     check_folder(folder, "the folder of a round")
     broadcast: ArrayFile | None = None
     aggregate: ArrayFile | None = None
-    messages: dict[str, list[MessageFile]] = {UPLOADS: [], CLEAR: []}
+    messages: dict[str, list[MessageFile]] = {UPLOADS_STEM: [], CLEARTEXT_STEM: []}
     for entry in _entries(folder, digest):
         role = _role(entry)
         if role in messages:
@@ -452,20 +456,20 @@ def _round(folder: Path, digest: Any, memory: float) -> RecordedRound:
                     f"Expected a recording whose senders fit into memory, got more up to {entry}. "
                     "Remove rounds, or allow more memory by --memory."
                 )
-        elif role == BROADCAST:
+        elif role == BROADCAST_STEM:
             broadcast = _once(broadcast, entry)
-        elif role == AGGREGATE:
+        elif role == AGGREGATE_STEM:
             aggregate = _once(aggregate, entry)
         else:
             raise InputError(
-                f"Expected only files {BROADCAST}, {UPLOADS}-*, {CLEAR}-* or {AGGREGATE} of type "
+                f"Expected only files {BROADCAST_STEM}, {UPLOADS_STEM}-*, {CLEARTEXT_STEM}-* or {AGGREGATE_STEM} of type "
                 f"safetensors or npz in {folder}, got {entry.name!r}. Remove it."
             )
     return RecordedRound(
         number=int(folder.name),
         broadcast=broadcast,
-        uploads=tuple(messages[UPLOADS]),
-        cleartext=tuple(messages[CLEAR]),
+        uploads=tuple(messages[UPLOADS_STEM]),
+        cleartext=tuple(messages[CLEARTEXT_STEM]),
         aggregate=aggregate,
     )
 

@@ -21,19 +21,19 @@ from fedrec_auditor.targets.components import Component, Floats, Ints, Payload, 
 from fedrec_auditor.targets.compute import iter_blocks
 from fedrec_auditor.targets.datasets.base import Attribute, Interactions
 from fedrec_auditor.targets.recorded.recording import (
-    AGGREGATE,
+    AGGREGATE_STEM,
     ANY_PART,
-    BROADCAST,
-    CLEAR,
-    MANIFEST,
-    RELEASE,
-    ROUNDS,
-    UPLOADS,
+    BROADCAST_STEM,
+    CLEARTEXT_STEM,
+    MANIFEST_FILE,
+    RELEASE_STEM,
+    ROUNDS_FOLDER,
+    UPLOADS_STEM,
     Manifest,
 )
 from fedrec_auditor.targets.recorded.tensors import (
-    COUNTS,
-    SENDERS,
+    COUNTS_SUFFIX,
+    SENDERS_NAME,
     PartForm,
     check_file,
     check_finite,
@@ -194,10 +194,13 @@ class RecordingWriter:
         self._round: Path | None = None
         self._broadcast: Broadcast | None = None
         self._files = 0
-        (self.path / ROUNDS).mkdir(parents=True, exist_ok=True)
+        (self.path / ROUNDS_FOLDER).mkdir(parents=True, exist_ok=True)
         draft = self.path / f".{secrets.token_hex(8)}"
         draft.write_text(self.manifest.to_json(), encoding="utf-8")
-        if not _placed(draft, self.path / MANIFEST) and Manifest.read(self.path) != self.manifest:
+        if (
+            not _placed(draft, self.path / MANIFEST_FILE)
+            and Manifest.read(self.path) != self.manifest
+        ):
             raise InputError(
                 f"Expected no other recording at {self.path}, got one with other settings. Give "
                 "another directory."
@@ -211,13 +214,13 @@ class RecordingWriter:
         """
         if isinstance(number, bool) or not 0 <= number < 10**9:
             raise InputError(f"Expected number in [0, 1e9), got {number!r}. Number rounds from 0.")
-        self._round = self.path / ROUNDS / str(int(number))
+        self._round = self.path / ROUNDS_FOLDER / str(int(number))
         self._round.mkdir(exist_ok=True)
         self._broadcast = None
         if broadcast is not None:
             model = {name: _array(name, value) for name, value in broadcast.items()}
             self._broadcast = model
-            self._write(self._round, BROADCAST, model)
+            self._write(self._round, BROADCAST_STEM, model)
 
     def upload(self, sender: Sender, arrays: Mapping[str, Any]) -> None:
         """Writes the message of one sender in the current round.
@@ -234,7 +237,7 @@ class RecordingWriter:
                 written |= _partial(part, PartForm.SENT_ROWS, values, ids, np.array([len(ids)]))
             else:
                 written |= self._packed(part, _array(part, value)[None], None)
-        self._messages(f"{UPLOADS}-{name}", written, [sender])
+        self._messages(f"{UPLOADS_STEM}-{name}", written, [sender])
 
     def uploads(
         self,
@@ -266,7 +269,7 @@ class RecordingWriter:
                 else:
                     written |= self._packed(name, part.to_dense(block), part.flag_sent_rows(block))
             self._files += 1
-            stem = f"{CLEAR if clear else UPLOADS}-{self._files:06}"
+            stem = f"{CLEARTEXT_STEM if clear else UPLOADS_STEM}-{self._files:06}"
             self._messages(stem, written, None if senders is None else senders[block])
 
     def aggregate(
@@ -277,7 +280,7 @@ class RecordingWriter:
         ``senders`` are the clients whose messages are in the sums; None if they are not known.
         """
         written = {name: _array(name, value) for name, value in sums.items()}
-        self._messages(AGGREGATE, written, senders)
+        self._messages(AGGREGATE_STEM, written, senders)
 
     def close(self, release: Mapping[str, Any] | None = None) -> None:
         """Ends the recording, and writes ``release``, the model published at the end, if it is
@@ -285,7 +288,7 @@ class RecordingWriter:
         """
         if release is not None:
             model = {name: _array(name, value) for name, value in release.items()}
-            self._write(self.path, RELEASE, model)
+            self._write(self.path, RELEASE_STEM, model)
 
     def __enter__(self) -> Self:
         return self
@@ -330,9 +333,9 @@ class RecordingWriter:
         if senders is not None:
             named = np.asarray(senders)
             if named.dtype.kind in "iu":
-                arrays[SENDERS] = named.astype(np.int64)
+                arrays[SENDERS_NAME] = named.astype(np.int64)
             else:
-                metadata = {SENDERS: json.dumps([str(each) for each in senders])}
+                metadata = {SENDERS_NAME: json.dumps([str(each) for each in senders])}
         draft = folder / f".{secrets.token_hex(8)}"
         save_file(arrays, draft, metadata=metadata)
         if not _placed(draft, folder / f"{stem}.safetensors"):
@@ -346,7 +349,7 @@ def _partial(name: str, form: PartForm, values: NDArray[Any], ids: Ints, counts:
     return {
         name: values,
         f"{name}:{form}": ids.astype(np.int64),
-        f"{name}:{COUNTS}": counts.astype(np.int64),
+        f"{name}:{COUNTS_SUFFIX}": counts.astype(np.int64),
     }
 
 
@@ -354,9 +357,9 @@ def _array(name: str, value: Any) -> NDArray[Any]:
     """Returns the numbers of a message part; InputError unless they are numbers with a valid
     name.
     """
-    if not name or ":" in name or name == SENDERS:
+    if not name or ":" in name or name == SENDERS_NAME:
         raise InputError(
-            f"Expected a component's name without colons, other than {SENDERS!r}, got {name!r}. "
+            f"Expected a component's name without colons, other than {SENDERS_NAME!r}, got {name!r}. "
             "Rename the component."
         )
     array = np.asarray(value)

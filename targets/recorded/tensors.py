@@ -60,7 +60,7 @@ def _check(path: Path, what: str, fits: object, noun: str) -> None:
 
 # Name of the array (or of the text in a safetensors header) that holds the senders of the messages,
 # and ending of "NAME:counts", the array with the number of rows of NAME in each message.
-SENDERS, COUNTS = "senders", "counts"
+SENDERS_NAME, COUNTS_SUFFIX = "senders", "counts"
 # Maximum size of a file in bytes.
 MAX_FILE_BYTES = 2**40
 # Maximum size in bytes of one array of senders or of row counts in a compressed file.
@@ -137,7 +137,7 @@ class ArrayFile(Mapping[str, NDArray[Any]]):
                 f"Expected at most {MAX_ARRAYS:,} arrays in {self.path}, got {len(heads):,}. "
                 "Put more messages into each array."
             )
-        check_senders(index.get(SENDERS), self.path)
+        check_senders(index.get(SENDERS_NAME), self.path)
         object.__setattr__(self, "headers", heads)
         object.__setattr__(self, "index_arrays", index)
 
@@ -161,7 +161,7 @@ class ArrayFile(Mapping[str, NDArray[Any]]):
 
         Raises InputError unless its numbers are finite.
         """
-        if name not in self.headers or name == SENDERS:
+        if name not in self.headers or name == SENDERS_NAME:
             raise KeyError(name)
         with self.open_slices() as read:
             array = check_finite(read(name, slice(None)), name, self.path)
@@ -174,7 +174,7 @@ class ArrayFile(Mapping[str, NDArray[Any]]):
             return all(bool(np.isfinite(read(name, slice(None))).all()) for name in self)
 
     def __iter__(self) -> Iterator[str]:
-        return (name for name in self.headers if name != SENDERS)
+        return (name for name in self.headers if name != SENDERS_NAME)
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
@@ -192,11 +192,11 @@ class ArrayFile(Mapping[str, NDArray[Any]]):
         For a file of sums, these are the clients whose messages are in the sums. None if the file
         does not state them.
         """
-        return self.index_arrays.get(SENDERS)
+        return self.index_arrays.get(SENDERS_NAME)
 
     def _indexes(self, name: str) -> bool:
         """Whether the array ``name`` has one entry per message and is read on opening."""
-        return name == SENDERS or name.endswith(f":{COUNTS}")
+        return name == SENDERS_NAME or name.endswith(f":{COUNTS_SUFFIX}")
 
     @abstractmethod
     def _scan(self) -> tuple[dict[str, ArrayInfo], dict[str, NDArray[Any]]]: ...
@@ -229,8 +229,8 @@ class SafetensorsFile(ArrayFile):
                 heads[name] = ArrayInfo(tuple(part.get_shape()), np.dtype(dtype))
                 if self._indexes(name):
                     index[name] = np.asarray(file.get_tensor(name))
-            header = (file.metadata() or {}).get(SENDERS)
-        return heads, index if header is None else index | {SENDERS: self._listed(header)}
+            header = (file.metadata() or {}).get(SENDERS_NAME)
+        return heads, index if header is None else index | {SENDERS_NAME: self._listed(header)}
 
     def _listed(self, header: str) -> NDArray[np.str_]:
         names = json.loads(header)
@@ -272,7 +272,7 @@ class NpzFile(ArrayFile):
 
     max_index_bytes: ClassVar[int] = MAX_INDEX_BYTES
     only_names: ClassVar[Collection[str]] = ()
-    text_names: ClassVar[Collection[str]] = (SENDERS,)
+    text_names: ClassVar[Collection[str]] = (SENDERS_NAME,)
 
     def _scan(self) -> tuple[dict[str, ArrayInfo], dict[str, NDArray[Any]]]:
         heads, index = {}, {}
@@ -419,12 +419,12 @@ class StoredPart:
     """One named part of k messages, as read from a file: whole, or some rows of tables.
 
     values: the messages (k, *shape), or the r rows of all messages together (r, *shape)
-    ids: indices of the rows in their tables (r,); empty for whole messages
+    row_indices: indices of the rows in their tables (r,); empty for whole messages
     row_counts: number of rows of each message (k,); empty for whole messages
     """
 
     values: NDArray[Any]
-    ids: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+    row_indices: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     row_counts: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
 
 
@@ -463,7 +463,7 @@ class MessageFile:
     def __post_init__(self) -> None:
         tensors = FILE_READERS[self.path.suffix](self.path)
         heads = dict(tensors.headers)
-        heads.pop(SENDERS, None)
+        heads.pop(SENDERS_NAME, None)
         senders = tensors.senders
         if senders is not None:
             if senders.ndim != 1 or senders.dtype.kind not in "iuU":
@@ -471,11 +471,11 @@ class MessageFile:
             senders = senders if senders.dtype.kind == "U" else senders.astype(np.int64)
         layouts: dict[str, PartLayout] = {}
         starts: dict[str, NDArray[np.int64]] = {}
-        sizes = {} if senders is None else {SENDERS: len(senders)}
+        sizes = {} if senders is None else {SENDERS_NAME: len(senders)}
         for name, head in heads.items():
             base, _, role = name.partition(":")
             if role:
-                if base not in heads or role not in (*ROW_FORMS, COUNTS):
+                if base not in heads or role not in (*ROW_FORMS, COUNTS_SUFFIX):
                     raise self.make_error("components, their rows and counts", f"{name!r}")
                 continue
             if not head.shape:
@@ -515,7 +515,10 @@ class MessageFile:
         pieces = self._read(name, places)
         if not ordered:
             return pieces
-        whose, ids = np.repeat(np.arange(len(pieces.row_counts)), pieces.row_counts), pieces.ids
+        whose, ids = (
+            np.repeat(np.arange(len(pieces.row_counts)), pieces.row_counts),
+            pieces.row_indices,
+        )
         order = np.lexsort((ids, whose))
         if (np.diff(order) < 0).any():
             ids = ids[order]
@@ -553,12 +556,12 @@ class MessageFile:
 
     def _starts(self, tensors: ArrayFile, name: str, form: PartForm) -> NDArray[np.int64]:
         heads = tensors.headers
-        counts, ids = heads.get(f"{name}:{COUNTS}"), heads[f"{name}:{form}"]
+        counts, ids = heads.get(f"{name}:{COUNTS_SUFFIX}"), heads[f"{name}:{form}"]
         if counts is None or any(
             len(h.shape) != 1 or h.dtype.kind not in "iu" for h in (counts, ids)
         ):
             raise self.make_error(f"whole numbers as rows and counts of {name!r}", "other data")
-        each = tensors.index_arrays[f"{name}:{COUNTS}"].astype(np.int64)
+        each = tensors.index_arrays[f"{name}:{COUNTS_SUFFIX}"].astype(np.int64)
         total = heads[name].shape[0]
         if (each < 0).any() or ids.shape[0] != total or each.sum() != total:
             raise self.make_error(

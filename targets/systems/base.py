@@ -38,20 +38,20 @@ class TrainingCost:
     """Rough estimate of the cost of one training, in messages, memory and computation.
 
     rounds: number of rounds.
-    senders: number of clients that send a message in one round.
+    senders_per_round: number of clients that send a message in one round.
     message_values: number of values in one message.
     message_bytes: storage of one message, in bytes.
     memory_values: number of values of 4 bytes in memory besides the messages, such as the model's
         tables and the training examples of the largest device.
-    updates: number of updates of single model parameters in the whole training.
+    n_updates: number of updates of single model parameters in the whole training.
     """
 
     rounds: float
-    senders: float
+    senders_per_round: float
     message_values: float
     message_bytes: float
     memory_values: float
-    updates: float
+    n_updates: float
 
     @classmethod
     def estimate(
@@ -117,12 +117,12 @@ class TrainingCost:
     @property
     def n_messages(self) -> float:
         """Number of messages in the whole training."""
-        return self.rounds * self.senders
+        return self.rounds * self.senders_per_round
 
     @property
     def seconds(self) -> float:
         """Estimated time of the training in one thread, in seconds."""
-        return self.updates / UPDATES_PER_SECOND
+        return self.n_updates / UPDATES_PER_SECOND
 
 
 # Function that a training calls after every round, with the number of finished rounds and the
@@ -130,7 +130,7 @@ class TrainingCost:
 ProgressCallback = Callable[[int, int], None]
 
 
-class NoScores(InputError):
+class NoScoresError(InputError):
     """Error of a system that computes no item scores, so that its utility cannot be measured."""
 
 
@@ -160,7 +160,7 @@ class ScopedClaim:
     note: a sentence that explains why a reader of the paper would apply the claim to this scope.
     outside_model: name of a quantity that the comparison needs and the paper does not state, such
         as a budget. If not empty, a bound above the claim does not refute the paper.
-    curve: function from delta to epsilon, if the claim is a formula; None otherwise.
+    epsilon_curve: function from delta to epsilon, if the claim is a formula; None otherwise.
     """
 
     claim: Claim
@@ -168,16 +168,16 @@ class ScopedClaim:
     delta: float = 0.0
     note: str = ""
     outside_model: str = ""
-    curve: Callable[[float], float] | None = None
+    epsilon_curve: Callable[[float], float] | None = None
 
-    def set_delta(self, delta: float) -> ScopedClaim | None:
-        """Returns the claim at another delta, with the epsilon that ``curve`` gives at this delta.
+    def convert_to_delta(self, delta: float) -> ScopedClaim | None:
+        """Returns the claim at another delta, with the epsilon that ``epsilon_curve`` gives at this delta.
 
-        None if the claim has no ``curve``.
+        None if the claim has no ``epsilon_curve``.
         """
-        if self.curve is None:
+        if self.epsilon_curve is None:
             return None
-        epsilon = self.curve(delta)
+        epsilon = self.epsilon_curve(delta)
         statement = f"By the formula of the claim at delta {self.claim.delta:g}, at {delta:g}."
         basis = Basis.pick_weaker(self.claim.basis, Basis.COMPUTED)
         claim = replace(self.claim, epsilon=epsilon, delta=delta, statement=statement, basis=basis)

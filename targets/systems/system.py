@@ -52,13 +52,13 @@ class TrainingResult:
     """Result of a training without its messages: the published model, and the scoring model.
 
     release: the published model, as arrays by name; None if nothing is published.
-    arrays: the arrays that devices need to score items, by name.
+    scoring_arrays: the arrays that devices need to score items, by name.
     user_vectors: private vector of each user at the last upload, shape (n_users, F); None if the
         system does not keep them.
     """
 
     release: Broadcast | None
-    arrays: Mapping[str, Any]
+    scoring_arrays: Mapping[str, Any]
     user_vectors: Floats | None = None
 
 
@@ -71,14 +71,14 @@ class UploadRequest:
     """A request for messages: which clients send how many messages, after which broadcast.
 
     profiles: interaction histories, one row per client.
-    size: number of independent messages per client.
+    messages_per_client: number of independent messages per client.
     broadcast: arrays that clients receive from the server, by name; None if they receive nothing.
     rng: generator from which the seeds of ``streams`` are drawn.
     compute: number of threads, memory and device of the computation.
     """
 
     profiles: Interactions
-    size: int
+    messages_per_client: int
     broadcast: Broadcast | None
     rng: np.random.Generator
     compute: Machine = DEFAULT
@@ -86,13 +86,13 @@ class UploadRequest:
     @cached_property
     def profile_ids(self) -> Ints:
         """Sender of each message, as a row index of ``profiles``, shape (n_messages,)."""
-        return np.repeat(np.arange(self.profiles.n_users), self.size)
+        return np.repeat(np.arange(self.profiles.n_users), self.messages_per_client)
 
     @cached_property
     def interactions(self) -> Interactions:
         """Sender's interaction history of each message, one row per message.
 
-        Every client's row is repeated ``size`` times.
+        Every client's row is repeated ``messages_per_client`` times.
         """
         return self.profiles.take_users(self.profile_ids)
 
@@ -102,7 +102,7 @@ class UploadRequest:
         return Streams.spawn(self.rng, len(self.profile_ids))
 
 
-Training = Generator[Round | None, Round | None, TrainingResult]
+TrainingGenerator = Generator[Round | None, Round | None, TrainingResult]
 """A training as a generator that runs one round per step.
 
 The generator yields each round's messages, or None for a step without messages. It receives the
@@ -200,7 +200,7 @@ class System(Checked, Target, ABC):
         """
         return {}
 
-    def count_uses(self, horizon: Horizon) -> int:
+    def count_randomizer_uses(self, horizon: Horizon) -> int:
         """Counts how often a client randomizes the same data within ``horizon``.
 
         The horizon is one round or the whole training. By default a client applies its randomizer
@@ -261,14 +261,14 @@ class System(Checked, Target, ABC):
             if progress is not None:
                 progress(number, total)
         transcript = Transcript(
-            public=self.get_public(interactions),
+            public=self.get_public_info(interactions),
             rounds=tuple(rounds),
             release=trained.release,
             max_vantage=self.max_vantage,
         )
         return Run(
             transcript=transcript,
-            model=Model(arrays=trained.arrays),
+            model=Model(arrays=trained.scoring_arrays),
             user_vectors=trained.user_vectors,
         )
 
@@ -280,14 +280,14 @@ class System(Checked, Target, ABC):
     @abstractmethod
     def train(
         self, interactions: Interactions, rng: np.random.Generator, compute: Machine
-    ) -> Training:
+    ) -> TrainingGenerator:
         """Returns a generator that trains one round per step and yields the messages of the round.
 
         The value that the generator returns at the end is the result of the training. ``rng`` is
         the source of all randomness. ``compute`` sets threads, memory and device.
         """
 
-    def get_public(self, interactions: Interactions) -> PublicInfo:
+    def get_public_info(self, interactions: Interactions) -> PublicInfo:
         """Returns what every adversary knows of a run, without any message.
 
         This is the system's name and settings, the sizes of the data, and the items' genres.
@@ -321,7 +321,7 @@ class System(Checked, Target, ABC):
         calls = UploadRequest(profiles, size, broadcast, rng, compute)
         return Uploads(calls.profile_ids, self.make_messages(calls))
 
-    def make_messages(self, calls: UploadRequest) -> Messages:
+    def make_messages(self, request: UploadRequest) -> Messages:
         """Computes the requested messages, and returns them as named arrays (components).
 
         By default clients send nothing.
@@ -388,11 +388,11 @@ class CentralSystem(System):
         """Returns None, because the distribution of the published model is unknown."""
         return None
 
-    def get_public(self, interactions: Interactions) -> PublicInfo:
+    def get_public_info(self, interactions: Interactions) -> PublicInfo:
         """Returns what every adversary knows of a run: the published model is all that is sent."""
-        return replace(super().get_public(interactions), route=Vantage.RELEASE)
+        return replace(super().get_public_info(interactions), route=Vantage.RELEASE)
 
-    def make_messages(self, calls: UploadRequest) -> Messages:
+    def make_messages(self, request: UploadRequest) -> Messages:
         """Returns no messages, because devices send nothing."""
         return {}
 
@@ -405,7 +405,9 @@ class NoUploadSystem(CentralSystem):
         return dp.NoOpDpEvent()
 
 
-def get_array(broadcast: Broadcast | None, name: str, shape: tuple[int, ...]) -> NDArray[Any]:
+def get_broadcast_array(
+    broadcast: Broadcast | None, name: str, shape: tuple[int, ...]
+) -> NDArray[Any]:
     """Returns the array ``name`` of a broadcast.
 
     Raises InputError if the broadcast has no array of this name and ``shape``.
@@ -484,7 +486,7 @@ class ReportingSystem(System):
             one = Shuffled(self.make_randomizer(1).epsilon, self.count_shuffled_users(population))
         elif scope.vantage is not Vantage.SERVER:
             return None
-        return Repeated(one, self.count_uses(scope.horizon))
+        return Repeated(one, self.count_randomizer_uses(scope.horizon))
 
     def get_event(self, scope: Scope, population: Population) -> dp.DpEvent:
         """Returns the accounting event of all reports of a user within the horizon.
@@ -501,4 +503,4 @@ class ReportingSystem(System):
         if scope.vantage is not Vantage.SERVER:
             n_users = self.count_shuffled_users(population)
             one = dp.ShuffledDpEvent(self.make_randomizer(1).epsilon, n_users, binary=True)
-        return dp.SelfComposedDpEvent(one, self.count_uses(scope.horizon))
+        return dp.SelfComposedDpEvent(one, self.count_randomizer_uses(scope.horizon))

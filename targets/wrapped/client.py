@@ -204,7 +204,7 @@ Message = Mapping[str, NDArray[Any]]
 class CheckedClient:
     """Wrapper of a client function that seeds every call and checks the returned message.
 
-    function: the client's function ``function(history, model, rng)``; if it requires a fourth
+    client_function: the client's function ``client_function(history, model, rng)``; if it requires a fourth
         argument, the argument is its device's state, a dictionary that the function may fill and
         that persists from round to round
     shapes: shapes of the arrays in the first message, by name, which all messages must have
@@ -220,7 +220,7 @@ class CheckedClient:
     other arrays or another shape than the first message, or if its numbers are not finite.
     """
 
-    function: Function
+    client_function: Function
     shapes: dict[str, tuple[int, ...]] = field(default_factory=dict)
     part_types: Mapping[str, str] = field(default_factory=dict)
     structure: ArrayStructure | None = None
@@ -228,7 +228,7 @@ class CheckedClient:
     _stateful: bool = field(init=False)
 
     def __post_init__(self) -> None:
-        self._stateful = requires_arguments(self.function, 4)
+        self._stateful = requires_arguments(self.client_function, 4)
 
     def __call__(
         self,
@@ -254,14 +254,16 @@ class CheckedClient:
         sent = None if model is None or make_model is None else make_model.rebuild(model)
         seed_everything(seed)
         more = (state,) if self._stateful else ()
-        what = f"the message of your client ({locate_source(self.function)})"
-        with guard_call(f"a message from your client{where}", self.function, "Mend the client."):
-            upload = self.function(history, sent, np.random.default_rng(seed), *more)
+        what = f"the message of your client ({locate_source(self.client_function)})"
+        with guard_call(
+            f"a message from your client{where}", self.client_function, "Mend the client."
+        ):
+            upload = self.client_function(history, sent, np.random.default_rng(seed), *more)
             if upload is None and self.drops_out:
                 return None
             arrays, structure = flatten(upload, what)
         self.shapes = self.shapes or {name: array.shape for name, array in arrays.items()}
-        check_parts(arrays, self.shapes, what, where, _PAD)
+        check_arrays(arrays, self.shapes, what, where, _PAD)
         if (
             self.part_types.keys() != structure.part_types.keys()
         ):  # a different catalogue, or the first message
@@ -279,7 +281,7 @@ class CheckedClient:
         return arrays
 
 
-def check_parts(
+def check_arrays(
     arrays: Message, like: Mapping[str, tuple[int, ...]], what: str, where: str, remedy: str
 ) -> None:
     """Raises InputError unless arrays have the expected shapes and finite numbers.

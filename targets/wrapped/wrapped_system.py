@@ -34,14 +34,14 @@ from fedrec_auditor.targets.settings import (
 from fedrec_auditor.targets.systems.base import (
     UPDATES_PER_SECOND,
     Model,
-    NoScores,
+    NoScoresError,
     Population,
     ReportedMetric,
     ScopedClaim,
     SystemOrigin,
     UtilityTest,
 )
-from fedrec_auditor.targets.systems.system import System, Training, TrainingResult
+from fedrec_auditor.targets.systems.system import System, TrainingGenerator, TrainingResult
 from fedrec_auditor.targets.transcript import (
     Broadcast,
     HistoriesRefused,
@@ -55,7 +55,7 @@ from fedrec_auditor.targets.wrapped.client import (
     History,
     Message,
     MessagePacker,
-    check_parts,
+    check_arrays,
     guard_call,
     locate_source,
     requires_arguments,
@@ -92,7 +92,7 @@ UNUSED_PROOF_NOTE = (
     'claim=Claim(epsilon=math.inf, delta=1e-5, unit="user", horizon="round").'
 )
 # Horizons (periods) for which a caller may give a proof.
-HORIZONS = (Horizon.ROUND, Horizon.TRAINING)
+PROOF_HORIZONS = (Horizon.ROUND, Horizon.TRAINING)
 
 
 _SEVERAL = Range(
@@ -323,7 +323,7 @@ class WrappedSystem(System):
         adjacency of the claims, which covers that of ``scope``. The result is ``NonPrivateDpEvent``
         if no claim covers the scope, or if the caller gave no event of such a period.
         """
-        for horizon in HORIZONS:
+        for horizon in PROOF_HORIZONS:
             wider = replace(scope, horizon=horizon)
             claims = [s.claim.scope for s in self.stated_claims if s.claim.scope.covers(wider)]
             if horizon in self.proof and wider.covers(scope) and claims:
@@ -339,7 +339,7 @@ class WrappedSystem(System):
         """
         return self, ""
 
-    def get_public(self, interactions: Interactions) -> PublicInfo:
+    def get_public_info(self, interactions: Interactions) -> PublicInfo:
         """Returns the facts that every adversary knows: name, sizes, settings, route of uploads."""
         return PublicInfo(
             algorithm=self.title,
@@ -367,7 +367,9 @@ class WrappedSystem(System):
             )
         return rows.reshape(n_items, -1).astype(np.int64)
 
-    def train(self, interactions: Interactions, rng: Generator, compute: Machine) -> Training:
+    def train(
+        self, interactions: Interactions, rng: Generator, compute: Machine
+    ) -> TrainingGenerator:
         """Trains the system: yields the messages round by round, and returns the last model.
 
         Every sending device has a separate seed and state.
@@ -394,7 +396,7 @@ class WrappedSystem(System):
                 kept = yield Round(model, Uploads(users[there], packing.pack_components()), clear)
                 assert kept is not None
                 model = self._next(model, structure, kept.uploads, client.structure, rng)
-        return TrainingResult(release=model, arrays=dict(model or {}))
+        return TrainingResult(release=model, scoring_arrays=dict(model or {}))
 
     def make_first_model(self, n_items: int) -> tuple[Broadcast | None, ArrayStructure | None]:
         """Returns the first model for ``n_items`` items, as arrays by name, and its structure.
@@ -456,7 +458,7 @@ class WrappedSystem(System):
         what = f"the model of your server ({locate_source(self.server)})"
         arrays, _ = flatten(made, what)
         shapes = {name: array.shape for name, array in model.items()}
-        check_parts(arrays, shapes, what, "", "Return a model of the same form as the given one.")
+        check_arrays(arrays, shapes, what, "", "Return a model of the same form as the given one.")
         return arrays
 
     def upload(
@@ -553,7 +555,7 @@ class WrappedSystem(System):
         ``users`` holds row indices. Raises NoScores if there is no such function.
         """
         if self.scores is None:
-            raise NoScores(
+            raise NoScoresError(
                 "Expected a function scores(model, history) to measure utility, got none. "
                 "Give a function that returns the scores of all items."
             )

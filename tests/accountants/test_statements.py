@@ -21,10 +21,10 @@ from fedrec_auditor.accountants.statements import (
     Side,
     Unit,
     Vantage,
-    guess_probability,
+    compute_guess_probability,
 )
 from fedrec_auditor.auditor.exact import find_exact_bound
-from fedrec_auditor.auditor.testing.targets import SCOPES
+from fedrec_auditor.auditor.testing.targets import ALL_SCOPES
 from fedrec_auditor.targets.mechanisms.laplace_mechanisms import Laplace
 
 WIDEST = Scope(
@@ -34,20 +34,20 @@ WIDEST = Scope(
 
 @pytest.fixture(scope="module")
 def covers() -> np.ndarray:
-    return np.array([[one.covers(two) for two in SCOPES] for one in SCOPES])
+    return np.array([[one.covers(two) for two in ALL_SCOPES] for one in ALL_SCOPES])
 
 
 def test_covers_is_a_partial_order_over_all_scopes(covers: np.ndarray) -> None:
-    assert len(SCOPES) == 7 * 3 * 5 * 3
+    assert len(ALL_SCOPES) == 7 * 3 * 5 * 3
     assert covers.diagonal().all(), "reflexive"
-    assert not (covers & covers.T & ~np.eye(len(SCOPES), dtype=bool)).any(), "antisymmetric"
+    assert not (covers & covers.T & ~np.eye(len(ALL_SCOPES), dtype=bool)).any(), "antisymmetric"
     through = (covers.astype(np.int64) @ covers.astype(np.int64)) > 0
     assert not (through & ~covers).any(), "transitive"
 
 
 def test_one_scope_covers_all_but_presence_and_nothing_covers_it(covers: np.ndarray) -> None:
-    position = SCOPES.index(WIDEST)
-    presence = [s.unit is Unit.USER and s.adjacency is Adjacency.ADD_REMOVE for s in SCOPES]
+    position = ALL_SCOPES.index(WIDEST)
+    presence = [s.unit is Unit.USER and s.adjacency is Adjacency.ADD_REMOVE for s in ALL_SCOPES]
     assert (covers[position] == ~np.array(presence)).all()
     assert covers[:, position].sum() == 1
 
@@ -82,7 +82,7 @@ def _with(scope: Scope, name: str, value: object) -> Scope:
 def test_a_narrower_scope_never_covers_a_wider_one(
     name: str, wider: object, narrower: object
 ) -> None:
-    for scope in SCOPES:
+    for scope in ALL_SCOPES:
         wide, narrow = _with(scope, name, wider), _with(scope, name, narrower)
         if wide.unit is Unit.USER != narrow.unit and wide.adjacency is Adjacency.ADD_REMOVE:
             continue  # see the test of users who stay
@@ -127,7 +127,7 @@ def test_hiding_what_a_user_sends_does_not_hide_who_takes_part() -> None:
 
 
 def test_a_scope_covers_field_by_field() -> None:
-    for one, two in itertools.islice(itertools.product(SCOPES, SCOPES), 0, None, 37):
+    for one, two in itertools.islice(itertools.product(ALL_SCOPES, ALL_SCOPES), 0, None, 37):
         fields = ("unit", "adjacency", "vantage", "horizon")
         base = dict.fromkeys(fields, WIDEST)
         base["adjacency"] = _with(WIDEST, "unit", Unit.INTERACTION)
@@ -205,13 +205,13 @@ def test_every_error_is_of_the_one_family() -> None:
 @given(st.floats(0, 30), st.floats(0, 0.999))
 def test_the_guess_is_where_both_errors_of_the_trade_off_meet(epsilon: float, delta: float) -> None:
     """At error rate x = 1 - guess on both sides, x + e^eps x = 1 - delta (the region's corner)."""
-    error = 1 - guess_probability(epsilon, delta)
+    error = 1 - compute_guess_probability(epsilon, delta)
     rounding = 2.0**-51 * (1 + math.exp(epsilon))
     assert math.isclose(error * (1 + math.exp(epsilon)), 1 - delta, abs_tol=rounding)
-    assert 0.5 <= guess_probability(epsilon, delta) <= 1.0
+    assert 0.5 <= compute_guess_probability(epsilon, delta) <= 1.0
 
 
 @given(st.floats(0, 800), st.floats(0, 800))
 def test_a_larger_epsilon_never_lowers_the_guess(one: float, two: float) -> None:
     low, high = sorted((one, two))
-    assert guess_probability(low) <= guess_probability(high)
+    assert compute_guess_probability(low) <= compute_guess_probability(high)

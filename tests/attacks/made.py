@@ -13,7 +13,7 @@ from fedrec_auditor.attacks.base import Background, Reconstruction
 from fedrec_auditor.attacks.interaction_reconstruction import InteractionReconstruction, choose_sets
 from fedrec_auditor.attacks.membership_attacks import InteractionMembership
 from fedrec_auditor.attacks.parts import reading
-from fedrec_auditor.attacks.readers.base import get_posterior
+from fedrec_auditor.attacks.readers.base import compute_posterior
 from fedrec_auditor.targets.components import Component, Dense, Payload, RankOne, Reports
 from fedrec_auditor.targets.transcript import PublicInfo, Round, Transcript, Uploads, View
 
@@ -59,7 +59,9 @@ def read_all(view: View) -> tuple[list[str], np.ndarray]:
 
 def sets_of(view: View) -> np.ndarray:
     """The sets with the largest expected F1, from all evidence of a view: (n, M)."""
-    return choose_sets(get_posterior(reading.read_evidence(view, np.arange(view.public.n_users))))
+    return choose_sets(
+        compute_posterior(reading.read_evidence(view, np.arange(view.public.n_users)))
+    )
 
 
 def reconstructed(view: View) -> Reconstruction:

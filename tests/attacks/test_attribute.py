@@ -17,7 +17,7 @@ from fedrec_auditor.attacks.attribute_attacks import (
 )
 from fedrec_auditor.attacks.base import Background
 from fedrec_auditor.attacks.parts.inputs import ITEMS, SUMMARY, InputTable, add_inputs
-from fedrec_auditor.attacks.parts.uploads import iter_blocks
+from fedrec_auditor.attacks.parts.uploads import iter_message_blocks
 from fedrec_auditor.targets.components import Dense, Payload
 from fedrec_auditor.targets.transcript import View
 from tests.attacks.made import SKEWED, fcf, flipped, sent, view_of
@@ -95,7 +95,7 @@ def test_absent_users_have_the_mean() -> None:
 
 def test_blocks_cover_all_clients_and_stay_small() -> None:
     component = Dense(np.arange(5 * 400_000).reshape(5, -1), Payload.MODEL)
-    rows, messages = zip(*iter_blocks(component), strict=True)
+    rows, messages = zip(*iter_message_blocks(component), strict=True)
     assert [r.stop - r.start for r in rows] == [2, 2, 1]
     np.testing.assert_array_equal(np.concatenate(messages), component.values)
 

@@ -28,11 +28,11 @@ from fedrec_auditor.attacks.parts.inputs import (
     InnerProducts,
     JointTable,
     add_inputs,
-    to_input,
+    make_input_table,
 )
 from fedrec_auditor.attacks.parts.supervised import (
     MAJORITY,
-    Problem,
+    AttributeProblem,
     SupervisedAttack,
     get_macro_auc,
 )
@@ -45,7 +45,7 @@ SHAPES = st.tuples(st.integers(0, 2**32 - 1), st.integers(2, 4), st.integers(1, 
 
 def problem(
     seed: int, classes: int, width: int, beside: bool
-) -> tuple[Problem, np.ndarray, np.ndarray, np.ndarray]:
+) -> tuple[AttributeProblem, np.ndarray, np.ndarray, np.ndarray]:
     """A draw of 40 known users of 100, and its columns."""
     rng = np.random.default_rng(seed)
     codes = rng.integers(classes, size=100)
@@ -54,8 +54,8 @@ def problem(
     unknown = np.setdiff1d(np.arange(100), known)
     side = rng.normal(size=(100, 3)) if beside else None
     labels = np.unique(codes[known], return_inverse=True)[1]
-    read = to_input(table, np.arange(100))
-    made = Problem(read, known, unknown, labels, side)
+    read = make_input_table(table, np.arange(100))
+    made = AttributeProblem(read, known, unknown, labels, side)
     return made, *made.make_rows(read.compute_values().astype(np.float64)), labels
 
 
@@ -96,14 +96,14 @@ def test_the_tree_reads_uploads_and_side_columns(absent: bool) -> None:
     rng = np.random.default_rng(0)
     table, side = rng.normal(size=(100, 20)), rng.normal(size=(100, 3))
     known, unknown = np.arange(0, 100, 3), np.setdiff1d(np.arange(100), np.arange(0, 100, 3))
-    read = to_input(table, np.arange(5 if absent else 0, 100))
+    read = make_input_table(table, np.arange(5 if absent else 0, 100))
     codes = (side[:, 1] > 0).astype(np.int64)
-    case = Problem(read, known, unknown, codes[known], side)
+    case = AttributeProblem(read, known, unknown, codes[known], side)
     attack = AttributeTree()
     found = attack.guess(case, attack.prepare_columns(read), 5)
     assert set(np.unique(found.scores)) == {0.0, 1.0}
     assert np.mean(found.classes == codes[unknown]) > 0.9
-    blind = Problem(None, known, unknown, codes[known], side)
+    blind = AttributeProblem(None, known, unknown, codes[known], side)
     assert np.mean(attack.guess(blind, None, 5).classes == codes[unknown]) > 0.9
 
 
@@ -121,11 +121,12 @@ def test_the_reading_is_chosen_by_the_known_alone() -> None:
     """Labels of unknown users have no influence; an informative reading wins over noise."""
     rng = np.random.default_rng(0)
     codes = rng.integers(2, size=100)
-    noise = to_input(rng.normal(size=(100, 50)), np.arange(100))
-    signal = to_input(rng.normal(size=(100, 50)) + codes[:, None], np.arange(100))
+    noise = make_input_table(rng.normal(size=(100, 50)), np.arange(100))
+    signal = make_input_table(rng.normal(size=(100, 50)) + codes[:, None], np.arange(100))
     known, unknown = np.arange(0, 100, 3), np.setdiff1d(np.arange(100), np.arange(0, 100, 3))
     told, dull = (
-        Problem(read, known, unknown, codes[known], None).score_ridge() for read in (signal, noise)
+        AttributeProblem(read, known, unknown, codes[known], None).score_ridge()
+        for read in (signal, noise)
     )
     assert told > 0.95
     assert dull < 0.7
@@ -162,18 +163,18 @@ def test_leading_directions_are_the_first_singular_vectors(rank: int) -> None:
     rng = np.random.default_rng(rank)
     left, right = (np.linalg.qr(rng.normal(size=(50, rank)))[0] for _ in range(2))
     table = ((left * 0.5 ** np.arange(rank)) @ right.T).astype(np.float32)
-    found = InnerProducts.from_blocks([table], 50, 50).singular_vectors(5)
+    found = InnerProducts.from_blocks([table], 50, 50).get_singular_vectors(5)
     kept = min(rank, 5)
     assert np.abs(found.T @ left)[:kept, :kept] == pytest.approx(np.eye(kept), abs=1e-3)
     assert not found[:, kept:].any()
     table[3, 4] = np.nan
-    assert np.isnan(InnerProducts.from_blocks([table], 50, 50).singular_vectors(5)).all()
+    assert np.isnan(InnerProducts.from_blocks([table], 50, 50).get_singular_vectors(5)).all()
 
 
 def test_mixed_readings_are_their_columns_beside_each_other() -> None:
     rng = np.random.default_rng(0)
     tables = {"a": rng.normal(size=(60, 5)), "b": 9 * rng.normal(size=(60, 70))}
-    inputs = {name: to_input(table, np.arange(60)) for name, table in tables.items()}
+    inputs = {name: make_input_table(table, np.arange(60)) for name, table in tables.items()}
     mixed = JointTable.combine(inputs, {"a": 1.0, "b": 0.25})
     scaled = [
         np.sqrt(weight) * values / np.linalg.norm(values)
@@ -210,9 +211,9 @@ def test_users_of_unknown_class_teach_bayes_where_it_helps(lean: float, gain: fl
         codes = rng.integers(2, size=600)
         rates = expit(rng.normal(-1.5, 0.5, 300) + lean * rng.normal(size=(2, 300)))
         held = rng.random((600, 300)) < rates[codes]
-        read = to_input(held.astype(float), np.arange(600))
+        read = make_input_table(held.astype(float), np.arange(600))
         known, unknown = np.arange(60), np.arange(60, 600)
-        case = Problem(read, known, unknown, codes[known], None)
+        case = AttributeProblem(read, known, unknown, codes[known], None)
         areas.append(
             [
                 get_macro_auc(codes[unknown], attack.guess(case, None, 0).scores)
@@ -231,8 +232,8 @@ def test_the_penalty_is_large_if_columns_are_uninformative() -> None:
         codes = rng.integers(2, size=300)
         table = rng.normal(size=(300, 200)) + 0.1 * (2 * codes[:, None] - 1)
         known, unknown = np.arange(100), np.arange(100, 300)
-        read = to_input(table, np.arange(300))
-        case = Problem(read, known, unknown, codes[known], None)
+        read = make_input_table(table, np.arange(300))
+        case = AttributeProblem(read, known, unknown, codes[known], None)
         penalties.append(case.choose_penalty())
         fitted, fixed = (
             get_macro_auc(codes[unknown], attack.guess(case, None, 0).scores)
@@ -275,7 +276,9 @@ def test_users_far_from_the_known_ones_have_finite_scores(attack: Any) -> None:
     codes, known = np.repeat([0, 1], 150), np.arange(0, 300, 2)
     table = np.random.default_rng(0).normal(size=(300, 5)) + 3 * codes[:, None]
     table[known + 1] *= 300
-    case = Problem(to_input(table, np.arange(300)), known, known + 1, codes[known], None)
+    case = AttributeProblem(
+        make_input_table(table, np.arange(300)), known, known + 1, codes[known], None
+    )
     found = attack.guess(case, None, 0)
     assert np.isfinite(found.scores).all()
     assert len(np.unique(found.classes)) == 2

@@ -12,7 +12,7 @@ from fedrec_auditor.accountants.statements import Vantage
 from fedrec_auditor.attacks.base import Attack, AttackFamily
 from fedrec_auditor.attacks.parts import reading
 from fedrec_auditor.attacks.parts.reading import read_calibrated
-from fedrec_auditor.attacks.parts.uploads import get_prior
+from fedrec_auditor.attacks.parts.uploads import get_item_log_odds
 from fedrec_auditor.auditor.games.row_order import SimulatedClient
 from fedrec_auditor.auditor.plan.families import FAMILIES
 from tests.contracts.attacks import P_VALUE, AttackCase, alarms
@@ -45,12 +45,12 @@ def test_evidence_of_several_trainings(target: str, seed: int) -> None:
     """As attacks use it: by an adversary who knows popularity and has the devices' code."""
     system = narrow(target, rounds=4)
     view = system.run(data(), np.random.default_rng(seed)).transcript.view(Vantage.SERVER)
-    if reading.refusal(view):
+    if reading.explain_refusal(view):
         pytest.skip("no reader reads it")
     popularity = (data().ratings.toarray() != 0).mean(axis=0)
     client = SimulatedClient.from_data(system, data())
     view = replace(view, public=replace(view.public, popularity=popularity, device_code=client))
-    evidence, odds = read_calibrated(view, np.arange(view.public.n_users)), get_prior(view)
+    evidence, odds = read_calibrated(view, np.arange(view.public.n_users)), get_item_log_odds(view)
     if evidence.log_ratio is None or odds is None:
         pytest.skip("no reader tells of interactions")
     compare_with_the_prior(evidence, odds, data())

@@ -12,7 +12,7 @@ from scipy import special, stats
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.losses.divergences import find_gaussian_epsilon
 from fedrec_auditor.auditor.plan.families import FAMILIES
-from fedrec_auditor.auditor.worlds.decision_rules import TestBudget
+from fedrec_auditor.auditor.worlds.decision_rules import RuleTestPlan
 from fedrec_auditor.auditor.worlds.estimators.base import Estimator
 from fedrec_auditor.auditor.worlds.estimators.lower_bound_estimators import JointBinomial
 from fedrec_auditor.auditor.worlds.pilot_rules import (
@@ -174,7 +174,7 @@ def _bound(noise: str, mean: NDArray[np.float64], delta: float, rng: np.random.G
         return np.column_stack([messages @ mean, voter(messages)])
 
     pilot = [features(sent(world, 150, piloting)) for world in (0, 1)]
-    budget = TestBudget(draws=2 * _DRAWS, delta=delta, alpha=0.05)
+    budget = RuleTestPlan(draws=2 * _DRAWS, delta=delta, alpha=0.05)
     rule, _ = choose_rule_or_feature(fit_logistic_rule, pilot[0], pilot[1], 3, budget)
     worlds = worlds_of(
         lambda stream, n: rule(features(sent(0, n, stream))),
@@ -182,7 +182,7 @@ def _bound(noise: str, mean: NDArray[np.float64], delta: float, rng: np.random.G
     )
     return (
         JointBinomial()
-        .bound(worlds, delta=delta, confidence=0.95, samples=_DRAWS, rng=measuring)
+        .measure_bound(worlds, delta=delta, confidence=0.95, samples=_DRAWS, rng=measuring)
         .epsilon
     )
 

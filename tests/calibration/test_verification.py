@@ -26,7 +26,7 @@ from fedrec_auditor.accountants.verdict import Verdict
 from fedrec_auditor.auditor.verification.verify import verify_ldp
 from fedrec_auditor.auditor.worlds.estimators.lower_bound_estimators import JointBinomial
 from fedrec_auditor.auditor.worlds.guesses import clopper_pearson_lower, clopper_pearson_upper
-from fedrec_auditor.auditor.worlds.measure import measure
+from fedrec_auditor.auditor.worlds.measure import measure_bounds
 from fedrec_auditor.auditor.worlds.sampler import REPORT_SCOPE, Sampler
 from tests.contracts.worlds import gaussian
 from tests.specimens.randomizer import Randomizer, k_ary, one_hot, rate, response
@@ -48,7 +48,7 @@ class Honest:
 
 def bounds(honest: Honest, runs: int, seed: int) -> Iterator[float]:
     for child in np.random.SeedSequence(seed).spawn(runs):
-        bound = JointBinomial().bound(
+        bound = JointBinomial().measure_bound(
             Sampler.wrap(honest.call).make_worlds(honest.inputs),
             delta=honest.delta,
             confidence=0.95,
@@ -64,7 +64,7 @@ def accusations(honest: Honest, claim: float, runs: int, seed: int) -> Iterator[
         epsilon=claim, delta=honest.delta, scope=REPORT_SCOPE, statement="a claim", source="a test"
     )
     for child in np.random.SeedSequence(seed).spawn(runs):
-        bound = measure(
+        bound = measure_bounds(
             Sampler.wrap(honest.call).make_worlds(honest.inputs),
             (said,),
             JointBinomial(),

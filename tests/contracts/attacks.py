@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from fedrec_auditor.accountants.statements import Vantage
-from fedrec_auditor.attacks.base import Attack, AttackFamily, Background, Inference
+from fedrec_auditor.attacks.base import Attack, AttackFamily, AttackResult, Background
 from fedrec_auditor.auditor.games import membership
 from fedrec_auditor.auditor.games.attack_games import ATTACK_GAMES
 from fedrec_auditor.auditor.games.game import Game, HalfTrainings
@@ -91,7 +91,7 @@ class AttackCase:
             known_items=membership.split_known_items(data(), np.random.default_rng(2))[0],
         )
 
-    def guess(self, view: View) -> Inference:
+    def guess(self, view: View) -> AttackResult:
         """Returns the attack's result on a view, with an equally seeded generator each time.
 
         Raises AssertionError if the attack reads what messages do not show, such as their storage.

@@ -18,7 +18,7 @@ from fedrec_auditor.attacks.base import (
     Attack,
     AttackFamily,
     Background,
-    Labels,
+    GuessedLabels,
     LinkScores,
     MemberScores,
     Reconstruction,
@@ -276,9 +276,9 @@ class FlipsCoins:
     def refusal(self, view: View) -> str:
         return "" if any(one.uploads is not None for one in view.rounds) else "Nothing is sent."
 
-    def infer(self, view: View, background: Background, rng: np.random.Generator) -> Labels:
+    def infer(self, view: View, background: Background, rng: np.random.Generator) -> GuessedLabels:
         users = np.setdiff1d(np.arange(view.public.n_users), background.known_users)
-        return Labels(users=users, classes=self.codes(users, view, background, rng))
+        return GuessedLabels(users=users, classes=self.codes(users, view, background, rng))
 
     def codes(
         self, users: np.ndarray, view: View, background: Background, rng: np.random.Generator

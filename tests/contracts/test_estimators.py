@@ -17,7 +17,7 @@ from scipy import stats
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements import Bound, Side
-from fedrec_auditor.auditor.worlds.estimators.base import Estimator, Rates
+from fedrec_auditor.auditor.worlds.estimators.base import Estimator, EventRates
 from fedrec_auditor.auditor.worlds.estimators.lower_bound_estimators import AllThresholds
 from fedrec_auditor.auditor.worlds.guesses import bound_by_event
 from fedrec_auditor.auditor.worlds.sampler import REPORT_SCOPE
@@ -150,7 +150,7 @@ def test_confidences(estimator: Estimator) -> None:
     worlds, rng = worlds_of(leak.a, leak.b), np.random.default_rng(6)
     delta = 0.01
     asked: dict[str, Any] = {"delta": delta, "samples": 2_000}
-    found = estimator.bounds(worlds, confidences=(0.9, 0.999), rng=rng, **asked)
+    found = estimator.measure_bounds(worlds, confidences=(0.9, 0.999), rng=rng, **asked)
     assert [bound.confidence for bound in found] == [0.9, 0.999], "not the confidences asked for"
     assert found[0].epsilon > found[1].epsilon, "less error does not show less"
     alone = estimate(estimator, worlds, confidence=0.9, seed=6, **asked)
@@ -209,8 +209,10 @@ def test_statement(estimator: Estimator) -> None:
 class _Held(AllThresholds):
     """A correct estimator; each subclass makes one fault."""
 
-    def bounds(self, worlds: Worlds, **asked: Any) -> tuple[Bound, ...]:
-        return tuple(self._wrong(sound, worlds, asked) for sound in super().bounds(worlds, **asked))
+    def measure_bounds(self, worlds: Worlds, **asked: Any) -> tuple[Bound, ...]:
+        return tuple(
+            self._wrong(sound, worlds, asked) for sound in super().measure_bounds(worlds, **asked)
+        )
 
     def _wrong(self, sound: Bound, worlds: Worlds, asked: dict[str, Any]) -> Bound:
         return sound
@@ -253,14 +255,14 @@ class ForgetsDelta(_Held):
 
     def _wrong(self, sound: Bound, worlds: Worlds, asked: dict[str, Any]) -> Bound:
         rest = {**asked, "delta": 0.0, "confidences": (sound.confidence,)}
-        return replace(AllThresholds().bounds(worlds, **rest)[0], delta=asked["delta"])
+        return replace(AllThresholds().measure_bounds(worlds, **rest)[0], delta=asked["delta"])
 
 
 class OneConfidence(_Held):
     """Faulty estimator: measures at confidence 1/2, but states the requested confidence."""
 
     def _wrong(self, sound: Bound, worlds: Worlds, asked: dict[str, Any]) -> Bound:
-        (found,) = AllThresholds().bounds(worlds, **{**asked, "confidences": (0.5,)})
+        (found,) = AllThresholds().measure_bounds(worlds, **{**asked, "confidences": (0.5,)})
         return replace(found, confidence=sound.confidence)
 
 
@@ -282,40 +284,40 @@ class OneDirection(_Held):
 class OwnChoices(_Held):
     """Faulty estimator: draws from the operating system's generator instead of ``rng``."""
 
-    def bounds(self, worlds: Worlds, **asked: Any) -> tuple[Bound, ...]:
-        return super().bounds(worlds, **{**asked, "rng": np.random.default_rng()})
+    def measure_bounds(self, worlds: Worlds, **asked: Any) -> tuple[Bound, ...]:
+        return super().measure_bounds(worlds, **{**asked, "rng": np.random.default_rng()})
 
 
 class SwallowsNan(_Held):
     """Faulty estimator: replaces a score of NaN by zero."""
 
-    def bounds(self, worlds: Worlds, **asked: Any) -> tuple[Bound, ...]:
+    def measure_bounds(self, worlds: Worlds, **asked: Any) -> tuple[Bound, ...]:
         def draw(world: int, size: int, rng: np.random.Generator) -> Any:
             scores = worlds.draw(world, size, rng)
             return np.nan_to_num(scores) if scores.dtype.kind == "f" else scores
 
-        return super().bounds(replace(worlds, draw=draw), **asked)
+        return super().measure_bounds(replace(worlds, draw=draw), **asked)
 
 
 class SortsInPlace(_Held):
     """Faulty estimator: sorts the scores that it was given in place."""
 
-    def bounds(self, worlds: Worlds, **asked: Any) -> tuple[Bound, ...]:
+    def measure_bounds(self, worlds: Worlds, **asked: Any) -> tuple[Bound, ...]:
         def draw(world: int, size: int, rng: np.random.Generator) -> Any:
             scores = worlds.draw(world, size, rng)
             if scores.dtype.kind == "f":
                 scores.sort()
             return scores
 
-        return super().bounds(replace(worlds, draw=draw), **asked)
+        return super().measure_bounds(replace(worlds, draw=draw), **asked)
 
 
 class AllAtOnce(_Held):
     """Faulty estimator: draws all scores at once instead of in blocks."""
 
-    def bounds(self, worlds: Worlds, **asked: Any) -> tuple[Bound, ...]:
+    def measure_bounds(self, worlds: Worlds, **asked: Any) -> tuple[Bound, ...]:
         _scores(worlds, {**asked, "rng": np.random.default_rng(0)})
-        return super().bounds(worlds, **asked)
+        return super().measure_bounds(worlds, **asked)
 
 
 class Boasts(_Held):
@@ -328,7 +330,9 @@ class Boasts(_Held):
 class ForeseesTooMuch(_Held):
     """Faulty estimator: expects twice the bound if there are several thresholds."""
 
-    def predict_limit(self, samples: int, rates: Rates, *, delta: float, alpha: float) -> float:
+    def predict_limit(
+        self, samples: int, rates: EventRates, *, delta: float, alpha: float
+    ) -> float:
         found = super().predict_limit(samples, rates, delta=delta, alpha=alpha)
         return found if len(rates[0]) == 1 else 2.0 * found
 

@@ -18,9 +18,9 @@ from fedrec_auditor.accountants.statements import Vantage
 from fedrec_auditor.attacks.interaction_reconstruction import choose_sets
 from fedrec_auditor.attacks.parts import reading, uploads
 from fedrec_auditor.attacks.parts.reading import calibrate
-from fedrec_auditor.attacks.readers.base import MAX_NATS, Evidence, Reader, get_posterior
-from fedrec_auditor.attacks.readers.rank_one_gradients import RankOneGradients
-from fedrec_auditor.attacks.readers.report_readers import FlippedBits
+from fedrec_auditor.attacks.readers.base import MAX_LOG_RATIO, Evidence, Reader, compute_posterior
+from fedrec_auditor.attacks.readers.rank_one_gradients import RankOneGradientReader
+from fedrec_auditor.attacks.readers.report_readers import FlippedBitReader
 from fedrec_auditor.auditor.games import metrics
 from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.targets import compute
@@ -136,7 +136,7 @@ def compare_with_the_prior(
         log_ratio=np.zeros_like(evidence.log_ratio),
         activity=np.zeros(len(held)),
     )
-    before, after = (get_posterior(each, prior)[users] for each in (nothing, evidence))
+    before, after = (compute_posterior(each, prior)[users] for each in (nothing, evidence))
     for what, score in (("AUC", _areas), ("log score", _log_scores), ("F1", _f1_of_sets)):
         gains = score(after, held[users]) - score(before, held[users])
         error = ERRORS * np.std(gains) / np.sqrt(len(gains)) + 1e-6
@@ -148,7 +148,7 @@ def _areas(chance: NDArray[np.float32], held: NDArray[np.bool_]) -> NDArray[np.f
 
 
 def _log_scores(chance: NDArray[np.float32], held: NDArray[np.bool_]) -> NDArray[np.float64]:
-    least = np.exp(-MAX_NATS)
+    least = np.exp(-MAX_LOG_RATIO)
     right = np.where(held, chance, 1 - chance.astype(np.float64))
     return np.asarray(np.log(np.maximum(right, least)).mean(axis=1))
 
@@ -216,17 +216,17 @@ def test_nothing_is_read_where_nothing_is_linked() -> None:
     for target in TARGETS:
         view = training(target).transcript.view(Vantage.SERVER).drop_uploads()
         assert not reading.find_readers(view)
-        assert "no message with a known sender" in reading.refusal(view)
+        assert "no message with a known sender" in reading.explain_refusal(view)
 
 
-class Silent(FlippedBits):
+class Silent(FlippedBitReader):
     """Faulty reader: its reason for not running is not a sentence."""
 
     def refusal(self, view: View) -> str:
         return super().refusal(view) and "no"
 
 
-class OfTheCrowd(FlippedBits):
+class OfTheCrowd(FlippedBitReader):
     """Faulty reader: subtracts from each log-ratio the mean over the given users."""
 
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
@@ -235,7 +235,7 @@ class OfTheCrowd(FlippedBits):
         return Evidence(users=users, log_ratio=ratio - ratio.mean(axis=0))
 
 
-class Popularity(FlippedBits):
+class Popularity(FlippedBitReader):
     """Faulty reader: returns the items' popularity as evidence about each user."""
 
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
@@ -247,7 +247,7 @@ class Popularity(FlippedBits):
         )
 
 
-class LastDigits(RankOneGradients):
+class LastDigits(RankOneGradientReader):
     """Faulty reader: uses the last bits of numbers as evidence."""
 
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
@@ -257,7 +257,7 @@ class LastDigits(RankOneGradients):
         return replace(found, log_ratio=digits.any(axis=2) * 1.0)
 
 
-class Hasty(FlippedBits):
+class Hasty(FlippedBitReader):
     """Adds the number of threads to the evidence."""
 
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:

@@ -16,13 +16,13 @@ from fedrec_auditor.auditor.judging.accounting import compute_exact_bounds
 from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.auditor.run.workload import estimate_cost
 from fedrec_auditor.auditor.testing.targets import (
+    ALL_SCOPES,
     ITEMS,
-    POPULATION,
-    SCOPES,
+    TEST_POPULATION,
     USERS,
     TargetCase,
     TargetContract,
-    assert_one_by_one,
+    assert_batch_sends_same,
     iter_arrays,
     iter_messages,
     make_interactions,
@@ -133,9 +133,9 @@ def applies(law: str, name: str) -> bool:
     if law == "test_sampled_uploads_agree_with_the_stated_distribution":
         return bool(target.design_pairs())
     if law == "test_exact_bounds_stay_below_proofs":
-        return bool(compute_exact_bounds(target, POPULATION))
+        return bool(compute_exact_bounds(target, TEST_POPULATION))
     if law == "test_wider_scopes_prove_no_smaller_epsilon":
-        return any(target.get_mechanism(scope, POPULATION) is not None for scope in SCOPES)
+        return any(target.get_mechanism(scope, TEST_POPULATION) is not None for scope in ALL_SCOPES)
     if law == "test_exact_bounds_are_of_what_is_sent" and isinstance(target, FederatedSystem):
         return False  # attributes and values are features of what it learns from
     return not (law in OF_USERS and name in PARTIES) and not (law in OF_MESSAGES and name in SILENT)
@@ -177,16 +177,16 @@ class TestTargets(TargetContract):
     def test_exact_bounds_are_of_what_is_sent(self) -> None:
         """Checks that no mechanism is stated for attributes or rating values that are not sent."""
         units = unsent(self.subject)
-        for scope in SCOPES:
+        for scope in ALL_SCOPES:
             if scope.unit in units and scope.adjacency is Adjacency.REPLACE:
-                mechanism = self.subject.target.get_mechanism(scope, POPULATION)
+                mechanism = self.subject.target.get_mechanism(scope, TEST_POPULATION)
                 assert mechanism is None, f"{mechanism} is stated in [{scope}], which is not sent"
 
     def test_odd_data_are_handled_or_refused(self) -> None:
         """Checks that unusual data end in a training, or in an InputError with a remedy."""
         for name, interactions in odd(make_interactions()).items():
             try:
-                run = train(self.subject.shortened, interactions)
+                run = train(self.subject.short_target, interactions)
             except InputError as error:
                 refusal = str(error)
             else:
@@ -262,14 +262,14 @@ def test_every_target_is_called_as_it_is_found() -> None:
     ids=repr,
 )
 def test_what_parties_send_of_one_user_depends_on_no_other(target: Target) -> None:
-    assert_one_by_one(target, make_interactions(), None)
+    assert_batch_sends_same(target, make_interactions(), None)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_messages_are_kept_in_what_its_cost_says(name: str) -> None:
     """Checks the predicted memory of messages: within a factor of 2, plus 64 bytes per message."""
     short = trained(name)
-    cost = estimate_cost(short.shortened, short.interactions)
+    cost = estimate_cost(short.short_target, short.interactions)
     rounds = short.run.transcript.rounds
     messages = sum(len(one.uploads.users) for one in rounds)
     shared = {id(part) for one in rounds for part in (one.broadcast or {}).values()}

@@ -91,7 +91,9 @@ def estimate(
 ) -> Bound:
     """Returns one bound of the estimator, with a generator seeded by ``seed``."""
     rng = np.random.default_rng(seed)
-    return estimator.bound(worlds, delta=delta, confidence=confidence, samples=samples, rng=rng)
+    return estimator.measure_bound(
+        worlds, delta=delta, confidence=confidence, samples=samples, rng=rng
+    )
 
 
 def estimates(
@@ -106,6 +108,8 @@ def estimates(
     """Returns epsilons (runs, len(confidences)) of ``runs`` experiments with n scores per world."""
     worlds, found = worlds_of(world.a, world.b), np.empty((runs, len(confidences)))
     for run, rng in enumerate(np.random.default_rng(2026).spawn(runs)):
-        bounds = estimator.bounds(worlds, delta=delta, confidences=confidences, samples=n, rng=rng)
+        bounds = estimator.measure_bounds(
+            worlds, delta=delta, confidences=confidences, samples=n, rng=rng
+        )
         found[run] = [bound.epsilon for bound in bounds]
     return found

@@ -20,7 +20,7 @@ from fedrec_auditor.auditor.judging.catalogue import (
 )
 from fedrec_auditor.auditor.plan.plan import Plan, make_target
 from fedrec_auditor.reports.documents import catalogue
-from fedrec_auditor.reports.documents.catalogue import CatalogueRow, TableRow
+from fedrec_auditor.reports.documents.catalogue import CatalogueRow, EpsilonTableRow
 from fedrec_auditor.reports.say import format_4_lower, format_4_upper, format_number
 from fedrec_auditor.targets.papers.privrec import numbers
 from fedrec_auditor.targets.systems.base import Population
@@ -48,7 +48,7 @@ def statement(row: CatalogueRow) -> tuple[str, ...]:
     return (row.number, row.target, row.kind.value, row.basis.value, *words)
 
 
-def printed(row: TableRow) -> tuple[str, ...]:
+def printed(row: EpsilonTableRow) -> tuple[str, ...]:
     """The same of an epsilon that stands in a table of a paper."""
     place = f"15, Table {row.table}: {row.clients}/{row.n_users}, delta {format_number(row.delta)}"
     holds = f"{format_4_lower(row.lower)} to {format_4_upper(row.upper)}"
@@ -77,7 +77,7 @@ def test_epsilons_of_tables_have_their_lines(step: int, monkeypatch: pytest.Monk
 
 
 def test_the_page_counts_what_is_there(judged: tuple[CatalogueRow, ...]) -> None:
-    assert catalogue.describe_counts(judged) in PAGE.replace("\n", " ")
+    assert catalogue.count_entries_by_label(judged) in PAGE.replace("\n", " ")
 
 
 def test_distinct_statements_are_counted_from_json_as_on_the_page(

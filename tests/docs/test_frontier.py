@@ -12,7 +12,7 @@ from benchmarks._frontier_page import figure, page
 from benchmarks._frontier_rows import FAMILIES, Setting, read, write
 from fedrec_auditor.auditor.plan.families import FAMILIES as PARTS
 from fedrec_auditor.auditor.plan.families import load_papers
-from fedrec_auditor.reports.writers.svg import standalone_svg
+from fedrec_auditor.reports.writers.svg import make_svg_file
 from tests.docs.blocks import ROOT
 
 
@@ -138,7 +138,7 @@ def test_the_page_and_its_figure_are_those_of_the_rows() -> None:
     for data in dict.fromkeys(row.data for row in read()):
         drawn = figure(data, read())
         kept = (ROOT / "docs" / f"{drawn.name}.svg").read_text(encoding="utf-8")
-        assert kept == standalone_svg(drawn)
+        assert kept == make_svg_file(drawn)
 
 
 @pytest.mark.parametrize("data", sorted({row.data for row in read()}))

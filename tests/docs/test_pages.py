@@ -19,8 +19,8 @@ import fedrec_auditor
 from fedrec_auditor import InputError
 from fedrec_auditor.accountants import crosscheck, verdict
 from fedrec_auditor.accountants.events.documents import EVENT_CLASSES, read_event
-from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, guess_probability
-from fedrec_auditor.accountants.verdict import VACUOUS_GUESS, FailOn, NumberLabel, Verdict
+from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, compute_guess_probability
+from fedrec_auditor.accountants.verdict import VACUOUS_GUESS_PROB, FailOn, NumberLabel, Verdict
 from fedrec_auditor.auditor import testing
 from fedrec_auditor.auditor.commands.command_line import make_app
 from fedrec_auditor.auditor.games import attribute, canary, canary_game, crowd_game, game, linkage
@@ -163,7 +163,7 @@ def test_every_level_and_every_file_is_explained() -> None:
 
 
 def test_the_figures_of_the_page() -> None:
-    assert f"`--leak-margin` ({verdict.LEAK_MARGIN})" in GATE
+    assert f"`--leak-margin` ({verdict.DEFAULT_LEAK_MARGIN})" in GATE
     normal = stats.norm.isf(0.025 / 54) / stats.norm.isf(0.025)
     assert f"{normal:.2f} times as far for 54 rows at 95%" in GATE
 
@@ -250,7 +250,7 @@ GUESSES = re.findall(
 def test_the_table_of_guesses(row: tuple[str, str, str]) -> None:
     epsilon = float(row[0])
     right = math.exp(epsilon) / (1 + math.exp(epsilon))
-    assert guess_probability(epsilon) == pytest.approx(right, rel=1e-12)
+    assert compute_guess_probability(epsilon) == pytest.approx(right, rel=1e-12)
     places = len(row[1].partition(".")[2])
     assert f"{100 * right:.{places}f}" == row[1]
     odds = math.exp(epsilon) * 0.01 / 0.99
@@ -263,7 +263,7 @@ def test_the_table_has_the_epsilons_that_the_page_speaks_of() -> None:
 
 def test_vacuous_begins_where_the_page_says() -> None:
     (said,) = re.findall(r"From epsilon ([\d.]+) on", MEANING)
-    assert f"{math.log(VACUOUS_GUESS / (1 - VACUOUS_GUESS)):.2f}" == said
+    assert f"{math.log(VACUOUS_GUESS_PROB / (1 - VACUOUS_GUESS_PROB)):.2f}" == said
 
 
 def test_every_unit_vantage_and_horizon_is_named() -> None:

@@ -22,7 +22,7 @@ from fedrec_auditor.accountants.statements import (
     Vantage,
     Witness,
 )
-from fedrec_auditor.auditor.testing.targets import SCOPES
+from fedrec_auditor.auditor.testing.targets import ALL_SCOPES
 from fedrec_auditor.reports.record.record import Record
 from fedrec_auditor.reports.record.rows import (
     AttackRow,
@@ -134,13 +134,13 @@ def witnesses() -> st.SearchStrategy[Witness]:
 
 @st.composite
 def findings(draw: Callable[..., Any], targets: st.SearchStrategy[str]) -> Finding:
-    where = draw(st.sampled_from(SCOPES))
+    where = draw(st.sampled_from(ALL_SCOPES))
     claim = Claim(
-        epsilon=draw(EPSILONS), delta=draw(DELTAS), scope=draw(st.sampled_from(SCOPES)),
+        epsilon=draw(EPSILONS), delta=draw(DELTAS), scope=draw(st.sampled_from(ALL_SCOPES)),
         statement=draw(TEXTS), source=draw(TEXTS),
     )  # fmt: skip
-    above = [s for s in SCOPES if s.covers(where)]
-    below = [s for s in SCOPES if where.covers(s)]
+    above = [s for s in ALL_SCOPES if s.covers(where)]
+    below = [s for s in ALL_SCOPES if where.covers(s)]
     accounted = measured = None
     if draw(st.booleans()):
         accounted = upper(

@@ -13,15 +13,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from rich.console import Console
 
-from fedrec_auditor.reports.documents.figures import figures
+from fedrec_auditor.reports.documents.figures import draw_all_figures
 from fedrec_auditor.reports.record import store
 from fedrec_auditor.reports.record.comparison import Comparison
 from fedrec_auditor.reports.record.record import Record
-from fedrec_auditor.reports.record.sections import RESERVED_ADDRESSES, anchors
+from fedrec_auditor.reports.record.sections import RESERVED_ADDRESSES, assign_html_ids
 from fedrec_auditor.reports.record.store import SCHEMA_ADDRESS
 from fedrec_auditor.reports.say.summary import summarize_systems
 from fedrec_auditor.reports.writers import ci, html, markdown, terminal
-from fedrec_auditor.reports.writers.files import TABLE_NAMES, csv_table
+from fedrec_auditor.reports.writers.files import TABLE_NAMES, format_csv_table
 from fedrec_auditor.reports.writers.terminal import render_comparison, render_system
 from tests.reports.conftest import records, vary
 from tests.reports.record.test_gate import check
@@ -30,14 +30,18 @@ from tests.reports.schema import schema
 
 def stored(record: Record, folder: Path) -> None:
     jsonschema = pytest.importorskip("jsonschema", reason="the extra `dev` has it")
-    store.write(record, folder)
+    store.write_run_files(record, folder)
     again = Record.read(folder)
-    assert store.encode_json(again) == (folder / "report.json").read_bytes()
+    assert store.encode_record(again) == (folder / "report.json").read_bytes()
     assert vary(again, plan=record.plan) == record
     assert sorted(path.name for path in folder.iterdir()) == sorted(store.FILE_NAMES)
-    for page in (html.render(record), markdown.render(record), ci.render_junit(record).decode()):
+    for page in (
+        html.render_html(record),
+        markdown.render_markdown(record),
+        ci.render_junit(record).decode(),
+    ):
         assert not re.search("<script|\x00|\x1b", page, re.IGNORECASE)
-    raw = json.loads(store.encode_json(record))
+    raw = json.loads(store.encode_record(record))
     fits = jsonschema.Draft202012Validator(schema()).validate
     fits(raw)
     assert raw["$schema"] == SCHEMA_ADDRESS
@@ -47,11 +51,11 @@ def stored(record: Record, folder: Path) -> None:
 
 def in_a_terminal(record: Record, folder: Path) -> None:
     """The terminal output is printable, and a record is not worse than itself."""
-    compared = Comparison.of(record, record)
+    compared = Comparison.compare(record, record)
     assert not compared.changes
     for fancy in (True, False):
         console = Console(file=io.StringIO(), width=60, force_terminal=fancy, color_system=None)
-        terminal.render(record, console)
+        terminal.print_audit(record, console)
         for glance in summarize_systems(record):
             render_system(record, glance, console)
         render_comparison(compared, console)
@@ -60,10 +64,10 @@ def in_a_terminal(record: Record, folder: Path) -> None:
 
 def on_a_page(record: Record, folder: Path) -> None:
     """Places are words and differ; drawings hold no string of the record."""
-    found = anchors(record).values()
+    found = assign_html_ids(record).values()
     names = [name for each in found for name in (each.page, *each.findings)]
     assert len({*names, *RESERVED_ADDRESSES}) == len(names) + len(RESERVED_ADDRESSES)
-    drawn = list(figures(record))
+    drawn = list(draw_all_figures(record))
     assert len({figure.name for figure in drawn}) == len(drawn)
     names += [figure.name for figure in drawn]
     assert all(re.fullmatch(r"[a-z0-9._-]+", name) for name in names)
@@ -80,7 +84,7 @@ def in_continuous_integration(record: Record, folder: Path) -> None:
 def in_tables(record: Record, folder: Path) -> None:
     """Every row has as many cells as the head. Attacks have a row per figure, and per attack."""
     for name in TABLE_NAMES:
-        read = list(csv.reader(io.StringIO(csv_table(record, name))))
+        read = list(csv.reader(io.StringIO(format_csv_table(record, name))))
         if name not in ("attacks", "advantages"):
             assert len(read) == len(getattr(record, name)) + 1
         assert len({len(row) for row in read}) == 1

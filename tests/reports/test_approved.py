@@ -12,15 +12,15 @@ from unittest import mock
 from rich.console import Console
 
 from fedrec_auditor.accountants.verdict import FailOn, Gate
-from fedrec_auditor.reports.documents.catalogue import catalogue_document
-from fedrec_auditor.reports.documents.figures import figures
+from fedrec_auditor.reports.documents.catalogue import build_catalogue_document
+from fedrec_auditor.reports.documents.figures import draw_all_figures
 from fedrec_auditor.reports.record.comparison import Comparison
 from fedrec_auditor.reports.record.record import GateOutcome, Record
 from fedrec_auditor.reports.say import links
 from fedrec_auditor.reports.say.summary import summarize_systems
 from fedrec_auditor.reports.writers import ci, html, markdown, terminal
-from fedrec_auditor.reports.writers.files import TABLE_NAMES, csv_table
-from fedrec_auditor.reports.writers.svg import standalone_svg
+from fedrec_auditor.reports.writers.files import TABLE_NAMES, format_csv_table
+from fedrec_auditor.reports.writers.svg import make_svg_file
 from tests.reports.conftest import sample, vary
 from tests.reports.documents.test_catalogue import ROWS
 from tests.reports.documents.test_catalogue import TABLES as CELLS
@@ -32,7 +32,7 @@ FOLDER = Path(__file__).with_name("approved")
 
 def printings(record: Record, console: Console) -> None:
     """Print all that a terminal shows of a record, and of it against an earlier one."""
-    terminal.render(record, console)
+    terminal.print_audit(record, console)
     for glance in summarize_systems(record):
         terminal.render_system(record, glance, console)
     terminal.render_findings(record.findings, console)
@@ -41,7 +41,7 @@ def printings(record: Record, console: Console) -> None:
     earlier = vary(earlier, findings=record.findings[:-1], plan={"quick": True})
     for gate in (Gate(FailOn.LEAK), Gate(FailOn.MEDIUM)):
         terminal.render_gate(GateOutcome.of(record, gate, earlier), gate, console)
-    terminal.render_comparison(Comparison.of(record, earlier), console)
+    terminal.render_comparison(Comparison.compare(record, earlier), console)
     terminal.render_pointer(record, Path("run"), console)
 
 
@@ -57,11 +57,11 @@ def written(record: Record) -> dict[str, str]:
 
 def _written(record: Record) -> dict[str, str]:
     return {
-        "report.html": _unstyled(html.render(record)),
-        "report.md": markdown.render(record),
+        "report.html": _unstyled(html.render_html(record)),
+        "report.md": markdown.render_markdown(record),
         "junit.xml": ci.render_junit(record, Gate(FailOn.LEAK)).decode(),
         "report.sarif": ci.render_sarif(record).decode(),
-        "figures.txt": "\n".join(f"{each.name}: {each.title}" for each in figures(record)),
+        "figures.txt": "\n".join(f"{each.name}: {each.title}" for each in draw_all_figures(record)),
         "log.txt": f"{record}\n{record!r}\n",
         "terminal.txt": printed(lambda console: printings(record, console), width=100),
         "sweep.html": _unstyled(SWEEPS[1].page()),
@@ -69,13 +69,13 @@ def _written(record: Record) -> dict[str, str]:
             printed(lambda console, swept=swept: terminal.render_sweep(swept, console), width=160)
             for swept in SWEEPS
         ),
-        "frontier.svg": standalone_svg(SWEEPS[2].figure()),
-        "catalogue.md": markdown.write(catalogue_document(ROWS, CELLS)),
+        "frontier.svg": make_svg_file(SWEEPS[2].figure()),
+        "catalogue.md": markdown.format_document(build_catalogue_document(ROWS, CELLS)),
         "catalogue.txt": "".join(
             printed(lambda console: terminal.render_catalogue(ROWS, console), terminal=tty)
             for tty in (True, False)
         ),
-        **{f"{name}.csv": csv_table(record, name) for name in TABLE_NAMES},
+        **{f"{name}.csv": format_csv_table(record, name) for name in TABLE_NAMES},
     }
 
 

@@ -15,22 +15,22 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.exact.fit import Check
 from fedrec_auditor.auditor.verification.checks.shared_evidence import (
     ClaimUnderTest,
-    Event,
+    CountedEvent,
     SharedEvidence,
-    quote,
+    quote_value,
 )
 from fedrec_auditor.auditor.worlds.sampler import Sampler
 
 # Uniform doubles in (0, 1) as integer multiples of 2^-53, the resolution of numpy's generators.
 Uniforms = NDArray[np.int64]
 
-BITS = 53
+UNIFORM_BITS = 53
 _WORDS = 624
 _BATCH = _WORDS // 2
 _NUMBERS = 32
 # Number of uniforms on each side of the inverse that are tried, because rounding may break the
 # order there; and distances of further uniforms that test the order on larger scales.
-_NEIGHBOURS, _FARTHER = 8, 2 ** np.arange(4, BITS - 1, 3)
+_NEIGHBOURS, _FARTHER = 8, 2 ** np.arange(4, UNIFORM_BITS - 1, 3)
 _DISORDER = 0.01
 
 
@@ -73,7 +73,7 @@ class MonotoneSampler:
         - The output numbers increase (or decrease) with the uniforms throughout.
         """
         number = _BATCH // math.prod(shape) if math.prod(shape) <= _NUMBERS else 0
-        uniforms = np.sort(rng.integers(1, 1 << BITS, (number, *shape)), axis=0)
+        uniforms = np.sort(rng.integers(1, 1 << UNIFORM_BITS, (number, *shape)), axis=0)
         rows = np.arange(number).reshape(number, *(1,) * len(shape))
         order = rng.permuted(np.broadcast_to(rows, uniforms.shape), axis=0)
         directions = set()
@@ -93,7 +93,7 @@ class MonotoneSampler:
             directions.add(bool((steps >= 0).all()))
         return cls(sampler, directions.pop()) if len(directions) == 1 else None
 
-    def outputs(self, value: Any, uniforms: Uniforms) -> NDArray[np.float64]:
+    def compute_outputs(self, value: Any, uniforms: Uniforms) -> NDArray[np.float64]:
         """Returns the outputs (n, *shape) of the randomizer for ``value`` from given uniform draws.
 
         ``uniforms``: the draws, as multiples of 2^-53 (n, *shape).
@@ -105,11 +105,13 @@ class MonotoneSampler:
         ]
         return np.concatenate([np.empty((0, *uniforms.shape[1:])), *parts])
 
-    def flag_impossible(self, value: Any, outputs: NDArray[np.float64]) -> NDArray[np.bool_] | None:
+    def flag_impossible_outputs(
+        self, value: Any, compute_outputs: NDArray[np.float64]
+    ) -> NDArray[np.bool_] | None:
         """Flags output numbers that the randomizer cannot return for the input ``value``, because
         of rounding.
 
-        ``outputs``: outputs for another input (n, *shape).
+        ``compute_outputs``: compute_outputs for another input (n, *shape).
 
         Returns one flag per number (n, *shape). A number is flagged if some uniforms give smaller
         numbers and some give larger ones for ``value``, but none gives the number itself. Bisection
@@ -121,7 +123,7 @@ class MonotoneSampler:
         """
         wanted = outputs if self.is_rising else -outputs
         low = np.ones(outputs.shape, dtype=np.int64)
-        high = np.full(outputs.shape, (1 << BITS) - 1)
+        high = np.full(outputs.shape, (1 << UNIFORM_BITS) - 1)
         lowest, highest = self._ordered(value, low), self._ordered(value, high)
         inside = (lowest < wanted) & (wanted < highest)
         while (open_ := (inside & (low < high)).reshape(len(low), -1).any(axis=1)).any():
@@ -133,7 +135,7 @@ class MonotoneSampler:
         rows = inside.reshape(len(low), -1).any(axis=1)
         near = np.arange(-_NEIGHBOURS, _NEIGHBOURS + 1)
         steps = np.concatenate([-_FARTHER[::-1], near, _FARTHER])
-        around = np.clip(np.add.outer(steps, low[rows]), 1, (1 << BITS) - 1)
+        around = np.clip(np.add.outer(steps, low[rows]), 1, (1 << UNIFORM_BITS) - 1)
         tried = self._ordered(value, around.reshape(-1, *outputs.shape[1:])).reshape(around.shape)
         if rows.any() and (np.diff(tried, axis=0) < 0).any(axis=0).mean() > _DISORDER:
             return None
@@ -141,7 +143,7 @@ class MonotoneSampler:
         return inside
 
     def _ordered(self, value: Any, uniforms: Uniforms) -> NDArray[np.float64]:
-        made = self.outputs(value, uniforms)
+        made = self.compute_outputs(value, uniforms)
         return made if self.is_rising else -made
 
 
@@ -222,7 +224,7 @@ def check_floating_point(evidence: SharedEvidence) -> Check:
     distinguish inputs that are so close that only their doubles differ, and not the lowest set
     bits.
     """
-    batch = evidence.outputs
+    batch = evidence.shared_outputs
     if batch.dtype.kind != "f":
         return Check.passed(f"Outputs are not in floating point, but of {batch.dtype.name}.")
     draws, numbers, n_pairs = _INVERTED if evidence.sampler.takes_size else _INVERTED_SLOWLY
@@ -250,7 +252,7 @@ def _sign_of_zero(
     for a, b in pairs:
         for name, seen in (("an output with a -0.0", negative), ("an output without", ~negative)):
             hits, misses = (int(seen[place].sum()) for place in (a, b))
-            event = Event(name, (inputs[a], inputs[b]), hits, misses, seen.shape[1])
+            event = CountedEvent(name, (inputs[a], inputs[b]), hits, misses, seen.shape[1])
             if claim.is_refuted_by(event):
                 return Check.failed(
                     f"{event}: -0.0 equals 0.0, but the output contains its sign. Add 0.0 to the "
@@ -271,7 +273,7 @@ def _inverted(
     Returns one share per pair, or a failed check if a share refutes the claim. There are fewer
     shares if the sampler is not of the ``MonotoneSampler`` kind or its draws are used up.
     """
-    inputs, shape = evidence.inputs, evidence.outputs.shape[2:]
+    inputs, shape = evidence.inputs, evidence.shared_outputs.shape[2:]
     sampler = evidence.make_check_sampler("floating point")
     rng = np.random.default_rng(evidence.seeds["floating point"])
     shares: list[float] = []
@@ -280,10 +282,10 @@ def _inverted(
         if inverse is None:
             return shares
         for a, b in pairs:
-            uniforms = rng.integers(1, 1 << BITS, (size, *shape))
-            outputs = inverse.outputs(inputs[a], uniforms)
-            skipped = inverse.flag_impossible(inputs[b], outputs)
-            changed = not np.array_equal(inverse.outputs(inputs[a], uniforms), outputs)
+            uniforms = rng.integers(1, 1 << UNIFORM_BITS, (size, *shape))
+            outputs = inverse.compute_outputs(inputs[a], uniforms)
+            skipped = inverse.flag_impossible_outputs(inputs[b], outputs)
+            changed = not np.array_equal(inverse.compute_outputs(inputs[a], uniforms), outputs)
             if changed or skipped is None:  # the outputs are not a function of the uniforms
                 break
             hits = int(skipped.reshape(size, -1).any(axis=1).sum())
@@ -292,7 +294,7 @@ def _inverted(
                 return _failed(
                     inputs[a],
                     claim.bound_prob(hits, size),
-                    f"cannot come from {quote(inputs[b])} ({hits} of {size} draws, found by "
+                    f"cannot come from {quote_value(inputs[b])} ({hits} of {size} draws, found by "
                     "inverting its sampler exactly)",
                     "with certainty",
                     outputs[skipped][0],
@@ -326,15 +328,15 @@ def _black_box(
             return _failed(
                 inputs[a],
                 claim.bound_prob(hits, n_held),
-                f"have low-order bits that {quote(inputs[b])} gave {misses} times in {n_held} "
+                f"have low-order bits that {quote_value(inputs[b])} gave {misses} times in {n_held} "
                 f"draws (by sign, exponent and lowest set bit; {hits} draws here)",
                 "with the certainty of these counts",
                 example,
             )
         if misses == 0 and hits >= _EXPECTED:
             suspected = suspected or Check.not_run(
-                f"{hits} of {n_held} outputs for {quote(inputs[a])} have low-order bits that never "
-                f"occurred under {quote(inputs[b])}, such as {_hex(example)}; the draws are too "
+                f"{hits} of {n_held} outputs for {quote_value(inputs[a])} have low-order bits that never "
+                f"occurred under {quote_value(inputs[b])}, such as {_hex(example)}; the draws are too "
                 f"few to refute a claim of {claim.epsilon:g} by that. {_REMEDY}"
             )
     return suspected
@@ -348,7 +350,7 @@ def _repeat(outputs: NDArray[Any], chosen: NDArray[np.bool_]) -> bool:
 
 def _failed(one: Any, share: float, how: str, certainty: str, example: Any) -> Check:
     return Check.failed(
-        f"At least {100 * share:.3g}% of the outputs for the input {quote(one)} {how}: whoever "
+        f"At least {100 * share:.3g}% of the outputs for the input {quote_value(one)} {how}: whoever "
         f"sees one, such as {_hex(example)}, distinguishes the inputs {certainty}. {_REMEDY}"
     )
 
@@ -376,9 +378,9 @@ def _cells(batch: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64], N
 
 def _lowest(mantissa: NDArray[np.float64]) -> NDArray[np.int64]:
     """Returns the position of the lowest set bit: 1 for one half, up to ``BITS``; 0 for zero."""
-    whole = np.ldexp(mantissa, BITS).astype(np.int64)
+    whole = np.ldexp(mantissa, UNIFORM_BITS).astype(np.int64)
     place = np.frexp((whole & -whole).astype(np.float64))[1]
-    return np.where(whole == 0, 0, BITS + 1 - place).astype(np.int64)
+    return np.where(whole == 0, 0, UNIFORM_BITS + 1 - place).astype(np.int64)
 
 
 def _passed(batch: NDArray[Any], shares: list[float]) -> str:
@@ -391,7 +393,7 @@ def _passed(batch: NDArray[Any], shares: list[float]) -> str:
     )
     mantissa, exponent = np.frexp(numbers)
     grid = int((exponent - _lowest(mantissa)).min(initial=0))
-    if int(exponent.max(initial=0)) - grid < BITS - 4:
+    if int(exponent.max(initial=0)) - grid < UNIFORM_BITS - 4:
         return f"Outputs lie on a grid of 2^{grid} for all inputs. {how}"
     if shares:
         return how

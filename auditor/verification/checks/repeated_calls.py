@@ -14,13 +14,13 @@ from scipy import special
 from fedrec_auditor.accountants.statements import Bound
 from fedrec_auditor.auditor.exact.fit import Check
 from fedrec_auditor.auditor.verification.checks.shared_evidence import (
-    FALSE_ALARM,
-    MAX_NUMBERS,
+    MAX_FALSE_ALARM_PROB,
+    MAX_STORED_NUMBERS,
     ClaimUnderTest,
-    Event,
+    CountedEvent,
     SharedEvidence,
     _large,
-    quote,
+    quote_value,
     stack_draws,
 )
 from fedrec_auditor.auditor.worlds.sampler import Sampler
@@ -83,7 +83,7 @@ def detect_clocks(
 OUTPUTS_PER_CALL = 4  # outputs of a call whose places are compared
 
 
-def find_odd_place(
+def find_deviating_position(
     sampler: Sampler, inputs: list[Any], seed: np.random.SeedSequence, calls: int
 ) -> int | None:
     """Finds a position in calls for four outputs at which outputs have another distribution than at
@@ -112,7 +112,7 @@ def find_odd_place(
             urn = scipy.stats.hypergeom(OUTPUTS_PER_CALL * calls, int(bits.sum()), calls)
             counts = bits.sum(axis=0)
             rarest = np.minimum(urn.cdf(counts), urn.sf(counts - 1))
-            if 4 * OUTPUTS_PER_CALL * len(every) * rarest.min() < FALSE_ALARM:
+            if 4 * OUTPUTS_PER_CALL * len(every) * rarest.min() < MAX_FALSE_ALARM_PROB:
                 return int(rarest.argmin())
     return None
 
@@ -173,7 +173,7 @@ def _follows(column: NDArray[Any], places: NDArray[np.integer[Any]]) -> bool:
         return True
     # If groups are equal, rounding may give a statistic slightly below 0.
     with np.errstate(invalid="ignore"):
-        return not scipy.stats.kruskal(*groups).pvalue <= FALSE_ALARM
+        return not scipy.stats.kruskal(*groups).pvalue <= MAX_FALSE_ALARM_PROB
 
 
 def _within(steps: NDArray[np.float64], period: float) -> NDArray[np.float64]:
@@ -242,12 +242,12 @@ def check_determinism(evidence: SharedEvidence) -> Check:
     """
     inputs, claim = evidence.inputs, evidence.claim
     max_draws = _MOST if evidence.sampler.takes_size else _MOST_SINGLY
-    max_draws = max(64, min(max_draws, MAX_NUMBERS // max(1, evidence.output_size) // 4))
-    draws = int(min(max_draws, max(16.0, evidence.n_outputs("determinism") / 3)))
+    max_draws = max(64, min(max_draws, MAX_STORED_NUMBERS // max(1, evidence.output_size) // 4))
+    draws = int(min(max_draws, max(16.0, evidence.get_planned_outputs("determinism") / 3)))
     sampler, seed = evidence.make_check_sampler("determinism"), evidence.seeds["determinism"]
     one_seed, other_seed = seed.spawn(len(inputs)), seed.spawn(len(inputs))
     first, again, fresh = (
-        sampler.draw_each(inputs, seeds, draws) for seeds in (one_seed, one_seed, other_seed)
+        sampler.draw_each_input(inputs, seeds, draws) for seeds in (one_seed, one_seed, other_seed)
     )
     repeated = [
         place for place, pair in enumerate(zip(first, fresh, strict=True)) if np.array_equal(*pair)
@@ -257,12 +257,13 @@ def check_determinism(evidence: SharedEvidence) -> Check:
         place
         for place in repeated
         if place not in constant
-        and _log_probability(first[place].reshape(draws, -1)) < math.log(FALSE_ALARM / len(inputs))
+        and _log_probability(first[place].reshape(draws, -1))
+        < math.log(MAX_FALSE_ALARM_PROB / len(inputs))
     ]
     if foretold:
         return Check.failed(
             f"Two seeds gave the same {draws} outputs for the input "
-            f"{quote(inputs[foretold[0]])}: noise that can be predicted can be removed. "
+            f"{quote_value(inputs[foretold[0]])}: noise that can be predicted can be removed. "
             "Draw from the generator that is passed in, and keep no answers.",
             _bound_of_repeats(inputs, first, foretold, claim),
         )
@@ -305,14 +306,16 @@ def _constant(
     for a, b in itertools.product(constant, range(len(inputs))):
         constant_output = first[a][0]
         hits, misses = (_count(fresh[place], constant_output) for place in (a, b))
-        event = Event(quote(constant_output), (inputs[a], inputs[b]), hits, misses, draws)
+        event = CountedEvent(
+            quote_value(constant_output), (inputs[a], inputs[b]), hits, misses, draws
+        )
         if misses == 0 and claim.is_refuted_by(event):
             return Check.failed(
                 f"{event}; these outputs never vary. Draw noise from the generator.",
                 claim.bound(event),
             )
     return Check.not_run(
-        f"The outputs for the input {quote(inputs[constant[0]])} did not vary in {draws} draws, "
+        f"The outputs for the input {quote_value(inputs[constant[0]])} did not vary in {draws} draws, "
         "so a repeated seed looks like a fresh one."
     )
 
@@ -330,8 +333,10 @@ def _bound_of_repeats(
         differ = (drawn[a] != drawn[b]).reshape(len(drawn[a]), -1).any(axis=1)
         if differ.any():
             place = int(np.argmax(differ))
-            name = f"output number {place} of a call or run, always {quote(drawn[a][place])}"
-            return claim.bound(Event(name, (inputs[a], inputs[b]), 2, 0, 2), epsilon=math.inf)
+            name = f"output number {place} of a call or run, always {quote_value(drawn[a][place])}"
+            return claim.bound(
+                CountedEvent(name, (inputs[a], inputs[b]), 2, 0, 2), epsilon=math.inf
+            )
     return None
 
 

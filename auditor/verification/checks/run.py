@@ -15,7 +15,7 @@ from fedrec_auditor.auditor.verification.checks.shared_evidence import SharedEvi
 from fedrec_auditor.auditor.verification.checks.shared_noise import check_shared_noise
 from fedrec_auditor.auditor.verification.checks.support import check_output_type, check_support
 
-MAX_INPUTS = 8
+MAX_CHECKED_INPUTS = 8
 CHECKS: dict[str, Callable[[SharedEvidence], Check]] = {
     "determinism": check_determinism,
     "shared noise": check_shared_noise,
@@ -41,7 +41,7 @@ def run_checks(evidence: SharedEvidence) -> tuple[Check, ...]:
       the measured values.
     """
     count = len(evidence.inputs)
-    places = np.linspace(0, count - 1, min(count, MAX_INPUTS)).round().astype(int)
+    places = np.linspace(0, count - 1, min(count, MAX_CHECKED_INPUTS)).round().astype(int)
     evidence = replace(evidence, inputs=[evidence.inputs[place] for place in places])
     return tuple(_checked(name, look, evidence) for name, look in CHECKS.items())
 

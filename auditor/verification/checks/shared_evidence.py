@@ -20,10 +20,10 @@ from fedrec_auditor.auditor.worlds.guesses import bound_by_event, clopper_pearso
 from fedrec_auditor.auditor.worlds.sampler import REPORT_SCOPE, Sampler
 
 # Maximum probability with which one check fails for a mechanism that satisfies its claim.
-FALSE_ALARM = 1e-6
+MAX_FALSE_ALARM_PROB = 1e-6
 
 
-def quote(value: Any, most: int = 60) -> str:
+def quote_value(value: Any, most: int = 60) -> str:
     """Returns an input or output as text, shortened to ``most`` characters."""
     if isinstance(value, (np.generic, np.ndarray)):
         value = value.tolist()
@@ -32,7 +32,7 @@ def quote(value: Any, most: int = 60) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class CountedEvent:
     """An event of a randomizer's outputs, with its counts in draws for two inputs.
 
     The event is selected before the draws on which it is counted.
@@ -52,7 +52,7 @@ class Event:
 
     def __str__(self) -> str:
         """Describes the event and its counts, as the beginning of a sentence."""
-        one, other = map(quote, self.inputs)
+        one, other = map(quote_value, self.inputs)
         return (
             f"{self.name[:1].upper()}{self.name[1:]} occurred {self.first_hits} times in "
             f"{self.trials} draws for the input {one}, and {self.second_hits} times for {other}"
@@ -78,9 +78,9 @@ class ClaimUnderTest:
     @property
     def alpha(self) -> float:
         """Error probability of each of the tests."""
-        return FALSE_ALARM / self.n_tests
+        return MAX_FALSE_ALARM_PROB / self.n_tests
 
-    def lower_bound(self, hits: int, trials: int, hits_b: int, trials_b: int) -> float:
+    def compute_lower_epsilon(self, hits: int, trials: int, hits_b: int, trials_b: int) -> float:
         """Returns a lower bound on epsilon from the counts of an event in draws for two inputs.
 
         ``hits``, ``trials``: number of occurrences, and number of draws, for the first input.
@@ -96,9 +96,9 @@ class ClaimUnderTest:
         ``hits``, ``trials``: number of occurrences, and number of draws, for the first input.
         ``hits_b``, ``trials_b``: number of occurrences, and number of draws, for the second input.
         """
-        return self.lower_bound(hits, trials, hits_b, trials_b) > self.epsilon
+        return self.compute_lower_epsilon(hits, trials, hits_b, trials_b) > self.epsilon
 
-    def is_refuted_by(self, event: Event) -> bool:
+    def is_refuted_by(self, event: CountedEvent) -> bool:
         """Checks whether the counts of ``event`` refute the claim."""
         return self.is_refuted(event.first_hits, event.trials, event.second_hits, event.trials)
 
@@ -118,21 +118,23 @@ class ClaimUnderTest:
         """
         return float(clopper_pearson_lower(hits, trials, self.alpha))
 
-    def bound(self, event: Event, *, epsilon: float | None = None) -> Bound:
+    def bound(self, event: CountedEvent, *, epsilon: float | None = None) -> Bound:
         """Returns a lower bound on epsilon by an event, with the inputs and counts as witness.
 
         ``epsilon``: bound to state, if it is known from the event itself; None for the bound that
             follows from the counts, by two Clopper-Pearson limits.
         """
         hits, hits_b, trials = event.first_hits, event.second_hits, event.trials
-        one, other = map(quote, event.inputs)
+        one, other = map(quote_value, event.inputs)
         return Bound(
-            epsilon=self.lower_bound(hits, trials, hits_b, trials) if epsilon is None else epsilon,
+            epsilon=self.compute_lower_epsilon(hits, trials, hits_b, trials)
+            if epsilon is None
+            else epsilon,
             delta=self.delta,
             side=Side.LOWER,
             scope=REPORT_SCOPE,
             source="an event that was selected on separate draws",
-            confidence=1.0 - FALSE_ALARM,
+            confidence=1.0 - MAX_FALSE_ALARM_PROB,
             samples=2 * trials,
             witness=Witness(
                 input_a=one,
@@ -146,7 +148,7 @@ class ClaimUnderTest:
 
     def find_max_epsilon(self, trials: int) -> float:
         """Returns the largest epsilon that ``trials`` draws for each of two inputs can refute."""
-        return self.lower_bound(trials, trials, 0, trials)
+        return self.compute_lower_epsilon(trials, trials, 0, trials)
 
 
 def stack_draws(draws: Sequence[NDArray[Any]]) -> NDArray[Any]:
@@ -170,7 +172,7 @@ _LAGS, _FIRST = (1, 2, 3), 8
 _ENTRIES = 64
 
 
-def check_calls(
+def check_call_independence(
     calls: NDArray[Any], inputs: list[Any], clock_columns: tuple[int, ...] = ()
 ) -> Check | None:
     """Checks that the outputs of one call for many users have independent noise.
@@ -197,21 +199,21 @@ def check_calls(
 
 
 def _shared(calls: NDArray[Any], inputs: list[Any]) -> Check | None:
-    alpha = FALSE_ALARM / len(inputs) / 4
+    alpha = MAX_FALSE_ALARM_PROB / len(inputs) / 4
     for value, each in zip(inputs, calls, strict=True):
         for inside in (False, True):
-            found = check_call_noise(each, value, alpha, inside=inside)
+            found = check_call_noise(each, value, alpha, within_calls=inside)
             if found.status is CheckStatus.FAILED:
                 return found
         if shares := _exact_share(each, alpha):
             return Check.failed(
-                f"{shares} of each of {len(each)} calls for the input {quote(value)}, unlike "
+                f"{shares} of each of {len(each)} calls for the input {quote_value(value)}, unlike "
                 "independent outputs: all outputs but one reveal the last one. Draw every output "
                 "separately."
             )
         if _repeats(each, alpha):
             return Check.failed(
-                f"Outputs of one call repeat each other for the input {quote(value)}, outputs of "
+                f"Outputs of one call repeat each other for the input {quote_value(value)}, outputs of "
                 "different calls do not: users share their noise, and the difference of two "
                 "reports has no noise. Draw `size` times."
             )
@@ -219,14 +221,14 @@ def _shared(calls: NDArray[Any], inputs: list[Any]) -> Check | None:
 
 
 def check_call_noise(
-    calls: NDArray[Any], value: Any, alpha: float, *, inside: bool = False
+    calls: NDArray[Any], value: Any, alpha: float, *, within_calls: bool = False
 ) -> Check:
     """Checks that successive calls for one input do not share noise, with equal or opposite sign.
 
     ``calls``: outputs of c calls for n outputs each (c, n, *output shape).
     ``value``: the input of all calls.
     ``alpha``: error probability of all tests together.
-    ``inside``: True to compare successive outputs within calls, and the halves of a call, instead
+    ``within_calls``: True to compare successive outputs within calls, and the halves of a call, instead
         of calls.
 
     Each of the first entries of an output, and their sum, is reduced to one bit that states whether
@@ -238,7 +240,7 @@ def check_call_noise(
     make it fail.
     """
     lags = {*_LAGS}
-    if inside:
+    if within_calls:
         calls = calls.swapaxes(0, 1)
         lags.add(len(calls) // 2)
     tests = [
@@ -257,10 +259,10 @@ def check_call_noise(
         max_trials = max(max_trials, trials)
         least = min(special.bdtr(alike, trials, 1 / 3), special.bdtrc(alike - 1, trials, 1 / 3))
         if 2.0 * least * len(tests) < alpha:
-            what = "output" if inside else "call"
+            what = "output" if within_calls else "call"
             apart = f"the next {what}" if lag == 1 else f"the {what} {lag} later"
             return Check.failed(
-                f"{name} for the input {quote(value)} depends on that of {apart}: {alike} of "
+                f"{name} for the input {quote_value(value)} depends on that of {apart}: {alike} of "
                 f"{trials} cases agree, of which a third would agree for independent {what}s. "
                 "Whoever sees both can remove noise, and a measured bound, which assumes "
                 f"independent calls, may not hold. Draw fresh noise in every {what}; if this is "
@@ -268,7 +270,7 @@ def check_call_noise(
             )
     if 2.0 * (2 / 3) ** max_trials * max(1, len(tests)) >= alpha:
         return Check.not_run(
-            f"Calls for the input {quote(value)} are too few, or vary too little, to show whether "
+            f"Calls for the input {quote_value(value)} are too few, or vary too little, to show whether "
             "they share noise."
         )
     return Check.passed("Outputs of successive calls are no more alike than outputs of others.")
@@ -356,10 +358,10 @@ def _repeats(calls: NDArray[Any], alpha: float) -> bool:
 
 
 # Maximum number of outputs that the checks draw, relative to the draws of the measurement.
-MAX_SHARE = 0.5
+MAX_SHARE_OF_DRAWS = 0.5
 # Share of these outputs for each purpose: the outputs that several checks use, and the draws of
 # single checks. The order determines which child of the seed each purpose uses.
-CHECK_SHARES = {
+DRAW_SHARE_BY_CHECK = {
     "outputs": 0.35,
     "determinism": 0.1,
     "shared noise": 0.1,
@@ -367,7 +369,7 @@ CHECK_SHARES = {
     "floating point": 0.1,
 }
 # Maximum count of numbers in the outputs of all inputs together, which limits time and memory.
-MAX_NUMBERS = 1 << 18
+MAX_STORED_NUMBERS = 1 << 18
 # Maximum number of calls for all inputs together if a call returns one output.
 _CALLS = 1 << 15
 # Share of the draws that count the numbers of an output, minimum outputs per input for the checks,
@@ -405,7 +407,9 @@ class SharedEvidence:
     @cached_property
     def seeds(self) -> dict[str, np.random.SeedSequence]:
         """Seeds of the draws, by name of the check (or other purpose) for which they are made."""
-        return dict(zip(CHECK_SHARES, self.seed.spawn(len(CHECK_SHARES)), strict=True))
+        return dict(
+            zip(DRAW_SHARE_BY_CHECK, self.seed.spawn(len(DRAW_SHARE_BY_CHECK)), strict=True)
+        )
 
     def limit_draws(self, share: float, sampler: Sampler | None = None) -> Sampler:
         """Returns a copy of a sampler that may draw only a ``share`` of the outputs planned for all
@@ -413,19 +417,23 @@ class SharedEvidence:
 
         ``sampler``: the sampler to limit; None for the sampler of this object.
         """
-        most = max(2, int(share * MAX_SHARE * self.samples * len(self.inputs)))
+        most = max(2, int(share * MAX_SHARE_OF_DRAWS * self.samples * len(self.inputs)))
         return (sampler or self.sampler).with_draw_limit(most)
 
     def make_check_sampler(self, check: str) -> Sampler:
         """Returns the sampler, limited to the draws that are planned for the check of this name."""
-        return self.limit_draws(CHECK_SHARES[check])
+        return self.limit_draws(DRAW_SHARE_BY_CHECK[check])
 
-    def n_outputs(self, part: str) -> float:
+    def get_planned_outputs(self, part: str) -> float:
         """Returns the planned number of outputs per input for one check (or other purpose).
 
         ``part``: name of the check, a key of ``CHECK_SHARES``.
         """
-        return CHECK_SHARES[part] * (MAX_SHARE * self.samples * len(self.inputs)) / len(self.inputs)
+        return (
+            DRAW_SHARE_BY_CHECK[part]
+            * (MAX_SHARE_OF_DRAWS * self.samples * len(self.inputs))
+            / len(self.inputs)
+        )
 
     @cached_property
     def output_size(self) -> int:
@@ -434,16 +442,16 @@ class SharedEvidence:
         return int(self.limit_draws(_LOOK).draw(self.inputs[0], rng, 2)[0].size)
 
     @cached_property
-    def calls_check(self) -> Check | None:
+    def call_noise_check(self) -> Check | None:
         """Failed check that outputs of one call do not share noise; None if they do not.
 
         The result is also None if the sampler returns one output per call. The status is "not run"
         if the draws do not suffice.
         """
-        sampler = self.limit_draws(CHECK_SHARES["shared noise"], self.batch_sampler)
+        sampler = self.limit_draws(DRAW_SHARE_BY_CHECK["shared noise"], self.batch_sampler)
         if not sampler.takes_size:
             return None
-        size = min(CALL_SIZE, int(self.n_outputs("shared noise")) // N_CALLS)
+        size = min(CALL_SIZE, int(self.get_planned_outputs("shared noise")) // N_CALLS)
         if size < _FEWEST_IN_CALL:
             return Check.not_run(
                 f"The share of this check, {N_CALLS} calls for {size} outputs, is too small. "
@@ -456,28 +464,30 @@ class SharedEvidence:
                 for value, rng in zip(self.inputs, rngs, strict=True)
             ]
         )
-        return check_calls(calls.reshape(*calls.shape[:3], -1), self.inputs, self.clock_columns)
+        return check_call_independence(
+            calls.reshape(*calls.shape[:3], -1), self.inputs, self.clock_columns
+        )
 
     @cached_property
-    def outputs(self) -> NDArray[Any]:
+    def shared_outputs(self) -> NDArray[Any]:
         """Independent outputs (inputs, n, *output shape) that several checks use, drawn once.
 
         Raises InputError if outputs are empty, too few, of several shapes, or share noise.
         """
         if not self.output_size:
             raise InputError("Expected outputs with entries, got empty outputs. Return numbers.")
-        if self.calls_check and self.calls_check.status is CheckStatus.FAILED:
+        if self.call_noise_check and self.call_noise_check.status is CheckStatus.FAILED:
             raise InputError(
                 "Expected independent outputs, got outputs of one call, or of several calls, that "
                 "share noise. Draw fresh noise for every output."
             )
-        count, limit = len(self.inputs), MAX_NUMBERS // self.output_size
+        count, limit = len(self.inputs), MAX_STORED_NUMBERS // self.output_size
         limit = limit if self.sampler.takes_size else min(_CALLS, limit)
-        size = int(min(max(128, limit // count), self.n_outputs("outputs")))
+        size = int(min(max(128, limit // count), self.get_planned_outputs("outputs")))
         if size < _FEWEST:
             raise InputError(
                 f"Expected at least {_FEWEST} draws per input for the checks, got {size}. Raise "
                 "samples or seconds."
             )
         sampler, seeds = self.make_check_sampler("outputs"), self.seeds["outputs"].spawn(count)
-        return stack_draws(sampler.draw_each(self.inputs, seeds, size))
+        return stack_draws(sampler.draw_each_input(self.inputs, seeds, size))

@@ -18,8 +18,8 @@ from fedrec_auditor.auditor.verification.checks.repeated_calls import (
     remove_drift,
 )
 from fedrec_auditor.auditor.verification.checks.shared_evidence import (
-    FALSE_ALARM,
-    Event,
+    MAX_FALSE_ALARM_PROB,
+    CountedEvent,
     SharedEvidence,
     check_call_noise,
 )
@@ -44,9 +44,9 @@ def check_shared_noise(evidence: SharedEvidence) -> Check:
     that is equal for all inputs passes (one-hot entries sum to one). Only the first 64 entries are
     examined.
     """
-    if evidence.calls_check:
-        return evidence.calls_check
-    batch, note = evidence.outputs, ""
+    if evidence.call_noise_check:
+        return evidence.call_noise_check
+    batch, note = evidence.shared_outputs, ""
     found = Check.passed("Outputs of one call are no more alike than those of many.")
     if not evidence.sampler.takes_size:
         found, note = _by_turns(evidence)
@@ -60,12 +60,12 @@ def _by_turns(evidence: SharedEvidence) -> tuple[Check, str]:
 
     The note describes outputs that follow the order of calls; it is empty if there are none.
     """
-    batch, inputs, fields = evidence.outputs, evidence.inputs, evidence.sampler.field_encoder
+    batch, inputs, fields = evidence.shared_outputs, evidence.inputs, evidence.sampler.field_encoder
     order = plan_call_order(*batch.shape[:2])
     rows = batch.reshape(*batch.shape[:2], -1).copy()
 
     def worst(rows: NDArray[Any]) -> Check:
-        alpha = FALSE_ALARM / len(inputs)
+        alpha = MAX_FALSE_ALARM_PROB / len(inputs)
         check = [check_call_noise(b[:, None], v, alpha) for v, b in zip(inputs, rows, strict=True)]
         return min(check, key=lambda each: _WORST_FIRST.index(each.status))
 
@@ -92,7 +92,7 @@ def _by_turns(evidence: SharedEvidence) -> tuple[Check, str]:
 def _among_entries(evidence: SharedEvidence) -> Check:
     inputs = evidence.inputs
     claim = evidence.claim.with_tests(2 * math.comb(len(inputs), 2))
-    flat = evidence.outputs.reshape(*evidence.outputs.shape[:2], -1)[:, :, :_ENTRIES]
+    flat = evidence.shared_outputs.reshape(*evidence.shared_outputs.shape[:2], -1)[:, :, :_ENTRIES]
     half = flat.shape[1] // 2
     train, test = flat[:, :half], flat[:, half:]
     two_valued = ((flat == flat.min()) | (flat == flat.max())).all()
@@ -106,7 +106,9 @@ def _among_entries(evidence: SharedEvidence) -> Check:
             counted = [(int(points(test[place]).sum()), place) for place in pair]
             (misses, unlikely), (hits, likely) = sorted(counted)
             name = f"{combined} of the output on one side of a threshold"
-            event = Event(name, (inputs[likely], inputs[unlikely]), hits, misses, test.shape[1])
+            event = CountedEvent(
+                name, (inputs[likely], inputs[unlikely]), hits, misses, test.shape[1]
+            )
             if claim.is_refuted_by(event):
                 return Check.failed(
                     f"{event}: no noise changes it. Draw noise for every entry separately.",

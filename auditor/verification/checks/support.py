@@ -17,9 +17,9 @@ from fedrec_auditor.auditor.exact.fit import Check
 from fedrec_auditor.auditor.exact.output_distribution import OutputDistribution, limit_underflow
 from fedrec_auditor.auditor.verification.checks.shared_evidence import (
     ClaimUnderTest,
-    Event,
+    CountedEvent,
     SharedEvidence,
-    quote,
+    quote_value,
 )
 from fedrec_auditor.auditor.worlds.sampler import Sampler
 from fedrec_auditor.auditor.worlds.statistics import round_scaled
@@ -44,7 +44,7 @@ def check_support(evidence: SharedEvidence) -> Check:
     does not occur under the second input, and it occurs under the first input more often than the
     claim allows. The error probability of all events together is ``FALSE_ALARM``, 1e-6.
     """
-    batch, inputs = evidence.outputs, evidence.inputs
+    batch, inputs = evidence.shared_outputs, evidence.inputs
     if evidence.dist is not None:
         return _by_distribution(batch, inputs, evidence.claim, evidence.dist)
     pairs = list(itertools.permutations(range(len(inputs)), 2))
@@ -58,7 +58,7 @@ def check_support(evidence: SharedEvidence) -> Check:
             f"claim of {claim.epsilon:g} allows."
         )
     for a, b, name, hits, misses in _events(batch, half, pairs, claim.epsilon):
-        event = Event(name, (inputs[a], inputs[b]), int(hits.sum()), int(misses.sum()), half)
+        event = CountedEvent(name, (inputs[a], inputs[b]), int(hits.sum()), int(misses.sum()), half)
         if event.second_hits == 0 and claim.is_refuted_by(event):
             return Check.failed(
                 f"{event}: such an output excludes the latter. {_REMEDY}", claim.bound(event)
@@ -86,7 +86,7 @@ def _events(
         often = counts[a] > 20.0 * math.exp(min(epsilon, 700.0))
         for chosen in (unseen & often, unseen & (counts[a] > 0)):
             if chosen.any():
-                example = quote(outcomes[int(np.argmax(np.where(chosen, counts[a], 0)))])
+                example = quote_value(outcomes[int(np.argmax(np.where(chosen, counts[a], 0)))])
                 yield a, b, f"outputs such as {example}", *chosen[codes[[a, b], half:]]
         if ranges is not None:
             low, high = ranges[0][b], ranges[1][b]
@@ -157,8 +157,8 @@ def _by_distribution(
         only = np.isfinite(own) & np.isneginf(other)
         hits = int(only.sum())
         if claim.is_always_refuted(hits, len(only)):
-            name = f"outputs such as {quote(asked[int(np.argmax(only))])}"
-            event = Event(name, (inputs[a], inputs[b]), hits, 0, len(only))
+            name = f"outputs such as {quote_value(asked[int(np.argmax(only))])}"
+            event = CountedEvent(name, (inputs[a], inputs[b]), hits, 0, len(only))
             return Check.failed(
                 f"{event}, for which the stated distribution calls them impossible. {_REMEDY}",
                 claim.bound(event, epsilon=math.inf),
@@ -215,7 +215,7 @@ def check_output_type(evidence: SharedEvidence) -> Check:
     hits, misses = (sum(part[path][token] for token in chosen) for part in fresh)
     usual = fresh[1][path].most_common(1)[0][0]
     name = f"{f'part {path} of the answer' if path else 'the answer'} as {' or '.join(chosen[:3])}"
-    event = Event(name, (probes[a], probes[b]), hits, misses, counted)
+    event = CountedEvent(name, (probes[a], probes[b]), hits, misses, counted)
     summary = f"{event}, for which it is mostly {usual}"
     if claim.is_refuted_by(event):
         return Check.failed(f"{summary}. Return only the noisy numbers, in one form.")
@@ -289,9 +289,9 @@ def _walk(part: Any, path: str, inner: bool, depth: int) -> Iterator[tuple[str, 
     elif isinstance(part, (bool, int, float, str, bytes, type(None))):
         yield path, form
         if inner:
-            yield f"{path} (value)", quote(part)
+            yield f"{path} (value)", quote_value(part)
         elif not path:
-            yield _TYPED, f"{form} {quote(part)}"
+            yield _TYPED, f"{form} {quote_value(part)}"
     else:
         yield path, form
     attributes = {} if isinstance(part, np.ma.MaskedArray) else getattr(part, "__dict__", {})
@@ -301,7 +301,7 @@ def _walk(part: Any, path: str, inner: bool, depth: int) -> Iterator[tuple[str, 
 
 def _inside(array: Any, path: str, inner: bool, depth: int) -> Iterator[tuple[str, str]]:
     if isinstance(array, np.ma.MaskedArray):
-        yield f"{path}.mask", quote(np.ma.getmaskarray(array).tolist())
+        yield f"{path}.mask", quote_value(np.ma.getmaskarray(array).tolist())
     if array.dtype.kind == "O":
         for place, child in enumerate(array.ravel()[:64].tolist()):
             yield from _walk(child, f"{path}[{place}]", inner, depth + 1)
@@ -309,4 +309,4 @@ def _inside(array: Any, path: str, inner: bool, depth: int) -> Iterator[tuple[st
         for name in array.dtype.names:
             yield from _walk(np.asarray(array[name]), f"{path}[{name!r}]", True, depth + 1)
     elif inner:
-        yield f"{path} (value)", quote(array.tolist())
+        yield f"{path} (value)", quote_value(array.tolist())

@@ -34,9 +34,9 @@ _MOST_SAMPLES = 1 << 50
 
 # Probabilities of k events in the first and in the second of two worlds, two arrays (k,). For a
 # rule that guesses the world of each output, they are the shares of right and of wrong guesses.
-Rates = tuple[NDArray[np.float64], NDArray[np.float64]]
+EventRates = tuple[NDArray[np.float64], NDArray[np.float64]]
 # Rates of a single event that always occurs in the first world and never in the second.
-NOISELESS_RATES: Rates = (np.ones(1), np.zeros(1))
+CERTAIN_EVENT_RATES: EventRates = (np.ones(1), np.zeros(1))
 
 
 class DrawPlan(NamedTuple):
@@ -56,12 +56,12 @@ class EpsilonLimit(NamedTuple):
     """Lower bound on epsilon that follows from counts of events, with its distinguishing event.
 
     epsilon: the lower bound.
-    largest: the bound that would follow if every guess of the input were right.
+    largest_possible: the bound that would follow if every guess of the input were right.
     witness: the event that distinguishes the inputs; None if there is none.
     """
 
     epsilon: float
-    largest: float = math.inf
+    largest_possible: float = math.inf
     witness: Witness | None = None
 
 
@@ -69,7 +69,7 @@ class Observation(NamedTuple):
     """Result of a measurement: its number of draws, and its lower bound as a function of the error.
 
     draws: number of draws in all worlds (inputs) together.
-    bound_at: function that computes the bound, from the counted events, for a given error alpha (1
+    compute_bound: function that computes the bound, from the counted events, for a given error alpha (1
         minus the confidence).
     remark: text that is appended to the source of the bound.
 
@@ -78,7 +78,7 @@ class Observation(NamedTuple):
     """
 
     draws: int
-    bound_at: Callable[[float], EpsilonLimit]
+    compute_bound: Callable[[float], EpsilonLimit]
     remark: str = ""
 
 
@@ -113,7 +113,9 @@ class Estimator(ABC):
         """
 
     @abstractmethod
-    def predict_limit(self, samples: int, rates: Rates, *, delta: float, alpha: float) -> float:
+    def predict_limit(
+        self, samples: int, rates: EventRates, *, delta: float, alpha: float
+    ) -> float:
         """Predicts the lower bound on epsilon at ``delta`` if event counts equal their expectation.
 
         samples: number of draws in each of the two worlds (inputs).
@@ -122,7 +124,7 @@ class Estimator(ABC):
         alpha: error of the bound, 1 minus its confidence.
         """
 
-    def find_max_limit(self, samples: int, *, delta: float, alpha: float) -> float:
+    def bound_perfect_guesses(self, samples: int, *, delta: float, alpha: float) -> float:
         """Returns the lower bound on epsilon for an event that occurs in every draw of one input
         and in no draw of another.
 
@@ -130,9 +132,9 @@ class Estimator(ABC):
         delta: delta of the bound.
         alpha: error of the bound, 1 minus its confidence.
         """
-        return self.predict_limit(samples, NOISELESS_RATES, delta=delta, alpha=alpha)
+        return self.predict_limit(samples, CERTAIN_EVENT_RATES, delta=delta, alpha=alpha)
 
-    def bounds(
+    def measure_bounds(
         self,
         worlds: Worlds,
         *,
@@ -156,7 +158,7 @@ class Estimator(ABC):
         errors = [1 - check_confidence(confidence) for confidence in confidences]
         request = DrawPlan(check_samples(samples), check_delta(delta), errors[0])
         observation = self.observe(worlds, request, rng)
-        limits = map(observation.bound_at, errors)
+        limits = map(observation.compute_bound, errors)
         return tuple(
             Bound(
                 epsilon=epsilon,
@@ -172,13 +174,13 @@ class Estimator(ABC):
             for confidence, (epsilon, largest, witness) in zip(confidences, limits, strict=True)
         )
 
-    def bound(self, worlds: Worlds, *, confidence: float, **asked: Any) -> Bound:
+    def measure_bound(self, worlds: Worlds, *, confidence: float, **asked: Any) -> Bound:
         """Returns the lower bound on epsilon at one ``confidence``.
 
-        ``worlds``: the neighbouring inputs. ``asked``: the further arguments of ``bounds``: delta,
+        ``worlds``: the neighbouring inputs. ``asked``: the further arguments of ``measure_bounds``: delta,
         samples and rng.
         """
-        (bound,) = self.bounds(worlds, confidences=(confidence,), **asked)
+        (bound,) = self.measure_bounds(worlds, confidences=(confidence,), **asked)
         return bound
 
     def find_max_bound(self, samples: int, *, delta: float, confidence: float) -> float:
@@ -189,7 +191,9 @@ class Estimator(ABC):
         slightly for outputs with very many entries.
         """
         alpha = 1 - check_confidence(confidence)
-        return self.find_max_limit(check_samples(samples), delta=check_delta(delta), alpha=alpha)
+        return self.bound_perfect_guesses(
+            check_samples(samples), delta=check_delta(delta), alpha=alpha
+        )
 
     def find_min_samples(self, epsilon: float, *, delta: float, confidence: float) -> int | None:
         """Returns the smallest number of draws per world for which ``find_max_bound`` exceeds
@@ -207,17 +211,17 @@ class Estimator(ABC):
         )
 
 
-def search_min_samples(enough: Callable[[int], bool], most: int) -> int | None:
+def search_min_samples(enough: Callable[[int], bool], max_samples: int) -> int | None:
     """Returns the smallest number of samples from ``MIN_SAMPLES`` on for which ``enough`` is true.
 
     enough: function that checks whether a number of samples suffices; if it is true for one number,
         it must be true for all larger numbers.
-    most: maximum number of samples; the search doubles the number, and returns None beyond it.
+    max_samples: maximum number of samples; the search doubles the number, and returns None beyond it.
     """
     samples = MIN_SAMPLES
     while not enough(samples):
         samples *= 2
-        if samples > most:
+        if samples > max_samples:
             return None
     least = max(MIN_SAMPLES, samples // 2)
     return bisect.bisect_left(range(samples), True, lo=least, key=enough)

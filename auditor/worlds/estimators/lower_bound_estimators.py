@@ -15,21 +15,21 @@ from fedrec_auditor.auditor.worlds.estimators.base import (
     DrawPlan,
     EpsilonLimit,
     Estimator,
+    EventRates,
     Observation,
-    Rates,
     check_samples,
 )
 from fedrec_auditor.auditor.worlds.guesses import (
     GuessCounts,
     ThresholdLimits,
-    count_tosses_left,
+    count_coin_tosses,
     find_largest_bound,
     predict_best_bound,
     predict_binary_bound,
     predict_rank_bound,
 )
 from fedrec_auditor.auditor.worlds.selection import (
-    RARE_RULE_SHARE,
+    SECOND_RULE_ERROR_SHARE,
     draw_scores,
     make_guess_witness,
     plan_split_size,
@@ -81,7 +81,7 @@ class JointBinomial(Estimator):
         selecting, counting, judging = rng.spawn(3)
         chosen = select_rules(worlds, request, selecting, judging=judging)
         remaining = chosen.count_remaining(worlds, request.samples)
-        draws, share = count_tosses_left(worlds, remaining)
+        draws, share = count_coin_tosses(worlds, remaining)
         choosing, *streams = counting.spawn(3)
         first = int(choosing.binomial(draws, share))
         drawn, rules = (first, draws - first), chosen.rules
@@ -106,13 +106,13 @@ class JointBinomial(Estimator):
         all_right = GuessCounts.make_all_right(draws, share)
 
         def limit(alpha: float) -> EpsilonLimit:
-            error = (1.0 - RARE_RULE_SHARE) * alpha
+            error = (1.0 - SECOND_RULE_ERROR_SHARE) * alpha
             largest = all_right.bound_epsilon(delta=request.delta, alpha=error)
             return EpsilonLimit(max(bounds_of_rules(alpha), default=0.0), largest, witness)
 
         return Observation(chosen.outputs_in_total + draws, limit)
 
-    def find_max_limit(self, samples: int, *, delta: float, alpha: float) -> float:
+    def bound_perfect_guesses(self, samples: int, *, delta: float, alpha: float) -> float:
         """Returns the lower bound on epsilon that follows if a rule guesses the input of every
         output right.
 
@@ -124,9 +124,13 @@ class JointBinomial(Estimator):
         of outputs that select the rule. A measurement has fewer test draws if several rules are
         compared on further draws.
         """
-        return super().find_max_limit(samples, delta=delta, alpha=(1.0 - RARE_RULE_SHARE) * alpha)
+        return super().bound_perfect_guesses(
+            samples, delta=delta, alpha=(1.0 - SECOND_RULE_ERROR_SHARE) * alpha
+        )
 
-    def predict_limit(self, samples: int, rates: Rates, *, delta: float, alpha: float) -> float:
+    def predict_limit(
+        self, samples: int, rates: EventRates, *, delta: float, alpha: float
+    ) -> float:
         """Predicts the lower bound on epsilon at ``delta`` if counts of guesses equal their
         expectation.
 
@@ -189,12 +193,12 @@ class AllThresholds(Estimator):
                 words = event if band.is_above[k] else f"not: {event}"
             return EpsilonLimit(
                 epsilon=band.bound_epsilon(delta),
-                largest=max(
+                largest_possible=max(
                     find_largest_bound(scores[a], scores[b], delta=delta, alpha=error)
                     for a, b in pairs
                 ),
                 witness=worlds.make_witness(
-                    pair if band.is_first[k] else pair[::-1],
+                    pair if band.is_p_in_first_world[k] else pair[::-1],
                     worlds.describe_event(words),
                     (band.p_lower[k], band.q_upper[k]),
                     "the probabilities are confidence limits that hold at all thresholds together",
@@ -203,7 +207,9 @@ class AllThresholds(Estimator):
 
         return Observation(sum(sizes), limit)
 
-    def predict_limit(self, samples: int, rates: Rates, *, delta: float, alpha: float) -> float:
+    def predict_limit(
+        self, samples: int, rates: EventRates, *, delta: float, alpha: float
+    ) -> float:
         """Predicts the lower bound on epsilon at ``delta`` if counts of events equal their
         expectation.
 

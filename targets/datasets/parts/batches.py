@@ -25,9 +25,9 @@ from fedrec_auditor.targets.datasets.parts.columns import (
     ColumnSpecs,
     RowBlock,
     TimeColumn,
+    get_entry_name,
     make_digit_error,
-    make_error,
-    name_entry,
+    make_layout_error,
 )
 
 # Number of rows per batch.
@@ -43,18 +43,18 @@ class TypedTable:
     """A table file with typed columns (Parquet, Feather or JSON lines) and fewer than 2^31 rows.
 
     label: name of the table in error messages, which number the rows from 1
-    read: function that takes names of columns (None for all) and returns the schema and the batches
+    open_batches: function that takes names of columns (None for all) and returns the schema and the batches
         of rows of these columns
     """
 
     label: str
-    read: BatchReader
+    open_batches: BatchReader
 
     def read_names(self) -> tuple[str, ...]:
         """Reads the names of the columns; InputError if two columns have the same name."""
-        names = tuple(self._guarded(lambda: self.read(None))[0].names)
+        names = tuple(self._guarded(lambda: self.open_batches(None))[0].names)
         if len(set(names)) < len(names) or not names:
-            raise make_error(self.label, "distinct names of columns", ", ".join(names))
+            raise make_layout_error(self.label, "distinct names of columns", ", ".join(names))
         return names
 
     def read_blocks(self, specs: ColumnSpecs) -> Iterator[RowBlock]:
@@ -66,15 +66,15 @@ class TypedTable:
         """
         row, all_names = 0, self.read_names()
         names = {at: all_names[at] for at in specs}
-        _, batches = self._guarded(lambda: self.read(list(names.values())))
+        _, batches = self._guarded(lambda: self.open_batches(list(names.values())))
         while (batch := self._guarded(lambda: next(batches, None))) is not None:
             if row + batch.num_rows >= 2**31:
-                raise make_error(self.label, "fewer than 2^31 rows", row + batch.num_rows)
+                raise make_layout_error(self.label, "fewer than 2^31 rows", row + batch.num_rows)
             if batch.num_rows:
                 yield self._guarded(partial(self._block, batch, row, names, specs))
             row += batch.num_rows
         if not row:
-            raise make_error(self.label, "at least one row", "an empty table")
+            raise make_layout_error(self.label, "at least one row", "an empty table")
 
     def name_row(self, row: int) -> str:
         """Describes a row in error messages, as "NAME, row 1"; the index ``row`` counts from 0."""
@@ -92,26 +92,30 @@ class TypedTable:
                 continue
             if column.null_count:
                 gap = self.name_row(row + pc.index(column.is_null(), True).as_py())
-                raise make_error(gap, f"a {name_entry(specs[at])}", "no value", FILL_HINT)
+                raise make_layout_error(
+                    gap, f"a {get_entry_name(specs[at])}", "no value", FILL_HINT
+                )
             numbers = isinstance(specs[at], Column)
             if not numbers and (limit := _EXACT.get(column.type)):
                 large = np.abs(column.to_numpy()) >= limit
                 if large.any():
                     place = int(np.argmax(large))
                     got = f"{column[place].as_py():.17g}, a {column.type}"
-                    raise make_digit_error(self.name_row(row + place), name_entry(specs[at]), got)
+                    raise make_digit_error(
+                        self.name_row(row + place), get_entry_name(specs[at]), got
+                    )
             values = _numbers(column, specs[at]) if numbers else _identifiers(column)
             if values is None:
                 kind = "numbers" if numbers else "whole numbers or texts"
-                expected = f"{name_entry(specs[at])}s that are {kind}"
-                raise make_error(self.label, expected, f"a column of type {column.type}")
+                expected = f"{get_entry_name(specs[at])}s that are {kind}"
+                raise make_layout_error(self.label, expected, f"a column of type {column.type}")
             columns[at] = values
         return RowBlock(
             first_row=row,
-            specs=specs,
+            column_specs=specs,
             columns=columns,
-            name_row=self.name_row,
-            field_text=lambda offset, at: str(self._guarded(lambda: given[at][offset].as_py())),
+            describe_row=self.name_row,
+            get_field_text=lambda offset, at: str(self._guarded(lambda: given[at][offset].as_py())),
         )
 
     def _guarded(self, step: Callable[[], Any]) -> Any:
@@ -123,7 +127,7 @@ class TypedTable:
         except InputError:
             raise
         except Exception as error:  # damage causes a dozen kinds of exception
-            raise make_error(self.label, "a complete table", str(error)) from error
+            raise make_layout_error(self.label, "a complete table", str(error)) from error
 
 
 def read_parquet(files: Sequence[Path | pa.Buffer], names: Sequence[str] | None) -> Any:
@@ -184,7 +188,7 @@ def _object(line: bytes) -> dict[str, Any]:
     with suppress(ValueError):
         if isinstance(value := json.loads(line), dict):
             return value
-    raise make_error("each line", "a JSON object", line.decode("utf-8", "replace"))
+    raise make_layout_error("each line", "a JSON object", line.decode("utf-8", "replace"))
 
 
 def _plain(column: pa.Array) -> pa.Array:

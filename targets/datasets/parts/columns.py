@@ -59,7 +59,7 @@ class IdCollector:
         self.label = label
         self._parts: list[Any] = []
 
-    def add(self, batch: pa.Array) -> None:
+    def add_batch(self, batch: pa.Array) -> None:
         """Adds one batch of rows: whole numbers (int64), or texts as a dictionary of byte
         strings.
         """
@@ -121,7 +121,7 @@ def narrow_ints(numbers: NDArray[np.integer[Any]]) -> NDArray[np.integer[Any]]:
 MAX_EXACT_INT = 2**53
 MAX_FLOAT = np.finfo(np.float64).max
 # Maximum number of bytes of a field that is read as text.
-MAX_TEXT_LEN = 1024
+MAX_TEXT_BYTES = 1024
 DIGITS_REGEX = re.compile(rb"[0-9]{1,16}")
 NUMBER_REGEX = re.compile(rb"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
 PADDED_REGEX = re.compile(rb"\s*" + NUMBER_REGEX.pattern + rb"\s*")
@@ -208,19 +208,19 @@ class RowBlock:
     """A block of consecutive rows of a table file, with the requested columns.
 
     first_row: index of the first row in the file
-    specs: expected content of the requested columns, by position in the file
+    column_specs: expected content of the requested columns, by position in the file
     columns: pyarrow arrays of these columns: binary (fields of a text file), numbers, or a
         dictionary of binary
-    name_row: function that describes a row in error messages, by index in the file
-    field_text: function that returns the unchanged text of a field, by row in the block and column
+    describe_row: function that describes a row in error messages, by index in the file
+    get_field_text: function that returns the unchanged text of a field, by row in the block and column
     encoding: encoding of texts
     """
 
     first_row: int
-    specs: ColumnSpecs
+    column_specs: ColumnSpecs
     columns: Mapping[int, Any]
-    name_row: Callable[[int], str]
-    field_text: Callable[[int, int], str]
+    describe_row: Callable[[int], str]
+    get_field_text: Callable[[int, int], str]
     encoding: str = "utf-8"
 
     @property
@@ -233,7 +233,7 @@ class RowBlock:
 
         Raises InputError at the first number outside the column's allowed range.
         """
-        fields, column = self.columns[position], self.specs[position]
+        fields, column = self.columns[position], self.column_specs[position]
         assert isinstance(column, Column)
         text = pa.types.is_binary(fields.type)
         values = column.parse(fields) if text else np.asarray(fields.to_numpy())
@@ -265,9 +265,11 @@ class RowBlock:
         if pa.types.is_dictionary(fields.type):
             return fields
         lengths = np.diff(_content(fields)[0])
-        good = (lengths > 0) & (lengths <= MAX_TEXT_LEN)
+        good = (lengths > 0) & (lengths <= MAX_TEXT_BYTES)
         if not good.all():
-            expected = f"a {name_entry(self.specs[position])} of 1 to {MAX_TEXT_LEN} bytes"
+            expected = (
+                f"a {get_entry_name(self.column_specs[position])} of 1 to {MAX_TEXT_BYTES} bytes"
+            )
             raise self.make_error(int(np.argmin(good)), position, expected)
         return fields.dictionary_encode()
 
@@ -280,7 +282,7 @@ class RowBlock:
         """
         fields = self.columns[position]
         if pa.types.is_integer(fields.type):
-            collected.add(fields)
+            collected.add_batch(fields)
             return
         if pa.types.is_binary(fields.type):
             starts, text = _content(fields)
@@ -288,15 +290,17 @@ class RowBlock:
             first = np.frombuffer(text + b"0", dtype=np.uint8)[starts[:-1]]
             plain = (lengths > 0) & (lengths <= 16) & ((first != ord("0")) | (lengths == 1))
             if plain.all() and not text.translate(None, b"0123456789"):
-                collected.add(fields.view(pa.string()).cast(pa.int64()))
+                collected.add_batch(fields.view(pa.string()).cast(pa.int64()))
                 return
         words = self._utf8(position, self.encode_texts(position))
         for place, word in enumerate(words.dictionary.to_pylist()):
-            if is_rounded(word):
+            if may_have_lost_digits(word):
                 row = pc.index(words.indices, place).as_py()
-                where = self.name_row(self.first_row + row)
-                raise make_digit_error(where, name_entry(self.specs[position]), word.decode())
-        collected.add(words)
+                where = self.describe_row(self.first_row + row)
+                raise make_digit_error(
+                    where, get_entry_name(self.column_specs[position]), word.decode()
+                )
+        collected.add_batch(words)
 
     def collect_cells(self, position: int, collected: IdCollector) -> None:
         """Adds the cells in the column at the given position in the file to ``collected``, as
@@ -306,7 +310,7 @@ class RowBlock:
         """
         fields = self.columns[position]
         words = fields if pa.types.is_dictionary(fields.type) else fields.dictionary_encode()
-        collected.add(self._utf8(position, words))
+        collected.add_batch(self._utf8(position, words))
 
     def _utf8(self, position: int, words: pa.DictionaryArray) -> pa.DictionaryArray:
         """Returns the ``words`` of column ``position``; InputError at a word that is not UTF-8
@@ -327,13 +331,13 @@ class RowBlock:
         position: position of the column in the file
         expected: the expected content, in words
         """
-        text = self.field_text(row, position)
-        remedy = getattr(self.specs[position], "remedy", REPAIR_HINT)
+        text = self.get_field_text(row, position)
+        remedy = getattr(self.column_specs[position], "remedy", REPAIR_HINT)
         remedy = FILL_HINT if remedy is REPAIR_HINT and not text else remedy
-        return make_error(self.name_row(self.first_row + row), expected, text, remedy)
+        return make_layout_error(self.describe_row(self.first_row + row), expected, text, remedy)
 
 
-def name_entry(spec: Column | AnyColumn | str) -> str:
+def get_entry_name(spec: Column | AnyColumn | str) -> str:
     """Returns the name of one entry of a column in error messages, such as "rating".
 
     ``spec`` is the expected content of the column, or the name itself.
@@ -351,7 +355,7 @@ def copy_to_arrow(data: bytes) -> pa.Buffer:
     return memory
 
 
-def is_rounded(word: bytes) -> bool:
+def may_have_lost_digits(word: bytes) -> bool:
     """Whether ``word`` is a floating-point number that may be a large identifier with lost digits.
 
     True for numbers from 2^53 on, and for numbers with fewer digits than their exponent requires,
@@ -377,10 +381,12 @@ def make_digit_error(place: str, what: str, got: str) -> InputError:
     """
     expected = f"{'an' if what == 'item' else 'a'} {what} with all its digits"
     remedy = "Write it anew as a whole number or a text, not a float."
-    return make_error(place, expected, got, remedy)
+    return make_layout_error(place, expected, got, remedy)
 
 
-def make_error(place: str, expected: str, got: object, remedy: str = REPAIR_HINT) -> InputError:
+def make_layout_error(
+    place: str, expected: str, got: object, remedy: str = REPAIR_HINT
+) -> InputError:
     """Creates the InputError for a file that does not have the expected layout.
 
     place: description of the place in the file
@@ -404,9 +410,9 @@ def _content(fields: pa.BinaryArray) -> tuple[NDArray[np.int32], bytes]:
 TIME_FORMAT = "%m/%d/%Y %I:%M:%S %p"
 TIME_UNITS = ("seconds", "milliseconds", "microseconds", "nanoseconds")
 # Smallest number of each unit after seconds. 1e11 seconds are the year 5138.
-UNIT_START = 1e11, 1e14, 1e17
+MIN_TIME_BY_UNIT = 1e11, 1e14, 1e17
 # Range of numbers that may be dates YYYYMMDD, and the end of this range in Unix seconds.
-FIRST_DATE, END_DATE, MAX_SECONDS = 19700101, 21000101, 4_102_444_800
+FIRST_DATE, END_DATE, END_DATE_SECONDS = 19700101, 21000101, 4_102_444_800
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -481,7 +487,7 @@ def to_unix_seconds(times: NDArray[Any], name: str) -> tuple[NDArray[np.int64], 
             dates = parse_date_numbers(times * scale)
             if dates.min() >= 0:
                 return dates, (f"Times in {name} are read as {form}.",)
-    unit = np.digitize(times, UNIT_START)
+    unit = np.digitize(times, MIN_TIME_BY_UNIT)
     seconds = (np.floor_divide(times, 1000.0**unit) if unit.any() else times).astype(np.int64)
     counts = {TIME_UNITS[each]: int(np.count_nonzero(unit == each)) for each in np.unique(unit)}
     notes = []
@@ -490,6 +496,6 @@ def to_unix_seconds(times: NDArray[Any], name: str) -> tuple[NDArray[np.int64], 
         notes.append(f"Times in {name} have several units, determined by their size: {read}.")
     elif unit.any():
         notes.append(f"Times in {name} are read as {TIME_UNITS[unit[0]]}, cut to whole seconds.")
-    if beyond := int(np.count_nonzero(seconds >= MAX_SECONDS)):
+    if beyond := int(np.count_nonzero(seconds >= END_DATE_SECONDS)):
         notes.append(f"Times in {name} after the year 2100: {beyond:,}.")
     return seconds, tuple(notes)

@@ -24,7 +24,7 @@ from fedrec_auditor.targets.datasets.parts.columns import (
     EncodedIds,
     IdCollector,
     RowBlock,
-    make_error,
+    make_layout_error,
 )
 from fedrec_auditor.targets.datasets.parts.source import Source
 from fedrec_auditor.targets.datasets.parts.table_file import TextTable
@@ -41,14 +41,14 @@ class InteractionRows:
     users, items: user and item of each of n rows
     ratings: ratings (n,); 1 if the file has none
     timestamps: times (n,); None if the file has none
-    name_row: function that describes a row in error messages, by index
+    describe_row: function that describes a row in error messages, by index
     """
 
     users: EncodedIds
     items: EncodedIds
     ratings: NDArray[np.float32]
     timestamps: NDArray[Any] | None
-    name_row: Callable[[int], str]
+    describe_row: Callable[[int], str]
 
     @classmethod
     def read(cls, file: TextTable | TypedTable, columns: RoleColumns) -> Self:
@@ -66,7 +66,7 @@ class InteractionRows:
             for role, each in ends.items():
                 if isinstance(columns[role][1], Column):
                     ids = block.parse_numbers(columns[role][0])
-                    each.add(pa.array(ids.astype(np.int64, copy=False)))
+                    each.add_batch(pa.array(ids.astype(np.int64, copy=False)))
                 else:
                     block.collect_ids(columns[role][0], each)
             if "rating" in columns:
@@ -76,7 +76,7 @@ class InteractionRows:
         codes = {role: each.encode_ids() for role, each in ends.items()}
         count = len(codes["user"].id_indices)
         if count >= 2**31:
-            raise make_error(file.label, "fewer than 2^31 rows", count)
+            raise make_layout_error(file.label, "fewer than 2^31 rows", count)
         return cls(
             users=codes["user"],
             items=codes["item"],
@@ -167,24 +167,24 @@ CellReaders = Mapping[int, tuple[str, Callable[[str], Any]]]
 class UserColumn:
     """Column with an attribute of users, such as gender, in a file of users.
 
-    index: position of the column, from 0
+    position: position of the column, from 0
     label: name of a cell in error messages, such as "a gender"
     categories: names of the attribute's categories
-    codes: index in ``categories`` of each word in the column; if empty, the words are the names of
+    category_by_word: index in ``categories`` of each word in the column; if empty, the words are the names of
         the categories
     """
 
-    index: int
+    position: int
     label: str
     categories: tuple[str, ...]
-    codes: Mapping[str, int] = field(default_factory=dict)
+    category_by_word: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def cell_reader(self) -> tuple[str, Callable[[str], int]]:
         """Name of a cell in error messages, and a function that maps its text to the category's
         index.
         """
-        words = self.codes or {name: place for place, name in enumerate(self.categories)}
+        words = self.category_by_word or {name: place for place, name in enumerate(self.categories)}
         return f"{self.label}, one of {', '.join(words)},", words.__getitem__
 
 
@@ -235,10 +235,10 @@ def join_files(
     25 bytes per pair if the pairs are in the order of users and items, as in the official files, or
     else about 45.
     """
-    cells = {column.index: column.cell_reader for column in attributes.values()}
-    codes = _read_cells(users, cells, pairs.users, "user", pairs.name_row)
+    cells = {column.position: column.cell_reader for column in attributes.values()}
+    codes = _read_cells(users, cells, pairs.users, "user", pairs.describe_row)
     titled: CellReaders = {1: ("a title", str), **genres}
-    titles, *flags = _read_cells(movies, titled, pairs.items, "movie", pairs.name_row)
+    titles, *flags = _read_cells(movies, titled, pairs.items, "movie", pairs.describe_row)
     table, times = pairs.select_latest()
     if table.nnz < len(pairs.ratings):
         raise _repeated(pairs)
@@ -283,7 +283,7 @@ def _read_cells(
     if (again := np.flatnonzero(first[place] != np.arange(len(ids)))).size:
         before = file.name_row(int(first[place[again[0]]]))
         expected = f"an identifier that is absent from {before},"
-        raise make_error(file.name_row(int(again[0])), expected, str(ids[again[0]]))
+        raise make_layout_error(file.name_row(int(again[0])), expected, str(ids[again[0]]))
     places = find_indices(wanted.ids, ids)
     if (strange := np.flatnonzero(places < 0)).size:
         row = int(np.argmax(np.isin(wanted.id_indices, strange)))
@@ -305,11 +305,11 @@ def _repeated(pairs: InteractionRows) -> InputError:
     thing = f"movie {items.ids[items.id_indices[second]]}"
     return InputError(
         f"Expected each pair of user and movie once, got user {user} and {thing} in "
-        f"{pairs.name_row(second)}, and before that in {pairs.name_row(first)}. Keep one of them."
+        f"{pairs.describe_row(second)}, and before that in {pairs.describe_row(first)}. Keep one of them."
     )
 
 
-LICENCE = (
+LICENCE_NOTE = (
     "MovieLens data are for research. Acknowledge them in publications (Harper and Konstan 2015, "
     "The MovieLens Datasets: History and Context, ACM TiiS 5(4), doi:10.1145/2827872); do not pass "
     "them on without permission; do not use them commercially without permission of GroupLens; "
@@ -349,7 +349,7 @@ class MovieLens(ABC):
         size = self.name[3:]
         remedy = (
             f"Fetch {self.name}.zip from https://grouplens.org/datasets/movielens/{size}/ and put "
-            f"it there, or give its path. {LICENCE}"
+            f"it there, or give its path. {LICENCE_NOTE}"
         )
         place = find_data_path(path, self.name, f"MovieLens {size.upper()}", remedy)
         source = Source(place, self.name)

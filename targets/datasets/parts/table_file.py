@@ -32,14 +32,14 @@ from fedrec_auditor.targets.datasets.parts.columns import (
     ColumnSpecs,
     RowBlock,
     copy_to_arrow,
-    make_error,
+    make_layout_error,
 )
 from fedrec_auditor.targets.datasets.parts.source import Source, read_blocks
 from fedrec_auditor.targets.tables import is_table_path, list_part_files
 
 # Maximum number of bytes per line.
-MAX_LINE = 2**20
-BOM = b"\xef\xbb\xbf"
+MAX_LINE_BYTES = 2**20
+UTF8_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _UNIT = b"\x1f"
 _OPEN = UnicodeDecodeError, csv.Error
 
@@ -49,7 +49,7 @@ class TextTable:
     """A text file with one row per line, whose fields are separated by a fixed text.
 
     label: name of the file in error messages
-    read: function that returns the file's bytes from the start, in blocks
+    open_blocks: function that returns the file's bytes from the start, in blocks
     separator: text between two fields
     header: whether the first line is a header; a text means that the header must equal this text
     width: number of fields per row; by default as in the header
@@ -61,7 +61,7 @@ class TextTable:
     """
 
     label: str
-    read: Callable[[], Iterator[bytes]]
+    open_blocks: Callable[[], Iterator[bytes]]
     separator: str
     header: bool | str = False
     width: int | None = None
@@ -90,21 +90,30 @@ class TextTable:
                 return tuple(map(str, range(1, len(fields) + 1)))
             names = [field.decode() for field in fields]
         except _OPEN as error:
-            raise make_error(f"{self.label}, line 1", "names of columns", repr(line)) from error
+            raise make_layout_error(
+                f"{self.label}, line 1", "names of columns", repr(line)
+            ) from error
         if not line or len(set(names)) < len(names):
-            raise make_error(f"{self.label}, line 1", "distinct names of columns", line.decode())
+            raise make_layout_error(
+                f"{self.label}, line 1", "distinct names of columns", line.decode()
+            )
         return tuple(names)
 
     def read_first_line(self) -> bytes:
         """Reads the first line, without its line end."""
-        return next(self.read(), b"").partition(b"\n")[0].removeprefix(BOM).rstrip(b"\r")
+        return (
+            next(self.open_blocks(), b"")
+            .partition(b"\n")[0]
+            .removeprefix(UTF8_BYTE_ORDER_MARK)
+            .rstrip(b"\r")
+        )
 
     def read_blocks(self, specs: ColumnSpecs) -> Iterator[RowBlock]:
         """Reads some columns of all rows, block by block.
 
         ``specs`` maps the positions of these columns to their expected content. Raises InputError
         if there is no row, or at the first line with another number of fields. Memory: the bytes of
-        a block of ``read``, and a copy of these columns.
+        a block of ``open_blocks``, and a copy of these columns.
         """
         given = self.header.split(self.separator) if isinstance(self.header, str) else None
         width = self.width or len(given or self.read_names())
@@ -118,10 +127,10 @@ class TextTable:
 
             block = RowBlock(
                 first_row=row,
-                specs=specs,
+                column_specs=specs,
                 columns=columns,
-                name_row=self.name_row,
-                field_text=text_at,
+                describe_row=self.name_row,
+                get_field_text=text_at,
                 encoding=self.encoding,
             )
             yield block
@@ -140,7 +149,7 @@ class TextTable:
         expected, got: expected and actual content
         remedy: advice at the end of the message
         """
-        return make_error(self.name_row(row), expected, got, remedy)
+        return make_layout_error(self.name_row(row), expected, got, remedy)
 
     def has_paired_quotes(self) -> bool:
         """Whether all quotes in the file are paired as in RFC 4180."""
@@ -166,27 +175,27 @@ class TextTable:
             cut = data.rfind(b"\n") + 1
             lines = b"".join((rest, memoryview(data)[:cut])) if cut else b""
             rest = data[cut:] if cut else rest + data
-            if len(rest) > MAX_LINE:
-                expected = f"lines of at most {MAX_LINE:,} bytes"
-                raise make_error(self.label, expected, "a longer line")
+            if len(rest) > MAX_LINE_BYTES:
+                expected = f"lines of at most {MAX_LINE_BYTES:,} bytes"
+                raise make_layout_error(self.label, expected, "a longer line")
             if b"\r" in lines:
                 lines = lines.replace(b"\r\n", b"\n")
             if header and lines:
                 first, _, lines = lines.partition(b"\n")
                 if isinstance(header, str) and first != header.encode():
                     got = first.decode("latin-1")
-                    raise make_error(f"{self.label}, line 1", f"the header {header!r}", got)
+                    raise make_layout_error(f"{self.label}, line 1", f"the header {header!r}", got)
                 header = False
             if lines:
                 yield lines
                 empty = False
         if empty:
-            raise make_error(self.label, "at least one row", "an empty file")
+            raise make_layout_error(self.label, "at least one row", "an empty file")
 
     def _ended(self) -> Iterator[bytes]:
         """Reads the file's bytes, and adds a line end after the last line if there is none."""
         data = b"\n"
-        for data in self.read():
+        for data in self.open_blocks():
             yield data
         if not data.endswith(b"\n"):
             yield b"\n"
@@ -206,7 +215,7 @@ class TextTable:
         try:
             table = fast.read_csv(
                 pa.BufferReader(copy_to_arrow(data)),
-                fast.ReadOptions(column_names=names, block_size=2 * MAX_LINE),
+                fast.ReadOptions(column_names=names, block_size=2 * MAX_LINE_BYTES),
                 fast.ParseOptions(delimiter=separator, quote_char=quotes and '"'),
                 fast.ConvertOptions(
                     column_types=types, include_columns=list(types), null_values=[""]
@@ -260,7 +269,7 @@ def _closed(data: bytes, separator: str) -> bool:
 
 
 SEPARATORS = (",", "\t", ";", "|", "::", " ")
-USUAL_SEPARATOR = {".csv": ",", ".tsv": "\t"}
+SEPARATOR_BY_SUFFIX = {".csv": ",", ".tsv": "\t"}
 # Options of a text file besides its columns.
 TEXT_OPTIONS = ("separator", "header", "quotes")
 YES_OR_NO = ("yes", "no")
@@ -304,8 +313,8 @@ _LOOKED_AT = 1000
 def open_table(
     path: Path,
     options: Mapping[str, str],
-    choose: Callable[[tuple[str, ...]], object],
-    usual: Sequence[str],
+    choose_columns: Callable[[tuple[str, ...]], object],
+    usual_names: Sequence[str],
     remedy: str,
 ) -> TextTable | TypedTable:
     """Opens a table file, or a folder with the parts of one table; the content determines the
@@ -313,13 +322,13 @@ def open_table(
 
     path: the file or folder
     options: options of a text file that the caller states (keys ``TEXT_OPTIONS``)
-    choose: function that chooses columns from the names of all columns, or raises InputError
-    usual: usual names of columns, in lower case
+    choose_columns: function that chooses columns from the names of all columns, or raises InputError
+    usual_names: usual names of columns, in lower case
     remedy: advice in the error for a first line that is a row instead of names of columns
 
-    If ``options`` have no separator, it is the separator with which ``choose`` succeeds. Raises
+    If ``options`` have no separator, it is the separator with which ``choose_columns`` succeeds. Raises
     InputError for files that are not tables, and if several separators fit. Raises InputError with
-    the ``remedy`` if the first line looks like a row: it has none of the ``usual`` names, but a
+    the ``remedy`` if the first line looks like a row: it has none of the ``usual_names`` names, but a
     number, a date or a value that occurs again in its column.
     """
     place = str(path)
@@ -327,7 +336,8 @@ def open_table(
         raise InputError(f"Expected the path of a table, got {path}. Check the path.")
     if os.path.isdir(path):
         return _typed(
-            TypedTable(label=place, read=partial(read_parquet, list_part_files(path))), options
+            TypedTable(label=place, open_batches=partial(read_parquet, list_part_files(path))),
+            options,
         )
     opened = path.open
     start = _start(opened, place)
@@ -335,35 +345,37 @@ def open_table(
         if start.startswith(magic):
             opened = partial(unpacked, path)
             start = _start(opened, place)
-    start = start.removeprefix(BOM).lstrip()
+    start = start.removeprefix(UTF8_BYTE_ORDER_MARK).lstrip()
     if start.startswith(b"PAR1"):
-        return _typed(TypedTable(label=place, read=partial(read_parquet, [path])), options)
+        return _typed(TypedTable(label=place, open_batches=partial(read_parquet, [path])), options)
     if start.startswith(b"ARROW1"):
-        return _typed(TypedTable(label=place, read=partial(read_feather, path)), options)
+        return _typed(TypedTable(label=place, open_batches=partial(read_feather, path)), options)
     text = TextTable(
-        label=place, read=lambda: read_blocks(opened, place), separator="\n", header=False
+        label=place, open_blocks=lambda: read_blocks(opened, place), separator="\n", header=False
     )
     if start.startswith(b"{"):
-        return _typed(TypedTable(label=place, read=partial(read_json, text.read_lines)), options)
+        return _typed(
+            TypedTable(label=place, open_batches=partial(read_json, text.read_lines)), options
+        )
     kinds = (kind for magic, kind in _OTHERS.items() if start.startswith(magic))
     if kind := next(kinds, "a file with zero bytes, which is not text" * (b"\0" in start)):
         raise InputError(
             f"Expected a table of text (one row per line), Parquet, Feather or lines of JSON, got "
             f"{path}: {kind}. Unpack the file, or export it in one of these formats."
         )
-    file, is_row = _delimited(path, text, options, choose)
+    file, is_row = _delimited(path, text, options, choose_columns)
     names = file.read_first_line().decode("utf-8", "replace").split(file.separator)
-    if is_row and "header" not in options and find_usual_column(names, usual) is None:
+    if is_row and "header" not in options and find_usual_column(names, usual_names) is None:
         raise make_header_error(file, remedy)
     return file
 
 
-def find_usual_column(names: Sequence[str], usual: Sequence[str]) -> str | None:
+def find_usual_column(names: Sequence[str], usual_names: Sequence[str]) -> str | None:
     """Finds the column whose name is a usual one, such as "Item_ID" for items; None if there is
     none.
 
     names: names of the columns
-    usual: usual names in lower case, in order of preference
+    usual_names: usual names in lower case, in order of preference
 
     Capitals, characters between letters and a RecBole type after a colon are ignored.
 
@@ -371,7 +383,7 @@ def find_usual_column(names: Sequence[str], usual: Sequence[str]) -> str | None:
     'Item_ID:token'
     """
     plain = {re.sub(r"[^a-z0-9]", "", name.partition(":")[0].lower()): name for name in names[::-1]}
-    return next((plain[name] for name in usual if name in plain), None)
+    return next((plain[name] for name in usual_names if name in plain), None)
 
 
 def make_header_error(file: TextTable, remedy: str) -> InputError:
@@ -380,7 +392,7 @@ def make_header_error(file: TextTable, remedy: str) -> InputError:
     ``remedy`` is the advice at the end of the error.
     """
     line = file.read_first_line().decode("utf-8", "replace")
-    return make_error(f"{file.label}, line 1", "names of columns", line, remedy)
+    return make_layout_error(f"{file.label}, line 1", "names of columns", line, remedy)
 
 
 def _start(opened: Callable[[str], Any], place: str) -> bytes:
@@ -406,7 +418,7 @@ def _delimited(
     without names of columns, it is the separator that yields the largest number of fields, equal in
     all lines. Raises InputError if several separators fit.
     """
-    own = USUAL_SEPARATOR.get(path.suffix.lower(), "")
+    own = SEPARATOR_BY_SUFFIX.get(path.suffix.lower(), "")
     mark = options.get("separator", "")
     mark = {"\\t": "\t", "tab": "\t", "space": " "}.get(mark, mark)
     if mark and mark not in SEPARATORS:
@@ -434,7 +446,7 @@ def _delimited(
     ]
     there = [file for file in files if file.separator.encode() in first]
     if mark and not there:
-        raise make_error(
+        raise make_layout_error(
             f"{text.label}, line 1",
             f"names of columns separated by {mark!r}",
             first.decode("utf-8", "replace"),

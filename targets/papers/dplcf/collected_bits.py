@@ -34,7 +34,7 @@ from fedrec_auditor.targets.systems.base import DesignedPair, Model, Population,
 from fedrec_auditor.targets.systems.system import (
     Messages,
     System,
-    Training,
+    TrainingGenerator,
     TrainingResult,
     UploadRequest,
 )
@@ -79,7 +79,7 @@ class BitUploadSystem(System):
         """
 
     @abstractmethod
-    def learn(self, uploads: Uploads, rng: Generator) -> TrainingResult:
+    def learn_model(self, uploads: Uploads, rng: Generator) -> TrainingResult:
         """Trains the server's model on the ``uploads``.
 
         The result has the published model, and the arrays from which items are scored. ``rng`` is
@@ -133,30 +133,32 @@ class BitUploadSystem(System):
                 target=self,
                 profiles=Interactions.create(profiles, name="game"),
                 broadcast=None,
-                reducer=get_first_bits,
+                reducer=get_first_item_bits,
                 scope=any_pair(Unit.INTERACTION, Vantage.SERVER, Horizon.TRAINING),
                 world_names=("item 0 in the history", "item 0 not in the history"),
             ),
         )
 
-    def train(self, interactions: Interactions, rng: Generator, compute: Machine) -> Training:
+    def train(
+        self, interactions: Interactions, rng: Generator, compute: Machine
+    ) -> TrainingGenerator:
         """Collects one upload from every user, learns from the uploads, and publishes the learned
         model once.
         """
         sent = self.upload(interactions, None, rng, compute=compute)
         kept = yield Round(broadcast=None, uploads=sent)
-        return self.learn(sent if kept is None else kept.uploads, rng)
+        return self.learn_model(sent if kept is None else kept.uploads, rng)
 
-    def get_public(self, interactions: Interactions) -> PublicInfo:
+    def get_public_info(self, interactions: Interactions) -> PublicInfo:
         """Returns what the adversary knows of a run: the settings, and the probabilities p and q.
 
         A 1 is uploaded with probability p for a true 1, and with probability q for a true 0.
         """
-        plain, flip = super().get_public(interactions), self.randomizer
+        plain, flip = super().get_public_info(interactions), self.randomizer
         rates = {} if flip is None else {"p": flip.p, "q": flip.q}
         return replace(plain, settings={**plain.settings, **rates}, channel=flip)
 
-    def make_messages(self, calls: UploadRequest) -> Messages:
+    def make_messages(self, request: UploadRequest) -> Messages:
         """Returns the requested uploads: each client's bits, newly flipped in every message.
 
         Flips are those of equation 3; there are none in systems that send true bits. The result has
@@ -164,11 +166,15 @@ class BitUploadSystem(System):
         histories and one seed per message are stored; the flips are drawn again from the seed at
         every access. No broadcast is used.
         """
-        ratings = calls.profiles.ratings
-        entries = ratings if calls.size == 1 else sparse.csr_array(ratings[calls.profile_ids])
+        ratings = request.profiles.ratings
+        entries = (
+            ratings
+            if request.messages_per_client == 1
+            else sparse.csr_array(ratings[request.profile_ids])
+        )
         if self.randomizer is None:
             return {"bits": Bits(entries)}
-        return {"bits": Bits(entries, self.randomizer.flip_by_streams, calls.streams)}
+        return {"bits": Bits(entries, self.randomizer.flip_by_streams, request.streams)}
 
     def _before_server(self, scope: Scope, population: Population) -> Mechanism:
         """Returns the flips of the bits that the unit of ``scope`` covers: one bit, or all."""
@@ -188,7 +194,7 @@ def make_bit_flip(kind: str, epsilon: float) -> BitFlip | None:
     return None if kind == "none" else makers[kind](epsilon)
 
 
-def get_first_bits(sent: Mapping[str, Component]) -> NDArray[np.float64]:
+def get_first_item_bits(sent: Mapping[str, Component]) -> NDArray[np.float64]:
     """Returns the uploaded bit of the first item in each of n messages, 0.0 or 1.0, shape (n, 1).
 
     ``sent`` has the messages in its array "bits".
@@ -237,7 +243,7 @@ class ItemKnn(BitUploadSystem):
         pairs = interactions.n_items**2
         return {"held": pairs, "made": pairs / 3000}
 
-    def learn(self, uploads: Uploads, rng: np.random.Generator) -> TrainingResult:
+    def learn_model(self, uploads: Uploads, rng: np.random.Generator) -> TrainingResult:
         """Finds the most similar items of every item from the uploaded bits, and publishes them.
 
         The published model has the neighbours' indices and similarities. ``rng`` is not used.
@@ -301,7 +307,7 @@ class FlippedItemKnn(ItemKnn):
 # factors and 60 epochs.
 
 # Training examples: users (n,), positive items (n,), and k negative items per positive (n, k).
-Samples = tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]
+TrainingExamples = tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]
 _CHUNK = 1 << 18  # positives per chunk of samples
 _BITS = 1 << 22  # bits per block
 
@@ -370,7 +376,7 @@ class CentralMf(BitUploadSystem):
             for name, count in (("users", n_users), ("items", n_items))
         }
 
-    def learn(self, uploads: Uploads, rng: Generator) -> TrainingResult:
+    def learn_model(self, uploads: Uploads, rng: Generator) -> TrainingResult:
         """Trains on the uploaded 1s by Adam, and publishes the model with all users' vectors.
 
         The paper's server sends each user only a list of recommendations, which reveals no more
@@ -385,7 +391,7 @@ class CentralMf(BitUploadSystem):
             for name, values in self.init_model(len(bits), bits.shape[0], start).items()
         }
         (epoch, examples), step = self.get_train_kernel(), 0
-        for chunk in iter_samples(bits, self.epochs, self.negatives, sampling):
+        for chunk in iter_training_examples(bits, self.epochs, self.negatives, sampling):
             step = epoch(
                 *parts.values(),
                 chunk,
@@ -406,7 +412,9 @@ class CentralMf(BitUploadSystem):
         return np.asarray(vectors @ model.arrays["items"].T)
 
 
-def iter_samples(bits: Component, epochs: int, negatives: int, rng: Generator) -> Iterator[Samples]:
+def iter_training_examples(
+    bits: Component, epochs: int, negatives: int, rng: Generator
+) -> Iterator[TrainingExamples]:
     """Yields training examples in chunks: the uploaded 1s, once per epoch, with random negatives.
 
     The positives are in a new random order in each epoch. Each positive gets ``negatives`` items

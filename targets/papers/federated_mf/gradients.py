@@ -19,13 +19,13 @@ from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent import sum
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import (
     compute_item_gradients,
     fit_user_pair,
-    project,
+    project_embeddings,
 )
 
 _LENGTHS, _ANGLES, _RATINGS = np.linspace(0.0, 1.0, 6), np.linspace(0.0, 0.5, 7), 6
 
 
-def find_max_gradient(bound: float, *, ratings: int, with_users: bool) -> float:
+def find_max_gradient_norm(bound: float, *, ratings: int, with_users: bool) -> float:
     """Searches a grid for the largest norm of a user's summed gradients, and returns this norm.
 
     ``bound``: R, the largest possible rating.
@@ -52,13 +52,13 @@ def find_max_gradient(bound: float, *, ratings: int, with_users: bool) -> float:
 
     def rows(length: NDArray[np.float64], angle: NDArray[np.float64]) -> Floats:
         turn = np.stack([np.cos(np.pi * angle), np.sin(np.pi * angle)], axis=1)
-        return project(root * length[:, None] * turn, bound)
+        return project_embeddings(root * length[:, None] * turn, bound)
 
     users, items = rows(u_length, u_angle), np.repeat(rows(v_length, v_angle), ratings, axis=0)
     return float(_lengths(np.repeat(rating, ratings), users, items, ratings, with_users).max())
 
 
-def find_max_distance(bound: float, *, same: bool) -> float:
+def find_max_gradient_distance(bound: float, *, same: bool) -> float:
     """Searches a grid for the largest distance between the item gradients of two users.
 
     ``bound``: R, the largest possible rating.
@@ -82,7 +82,7 @@ def find_max_distance(bound: float, *, same: bool) -> float:
     return math.sqrt(float(apart.max()))
 
 
-def compute_unclipped_norm(bound: float, *, length: float) -> float:
+def compute_unprojected_norm(bound: float, *, length: float) -> float:
     """Returns the norm of one rating's item gradient if item embeddings are not projected.
 
     ``bound``: R, the largest possible rating; the rating is R.
@@ -96,7 +96,7 @@ def compute_unclipped_norm(bound: float, *, length: float) -> float:
     return float(_lengths(np.array([bound]), users, length * users, 1, with_users=False)[0])
 
 
-def compute_rating_shift(bound: float, *, ratings: int, fitting: int) -> float:
+def compute_gradient_shift(bound: float, *, ratings: int, fitting: int) -> float:
     """Returns the norm of the change of a step's item gradients by one more rating of a user.
 
     ``bound``: R, the largest possible rating.

@@ -22,16 +22,16 @@ from fedrec_auditor.targets.mechanisms.gaussian_mechanisms import NoiseReplaceme
 from fedrec_auditor.targets.mechanisms.parts.secure_aggregation import NoiseProtocol
 from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip
 from fedrec_auditor.targets.papers.federated_mf.gradients import (
-    compute_rating_shift,
-    compute_unclipped_norm,
-    find_max_distance,
-    find_max_gradient,
+    compute_gradient_shift,
+    compute_unprojected_norm,
+    find_max_gradient_distance,
+    find_max_gradient_norm,
     find_projection_error,
 )
 from fedrec_auditor.targets.papers.federated_mf.systems.central_systems import GdDr
 from fedrec_auditor.targets.papers.federated_mf.systems.horizontal_systems import HflSgdmf
 from fedrec_auditor.targets.papers.federated_mf.systems.local_systems import LflSgdmf
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import get_scope
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import make_claim_scope
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import (
     bound_rating_distance,
     get_authors_epsilon,
@@ -46,7 +46,7 @@ _ONE = 2.0 * _R * math.sqrt(_R)  # largest norm of the item gradient of one rati
 _ETA, STEPS, DELTA = 0.01, 1000, 1e-5
 # Noise multipliers z at which 1000, or 10, Poisson-sampled Gaussian steps have epsilon 1.
 Z_1000_STEPS, Z_10_STEPS = 1.4144, 0.7791
-_USER = get_scope(Unit.USER)
+_USER = make_claim_scope(Unit.USER)
 
 
 def _epsilon(event: dp.DpEvent, delta: float = DELTA) -> float:
@@ -70,7 +70,7 @@ def compare_rating_sensitivity() -> Iterator[ClaimedAndComputed]:
     gradients with respect to user and item embedding together.
     """
     for table, said, with_users in _TABLES:
-        yield said, find_max_gradient(_R, ratings=1, with_users=with_users), {"table": table}
+        yield said, find_max_gradient_norm(_R, ratings=1, with_users=with_users), {"table": table}
 
 
 def compare_user_sensitivity() -> Iterator[ClaimedAndComputed]:
@@ -83,7 +83,7 @@ def compare_user_sensitivity() -> Iterator[ClaimedAndComputed]:
     for table, one, with_users in _TABLES:
         yield (
             theta * one,
-            find_max_gradient(_R, ratings=theta, with_users=with_users),
+            find_max_gradient_norm(_R, ratings=theta, with_users=with_users),
             {"table": table, "theta": theta},
         )
 
@@ -117,7 +117,7 @@ def compare_unprojected_norm() -> Iterator[ClaimedAndComputed]:
 
     The claimed norm is 2 R^(3/2), for the largest rating R.
     """
-    yield _ONE, compute_unclipped_norm(_R, length=10.0)
+    yield _ONE, compute_unprojected_norm(_R, length=10.0)
 
 
 def compare_row_sampling() -> Iterator[ClaimedAndComputed]:
@@ -145,7 +145,8 @@ def compare_embedding_shifts() -> Iterator[ClaimedAndComputed]:
     for count in (10, 100):
         yield (
             1.0,
-            compute_rating_shift(system.bound, ratings=count, fitting=system.fitting) / _ONE,
+            compute_gradient_shift(system.measure_bound, ratings=count, fitting=system.fitting)
+            / _ONE,
             {"count": count},
         )
 
@@ -158,7 +159,7 @@ def compare_drawn_ratings() -> Iterator[ClaimedAndComputed]:
     of that rating.
     """
     system = LflSgdmf()
-    yield 1.0, bound_rating_distance(system.bound, system.factors, system.fitting) / _ONE
+    yield 1.0, bound_rating_distance(system.measure_bound, system.factors, system.fitting) / _ONE
 
 
 def compare_theorem_4() -> Iterator[ClaimedAndComputed]:
@@ -286,7 +287,7 @@ def compare_item_sensitivity() -> Iterator[ClaimedAndComputed]:
     The item gradient is that with respect to the item embedding. The paper uses this norm for the
     last steps of a training, which move item embeddings alone.
     """
-    yield _ONE, find_max_gradient(_R, ratings=1, with_users=False)
+    yield _ONE, find_max_gradient_norm(_R, ratings=1, with_users=False)
 
 
 def compare_replaced_rating() -> Iterator[ClaimedAndComputed]:
@@ -297,7 +298,7 @@ def compare_replaced_rating() -> Iterator[ClaimedAndComputed]:
     pair, of different items in the second.
     """
     for said, same in (("of the same item", True), ("of another item", False)):
-        yield 2.0, find_max_distance(_R, same=same) / _ONE, {"said": said}
+        yield 2.0, find_max_gradient_distance(_R, same=same) / _ONE, {"said": said}
 
 
 def compare_clear_messages() -> Iterator[ClaimedAndComputed]:

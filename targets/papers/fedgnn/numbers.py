@@ -23,19 +23,21 @@ PUBLIC_KEY, _SECRET = (65537, _P * _Q), pow(65537, -1, (_P - 1) * (_Q - 1))
 _OWN, _EPOCHS = 106, 3
 
 
-def compute_own_share(items: int, own: int, pseudo: int, messages: int) -> float:
-    """Computes the share of own items among the items that are in all messages of a user.
+def compute_own_share(
+    n_items: int, n_own_items: int, n_pseudo_items: int, n_messages: int
+) -> float:
+    """Computes the share of n_own_items n_items among the n_items that are in all n_messages of a user.
 
     An own item is an item that the user rated. A message contains an item if it has the item's
     gradient row. The number of other items in all messages is replaced by its expectation.
 
-    ``items``: number of items in the catalogue.
-    ``own``: number of the user's own items, whose rows every message contains.
-    ``pseudo``: number of further items that each message contains, drawn anew for each message.
-    ``messages``: number of messages of the user.
+    ``n_items``: number of items in the catalogue.
+    ``n_own_items``: number of the user's own items, whose rows every message contains.
+    ``n_pseudo_items``: number of further items that each message contains, drawn anew for each message.
+    ``n_messages``: number of messages of the user.
     """
-    others = items - own
-    return own / (own + others * min(1.0, pseudo / others) ** messages)
+    others = n_items - n_own_items
+    return n_own_items / (n_own_items + others * min(1.0, n_pseudo_items / others) ** n_messages)
 
 
 def compare_item_exposure() -> Iterator[ClaimedAndComputed]:
@@ -87,7 +89,7 @@ def sign_item(item: int) -> int:
     return pow(_digest(item), _SECRET, PUBLIC_KEY[1])
 
 
-def read_encrypted_codes(codes: set[int], n_items: int) -> set[int]:
+def decode_encrypted_items(codes: set[int], n_items: int) -> set[int]:
     """Returns the items whose encryption with the public key is among ``codes``.
 
     ``n_items``: number of items, whose indices begin at 0.
@@ -95,7 +97,7 @@ def read_encrypted_codes(codes: set[int], n_items: int) -> set[int]:
     return {item for item in range(n_items) if encrypt_item(item) in codes}
 
 
-def read_signed_codes(codes: set[int], n_items: int) -> set[int]:
+def decode_signed_items(codes: set[int], n_items: int) -> set[int]:
     """Returns the items whose signed codes are among ``codes``.
 
     The public key turns a code into the digest of its item. ``n_items``: number of items, whose
@@ -114,7 +116,7 @@ def compare_encrypted_codes() -> Iterator[ClaimedAndComputed]:
 
     In the attack, a third party infers a user's items from their codes (``encrypt_item``).
     """
-    return _read(encrypt_item, read_encrypted_codes)
+    return _read(encrypt_item, decode_encrypted_items)
 
 
 def compare_signed_codes() -> Iterator[ClaimedAndComputed]:
@@ -122,7 +124,7 @@ def compare_signed_codes() -> Iterator[ClaimedAndComputed]:
 
     In the attack, a third party infers a user's items from their codes (``sign_item``).
     """
-    return _read(sign_item, read_signed_codes)
+    return _read(sign_item, decode_signed_items)
 
 
 def _read(

@@ -21,13 +21,13 @@ from fedrec_auditor.targets.mechanisms.composed_mechanisms import Clipped, Repea
 from fedrec_auditor.targets.mechanisms.laplace_mechanisms import Laplace
 from fedrec_auditor.targets.settings import Count, NonNegative, Positive
 from fedrec_auditor.targets.systems.base import HoldOut, Model, Population, UtilityTest
-from fedrec_auditor.targets.systems.system import System, get_array
+from fedrec_auditor.targets.systems.system import System, get_broadcast_array
 from fedrec_auditor.targets.transcript import Broadcast
 
 
 @dataclass(frozen=True, slots=True)
-class Gradients:
-    """Gradients of n users' losses with respect to all trained parameters.
+class UserGradients:
+    """UserGradients of n users' losses with respect to all trained parameters.
 
     The parameters are the item table, the layer and the users' own embeddings. Shapes are for m
     items and dimension d. If user i rated item j, row j of the user's gradient of the item table is
@@ -51,7 +51,7 @@ class Gradients:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RatingGraph(System):
+class RatingGraphSystem(System):
     """Base class of rating predictors with one graph convolution and a squared error per rating.
 
     Let m be the mean of the embeddings of the user's items. If neighbouring users (users of a
@@ -203,7 +203,7 @@ class RatingGraph(System):
         Raises InputError if one of the two arrays is missing or has a wrong shape.
         """
         shapes = {"item": (profiles.n_items, self.dimension), "gnn.A": (self.dimension,) * 2}
-        return {name: get_array(broadcast, name, shape) for name, shape in shapes.items()}
+        return {name: get_broadcast_array(broadcast, name, shape) for name, shape in shapes.items()}
 
     def average_items(
         self, ratings: sparse.csr_array, model: Broadcast, neighbours: Floats | None
@@ -247,13 +247,13 @@ class RatingGraph(System):
         found = met @ np.asarray(met.sum(axis=0)).ravel()
         return np.asarray(met @ (met.T @ users) / np.maximum(found, 1.0)[:, None])
 
-    def get_gradients(
+    def compute_gradients(
         self,
         ratings: sparse.csr_array,
         model: Broadcast,
         neighbours: Floats | None = None,
         own_vectors: Floats | float = 0.0,
-    ) -> Gradients:
+    ) -> UserGradients:
         """Computes the gradients of the mean squared error of each user's ratings.
 
         ``ratings``: ratings of n users, one row per user.
@@ -269,7 +269,7 @@ class RatingGraph(System):
         target = (ratings.toarray() - self.level) / self.best
         weight = np.where(own, 2.0 / count * (hidden @ items.T - target), 0.0)
         user = weight @ items
-        return Gradients(
+        return UserGradients(
             is_rated=own,
             item_weights=weight,
             hidden_vectors=hidden,
@@ -278,7 +278,7 @@ class RatingGraph(System):
             layer_gradients=user[:, :, None] * m[:, None, :],
         )
 
-    def compute_user_step(self, gradients: Gradients, model: Broadcast) -> Floats:
+    def compute_user_step(self, gradients: UserGradients, model: Broadcast) -> Floats:
         """Returns each user's gradient step on its own vector e, one row per user.
 
         The learning rate is ``user_rate``, but at most one over the sum of the squared lengths of

@@ -22,7 +22,7 @@ from fedrec_auditor.targets.compute import Machine, one_thread
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.settings import Count, Positive
 from fedrec_auditor.targets.systems.base import Model, UtilityTest
-from fedrec_auditor.targets.systems.system import System, Training, TrainingResult
+from fedrec_auditor.targets.systems.system import System, TrainingGenerator, TrainingResult
 from fedrec_auditor.targets.transcript import NoiseChannel, PublicInfo, Round, Uploads
 
 # User vectors in closed form and item gradients of implicit matrix factorization.
@@ -55,7 +55,7 @@ from fedrec_auditor.targets.transcript import NoiseChannel, PublicInfo, Round, U
 MAX_BATCH_NUMBERS = 1 << 16
 
 
-def get_gradients(
+def compute_implicit_gradients(
     items: Floats, profiles: sparse.csr_array, *, alpha: float, regularization: float
 ) -> RankOne:
     """Computes every user's item gradient (equation 5) and user vector (equation 4).
@@ -224,7 +224,9 @@ class ImplicitMf(System):
         ``items`` is the item matrix of the round, and ``uploads`` are the messages.
         """
 
-    def train(self, interactions: Interactions, rng: Generator, compute: Machine) -> Training:
+    def train(
+        self, interactions: Interactions, rng: Generator, compute: Machine
+    ) -> TrainingGenerator:
         """Runs the federated training (Algorithm 2), and yields the messages of every round.
 
         The training uses only the existence of ratings, not their values (equation 10).
@@ -245,9 +247,9 @@ class ImplicitMf(System):
         """
         return None
 
-    def get_public(self, interactions: Interactions) -> PublicInfo:
+    def get_public_info(self, interactions: Interactions) -> PublicInfo:
         """Returns what the adversary knows of a run, with the distribution of a message entry."""
-        return replace(super().get_public(interactions), channel=self.channel)
+        return replace(super().get_public_info(interactions), channel=self.channel)
 
     def score(self, model: Model, interactions: Interactions, users: Ints) -> Floats:
         """Returns the scores X V^T of all items for ``users``, shape (len(users), n_items).
@@ -256,23 +258,27 @@ class ImplicitMf(System):
         """
         items = model.arrays["items"]
         with one_thread():
-            return np.asarray(self.solve_users(interactions.ratings[users], items) @ items.T)
+            return np.asarray(self.solve_user_vectors(interactions.ratings[users], items) @ items.T)
 
-    def solve_users(self, profiles: sparse.csr_array, items: Floats) -> Floats:
+    def solve_user_vectors(self, profiles: sparse.csr_array, items: Floats) -> Floats:
         """Computes the user vectors of equation 4, (n, F), one per row of ``profiles``.
 
         These vectors never leave the devices.
         """
-        return self.get_gradients(profiles, items).user_vectors
+        return self.compute_gradients(profiles, items).user_vectors
 
-    def get_gradients(self, profiles: sparse.csr_array, items: Floats) -> RankOne:
+    def compute_gradients(self, profiles: sparse.csr_array, items: Floats) -> RankOne:
         """Computes the item gradients of equation 5 without noise, one per row of ``profiles``.
 
         The result also has the user vectors of equation 4.
         """
-        return get_gradients(items, profiles, alpha=self.alpha, regularization=self.regularization)
+        return compute_implicit_gradients(
+            items, profiles, alpha=self.alpha, regularization=self.regularization
+        )
 
-    def ascend(self, items: Floats, gradient: Floats, scale: float) -> NDArray[np.float64]:
+    def take_ascent_steps(
+        self, items: Floats, gradient: Floats, scale: float
+    ) -> NDArray[np.float64]:
         """Takes ``server_steps`` gradient ascent steps from the item matrix ``items``.
 
         A step replaces the item matrix V by V + gamma (``scale`` * ``gradient`` - 2 lambda V), with

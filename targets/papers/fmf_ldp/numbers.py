@@ -56,7 +56,7 @@ def compare_loss_change() -> Iterator[ClaimedAndComputed]:
     """
     system = FmfLdp(factors=2, regularization=0.1)
     items = np.array([[0.3, -0.1], [0.2, 0.4], [-0.2, 0.1], [0.1, 0.2]])
-    vectors = system.solve_users(_SMALL.ratings, items)
+    vectors = system.solve_user_vectors(_SMALL.ratings, items)
     held = _SMALL.ratings.toarray() != 0
     confidence = np.where(held, 1.0 + system.alpha, 1.0)
 
@@ -65,7 +65,7 @@ def compare_loss_change() -> Iterator[ClaimedAndComputed]:
         return float(fit + system.regularization * ((vectors**2).sum() + (at**2).sum()))
 
     users, entries = np.arange(3)[:, None], np.arange(8)
-    each = system.get_entries(_SMALL.ratings, vectors, items, users, entries)
+    each = system.compute_gradient_entries(_SMALL.ratings, vectors, items, users, entries)
     step = 1e-3 * (each.mean(axis=0).reshape(4, 2) + 2 * system.regularization * items)
     yield -1.0, float(np.sign(loss(items - step) - loss(items)))
 
@@ -153,8 +153,10 @@ def compare_interaction_epsilon() -> Iterator[ClaimedAndComputed]:
     """
     system, items = FmfLdp(factors=1), np.array([[-5e-3], *[[3e-4]] * 6])
     held = Interactions.create(np.array([[0.0, 1, 1, 1, 1, 1, 1], [1.0] * 7]), name="event").ratings
-    vectors = system.solve_users(held, items)
-    entries = system.get_entries(held, vectors, items, np.array([[0], [1]]), np.arange(7)[None])
+    vectors = system.solve_user_vectors(held, items)
+    entries = system.compute_gradient_entries(
+        held, vectors, items, np.array([[0], [1]]), np.arange(7)[None]
+    )
     report = system.make_randomizer(len(items))
     law = report.log_prob([[1, 0], [1, 1]], report.clip_entries(entries)[:, None])
     yield system.epsilon, system.reports * float(np.abs(law[0] - law[1]).max())

@@ -23,7 +23,7 @@ from fedrec_auditor.targets.mechanisms.report_mechanisms import OneCoordinate
 from fedrec_auditor.targets.papers.fmf_ldp.implicit_mf import (
     RANKING_CUTOFFS,
     ImplicitMf,
-    get_gradients,
+    compute_implicit_gradients,
 )
 from fedrec_auditor.targets.settings import (
     Count,
@@ -42,10 +42,10 @@ from fedrec_auditor.targets.systems.system import (
     NoUploadSystem,
     ReportDistribution,
     ReportingSystem,
-    Training,
+    TrainingGenerator,
     TrainingResult,
     UploadRequest,
-    get_array,
+    get_broadcast_array,
 )
 from fedrec_auditor.targets.transcript import PublicInfo, Uploads
 
@@ -113,12 +113,12 @@ class FmfLdp(ReportingSystem, ImplicitMf):
         """Distribution of one report's bit given the projected gradient entry."""
         return ReportDistribution(self.epsilon)
 
-    def get_public(self, interactions: Interactions) -> PublicInfo:
+    def get_public_info(self, interactions: Interactions) -> PublicInfo:
         """Returns what the adversary knows and sees: settings, sizes, and the shuffled reports.
 
         A proxy removes the senders and shuffles the reports (section 3.1.2).
         """
-        return replace(super().get_public(interactions), route=Vantage.SHUFFLED)
+        return replace(super().get_public_info(interactions), route=Vantage.SHUFFLED)
 
     def design_pairs(self) -> tuple[DesignedPair, ...]:
         """Returns one worst-case pair of users, whose projected gradients are +1 and -1.
@@ -190,24 +190,26 @@ class FmfLdp(ReportingSystem, ImplicitMf):
         items[:m], items[m : 2 * m] = v, -v
         return items
 
-    def make_messages(self, calls: UploadRequest) -> Messages:
+    def make_messages(self, request: UploadRequest) -> Messages:
         """Returns the array "reports" of each message: k randomized gradient entries (Algorithm 1).
 
         The user vector of every client is solved once, for any number of messages. A message draws
         3 k words of its own random stream: k coordinates, k flips of the sign, and k roundings of
         the entry to -1 or 1. Memory is the reports and one block of messages.
         """
-        profiles, users, streams = calls.profiles, calls.profile_ids, calls.streams
-        items = get_array(calls.broadcast, "items", (profiles.n_items, self.factors))
+        profiles, users, streams = request.profiles, request.profile_ids, request.streams
+        items = get_broadcast_array(request.broadcast, "items", (profiles.n_items, self.factors))
         randomizer, k = self.make_randomizer(len(items)), self.reports
-        gradients = self.get_gradients(profiles.ratings, items)
+        gradients = self.compute_gradients(profiles.ratings, items)
         vectors = gradients.user_vectors
         index = np.empty((len(users), k), dtype=np.int32)
         positive = np.empty((len(users), k), dtype=np.bool_)
         for block in iter_blocks(len(users), len(items) + 16 * k, _BLOCK):
             draws = to_uniform(Streams(streams.seeds[block]).draw_bits(3 * k))
             index[block] = drawn = randomizer.to_coordinates(draws[:, :k])
-            entries = self.get_entries(profiles.ratings, vectors, items, users[block, None], drawn)
+            entries = self.compute_gradient_entries(
+                profiles.ratings, vectors, items, users[block, None], drawn
+            )
             positive[block] = randomizer.report_bits(
                 randomizer.clip_entries(entries), flip=draws[:, k : 2 * k], corner=draws[:, 2 * k :]
             )
@@ -216,11 +218,11 @@ class FmfLdp(ReportingSystem, ImplicitMf):
             is_positive=positive,
             magnitude=randomizer.magnitude,
             shape=(len(items), self.factors),
-            clean_messages=gradients if calls.size == 1 else None,
+            clean_messages=gradients if request.messages_per_client == 1 else None,
         )
         return {"reports": reports}
 
-    def get_entries(
+    def compute_gradient_entries(
         self, profiles: sparse.csr_array, vectors: Floats, items: Floats, users: Ints, index: Ints
     ) -> NDArray[np.float64]:
         """Computes the entries ``index`` of the item gradients of ``users`` without noise (equation
@@ -249,7 +251,9 @@ class FmfLdp(ReportingSystem, ImplicitMf):
         The mean is that of equation 9, but over the k reports of all N users. The step is line 12
         of Algorithm 2, as an ascent.
         """
-        return self.ascend(items, uploads.components["reports"].sum_all() / len(uploads.users), 1.0)
+        return self.take_ascent_steps(
+            items, uploads.components["reports"].sum_all() / len(uploads.users), 1.0
+        )
 
     def make_randomizer(self, n_items: int) -> OneCoordinate:
         """Returns the randomizer of one report: a randomized sign of one random gradient entry.
@@ -265,7 +269,7 @@ class FmfLdp(ReportingSystem, ImplicitMf):
         """
         return count_anonymity_set(population.n_users, self.colluding)
 
-    def count_uses(self, horizon: Horizon) -> int:
+    def count_randomizer_uses(self, horizon: Horizon) -> int:
         """Returns the number of reports that a user sends within ``horizon``.
 
         The horizon is one report, one round or the whole training.
@@ -301,15 +305,15 @@ class Fcf(NoiselessSystem, ImplicitMf):
         """
         return scope.unit is not Unit.ATTRIBUTE and not scope.is_rating_value
 
-    def make_messages(self, calls: UploadRequest) -> Messages:
-        """Returns the requested messages: unprotected gradients of all items (equation 5).
+    def make_messages(self, request: UploadRequest) -> Messages:
+        """Returns the requested messages: unprotected gradients of all n_items (equation 5).
 
         A message is the array "gradient" (n_items, F). No randomness is used.
         """
-        profiles, users = calls.profiles, calls.profile_ids
-        items = get_array(calls.broadcast, "items", (profiles.n_items, self.factors))
-        gradient = self.get_gradients(profiles.ratings, items)
-        if calls.size != 1:
+        profiles, users = request.profiles, request.profile_ids
+        items = get_broadcast_array(request.broadcast, "items", (profiles.n_items, self.factors))
+        gradient = self.compute_gradients(profiles.ratings, items)
+        if request.messages_per_client != 1:
             vectors, corrections = gradient.user_vectors[users], gradient.corrections[users]
             gradient = RankOne(vectors, gradient.item_vectors, corrections)
         return {"gradient": gradient}
@@ -324,7 +328,7 @@ class Fcf(NoiselessSystem, ImplicitMf):
 
     def update_model(self, items: Floats, uploads: Uploads) -> NDArray[np.float64]:
         """Returns the next item matrix by equations 6 and 7, from the sum of all gradients."""
-        return self.ascend(items, uploads.components["gradient"].sum_all(), 2.0)
+        return self.take_ascent_steps(items, uploads.components["gradient"].sum_all(), 2.0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -365,7 +369,9 @@ class MfNp(CentralSystem):
         """Returns arguments of ``TrainingCost.estimate``, by name: one pass per epoch."""
         return {"width": self.factors, "passes": self.epochs}
 
-    def train(self, interactions: Interactions, rng: Generator, compute: Machine) -> Training:
+    def train(
+        self, interactions: Interactions, rng: Generator, compute: Machine
+    ) -> TrainingGenerator:
         """Runs alternating least squares, and publishes the item vectors; yields no messages."""
         items: Floats = rng.normal(scale=self.init_scale, size=(interactions.n_items, self.factors))
         rows = interactions.ratings
@@ -386,7 +392,7 @@ class MfNp(CentralSystem):
             return np.asarray(self._solve(items, interactions.ratings[users]) @ items.T)
 
     def _solve(self, vectors: Floats, touched: sparse.csr_array) -> Floats:
-        return get_gradients(
+        return compute_implicit_gradients(
             vectors, touched, alpha=self.alpha, regularization=self.regularization
         ).user_vectors
 
@@ -404,7 +410,9 @@ class Random(NoUploadSystem):
 
     evaluation = UtilityTest(cutoffs=RANKING_CUTOFFS)
 
-    def train(self, interactions: Interactions, rng: Generator, compute: Machine) -> Training:
+    def train(
+        self, interactions: Interactions, rng: Generator, compute: Machine
+    ) -> TrainingGenerator:
         """Draws one random stream per user, from which the user's scores of items are drawn.
 
         Nothing is sent or published.

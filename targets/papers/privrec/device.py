@@ -12,7 +12,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.papers.privrec.network import (
-    BATCH_UNIT,
+    BATCH_SIZE_DIVISOR,
     GENRE,
     ITEM,
     N_LAYERS,
@@ -103,7 +103,7 @@ def compute_gradients(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TrainingSettings:
+class LocalTrainingSettings:
     """Settings of the local training of devices, whose loss may have a proximal term.
 
     ``n_epochs``: number of epochs, E2 in the paper.
@@ -164,7 +164,7 @@ class Devices:
         ``BATCH_UNIT``, because a device has each item at most once.
         """
         n, width = examples.item_ids.shape
-        batch = min(batch_size, -(-interactions.n_items // BATCH_UNIT) * BATCH_UNIT)
+        batch = min(batch_size, -(-interactions.n_items // BATCH_SIZE_DIVISOR) * BATCH_SIZE_DIVISOR)
         full = -(-width // batch) * batch
         items = torch.zeros((n, full), dtype=torch.long)
         items[:, :width] = torch.from_numpy(examples.item_ids)
@@ -194,7 +194,7 @@ class Devices:
             batch_size=batch,
         )
 
-    def train(self, local: TrainingSettings) -> Weights:
+    def train(self, local: LocalTrainingSettings) -> Weights:
         """Trains each device by SGD (Algorithm 1, lines 10 to 17), and returns its new weights.
 
         ``local``: settings of the training, such as the number of epochs.
@@ -240,13 +240,13 @@ class Devices:
                         now[ITEM][device, place] = now[ITEM][device, place] - local.rate * value
                     else:
                         now[name][:active].sub_(value, alpha=local.rate)
-        diverged = ~is_finite(now)
+        diverged = ~has_finite_weights(now)
         for name, value in now.items():
             value[diverged] = start[name][diverged]
         return now
 
 
-def compute_reptile_update(devices: Devices, local: TrainingSettings) -> Weights:
+def compute_reptile_update(devices: Devices, local: LocalTrainingSettings) -> Weights:
     """Trains each device, and returns the change of its weights (line 18 of Algorithm 1).
 
     The result has tensors by name, with a leading device axis. ``local`` are the settings of the
@@ -255,7 +255,7 @@ def compute_reptile_update(devices: Devices, local: TrainingSettings) -> Weights
     return {name: v - devices.weights[name] for name, v in devices.train(local).items()}
 
 
-def compute_maml_update(devices: Devices, local: TrainingSettings) -> Weights:
+def compute_maml_update(devices: Devices, local: LocalTrainingSettings) -> Weights:
     """Computes the negative MAML meta-gradient of each device (equations 4 and 5).
 
     A random half of a device's examples (rounded down) is the support set, on which the device
@@ -291,13 +291,15 @@ def compute_maml_update(devices: Devices, local: TrainingSettings) -> Weights:
         now = {k: v - local.rate * g for (k, v), g in zip(now.items(), slope, strict=True)}
     found = torch.autograd.grad(total(now, query), list(start.values()))
     change = {name: -g for name, g in zip(start, found, strict=True)}
-    diverged = ~is_finite(change)
+    diverged = ~has_finite_weights(change)
     for value in change.values():
         value[diverged] = 0.0
     return change
 
 
-def score_all(devices: Devices, weights: Weights, broadcast: Broadcast, flags: Tensor) -> Tensor:
+def score_all_items(
+    devices: Devices, weights: Weights, broadcast: Broadcast, flags: Tensor
+) -> Tensor:
     """Computes the scores of all items on each device, shape (n, n_items).
 
     ``devices``: the devices and their examples.
@@ -326,7 +328,7 @@ def score_all(devices: Devices, weights: Weights, broadcast: Broadcast, flags: T
     return found
 
 
-def is_finite(weights: Weights) -> Tensor:
+def has_finite_weights(weights: Weights) -> Tensor:
     """Checks each device's weights; returns whether they are all finite, shape (n,)."""
     each = [v.isfinite().reshape(len(v), v.numel() // len(v)).all(dim=1) for v in weights.values()]
     return torch.stack(each).all(dim=0)

@@ -20,12 +20,12 @@ from fedrec_auditor.targets.components import Component, Dense, Floats, Ints, Pa
 from fedrec_auditor.targets.compute import Machine, one_torch_thread
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.papers.privrec.network import (
-    BATCH_UNIT,
+    BATCH_SIZE_DIVISOR,
     ITEM,
     N_LAYERS,
     USER,
     DeviceExamples,
-    Network,
+    RecommenderNetwork,
     make_genre_flags,
 )
 from fedrec_auditor.targets.settings import Count, Positive, Range
@@ -34,14 +34,14 @@ from fedrec_auditor.targets.systems.base import HoldOut, Model, Population, Util
 from fedrec_auditor.targets.systems.system import (
     Messages,
     NoiselessSystem,
-    Training,
+    TrainingGenerator,
     TrainingResult,
     UploadRequest,
 )
 from fedrec_auditor.targets.transcript import Broadcast, Round, Uploads
 
 if TYPE_CHECKING:
-    from fedrec_auditor.targets.papers.privrec.device import Devices, TrainingSettings, Weights
+    from fedrec_auditor.targets.papers.privrec.device import Devices, LocalTrainingSettings, Weights
 
 
 # The accounting that the PrivRec paper prints, for any population (Tables 3 and 4, section 4.4).
@@ -97,12 +97,12 @@ def bound_sampled_renyi(sampling_rate: float, order: int, noise_multiplier: floa
     return float(logsumexp(np.append(terms, 0.0)) / (order - 1))
 
 
-def make_messages(
+def make_device_messages(
     change: Mapping[str, NDArray[Any]],
     examples: DeviceExamples,
     profiles: Interactions,
     model: Broadcast,
-    kind: Payload,
+    payload: Payload,
     learning_rate: float,
 ) -> dict[str, Component]:
     """Makes the messages of n devices: one named array for each array of ``model``.
@@ -131,7 +131,7 @@ def make_messages(
             rows = change["user"][:, at : at + part.shape[1]]
             at += part.shape[1]
         else:
-            sent[name] = Dense(change[name], kind, learning_rate)
+            sent[name] = Dense(change[name], payload, learning_rate)
             continue
         moved = rows.any(axis=1)
         device, ids, rows = device[moved], ids[moved], rows[moved]
@@ -142,13 +142,13 @@ def make_messages(
             row_ids=ids[order],
             values=rows[order],
             n_rows=len(part),
-            kind=kind,
+            kind=payload,
             learning_rate=learning_rate,
         )
     return sent
 
 
-def join_blocks(blocks: Sequence[Mapping[str, Component]]) -> dict[str, Component]:
+def join_message_blocks(blocks: Sequence[Mapping[str, Component]]) -> dict[str, Component]:
     """Concatenates the messages of several blocks of devices, array by array."""
     return {name: _joined([block[name] for block in blocks]) for name in blocks[0]}
 
@@ -167,7 +167,7 @@ def compute_l2_norms(components: Mapping[str, Component]) -> NDArray[np.float64]
     return np.asarray(np.sqrt(squares))
 
 
-def rescale(part: Component, factor: NDArray[np.float64]) -> Component:
+def rescale_messages(part: Component, factor: NDArray[np.float64]) -> Component:
     """Multiplies each client's numbers in one array of messages by the client's ``factor``.
 
     ``factor`` has shape (n,), for n clients. The result is in float32, and its learning rate is
@@ -214,9 +214,9 @@ _TOGETHER = 32  # devices trained together
 _SEED = "seed"  # name of the model's array with the seed of the devices' random streams
 _LANES = Range(
     "[1, inf)",
-    f"to be a multiple of {BATCH_UNIT}",
+    f"to be a multiple of {BATCH_SIZE_DIVISOR}",
     whole=True,
-    condition=lambda batch: batch % BATCH_UNIT == 0,
+    condition=lambda batch: batch % BATCH_SIZE_DIVISOR == 0,
 )
 _HALVED = Range(f"[{2**N_LAYERS}, inf)", whole=True)
 
@@ -255,7 +255,7 @@ class MetaLearnedSystem(NoiselessSystem):
     embedding: Annotated[Count, "entries of the embedding of a feature"] = 64
     width: Annotated[int, _HALVED, "outputs of the first hidden layer; each next has half"] = 64
 
-    kind: ClassVar[Payload] = Payload.CHANGE
+    payload: ClassVar[Payload] = Payload.CHANGE
     evaluation = UtilityTest(split=HoldOut.HELD_OUT_USERS, cutoffs=RANKING_CUTOFFS)
 
     def get_cost_args(self, interactions: Interactions) -> dict[str, float]:
@@ -282,18 +282,18 @@ class MetaLearnedSystem(NoiselessSystem):
 
     @property
     @abstractmethod
-    def network(self) -> Network:
+    def network(self) -> RecommenderNetwork:
         """Network that the devices train: its sizes and the features that it reads."""
 
     @property
-    def training_settings(self) -> TrainingSettings:
+    def training_settings(self) -> LocalTrainingSettings:
         """Settings of a device's local training, by default without the proximal term.
 
         The proximal term is the distance of a device's model to the broadcast.
         """
-        from fedrec_auditor.targets.papers.privrec.device import TrainingSettings
+        from fedrec_auditor.targets.papers.privrec.device import LocalTrainingSettings
 
-        return TrainingSettings(n_epochs=self.local_epochs, rate=self.local_rate)
+        return LocalTrainingSettings(n_epochs=self.local_epochs, rate=self.local_rate)
 
     def compute_updates(self, devices: Devices) -> Weights:
         """Computes the update that each device uploads, as tensors by name.
@@ -355,7 +355,9 @@ class MetaLearnedSystem(NoiselessSystem):
         """Whether clients are trained on ``Machine.device``, which may be a GPU; true here."""
         return True
 
-    def train(self, interactions: Interactions, rng: Generator, compute: Machine) -> Training:
+    def train(
+        self, interactions: Interactions, rng: Generator, compute: Machine
+    ) -> TrainingGenerator:
         """Runs Algorithm 1; yields every broadcast together with the change of each drawn
         client.
         """
@@ -369,15 +371,15 @@ class MetaLearnedSystem(NoiselessSystem):
             del sent, uploads  # frees memory before the next round's uploads are made
         return TrainingResult(model, {**model, _SEED: rng.integers(0, 2**63)})
 
-    def make_messages(self, calls: UploadRequest) -> Messages:
+    def make_messages(self, request: UploadRequest) -> Messages:
         """Returns the requested messages: changes of the model by the devices (ClientUpdate).
 
         A message has one array for each array of the model, with the same name. Devices are trained
         32 at a time, each with its own random stream. Memory is the result, and examples and models
         of 32 devices.
         """
-        profiles, users, compute = calls.profiles, calls.profile_ids, calls.compute
-        model, streams = self.network.check_broadcast(calls.broadcast, profiles), calls.streams
+        profiles, users, compute = request.profiles, request.profile_ids, request.compute
+        model, streams = self.network.check_broadcast(request.broadcast, profiles), request.streams
         blocks = []
         with one_torch_thread():
             for chosen, devices in self._devices(profiles, users, streams, model, compute.device):
@@ -385,10 +387,12 @@ class MetaLearnedSystem(NoiselessSystem):
                 updates = self.compute_updates(devices)
                 change = {k: v.cpu().numpy()[back] for k, v in updates.items()}
                 held = profiles.take_users(users[np.sort(chosen)])
-                examples = devices.examples.take(back)
-                sent = make_messages(change, examples, held, model, self.kind, self.message_rate)
+                examples = devices.examples.select_devices(back)
+                sent = make_device_messages(
+                    change, examples, held, model, self.payload, self.message_rate
+                )
                 blocks.append(sent)
-        return join_blocks(blocks)
+        return join_message_blocks(blocks)
 
     def score(self, model: Model, interactions: Interactions, users: Ints) -> Floats:
         """Computes the scores of all items for ``users``, shape (len(users), n_items).
@@ -399,7 +403,7 @@ class MetaLearnedSystem(NoiselessSystem):
         """
         import torch
 
-        from fedrec_auditor.targets.papers.privrec.device import score_all
+        from fedrec_auditor.targets.papers.privrec.device import score_all_items
 
         broadcast = self.network.check_broadcast(model.arrays, interactions)
         users = np.asarray(users)
@@ -409,7 +413,7 @@ class MetaLearnedSystem(NoiselessSystem):
         with one_torch_thread():
             for chosen, devices in self._devices(interactions, users, streams, broadcast, "cpu"):
                 trained = self.personalize(devices)
-                scores[chosen] = score_all(devices, trained, broadcast, flags).numpy()
+                scores[chosen] = score_all_items(devices, trained, broadcast, flags).numpy()
         return scores
 
     def _devices(
@@ -429,14 +433,16 @@ class MetaLearnedSystem(NoiselessSystem):
         for start in range(0, max(1, len(users)), _TOGETHER):
             block = np.arange(start, min(start + _TOGETHER, len(users)))
             held = interactions.take_users(users[block])
-            examples = DeviceExamples.draw(held, streams.take(block), negatives=self.negatives)
+            examples = DeviceExamples.draw_examples(
+                held, streams.take(block), negatives=self.negatives
+            )
             order = np.argsort(-examples.n_examples, kind="stable")
             yield (
                 block[order],
                 Devices.from_broadcast(
                     broadcast,
                     held.take_users(order),
-                    examples.take(order),
+                    examples.select_devices(order),
                     streams.take(block[order]),
                     batch_size=self.batch,
                     device=device,

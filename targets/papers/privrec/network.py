@@ -34,7 +34,7 @@ USER, ITEM, GENRE = "user.", "item", "genre"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Network:
+class RecommenderNetwork:
     """Sizes of the recommender network, and the features that it reads.
 
     ``embedding_size``: dimension of an embedding.
@@ -119,7 +119,7 @@ def make_genre_flags(interactions: Interactions) -> NDArray[np.float32]:
 
 
 # Divisor of the numbers of examples in minibatches.
-BATCH_UNIT = 16
+BATCH_SIZE_DIVISOR = 16
 """Divisor of minibatch sizes.
 
 If an array does not fill whole vectors, torch rounds the sigmoids of its last entries differently.
@@ -142,7 +142,7 @@ class DeviceExamples:
     n_examples: NDArray[np.int64]
 
     @classmethod
-    def draw(
+    def draw_examples(
         cls, interactions: Interactions, streams: Streams, *, negatives: int
     ) -> DeviceExamples:
         """Draws the training examples of all users of ``interactions``.
@@ -179,7 +179,7 @@ class DeviceExamples:
         keys[np.arange(width) >= self.n_examples[:, None]] = 2.0
         return np.argsort(keys, axis=1, kind="stable")
 
-    def take(self, devices: Ints) -> DeviceExamples:
+    def select_devices(self, devices: Ints) -> DeviceExamples:
         """Returns a copy with only the devices at the row indices ``devices``."""
         return DeviceExamples(
             item_ids=self.item_ids[devices],

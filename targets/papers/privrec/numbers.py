@@ -22,7 +22,7 @@ from fedrec_auditor.accountants.statements import (
     Scope,
     Unit,
     Vantage,
-    guess_probability,
+    compute_guess_probability,
 )
 from fedrec_auditor.accountants.theorems.neighbours import compute_attained_epsilon
 from fedrec_auditor.targets.declarations.entry import ClaimedAndComputed
@@ -91,17 +91,17 @@ class PrintedEpsilon:
     ``clients``: number of clients M per round.
     ``n_users``: number of users N.
     ``delta``: delta of the entry.
-    ``printed``: the epsilon that the paper prints.
+    ``printed_epsilon``: the epsilon that the paper prints.
     """
 
     table: int
     clients: int
     n_users: int
     delta: float
-    printed: float
+    printed_epsilon: float
 
     @property
-    def counted(self) -> float:
+    def authors_epsilon(self) -> float:
         """Epsilon by the authors' accounting, truncated after four decimals as in the paper."""
         epsilon = compute_printed_epsilon(
             clients=self.clients,
@@ -113,12 +113,12 @@ class PrintedEpsilon:
         return math.floor(epsilon * 1e4) / 1e4
 
     @property
-    def lower(self) -> float:
+    def lower_bound(self) -> float:
         """Lower bound on epsilon for these settings, which two neighbouring data sets attain."""
         return compute_lower_bound(clients=self.clients, n_users=self.n_users, delta=self.delta)
 
     @property
-    def upper(self) -> float:
+    def upper_bound(self) -> float:
         """Proved upper bound on epsilon for these settings."""
         return compute_upper_bound(clients=self.clients, n_users=self.n_users, delta=self.delta)
 
@@ -135,7 +135,7 @@ def printed_epsilons() -> Iterator[PrintedEpsilon]:
                     clients=clients,
                     n_users=n_users,
                     delta=float(delta),
-                    printed=printed,
+                    printed_epsilon=printed,
                 )
 
 
@@ -244,7 +244,7 @@ def compare_table_epsilons() -> Iterator[ClaimedAndComputed]:
     """
     for cell in printed_epsilons():
         if cell.delta == 1e-6 and (cell.n_users, cell.clients) in _TRAINED:
-            yield cell.printed, cell.upper, asdict(cell)
+            yield cell.printed_epsilon, cell.upper_bound, asdict(cell)
 
 
 def compare_authors_accounting() -> Iterator[ClaimedAndComputed]:
@@ -254,7 +254,7 @@ def compare_authors_accounting() -> Iterator[ClaimedAndComputed]:
     (``compute_printed_epsilon``).
     """
     for cell in printed_epsilons():
-        yield cell.printed, cell.counted, asdict(cell)
+        yield cell.printed_epsilon, cell.authors_epsilon, asdict(cell)
 
 
 def compare_upload_exposure() -> Iterator[ClaimedAndComputed]:
@@ -365,8 +365,12 @@ def compare_guess_accuracy() -> Iterator[ClaimedAndComputed]:
     largest epsilon that the paper prints, and in the second from the proved upper bound.
     """
     (cell,) = (c for c in printed_epsilons() if (c.n_users, c.clients, c.delta) == (760, 15, 1e-8))
-    for said, epsilon in (("printed", cell.printed), ("proved here", cell.upper)):
-        yield 0.5, guess_probability(epsilon, cell.delta), {"said": said, "epsilon": epsilon}
+    for said, epsilon in (("printed", cell.printed_epsilon), ("proved here", cell.upper_bound)):
+        yield (
+            0.5,
+            compute_guess_probability(epsilon, cell.delta),
+            {"said": said, "epsilon": epsilon},
+        )
 
 
 def compare_attribute_exposure() -> Iterator[ClaimedAndComputed]:

@@ -26,16 +26,21 @@ from fedrec_auditor.targets.papers.privrec.meta_learned import (
     MetaLearnedSystem,
     compute_l2_norms,
     compute_printed_epsilon,
-    rescale,
+    rescale_messages,
 )
-from fedrec_auditor.targets.papers.privrec.network import GenreAveraging, Network
+from fedrec_auditor.targets.papers.privrec.network import GenreAveraging, RecommenderNetwork
 from fedrec_auditor.targets.settings import NoiseSetting, NonNegative, OpenUnitInterval, Positive
 from fedrec_auditor.targets.systems.base import HoldOut, Population, UtilityTest
-from fedrec_auditor.targets.systems.system import CentralSystem, Messages, Training, UploadRequest
+from fedrec_auditor.targets.systems.system import (
+    CentralSystem,
+    Messages,
+    TrainingGenerator,
+    UploadRequest,
+)
 from fedrec_auditor.targets.transcript import Broadcast, Uploads
 
 if TYPE_CHECKING:
-    from fedrec_auditor.targets.papers.privrec.device import Devices, TrainingSettings, Weights
+    from fedrec_auditor.targets.papers.privrec.device import Devices, LocalTrainingSettings, Weights
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,9 +51,9 @@ class _WithFeatures(MetaLearnedSystem):
     averaged_genres: GenreAveraging = False
 
     @property
-    def network(self) -> Network:
+    def network(self) -> RecommenderNetwork:
         """Network that reads features of users and items."""
-        return Network(
+        return RecommenderNetwork(
             embedding_size=self.embedding,
             width=self.width,
             has_item_ids=self.item_ids,
@@ -80,7 +85,7 @@ class Privrec(_WithFeatures):
     tuned_values = MappingProxyType({"item_ids": True})
 
     @property
-    def training_settings(self) -> TrainingSettings:
+    def training_settings(self) -> LocalTrainingSettings:
         """Settings of a device's local training, with a proximal term of weight ``proximal``.
 
         The term keeps the device's model close to the broadcast.
@@ -152,7 +157,7 @@ class DpPrivrec(Privrec):
         """Returns the first broadcast: the initial model, and the clipping bound (array "clip")."""
         return super().init_model(interactions, rng) | {CLIP: np.array(float(self.initial_clip))}
 
-    def make_messages(self, calls: UploadRequest) -> Messages:
+    def make_messages(self, request: UploadRequest) -> Messages:
         """Returns the requested messages: clipped changes of the model, and bits b (lines 13 to
         25).
 
@@ -160,19 +165,21 @@ class DpPrivrec(Privrec):
         "bit", which states whether the change fits the clipping bound. Raises InputError if the
         broadcast has no clipping bound.
         """
-        received = None if calls.broadcast is None else calls.broadcast.get(CLIP)
+        received = None if request.broadcast is None else request.broadcast.get(CLIP)
         if received is None or np.shape(received) != ():
             raise InputError(
                 'Expected a broadcast with the clipping bound "clip" as a number, got none. '
                 "Broadcast the bound together with the model."
             )
         bound = float(received)
-        sent = super().make_messages(calls)
+        sent = super().make_messages(request)
         lengths = compute_l2_norms(sent)
         factor = np.ones(len(lengths))
         over = lengths > bound
         np.divide(bound, lengths, out=factor, where=over & (lengths > 0))  # a zero change stays 0
-        parts: dict[str, Component] = {name: rescale(part, factor) for name, part in sent.items()}
+        parts: dict[str, Component] = {
+            name: rescale_messages(part, factor) for name, part in sent.items()
+        }
         # After clipping the norm is min(norm, |S|), which is at most S unless S is negative. The
         # norm itself is not computed, because its rounding error would make b depend on the data.
         fits = np.full(len(lengths), bound >= 0) if self.as_published else ~over
@@ -237,7 +244,7 @@ class DpPrivrec(Privrec):
             return None
         if scope.adjacency is Adjacency.ADD_REMOVE:
             return None
-        one, uses = self.make_round_mechanism(population), self.count_uses(scope.horizon)
+        one, uses = self.make_round_mechanism(population), self.count_randomizer_uses(scope.horizon)
         if (m := self.count_clients(population)) == population.n_users:
             return Repeated(one, uses)
         return SampledGaussian(
@@ -268,7 +275,7 @@ class DpPrivrec(Privrec):
             one = dp.SampledWithoutReplacementDpEvent(hidden, m, one)
         elif m < population.n_users and scope.is_user_presence:
             one = dp.PoissonSampledDpEvent(m / hidden, one)
-        return dp.SelfComposedDpEvent(one, self.count_uses(scope.horizon))
+        return dp.SelfComposedDpEvent(one, self.count_randomizer_uses(scope.horizon))
 
     def compute_joint_multiplier(self, population: Population) -> float:
         """Returns the noise multiplier of a round's two averages together.
@@ -307,7 +314,9 @@ class PrivrecCen(CentralSystem, Privrec):
     this model. The model is that of PrivRec for the same seed.
     """
 
-    def train(self, interactions: Interactions, rng: Generator, compute: Machine) -> Training:
+    def train(
+        self, interactions: Interactions, rng: Generator, compute: Machine
+    ) -> TrainingGenerator:
         """Runs PrivRec's training within the server."""
         return Privrec(**vars(self)).train(interactions, rng, compute)
 
@@ -340,9 +349,11 @@ class FoflSelf(MetaLearnedSystem):
     """
 
     @property
-    def network(self) -> Network:
+    def network(self) -> RecommenderNetwork:
         """Network that reads only items' embeddings."""
-        return Network(embedding_size=self.embedding, width=self.width, has_item_ids=True)
+        return RecommenderNetwork(
+            embedding_size=self.embedding, width=self.width, has_item_ids=True
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -364,7 +375,7 @@ class NnSelf(_WithFeatures):
 
     server_rate: Annotated[float, "alpha2, learning rate of the server for the sum"] = 0.1
 
-    kind = Payload.GRADIENT
+    payload = Payload.GRADIENT
 
     @property
     def message_rate(self) -> float:

@@ -22,9 +22,9 @@ from fedrec_auditor.accountants.methods.accounting_methods import Pld
 from fedrec_auditor.accountants.statements import Adjacency
 from fedrec_auditor.accountants.theorems.conversions import GroupPrivacyRule
 from fedrec_auditor.accountants.theorems.neighbours import compute_attained_epsilon
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import get_scope
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import make_claim_scope
 
-REPLACED = get_scope("user", adjacency=Adjacency.REPLACE)
+REPLACED = make_claim_scope("user", adjacency=Adjacency.REPLACE)
 
 
 def epsilon(rate: float, z: float, count: int, delta: float) -> float:
@@ -49,7 +49,7 @@ def test_two_removals_bound_it() -> None:
     """A replacement is a removal and an addition: group privacy, which is looser."""
     for rate, z, count in ((0.01, 1.2, 500), (0.3, 5.0, 40)):
         event = SelfComposedDpEvent(PoissonSampledDpEvent(rate, GaussianDpEvent(z)), count)
-        once = Pld().bound(event, delta=1e-5, scope=get_scope("user")).epsilon
+        once = Pld().bound(event, delta=1e-5, scope=make_claim_scope("user")).epsilon
         far, delta = GroupPrivacyRule(2).widen_bound(once, 1e-5)
         assert once < epsilon(rate, z, count, delta) < far
 
@@ -86,7 +86,7 @@ def test_no_two_records_are_told_apart_better_than_opposite_ones(mu: float, rate
 def test_it_is_not_what_presence_costs() -> None:
     event = ReplacedSamplingDpEvent(0.1, GaussianDpEvent(2.0))
     with pytest.raises(InputError, match="replace adjacency"):
-        Pld().bound(event, delta=1e-5, scope=get_scope("user"))
+        Pld().bound(event, delta=1e-5, scope=make_claim_scope("user"))
     assert math.isinf(epsilon(0.1, 0.0, 1, 0.05))
     assert epsilon(0.1, 0.0, 1, 0.11) == epsilon(0.1, 1e-9, 1, 0.11) == 0.0
     assert epsilon(0.1, math.inf, 10, 1e-5) == 0.0
@@ -108,7 +108,7 @@ def test_under_laplace_noise_it_is_the_largest_ratio_of_two_densities(
     found = Pld().bound(event, delta=0.0, scope=REPLACED).epsilon
     assert found == pytest.approx(3 * reached, rel=1e-6)
     once = SelfComposedDpEvent(PoissonSampledDpEvent(rate, LaplaceDpEvent(scale)), 3)
-    present = Pld().bound(once, delta=0.0, scope=get_scope("user")).epsilon
+    present = Pld().bound(once, delta=0.0, scope=make_claim_scope("user")).epsilon
     assert present <= found <= 2 * present * (1 + 1e-12)
     assert compute_attained_epsilon(event, 0.0) == pytest.approx(found)
     assert compute_attained_epsilon(event, 0.0) <= found

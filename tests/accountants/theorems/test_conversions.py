@@ -25,7 +25,7 @@ from fedrec_auditor.accountants.statements import (
     Witness,
 )
 from fedrec_auditor.accountants.theorems.conversions import convert_bound
-from fedrec_auditor.auditor.testing.targets import SCOPES
+from fedrec_auditor.auditor.testing.targets import ALL_SCOPES
 
 SIZES = Sizes(items=6, ratings=4, coordinates=5, reports=3, rounds=2)
 USER, RATING, BIT, ITEM = Unit.USER, Unit.RATING, Unit.BIT, Unit.INTERACTION
@@ -245,7 +245,7 @@ def test_a_delta_that_grows_beyond_one_is_refused() -> None:
         convert_bound(upper(1.0), scope(horizon=Horizon.TRAINING), SIZES, delta=1.0)
 
 
-@given(st.sampled_from(SCOPES), st.sampled_from(SCOPES))
+@given(st.sampled_from(ALL_SCOPES), st.sampled_from(ALL_SCOPES))
 def test_what_is_covered_is_carried_unchanged(one: Scope, two: Scope) -> None:
     """To wider scopes for lower bounds, to narrower ones for upper: no assumptions, no sizes."""
     if one.covers(two):
@@ -255,7 +255,7 @@ def test_what_is_covered_is_carried_unchanged(one: Scope, two: Scope) -> None:
             assert found.assumptions == ("theirs",)
 
 
-@given(st.sampled_from(SCOPES), st.sampled_from(SCOPES))
+@given(st.sampled_from(ALL_SCOPES), st.sampled_from(ALL_SCOPES))
 def test_there_and_back_gains_nothing(one: Scope, two: Scope) -> None:
     try:
         there = convert_bound(upper(E, D, one), two, SIZES)

@@ -13,12 +13,12 @@ from scipy.special import expit, logit
 
 from fedrec_auditor.attacks.parts import reading
 from fedrec_auditor.attacks.parts.reading import (
-    UNSCALED,
+    IDENTITY_CALIBRATION,
     calibrate,
     fit_calibration,
     read_calibrated,
 )
-from fedrec_auditor.attacks.readers.base import MAX_NATS, Evidence
+from fedrec_auditor.attacks.readers.base import MAX_LOG_RATIO, Evidence
 from fedrec_auditor.targets.components import Dense, Payload
 from fedrec_auditor.targets.transcript import Broadcast, Round, Uploads
 from tests.attacks.made import Flip, view_of
@@ -41,7 +41,7 @@ def scaled(ratio: NDArray[np.float64], odds: NDArray[np.float64] = ODDS) -> NDAr
     return found
 
 
-@pytest.mark.parametrize("epsilon", [0.0, 0.1, 1.0, MAX_NATS])
+@pytest.mark.parametrize("epsilon", [0.0, 0.1, 1.0, MAX_LOG_RATIO])
 def test_correct_ratios_stay_unchanged(epsilon: float) -> None:
     ratio = bits(epsilon)
     assert scaled(ratio) is ratio
@@ -50,24 +50,24 @@ def test_correct_ratios_stay_unchanged(epsilon: float) -> None:
 @pytest.mark.parametrize("epsilon", [0.5, 1.0])
 def test_overconfident_ratios_are_scaled_to_their_value(epsilon: float) -> None:
     said: list[str] = []
-    evidence = Evidence(users=np.arange(USERS), log_ratio=np.sign(bits(epsilon)) * MAX_NATS)
+    evidence = Evidence(users=np.arange(USERS), log_ratio=np.sign(bits(epsilon)) * MAX_LOG_RATIO)
     found = calibrate(evidence, ODDS, said.append).log_ratio
     assert found is not None
     assert np.abs(found) == pytest.approx(epsilon, abs=0.25)
     assert "".join(said).endswith("how well they agree with the popularity of items.")
 
 
-@pytest.mark.parametrize("scale", [3.0, MAX_NATS])
+@pytest.mark.parametrize("scale", [3.0, MAX_LOG_RATIO])
 def test_confident_ratios_of_noise_are_scaled_to_nothing(scale: float) -> None:
     assert np.abs(scaled(scale * np.random.default_rng(2).normal(size=HELD.shape))).max() < 0.3
 
 
 def test_reversed_evidence_is_scaled_to_nothing() -> None:
-    assert not scaled(-np.sign(bits(1.0)) * MAX_NATS).any()
+    assert not scaled(-np.sign(bits(1.0)) * MAX_LOG_RATIO).any()
 
 
 def test_proved_entries_stay_and_items_of_unknown_share_are_scaled_too() -> None:
-    ratio, odds = np.sign(bits(1.0)) * MAX_NATS, ODDS.copy()
+    ratio, odds = np.sign(bits(1.0)) * MAX_LOG_RATIO, ODDS.copy()
     ratio[:, :3], ratio[:, 3] = np.where(HELD[:, :3], np.inf, -np.inf), np.inf
     odds[::2] = np.nan
     found = scaled(ratio, odds)
@@ -77,7 +77,7 @@ def test_proved_entries_stay_and_items_of_unknown_share_are_scaled_too() -> None
 
 
 def test_evidence_without_a_known_share_stays_unchanged() -> None:
-    ratio = np.full((USERS, ITEMS), MAX_NATS)
+    ratio = np.full((USERS, ITEMS), MAX_LOG_RATIO)
     assert scaled(ratio, np.full(ITEMS, np.nan)) is ratio
     proved = np.full((USERS, ITEMS), np.inf)
     assert scaled(proved) is proved
@@ -88,7 +88,7 @@ def test_items_of_equal_shares_refute_nothing() -> None:
     held = np.random.default_rng(3).permuted(
         np.tile(np.arange(40)[:, None] < 8, (1, ITEMS)), axis=0
     )
-    ratio = np.where(held, MAX_NATS, -MAX_NATS)
+    ratio = np.where(held, MAX_LOG_RATIO, -MAX_LOG_RATIO)
     found = calibrate(Evidence(users=np.arange(40), log_ratio=ratio), logit(np.full(ITEMS, 0.2)))
     assert found.log_ratio is ratio
 
@@ -161,7 +161,7 @@ def test_activity_without_support_by_evidence_is_scaled_to_nothing() -> None:
     assert of_activity < 0.05
     proved = np.where(HELD, np.inf, -np.inf)
     evidence = Evidence(users=np.arange(USERS), log_ratio=proved, activity=noise)
-    assert fit_calibration(evidence, HELD, ODDS) == UNSCALED
+    assert fit_calibration(evidence, HELD, ODDS) == IDENTITY_CALIBRATION
 
 
 def test_shadows_with_unread_messages_scale_nothing() -> None:
@@ -184,10 +184,10 @@ def test_large_ratios_that_are_often_wrong_are_bent() -> None:
     """A weak report and, for every tenth pair, a confident one that is wrong once in ten times."""
     rng = np.random.default_rng(6)
     wrong = rng.random(HELD.shape) < 0.1
-    sure = np.where(HELD ^ wrong, MAX_NATS, -MAX_NATS)
+    sure = np.where(HELD ^ wrong, MAX_LOG_RATIO, -MAX_LOG_RATIO)
     ratio = np.where(rng.random(HELD.shape) < 0.1, sure, bits(1.0))
     evidence = Evidence(users=np.arange(USERS), log_ratio=ratio, activity=np.zeros(USERS))
     by = fit_calibration(evidence, HELD, ODDS)
-    weak, strong = by.rescale(np.array([1.0, MAX_NATS]))
+    weak, strong = by.rescale(np.array([1.0, MAX_LOG_RATIO]))
     assert 0.4 < weak <= 1.0
     assert strong < 2 * np.log(9)

@@ -13,7 +13,7 @@ from sklearn.metrics import roc_auc_score
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.attacks.parts import reading
-from fedrec_auditor.attacks.parts.shadow_reader import MAX_SECONDS, MIN_SHADOWS, ShadowReader
+from fedrec_auditor.attacks.parts.shadow_reader import MAX_SHADOW_SECONDS, MIN_SHADOWS, ShadowReader
 from fedrec_auditor.auditor.games import metrics
 from fedrec_auditor.auditor.games.row_order import SimulatedClient
 from fedrec_auditor.targets.components import Dense, Payload
@@ -230,7 +230,7 @@ def test_evidence_does_not_depend_on_the_request_and_is_learned_once() -> None:
 
 
 def test_slow_devices_are_simulated_less_often() -> None:
-    device = Device(noise, call_seconds=MAX_SECONDS)
+    device = Device(noise, call_seconds=MAX_SHADOW_SECONDS)
     ShadowReader().read(view(device), np.arange(USERS))
     assert device.sent[1:] == [MIN_SHADOWS, MIN_SHADOWS]
 

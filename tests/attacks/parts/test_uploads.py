@@ -23,11 +23,11 @@ from fedrec_auditor.attacks.parts.profile_fit import (
 from fedrec_auditor.attacks.parts.uploads import (
     assign_pseudonyms,
     estimate_popularity,
-    get_rounds,
-    iter_steps,
+    iter_table_changes,
     match_senders,
-    read_items,
-    read_model,
+    read_item_messages,
+    read_model_messages,
+    select_rounds,
 )
 from fedrec_auditor.auditor.games import membership, metrics, reconstruction
 from fedrec_auditor.auditor.games.game import Game
@@ -172,7 +172,7 @@ def server_view(*messages: ComponentView, users: int = 3) -> View:
     ],
 )
 def test_every_kind_gives_the_change_of_the_model(wire: ComponentView, sign: int) -> None:
-    (table,) = read_items(server_view(wire))
+    (table,) = read_item_messages(server_view(wire))
     ((_, change, moved),) = table.iter_changes()
     np.testing.assert_array_equal(change, sign * STEP)
     np.testing.assert_array_equal(moved, STEP != 0)
@@ -189,16 +189,16 @@ def test_every_kind_gives_the_change_of_the_model(wire: ComponentView, sign: int
     ],
 )
 def test_messages_of_unknown_form_are_refused(wire: ComponentView, said: str) -> None:
-    assert not read_model(server_view(wire))
-    assert said in reading.refusal(server_view(wire))
+    assert not read_model_messages(server_view(wire))
+    assert said in reading.explain_refusal(server_view(wire))
 
 
 def test_rounds_are_read_up_to_one_message_per_user() -> None:
     wires = [ComponentView.create(STEP, Payload.CHANGE) for _ in range(5)]
     for users, rounds in ((2, 1), (3, 1), (8, 2), (15, 5)):
-        assert len(get_rounds(server_view(*wires, users=users), "sent")) == rounds
+        assert len(select_rounds(server_view(*wires, users=users), "sent")) == rounds
     bits = [ComponentView.create(np.ones((3, 5)), Payload.BITS) for _ in range(5)]
-    assert len(get_rounds(server_view(*bits), "sent")) == 5
+    assert len(select_rounds(server_view(*bits), "sent")) == 5
 
 
 def test_ratings_are_read_as_they_are() -> None:
@@ -315,7 +315,9 @@ def test_a_step_is_the_sum_of_all_changes(kind: Payload, vantage: Vantage) -> No
     moved = changes + TABLES[0] if kind is Payload.MODEL else changes
     one = sent({"items": ComponentView.create(moved, kind)}, {"items": TABLES[0]})
     rng = np.random.default_rng(1)
-    ((table, (step,)),) = iter_steps(view_of(one, users=N, items=M, vantage=vantage, rng=rng))
+    ((table, (step,)),) = iter_table_changes(
+        view_of(one, users=N, items=M, vantage=vantage, rng=rng)
+    )
     np.testing.assert_allclose(table, TABLES[0])
     np.testing.assert_allclose(step, changes.sum(axis=0), atol=1e-12)
 
@@ -323,7 +325,7 @@ def test_a_step_is_the_sum_of_all_changes(kind: Payload, vantage: Vantage) -> No
 def test_messages_of_parties_are_separate_steps() -> None:
     changes, table = RNG.normal(size=(2, M, D)), TABLES[0]
     one = sent({"items": ComponentView.create(changes + table, Payload.MODEL)}, {"items": table})
-    ((_, steps),) = iter_steps(view_of(one, users=N, items=M, n_silos=2))
+    ((_, steps),) = iter_table_changes(view_of(one, users=N, items=M, n_silos=2))
     np.testing.assert_allclose(steps, changes, atol=1e-12)
 
 

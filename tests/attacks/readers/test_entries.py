@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from fedrec_auditor.accountants.statements import Vantage
 from fedrec_auditor.attacks.readers import report_readers
-from fedrec_auditor.attacks.readers.rating_rows import RatingRows, fill_distances
+from fedrec_auditor.attacks.readers.rating_rows import RatingRowReader, fill_distances
 from fedrec_auditor.auditor.games.metrics import get_auc
 from fedrec_auditor.targets.components import Dense, Payload
 from fedrec_auditor.targets.datasets.base import Interactions
@@ -141,7 +141,7 @@ def played(**settings: float) -> tuple[View, np.ndarray]:
 
 
 def ratings_told(view: View) -> np.ndarray:
-    return RatingRows().read(view, EVERYBODY).ratings
+    return RatingRowReader().read(view, EVERYBODY).ratings
 
 
 @pytest.mark.parametrize("rate", [0.3, 1.0])
@@ -159,11 +159,11 @@ def test_steps_that_reach_the_bounds_reveal_nearly_all_ratings() -> None:
 
 def test_unknown_settings_of_the_steps_are_refused() -> None:
     view, _ = played()
-    assert not RatingRows().refusal(view)
+    assert not RatingRowReader().refusal(view)
     for name in ("bound", "learning_rate", "local_steps"):
         rest = {key: value for key, value in view.public.settings.items() if key != name}
         blind = replace(view, public=replace(view.public, settings=rest))
-        assert "local steps" in RatingRows().refusal(blind)
+        assert "local steps" in RatingRowReader().refusal(blind)
 
 
 @settings(max_examples=30)

@@ -11,13 +11,13 @@ import pytest
 from scipy.special import expit, logit
 
 from fedrec_auditor.accountants.statements import Vantage
-from fedrec_auditor.attacks.parts.meta_gradient import compute_probability
+from fedrec_auditor.attacks.parts.meta_gradient import get_positive_probs
 from fedrec_auditor.attacks.parts.row_places import RowPositions, _turns
-from fedrec_auditor.attacks.parts.uploads import read_items
+from fedrec_auditor.attacks.parts.uploads import read_item_messages
 from fedrec_auditor.attacks.readers import noisy_rows
-from fedrec_auditor.attacks.readers.base import MAX_NATS
-from fedrec_auditor.attacks.readers.item_rows import ItemRows
-from fedrec_auditor.attacks.readers.noisy_rows import StepMixture, fit_ratios
+from fedrec_auditor.attacks.readers.base import MAX_LOG_RATIO
+from fedrec_auditor.attacks.readers.item_rows import ItemRowReader
+from fedrec_auditor.attacks.readers.noisy_rows import StepMixture, fit_log_ratios
 from fedrec_auditor.auditor.games.metrics import get_auc
 from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.targets.components import Dense, Payload, Rows
@@ -80,7 +80,7 @@ def test_moved_rows_are_read_for_any_kind_of_message(kind: Payload) -> None:
     readers, found = read_all(view_of(one, users=30, items=50))
     assert readers == ["ItemRows"]
     np.testing.assert_array_equal(found > 0, own)
-    assert (found[~own] == -MAX_NATS).all()
+    assert (found[~own] == -MAX_LOG_RATIO).all()
 
 
 def test_an_own_item_need_not_move_in_every_round() -> None:
@@ -140,7 +140,7 @@ def test_messages_with_rows_of_others_are_intersected() -> None:
     found = {}
     for rounds in (1, 4):
         run = FedGnn(dimension=2, pseudo=60, rounds=rounds).run(data, np.random.default_rng(0))
-        ratio = ItemRows().read(run.transcript.view(Vantage.SERVER), users).log_ratio
+        ratio = ItemRowReader().read(run.transcript.view(Vantage.SERVER), users).log_ratio
         assert np.isfinite(ratio[met]).all()
         left = np.isfinite(ratio)
         found[rounds] = 2 * (left & met).sum() / (left.sum() + met.sum())
@@ -170,9 +170,9 @@ def test_items_outside_of_a_round_get_no_evidence(senders: int) -> None:
     )
     one = sent({"item": sent_rows}, {"item": np.zeros((items, 3), np.float32)})
     view = view_of(one, users=senders, items=items, settings={"negatives": 4})
-    found = ItemRows().read(view, np.arange(senders)).log_ratio
+    found = ItemRowReader().read(view, np.arange(senders)).log_ratio
     assert found is not None
-    assert (found[:, 20:] == (0.0 if senders == 200 else -MAX_NATS)).all()
+    assert (found[:, 20:] == (0.0 if senders == 200 else -MAX_LOG_RATIO)).all()
     assert get_auc(found[:, :20].ravel(), own.ravel()) > 0.95
 
 
@@ -323,7 +323,7 @@ def test_directions_that_grow_by_round_are_not_turned() -> None:
         rounds.append(sent(part, {"v": rng.normal(size=(ITEMS, WIDTH))}))
     settings = {"negatives": float(NEGATIVES)}
     view = view_of(*rounds, users=USERS, items=ITEMS, settings=settings)
-    turns = _turns(read_items(view, per_user=8), np.arange(USERS))
+    turns = _turns(read_item_messages(view, per_user=8), np.arange(USERS))
     assert np.allclose(turns, np.eye(WIDTH))
 
 
@@ -357,8 +357,8 @@ def test_ratios_are_finite_if_rows_move_one_way_or_not_at_all(place: float, nega
     held = RowPositions(
         np.arange(3),
         np.full((3, 8), place, np.float32),
-        is_aligned=True,
-        is_similar=True,
+        has_common_direction=True,
+        is_mostly_common=True,
         has_sign=False,
     )
     first = StepMixture(
@@ -366,13 +366,13 @@ def test_ratios_are_finite_if_rows_move_one_way_or_not_at_all(place: float, nega
         flip_threshold=np.inf,
         mean_step=5.0,
         step_variance=25.0,
-        mean_share=0.05,
+        mean_positive_share=0.05,
         prior_weight=10.0,
-        item_odds=np.full(8, -3.0),
-        step_excess=np.zeros(8),
+        item_log_odds=np.full(8, -3.0),
+        relative_step_excess=np.zeros(8),
         negative_steps=np.arange(4.0),
     )
-    assert np.isfinite(fit_ratios(held, negatives, first, fit_all=True).log_ratio).all()
+    assert np.isfinite(fit_log_ratios(held, negatives, first, fit_all=True).log_ratio).all()
 
 
 MANY, FEW, SHARE, DRAWN, STEP = 300, 60, 0.15, 4, 2.0
@@ -390,14 +390,14 @@ def test_tilts_of_items_are_learned_from_rows_that_go_either_way(steepness: floa
         RowPositions(
             np.arange(MANY),
             places.astype(np.float32),
-            is_aligned=True,
-            is_similar=True,
+            has_common_direction=True,
+            is_mostly_common=True,
             has_sign=True,
         ),
         DRAWN,
         np.full(FEW, logit(SHARE)),
     )
-    assert np.sqrt(np.mean((found.step_excess - tilts) ** 2)) < 0.12
+    assert np.sqrt(np.mean((found.relative_step_excess - tilts) ** 2)) < 0.12
 
 
 @pytest.mark.parametrize(("fade", "upside_down"), [(0.05, 0), (1.0, MANY // 2)])
@@ -411,12 +411,12 @@ def test_users_are_reversed_if_that_is_likelier(fade: float, upside_down: int) -
     held = RowPositions(
         np.arange(MANY),
         places.astype(np.float32),
-        is_aligned=True,
-        is_similar=False,
+        has_common_direction=True,
+        is_mostly_common=False,
         has_sign=upside_down == 0,
     )
     mixture = noisy_rows.fit_mixture(held, DRAWN, np.full(FEW, logit(SHARE)))
-    ratio = noisy_rows.fit_ratios(held, DRAWN, mixture).log_ratio
+    ratio = noisy_rows.fit_log_ratios(held, DRAWN, mixture).log_ratio
     halves = np.split(np.arange(MANY), 2)
     assert min(get_auc(ratio[half].ravel(), met[half].ravel()) for half in halves) > 0.8
 
@@ -442,7 +442,7 @@ def in_groups(halves: int, rng: np.random.Generator) -> tuple[np.ndarray, np.nda
 @pytest.mark.parametrize("halves", [1, 2])
 def test_own_items_are_the_smaller_half_of_the_groups(halves: int) -> None:
     change, own = in_groups(halves, np.random.default_rng(halves))
-    found = compute_probability(change)
+    found = get_positive_probs(change)
     assert found.min() >= 0
     assert found.max() <= 1 + 1e-9
     assert not found[~change.any(axis=2)].any()
@@ -454,8 +454,8 @@ def test_own_items_are_the_smaller_half_of_the_groups(halves: int) -> None:
 def test_other_senders_have_no_influence() -> None:
     change, _ = in_groups(2, np.random.default_rng(0))
     change[0, 100:] = 0.0  # so that senders moved different numbers of rows
-    np.testing.assert_allclose(compute_probability(change)[3], compute_probability(change[3:4])[0])
+    np.testing.assert_allclose(get_positive_probs(change)[3], get_positive_probs(change[3:4])[0])
 
 
 def test_without_moved_rows_there_are_no_own_items() -> None:
-    assert not compute_probability(np.zeros((2, 5, 3))).any()
+    assert not get_positive_probs(np.zeros((2, 5, 3))).any()

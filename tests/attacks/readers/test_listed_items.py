@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from fedrec_auditor.attacks.interaction_reconstruction import choose_sets
 from fedrec_auditor.attacks.parts import reading
-from fedrec_auditor.attacks.readers.base import Evidence, get_posterior
+from fedrec_auditor.attacks.readers.base import Evidence, compute_posterior
 from fedrec_auditor.auditor.games import metrics
 from fedrec_auditor.auditor.games.membership import to_log_odds
 from fedrec_auditor.targets.components import Dense, Payload
@@ -134,8 +134,8 @@ def test_unknown_codes_are_matched_by_frequency(there: float) -> None:
     silent = Evidence(
         users=np.arange(USERS), log_ratio=np.zeros(HELD.shape), activity=np.zeros(USERS)
     )
-    ratio = get_posterior(reading.read_evidence(seen, np.arange(USERS)), known)
-    guessed = get_posterior(silent, known)
+    ratio = compute_posterior(reading.read_evidence(seen, np.arange(USERS)), known)
+    guessed = compute_posterior(silent, known)
     area, prior = (metrics.get_auc(each.ravel(), HELD.ravel()) for each in (ratio, guessed))
     assert area > prior + (0.03 if there == 1 else 0)
     sets, popular = (
@@ -154,7 +154,7 @@ def test_without_code_a_note_says_that_orders_and_numbers_are_not_read() -> None
 
 def test_unknown_codes_are_refused_without_known_popularity() -> None:
     seen = view(alone, 1, CODES[:, :1])
-    assert "The sent messages are: list (kind codes, size 150)" in reading.refusal(seen)
+    assert "The sent messages are: list (kind codes, size 150)" in reading.explain_refusal(seen)
 
 
 @pytest.mark.parametrize("listed", [0, 5])

@@ -11,8 +11,8 @@ import torch
 
 from fedrec_auditor.accountants.statements import Vantage
 from fedrec_auditor.attacks.interaction_reconstruction import InteractionReconstruction
-from fedrec_auditor.attacks.readers.feature_network import FeatureNetwork, _form, _logits
-from fedrec_auditor.attacks.readers.first_layer import FirstLayer
+from fedrec_auditor.attacks.readers.feature_network import FeatureNetworkReader, _form, _logits
+from fedrec_auditor.attacks.readers.first_layer import FirstLayerReader
 from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.targets.components import Dense, Payload, Rows
 from fedrec_auditor.targets.datasets.base import Attribute, Interactions
@@ -53,7 +53,7 @@ def view(**settings: Any) -> View:
 
 @pytest.mark.parametrize("mean", [False, True])
 def test_taste_is_read_and_equal_features_get_equal_evidence(mean: bool) -> None:
-    found = FeatureNetwork().read(view(averaged_genres=mean), EVERYBODY)
+    found = FeatureNetworkReader().read(view(averaged_genres=mean), EVERYBODY)
     by_genre = found.log_ratio[:, :GENRES]
     np.testing.assert_array_equal(found.log_ratio, by_genre[:, GENRE])
     np.testing.assert_array_equal(by_genre.argmax(axis=1), TASTE)
@@ -61,8 +61,8 @@ def test_taste_is_read_and_equal_features_get_equal_evidence(mean: bool) -> None
 
 def test_prior_and_evidence_are_a_ratio_of_densities() -> None:
     """The mean of the ratio over the distribution of negatives is 1."""
-    found = FeatureNetwork().read(view(), np.array([7]))
-    assert np.exp(found.log_ratio[0] + found.item_odds).mean() == pytest.approx(1.0)
+    found = FeatureNetworkReader().read(view(), np.array([7]))
+    assert np.exp(found.log_ratio[0] + found.item_log_odds).mean() == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize("mean", [False, True])
@@ -85,15 +85,15 @@ def test_logits_are_those_of_the_target(mean: bool) -> None:
 
 def test_form_is_known_without_names() -> None:
     seen = view()
-    one, other = (FeatureNetwork().read(each, EVERYBODY) for each in (seen, renamed(seen)))
+    one, other = (FeatureNetworkReader().read(each, EVERYBODY) for each in (seen, renamed(seen)))
     np.testing.assert_array_equal(one.log_ratio, other.log_ratio)
 
 
 def test_networks_without_public_features_or_with_item_rows_are_refused() -> None:
     seen = view()
     blind = replace(seen, public=replace(seen.public, item_features=None))
-    assert "public features" in FeatureNetwork().refusal(blind)
-    assert FeatureNetwork().refusal(view(item_ids=True))
+    assert "public features" in FeatureNetworkReader().refusal(blind)
+    assert FeatureNetworkReader().refusal(view(item_ids=True))
 
 
 def test_sets_are_not_guessed_from_features() -> None:
@@ -105,7 +105,7 @@ def test_a_network_with_nan_gives_no_evidence() -> None:
     (one,) = seen.rounds
     huge = {k: np.full_like(v, 1e38) for k, v in one.broadcast.items()}
     broken = replace(seen, rounds=(replace(one, broadcast=huge),))
-    found = FeatureNetwork().read(broken, EVERYBODY)
+    found = FeatureNetworkReader().read(broken, EVERYBODY)
     assert np.isfinite(found.log_ratio).all()
 
 
@@ -153,14 +153,14 @@ def planted(
 @pytest.mark.parametrize("first", [True, False])
 def test_a_gradient_of_any_batch_reveals_the_vector_exactly(upright: bool, first: bool) -> None:
     view, x = planted(np.random.default_rng(0), upright=upright, first=first)
-    assert not FirstLayer().refusal(view)
-    found = FirstLayer().read(view, np.arange(N)).vectors
+    assert not FirstLayerReader().refusal(view)
+    found = FirstLayerReader().read(view, np.arange(N)).vectors
     np.testing.assert_allclose(found, x, rtol=1e-4, atol=1e-5)
 
 
 def test_messages_without_the_rank_are_refused() -> None:
     view, _ = planted(np.random.default_rng(0), rank=False)
-    assert "first layer" in FirstLayer().refusal(view)
+    assert "first layer" in FirstLayerReader().refusal(view)
 
 
 def trained(**settings: Any) -> Run:
@@ -171,7 +171,7 @@ def trained(**settings: Any) -> Run:
 def cosines(run: Run) -> np.ndarray:
     view = run.transcript.view(Vantage.SERVER)
     senders = np.unique(np.concatenate([one.uploads.users for one in view.rounds]))
-    found = FirstLayer().read(view, senders).vectors
+    found = FirstLayerReader().read(view, senders).vectors
     true = run.user_vectors[senders]
     dots = np.einsum("nf,nf->n", found, true)
     return dots / np.linalg.norm(found, axis=1) / np.linalg.norm(true, axis=1)
@@ -190,4 +190,4 @@ def test_private_vectors_are_read_without_a_matrix_that_spans_them() -> None:
 def test_noise_on_the_layer_is_recognised_by_the_rank() -> None:
     target: Any = FAMILIES["targets"].load_class("fedncf-ldp")(rounds=1)
     view = target.run(DATA, np.random.default_rng(0)).transcript.view(Vantage.SERVER)
-    assert FirstLayer().refusal(view)
+    assert FirstLayerReader().refusal(view)

@@ -9,8 +9,8 @@ import pytest
 from scipy import stats
 from scipy.special import expit
 
-from fedrec_auditor.attacks.readers.base import Evidence, fit_prior, get_posterior
-from fedrec_auditor.attacks.readers.report_readers import FlippedBits, fit_activity
+from fedrec_auditor.attacks.readers.base import Evidence, fit_prior, compute_posterior
+from fedrec_auditor.attacks.readers.report_readers import FlippedBitReader, fit_activity
 from fedrec_auditor.auditor.games.metrics import compute_set_f1
 from tests.attacks.made import SKEWED, flipped, reconstructed
 
@@ -18,7 +18,7 @@ P1, Q1 = np.e / (1 + np.e), 1 / (1 + np.e)  # symmetric flipping at epsilon 1
 
 
 def evidence(view: Any) -> Evidence:
-    return FlippedBits().read(view, np.arange(view.public.n_users))
+    return FlippedBitReader().read(view, np.arange(view.public.n_users))
 
 
 def test_asymmetric_flipping_proves_every_reported_zero() -> None:
@@ -52,7 +52,7 @@ def test_posteriors_are_calibrated() -> None:
     rng = np.random.default_rng(3)
     rows = rng.uniform(0.5, 1.5, 800)[:, None] * rng.uniform(0.02, 0.5, 200)[None, :]
     truth = rng.random(rows.shape) < rows
-    found = get_posterior(evidence(flipped(truth, rng, p=0.8, q=0.3)))
+    found = compute_posterior(evidence(flipped(truth, rng, p=0.8, q=0.3)))
     for low in (0.05, 0.2, 0.4, 0.6):
         bin_ = (found >= low) & (found < low + 0.15)
         count = np.count_nonzero(bin_)
@@ -65,7 +65,7 @@ def test_posteriors_are_calibrated() -> None:
 def test_an_uninformative_channel_leaves_the_prior() -> None:
     found = evidence(flipped(SKEWED, np.random.default_rng(0), p=0.5, q=0.5))
     assert not found.log_ratio.any()
-    assert not found.item_odds.any()
+    assert not found.item_log_odds.any()
     assert not found.activity.any()
 
 
@@ -102,7 +102,7 @@ def test_shares_behind_flipped_bits_are_nearly_as_good_as_bayes_rule() -> None:
     rng, p, q = np.random.default_rng(0), 0.7, 0.3
     shares = rng.beta(2.0, 8.0, size=1_000)
     truth = rng.random((80, 1_000)) < shares
-    found = FlippedBits().read(flipped(truth, rng, p=p, q=q), np.arange(80))
+    found = FlippedBitReader().read(flipped(truth, rng, p=p, q=q), np.arange(80))
     (sent,) = (
         flipped(truth, np.random.default_rng(0), p=p, q=q).rounds[0].uploads.components.values()
     )
@@ -113,7 +113,7 @@ def test_shares_behind_flipped_bits_are_nearly_as_good_as_bayes_rule() -> None:
     best, plain = (
         np.sqrt(np.mean((each - shares) ** 2)) for each in (means, (ones / 80 - q) / (p - q))
     )
-    assert np.sqrt(np.mean((expit(found.item_odds) - shares) ** 2)) < 1.2 * best < 0.9 * plain
+    assert np.sqrt(np.mean((expit(found.item_log_odds) - shares) ** 2)) < 1.2 * best < 0.9 * plain
     assert np.abs(found.activity).max() < 0.3  # all users are equally active
 
 

@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 from scipy.special import expit
 
 from fedrec_auditor.accountants.statements import Vantage
-from fedrec_auditor.attacks.readers.base import MAX_NATS, Evidence
-from fedrec_auditor.attacks.readers.first_layer import FirstLayer
+from fedrec_auditor.attacks.readers.base import MAX_LOG_RATIO, Evidence
+from fedrec_auditor.attacks.readers.first_layer import FirstLayerReader
 from fedrec_auditor.attacks.readers.rank_one_gradients import compute_directions
 from fedrec_auditor.attacks.readers.small_readers import (
-    InputWeights,
-    Participation,
-    RankOneChanges,
-    UserRows,
+    InputWeightReader,
+    ParticipationReader,
+    RankOneChangeReader,
+    UserRowReader,
 )
 from fedrec_auditor.auditor.games import metrics
 from fedrec_auditor.auditor.games.metrics import compute_set_f1
@@ -55,24 +55,24 @@ def trained(hidden: int, *, noise: float = 0.0, dead: int = 0) -> View:
 def test_the_training_items_of_an_autoencoder_are_read(hidden: int) -> None:
     readers, found = read_all(trained(hidden))
     assert "InputWeights" in readers
-    np.testing.assert_array_equal(found, np.where(HISTORIES, MAX_NATS, -MAX_NATS))
+    np.testing.assert_array_equal(found, np.where(HISTORIES, MAX_LOG_RATIO, -MAX_LOG_RATIO))
 
 
 def test_a_device_that_moved_nothing_gives_no_evidence() -> None:
-    found = InputWeights().read(trained(10, dead=2), np.arange(4)).log_ratio
+    found = InputWeightReader().read(trained(10, dead=2), np.arange(4)).log_ratio
     assert not found[:2].any()
     assert found[2:].all()
 
 
 def test_noise_on_all_weights_is_not_for_this_reader() -> None:
-    assert "one input per item" in InputWeights().refusal(trained(10, noise=1e-3))
+    assert "one input per item" in InputWeightReader().refusal(trained(10, noise=1e-3))
 
 
 def test_a_first_layer_wider_than_its_output_is_read() -> None:
     """The bias has 10 units, and the side parallel to it has 30 of the 40 inputs."""
     view = trained(10)
-    assert not FirstLayer().refusal(view)
-    found = FirstLayer().read(view, np.arange(USERS)).vectors
+    assert not FirstLayerReader().refusal(view)
+    found = FirstLayerReader().read(view, np.arange(USERS)).vectors
     assert found.shape == (USERS, ITEMS - 10)
 
 
@@ -97,7 +97,7 @@ def summed(
 
 
 def area(view: View, truth: np.ndarray) -> float:
-    ratio = Participation().read(view, np.arange(CROWD)).log_ratio
+    ratio = ParticipationReader().read(view, np.arange(CROWD)).log_ratio
     assert np.isfinite(ratio).all()
     return metrics.get_auc(ratio.ravel(), truth.ravel())
 
@@ -110,7 +110,7 @@ def truth() -> np.ndarray:
 def test_rows_that_stay_where_a_user_takes_part_are_not_its_own(truth: np.ndarray) -> None:
     """Evidence of own items is above 0, and an item that stayed once is surely not an own item."""
     view = summed(truth, np.random.default_rng(1), rounds=40, share=0.2)
-    ratio = Participation().read(view, np.arange(CROWD)).log_ratio
+    ratio = ParticipationReader().read(view, np.arange(CROWD)).log_ratio
     assert (ratio[truth] >= 0).all()
     assert not truth[ratio < 0].any()
     assert area(view, truth) > 0.98
@@ -134,7 +134,7 @@ def test_false_participants_give_no_evidence(truth: np.ndarray) -> None:
 
 def test_sums_of_all_users_are_refused(truth: np.ndarray) -> None:
     view = summed(truth, np.random.default_rng(4), rounds=5, share=1.0)
-    assert Participation().refusal(view)
+    assert ParticipationReader().refusal(view)
     assert read_all(view)[0] == ["Popularity"]
 
 
@@ -187,7 +187,7 @@ def test_noise_that_hides_the_direction_is_left_to_another_reader() -> None:
 
 def test_messages_with_negatives_are_refused() -> None:
     view = descended(LOSSES["squared error"], negatives=4.0)
-    assert "move along one direction" in RankOneChanges().refusal(view)
+    assert "move along one direction" in RankOneChangeReader().refusal(view)
 
 
 @pytest.mark.parametrize(
@@ -272,7 +272,7 @@ def test_a_table_of_users_has_a_row_of_each(count: int, read: bool) -> None:
     public = PublicInfo(algorithm="made", n_users=SENDERS, n_items=COLUMNS)
     model = {"items": np.ones((COLUMNS, 2)), "users": np.ones((count, 2))}
     view = View(vantage=Vantage.PEERS, public=public, rounds=(RoundView(broadcast=model),))
-    assert UserRows().can_read(view) is read
+    assert UserRowReader().can_read(view) is read
 
 
 @settings(max_examples=30)

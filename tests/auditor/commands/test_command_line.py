@@ -172,7 +172,7 @@ def test_the_same_plan_gives_the_same_bytes_with_one_job_and_after_a_break(
 
     def stripped(one: Record) -> bytes:
         provenance = one.provenance.model_copy(update={"timing": {}, "machine": {}})
-        return store.encode_json(one.model_copy(update={"provenance": provenance}))
+        return store.encode_record(one.model_copy(update={"provenance": provenance}))
 
     assert stripped(record).splitlines() == stripped(Record.read(done)).splitlines()
 

@@ -40,7 +40,7 @@ from fedrec_auditor.auditor.judging import accounting
 from fedrec_auditor.auditor.plan.plan import Plan, amend_plan, make_plan
 from fedrec_auditor.auditor.run.resources import Resources
 from fedrec_auditor.auditor.run.runner import audit, run_plan
-from fedrec_auditor.auditor.worlds.decision_rules import TestBudget
+from fedrec_auditor.auditor.worlds.decision_rules import RuleTestPlan
 from fedrec_auditor.auditor.worlds.estimators.lower_bound_estimators import JointBinomial
 from fedrec_auditor.auditor.worlds.pilot_rules import N_COORDINATE_SCORES, LinearRule
 from fedrec_auditor.reports.record.record import Record
@@ -77,9 +77,11 @@ def bound(
         statistic="a rule",
         pilot=20,
         rng=first,
-        budget=TestBudget(draws=2 * runs, delta=delta, alpha=0.05),
+        budget=RuleTestPlan(draws=2 * runs, delta=delta, alpha=0.05),
     )
-    return JointBinomial().bound(worlds, delta=delta, confidence=SURE, samples=runs, rng=second)
+    return JointBinomial().measure_bound(
+        worlds, delta=delta, confidence=SURE, samples=runs, rng=second
+    )
 
 
 def trainings(target: Target, canary: CanarySet, *vantages: Vantage) -> TrainingSimulator:
@@ -243,7 +245,7 @@ def test_claims_that_are_formulas_are_judged_where_runs_tell_most() -> None:
     assert set(CANARY_GAMES["one-run"].get_scopes(LflSgdmf().get_claims(sizes)).values()) == {
         (1e-5,)
     }
-    at = LflSgdmf().get_claims(sizes)[0].set_delta(0.1)
+    at = LflSgdmf().get_claims(sizes)[0].convert_to_delta(0.1)
     assert at is not None
     assert at.delta == at.claim.delta == 0.1
     np.testing.assert_allclose(at.claim.epsilon, LflSgdmf(delta=0.1).claimed_epsilon)

@@ -12,9 +12,9 @@ from scipy import stats
 from fedrec_auditor.accountants.statements import Vantage
 from fedrec_auditor.attacks.base import (
     AttackFamily,
+    AttackResult,
     Background,
-    Inference,
-    Labels,
+    GuessedLabels,
     MemberScores,
     Reconstruction,
 )
@@ -50,8 +50,8 @@ class Scripted:
     def refusal(self, view: View) -> str:
         return "" if self.able else "It reads nothing."
 
-    def infer(self, view: View, background: Background, rng: np.random.Generator) -> Inference:
-        guess: Inference = self.script(view, background, rng)
+    def infer(self, view: View, background: Background, rng: np.random.Generator) -> AttackResult:
+        guess: AttackResult = self.script(view, background, rng)
         return guess
 
 
@@ -70,13 +70,13 @@ def others(background: Background) -> np.ndarray:
 
 
 def test_attribute_rows_of_a_perfect_and_a_majority_guesser() -> None:
-    def oracle(view: View, background: Background, rng: np.random.Generator) -> Labels:
+    def oracle(view: View, background: Background, rng: np.random.Generator) -> GuessedLabels:
         key = KEYS[background.n_classes]
         users = others(background)
         if not view.find_component("bits"):
             frequent = np.bincount(background.classes).argmax()
-            return Labels(users=users, classes=np.full(len(users), frequent))
-        return Labels(users=users, classes=DATA.attributes[key].codes[users])
+            return GuessedLabels(users=users, classes=np.full(len(users), frequent))
+        return GuessedLabels(users=users, classes=DATA.attributes[key].codes[users])
 
     rows = play(attribute, Scripted(AttackFamily.ATTRIBUTE, oracle))
     of_all = [row.metric.split()[0] for row in rows if "," not in row.metric]  # not of one reading
@@ -94,10 +94,10 @@ def test_attribute_backgrounds_hold_no_answer() -> None:
     """Side knowledge leaves out the attribute in question, and labels are of known users only."""
     seen = []
 
-    def script(view: View, background: Background, rng: np.random.Generator) -> Labels:
+    def script(view: View, background: Background, rng: np.random.Generator) -> GuessedLabels:
         seen.append(background)
         users = others(background)
-        return Labels(users=users, classes=np.zeros(len(users), dtype=np.int64))
+        return GuessedLabels(users=users, classes=np.zeros(len(users), dtype=np.int64))
 
     play(attribute, Scripted(AttackFamily.ATTRIBUTE, script))
     categories = {k: len(a.categories) for k, a in DATA.attributes.items()}
@@ -138,11 +138,13 @@ def test_an_attack_is_given_popularity_and_held_against_it() -> None:
     held = DATA.ratings.toarray() != 0
 
     def nothing(view: View, background: Background, rng: np.random.Generator) -> MemberScores:
-        return MemberScores(values=background.prior)
+        return MemberScores(values=background.prior_log_odds)
 
     def little(view: View, background: Background, rng: np.random.Generator) -> MemberScores:
         told = 0.05 * held[tuple(background.candidates.T)]
-        return MemberScores(values=background.prior + told + rng.normal(0, 0.03, len(told)))
+        return MemberScores(
+            values=background.prior_log_odds + told + rng.normal(0, 0.03, len(told))
+        )
 
     for row in play(membership, Scripted(AttackFamily.MEMBERSHIP, nothing)):
         assert row.value == row.baseline == row.baselines["popularity"]
@@ -233,7 +235,7 @@ def test_of_large_data_fewer_users_are_attacked_and_the_rows_say_how_many(
     held = DATA.ratings.toarray() != 0
     family = AttackFamily.RECONSTRUCTION if play_one is reconstruction else AttackFamily.MEMBERSHIP
 
-    def guess(view: View, background: Background, rng: np.random.Generator) -> Inference:
+    def guess(view: View, background: Background, rng: np.random.Generator) -> AttackResult:
         if play_one is reconstruction:
             assert background.subjects is not None
             return Reconstruction(users=background.subjects, items=held[background.subjects])

@@ -12,7 +12,7 @@ from scipy import sparse
 from fedrec_auditor.accountants.statements import Vantage
 from fedrec_auditor.attacks.attribute_attacks import AttributeRows
 from fedrec_auditor.attacks.base import Background
-from fedrec_auditor.attacks.parts.uploads import find_senders, get_rounds
+from fedrec_auditor.attacks.parts.uploads import find_senders, select_rounds
 from fedrec_auditor.auditor.games.informative import MAX_NUMBER, filter_view
 from fedrec_auditor.targets.components import Component, Dense, Payload, RankOne, Rows
 from fedrec_auditor.targets.transcript import Round, Uploads, View
@@ -123,7 +123,7 @@ def test_the_first_round_of_a_thousand_is_read_though_all_later_ones_are_empty()
 
 def test_first_and_last_rounds_are_read_by_turns() -> None:
     view = view_of(*rounds_of(10, silent_after=1000), n_users=10)
-    read = [uploads for _, uploads, _ in get_rounds(view, "table")]
+    read = [uploads for _, uploads, _ in select_rounds(view, "table")]
     expected = [view.rounds[place].uploads for place in (0, 1, 997, 998, 999)]
     assert list(map(id, read)) == list(map(id, expected))
 

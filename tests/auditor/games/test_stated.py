@@ -170,7 +170,7 @@ def test_half_a_bound_for_two_is_one_for_one(delta: float) -> None:
     )
     true = find_gaussian_epsilon(delta, 1.0) if delta else 1.0
     estimator = RemovalEstimator(estimator=JointBinomial(), max_claim=true)
-    found = estimator.bound(
+    found = estimator.measure_bound(
         worlds, delta=delta, confidence=0.99, samples=20_000, rng=np.random.default_rng(1)
     )
     assert 0.5 * true < found.epsilon <= true

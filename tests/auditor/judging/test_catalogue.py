@@ -193,8 +193,8 @@ def test_a_formula_at_another_delta_is_computed() -> None:
     """Theorem 5 of a local game at delta .1 is not the authors' figure."""
     system, population = make_target("lfl-sgdmf", Plan()), Population(n_users=943, n_items=1682)
     (scoped, *_) = system.get_claims(population)
-    assert scoped.curve is not None
-    assert scoped.set_delta(0.1).claim.basis is Basis.COMPUTED
+    assert scoped.epsilon_curve is not None
+    assert scoped.convert_to_delta(0.1).claim.basis is Basis.COMPUTED
 
 
 def test_entries_on_one_statement_count_once() -> None:

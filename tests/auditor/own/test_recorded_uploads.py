@@ -24,7 +24,7 @@ from fedrec_auditor.targets.components import Dense, Payload
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.recorded.recorded_system import RecordedSystem
-from fedrec_auditor.targets.recorded.recording import TRUTH, Recording
+from fedrec_auditor.targets.recorded.recording import TRUTH_FILE, Recording
 from tests.auditor.own.test_your_system import recommends
 from tests.points import later
 from tests.targets.recorded.test_hostile import declared
@@ -373,7 +373,7 @@ def test_messages_of_any_form_are_read_where_the_devices_code_is_given(
         attack_recording(folder, client="fcf", **settings)
     with pytest.raises(InputError, match="client='dplcf-sp' to send the recorded parts"):
         attack_recording(folder, client="dplcf-sp", **settings)
-    (folder / TRUTH).unlink()
+    (folder / TRUTH_FILE).unlink()
     with pytest.raises(InputError, match="the true data, with client"):
         attack_recording(folder, client=system, **settings)
 

@@ -21,11 +21,11 @@ from fedrec_auditor.targets.transcript import PublicInfo, Uploads
 class Shown(Fcf):
     """A server that sees single messages, which are noise, and the items beside them."""
 
-    def get_public(self, interactions: Interactions) -> PublicInfo:
-        return replace(super().get_public(interactions), route=Vantage.AGGREGATE)
+    def get_public_info(self, interactions: Interactions) -> PublicInfo:
+        return replace(super().get_public_info(interactions), route=Vantage.AGGREGATE)
 
-    def make_messages(self, calls: UploadRequest) -> Messages:
-        shape = (len(calls.profile_ids), calls.profiles.n_items, self.factors)
+    def make_messages(self, request: UploadRequest) -> Messages:
+        shape = (len(request.profile_ids), request.profiles.n_items, self.factors)
         noise = np.random.default_rng(0).normal(size=shape).astype(np.float32)
         return {"gradient": Dense(noise, Payload.GRADIENT, -1.0)}
 

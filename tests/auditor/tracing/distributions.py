@@ -14,14 +14,14 @@ from tests.auditor.tracing.programs import enumerated
 
 def traced(function: Callable[..., Any], inputs: Sequence[Any], *, sized: bool = False) -> Trace:
     """The trace of a function."""
-    return Trace.trace(function, inputs, takes_size=sized)
+    return Trace.from_function(function, inputs, takes_size=sized)
 
 
 def epsilon(
     function: Callable[..., Any], inputs: Sequence[Any], delta: float = 0.0, *, sized: bool = False
 ) -> float:
     """The epsilon that the trace proves."""
-    return traced(function, inputs, sized=sized).bound(delta).epsilon
+    return traced(function, inputs, sized=sized).compute_bound(delta).epsilon
 
 
 def probabilities(dist: TracedDist) -> Counter[Any]:

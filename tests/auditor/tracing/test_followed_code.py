@@ -23,7 +23,7 @@ from scipy import stats
 
 from fedrec_auditor.auditor.tracing import trace
 from fedrec_auditor.auditor.tracing.paths import NotTraced, StepBudget
-from fedrec_auditor.auditor.tracing.run import SingleOutput
+from fedrec_auditor.auditor.tracing.run import SingleOutputRandomizer
 from tests.auditor.tracing.distributions import traced
 
 Rng = np.random.Generator
@@ -401,14 +401,14 @@ def by_operator() -> Any:
 
 def test_what_another_thread_changes_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     state = Value(0)
-    interpreted = SingleOutput.interpret
+    interpreted = SingleOutputRandomizer.interpret
 
     def beside(*arguments: Any, **options: Any) -> Any:
         answer = interpreted(*arguments, **options)
         state.value += 1
         return answer
 
-    monkeypatch.setattr(SingleOutput, "interpret", beside)
+    monkeypatch.setattr(SingleOutputRandomizer, "interpret", beside)
     with pytest.raises(NotTraced, match="changes"):
         check(lambda x, rng: x if state.value % 1000 == 999 else coin(x, rng))
 

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from fedrec_auditor.auditor.tracing import builtin_calls, known
-from fedrec_auditor.auditor.tracing.gate import CodeError
+from fedrec_auditor.auditor.tracing.gate import TracedCodeError
 from fedrec_auditor.auditor.tracing.generator import TracedGenerator
 from fedrec_auditor.auditor.tracing.interpreter import Interpreter
 from fedrec_auditor.auditor.tracing.objects import NativeMethod
-from fedrec_auditor.auditor.tracing.paths import NotTraced, Path, PathTooRare, StepBudget
+from fedrec_auditor.auditor.tracing.paths import ExecutionPath, NotTraced, PathTooRare, StepBudget
 
 
 class Hostile:
@@ -59,23 +59,23 @@ class Hostile:
 
 HOSTILE: Any = Hostile()
 PLAIN: Any = [1, 2.0, "a", [1, 2], np.zeros(2)]
-TABLES = {**known.FUNCTIONS, **known.WRITING_FUNCTIONS, **known.list_special_functions()}
+TABLES = {**known.KNOWN_FUNCTIONS, **known.WRITING_FUNCTIONS, **known.list_special_functions()}
 FUNCTIONS = {f"{number} {getattr(f, '__name__', f)}": f for number, f in enumerate(TABLES.values())}
 METHODS = [
     (value, name)
     for value in ("ab", b"ab", 3, 2.5, [1, 2], {1}, {1: 2}, (1, 2), bytearray(2), np.arange(3.0),
                   np.float64(1.5), np.int8(1), range(3), frozenset([1]))
-    for name in sorted(known.ATTRIBUTES[type(value)])
+    for name in sorted(known.ALLOWED_ATTRIBUTES[type(value)])
     if callable(getattr(value, name, None))
 ]  # fmt: skip
 
 
-RUN = Interpreter(TracedGenerator(Path([], budget=StepBudget())))
+RUN = Interpreter(TracedGenerator(ExecutionPath([], budget=StepBudget())))
 
 
 def interpreter() -> Interpreter:
     """An interpreter at the start of a call."""
-    RUN.reset(Path([], budget=StepBudget()))
+    RUN.reset(ExecutionPath([], budget=StepBudget()))
     return RUN
 
 
@@ -95,7 +95,7 @@ def check(name: str, run: Interpreter, call: Any) -> None:
     before = Hostile.calls
     # Errors of the interpreter itself are refusals too.
     own = (TypeError, IndexError, ValueError, AttributeError)
-    with suppress(NotTraced, CodeError, PathTooRare, *own):
+    with suppress(NotTraced, TracedCodeError, PathTooRare, *own):
         call()
     assert Hostile.calls == before, name
 
@@ -110,10 +110,14 @@ def test_no_function_of_the_table_runs_code_of_an_object(first: int) -> None:
 
 def test_no_special_function_runs_code_of_an_object_unseen() -> None:
     """Special functions interpret hooks of an object, but of no object in a list."""
-    for number, key in enumerate(builtin_calls.REPLACEMENTS):
+    for number, key in enumerate(builtin_calls.BUILTIN_REPLACEMENTS):
         for args, kwargs in ways([HOSTILE])[:5]:
             run = interpreter()
-            check(str(number), run, partial(builtin_calls.REPLACEMENTS[key], run, args, kwargs))
+            check(
+                str(number),
+                run,
+                partial(builtin_calls.BUILTIN_REPLACEMENTS[key], run, args, kwargs),
+            )
 
 
 @pytest.mark.parametrize("first", range(0, len(METHODS), 50))

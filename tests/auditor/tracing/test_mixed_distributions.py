@@ -203,10 +203,10 @@ def test_a_large_epsilon_at_a_delta_is_not_called_infinite() -> None:
     def far(x: int, rng: Rng) -> float:
         return 1000 * x + float(rng.normal(0, 0.01))
 
-    bound = traced(far, [0, 1]).bound(0.01)
+    bound = traced(far, [0, 1]).compute_bound(0.01)
     assert 1e5 < bound.epsilon < 5e9  # about the exact value, half the square of the shift
     assert not bound.tight
-    witness = traced(far, [0, 1]).bound(0.0).witness
+    witness = traced(far, [0, 1]).compute_bound(0.0).witness
     assert witness is not None
     assert "grows without bound" in witness.note
 

@@ -230,10 +230,10 @@ def test_our_own_mechanisms_have_the_epsilon_that_they_state(
         if sampled:
             monkeypatch.setattr(trace, "StepBudget", lambda: StepBudget(100_000))
             with pytest.raises(NotTraced):
-                Trace.trace(one, inputs, takes_size=False)
+                Trace.from_function(one, inputs, takes_size=False)
             continue
         monkeypatch.setattr(trace, "StepBudget", StepBudget)
-        found = Trace.trace(one, inputs, takes_size=False).bound(0.0)
+        found = Trace.from_function(one, inputs, takes_size=False).compute_bound(0.0)
         assert found.tight
         expected = find_exact_bound(mechanism, REPORT_SCOPE).epsilon
         assert found.epsilon == pytest.approx(expected, rel=1e-9), mechanism

@@ -11,7 +11,7 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.utility import hold_out
 from fedrec_auditor.auditor.utility.held_out import iter_user_blocks
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.systems.base import HoldOut, Model, NoScores, UtilityTest
+from fedrec_auditor.targets.systems.base import HoldOut, Model, NoScoresError, UtilityTest
 from tests.auditor.utility.scorer import Scorer
 
 DATA = Interactions.create(np.random.default_rng(0).integers(0, 6, (20, 12)).astype(np.float32))
@@ -110,5 +110,5 @@ def test_without_held_out_data_nothing_is_measured() -> None:
     held = hold_out(UtilityTest(split=HoldOut.NOTHING), DATA, rng)
     assert held.train is DATA
     target = of_a_table(UtilityTest())
-    with pytest.raises(NoScores, match="Nothing is held out"):
+    with pytest.raises(NoScoresError, match="Nothing is held out"):
         held.evaluate(target, Model(), confidence=0.95, rng=rng)

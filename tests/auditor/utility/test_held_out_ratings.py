@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.utility.held_out_ratings import PROTOCOL, hold_out
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.systems.base import Model, NoScores, ReportedMetric
+from fedrec_auditor.targets.systems.base import Model, NoScoresError, ReportedMetric
 from tests.auditor.utility.scorer import Scorer
 
 
@@ -79,5 +79,7 @@ def test_too_few_ratings_are_refused(dense: Any) -> None:
 def test_equal_ratings_measure_nothing() -> None:
     split = hold_out(Interactions.create(np.ones((4, 5))), np.random.default_rng(0))
     target: Any = Scorer(np.ones((4, 5)))
-    with pytest.raises(NoScores, match=r"All 20 ratings are 1, so any constant predicts them\."):
+    with pytest.raises(
+        NoScoresError, match=r"All 20 ratings are 1, so any constant predicts them\."
+    ):
         split.evaluate(target, Model(), confidence=0.95, rng=np.random.default_rng(0))

@@ -22,7 +22,7 @@ from fedrec_auditor.auditor.worlds.decision_rules import (
     NEITHER,
     SECOND,
     DecisionRule,
-    TestBudget,
+    RuleTestPlan,
 )
 from fedrec_auditor.auditor.worlds.estimators.base import DrawPlan
 from fedrec_auditor.auditor.worlds.estimators.lower_bound_estimators import (
@@ -40,12 +40,17 @@ from fedrec_auditor.auditor.worlds.guesses import (
 )
 from fedrec_auditor.auditor.worlds.sampler import Sampler
 from fedrec_auditor.auditor.worlds.selection import (
-    RARE_RULE_SHARE,
+    SECOND_RULE_ERROR_SHARE,
     SelectionSplit,
     plan_split_size,
     select_rules,
 )
-from fedrec_auditor.auditor.worlds.statistics import OutcomeIndex, ScalarScore, histogram, make_cuts
+from fedrec_auditor.auditor.worlds.statistics import (
+    OutcomeIndex,
+    ScalarScore,
+    count_in_intervals,
+    make_cuts,
+)
 from tests.contracts.worlds import gaussian, worlds_of
 from tests.points import later
 from tests.specimens.randomizer import Randomizer, k_ary, one_hot, rate, response
@@ -82,7 +87,10 @@ def test_all_limits_hold_together() -> None:
     for rng in np.random.default_rng(4).spawn(runs):
         band = ThresholdLimits.fit(rng.normal(1, 1, n), rng.normal(0, 1, n), 0.2)
         cut = band.thresholds
-        shifted = np.where(band.is_first, cut - 1, cut), np.where(band.is_first, cut, cut - 1)
+        shifted = (
+            np.where(band.is_p_in_first_world, cut - 1, cut),
+            np.where(band.is_p_in_first_world, cut, cut - 1),
+        )
         p, q = (np.where(band.is_above, stats.norm.sf(x), stats.norm.cdf(x)) for x in shifted)
         misses += bool(((band.p_lower > p) | (band.q_upper < q)).any())
     assert stats.binomtest(misses, runs, 0.2, "greater").pvalue > 1e-6
@@ -122,7 +130,7 @@ def test_the_curve_is_that_of_the_bounds(delta: float) -> None:
     curve = AllThresholds().compute_limits(
         worlds, confidence=0.9, samples=5_000, rng=np.random.default_rng(3)
     )
-    bound = AllThresholds().bound(
+    bound = AllThresholds().measure_bound(
         worlds, delta=delta, confidence=0.9, samples=5_000, rng=np.random.default_rng(3)
     )
     assert curve.bound_epsilon(delta) == bound.epsilon > 0
@@ -146,7 +154,7 @@ def measured(
     confidence: float = 0.95,
     seed: int = 0,
 ) -> Bound:
-    return JointBinomial().bound(
+    return JointBinomial().measure_bound(
         Sampler.wrap(randomizer).make_worlds([0, 1] if inputs is None else inputs),
         delta=delta,
         confidence=confidence,
@@ -189,7 +197,7 @@ def test_wide_outputs_come_near_the_limit_of_their_likelihood_ratio(
         selecting, judging = np.random.default_rng(seed).spawn(2)
         chosen = select_rules(worlds, DrawPlan(100_000, 0.0, 0.05), selecting, judging=judging)
         rule, share = chosen.rules[0]
-        assert share == 1.0 - RARE_RULE_SHARE
+        assert share == 1.0 - SECOND_RULE_ERROR_SHARE
         draws = sum(chosen.count_remaining(worlds, 100_000))
         one, other = (rule.tally(fresh[world]) * draws // 160_000 for world in chosen.pair)
         counts = GuessCounts(
@@ -379,12 +387,12 @@ def test_rounding_makes_no_outcome() -> None:
     """0.1 + 0.2 and 0.3 differ in the last bit only; low-order bits have a check of their own."""
     values = np.array([0.1 + 0.2, 0.3, 1.0, 1.0 + 2**-52])
     assert len(make_cuts(values)) == 1
-    assert histogram(values, make_cuts(values)).tolist() == [2, 2]
+    assert count_in_intervals(values, make_cuts(values)).tolist() == [2, 2]
 
 
 def test_thin_tails_do_not_win_by_luck() -> None:
     """On each of 30 splits of Laplace noise, the rule reaches 0.85 of epsilon 1 in expectation."""
-    budget = TestBudget(draws=180_000, delta=0.0, alpha=0.05)
+    budget = RuleTestPlan(draws=180_000, delta=0.0, alpha=0.05)
     worlds = Sampler.wrap(lambda x, rng, size: x + rng.laplace(size=size)).make_worlds([0, 1])
     for seed in range(30):
         split = SelectionSplit.draw(worlds, plan_split_size(100_000), np.random.default_rng(seed))

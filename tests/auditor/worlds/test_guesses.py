@@ -21,10 +21,10 @@ from fedrec_auditor.auditor.worlds.guesses import (
     bound_epsilon_by_guesses,
     clopper_pearson_lower,
     clopper_pearson_upper,
-    count_stored_tosses,
-    split_delta,
+    count_revealed_guesses,
+    count_stored_coin_tosses,
 )
-from fedrec_auditor.auditor.worlds.selection import RARE_RULE_SHARE, plan_split_size
+from fedrec_auditor.auditor.worlds.selection import SECOND_RULE_ERROR_SHARE, plan_split_size
 
 
 @given(st.integers(1, 500), st.data(), st.floats(0.001, 0.4))
@@ -56,7 +56,7 @@ def misses(epsilon: float, delta: float, share: float, draws: int, *, both: bool
     """
     right = share * (1 - delta) / (1 + math.exp(-epsilon)) + (delta if both else delta / 2)
     wrong = share * (1 - delta) / (1 + math.exp(epsilon))
-    revealed, alpha = split_delta(draws, both=both, delta=delta, alpha=ALPHA)
+    revealed, alpha = count_revealed_guesses(draws, both=both, delta=delta, alpha=ALPHA)
     rights, wrongs = np.meshgrid(np.arange(draws + 1), np.arange(draws + 1), indexing="ij")
     possible = rights + wrongs <= draws
     rights, wrongs = rights[possible], wrongs[possible]
@@ -141,7 +141,7 @@ def test_of_millions_of_guesses_only_likely_counts_are_summed() -> None:
 
 @given(st.integers(1, 10**6), st.integers(1, 10**6))
 def test_a_coin_leaves_enough_of_either_side(n: int, m: int) -> None:
-    draws, share = count_stored_tosses(n, m)
+    draws, share = count_stored_coin_tosses(n, m)
     assert share == pytest.approx(n / (n + m))
     assert stats.binom.sf(n, draws, share) < 3e-3  # for few draws, Poisson's tail is longer
     assert stats.binom.sf(m, draws, 1 - share) < 3e-3
@@ -176,9 +176,9 @@ def test_both_directions_count_as_one() -> None:
 
 
 def test_what_delta_reveals_is_twice_as_much_to_a_guesser_of_both() -> None:
-    assert split_delta(100, both=True, delta=0.0, alpha=ALPHA) == (0, ALPHA)
-    one, alpha = split_delta(100_000, both=False, delta=0.01, alpha=ALPHA)
-    two, _ = split_delta(100_000, both=True, delta=0.01, alpha=ALPHA)
+    assert count_revealed_guesses(100, both=True, delta=0.0, alpha=ALPHA) == (0, ALPHA)
+    one, alpha = count_revealed_guesses(100_000, both=False, delta=0.01, alpha=ALPHA)
+    two, _ = count_revealed_guesses(100_000, both=True, delta=0.01, alpha=ALPHA)
     assert 500 < one < 600 < 1000 < two < 1100
     assert stats.binom.sf(one, 100_000, 0.005) <= ALPHA - alpha
 
@@ -197,8 +197,8 @@ def test_no_counts_show_more_than_the_largest() -> None:
     for delta in (0.0, 0.05):
         most = JointBinomial().find_max_bound(30, delta=delta, confidence=1 - ALPHA)
         draws = 2 * (30 - plan_split_size(30))
-        error = (1.0 - RARE_RULE_SHARE) * ALPHA
-        failures, alpha = split_delta(draws, both=True, delta=delta, alpha=error)
+        error = (1.0 - SECOND_RULE_ERROR_SHARE) * ALPHA
+        failures, alpha = count_revealed_guesses(draws, both=True, delta=delta, alpha=error)
         bounds = [
             float(bound_epsilon_by_guesses(right, wrong, failures, alpha))
             for right in range(draws + 1)

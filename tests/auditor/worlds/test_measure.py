@@ -24,7 +24,7 @@ from fedrec_auditor.accountants.verdict import ALARM_CONFIDENCE, Verdict
 from fedrec_auditor.auditor.judging.accounting import mark_untested
 from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.auditor.worlds.estimators.base import Estimator
-from fedrec_auditor.auditor.worlds.measure import MeasuredBounds, RefutationPower, measure
+from fedrec_auditor.auditor.worlds.measure import MeasuredBounds, RefutationPower, measure_bounds
 from fedrec_auditor.auditor.worlds.one_run import OneRun
 from fedrec_auditor.auditor.worlds.sampler import REPORT_SCOPE
 from fedrec_auditor.auditor.worlds.scores import OneRunScores
@@ -52,7 +52,7 @@ def measured(
 ) -> MeasuredBounds:
     claim = Claim(epsilon=claimed, scope=scope, statement="a claim", source="a test")
     rng = np.random.default_rng(seed)
-    return measure(
+    return measure_bounds(
         worlds, (claim,), estimator, delta=0.0, confidence=confidence, samples=samples, rng=rng
     )
 
@@ -193,7 +193,7 @@ def test_a_training_claim_that_so_few_runs_could_not_refute_is_inconclusive() ->
     assert judged.reason.startswith(
         "2,000 draws of trainings are too few: in about half of all cases, a system"
     )
-    assert judged.with_new_judgement() == judged
+    assert judged.judge_again() == judged
     assert mark_untested([enough], (), {}) == (enough,)
     both = mark_untested([few, enough], (), {})
     assert [finding.verdict for finding in both] == 2 * [Verdict.UNSUBSTANTIATED]

@@ -17,7 +17,7 @@ from sklearn.covariance import LedoitWolf
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.losses.divergences import find_gaussian_epsilon, find_gaussian_mu
 from fedrec_auditor.auditor.worlds.one_run import (
-    AUTO,
+    AUTO_METHOD,
     THEOREMS,
     OneRunGuesses,
     invert_trade_off,
@@ -79,7 +79,7 @@ IDEAL = (
 
 
 def count(m: int, r: int, v: int, *, both: bool = True) -> OneRunGuesses:
-    return OneRunGuesses(canaries=m, guesses=r, n_right=v, has_both=both)
+    return OneRunGuesses(n_canaries=m, n_guesses=r, n_right=v, is_two_sided=both)
 
 
 counts = st.integers(1, 60).flatmap(
@@ -216,7 +216,7 @@ def test_ideal_gaussians_show_at_least_what_others_find(
     sizes = np.arange(10, m // 10, 1 if m < 5000 else 3)
     known = {"delta": 1e-5, "alpha": 0.05}
     ones = [count(m, r, int(right[r - 1])) for r in sizes.tolist()]
-    twos = [count(m, 2 * each.guesses, 2 * each.n_right) for each in ones]
+    twos = [count(m, 2 * each.n_guesses, 2 * each.n_right) for each in ones]
     assert one_sided - 1e-3 <= max(each.bound_epsilon(**known) for each in ones) < truth
     assert two_sided - 1e-3 <= max(each.bound_epsilon(**known) for each in twos) < truth
 
@@ -258,7 +258,9 @@ def test_gaussian_scores_show_much_and_never_more_than_there_is(method: str) -> 
 
 def test_auto_takes_the_trade_off_where_delta_excuses_many() -> None:
     scores = gaussian(6.0, 100_000, 3)
-    found = {each: scores.bound(delta=1e-4, estimator=each).epsilon for each in (AUTO, *THEOREMS)}
+    found = {
+        each: scores.bound(delta=1e-4, estimator=each).epsilon for each in (AUTO_METHOD, *THEOREMS)
+    }
     assert found["auto"] == found["trade-off"] > found["guesses"] + 0.5
 
 
@@ -274,7 +276,7 @@ def test_no_canary_without_noise_is_guessed_wrong() -> None:
     bound = OneRunScores.build(included, included).bound(delta=1e-5)
     assert bound.epsilon > 4.5
     assert bound.epsilon <= bound.largest
-    alone = OneRunGuesses(canaries=800, guesses=800, n_right=800)
+    alone = OneRunGuesses(n_canaries=800, n_guesses=800, n_right=800)
     known = {"delta": 1e-5, "alpha": 1 - 0.95}
     assert bound.largest in (alone.bound_epsilon(**known), alone.bound_by_trade_off(**known))
 
@@ -336,10 +338,10 @@ def test_coins_without_a_canary_of_their_own_are_refused(
         (lambda s: s.bound(estimator="none"), "among auto, guesses, trade-off, got"),
         (lambda s: s.bound(delta=1.0), "delta in"),
         (lambda s: s.bound(confidence=1.0), "confidence in"),
-        (lambda _: OneRunScores.from_sides(3.0, [1.0]), "one shape"),
-        (lambda _: OneRunScores.from_sides(np.ones(20), np.ones((20, 2))), "one shape"),
-        (lambda _: OneRunScores.from_sides(FAIR, FAIR, range(40)), "both in_ids and out_ids"),
-        (lambda _: OneRunScores.from_sides(FAIR, FAIR, range(40), range(40)), "0\\) twice"),
+        (lambda _: OneRunScores.from_in_and_out(3.0, [1.0]), "one shape"),
+        (lambda _: OneRunScores.from_in_and_out(np.ones(20), np.ones((20, 2))), "one shape"),
+        (lambda _: OneRunScores.from_in_and_out(FAIR, FAIR, range(40)), "both in_ids and out_ids"),
+        (lambda _: OneRunScores.from_in_and_out(FAIR, FAIR, range(40), range(40)), "0\\) twice"),
     ],
 )
 def test_what_gives_no_bound_is_refused(

@@ -18,7 +18,7 @@ from fedrec_auditor.auditor.worlds.decision_rules import (
     FIRST,
     NEITHER,
     SECOND,
-    TestBudget,
+    RuleTestPlan,
     _middles,
     find_rule_by_ratio,
     propose_rules,
@@ -35,7 +35,7 @@ from fedrec_auditor.auditor.worlds.statistics import (
     ROUND_STEP,
     EntryNamer,
     ScalarScore,
-    histogram,
+    count_in_intervals,
     learn_scores,
     make_cuts,
     round_scaled,
@@ -63,7 +63,7 @@ def test_every_value_is_counted_in_its_part(values: list[float], cuts: list[floa
     whole = floats[np.isfinite(floats)].astype(np.int8)
     for array in (floats, whole, whole > 0, np.abs(whole).astype(np.uint64)):
         expected = [len(part) for part in parts(array, cuts)]
-        assert histogram(array, np.array(cuts)).tolist() == expected
+        assert count_in_intervals(array, np.array(cuts)).tolist() == expected
 
 
 @given(VALUES, VALUES, CUTS)
@@ -111,7 +111,7 @@ def test_the_level_used_is_the_level_judged(
     first: list[float], second: list[float], best: list[int]
 ) -> None:
     """For every split, the rule guesses on the parts with the largest odds, and on no others."""
-    budget = TestBudget(draws=18 * SIZE, delta=0.0, alpha=0.05)
+    budget = RuleTestPlan(draws=18 * SIZE, delta=0.0, alpha=0.05)
     for seed in range(30):
         rng = np.random.default_rng(seed)
         one, other = (
@@ -121,7 +121,7 @@ def test_the_level_used_is_the_level_judged(
             )
             for _ in range(2)
         )
-        table = find_rule_by_ratio(np.array([one, other]), budget).table
+        table = find_rule_by_ratio(np.array([one, other]), budget).interval_guesses
         guessed = table != NEITHER
         assert guessed.any()
         assert (table == best)[guessed].all()
@@ -134,7 +134,7 @@ def test_a_rule_that_never_guesses_is_none() -> None:
         return (rng.random(size) < 0.5).astype(np.int8)
 
     for seed in (85, 692):
-        found = JointBinomial().bound(
+        found = JointBinomial().measure_bound(
             Sampler.wrap(coin).make_worlds([0, 1]),
             delta=0.0,
             confidence=0.95,
@@ -143,14 +143,14 @@ def test_a_rule_that_never_guesses_is_none() -> None:
         )
         assert found.epsilon == 0.0
     same = np.zeros(50)
-    budget = TestBudget(draws=100, delta=0.0, alpha=0.05)
+    budget = RuleTestPlan(draws=100, delta=0.0, alpha=0.05)
     rules = propose_rules(ScalarScore("output", lambda x: x), same, same, budget)
     assert all(rule.guesses.any() for _, rule in rules)
 
 
 def test_draws_of_which_one_half_lies_beyond_all_others_are_judged() -> None:
     """Noise stops halfway: the later half is one value, below every cut, in both worlds."""
-    rng, budget = np.random.default_rng(0), TestBudget(draws=4000, delta=0.0, alpha=0.05)
+    rng, budget = np.random.default_rng(0), RuleTestPlan(draws=4000, delta=0.0, alpha=0.05)
     first, second = (np.append(rng.normal(size=1000), np.full(1000, -99.0)) for _ in range(2))
     rules = propose_rules(ScalarScore("output", lambda x: x), first, second + 1.0, budget)
     assert all(rule.guesses.any() for _, rule in rules)
@@ -166,7 +166,7 @@ def test_an_atom_among_thousands_of_values_is_found(grid: float, chance: float) 
 
     beside = grid / 2 * np.exp(-0.5) * (1 - chance)
     truth = np.log((beside + chance) / (beside * np.exp(-0.5)))
-    found = JointBinomial().bound(
+    found = JointBinomial().measure_bound(
         Sampler.wrap(report).make_worlds([0, 1]),
         delta=0.0,
         confidence=0.95,
@@ -359,7 +359,7 @@ def test_the_shape_of_normal_noise_weighs_as_the_likelihood_ratio_does() -> None
 
 
 def test_a_vote_is_taken_only_where_it_promises_more_than_the_fitted_rule() -> None:
-    budget = TestBudget(draws=4_000, delta=1e-5, alpha=0.05)
+    budget = RuleTestPlan(draws=4_000, delta=1e-5, alpha=0.05)
     rng = np.random.default_rng(0)
     cases = (2.0, 0.0, False), (0.0, 0.3, True), (2.0, 1.0, True), (0.0, 0.05, True)
     for shift, shown, voted in cases:

@@ -79,7 +79,7 @@ def test_outputs_of_a_world_have_one_shape() -> None:
 
 
 def drawn(call: Any, value: Any, seed: int) -> list[str]:
-    shapes = Sampler.wrap(call).sample_shapes()
+    shapes = Sampler.wrap(call).make_shape_sampler()
     blocks = blocks_of(shapes.make_worlds([value]), 0, 1000, seed)
     return [word for block in blocks for word in np.unique(block).tolist()]
 
@@ -108,7 +108,9 @@ def test_a_shape_of_each_input_is_a_word(value: Any) -> None:
 def test_long_inputs_are_told_apart() -> None:
     one, other = np.zeros(5000), np.zeros(5000)
     other[2500] = 1.0
-    shapes = Sampler.wrap(lambda x, rng, size: np.zeros((size, 1 + int(x.sum())))).sample_shapes()
+    shapes = Sampler.wrap(
+        lambda x, rng, size: np.zeros((size, 1 + int(x.sum())))
+    ).make_shape_sampler()
     rng = np.random.default_rng(0)
     assert shapes.draw(one, rng, 1).tolist() == ["an output of shape (1,)"]
     assert shapes.draw(other, rng, 1).tolist() == ["an output of shape (2,)"]

@@ -92,7 +92,7 @@ def test_discrete_scores_come_again_and_are_taken(name: str) -> None:
         CanaryScores.build(inside, outside)
         size = min(len(inside), len(outside))
         if size >= 20:
-            OneRunScores.from_sides(inside[:size], outside[:size])
+            OneRunScores.from_in_and_out(inside[:size], outside[:size])
 
 
 def test_scores_are_counted_once_and_nearly_all() -> None:

@@ -15,15 +15,23 @@ from fedrec_auditor.auditor.worlds.decision_rules import (
     SECOND,
     CandidateRule,
     DecisionRule,
-    TestBudget,
+    RuleTestPlan,
 )
-from fedrec_auditor.auditor.worlds.exclusive_values import ExclusiveRule, find_exclusive, hash_rows
+from fedrec_auditor.auditor.worlds.exclusive_values import (
+    ExclusiveRule,
+    find_exclusive_rules,
+    hash_rows,
+)
 from fedrec_auditor.auditor.worlds.sampler import Sampler
-from fedrec_auditor.auditor.worlds.selection import choose_simplest, count_guesses, reassess
+from fedrec_auditor.auditor.worlds.selection import (
+    choose_simplest_rule,
+    count_guesses,
+    reassess_candidates,
+)
 from fedrec_auditor.auditor.worlds.statistics import ScalarScore, make_period_score
 from tests.points import later
 
-BUDGET = TestBudget(draws=100_000, delta=0.0, alpha=0.05)
+BUDGET = RuleTestPlan(draws=100_000, delta=0.0, alpha=0.05)
 
 
 def candidate(
@@ -48,7 +56,7 @@ def test_fresh_draws_overrule_what_luck_made_look_better() -> None:
     for seed in range(5):
         streams = np.random.default_rng(seed).spawn(3)
         tables = count_guesses(worlds, rules, dict.fromkeys(range(3), 10_000), streams, ())
-        best = choose_simplest(reassess(some, tables, 10_000, BUDGET))
+        best = choose_simplest_rule(reassess_candidates(some, tables, 10_000, BUDGET))
         assert best[:2] == (0, 2)
         assert best.rule is good.rule
         truth = np.log((0.5 + 0.9) / (0.5 + 0.1))
@@ -57,18 +65,18 @@ def test_fresh_draws_overrule_what_luck_made_look_better() -> None:
 
 def test_equals_go_to_the_simpler() -> None:
     some = [candidate((0, 1), expected) for expected in (0.4, 1.0, 1.005, 0.9)]
-    assert choose_simplest(some) is some[1]
-    assert choose_simplest([]) is None
+    assert choose_simplest_rule(some) is some[1]
+    assert choose_simplest_rule([]) is None
     unknown = [candidate((0, 1), -np.inf), candidate((0, 1), -2.0)]
-    assert choose_simplest(unknown) is unknown[1]
+    assert choose_simplest_rule(unknown) is unknown[1]
 
 
-OF_MANY = TestBudget(draws=1_800_000, delta=0.0, alpha=0.005)
+OF_MANY = RuleTestPlan(draws=1_800_000, delta=0.0, alpha=0.005)
 PAIR = (0, 1)
 
 
 def found(first: Any, second: Any) -> CandidateRule[ExclusiveRule]:
-    return find_exclusive([np.asarray(first), np.asarray(second)], [PAIR], OF_MANY)[PAIR]
+    return find_exclusive_rules([np.asarray(first), np.asarray(second)], [PAIR], OF_MANY)[PAIR]
 
 
 def base(x: int, rng: np.random.Generator, n: int) -> Any:
@@ -130,7 +138,7 @@ def test_rounding_makes_no_value_of_its_own() -> None:
     rng = np.random.default_rng(6)
     one = np.where(rng.random(5000) < 0.5, 0.3, 1.0)
     other = np.where(rng.random(5000) < 0.5, 0.1 + 0.2, 1.0)
-    assert find_exclusive([one, other], [PAIR], OF_MANY) == {}
+    assert find_exclusive_rules([one, other], [PAIR], OF_MANY) == {}
 
 
 def test_fingerprints_tell_rows_apart_and_not_their_padding() -> None:

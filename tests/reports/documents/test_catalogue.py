@@ -24,15 +24,15 @@ from fedrec_auditor.accountants.statements import (
 from fedrec_auditor.accountants.verdict import LabelEnum, NumberLabel, Verdict
 from fedrec_auditor.reports.documents.catalogue import (
     CatalogueRow,
+    EpsilonTableRow,
     EpsilonTables,
-    Figure,
     PaperRow,
-    TableRow,
-    entry_passage,
+    StatedNumber,
+    build_entry_passage,
     format_command,
 )
 from fedrec_auditor.reports.record.rows import Finding
-from fedrec_auditor.reports.say import format_4, format_limits, format_settings
+from fedrec_auditor.reports.say import format_4_digits, format_limits, format_settings
 from fedrec_auditor.reports.writers.terminal import render_catalogue, write_parts
 from tests.reports.conftest import vary
 from tests.reports.printing import printed
@@ -47,9 +47,11 @@ PAPER = PaperRow(
 )
 
 
-def figure(right: float, holds: bool) -> Figure:
+def figure(right: float, holds: bool) -> StatedNumber:
     word = NumberLabel.RIGHT if holds else NumberLabel.WRONG
-    return Figure(what="a|b", claimed=1.0, right=right, below=False, word=word, how="counting")
+    return StatedNumber(
+        what="a|b", claimed=1.0, right=right, below=False, word=word, how="counting"
+    )
 
 
 ROW = CatalogueRow(
@@ -91,7 +93,7 @@ def test_what_is_known_of_an_epsilon(lower: float | None, upper: float | None, s
 
 
 def test_numbers_are_short() -> None:
-    assert [format_4(x) for x in (3.13884, 12500.0, -math.inf, 2.5e9, 0.0)] == [
+    assert [format_4_digits(x) for x in (3.13884, 12500.0, -math.inf, 2.5e9, 0.0)] == [
         "3.139",
         "12,500",
         "−∞",
@@ -144,7 +146,7 @@ def test_what_is_not_asked_for_is_counted(terminal: bool) -> None:
 
 def shown(*rows: CatalogueRow, terminal: bool, width: int = 80) -> str:
     def render(console: Console) -> None:
-        write_parts(map(entry_passage, rows), console)
+        write_parts(map(build_entry_passage, rows), console)
 
     return printed(render, terminal=terminal, width=width)
 
@@ -193,7 +195,7 @@ def bound(epsilon: float, side: Side) -> Bound:
     return Bound(epsilon=epsilon, side=side, scope=SCOPE, source="a law")
 
 
-def varied(**changes: Any) -> tuple[Figure, ...]:
+def varied(**changes: Any) -> tuple[StatedNumber, ...]:
     return (vary(figure(2.00003, False), **changes),)
 
 
@@ -224,7 +226,7 @@ ROWS = (
     row(number="unproved", verdict=Verdict.UNSUBSTANTIATED, repaired=far, repaired_settings=SET),
     derived_row(number="derived", finding=finding(Verdict.NO_CLAIM, basis=Basis.DERIVED)),
 )
-CELL = TableRow(
+CELL = EpsilonTableRow(
     table=3, clients=30, n_users=4800, delta=1e-6, printed=16.6081, counted=16.6081,
     lower=1.2976, upper=1.5244,
 )  # fmt: skip

@@ -18,19 +18,24 @@ from fedrec_auditor.reports.documents.document import (
     Paragraph,
     Passage,
     Quantity,
-    add_notes,
+    move_repeats_to_notes,
     split_sentences,
 )
 from fedrec_auditor.reports.documents.report import (
-    claim_passages,
-    regulator_passage,
-    report_document,
-    system_document,
+    build_claim_passages,
+    build_regulator_passage,
+    build_report_document,
+    build_system_document,
 )
 from fedrec_auditor.reports.record.record import Record
 from fedrec_auditor.reports.record.rows import MessagesRow, SkippedRow
-from fedrec_auditor.reports.record.sections import anchors
-from fedrec_auditor.reports.say import claim_fact, format_number, lower_bound_fact, upper_bound_fact
+from fedrec_auditor.reports.record.sections import assign_html_ids
+from fedrec_auditor.reports.say import (
+    format_number,
+    make_claim_fact,
+    make_lower_bound_fact,
+    make_upper_bound_fact,
+)
 from fedrec_auditor.reports.say.metrics import CUT_WORDS
 from fedrec_auditor.reports.say.summary import summarize_systems
 from fedrec_auditor.reports.writers import html, markdown
@@ -44,7 +49,7 @@ TARGETS = ("fcf", "fmf-ldp", "dplcf-sp", "dplcf-ap")
 
 def document(record: Record, target: str, *, page: bool = False) -> Passage:
     glance = glance_of(record, target)
-    return system_document(record, glance, anchors(record)[target] if page else None)
+    return build_system_document(record, glance, assign_html_ids(record)[target] if page else None)
 
 
 def said(part: Passage, *, detail: bool = True) -> Iterator[str]:
@@ -58,12 +63,12 @@ def said(part: Passage, *, detail: bool = True) -> Iterator[str]:
         elif isinstance(block, Facts):
             texts = [text for row in block.rows for text in row]
         elif isinstance(block, Grid):
-            texts = [*block.heads[1:], *(cell for row in block.rows for cell in row)]
-        elif isinstance(block, Passage) and (detail or not block.detail):
-            yield from (block.title, block.verdict, *said(block, detail=detail))
+            texts = [*block.column_heads[1:], *(cell for row in block.rows for cell in row)]
+        elif isinstance(block, Passage) and (detail or not block.is_html_only):
+            yield from (block.title, block.verdict_label, *said(block, detail=detail))
         for text in texts:
             if isinstance(text, Quantity):
-                yield from (text.value, *text.support)
+                yield from (text.value, *text.qualifiers)
             elif isinstance(text, str):
                 yield text
 
@@ -77,12 +82,12 @@ def parts_of(part: Passage) -> Iterator[Passage]:
 
 
 def of_page(record: Record, target: str) -> str:
-    return Page(html.render(record)).said
+    return Page(html.render_html(record)).said
 
 
 def of_markdown(record: Record, target: str) -> str:
     parser = MarkdownIt("commonmark").enable(["table", "strikethrough"])
-    return Page(parser.render(markdown.write(document(record, target)))).said
+    return Page(parser.render(markdown.format_document(document(record, target)))).said
 
 
 def of_terminal(record: Record, target: str) -> str:
@@ -113,7 +118,7 @@ def test_a_proof_below_a_claim_is_not_printed_above_it(record: Record) -> None:
     proof = replace(finding.accounted, epsilon=0.98112339)
     kept = vary(finding, claim=claim, accounted=proof)
     assert format_number(proof.rounded_epsilon) == "0.981124"
-    assert upper_bound_fact(kept).value == claim_fact(claim).value == "epsilon ≤ 0.981123"
+    assert make_upper_bound_fact(kept).value == make_claim_fact(claim).value == "epsilon ≤ 0.981123"
 
 
 def test_a_reason_is_told_once_for_all_that_it_keeps_from_running(record: Record) -> None:
@@ -147,7 +152,7 @@ def separate(references: re.Match[str]) -> str:
 def test_references_to_adjacent_notes_are_one_sentence() -> None:
     one, two = (f"Each of these {n} sentences is long enough to become a note." for n in "AB")
     facts = Facts((("Note", f"{one} {two} More."),) * 3)
-    (told, _) = add_notes(Passage("", (facts,))).blocks
+    (told, _) = move_repeats_to_notes(Passage("", (facts,))).blocks
     assert dict(told.rows)["Note"] == "See notes 1, 2. More."
 
 
@@ -161,12 +166,12 @@ def test_a_report_in_markdown_tells_each_finding_and_each_reason_once(record: Re
     ]
     findings = [vary(kept, target=name) for name in TARGETS]
     told = vary(record, findings=(*record.findings, *findings), skipped=tuple(skipped))
-    text = flat(markdown.render(told))
+    text = flat(markdown.render_markdown(told))
     assert "see note 1. see note" not in text
     text = re.sub(r"see notes ([\d, ]+)\.", separate, text)
     assert text.count(flat(kept.note)) == text.count(flat(reason)) == 1
     assert f"**linkage, rows on {', '.join(sorted(TARGETS))}**" in text
-    whole = report_document(told)
+    whole = build_report_document(told)
     *_, notes = (block for block in whole.blocks if isinstance(block, Passage))
     assert notes.title == "Notes"
     named = {name.lower(): str(note).lower() for name, note in notes.blocks[0].rows}
@@ -174,13 +179,13 @@ def test_a_report_in_markdown_tells_each_finding_and_each_reason_once(record: Re
         assert text.count(f"see {name}.") + text.count(f"({name})") >= 3
         text = text.replace(f"see {name}.", note).replace(f"({name})", note)
     for finding in told.findings:
-        for bound in (upper_bound_fact(finding), lower_bound_fact(finding)):
+        for bound in (make_upper_bound_fact(finding), make_lower_bound_fact(finding)):
             assert flat(markdown.escape(str(bound))) in text
         assert flat(markdown.escape(finding.claim.statement)) in text
     for leak in itertools.chain(*(glance.leaks for glance in summarize_systems(told))):
         for sentence in split_sentences(leak.row.note):
             assert flat(markdown.escape(sentence.rstrip("."))) in text
-    assert not any(part.detail and part.title.lower() in text for part in parts_of(whole))
+    assert not any(part.is_html_only and part.title.lower() in text for part in parts_of(whole))
 
 
 def test_a_figure_that_its_authors_do_not_print_is_labelled(record: Record) -> None:
@@ -189,7 +194,7 @@ def test_a_figure_that_its_authors_do_not_print_is_labelled(record: Record) -> N
     titles = {}
     for basis in Basis:
         claim = replace(finding.claim, epsilon=1e-9, delta=0.1, basis=basis)
-        (part,) = claim_passages([(vary(finding, claim=claim), "")])
+        (part,) = build_claim_passages([(vary(finding, claim=claim), "")])
         (name, said), *_ = part.blocks[0].rows
         titles[basis] = part.title, name, str(said).rpartition("; ")[2].rstrip(")")
     assert titles[Basis.PRINTED][:2] == ("Claim of epsilon 1e-09", "Claimed")
@@ -200,7 +205,7 @@ def test_a_figure_that_its_authors_do_not_print_is_labelled(record: Record) -> N
 
 
 def filed(record: Record, target: str) -> tuple[dict[str, object], str]:
-    facts, part = regulator_passage(record, glance_of(record, target)).blocks
+    facts, part = build_regulator_passage(record, glance_of(record, target)).blocks
     assert isinstance(facts, Facts)
     assert isinstance(part, Passage)
     (paragraph,) = part.blocks

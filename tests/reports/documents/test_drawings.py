@@ -21,20 +21,20 @@ from fedrec_auditor.reports.documents.document import Picture
 from fedrec_auditor.reports.documents.drawing import place_labels
 from fedrec_auditor.reports.documents.figures import (
     ALARM_RATES,
+    draw_all_figures,
     draw_roc_curve,
-    figures,
+    find_min_alarm_rate,
     read_tpr,
-    resolution,
 )
 from fedrec_auditor.reports.record.leaks import DISTINGUISHER
 from fedrec_auditor.reports.record.record import Record
 from fedrec_auditor.reports.record.rows import Finding, RocRow
-from fedrec_auditor.reports.record.sections import Section, sections
+from fedrec_auditor.reports.record.sections import Section, group_by_system
 from fedrec_auditor.reports.say import describe_judged_scope
-from fedrec_auditor.reports.say.exposure import Tone, exposure
+from fedrec_auditor.reports.say.exposure import Tone, find_exposure
 from fedrec_auditor.reports.say.summary import summarize_systems
 from fedrec_auditor.reports.writers.files import write_pictures
-from fedrec_auditor.reports.writers.svg import __file__, read_light_palette, standalone_svg
+from fedrec_auditor.reports.writers.svg import __file__, make_svg_file, read_light_palette
 from tests.reports.conftest import findings, glance_of, roc, rocs, vary
 
 
@@ -56,7 +56,7 @@ def ends(curve: RocRow) -> tuple[list[float], list[float]]:
 
 def test_both_axes_stop_at_the_resolution() -> None:
     curve = roc(0.75, negatives=640)
-    assert resolution(curve) == pytest.approx(1 / 640)
+    assert find_min_alarm_rate(curve) == pytest.approx(1 / 640)
     drawing = draw_roc_curve(curve, {0.1: 0.5, 0.001: None}, {0.1: 0.2})
     assert "1 in 640" in drawing
     assert "0.1%: too few data" in drawing
@@ -91,7 +91,7 @@ def inside(drawing: str) -> None:
 @settings(max_examples=60)
 @given(rocs(), st.dictionaries(st.sampled_from(ALARM_RATES), st.floats(0, 1)))
 def test_any_curve_is_drawn_within_the_picture(curve: RocRow, guessed: dict[float, float]) -> None:
-    if resolution(curve) is not None:
+    if find_min_alarm_rate(curve) is not None:
         inside(
             draw_roc_curve(curve, {rate: read_tpr(curve, rate) for rate in ALARM_RATES}, guessed)
         )
@@ -103,7 +103,7 @@ def test_any_findings_are_drawn_within_the_picture(findings: list[Finding]) -> N
     drawing = overview.draw_ladder(findings)
     inside(drawing)
     assert not re.search(r'="[^"]*inf', drawing)
-    labels = [(row.name, row.scope) for row in overview.ladder_rows(findings)]
+    labels = [(row.name, row.scope_label) for row in overview.make_ladder_rows(findings)]
     assert len(labels) == len(set(labels))
 
 
@@ -122,7 +122,7 @@ def test_all_marks_of_a_row_have_its_scope_and_delta(finding: Finding) -> None:
         assert covers or (limit is claim and finding.verdict is Verdict.VIOLATED)
     for mark, colour in zip(row.marks, ("leak", "claim", "ink"), strict=True):
         assert len(tips(overview.draw_ladder([finding]), colour)) == (mark is not None)
-    missing = [word in row.numbers for word in ("nothing shown", "not claimed", "nothing p")]
+    missing = [word in row.epsilons_text for word in ("nothing shown", "not claimed", "nothing p")]
     assert missing == [mark is None for mark in row.marks]
 
 
@@ -165,16 +165,25 @@ def test_what_is_not_claimed_has_no_mark_and_a_tiny_claim_does_not_stretch_the_a
 
 
 def test_the_overview_quotes_the_largest_gain_of_an_attack_and_hides_no_gap(record: Record) -> None:
-    best, leaks = (overview.overview_row(glance_of(record, "fcf")), glance_of(record, "fcf").leaks)
-    assert best.gain == max(leak.advantage for leak in leaks)
-    assert best.best == "membership (≥ 92.8% of the gap)"
+    best, leaks = (
+        overview.make_overview_row(glance_of(record, "fcf")),
+        glance_of(record, "fcf").leaks,
+    )
+    assert best.attack_gain == max(leak.advantage for leak in leaks)
+    assert best.attack_text == "membership (≥ 92.8% of the gap)"
     games = (vary(row, family=DISTINGUISHER) for row in record["fcf"].attacks)
     others = (vary(row, target="fcf") for row in record["dplcf-sp"].attacks)
-    mixed = overview.overview_row(glance_of(vary(record, attacks=(*games, *others)), "fcf"))
-    assert 0.3 < mixed.gain < 0.4  # as in dplcf-sp
-    assert overview.overview_row(glance_of(record, "fmf-ldp")).best == "none shown to beat guessing"
+    mixed = overview.make_overview_row(glance_of(vary(record, attacks=(*games, *others)), "fcf"))
+    assert 0.3 < mixed.attack_gain < 0.4  # as in dplcf-sp
+    assert (
+        overview.make_overview_row(glance_of(record, "fmf-ldp")).attack_text
+        == "none shown to beat guessing"
+    )
     untested = vary(record, attacks=(), skipped=())
-    assert overview.overview_row(glance_of(untested, "fcf")).best == "none shown, hardly tested"
+    assert (
+        overview.make_overview_row(glance_of(untested, "fcf")).attack_text
+        == "none shown, hardly tested"
+    )
 
 
 def test_the_overview_has_every_system_with_its_scope_in_words_on_one_axis(record: Record) -> None:
@@ -191,21 +200,23 @@ def test_the_overview_has_every_system_with_its_scope_in_words_on_one_axis(recor
 
 
 def test_no_cell_shows_more_than_it_proves(record: Record) -> None:
-    cells = [exposure(section, each) for section in sections(record) for each in Vantage]
-    told = [asked for cell in cells if cell for asked in (*cell.main, *cell.others)]
-    both = [asked for asked in told if asked.shown and asked.proved]
+    cells = [
+        find_exposure(section, each) for section in group_by_system(record) for each in Vantage
+    ]
+    told = [asked for cell in cells if cell for asked in (*cell.main_bounds, *cell.other_bounds)]
+    both = [asked for asked in told if asked.lower_bound and asked.upper_bound]
     assert both
     for asked in both:
-        if asked.shown.delta >= asked.proved.delta:
-            assert asked.shown.epsilon <= asked.proved.epsilon * (1 + 1e-9)
+        if asked.lower_bound.delta >= asked.upper_bound.delta:
+            assert asked.lower_bound.epsilon <= asked.upper_bound.epsilon * (1 + 1e-9)
 
 
 def test_calm_is_only_what_is_proved_in_every_scope_asked(record: Record) -> None:
     one, every = record["dplcf-sp"].findings
-    calm = exposure(Section("it", (one,)), Vantage.SERVER)
+    calm = find_exposure(Section("it", (one,)), Vantage.SERVER)
     assert calm.tone is Tone.CALM
     unknown = vary(every, measured=None)
-    both = exposure(Section("it", (one, unknown)), Vantage.SERVER)
+    both = find_exposure(Section("it", (one, unknown)), Vantage.SERVER)
     assert both.tone is Tone.OPEN
 
 
@@ -213,8 +224,8 @@ def test_a_game_of_few_items_proves_nothing_for_the_data(record: Record) -> None
     one, _ = record["dplcf-sp"].findings
     assert math.isfinite(one.accounted.epsilon)
     game = vary(one, game="local game over 36 items")
-    found = exposure(Section("it", (game,)), Vantage.SERVER)
-    assert all(each.proved is None for each in found.main)
+    found = find_exposure(Section("it", (game,)), Vantage.SERVER)
+    assert all(each.upper_bound is None for each in found.main_bounds)
     assert found.tone is Tone.OPEN
 
 
@@ -222,10 +233,10 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 
 def test_each_figure_stands_alone(record: Record) -> None:
-    drawn = list(figures(record))
+    drawn = list(draw_all_figures(record))
     assert len(drawn) >= 4
     for each in drawn:
-        text = standalone_svg(each)
+        text = make_svg_file(each)
         assert not re.search(r"var\(|class=", text)
         root = ET.fromstring(text)
         assert root.findtext(f"{SVG}title") == each.title
@@ -243,7 +254,7 @@ def test_the_palette_is_that_of_the_page_by_light() -> None:
 def test_a_title_cannot_break_out(record: Record) -> None:
     empty = '<svg viewBox="0 0 1 1"></svg>'
     evil = Picture(empty, "</title><script>&\x00", name="x")
-    (title,) = ET.fromstring(standalone_svg(evil)).iter(f"{SVG}title")
+    (title,) = ET.fromstring(make_svg_file(evil)).iter(f"{SVG}title")
     assert title.text == "</title><script>&�"
 
 

@@ -18,14 +18,14 @@ from fedrec_auditor.accountants.statements import (
     any_pair,
 )
 from fedrec_auditor.accountants.verdict import FailOn, Gate, Verdict
-from fedrec_auditor.reports.record.comparison import Comparison, Subject, Trend
+from fedrec_auditor.reports.record.comparison import ChangedQuantity, Comparison, Trend
 from fedrec_auditor.reports.record.record import Record
 from fedrec_auditor.reports.record.rows import AttackRow, Finding
 from tests.reports.conftest import vary
 
 
 def of(record: Record, baseline: Record, fail_on: str = "violated") -> Comparison:
-    return Comparison.of(record, baseline, Gate(FailOn(fail_on)))
+    return Comparison.compare(record, baseline, Gate(FailOn(fail_on)))
 
 
 def with_rows(record: Record, *rows: AttackRow) -> Record:
@@ -58,7 +58,7 @@ def test_a_verdict_that_got_worse_is_told_and_a_better_one_is_not(record: Record
     assert "the proved epsilon is not finite, was at most" in proof
     back = of(before, now)
     assert back.regressions == ()
-    assert back.sentences(Trend.BETTER)[0].endswith("; the earlier verdict was unproved.")
+    assert back.list_sentences(Trend.BETTER)[0].endswith("; the earlier verdict was unproved.")
     assert of(now, before, "never").regressions == ()
 
 
@@ -97,11 +97,11 @@ def test_without_a_claim_of_both_the_comparison_is_incomplete(record: Record) ->
 def test_a_changed_claim_is_told_in_words_and_not_compared(record: Record) -> None:
     proved = next(f for f in record.findings if f.verdict is Verdict.CONSISTENT)
     stricter = replace(proved.claim, epsilon=proved.claim.epsilon / 2)
-    changed = vary(proved, claim=stricter, measured=None).with_new_judgement()
+    changed = vary(proved, claim=stricter, measured=None).judge_again()
     plan = {**record.plan, "claims": [{"epsilon": 1.5, "scope": {"unit": "user"}, "proof": ""}]}
     found = of(vary(with_findings(record, changed), plan=plan), with_findings(record, proved))
     assert (found.exit_code, "Nothing is worse" in found.conclusion) == (3, False)
-    (claimed,) = (each.words for each in found.changes if each.subject is Subject.CLAIM)
+    (claimed,) = (each.words for each in found.changes if each.quantity is ChangedQuantity.CLAIM)
     assert claimed.startswith("it now claims epsilon ")
     assert " (unproved); it no longer claims epsilon " in claimed
     assert claimed.endswith(" (proved).")
@@ -155,7 +155,7 @@ def test_a_new_leak_counts_at_the_level_of_leaks(record: Record) -> None:
 def test_a_leak_fell_beyond_both_intervals(record: Record, was: float, better: bool) -> None:
     found = of(with_rows(record, measured(record, 0.6)), with_rows(record, measured(record, was)))
     assert found.regressions == ()
-    assert [change.now for change in found.changes] == ([0.6] if better else [])
+    assert [change.value_now for change in found.changes] == ([0.6] if better else [])
 
 
 SCOPE = any_pair(Unit.USER, Vantage.SERVER, Horizon.TRAINING)
@@ -181,7 +181,7 @@ def asked(
 
 def moved(now: Record, before: Record) -> list[tuple[str, str]]:
     changes = of(now, before).changes
-    return [(change.trend.value, change.subject.value) for change in changes]
+    return [(change.trend.value, change.quantity.value) for change in changes]
 
 
 def test_a_calculated_epsilon_moves_by_more_than_a_thousandth(record: Record) -> None:
@@ -192,7 +192,7 @@ def test_a_calculated_epsilon_moves_by_more_than_a_thousandth(record: Record) ->
         "one: the shown epsilon is at least 2, was at least 1, for everything about one user, over "
         "the whole training, against the server."
     )
-    assert (change.trend, change.before, change.now) == (Trend.WORSE, 1.0, 2.0)
+    assert (change.trend, change.value_before, change.value_now) == (Trend.WORSE, 1.0, 2.0)
     assert moved(one, two) == [("other", "epsilon shown")]  # a smaller bound is not better
     assert moved(one, asked(record, None, 8.0)) == [("other", "epsilon shown")]
     assert moved(asked(record, 1.0, 8.0, tight=True), two) == [("better", "epsilon shown")]

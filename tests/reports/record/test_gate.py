@@ -84,7 +84,7 @@ def test_no_output_calls_low_what_was_not_assessed(
 ) -> None:
     found = audited(record, verdict, leak, assessed=assessed)
     (glance,) = summarize_systems(found)
-    told = store.encode_json(found)
+    told = store.encode_record(found)
     gaps = json.loads(told)["severity"]["not_assessed"]
     results = json.loads(ci.render_sarif(found))["runs"][0]["results"]
     noted = any(each["ruleId"] == "NOT ASSESSED" for each in results)
@@ -95,19 +95,19 @@ def test_no_output_calls_low_what_was_not_assessed(
     assert worse == expected
     if not assessed and leak == 0:
         assert "leak (1 of 2 attacks could not run here)" in glance.assessment.gap or critical
-        assert glance.leak.words == "Not assessed"
+        assert glance.leak_assessment.words == "Not assessed"
         assert glance.attack_result.startswith("the system was hardly tested: ")
-        page = html.render(found)
+        page = html.render_html(found)
         assert "Leak: not assessed" in page
         assert ">Low</span>" not in page
-        assert "| Low |" not in markdown.render(found)
+        assert "| Low |" not in markdown.render_markdown(found)
         assert "it: Low" not in glance.log_line
 
 
 def test_low_is_said_where_it_was_assessed(record: Record) -> None:
     found = audited(record, Verdict.CONSISTENT)
-    assert ">Low</span>" in html.render(found)
-    assert "| Low |" in markdown.render(found)
+    assert ">Low</span>" in html.render_html(found)
+    assert "| Low |" in markdown.render_markdown(found)
     assert "it: Low" in summarize_systems(found)[0].log_line
 
 
@@ -223,7 +223,7 @@ def read(record: Record, gate: Gate | None = None) -> dict[str, Any]:
 def exposed(record: Record) -> list[str]:
     """The systems of which a large epsilon is shown, and no attack beat guessing."""
     worst = (Severity.CRITICAL, Severity.HIGH)
-    seen = [each for each in summarize_systems(record) if each.leak.severity in worst]
+    seen = [each for each in summarize_systems(record) if each.leak_assessment.severity in worst]
     return [each.section.target for each in seen if not each.leaks]
 
 

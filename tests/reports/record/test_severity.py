@@ -16,8 +16,8 @@ from fedrec_auditor.accountants.verdict import FailOn, Gate
 from fedrec_auditor.reports.record.leaks import (
     DISTINGUISHER,
     Severity,
-    correct_high,
-    correct_low,
+    correct_lower_limit,
+    correct_upper_limit,
     describe_leaks,
     describe_max_gain,
     find_leaks,
@@ -92,7 +92,10 @@ def test_the_rule(
 
 def test_a_contradiction_is_critical_and_nobody_looking_is_no_leak(record: Record) -> None:
     assert seen(record, judged(record, 5.0, 1.0, 2.0)).severity is Severity.CRITICAL
-    assert seen(record, judged(record, 1.0, 1.0, None)).leak.severity is Severity.NOT_ASSESSED
+    assert (
+        seen(record, judged(record, 1.0, 1.0, None)).leak_assessment.severity
+        is Severity.NOT_ASSESSED
+    )
     assert seen(record, None, won(record, 0.0)).severity is Severity.LOW
 
 
@@ -107,9 +110,9 @@ def test_what_was_not_looked_at_is_not_low(record: Record) -> None:
     upheld, open_ = (judged(record, 1.0, proof, None) for proof in (1.0, None))
     assert seen(record, upheld, skipped=unread).severity is Severity.NOT_ASSESSED
     assert seen(record, open_, skipped=unread).assessment.words == "Medium or worse"
-    assert seen(record, open_, skipped=unread).leak.words == "Not assessed"
+    assert seen(record, open_, skipped=unread).leak_assessment.words == "Not assessed"
     some = seen(record, upheld, won(record, 0.15), skipped=unread)
-    assert (some.severity, some.leak.words) == (Severity.MEDIUM, "Medium or worse")
+    assert (some.severity, some.leak_assessment.words) == (Severity.MEDIUM, "Medium or worse")
 
 
 @pytest.mark.parametrize(
@@ -148,7 +151,7 @@ def test_a_distinguisher_and_a_bound_under_an_assumption_do_not_count(record: Re
     assert seen(record, upheld, won(record, 0.9, DISTINGUISHER)).severity is Severity.MEDIUM
     assumed = replace(upheld.measured, epsilon=9.0, assumptions=("luck",))
     doubtful = vary(upheld, measured=assumed)
-    assert seen(record, doubtful).leak.level is Severity.LOW
+    assert seen(record, doubtful).leak_assessment.level is Severity.LOW
 
 
 def test_all_that_was_read_is_told_each_once(record: Record) -> None:
@@ -184,7 +187,7 @@ def test_no_leak_says_what_the_intervals_leave_open(record: Record) -> None:
         "(0 of 1 result beat a guess; the intervals exclude that these attacks beat guessing; "
         "other attacks may beat it)" in by["sure"].attack_result
     )
-    most = correct_high(vary(won(record, 0.0), **wide), 2) - 0.5
+    most = correct_upper_limit(vary(won(record, 0.0), **wide), 2) - 0.5
     assert f"up to {format_upper(most)} above guessing;" in by["open"].attack_result
     assert by["open"].possible_gain == describe_max_gain([sure, open_])
 
@@ -226,7 +229,7 @@ def test_corrected_limits_of_a_share_are_the_exact_ones(record: Record, n: int, 
         low, high = exact_low(k, n, 0.025), 1 - exact_low(n - k, n, 0.025)
         one = row(record, value=k / n, ci_low=low, ci_high=high, confidence=0.95)
         exact = exact_low(k, n, 0.025 / rows), 1 - exact_low(n - k, n, 0.025 / rows)
-        found = correct_low(one, rows), correct_high(one, rows)
+        found = correct_lower_limit(one, rows), correct_upper_limit(one, rows)
         assert found == pytest.approx(exact, abs=1e-9)
 
 
@@ -239,7 +242,7 @@ def test_of_many_subjects_they_are_normal_ones_whatever_the_scale(
         half = 1e-3
         ends = {"ci_low": value - half, "ci_high": value + half, "confidence": 0.95}
         one = row(record, value=value, baseline=0.5, **ends)
-        found = correct_low(one, rows), correct_high(one, rows)
+        found = correct_lower_limit(one, rows), correct_upper_limit(one, rows)
         assert found == pytest.approx((value - wider * half, value + wider * half), abs=1e-5)
 
 
@@ -312,7 +315,7 @@ def test_what_surely_beats_guessing_makes_no_other_row_less_sure(record: Record)
     """Holm's step: rows that are rejected do not count against the rest."""
     sure = [row(record, metric=str(i), value=1.0, ci_low=0.99, baseline=0.5) for i in range(30)]
     one = row(record, value=0.6, ci_low=0.53, baseline=0.5)  # not above .5 at .025 / 31 alone
-    assert correct_low(one, 31) < 0.5 < correct_low(one, 1)
+    assert correct_lower_limit(one, 31) < 0.5 < correct_lower_limit(one, 1)
     found = rank_leaks(vary(record, attacks=(*sure, one)))
     assert len(found) == 31
     assert all(leak.low_limit >= leak.baseline for leak in found)

@@ -24,19 +24,19 @@ from fedrec_auditor.reports.record import store
 from fedrec_auditor.reports.record.leaks import rank_leaks
 from fedrec_auditor.reports.record.record import Record
 from fedrec_auditor.reports.record.rows import SCHEMA_VERSION, Finding, MessagesRow, UtilityRow
-from fedrec_auditor.reports.record.sections import anchors
+from fedrec_auditor.reports.record.sections import assign_html_ids
 from fedrec_auditor.reports.record.store import SCHEMA_ADDRESS
 from fedrec_auditor.reports.say import describe_basis
-from fedrec_auditor.reports.say.summary import count_protected, summarize_systems, summary
+from fedrec_auditor.reports.say.summary import count_protected, count_verdicts, summarize_systems
 from fedrec_auditor.reports.writers import html
-from fedrec_auditor.reports.writers.files import TABLE_NAMES, csv_table, write_tables
+from fedrec_auditor.reports.writers.files import TABLE_NAMES, format_csv_table, write_tables
 from tests.reports.conftest import finding, glance_of, scope, upper, vary
 from tests.reports.schema import schema, schema_text
 from tests.reports.writers.test_html import Page
 
 
 def test_infinity_is_a_word_and_keys_are_sorted(record: Record) -> None:
-    text = store.encode_json(record).decode()
+    text = store.encode_record(record).decode()
     raw = json.loads(text, parse_constant=lambda name: pytest.fail(f"{name} in the JSON"))
     assert raw["findings"][0]["claim"]["epsilon"] == "inf"
     assert text.endswith("}\n")
@@ -51,7 +51,7 @@ def test_infinity_is_a_word_and_keys_are_sorted(record: Record) -> None:
         (lambda path: path.symlink_to("/dev/zero"), "a device"),
         (lambda path: path.mkdir(), "a directory"),
         (
-            lambda path: path.touch() or os.truncate(path, store.MAX_BYTES + 1),
+            lambda path: path.touch() or os.truncate(path, store.MAX_RECORD_BYTES + 1),
             "more than 268,435,456",
         ),
     ],
@@ -66,24 +66,27 @@ def test_a_record_that_never_ends_is_not_read(
 
 @pytest.mark.parametrize("make", [os.mkfifo, Path.mkdir, lambda path: path.symlink_to("elsewhere")])
 def test_a_lock_that_is_no_file_is_refused(tmp_path: Path, make: Callable[[Path], None]) -> None:
-    make(tmp_path / store.LOCK)
-    with pytest.raises(InputError, match=r"nothing at .*\.lock, got a "), store.lock(tmp_path):
+    make(tmp_path / store.LOCK_FILE)
+    with (
+        pytest.raises(InputError, match=r"nothing at .*\.lock, got a "),
+        store.lock_directory(tmp_path),
+    ):
         pass
-    assert [path.name for path in tmp_path.iterdir()] == [store.LOCK]
+    assert [path.name for path in tmp_path.iterdir()] == [store.LOCK_FILE]
 
 
 def test_nan_is_refused_with_its_place(record: Record) -> None:
     attack = vary(record.attacks[0], ci_low=float("nan"))
     broken = vary(record, attacks=(attack,))
     with pytest.raises(IncompleteError, match=r"attacks\[0\]\.ci_low, got NaN"):
-        store.encode_json(broken)
+        store.encode_record(broken)
 
 
 @pytest.mark.parametrize("stop", [KeyboardInterrupt, OSError])
 def test_a_killed_write_leaves_the_old_files(
     record: Record, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stop: type[BaseException]
 ) -> None:
-    store.write(record, tmp_path)
+    store.write_run_files(record, tmp_path)
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     calls = 0
 
@@ -96,7 +99,7 @@ def test_a_killed_write_leaves_the_old_files(
     monkeypatch.setattr(store.os, "fsync", fsync)
     changed = vary(record, errors=("changed",))
     with pytest.raises((KeyboardInterrupt, IncompleteError)):
-        store.write(changed, tmp_path)
+        store.write_run_files(changed, tmp_path)
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
@@ -111,7 +114,7 @@ def test_the_record_is_moved_into_place_last(
         return replace(self, target)
 
     monkeypatch.setattr(Path, "replace", spy)
-    store.write(record, tmp_path)
+    store.write_run_files(record, tmp_path)
     assert sorted(moved) == sorted(store.FILE_NAMES)
     assert moved[-1] == "report.json"
 
@@ -193,7 +196,7 @@ def deep(raw: dict[str, Any]) -> None:
 def test_a_tampered_record_is_refused(
     record: Record, tmp_path: Path, edit: Callable[[dict[str, Any]], None], message: str
 ) -> None:
-    raw = json.loads(store.encode_json(record))
+    raw = json.loads(store.encode_record(record))
     edit(raw)
     (tmp_path / "report.json").write_text(json.dumps(raw))
     with pytest.raises(InputError, match=message) as caught:
@@ -205,7 +208,7 @@ def test_what_is_no_record_is_refused(record: Record, tmp_path: Path) -> None:
     """A missing directory, other files, and a record that is cut off anywhere."""
     with pytest.raises(InputError, match=r"nowhere .*auditor run"):
         Record.read(tmp_path / "nowhere")
-    whole = store.encode_json(record)
+    whole = store.encode_record(record)
     cut = [whole[:end] for end in range(0, len(whole) - 2, len(whole) // 23)]
     others = (
         b"{",
@@ -229,7 +232,7 @@ def test_no_file_has_what_a_terminal_obeys_or_utf8_lacks(record: Record, tmp_pat
     attack = vary(record.attacks[0], note=evil, metric=evil, target=evil)
     finding = vary(record.findings[0], target=evil, reason=evil, note=evil)
     told = vary(record, **rows, attacks=(attack,), findings=(finding,))
-    store.write(told, tmp_path)
+    store.write_run_files(told, tmp_path)
     for name in store.FILE_NAMES:
         text = (tmp_path / name).read_bytes().decode()
         assert not re.search("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]", text), name
@@ -239,7 +242,7 @@ def test_no_file_has_what_a_terminal_obeys_or_utf8_lacks(record: Record, tmp_pat
 def test_a_severity_of_another_rule_or_none_is_derived_again(
     record: Record, tmp_path: Path
 ) -> None:
-    raw = json.loads(store.encode_json(record))
+    raw = json.loads(store.encode_record(record))
     assert raw["severity"] == {
         "rule": 4,
         "not_assessed": {},
@@ -261,7 +264,7 @@ def test_a_severity_of_another_rule_or_none_is_derived_again(
 def test_a_claim_of_an_earlier_record_is_not_told_as_its_authors(
     record: Record, tmp_path: Path
 ) -> None:
-    raw = json.loads(store.encode_json(record))
+    raw = json.loads(store.encode_record(record))
     for row in raw["findings"]:
         del row["claim"]["basis"]
     (tmp_path / "report.json").write_text(json.dumps(raw))
@@ -284,12 +287,12 @@ def test_a_directory_that_cannot_be_written_is_refused_early(tmp_path: Path) -> 
 
 def test_a_directory_is_held_by_one_audit_at_a_time(tmp_path: Path) -> None:
     with (
-        store.lock(tmp_path),
+        store.lock_directory(tmp_path),
         pytest.raises(InputError, match="no other audit"),
-        store.lock(tmp_path),
+        store.lock_directory(tmp_path),
     ):
         pass
-    with store.lock(tmp_path):
+    with store.lock_directory(tmp_path):
         pass
     assert list(tmp_path.iterdir()) == []
 
@@ -321,7 +324,7 @@ def test_it_is_versioned_and_is_json() -> None:
 
 
 def raw_edited(record: Record, edit: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
-    raw: dict[str, Any] = json.loads(store.encode_json(record))
+    raw: dict[str, Any] = json.loads(store.encode_record(record))
     edit(raw)
     return raw
 
@@ -356,7 +359,7 @@ def test_a_notebook_shows_the_first_screen_of_the_report(record: Record) -> None
     assert all("text-align:left" in (a["style"] or "") for tag, a in page.tags if tag == "td")
     for said in ("1 “false”, 2 “proved”, 1 “no claim”", "943 users", got, "Withdraw"):
         assert said in page.said
-        assert said in Page(html.render(record)).said
+        assert said in Page(html.render_html(record)).said
 
 
 def test_its_style_touches_nothing_else_on_the_page(record: Record) -> None:
@@ -368,7 +371,7 @@ def test_its_style_touches_nothing_else_on_the_page(record: Record) -> None:
 
 
 def test_the_counts_add_up_to_all_systems(record: Record) -> None:
-    assert "claim: 1 “false”, 2 “proved”, 1 “no claim”." in summary(record)
+    assert "claim: 1 “false”, 2 “proved”, 1 “no claim”." in count_verdicts(record)
     assert count_protected(record).startswith("None of 4 systems is proved")
     first = record.findings[0]
     user = scope("user", "training")
@@ -377,7 +380,7 @@ def test_the_counts_add_up_to_all_systems(record: Record) -> None:
     vacuous = finding("wide", promised, user, upper(9.0, user, "a proof"), None)
     bare = finding("bare", promised, user, None, None)
     changed = vary(record, findings=(hidden, vacuous, bare), attacks=())
-    assert "claim: 2 “unproved”, 1 “proved”, 4 “not judged”." in summary(changed)
+    assert "claim: 2 “unproved”, 1 “proved”, 4 “not judged”." in count_verdicts(changed)
     # Wide and bare are unproved; an epsilon of 9 hides nobody.
     assert count_protected(changed).startswith("1 of 7 systems is proved")
 
@@ -438,7 +441,7 @@ def test_what_is_measured_under_an_assumption_is_not_shown(record: Record) -> No
     doubtful = replace(one.measured, epsilon=77.0, assumptions=("scores are Gaussian",))
     changed = with_one(record, vary(one, measured=doubtful))
     (glance,) = summarize_systems(changed)
-    said = f"{glance.sentence} {glance.headline} {glance.scope} {glance.log_line} {glance.advice}"
+    said = f"{glance.verdict_sentences} {glance.headline} {glance.scope_phrase} {glance.log_line} {glance.advice}"
     assert "77" not in said
     assert "shown" not in said
 
@@ -477,7 +480,7 @@ def test_of_a_false_claim_it_is_said_how_many_times_it_is_exceeded(record: Recor
     for least, said in ((1.6662, "1.66 times the claim"), (20.0, "20 times"), (math.inf, "")):
         shown = replace(finding.measured, epsilon=least)
         changed = vary(record, findings=(vary(finding, measured=shown),))
-        sentence = glance_of(changed, "dplcf-ap").sentence
+        sentence = glance_of(changed, "dplcf-ap").verdict_sentences
         assert ("times" in sentence) is bool(said)
         assert said in sentence
 
@@ -485,20 +488,22 @@ def test_of_a_false_claim_it_is_said_how_many_times_it_is_exceeded(record: Recor
 def test_a_system_called_like_a_finding_takes_another_place(record: Record) -> None:
     first, *rest = record.findings
     bold = vary(first, target="dplcf-ap-interaction-server-report")
-    found = anchors(vary(record, findings=(bold, *rest)))
+    found = assign_html_ids(vary(record, findings=(bold, *rest)))
     assert found["dplcf-ap"].findings == ("dplcf-ap-interaction-server-report-2",)
 
 
 @pytest.mark.parametrize("sign", ["=", "+", "-", "@", "\t=", "\r@", " ="])
 def test_no_text_is_a_formula_to_a_spreadsheet(record: Record, sign: str) -> None:
     row = vary(record.findings[0], target=f"{sign}cmd|' /C calc'!A0")
-    (read,) = csv.DictReader(io.StringIO(csv_table(vary(record, findings=(row,)), "findings")))
+    (read,) = csv.DictReader(
+        io.StringIO(format_csv_table(vary(record, findings=(row,)), "findings"))
+    )
     assert read["target"] == f"'{sign.strip()}cmd|' /C calc'!A0"
     assert not any(cell.startswith(("=", "+", "-", "@")) for cell in read.values())
 
 
 def test_a_figure_of_an_attack_is_a_row_and_an_advantage_a_cell(record: Record) -> None:
-    figures = list(csv.DictReader(io.StringIO(csv_table(record, "attacks"))))
+    figures = list(csv.DictReader(io.StringIO(format_csv_table(record, "attacks"))))
     key = ("target", "attack", "vantage", "metric", "figure")
     assert len({tuple(row[name] for name in key) for row in figures}) == len(figures)
     values = [float(row["value"]) for row in figures if row["figure"] == "value"]
@@ -507,7 +512,7 @@ def test_a_figure_of_an_attack_is_a_row_and_an_advantage_a_cell(record: Record) 
     assert fewest
     (membership,) = (
         row
-        for row in csv.DictReader(io.StringIO(csv_table(record, "advantages")))
+        for row in csv.DictReader(io.StringIO(format_csv_table(record, "advantages")))
         if row["attack"] == "membership"
     )
     worst = {leak.row.target: leak.advantage for leak in reversed(rank_leaks(record))}
@@ -523,4 +528,4 @@ def test_all_are_written(record: Record, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", TABLE_NAMES)
 def test_an_empty_table_is_a_table(record: Record, name: str) -> None:
     empty = record.model_copy(update=dict.fromkeys(TABLE_NAMES, ()))
-    assert csv_table(empty, name) == "target\n"
+    assert format_csv_table(empty, name) == "target\n"

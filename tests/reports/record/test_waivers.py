@@ -58,7 +58,7 @@ def test_a_waived_attack_is_no_leak_and_another_remains(record: Record) -> None:
 def test_every_report_shows_it_and_no_verdict_changes(record: Record) -> None:
     finding = refuted(record)
     gate = Gate(waivers={(finding.target, str(finding.scope)): "Known to Ada"})
-    for render in (html.render, markdown.render):
+    for render in (html.render_html, markdown.render_markdown):
         assert "Known to Ada" not in render(record)
         assert "Known to Ada" in render(record, gate)
         assert render(record, gate).count("false") == render(record).count("false")

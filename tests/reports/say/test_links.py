@@ -39,7 +39,9 @@ def test_every_rule_and_verdict_leads_to_a_heading(record: Record, site: str) ->
         name = rule["id"].lower().replace(" ", "-")
         assert name in HEADINGS
         assert rule.get("helpUri", "") == (site and f"{site}{name}")
-    named = set(re.findall(r'href="https://docs[^#]*#([a-z-]+)">Learn more', html.render(record)))
+    named = set(
+        re.findall(r'href="https://docs[^#]*#([a-z-]+)">Learn more', html.render_html(record))
+    )
     assert {word.lower().replace(" ", "-") for word in Verdict} <= HEADINGS
     assert len(named) == (len(Verdict) if site else 0)
     assert named <= HEADINGS

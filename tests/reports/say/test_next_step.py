@@ -15,7 +15,7 @@ from fedrec_auditor.reports.documents.document import split_sentences
 from fedrec_auditor.reports.record.record import Record
 from fedrec_auditor.reports.record.rows import Finding, SkippedRow
 from fedrec_auditor.reports.record.sections import Section
-from fedrec_auditor.reports.say.next_step import next_step
+from fedrec_auditor.reports.say.next_step import advise
 from fedrec_auditor.reports.say.summary import count_protected
 from tests.reports.conftest import finding, upper, vary
 from tests.reports.record.test_severity import USER, judged, seen, won
@@ -51,7 +51,7 @@ def test_what_to_do_names_what_the_record_knows(record: Record) -> None:
 
 
 def todo(record: Record, *findings: Finding, users: int = 600) -> str:
-    return next_step(Section("it", findings, n_users=users), leaks=False)
+    return advise(Section("it", findings, n_users=users), leaks=False)
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_a_proof_is_told_though_the_headline_is_of_a_game(record: Record) -> Non
 
 def test_what_a_system_of_ones_own_lacks_is_a_proof(record: Record) -> None:
     refuted = judged(record, 1.0, None, 1.386)
-    own = next_step(Section("it", (refuted,), is_own=True), leaks=False)
+    own = advise(Section("it", (refuted,), is_own=True), leaks=False)
     assert own.startswith(
         "Withdraw the claim. An epsilon that may be claimed follows from the noise"
     )
@@ -89,7 +89,7 @@ def test_what_a_system_of_ones_own_lacks_is_a_proof(record: Record) -> None:
     assert "auditor account" in own
     assert todo(record, refuted) == "Withdraw the claim."
     endless = judged(record, 1.0, None, math.inf)
-    assert next_step(Section("it", (endless,), is_own=True), leaks=False) == "Withdraw the claim."
+    assert advise(Section("it", (endless,), is_own=True), leaks=False) == "Withdraw the claim."
 
 
 def test_what_is_wrong_comes_before_what_may_be_claimed(record: Record) -> None:
@@ -99,7 +99,7 @@ def test_what_is_wrong_comes_before_what_may_be_claimed(record: Record) -> None:
     peers = finding("it", claim, claim.scope, upper(6.43, claim.scope, "a proof"), None)
     open_ = finding("it", claim, server, upper(math.inf, server, "none"), None)
     section = Section("it", (peers, open_), is_quick=True, n_users=600)
-    said = next_step(section, leaks=True, alarms=["Do not deploy it as it is: all is read."])
+    said = advise(section, leaks=True, alarms=["Do not deploy it as it is: all is read."])
     wrong, beyond, may, last = (
         said.index(part) for part in ("Do not deploy", "Claim no epsilon", "You may", "This audit")
     )
@@ -151,7 +151,7 @@ def test_a_repair_of_another_scope_says_what_it_does_not_mend(record: Record) ->
     wider = replace(USER, horizon=Horizon.ROUND)
     claim = Claim(epsilon=1.0, scope=wider, statement="s", source="s")
     other = vary(refuted, claim=claim, scope=wider, repair="faithful=false", measured=None)
-    assert next_step(Section("it", (refuted, other)), leaks=False) == (
+    assert advise(Section("it", (refuted, other)), leaks=False) == (
         f"Withdraw the claim; or claim epsilon 2 (instead of 1) {HERE}; or change the settings to "
         "faithful=false, with which the claim is proved over one round, but not over the whole "
         "training."
@@ -176,7 +176,7 @@ def test_a_shorter_horizon_is_advised_only_where_the_same_claim_is_proved(record
     once = replace(USER, horizon=Horizon.ROUND)
     claim = Claim(epsilon=250.0, scope=once, statement="s", source="s")
     held = finding("it", claim, once, upper(250.0, once, "a proof"), None)
-    said = next_step(Section("it", (refuted, held)), leaks=False)
+    said = advise(Section("it", (refuted, held)), leaks=False)
     assert said == (
         "Withdraw the claim; or claim it only over one round, for which it is proved. The "
         "proved epsilon, 5,000, is so large that it guarantees almost nothing."
@@ -187,7 +187,7 @@ def test_a_shorter_horizon_is_advised_only_where_the_same_claim_is_proved(record
         vary(held, game="local game over 36 items"),
         vary(held, verdict=Verdict.UNSUBSTANTIATED),
     ):
-        assert "one round" not in next_step(Section("it", (refuted, other)), leaks=False)
+        assert "one round" not in advise(Section("it", (refuted, other)), leaks=False)
 
 
 def test_a_proof_under_an_assumption_is_told_with_it(record: Record) -> None:
@@ -207,5 +207,5 @@ def test_an_epsilon_that_hides_nothing_is_not_recommended_to_who_claims_none(
 
 
 def test_a_system_without_a_judged_claim_is_told_by_what_it_leaks() -> None:
-    assert next_step(Section("it", ()), leaks=True).startswith("Protect the uploads")
-    assert "--claim" in next_step(Section("it", ()), leaks=False)
+    assert advise(Section("it", ()), leaks=True).startswith("Protect the uploads")
+    assert "--claim" in advise(Section("it", ()), leaks=False)

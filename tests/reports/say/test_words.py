@@ -29,7 +29,7 @@ from fedrec_auditor.reports.record.record import Record
 from fedrec_auditor.reports.record.rows import Baseline, FurtherFigure, UtilityRow
 from fedrec_auditor.reports.record.sections import Section
 from fedrec_auditor.reports.say import describe_ratio, format_probability, label_probability
-from fedrec_auditor.reports.say.exposure import exposure
+from fedrec_auditor.reports.say.exposure import find_exposure
 from fedrec_auditor.reports.say.metrics import (
     CUT_WORDS,
     beats_guessing,
@@ -53,7 +53,7 @@ from tests.reports.printing import printed
         (Vantage, say.LOOKERS),
         (Vantage, say.VIEWS),
         (Basis, say.BASIS_WORDS),
-        (Verdict, say.TABLES["sentence"]),
+        (Verdict, say.TEXT_TABLES["sentence"]),
         (Horizon, say.HORIZONS),
         (Verdict, say.SIGNS),
     ],
@@ -139,8 +139,8 @@ def test_a_proof_of_what_is_claimed_does_not_read_as_more_than_it() -> None:
         finding("it", claim, user, upper(proof, user, "a proof"), None)
         for proof in (0.981468, 0.99)
     )
-    assert say.proved_text(kept) == say.format_short(claim.epsilon) == "0.981"
-    assert say.proved_text(broken) == "0.99"
+    assert say.format_finding_upper(kept) == say.format_short(claim.epsilon) == "0.981"
+    assert say.format_finding_upper(broken) == "0.99"
 
 
 @given(
@@ -156,10 +156,10 @@ def test_equal_epsilons_print_alike_and_others_on_their_side(
     claim = Claim(epsilon=claimed, scope=user, statement="s", source="s")
     bounds = upper(claimed * more, user, "a proof"), lower(claimed * less, user, "a game")
     found = finding("it", claim, user, *bounds)
-    (cell,) = exposure(Section("it", findings=(found,)), Vantage.SERVER).main
+    (cell,) = find_exposure(Section("it", findings=(found,)), Vantage.SERVER).main_bounds
     for exactly in (False, True):
-        proved = say.proved_text(found, exactly=exactly)
-        shown = say.lower_bound_text(found, exactly=exactly)
+        proved = say.format_finding_upper(found, exactly=exactly)
+        shown = say.format_finding_lower(found, exactly=exactly)
         stated = (say.format_number if exactly else say.format_short)(claimed)
         assert (proved == stated) is (more < 1.1)
         assert (shown == stated) is (less > 0.9)
@@ -168,12 +168,18 @@ def test_equal_epsilons_print_alike_and_others_on_their_side(
         if less < 0.9:
             assert float(shown.replace(",", "")) <= claimed * less * (1 + 1e-9)
         if not exactly:
-            assert cell.proved_words == f"proved: epsilon ≤ {proved}"
-            assert cell.shown_words == f"shown: epsilon ≥ {shown}"
+            assert cell.upper_bound_text == f"proved: epsilon ≤ {proved}"
+            assert cell.lower_bound_text == f"shown: epsilon ≥ {shown}"
 
 
 def test_whole_epsilons_are_printed_in_full() -> None:
-    told = (say.format_short, say.format_lower, say.format_upper, say.format_4, say.format_number)
+    told = (
+        say.format_short,
+        say.format_lower,
+        say.format_upper,
+        say.format_4_digits,
+        say.format_number,
+    )
     assert {each(1682.0) for each in told} == {"1,682"}
     assert {each(85_494_360.0) for each in told} == {"85,494,360"}
 
@@ -313,11 +319,11 @@ def test_what_is_not_beaten_stands_on_every_first_screen(record: Record) -> None
     rows = (ahead(utility("fcf", 0.28, None), -0.05, 0.02), *record.utility[1:])
     changed = vary(record, utility=rows)
     texts = {
-        "html": html.render(changed),
+        "html": html.render_html(changed),
         "notebook": changed._repr_html_(),
-        "markdown": unescape(markdown.render(changed)),
+        "markdown": unescape(markdown.render_markdown(changed)),
         "text": str(changed),
-        "terminal": " ".join(printed(lambda c: terminal.render(changed, c)).split()),
+        "terminal": " ".join(printed(lambda c: terminal.print_audit(changed, c)).split()),
     }
     said = f"and 0.33 by {POPULAR}. {NOT} better than {POPULAR}: {NOTHING}"
     for name, text in texts.items():

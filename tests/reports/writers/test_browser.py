@@ -89,7 +89,7 @@ def measured(record: Record, tmp_path_factory: pytest.TempPathFactory) -> dict[s
         pytest.skip("needs Chromium, which is not installed here")
     folder = tmp_path_factory.mktemp("page")
     two = vary(many(record, 12), notes=("50,000 samples instead of 1,000,000.",))
-    return framed(html.render(two), MEASURE, WIDTHS, folder)
+    return framed(html.render_html(two), MEASURE, WIDTHS, folder)
 
 
 def framed(page: str, script: str, widths: Sequence[int], folder: Path) -> Any:
@@ -151,7 +151,7 @@ def test_axe_finds_nothing(record: Record, tmp_path: Path) -> None:
     spec = importlib.util.find_spec("axe_core_python")
     if BROWSER is None or spec is None or spec.origin is None:
         pytest.skip("needs Chromium and axe-core-python, which are not both installed here")
-    check_access(html.render(record), Path(spec.origin).parent, tmp_path)
+    check_access(html.render_html(record), Path(spec.origin).parent, tmp_path)
 
 
 def check_access(page: str, axe: Path, folder: Path) -> None:

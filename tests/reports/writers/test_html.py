@@ -64,7 +64,7 @@ class Page(HTMLParser):
 
 @pytest.fixture(scope="module")
 def page(record: Record) -> Page:
-    return Page(html.render(record))
+    return Page(html.render_html(record))
 
 
 def poisoned(value: Any) -> Any:
@@ -118,7 +118,7 @@ def test_every_string_is_escaped_in_page_and_drawings(record: Record) -> None:
     evil = Record.model_validate(raw)
     assert EVIL in evil.findings[0].target
     assert EVIL in evil.provenance.machine["platform"]
-    text = html.render(evil)
+    text = html.render_html(evil)
     page = Page(text)
     assert page.count("script") == page.count("img") == 0
     assert "<script" not in text.lower()
@@ -134,18 +134,18 @@ def test_nothing_is_praised(page: Page) -> None:
 
 def test_what_was_left_out_is_shown(record: Record) -> None:
     noted = vary(record, notes=("Left out: <b>theirs</b>.",))
-    assert "Left out: &lt;b&gt;theirs&lt;/b&gt;." in html.render(noted)
+    assert "Left out: &lt;b&gt;theirs&lt;/b&gt;." in html.render_html(noted)
 
 
 def test_errors_are_shown_first(record: Record) -> None:
     broken = vary(record, errors=("fcf membership: out of memory",))
-    said = Page(html.render(broken)).said
+    said = Page(html.render_html(broken)).said
     assert said.index("out of memory") < said.index("At a glance")
 
 
 def test_the_picture_precedes_the_table_and_seconds_are_one_sentence(record: Record) -> None:
     timing = {"wall": 152.0, "fcf training": 60.0, "fcf bounds": 30.0}
-    text = html.render(vary(record, provenance=vary(record.provenance, timing=timing)))
+    text = html.render_html(vary(record, provenance=vary(record.provenance, timing=timing)))
     assert text.index("<svg") < text.index("<table")
     total, slowest = "took 1 min 30 s in total", "The slowest task, fcf training, took 1 min."
     assert (

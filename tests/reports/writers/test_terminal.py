@@ -86,7 +86,7 @@ def test_no_string_breaks_out(record: Record) -> None:
     evil = vary(record, findings=(finding,), attacks=(attack,), errors=(EVIL,))
     (case, _) = suite(evil).iter("testcase")
     assert case.attrib["classname"] == say.sanitize(EVIL)
-    text = markdown.render(evil)
+    text = markdown.render_markdown(evil)
     assert "<b>" not in text
     assert "\x1b" not in text
     assert "](http" not in text
@@ -110,7 +110,7 @@ def test_a_parser_of_markdown_reads_what_was_escaped(text: str) -> None:
 
 
 def shown(record: Record, width: int, *, fancy: bool) -> str:
-    return printed(lambda c: terminal.render(record, c), width=width, terminal=fancy)
+    return printed(lambda c: terminal.print_audit(record, c), width=width, terminal=fancy)
 
 
 @pytest.mark.parametrize("width", [40, 80, 100, 120, 160, 200])
@@ -120,7 +120,7 @@ def test_the_lines_fit_the_terminal_and_hang(record: Record, width: int) -> None
     body, unwrapped = "\n".join(lines), " ".join(" ".join(lines).split())
     for glance in summarize_systems(record):
         assert body.count(f"\n{glance.severity.value:<8}  {glance.section.target}") == 1
-        for part in (glance.headline, glance.scope, glance.advice):
+        for part in (glance.headline, glance.scope_phrase, glance.advice):
             assert part in unwrapped
     heads = ("Critical", "High", "PRIVACY", "Targets", "Attacks", "")
     wrapped = [line for line in lines if not line.startswith((" ", *heads))]

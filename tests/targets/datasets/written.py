@@ -139,7 +139,7 @@ def write_pairs(folder: Path, columns: dict[str, list[Any]]) -> Path:
 
 
 OF_100K = rows(ml_100k.ALL_GENRES, ml_100k.OCCUPATIONS, [1, 34, 35, 45, 46, 99])
-OF_1M = rows(GENRES, ml_1m.OCCUPATIONS, [*map(int, ml_1m.AGE_CODES)])
+OF_1M = rows(GENRES, ml_1m.OCCUPATIONS, [*map(int, ml_1m.AGE_GROUP_BY_CODE)])
 # Rows in which user 9 rated nothing, and nobody rated item 7.
 SMALL = Rows(
     users={1: (45, "F", "doctor"), 2: (35, "M", "other"), 9: (18, "M", "other")},

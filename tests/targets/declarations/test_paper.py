@@ -127,7 +127,7 @@ def paper(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Pape
 def test_a_claim_is_that_of_its_settings(paper: Callable[..., Paper]) -> None:
     system: Any = System(rounds=3)
     first, wide = paper().get_claims("one", system, POPULATION)
-    assert (first.claim.epsilon, first.delta, first.curve) == (9.0, 1e-5, None)
+    assert (first.claim.epsilon, first.delta, first.epsilon_curve) == (9.0, 1e-5, None)
     assert first.claim.statement == "In 3 rounds 9 for 10 users."
     assert first.claim.source == "A paper, Theorem 3"
     assert (first.note, wide.note) == ("Always.", "A training is 3 rounds.")
@@ -142,7 +142,7 @@ def test_a_formula_may_hold_at_any_delta(paper: Callable[..., Paper]) -> None:
     system: Any = System(rounds=1)
     *_, curved = paper().get_claims("one", system, POPULATION)
     assert (curved.claim.epsilon, curved.claim.delta) == (100.0, 0.1)
-    again = curved.set_delta(0.01)
+    again = curved.convert_to_delta(0.01)
     assert (again.claim.epsilon, again.delta) == (1000.0, 0.01)
 
 
@@ -292,7 +292,7 @@ def test_numbers_are_said_by_turns(paper: Callable[..., Paper]) -> None:
     )
     computed = made.compute_numbers(made.get_entry("100"))
     assert [c.what for c in computed] == ["a, first", "second", "b, first", "second"]
-    assert [c.word for c in computed] == [NumberLabel.RIGHT, NumberLabel.WRONG] * 2
+    assert [c.judgement for c in computed] == [NumberLabel.RIGHT, NumberLabel.WRONG] * 2
     odd = made.get_entry("100").model_copy(update={"numbers": made.get_entry("100").numbers * 3})
     with pytest.raises(InputError, match="each of 4 numbers of entry 100"):
         made.compute_numbers(odd)

@@ -174,7 +174,7 @@ def test_apm_is_right_for_a_parameter_and_millions_for_an_upload() -> None:
             system,
             scoped,
             ML_100K,
-            exact=compute_exact_bounds(system, ML_100K),
+            exact_bounds=compute_exact_bounds(system, ML_100K),
             accountants=list_accountants(),
         )
         for scoped in claims
@@ -305,7 +305,7 @@ def test_an_unprinted_objective_is_not_refuted_and_features_cover_an_attribute()
     exact = compute_exact_bounds(system, ML_100K)
     findings = {
         scoped.claim.scope.unit: judge_scoped_claim(
-            system, scoped, ML_100K, exact=exact, accountants=list_accountants()
+            system, scoped, ML_100K, exact_bounds=exact, accountants=list_accountants()
         )
         for scoped in system.get_claims(ML_100K)
     }

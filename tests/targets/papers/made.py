@@ -19,7 +19,7 @@ def judged(target: Target, population: Population) -> list[Finding]:
     """All bounds for each of a system's claims, in their order."""
     exact, accountants = compute_exact_bounds(target, population), list_accountants()
     return [
-        judge_scoped_claim(target, scoped, population, exact=exact, accountants=accountants)
+        judge_scoped_claim(target, scoped, population, exact_bounds=exact, accountants=accountants)
         for scoped in target.get_claims(population)
     ]
 

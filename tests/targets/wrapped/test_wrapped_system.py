@@ -13,7 +13,7 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements import Vantage
 from fedrec_auditor.targets.components import Payload
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.systems.base import NoScores
+from fedrec_auditor.targets.systems.base import NoScoresError
 from fedrec_auditor.targets.wrapped.wrapped_system import PRESENCE_PART, WrappedSystem
 from tests.contracts.laws import check_ranges
 
@@ -135,7 +135,7 @@ def test_a_model_of_other_items_is_refused() -> None:
 
 def test_without_a_function_nothing_is_scored() -> None:
     run = SYSTEM.run(DATA, np.random.default_rng(0))
-    with pytest.raises(NoScores):
+    with pytest.raises(NoScoresError):
         SYSTEM.score(run.model, DATA, np.arange(2))
     scoring = replace(SYSTEM, scores=lambda model, history: model["item"].sum(axis=1))
     assert scoring.score(run.model, DATA, np.arange(2)).shape == (2, 8)

@@ -22,7 +22,7 @@ from fedrec_auditor.targets.mechanisms.parts.bases import MAX_EPSILON, MIN_EPSIL
 from fedrec_auditor.targets.mechanisms.report_mechanisms import OneCoordinate
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent import (
     Clipping,
-    Descent,
+    GradientDescent,
     ItemSplit,
 )
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.exchange import Publication
@@ -31,10 +31,10 @@ from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise import Noisy
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import (
     check_ratings,
     get_batch_size,
-    get_rate,
+    get_learning_rate,
     iter_party_blocks,
-    project,
-    trim,
+    project_embeddings,
+    trim_ratings,
 )
 from fedrec_auditor.targets.settings import (
     Count,
@@ -59,11 +59,11 @@ from fedrec_auditor.targets.systems.system import (
     ReportDistribution,
     ReportingSystem,
     System,
-    Training,
+    TrainingGenerator,
     TrainingResult,
     UploadRequest,
 )
-from fedrec_auditor.targets.systems.system import get_array as table
+from fedrec_auditor.targets.systems.system import get_broadcast_array as table
 from fedrec_auditor.targets.transcript import Broadcast, PublicInfo, Round, Uploads
 
 
@@ -95,7 +95,7 @@ class DpSgdMf(NoisyMf):
 
         The noise has deviation z C; z is ``noise_multiplier``, and C is ``clip``.
         """
-        return UserItemNoise.for_scaled(self.noise_multiplier, self.clip, self.unit)
+        return UserItemNoise.for_scaled_gradients(self.noise_multiplier, self.clip, self.unit)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,14 +140,14 @@ class DpSgld(NoisyMf):
         delta)) ln(2/delta) / epsilon^2, for K steps that sample n' of n rows (Wang, Fienberg and
         Smola 2015, Algorithm 2).
         """
-        clipping = Clipping.of_errors(self.bound)
+        clipping = Clipping.of_errors(self.measure_bound)
         drawn = get_batch_size(n_users, self.rate)
         logs = math.log(2.5 * self.steps * drawn / self.delta) * math.log(2.0 / self.delta)
         z = drawn / n_users * math.sqrt(128.0 * self.steps * logs) / self.epsilon
         sigma = z * clipping.get_sensitivity(self.max_ratings or 1, with_users)
         return UserItemNoise(multiplier=z, sigma=sigma, clipping=clipping)
 
-    def make_descent(self, n_users: int, with_users: bool = True) -> Descent:
+    def make_descent(self, n_users: int, with_users: bool = True) -> GradientDescent:
         """Returns the gradient steps of a party, whose noise is at least that of Langevin dynamics.
 
         ``n_users`` is the number of the party's users. The steps move user and item embeddings
@@ -184,7 +184,7 @@ class ObjPertb(System):
     """
 
     factors: EmbeddingSize = 20
-    bound: RatingScale = 5.0
+    measure_bound: RatingScale = 5.0
     epsilon: Annotated[Epsilon, "epsilon of a rating's value, or of all values of a user"] = 1.0
     regularization: Annotated[Positive, "lambda"] = 10.0
     sweeps: Annotated[Count, "passes; each solves all users, then all items"] = 10
@@ -216,34 +216,36 @@ class ObjPertb(System):
         size = 4 * self.factors * interactions.n_items
         return {"senders": 1, "width": self.factors, "bytes": size, "passes": self.sweeps}
 
-    def train(self, interactions: Interactions, rng: Generator, compute: Machine) -> Training:
+    def train(
+        self, interactions: Interactions, rng: Generator, compute: Machine
+    ) -> TrainingGenerator:
         """Factorizes the ratings, perturbs the objective and publishes the items in one round.
 
         Memory is (n + m) p^2 numbers for n users, m items and p factors, for the normal equations.
         """
         streams = Streams.spawn(rng, 1)
-        ratings = check_ratings(interactions, self.bound)
+        ratings = check_ratings(interactions, self.measure_bound)
         if self.unit == "user":
-            ratings = trim(ratings, self.trim, Streams.spawn(rng, interactions.n_users))
+            ratings = trim_ratings(ratings, self.trim, Streams.spawn(rng, interactions.n_users))
         users, items = self._publish(ratings, streams)
         uploads = Uploads(np.arange(1), {"items": Dense(items[None], Payload.MODEL)})
         yield Round(broadcast=None, uploads=uploads)
         return TrainingResult({"items": items}, {"users": users, "items": items})
 
-    def get_public(self, interactions: Interactions) -> PublicInfo:
+    def get_public_info(self, interactions: Interactions) -> PublicInfo:
         """Returns what the adversary knows of a run, in which the curator is the only sender."""
-        return replace(super().get_public(interactions), n_silos=1)
+        return replace(super().get_public_info(interactions), n_silos=1)
 
-    def make_messages(self, calls: UploadRequest) -> Messages:
+    def make_messages(self, request: UploadRequest) -> Messages:
         """Returns the item embeddings (m, p) published by a curator who has only one user's
         ratings.
 
         There is one message per requested upload, for m items and p factors.
         """
-        owners, streams, m = calls.profile_ids, calls.streams, calls.profiles.n_items
-        ratings = check_ratings(calls.interactions, self.bound)
+        owners, streams, m = request.profile_ids, request.streams, request.profiles.n_items
+        ratings = check_ratings(request.interactions, self.measure_bound)
         if self.unit == "user":
-            ratings = trim(ratings, self.trim, streams.fold_in(3))
+            ratings = trim_ratings(ratings, self.trim, streams.fold_in(3))
         sent = np.empty((len(owners), m, self.factors), dtype=np.float32)
         for block in iter_party_blocks(len(owners), m * self.factors**2):
             own = sparse.csr_array(ratings[block])
@@ -281,7 +283,7 @@ class ObjPertb(System):
         direction = _directions(streams.fold_in(1), m, p)
         # The norm has density r^(p-1) exp(-epsilon r/2R): it is a sum of p exponentials.
         steps = -np.log(streams.fold_in(2).draw_uniform(m // len(streams) * p)).reshape(m, p)
-        noise = direction * (2.0 * self.bound / self._share * steps.sum(axis=1))[:, None]
+        noise = direction * (2.0 * self.measure_bound / self._share * steps.sum(axis=1))[:, None]
         items = _least_squares(ratings.T.tocsr(), users, ridge, noise)
         return users.astype(np.float32), items.astype(np.float32)
 
@@ -388,12 +390,12 @@ class GdDr(ReportingSystem, LocalMf):
         """
         return OneCoordinate(self.report_budget, self.rows * self.factors)
 
-    def get_public(self, interactions: Interactions) -> PublicInfo:
+    def get_public_info(self, interactions: Interactions) -> PublicInfo:
         """Returns what the adversary knows of a run, with the distribution of a report's sign given
         its entry.
         """
         channel = ReportDistribution(self.report_budget)
-        return replace(super().get_public(interactions), channel=channel)
+        return replace(super().get_public_info(interactions), channel=channel)
 
     def design_pairs(self) -> tuple[DesignedPair, ...]:
         """Returns one pair of worst-case inputs: two users with one rating each, of different
@@ -402,9 +404,9 @@ class GdDr(ReportingSystem, LocalMf):
         The columns of the two items in the random matrix Phi have opposite signs.
         """
         game = replace(self, factors=1, rows=1, rounds=1, epsilon=self.report_budget)
-        profiles = Interactions.create(np.eye(2) * self.bound, name="game")
+        profiles = Interactions.create(np.eye(2) * self.measure_bound, name="game")
         # Gradients are 2 R u. The weights make them exceed 1 for every R.
-        weight = max(1.0, 2.0 / (self.bound * math.sqrt(self.bound / 2.0)))
+        weight = max(1.0, 2.0 / (self.measure_bound * math.sqrt(self.measure_bound / 2.0)))
         return (
             DesignedPair(
                 target=game,
@@ -445,24 +447,24 @@ class GdDr(ReportingSystem, LocalMf):
         slope = sparse.csr_array((error, ratings.indices, ratings.indptr), shape=ratings.shape)
         size = np.bincount(rows, weights=(items**2).sum(axis=1)[ratings.indices], minlength=n)
         length = np.where(size > 0, 1.0 / np.where(size > 0, size, 1.0), 0.0)[:, None]
-        moved = project(users - length * (slope @ items), self.bound)
+        moved = project_embeddings(users - length * (slope @ items), self.measure_bound)
         return {"signs": reports}, moved.astype(np.float32)
 
     def run_round(
-        self, number: int, model: Broadcast, send: Any, rng: np.random.Generator
+        self, round_index: int, model: Broadcast, collect_messages: Any, rng: np.random.Generator
     ) -> tuple[Round, Floats]:
         """Runs a round: the server steps along Phi^T times the mean report of all devices.
 
         Phi is the random matrix that reduces gradients. Returns the round's messages, and the next
         item embeddings, one row per item.
         """
-        messages = send(model)
+        messages = collect_messages(model)
         reports = messages["signs"]
         mean = reports.sum_all() / len(reports)
-        step = get_rate(number, self.rounds, self.learning_rate)
+        step = get_learning_rate(round_index, self.rounds, self.learning_rate)
         after = np.asarray(model["items"]) - step * (np.asarray(model["projection"]).T @ mean)
         crossed = Round(broadcast=model, uploads=Uploads(np.arange(len(reports)), messages))
-        return crossed, project(after.astype(np.float32), self.bound)
+        return crossed, project_embeddings(after.astype(np.float32), self.measure_bound)
 
     def draw_extra_arrays(self, n_items: int, rng: np.random.Generator) -> dict[str, Any]:
         """Draws the random matrix Phi, (rows, n_items), which is the array "projection" of every

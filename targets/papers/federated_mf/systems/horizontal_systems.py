@@ -19,10 +19,10 @@ from fedrec_auditor.targets.papers.federated_mf.systems.parts.exchange import (
     ItemAveraging,
     NoExchange,
     get_broadcast_items,
-    init_users,
+    init_user_embeddings,
 )
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.lower_bounds import (
-    MAX_ROUNDS,
+    MAX_BOUND_ROUNDS,
     make_rating_bound,
     make_user_bound,
 )
@@ -33,9 +33,9 @@ from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import (
     check_ratings,
     compute_item_gradients,
     get_authors_epsilon,
-    get_rate,
+    get_learning_rate,
     get_theorem_1_epsilon,
-    project,
+    project_embeddings,
 )
 from fedrec_auditor.targets.settings import (
     Choice,
@@ -174,7 +174,7 @@ class HflSgdmf(NoisyMf):
 
         ``population``: numbers of users and items; they do not change the result.
         """
-        return get_authors_epsilon(*self.get_dp_inputs(population, self.local_steps))
+        return get_authors_epsilon(*self.get_accountant_inputs(population, self.local_steps))
 
     def bound_round_epsilon(self, population: Population) -> float:
         """Returns the epsilon of one round's local steps by the paper's Theorem 1 (moments
@@ -184,7 +184,7 @@ class HflSgdmf(NoisyMf):
 
         ``population``: numbers of users and items; they do not change the result.
         """
-        return get_theorem_1_epsilon(*self.get_dp_inputs(population, self.local_steps))
+        return get_theorem_1_epsilon(*self.get_accountant_inputs(population, self.local_steps))
 
     def get_mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
         """Returns a mechanism whose privacy curve is a lower bound for the uploads of a party; None
@@ -202,7 +202,9 @@ class HflSgdmf(NoisyMf):
             return None
         if scope.adjacency is not Adjacency.ADD_REMOVE:
             return None
-        seen = replace(self, rounds=min(MAX_ROUNDS, self.count_uses(scope.horizon)))
+        seen = replace(
+            self, rounds=min(MAX_BOUND_ROUNDS, self.count_randomizer_uses(scope.horizon))
+        )
         n, m = population.n_users, population.n_items
         if self.unit == "user":
             return make_user_bound(seen, n, m) if scope.unit is Unit.USER else None
@@ -262,7 +264,9 @@ class _ItemsSummed(ItemAveraging):
 
     message_name = "noisy"
 
-    def upload(self, mf: PartyMf, parties: list[Party], shared: Floats, number: int) -> Component:
+    def collect_uploads(
+        self, mf: PartyMf, parties: list[Party], shared: Floats, number: int
+    ) -> Component:
         """Noisy gradient sums of all parties, each with one row per item.
 
         The sums are stored as the drawn rows and one noise seed per party.
@@ -272,12 +276,14 @@ class _ItemsSummed(ItemAveraging):
             descent = mf.make_descent(len(party.member_ids))
             drawn = descent.sample(party.ratings, party.rng, 1)
             seeds.append(party.rng.integers(1 << 64, dtype=np.uint64))
-            of_users, of_items = sum_gradients(party.own_table, shared, party.ratings, drawn=drawn)
+            of_users, of_items = sum_gradients(
+                party.own_embeddings, shared, party.ratings, sampled=drawn
+            )
             if self.moves_own_table:
                 size = np.float32(descent.get_rates(number, 1)[0] * party.step_scale * party.weight)
-                rows = np.unique(drawn.rows)
-                party.own_table[rows] = project(
-                    party.own_table[rows] - size * of_users[rows], mf.bound
+                rows = np.unique(drawn.user_rows)
+                party.own_embeddings[rows] = project_embeddings(
+                    party.own_embeddings[rows] - size * of_users[rows], mf.measure_bound
                 )
             rated = np.unique(party.ratings.indices[drawn.data_indices])
             indptr.append(indptr[-1] + len(rated))
@@ -293,7 +299,7 @@ class _ItemsSummed(ItemAveraging):
         )
         return _noisy(mf, clean, Streams(np.array(seeds, np.uint64)))
 
-    def merge(
+    def average_tables(
         self, mf: PartyMf, shared: Floats, sent: Component, parties: list[Party], number: int
     ) -> Floats:
         """Returns the next item embeddings, one row per item.
@@ -303,9 +309,9 @@ class _ItemsSummed(ItemAveraging):
         """
         sums = sent.to_dense(np.arange(len(sent)))
         scales = np.array([[party.weight, party.step_scale] for party in parties]).T
-        step = get_rate(number, mf.steps, mf.learning_rate) * scales[0] * scales[1]
+        step = get_learning_rate(number, mf.steps, mf.learning_rate) * scales[0] * scales[1]
         moved = shared - np.tensordot(step.astype(np.float32), sums, 1)
-        return project(np.asarray(moved, np.float32), mf.bound)
+        return project_embeddings(np.asarray(moved, np.float32), mf.measure_bound)
 
     def make_messages(self, mf: PartyMf, calls: UploadRequest) -> Messages:
         """Noisy gradients of one step for parties of one user each, one (m, p) table per message.
@@ -313,16 +319,16 @@ class _ItemsSummed(ItemAveraging):
         A table has one row for each of m items, and p factors.
         """
         items, first = get_broadcast_items(mf, calls)
-        ratings, streams = check_ratings(calls.interactions, mf.bound), calls.streams
-        users = init_users(mf, ratings, first, streams)
+        ratings, streams = check_ratings(calls.interactions, mf.measure_bound), calls.streams
+        users = init_user_embeddings(mf, ratings, first, streams)
         ratings = mf.trim_devices(ratings, streams)
         drawn = mf.make_descent(1).sample_users(ratings, streams.fold_in(_ROWS), 1)
         columns = ratings.indices[drawn.data_indices]
         clean = Rows(
-            indptr=drawn.starts,
+            indptr=drawn.step_starts,
             row_ids=columns,
             values=compute_item_gradients(
-                users[drawn.rows], items[columns], ratings.data[drawn.data_indices]
+                users[drawn.user_rows], items[columns], ratings.data[drawn.data_indices]
             ),
             n_rows=len(items),
             kind=Payload.GRADIENT,

@@ -33,7 +33,7 @@ from fedrec_auditor.targets.mechanisms.gaussian_mechanisms import (
 from fedrec_auditor.targets.mechanisms.parts.secure_aggregation import NoiseProtocol, min_variance
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent import (
     Clipping,
-    Descent,
+    GradientDescent,
     ItemSplit,
 )
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.exchange import (
@@ -49,12 +49,12 @@ from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise_rounds impor
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import (
     bound_rating_distance,
     check_ratings,
-    get_rate,
-    initialize,
+    get_learning_rate,
+    init_embeddings,
     iter_party_blocks,
-    make_event,
-    predict,
-    project,
+    make_gaussian_event,
+    predict_ratings,
+    project_embeddings,
 )
 from fedrec_auditor.targets.settings import (
     Count,
@@ -72,7 +72,7 @@ from fedrec_auditor.targets.systems.base import HoldOut, Model, Population, Util
 from fedrec_auditor.targets.systems.system import (
     NoiselessSystem,
     NoUploadSystem,
-    Training,
+    TrainingGenerator,
     TrainingResult,
 )
 from fedrec_auditor.targets.transcript import Broadcast, PublicInfo, Round, Uploads
@@ -106,8 +106,8 @@ class LflLdp(PretrainedMf):
         plain = scope.unit is Unit.USER and scope.adjacency is Adjacency.ADD_REMOVE
         if not plain or scope.vantage is not Vantage.SERVER or not self.sigma:
             return None
-        one = EmbeddingGaussian.create_worst_case(sigma=self.sigma, bound=self.bound)
-        return Repeated(one, self.count_uses(scope.horizon))
+        one = EmbeddingGaussian.create_worst_case(sigma=self.sigma, bound=self.measure_bound)
+        return Repeated(one, self.count_randomizer_uses(scope.horizon))
 
     def get_event(self, scope: Scope, population: Population) -> dp.DpEvent:
         """Returns the accounting event of all noisy messages of a user: one Gaussian mechanism per
@@ -116,9 +116,9 @@ class LflLdp(PretrainedMf):
         The sensitivity is the norm of one gradient for adding or removing a user, and the largest
         distance of two gradients for other changes.
         """
-        apart = Clipping.of_embeddings(self.bound).max_user_distance
+        apart = Clipping.of_embeddings(self.measure_bound).max_user_distance
         z = self.noise_multiplier / (1.0 if scope.is_user_presence else apart)
-        return make_event(z, self.count_uses(scope.horizon))
+        return make_gaussian_event(z, self.count_randomizer_uses(scope.horizon))
 
     def run_devices(
         self, ratings: sparse.csr_array, users: Floats, model: Broadcast, streams: Streams
@@ -128,20 +128,24 @@ class LflLdp(PretrainedMf):
 
         The gradients are the array "update", with one row per item in each message.
         """
-        return {"update": self.make_noisy_upload(ratings, users, model, streams, self.sigma)}, users
+        return {
+            "update": self.make_noisy_messages(ratings, users, model, streams, self.sigma)
+        }, users
 
     def run_round(
-        self, number: int, model: Broadcast, send: Any, rng: np.random.Generator
+        self, round_index: int, model: Broadcast, collect_messages: Any, rng: np.random.Generator
     ) -> tuple[Round, Floats]:
         """Collects all messages; then the server steps on their mean, and projects the item
         embeddings to their bounds.
 
         Returns the round's messages, and the next item embeddings, one row per item.
         """
-        messages = send(model)
+        messages = collect_messages(model)
         update, items = messages["update"], np.asarray(model["items"])
-        step = get_rate(number, self.rounds, self.learning_rate) / len(update)
-        after = project((items - step * update.sum_all()).astype(np.float32), self.bound)
+        step = get_learning_rate(round_index, self.rounds, self.learning_rate) / len(update)
+        after = project_embeddings(
+            (items - step * update.sum_all()).astype(np.float32), self.measure_bound
+        )
         return Round(broadcast=model, uploads=Uploads(np.arange(len(update)), messages)), after
 
 
@@ -192,11 +196,11 @@ class LflSgdmf(PretrainedMf):
 
     noise_setting = NoiseSetting(noise=("noise_multiplier",), noiseless_value=0.0)
 
-    def get_public(self, interactions: Interactions) -> PublicInfo:
+    def get_public_info(self, interactions: Interactions) -> PublicInfo:
         """Returns what the adversary knows and sees of a run: sums, and the messages outside the
         masks.
         """
-        return replace(super().get_public(interactions), route=Vantage.AGGREGATE)
+        return replace(super().get_public_info(interactions), route=Vantage.AGGREGATE)
 
     @property
     def has_collusion(self) -> bool:
@@ -236,10 +240,10 @@ class LflSgdmf(PretrainedMf):
         plain = plain and scope.adjacency is not Adjacency.REPLACE
         if not plain or scope.vantage is not Vantage.AGGREGATE:
             return None
-        n, count = population.n_users, self.count_uses(scope.horizon)
+        n, count = population.n_users, self.count_randomizer_uses(scope.horizon)
         distance = self.sensitivity
         if scope.unit is not Unit.USER and population.n_items > 1:
-            distance = bound_rating_distance(self.bound, self.factors, self.fitting)
+            distance = bound_rating_distance(self.measure_bound, self.factors, self.fitting)
         if self.dropout == 0:
             told = asdict(self._shares(n))
             one = NoiseReplacement(sigma=self.sigma, sensitivity=distance, **told)
@@ -275,9 +279,9 @@ class LflSgdmf(PretrainedMf):
         else:
             left = self._unknown_variance(n, joint=scope.vantage is Vantage.AGGREGATE)
         presence = scope.unit is Unit.USER and scope.adjacency is Adjacency.ADD_REMOVE
-        apart = 1.0 if presence else Clipping.of_embeddings(self.bound).max_user_distance
+        apart = 1.0 if presence else Clipping.of_embeddings(self.measure_bound).max_user_distance
         z = self.noise_multiplier * math.sqrt(left) / apart
-        return make_event(z, self.count_uses(scope.horizon))
+        return make_gaussian_event(z, self.count_randomizer_uses(scope.horizon))
 
     def compute_variances(self, n_users: int, survivors: int) -> tuple[float, float]:
         """Returns the variances of a device's noise in its first and its second message, in units
@@ -298,7 +302,7 @@ class LflSgdmf(PretrainedMf):
         """
         shares = self.compute_variances(int(model["users"]), int(model["survivors"]))
         before, after = (self.sigma * math.sqrt(share) for share in shares)
-        update = self.make_noisy_upload(ratings, users, model, streams, before)
+        update = self.make_noisy_messages(ratings, users, model, streams, before)
         clean = update.clean_messages
         assert isinstance(clean, Rows)
         nothing = replace(
@@ -311,7 +315,7 @@ class LflSgdmf(PretrainedMf):
         }, users
 
     def run_round(
-        self, number: int, model: Broadcast, send: Any, rng: np.random.Generator
+        self, round_index: int, model: Broadcast, collect_messages: Any, rng: np.random.Generator
     ) -> tuple[Round, Floats]:
         """Collects two messages of each device; then the server steps on their sum, and projects
         the item embeddings to their bounds.
@@ -328,7 +332,9 @@ class LflSgdmf(PretrainedMf):
             masked = replaced = masked[:0]
         told = self._n_announced(len(masked))
         announced = {**model, "survivors": np.array(told)}
-        messages: dict[str, Any] = send({**announced, "survivors": np.array(max(1, told))})
+        messages: dict[str, Any] = collect_messages(
+            {**announced, "survivors": np.array(max(1, told))}
+        )
         update, clear = messages["update"].take(masked), messages["replacement"].take(replaced)
         crossed = Round(
             broadcast=announced,
@@ -337,9 +343,11 @@ class LflSgdmf(PretrainedMf):
         )
         if halted:
             return crossed, items
-        step = get_rate(number, self.rounds, self.learning_rate) / len(masked)
+        step = get_learning_rate(round_index, self.rounds, self.learning_rate) / len(masked)
         total = sum_messages(update, masked, clear, replaced)
-        return crossed, project((items - step * total).astype(np.float32), self.bound)
+        return crossed, project_embeddings(
+            (items - step * total).astype(np.float32), self.measure_bound
+        )
 
     def get_broadcast(self, broadcast: Broadcast | None, profiles: Any) -> Broadcast:
         """Returns the broadcast, completed by the numbers "users" and "survivors" (users that did
@@ -406,7 +414,7 @@ class LflPretrained(NoUploadSystem):
     """
 
     factors: EmbeddingSize = 20
-    bound: RatingScale = 5.0
+    measure_bound: RatingScale = 5.0
     fitting: Annotated[Count, "steps in which a device fits its embedding to V"] = 20
 
     evaluation = UtilityTest(split=HoldOut.HELD_OUT_RATINGS, cutoffs=())
@@ -419,10 +427,14 @@ class LflPretrained(NoUploadSystem):
         """
         return {"width": self.factors, "passes": self.fitting}
 
-    def train(self, interactions: Interactions, rng: Generator, compute: Machine) -> Training:
+    def train(
+        self, interactions: Interactions, rng: Generator, compute: Machine
+    ) -> TrainingGenerator:
         """Draws the item embeddings V at random; there are no messages."""
-        check_ratings(interactions, self.bound)
-        items = initialize(rng.random((interactions.n_items, self.factors)), self.bound)
+        check_ratings(interactions, self.measure_bound)
+        items = init_embeddings(
+            rng.random((interactions.n_items, self.factors)), self.measure_bound
+        )
         yield None
         return TrainingResult(None, {"items": items})
 
@@ -432,7 +444,7 @@ class LflPretrained(NoUploadSystem):
         Each user embedding u is fitted to the item embeddings v.
         """
         asked, items = interactions.take_users(users), model.arrays["items"]
-        return predict(asked, items, bound=self.bound, steps=self.fitting)
+        return predict_ratings(asked, items, bound=self.measure_bound, steps=self.fitting)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -479,11 +491,11 @@ class FmfLfl(NoiselessSystem, LocalMf):
         items = np.asarray(model["items"], np.float32)
         own, moved = np.empty((ratings.nnz, self.factors), np.float32), np.empty_like(users)
         share = 1.0 / int(model["users"]) if "users" in model else 1.0
-        descent = Descent(
+        descent = GradientDescent(
             learning_rate=self.learning_rate,
             n_steps=math.inf,
             fraction=1.0,
-            clipping=Clipping.of_embeddings(self.bound),
+            clipping=Clipping.of_embeddings(self.measure_bound),
         )
         n = len(users)
         for block in iter_party_blocks(n, self.local_steps * ratings.nnz // max(1, n)):
@@ -512,12 +524,12 @@ class FmfLfl(NoiselessSystem, LocalMf):
         return {"items": table}, moved
 
     def run_round(
-        self, number: int, model: Broadcast, send: Any, rng: np.random.Generator
+        self, round_index: int, model: Broadcast, collect_messages: Any, rng: np.random.Generator
     ) -> tuple[Round, Floats]:
         """Collects all messages; returns them and the next item embeddings, their mean, one row per
         item.
         """
-        uploads = send(model)
+        uploads = collect_messages(model)
         n = len(uploads["items"])
         crossed = Round(broadcast=model, uploads=Uploads(np.arange(n), uploads))
         return crossed, (uploads["items"].sum_all() / n).astype(np.float32)
@@ -553,4 +565,4 @@ class LocalOnly(NoisyMf):
 
         The noise has deviation z C; z is ``noise_multiplier``, and C is ``clip``.
         """
-        return UserItemNoise.for_scaled(self.noise_multiplier, self.clip, self.unit)
+        return UserItemNoise.for_scaled_gradients(self.noise_multiplier, self.clip, self.unit)

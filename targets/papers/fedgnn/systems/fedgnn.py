@@ -23,11 +23,16 @@ from fedrec_auditor.targets.federated.systems import FedAdam, get_first_item_ent
 from fedrec_auditor.targets.mechanisms.base import Mechanism
 from fedrec_auditor.targets.mechanisms.composed_mechanisms import Identity
 from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip
-from fedrec_auditor.targets.papers.fedgnn.rating_graph import Gradients, RatingGraph
+from fedrec_auditor.targets.papers.fedgnn.rating_graph import RatingGraphSystem, UserGradients
 from fedrec_auditor.targets.settings import Count, NoiseSetting, Positive
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.base import DesignedPair, Population
-from fedrec_auditor.targets.systems.system import Messages, Training, TrainingResult, UploadRequest
+from fedrec_auditor.targets.systems.system import (
+    Messages,
+    TrainingGenerator,
+    TrainingResult,
+    UploadRequest,
+)
 from fedrec_auditor.targets.transcript import Broadcast, Round, Uploads
 
 # Keys of a client's random streams; subclasses use other keys.
@@ -35,7 +40,7 @@ _CHOICE, _PSEUDO, _ITEM, _LAYER = range(4)
 
 
 @dataclass(frozen=True, kw_only=True)
-class FedGnn(RatingGraph):
+class FedGnn(RatingGraphSystem):
     """FedGNN: rating prediction on item graphs, with clipped gradients and Laplace noise.
 
     A client sends the gradient rows of its own items (items that its user rated), of random other
@@ -187,7 +192,9 @@ class FedGnn(RatingGraph):
         layer = np.outer(turns, np.ones(self.dimension)) / self.dimension
         return {"item": items, "gnn.A": layer.astype(np.float32)}
 
-    def train(self, interactions: Interactions, rng: Generator, compute: Machine) -> Training:
+    def train(
+        self, interactions: Interactions, rng: Generator, compute: Machine
+    ) -> TrainingGenerator:
         """Runs Algorithm 1, and yields the messages of each round.
 
         ``rng`` draws the initial model, the users of each round and the clients' randomness.
@@ -202,8 +209,10 @@ class FedGnn(RatingGraph):
             users = np.sort(rng.permutation(n)[: self.cohort])
             streams = Streams.spawn(rng, len(users))
             received = None if near is None else near[users]
-            one = self.get_gradients(sparse.csr_array(ratings[users]), model, received, own[users])
-            uploads = Uploads(users, self.privatize(one, streams))
+            one = self.compute_gradients(
+                sparse.csr_array(ratings[users]), model, received, own[users]
+            )
+            uploads = Uploads(users, self.make_noisy_messages(one, streams))
             yield Round(broadcast=model, uploads=uploads)
             own[users] -= self.compute_user_step(one, model)
             rate = (1.0 if self.server == "adam" else self.learning_rate) / len(users)
@@ -215,14 +224,16 @@ class FedGnn(RatingGraph):
         used = {**model, "kept": own}
         return TrainingResult(model, used if near is None else {**used, "near": near})
 
-    def make_messages(self, calls: UploadRequest) -> Messages:
+    def make_messages(self, request: UploadRequest) -> Messages:
         """Returns the requested messages: clipped and noisy gradients.
 
         A message has the arrays "item" (m, d), of which some rows are sent, and "gnn.A" (d, d), for
         m items and embedding dimension d.
         """
-        model = self.get_broadcast(calls.broadcast, calls.profiles)
-        return self.privatize(self.get_gradients(calls.interactions.ratings, model), calls.streams)
+        model = self.get_broadcast(request.broadcast, request.profiles)
+        return self.make_noisy_messages(
+            self.compute_gradients(request.interactions.ratings, model), request.streams
+        )
 
     def draw_row_keys(self, own: NDArray[np.bool_], streams: Streams) -> Floats:
         """Draws one key per client and item; the item's row is sent if the key is finite.
@@ -239,7 +250,9 @@ class FedGnn(RatingGraph):
         last = np.sort(order, axis=1)[:, min(self.pseudo, n_items) - 1, None]
         return np.where(own | ((order <= last) & (order < 1.0)), order, np.inf)
 
-    def make_rows(self, gradients: Gradients, owners: Ints, ids: Ints, streams: Streams) -> Floats:
+    def compute_gradient_rows(
+        self, gradients: UserGradients, owners: Ints, ids: Ints, streams: Streams
+    ) -> Floats:
         """Computes the gradient rows that clients send, before clipping and noise, (len(ids), d).
 
         ``gradients``: gradients of all clients.
@@ -255,7 +268,7 @@ class FedGnn(RatingGraph):
         own_part = scale * gradients.hidden_vectors[owners]
         return np.asarray(own_part + gradients.shared_vectors[owners])
 
-    def privatize(self, gradients: Gradients, streams: Streams) -> Messages:
+    def make_noisy_messages(self, gradients: UserGradients, streams: Streams) -> Messages:
         """Clips the clients' ``gradients`` and adds noise; returns the messages, as arrays by name.
 
         ``streams`` has one random stream per client.
@@ -263,7 +276,10 @@ class FedGnn(RatingGraph):
         n_items = gradients.is_rated.shape[1]
         rows = np.isfinite(self.draw_row_keys(gradients.is_rated, streams))
         owners, ids = np.nonzero(rows)
-        values, layer = self.make_rows(gradients, owners, ids, streams), gradients.layer_gradients
+        values, layer = (
+            self.compute_gradient_rows(gradients, owners, ids, streams),
+            gradients.layer_gradients,
+        )
         if self.norm == "l2":
             squares = np.bincount(owners, (values**2).sum(axis=1), len(streams))
             length = np.sqrt(squares + (layer**2).sum(axis=(1, 2)))

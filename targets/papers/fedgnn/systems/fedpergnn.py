@@ -16,16 +16,21 @@ from scipy.special import log_ndtr
 from fedrec_auditor.targets.components import Dense, Payload
 from fedrec_auditor.targets.compute import Machine
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.papers.fedgnn.rating_graph import Gradients, RatingGraph
+from fedrec_auditor.targets.papers.fedgnn.rating_graph import RatingGraphSystem, UserGradients
 from fedrec_auditor.targets.settings import Count, Epsilon, NoiseSetting, Positive
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.base import Population
-from fedrec_auditor.targets.systems.system import Messages, Training, TrainingResult, UploadRequest
+from fedrec_auditor.targets.systems.system import (
+    Messages,
+    TrainingGenerator,
+    TrainingResult,
+    UploadRequest,
+)
 from fedrec_auditor.targets.transcript import Broadcast, PublicInfo, Round, Uploads
 
 
 @dataclass(frozen=True, kw_only=True)
-class FedPerGnn(RatingGraph):
+class FedPerGnn(RatingGraphSystem):
     """FedPerGNN as released: a batch of users is one party, which sends the model after its step.
 
     The gradient of the batch's mean loss is clipped by one L2 norm, and the model takes a step
@@ -117,12 +122,14 @@ class FedPerGnn(RatingGraph):
         """
         return math.ceil(self.rounds / self.count_batches(population.n_users))
 
-    def get_public(self, interactions: Interactions) -> PublicInfo:
+    def get_public_info(self, interactions: Interactions) -> PublicInfo:
         """Returns what the adversary knows of a run; the senders are the batches of users."""
         n = self.count_batches(interactions.n_users)
-        return replace(super().get_public(interactions), n_silos=n)
+        return replace(super().get_public_info(interactions), n_silos=n)
 
-    def train(self, interactions: Interactions, rng: Generator, compute: Machine) -> Training:
+    def train(
+        self, interactions: Interactions, rng: Generator, compute: Machine
+    ) -> TrainingGenerator:
         """Trains on one batch per round, and yields the message of the batch.
 
         ``rng`` draws the initial model, the batches of each epoch and the noise.
@@ -136,30 +143,34 @@ class FedPerGnn(RatingGraph):
                 near = self.average_neighbours(everybody, model, own)
             users = np.sort(dealt[number % parties * self.batch :][: self.batch])
             ratings = sparse.csr_array(everybody[users])
-            one = self.get_gradients(ratings, model, near[users], own[users])
-            sent = self.step_batch(one, model, Streams.spawn(rng, 1))
+            one = self.compute_gradients(ratings, model, near[users], own[users])
+            sent = self.take_batch_step(one, model, Streams.spawn(rng, 1))
             yield Round(broadcast=model, uploads=Uploads(np.array([number % parties]), sent))
             own[users] -= self.compute_user_step(one, model)
             model = {name: part.values[0] for name, part in sent.items()}
         return TrainingResult(model, {**model, "near": near, "kept": own})
 
-    def make_messages(self, calls: UploadRequest) -> Messages:
+    def make_messages(self, request: UploadRequest) -> Messages:
         """Returns the requested messages, as arrays by name.
 
         A message is that of a batch in which only one user has ratings.
         """
-        profiles, streams = calls.profiles, calls.streams
-        model = self.get_broadcast(calls.broadcast, profiles)
-        each = [self.get_gradients(profiles.ratings[[u]], model) for u in range(profiles.n_users)]
+        profiles, streams = request.profiles, request.streams
+        model = self.get_broadcast(request.broadcast, profiles)
+        each = [
+            self.compute_gradients(profiles.ratings[[u]], model) for u in range(profiles.n_users)
+        ]
         made = [
-            self.step_batch(each[u], model, streams.take(copies))
-            for u, copies in enumerate(np.arange(len(streams)).reshape(-1, calls.size))
+            self.take_batch_step(each[u], model, streams.take(copies))
+            for u, copies in enumerate(
+                np.arange(len(streams)).reshape(-1, request.messages_per_client)
+            )
         ]
         parts = {name: np.concatenate([one[name].values for one in made]) for name in model}
         return {name: Dense(part, Payload.MODEL) for name, part in parts.items()}
 
-    def step_batch(
-        self, gradients: Gradients, model: Broadcast, streams: Streams
+    def take_batch_step(
+        self, gradients: UserGradients, model: Broadcast, streams: Streams
     ) -> dict[str, Dense]:
         """Returns noisy copies of ``model`` after the step of one batch, as arrays by name.
 

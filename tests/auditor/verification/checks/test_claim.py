@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.verification.checks.shared_evidence import (
-    FALSE_ALARM,
+    MAX_FALSE_ALARM_PROB,
     ClaimUnderTest,
-    quote,
+    quote_value,
     stack_draws,
 )
 
@@ -30,7 +30,7 @@ def test_reach_is_what_the_clearest_event_shows(tests: int, trials: int) -> None
 def test_limits_hold_with_the_chance_stated() -> None:
     """All n draws are in an event of probability p with probability p^n; the limit is then p."""
     claim = ClaimUnderTest(epsilon=0.0, delta=0.0, n_tests=4)
-    assert claim.bound_prob(100, 100) ** 100 == pytest.approx(FALSE_ALARM / 4)
+    assert claim.bound_prob(100, 100) ** 100 == pytest.approx(MAX_FALSE_ALARM_PROB / 4)
     assert claim.bound_prob(0, 100) == 0.0
     assert claim.is_always_refuted(100, 100)
     assert not ClaimUnderTest(epsilon=0.0, delta=0.9, n_tests=4).is_always_refuted(100, 100)
@@ -53,6 +53,6 @@ def test_draws_of_different_forms_are_refused() -> None:
 
 
 def test_words_are_short_and_plain() -> None:
-    assert quote(np.float64(0.5)) == "0.5"
-    assert quote(np.array([1, 2])) == "[1, 2]"
-    assert len(quote(list(range(1000)))) <= 60
+    assert quote_value(np.float64(0.5)) == "0.5"
+    assert quote_value(np.array([1, 2])) == "[1, 2]"
+    assert len(quote_value(list(range(1000)))) <= 60

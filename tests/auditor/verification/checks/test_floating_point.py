@@ -14,7 +14,7 @@ import pytest
 
 from fedrec_auditor.auditor.exact.fit import Check, CheckStatus
 from fedrec_auditor.auditor.verification.checks.floating_point import (
-    BITS,
+    UNIFORM_BITS,
     MonotoneSampler,
     check_floating_point,
 )
@@ -43,29 +43,29 @@ def sampler(f: Any, inputs: list[Any], shape: tuple[int, ...] = ()) -> MonotoneS
 
 
 def uniforms(*shape: int) -> Any:
-    return np.random.default_rng(5).integers(1, 1 << BITS, shape)
+    return np.random.default_rng(5).integers(1, 1 << UNIFORM_BITS, shape)
 
 
 def test_uniforms_are_those_asked_for() -> None:
     found = sampler(lambda x, rng, size: x + rng.random(size), [0.0])
     wanted = uniforms(1000)
-    np.testing.assert_array_equal(found.outputs(0.0, wanted), wanted * 2.0**-BITS)
+    np.testing.assert_array_equal(found.compute_outputs(0.0, wanted), wanted * 2.0**-UNIFORM_BITS)
 
 
 def test_numpys_formula_is_reproduced_to_the_last_bit() -> None:
     """numpy's Laplace is ln(2u) below 1/2 and -ln(2 - 2u) above, by the C library's logarithm."""
     found = sampler(laplace, [0.0, 1.0])
     wanted = uniforms(500)
-    u = wanted * 2.0**-BITS
+    u = wanted * 2.0**-UNIFORM_BITS
     noise = [math.log(v + v) if v < 0.5 else -math.log(2.0 - v - v) for v in u.tolist()]
-    np.testing.assert_array_equal(found.outputs(1.0, wanted), 1.0 + np.array(noise))
+    np.testing.assert_array_equal(found.compute_outputs(1.0, wanted), 1.0 + np.array(noise))
 
 
 def test_one_output_a_call_is_inverted_as_well() -> None:
     found = sampler(lambda x, rng: x + rng.laplace(), [0.0])
     batch = sampler(laplace, [0.0])
     np.testing.assert_array_equal(
-        found.outputs(0.0, uniforms(50)), batch.outputs(0.0, uniforms(50))
+        found.compute_outputs(0.0, uniforms(50)), batch.compute_outputs(0.0, uniforms(50))
     )
 
 
@@ -76,21 +76,21 @@ def test_inversion_agrees_with_the_list_of_all_outputs(falling: bool) -> None:
     found = sampler(lambda x, rng, size: sign * coarse(x, rng, size), [0.0, 0.75])
     assert found.is_rising is not falling
     everything = sign * np.log((np.arange(1024) + 0.5) / 1024.0)
-    outputs = found.outputs(0.0, uniforms(700))
+    outputs = found.compute_outputs(0.0, uniforms(700))
     assert np.isin(outputs, everything).all()
     other = sign * (0.75 + sign * everything)
     inside = (outputs > other.min()) & (outputs < other.max())
     expected = inside & ~np.isin(outputs, other)
-    skipped = found.flag_impossible(0.75, outputs)
+    skipped = found.flag_impossible_outputs(0.75, outputs)
     np.testing.assert_array_equal(skipped, expected)
     assert expected.any()
-    assert found.flag_impossible(0.0, outputs).sum() == 0  # type: ignore[union-attr]
+    assert found.flag_impossible_outputs(0.0, outputs).sum() == 0  # type: ignore[union-attr]
 
 
 def test_what_an_input_gives_it_can_give() -> None:
     found = sampler(laplace, [0.0, 1.0])
     for value in (0.0, 1.0):
-        skipped = found.flag_impossible(value, found.outputs(value, uniforms(2000)))
+        skipped = found.flag_impossible_outputs(value, found.compute_outputs(value, uniforms(2000)))
         assert not skipped.any()
 
 
@@ -98,12 +98,12 @@ def test_neighbouring_doubles_by_brute_force() -> None:
     """No uniform gives the doubles next to an output: all uniforms close to it are tried."""
     found = sampler(laplace, [1.0])
     start = uniforms(40)
-    outputs = np.nextafter(found.outputs(1.0, start), np.inf)
-    near = np.clip(np.add.outer(np.arange(-600, 601), start), 1, (1 << BITS) - 1)
-    made = found.outputs(1.0, near.reshape(-1)).reshape(near.shape)
+    outputs = np.nextafter(found.compute_outputs(1.0, start), np.inf)
+    near = np.clip(np.add.outer(np.arange(-600, 601), start), 1, (1 << UNIFORM_BITS) - 1)
+    made = found.compute_outputs(1.0, near.reshape(-1)).reshape(near.shape)
     expected = ~(made == outputs).any(axis=0)
     assert 0 < expected.sum() < len(expected)
-    np.testing.assert_array_equal(found.flag_impossible(1.0, outputs), expected)
+    np.testing.assert_array_equal(found.flag_impossible_outputs(1.0, outputs), expected)
 
 
 def test_entries_of_vectors_are_inverted_one_by_one() -> None:
@@ -111,7 +111,9 @@ def test_entries_of_vectors_are_inverted_one_by_one() -> None:
         return np.asarray(x) + rng.laplace(0.0, 1.0, (size, 2))
 
     found = sampler(vector, [[0.0, 0.0], [1.0, 0.0]], (2,))
-    skipped = found.flag_impossible([1.0, 0.0], found.outputs([0.0, 0.0], uniforms(200, 2)))
+    skipped = found.flag_impossible_outputs(
+        [1.0, 0.0], found.compute_outputs([0.0, 0.0], uniforms(200, 2))
+    )
     assert skipped[:, 0].mean() > 0.5
     assert not skipped[:, 1].any()
 
@@ -142,18 +144,18 @@ def test_disorder_among_neighbours_is_no_proof() -> None:
 
     def frayed(x: float, rng: Rng, size: int) -> Any:
         u = rng.random(size)
-        last = (u * 2.0**BITS) % 2.0
+        last = (u * 2.0**UNIFORM_BITS) % 2.0
         return x + np.floor(u * 2.0**20) + 0.3 * last
 
     found = sampler(frayed, [0.0, 0.1])
-    assert found.flag_impossible(0.1, found.outputs(0.0, uniforms(300))) is None
+    assert found.flag_impossible_outputs(0.1, found.compute_outputs(0.0, uniforms(300))) is None
 
 
 def test_low_bits_that_fill_what_high_bits_leave_are_not_inverted() -> None:
     """Outputs are out of order within each cell of 2^-14, of which every place is reached."""
 
     def refilled(x: float, rng: Rng, size: int) -> Any:
-        k = (rng.random(size) * 2.0**BITS).astype(np.int64)
+        k = (rng.random(size) * 2.0**UNIFORM_BITS).astype(np.int64)
         u = ((k >> 23) + 0.5) * 2.0**-30
         noise = np.where(u < 0.5, np.log(2.0 * u), -np.log(2.0 - 2.0 * u))
         low = ((k >> 10) % 8192 * 5167 + 77) % 8192
@@ -161,7 +163,7 @@ def test_low_bits_that_fill_what_high_bits_leave_are_not_inverted() -> None:
 
     found = sampler(refilled, [0.0, 1.0])
     outputs = refilled(0.0, np.random.default_rng(1), 100)
-    assert found is None or found.flag_impossible(1.0, outputs) is None
+    assert found is None or found.flag_impossible_outputs(1.0, outputs) is None
 
 
 PAIRS = [(0.0, 1.0), (1.0, 1.5), (0.1, 0.3)]
@@ -333,7 +335,7 @@ def test_share_is_a_confidence_limit() -> None:
     [
         (Laplace(scale=1.0, low=0.0, high=1.0), False),
         (DiscreteLaplace(scale=1.0, low=0.0, high=1.0, step=2.0**-10), True),
-        (SnappedLaplace(scale=1.0, low=0.0, high=1.0, bound=20.0), True),
+        (SnappedLaplace(scale=1.0, low=0.0, high=1.0, measure_bound=20.0), True),
     ],
 )
 def test_the_mechanisms_it_offers_are_clean(mechanism: Any, clean: bool) -> None:

@@ -16,7 +16,7 @@ from pyarrow import csv as fast
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.datasets.parts.columns import (
-    MAX_TEXT_LEN,
+    MAX_TEXT_BYTES,
     NUMBER_REGEX,
     PADDED_REGEX,
     Column,
@@ -50,7 +50,7 @@ def file(
         return iter(pieces(data, list(cuts)))
 
     return TextTable(
-        label="t.csv", read=read, separator=separator, width=2, **{"header": False, **rest}
+        label="t.csv", open_blocks=read, separator=separator, width=2, **{"header": False, **rest}
     )
 
 
@@ -171,7 +171,7 @@ def test_a_line_without_end_is_refused_early() -> None:
         while True:
             yield b"1" * 2**18
 
-    one = TextTable(label="t", read=read, separator=",", header=False, width=2)
+    one = TextTable(label="t", open_blocks=read, separator=",", header=False, width=2)
     with pytest.raises(InputError, match=r"lines of at most 1,048,576 bytes in t, got 'a longer"):
         list(one.read_blocks(TEXTS))
 
@@ -214,7 +214,7 @@ def test_ranges_are_kept() -> None:
 
 
 def test_a_text_is_neither_empty_nor_endless() -> None:
-    (block,) = file(b",%b\n" % (b"x" * (MAX_TEXT_LEN + 1))).read_blocks(TEXTS)
+    (block,) = file(b",%b\n" % (b"x" * (MAX_TEXT_BYTES + 1))).read_blocks(TEXTS)
     for at in (0, 1):
         with pytest.raises(InputError, match="a name of 1 to 1024 bytes"):
             block.encode_texts(at)

@@ -25,10 +25,10 @@ def test_numbers_stay_and_all_else_is_put_in_order(batches: list[list[int] | lis
     found = IdCollector()
     for batch in batches:
         if isinstance(batch[0], int):
-            found.add(pa.array(np.array(batch, dtype=np.int64)))
+            found.add_batch(pa.array(np.array(batch, dtype=np.int64)))
         else:
             words = [str(word).encode() for word in batch]
-            found.add(pa.array(words, pa.binary()).dictionary_encode())
+            found.add_batch(pa.array(words, pa.binary()).dictionary_encode())
     rows = [identifier for batch in batches for identifier in batch]
     ids, at, texts = found.encode_ids()
     if all(isinstance(row, int) for row in rows):

@@ -22,7 +22,7 @@ from fedrec_auditor.targets.papers.dplcf.collected_bits import (
     BitUploadSystem,
     CentralMf,
     ItemKnn,
-    iter_samples,
+    iter_training_examples,
 )
 from fedrec_auditor.targets.papers.dplcf.jaccard import count_pairs, estimate_jaccard
 from fedrec_auditor.targets.papers.dplcf.kernels import AdamState, train_bpr, train_gmf
@@ -206,7 +206,7 @@ def test_every_1_is_visited_once_an_epoch_with_0s_of_its_user(
     bits = rng.random((users, items)) < rng.random((users, 1)) * 1.5
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(_central_mf, "_BITS", 2 * items)
-        chunks = list(iter_samples(Dense(bits, Payload.BITS), 2, negatives, rng))
+        chunks = list(iter_training_examples(Dense(bits, Payload.BITS), 2, negatives, rng))
     expected = [(u, i) for u, i in zip(*np.nonzero(bits), strict=True) if not bits[u].all()]
     seen = [pair for u, i, _ in chunks for pair in zip(u.tolist(), i.tolist(), strict=True)]
     assert sorted(seen) == sorted(2 * expected)
@@ -217,7 +217,7 @@ def test_every_1_is_visited_once_an_epoch_with_0s_of_its_user(
 
 def test_negatives_are_uniform_over_the_users_0s() -> None:
     bits = np.array([[True, False, False, True, False], [False, True, True, True, True]])
-    samples = iter_samples(Dense(bits, Payload.BITS), 20_000, 4, np.random.default_rng(0))
+    samples = iter_training_examples(Dense(bits, Payload.BITS), 20_000, 4, np.random.default_rng(0))
     drawn = np.hstack([np.stack([np.repeat(u, 4), n.ravel()]) for u, _, n in samples])
     first = np.bincount(drawn[1, drawn[0] == 0], minlength=5)
     assert stats.chisquare(first[[1, 2, 4]]).pvalue > 1e-6
@@ -234,7 +234,7 @@ def test_the_model_follows_from_the_uploaded_bits_alone(kind: type[CentralMf]) -
     ((uploads, bits),) = transcript.view(Vantage.SERVER).find_component("bits")
     rng = np.random.default_rng(3)
     target.upload(data, None, rng)
-    again = target.learn(uploads, rng).release or {}
+    again = target.learn_model(uploads, rng).release or {}
     for name, part in transcript.release.items():
         np.testing.assert_array_equal(part, again[name])
     seen = bits.to_dense(np.arange(60))

@@ -13,7 +13,7 @@ from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, any_pa
 from fedrec_auditor.targets.declarations.entry import ComputedNumber
 from fedrec_auditor.targets.declarations.paper import Paper
 from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip
-from fedrec_auditor.targets.papers.dplcf.collected_bits import FlippedItemKnn, get_first_bits
+from fedrec_auditor.targets.papers.dplcf.collected_bits import FlippedItemKnn, get_first_item_bits
 from fedrec_auditor.targets.papers.dplcf.jaccard import make_flip_matrix
 from fedrec_auditor.targets.papers.dplcf.systems import DplcfAp
 from tests.two_worlds import ReadUploads, shown
@@ -70,7 +70,7 @@ def bit(system: FlippedItemKnn) -> ReadUploads:
     return ReadUploads(
         system=system,
         histories=([1.0, 1.0], [0.0, 1.0]),
-        read=lambda uploads: get_first_bits(uploads.components)[:, 0].astype(np.int64),
+        read=lambda uploads: get_first_item_bits(uploads.components)[:, 0].astype(np.int64),
     )
 
 

@@ -25,12 +25,12 @@ from fedrec_auditor.targets.declarations.entry import ComputedNumber
 from fedrec_auditor.targets.declarations.paper import Paper
 from fedrec_auditor.targets.papers.federated_mf import numbers
 from fedrec_auditor.targets.papers.federated_mf.gradients import (
-    compute_rating_shift,
-    compute_unclipped_norm,
-    find_max_gradient,
+    compute_gradient_shift,
+    compute_unprojected_norm,
+    find_max_gradient_norm,
 )
 from fedrec_auditor.targets.papers.federated_mf.systems.horizontal_systems import HflSgdmf
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import get_scope
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import make_claim_scope
 from fedrec_auditor.targets.systems.base import Population
 
 PAPER = Paper.load("fedrec_auditor.targets.papers.federated_mf")
@@ -48,18 +48,22 @@ def rows() -> dict[str, CatalogueRow]:
 
 def test_sensitivities_are_the_closed_forms() -> None:
     for count in (1, 2, 5):
-        alone, both = (find_max_gradient(5.0, ratings=count, with_users=u) for u in (False, True))
+        alone, both = (
+            find_max_gradient_norm(5.0, ratings=count, with_users=u) for u in (False, True)
+        )
         assert alone == pytest.approx(ONE * math.sqrt(count))
         assert both == pytest.approx(ONE * math.sqrt(count**2 + count))
-    assert compute_unclipped_norm(5.0, length=1.0) == pytest.approx(0.0, abs=1e-9)  # x = u.v
-    assert compute_unclipped_norm(5.0, length=1e3) > 1e3 * compute_unclipped_norm(5.0, length=1.5)
+    assert compute_unprojected_norm(5.0, length=1.0) == pytest.approx(0.0, abs=1e-9)  # x = u.v
+    assert compute_unprojected_norm(5.0, length=1e3) > 1e3 * compute_unprojected_norm(
+        5.0, length=1.5
+    )
 
 
 @pytest.mark.parametrize("count", [10, 100])
 def test_a_turn_moves_all_rows_and_no_farther_than_is_charged(count: int) -> None:
-    moved = compute_rating_shift(5.0, ratings=count, fitting=20) / ONE
+    moved = compute_gradient_shift(5.0, ratings=count, fitting=20) / ONE
     assert 1.2 * math.sqrt(count) < moved < math.sqrt(2 * count + 1)
-    assert compute_rating_shift(5.0, ratings=count, fitting=4000) / ONE > 1.37 * math.sqrt(count)
+    assert compute_gradient_shift(5.0, ratings=count, fitting=4000) / ONE > 1.37 * math.sqrt(count)
 
 
 @pytest.mark.parametrize(("ratings", "rate", "least"), [(100, 0.03, "122.2"), (10, 1e-3, "4.174")])
@@ -68,8 +72,8 @@ def test_users_of_fewer_ratings_have_the_epsilons_that_are_told(
 ) -> None:
     system = HflSgdmf(rounds=1000, local_steps=1, learning_rate=rate)
     sizes = Population(n_users=943, n_items=2 * ratings)
-    get_mechanism = system.get_mechanism(get_scope(Unit.RATING), sizes)
-    shown = find_exact_bound(get_mechanism, get_scope(Unit.RATING), 1e-5)
+    get_mechanism = system.get_mechanism(make_claim_scope(Unit.RATING), sizes)
+    shown = find_exact_bound(get_mechanism, make_claim_scope(Unit.RATING), 1e-5)
     assert f"at least {least}" in f"{explain_row(rows['24'])} {rows['24'].reason}"
     assert shown.epsilon == pytest.approx(float(least), rel=1e-3)
     assert shown.epsilon >= float(least)
@@ -83,8 +87,8 @@ def test_a_user_of_half_of_all_items_has_the_epsilon_of_the_finding(
     assert finding.lower_bound is not None
     system = HflSgdmf(rounds=1000, local_steps=1, learning_rate=0.1)
     sizes = Population(n_users=943, n_items=1682)
-    mechanism = system.get_mechanism(get_scope(Unit.RATING), sizes)
-    shown = find_exact_bound(mechanism, get_scope(Unit.RATING), 1e-5)
+    mechanism = system.get_mechanism(make_claim_scope(Unit.RATING), sizes)
+    shown = find_exact_bound(mechanism, make_claim_scope(Unit.RATING), 1e-5)
     assert shown.epsilon == pytest.approx(finding.lower_bound.epsilon, rel=1e-3)
     assert shown.epsilon == pytest.approx(1702, rel=1e-3)
 

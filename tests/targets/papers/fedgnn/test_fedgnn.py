@@ -49,7 +49,7 @@ def test_gradients_are_those_of_the_loss() -> None:
     system, rng = FedGnn(dimension=4), np.random.default_rng(0)
     model = {"item": rng.normal(size=(9, 4)), "gnn.A": rng.normal(size=(4, 4))}
     near, kept = rng.normal(size=(2, 6, 4))
-    one, ratings = system.get_gradients(DATA.ratings, model, near, kept), DATA.ratings.toarray()
+    one, ratings = system.compute_gradients(DATA.ratings, model, near, kept), DATA.ratings.toarray()
     items = one.is_rated[..., None] * (
         one.item_weights[..., None] * one.hidden_vectors[:, None] + one.shared_vectors[:, None]
     )
@@ -85,7 +85,9 @@ def test_a_step_on_a_users_own_vector_never_raises_its_errors(size: float, rate:
     model = {"item": size * rng.normal(size=(9, 4)), "gnn.A": np.eye(4)}
     near, kept = rng.normal(size=(2, 6, 4))
     ratings = DATA.ratings.toarray()
-    step = system.compute_user_step(system.get_gradients(DATA.ratings, model, near, kept), model)
+    step = system.compute_user_step(
+        system.compute_gradients(DATA.ratings, model, near, kept), model
+    )
     for user in range(6):
         before, after = (
             loss(system, ratings[user], model, near[user], vector)
@@ -114,8 +116,8 @@ def test_messages_without_noise_are_clipped_and_have_own_and_pseudo_rows(largest
 def test_a_released_step_is_one_l2_norm_of_the_batch() -> None:
     system = FedPerGnn(dimension=4, clip=1e-3, epsilon=1e9, pseudo=10**9)
     model = system.draw_initial_model(9, np.random.default_rng(0))
-    plain = system.get_gradients(DATA.ratings, model)
-    sent = system.step_batch(plain, model, Streams.spawn(np.random.default_rng(1), 1))
+    plain = system.compute_gradients(DATA.ratings, model)
+    sent = system.take_batch_step(plain, model, Streams.spawn(np.random.default_rng(1), 1))
     change = np.concatenate([(sent[n].values[0] - model[n]).ravel() for n in model])
     assert np.linalg.norm(change) == pytest.approx(1e-5, rel=1e-2)
     share = plain.is_rated.sum(axis=1) / plain.is_rated.sum()
@@ -199,11 +201,13 @@ def test_one_l2_norm_is_worth_much_at_delta_above_0() -> None:
 
 def test_codes_without_randomness_are_read_and_keyed_hashes_are_not() -> None:
     history = {3, 17, 1200}
-    assert numbers.read_encrypted_codes({numbers.encrypt_item(i) for i in history}, 1682) == history
-    assert numbers.read_signed_codes({numbers.sign_item(i) for i in history}, 1682) == history
+    assert (
+        numbers.decode_encrypted_items({numbers.encrypt_item(i) for i in history}, 1682) == history
+    )
+    assert numbers.decode_signed_items({numbers.sign_item(i) for i in history}, 1682) == history
     keyed = {int.from_bytes(hmac.digest(b"key", str(i).encode(), hashlib.sha256)) for i in history}
-    assert not numbers.read_encrypted_codes(keyed, 1682)
-    assert not numbers.read_signed_codes(keyed, 1682)
+    assert not numbers.decode_encrypted_items(keyed, 1682)
+    assert not numbers.decode_signed_items(keyed, 1682)
 
 
 def test_steps_of_one_norm_move_no_prediction_further() -> None:

@@ -11,7 +11,7 @@ from scipy import sparse, stats
 from fedrec_auditor.targets.components import RankOne
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.papers.fmf_ldp import implicit_mf as _closed_form
-from fedrec_auditor.targets.papers.fmf_ldp.implicit_mf import get_gradients
+from fedrec_auditor.targets.papers.fmf_ldp.implicit_mf import compute_implicit_gradients
 from fedrec_auditor.targets.papers.fmf_ldp.systems import Fcf, MfNp, Random
 from tests.targets.papers.made import liked
 
@@ -31,7 +31,7 @@ def test_values_of_ratings_do_not_matter(system: Fcf | MfNp) -> None:
 def loss(system: Fcf | MfNp, data: Interactions, items: np.ndarray) -> float:
     """Equation 1 at the user vectors that are best for V."""
     held = data.ratings.toarray() > 0
-    x = Fcf(alpha=system.alpha, regularization=system.regularization).solve_users(
+    x = Fcf(alpha=system.alpha, regularization=system.regularization).solve_user_vectors(
         data.ratings, items
     )
     squares = np.where(held, 1.0 + system.alpha, 1.0) * (held - x @ items.T) ** 2
@@ -150,7 +150,9 @@ def test_all_users_at_once_equal_one_user_at_a_time(
     items, ratings, alpha, regularization = problem
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(_closed_form, "MAX_BATCH_NUMBERS", block)
-        gradients = get_gradients(items, ratings, alpha=alpha, regularization=regularization)
+        gradients = compute_implicit_gradients(
+            items, ratings, alpha=alpha, regularization=regularization
+        )
     dense = gradients.to_dense(np.arange(len(gradients)))
     for user, profile in enumerate(ratings.toarray()):
         x, gradient = oracle(items, profile, alpha, regularization)
@@ -178,8 +180,8 @@ def test_a_float32_broadcast_gives_float32_uploads_close_to_the_exact_ones(facto
     rng = np.random.default_rng(2)
     items = rng.normal(scale=0.3, size=(150, factors)).astype(np.float32)
     ratings = sparse.csr_array((rng.random((80, 150)) < 0.3).astype(float))
-    single = get_gradients(items, ratings, alpha=4.0, regularization=0.01)
-    exact = get_gradients(items.astype(float), ratings, alpha=4.0, regularization=0.01)
+    single = compute_implicit_gradients(items, ratings, alpha=4.0, regularization=0.01)
+    exact = compute_implicit_gradients(items.astype(float), ratings, alpha=4.0, regularization=0.01)
     assert single.user_vectors.dtype == single.corrections.dtype == np.float32
     scale = np.linalg.norm(exact.user_vectors, axis=1).max()
     assert np.abs(single.user_vectors - exact.user_vectors).max() <= 1e-5 * scale

@@ -19,7 +19,7 @@ from fedrec_auditor.targets.declarations.paper import Paper
 from fedrec_auditor.targets.mechanisms.composed_mechanisms import Repeated, Shuffled
 from fedrec_auditor.targets.mechanisms.report_mechanisms import OneCoordinate
 from fedrec_auditor.targets.papers.fmf_ldp import systems as fmf_ldp
-from fedrec_auditor.targets.papers.fmf_ldp.implicit_mf import get_gradients
+from fedrec_auditor.targets.papers.fmf_ldp.implicit_mf import compute_implicit_gradients
 from fedrec_auditor.targets.papers.fmf_ldp.systems import FmfLdp, ReportDistribution
 from fedrec_auditor.targets.systems.base import Population
 
@@ -47,10 +47,12 @@ def test_sampled_entries_are_those_of_the_whole_gradient(
     rng = np.random.default_rng(seed)
     ratings, items = interactions(7, 9, seed).ratings, rng.normal(size=(9, factors))
     system = FmfLdp(factors=factors, alpha=alpha, regularization=0.1)
-    whole = get_gradients(items, ratings, alpha=alpha, regularization=0.1).to_dense(np.arange(7))
+    whole = compute_implicit_gradients(items, ratings, alpha=alpha, regularization=0.1).to_dense(
+        np.arange(7)
+    )
     index = rng.integers(0, 9 * factors, size=(7, 30))
-    entries = system.get_entries(
-        ratings, system.solve_users(ratings, items), items, np.arange(7)[:, None], index
+    entries = system.compute_gradient_entries(
+        ratings, system.solve_user_vectors(ratings, items), items, np.arange(7)[:, None], index
     )
     expected = np.take_along_axis(whole.reshape(7, -1), index, axis=1)
     np.testing.assert_allclose(entries, expected, rtol=1e-6, atol=1e-8)
@@ -61,9 +63,9 @@ def test_averaged_reports_estimate_the_mean_projected_gradient_without_bias() ->
     system = FmfLdp(factors=2, reports=40, epsilon=1.0, learning_rate=1.0, server_steps=1)
     ratings, rng = interactions(6, 5), np.random.default_rng(11)
     items = rng.normal(size=(5, 2))
-    gradient = get_gradients(items, ratings.ratings, alpha=1.0, regularization=1e-6).to_dense(
-        np.arange(6)
-    )
+    gradient = compute_implicit_gradients(
+        items, ratings.ratings, alpha=1.0, regularization=1e-6
+    ).to_dense(np.arange(6))
     assert (np.abs(gradient) > 1).any()  # so that the projection is at work
     truth = np.clip(gradient, -1, 1).mean(axis=0)
     repeats = 4000
@@ -113,9 +115,9 @@ def test_the_games_two_users_reach_opposite_corners(
     m = system.find_history_length()
     items = system.make_opposing_items(2 * m + 4)
     profiles = Interactions.create(np.repeat(np.eye(4)[:2], [m, m, 2, 2], axis=1)).ratings
-    gradient = get_gradients(items, profiles, alpha=alpha, regularization=regularization).to_dense(
-        np.arange(2)
-    )
+    gradient = compute_implicit_gradients(
+        items, profiles, alpha=alpha, regularization=regularization
+    ).to_dense(np.arange(2))
     projected = np.clip(gradient, -1, 1)
     np.testing.assert_array_equal(projected[0, : 2 * m], 1.0)
     np.testing.assert_array_equal(projected[1, : 2 * m], -1.0)
@@ -135,8 +137,8 @@ def test_half_a_catalogue_each_puts_all_entries_of_two_users_at_the_corners() ->
     items = system.make_opposing_items(1682, 841)
     profiles = Interactions.create(np.repeat(np.eye(2), 841, axis=1)).ratings
     index = np.arange(1682 * system.factors)
-    vectors, both = system.solve_users(profiles, items), np.stack([index, index])
-    entries = system.get_entries(profiles, vectors, items, np.arange(2)[:, None], both)
+    vectors, both = system.solve_user_vectors(profiles, items), np.stack([index, index])
+    entries = system.compute_gradient_entries(profiles, vectors, items, np.arange(2)[:, None], both)
     np.testing.assert_array_equal(np.clip(entries, -1, 1), [[1.0], [-1.0]] * np.ones(len(index)))
 
 
@@ -147,8 +149,8 @@ def test_a_malicious_broadcast_attains_k_eps_T_between_two_real_users() -> None:
     profiles = Interactions.create(np.eye(50)[:2]).ratings
     count = system.reports * system.rounds
     index = np.resize(np.arange(3), count)  # any coordinates of row 0
-    vectors, both = system.solve_users(profiles, items), np.stack([index, index])
-    entries = system.get_entries(profiles, vectors, items, np.arange(2)[:, None], both)
+    vectors, both = system.solve_user_vectors(profiles, items), np.stack([index, index])
+    entries = system.compute_gradient_entries(profiles, vectors, items, np.arange(2)[:, None], both)
     law = ReportDistribution(0.25).log_prob(np.ones(count), np.clip(entries, -1, 1)).sum(axis=1)
     assert law[0] - law[1] == pytest.approx(count * 0.25, rel=1e-12)
 
@@ -199,7 +201,7 @@ def test_users_who_collude_are_no_cover(colluding: float, left: int) -> None:
 
 def test_what_is_public_of_a_training() -> None:
     """The proxy is public, too (section 3.1.2): followers of the protocol see unlinked reports."""
-    public = FmfLdp().get_public(interactions())
+    public = FmfLdp().get_public_info(interactions())
     assert public.route is Vantage.SHUFFLED
     assert public.settings["epsilon"] == 2.5
     assert public.channel == ReportDistribution(2.5)

@@ -19,13 +19,17 @@ from hypothesis import strategies as st
 from fedrec_auditor.targets.datasets.base import Attribute, Interactions
 from fedrec_auditor.targets.papers.privrec.device import (
     Devices,
-    TrainingSettings,
+    LocalTrainingSettings,
     Weights,
     compute_maml_update,
     compute_reptile_update,
-    score_all,
+    score_all_items,
 )
-from fedrec_auditor.targets.papers.privrec.network import DeviceExamples, Network, make_genre_flags
+from fedrec_auditor.targets.papers.privrec.network import (
+    DeviceExamples,
+    RecommenderNetwork,
+    make_genre_flags,
+)
 from fedrec_auditor.targets.streams import Streams
 
 DATA = Interactions.create(
@@ -45,7 +49,7 @@ def test_genres_may_be_none() -> None:
     ("ids", "side", "tables"), [(True, True, 3), (False, True, 2), (True, False, 1)]
 )
 def test_inputs_are_what_the_tables_embed(ids: bool, side: bool, tables: int) -> None:
-    network = Network(embedding_size=5, width=32, has_item_ids=ids, has_features=side)
+    network = RecommenderNetwork(embedding_size=5, width=32, has_item_ids=ids, has_features=side)
     shapes = network.get_shapes(DATA)
     assert shapes["mlp1.weight"] == (5 * (tables + (2 if side else 0)), 32)  # of 3 genres, one each
     averaged = replace(network, has_mean_genres=True).get_shapes(DATA)
@@ -56,7 +60,7 @@ def test_inputs_are_what_the_tables_embed(ids: bool, side: bool, tables: int) ->
 
 
 def test_without_genres_an_items_number_is_its_feature() -> None:
-    network = Network(embedding_size=5, width=32, has_item_ids=False, has_features=True)
+    network = RecommenderNetwork(embedding_size=5, width=32, has_item_ids=False, has_features=True)
     for bare in (replace(DATA, genres=None), replace(DATA, genres=np.zeros((4, 0), dtype=bool))):
         assert (
             {"item", "user.sex"}
@@ -67,7 +71,7 @@ def test_without_genres_an_items_number_is_its_feature() -> None:
 
 def test_first_weights_have_their_spread() -> None:
     """Spreads of thousands of normal draws are within 10%, except with probability below 1e-9."""
-    network = Network(embedding_size=64, width=64, has_item_ids=True, has_features=True)
+    network = RecommenderNetwork(embedding_size=64, width=64, has_item_ids=True, has_features=True)
     wide = Interactions.create(np.ones((2, 100)))
     model = network.draw(wide, np.random.default_rng(0))
     assert model["item"].std() == pytest.approx(1 / 8, rel=0.1)
@@ -82,7 +86,7 @@ def test_examples_are_all_positives_and_distinct_unmet_negatives(
 ) -> None:
     rng = np.random.default_rng(seed)
     data = Interactions.create((rng.random((users, items)) < rng.random()) * 1.0)
-    drawn = DeviceExamples.draw(data, Streams.spawn(rng, users), negatives=negatives)
+    drawn = DeviceExamples.draw_examples(data, Streams.spawn(rng, users), negatives=negatives)
     for user in range(users):
         held = np.flatnonzero(data.ratings.toarray()[user])
         n = len(held)
@@ -102,9 +106,9 @@ def test_a_device_draws_the_same_in_any_company(seed: int) -> None:
     rng = np.random.default_rng(seed)
     data = Interactions.create((rng.random((6, 20)) < 0.3) * 1.0)
     streams = Streams.spawn(rng, 6)
-    drawn = DeviceExamples.draw(data, streams, negatives=2)
+    drawn = DeviceExamples.draw_examples(data, streams, negatives=2)
     some = np.array([4, 1])
-    alone = DeviceExamples.draw(data.take_users(some), streams.take(some), negatives=2)
+    alone = DeviceExamples.draw_examples(data.take_users(some), streams.take(some), negatives=2)
     for place, user in enumerate(some):
         size = drawn.n_examples[user]
         np.testing.assert_array_equal(alone.item_ids[place, :size], drawn.item_ids[user, :size])
@@ -116,7 +120,7 @@ def test_orders_are_permutations_that_differ_by_epoch_and_device() -> None:
     rng = np.random.default_rng(0)
     data = Interactions.create((rng.random((4, 40)) < 0.5) * 1.0)
     streams = Streams.spawn(rng, 4)
-    drawn = DeviceExamples.draw(data, streams, negatives=1)
+    drawn = DeviceExamples.draw_examples(data, streams, negatives=1)
     first, second = (drawn.draw_epoch_orders(streams, epoch, 48) for epoch in (0, 1))
     for orders in (first, second):
         np.testing.assert_array_equal(np.sort(orders, axis=1), np.tile(np.arange(48), (4, 1)))
@@ -129,7 +133,7 @@ def test_all_unmet_items_are_drawn_alike() -> None:
     """Each of 8 negatives is drawn with probability 1/4; 20,000 devices, 6 deviations."""
     table = np.zeros((20_000, 10))
     table[:, [3, 7]] = 1.0
-    drawn = DeviceExamples.draw(
+    drawn = DeviceExamples.draw_examples(
         Interactions.create(table), Streams.spawn(np.random.default_rng(1), 20_000), negatives=1
     )
     counts = np.bincount(drawn.item_ids[:, 2:].ravel(), minlength=10)
@@ -190,7 +194,7 @@ def plain_training(
     data: Interactions,
     examples: DeviceExamples,
     streams: Streams,
-    local: TrainingSettings,
+    local: LocalTrainingSettings,
 ) -> list[Model]:
     """Algorithm 1, client by client, with the gradient of equation 7 as it is (squared norm)."""
     ends, batch = [], min(4, data.n_items)
@@ -224,14 +228,14 @@ def setup(
     rng = np.random.default_rng(seed)
     data = some_data(rng)
     reads = {"has_item_ids": ids, "has_features": side, "has_mean_genres": seed % 2 == 1}
-    network = Network(embedding_size=3, width=8, **reads)
+    network = RecommenderNetwork(embedding_size=3, width=8, **reads)
     broadcast = network.draw(data, rng)
     for name in broadcast:  # no zeros: every bias must count
         broadcast[name] += rng.normal(size=broadcast[name].shape).astype(np.float32) * 0.3
     streams = Streams.spawn(rng, data.n_users)
-    drawn = DeviceExamples.draw(data, streams, negatives=2)
+    drawn = DeviceExamples.draw_examples(data, streams, negatives=2)
     order = np.argsort(-drawn.n_examples, kind="stable")
-    data, streams, drawn = data.take_users(order), streams.take(order), drawn.take(order)
+    data, streams, drawn = data.take_users(order), streams.take(order), drawn.select_devices(order)
     devices = Devices.from_broadcast(
         broadcast, data, drawn, streams, batch_size=4, device="cpu", dtype=torch.float64
     )
@@ -276,7 +280,7 @@ def test_batched_training_is_training_one_by_one(
 ) -> None:
     ids, side = features
     data, examples, streams, devices, start = setup(seed, ids=ids, side=side)
-    local = TrainingSettings(n_epochs=2, rate=0.4, proximal_weight=proximal)
+    local = LocalTrainingSettings(n_epochs=2, rate=0.4, proximal_weight=proximal)
     ends = plain_training(start, data, examples, streams, local)
     agrees(devices.train(local), ends, data, examples)
     agrees(
@@ -291,7 +295,7 @@ def test_batched_training_is_training_one_by_one(
 @given(st.integers(0, 2**32 - 1), st.sampled_from([1, 2]))
 def test_the_meta_gradient_goes_through_the_support_steps(seed: int, steps: int) -> None:
     data, examples, streams, devices, start = setup(seed)
-    local = TrainingSettings(n_epochs=steps, rate=0.4, proximal_weight=0.0)
+    local = LocalTrainingSettings(n_epochs=steps, rate=0.4, proximal_weight=0.0)
     width = -(-examples.item_ids.shape[1] // 4) * 4
     expected = []
     for user in range(data.n_users):
@@ -318,11 +322,11 @@ def test_the_meta_gradient_goes_through_the_support_steps(seed: int, steps: int)
 
 def test_scores_are_those_of_the_trained_table_and_of_the_broadcast_elsewhere() -> None:
     data, examples, streams, devices, start = setup(11)
-    local = TrainingSettings(n_epochs=1, rate=0.4, proximal_weight=0.0)
+    local = LocalTrainingSettings(n_epochs=1, rate=0.4, proximal_weight=0.0)
     ends = plain_training(start, data, examples, streams, local)
     broadcast = {k: v.numpy() for k, v in start.items()}
     flags = torch.from_numpy(make_genre_flags(data)).double()
-    found = score_all(devices, devices.train(local), broadcast, flags)
+    found = score_all_items(devices, devices.train(local), broadcast, flags)
     every = torch.arange(data.n_items)
     for user, model in enumerate(ends):
         torch.testing.assert_close(
@@ -336,7 +340,7 @@ def test_a_device_that_diverges_changes_nothing_and_spoils_nobody(
 ) -> None:
     _, examples, _, devices, _ = setup(5)
     assert (examples.n_examples > 0).sum() > 2
-    local = TrainingSettings(n_epochs=1, rate=0.4, proximal_weight=0.0)
+    local = LocalTrainingSettings(n_epochs=1, rate=0.4, proximal_weight=0.0)
     whole = learn(devices, local)
     spoilt = {k: v.clone() for k, v in devices.weights.items()}
     spoilt["mlp1.weight"][1] = 1e200
@@ -364,6 +368,6 @@ def test_scores_of_huge_weights_are_numbers() -> None:
             weights[name] = torch.full_like(weights[name], 1e20)
     weights["mlp1.bias"] *= 1e10  # above all that the embeddings add: no unit is dead
     broadcast = {k: v.numpy() for k, v in start.items()}
-    found = score_all(devices, weights, broadcast, torch.from_numpy(make_genre_flags(data)))
+    found = score_all_items(devices, weights, broadcast, torch.from_numpy(make_genre_flags(data)))
     assert found.isfinite().all()
     assert found.abs().max() > 1e50

@@ -22,9 +22,9 @@ from fedrec_auditor.targets.papers.privrec.meta_learned import (
     bound_sampled_renyi,
     compute_l2_norms,
     compute_printed_epsilon,
-    join_blocks,
-    make_messages,
-    rescale,
+    join_message_blocks,
+    make_device_messages,
+    rescale_messages,
 )
 from fedrec_auditor.targets.papers.privrec.network import DeviceExamples
 from fedrec_auditor.targets.papers.privrec.numbers import compute_upper_bound, printed_epsilons
@@ -41,8 +41,10 @@ def of(number: str) -> tuple[ComputedNumber, ...]:
 def test_all_36_entries_are_reproduced_to_the_printed_digit() -> None:
     entries = tuple(printed_epsilons())
     assert len(entries) == 36
-    assert [f"{e.counted:.4f}" for e in entries] == [f"{e.printed:.4f}" for e in entries]
-    assert all(number.word is NumberLabel.RIGHT for number in of("15b"))
+    assert [f"{e.authors_epsilon:.4f}" for e in entries] == [
+        f"{e.printed_epsilon:.4f}" for e in entries
+    ]
+    assert all(number.judgement is NumberLabel.RIGHT for number in of("15b"))
 
 
 def test_a_reproduced_row_has_the_printed_figure_beside_both_bounds(
@@ -137,7 +139,7 @@ def block(seed: int, users: int) -> tuple[dict[str, Component], dict[str, np.nda
             for key, code in codes.items()
         },
     )
-    examples = DeviceExamples.draw(data, Streams.spawn(rng, users), negatives=1)
+    examples = DeviceExamples.draw_examples(data, Streams.spawn(rng, users), negatives=1)
     width = examples.item_ids.shape[1] + 2
     change = {
         "user": rng.normal(size=(users, 4)).astype(np.float32),
@@ -154,13 +156,13 @@ def block(seed: int, users: int) -> tuple[dict[str, Component], dict[str, np.nda
         for place in range(examples.n_examples[user]):
             whole["item"][user, examples.item_ids[user, place]] = change["item"][user, place]
     whole |= {name: change[name] for name in ("mlp1.weight", "output.bias")}
-    return make_messages(change, examples, data, MODEL, Payload.CHANGE, 0.5), whole
+    return make_device_messages(change, examples, data, MODEL, Payload.CHANGE, 0.5), whole
 
 
 @given(st.integers(0, 2**32 - 1), st.lists(st.integers(1, 4), min_size=1, max_size=3))
 def test_messages_are_whole_tables_by_their_rows(seed: int, sizes: list[int]) -> None:
     blocks = [block(seed + number, size) for number, size in enumerate(sizes)]
-    sent = join_blocks([one for one, _ in blocks])
+    sent = join_message_blocks([one for one, _ in blocks])
     n = np.arange(sum(sizes))
     assert list(sent) == list(MODEL)
     squares, factor = np.zeros(len(n)), np.linspace(-1.0, 2.0, len(n))
@@ -172,7 +174,9 @@ def test_messages_are_whole_tables_by_their_rows(seed: int, sizes: list[int]) ->
         squares += (expected.astype(float) ** 2).reshape(len(n), part.size).sum(axis=1)
         shape = (-1, *[1] * part.ndim)
         np.testing.assert_allclose(
-            rescale(component, factor).to_dense(n), expected * factor.reshape(shape), rtol=1e-6
+            rescale_messages(component, factor).to_dense(n),
+            expected * factor.reshape(shape),
+            rtol=1e-6,
         )
         if isinstance(component, Rows):
             np.testing.assert_array_equal(component.flag_sent_rows(n), (expected != 0).any(axis=2))

@@ -58,7 +58,7 @@ def test_an_upload_names_the_items_and_the_attributes_of_its_user() -> None:
     data, system = some_data(), replace(SMALL, width=64)
     broadcast = system.init_model(data, np.random.default_rng(1))
     uploads = system.upload(data, broadcast, np.random.default_rng(2))
-    examples = DeviceExamples.draw(
+    examples = DeviceExamples.draw_examples(
         data, Streams.spawn(np.random.default_rng(2), 20), negatives=system.negatives
     )
     item = uploads.components["item"]
@@ -395,7 +395,7 @@ def test_the_printed_figures_are_claimed() -> None:
     for scoped in asked:
         assert (scoped.claim.scope, scoped.claim.delta) == (PEERS, scoped.delta)
         assert scoped.claim.epsilon == pytest.approx(printed[scoped.delta], abs=2e-4)
-    assert [scoped.curve is None for scoped in asked] == [False, True, True]
+    assert [scoped.epsilon_curve is None for scoped in asked] == [False, True, True]
 
 
 def test_the_upload_is_asked_about_too() -> None:

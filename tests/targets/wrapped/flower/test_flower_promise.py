@@ -33,7 +33,9 @@ def judged(target: FlowerSystem) -> list[Finding]:
     exact = accounting.compute_exact_bounds(target, CROWD)
     accountants = accounting.list_accountants()
     return [
-        accounting.judge_scoped_claim(target, each, CROWD, exact=exact, accountants=accountants)
+        accounting.judge_scoped_claim(
+            target, each, CROWD, exact_bounds=exact, accountants=accountants
+        )
         for each in target.get_claims(CROWD)
     ]
 

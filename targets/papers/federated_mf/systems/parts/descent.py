@@ -16,8 +16,8 @@ from fedrec_auditor.targets.components import Floats, Ints
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import (
     get_batch_size,
-    get_rate,
-    project,
+    get_learning_rate,
+    project_embeddings,
 )
 from fedrec_auditor.targets.streams import Streams
 
@@ -187,7 +187,7 @@ class Clipping:
         return cls(max_user_norm=clip) if unit == "user" else cls(max_rating_norm=clip)
 
     @property
-    def replace_ratio(self) -> float:
+    def replacement_ratio(self) -> float:
         """Sensitivity to replacing a rating's value, divided by the sensitivity to removing the
         rating.
 
@@ -200,10 +200,10 @@ class Clipping:
         """Returns the embeddings, one per row, projected to the bounds ``min_entry`` and
         ``max_squared_norm``.
         """
-        return project(rows, self.max_squared_norm, self.min_entry)
+        return project_embeddings(rows, self.max_squared_norm, self.min_entry)
 
-    def get_sensitivity(self, count: int, with_users: bool) -> float:
-        """Returns the largest change of a step's gradient sum by ``count`` ratings of one user.
+    def get_sensitivity(self, n_ratings: int, with_users: bool) -> float:
+        """Returns the largest change of a step's gradient sum by ``n_ratings`` ratings of one user.
 
         ``with_users`` selects the gradients with respect to user embeddings u and item embeddings v
         together, instead of item embeddings alone. With norm^2 <= R and errors in [-R, R], for the
@@ -212,14 +212,14 @@ class Clipping:
         add up; those with respect to v are in different rows.
 
         The bound is 2 R^(3/2) sqrt(count^2 + count) jointly, where the paper has 2 sqrt(2) R^(3/2)
-        count, and 2 R^(3/2) sqrt(count) for item embeddings alone, where the paper has 2 R^(3/2)
+        n_ratings, and 2 R^(3/2) sqrt(count) for item embeddings alone, where the paper has 2 R^(3/2)
         count. Both bounds are attained. If gradients are scaled, the change is at most the norm of
         the user's gradient, or the sum of the ratings' norms.
         """
-        scaled = min(self.max_user_norm, self.max_rating_norm * count)
+        scaled = min(self.max_user_norm, self.max_rating_norm * n_ratings)
         if scaled < math.inf:
             return scaled
-        size = math.sqrt(count * count + count) if with_users else math.sqrt(count)
+        size = math.sqrt(n_ratings * n_ratings + n_ratings) if with_users else math.sqrt(n_ratings)
         return 2.0 * self.max_squared_norm * math.sqrt(self.max_squared_norm) * size
 
     @property
@@ -266,14 +266,14 @@ class Clipping:
 class StepRatings:
     """Ratings that are sampled in many gradient steps, sorted by step.
 
-    ``starts``: the ratings of step t begin at ``starts[t]`` and end before ``starts[t + 1]``.
+    ``step_starts``: the ratings of step t begin at ``step_starts[t]`` and end before ``step_starts[t + 1]``.
     ``data_indices``: index of each rating in the data array of the sparse table of ratings.
-    ``rows``: row (user) of each rating; rows ascend within a step.
+    ``user_rows``: row (user) of each rating; rows ascend within a step.
     """
 
-    starts: NDArray[np.int64]
+    step_starts: NDArray[np.int64]
     data_indices: NDArray[np.int64]
-    rows: NDArray[np.int64]
+    user_rows: NDArray[np.int64]
 
     @classmethod
     def from_rows(
@@ -291,14 +291,14 @@ class StepRatings:
         starts = before[np.searchsorted(steps, np.arange(count + 1))]
         return cls(starts.astype(np.int64), places.astype(np.int64), np.repeat(chosen, held))
 
-    def get_entries(
+    def get_rating_triples(
         self, ratings: sparse.csr_array, dtype: Any = np.float32
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[Any]]:
         """Returns rows (users), columns (items) and values of the sampled ratings, one array
         each.
         """
         columns, values = ratings.indices[self.data_indices], ratings.data[self.data_indices]
-        return self.rows.astype(np.int64), columns.astype(np.int64), values.astype(dtype)
+        return self.user_rows.astype(np.int64), columns.astype(np.int64), values.astype(dtype)
 
 
 def sum_gradients(
@@ -306,28 +306,30 @@ def sum_gradients(
     items: Floats,
     ratings: sparse.csr_array,
     clipping: Clipping = Clipping(),
-    drawn: StepRatings | None = None,
+    sampled: StepRatings | None = None,
 ) -> tuple[Floats, Floats]:
     """Returns the sums of the gradients of ratings with respect to user embeddings and to item
     embeddings.
 
     For a rating x by user embedding u of item embedding v, the gradients are 2 e v and 2 e u with e
     = u.v - x (section 4.1.1), clipped by ``clipping``. The results have the shapes of ``users`` and
-    ``items``. Without ``drawn``, all ratings are summed.
+    ``items``. Without ``sampled``, all ratings are summed.
     """
-    from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent_kernel import accumulate
+    from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent_kernel import (
+        add_gradients,
+    )
 
-    if drawn is None:
+    if sampled is None:
         rows = np.arange(ratings.shape[0])
-        drawn = StepRatings.from_rows(ratings, np.zeros_like(rows), rows, 1)
+        sampled = StepRatings.from_rows(ratings, np.zeros_like(rows), rows, 1)
     of_users, of_items = np.zeros_like(users), np.zeros_like(items)
-    entries = drawn.get_entries(ratings, users.dtype)
-    accumulate(users, items, entries, of_users, of_items, astuple(clipping))
+    entries = sampled.get_rating_triples(ratings, users.dtype)
+    add_gradients(users, items, entries, of_users, of_items, astuple(clipping))
     return of_users, of_items
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Descent:
+class GradientDescent:
     """Settings of noisy gradient steps on sampled rows, ratings or users.
 
     ``learning_rate``: initial learning rate, which falls over ``n_steps``.
@@ -371,7 +373,9 @@ class Descent:
         together, within a memory limit, then two noise seeds per step. Raises InputError if the
         embeddings are no longer finite.
         """
-        from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent_kernel import descend
+        from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent_kernel import (
+            run_party_steps,
+        )
 
         users, items = (np.array(table, np.float32) for table in (users, items))
         together = max(1, _NUMBERS // max(1, len(users)))
@@ -380,8 +384,10 @@ class Descent:
             drawn = self.sample(ratings, rng, steps)
             sizes = np.array([[user_scale], [item_scale]]) * self.get_rates(begin, steps)
             seeds = rng.integers(1 << 64, size=(2, steps), dtype=np.uint64)
-            entries = (drawn.starts, *drawn.get_entries(ratings))
-            descend(users, items, entries, (seeds, *self._steps(sizes)), astuple(self.clipping))
+            entries = (drawn.step_starts, *drawn.get_rating_triples(ratings))
+            run_party_steps(
+                users, items, entries, (seeds, *self._steps(sizes)), astuple(self.clipping)
+            )
         return self._finite(users), self._finite(items)
 
     def train_devices(
@@ -410,7 +416,7 @@ class Descent:
         row in every step, unless ratings or users are drawn independently.
         """
         from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent_kernel import (
-            descend_users,
+            run_device_steps,
         )
 
         drawn = self.sample_users(ratings, streams, count)
@@ -418,8 +424,10 @@ class Descent:
         scales = np.stack([user_scale, item_scale], axis=1)
         seeds = streams.fold_in(1).draw_bits(2 * count).reshape(-1, 2, count)
         steps = (seeds, *self._steps(scales[:, :, None] * self.get_rates(0, count)))
-        entries = (drawn.starts, *drawn.get_entries(ratings))
-        descend_users(users, items, owned.astype(np.int64), entries, steps, astuple(self.clipping))
+        entries = (drawn.step_starts, *drawn.get_rating_triples(ratings))
+        run_device_steps(
+            users, items, owned.astype(np.int64), entries, steps, astuple(self.clipping)
+        )
         return self._finite(users), self._finite(items)
 
     def sample(
@@ -475,7 +483,9 @@ class Descent:
         first step.
         """
         steps = range(first, first + count)
-        return np.array([get_rate(step, self.n_steps, self.learning_rate) for step in steps])
+        return np.array(
+            [get_learning_rate(step, self.n_steps, self.learning_rate) for step in steps]
+        )
 
     def _steps(self, sizes: NDArray[np.float64]) -> _Tables:
         """Step lengths and noise deviations, both (..., 2, count): users first, then items."""

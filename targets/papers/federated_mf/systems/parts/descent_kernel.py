@@ -23,7 +23,7 @@ _Clipping = tuple[float, float, float, float, float]
 
 
 @_compiled
-def accumulate(
+def add_gradients(
     users: NDArray[Any],
     items: NDArray[Any],
     entries: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[Any]],
@@ -128,7 +128,7 @@ def _move(
 
 
 @_compiled
-def descend(
+def run_party_steps(
     users: NDArray[np.float32],
     items: NDArray[np.float32],
     drawn: _Drawn,
@@ -178,7 +178,7 @@ def _advance(
 
 
 @_compiled
-def descend_users(
+def run_device_steps(
     users: NDArray[np.float32],
     items: NDArray[np.float32],
     owned: NDArray[np.int64],

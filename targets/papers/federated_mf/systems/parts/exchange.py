@@ -25,16 +25,19 @@ from fedrec_auditor.targets.compute import one_thread
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.mechanisms.base import Domain, Shape, WorstCase
 from fedrec_auditor.targets.mechanisms.parts.secure_aggregation import min_variance
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent import Clipping, Descent
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent import (
+    Clipping,
+    GradientDescent,
+)
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import (
     Exchange,
     Party,
     PartyMf,
 )
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import (
-    fit_users,
-    initialize,
-    project,
+    fit_user_embeddings,
+    init_embeddings,
+    project_embeddings,
 )
 from fedrec_auditor.targets.settings import (
     Checked,
@@ -46,8 +49,13 @@ from fedrec_auditor.targets.settings import (
     check_settings,
 )
 from fedrec_auditor.targets.streams import Streams
-from fedrec_auditor.targets.systems.system import Messages, Training, TrainingResult, UploadRequest
-from fedrec_auditor.targets.systems.system import get_array as table
+from fedrec_auditor.targets.systems.system import (
+    Messages,
+    TrainingGenerator,
+    TrainingResult,
+    UploadRequest,
+)
+from fedrec_auditor.targets.systems.system import get_broadcast_array as table
 from fedrec_auditor.targets.transcript import Round, Uploads
 
 _Of = TypeVar("_Of")
@@ -68,13 +76,13 @@ class AveragedExchange(Exchange):
     moves_own_table: bool = True
 
     @abstractmethod
-    def broadcast(self, shared: Floats, first: Floats) -> dict[str, Floats]:
+    def make_broadcast(self, shared: Floats, first: Floats) -> dict[str, Floats]:
         """Returns the arrays that the server sends: the ``shared`` embeddings and, if needed, the
         ``first`` ones.
         """
 
     @abstractmethod
-    def finish(
+    def finish_training(
         self, mf: PartyMf, parties: list[Party], shared: Floats, first: Floats
     ) -> TrainingResult:
         """Runs the parties' steps after the last round, and returns the result of the training.
@@ -82,24 +90,30 @@ class AveragedExchange(Exchange):
         ``shared`` and ``first`` are the last and the first shared embeddings.
         """
 
-    def train(self, mf: PartyMf, interactions: Interactions, rng: np.random.Generator) -> Training:
+    def train(
+        self, mf: PartyMf, interactions: Interactions, rng: np.random.Generator
+    ) -> TrainingGenerator:
         """Yields every round's broadcast with all parties' messages, and returns the result of the
         training.
 
         Memory beside these rounds is 2 s + 1 tables of shared embeddings, for s parties.
         """
         rows = {"users": interactions.n_users, "items": interactions.n_items}[self.shared_table]
-        first = shared = initialize(rng.random((rows, mf.factors)), mf.bound, mf.spread)
+        first = shared = init_embeddings(
+            rng.random((rows, mf.factors)), mf.measure_bound, mf.spread
+        )
         parties = mf.make_parties(interactions, shared, rng)
         with one_thread():
             for number in range(mf.rounds):
-                sent = self.upload(mf, parties, shared, number)
+                sent = self.collect_uploads(mf, parties, shared, number)
                 uploads = Uploads(np.arange(len(parties)), {self.message_name: sent})
-                yield Round(broadcast=self.broadcast(shared, first), uploads=uploads)
-                shared = self.merge(mf, shared, sent, parties, number)
-            return self.finish(mf, parties, shared, first)
+                yield Round(broadcast=self.make_broadcast(shared, first), uploads=uploads)
+                shared = self.average_tables(mf, shared, sent, parties, number)
+            return self.finish_training(mf, parties, shared, first)
 
-    def upload(self, mf: PartyMf, parties: list[Party], shared: Floats, number: int) -> Component:
+    def collect_uploads(
+        self, mf: PartyMf, parties: list[Party], shared: Floats, number: int
+    ) -> Component:
         """Returns the shared embeddings of each party after its local steps (equations 4 and 5),
         one table per party.
 
@@ -112,12 +126,12 @@ class AveragedExchange(Exchange):
             descent, steps = mf.make_descent(party.ratings.shape[0]), mf.local_steps
             after = party.train(
                 descent,
-                self._ordered(shared, party.own_table),
+                self._ordered(shared, party.own_embeddings),
                 self._ordered(party.step_scale, own),
                 number * steps,
                 steps,
             )
-            out[k], party.own_table = self._ordered(*after)
+            out[k], party.own_embeddings = self._ordered(*after)
         return Dense(out, Payload.MODEL)
 
     def _ordered(self, shared: _Of, own: _Of) -> tuple[_Of, _Of]:
@@ -127,7 +141,7 @@ class AveragedExchange(Exchange):
         """
         return (shared, own) if self.shared_table == "users" else (own, shared)
 
-    def merge(
+    def average_tables(
         self, mf: PartyMf, shared: Floats, sent: Component, parties: list[Party], number: int
     ) -> Floats:
         """Returns the next shared embeddings: the mean of the parties' tables, weighted by each
@@ -151,11 +165,11 @@ class UserAveraging(AveragedExchange):
 
     shared_table = message_name = "users"
 
-    def broadcast(self, shared: Floats, first: Floats) -> dict[str, Floats]:
+    def make_broadcast(self, shared: Floats, first: Floats) -> dict[str, Floats]:
         """Returns the arrays that the server sends: the current user embeddings."""
         return {"users": shared}
 
-    def finish(
+    def finish_training(
         self, mf: PartyMf, parties: list[Party], shared: Floats, first: Floats
     ) -> TrainingResult:
         """Tunes every party's items to the last user embeddings, and publishes user and item
@@ -165,7 +179,7 @@ class UserAveraging(AveragedExchange):
         for party in parties:
             sizes = 0.0, party.step_scale * party.weight
             last = mf.make_descent(len(shared), with_users=False)
-            tuned = party.train(last, (shared, party.own_table), sizes, mf.steps, self.tuning)
+            tuned = party.train(last, (shared, party.own_embeddings), sizes, mf.steps, self.tuning)
             items[party.member_ids] = tuned[1]
         release = {"users": shared, "items": items}
         return TrainingResult(release, release)
@@ -191,7 +205,7 @@ class UserAveraging(AveragedExchange):
         users = mf.make_descent(1).clipping.project(users)
 
         def begin(block: Ints, part: sparse.csr_array, own: Streams) -> tuple[Floats, Floats]:
-            return users[block], draw_devices(mf, part, own)[1]
+            return users[block], draw_device_embeddings(mf, part, own)[1]
 
         after, _ = mf.train_devices(calls, mf.local_steps, begin)
         return {"users": Dense(after[:, None, :], Payload.MODEL)}
@@ -213,11 +227,11 @@ class ItemAveraging(AveragedExchange):
 
     shared_table = message_name = "items"
 
-    def broadcast(self, shared: Floats, first: Floats) -> dict[str, Floats]:
+    def make_broadcast(self, shared: Floats, first: Floats) -> dict[str, Floats]:
         """Returns the arrays that the server sends: the current and the first item embeddings."""
         return {"items": shared, "first": first}
 
-    def finish(
+    def finish_training(
         self, mf: PartyMf, parties: list[Party], shared: Floats, first: Floats
     ) -> TrainingResult:
         """Fine-tunes every party, and publishes the last shared item embeddings.
@@ -225,7 +239,9 @@ class ItemAveraging(AveragedExchange):
         User embeddings and the parties' own item embeddings are not published.
         """
         tuned = np.stack([self.fine_tune(mf, party, shared) for party in parties])
-        return TrainingResult(self.broadcast(shared, first), make_prediction_tables(parties, tuned))
+        return TrainingResult(
+            self.make_broadcast(shared, first), make_prediction_tables(parties, tuned)
+        )
 
     def fine_tune(self, mf: PartyMf, party: Party, items: Floats) -> Floats:
         """Fine-tunes a party after the last round; returns its item embeddings, and updates its
@@ -237,16 +253,20 @@ class ItemAveraging(AveragedExchange):
         """
         if not self.tuning:
             return items
-        descent = Descent(
+        descent = GradientDescent(
             learning_rate=self.tuning_rate,
             n_steps=self.tuning,
             fraction=mf.rate,
-            clipping=Clipping.of_embeddings(mf.bound),
+            clipping=Clipping.of_embeddings(mf.measure_bound),
         )
-        users = fit_users(party.all_ratings, items, bound=mf.bound, steps=mf.n_fit_steps or 20)
+        users = fit_user_embeddings(
+            party.all_ratings, items, bound=mf.measure_bound, steps=mf.n_fit_steps or 20
+        )
         size = party.all_ratings.shape[0] / max(1, party.all_ratings.nnz)
         whole = replace(party, ratings=party.all_ratings)
-        party.own_table, tuned = whole.train(descent, (users, items), (size, size), 0, self.tuning)
+        party.own_embeddings, tuned = whole.train(
+            descent, (users, items), (size, size), 0, self.tuning
+        )
         return tuned
 
     def make_messages(self, mf: PartyMf, calls: UploadRequest) -> Messages:
@@ -259,7 +279,7 @@ class ItemAveraging(AveragedExchange):
         items, first = get_broadcast_items(mf, calls)
 
         def begin(block: Ints, part: sparse.csr_array, own: Streams) -> tuple[Floats, Floats]:
-            return init_users(mf, part, first, own), np.tile(items, (len(block), 1))
+            return init_user_embeddings(mf, part, first, own), np.tile(items, (len(block), 1))
 
         _, moved = mf.train_devices(calls, mf.local_steps, begin, self.moves_own_table)
         return {self.message_name: Dense(moved, Payload.MODEL)}
@@ -276,7 +296,9 @@ class Publication(Exchange):
 
     is_one_step = True
 
-    def train(self, mf: PartyMf, interactions: Interactions, rng: np.random.Generator) -> Training:
+    def train(
+        self, mf: PartyMf, interactions: Interactions, rng: np.random.Generator
+    ) -> TrainingGenerator:
         """Yields one round, in which every party publishes the tables that it trained alone."""
         parties = mf.make_parties(interactions, None, rng)
         n, m, p = interactions.n_users, interactions.n_items, mf.factors
@@ -284,9 +306,11 @@ class Publication(Exchange):
         owner = np.empty(m, np.int64)
         with one_thread():
             for k, party in enumerate(parties):
-                first = initialize(party.rng.random((n, p)), mf.bound, mf.spread)
-                versions[k], party.own_table = train_party(mf, party, first, party.own_table)
-                items[party.member_ids], owner[party.member_ids] = party.own_table, k
+                first = init_embeddings(party.rng.random((n, p)), mf.measure_bound, mf.spread)
+                versions[k], party.own_embeddings = train_party(
+                    mf, party, first, party.own_embeddings
+                )
+                items[party.member_ids], owner[party.member_ids] = party.own_embeddings, k
         order = np.concatenate([party.member_ids for party in parties])
         rows = Rows(
             indptr=np.cumsum([0, *(len(party.member_ids) for party in parties)]),
@@ -306,7 +330,7 @@ class Publication(Exchange):
         A message has "users" (1, p) and "items" (m, p), for m items and p factors.
         """
         users, items = mf.train_devices(
-            calls, mf.steps, lambda _, part, own: draw_devices(mf, part, own)
+            calls, mf.steps, lambda _, part, own: draw_device_embeddings(mf, part, own)
         )
         tables = {"users": users[:, None, :], "items": items}
         return {name: Dense(values, Payload.MODEL) for name, values in tables.items()}
@@ -317,13 +341,17 @@ class NoExchange(Exchange):
 
     is_one_step = True
 
-    def train(self, mf: PartyMf, interactions: Interactions, rng: np.random.Generator) -> Training:
+    def train(
+        self, mf: PartyMf, interactions: Interactions, rng: np.random.Generator
+    ) -> TrainingGenerator:
         """Trains every party alone, in a single step of the generator, which yields no messages."""
-        first = initialize(rng.random((interactions.n_items, mf.factors)), mf.bound, mf.spread)
+        first = init_embeddings(
+            rng.random((interactions.n_items, mf.factors)), mf.measure_bound, mf.spread
+        )
         parties, items = mf.make_parties(interactions, first, rng), []
         with one_thread():
             for party in parties:
-                party.own_table, own = train_party(mf, party, party.own_table, first)
+                party.own_embeddings, own = train_party(mf, party, party.own_embeddings, first)
                 items.append(own)
         yield None
         return TrainingResult(None, make_prediction_tables(parties, np.stack(items)))
@@ -337,7 +365,9 @@ def train_party(mf: PartyMf, party: Party, users: Floats, items: Floats) -> tupl
     return party.train(mf.make_descent(len(users)), (users, items), sizes, 0, mf.steps)
 
 
-def draw_devices(mf: PartyMf, ratings: sparse.csr_array, streams: Streams) -> tuple[Floats, Floats]:
+def draw_device_embeddings(
+    mf: PartyMf, ratings: sparse.csr_array, streams: Streams
+) -> tuple[Floats, Floats]:
     """Draws random initial embeddings of n parties of one user each: users (n, p) and items (n, m,
     p).
 
@@ -345,7 +375,7 @@ def draw_devices(mf: PartyMf, ratings: sparse.csr_array, streams: Streams) -> tu
     """
     (n, m), p = ratings.shape, mf.factors
     uniform = streams.fold_in(_START).draw_uniform((m + 1) * p).reshape(n, m + 1, p)
-    rows = initialize(uniform, mf.bound, mf.spread)
+    rows = init_embeddings(uniform, mf.measure_bound, mf.spread)
     return rows[:, m], rows[:, :m]
 
 
@@ -359,18 +389,22 @@ def get_broadcast_items(mf: PartyMf, calls: UploadRequest) -> tuple[Floats, Floa
     shape, sent = (calls.profiles.n_items, mf.factors), calls.broadcast or {}
     items = table(sent, "items", shape).astype(np.float32)
     first = table(sent, "first", shape).astype(np.float32) if "first" in sent else items
-    return project(items, mf.bound), project(first, mf.bound)
+    return project_embeddings(items, mf.measure_bound), project_embeddings(first, mf.measure_bound)
 
 
-def init_users(mf: PartyMf, full: sparse.csr_array, first: Floats, streams: Streams) -> Floats:
+def init_user_embeddings(
+    mf: PartyMf, full: sparse.csr_array, first: Floats, streams: Streams
+) -> Floats:
     """Returns the initial user embeddings of parties of one user each, one row per party.
 
     The embeddings are fitted to the ``first`` item embeddings if the system pre-trains users, and
     random otherwise.
     """
     if mf.n_fit_steps:
-        return fit_users(full, first, bound=mf.bound, steps=mf.n_fit_steps)
-    return initialize(streams.fold_in(_START).draw_uniform(mf.factors), mf.bound, mf.spread)
+        return fit_user_embeddings(full, first, bound=mf.measure_bound, steps=mf.n_fit_steps)
+    return init_embeddings(
+        streams.fold_in(_START).draw_uniform(mf.factors), mf.measure_bound, mf.spread
+    )
 
 
 def make_prediction_tables(parties: list[Party], items: Floats) -> dict[str, Any]:
@@ -385,7 +419,7 @@ def make_prediction_tables(parties: list[Party], items: Floats) -> dict[str, Any
     n, p = sum(len(party.member_ids) for party in parties), items.shape[2]
     users, home = np.empty((n, p), np.float32), np.empty(n, np.int64)
     for k, party in enumerate(parties):
-        users[party.member_ids], home[party.member_ids] = party.own_table, k
+        users[party.member_ids], home[party.member_ids] = party.own_embeddings, k
     return {"users": users, "items": items, "home": home}
 
 
@@ -457,7 +491,7 @@ class DropoutMechanism(Checked):
         """
         return (self.n_rounds, 4)
 
-    def list_survivors(self) -> tuple[NDArray[np.int64], NDArray[np.int64], Doubles]:
+    def list_survivor_counts(self) -> tuple[NDArray[np.int64], NDArray[np.int64], Doubles]:
         """Returns the possible numbers of survivors of a round that includes the device, and their
         probabilities.
 
@@ -482,7 +516,7 @@ class DropoutMechanism(Checked):
         4).
         """
         values = np.asarray(self.domain.expand_batch(value, size), dtype=np.float64)
-        masked, replaced, probability = self.list_survivors()
+        masked, replaced, probability = self.list_survivor_counts()
         edges = np.cumsum(probability)
         shape = (*values.shape, self.n_rounds)
         at = np.searchsorted(edges, rng.random(shape), side="right")
@@ -505,7 +539,7 @@ class DropoutMechanism(Checked):
         given them.
         """
         out, gradient = np.asarray(output, dtype=np.float64), self.domain.check(value)
-        masked, replaced, probability = self.list_survivors()
+        masked, replaced, probability = self.list_survivor_counts()
         table = {(m, r): p for m, r, p in zip(masked, replaced, probability, strict=True)}
         table[0, 0] = 1.0 - float(probability.sum())
         m, r, total, sent = np.moveaxis(out, -1, 0)
@@ -558,7 +592,7 @@ class DropoutMechanism(Checked):
         mu is the largest change of the sum by the device's gradient, divided by the deviation of
         the noise that the adversary does not know.
         """
-        masked, replaced, probability = self.list_survivors()
+        masked, replaced, probability = self.list_survivor_counts()
         zeta1, zeta2 = self._zetas(masked)
         honest = replaced - self.n_colluding
         kept = zeta2 if self.is_repaired else zeta1 * zeta2 / (zeta1 + zeta2)

@@ -27,11 +27,11 @@ from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise_rounds impor
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import (
     check_ratings,
     compute_item_gradients,
-    fit_users,
-    initialize,
+    fit_user_embeddings,
+    init_embeddings,
     make_initial_user,
-    predict,
-    project,
+    predict_ratings,
+    project_embeddings,
 )
 from fedrec_auditor.targets.settings import (
     Count,
@@ -46,11 +46,11 @@ from fedrec_auditor.targets.systems.base import HoldOut, Model, Population, Util
 from fedrec_auditor.targets.systems.system import (
     Messages,
     System,
-    Training,
+    TrainingGenerator,
     TrainingResult,
     UploadRequest,
 )
-from fedrec_auditor.targets.systems.system import get_array as table
+from fedrec_auditor.targets.systems.system import get_broadcast_array as table
 from fedrec_auditor.targets.transcript import Broadcast, Round
 
 
@@ -68,7 +68,7 @@ class LocalMf(System):
 
     factors: Annotated[Count, "p, entries of a user's and of an item's vector"] = 20
     rounds: Annotated[Count, "T, rounds per training"] = 10
-    bound: RatingScale = 5.0
+    measure_bound: RatingScale = 5.0
     learning_rate: Annotated[Positive, "gamma, learning rate"] = 1.0
     spread: Annotated[Probability, "spread of the first embeddings; 0: all equal"] = 1.0
     fitting: Annotated[Count, "steps in which a device fits its embedding to V"] = 20
@@ -85,14 +85,14 @@ class LocalMf(System):
         passes = self.rounds + self.fitting
         return {"width": self.factors, "bytes": 4 * self.factors + 24, "passes": passes}
 
-    def init_users(self, ratings: sparse.csr_array, first: Floats) -> Floats:
+    def init_user_embeddings(self, ratings: sparse.csr_array, first: Floats) -> Floats:
         """Returns the user embeddings before the first round, one row per user, which never leave
         the devices.
 
         By default all user embeddings are equal. A subclass may fit them to ``first``, the first
         item embeddings (one row per item).
         """
-        one = make_initial_user(self.factors, self.bound).astype(np.float32)
+        one = make_initial_user(self.factors, self.measure_bound).astype(np.float32)
         return np.broadcast_to(one, (ratings.shape[0], self.factors))
 
     @abstractmethod
@@ -108,26 +108,28 @@ class LocalMf(System):
 
     @abstractmethod
     def run_round(
-        self, number: int, model: Broadcast, send: Any, rng: Generator
+        self, round_index: int, model: Broadcast, collect_messages: Any, rng: Generator
     ) -> tuple[Round, Floats]:
-        """Runs the round with index ``number``; returns its messages and the next item embeddings,
+        """Runs the round with index ``round_index``; returns its messages and the next item embeddings,
         one row per item.
 
-        ``send(model)`` computes the messages of all devices for a broadcast.
+        ``collect_messages(model)`` computes the messages of all devices for a broadcast.
         """
 
     def draw_extra_arrays(self, n_items: int, rng: Generator) -> dict[str, Any]:
         """Returns further arrays, by name, that every broadcast contains; by default none."""
         return {}
 
-    def train(self, interactions: Interactions, rng: Generator, compute: Machine) -> Training:
+    def train(
+        self, interactions: Interactions, rng: Generator, compute: Machine
+    ) -> TrainingGenerator:
         """Runs all rounds; yields the broadcast and the messages of each round, and returns the
         result of the training.
         """
         n, m = interactions.n_users, interactions.n_items
-        ratings = check_ratings(interactions, self.bound)
-        first = initialize(rng.random((m, self.factors)), self.bound, self.spread)
-        users, items = self.init_users(ratings, first), first
+        ratings = check_ratings(interactions, self.measure_bound)
+        first = init_embeddings(rng.random((m, self.factors)), self.measure_bound, self.spread)
+        users, items = self.init_user_embeddings(ratings, first), first
         constant = self.draw_extra_arrays(m, rng)
 
         def send(model: Broadcast) -> dict[str, Component]:
@@ -142,16 +144,16 @@ class LocalMf(System):
                 yield crossed
         return TrainingResult({"items": items, "first": first}, {"items": items})
 
-    def make_messages(self, calls: UploadRequest) -> Messages:
+    def make_messages(self, request: UploadRequest) -> Messages:
         """Returns the messages of devices that receive the broadcast in their first round.
 
         Systems that need the number of users read it from the entry "users" of the broadcast; if
         the entry is missing, the number is taken to be 1.
         """
-        model, owners = self.get_broadcast(calls.broadcast, calls.profiles), calls.profile_ids
-        ratings = check_ratings(calls.profiles, self.bound)
-        users = self.init_users(ratings, model["first"])[owners]
-        return self.run_devices(sparse.csr_array(ratings[owners]), users, model, calls.streams)[0]
+        model, owners = self.get_broadcast(request.broadcast, request.profiles), request.profile_ids
+        ratings = check_ratings(request.profiles, self.measure_bound)
+        users = self.init_user_embeddings(ratings, model["first"])[owners]
+        return self.run_devices(sparse.csr_array(ratings[owners]), users, model, request.streams)[0]
 
     def score(self, model: Model, interactions: Interactions, users: Ints) -> Floats:
         """Returns predicted ratings u.v of ``users``, shape (len(users), n_items).
@@ -159,7 +161,7 @@ class LocalMf(System):
         Each user embedding u is fitted to the last item embeddings v.
         """
         asked, items = interactions.take_users(users), model.arrays["items"]
-        return predict(asked, items, bound=self.bound, steps=self.fitting)
+        return predict_ratings(asked, items, bound=self.measure_bound, steps=self.fitting)
 
     def get_broadcast(self, broadcast: Broadcast | None, profiles: Interactions) -> Broadcast:
         """Returns the broadcast, completed by the first item embeddings, named "first".
@@ -204,7 +206,7 @@ class PretrainedMf(LocalMf):
         """Largest norm of one rating's gradient with respect to item embeddings: 2 R^(3/2), for the
         largest rating R.
         """
-        return 2.0 * self.bound * math.sqrt(self.bound)
+        return 2.0 * self.measure_bound * math.sqrt(self.measure_bound)
 
     @property
     def sigma(self) -> float:
@@ -235,14 +237,14 @@ class PretrainedMf(LocalMf):
         deviation = self.noise_multiplier / math.sqrt(self.rounds)
         return float(dp.get_epsilon_gaussian(deviation, delta)) + 1e-9
 
-    def init_users(self, ratings: sparse.csr_array, first: Floats) -> Floats:
+    def init_user_embeddings(self, ratings: sparse.csr_array, first: Floats) -> Floats:
         """Returns user embeddings, one row per user, fitted to the ``first`` item embeddings (step
         c1).
         """
-        first = project(first, self.bound)
-        return fit_users(ratings, first, bound=self.bound, steps=self.fitting)
+        first = project_embeddings(first, self.measure_bound)
+        return fit_user_embeddings(ratings, first, bound=self.measure_bound, steps=self.fitting)
 
-    def make_noisy_upload(
+    def make_noisy_messages(
         self,
         ratings: sparse.csr_array,
         users: Floats,
@@ -255,7 +257,7 @@ class PretrainedMf(LocalMf):
         Each device draws the rating uniformly from its own. A message has shape (m, p), for m items
         and p factors, and has N(0, ``scale``^2) noise on all entries.
         """
-        items = project(model["items"], self.bound)
+        items = project_embeddings(model["items"], self.measure_bound)
         counts = np.diff(ratings.indptr)
         rated = np.flatnonzero(counts)
         draw = streams.take(rated).fold_in(_RATING).draw_uniform(1)[:, 0]

@@ -20,14 +20,14 @@ from fedrec_auditor.targets.mechanisms.gaussian_mechanisms import SampledGaussia
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise import NoisyMf
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import (
     get_party_sizes,
-    get_shares,
+    get_sampling_shares,
 )
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import (
     _SLOWING,
     TINY_LENGTH,
+    fit_user_embeddings,
     fit_user_pair,
-    fit_users,
-    get_rate,
+    get_learning_rate,
 )
 from fedrec_auditor.targets.settings import Checked, Probability, check_settings
 
@@ -125,14 +125,14 @@ class LowerBound(Checked):
 # Along the line between the two user embeddings the sums are at least as far apart as in
 # ``SampledGaussian``, step by step for the same noise, and its ratio rises with that distance.
 
-MAX_ROUNDS = 10**6
+MAX_BOUND_ROUNDS = 10**6
 """Maximum number of rounds in a bound; of a longer training only the first rounds are used.
 
 Fewer rounds reveal less. The learning rates of a shorter training fall faster, so that the rates
 within a round do not become more equal."""
 
 
-def find_evenness(rounds: int, local_steps: int) -> float:
+def find_min_rate_ratio(rounds: int, local_steps: int) -> float:
     """Returns the smallest learning rate of a round divided by the root mean square of the round's
     rates, in the worst round.
 
@@ -151,8 +151,14 @@ def _evenness_of(turn: int, rounds: int, steps: int) -> float:
     """
     total, first = rounds * steps, turn * steps
     count = min(steps, max(0, _falling(total) - first))
-    level, least = get_rate(total, total, 1.0), get_rate(first + steps - 1, total, 1.0)
-    low, slope = get_rate(first + max(0, count - 1), total, 1.0), 1.0 - get_rate(1, total, 1.0)
+    level, least = (
+        get_learning_rate(total, total, 1.0),
+        get_learning_rate(first + steps - 1, total, 1.0),
+    )
+    low, slope = (
+        get_learning_rate(first + max(0, count - 1), total, 1.0),
+        1.0 - get_learning_rate(1, total, 1.0),
+    )
     squares = (
         count * low**2
         + low * slope * count * (count - 1)
@@ -182,7 +188,7 @@ def make_rating_bound(system: NoisyMf, n_users: int, n_items: int) -> LowerBound
     count = n_items // 2 - 1
     if count < 1 or system.factors < 2:
         return None
-    users = fit_user_pair(system.bound, system.factors, system.n_fit_steps, count)
+    users = fit_user_pair(system.measure_bound, system.factors, system.n_fit_steps, count)
     there, gone = ((float(user[0]), float(user[1])) for user in users)
     turn = math.sqrt(0.5)  # along (1, -1), with one entry of V each
     along = (there[0] - there[1]) * turn, (gone[1] - gone[0]) * turn
@@ -191,11 +197,11 @@ def make_rating_bound(system: NoisyMf, n_users: int, n_items: int) -> LowerBound
     if place is None or min(along) <= 0.0:
         return None
     start, moved, lost = place
-    shifts, even = [], find_evenness(system.rounds, system.local_steps)
+    shifts, even = [], find_min_rate_ratio(system.rounds, system.local_steps)
     for (first, second), way in zip((there, gone), along, strict=True):
-        rest = math.sqrt(max(0.0, system.bound - first**2 - second**2))
+        rest = math.sqrt(max(0.0, system.measure_bound - first**2 - second**2))
         others = rest * math.sqrt(max(0, system.factors - 2))
-        error = system.bound - (first + second) * (start + moved) - others * moved
+        error = system.measure_bound - (first + second) * (start + moved) - others * moved
         shifts.append(2.0 * math.sqrt(count) * way * error * even)
     if min(shifts) <= 0.0:
         return None
@@ -216,18 +222,26 @@ def make_user_bound(system: NoisyMf, n_users: int, n_items: int) -> LowerBound |
     if count < 1:
         return None
     first = np.zeros((count, system.factors))
-    first[:, 0] = TINY_LENGTH * math.sqrt(system.bound) / count
-    ratings = sparse.csr_array(np.full((1, count), system.bound))
-    users: Floats = fit_users(ratings, first, bound=system.bound, steps=system.n_fit_steps)
+    first[:, 0] = TINY_LENGTH * math.sqrt(system.measure_bound) / count
+    ratings = sparse.csr_array(np.full((1, count), system.measure_bound))
+    users: Floats = fit_user_embeddings(
+        ratings, first, bound=system.measure_bound, steps=system.n_fit_steps
+    )
     own = float(users[0, 0])
     held = min(system.trim, n_items - count)
     place = _placed(system, n_users, count, held, entries=1, rows=count)
     if place is None:
         return None
     start, moved, lost = place
-    rest = math.sqrt(max(0.0, system.bound - own**2) * max(0, system.factors - 1))
-    error = system.bound - own * (start + moved) - rest * moved
-    shift = 2.0 * math.sqrt(count) * own * error * find_evenness(system.rounds, system.local_steps)
+    rest = math.sqrt(max(0.0, system.measure_bound - own**2) * max(0, system.factors - 1))
+    error = system.measure_bound - own * (start + moved) - rest * moved
+    shift = (
+        2.0
+        * math.sqrt(count)
+        * own
+        * error
+        * find_min_rate_ratio(system.rounds, system.local_steps)
+    )
     return _at_least(system, n_users, shift, 0.0, lost) if shift > 0.0 else None
 
 
@@ -248,9 +262,9 @@ def _placed(
     # The margin is in standard deviations. Invisible projections must be rarer.
     margin = 8.0 if system.local_steps == 1 else 12.0
     start = margin * noise
-    drift = step * system.local_steps * 2.0 * system.bound * math.sqrt(system.bound)
+    drift = step * system.local_steps * 2.0 * system.measure_bound * math.sqrt(system.measure_bound)
     far = 2.0 * start + drift  # reach of an entry that begins at 0 and is reflected there
-    if entries * (start + far) ** 2 + system.factors * far**2 >= system.bound:
+    if entries * (start + far) ** 2 + system.factors * far**2 >= system.measure_bound:
         return None
     lost = min(1.0, 2.0 * float(ndtr(-margin)) * system.steps * rows * system.factors)
     return start, (far if system.local_steps > 1 else 0.0), lost
@@ -261,7 +275,9 @@ def _at_least(
 ) -> LowerBound:
     sums = SampledGaussian(
         noise_multiplier=system.make_descent(n_users).item_sigma / shift,
-        sampling_probability=get_shares(get_party_sizes(n_users, system.parties), system.rate)[0],
+        sampling_probability=get_sampling_shares(
+            get_party_sizes(n_users, system.parties), system.rate
+        )[0],
         rounds=system.rounds,
         local_steps=system.local_steps,
         opposite=opposite,

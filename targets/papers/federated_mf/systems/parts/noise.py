@@ -12,7 +12,10 @@ from typing import Annotated, ClassVar, Literal
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.events import dp
 from fedrec_auditor.accountants.statements import Adjacency, Horizon, Scope, Unit
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent import Clipping, Descent
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent import (
+    Clipping,
+    GradientDescent,
+)
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import (
     PartyMf,
     StepSampling,
@@ -22,7 +25,7 @@ from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import (
     get_authors_epsilon,
     get_batch_size,
     get_theorem_1_epsilon,
-    make_event,
+    make_gaussian_event,
 )
 from fedrec_auditor.targets.settings import Count, OpenUnitInterval
 from fedrec_auditor.targets.systems.base import Population
@@ -126,7 +129,7 @@ class NoisyMf(PartyMf):
             else StepSampling(unit=self.unit, density=self.density)
         )
 
-    def make_descent(self, n_users: int, with_users: bool = True) -> Descent:
+    def make_descent(self, n_users: int, with_users: bool = True) -> GradientDescent:
         """Returns the gradient steps of a party of ``n_users`` users, with clipping and noise.
 
         The steps move both tables (``with_users``), or items alone.
@@ -151,13 +154,13 @@ class NoisyMf(PartyMf):
         """Returns the epsilon of all noisy steps of a party by the authors' accountant (TensorFlow
         Privacy).
         """
-        return get_authors_epsilon(*self.get_dp_inputs(population, sum(self.step_counts)))
+        return get_authors_epsilon(*self.get_accountant_inputs(population, sum(self.step_counts)))
 
     def bound_party_epsilon(self, population: Population) -> float:
         """Returns the epsilon of all noisy steps of a party by the paper's Theorem 1; it exceeds
         ``compute_party_epsilon``.
         """
-        return get_theorem_1_epsilon(*self.get_dp_inputs(population, sum(self.step_counts)))
+        return get_theorem_1_epsilon(*self.get_accountant_inputs(population, sum(self.step_counts)))
 
     def compute_user_epsilon(self, population: Population) -> float:
         """Returns the claimed epsilon of a user: the root of the sum of squared party epsilons
@@ -165,7 +168,9 @@ class NoisyMf(PartyMf):
         """
         return math.sqrt(self.parties) * self.compute_party_epsilon(population)
 
-    def get_dp_inputs(self, population: Population, steps: int) -> tuple[float, float, int, float]:
+    def get_accountant_inputs(
+        self, population: Population, steps: int
+    ) -> tuple[float, float, int, float]:
         """Returns the inputs of the authors' accountant for ``steps`` noisy steps.
 
         The inputs are the noise multiplier, the sampling rate, the number of steps and delta. Only
@@ -187,7 +192,7 @@ class UserItemNoise(GradientNoise):
     has_user_noise: ClassVar[bool] = True
 
     @classmethod
-    def for_scaled(cls, z: float, clip: float, unit: str) -> UserItemNoise:
+    def for_scaled_gradients(cls, z: float, clip: float, unit: str) -> UserItemNoise:
         """Creates noise of deviation z C, for joint gradients of a rating or user scaled to norm C.
 
         C is ``clip``, and ``unit`` is "rating" or "user".
@@ -215,7 +220,7 @@ class UserItemNoise(GradientNoise):
         held = m if mf.max_ratings is None else mf.max_ratings
         row = min(held, mf.division.get_max_items(mf, m))
         clipping, charged = self.clipping, []
-        far = 1.0 if presence else clipping.replace_ratio if scope.unit is Unit.RATING else 2.0
+        far = 1.0 if presence else clipping.replacement_ratio if scope.unit is Unit.RATING else 2.0
         if single and mf.unit == "user" and scope.adjacency is not Adjacency.REPLACE:
             far = 2.0
         for steps, with_users in zip(mf.step_counts, (True, False), strict=True):
@@ -233,10 +238,10 @@ class UserItemNoise(GradientNoise):
             reach = far * clipping.get_sensitivity(1 if single else row, with_users)
             noise = StepNoise(
                 descent=descent,
-                sizes=[n],
+                party_sizes=[n],
                 multiplier=sigma / reach,
-                unit_ratio=alone,
-                row_ratio=apart,
+                unit_multiplier=alone,
+                row_multiplier=apart,
             )
             charged.append(noise.get_event(scope, steps * parties))
         return charged[0] if len(charged) == 1 else dp.ComposedDpEvent(charged)
@@ -269,10 +274,10 @@ class ItemNoise(GradientNoise):
         last stage.
         """
         follows = mf.sampling.unit != "rating"
-        one = 2.0 * mf.bound * math.sqrt(mf.bound)
+        one = 2.0 * mf.measure_bound * math.sqrt(mf.measure_bound)
         return cls(
             multiplier=z,
-            clipping=Clipping.of_embeddings(mf.bound),
+            clipping=Clipping.of_embeddings(mf.measure_bound),
             sigma=z * one * (mf.max_ratings or 1),
             has_fitted_users=follows,
             has_moving_users=moves and follows,
@@ -291,17 +296,17 @@ class ItemNoise(GradientNoise):
         )
         z, alone = (
             self.sigma
-            / bound_change(
+            / bound_gradient_change(
                 self.clipping, s, population.n_items, mf.max_ratings, follows=self.has_fitted_users
             )
             for s in (scope, drawn)
         )
         noise = StepNoise(
             descent=mf.make_descent(population.n_users),
-            sizes=get_party_sizes(population.n_users, mf.parties),
+            party_sizes=get_party_sizes(population.n_users, mf.parties),
             multiplier=z,
-            unit_ratio=alone,
-            row_ratio=alone / self.clipping.max_user_distance,
+            unit_multiplier=alone,
+            row_multiplier=alone / self.clipping.max_user_distance,
             has_memory=self.has_moving_users,
         )
         steps = mf.steps if scope.horizon is Horizon.TRAINING else mf.local_steps
@@ -313,20 +318,20 @@ class StepNoise:
     """Noise of one gradient step, relative to the changes of its gradient sum, for accounting.
 
     ``descent``: steps and their sampling.
-    ``sizes``: numbers of users of the parties.
+    ``party_sizes``: numbers of users of the parties.
     ``multiplier``: noise deviation over the change of a step's sum by the data that the accounting
         protects.
-    ``unit_ratio``: noise deviation over the change by adding or removing one of the sampled units
+    ``unit_multiplier``: noise deviation over the change by adding or removing one of the sampled units
         (a rating, or a user).
-    ``row_ratio``: noise deviation over the distance between the gradients of two rows (users).
+    ``row_multiplier``: noise deviation over the distance between the gradients of two rows (users).
     ``has_memory``: whether the party's stored embedding of a sampled row changes, without noise.
     """
 
-    descent: Descent
-    sizes: Sequence[int]
+    descent: GradientDescent
+    party_sizes: Sequence[int]
     multiplier: float
-    unit_ratio: float
-    row_ratio: float
+    unit_multiplier: float
+    row_multiplier: float
     has_memory: bool = False
 
     def get_event(self, scope: Scope, steps: int) -> dp.DpEvent:
@@ -334,9 +339,9 @@ class StepNoise:
         its adjacency.
 
         In the repaired version each unit (rating or user) is sampled independently, which amplifies
-        privacy for a change within one unit. As published, n' of the n rows (users) in ``sizes``
+        privacy for a change within one unit. As published, n' of the n rows (users) in ``party_sizes``
         are sampled. Adding or removing a user then costs as much as with independent samples, with
-        noise of ``row_ratio``, because the user takes another user's place
+        noise of ``row_multiplier``, because the user takes another user's place
         (``losses.pairs.FixedSizePair``). Replacing a user costs the epsilon that is proved for n'
         of n rows. For data smaller than a user nothing is amplified, because the user's other
         ratings show when the row is sampled.
@@ -351,27 +356,33 @@ class StepNoise:
         single = scope.unit in RATING_UNITS
         if sampled != "row":
             if presence and (single if sampled == "rating" else scope.unit is Unit.USER):
-                return make_event(self.unit_ratio, steps, partial(dp.PoissonSampledDpEvent, rate))
+                return make_gaussian_event(
+                    self.unit_multiplier, steps, partial(dp.PoissonSampledDpEvent, rate)
+                )
             if replaced and (single or sampled == "user"):
-                return make_event(self.unit_ratio, steps, partial(dp.ReplacedSamplingDpEvent, rate))
-            return make_event(self.multiplier, steps)
-        n = max(self.sizes, key=lambda size: get_batch_size(size, rate) / size)
+                return make_gaussian_event(
+                    self.unit_multiplier, steps, partial(dp.ReplacedSamplingDpEvent, rate)
+                )
+            return make_gaussian_event(self.multiplier, steps)
+        n = max(self.party_sizes, key=lambda size: get_batch_size(size, rate) / size)
         rows = get_batch_size(n, rate)
         if scope.unit is not Unit.USER or not (presence or (replaced and not self.has_memory)):
             seen = partial(dp.RevealedSamplingDpEvent, rows / n)
-            return make_event(self.multiplier, steps, seen if rows < n else None)
+            return make_gaussian_event(self.multiplier, steps, seen if rows < n else None)
         if replaced:
             fixed = partial(dp.SampledWithoutReplacementDpEvent, n, rows)
-            return make_event(self.row_ratio, steps, fixed)
+            return make_gaussian_event(self.row_multiplier, steps, fixed)
         if self.has_memory:
-            return make_event(self.row_ratio / rows, steps)
-        even = all(get_batch_size(n, rate) == get_batch_size(n - 1, rate) for n in self.sizes)
+            return make_gaussian_event(self.row_multiplier / rows, steps)
+        even = all(get_batch_size(n, rate) == get_batch_size(n - 1, rate) for n in self.party_sizes)
         if not even or rows >= 0.25 * n:  # a quarter of the steps, twice as far apart: equal cost
-            return make_event(self.unit_ratio, steps)
-        return make_event(self.row_ratio, steps, partial(dp.PoissonSampledDpEvent, rows / n))
+            return make_gaussian_event(self.unit_multiplier, steps)
+        return make_gaussian_event(
+            self.row_multiplier, steps, partial(dp.PoissonSampledDpEvent, rows / n)
+        )
 
 
-def bound_change(
+def bound_gradient_change(
     clipping: Clipping, scope: Scope, n_items: int, trimmed: int | None, *, follows: bool
 ) -> float:
     """Returns the largest change of one step's sum of item gradients by a change of the data that

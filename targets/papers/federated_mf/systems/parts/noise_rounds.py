@@ -18,40 +18,44 @@ _TAIL = 9.0  # bound on the draws of ``draw_normals``, in standard deviations
 
 @dataclass(frozen=True, slots=True)
 class MaskedGradient:
-    """First message of a device in a round: the gradient plus noise, N(0, ``scale``^2) per entry.
+    """First message of a device in a round: the gradient plus noise, N(0, ``noise_sigma``^2) per entry.
 
-    ``scale``: standard deviation of the noise.
-    ``start``: position in the flattened item table at which the messages begin; one number, or one
+    ``noise_sigma``: standard deviation of the noise.
+    ``first_entry``: position in the flattened item table at which the messages begin; one number, or one
         per client.
     """
 
-    scale: float
-    start: int | Ints = 0
+    noise_sigma: float
+    first_entry: int | Ints = 0
 
     def __call__(self, values: NDArray[Any], streams: Streams) -> NDArray[Any]:
         """Returns the messages of all n clients for their gradients ``values``: (n, *shape),
         float32.
         """
-        return np.asarray(values + _noise(streams, _FIRST, values.shape, self.scale, self.start))
+        return np.asarray(
+            values + _noise(streams, _FIRST, values.shape, self.noise_sigma, self.first_entry)
+        )
 
     def bound_output(self, largest: float) -> float:
         """Returns a bound on the absolute value of every number of a message.
 
         ``largest`` is such a bound for the gradients.
         """
-        return largest + _TAIL * self.scale
+        return largest + _TAIL * self.noise_sigma
 
     def randomize_sum(self, total: NDArray[Any], streams: Streams) -> NDArray[np.float64]:
         """Returns the sum of the messages of all clients, given the sum ``total`` of their
         gradients.
         """
-        return np.asarray(total + _summed(streams, _FIRST, total.shape, self.scale, self.start))
+        return np.asarray(
+            total + _summed(streams, _FIRST, total.shape, self.noise_sigma, self.first_entry)
+        )
 
     def skip_entries(self, count: int | Ints) -> MaskedGradient:
         """Returns a copy of this object for messages that begin ``count`` entries later in the item
         table.
         """
-        return replace(self, start=self.start + count)
+        return replace(self, start=self.first_entry + count)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +65,7 @@ class ReplacementMessage:
     ``old_sigma``: standard deviation of xi.
     ``new_sigma``: standard deviation of the new noise xi'.
     ``is_repaired``: whether the message is -b instead, a part of the noise xi = a + b.
-    ``start``: position in the flattened item table at which the messages begin; one number, or one
+    ``first_entry``: position in the flattened item table at which the messages begin; one number, or one
         per client.
 
     The messages do not depend on the gradients. In the repaired protocol a and b are independent,
@@ -72,37 +76,37 @@ class ReplacementMessage:
     old_sigma: float
     new_sigma: float
     is_repaired: bool = False
-    start: int | Ints = 0
+    first_entry: int | Ints = 0
 
     def __call__(self, values: NDArray[Any], streams: Streams) -> NDArray[Any]:
         """Returns the messages of all n clients: (n, *shape), float32; ``values`` gives only the
         shape.
         """
-        own, last = self.draw_weights
-        xi = _noise(streams, _FIRST, values.shape, own - self.old_sigma, self.start)
-        return xi + _noise(streams, _SECOND, values.shape, last, self.start)
+        own, last = self.normal_weights
+        xi = _noise(streams, _FIRST, values.shape, own - self.old_sigma, self.first_entry)
+        return xi + _noise(streams, _SECOND, values.shape, last, self.first_entry)
 
     def bound_output(self, largest: float) -> float:
         """Returns a bound on the absolute value of every number of a message; ``largest`` is not
         used.
         """
-        own, last = self.draw_weights
+        own, last = self.normal_weights
         return _TAIL * (abs(own - self.old_sigma) + abs(last))
 
     def randomize_sum(self, total: NDArray[Any], streams: Streams) -> NDArray[np.float64]:
         """Returns the sum of the messages of all clients; from ``total`` only the shape is used."""
-        own, last = self.draw_weights
-        xi = _summed(streams, _FIRST, total.shape, own - self.old_sigma, self.start)
-        return xi + _summed(streams, _SECOND, total.shape, last, self.start)
+        own, last = self.normal_weights
+        xi = _summed(streams, _FIRST, total.shape, own - self.old_sigma, self.first_entry)
+        return xi + _summed(streams, _SECOND, total.shape, last, self.first_entry)
 
     def skip_entries(self, count: int | Ints) -> ReplacementMessage:
         """Returns a copy of this object for messages that begin ``count`` entries later in the item
         table.
         """
-        return replace(self, start=self.start + count)
+        return replace(self, start=self.first_entry + count)
 
     @property
-    def draw_weights(self) -> tuple[float, float]:
+    def normal_weights(self) -> tuple[float, float]:
         """Weights of a client's two standard normal draws in the sum of its two messages.
 
         The first draw makes xi, the noise of the first message. The second makes the new noise, or
@@ -132,7 +136,7 @@ def sum_messages(
     reply, shape = second.randomize, second.shape
     silent = first.streams.take(np.flatnonzero(~np.isin(first_users, second_users)))
     noise = reply.old_sigma * sum_normals(silent.fold_in(_FIRST), shape)
-    own, last = reply.draw_weights
+    own, last = reply.normal_weights
     if own:
         noise += own * sum_normals(second.streams.fold_in(_FIRST), shape)
     noise += last * sum_normals(second.streams.fold_in(_SECOND), shape)

@@ -15,19 +15,22 @@ from fedrec_auditor.accountants.statements import Adjacency, Horizon, Scope, Siz
 from fedrec_auditor.targets.components import Floats, Ints
 from fedrec_auditor.targets.compute import Machine, one_thread
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent import DataDivision, Descent
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent import (
+    DataDivision,
+    GradientDescent,
+)
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import (
     check_ratings,
-    fit_users,
+    fit_user_embeddings,
     get_batch_size,
-    initialize,
+    init_embeddings,
     iter_party_blocks,
-    trim,
+    trim_ratings,
 )
 from fedrec_auditor.targets.settings import Count, Positive, Probability, RatingScale, Share
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.base import HoldOut, Model, UtilityTest
-from fedrec_auditor.targets.systems.system import Messages, System, Training, UploadRequest
+from fedrec_auditor.targets.systems.system import Messages, System, TrainingGenerator, UploadRequest
 from fedrec_auditor.targets.transcript import PublicInfo
 
 _TRIM = 101  # key of the random stream that trims the ratings of a party of one user
@@ -42,7 +45,7 @@ class Party:
     ``member_ids``: indices of its users (horizontal) or of its items (vertical) in the whole table.
     ``all_ratings``: all ratings of these users or items, users by items.
     ``ratings``: the ratings after trimming, users by items.
-    ``own_table``: embeddings of these users or items, which the party keeps.
+    ``own_embeddings``: embeddings of these users or items, which the party keeps.
     ``rng``: the party's random generator.
     ``weight``: the party's share of all users or items.
     ``step_scale``: one over the number of trimmed ratings of an average user, 1/(m tau).
@@ -51,14 +54,14 @@ class Party:
     member_ids: Ints
     all_ratings: sparse.csr_array
     ratings: sparse.csr_array
-    own_table: Floats
+    own_embeddings: Floats
     rng: Generator
     weight: float
     step_scale: float
 
     def train(
         self,
-        descent: Descent,
+        descent: GradientDescent,
         tables: tuple[Floats, Floats],
         sizes: tuple[float, float],
         first: int,
@@ -110,7 +113,7 @@ class Exchange(ABC):
     tuning: int = 0
 
     @abstractmethod
-    def train(self, mf: PartyMf, interactions: Interactions, rng: Generator) -> Training:
+    def train(self, mf: PartyMf, interactions: Interactions, rng: Generator) -> TrainingGenerator:
         """Runs the training of the system ``mf``; yields one round at a time, and returns the
         result.
         """
@@ -150,7 +153,7 @@ class PartyMf(System):
     local_steps: Annotated[Count, "T', steps of a party per round"] = 10
     rate: Annotated[Share, "share of the rows that are sampled in a step"] = 0.01
     parties: Annotated[Count, "s, number of parties"] = 10
-    bound: RatingScale = 5.0
+    measure_bound: RatingScale = 5.0
     learning_rate: Annotated[Positive, "g, learning rate"] = 0.05
     spread: Annotated[Probability, "spread of the first embeddings; 0: all equal"] = 1.0
 
@@ -217,13 +220,13 @@ class PartyMf(System):
             "passes": steps * self.rate,
         }
 
-    def make_descent(self, n_users: int, with_users: bool = True) -> Descent:
+    def make_descent(self, n_users: int, with_users: bool = True) -> GradientDescent:
         """Returns the gradient steps of a party of ``n_users`` users, by default without noise or
         clipping.
 
         The steps move user and item embeddings (``with_users``), or only the items.
         """
-        return Descent(
+        return GradientDescent(
             learning_rate=self.learning_rate,
             n_steps=self.steps,
             fraction=self.rate,
@@ -242,21 +245,23 @@ class PartyMf(System):
         guess = max(1.0, self.sampling.density * n_items)
         return 1.0 / (guess if self.max_ratings is None else min(guess, self.max_ratings))
 
-    def train(self, interactions: Interactions, rng: Generator, compute: Machine) -> Training:
+    def train(
+        self, interactions: Interactions, rng: Generator, compute: Machine
+    ) -> TrainingGenerator:
         """Runs the training by the protocol ``exchange``, one round at a time."""
         return self.exchange.train(self, interactions, rng)
 
-    def get_public(self, interactions: Interactions) -> PublicInfo:
+    def get_public_info(self, interactions: Interactions) -> PublicInfo:
         """Returns what the adversary knows of a run, in which the parties are the senders."""
         n_silos = self.division.count_parties(self, interactions)
-        return replace(super().get_public(interactions), n_silos=n_silos)
+        return replace(super().get_public_info(interactions), n_silos=n_silos)
 
-    def make_messages(self, calls: UploadRequest) -> Messages:
+    def make_messages(self, request: UploadRequest) -> Messages:
         """Returns the first messages of parties, each of which holds one user and all items.
 
         All randomness of a message comes from its party's own stream.
         """
-        return self.exchange.make_messages(self, calls)
+        return self.exchange.make_messages(self, request)
 
     def score(self, model: Model, interactions: Interactions, users: Ints) -> Floats:
         """Returns predicted ratings u.v of ``users``, shape (len(users), n_items), for embeddings u
@@ -283,23 +288,23 @@ class PartyMf(System):
             return out
 
     def train_devices(
-        self, calls: UploadRequest, steps: int, begin: Initializer, with_users: bool = True
+        self, calls: UploadRequest, steps: int, initializer: Initializer, with_users: bool = True
     ) -> tuple[Floats, Floats]:
         """Returns user and item embeddings of n parties of one user each, after ``steps`` gradient
         steps.
 
-        ``begin``: gives the initial embeddings of a block of parties.
+        ``initializer``: gives the initial embeddings of a block of parties.
         ``with_users``: whether user embeddings move, too.
 
         The results have shapes (n, p) and (n, m, p), for m items and p factors. Parties are trained
         in blocks of four million embedding entries.
         """
-        full, p = check_ratings(calls.interactions, self.bound), self.factors
+        full, p = check_ratings(calls.interactions, self.measure_bound), self.factors
         n, m = full.shape
         users, items = np.empty((n, p), np.float32), np.empty((n, m, p), np.float32)
         for block in iter_party_blocks(n, m * p):
             own, part = calls.streams.take(block), sparse.csr_array(full[block])
-            first, table = begin(block, part, own)
+            first, table = initializer(block, part, own)
             part = self.trim_devices(part, own)
             scale = np.broadcast_to(self.get_step_scale(1, m, np.diff(part.indptr)), len(block))
             users[block], after = self.make_descent(1).train_devices(
@@ -321,7 +326,7 @@ class PartyMf(System):
         """
         if self.max_ratings is None:
             return ratings
-        return trim(ratings, self.max_ratings, streams.fold_in(_TRIM))
+        return trim_ratings(ratings, self.max_ratings, streams.fold_in(_TRIM))
 
     def make_parties(
         self, interactions: Interactions, shared: Floats | None, rng: Generator
@@ -330,7 +335,7 @@ class PartyMf(System):
 
         ``shared`` holds the initial shared embeddings, to which user embeddings may be fitted.
         """
-        table = check_ratings(interactions, self.bound)
+        table = check_ratings(interactions, self.measure_bound)
         dealt = self.division.deal(self, interactions, rng)
         total, made = sum(len(ids) for ids in dealt), []
         for ids in dealt:
@@ -338,10 +343,14 @@ class PartyMf(System):
             full = ratings = self.division.select_ratings(table, ids)
             n, m = full.shape
             if self.max_ratings is not None:
-                ratings = trim(full, self.max_ratings, Streams.spawn(own, n))
-            rows = initialize(own.random((len(ids), self.factors)), self.bound, self.spread)
+                ratings = trim_ratings(full, self.max_ratings, Streams.spawn(own, n))
+            rows = init_embeddings(
+                own.random((len(ids), self.factors)), self.measure_bound, self.spread
+            )
             if self.n_fit_steps and shared is not None:
-                rows = fit_users(full, shared, bound=self.bound, steps=self.n_fit_steps)
+                rows = fit_user_embeddings(
+                    full, shared, bound=self.measure_bound, steps=self.n_fit_steps
+                )
             step_scale = float(self.get_step_scale(n, m, ratings.nnz))
             made.append(Party(ids, full, ratings, rows, own, len(ids) / total, step_scale))
         return made
@@ -355,7 +364,7 @@ def get_party_sizes(n_users: int, parties: int) -> tuple[int, ...]:
     return n_users // count, -(-n_users // count)
 
 
-def get_shares(sizes: Sequence[int], rate: float) -> tuple[float, float]:
+def get_sampling_shares(sizes: Sequence[int], rate: float) -> tuple[float, float]:
     """Returns the smallest and largest share of a party's rows (users) that a step samples.
 
     ``sizes`` are the parties' numbers of rows. The number of sampled rows is an integer, so shares
@@ -365,7 +374,7 @@ def get_shares(sizes: Sequence[int], rate: float) -> tuple[float, float]:
     return min(shares), max(shares)
 
 
-def get_scope(
+def make_claim_scope(
     unit: str, vantage: Vantage = Vantage.SERVER, adjacency: Adjacency = Adjacency.ADD_REMOVE
 ) -> Scope:
     """Returns the scope of the paper's claims for a ``unit`` ("rating" or "user"), over the whole

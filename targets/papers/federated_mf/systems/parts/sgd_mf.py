@@ -49,7 +49,9 @@ def check_ratings(interactions: Interactions, bound: float) -> sparse.csr_array:
     return interactions.ratings
 
 
-def initialize(uniform: NDArray[Any], bound: float, spread: float = 1.0) -> NDArray[np.float32]:
+def init_embeddings(
+    uniform: NDArray[Any], bound: float, spread: float = 1.0
+) -> NDArray[np.float32]:
     """Returns initial embeddings whose predicted ratings u.v are R/2 in expectation, for the
     largest rating R = ``bound``.
 
@@ -63,10 +65,10 @@ def initialize(uniform: NDArray[Any], bound: float, spread: float = 1.0) -> NDAr
     # would not bound the gradients of the first step.
     within = spread * uniform + (1.0 - spread) / 2.0
     drawn = within * math.sqrt(2.0 * bound / uniform.shape[-1])
-    return project(drawn, bound).astype(np.float32)
+    return project_embeddings(drawn, bound).astype(np.float32)
 
 
-def project(embeddings: Floats, bound: float, floor: float = 0.0) -> Floats:
+def project_embeddings(embeddings: Floats, bound: float, floor: float = 0.0) -> Floats:
     """Projects each embedding to the nearest point that satisfies the constraints of equation 6.
 
     The result has entries of at least ``floor``, and rows of norm^2 at most ``bound``.
@@ -76,7 +78,7 @@ def project(embeddings: Floats, bound: float, floor: float = 0.0) -> Floats:
     return np.asarray(raised / np.maximum(norm, 1.0)[..., None])
 
 
-def trim(ratings: sparse.csr_array, max_ratings: int, streams: Streams) -> sparse.csr_array:
+def trim_ratings(ratings: sparse.csr_array, max_ratings: int, streams: Streams) -> sparse.csr_array:
     """Draws at most ``max_ratings`` ratings per user, uniformly by the user's random stream.
 
     The source is section 4.1.1.
@@ -121,7 +123,7 @@ def compute_item_gradients(users: Floats, items: Floats, ratings: Floats) -> NDA
     return np.asarray(2.0 * error[:, None] * users, np.float32)
 
 
-def get_rate(step: int, steps: float, rate: float) -> float:
+def get_learning_rate(step: int, steps: float, rate: float) -> float:
     """Returns the learning rate of the step with index ``step``, which falls linearly over the
     first 80% of all ``steps``.
 
@@ -171,7 +173,7 @@ def get_theorem_1_epsilon(noise_multiplier: float, rate: float, steps: int, delt
     return float(np.min(steps * np.asarray(curve) - math.log(delta) / moments))
 
 
-def make_event(
+def make_gaussian_event(
     noise_multiplier: float, steps: int, drawn: Callable[[dp.DpEvent], dp.DpEvent] | None = None
 ) -> dp.DpEvent:
     """Returns the accounting event of ``steps`` Gaussian mechanisms with the given noise
@@ -211,7 +213,7 @@ def make_initial_user(factors: int, bound: float) -> NDArray[np.float64]:
     return np.full(factors, math.sqrt(bound / (2.0 * factors)))
 
 
-def fit_users(
+def fit_user_embeddings(
     ratings: sparse.csr_array, items: Floats, *, bound: float, steps: int
 ) -> NDArray[np.float32]:
     """Returns user embeddings, one row per user, after ``steps`` gradient steps towards an optimum.
@@ -232,13 +234,15 @@ def fit_users(
     return out
 
 
-def predict(interactions: Interactions, items: Floats, *, bound: float, steps: int) -> Floats:
+def predict_ratings(
+    interactions: Interactions, items: Floats, *, bound: float, steps: int
+) -> Floats:
     """Returns predicted ratings u.v, (n_users, n_items), with each user embedding fitted to
     ``items`` in ``steps`` steps.
     """
     ratings = check_ratings(interactions, bound)
     with one_thread():
-        return np.asarray(fit_users(ratings, items, bound=bound, steps=steps) @ items.T)
+        return np.asarray(fit_user_embeddings(ratings, items, bound=bound, steps=steps) @ items.T)
 
 
 def fit_user_pair(
@@ -257,7 +261,7 @@ def fit_user_pair(
     first[count, 0] = math.sqrt(bound)
     ratings = np.full((2, count + 1), bound)
     ratings[1, count] = 0.0
-    there, gone = fit_users(sparse.csr_array(ratings), first, bound=bound, steps=fitting)
+    there, gone = fit_user_embeddings(sparse.csr_array(ratings), first, bound=bound, steps=fitting)
     return there.astype(np.float64), gone.astype(np.float64)
 
 
@@ -299,7 +303,9 @@ def _descend(
     ahead, momentum = u, 1.0
     for _ in range(steps):
         slope = np.matmul(gram, ahead[:, :, None])[:, :, 0] - target
-        after: NDArray[np.float64] = np.asarray(project(ahead - length * slope, bound), np.float64)
+        after: NDArray[np.float64] = np.asarray(
+            project_embeddings(ahead - length * slope, bound), np.float64
+        )
         follow = (1.0 + math.sqrt(1.0 + 4.0 * momentum**2)) / 2.0
         ahead = after + (momentum - 1.0) / follow * (after - u)
         u, momentum = after, follow

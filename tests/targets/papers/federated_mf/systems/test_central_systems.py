@@ -26,7 +26,7 @@ from fedrec_auditor.targets.papers.federated_mf.systems.central_systems import (
     _least_squares,
 )
 from fedrec_auditor.targets.papers.federated_mf.systems.local_systems import FmfLfl
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import get_scope
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import make_claim_scope
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import (
     get_authors_epsilon,
     make_initial_user,
@@ -145,8 +145,8 @@ def test_as_it_is_the_users_embedding_moves_with_its_ratings() -> None:
 
 
 def test_only_the_repair_owes_epsilon_and_only_for_a_value() -> None:
-    value = get_scope("rating", Vantage.RELEASE, Adjacency.REPLACE)
-    presence = get_scope("rating", Vantage.RELEASE)
+    value = make_claim_scope("rating", Vantage.RELEASE, Adjacency.REPLACE)
+    presence = make_claim_scope("rating", Vantage.RELEASE)
     assert ObjPertb().get_event(value, SMALL) == NonPrivateDpEvent()
     assert ObjPertb(as_published=False, epsilon=0.7).get_event(value, SMALL) == PureDpEvent(0.7)
     assert ObjPertb(as_published=False).get_event(presence, SMALL) == NonPrivateDpEvent()
@@ -237,7 +237,7 @@ def test_gd_drs_local_claim_is_exact_and_the_shuffle_amplifies_it() -> None:
 
 def test_the_designed_pairs_worlds_reach_both_corners() -> None:
     for bound in (0.1, 5.0, 100.0):
-        (pair,) = GdDr(bound=bound, epsilon=200.0).design_pairs()
+        (pair,) = GdDr(measure_bound=bound, epsilon=200.0).design_pairs()
         sent = pair.target.upload(pair.profiles, pair.broadcast, np.random.default_rng(0), 50)
         signs = sent.components["signs"]
         assert signs.is_positive[:, 0].tolist() == [True] * 50 + [False] * 50

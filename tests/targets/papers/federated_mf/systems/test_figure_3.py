@@ -16,7 +16,10 @@ from fedrec_auditor.targets.papers.federated_mf.systems.horizontal_systems impor
     HflSgdmf,
     HflSynsgd,
 )
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import fit_users, initialize
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import (
+    fit_user_embeddings,
+    init_embeddings,
+)
 from fedrec_auditor.targets.papers.federated_mf.systems.vertical_systems import FmfVfl, VflSgdmf
 from tests.targets.papers.made import rated
 
@@ -63,7 +66,7 @@ def test_vertical_training_follows_figures_3a_and_3b(kind: Any, more: dict[str, 
     project = clip if kind is VflSgdmf else np.asarray
     run = target.run(table, np.random.default_rng(2))
     rng = np.random.default_rng(2)
-    users = initialize(rng.random((N, P)), 5.0).astype(float)
+    users = init_embeddings(rng.random((N, P)), 5.0).astype(float)
     parties = target.make_parties(table, None, rng)
     columns = [party.member_ids for party in parties]
     assert len(columns[0]) != len(columns[1])
@@ -110,7 +113,7 @@ def test_horizontal_training_follows_figures_3a_and_3c(
     project = np.asarray if kind is FmfHfl else clip
     run = target.run(table, np.random.default_rng(2))
     rng = np.random.default_rng(2)
-    first = initialize(rng.random((M, P)), 5.0)
+    first = init_embeddings(rng.random((M, P)), 5.0)
     parties = target.make_parties(table, first, rng)
     users = [party.own_table.astype(float) for party in parties]
     shares = [len(party.member_ids) / N for party in parties]
@@ -138,7 +141,7 @@ def test_horizontal_training_follows_figures_3a_and_3c(
     for party in parties if more else []:  # tuning is of protected parties
         mine, steps = x[party.member_ids], target.n_fit_steps or 20
         v = np.asarray(items, np.float32)
-        u = fit_users(DATA.ratings[party.member_ids], v, bound=5.0, steps=steps)
+        u = fit_user_embeddings(DATA.ratings[party.member_ids], v, bound=5.0, steps=steps)
         for step in range(2):
             gamma = get_rate(step, 2, target.tuning_rate) * len(mine)
             of_u, of_v = slopes(mine, u, v)

@@ -31,15 +31,15 @@ from fedrec_auditor.targets.papers.federated_mf.systems.horizontal_systems impor
 )
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent import (
     GOLDEN_RATIO,
-    Descent,
+    GradientDescent,
     StepRatings,
 )
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise import bound_change
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import get_scope
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise import bound_gradient_change
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import make_claim_scope
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import (
-    fit_users,
+    fit_user_embeddings,
     get_authors_epsilon,
-    initialize,
+    init_embeddings,
 )
 from fedrec_auditor.targets.systems.base import Population
 from fedrec_auditor.targets.transcript import Uploads
@@ -50,7 +50,7 @@ LARGE = Population(n_users=70_000, n_items=10_000)
 
 
 def scope(unit: Unit = Unit.RATING, adjacency: Adjacency = Adjacency.ADD_REMOVE) -> Scope:
-    return get_scope(unit, adjacency=adjacency)
+    return make_claim_scope(unit, adjacency=adjacency)
 
 
 ONE = 2 * 5**1.5
@@ -101,7 +101,7 @@ def test_one_rating_moves_all_rows_of_its_user() -> None:
         sums = (then - tables) * (counts / 1e-6)[:, None, None]
         moved = np.linalg.norm(sums[1] - sums[0])
         clipping = target.make_noise(1).clipping
-        most = bound_change(clipping, scope(), items, None, follows=as_published)
+        most = bound_gradient_change(clipping, scope(), items, None, follows=as_published)
         if as_published:
             assert moved > 0.9 * math.sqrt(2 * (items - 1)) * ONE
             assert moved <= most == pytest.approx(math.sqrt(2 * items - 1) * ONE)
@@ -161,18 +161,18 @@ def test_a_user_who_comes_changes_the_gradients_of_those_whose_place_it_took(
         rows = iter(drawn)
 
         def draw(
-            self: Descent, ratings: Any, rng: Any, count: int, rows: Any = rows
+            self: GradientDescent, ratings: Any, rng: Any, count: int, rows: Any = rows
         ) -> StepRatings:
             return StepRatings.from_rows(ratings, np.zeros(1, int), np.array([next(rows)]), 1)
 
-        monkeypatch.setattr(Descent, "sample", draw)
+        monkeypatch.setattr(GradientDescent, "sample", draw)
         target = HflSynsgd(
             rounds=2, parties=1, factors=2, noise_multiplier=0.0, learning_rate=3.0, tuning=0
         )
         party = target.make_parties(Interactions.create(table), None, np.random.default_rng(0))[0]
         first = np.full((3, 2), 0.5, np.float32)
         sent = [
-            target.exchange.upload(target, [party], first, number).to_dense(np.array([0]))
+            target.exchange.collect_uploads(target, [party], first, number).to_dense(np.array([0]))
             for number in (0, 1)
         ]
         sums[drawn] = sent[1]
@@ -183,13 +183,13 @@ def test_train_both_moves_user_embeddings_from_where_they_began() -> None:
     for train_both in (True, False):
         target = HflSgdmf(train_both=train_both, rounds=2, tuning=0, rate=1.0, noise_multiplier=0.0)
         rng = np.random.default_rng(0)
-        first = initialize(rng.random((20, 20)), 5.0)
+        first = init_embeddings(rng.random((20, 20)), 5.0)
         party = target.make_parties(stars(), first, rng)[0]
-        began = party.own_table.copy()
-        fitted = fit_users(party.all_ratings, first, bound=5.0, steps=20)
+        began = party.own_embeddings.copy()
+        fitted = fit_user_embeddings(party.all_ratings, first, bound=5.0, steps=20)
         assert np.array_equal(began, fitted) is not train_both
-        target.exchange.upload(target, [party], first, 0)
-        assert np.array_equal(party.own_table, began) is not train_both
+        target.exchange.collect_uploads(target, [party], first, 0)
+        assert np.array_equal(party.own_embeddings, began) is not train_both
     claims = [
         [q.claim.epsilon for q in HflSgdmf(train_both=b).get_claims(LARGE)] for b in (False, True)
     ]
@@ -220,7 +220,7 @@ def test_a_rating_needs_the_repair_and_a_user_of_ten_does_not(
         own = [c for c in target.get_claims(LARGE) if c.scope == c.claim.scope]
         for scoped in own:
             found = judge_scoped_claim(
-                target, scoped, LARGE, exact=(), accountants=list_accountants()
+                target, scoped, LARGE, exact_bounds=(), accountants=list_accountants()
             )
             # Proposition 3 as printed accounts for a hundredth of the steps, which is not enough
             short = not settings and scoped.claim.epsilon == own[0].claim.epsilon and len(own) > 1
@@ -249,11 +249,11 @@ def test_each_party_descends_on_its_own_loss_alone() -> None:
     table = DATA
     run = target.run(table, np.random.default_rng(4))
     rng = np.random.default_rng(4)
-    first = initialize(rng.random((M, P)), 5.0)
+    first = init_embeddings(rng.random((M, P)), 5.0)
     scores = target.score(run.model, table, np.arange(N))
     for party in target.make_parties(table, first, rng):
         x = table.ratings.toarray()[party.member_ids].astype(float)
-        u, v, rated = party.own_table.astype(float), first.astype(float), x > 0
+        u, v, rated = party.own_embeddings.astype(float), first.astype(float), x > 0
         for step in range(6):
             gamma = RATE * (1 - 0.48 * min(1, step / 4.8)) * len(x) / rated.sum()
             error = 2 * (u @ v.T - x) * rated
@@ -264,7 +264,9 @@ def test_each_party_descends_on_its_own_loss_alone() -> None:
 def test_nothing_leaves_a_party_and_nobody_depends_on_another() -> None:
     target, one = HflLocalSgd(parties=3, factors=P), DATA
     rng = np.random.default_rng(7)
-    member_ids = target.make_parties(one, initialize(rng.random((M, P)), 5.0), rng)[0].member_ids
+    member_ids = target.make_parties(one, init_embeddings(rng.random((M, P)), 5.0), rng)[
+        0
+    ].member_ids
     others = np.setdiff1d(np.arange(N), member_ids)
     changed = one.ratings.toarray()
     changed[member_ids] = np.where(changed[member_ids] > 0, 6 - changed[member_ids], 0)
@@ -287,8 +289,8 @@ def test_noise_doubles_with_half_the_ratings(as_published: bool, apart: float) -
     settings = {"factors": 1, "rounds": 1, "local_steps": 1, "parties": 1, "tuning": 0, "rate": 1.0}
     settings |= {"learning_rate": 1e-4, "noise_multiplier": 4.0454, "as_published": as_published}
     system = HflSgdmf(**settings)
-    two, single = system.bound * np.tri(2, items, dtype=np.float32)[::-1]
-    first = initialize(np.full((items, 1), 0.5), system.bound)
+    two, single = system.measure_bound * np.tri(2, items, dtype=np.float32)[::-1]
+    first = init_embeddings(np.full((items, 1), 0.5), system.measure_bound)
 
     def noise_alone(uploads: Uploads) -> np.ndarray:
         sent = uploads.components["items"].to_dense(np.arange(len(uploads.users)))

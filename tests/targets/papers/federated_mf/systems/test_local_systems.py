@@ -38,7 +38,7 @@ from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent import (
     sum_gradients,
 )
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.exchange import DropoutMechanism
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import get_scope
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import make_claim_scope
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import (
     bound_rating_distance,
     get_authors_epsilon,
@@ -186,7 +186,7 @@ def test_survivors_of_a_run_have_the_law_that_is_said() -> None:
     target = LflSgdmf(factors=1, rounds=3000, dropout=0.2, omega=0.6, noise_multiplier=1.0)
     run = target.run(Interactions.create(np.ones((12, 1))), np.random.default_rng(5)).transcript
     population = Population(n_users=12, n_items=1)
-    law = target.get_mechanism(get_scope("user", Vantage.AGGREGATE), population)
+    law = target.get_mechanism(make_claim_scope("user", Vantage.AGGREGATE), population)
     seen = np.zeros((13, 13))
     for crossed in run.rounds:
         there = 0 in crossed.uploads.users
@@ -253,7 +253,7 @@ def test_a_device_sends_the_gradient_of_one_of_its_ratings() -> None:
     shares = touched.mean(axis=0)
     np.testing.assert_array_equal(shares[[0, 3, 5]], 0)
     assert np.abs(shares[[1, 2, 4]] - 1 / 3).max() < 6 * math.sqrt(2 / 9 / 20_000)
-    user = target.init_users(profile.ratings, items)[0]
+    user = target.init_user_embeddings(profile.ratings, items)[0]
     for j, x in ((1, 4.0), (2, 2.0), (4, 1.0)):
         at = np.flatnonzero(touched[:, j])[:1]
         row = sent.components["update"].to_dense(at)[0, j]
@@ -309,7 +309,10 @@ def test_both_messages_of_everyone_arrive_where_nobody_drops_out() -> None:
 
 def test_weaker_noise_is_left_where_dropouts_may_be_worst() -> None:
     """Half of sigma^2 at the worst; random dropouts are another mechanism."""
-    aggregate, peers = (get_scope("user", Vantage.AGGREGATE), get_scope("user", Vantage.PEERS))
+    aggregate, peers = (
+        make_claim_scope("user", Vantage.AGGREGATE),
+        make_claim_scope("user", Vantage.PEERS),
+    )
     for target, left in ((LflSgdmf(dropout=0.1), 0.5), (LflSgdmf(), 1 / 1.7)):
         event = target.get_event(aggregate, POPULATION)
         assert event.event.noise_multiplier == pytest.approx(12.0 * math.sqrt(left))
@@ -324,12 +327,12 @@ def test_weaker_noise_is_left_where_dropouts_may_be_worst() -> None:
     assert isinstance(LflSgdmf(dropout=0.1).get_mechanism(aggregate, POPULATION), DropoutMechanism)
     assert LflSgdmf().get_mechanism(peers, POPULATION) is None
     assert LflSgdmf().get_mechanism(aggregate, POPULATION) is not None
-    moved = LflSgdmf().get_event(get_scope("rating", Vantage.AGGREGATE), POPULATION)
+    moved = LflSgdmf().get_event(make_claim_scope("rating", Vantage.AGGREGATE), POPULATION)
     assert moved.event.noise_multiplier == pytest.approx(12.0 / GOLDEN_RATIO / math.sqrt(1.7))
 
 
 def test_every_user_is_fitted_to_the_same_random_items() -> None:
-    target, table = LflPretrained(factors=3, fitting=2000, bound=50.0), rated(12, 30)
+    target, table = LflPretrained(factors=3, fitting=2000, measure_bound=50.0), rated(12, 30)
     run = target.run(table, np.random.default_rng(1))
     items = run.model.arrays["items"].astype(float)
     assert (items >= 0).all()
@@ -391,17 +394,17 @@ def test_what_is_owed_follows_from_the_clip() -> None:
     def seen(z: float) -> SelfComposedDpEvent:
         return SelfComposedDpEvent(RevealedSamplingDpEvent(0.01, GaussianDpEvent(z)), 1000)
 
-    assert LocalOnly().get_event(get_scope("rating"), SOME) == seen(1.8)
+    assert LocalOnly().get_event(make_claim_scope("rating"), SOME) == seen(1.8)
     # an added user takes another's place in the batch, which nobody else's ratings show
-    user = DpSgdMf(unit="user").get_event(get_scope("user"), SOME)
+    user = DpSgdMf(unit="user").get_event(make_claim_scope("user"), SOME)
     assert user == SelfComposedDpEvent(PoissonSampledDpEvent(0.01, GaussianDpEvent(0.9)), 1000)
-    parties = LocalOnly(unit="user", as_published=False).get_event(get_scope("user"), SOME)
+    parties = LocalOnly(unit="user", as_published=False).get_event(make_claim_scope("user"), SOME)
     assert parties == SelfComposedDpEvent(PoissonSampledDpEvent(0.01, GaussianDpEvent(1.8)), 10_000)
     # another value may turn a clipped gradient round
-    value = LocalOnly().get_event(get_scope("rating", adjacency=Adjacency.REPLACE), SOME)
+    value = LocalOnly().get_event(make_claim_scope("rating", adjacency=Adjacency.REPLACE), SOME)
     assert value == seen(0.9)
     # clipped one by one, the ten ratings of a party's items add up
-    whole = LocalOnly().get_event(get_scope("user"), SOME)
+    whole = LocalOnly().get_event(make_claim_scope("user"), SOME)
     assert whole.event.sampling_probability == 0.01
     assert whole.event.event == GaussianDpEvent(pytest.approx(0.09))
 
@@ -418,7 +421,7 @@ def test_a_rating_that_goes_may_turn_its_users_clipped_gradient_round() -> None:
     assert 1.99 * clip < moved <= 2 * clip
     z = LocalOnly().noise_multiplier
     for target in (LocalOnly(unit="user"), VflSgdmf(unit="user", tuning=0)):
-        event: Any = target.get_event(get_scope("rating"), SOME)
+        event: Any = target.get_event(make_claim_scope("rating"), SOME)
         while not isinstance(event, GaussianDpEvent):
             event = event.event
         # VFL's noise is for theta = 5 ratings of a user; a trimmed rating takes one's place
@@ -462,7 +465,7 @@ def test_a_turn_makes_the_distance_root_three_halves() -> None:
 def test_the_repaired_noise_does_not_save_the_promise_for_a_rating(dropout: float) -> None:
     target, scope = LflSgdmf(as_published=False, dropout=dropout), ("rating", Vantage.AGGREGATE)
     found, one = (
-        next(f for f in judged(target, sizes) if f.scope == get_scope(*scope))
+        next(f for f in judged(target, sizes) if f.scope == make_claim_scope(*scope))
         for sizes in (Population(n_users=200, n_items=items) for items in (50, 1))
     )
     assert found.verdict is Verdict.NO_CLAIM  # Theorem 5 names no unit

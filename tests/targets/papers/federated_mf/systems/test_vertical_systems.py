@@ -18,7 +18,7 @@ from fedrec_auditor.accountants.statements import Adjacency, Scope, Unit, Vantag
 from fedrec_auditor.auditor.judging.accounting import find_upper_bound, list_accountants
 from fedrec_auditor.targets.papers.federated_mf.systems.horizontal_systems import HflSgdmf
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent import GOLDEN_RATIO
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import get_scope
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import make_claim_scope
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import get_authors_epsilon
 from fedrec_auditor.targets.papers.federated_mf.systems.vertical_systems import FmfVfl, VflSgdmf
 from fedrec_auditor.targets.systems.base import Population
@@ -88,7 +88,7 @@ TABLE = rated(30, 20)
 
 
 def scope(unit: Unit, adjacency: Adjacency = Adjacency.ADD_REMOVE) -> Scope:
-    return get_scope(unit, adjacency=adjacency)
+    return make_claim_scope(unit, adjacency=adjacency)
 
 
 @pytest.mark.parametrize(

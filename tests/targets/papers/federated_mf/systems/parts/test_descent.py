@@ -16,17 +16,17 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.papers.federated_mf.systems.parts import descent as _descent
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent import (
     Clipping,
-    Descent,
+    GradientDescent,
     StepRatings,
 )
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise_kernel import draw_normals
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import initialize
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import init_embeddings
 from fedrec_auditor.targets.streams import Streams
 from tests.targets.papers.made import table
 
 gradients = _descent.sum_gradients
 SEEDS = st.integers(0, 2**32 - 1)
-STEPS = Descent(
+STEPS = GradientDescent(
     learning_rate=0.2,
     n_steps=10,
     fraction=0.4,
@@ -67,7 +67,7 @@ def test_noise_of_the_stated_size_is_on_every_entry_rated_or_not(langevin: bool)
     ratings: Any = sparse.csr_array(np.zeros((2000, 500), dtype=np.float32))
     sigma = 0.1 if langevin else 3.0
     made = {"user_sigma": sigma, "item_sigma": sigma, "is_langevin": langevin}
-    descent = Descent(learning_rate=0.5, fraction=0.2, n_steps=1, **made)
+    descent = GradientDescent(learning_rate=0.5, fraction=0.2, n_steps=1, **made)
     tables, rng = (np.zeros((n, 10), np.float32) for n in (2000, 500)), np.random.default_rng(3)
     u, v = descent.train(*tables, ratings, rng, user_scale=0.1, item_scale=0.2, count=1)
     for moved, step in ((u, 0.05), (v, 0.1)):
@@ -125,7 +125,7 @@ def test_another_value_moves_the_sum_no_farther_than_is_said(seed: int, clipping
         made: Any = sparse.csr_array
         sums.append(np.concatenate(gradients(u, v, made(np.array([[value]])), clipping), axis=None))
     apart = float(np.linalg.norm(sums[1] - sums[0]))
-    assert apart <= clipping.replace_ratio * clipping.get_sensitivity(1, True) * (1 + 1e-9)
+    assert apart <= clipping.replacement_ratio * clipping.get_sensitivity(1, True) * (1 + 1e-9)
     if (
         clipping.max_rating_norm < math.inf
         and 0.5 < u[0] @ v[0] < 3.5
@@ -135,7 +135,7 @@ def test_another_value_moves_the_sum_no_farther_than_is_said(seed: int, clipping
 
 
 def slow(
-    steps: Descent,
+    steps: GradientDescent,
     users: np.ndarray,
     items: np.ndarray,
     ratings: sparse.csr_array,
@@ -153,8 +153,8 @@ def slow(
                 [(steps.user_sigma, users), (steps.item_sigma, items)]
             )
         )
-        for k in range(drawn.starts[t], drawn.starts[t + 1]):
-            i, place = drawn.rows[k], drawn.data_indices[k]
+        for k in range(drawn.step_starts[t], drawn.step_starts[t + 1]):
+            i, place = drawn.user_rows[k], drawn.data_indices[k]
             j = ratings.indices[place]
             error = np.clip(
                 users[i] @ items[j] - ratings.data[place], -limits.max_error, limits.max_error
@@ -164,7 +164,7 @@ def slow(
             of_items[j] += one[:3]
             of_users[i] += one[3:]
         items = items - size * of_items
-        seen = set(drawn.rows[drawn.starts[t] : drawn.starts[t + 1]].tolist())
+        seen = set(drawn.user_rows[drawn.step_starts[t] : drawn.step_starts[t + 1]].tolist())
         moving = [weight > 0 and (i in seen or steps.user_sigma > 0) for i in range(len(users))]
         users = np.where(np.array(moving)[:, None], users - size * weight * of_users, users)
         items = limits.project(items)
@@ -195,7 +195,10 @@ def test_compiled_steps_are_the_plain_ones(
     steps = replace(steps, item_sigma=sigma, user_sigma=user_sigma)
     rng = np.random.default_rng(seed)
     ratings = table(np.random.default_rng(seed), 6, 8)
-    users, items = (initialize(rng.random((6, 3)), 5.0), initialize(rng.random((8, 3)), 5.0))
+    users, items = (
+        init_embeddings(rng.random((6, 3)), 5.0),
+        init_embeddings(rng.random((8, 3)), 5.0),
+    )
     fast = steps.train(
         users,
         items,
@@ -221,7 +224,10 @@ def test_parties_of_one_user_step_as_parties_do(sampled: str) -> None:
     steps = replace(STEPS, sampling_unit=sampled, user_sigma=0.3)
     rng = np.random.default_rng(3)
     ratings = table(np.random.default_rng(0), 6, 8)
-    users, items = (initialize(rng.random((6, 3)), 5.0), initialize(rng.random((48, 3)), 5.0))
+    users, items = (
+        init_embeddings(rng.random((6, 3)), 5.0),
+        init_embeddings(rng.random((48, 3)), 5.0),
+    )
     streams, step_scale = Streams.spawn(rng, 6), np.linspace(0.1, 0.5, 6)
 
     def trained(one: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -239,10 +245,10 @@ def test_parties_of_one_user_step_as_parties_do(sampled: str) -> None:
     fast = trained(np.arange(6))
     drawn = steps.sample_users(ratings, streams, 3)
     for i in range(6):
-        part = slice(drawn.starts[3 * i], drawn.starts[3 * i + 3])
-        assert (drawn.rows[part] == i).all()
+        part = slice(drawn.step_starts[3 * i], drawn.step_starts[3 * i + 3])
+        assert (drawn.user_rows[part] == i).all()
         mine = StepRatings(
-            drawn.starts[3 * i : 3 * i + 4] - drawn.starts[3 * i],
+            drawn.step_starts[3 * i : 3 * i + 4] - drawn.step_starts[3 * i],
             drawn.data_indices[part],
             np.zeros(part.stop - part.start, np.int64),
         )
@@ -262,8 +268,8 @@ def test_a_fixed_number_of_whole_rows_is_drawn_each_as_often() -> None:
     for size, rate in ((2, 0.4), (1, 0.01)):
         drawn = replace(STEPS, fraction=rate).sample(ratings, np.random.default_rng(0), count)
         sizes = np.diff(ratings.indptr)
-        step = np.repeat(np.arange(count), np.diff(drawn.starts))
-        pairs = np.unique(step * 6 + drawn.rows)
+        step = np.repeat(np.arange(count), np.diff(drawn.step_starts))
+        pairs = np.unique(step * 6 + drawn.user_rows)
         times = np.bincount(pairs % 6, minlength=6) / count
         share = size / 6
         assert np.abs(times[sizes > 0] - share).max() < 6 * np.sqrt(share / count)
@@ -271,8 +277,8 @@ def test_a_fixed_number_of_whole_rows_is_drawn_each_as_often() -> None:
         filled = sizes[pairs % 6] > 0
         assert filled.all()
         for k in range(50):
-            part = slice(drawn.starts[k], drawn.starts[k + 1])
-            rows, places = drawn.rows[part], drawn.data_indices[part]
+            part = slice(drawn.step_starts[k], drawn.step_starts[k + 1])
+            rows, places = drawn.user_rows[part], drawn.data_indices[part]
             assert len(np.unique(rows)) <= size
             np.testing.assert_array_equal(
                 places, np.flatnonzero(np.isin(np.repeat(np.arange(6), sizes), rows))
@@ -287,9 +293,9 @@ def test_units_are_drawn_by_themselves(unit: str) -> None:
     n = ratings.shape[0]
     streams = Streams.spawn(np.random.default_rng(5), n)
     single = steps.sample_users(ratings, streams, count)
-    group = np.repeat(np.arange(n * count), np.diff(single.starts))
+    group = np.repeat(np.arange(n * count), np.diff(single.step_starts))
     drawn = steps.sample(ratings, np.random.default_rng(4), count)
-    steps_drawn = np.repeat(np.arange(count), np.diff(drawn.starts))
+    steps_drawn = np.repeat(np.arange(count), np.diff(drawn.step_starts))
     for places, step in ((drawn.data_indices, steps_drawn), (single.data_indices, group % count)):
         seen = np.zeros((count, ratings.nnz), bool)
         seen[step, places] = True
@@ -317,7 +323,7 @@ def test_many_steps_are_drawn_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_training_that_diverges_is_refused() -> None:
     steps = replace(STEPS, learning_rate=1e6, clipping=Clipping())
     rng = np.random.default_rng(0)
-    ratings, items = table(rng, 6, 8), initialize(rng.random((8, 3)), 5.0)
+    ratings, items = table(rng, 6, 8), init_embeddings(rng.random((8, 3)), 5.0)
     with pytest.raises(InputError, match=r"learning_rate=1000000.*smaller"):
         steps.train(items[:6], items, ratings, rng, user_scale=1.0, item_scale=1.0, count=10)
 

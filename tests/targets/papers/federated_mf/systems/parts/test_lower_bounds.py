@@ -19,20 +19,20 @@ from fedrec_auditor.targets.components import Floats
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.mechanisms.gaussian_mechanisms import RevealedGaussian, SampledGaussian
 from fedrec_auditor.targets.papers.federated_mf.systems.horizontal_systems import HflSgdmf
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.exchange import draw_devices
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.exchange import draw_device_embeddings
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.lower_bounds import (
     LowerBound,
-    find_evenness,
+    find_min_rate_ratio,
 )
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import (
     get_party_sizes,
-    get_scope,
-    get_shares,
+    get_sampling_shares,
+    make_claim_scope,
 )
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import (
+    fit_user_embeddings,
     fit_user_pair,
-    fit_users,
-    get_rate,
+    get_learning_rate,
 )
 from fedrec_auditor.targets.papers.federated_mf.systems.vertical_systems import VflSgdmf
 from fedrec_auditor.targets.systems.base import Population
@@ -68,7 +68,7 @@ def system(**more: Any) -> HflSgdmf:
 
 
 def law_of(target: HflSgdmf, unit: Unit, population: Population = SMALL) -> SampledGaussian:
-    found = target.get_mechanism(get_scope(unit), population)
+    found = target.get_mechanism(make_claim_scope(unit), population)
     assert isinstance(found, LowerBound)
     assert isinstance(found.mechanism, SampledGaussian)
     return found.mechanism
@@ -80,7 +80,7 @@ def played(
     """Sums of rounds along a direction of V, in units of their noise: (trials,), by the party."""
     steps, n = target.make_descent(len(ratings)), len(ratings)
     table = sparse.csr_array(ratings)
-    users = fit_users(table, first, bound=5.0, steps=target.fitting)
+    users = fit_user_embeddings(table, first, bound=5.0, steps=target.fitting)
     scale = float(target.get_step_scale(n, ratings.shape[1], table.nnz))
     items = start * (along != 0).astype(np.float32)
     rng, out = np.random.default_rng(5), np.empty(trials)
@@ -174,52 +174,58 @@ def test_the_law_is_below_what_is_charged_and_above_the_claim_at_one_rating_or_m
     for items in (6, 60, 600):
         population = replace(LARGE, n_items=items)
         law = HflSgdmf(rounds=1000, local_steps=1, learning_rate=1e-4).get_mechanism(
-            get_scope("rating"), population
+            make_claim_scope("rating"), population
         )
-        found[items] = find_exact_bound(law, get_scope("rating"), 1e-5).epsilon
+        found[items] = find_exact_bound(law, make_claim_scope("rating"), 1e-5).epsilon
     assert 1 < found[6] < found[60] / 5 < found[600] / 25
 
 
 def test_no_law_where_none_is_known() -> None:
     target = system()
-    assert target.get_mechanism(get_scope("rating"), SMALL) is not None
-    assert target.get_mechanism(get_scope("rating", Vantage.RELEASE), SMALL) is None
-    assert target.get_mechanism(get_scope("rating", adjacency=Adjacency.REPLACE), SMALL) is None
-    assert target.get_mechanism(get_scope("user"), SMALL) is None
-    assert system(unit="user").get_mechanism(get_scope("rating"), SMALL) is None
+    assert target.get_mechanism(make_claim_scope("rating"), SMALL) is not None
+    assert target.get_mechanism(make_claim_scope("rating", Vantage.RELEASE), SMALL) is None
+    assert (
+        target.get_mechanism(make_claim_scope("rating", adjacency=Adjacency.REPLACE), SMALL) is None
+    )
+    assert target.get_mechanism(make_claim_scope("user"), SMALL) is None
+    assert system(unit="user").get_mechanism(make_claim_scope("rating"), SMALL) is None
     for other in (
         system(as_published=False),
         system(noise_multiplier=0.0),
         system(factors=1),
         system(learning_rate=1.0),  # V would leave the ball
     ):
-        assert other.get_mechanism(get_scope("rating"), SMALL) is None
-    assert target.get_mechanism(get_scope("rating"), Population(n_users=4, n_items=3)) is None
+        assert other.get_mechanism(make_claim_scope("rating"), SMALL) is None
+    assert (
+        target.get_mechanism(make_claim_scope("rating"), Population(n_users=4, n_items=3)) is None
+    )
     one_item = Population(n_users=4, n_items=1)
-    assert system(unit="user").get_mechanism(get_scope("user"), one_item) is None
+    assert system(unit="user").get_mechanism(make_claim_scope("user"), one_item) is None
 
 
 @given(st.integers(1, 60), st.integers(1, 30))
 def test_learning_rates_fall_within_a_round(rounds: int, steps: int) -> None:
     """Smallest ratio over all rounds, computed step by step."""
     total = rounds * steps
-    rates = np.array([get_rate(step, total, 1.0) for step in range(total)]).reshape(rounds, steps)
+    rates = np.array([get_learning_rate(step, total, 1.0) for step in range(total)]).reshape(
+        rounds, steps
+    )
     found = min(row.min() / math.sqrt((row**2).mean()) for row in rates)
-    assert find_evenness(rounds, steps) == pytest.approx(found, rel=1e-13)
-    assert find_evenness(rounds, steps) <= 1.0
+    assert find_min_rate_ratio(rounds, steps) == pytest.approx(found, rel=1e-13)
+    assert find_min_rate_ratio(rounds, steps) <= 1.0
 
 
 def test_learning_rates_of_any_number_of_steps_are_summed_up_at_once() -> None:
-    assert 0.9 < find_evenness(10, 10) < 1.0
-    assert find_evenness(10, 10**9) == pytest.approx(find_evenness(10, 10**4), rel=1e-4)
-    assert find_evenness(10, 10) < find_evenness(10**9, 10) < 1.0
-    assert find_evenness(100, 1) == find_evenness(10**9, 1) == 1.0
+    assert 0.9 < find_min_rate_ratio(10, 10) < 1.0
+    assert find_min_rate_ratio(10, 10**9) == pytest.approx(find_min_rate_ratio(10, 10**4), rel=1e-4)
+    assert find_min_rate_ratio(10, 10) < find_min_rate_ratio(10**9, 10) < 1.0
+    assert find_min_rate_ratio(100, 1) == find_min_rate_ratio(10**9, 1) == 1.0
 
 
 def test_parties_draw_whole_rows() -> None:
     assert get_party_sizes(943, 10) == (94, 95)
-    assert get_shares(get_party_sizes(943, 10), 0.01) == (1 / 95, 1 / 94)
-    assert get_shares(get_party_sizes(5, 10), 0.01) == (1.0, 1.0)
+    assert get_sampling_shares(get_party_sizes(943, 10), 0.01) == (1 / 95, 1 / 94)
+    assert get_sampling_shares(get_party_sizes(5, 10), 0.01) == (1.0, 1.0)
     assert get_party_sizes(5, 10) == (1, 1)
 
 
@@ -243,7 +249,7 @@ def vertical(**more: Any) -> VflSgdmf:
 
 
 def bound_of(target: VflSgdmf, population: Population = CROWD) -> LowerBound:
-    found = target.get_mechanism(get_scope("rating"), population)
+    found = target.get_mechanism(make_claim_scope("rating"), population)
     assert isinstance(found, LowerBound)
     assert isinstance(found.mechanism, RevealedGaussian)
     return found
@@ -263,7 +269,7 @@ def test_half_of_all_parties_send_at_least_what_the_law_has(factors: int) -> Non
     sent, items = target.train_devices(
         UploadRequest(both, 1, {}, np.random.default_rng(1)),
         1,
-        lambda block, part, own: (users[block], draw_devices(target, part, own)[1]),
+        lambda block, part, own: (users[block], draw_device_embeddings(target, part, own)[1]),
     )
     step_scale = 1.0 / np.repeat([WIDE, WIDE - 1], runs)  # ratings of its row
     moved = (sent.astype(float) - users).sum(axis=1) / (1e-15 * step_scale * math.sqrt(factors))
@@ -297,10 +303,10 @@ def test_theorem_3_falls_and_its_repair_stands() -> None:
 def test_the_law_stays_below_what_is_charged(factors: int, z: float) -> None:
     target = vertical(factors=factors, noise_multiplier=z)
     found = bound_of(target)
-    least = find_exact_bound(found, get_scope("rating"), 1e-5).epsilon
-    event = target.get_event(get_scope("rating"), CROWD)
+    least = find_exact_bound(found, make_claim_scope("rating"), 1e-5).epsilon
+    event = target.get_event(make_claim_scope("rating"), CROWD)
     owed = min(
-        accountant.bound(event, delta=1e-5, scope=get_scope("rating")).epsilon
+        accountant.bound(event, delta=1e-5, scope=make_claim_scope("rating")).epsilon
         for accountant in list_accountants()
         if accountant.supports(event)
     )
@@ -313,7 +319,7 @@ def test_accidents_are_rare_at_small_steps_and_forbid_large_ones() -> None:
     assert found.error_absent < 1e-15
     faster = bound_of(vertical(learning_rate=1e-13))
     assert found.error_present < faster.error_present < 1e-3
-    assert vertical(learning_rate=1e-6).get_mechanism(get_scope("rating"), CROWD) is None
+    assert vertical(learning_rate=1e-6).get_mechanism(make_claim_scope("rating"), CROWD) is None
 
 
 def test_no_vertical_law_where_none_is_known() -> None:
@@ -325,10 +331,17 @@ def test_no_vertical_law_where_none_is_known() -> None:
         vertical(local_steps=2, rounds=500),
         vertical(split="category"),
     ):
-        assert target.get_mechanism(get_scope("rating"), CROWD) is None
+        assert target.get_mechanism(make_claim_scope("rating"), CROWD) is None
     target = vertical()
-    assert target.get_mechanism(get_scope("rating", Vantage.RELEASE), CROWD) is None
-    assert target.get_mechanism(get_scope("user"), CROWD) is None
-    assert target.get_mechanism(get_scope("rating", adjacency=Adjacency.REPLACE), CROWD) is None
-    assert target.get_mechanism(replace(get_scope("rating"), horizon=Horizon.ROUND), CROWD) is None
-    assert target.get_mechanism(get_scope("rating"), Population(n_users=9, n_items=2)) is None
+    assert target.get_mechanism(make_claim_scope("rating", Vantage.RELEASE), CROWD) is None
+    assert target.get_mechanism(make_claim_scope("user"), CROWD) is None
+    assert (
+        target.get_mechanism(make_claim_scope("rating", adjacency=Adjacency.REPLACE), CROWD) is None
+    )
+    assert (
+        target.get_mechanism(replace(make_claim_scope("rating"), horizon=Horizon.ROUND), CROWD)
+        is None
+    )
+    assert (
+        target.get_mechanism(make_claim_scope("rating"), Population(n_users=9, n_items=2)) is None
+    )

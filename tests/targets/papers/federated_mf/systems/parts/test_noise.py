@@ -16,7 +16,7 @@ from fedrec_auditor.accountants.losses.pairs import GaussianPair, PoissonPair, R
 from fedrec_auditor.accountants.statements import Adjacency
 from fedrec_auditor.auditor.judging.accounting import find_upper_bound, list_accountants
 from fedrec_auditor.targets.papers.federated_mf.systems.horizontal_systems import HflSgdmf
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import get_scope
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import make_claim_scope
 from fedrec_auditor.targets.papers.federated_mf.systems.vertical_systems import VflSgdmf
 from fedrec_auditor.targets.systems.base import Population, Target
 
@@ -26,7 +26,7 @@ _GRID = 1e-4
 
 
 def proved(target: Target, adjacency: Adjacency, delta: float) -> float:
-    scope = get_scope("user", adjacency=adjacency)
+    scope = make_claim_scope("user", adjacency=adjacency)
     return find_upper_bound(target, scope, MOVIELENS, delta, list_accountants()).epsilon
 
 
