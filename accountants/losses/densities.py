@@ -99,7 +99,7 @@ class ExpTerm:
             anchor, centre, curve = high if part.rate > 0.0 else low, part.rate, 0.0
         term = cls(low, high, anchor, 0.0, centre, curve, part.step)
         whole = float(term.compute_log_masses(np.array(low), np.array(high)))
-        return replace(term, value=math.log(part.weight) - whole)
+        return replace(term, log_max=math.log(part.weight) - whole)
 
     def compute_log_masses(self, low: Floats, high: Floats) -> Floats:
         """Computes ln of the mass of the term on each interval [low, high] within its support.

@@ -110,13 +110,13 @@ class ProbabilityTable:
         if (ratios := self._ratios()) > 2:
             raise InputError(
                 f"Expected outputs with at most two different probability ratios for {self.n_copies} "
-                f"n_copies, got {ratios} ratios. Compute the divergence of one copy."
+                f"copies, got {ratios} ratios. Compute the divergence of one copy."
             )
         together, all_tried = self._together()
         if not all_tried:
             raise InputError(
-                f"Expected groups=1, or two inputs and few n_copies, got {self.n_copies} n_copies in "
-                f"{self.groups} groups. Use one copy, or compute a lower bound."
+                f"Expected groups=1, or two inputs and few copies, got {self.n_copies} copies in "
+                f"{self.n_groups} groups. Use one copy, or compute a lower bound."
             )
         return max(compute_hockey_stick(joint.log_p, joint.log_q, epsilon) for joint in together)
 

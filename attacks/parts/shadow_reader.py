@@ -126,7 +126,7 @@ class ShadowReader:
         if learned is None:
             return known
         view.add_note(f"The attack learns from users simulated by the devices' code.{left_out}")
-        evidence = replace(known, log_ratio=learned.infer(users), item_odds=None, activity=None)
+        evidence = replace(known, log_ratio=learned.infer(users), item_log_odds=None, activity=None)
         return replace(evidence, activity=shrink_activity(evidence))
 
 

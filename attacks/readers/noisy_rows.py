@@ -370,7 +370,7 @@ def fit_log_ratios(
                 )
                 mixture = replace(mixture, negative_steps=reach)
             tilts = np.clip(tilted / level, -_STEEPEST, _STEEPEST)
-            mixture = replace(mixture, step_excess=tilts)
+            mixture = replace(mixture, relative_step_excess=tilts)
         if fit_all:
             rate = (p_own.sum(axis=0, dtype=np.float64) + share / 2) / (len(users) + 0.5)
             item_odds = (
@@ -380,9 +380,9 @@ def fit_log_ratios(
                 mixture,
                 mean_step=step,
                 step_variance=variance,
-                mean_share=share,
+                mean_positive_share=share,
                 prior_weight=counts,
-                item_odds=item_odds,
+                item_log_odds=item_odds,
             )
     given = expit(prior).astype(np.float32)
     fit = np.log1p(given * np.expm1(np.minimum(ratio, 80))).sum(dtype=np.float64)

@@ -71,13 +71,15 @@ def run_attack(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
     scores, users = game.run_attack(MemberScores, background, game.view).values, pairs[:, 0]
     # With fewer than 100 non-members, TPR is reported at the smallest FPR that they can resolve.
     fpr = max(MAIN_FPR, 1 / negatives)
-    curve = game.make_roc(scores, members, users, sorted({fpr, *FURTHER_FPRS}), baseline=prior)
+    curve = game.make_roc(
+        scores, members, users, sorted({fpr, *FURTHER_FPRS}), baseline=prior_log_odds
+    )
     note = (
         "The adversary knows the algorithm, the messages that the server receives, and how many "
         f"other users have each item. Tests use up to {MAX_MEMBERS_PER_USER} items of each of "
         f"{curve.auc.n_users} users, and as many items that the user does not have. The interval "
         "covers the choice of users."
-        f"{known_note}{_describe_silence(scores, prior, pairs[:, 1])}"
+        f"{known_note}{_describe_silence(scores, prior_log_odds, pairs[:, 1])}"
     )
     by_user = metrics.get_user_aucs(scores, members, users)
     auc_row, tpr_row = _rows(game, curve, [fpr], "popularity", len(pairs), note)

@@ -373,7 +373,7 @@ class ThresholdLimits:
             q_upper=np.asarray(high, dtype=np.float64),
             thresholds=cuts,
             is_above=above_all,
-            is_first=first_all,
+            is_p_in_first_world=first_all,
             alpha=alpha,
         )
 

@@ -33,7 +33,7 @@ LARGE = 2.0
 """A gradient beyond what it is clamped to."""
 PEOPLE, SKETCH = 500, 5
 """Users, and how many of them a row of the sketch has."""
-TERNARY, WIDTH = Ternary(measure_bound=0.5, size=3.0), 6
+TERNARY, WIDTH = Ternary(bound=0.5, size=3.0), 6
 """A number of a gradient, as entry 37 has it, and the numbers of a user's row."""
 
 
@@ -106,15 +106,13 @@ def audit(folder: Path) -> Iterator[str]:
         return quantized(train, np.full((size, WIDTH), x))
 
     rng = np.random.default_rng(0)
-    for x in (0.0, TERNARY.measure_bound / 2, LARGE):
+    for x in (0.0, TERNARY.bound / 2, LARGE):
         sent = number(x, rng, 10 * SAMPLES)
         values, counts = np.unique(sent, return_counts=True)
         shares = ", ".join(
             f"{v:g}: {c / len(sent):.4f}" for v, c in zip(values, counts, strict=True)
         )
-        chance = np.exp(
-            TERNARY.log_prob(np.array([0.0, TERNARY.size]), min(x, TERNARY.measure_bound))
-        )
+        chance = np.exp(TERNARY.log_prob(np.array([0.0, TERNARY.size]), min(x, TERNARY.bound)))
         yield (
             f"released: of {len(sent):,} times a gradient of {x:g} is sent as {{{shares}}}; here 0 "
             f"with chance {chance[0]:.4f}, {TERNARY.size:g} with {chance[1]:.4f}"

@@ -253,7 +253,7 @@ def _reworded(part: Passage, change: Callable[[str], str]) -> Passage:
     def changed(text: FactText) -> FactText:
         if isinstance(text, str):
             return change(text)
-        return replace(text, support=tuple(map(change, text.qualifiers)))
+        return replace(text, qualifiers=tuple(map(change, text.qualifiers)))
 
     def block(each: Block) -> Block:
         if isinstance(each, Facts):

@@ -124,14 +124,18 @@ def make_overview_row(glance: Summary) -> EpsilonRow:
     best = min(above, key=lambda x: (x.row.family == DISTINGUISHER, -x.advantage), default=None)
     row = EpsilonRow(glance.section.target, "", finding, "none shown to beat guessing")
     if finding is not None:
-        row = replace(row, scope=_scope_label(finding))
+        row = replace(row, scope_label=_scope_label(finding))
     if best is not None:
         same = finding is None or best.row.vantage is finding.scope.vantage
         attack = best.row.attack if same else f"{best.row.attack} ({best.row.vantage})"
         share = f"≥ {say.to_percent(round_towards(best.advantage, math.floor))}"
-        row = replace(row, attack=attack, gain=best.advantage, share=share)
+        row = replace(row, attack_label=attack, attack_gain=best.advantage, gain_percent=share)
     untested = "none shown" if best is None else row.attack_label
-    return replace(row, attack=f"{untested}, hardly tested") if glance.leak_assessment.gap else row
+    return (
+        replace(row, attack_label=f"{untested}, hardly tested")
+        if glance.leak_assessment.gap
+        else row
+    )
 
 
 def make_ladder_rows(findings: Sequence[Finding]) -> list[EpsilonRow]:

@@ -435,7 +435,7 @@ class EmbeddingGaussian(NormalNoise):
     """
 
     sigma: PositiveFloat
-    measure_bound: PositiveFloat
+    bound: PositiveFloat
     user: tuple[float, ...]
     item: tuple[float, ...]
     joint: bool = False
@@ -471,9 +471,7 @@ class EmbeddingGaussian(NormalNoise):
 
         R is ``bound``, the best rating of the scale.
         """
-        return (
-            2.0 * self.measure_bound * math.sqrt(self.measure_bound * (2.0 if self.joint else 1.0))
-        )
+        return 2.0 * self.bound * math.sqrt(self.bound * (2.0 if self.joint else 1.0))
 
     @property
     def mu(self) -> float:
@@ -482,12 +480,12 @@ class EmbeddingGaussian(NormalNoise):
         The sensitivity is the distance between the noiseless gradients of the lowest and the
         highest rating. No added or removed rating moves the gradient farther for these embeddings.
         """
-        return 2.0 * self.measure_bound * math.hypot(*self._factors) / self.sigma
+        return 2.0 * self.bound * math.hypot(*self._factors) / self.sigma
 
     @property
     def domain(self) -> Domain:
         """Set of inputs: a rating in [0, bound], or -1 for no rating."""
-        return Domain(low=-1.0, high=self.measure_bound)
+        return Domain(low=-1.0, high=self.bound)
 
     @property
     def output_shape(self) -> tuple[int, ...]:
@@ -497,8 +495,8 @@ class EmbeddingGaussian(NormalNoise):
     def noiseless(self, value: NDArray[Any]) -> NDArray[np.float64]:
         """Returns the gradient before noise; 0 if the rating is absent (negative)."""
         u, v = (
-            clip_embedding(self.user, self.measure_bound),
-            clip_embedding(self.item, self.measure_bound),
+            clip_embedding(self.user, self.bound),
+            clip_embedding(self.item, self.bound),
         )
         error = np.where(value < 0, 0.0, value - u @ v)
         return np.asarray(-2.0 * error[..., None] * self._factors)
@@ -511,8 +509,8 @@ class EmbeddingGaussian(NormalNoise):
     def _factors(self) -> NDArray[np.float64]:
         """Vector that multiplies the rating's error: u for the gradient in v, (v, u) jointly."""
         u, v = (
-            clip_embedding(self.user, self.measure_bound),
-            clip_embedding(self.item, self.measure_bound),
+            clip_embedding(self.user, self.bound),
+            clip_embedding(self.item, self.bound),
         )
         return np.concatenate([v, u]) if self.joint else u
 

@@ -115,19 +115,19 @@ class SnappedLaplace(PureDpMixin, IntervalMechanism):
     scale: PositiveFloat
     low: FiniteFloat
     high: FiniteFloat
-    measure_bound: PositiveFloat
+    bound: PositiveFloat
 
     def __post_init__(self) -> None:
         check_settings(self)
-        if not -self.measure_bound <= self.low < self.high <= self.measure_bound:
+        if not -self.bound <= self.low < self.high <= self.bound:
             raise InputError(
                 f"Expected -bound <= low < high <= bound, got low={self.low!r}, "
-                f"high={self.high!r}, bound={self.measure_bound!r}. Give a larger bound."
+                f"high={self.high!r}, bound={self.bound!r}. Give a larger bound."
             )
-        if not self.measure_bound / self.grid_step <= _MOST_STEPS:
+        if not self.bound / self.grid_step <= _MOST_STEPS:
             raise InputError(
                 f"Expected bound of at most {_MOST_STEPS} steps of {self.grid_step:g}, got "
-                f"bound={self.measure_bound!r}. Lower the bound; noise of this scale does not reach it."
+                f"bound={self.bound!r}. Lower the bound; noise of this scale does not reach it."
             )
 
     @property
@@ -204,7 +204,7 @@ class SnappedLaplace(PureDpMixin, IntervalMechanism):
     @property
     def _max_steps(self) -> int:
         """Largest output, in steps of the grid."""
-        return math.ceil(self.measure_bound / self.grid_step)
+        return math.ceil(self.bound / self.grid_step)
 
     def _cell(self, value: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Returns the index of the nearest grid point, and the entry's offset from this point.

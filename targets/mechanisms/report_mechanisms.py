@@ -357,15 +357,15 @@ class Ternary(NumberMechanism):
     designed for this package.
     """
 
-    measure_bound: Positive
+    bound: Positive
     size: Positive
     share: Probability = 0.0
 
     def __post_init__(self) -> None:
         check_settings(self)
-        if self.size < self.measure_bound:
+        if self.size < self.bound:
             raise InputError(
-                f"Expected size of at least bound={self.measure_bound:g}, got size={self.size:g}. "
+                f"Expected size of at least bound={self.bound:g}, got size={self.size:g}. "
                 "Give a larger size, so that no probability exceeds 1."
             )
         if 0.0 < self.share <= self.min_delta:
@@ -380,7 +380,7 @@ class Ternary(NumberMechanism):
 
         The probability of one sign differs by at most bound/size between two inputs.
         """
-        return self.measure_bound / self.size
+        return self.bound / self.size
 
     @property
     def epsilon(self) -> float:
@@ -392,7 +392,7 @@ class Ternary(NumberMechanism):
     @property
     def domain(self) -> Domain:
         """Set of inputs: the interval [-bound, bound]."""
-        return Domain(low=-self.measure_bound, high=self.measure_bound)
+        return Domain(low=-self.bound, high=self.bound)
 
     def randomize(self, value: ArrayLike, rng: Generator, size: Shape = None) -> NDArray[Any]:
         """Draws reports, float64 of shape ``size``; each is -self.size, 0 or self.size."""
@@ -423,7 +423,7 @@ class Ternary(NumberMechanism):
         The inputs are the two ends of the interval, and the outputs are all three reports.
         """
         return WorstCase(
-            inputs=np.array([self.measure_bound, -self.measure_bound]),
+            inputs=np.array([self.bound, -self.bound]),
             outputs=np.array([self.size, 0.0, -self.size]),
             exhaustive=True,
         )

@@ -106,11 +106,11 @@ class TrainingCost:
         largest = 3 * float(profiles.max(initial=0)) * (1 + negatives)
         return cls(
             rounds=rounds,
-            senders=senders,
+            senders_per_round=senders,
             message_values=table if numbers is None else numbers,
             message_bytes=usual if bytes is None else bytes,
             memory_values=width * users + table + largest + held,
-            updates=(rounds if passes is None else passes) * each_pass
+            n_updates=(rounds if passes is None else passes) * each_pass
             + rounds * senders * (made + 30 * reports),
         )
 

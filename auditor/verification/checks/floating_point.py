@@ -106,12 +106,12 @@ class MonotoneSampler:
         return np.concatenate([np.empty((0, *uniforms.shape[1:])), *parts])
 
     def flag_impossible_outputs(
-        self, value: Any, compute_outputs: NDArray[np.float64]
+        self, value: Any, outputs: NDArray[np.float64]
     ) -> NDArray[np.bool_] | None:
         """Flags output numbers that the randomizer cannot return for the input ``value``, because
         of rounding.
 
-        ``compute_outputs``: compute_outputs for another input (n, *shape).
+        ``outputs``: outputs for another input (n, *shape).
 
         Returns one flag per number (n, *shape). A number is flagged if some uniforms give smaller
         numbers and some give larger ones for ``value``, but none gives the number itself. Bisection

@@ -82,7 +82,7 @@ class InteractionRows:
             items=codes["item"],
             ratings=np.concatenate(ratings) if ratings else np.ones(count, dtype=np.float32),
             timestamps=np.concatenate(times) if times else None,
-            name_row=file.name_row,
+            describe_row=file.name_row,
         )
 
     @property

@@ -76,7 +76,7 @@ class TextTable:
         limit of its size. ``layout`` gives further fields of the class.
         """
         read = partial(source.read_blocks, name, in_memory=in_memory)
-        return cls(label=source.describe_file(name), read=read, **layout)
+        return cls(label=source.describe_file(name), open_blocks=read, **layout)
 
     def read_names(self) -> tuple[str, ...]:
         """Reads the column names in the header; returns "1", "2", ... if the file has no header.

@@ -145,8 +145,7 @@ def compare_embedding_shifts() -> Iterator[ClaimedAndComputed]:
     for count in (10, 100):
         yield (
             1.0,
-            compute_gradient_shift(system.measure_bound, ratings=count, fitting=system.fitting)
-            / _ONE,
+            compute_gradient_shift(system.bound, ratings=count, fitting=system.fitting) / _ONE,
             {"count": count},
         )
 
@@ -159,7 +158,7 @@ def compare_drawn_ratings() -> Iterator[ClaimedAndComputed]:
     of that rating.
     """
     system = LflSgdmf()
-    yield 1.0, bound_rating_distance(system.measure_bound, system.factors, system.fitting) / _ONE
+    yield 1.0, bound_rating_distance(system.bound, system.factors, system.fitting) / _ONE
 
 
 def compare_theorem_4() -> Iterator[ClaimedAndComputed]:

@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 from scipy.special import expit
 
-from fedrec_auditor.attacks.readers.base import Evidence, fit_prior, compute_posterior
+from fedrec_auditor.attacks.readers.base import Evidence, compute_posterior, fit_prior
 from fedrec_auditor.attacks.readers.report_readers import FlippedBitReader, fit_activity
 from fedrec_auditor.auditor.games.metrics import compute_set_f1
 from tests.attacks.made import SKEWED, flipped, reconstructed

@@ -125,7 +125,7 @@ def test_a_wide_discrete_gaussian_is_the_gaussian() -> None:
         DiscreteLaplace(scale=0.8, low=-1, high=1, step=2.0**-20),
         DiscreteLaplace(scale=2.0, low=-1, high=1),
         DiscreteGaussian(sigma=0.8, low=-1, high=1, step=2.0**-10),
-        SnappedLaplace(scale=0.3, low=-1, high=1, measure_bound=9),
+        SnappedLaplace(scale=0.3, low=-1, high=1, bound=9),
     ],
     ids=str,
 )
@@ -152,7 +152,7 @@ def test_the_snapped_law_is_a_rounded_clamped_laplace(
 ) -> None:
     high = low + width
     bound = max(abs(low), abs(high)) + more
-    mechanism = SnappedLaplace(scale=scale, low=low, high=high, measure_bound=bound)
+    mechanism = SnappedLaplace(scale=scale, low=low, high=high, bound=bound)
     grid = mechanism.grid_step
     assert scale <= grid < 2 * scale
     assert math.frexp(grid)[0] == 0.5
@@ -172,13 +172,13 @@ def test_the_snapped_law_is_a_rounded_clamped_laplace(
 
 
 def test_a_clamp_at_the_ends_of_the_range_costs_less_than_the_noise_is_charged() -> None:
-    tight = SnappedLaplace(scale=1.0, low=-2, high=2, measure_bound=2)
+    tight = SnappedLaplace(scale=1.0, low=-2, high=2, bound=2)
     assert tight.epsilon == pytest.approx(3.5 + math.log(2 - math.exp(-0.5)))
-    assert SnappedLaplace(scale=1.0, low=-2, high=2, measure_bound=3).epsilon == pytest.approx(4.0)
+    assert SnappedLaplace(scale=1.0, low=-2, high=2, bound=3).epsilon == pytest.approx(4.0)
 
 
 def test_the_snapped_curve_is_of_the_two_ends() -> None:
-    mechanism = SnappedLaplace(scale=0.6, low=-1, high=1.5, measure_bound=4)
+    mechanism = SnappedLaplace(scale=0.6, low=-1, high=1.5, bound=4)
     inputs, outputs = np.linspace(-1, 1.5, 26), mechanism.worst_case().outputs
     law = np.exp(mechanism.log_prob(outputs, inputs[:, None]))
     for epsilon in (0.0, 0.7, 2.0, 3.5):
@@ -199,5 +199,5 @@ def test_a_bound_at_delta_takes_no_longer_on_a_fine_grid_than_one_waits() -> Non
 def test_what_is_off_the_grid_has_no_probability(output: float) -> None:
     assert np.isneginf(DiscreteLaplace(scale=1, low=0, high=1).log_prob(output, 0))
     assert np.isneginf(DiscreteGaussian(sigma=1, low=0, high=1).log_prob(output, 0))
-    assert np.isneginf(SnappedLaplace(scale=1, low=0, high=1, measure_bound=3).log_prob(output, 0))
-    assert np.isneginf(SnappedLaplace(scale=1, low=0, high=1, measure_bound=3).log_prob(4.0, 0))
+    assert np.isneginf(SnappedLaplace(scale=1, low=0, high=1, bound=3).log_prob(output, 0))
+    assert np.isneginf(SnappedLaplace(scale=1, low=0, high=1, bound=3).log_prob(4.0, 0))

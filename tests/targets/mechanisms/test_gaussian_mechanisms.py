@@ -104,7 +104,7 @@ EMBEDDINGS = arrays(np.float64, 3, elements=st.floats(-20, 20))
 
 
 def embedded(u: np.ndarray, v: np.ndarray, *, joint: bool = False) -> EmbeddingGaussian:
-    return EmbeddingGaussian(sigma=3.0, measure_bound=R, user=tuple(u), item=tuple(v), joint=joint)
+    return EmbeddingGaussian(sigma=3.0, bound=R, user=tuple(u), item=tuple(v), joint=joint)
 
 
 @given(EMBEDDINGS, EMBEDDINGS)

@@ -41,8 +41,8 @@ CASES = [  # constructor, its arguments, and words of the message
     (lambda x: DiscreteLaplace(scale=1, low=0, high=x), (0, 0.2, 2.0**60), "low < high"),
     (lambda x: DiscreteLaplace(scale=x, low=0, high=1), (1e-4,), "scale"),
     (lambda x: DiscreteGaussian(sigma=x, low=0, high=1), (1e-4,), "sigma"),
-    (lambda x: SnappedLaplace(scale=1, low=0, high=3, measure_bound=x), (2,), "larger bound"),
-    (lambda x: SnappedLaplace(scale=1, low=0, high=1, measure_bound=x), (1e6,), "Lower the bound"),
+    (lambda x: SnappedLaplace(scale=1, low=0, high=3, bound=x), (2,), "larger bound"),
+    (lambda x: SnappedLaplace(scale=1, low=0, high=1, bound=x), (1e6,), "Lower the bound"),
     (lambda x: EmbeddingGaussian(**ROWS, user=(1.0,) * x, item=(1.0,) * 3), (2,), "same length"),
     (lambda x: EmbeddingGaussian(**ROWS, user=x, item=x), ((),), "above 0"),
     # Projected to 0, it makes every gradient 0: nothing is revealed, and no epsilon is infinite.

@@ -72,7 +72,7 @@ CASES: list[tuple[Callable[[], object], str]] = [  # the call, and words of the 
     (lambda: FmfLdp().make_opposing_items(1), "at least"),
     (run(FmfVfl(split="category"), GENRES), "Give parties=3"),
     (run(FmfVfl(split="category", parties=3), rated(30, 20, 0.4)), "Expected items with genres"),
-    (run(LflPretrained(measure_bound=4.0), rated(12, 30)), "Expected ratings in"),
+    (run(LflPretrained(bound=4.0), rated(12, 30)), "Expected ratings in"),
     *((upload(FmfHfl(), stars(), sent), r"\(20, 20\)") for sent in (None, {"items": ITEMS})),
     *(
         (upload(FmfVfl(), rated(3, 20, 0.4), sent), "Expected")

@@ -140,7 +140,7 @@ class DpSgld(NoisyMf):
         delta)) ln(2/delta) / epsilon^2, for K steps that sample n' of n rows (Wang, Fienberg and
         Smola 2015, Algorithm 2).
         """
-        clipping = Clipping.of_errors(self.measure_bound)
+        clipping = Clipping.of_errors(self.bound)
         drawn = get_batch_size(n_users, self.rate)
         logs = math.log(2.5 * self.steps * drawn / self.delta) * math.log(2.0 / self.delta)
         z = drawn / n_users * math.sqrt(128.0 * self.steps * logs) / self.epsilon
@@ -184,7 +184,7 @@ class ObjPertb(System):
     """
 
     factors: EmbeddingSize = 20
-    measure_bound: RatingScale = 5.0
+    bound: RatingScale = 5.0
     epsilon: Annotated[Epsilon, "epsilon of a rating's value, or of all values of a user"] = 1.0
     regularization: Annotated[Positive, "lambda"] = 10.0
     sweeps: Annotated[Count, "passes; each solves all users, then all items"] = 10
@@ -224,7 +224,7 @@ class ObjPertb(System):
         Memory is (n + m) p^2 numbers for n users, m items and p factors, for the normal equations.
         """
         streams = Streams.spawn(rng, 1)
-        ratings = check_ratings(interactions, self.measure_bound)
+        ratings = check_ratings(interactions, self.bound)
         if self.unit == "user":
             ratings = trim_ratings(ratings, self.trim, Streams.spawn(rng, interactions.n_users))
         users, items = self._publish(ratings, streams)
@@ -243,7 +243,7 @@ class ObjPertb(System):
         There is one message per requested upload, for m items and p factors.
         """
         owners, streams, m = request.profile_ids, request.streams, request.profiles.n_items
-        ratings = check_ratings(request.interactions, self.measure_bound)
+        ratings = check_ratings(request.interactions, self.bound)
         if self.unit == "user":
             ratings = trim_ratings(ratings, self.trim, streams.fold_in(3))
         sent = np.empty((len(owners), m, self.factors), dtype=np.float32)
@@ -283,7 +283,7 @@ class ObjPertb(System):
         direction = _directions(streams.fold_in(1), m, p)
         # The norm has density r^(p-1) exp(-epsilon r/2R): it is a sum of p exponentials.
         steps = -np.log(streams.fold_in(2).draw_uniform(m // len(streams) * p)).reshape(m, p)
-        noise = direction * (2.0 * self.measure_bound / self._share * steps.sum(axis=1))[:, None]
+        noise = direction * (2.0 * self.bound / self._share * steps.sum(axis=1))[:, None]
         items = _least_squares(ratings.T.tocsr(), users, ridge, noise)
         return users.astype(np.float32), items.astype(np.float32)
 
@@ -404,9 +404,9 @@ class GdDr(ReportingSystem, LocalMf):
         The columns of the two items in the random matrix Phi have opposite signs.
         """
         game = replace(self, factors=1, rows=1, rounds=1, epsilon=self.report_budget)
-        profiles = Interactions.create(np.eye(2) * self.measure_bound, name="game")
+        profiles = Interactions.create(np.eye(2) * self.bound, name="game")
         # Gradients are 2 R u. The weights make them exceed 1 for every R.
-        weight = max(1.0, 2.0 / (self.measure_bound * math.sqrt(self.measure_bound / 2.0)))
+        weight = max(1.0, 2.0 / (self.bound * math.sqrt(self.bound / 2.0)))
         return (
             DesignedPair(
                 target=game,
@@ -447,7 +447,7 @@ class GdDr(ReportingSystem, LocalMf):
         slope = sparse.csr_array((error, ratings.indices, ratings.indptr), shape=ratings.shape)
         size = np.bincount(rows, weights=(items**2).sum(axis=1)[ratings.indices], minlength=n)
         length = np.where(size > 0, 1.0 / np.where(size > 0, size, 1.0), 0.0)[:, None]
-        moved = project_embeddings(users - length * (slope @ items), self.measure_bound)
+        moved = project_embeddings(users - length * (slope @ items), self.bound)
         return {"signs": reports}, moved.astype(np.float32)
 
     def run_round(
@@ -464,7 +464,7 @@ class GdDr(ReportingSystem, LocalMf):
         step = get_learning_rate(round_index, self.rounds, self.learning_rate)
         after = np.asarray(model["items"]) - step * (np.asarray(model["projection"]).T @ mean)
         crossed = Round(broadcast=model, uploads=Uploads(np.arange(len(reports)), messages))
-        return crossed, project_embeddings(after.astype(np.float32), self.measure_bound)
+        return crossed, project_embeddings(after.astype(np.float32), self.bound)
 
     def draw_extra_arrays(self, n_items: int, rng: np.random.Generator) -> dict[str, Any]:
         """Draws the random matrix Phi, (rows, n_items), which is the array "projection" of every

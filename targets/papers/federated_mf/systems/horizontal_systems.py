@@ -283,7 +283,7 @@ class _ItemsSummed(ItemAveraging):
                 size = np.float32(descent.get_rates(number, 1)[0] * party.step_scale * party.weight)
                 rows = np.unique(drawn.user_rows)
                 party.own_embeddings[rows] = project_embeddings(
-                    party.own_embeddings[rows] - size * of_users[rows], mf.measure_bound
+                    party.own_embeddings[rows] - size * of_users[rows], mf.bound
                 )
             rated = np.unique(party.ratings.indices[drawn.data_indices])
             indptr.append(indptr[-1] + len(rated))
@@ -311,7 +311,7 @@ class _ItemsSummed(ItemAveraging):
         scales = np.array([[party.weight, party.step_scale] for party in parties]).T
         step = get_learning_rate(number, mf.steps, mf.learning_rate) * scales[0] * scales[1]
         moved = shared - np.tensordot(step.astype(np.float32), sums, 1)
-        return project_embeddings(np.asarray(moved, np.float32), mf.measure_bound)
+        return project_embeddings(np.asarray(moved, np.float32), mf.bound)
 
     def make_messages(self, mf: PartyMf, calls: UploadRequest) -> Messages:
         """Noisy gradients of one step for parties of one user each, one (m, p) table per message.
@@ -319,7 +319,7 @@ class _ItemsSummed(ItemAveraging):
         A table has one row for each of m items, and p factors.
         """
         items, first = get_broadcast_items(mf, calls)
-        ratings, streams = check_ratings(calls.interactions, mf.measure_bound), calls.streams
+        ratings, streams = check_ratings(calls.interactions, mf.bound), calls.streams
         users = init_user_embeddings(mf, ratings, first, streams)
         ratings = mf.trim_devices(ratings, streams)
         drawn = mf.make_descent(1).sample_users(ratings, streams.fold_in(_ROWS), 1)

@@ -106,7 +106,7 @@ class LflLdp(PretrainedMf):
         plain = scope.unit is Unit.USER and scope.adjacency is Adjacency.ADD_REMOVE
         if not plain or scope.vantage is not Vantage.SERVER or not self.sigma:
             return None
-        one = EmbeddingGaussian.create_worst_case(sigma=self.sigma, bound=self.measure_bound)
+        one = EmbeddingGaussian.create_worst_case(sigma=self.sigma, bound=self.bound)
         return Repeated(one, self.count_randomizer_uses(scope.horizon))
 
     def get_event(self, scope: Scope, population: Population) -> dp.DpEvent:
@@ -116,7 +116,7 @@ class LflLdp(PretrainedMf):
         The sensitivity is the norm of one gradient for adding or removing a user, and the largest
         distance of two gradients for other changes.
         """
-        apart = Clipping.of_embeddings(self.measure_bound).max_user_distance
+        apart = Clipping.of_embeddings(self.bound).max_user_distance
         z = self.noise_multiplier / (1.0 if scope.is_user_presence else apart)
         return make_gaussian_event(z, self.count_randomizer_uses(scope.horizon))
 
@@ -143,9 +143,7 @@ class LflLdp(PretrainedMf):
         messages = collect_messages(model)
         update, items = messages["update"], np.asarray(model["items"])
         step = get_learning_rate(round_index, self.rounds, self.learning_rate) / len(update)
-        after = project_embeddings(
-            (items - step * update.sum_all()).astype(np.float32), self.measure_bound
-        )
+        after = project_embeddings((items - step * update.sum_all()).astype(np.float32), self.bound)
         return Round(broadcast=model, uploads=Uploads(np.arange(len(update)), messages)), after
 
 
@@ -243,7 +241,7 @@ class LflSgdmf(PretrainedMf):
         n, count = population.n_users, self.count_randomizer_uses(scope.horizon)
         distance = self.sensitivity
         if scope.unit is not Unit.USER and population.n_items > 1:
-            distance = bound_rating_distance(self.measure_bound, self.factors, self.fitting)
+            distance = bound_rating_distance(self.bound, self.factors, self.fitting)
         if self.dropout == 0:
             told = asdict(self._shares(n))
             one = NoiseReplacement(sigma=self.sigma, sensitivity=distance, **told)
@@ -279,7 +277,7 @@ class LflSgdmf(PretrainedMf):
         else:
             left = self._unknown_variance(n, joint=scope.vantage is Vantage.AGGREGATE)
         presence = scope.unit is Unit.USER and scope.adjacency is Adjacency.ADD_REMOVE
-        apart = 1.0 if presence else Clipping.of_embeddings(self.measure_bound).max_user_distance
+        apart = 1.0 if presence else Clipping.of_embeddings(self.bound).max_user_distance
         z = self.noise_multiplier * math.sqrt(left) / apart
         return make_gaussian_event(z, self.count_randomizer_uses(scope.horizon))
 
@@ -345,9 +343,7 @@ class LflSgdmf(PretrainedMf):
             return crossed, items
         step = get_learning_rate(round_index, self.rounds, self.learning_rate) / len(masked)
         total = sum_messages(update, masked, clear, replaced)
-        return crossed, project_embeddings(
-            (items - step * total).astype(np.float32), self.measure_bound
-        )
+        return crossed, project_embeddings((items - step * total).astype(np.float32), self.bound)
 
     def get_broadcast(self, broadcast: Broadcast | None, profiles: Any) -> Broadcast:
         """Returns the broadcast, completed by the numbers "users" and "survivors" (users that did
@@ -414,7 +410,7 @@ class LflPretrained(NoUploadSystem):
     """
 
     factors: EmbeddingSize = 20
-    measure_bound: RatingScale = 5.0
+    bound: RatingScale = 5.0
     fitting: Annotated[Count, "steps in which a device fits its embedding to V"] = 20
 
     evaluation = UtilityTest(split=HoldOut.HELD_OUT_RATINGS, cutoffs=())
@@ -431,10 +427,8 @@ class LflPretrained(NoUploadSystem):
         self, interactions: Interactions, rng: Generator, compute: Machine
     ) -> TrainingGenerator:
         """Draws the item embeddings V at random; there are no messages."""
-        check_ratings(interactions, self.measure_bound)
-        items = init_embeddings(
-            rng.random((interactions.n_items, self.factors)), self.measure_bound
-        )
+        check_ratings(interactions, self.bound)
+        items = init_embeddings(rng.random((interactions.n_items, self.factors)), self.bound)
         yield None
         return TrainingResult(None, {"items": items})
 
@@ -444,7 +438,7 @@ class LflPretrained(NoUploadSystem):
         Each user embedding u is fitted to the item embeddings v.
         """
         asked, items = interactions.take_users(users), model.arrays["items"]
-        return predict_ratings(asked, items, bound=self.measure_bound, steps=self.fitting)
+        return predict_ratings(asked, items, bound=self.bound, steps=self.fitting)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -495,7 +489,7 @@ class FmfLfl(NoiselessSystem, LocalMf):
             learning_rate=self.learning_rate,
             n_steps=math.inf,
             fraction=1.0,
-            clipping=Clipping.of_embeddings(self.measure_bound),
+            clipping=Clipping.of_embeddings(self.bound),
         )
         n = len(users)
         for block in iter_party_blocks(n, self.local_steps * ratings.nnz // max(1, n)):

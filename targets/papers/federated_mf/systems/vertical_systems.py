@@ -129,13 +129,8 @@ class VflSgdmf(NoisyMf):
         Delta is the sensitivity of section 4.2 for a rating or a user (``unit``). ``with_users``
         selects the noise of steps on both tables, instead of steps on items alone.
         """
-        one = (
-            2.0
-            * self.measure_bound
-            * math.sqrt(self.measure_bound)
-            * (math.sqrt(2.0) if with_users else 1.0)
-        )
-        z, clipping = self.noise_multiplier, Clipping.of_embeddings(self.measure_bound)
+        one = 2.0 * self.bound * math.sqrt(self.bound) * (math.sqrt(2.0) if with_users else 1.0)
+        z, clipping = self.noise_multiplier, Clipping.of_embeddings(self.bound)
         one *= self.max_ratings or 1
         return UserItemNoise(multiplier=z, sigma=z * one, clipping=clipping)
 
@@ -199,7 +194,7 @@ class VflSgdmf(NoisyMf):
         others = min(held, n_users, _MAX_RATINGS) - 1
         if others < 1:
             return None
-        bound, root = self.measure_bound, math.sqrt(self.measure_bound)
+        bound, root = self.bound, math.sqrt(self.bound)
         away = _MARGIN * g * sigma
         farthest = 2.0 * away * math.sqrt(p) + g * 2.0 * bound * root * (others + 1)
         error = bound - away * math.sqrt(p) * root

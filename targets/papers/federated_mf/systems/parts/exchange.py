@@ -99,9 +99,7 @@ class AveragedExchange(Exchange):
         Memory beside these rounds is 2 s + 1 tables of shared embeddings, for s parties.
         """
         rows = {"users": interactions.n_users, "items": interactions.n_items}[self.shared_table]
-        first = shared = init_embeddings(
-            rng.random((rows, mf.factors)), mf.measure_bound, mf.spread
-        )
+        first = shared = init_embeddings(rng.random((rows, mf.factors)), mf.bound, mf.spread)
         parties = mf.make_parties(interactions, shared, rng)
         with one_thread():
             for number in range(mf.rounds):
@@ -257,10 +255,10 @@ class ItemAveraging(AveragedExchange):
             learning_rate=self.tuning_rate,
             n_steps=self.tuning,
             fraction=mf.rate,
-            clipping=Clipping.of_embeddings(mf.measure_bound),
+            clipping=Clipping.of_embeddings(mf.bound),
         )
         users = fit_user_embeddings(
-            party.all_ratings, items, bound=mf.measure_bound, steps=mf.n_fit_steps or 20
+            party.all_ratings, items, bound=mf.bound, steps=mf.n_fit_steps or 20
         )
         size = party.all_ratings.shape[0] / max(1, party.all_ratings.nnz)
         whole = replace(party, ratings=party.all_ratings)
@@ -306,7 +304,7 @@ class Publication(Exchange):
         owner = np.empty(m, np.int64)
         with one_thread():
             for k, party in enumerate(parties):
-                first = init_embeddings(party.rng.random((n, p)), mf.measure_bound, mf.spread)
+                first = init_embeddings(party.rng.random((n, p)), mf.bound, mf.spread)
                 versions[k], party.own_embeddings = train_party(
                     mf, party, first, party.own_embeddings
                 )
@@ -345,9 +343,7 @@ class NoExchange(Exchange):
         self, mf: PartyMf, interactions: Interactions, rng: np.random.Generator
     ) -> TrainingGenerator:
         """Trains every party alone, in a single step of the generator, which yields no messages."""
-        first = init_embeddings(
-            rng.random((interactions.n_items, mf.factors)), mf.measure_bound, mf.spread
-        )
+        first = init_embeddings(rng.random((interactions.n_items, mf.factors)), mf.bound, mf.spread)
         parties, items = mf.make_parties(interactions, first, rng), []
         with one_thread():
             for party in parties:
@@ -375,7 +371,7 @@ def draw_device_embeddings(
     """
     (n, m), p = ratings.shape, mf.factors
     uniform = streams.fold_in(_START).draw_uniform((m + 1) * p).reshape(n, m + 1, p)
-    rows = init_embeddings(uniform, mf.measure_bound, mf.spread)
+    rows = init_embeddings(uniform, mf.bound, mf.spread)
     return rows[:, m], rows[:, :m]
 
 
@@ -389,7 +385,7 @@ def get_broadcast_items(mf: PartyMf, calls: UploadRequest) -> tuple[Floats, Floa
     shape, sent = (calls.profiles.n_items, mf.factors), calls.broadcast or {}
     items = table(sent, "items", shape).astype(np.float32)
     first = table(sent, "first", shape).astype(np.float32) if "first" in sent else items
-    return project_embeddings(items, mf.measure_bound), project_embeddings(first, mf.measure_bound)
+    return project_embeddings(items, mf.bound), project_embeddings(first, mf.bound)
 
 
 def init_user_embeddings(
@@ -401,10 +397,8 @@ def init_user_embeddings(
     random otherwise.
     """
     if mf.n_fit_steps:
-        return fit_user_embeddings(full, first, bound=mf.measure_bound, steps=mf.n_fit_steps)
-    return init_embeddings(
-        streams.fold_in(_START).draw_uniform(mf.factors), mf.measure_bound, mf.spread
-    )
+        return fit_user_embeddings(full, first, bound=mf.bound, steps=mf.n_fit_steps)
+    return init_embeddings(streams.fold_in(_START).draw_uniform(mf.factors), mf.bound, mf.spread)
 
 
 def make_prediction_tables(parties: list[Party], items: Floats) -> dict[str, Any]:

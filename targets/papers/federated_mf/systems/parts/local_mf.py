@@ -68,7 +68,7 @@ class LocalMf(System):
 
     factors: Annotated[Count, "p, entries of a user's and of an item's vector"] = 20
     rounds: Annotated[Count, "T, rounds per training"] = 10
-    measure_bound: RatingScale = 5.0
+    bound: RatingScale = 5.0
     learning_rate: Annotated[Positive, "gamma, learning rate"] = 1.0
     spread: Annotated[Probability, "spread of the first embeddings; 0: all equal"] = 1.0
     fitting: Annotated[Count, "steps in which a device fits its embedding to V"] = 20
@@ -92,7 +92,7 @@ class LocalMf(System):
         By default all user embeddings are equal. A subclass may fit them to ``first``, the first
         item embeddings (one row per item).
         """
-        one = make_initial_user(self.factors, self.measure_bound).astype(np.float32)
+        one = make_initial_user(self.factors, self.bound).astype(np.float32)
         return np.broadcast_to(one, (ratings.shape[0], self.factors))
 
     @abstractmethod
@@ -127,8 +127,8 @@ class LocalMf(System):
         result of the training.
         """
         n, m = interactions.n_users, interactions.n_items
-        ratings = check_ratings(interactions, self.measure_bound)
-        first = init_embeddings(rng.random((m, self.factors)), self.measure_bound, self.spread)
+        ratings = check_ratings(interactions, self.bound)
+        first = init_embeddings(rng.random((m, self.factors)), self.bound, self.spread)
         users, items = self.init_user_embeddings(ratings, first), first
         constant = self.draw_extra_arrays(m, rng)
 
@@ -151,7 +151,7 @@ class LocalMf(System):
         the entry is missing, the number is taken to be 1.
         """
         model, owners = self.get_broadcast(request.broadcast, request.profiles), request.profile_ids
-        ratings = check_ratings(request.profiles, self.measure_bound)
+        ratings = check_ratings(request.profiles, self.bound)
         users = self.init_user_embeddings(ratings, model["first"])[owners]
         return self.run_devices(sparse.csr_array(ratings[owners]), users, model, request.streams)[0]
 
@@ -161,7 +161,7 @@ class LocalMf(System):
         Each user embedding u is fitted to the last item embeddings v.
         """
         asked, items = interactions.take_users(users), model.arrays["items"]
-        return predict_ratings(asked, items, bound=self.measure_bound, steps=self.fitting)
+        return predict_ratings(asked, items, bound=self.bound, steps=self.fitting)
 
     def get_broadcast(self, broadcast: Broadcast | None, profiles: Interactions) -> Broadcast:
         """Returns the broadcast, completed by the first item embeddings, named "first".
@@ -206,7 +206,7 @@ class PretrainedMf(LocalMf):
         """Largest norm of one rating's gradient with respect to item embeddings: 2 R^(3/2), for the
         largest rating R.
         """
-        return 2.0 * self.measure_bound * math.sqrt(self.measure_bound)
+        return 2.0 * self.bound * math.sqrt(self.bound)
 
     @property
     def sigma(self) -> float:
@@ -241,8 +241,8 @@ class PretrainedMf(LocalMf):
         """Returns user embeddings, one row per user, fitted to the ``first`` item embeddings (step
         c1).
         """
-        first = project_embeddings(first, self.measure_bound)
-        return fit_user_embeddings(ratings, first, bound=self.measure_bound, steps=self.fitting)
+        first = project_embeddings(first, self.bound)
+        return fit_user_embeddings(ratings, first, bound=self.bound, steps=self.fitting)
 
     def make_noisy_messages(
         self,
@@ -257,7 +257,7 @@ class PretrainedMf(LocalMf):
         Each device draws the rating uniformly from its own. A message has shape (m, p), for m items
         and p factors, and has N(0, ``scale``^2) noise on all entries.
         """
-        items = project_embeddings(model["items"], self.measure_bound)
+        items = project_embeddings(model["items"], self.bound)
         counts = np.diff(ratings.indptr)
         rated = np.flatnonzero(counts)
         draw = streams.take(rated).fold_in(_RATING).draw_uniform(1)[:, 0]

@@ -188,7 +188,7 @@ def make_rating_bound(system: NoisyMf, n_users: int, n_items: int) -> LowerBound
     count = n_items // 2 - 1
     if count < 1 or system.factors < 2:
         return None
-    users = fit_user_pair(system.measure_bound, system.factors, system.n_fit_steps, count)
+    users = fit_user_pair(system.bound, system.factors, system.n_fit_steps, count)
     there, gone = ((float(user[0]), float(user[1])) for user in users)
     turn = math.sqrt(0.5)  # along (1, -1), with one entry of V each
     along = (there[0] - there[1]) * turn, (gone[1] - gone[0]) * turn
@@ -199,9 +199,9 @@ def make_rating_bound(system: NoisyMf, n_users: int, n_items: int) -> LowerBound
     start, moved, lost = place
     shifts, even = [], find_min_rate_ratio(system.rounds, system.local_steps)
     for (first, second), way in zip((there, gone), along, strict=True):
-        rest = math.sqrt(max(0.0, system.measure_bound - first**2 - second**2))
+        rest = math.sqrt(max(0.0, system.bound - first**2 - second**2))
         others = rest * math.sqrt(max(0, system.factors - 2))
-        error = system.measure_bound - (first + second) * (start + moved) - others * moved
+        error = system.bound - (first + second) * (start + moved) - others * moved
         shifts.append(2.0 * math.sqrt(count) * way * error * even)
     if min(shifts) <= 0.0:
         return None
@@ -222,10 +222,10 @@ def make_user_bound(system: NoisyMf, n_users: int, n_items: int) -> LowerBound |
     if count < 1:
         return None
     first = np.zeros((count, system.factors))
-    first[:, 0] = TINY_LENGTH * math.sqrt(system.measure_bound) / count
-    ratings = sparse.csr_array(np.full((1, count), system.measure_bound))
+    first[:, 0] = TINY_LENGTH * math.sqrt(system.bound) / count
+    ratings = sparse.csr_array(np.full((1, count), system.bound))
     users: Floats = fit_user_embeddings(
-        ratings, first, bound=system.measure_bound, steps=system.n_fit_steps
+        ratings, first, bound=system.bound, steps=system.n_fit_steps
     )
     own = float(users[0, 0])
     held = min(system.trim, n_items - count)
@@ -233,8 +233,8 @@ def make_user_bound(system: NoisyMf, n_users: int, n_items: int) -> LowerBound |
     if place is None:
         return None
     start, moved, lost = place
-    rest = math.sqrt(max(0.0, system.measure_bound - own**2) * max(0, system.factors - 1))
-    error = system.measure_bound - own * (start + moved) - rest * moved
+    rest = math.sqrt(max(0.0, system.bound - own**2) * max(0, system.factors - 1))
+    error = system.bound - own * (start + moved) - rest * moved
     shift = (
         2.0
         * math.sqrt(count)
@@ -262,9 +262,9 @@ def _placed(
     # The margin is in standard deviations. Invisible projections must be rarer.
     margin = 8.0 if system.local_steps == 1 else 12.0
     start = margin * noise
-    drift = step * system.local_steps * 2.0 * system.measure_bound * math.sqrt(system.measure_bound)
+    drift = step * system.local_steps * 2.0 * system.bound * math.sqrt(system.bound)
     far = 2.0 * start + drift  # reach of an entry that begins at 0 and is reflected there
-    if entries * (start + far) ** 2 + system.factors * far**2 >= system.measure_bound:
+    if entries * (start + far) ** 2 + system.factors * far**2 >= system.bound:
         return None
     lost = min(1.0, 2.0 * float(ndtr(-margin)) * system.steps * rows * system.factors)
     return start, (far if system.local_steps > 1 else 0.0), lost

@@ -274,10 +274,10 @@ class ItemNoise(GradientNoise):
         last stage.
         """
         follows = mf.sampling.unit != "rating"
-        one = 2.0 * mf.measure_bound * math.sqrt(mf.measure_bound)
+        one = 2.0 * mf.bound * math.sqrt(mf.bound)
         return cls(
             multiplier=z,
-            clipping=Clipping.of_embeddings(mf.measure_bound),
+            clipping=Clipping.of_embeddings(mf.bound),
             sigma=z * one * (mf.max_ratings or 1),
             has_fitted_users=follows,
             has_moving_users=moves and follows,

@@ -55,7 +55,7 @@ class MaskedGradient:
         """Returns a copy of this object for messages that begin ``count`` entries later in the item
         table.
         """
-        return replace(self, start=self.first_entry + count)
+        return replace(self, first_entry=self.first_entry + count)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,7 @@ class ReplacementMessage:
         """Returns a copy of this object for messages that begin ``count`` entries later in the item
         table.
         """
-        return replace(self, start=self.first_entry + count)
+        return replace(self, first_entry=self.first_entry + count)
 
     @property
     def normal_weights(self) -> tuple[float, float]:

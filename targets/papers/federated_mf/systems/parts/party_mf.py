@@ -153,7 +153,7 @@ class PartyMf(System):
     local_steps: Annotated[Count, "T', steps of a party per round"] = 10
     rate: Annotated[Share, "share of the rows that are sampled in a step"] = 0.01
     parties: Annotated[Count, "s, number of parties"] = 10
-    measure_bound: RatingScale = 5.0
+    bound: RatingScale = 5.0
     learning_rate: Annotated[Positive, "g, learning rate"] = 0.05
     spread: Annotated[Probability, "spread of the first embeddings; 0: all equal"] = 1.0
 
@@ -299,7 +299,7 @@ class PartyMf(System):
         The results have shapes (n, p) and (n, m, p), for m items and p factors. Parties are trained
         in blocks of four million embedding entries.
         """
-        full, p = check_ratings(calls.interactions, self.measure_bound), self.factors
+        full, p = check_ratings(calls.interactions, self.bound), self.factors
         n, m = full.shape
         users, items = np.empty((n, p), np.float32), np.empty((n, m, p), np.float32)
         for block in iter_party_blocks(n, m * p):
@@ -335,7 +335,7 @@ class PartyMf(System):
 
         ``shared`` holds the initial shared embeddings, to which user embeddings may be fitted.
         """
-        table = check_ratings(interactions, self.measure_bound)
+        table = check_ratings(interactions, self.bound)
         dealt = self.division.deal(self, interactions, rng)
         total, made = sum(len(ids) for ids in dealt), []
         for ids in dealt:
@@ -344,13 +344,9 @@ class PartyMf(System):
             n, m = full.shape
             if self.max_ratings is not None:
                 ratings = trim_ratings(full, self.max_ratings, Streams.spawn(own, n))
-            rows = init_embeddings(
-                own.random((len(ids), self.factors)), self.measure_bound, self.spread
-            )
+            rows = init_embeddings(own.random((len(ids), self.factors)), self.bound, self.spread)
             if self.n_fit_steps and shared is not None:
-                rows = fit_user_embeddings(
-                    full, shared, bound=self.measure_bound, steps=self.n_fit_steps
-                )
+                rows = fit_user_embeddings(full, shared, bound=self.bound, steps=self.n_fit_steps)
             step_scale = float(self.get_step_scale(n, m, ratings.nnz))
             made.append(Party(ids, full, ratings, rows, own, len(ids) / total, step_scale))
         return made

@@ -237,7 +237,7 @@ def test_gd_drs_local_claim_is_exact_and_the_shuffle_amplifies_it() -> None:
 
 def test_the_designed_pairs_worlds_reach_both_corners() -> None:
     for bound in (0.1, 5.0, 100.0):
-        (pair,) = GdDr(measure_bound=bound, epsilon=200.0).design_pairs()
+        (pair,) = GdDr(bound=bound, epsilon=200.0).design_pairs()
         sent = pair.target.upload(pair.profiles, pair.broadcast, np.random.default_rng(0), 50)
         signs = sent.components["signs"]
         assert signs.is_positive[:, 0].tolist() == [True] * 50 + [False] * 50

@@ -289,8 +289,8 @@ def test_noise_doubles_with_half_the_ratings(as_published: bool, apart: float) -
     settings = {"factors": 1, "rounds": 1, "local_steps": 1, "parties": 1, "tuning": 0, "rate": 1.0}
     settings |= {"learning_rate": 1e-4, "noise_multiplier": 4.0454, "as_published": as_published}
     system = HflSgdmf(**settings)
-    two, single = system.measure_bound * np.tri(2, items, dtype=np.float32)[::-1]
-    first = init_embeddings(np.full((items, 1), 0.5), system.measure_bound)
+    two, single = system.bound * np.tri(2, items, dtype=np.float32)[::-1]
+    first = init_embeddings(np.full((items, 1), 0.5), system.bound)
 
     def noise_alone(uploads: Uploads) -> np.ndarray:
         sent = uploads.components["items"].to_dense(np.arange(len(uploads.users)))

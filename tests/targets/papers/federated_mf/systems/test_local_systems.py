@@ -332,7 +332,7 @@ def test_weaker_noise_is_left_where_dropouts_may_be_worst() -> None:
 
 
 def test_every_user_is_fitted_to_the_same_random_items() -> None:
-    target, table = LflPretrained(factors=3, fitting=2000, measure_bound=50.0), rated(12, 30)
+    target, table = LflPretrained(factors=3, fitting=2000, bound=50.0), rated(12, 30)
     run = target.run(table, np.random.default_rng(1))
     items = run.model.arrays["items"].astype(float)
     assert (items >= 0).all()
