@@ -158,7 +158,7 @@ _FURTHER: dict[str, tuple[Case, ...]] = {
     ),
     "snapped-laplace": tuple(
         Case(
-            SnappedLaplace(scale=scale, low=-1, high=2, measure_bound=bound),
+            SnappedLaplace(scale=scale, low=-1, high=2, bound=bound),
             _NUMBERS,
             np.arange(-64, 65) * grid,
         )
@@ -260,7 +260,7 @@ CASES: dict[str, tuple[Case, ...]] = _FURTHER | {
         ),
         Case(
             EmbeddingGaussian(
-                sigma=3.0, measure_bound=2.0, user=(3.0, -1.0), item=(0.6, 0.8), joint=True
+                sigma=3.0, bound=2.0, user=(3.0, -1.0), item=(0.6, 0.8), joint=True
             ),
             _RATINGS,
             cdf=lambda y, x: stats.norm.cdf(

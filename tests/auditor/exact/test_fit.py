@@ -83,7 +83,7 @@ HONEST: dict[str, tuple[Any, list[Any]]] = {
     "float32": (additive(lambda r, n: r.laplace(0, 1, n).astype(np.float32)), NUMBERS),
     "clipped": (clipped(2.0), NUMBERS),
     "a grid": (DiscreteLaplace(low=0, high=1, step=0.25, scale=0.7), [0.0, 0.25, 1.0]),
-    "a grid with ends": (SnappedLaplace(scale=0.25, low=0, high=1, measure_bound=2.0), NUMBERS),
+    "a grid with ends": (SnappedLaplace(scale=0.25, low=0, high=1, bound=2.0), NUMBERS),
     "a fine grid whose law is finite between": (
         Density(
             sample=lambda x, rng, size: np.round((x + rng.laplace(0, 1, size)) / 1e-3) * 1e-3,

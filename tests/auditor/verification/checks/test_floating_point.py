@@ -335,7 +335,7 @@ def test_share_is_a_confidence_limit() -> None:
     [
         (Laplace(scale=1.0, low=0.0, high=1.0), False),
         (DiscreteLaplace(scale=1.0, low=0.0, high=1.0, step=2.0**-10), True),
-        (SnappedLaplace(scale=1.0, low=0.0, high=1.0, measure_bound=20.0), True),
+        (SnappedLaplace(scale=1.0, low=0.0, high=1.0, bound=20.0), True),
     ],
 )
 def test_the_mechanisms_it_offers_are_clean(mechanism: Any, clean: bool) -> None:
