@@ -338,8 +338,8 @@ def _simulate(
     for source, values in features.items():
         if not np.isfinite(values).all():
             raise InputError(
-                f"Expected finite features of {source}, got nan or inf. "
-                "The training diverges. Lower the learning rate of the target."
+                f"Expected finite numbers in the messages that the {source} sees, got NaN or "
+                "infinity: the training diverges. Lower the learning rate of the target."
             )
     return name, features
 

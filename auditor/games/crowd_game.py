@@ -474,5 +474,5 @@ def _readable_scopes(
     read = {scope: values for scope, values in deltas.items() if not refused[scope.vantage]}
     if deltas and not read:
         reasons = "; ".join(f"{vantage}: {why}" for vantage, why in refused.items())
-        raise InputError(f"Expected a vantage that the attack can read, got none. {reasons}")
+        raise InputError(f"Expected messages that the attack can read, got none: {reasons}")
     return read

@@ -456,8 +456,8 @@ class OneRunGame(CanaryGame):
         target, interactions = case.target, case.interactions
         if target.n_required_items is not None:
             raise InputError(
-                f"Expected a model for any number of items, because canaries have new items, got "
-                f"a model of {target.n_required_items} items. Give a function that makes the model."
+                "Expected a system for any number of items, because canaries have new items, got a "
+                f"model of {target.n_required_items} items. Give a function that makes the model."
             )
         trained, count = _target_at_length(case), _n_canaries(case)
         crowd = canary.count_population(interactions)

@@ -94,8 +94,8 @@ def score_users(
         row, item = bad[0]
         raise InputError(
             f"Expected finite scores from {target.name}, got {scores[row, item]} for item {item} "
-            f"of user {users[row]} and {len(bad)} in all. Its training has probably diverged: "
-            "lower its learning_rate."
+            f"of user {users[row]} ({len(bad)} such scores). The training has probably diverged: "
+            "lower the learning_rate."
         )
     return scores
 
