@@ -171,10 +171,10 @@ class ProbabilityTable:
                 bound_epsilon_below(((make_loss_pair(*pair), self.copies),), delta)
                 for pair in self._pairs()
             )
-            return make_bound(least, scope, delta, f"{source}: {self.copies} copies from below")
+            return make_bound(least, scope, delta, f"{source} of {self.copies} copies, from below")
         together, all_tried = self._together()
         if not all_tried:
-            source += f": {self.copies} copies from below; not all pairs of inputs are tried"
+            source += f" of {self.copies} copies, from below; not all pairs of inputs are tried"
 
         def by_ratio(joint: _Joint) -> NDArray[np.intp]:
             ratio = -log_ratio(joint.log_p, joint.log_q)
@@ -191,10 +191,10 @@ class ProbabilityTable:
         events = [event(joint) for joint in together]
         k = max(range(len(events)), key=lambda k: max(0.0, events[k].epsilon))
         worst, joint = events[k], together[k]
-        note = "probabilities of all copies together" if self.copies > 1 else ""
+        note = "the probabilities are those of all copies together" if self.copies > 1 else ""
         if joint.n_exchanged:
             note += f"; the inputs are exchanged in {joint.n_exchanged} of {self.copies}"
-        text = f"the {worst.size} of {len(joint.log_p)} outputs that speak most for the first input"
+        text = f"the {worst.size} of {len(joint.log_p)} outputs with the largest probability ratio"
         chosen = by_ratio(joint)[: worst.size]
         if self.name_event is not None:
             text = self.name_event(chosen)

@@ -230,9 +230,12 @@ def calibrate(
 
     best, note = UNSCALED, ""
     if by is not None and by != UNSCALED:
-        best, note = by, "The attack weighs messages by tests with the devices' code."
+        best, note = (
+            by,
+            "The attack calibrates its odds on messages that the devices' code simulates.",
+        )
         if loss(by) > loss(UNSCALED) + _CLEAR:
-            best, note = _DISPUTED, "Item popularity contradicts the tests with the devices' code."
+            best, note = _DISPUTED, "Item popularity contradicts messages that the code simulates."
     if loss(best) > loss(_NOTHING) + _CLEAR:
         note = "The attack weighs messages by how well they agree with the popularity of items."
         fit = minimize_scalar(

@@ -181,8 +181,8 @@ def _rows_by_learning(
     wide = _too_wide_readings(game, whole, usable)
     for name in wide:
         yield game.skip(
-            f"{key} from {name}: a quick audit does not sort {whole.inputs[name].width:,} columns. "
-            "Audit without --quick."
+            f"{key} from {name}: {whole.inputs[name].width:,} columns are too many for this attack "
+            "in a quick audit. Audit without --quick."
         )
     usable = [name for name in usable if name not in wide]
     if not usable:
@@ -357,14 +357,15 @@ def _row(
     )
     note = (
         f"The adversary knows the attribute of {share:.0%} of users{others}. The result is a mean "
-        f"over {draws} random choices of known users. The interval covers these choices and users."
+        f"over {draws} random choices of known users. The confidence interval accounts for these "
+        "choices and for the choice of users."
     )
     if not part and any(read):
         used = "; ".join(f"{name} ({count})" for name, count in read.most_common())
         note += (
             " The attack uses the features of uploads that classify the known users best in cross-"
             "validation. If no features help, the attack guesses without uploads. "
-            f"Features from which {key} is guessed (number of random choices): {used}."
+            f"Features used to guess {key} (number of random choices with these features): {used}."
         )
         if game.is_quick:
             note += " An audit without --quick also attacks with each set of features alone."

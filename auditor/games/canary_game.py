@@ -319,7 +319,7 @@ class RunSampler:
         )
         fit, n_votes = learn_rule if trees else fit_logistic_rule, self.simulation.n_votes
         rule, how = choose_rule_or_feature(fit, first, second, n_votes, budget)
-        statistic = f"{statistic}, {how}" if how else statistic
+        statistic = f"{statistic} ({how})" if how else statistic
 
         def draw(world: int, size: int, stream: np.random.Generator) -> NDArray[np.float64]:
             return rule(self.draw_features(source, world, size, stream))
@@ -671,8 +671,8 @@ class CanaryGame(ABC):
         note = (
             f"The {self.name} game simulates {setup.run_text}. An invented user (the canary) has "
             f"one of two inputs, '{setup.world_names[0]}' or '{setup.world_names[1]}'. An "
-            f"attack guesses which of the two inputs the canary has, {draws_text}. The guess uses "
-            f"{setup.statistic}."
+            f"attack guesses which of the two inputs the canary has, {draws_text}. The attack's "
+            f"score is computed from {setup.statistic}."
         )
         if setup.has_two_removals:
             note += " The bound is half the measured epsilon: a user without items also sends."
@@ -722,7 +722,7 @@ class CanaryGame(ABC):
             setup.world_names,
             scope,
             source=str(scope.vantage),
-            statistic=setup.statistic,
+            statistic="the attack's score",
             pilot=pilot,
             rng=rng,
             budget=TestBudget(draws=2 * runs, delta=setup.deltas_by_scope[scope][0], alpha=_ALPHA),

@@ -43,6 +43,8 @@ from fedrec_auditor.targets.transcript import Broadcast, Transcript, View
 
 # Maximum rounds of a training in a game. Longer trainings, and their claims, are shortened.
 MAX_ROUNDS = 20
+# Start of the description of a malicious broadcast.
+MALICIOUS_TEXT = " after the server sent a malicious model, which"
 STATISTIC_TEXT = (
     "messages of every round minus their expectation at its broadcast, projected on the mean "
     "difference between the canary's messages of the two worlds, combined by logistic regression"
@@ -233,7 +235,7 @@ def alter_broadcast(broadcast: Broadcast | None) -> dict[str, Broadcast | None]:
     sent: dict[str, Broadcast | None] = {"": broadcast}
     for name, part in get_float_arrays(broadcast or {}).items():
         zeros = {**(broadcast or {}), name: np.zeros_like(part)}
-        sent[f" after the server sent a malicious model, in which {name} is all 0"] = zeros
+        sent[f"{MALICIOUS_TEXT} sets {name} to 0"] = zeros
     return sent
 
 

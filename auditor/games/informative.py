@@ -52,13 +52,14 @@ class InformativeView:
     @property
     def removal_note(self) -> str:
         """Sentence that counts the removed messages; empty if no message was removed."""
-        parts = [f"{self.n_empty:,} left the model as it was"] if self.n_empty else []
+        parts = [f"{self.n_empty:,} that do not change the model"] if self.n_empty else []
         parts += (
-            [f"{self.n_oversized:,} hold numbers above {MAX_NUMBER:g} or NaN"]
+            [f"{self.n_oversized:,} with numbers above {MAX_NUMBER:g} or NaN"]
             if self.n_oversized
             else []
         )
-        return f"Left out of {self.n_messages:,} messages: {', '.join(parts)}." if parts else ""
+        left_out = f"Of {self.n_messages:,} messages, the attack leaves out {' and '.join(parts)}."
+        return left_out if parts else ""
 
     @property
     def refusal(self) -> str:

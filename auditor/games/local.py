@@ -116,7 +116,7 @@ def search_pair(
         for name, malicious in _malicious_broadcasts(broadcast):
             distance = trial(canary, malicious)
             if distance > far:
-                far, chosen, text = distance, malicious, f" after a malicious model ({name})"
+                far, chosen, text = distance, malicious, name
         for candidate in designed if text else ():
             distance = trial(candidate, chosen)
             if distance > far:
@@ -124,7 +124,8 @@ def search_pair(
         climbed, top = _climb(trial, canary, chosen or {}, far, rng)
         if top > far:
             far, chosen = top, climbed
-            text = f"{text or ' after a malicious model'} from the server, optimized to reveal more"
+            text = f"{text} and" if text else crowd_game.MALICIOUS_TEXT
+            text += " is optimized to reveal more"
     if not _any_differs(honest) and not text:
         return None
     return WorstPair(
@@ -206,12 +207,13 @@ def _malicious_broadcasts(broadcast: Broadcast) -> Iterator[tuple[str, Broadcast
     """
     for name, sent in crowd_game.alter_broadcast(broadcast).items():
         if name and sent is not None:
-            yield name.rpartition("broadcast, ")[2], sent
+            yield name, sent
     parts = crowd_game.get_float_arrays(broadcast)
     groups = {name: [name] for name in parts} if len(parts) > 1 else {}
     for text, names in {**groups, "all of it": list(parts)}.items():
         grown = {name: _FACTOR * parts[name] for name in names}
-        yield f"{text} times {_FACTOR:g}", {**broadcast, **grown}
+        said = f"{crowd_game.MALICIOUS_TEXT} multiplies {text} by {_FACTOR:g}"
+        yield said, {**broadcast, **grown}
 
 
 def _climb(
@@ -352,7 +354,7 @@ class LocalGame(CanaryGame):
                 run_text=(
                     f"the first message of a client of a system with {sizes.n_items} items"
                     f"{pair.text}. The game uses the most revealing of {pair.n_pairs} tried pairs "
-                    f"of an invented user's histories and a server's model{pair.refusal_text}"
+                    f"of an invented user's inputs{pair.refusal_text}"
                 ),
                 size_description=f"over {sizes.n_items:,} items ({canaries.N_NEW_ITEMS} new)",
                 statistic=reading.STATISTIC_TEXT,
@@ -406,11 +408,11 @@ def make_designed_setup(
         world_names=pair.world_names,
         deltas_by_scope={pair.scope: (0.0,)},
         simulation=make_simulator(pair, pair.target, (Vantage.SERVER,), rng, reducer=pair.reducer),
-        run_text=f"one message in a system of {items} items, for the server's most revealing model",
+        run_text=f"one message in a system of {items} items, after the most revealing model",
         size_description=f"over {items:,} items",
         statistic=reading.STATISTIC_TEXT
         if pair.reducer is None
-        else "those numbers of a message that the two inputs change by design",
+        else "the numbers of a message in which the two inputs differ by design",
         max_runs=DESIGNED_RUNS,
         chunk_size=_TOGETHER,
     )

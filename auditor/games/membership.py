@@ -73,14 +73,15 @@ def run_attack(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
     note = (
         "The adversary knows the algorithm, the messages that the server receives, and how many "
         f"other users have each item. Tests use up to {MAX_MEMBERS_PER_USER} items of each of "
-        f"{curve.auc.n_users} users, and as many items that the user does not have. The interval "
-        "covers the choice of users."
+        f"{curve.auc.n_users} users, and as many items that the user does not have. The confidence "
+        "interval accounts for the choice of users."
         f"{known_note}{_describe_silence(scores, prior, pairs[:, 1])}"
     )
     by_user = metrics.get_user_aucs(scores, members, users)
     auc_row, tpr_row = _rows(game, curve, [fpr], "popularity", len(pairs), note)
     unresolved = (
-        f" A TPR at FPR {rate:.2g} needs more items that users do not have than {negatives}."
+        f" The TPR at FPR {rate:.2g} is not reported: it needs more than the {negatives} items "
+        "that users do not have."
         for rate in FURTHER_FPRS
         if rate not in curve.tpr
     )
@@ -256,7 +257,8 @@ def run_user_attack(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
     note = (
         f"The adversary knows the algorithm, the data of all users, and {len(views) - 1} trainings "
         "of its own, each of which includes each user with probability 1/2. This audit attacks "
-        f"{len(views)} trainings in turn. The interval covers the choice of users and trainings."
+        f"{len(views)} trainings in turn. The confidence interval accounts for the choice of users "
+        "and of trainings."
     )
     if can_solve_sums(views[0], len(profiled)):
         note += " Clients draw nothing at random, so the adversary computes all users' messages."
@@ -265,7 +267,8 @@ def run_user_attack(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
         values, members, whose, USER_MEMBERSHIP_FPRS, baseline=sizes, trainings=trainings
     )
     note += "".join(
-        f" A TPR at FPR {fpr:g} needs more cases of users who took no part than {negatives:,}."
+        f" The TPR at FPR {fpr:g} is not reported: it needs more than the {negatives:,} cases of "
+        "users who took no part."
         for fpr in USER_MEMBERSHIP_FPRS
         if fpr not in curve.tpr
     )

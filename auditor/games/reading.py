@@ -27,8 +27,8 @@ MIN_MESSAGES, MAX_MESSAGES = 16, 512
 # Maximum count of numbers in all messages from which differences are learnt.
 MAX_NUMBERS = 1 << 22
 STATISTIC_TEXT = (
-    "features of each part of a message (how far the two inputs differ in means, squares, exact "
-    "zeros and sent rows, the length, and the largest entry)"
+    "statistics of each part of a message (its length, its largest entry, and how far the two "
+    "inputs differ in its means, squares, exact zeros and sent rows)"
 )
 # Distance between the worlds, in standard deviations, at which the worst-case search ends.
 STOPPING_DISTANCE = 1e3

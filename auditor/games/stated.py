@@ -47,7 +47,7 @@ def describe_population(target: Target) -> str:
     made.
     """
     if not is_external(target):
-        return "The claim is computed for the numbers of users, items and rounds of this game."
+        return "The claim is computed for the numbers of users, items and rounds in this game."
     if (users := get_origin(target).n_users) is not None:
         return f"The claim is made for {users:,} users."
     return "The claim is assumed to hold for any number of users; set n_users=N if it does not."

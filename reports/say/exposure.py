@@ -61,7 +61,7 @@ class BoundsInScope:
         texts = [say.format_delta(delta) for delta in set(deltas.values()) if delta]
         if len(set(deltas.values())) > 1:
             texts = [f"{say.format_delta(delta)} ({name})" for name, delta in deltas.items()]
-        unit = say.UNITS[self.scope.unit].removeprefix("everything about ").partition(" of ")[0]
+        unit = say.UNITS[self.scope.unit].removeprefix("all data of ").partition(" of ")[0]
         return ", ".join((unit, say.HORIZONS[self.scope.horizon], *texts)).replace(", over ", ", ")
 
     @property
@@ -71,13 +71,13 @@ class BoundsInScope:
             return ""
         beside = (*self.claimed, *(() if self.proved is None else (self.proved.epsilon,)))
         epsilon = say.format_lower_bound(self.shown, beside)
-        return f"shown: epsilon {'=' if math.isinf(self.shown.epsilon) else '≥'} {epsilon}"
+        return f"shown: epsilon {'infinite' if math.isinf(self.shown.epsilon) else f'≥ {epsilon}'}"
 
     @property
     def proved_words(self) -> str:
         """The smallest finite upper bound of epsilon, or "no upper bound is proved"."""
         if self.proved is None:
-            return "no upper bound is proved"
+            return "no proved upper bound"
         beside = () if self.shown is None else (self.shown.epsilon,)
         return f"proved: epsilon ≤ {say.format_upper_bound(self.proved, (*self.claimed, *beside))}"
 
