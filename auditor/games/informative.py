@@ -78,12 +78,12 @@ def filter_view(view: View, n_unread: int = 0) -> InformativeView:
 
     ``view``: the messages that the adversary sees.
     ``n_unread``: number of messages with NaN or infinities that were removed from ``view`` before;
-        the result counts them, too.
+        the counts in the result include them.
 
-    Messages that are linked to users, and whole shuffled messages, are checked; messages of parties
-    (organisations that take part as clients) are not. Messages that leave the model unchanged are
-    removed from all rounds, and messages with unusable numbers from the rounds that attacks read.
-    If a round has no message left, its messages are None.
+    Checked are messages that are linked to users, and whole shuffled messages. Messages of parties
+    (organisations that take part as clients) are not checked. Messages that leave the model
+    unchanged are removed from all rounds, and messages with unusable numbers from the rounds that
+    attacks read. If a round has no message left, its messages are None.
     """
     linked = replace(view, rounds=tuple(map(_link, view.rounds)))
     filled, empty = _drop_messages(linked, partial(_is_empty, linked))

@@ -72,23 +72,28 @@ def search_pair(
     can_steer: bool,
     rng: np.random.Generator,
 ) -> WorstPair | None:
-    """Searches for the canary (designed user) and the broadcast at which messages differ most.
-
-    The messages are those of the canary with either of its two histories.
+    """Searches for the canary (designed user) and the broadcast at which the messages of the
+    canary's two histories differ most.
 
     ``population``: users whose data and catalogue the histories are built from.
     ``scope``: protected unit and adjacency of the bound, in which the two histories differ.
     ``broadcast``: broadcast of an honest server.
     ``can_steer``: whether the server may choose the broadcast.
 
-    First, all canaries designed for ``scope``, and canaries with histories of the data, are tried
-    at the honest broadcast. If the client's code may treat items differently (it may hash them),
-    the best canaries with a single item are added. If ``can_steer``, the best canary is tried at
-    malicious broadcasts, then all canaries are tried at the best of these broadcasts, and the best
-    pair is improved by ``N_SEARCH_STEPS`` steps of simultaneous perturbation (Spall 1992): each
-    step tries the broadcast moved in a random direction and in the opposite one, and keeps the
-    better of the two if it is an improvement. The search ends if the messages are
-    ``reading.STOPPING_DISTANCE`` standard deviations apart. Returns None if no messages differ.
+    The steps of the search, of which the last three are made only if ``can_steer``:
+
+    1. All canaries designed for ``scope``, and canaries with histories of the data, are tried at
+       the honest broadcast.
+    2. If the client's code may treat items differently (it may hash them), the best canaries with a
+       single item are added.
+    3. The best canary is tried at malicious broadcasts.
+    4. All canaries are tried at the best of these broadcasts.
+    5. The best pair is improved by ``N_SEARCH_STEPS`` steps of simultaneous perturbation (Spall
+       1992): each step tries the broadcast moved in a random direction and in the opposite one, and
+       keeps the better of the two if it is an improvement.
+
+    The search ends early if the messages are ``reading.STOPPING_DISTANCE`` standard deviations
+    apart. Returns None if no messages differ.
     """
     every = [
         *canaries.design_extreme_canaries(scope, population),

@@ -66,11 +66,13 @@ def choose_n_users(target: Target, users: int, max_users: int) -> int:
     ``users``: default number.
     ``max_users``: number of users in the data.
 
-    The default is replaced for systems of other projects. If their claims are made for a number of
-    users, that number is used, less one for the canary. Otherwise the number is the smallest one
-    from ``users`` to ``max_users`` for which the share of sampled users in a round is close to the
-    stated share, or ``max_users`` if no such number exists. Raises InputError if the data have
-    fewer users than the claims assume.
+    The default is used for systems of this package. For a system of another project:
+
+    - If its claims are made for a number of users, this number, less one for the canary.
+    - Otherwise the smallest number from ``users`` to ``max_users`` for which the share of sampled
+      users in a round is close to the stated share; ``max_users`` if there is no such number.
+
+    Raises InputError if the data have fewer users than the claims assume.
     """
     origin = get_origin(target)
     if not origin.is_external:
