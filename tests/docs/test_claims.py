@@ -136,9 +136,7 @@ def test_what_is_false_at_other_settings_alone_says_where(judged: tuple[Catalogu
         entry = find_entries(row.number)[0]
         if row.verdict is Verdict.VIOLATED and row.settings and entry.epsilon is not None:
             system = make_target(row.target, Plan())
-            notes = [
-                claim.note for claim in system.get_claims(Population(n_users=943, n_items=1682))
-            ]
+            notes = [c.note for c in system.get_claims(Population(n_users=943, n_items=1682))]
             told = any(f"`auditor claims {row.number}`" in note for note in notes)
             assert told is (row.number not in {"6", "22", "24"}), row.number
 
