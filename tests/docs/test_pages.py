@@ -412,7 +412,7 @@ def test_figures_in_prose_are_those_of_the_accountants() -> None:
     least, _, replaced, _ = (x.accounted.epsilon for x in account(**noise, delta=1e-6).findings)
     fixed = account(**noise, delta=1e-6, sampling="fixed", users=4800).total
     ends = f"{format_lower(fixed.measured.epsilon)} and {format_upper(fixed.accounted.epsilon)}"
-    assert f"epsilon is between {ends} instead of {least:.3f}" in text
+    assert f"between {ends} for fixed-size sampling, and {least:.3f} for Poisson" in text
     assert f"at most **{format_upper(least)}** at delta **1e-6**" in text
     assert f"epsilon is {format_upper(replaced)} if a user's data are *replaced*" in text
     assert f"right at most {math.ceil(100 * guess_probability(least, 1e-6))}% of the time" in text
