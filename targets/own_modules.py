@@ -20,10 +20,12 @@ CODE_FOLDERS = tuple(
 
 
 def name_member(kind: str, noun: str = "") -> str:
-    """Derives the name by which users choose a class from the Python name ``kind`` of the class.
+    """Derives the name by which users choose a class, such as "laplace", from its Python name.
 
-    ``noun``, such as "protection", is left out at the end. The rule is for modules with several
-    classes that users choose.
+    kind: Python name of the class
+    noun: ending of the class's name that is left out, such as "protection"
+
+    The rule is for modules that have several classes that users can choose.
 
     >>> name_member("DplcfSp"), name_member("LaplaceProtection", "protection")
     ('dplcf-sp', 'laplace')
@@ -32,12 +34,13 @@ def name_member(kind: str, noun: str = "") -> str:
 
 
 def find_member_class(module: str, noun: str) -> type[Any]:
-    """Returns the class of a module that has the name of its file, such as Synthetic.
+    """Returns the class that is named after its file, such as Synthetic in synthetic.py.
 
     module: full name of the module
     noun: ending that the class name may have in addition, such as "dataset"
 
-    Capitals and underscores do not matter. Raises InputError if no class has this name.
+    Capitals and underscores do not matter. Raises InputError if no class of the module has this
+    name.
 
     >>> find_member_class("fedrec_auditor.targets.datasets.synthetic", "dataset").__name__
     'Synthetic'
