@@ -178,47 +178,47 @@ def check_settings(settings: Any) -> None:
 
 
 @functools.cache
-def get_allowed_values(kind: type) -> dict[str, Constraint]:
+def get_allowed_values(cls: type) -> dict[str, Constraint]:
     """Returns the allowed values (a range or a choice) of the fields of a dataclass, by field name.
 
     Fields that do not declare allowed values are left out. If a subclass annotates a field again
     without allowed values, those of the base class apply.
     """
-    rules = {name: rule for name, hint in _hints(kind) if (rule := _rule(hint)) is not None}
-    return {field.name: rules[field.name] for field in fields(kind) if field.name in rules}
+    rules = {name: rule for name, hint in _hints(cls) if (rule := _rule(hint)) is not None}
+    return {field.name: rules[field.name] for field in fields(cls) if field.name in rules}
 
 
 @functools.cache
-def get_field_types(kind: type) -> dict[str, Any]:
+def get_field_types(cls: type) -> dict[str, Any]:
     """Returns the plain type of each annotated field of a class, by field name.
 
     Allowed values in the annotation are left out: the type of a ``Positive`` field is ``float``.
     """
-    return {name: getattr(hint, "__origin__", hint) for name, hint in _hints(kind)}
+    return {name: getattr(hint, "__origin__", hint) for name, hint in _hints(cls)}
 
 
-def describe_setting(kind: type, setting: str) -> str:
+def describe_setting(cls: type, setting: str) -> str:
     """Returns a text that explains a setting, from its annotation or from the class's docstring.
 
-    kind: class that has the setting as a field
+    cls: class that has the setting as a field
     setting: name of the setting
 
     The text is the last text in the annotation. If there is none, it is the first clause of the
     docstring that has the setting's name in double backquotes, or else "".
     """
-    beside = [text for name, hint in _hints(kind) if name == setting for text in _beside(hint)]
+    beside = [text for name, hint in _hints(cls) if name == setting for text in _beside(hint)]
     if texts := [text for text in beside if isinstance(text, str)]:
         return str(texts[-1])
-    for base in kind.__mro__:
+    for base in cls.__mro__:
         for clause in re.split(r"(?<=[.;:])\s+(?=[A-Z`])", " ".join(get_class_doc(base).split())):
             if f"``{setting}``" in clause:
                 return clause.replace("``", "").rstrip(".;:")
     return ""
 
 
-def get_class_doc(kind: type) -> str:
+def get_class_doc(cls: type) -> str:
     """Returns the docstring of a class without its examples; "" if the class has no docstring."""
-    return (inspect.getdoc(kind) or "").partition(">>>")[0].strip()
+    return (inspect.getdoc(cls) or "").partition(">>>")[0].strip()
 
 
 def _beside(hint: Any) -> tuple[Any, ...]:

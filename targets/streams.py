@@ -99,36 +99,36 @@ class Streams:
         return np.asarray(ndtri(self.draw_uniform(count, start)))
 
     def draw_laplace_at(
-        self, clients: NDArray[np.integer[Any]], places: NDArray[np.integer[Any]]
+        self, clients: NDArray[np.integer[Any]], positions: NDArray[np.integer[Any]]
     ) -> NDArray[np.float64]:
         """Draws Laplace noise of scale 1 from single words of the streams.
 
         clients: indices of streams
-        places: position of the word in each of these streams, from 0
+        positions: position of the word in each of these streams, from 0
 
         Both arrays are broadcast against each other, and the result has their common shape.
         """
-        return _laplace(self._words_at(clients, places))
+        return _laplace(self._words_at(clients, positions))
 
     def draw_normal_at(
-        self, clients: NDArray[np.integer[Any]], places: NDArray[np.integer[Any]]
+        self, clients: NDArray[np.integer[Any]], positions: NDArray[np.integer[Any]]
     ) -> NDArray[np.float64]:
         """Draws standard normal noise from single words of the streams.
 
         clients: indices of streams
-        places: position of the word in each of these streams, from 0
+        positions: position of the word in each of these streams, from 0
 
         Both arrays are broadcast against each other, and the result has their common shape.
         """
         from scipy.special import ndtri
 
-        return np.asarray(ndtri(_uniform(self._words_at(clients, places))))
+        return np.asarray(ndtri(_uniform(self._words_at(clients, positions))))
 
     def _words_at(
-        self, clients: NDArray[np.integer[Any]], places: NDArray[np.integer[Any]]
+        self, clients: NDArray[np.integer[Any]], positions: NDArray[np.integer[Any]]
     ) -> NDArray[np.uint64]:
         with np.errstate(over="ignore"):
-            steps = (places.astype(np.uint64) + np.uint64(1)) * _GOLDEN
+            steps = (positions.astype(np.uint64) + np.uint64(1)) * _GOLDEN
             return _mix(_mix(self.seeds[clients] + steps))
 
 

@@ -389,10 +389,10 @@ class View:
     cache: dict[str, Any] = field(default_factory=dict, init=False, compare=False, repr=False)
     notes: list[str] = field(default_factory=list, compare=False, repr=False)
 
-    def add_note(self, how: str) -> None:
-        """Adds the sentence ``how`` to ``notes``, unless they already contain it."""
-        if how not in self.notes:
-            self.notes.append(how)
+    def add_note(self, note: str) -> None:
+        """Adds the sentence ``note`` to ``notes``, unless they already contain it."""
+        if note not in self.notes:
+            self.notes.append(note)
 
     def align_items(self) -> View:
         """Returns a view in which row i of every item table is the row of item i.
