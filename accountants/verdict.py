@@ -580,17 +580,17 @@ def _carried(claim: Claim, scope: Scope, delta: float, sizes: Sizes | None) -> s
         if sizes is None:
             return ""
         name = unknown.size_name
-        return f"A conversion of the claim needs the number of {name}, which is not known."
+        return f"The claim cannot be converted to this scope: the number of {name} is not known."
     except InputError:
         if "vantage" in claim.scope.list_uncovered(scope):
             return (
-                "The claim implies nothing in this scope: the messages that the adversary "
-                f"{scope.vantage} sees do not follow from those that the adversary "
-                f"{claim.scope.vantage} sees."
+                "The claim implies nothing in this scope: the messages that the vantage "
+                f"“{scope.vantage}” shows do not follow from the messages that the vantage "
+                f"“{claim.scope.vantage}” shows."
             )
         return "The claim implies nothing in this scope."
     how = converted.source.removesuffix("; from: the claim")
-    return f"Converted to this scope, the claim says: epsilon is at most {_at(converted)} ({how})."
+    return f"Converted to this scope, the claim is: epsilon at most {_at(converted)} ({how})."
 
 
 def _incomparable(

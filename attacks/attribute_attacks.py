@@ -319,7 +319,8 @@ class AttributeRows:
 
     family: ClassVar[AttackFamily] = AttackFamily.ATTRIBUTE
     reference: ClassVar[str] = (
-        "categories whose rows moved; derived in attacks/attribute_attacks.py from the chain rule"
+        "reading of the categories whose rows moved; derived from the chain rule in "
+        "attacks/attribute_attacks.py"
     )
     needs_known: ClassVar[bool] = False
 
@@ -331,7 +332,7 @@ class AttributeRows:
         return (
             ""
             if find_changed_rows(view)
-            else make_refusal(view, "matrices in which some rows do not change")
+            else make_refusal(view, "a matrix in which some rows do not change")
         )
 
     def infer(self, view: View, background: Background, rng: np.random.Generator) -> GuessedLabels:

@@ -48,8 +48,8 @@ class InteractionReconstruction:
     family: ClassVar[AttackFamily] = AttackFamily.RECONSTRUCTION
     needs_known: ClassVar[bool] = False
     reference: ClassVar[str] = (
-        "Bayes' rule on the evidence of the readers of messages (attacks/readers), which name "
-        "their sources"
+        "Bayes' rule, applied to the evidence of readers of messages, each of which names its "
+        "source (attacks/readers)"
     )
 
     def refusal(self, view: View) -> str:

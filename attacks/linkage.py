@@ -230,7 +230,7 @@ class Linkage:
     family: ClassVar[AttackFamily] = AttackFamily.LINKAGE
     needs_known: ClassVar[bool] = False
     reference: ClassVar[str] = (
-        "nearest neighbour by weighted cosines of fingerprints of messages; derived in "
+        "nearest neighbour by the weighted cosine similarity of messages; derived in "
         "attacks/linkage.py"
     )
 

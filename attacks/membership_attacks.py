@@ -43,8 +43,8 @@ class InteractionMembership:
     family: ClassVar[AttackFamily] = AttackFamily.MEMBERSHIP
     needs_known: ClassVar[bool] = False
     reference: ClassVar[str] = (
-        "log-odds of an interaction from the readers of messages (attacks/readers), which name "
-        "their sources"
+        "log-odds of an interaction, computed by readers of messages, each of which names its "
+        "source (attacks/readers)"
     )
 
     def refusal(self, view: View) -> str:
@@ -126,10 +126,10 @@ class UserMembership:
     family: ClassVar[AttackFamily] = AttackFamily.USER_MEMBERSHIP
     needs_known: ClassVar[bool] = False
     reference: ClassVar[str] = (
-        "likelihood ratio against reference models: Carlini et al., Membership Inference Attacks "
-        "From First Principles, 2022, Algorithm 1, with pooled shift and covariance, of how models "
-        "fit a profile, and least squares for the senders whose messages add up to the models' "
-        "steps (both in attacks/parts/profile_fit.py)"
+        "likelihood ratio of how well models fit a profile with and without the user (Carlini et "
+        "al., Membership Inference Attacks From First Principles, 2022, Algorithm 1, with pooled "
+        "shift and covariance), and least squares for the senders whose messages add up to the "
+        "models' steps (both in attacks/parts/profile_fit.py)"
     )
 
     def refusal(self, view: View) -> str:
@@ -139,7 +139,7 @@ class UserMembership:
         messages that it can read.
         """
         if view.vantage in _KNOWN and view.public.n_silos is None:
-            return "The receiver of the messages knows who takes part; there is nothing to infer."
+            return "The receiver of the messages knows who takes part, so nothing is left to infer."
         if not profile_fit.has_readable_model(view) and not profile_fit.can_solve_sums(view):
             return (
                 "The attack needs a model with one row per item, similarities of items, or sums of "

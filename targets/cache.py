@@ -27,8 +27,8 @@ _PUBLISHED: Mapping[str, tuple[int, int, int]] = {
 def get_cache_path() -> Path:
     """Returns the path of the cache of data sets.
 
-    The path is the environment variable FEDREC_AUDITOR_CACHE if it is set, or else the folder
-    fedrec-auditor in XDG_CACHE_HOME, or else in ~/.cache.
+    The path is the value of the environment variable FEDREC_AUDITOR_CACHE. If it is not set, the
+    path is the folder fedrec-auditor in the directory XDG_CACHE_HOME, by default ~/.cache.
     """
     if own := os.environ.get("FEDREC_AUDITOR_CACHE"):
         return Path(own)
@@ -37,7 +37,10 @@ def get_cache_path() -> Path:
 
 
 def find_in_cache(name: str) -> Path | None:
-    """Returns the data set's directory or zip archive in the cache, or None if neither exists."""
+    """Returns the path of the data set ``name`` in the cache: a directory or a zip archive.
+
+    None if neither exists.
+    """
     places = (get_cache_path() / name, get_cache_path() / f"{name}.zip")
     return next((place for place in places if place.exists()), None)
 
@@ -45,9 +48,10 @@ def find_in_cache(name: str) -> Path | None:
 def find_data_path(path: Path | None, name: str, title: str, remedy: str) -> Path:
     """Returns ``path`` if it is not None, else the path of the data set ``name`` in the cache.
 
-    Raises InputError if ``path`` is None and the cache does not have the data set. The message
-    contains ``title``, the full name of the data set, and ends with ``remedy``, the advice to the
-    user.
+    title: full name of the data set, for the error message
+    remedy: advice to the user, at the end of the error message
+
+    Raises InputError if ``path`` is None and the cache does not have the data set.
     """
     if place := path or find_in_cache(name):
         return place
@@ -61,9 +65,9 @@ def check_cached_data(interactions: Interactions, name: str) -> None:
     """Raises InputError if the cached data set ``name``, loaded as ``interactions``, is not intact.
 
     The numbers of users, items and interactions must be the published ones, and the data must have
-    the SHA-256 digest in this module. For a data set without a digest in this module, the first
-    call stores the digest next to the data set, and later calls compare with it. A data set that is
-    not in the cache is not checked.
+    the expected SHA-256 digest. The expected digest is the one in this module. For a data set
+    without one, the first call stores the digest of the data next to the data set, and later calls
+    expect it. A data set that is not in the cache is not checked.
     """
     if (place := find_in_cache(name)) is None:
         return
@@ -90,9 +94,9 @@ def check_cached_data(interactions: Interactions, name: str) -> None:
 def store_data_set(name: str, files: Mapping[str, bytes]) -> Path:
     """Writes ``files`` into the cache as the data set ``name``, and returns the new directory.
 
-    ``files`` maps file names to contents. The directory is renamed into place when it is complete.
-    If two processes write the same data set at once, one copy stays. Raises InputError if the cache
-    is not writable.
+    ``files`` maps file names to contents. The directory appears under its name only when it is
+    complete. If two processes write the same data set at once, one of the two copies stays. Raises
+    InputError if the cache is not writable.
     """
     place, draft = get_cache_path() / name, get_cache_path() / f".{name}-{uuid4().hex}"
     try:

@@ -22,7 +22,7 @@ def jit_compile(
 
     cache: whether the compiled code is stored on disk: next to the source file, or else in the
         user's cache directory. If neither is writable, every process compiles the function again
-    fastmath: the LLVM flags that permit inexact floating-point optimizations
+    fastmath: LLVM flags that permit inexact floating-point optimizations
     options: further options of ``numba.njit``
 
     A function that is called by compiled functions must have ``cache=False``. Its code is then

@@ -54,13 +54,15 @@ LIST_PADDING = -1
 
 
 def check_lists(kind: Payload, values: NDArray[Any], n_items: int, name: str, where: str) -> None:
-    """Raises InputError if list messages hold anything but integers, or item lists invalid indices.
+    """Raises InputError if messages of lists contain invalid entries.
 
-    Valid item indices are 0 to ``n_items`` - 1, and -1 as padding. Messages of other kinds pass.
-
-    kind: what the messages contain, such as item lists
+    kind: kind of the messages, such as item lists
     values: the messages (any shape)
+    n_items: number of items
     name, where: names of the message part and of its origin, for the error message
+
+    The entries of a list must be integers. In a list of items, they must be item indices from 0 to
+    ``n_items`` - 1, or -1 as padding. Messages of other kinds are not checked.
     """
     if kind not in LIST_KINDS:
         return
@@ -80,12 +82,12 @@ def check_lists(kind: Payload, values: NDArray[Any], n_items: int, name: str, wh
 class Component(ABC):
     """One named part, such as the item table, of the messages that all clients send in a round.
 
-    This is the base class of the storage formats. A subclass defines ``shape``, ``to_dense`` and
-    ``kind``. If its first client field is a component, it has that component's kind, learning rate
-    and shape by default. Arguments ``clients`` are indices among the clients.
-
     client_fields: names of the fields that have one entry per client: arrays, sparse arrays, random
         streams, or other components
+
+    This is the base class of the storage formats. A subclass defines ``shape``, ``to_dense`` and
+    ``kind``. If the first of its ``client_fields`` is a component, kind, learning rate and shape
+    are those of that component by default. Arguments ``clients`` are indices among the clients.
     """
 
     __slots__ = ()
@@ -98,12 +100,12 @@ class Component(ABC):
 
     @property
     def learning_rate(self) -> float | None:
-        """Public learning rate r: a message is -r times the gradient of the sender's loss.
+        """Public learning rate r, by which messages are scaled; None if it is unknown.
 
-        If the message contains a model, -r times the gradient, summed over all local steps, is the
-        difference between this model and the broadcast model. The rate is negative if the client
-        sends the gradient itself, without the minus sign. None if there is no such rate, or if it
-        is not public.
+        A message is -r times the gradient of the sender's loss. If the message contains a model,
+        the difference between this model and the broadcast model is -r times the sum of the
+        gradients of all local steps. The rate is negative if the client sends the gradient itself,
+        without the minus sign.
         """
         return _first(self).learning_rate
 
@@ -130,8 +132,8 @@ class Component(ABC):
     def bound_magnitude(self) -> float:
         """Returns an upper bound of the absolute values in all messages.
 
-        If the bound is finite, no value is NaN. The bound is infinite if it cannot be derived
-        without reading the messages.
+        If the bound is finite, no value is NaN. By default the bound is infinite: it cannot be
+        derived without reading the messages.
         """
         return math.inf
 
@@ -190,10 +192,10 @@ class Component(ABC):
 
 @dataclass(frozen=True, slots=True)
 class SelectedRows(Component):
-    """Messages restricted to some of their rows, without a copy of the messages.
+    """Messages that are restricted to some of their rows, without a copy of the messages.
 
     messages: the full messages
-    rows: indices or slice of the rows that remain of each message
+    rows: the rows that remain of each message, as indices or as a slice
     """
 
     messages: Component
@@ -208,8 +210,9 @@ class SelectedRows(Component):
         return (len(np.arange(count)[self.rows]), *rest)
 
     def to_dense(self, clients: Ints) -> NDArray[Any]:
-        """Computes the selected rows of the messages of ``clients`` (indices), (len(clients),
-        *shape).
+        """Computes the selected rows of the messages of ``clients`` (indices).
+
+        The result has the shape (len(clients), *shape).
         """
         return self.messages.to_dense(clients)[:, self.rows]
 
@@ -270,7 +273,7 @@ class Dense(Component):
 class Bits(Component):
     """Messages of one bit per item, stored as the items with a 1.
 
-    entries: sparse array (n clients, M items); a stored entry means a 1
+    entries: sparse array (n clients, M items); a stored entry means a 1, whatever its value
     randomize: function that randomizes the bits; None if the bits are sent unchanged
     streams: one random stream per client for ``randomize``; None if the bits are sent unchanged
 
@@ -313,8 +316,8 @@ class RankOne(Component):
     item_vectors: the broadcast item matrix V (M, F)
     corrections: the sparse vectors s_u (n, M), s_ui = c_i (p_i - x_u.v_i) + x_u.v_i
 
-    G_u is minus half the gradient of the squared loss sum_i c_i (p_i - x_u.v_i)^2 over items i,
-    with weights c_i and targets p_i.
+    G_u is minus half the gradient of the squared loss sum_i c_i (p_i - x_u.v_i)^2 over items i.
+    c_i is the weight of item i, and p_i the value that the product x_u.v_i should have.
     """
 
     user_vectors: Floats
@@ -386,8 +389,10 @@ class Rows(Component):
 
     If ``broadcast`` is None, a client sends only its stored rows. ``to_dense`` returns zeros for
     the remaining rows, and ``flag_sent_rows`` distinguishes them from rows of zeros that were sent.
-    Otherwise each client sends the whole matrix, which equals ``broadcast`` outside the stored
-    rows. An adversary who knows the broadcast then sees which rows the client changed.
+
+    If ``broadcast`` is given, each client sends the whole matrix, which equals ``broadcast``
+    outside the stored rows. An adversary who knows the broadcast sees which rows the client
+    changed.
     """
 
     indptr: Ints
@@ -488,10 +493,10 @@ class Rows(Component):
 
 @dataclass(frozen=True, slots=True)
 class OverlaidTables(Component):
-    """One table per client, in which the client's stored rows replace those of another table.
+    """One table per client: a base table, of which some rows are replaced by stored rows.
 
-    table: each client's table before the replacement
-    rows: each client's replacing rows, with their indices
+    table: each client's base table, before the replacement
+    rows: the rows that replace rows of the base table, with their indices, per client
     """
 
     table: Component
@@ -532,7 +537,7 @@ class Randomizer(Protocol):
         ...
 
     def skip_entries(self, count: int | Ints) -> Randomizer:
-        """Returns the randomizer for messages without their first ``count`` entries.
+        """Returns the randomizer of messages from which the first ``count`` entries are removed.
 
         Each remaining entry gets the same noise as in the full message. ``count`` is one number for
         all messages, or an array (n,) with one number per message.
@@ -540,9 +545,9 @@ class Randomizer(Protocol):
         ...
 
     def bound_output(self, largest: float) -> float:
-        """Returns an upper bound of the absolute values of outputs, unless an input is NaN.
+        """Returns an upper bound of the absolute values of all randomized entries.
 
-        ``largest`` is an upper bound of the absolute values of inputs.
+        ``largest`` is an upper bound of the absolute values of inputs, none of which is NaN.
         """
         ...
 
@@ -567,8 +572,8 @@ class RandomizedMessages(Component):
     randomize: function that adds the noise
     streams: one random stream per client; ``to_dense`` draws the same noise at every call
 
-    Noise fills every entry of an item matrix, so the noisy messages of a whole training would fill
-    the disk.
+    The format saves memory: noise fills every entry of an item matrix, and the noisy messages of a
+    whole training would fill the disk.
     """
 
     clean_messages: Component
@@ -597,9 +602,7 @@ class RandomizedMessages(Component):
         return super(RandomizedMessages, self).sum_all()
 
     def drop_rows(self, count: int) -> Component:
-        """Returns the messages without their first ``count`` rows; the noise in other rows is
-        unchanged.
-        """
+        """Returns the messages without their first ``count`` rows; other noise is unchanged."""
         clean = self.clean_messages.drop_rows(count)
         randomize = self.randomize.skip_entries(count * math.prod(self.shape[1:]))
         return RandomizedMessages(clean, randomize, self.streams)
@@ -621,10 +624,10 @@ class RandomizedMessages(Component):
 class Reports(Component):
     """k randomized reports per client, each +B or -B for one coordinate of the client's matrix.
 
-    coordinates: flat index of the reported coordinate in the matrix (n, k)
-    is_positive: whether the report is +B (n, k)
-    magnitude: B, which is public
-    shape: shape of the matrix (M, F)
+    coordinates: flat index of the reported coordinate in the matrix, per report (n, k)
+    is_positive: whether the report is +B, per report (n, k)
+    magnitude: the public number B
+    shape: shape of the matrix, (M, F)
     clean_messages: the matrices that the reports describe; None if the system does not keep them
     """
 
@@ -672,9 +675,9 @@ class Reports(Component):
         return np.asarray(out * (self.magnitude / index.shape[1]))
 
     def separate_reports(self) -> Reports:
-        """Returns every report as a separate message: n k messages of one report each.
+        """Returns every report as a separate message: n k messages, each with one report.
 
-        The result has no ``clean_messages``.
+        In the result, ``clean_messages`` is None.
         """
         index, positive = self.coordinates.reshape(-1, 1), self.is_positive.reshape(-1, 1)
         return Reports(index, positive, self.magnitude, self.shape)
@@ -689,7 +692,7 @@ def _largest(values: NDArray[Any]) -> float:
 
 
 def _longest(rows: NDArray[Any]) -> float:
-    """The largest Euclidean norm of a row, or infinity if a value is NaN."""
+    """Returns the largest Euclidean norm of a row, or infinity if a value is NaN."""
     return math.sqrt(_largest(np.einsum("nd,nd->n", rows, rows, dtype=np.float64)))
 
 

@@ -29,12 +29,12 @@ class Machine(Checked):
 
     device: torch device ("cpu", "cuda", "cuda:1") for systems whose clients are trained in torch
     threads: number of threads of one process
-    memory: number of bytes up to which uploads of one training stay in memory; uploads beyond this
-        limit are stored in memory-mapped files and removed with the transcript
-    folder: directory for these files; None means a temporary one
+    memory: maximum size in bytes of a training's uploads in memory. Uploads beyond this limit are
+        stored in memory-mapped files, which are removed with the transcript
+    folder: directory of the memory-mapped files; None means a temporary one
 
-    The last bits of floating-point results may depend on the device, which an audit's provenance
-    names, but not on threads or memory.
+    The last bits of floating-point results may depend on the device, but not on threads or memory.
+    The provenance of an audit names the device.
     """
 
     device: str = "cpu"
@@ -81,8 +81,8 @@ def map_in_threads(
 ) -> Iterator[_Result]:
     """Yields ``function(item)`` for each of ``items`` in order, computed in ``threads`` threads.
 
-    The default number of threads is that of ``use_threads``, or 1 outside of it. At most one result
-    per thread waits for the caller.
+    If ``threads`` is None, their number is that of the surrounding ``use_threads``, or 1 outside of
+    it. At most one result per thread waits for the caller.
 
     >>> with use_threads(2):
     ...     list(map_in_threads(abs, [-3, 1, -2]))
@@ -104,8 +104,9 @@ def map_in_threads(
 def one_thread(user_api: Literal["blas", "openmp"] | None = "blas") -> AbstractContextManager[Any]:
     """Returns a context in which BLAS or OpenMP uses only one thread.
 
-    ``user_api`` names the library; None means every thread pool. For small matrix products, threads
-    cost more time than they save. Only libraries that are already loaded are limited.
+    ``user_api`` names the library; None means every library with a thread pool. For small matrix
+    products, several threads cost more time than they save. Only libraries that are already loaded
+    are limited.
     """
     limit: AbstractContextManager[Any] = _pools(len(sys.modules)).limit(limits=1, user_api=user_api)
     return limit
@@ -113,9 +114,9 @@ def one_thread(user_api: Literal["blas", "openmp"] | None = "blas") -> AbstractC
 
 @contextmanager
 def one_torch_thread() -> Iterator[None]:
-    """Returns a context in which torch uses one thread.
+    """Returns a context in which torch uses only one thread.
 
-    For the small networks of clients, more threads cost more time than they save.
+    For the small networks of clients, several threads cost more time than they save.
     """
     import torch
 

@@ -17,8 +17,7 @@ ATTRIBUTES = ("gender", "occupation", "age_group")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserFeatures:
-    """Features of all users (numbers that a device computes from its user's data), one row per
-    user.
+    """Features of all users: numbers that a device computes from its own user's data.
 
     values: the features, float32 (n_users, F)
     names: names of the F features
@@ -29,24 +28,31 @@ class UserFeatures:
 
 
 def compute_user_features(interactions: Interactions, *, best: float = 5.0) -> UserFeatures:
-    """Computes the user features in Table I of the FedRec paper, each user's from the user's data.
+    """Computes the user features in Table I of the FedRec paper, for each user of the data.
 
-    The columns, in this order: the number of rated items; the number of ratings of each level 1 to
-    5; the share of each level among the user's ratings; the shares of low (1, 2) and high (4, 5)
-    ratings; the entropy of the shares of the levels; median, minimum, maximum and mean rating; then
-    one-hot gender, occupation and age group, if the data have these attributes. A user without
-    ratings has zeros except for the attributes.
+    ``best`` is the best rating of the scale, which is public. The level of a rating r is 5 r/best,
+    rounded up, at least 1 and at most 5, so that half stars count for the level above. The columns
+    are, in this order:
+
+    - the number of rated items
+    - the number of ratings of each level, 1 to 5
+    - the share of each level among the user's ratings
+    - the shares of low (1, 2) and high (4, 5) ratings
+    - the entropy of the shares of the levels
+    - median, minimum, maximum and mean rating
+    - one-hot gender, occupation and age group, if the data have these attributes
+
+    A user without ratings has zeros except for the attributes. If ages are years, or age codes that
+    are years, they are put into the table's three groups. Occupations have one column per category
+    in the data.
 
     The paper does not state how features are scaled. A device cannot see other users' data, so no
     feature is standardised over users. Instead, counts n become log(1 + n), ratings are divided by
-    ``best``, the best rating of the scale (public knowledge), and the entropy is divided by log 5.
-    All features except the counts therefore lie in [0, 1] for ratings in (0, best]. The level of
-    rating r is 5 r / best rounded up, at least 1 and at most 5, so that half stars count for the
-    level above. If ages are years, or age codes that are years, they are put into the table's three
-    groups. Occupations have one column per category in the data.
+    ``best``, and the entropy is divided by log 5. All features except the counts therefore lie in
+    [0, 1] for ratings in (0, best].
 
     Memory: about 60 bytes per rating in addition to the result. Raises InputError if ``best`` is
-        not positive.
+    not positive and finite.
 
     Source: Zhang et al., Table I; section 3.1 uses the features in ``z_u = E_U x_u``.
     """
@@ -114,7 +120,8 @@ def count_user_features(interactions: Interactions) -> int:
 def _grouped(interactions: Interactions) -> dict[str, Attribute]:
     """Returns the users' attributes by name, with "age_group" derived from "age" if it is missing.
 
-    Ages in years are put into the groups ``AGE_GROUPS``. Other age categories become the groups.
+    Ages in years are put into the groups ``AGE_GROUPS``. Other categories of "age" are used as the
+    groups.
     """
     known = dict(interactions.attributes)
     if "age_group" in known or "age" not in known:

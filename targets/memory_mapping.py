@@ -39,7 +39,7 @@ class RoundStore:
 
     compute: limit in bytes for the uploads of all rounds (``memory``), and directory of the files
         (``folder``)
-    mode: numpy's mode of memory mapping
+    mode: mode of memory mapping, as in numpy: "r+" for writable files, "c" for copy-on-write
 
     Files are memory-mapped, so that they read like arrays, and are removed when the last array in
     them is garbage-collected. Arrays of the broadcast model to which messages refer do not count
@@ -92,7 +92,7 @@ class RoundStore:
         return mapped
 
     def _let_go(self) -> None:
-        """Unmaps the pages of the last round's files, if the system can. Files stay readable."""
+        """Frees the memory pages of the last round's files, if possible. Files stay readable."""
         for reference in self._read:
             pages = reference()
             if pages is not None and hasattr(pages, "madvise"):
@@ -105,7 +105,7 @@ def _hold(folder: tempfile.TemporaryDirectory[str]) -> None:
 
 
 def count_bytes(value: Component | Any, shared: set[int]) -> int:
-    """Returns the size in bytes of ``value``, an array or a dataclass object with arrays.
+    """Counts the bytes of ``value``, an array or a dataclass object with arrays.
 
     Arrays whose ``id()`` is in ``shared`` do not count.
     """

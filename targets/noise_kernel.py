@@ -38,10 +38,11 @@ def _mix(word: np.uint64) -> np.uint64:
 
 @jit_compile(cache=False, inline="always", error_model="numpy")
 def log(x: float) -> float:
-    """Computes the natural logarithm of a positive normal number to two units in the last place.
+    """Computes the natural logarithm of a positive normal double.
 
-    x = 2^k m with m in (sqrt(1/2), sqrt(2)]. log m = 2 atanh(s) with s = (m - 1) / (m + 1), by the
-    series in z = s^2 <= 0.0295, whose terms after z^10 are below 1e-17 of the sum.
+    The error is at most two units in the last place. The number is x = 2^k m with m in (sqrt(1/2),
+    sqrt(2)]. log m = 2 atanh(s) with s = (m - 1) / (m + 1), by the series in z = s^2 <= 0.0295,
+    whose terms after z^10 are below 1e-17 of the sum.
     """
     bits = np.float64(x).view(np.uint64)
     mantissa = np.uint64((bits & _MANTISSA) | _BITS_OF_1).view(np.float64)
@@ -68,10 +69,13 @@ def _sent(entry: float, word: np.uint64, clip: float, scale: float) -> float:
 
 @jit_compile(error_model="numpy")
 def add_laplace(flat: Any, seeds: Any, clip: float, scale: float, out: Any) -> None:
-    """Writes the messages ``flat``, clipped to [-clip, clip] and with Laplace noise, into ``out``.
+    """Clips messages, adds Laplace noise, and writes the result into ``out``.
 
-    Both arrays have the shape (n, size). The noise of message i has the given ``scale`` and comes
-    from the random stream with the seed ``seeds[i]``.
+    flat: the messages of n clients, shape (n, size)
+    seeds: seed of each client's random stream, shape (n,)
+    clip: clipping bound; entries are clipped to [-clip, clip]
+    scale: scale of the noise
+    out: array that receives the result, shape (n, size)
     """
     for client in range(flat.shape[0]):
         at = seeds[client]
@@ -84,11 +88,17 @@ def add_laplace(flat: Any, seeds: Any, clip: float, scale: float, out: Any) -> N
 def add_laplace_rows(
     values: Any, indptr: Any, ids: Any, seeds: Any, clip: float, scale: float, out: Any
 ) -> None:
-    """Writes table rows, clipped to [-clip, clip] and with Laplace noise, into ``out``.
+    """Clips table rows, adds Laplace noise, and writes the result into ``out``.
 
-    Client i sends the rows ``indptr[i]`` to ``indptr[i + 1] - 1`` of ``values``, shape (nnz, d);
-    ``ids`` has their indices in the client's table. ``out`` has the shape of ``values``. A row gets
-    the noise that ``add_laplace`` would add to it in a whole table, with the seed ``seeds[i]``.
+    values: selected rows of the tables of n clients, shape (nnz, d)
+    indptr: client i has the rows ``values[indptr[i] : indptr[i + 1]]``, shape (n + 1,)
+    ids: index of each row in the client's whole table, shape (nnz,)
+    seeds: seed of each client's random stream, shape (n,)
+    clip: clipping bound; entries are clipped to [-clip, clip]
+    scale: scale of the noise
+    out: array that receives the result, shape (nnz, d)
+
+    A row gets the same noise that ``add_laplace`` would add to it in a whole table.
     """
     width = values.shape[1]
     for client in range(len(seeds)):

@@ -19,32 +19,35 @@ CODE_FOLDERS = tuple(
 )
 
 
-def name_member(kind: str, noun: str = "") -> str:
-    """Derives the name by which users choose a class from the Python name ``kind`` of the class.
+def name_member(class_name: str, suffix: str = "") -> str:
+    """Derives the name by which users choose a class, such as "laplace", from its Python name.
 
-    ``noun``, such as "protection", is left out at the end. The rule is for modules with several
-    classes that users choose.
+    class_name: Python name of the class
+    suffix: ending of the class's name that is left out, such as "protection"
+
+    The rule is for modules that have several classes that users can choose.
 
     >>> name_member("DplcfSp"), name_member("LaplaceProtection", "protection")
     ('dplcf-sp', 'laplace')
     """
-    return re.sub(r"(?<!^)(?=[A-Z])", "-", kind).lower().removesuffix(f"-{noun}")
+    return re.sub(r"(?<!^)(?=[A-Z])", "-", class_name).lower().removesuffix(f"-{suffix}")
 
 
-def find_member_class(module: str, noun: str) -> type[Any]:
-    """Returns the class of a module that has the name of its file, such as Synthetic.
+def find_member_class(module: str, suffix: str) -> type[Any]:
+    """Returns the class that is named after its file, such as Synthetic in synthetic.py.
 
     module: full name of the module
-    noun: ending that the class name may have in addition, such as "dataset"
+    suffix: ending that the class name may have in addition, such as "dataset"
 
-    Capitals and underscores do not matter. Raises InputError if no class has this name.
+    Capitals and underscores do not matter. Raises InputError if no class of the module has this
+    name.
 
     >>> find_member_class("fedrec_auditor.targets.datasets.synthetic", "dataset").__name__
     'Synthetic'
     """
     own = module.rpartition(".")[2].replace("_", "")
     for name, value in vars(importlib.import_module(module)).items():
-        called = name.lower() in (own, own + noun)
+        called = name.lower() in (own, own + suffix)
         if called and isinstance(value, type) and value.__module__ == module:
             return value
     raise InputError(

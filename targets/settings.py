@@ -33,12 +33,12 @@ NAME_RULE = "at most 100 letters, digits, dots and hyphens"
 
 
 class Range:
-    """An interval of allowed numbers such as "(0, 1]", restricted to integers if ``whole``.
+    """Set of allowed numbers: an interval, restricted to integers if ``whole``.
 
-    span: the interval, such as "[0, inf)"
+    span: the interval as text, such as "[0, inf)" or "(0, 1]"
     description: description of the interval for error messages, by default derived from ``span``
     whole: whether only integers are allowed
-    condition: function of a number in the interval that returns whether the number is allowed
+    condition: function that returns whether a number in the interval is allowed; by default all are
 
     >>> share = Range("(0, 1]")
     >>> share.allows(1), share.allows(0.0), share.allows(True)
@@ -84,7 +84,7 @@ class Choice:
         self.description = description or f"among {', '.join(map(str, values))}"
 
     def allows(self, value: Any) -> bool:
-        """Whether ``value`` is in the set and has the same type as an allowed value."""
+        """Whether ``value`` is in the set, with a type that one of the allowed values has."""
         return type(value) in self.types and value in self.values
 
 
@@ -117,9 +117,9 @@ _FLAG = Choice((True, False), "to be true or false")
 class NoiseSetting:
     """Names of the settings that determine how much noise a system adds.
 
-    noise: settings that grow with the noise, such as noise scales
-    budgets: settings that shrink as the noise grows, such as epsilon
-    noiseless_value: value of all these settings at which almost no noise is left, for the noiseless
+    noise: names of settings that grow with the noise, such as noise scales
+    budgets: names of settings that shrink as the noise grows, such as epsilon
+    noiseless_value: value of all these settings that leaves almost no noise, for the noiseless
         counterpart of the system; None if there is no such value
 
     A setting of a nested object is named by its attribute path, such as "protection.epsilon".
@@ -134,7 +134,7 @@ class NoiseSetting:
     noiseless_value: float | None = None
 
     def scale_noise(self, system: Any, factor: float) -> dict[str, float]:
-        """Returns values of these settings with which ``system`` adds ``factor`` times its noise.
+        """Returns the values of these settings at ``factor`` times the noise of ``system``.
 
         The result maps the attribute path of each setting to its new value.
         """
@@ -178,44 +178,47 @@ def check_settings(settings: Any) -> None:
 
 
 @functools.cache
-def get_allowed_values(kind: type) -> dict[str, Constraint]:
+def get_allowed_values(cls: type) -> dict[str, Constraint]:
     """Returns the allowed values (a range or a choice) of the fields of a dataclass, by field name.
 
     Fields that do not declare allowed values are left out. If a subclass annotates a field again
     without allowed values, those of the base class apply.
     """
-    rules = {name: rule for name, hint in _hints(kind) if (rule := _rule(hint)) is not None}
-    return {field.name: rules[field.name] for field in fields(kind) if field.name in rules}
+    rules = {name: rule for name, hint in _hints(cls) if (rule := _rule(hint)) is not None}
+    return {field.name: rules[field.name] for field in fields(cls) if field.name in rules}
 
 
 @functools.cache
-def get_field_types(kind: type) -> dict[str, Any]:
-    """Returns the type of each annotated field of a class, by field name, without allowed values.
+def get_field_types(cls: type) -> dict[str, Any]:
+    """Returns the plain type of each annotated field of a class, by field name.
 
-    For example, the type of a ``Positive`` field is ``float``.
+    Allowed values in the annotation are left out: the type of a ``Positive`` field is ``float``.
     """
-    return {name: getattr(hint, "__origin__", hint) for name, hint in _hints(kind)}
+    return {name: getattr(hint, "__origin__", hint) for name, hint in _hints(cls)}
 
 
-def describe_setting(kind: type, setting: str) -> str:
+def describe_setting(cls: type, setting: str) -> str:
     """Returns a text that explains a setting, from its annotation or from the class's docstring.
 
-    The text is the last one in the annotation, or else the docstring's clause that has the
-    setting's name in double backquotes, or else "".
+    cls: class that has the setting as a field
+    setting: name of the setting
+
+    The text is the last text in the annotation. If there is none, it is the first clause of the
+    docstring that has the setting's name in double backquotes, or else "".
     """
-    beside = [text for name, hint in _hints(kind) if name == setting for text in _beside(hint)]
+    beside = [text for name, hint in _hints(cls) if name == setting for text in _beside(hint)]
     if texts := [text for text in beside if isinstance(text, str)]:
         return str(texts[-1])
-    for base in kind.__mro__:
+    for base in cls.__mro__:
         for clause in re.split(r"(?<=[.;:])\s+(?=[A-Z`])", " ".join(get_class_doc(base).split())):
             if f"``{setting}``" in clause:
                 return clause.replace("``", "").rstrip(".;:")
     return ""
 
 
-def get_class_doc(kind: type) -> str:
+def get_class_doc(cls: type) -> str:
     """Returns the docstring of a class without its examples; "" if the class has no docstring."""
-    return (inspect.getdoc(kind) or "").partition(">>>")[0].strip()
+    return (inspect.getdoc(cls) or "").partition(">>>")[0].strip()
 
 
 def _beside(hint: Any) -> tuple[Any, ...]:

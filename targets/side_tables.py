@@ -75,10 +75,15 @@ class SideTables:
     addition to the genres.
 
     A column of dates, or of too many distinct values for an inference attack, is not an attribute.
-    The column is left out, and ``Interactions.notes`` say so. Raises InputError if ``attributes``
-    contains the column, or if a file of users has dates and ``attributes`` is None. The notes also
-    count the identifiers that do not match. Raises InputError if no identifier matches, or if an
-    identifier occurs twice. Memory: 4 bytes per cell, and the distinct texts.
+    The column is left out, and ``Interactions.notes`` say so. The notes also count the identifiers
+    that do not match. Memory: 4 bytes per cell, and the distinct texts.
+
+    Raises InputError in these cases:
+
+    - no identifier matches
+    - an identifier occurs twice
+    - ``attributes`` contains a column that is not an attribute
+    - ``attributes`` is None, and the file of users has a column of dates
     """
 
     users: Path | None = None
@@ -92,9 +97,11 @@ class SideTables:
     ) -> Interactions:
         """Returns the interactions with the files' user attributes, item titles and genres.
 
-        ``part`` is a function that restricts interactions to the audited users and items; None
-        means all. By default, numeric attributes are cut into thirds of the users that remain.
-        Raises InputError for invalid files.
+        part: function that restricts interactions to the audited users and items; None means that
+            all are audited
+
+        By default, numeric attributes are cut into thirds of the audited users. Raises InputError
+        for invalid files.
         """
         read = set[str]()
         if self.items is not None:
@@ -206,7 +213,11 @@ class _Cells:
 
 @dataclass(frozen=True, slots=True)
 class _Unusable:
-    """Two sentences on a column that cannot be an attribute: its content, and the remedy."""
+    """Explanation why a column cannot be an attribute, in two sentences.
+
+    got: the content of the column
+    remedy: advice to the user
+    """
 
     got: str
     remedy: str
@@ -222,8 +233,9 @@ def _are_identifiers(interactions: Interactions) -> bool:
 
 
 def _is_index(name: str, what: str) -> bool:
-    """Whether a column has a usual name of identifiers or row numbers, for ``what`` "user" or
-    "item".
+    """Whether a column has a usual name of identifiers or of row numbers.
+
+    ``what`` is the kind of the rows, "user" or "item".
     """
     plain = re.sub(r"[\W_]", "", name.partition(":")[0].lower())
     return plain in ("", "id", "index", *ID_COLUMNS[what]) or plain.startswith("unnamed")
@@ -363,9 +375,7 @@ def _binned(
     there: NDArray[np.bool_],
     edges: Sequence[float] | None,
 ) -> tuple[NDArray[np.int64], tuple[str, ...]]:
-    """Returns the category of each number in ``values``, and the names of the categories that
-    occur.
-    """
+    """Returns the category of each number in ``values``, and the names of all used categories."""
     distinct = np.unique(values)
     if edges is None and len(distinct) > MAX_UNBINNED:
         of_text = np.full(len(codes), np.nan)
@@ -424,5 +434,9 @@ def _genres(cells: _Cells, name: str, path: Path) -> tuple[tuple[str, ...], NDAr
 
 
 def format_ids(ids: NDArray[np.int64], texts: Sequence[str]) -> NDArray[Any]:
-    """Returns identifiers as an array (n,): ``texts`` if not empty, else the numbers ``ids``."""
+    """Returns the identifiers of users or items in the data source, as an array (n,).
+
+    ids: the identifiers if they are numbers, shape (n,); not used if ``texts`` is not empty
+    texts: the identifiers if they are texts, otherwise empty
+    """
     return np.array(texts, dtype=np.str_) if texts else ids

@@ -24,7 +24,7 @@ _HALF = 2.0**-53  # uniforms are odd multiples of it, exactly: never 0, never 1
 class Streams:
     """Random streams of n clients: per client, an endless sequence of random 64-bit words.
 
-    seeds: seeds from which the words are computed, one per client (n,)
+    seeds: seed of each client's stream, from which its words are computed (n,)
     """
 
     seeds: NDArray[np.uint64]
@@ -46,7 +46,7 @@ class Streams:
         return Streams(self.seeds[clients])
 
     def skip_words(self, count: int | NDArray[np.integer[Any]]) -> Streams:
-        """Returns the streams without their first ``count`` words.
+        """Returns the streams without their first ``count`` random words.
 
         ``count`` is one number for all streams, or an array (n,) with one number per stream.
         """
@@ -54,9 +54,10 @@ class Streams:
             return Streams(self.seeds + np.asarray(count, np.uint64) * _GOLDEN)
 
     def fold_in(self, purpose: int) -> Streams:
-        """Derives one new independent stream per client for the use numbered ``purpose``.
+        """Derives one new stream per client, independent of the client's other streams.
 
-        ``purpose`` is an integer of at least 0. Different numbers give independent streams.
+        ``purpose`` is an integer of at least 0 that stands for the use of the stream. Different
+        numbers give independent streams.
         """
         with np.errstate(over="ignore"):
             mark = _mix(np.array([np.uint64(purpose)]) * _GOLDEN + _SECOND)
@@ -98,36 +99,36 @@ class Streams:
         return np.asarray(ndtri(self.draw_uniform(count, start)))
 
     def draw_laplace_at(
-        self, clients: NDArray[np.integer[Any]], places: NDArray[np.integer[Any]]
+        self, clients: NDArray[np.integer[Any]], positions: NDArray[np.integer[Any]]
     ) -> NDArray[np.float64]:
         """Draws Laplace noise of scale 1 from single words of the streams.
 
         clients: indices of streams
-        places: position of the word in each of these streams, from 0
+        positions: position of the word in each of these streams, from 0
 
         Both arrays are broadcast against each other, and the result has their common shape.
         """
-        return _laplace(self._words_at(clients, places))
+        return _laplace(self._words_at(clients, positions))
 
     def draw_normal_at(
-        self, clients: NDArray[np.integer[Any]], places: NDArray[np.integer[Any]]
+        self, clients: NDArray[np.integer[Any]], positions: NDArray[np.integer[Any]]
     ) -> NDArray[np.float64]:
         """Draws standard normal noise from single words of the streams.
 
         clients: indices of streams
-        places: position of the word in each of these streams, from 0
+        positions: position of the word in each of these streams, from 0
 
         Both arrays are broadcast against each other, and the result has their common shape.
         """
         from scipy.special import ndtri
 
-        return np.asarray(ndtri(_uniform(self._words_at(clients, places))))
+        return np.asarray(ndtri(_uniform(self._words_at(clients, positions))))
 
     def _words_at(
-        self, clients: NDArray[np.integer[Any]], places: NDArray[np.integer[Any]]
+        self, clients: NDArray[np.integer[Any]], positions: NDArray[np.integer[Any]]
     ) -> NDArray[np.uint64]:
         with np.errstate(over="ignore"):
-            steps = (places.astype(np.uint64) + np.uint64(1)) * _GOLDEN
+            steps = (positions.astype(np.uint64) + np.uint64(1)) * _GOLDEN
             return _mix(_mix(self.seeds[clients] + steps))
 
 

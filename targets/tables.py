@@ -11,7 +11,7 @@ ZIP_MAGIC = b"PK\x03\x04", b"PK\x05\x06"
 
 
 def is_table_path(path: Path) -> bool:
-    """Whether ``path`` may be a table: any file but a zip archive, or a folder of Parquet files.
+    """Whether ``path`` may be a table: a file that is not a zip archive, or a Parquet folder.
 
     The suffix of a file does not matter, because its format is detected when it is read.
     """

@@ -34,11 +34,11 @@ Broadcast = Mapping[str, NDArray[Any]]
 class Uploads:
     """Messages of several clients in one round, linked to their senders.
 
-    users: the senders (n,): indices of users, or of silos if one silo (organisation) holds several
-        users (``PublicInfo.n_silos``). In a training, they are in ascending order
-    components: the named parts of the messages, such as an item table, each for all n senders.
-        Names of components that belong together begin with the same word before a dot, such as
-        "user.W1" and "user.b"
+    users: indices of the senders (n,). A sender is a user, or a silo (organisation) if one silo
+        holds several users (``PublicInfo.n_silos``). In a training, they are in ascending order
+    components: the parts of the messages by name, such as "item" for the item table, each for all
+        n senders. Names of parts that belong together begin with the same word before a dot, such
+        as "user.W1" and "user.b"
 
     Raises InputError unless every component has one message per sender.
 
@@ -91,7 +91,7 @@ class DeviceCode(Protocol):
 
     @property
     def call_seconds(self) -> float:
-        """Estimated time to compute one message, in seconds; 0 if the time is negligible."""
+        """Estimated time in seconds to compute the message of one client; 0 if negligible."""
         ...
 
     @property
@@ -104,7 +104,7 @@ class DeviceCode(Protocol):
 
     @property
     def size_range(self) -> tuple[int, int]:
-        """Smallest and largest number of items per user, among users with at least one item."""
+        """Smallest and largest number of items per user of the data, among users with items."""
         ...
 
     def __call__(
@@ -130,7 +130,7 @@ class HistoriesRefused(InputError):
     """Error of client code that fails on some users' histories (items or ratings).
 
     raised: message of the first failure
-    takes: whether the code accepts each history (n,)
+    takes: flags of the histories that the code accepts (n,)
     """
 
     def __init__(self, raised: str, takes: NDArray[np.bool_]) -> None:
@@ -145,15 +145,15 @@ class PublicInfo:
     algorithm: name of the system
     n_users, n_items: numbers of users and items
     settings: the system's public numbers, by name
-    channel: distribution of one randomized entry of a message; None if it is not known
-    route: strongest position (server, behind a shuffler, ...) of an adversary who follows the
-        protocol. A stronger position needs a colluding proxy or a broken aggregation
+    channel: output distribution of the randomizer of one entry of a message; None if it is unknown
+    route: strongest position (server, behind a shuffler, ...) of an adversary if all parties follow
+        the protocol. A stronger position needs a colluding proxy or a broken aggregation
     n_silos: number of silos (organisations), if messages come from silos that hold the ratings of
         several users (or of some items); None if every user sends separate messages
     item_features: flags of each item's public features, such as genres (n_items, G); None if there
         are none
-    item_rows: the rows of each item in tables, or its codes in lists (n_items, h), if they come
-        from a public function such as a hash; otherwise None
+    item_rows: the h rows of each item in item tables, or the h codes of each item in lists, if a
+        public function such as a hash determines them (n_items, h); otherwise None
     popularity: share of users who interacted with each item (n_items,); None if it is not public
     device_code: the code that all devices run; None if an adversary cannot run it
     """
@@ -174,8 +174,8 @@ class PublicInfo:
 class ComponentView(Component):
     """A component (named part of a round's messages) as the receiver sees it.
 
-    The view hides how the messages were made, such as factors, values before the noise, and seeds
-    of the noise. It keeps only functions that return the messages as sent.
+    The view returns messages only as they were sent. It hides how they were made, such as factors,
+    values before the noise, and seeds of the noise.
     """
 
     __slots__ = ("__weakref__", "_count", "_kind", "_largest", "_made", "_rate", "_read", "_shape")
@@ -201,6 +201,7 @@ class ComponentView(Component):
     def create(cls, values: NDArray[Any], kind: Payload, rate: float | None = None) -> Self:
         """Creates messages from an array (n, *shape), which holds one client's message per row.
 
+        values: the messages of n clients, shape (n, *shape)
         kind: type of the messages, such as gradients
         rate: public learning rate r (a message is -r times the sender's gradient), or None
 
@@ -289,13 +290,13 @@ def _wires(components: Mapping[str, Component]) -> Mapping[str, Component]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoundView:
-    """The messages of one round that an adversary sees. A field is None if they are not visible.
+    """The messages of one round that an adversary sees; a field is None if the adversary does not.
 
     broadcast: the model sent to the clients
     uploads: the messages, linked to their senders
     shuffled: the messages in random order, by component (named part of a message)
-    aggregate: sums of the messages over ``senders``, by component
-    senders: clients that take part in the sums, whom the server knows: indices (n,)
+    aggregate: sums of the messages over all ``senders``, by component
+    senders: indices of the clients in the sums, which the server knows (n,)
     cleartext: messages that stay linked to their senders even under secure aggregation
 
     Components in other storage formats are converted to ``ComponentView``, which hides how messages
@@ -319,7 +320,10 @@ class RoundView:
 
     @property
     def is_cleartext(self) -> bool:
-        """Whether clients send all parts of ``uploads`` in the clear, linked to their senders."""
+        """Whether every part of ``uploads`` is also in ``cleartext``.
+
+        Such uploads are linked to their senders even under secure aggregation.
+        """
         if self.uploads is None or self.cleartext is None:
             return False
         return self.uploads.components.keys() == self.cleartext.components.keys()
@@ -327,7 +331,7 @@ class RoundView:
     def restrict(self, rows: Ints, *, lists: bool = True, only: str = "") -> RoundView:
         """Returns a copy whose tables, in the model and in messages, have only the given rows.
 
-        rows: indices of the rows to keep. Arrays without all of these rows stay unchanged
+        rows: indices of the rows to keep. An array that lacks some of these rows stays unchanged
         lists: whether list messages, such as item lists, stay (unchanged) or are removed
         only: name of the only message part or model array to restrict; "" means all
         """
@@ -370,9 +374,9 @@ class View:
     vantage: position of the adversary, such as server or another client
     public: public knowledge of the training
     rounds: the visible messages of each round
-    cache: results that attacks computed from this view, by key
-    notes: sentences on how the messages were interpreted; views derived from one another share this
-        list
+    cache: intermediate results that attacks computed from this view and reuse, by key
+    notes: sentences on how attacks interpreted the messages; views that are derived from this view
+        share the list
 
     >>> public = PublicInfo(algorithm="bits", n_users=2, n_items=3)
     >>> part = ComponentView.create(np.array([[0, 1, 1], [1, 0, 0]]), Payload.BITS)
@@ -389,18 +393,18 @@ class View:
     cache: dict[str, Any] = field(default_factory=dict, init=False, compare=False, repr=False)
     notes: list[str] = field(default_factory=list, compare=False, repr=False)
 
-    def add_note(self, how: str) -> None:
-        """Adds the sentence ``how`` to ``notes``, unless they already contain it."""
-        if how not in self.notes:
-            self.notes.append(how)
+    def add_note(self, note: str) -> None:
+        """Adds the sentence ``note`` to ``notes``, unless they already contain it."""
+        if note not in self.notes:
+            self.notes.append(note)
 
     def align_items(self) -> View:
         """Returns a view in which row i of every item table is the row of item i.
 
-        A system may store items in other rows, or with h rows per item. These rows are in
+        A system may store items in other rows, or in h rows per item. These rows are in
         ``public.item_rows``, shape (n_items, h); if it is None, the view does not change. Each
-        round becomes h rounds: round k has the k-th row of every item, and the first of them also
-        has the list messages. An array without all of these rows stays unchanged.
+        round becomes h rounds. The k-th of these has the k-th row of every item, and the first also
+        has the list messages. An array that lacks some of these rows stays unchanged.
         """
         if (rows := self.public.item_rows) is None:
             return self
@@ -414,8 +418,8 @@ class View:
     def add_cleartext(self) -> View:
         """Returns the view with extra rounds at the end: user data that clients send in the clear.
 
-        An extra round has no broadcast, and only those messages of ``RoundView.cleartext`` that
-        describe data, such as ratings or item lists.
+        An extra round has no broadcast. Its only messages are those of ``RoundView.cleartext`` that
+        describe the data of users, such as ratings or item lists.
         """
         opened = []
         for seen in self.rounds:
@@ -446,8 +450,8 @@ class View:
     def keep_group(self, group: str) -> View:
         """Returns a view whose ``uploads`` have only the message parts of one group.
 
-        The group of a part is its name up to the first dot, such as "user" for "user.W1". The
-        result has no ``cleartext``.
+        The group of a part is its name up to the first dot, such as "user" for "user.W1". In the
+        result, ``cleartext`` is None.
         """
 
         def cut(uploads: Uploads | None) -> Uploads | None:
@@ -484,8 +488,8 @@ class Transcript:
     public: public knowledge of the training
     rounds: messages of each round
     release: the model that is published at the end; None if nothing is published
-    max_vantage: strongest adversary position whose view can be derived from the transcript. For
-        example, a log of sums alone has no view of single messages
+    max_vantage: strongest adversary position whose view can be derived from the transcript. A log
+        that has only sums, for example, has no view of single messages
     """
 
     public: PublicInfo
@@ -495,7 +499,7 @@ class Transcript:
 
     @property
     def has_clear_data(self) -> bool:
-        """Whether clients send some of their data in the clear, linked to their senders."""
+        """Whether clients send user data, such as ratings, in the clear and linked to senders."""
         return any(r.cleartext is not None and bool(_of_data(r.cleartext)) for r in self.rounds)
 
     def view(
@@ -512,8 +516,8 @@ class Transcript:
         of_round: constructor of the view of a round
 
         Peers (other clients) see every broadcast, and at the end the release (published model),
-        because clients receive it for their recommendations. Only the release depends on the
-        uploads of the last round. Raises InputError for the shuffled view if ``rng`` is None.
+        because clients receive it for their recommendations. The uploads of the last round change
+        only the release. Raises InputError for the shuffled view if ``rng`` is None.
         """
         if vantage is Vantage.SERVER:
             views = [

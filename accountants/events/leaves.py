@@ -244,10 +244,10 @@ def list_assumptions(event: DpEvent) -> tuple[str, ...]:
     drawn: dict[str, None] = {}
     for leaf, _ in list_leaves(event):
         if isinstance(leaf, SampledWithoutReplacementDpEvent):  # a known record excludes others
-            drawn[f" of {leaf.source_dataset_size:,}"] = None
+            drawn[f" of {leaf.source_dataset_size:,} candidates"] = None
         elif isinstance(leaf, hidden):
             drawn[""] = None
-    return tuple(f"the adversary does not learn who{of} was drawn" for of in drawn)
+    return tuple(f"the adversary does not learn who{of} was sampled" for of in drawn)
 
 
 def list_supported_leaves(

@@ -173,12 +173,10 @@ class ProbabilityTable:
                 bound_epsilon_below(((make_loss_pair(*pair), self.n_copies),), delta)
                 for pair in self._pairs()
             )
-            return make_exact_bound(
-                least, scope, delta, f"{source}: {self.n_copies} copies from below"
-            )
+            return make_exact_bound(least, scope, delta, f"{source} of {self.n_copies} n_copies, from below")
         together, all_tried = self._together()
         if not all_tried:
-            source += f": {self.n_copies} copies from below; not all pairs of inputs are tried"
+            source += f" of {self.n_copies} n_copies, from below; not all pairs of inputs are tried"
 
         def by_ratio(joint: _Joint) -> NDArray[np.intp]:
             ratio = -compute_log_ratios(joint.log_p, joint.log_q)
@@ -195,10 +193,10 @@ class ProbabilityTable:
         events = [event(joint) for joint in together]
         k = max(range(len(events)), key=lambda k: max(0.0, events[k].epsilon))
         worst, joint = events[k], together[k]
-        note = "probabilities of all copies together" if self.n_copies > 1 else ""
+        note = "the probabilities are those of all copies together" if self.n_copies > 1 else ""
         if joint.n_exchanged:
             note += f"; the inputs are exchanged in {joint.n_exchanged} of {self.n_copies}"
-        text = f"the {worst.n_outputs} of {len(joint.log_p)} outputs that speak most for the first input"
+        text = f"the {worst.n_outputs} of {len(joint.log_p)} outputs with the largest probability ratio"
         chosen = by_ratio(joint)[: worst.n_outputs]
         if self.name_event is not None:
             text = self.name_event(chosen)

@@ -240,10 +240,13 @@ def calibrate(
         return -_likelihood(counts, odds, scales.rescale(stated))
 
     best, note = IDENTITY_CALIBRATION, ""
-    if shadow_factors is not None and shadow_factors != IDENTITY_CALIBRATION:
-        best, note = shadow_factors, "The attack weighs messages by tests with the devices' code."
+    if by is not None and shadow_factors != IDENTITY_CALIBRATION:
+        best, note = (
+            by,
+            "The attack calibrates its odds on messages that the devices' code simulates.",
+        )
         if loss(shadow_factors) > loss(IDENTITY_CALIBRATION) + _CLEAR:
-            best, note = _DISPUTED, "Item popularity contradicts the tests with the devices' code."
+            best, note = _DISPUTED, "Item popularity contradicts messages that the code simulates."
     if loss(best) > loss(_NOTHING) + _CLEAR:
         note = "The attack weighs messages by how well they agree with the popularity of items."
         fit = minimize_scalar(

@@ -114,7 +114,7 @@ def command(
     )
     check_paths(sarif, junit)
     if markdown and (as_json or only):
-        raise InputError("Expected --markdown without --json and --only, got several. Omit one.")
+        raise InputError("Expected --markdown without --json or --only, got both. Leave one out.")
     words = only or ()
 
     from fedrec_auditor.reports.record.store import to_json
@@ -224,7 +224,7 @@ def _check(judged: Sequence[str], given: Sequence[str]) -> None:
     """
     if len(judged) != 1:
         raise InputError(
-            f"Expected exactly one of {', '.join(_TAKES)}, got {len(judged)} of them. Write, for "
+            f"Expected exactly one of {', '.join(_TAKES)}, got {len(judged)}. Write, for "
             "example, `auditor claims 22` or `auditor claims fmf-ldp`."
         )
     for name in given:
@@ -253,8 +253,8 @@ def _findings(
     n_users, n_items = 943 if users is None else users, 1682 if items is None else items
     if min(n_users, n_items) < 2 or max(n_users, n_items) > _MOST:
         raise InputError(
-            f"Expected 2 to {_MOST:,} users and items, got --users {n_users} and --items "
-            f"{n_items}. Give other numbers."
+            f"Expected --users and --items from 2 to {_MOST:,}, got {n_users} and {n_items}. "
+            "Give numbers in this range."
         )
     system = make_target(name, settings)
     population = Population(n_users=n_users, n_items=n_items)

@@ -225,7 +225,7 @@ def _of_all_thresholds(estimator: str | None, one_run: bool) -> str:
     if one_run or estimator not in (None, _BAND):
         got = "--one-run" if one_run else f"--estimator {estimator}"
         raise InputError(
-            f"Expected the estimator {_BAND} for --curve and --renyi, got {got}. Leave that out."
+            f"Expected the estimator {_BAND} for --curve and --renyi, got {got}. Leave {got} out."
         )
     return _BAND
 

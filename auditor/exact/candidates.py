@@ -162,7 +162,7 @@ class CandidateInputs:
         else:
             listed = [dist.check_input(value) for value in inputs]
             if len(listed) < 2:
-                raise InputError(f"Expected at least 2 inputs, got {len(listed)}. Give a pair.")
+                raise InputError(f"Expected at least 2 inputs, got {len(listed)}. Give more.")
             strategy = st.sampled_from(listed)
         if listed is not None:
             count = min(_SHOWN, len(listed))
@@ -208,7 +208,7 @@ def _some(
     search_with_hypothesis(strategy, look, seed=seed, examples=2 * _SHOWN)
     if len(different) < 2:
         raise InputError(
-            "Expected a strategy with at least 2 different inputs, got "
+            "Expected a strategy that draws at least 2 different inputs, got only "
             f"{[format_value(value) for value in different.values()]}. Widen the strategy."
         )
     return list(different.values())[:_SHOWN]

@@ -137,7 +137,7 @@ class OutputDistribution:
             raise InputError(
                 f"Expected log-probabilities below infinity, got {log_probs[wrong[0]]} for "
                 f"output {format_value(outputs[wrong[0]])} under input {format_value(value)}. "
-                "Fix log_prob."
+                "Correct log_prob."
             )
         return log_probs
 
@@ -198,7 +198,7 @@ class OutputDistribution:
             if shape != self.domain.shape:
                 raise InputError(
                     f"Expected one input of shape {self.domain.shape}, got shape {shape}. "
-                    "Give single inputs."
+                    "Give each input by itself."
                 )
         return value
 

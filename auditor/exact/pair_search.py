@@ -514,19 +514,19 @@ class DivergenceSearch(PairSearch):
         """
         if self.outputs.is_continuous and self.outputs.shape:
             raise NoDivergenceError(
-                f"Expected discrete outputs, numbers, or a mechanism with a privacy curve (the "
-                f"method `delta`) at delta > 0, got vectors of shape {self.outputs.shape} with a "
-                "density. Set delta to 0, give the curve, or pass only the sampler, to measure "
-                "it."
+                f"Expected, at delta > 0, discrete outputs, single numbers, or a mechanism with a "
+                f"privacy curve (method `delta`), got vectors of shape {self.outputs.shape} with a "
+                "density. Set delta to 0, add the method, or give only the sampler, so that "
+                "epsilon is measured."
             )
         drawn = np.concatenate([self.dist.draw(value, _SUMMED, self.seed) for value in (a, b)])
         if self.outputs.is_continuous:
             return self._integrated(a, b, drawn)
         if self.outputs.all_outputs is None and self.dist.encoder is not None:
             raise NoDivergenceError(
-                "Expected a known set of all outputs at delta > 0, or numbers, got outputs that "
+                "Expected, at delta > 0, numbers or a known set of all outputs, got outputs that "
                 "are not arrays and may have densities. List them in Density(outputs=...), set "
-                "delta to 0, or pass only the sampler, to measure it."
+                "delta to 0, or give only the sampler, so that epsilon is measured."
             )
         outputs = np.unique(np.concatenate([drawn, self.outputs.list_grid()]), axis=0)
         return self.evaluate_on(a, b, outputs, self.dist.try_log_probs(outputs, (a, b)))

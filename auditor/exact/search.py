@@ -96,7 +96,7 @@ def find_exact_bound(mechanism: Mechanism, scope: Scope, delta: float = 0.0) -> 
         # A mechanism with finitely many outputs also has a witness.
         witnessed = worst_case is not None and worst_case.exhaustive and worst_case.n_copies == 1
         if isinstance(mechanism, PrivacyCurve) and not witnessed:
-            source = "exact hockey-stick divergence: the mechanism's own curve"
+            source = "exact hockey-stick divergence: the privacy curve of the mechanism"
             return make_exact_bound(_on_curve(mechanism, delta), scope, delta, source)
         return _table(mechanism, _finite_worst_case(mechanism)).compute_bound(scope, delta)
     if worst_case is None:

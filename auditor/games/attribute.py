@@ -65,31 +65,37 @@ class _Question:
 def run_attack(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
     """Scores an attribute attack; returns report rows per attribute and share of known users.
 
-    A known user is a user whose class the adversary knows. The metric is macro F1 over the users
-    whose class is not known, among the users who have a value of the attribute and whose messages
-    the attack reads. If each round samples users, these are senders of the first and last rounds,
-    at most as many as fit into the attack's memory.
+    A known user is a user whose class (value of the attribute) the adversary knows. The metric is
+    macro F1 over the other users who have a value of the attribute and whose messages the attack
+    reads. If each round samples users, these are the senders of the first and last rounds, at most
+    as many as fit into the attack's memory. All values are means over several draws of the known
+    users.
 
-    An attack that learns from known users runs at several shares of known users, and selects the
-    tables of the uploads that it uses by cross-validation. At the largest share, unless the audit
-    is quick, each table (of all message arrays, or of one group of them) is also attacked by
-    itself, which shows the source of a leak. An attack that does not learn runs once, without known
-    users. This attack may have a second row for the users whose attribute it infers with certainty.
-    An attribute that cannot be attacked has a row with the reason. The result is empty if the
-    attack cannot read the view (the messages and public parameters that the adversary sees).
+    - An attack that learns from known users (``needs_known``) runs at several shares of known
+      users, and selects the tables of the uploads that it uses by cross-validation. At the largest
+      share, unless the audit is quick, each table (of all message arrays, or of one group of them)
+      is also attacked by itself, to show the source of a leak. The rows also state the macro F1 of
+      the attack on the true interactions.
+    - An attack that does not learn runs once, without known users. It may have a second row, for
+      the users whose attribute it infers with certainty.
+    - An attribute that cannot be attacked has a row with the reason.
 
-    Zhang et al., whose attacks these are, do not say how they average F1 over classes. Macro F1 is
-    used, because other averages are close to the share of the majority class for an adversary who
-    has learned nothing. The other averages are listed as further metrics. All values are means over
-    the draws of known users, which are the same for every table.
+    The result is empty if the attack cannot read the view (the messages and public parameters that
+    the adversary sees).
 
-    Baselines: the most frequent class among the known users (``majority``); random classes with the
-    frequencies of the known users (``random``, exact expectation); and, for an attack that learns,
-    the same attack without uploads (``no upload``), which sees only the users' other attributes.
-    The attack on the uploads also sees these attributes. If no user is known, the frequencies are
-    those of the users whose attribute is guessed. The gain over the best baseline has an interval
-    over the same users and draws. Rows of an attack that learns also have its macro F1 on the true
-    interactions.
+    Zhang et al., who published these attacks, do not say how they average F1 over classes. Macro F1
+    is used because an adversary who has learned nothing gets other averages close to the share of
+    the largest class. The other averages are listed as further metrics.
+
+    There are three baselines; the row states the gain over the best one, with an interval over the
+    same users and draws:
+
+    - ``majority``: the most frequent class among the known users.
+    - ``random``: random classes with the frequencies of the known users (exact expectation).
+    - ``no upload``: for an attack that learns, the same attack without uploads. It sees only the
+      users' other attributes, which the attack on the uploads also sees.
+
+    If no user is known, the baselines use the frequencies of the users whose attribute is guessed.
     """
     if game.attack.refusal(game.view):
         return ()
@@ -181,8 +187,8 @@ def _rows_by_learning(
     wide = _too_wide_readings(game, whole, usable)
     for name in wide:
         yield game.skip(
-            f"{key} from {name}: a quick audit does not sort {whole.inputs[name].width:,} columns. "
-            "Audit without --quick."
+            f"{key} from {name}: {whole.inputs[name].width:,} columns are too many for this attack "
+            "in a quick audit. Audit without --quick."
         )
     usable = [name for name in usable if name not in wide]
     if not usable:
@@ -361,14 +367,15 @@ def _row(
     )
     note = (
         f"The adversary knows the attribute of {share:.0%} of users{others}. The result is a mean "
-        f"over {draws} random choices of known users. The interval covers these choices and users."
+        f"over {draws} random choices of known users. The confidence interval accounts for these "
+        "choices and for the choice of users."
     )
     if not part and any(read):
         used = "; ".join(f"{name} ({count})" for name, count in read.most_common())
         note += (
             " The attack uses the features of uploads that classify the known users best in cross-"
             "validation. If no features help, the attack guesses without uploads. "
-            f"Features from which {key} is guessed (number of random choices): {used}."
+            f"Features used to guess {key} (number of random choices with these features): {used}."
         )
         if game.is_quick:
             note += " An audit without --quick also attacks with each set of features alone."

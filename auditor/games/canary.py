@@ -36,13 +36,13 @@ class CanarySet:
     ratings).
 
     ``history_names``: descriptions of the first and of the second history, for reports.
-    ``histories``: data set of 2 m rows, over the item catalogue of ``crowd``: the first histories
+    ``histories``: data set with 2 m rows and the item catalogue of ``crowd``: the first histories
         of all m canaries, then their second histories.
     ``crowd``: data of the users who are not canaries.
-    ``n_old_items``: number of items at the start of the catalogue that do not count as new. New
-        items are meant for canaries only. If it is 0, all items count as new.
+    ``n_old_items``: number of items at the start of the catalogue that are not new. New items are
+        meant for canaries only. If it is 0, all items count as new.
 
-    A population has the same number of users with either history, because papers take this number
+    A canary with an empty history still counts as a user, because papers treat the number of users
     as public.
     """
 
@@ -118,9 +118,11 @@ class CanarySet:
 
         ``shape``: shape of the table.
 
-        In an item table (one row per item), the index is that of the first new item. In a user
-        table (one row per user), the index is that of the first canary. For all other shapes the
-        index is 0.
+        The index depends on the kind of table:
+
+        - One row per item: the first new item.
+        - One row per user: the first canary.
+        - Any other shape: 0.
         """
         users = self.crowd.n_users
         of_users = len(shape) > 0 and shape[0] == users + len(self)
@@ -208,12 +210,12 @@ def design_extreme_canaries(scope: Scope, population: Interactions) -> Iterator[
     """Yields canaries (designed users) whose two histories differ as strongly as ``scope`` allows,
     so that they may be easy to distinguish.
 
-    ``scope``: scope of the claim: what it protects (in ``CANARY_UNITS`` or an attribute), and the
+    ``scope``: scope of the claim, with its unit (in ``CANARY_UNITS`` or an attribute) and its
         adjacency.
     ``population``: data with ``N_NEW_ITEMS`` new items at the end of the catalogue.
 
-    The histories have extreme ratings of new items. If a user is added or removed, the second
-    history is empty. If a user is replaced, some of the second histories are empty.
+    The histories have extreme ratings of new items. If ``scope`` adds or removes a user, every
+    second history is empty. If it replaces a user's data, some second histories are empty.
     """
     ratings = population.ratings.data
     high, low = (float(ratings.max()), float(ratings.min())) if len(ratings) else (1.0, 1.0)
@@ -404,14 +406,18 @@ N_CANARIES, QUICK_CANARIES = 1_000, 200
 def design_canaries(
     scope: Scope, interactions: Interactions, count: int, rng: np.random.Generator
 ) -> CanarySet | None:
-    """Designs ``count`` canaries (users with two alternative histories). The histories differ in
-    new items, by one change that ``scope`` (unit and adjacency of a claim) hides.
+    """Designs ``count`` canaries (users with two alternative histories) for one training.
 
-    Each canary has new items of its own if that at most doubles the catalogue. Otherwise, the
-    number of new items is that of the existing items; each canary then has at least two new items,
-    and few canaries have the same items. New items have random genres, and canaries have the
-    attributes of random users, so that models without item parameters also distinguish canaries. If
-    a user or an interaction is added or removed, the second history lacks the items that differ.
+    The two histories of a canary differ in new items, by one change that ``scope`` (unit and
+    adjacency of a claim) hides. If ``scope`` adds or removes a user or an interaction, the second
+    history lacks the items that differ.
+
+    - New items: each canary has its own, if these at most double the catalogue. Otherwise there are
+      as many new items as existing items, each canary has at least two of them, and few canaries
+      have the same items. The genres of new items are random.
+    - Attributes: each canary has the attributes of a random user, so that models without item
+      parameters also distinguish canaries.
+
     Returns None if the unit is the value of a rating and all ratings are equal.
     """
     data = interactions.ratings.data

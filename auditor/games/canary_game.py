@@ -69,8 +69,9 @@ class RemovalEstimator(Estimator):
     ``estimator``: estimator of the bounds for two removals.
     ``max_claim``: largest finite claimed epsilon, or infinity if no claim is finite.
 
-    At a delta above 0, a bound is at most 1.1 * ``max_claim`` + 0.05, or 1 if ``max_claim`` is
-    infinite. This limit sets the larger delta at which two removals are measured.
+    A bound for one removal at a delta above 0 is at most 1.1 * ``max_claim`` + 0.05, or at most 1
+    if ``max_claim`` is infinite. The larger delta at which two removals are measured follows from
+    this limit.
     """
 
     estimator: Estimator
@@ -165,10 +166,11 @@ class Simulation(Protocol):
 
     @property
     def n_votes(self) -> int:
-        """Number of features of a run that may each serve alone as the adversary's score.
+        """Number of features of a run, the last ones, each of which may serve alone as the
+        adversary's score.
 
-        Features are numbers that the adversary computes from the messages of a run. These features
-        come last; all other features are only used in combination.
+        Features are numbers that the adversary computes from the messages of a run. The features
+        before them are only used in combination.
         """
         ...
 
@@ -321,7 +323,7 @@ class RunSampler:
         )
         fit, n_votes = learn_rule if trees else fit_logistic_rule, self.simulation.n_votes
         rule, how = choose_rule_or_feature(fit, first, second, n_votes, budget)
-        statistic = f"{statistic}, {how}" if how else statistic
+        statistic = f"{statistic} ({how})" if how else statistic
 
         def draw(world: int, size: int, stream: np.random.Generator) -> NDArray[np.float64]:
             return rule(self.draw_features(source, world, size, stream))
@@ -340,8 +342,8 @@ def _simulate(
     for source, values in features.items():
         if not np.isfinite(values).all():
             raise InputError(
-                f"Expected finite features of {source}, got nan or inf. "
-                "The training diverges. Lower the learning rate of the target."
+                f"Expected finite numbers in the messages that the {source} sees, got NaN or "
+                "infinity: the training diverges. Lower the learning rate of the target."
             )
     return name, features
 
@@ -366,13 +368,12 @@ class GameInputs:
 
     ``target``: the system under audit.
     ``interactions``: the interactions of its users.
-    ``shape``: number of users and number of items of the small population in which games are
-        played.
+    ``shape``: numbers of users and items of the small population in which games are played.
     ``n_canaries``: number of canaries of the game that trains only once; None for the default.
     ``is_quick``: whether to make fewer runs.
     ``compute``: device and memory that trainings may use.
-    ``attack``: attack whose guess is the adversary's score in the games of one round and of a
-        training; None to score messages by their projections on an expected difference.
+    ``attack``: attack whose guess is the adversary's score in the round and training games. None to
+        score messages by their projection on the expected difference of the canary's messages.
     """
 
     target: Target
@@ -455,12 +456,14 @@ class GameSetup:
         ``delta``: delta of the bound.
 
         Tested claims have the vantage and the unit of ``scope``. If some of these claims also have
-        its horizon, only claims with this horizon are tested. If ``delta`` is larger than the
+        its horizon, only the claims with this horizon are tested. If ``delta`` is larger than the
         deltas of the claims, only claims that state epsilon as a function of delta are tested.
 
-        The further claims are, for systems of other projects, whose claims hold for any population,
-        claims of the same unit with a longer horizon. If no claim has the same unit, the further
-        claims are all claims that cover ``scope``.
+        The further claims are:
+
+        - For systems of other projects, whose claims hold for any population: claims of the same
+          unit with a longer horizon.
+        - If no claim has the unit of ``scope``: all claims that cover ``scope``.
         """
         covering = [
             scoped
@@ -540,19 +543,19 @@ class CanaryGame(ABC):
         simulate.
 
         A ``GameSetup`` is an experiment for all scopes (unit, adjacency, what the adversary sees)
-        that need the same canary (designed user). A ``Skip`` names scopes without an experiment,
+        that can use the same canary (designed user). A ``Skip`` names scopes without an experiment,
         and the reason.
 
         ``case``: the system under audit, its data, and options.
         ``rng``: random generator for the search of the canary.
 
-        Raises InputError if an attack is to score the messages but cannot read any that an
-        adversary sees.
+        Raises InputError if ``case`` has an attack that cannot read any messages of the claims'
+        adversaries.
         """
 
     def covers_claim(self, scoped: ScopedClaim) -> bool:
         """Whether the game can test a claim: the claim is about a user, a rating or an interaction,
-        and depends on no quantity that the paper leaves out.
+        and does not depend on a quantity that the paper does not state.
         """
         return scoped.scope.unit in CANARY_UNITS and not scoped.outside_model
 
@@ -564,17 +567,19 @@ class CanaryGame(ABC):
         or a training). The scopes are those of the claims, in their order, with two changes:
 
         - The horizon is that of the game. A claim about a training also holds for each round. For a
-          claim about one round, a game of trainings bounds epsilon, too, but this bound judges only
+          claim about one round, a game of trainings also bounds epsilon, but this bound judges only
           claims about a training.
         - The adjacency "any pair" becomes replacement, because the game compares two histories. For
           a single interaction it becomes add or remove, because an interaction is present or
           absent.
 
-        A bound is measured at the largest delta of the claims in its scope, and also holds at
-        smaller deltas. If one of these claims states epsilon as a function of delta, a second bound
-        is measured at delta 0.1 (``CURVE_CLAIM_TEST_DELTA``), provided that the first delta is
-        smaller. The game of a single training (``own_estimator``) has no second bound, because its
-        bounds at a delta above 0 have less confidence.
+        The deltas in a scope are:
+
+        - The largest delta of the claims in the scope. A bound at this delta also holds at smaller
+          deltas.
+        - Also 0.1 (``CURVE_CLAIM_TEST_DELTA``), if the first delta is smaller and one of the claims
+          states epsilon as a function of delta. The game of a single training (``own_estimator``)
+          leaves this second delta out, because its bounds at a delta above 0 have less confidence.
         """
         deltas, formulas = dict[Scope, float](), set()
         for scoped in filter(self.covers_claim, claims):
@@ -675,8 +680,8 @@ class CanaryGame(ABC):
         note = (
             f"The {self.name} game simulates {setup.run_text}. An invented user (the canary) has "
             f"one of two inputs, '{setup.world_names[0]}' or '{setup.world_names[1]}'. An "
-            f"attack guesses which of the two inputs the canary has, {draws_text}. The guess uses "
-            f"{setup.statistic}."
+            f"attack guesses which of the two inputs the canary has, {draws_text}. The attack's "
+            f"score is computed from {setup.statistic}."
         )
         if setup.has_two_removals:
             note += " The bound is half the measured epsilon: a user without items also sends."
@@ -726,7 +731,7 @@ class CanaryGame(ABC):
             setup.world_names,
             scope,
             source=str(scope.vantage),
-            statistic=setup.statistic,
+            statistic="the attack's score",
             pilot=pilot,
             rng=rng,
             budget=RuleTestPlan(

@@ -43,6 +43,8 @@ from fedrec_auditor.targets.transcript import Broadcast, Transcript, View
 
 # Maximum rounds of a training in a game. Longer trainings, and their claims, are shortened.
 MAX_ROUNDS = 20
+# Start of the description of a malicious broadcast.
+MALICIOUS_TEXT = " after the server sent a malicious model, which"
 STATISTIC_TEXT = (
     "messages of every round minus their expectation at its broadcast, projected on the mean "
     "difference between the canary's messages of the two worlds, combined by logistic regression"
@@ -59,10 +61,11 @@ class TrainingSimulator:
 
     ``target``: the system.
     ``canary``: the canary, which is the last user, and all other users.
-    ``vantages``: adversaries, given by what they see. A training gives numbers for each adversary:
-        those of ``projection.compute_features``, or the score of ``attack``.
-    ``attack``: attack that scores the items in which the two histories differ, or None.
+    ``vantages``: adversaries, each given by what it sees.
+    ``attack``: attack whose score of the items that differ between the two histories is the
+        adversary's only feature. None to compute features by ``projection.compute_features``.
     ``compute``: device and memory of a training.
+    ``n_votes``: 0, because no single feature serves alone as the adversary's score.
     """
 
     target: Target
@@ -128,15 +131,15 @@ class TrainingSimulator:
 def select_predicted_users(
     crowd: Interactions, vantages: Sequence[Vantage], transcript: Transcript
 ) -> Interactions:
-    """Returns the users whose messages an adversary predicts, to isolate the canary's message.
-
-    A canary is a designed user.
+    """Returns the users whose messages an adversary has to predict, to isolate the message of the
+    canary (a designed user).
 
     ``crowd``: all users except the canary.
-    ``vantages``: adversaries, by what they see.
+    ``vantages``: adversaries, each given by what it sees.
+    ``transcript``: messages and broadcasts of a training.
 
-    The result is empty if the only adversary is the server and messages are linked to single users;
-    otherwise it is ``crowd``.
+    The result has no users if the only adversary is the server and each message is linked to one
+    user; otherwise it is ``crowd``.
     """
     linked = tuple(vantages) == (Vantage.SERVER,) and transcript.public.n_silos is None
     return crowd.take_users(np.arange(0)) if linked else crowd
@@ -233,7 +236,7 @@ def alter_broadcast(broadcast: Broadcast | None) -> dict[str, Broadcast | None]:
     sent: dict[str, Broadcast | None] = {"": broadcast}
     for name, part in get_float_arrays(broadcast or {}).items():
         zeros = {**(broadcast or {}), name: np.zeros_like(part)}
-        sent[f" after the server sent a malicious model, in which {name} is all 0"] = zeros
+        sent[f"{MALICIOUS_TEXT} sets {name} to 0"] = zeros
     return sent
 
 
@@ -247,12 +250,13 @@ def get_float_arrays(broadcast: Broadcast) -> dict[str, NDArray[Any]]:
 
 
 class CrowdGame(CanaryGame):
-    """Game with a canary (designed user) among a few users of the data who have many ratings.
+    """Base of the games in which a canary (designed user) takes part among a few users of the data,
+    those with the most ratings.
 
-    The game yields experiments that bound epsilon from below. An experiment simulates one round or
-    a training with either of two histories of the canary. Every adversary against whom the system
-    claims an epsilon is simulated; adversaries differ in what they see, such as single messages,
-    the sum of messages, or the model.
+    An experiment of the game simulates one round or a training with each of two histories of the
+    canary, and bounds epsilon from below. There are experiments for every adversary against whom
+    the system claims an epsilon. Adversaries differ in what they see, such as single messages, the
+    sum of messages, or the model.
     """
 
     can_use_attack = True
@@ -270,14 +274,14 @@ class CrowdGame(CanaryGame):
         simulate.
 
         A ``GameSetup`` is an experiment for all scopes (unit, adjacency, what the adversary sees)
-        that need the same canary (designed user). A ``Skip`` names scopes without an experiment,
+        that can use the same canary (designed user). A ``Skip`` names scopes without an experiment,
         and the reason.
 
         ``case``: the system under audit, its data, and options.
         ``rng``: random generator for the search of the canary.
 
-        Raises InputError if an attack is to score the messages but cannot read any that an
-        adversary sees.
+        Raises InputError if ``case`` has an attack that cannot read any messages of the claims'
+        adversaries.
         """
         target, by = case.target, case.attack
         users = choose_n_users(target, case.shape[0], case.interactions.n_users)
@@ -474,5 +478,5 @@ def _readable_scopes(
     read = {scope: values for scope, values in deltas.items() if not refused[scope.vantage]}
     if deltas and not read:
         reasons = "; ".join(f"{vantage}: {why}" for vantage, why in refused.items())
-        raise InputError(f"Expected a vantage that the attack can read, got none. {reasons}")
+        raise InputError(f"Expected messages that the attack can read, got none: {reasons}")
     return read

@@ -58,8 +58,8 @@ class HalfTrainings:
         """Trains ``target`` ``count`` times, each time on a random half of the users.
 
         Each training includes each user independently with probability 1/2, and has at least one
-        user. If each user were in exactly half of the trainings, an adversary could infer a user's
-        presence in one training by counting the user in all other trainings.
+        user. With exactly half of the trainings per user, an adversary could infer a user's
+        presence in one training by counting the other trainings that include the user.
 
         ``target``: the system to train.
         ``interactions``: data of all users.

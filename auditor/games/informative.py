@@ -52,13 +52,14 @@ class InformativeView:
     @property
     def removal_note(self) -> str:
         """Sentence that counts the removed messages; empty if no message was removed."""
-        parts = [f"{self.n_empty:,} left the model as it was"] if self.n_empty else []
+        parts = [f"{self.n_empty:,} that do not change the model"] if self.n_empty else []
         parts += (
-            [f"{self.n_oversized:,} hold numbers above {MAX_NUMBER:g} or NaN"]
+            [f"{self.n_oversized:,} with numbers above {MAX_NUMBER:g} or NaN"]
             if self.n_oversized
             else []
         )
-        return f"Left out of {self.n_messages:,} messages: {', '.join(parts)}." if parts else ""
+        left_out = f"Of {self.n_messages:,} messages, the attack leaves out {' and '.join(parts)}."
+        return left_out if parts else ""
 
     @property
     def refusal(self) -> str:
@@ -77,12 +78,12 @@ def filter_view(view: View, n_unread: int = 0) -> InformativeView:
 
     ``view``: the messages that the adversary sees.
     ``n_unread``: number of messages with NaN or infinities that were removed from ``view`` before;
-        the result counts them, too.
+        the counts in the result include them.
 
-    Messages that are linked to users, and whole shuffled messages, are checked; messages of parties
-    (organisations that take part as clients) are not. Messages that leave the model unchanged are
-    removed from all rounds, and messages with unusable numbers from the rounds that attacks read.
-    If a round has no message left, its messages are None.
+    Checked are messages that are linked to users, and whole shuffled messages. Messages of parties
+    (organisations that take part as clients) are not checked. Messages that leave the model
+    unchanged are removed from all rounds, and messages with unusable numbers from the rounds that
+    attacks read. If a round has no message left, its messages are None.
     """
     linked = replace(view, rounds=tuple(map(_link, view.rounds)))
     filled, empty = _drop_messages(linked, partial(_is_empty, linked))

@@ -22,18 +22,22 @@ MAX_USERS, QUICK_MAX_USERS = 600, 100
 
 
 def run_attack(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
-    """Scores a linkage attack; returns rows of the report.
-
-    The metrics are top-1 accuracy, mean reciprocal rank, and the share of excluded candidates.
+    """Scores a linkage attack, which guesses the sender of each message of the last round; returns
+    rows of the report.
 
     The senders are removed from the last round of ``game.view``, or, if messages pass a shuffler,
     from all rounds. The candidates for the sender of a message are the users who sent a message
-    both in the last round and in the earlier rounds that the attack reads. A candidate is excluded
-    for a message if it scores lower than the true sender. The candidates that are not excluded are
-    the anonymity set. Ties count as if they were broken at random. The baseline is a random guess,
-    whose success is the same for every message. If there are too few users for a conclusion, the
-    only row gives this reason. The result is empty if fewer than two users qualify, or if the
-    attack cannot read the messages.
+    both in the last round and in the earlier rounds that the attack reads. The metrics are means
+    over messages; ties count as if they were broken at random:
+
+    - Linkage top-1: share of messages whose true sender has the highest score.
+    - Linkage MRR: mean reciprocal rank of the true sender.
+    - Candidates ruled out: share of candidates who score lower than the true sender. The remaining
+      candidates are the anonymity set.
+
+    The baseline is a random guess, whose success is the same for every message. If there are too
+    few users for a conclusion, the only row gives this reason. The result is empty if fewer than
+    two users qualify, or if the attack cannot read the messages.
     """
     hidden = remove_senders(
         game.view, game.view.vantage, QUICK_MAX_USERS if game.is_quick else MAX_USERS, game.rng

@@ -72,23 +72,28 @@ def search_pair(
     can_steer: bool,
     rng: np.random.Generator,
 ) -> WorstPair | None:
-    """Searches for the canary (designed user) and the broadcast at which messages differ most.
-
-    The messages are those of the canary with either of its two histories.
+    """Searches for the canary (designed user) and the broadcast at which the messages of the
+    canary's two histories differ most.
 
     ``population``: users whose data and catalogue the histories are built from.
     ``scope``: protected unit and adjacency of the bound, in which the two histories differ.
     ``broadcast``: broadcast of an honest server.
     ``can_steer``: whether the server may choose the broadcast.
 
-    First, all canaries designed for ``scope``, and canaries with histories of the data, are tried
-    at the honest broadcast. If the client's code may treat items differently (it may hash them),
-    the best canaries with a single item are added. If ``can_steer``, the best canary is tried at
-    malicious broadcasts, then all canaries are tried at the best of these broadcasts, and the best
-    pair is improved by ``N_SEARCH_STEPS`` steps of simultaneous perturbation (Spall 1992): each
-    step tries the broadcast moved in a random direction and in the opposite one, and keeps the
-    better of the two if it is an improvement. The search ends if the messages are
-    ``reading.STOPPING_DISTANCE`` standard deviations apart. Returns None if no messages differ.
+    The steps of the search, of which the last three are made only if ``can_steer``:
+
+    1. All canaries designed for ``scope``, and canaries with histories of the data, are tried at
+       the honest broadcast.
+    2. If the client's code may treat items differently (it may hash them), the best canaries with a
+       single item are added.
+    3. The best canary is tried at malicious broadcasts.
+    4. All canaries are tried at the best of these broadcasts.
+    5. The best pair is improved by ``N_SEARCH_STEPS`` steps of simultaneous perturbation (Spall
+       1992): each step tries the broadcast moved in a random direction and in the opposite one, and
+       keeps the better of the two if it is an improvement.
+
+    The search ends early if the messages are ``reading.STOPPING_DISTANCE`` standard deviations
+    apart. Returns None if no messages differ.
     """
     every = [
         *canaries.design_extreme_canaries(scope, population),
@@ -116,7 +121,7 @@ def search_pair(
         for name, malicious in _malicious_broadcasts(broadcast):
             distance = trial(canary, malicious)
             if distance > far:
-                far, chosen, text = distance, malicious, f" after a malicious model ({name})"
+                far, chosen, text = distance, malicious, name
         for candidate in designed if text else ():
             distance = trial(candidate, chosen)
             if distance > far:
@@ -124,7 +129,8 @@ def search_pair(
         climbed, top = _climb(trial, canary, chosen or {}, far, rng)
         if top > far:
             far, chosen = top, climbed
-            text = f"{text or ' after a malicious model'} from the server, optimized to reveal more"
+            text = f"{text} and" if text else crowd_game.MALICIOUS_TEXT
+            text += " is optimized to reveal more"
     if not _any_differs(honest) and not text:
         return None
     return WorstPair(
@@ -206,12 +212,13 @@ def _malicious_broadcasts(broadcast: Broadcast) -> Iterator[tuple[str, Broadcast
     """
     for name, sent in crowd_game.alter_broadcast(broadcast).items():
         if name and sent is not None:
-            yield name.rpartition("broadcast, ")[2], sent
+            yield name, sent
     parts = crowd_game.get_float_arrays(broadcast)
     groups = {name: [name] for name in parts} if len(parts) > 1 else {}
     for text, names in {**groups, "all of it": list(parts)}.items():
         grown = {name: _FACTOR * parts[name] for name in names}
-        yield f"{text} times {_FACTOR:g}", {**broadcast, **grown}
+        said = f"{crowd_game.MALICIOUS_TEXT} multiplies {text} by {_FACTOR:g}"
+        yield said, {**broadcast, **grown}
 
 
 def _climb(
@@ -352,7 +359,7 @@ class LocalGame(CanaryGame):
                 run_text=(
                     f"the first message of a client of a system with {sizes.n_items} items"
                     f"{pair.text}. The game uses the most revealing of {pair.n_pairs} tried pairs "
-                    f"of an invented user's histories and a server's model{pair.refusal_text}"
+                    f"of an invented user's inputs{pair.refusal_text}"
                 ),
                 size_description=f"over {sizes.n_items:,} items ({canaries.N_NEW_ITEMS} new)",
                 statistic=reading.STATISTIC_TEXT,
@@ -406,11 +413,11 @@ def make_designed_setup(
         world_names=pair.world_names,
         deltas_by_scope={pair.scope: (0.0,)},
         simulation=make_simulator(pair, pair.target, (Vantage.SERVER,), rng, reducer=pair.reducer),
-        run_text=f"one message in a system of {items} items, for the server's most revealing model",
+        run_text=f"one message in a system of {items} items, after the most revealing model",
         size_description=f"over {items:,} items",
         statistic=reading.STATISTIC_TEXT
         if pair.reducer is None
-        else "those numbers of a message that the two inputs change by design",
+        else "the numbers of a message in which the two inputs differ by design",
         max_runs=DESIGNED_RUNS,
         chunk_size=_TOGETHER,
     )

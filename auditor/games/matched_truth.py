@@ -72,8 +72,8 @@ class MatchedTruth:
             if len(unknown) == len(names) or route is not Vantage.SERVER:
                 hint = "Give a truth with all senders, or --senders sender,user for pseudonyms."
                 raise InputError(
-                    f"Expected a user of the truth for each sender, got none for {len(unknown):,} "
-                    f"of {len(names):,} senders, such as {example!r}. {hint}"
+                    f"Expected a user of the truth for each sender, got no user for "
+                    f"{len(unknown):,} of {len(names):,} senders, such as {example!r}. {hint}"
                 )
             notes += (
                 f"{len(unknown):,} of {len(names):,} senders, such as {example!r}, are not in the "

@@ -30,17 +30,22 @@ N_KNOWN_ITEMS = 5
 def run_attack(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
     """Scores an attack that guesses whether a user has an item; returns rows of the report.
 
-    The metrics are AUC, with the ROC curve, and the true positive rate (TPR) at 1% FPR.
+    The metrics are AUC, with the ROC curve, and the true positive rate (TPR) at a false positive
+    rate (FPR) of 1%. With fewer than 100 non-members, TPR is at FPR 1 / number of non-members
+    instead.
 
-    A candidate is a pair of user and item; a member is a candidate that is an interaction in the
-    data. Candidates are up to 20 members and equally many non-members per user, drawn uniformly
-    from the user's items and from all other items, for up to 2,000 users (``Game.max_users``).
+    A candidate is a pair of user and item. A member is a candidate that is an interaction in the
+    data; all other candidates are non-members. The candidates are up to 20 members and equally many
+    non-members per user, drawn uniformly from the user's items and from all other items, for up to
+    2,000 users (``Game.max_users``).
+
     Members are more popular than random non-members, so that a good guess is possible without
     uploads. The baseline ``popularity`` therefore scores a pair by the number of other users who
     have the item. The attack gets this score as its prior, so that its gain over the baseline is
-    due to the uploads. The interval of the gain is paired by users. The result is empty if the
-    attack cannot read the messages; a single row states the reason if there are too few candidates.
-    With fewer than 100 non-members, TPR is at FPR 1 / number of non-members instead of 1%.
+    due to the uploads. The interval of the gain is paired by users.
+
+    The result is empty if the attack cannot read the messages; a single row states the reason if
+    there are too few candidates.
     """
     if game.attack.refusal(game.view):
         return ()
@@ -77,14 +82,15 @@ def run_attack(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
     note = (
         "The adversary knows the algorithm, the messages that the server receives, and how many "
         f"other users have each item. Tests use up to {MAX_MEMBERS_PER_USER} items of each of "
-        f"{curve.auc.n_users} users, and as many items that the user does not have. The interval "
-        "covers the choice of users."
-        f"{known_note}{_describe_silence(scores, prior_log_odds, pairs[:, 1])}"
+        f"{curve.auc.n_users} users, and as many items that the user does not have. The confidence "
+        "interval accounts for the choice of users."
+        f"{known_note}{_describe_silence(scores, prior, pairs[:, 1])}"
     )
     by_user = metrics.get_user_aucs(scores, members, users)
     auc_row, tpr_row = _rows(game, curve, [fpr], "popularity", len(pairs), note)
     unresolved = (
-        f" A TPR at FPR {rate:.2g} needs more items that users do not have than {negatives}."
+        f" The TPR at FPR {rate:.2g} is not reported: it needs more than the {negatives} items "
+        "that users do not have."
         for rate in FURTHER_FPRS
         if rate not in curve.tpr
     )
@@ -217,18 +223,21 @@ USER_MEMBERSHIP_FPRS = (0.1, 0.01, 0.001)
 def run_user_attack(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
     """Scores an attack that guesses which users took part in a training; returns report rows.
 
-    The metrics are AUC, and the true positive rate (TPR) at 10%, 1% and 0.1% FPR.
+    The metrics are AUC, and the true positive rate (TPR) at false positive rates (FPR) of 10%, 1%
+    and 0.1%. Rates below 1 / number of non-members (users who are absent from a training) are not
+    reported.
 
     Each training on half of the users is attacked in turn, by an adversary who has run all other
     trainings. The adversary knows the ratings of all users with ratings. If there are more than
     ``MAX_PROFILES`` such users, the adversary knows only the ratings of the scored users, at most
-    2,000 (``Game.max_users``). TPR is not reported at false positive rates below 1 / number of
-    non-members (users who are absent from a training).
+    2,000 (``Game.max_users``).
 
-    The baseline is the number of a user's ratings, and the gain over it is paired by users. Users
-    are included with probability 1/2, so that no prior can help the attack, and the baseline
-    succeeds only by chance. The result is empty if the attack cannot read the messages, or if there
-    are no trainings on halves of the users.
+    The baseline is the number of a user's ratings, and the gain over it is paired by users. Each
+    user is included with probability 1/2, so that no prior can help the attack, and the baseline
+    succeeds only by chance.
+
+    The result is empty if the attack cannot read the messages, or if there are no trainings on
+    halves of the users.
     """
     if game.attack.refusal(game.view) or game.halves is None:
         return ()
@@ -260,7 +269,8 @@ def run_user_attack(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
     note = (
         f"The adversary knows the algorithm, the data of all users, and {len(views) - 1} trainings "
         "of its own, each of which includes each user with probability 1/2. This audit attacks "
-        f"{len(views)} trainings in turn. The interval covers the choice of users and trainings."
+        f"{len(views)} trainings in turn. The confidence interval accounts for the choice of users "
+        "and of trainings."
     )
     if can_solve_sums(views[0], len(profiled)):
         note += " Clients draw nothing at random, so the adversary computes all users' messages."
@@ -269,7 +279,8 @@ def run_user_attack(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
         values, members, whose, USER_MEMBERSHIP_FPRS, baseline=sizes, trainings=trainings
     )
     note += "".join(
-        f" A TPR at FPR {fpr:g} needs more cases of users who took no part than {negatives:,}."
+        f" The TPR at FPR {fpr:g} is not reported: it needs more than the {negatives:,} cases of "
+        "users who took no part."
         for fpr in USER_MEMBERSHIP_FPRS
         if fpr not in curve.tpr
     )

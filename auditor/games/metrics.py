@@ -67,7 +67,7 @@ def get_mean(
     data = np.asarray(values, dtype=np.float64)
     if len(data) == 0 or not np.isfinite(data).all():
         raise InputError(
-            "Expected finite values of at least one user, got none or NaN. Correct it."
+            "Expected a finite value for each user, got no values, NaN or infinity. Correct values."
         )
     replicates = draw_weights(len(data), rng) @ data / len(data)
     return make_bootstrap_interval(float(data.mean()), replicates, len(data), confidence, min_value)
@@ -343,7 +343,7 @@ def get_weighted_rocs(
     if np.isnan(scores).any():
         raise InputError("Expected a number per candidate in scores, got NaN. Correct the attack.")
     if members.all() or not members.any():
-        raise InputError("Expected True and False in members, got only one of them. Give both.")
+        raise InputError("Expected True and False in members, got one value only. Give both kinds.")
     order = np.argsort(-scores, kind="stable")
     ranked = scores[order]
     last = np.append(ranked[1:] != ranked[:-1], True)

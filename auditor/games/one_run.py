@@ -53,16 +53,18 @@ _TINY = 1e-30
 
 @dataclass(frozen=True, slots=True)
 class CanaryDirections:
-    """Difference between the messages for the two histories of each of m canaries (designed users),
-    in one component (named array) of messages.
+    """Directions of m canaries (designed users) in one component (named array) of messages.
 
-    ``values``: the differences (m, q). In an item table (one row per item), they are restricted to
-        the rows of the canary's own items, which contain nearly all information on its history; in
-        a user table, to its own row.
-    ``matrix``: the differences at their places in ``Canaries.sum_new_rows`` (the rows of new items
-        or of canaries), in one dimension (m, p).
-    ``midpoint_products``: inner product of each difference with the mean of the two messages (m,).
-    ``shape``: shape of ``Canaries.sum_new_rows`` of the component.
+    The direction of a canary is the message for its first history minus the message for its second
+    history.
+
+    ``values``: the directions in the canary's own rows (m, q). In an item table (one row per item),
+        these are the rows of the canary's own items, which contain nearly all information on its
+        history; in a user table, the canary's row.
+    ``matrix``: the same numbers at their places in ``CanarySet.sum_new_rows`` (the rows of new
+        items or of canaries), in one dimension (m, p).
+    ``midpoint_products``: inner product of each direction with the mean of the two messages (m,).
+    ``shape``: shape of ``CanarySet.sum_new_rows`` of the component.
     ``message_sum``: expected sum of all messages, of this shape, if each canary sends the mean of
         its two messages; None if the sum has no expectation.
     """
@@ -113,15 +115,15 @@ class CanaryScorer:
     """Scores canaries (designed users) by projecting messages on the directions of the canaries at
     one broadcast.
 
-    A direction is the difference between the messages for the two histories of a canary.
+    The direction of a canary is the message for its first history minus the message for its second
+    history.
 
     ``canaries``: the canaries.
-    ``directions``: direction of each named array of a message. If clients send models, the
-        direction is a difference of changes of the model. For reports (randomized coordinates of a
-        gradient), it is a difference of the gradients before randomization if they are stored, and
-        otherwise of the reports, whose sums have no expectation.
-    ``masks``: arrays with the shapes of the directions, filled with 0 if the direction is 0, else
-        with 1.
+    ``directions``: directions in each component (named array) of messages. If clients send models,
+        messages are replaced by changes of the model. For reports (randomized coordinates of a
+        gradient), messages are replaced by the gradients before randomization if these are stored.
+    ``masks``: for each component, an array with the shape of its sums, filled with 1 if a direction
+        is not 0, otherwise with 0.
     """
 
     canaries: CanarySet
@@ -168,9 +170,8 @@ class CanaryScorer:
         return cls(canaries, directions, shapes)
 
     def score(self, view: View, vantage: Vantage) -> Array:
-        """Computes scores of m canaries (designed users) in a training, (m, f).
-
-        An estimator guesses the history of each canary from its scores.
+        """Computes scores of m canaries (designed users) in a training, (m, f), from which an
+        estimator guesses the history of each canary.
 
         ``view``: messages that the adversary sees. If the adversary sees only their sums, ``view``
             has the single messages, and the sums are computed here, in the rows that are scored.
@@ -456,8 +457,8 @@ class OneRunGame(CanaryGame):
         target, interactions = case.target, case.interactions
         if target.n_required_items is not None:
             raise InputError(
-                f"Expected a model for any number of items, because canaries have new items, got "
-                f"a model of {target.n_required_items} items. Give a function that makes the model."
+                "Expected a system for any number of items, because canaries have new items, got a "
+                f"model of {target.n_required_items} items. Give a function that makes the model."
             )
         trained, count = _target_at_length(case), _n_canaries(case)
         crowd = canary.count_population(interactions)

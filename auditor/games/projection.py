@@ -165,9 +165,9 @@ def match_component(name: str, shape: tuple[int, ...], along: Directions) -> str
     ``along``: expected difference of the canary's (designed user's) messages between the two worlds
         (neighbouring inputs), by array name.
 
-    The entry of the same name is preferred. If there is none, or it is 0 (for example if noise is
-    replaced, or if a model has another name), the first entry of the same ``shape`` that is not 0
-    is used.
+    The entry of the same name is preferred. If there is no such entry, or if it is 0, the first
+    entry of the same ``shape`` that is not 0 is used. This happens, for example, if one array
+    replaces the noise of another, or if a model has another name.
     """
     own = name if name in along and along[name].shape == shape else None
     if own is not None and along[own].any():
@@ -198,14 +198,16 @@ def compute_features(view: View, known: Sequence[ExpectedMessages], canary: int)
     ``known``: expected messages at the broadcast of each round of the view.
     ``canary``: index of the canary among the users.
 
-    The count f depends on the adversary and on the system. For each source of messages, the
-    residual is the observation minus its expectation. The score of a round is the inner product of
-    the residual and the difference of the canary's messages, divided by the mean square of the
-    residual. This score is a log-likelihood ratio if the residual is Gaussian noise of this
-    variance. The numbers are the sum of the scores over rounds, this sum divided by its standard
-    deviation, and the sum of the scores that are each divided by their standard deviation. For
-    messages that are not linked to users, the largest score is added. For a released model, the
-    first entries of the row of the first new item are added.
+    For each source of messages, the residual is the observation minus its expectation. The score of
+    a round is the inner product of the residual and the difference of the canary's messages,
+    divided by the mean square of the residual. This score is a log-likelihood ratio if the residual
+    is Gaussian noise of this variance. The numbers are:
+
+    - the sum of the scores over rounds;
+    - this sum divided by its standard deviation;
+    - the sum of the scores, each divided by its standard deviation;
+    - for messages that are not linked to users: the largest score;
+    - for a released model: the first entries of the row of the first new item.
     """
     if view.vantage is Vantage.RELEASE:
         (last,) = view.rounds

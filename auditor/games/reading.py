@@ -27,8 +27,8 @@ MIN_MESSAGES, MAX_MESSAGES = 16, 512
 # Maximum count of numbers in all messages from which differences are learnt.
 MAX_NUMBERS = 1 << 22
 STATISTIC_TEXT = (
-    "features of each part of a message (how far the two inputs differ in means, squares, exact "
-    "zeros and sent rows, the length, and the largest entry)"
+    "statistics of each part of a message (its length, its largest entry, and how far the two "
+    "inputs differ in its means, squares, exact zeros and sent rows)"
 )
 # Distance between the worlds, in standard deviations, at which the worst-case search ends.
 STOPPING_DISTANCE = 1e3
@@ -202,18 +202,24 @@ class MessageStats:
         return bool(self.difference.any()) or self.other_distance > 0.0 or random
 
     def features(self, part: Component, along: Array) -> Array:
-        """Computes nine numbers per message (n, 9), from which a decision rule infers the world.
-
-        A world is one of the two neighbouring inputs.
+        """Computes nine numbers per message (n, 9), from which a decision rule infers the world
+        (one of two neighbouring inputs).
 
         ``part``: the messages.
         ``along``: vector for the first number, in one dimension.
 
-        The numbers are, in this order: inner product with ``along``; sum of signed entries clipped
-        between the two means (the optimal statistic for Laplace noise); weighted sums of entries
-        with significant differences, of squared deviations, of exact zeros, and of rows sent;
-        number of exact zeros plus number of rows sent; squared distance from ``average_mean``;
-        largest absolute entry.
+        The numbers of a message are, in this order:
+
+        1. the inner product with ``along``;
+        2. the sum of signed entries, clipped between the two means (the optimal statistic for
+           Laplace noise);
+        3. the weighted sum of entries whose means differ significantly;
+        4. the weighted sum of squared deviations;
+        5. the weighted sum of exact zeros;
+        6. the weighted sum of rows that are sent;
+        7. the number of exact zeros plus the number of rows sent;
+        8. the squared distance from ``average_mean``;
+        9. the largest absolute entry.
         """
         out = np.empty((len(part), 9))
         step = _step(part)

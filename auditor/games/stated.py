@@ -47,7 +47,7 @@ def describe_population(target: Target) -> str:
     made.
     """
     if not is_external(target):
-        return "The claim is computed for the numbers of users, items and rounds of this game."
+        return "The claim is computed for the numbers of users, items and rounds in this game."
     if (users := get_origin(target).n_users) is not None:
         return f"The claim is made for {users:,} users."
     return "The claim is assumed to hold for any number of users; set n_users=N if it does not."
@@ -66,11 +66,13 @@ def choose_n_users(target: Target, users: int, max_users: int) -> int:
     ``users``: default number.
     ``max_users``: number of users in the data.
 
-    The default is replaced for systems of other projects. If their claims are made for a number of
-    users, that number is used, less one for the canary. Otherwise the number is the smallest one
-    from ``users`` to ``max_users`` for which the share of sampled users in a round is close to the
-    stated share, or ``max_users`` if no such number exists. Raises InputError if the data have
-    fewer users than the claims assume.
+    The default is used for systems of this package. For a system of another project:
+
+    - If its claims are made for a number of users, this number, less one for the canary.
+    - Otherwise the smallest number from ``users`` to ``max_users`` for which the share of sampled
+      users in a round is close to the stated share; ``max_users`` if there is no such number.
+
+    Raises InputError if the data have fewer users than the claims assume.
     """
     origin = get_origin(target)
     if not origin.is_external:

@@ -189,8 +189,8 @@ def judge_scoped_claim(
         holds = _delta_that_holds(mechanism, scoped.claim.epsilon)
     if holds is not None:
         notes.append(
-            f"At the claimed epsilon the exact delta is {holds:.4g}: the claim may fail with up to "
-            "that probability."
+            f"At the claimed epsilon the exact delta is {holds:.4g}: the claim may fail with a "
+            "probability of up to this delta."
         )
     if accounted is not None and math.isinf(accounted.epsilon):
         reason = target.unproved_reason
@@ -199,7 +199,7 @@ def judge_scoped_claim(
             reason = explain_infinite_epsilon(event, scoped.delta)
         elif violated:
             reason = ""  # a refuted claim has no proof
-        notes.append(f"No epsilon can be proved: {reason}" if reason else "")
+        notes.append(f"No finite epsilon can be proved. {reason}" if reason else "")
     note = " ".join(filter(None, notes))
     return finding.model_copy(update={"note": note, "holds_at": holds, "repair": repair})
 

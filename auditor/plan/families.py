@@ -154,7 +154,7 @@ class Family:
         plugin = self._plugins()[name]
         loaded = self._load(plugin)
         if isinstance(loaded, str):
-            raise InputError(f"In the {self.singular} {plugin}: {_expected(loaded)}")
+            raise InputError(f"Cannot load the {self.singular} {plugin}. {_expected(loaded)}")
         foreign: type[Any] = loaded
         return foreign
 
@@ -236,7 +236,7 @@ class Family:
 
 def _expected(got: str) -> str:
     what = " ".join(got.split())
-    return f"Expected a class of this family that loads, got {what}. Correct or uninstall it."
+    return f"Expected a loadable class of this family, got {what}. Correct or uninstall it."
 
 
 def _names_of(protocol: type[Any]) -> frozenset[str]:

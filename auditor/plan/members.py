@@ -321,7 +321,7 @@ def _setting_value(name: str, key: str, value: Setting, default: object, *locati
             value = int(value) if fits else value
     if not fits or isinstance(value, Mapping):
         raise PlanError(
-            f"Expected {kind} for {name} {key}, got {shorten(value)}. Give such a value.", *location
+            f"Expected {kind} for {name} {key}, got {shorten(value)}. Correct the value.", *location
         )
     if not isinstance(value, str) and MAX_NUMBER < abs(value) < math.inf:
         raise PlanError(
@@ -344,7 +344,7 @@ def make_mechanism(name: str, given: Sequence[str]) -> Mechanism:
     if not {get_field_types(kind)[key] for key in plain} <= set(_KINDS):
         raise InputError(
             f"Expected a mechanism whose settings are numbers, got {name!r}, which has other "
-            "mechanisms as settings. Write it in a module, and give PACKAGE.MODULE:CALLABLE."
+            "mechanisms as settings. Construct it in a module, and give PACKAGE.MODULE:CALLABLE."
         )
     texts = parse_pairs("--set NAME=VALUE", "--set scale=1", given)
     settings = convert_settings(name, texts, plain, {})

@@ -76,8 +76,8 @@ def _confident(value: float) -> float:
     if not 0.5 <= value <= MAX_CONFIDENCE:
         raise PydanticCustomError(
             "confidence",
-            "Confidence lies in [0.5, 1 - 1e-9]. A smaller one refutes true claims more often "
-            "than not, and the error budget of a larger one is lost in rounding",
+            "Confidence must be in [0.5, 1 - 1e-9]. A smaller value refutes true claims more often "
+            "than not, and the error budget of a larger value is lost in rounding",
         )
     return value
 
@@ -128,7 +128,7 @@ def _bins(texts: Sequence[str]) -> dict[str, tuple[float, ...]]:
 
 def _ascending(edges: tuple[float, ...]) -> tuple[float, ...]:
     if any(low >= high for low, high in pairwise(edges)):
-        raise PydanticCustomError("bins", "The starts of bins must be in ascending order")
+        raise PydanticCustomError("bins", "The lower edges of bins must be in ascending order")
     return edges
 
 

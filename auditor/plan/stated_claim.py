@@ -55,7 +55,7 @@ def read_toml(path: Path, noun: str) -> tuple[str, dict[str, Any]]:
     try:
         return text, tomllib.loads(text)
     except (ValueError, RecursionError) as error:
-        raise InputError(f"{path}: expected TOML, got: {error}. Correct that line.") from error
+        raise InputError(f"Expected TOML in {path}, got: {error}. Correct that line.") from error
 
 
 def find_statement_ends(text: str) -> Iterator[tuple[int, int]]:

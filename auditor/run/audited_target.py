@@ -63,8 +63,8 @@ from fedrec_auditor.reports.record.rows import (
     Row,
     SkippedRow,
 )
-from fedrec_auditor.reports.say import TEXT_TABLES
-from fedrec_auditor.reports.say.metrics import BREACH_WORDS, CUT_WORDS, describe_attack
+from fedrec_auditor.reports.say import TABLES
+from fedrec_auditor.reports.say.metrics import BREACH_WORDS, CUT_WORDS
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.features import count_user_features
 from fedrec_auditor.targets.systems.base import NoScoresError, Population, Run, Target, get_origin
@@ -465,17 +465,15 @@ def _skipped_at_route(
         return ()
     sentences = [reasons[route]]
     if rows:
-        names = dict.fromkeys(describe_attack(row).partition(" by ")[2] for row in rows)
-        sentences.append(f"Instead, the attack was run by {' and by '.join(names)}.")
+        names = dict.fromkeys(TABLES["attacker"][row.vantage] for row in rows)
+        sentences.append(f"The attack was run {' and '.join(names)} instead.")
     else:
         others = {why: vantage for vantage, why in reasons.items() if route.determines(vantage)}
         start = f"{sentences[0].partition('. ')[0]}. "
         for why, vantage in others.items():
-            by, other = (
-                TEXT_TABLES["attacker"][vantage],
-                why.removeprefix(start).replace(". ", "; "),
-            )
-            new = f"Nor can the attack be run {by}: {other}"
+            by, parts = TEXT_TABLES["attacker"][vantage], why.removeprefix(start).split(". ")
+            other = "; ".join(f"{part[:1].lower()}{part[1:]}" for part in parts)
+            new = f"The attack cannot be run {by} either: {other}"
             sentences += [new] if why not in sentences else []
     return (SkippedRow(target=task.target, attack=task.step, reason=" ".join(sentences)),)
 

@@ -67,7 +67,7 @@ class Checkpoints:
             result = TaskResult.model_validate_json(_read(self._path(task)))
             store.to_json(result.model_dump(mode="python"))
             if result.errors:
-                raise ValueError("a task that failed")
+                raise ValueError("the result of a task that failed")
         except FileNotFoundError:
             return None
         except ValidationError:

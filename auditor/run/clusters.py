@@ -84,8 +84,8 @@ class DaskCluster:
             client.wait_for_workers(1, timeout=_LOOK)
         except (OSError, ValueError, AssertionError) as error:  # a busy scheduler asserts
             raise InputError(
-                f"Expected a scheduler of Dask with workers at {address!r}, got "
-                f"{type(error).__name__} within {_LOOK} s. Start both, or correct --address."
+                f"Expected a Dask scheduler and workers at {address!r}, got {type(error).__name__}"
+                f" in {_LOOK} s. Start scheduler and workers, or correct --address."
             ) from error
         threads = max(client.nthreads().values())
         if threads > 1:
@@ -242,7 +242,7 @@ def _check_reachable(address: str) -> None:
     parts = re.fullmatch(r"(?:(?:tcp|tls|ray)://)?\[?([^/\s]+?)]?:(\d{1,5})/?", address)
     try:
         if parts is None:
-            raise ValueError("not HOST:PORT")
+            raise ValueError("which is not of the form HOST:PORT")
         socket.create_connection((parts[1], int(parts[2])), timeout=_LOOK / 2).close()
     except (OSError, OverflowError, ValueError) as error:
         raise InputError(

@@ -60,8 +60,8 @@ def make_resources(
     cluster = connect(backend, address)
     if cluster is not None and device != "cpu":
         raise InputError(
-            f"Expected the device cpu on a cluster, got {device!r}. Leave it out, or audit on this "
-            "machine, without --backend."
+            f"Expected --device cpu on a cluster, got {device!r}. Leave --device out, or leave "
+            "--backend out to audit on this machine."
         )
     cores = (os.cpu_count() or 1) if cluster is None else cluster.count_workers()
     count = cores if jobs is None else jobs
@@ -71,7 +71,7 @@ def make_resources(
         check_device(device)
     if memory is not None and not 0 < memory < math.inf:
         raise InputError(
-            f"Expected a positive memory in GiB, got memory={memory!r}. Leave it out for all."
+            f"Expected a positive memory in GiB, got memory={memory!r}. Leave it out to use all."
         )
     available = detect_memory_bytes() if cluster is None else cluster.get_memory_bytes()
     size = available if memory is None else memory * 2**30

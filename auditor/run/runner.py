@@ -168,8 +168,8 @@ def _refuse_another_plans_report(out: Path, plan: Plan) -> None:
     """
     if (out / SWEEP_FILE).exists():
         raise InputError(
-            f"Expected no report of another plan in {out}, got a sweep, whose tasks are stored in "
-            "it. Give another directory with --out."
+            f"Expected no report of another plan in {out}, got a sweep with its stored tasks. Give "
+            "another directory with --out."
         )
     if not (out / store.RECORD_FILE).exists():
         return
@@ -185,7 +185,7 @@ def _refuse_another_plans_report(out: Path, plan: Plan) -> None:
         key for key in before.keys() | fields.keys() if before.get(key) != fields.get(key)
     ):
         raise InputError(
-            f"Expected no report of another plan in {out}, got one of a plan with other "
+            f"Expected no report of another plan in {out}, got a report of a plan with other "
             f"{', '.join(differ)}. Give another directory with --out, or --force to replace it."
         )
 

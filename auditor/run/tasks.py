@@ -300,7 +300,7 @@ def _make_targets(plan: Plan, own: Mapping[str, Target]) -> list[Target]:
     """
     if plan.claims and not any(OBJECT_SEPARATOR in name or name in own for name in plan.targets):
         raise InputError(
-            f"Expected claims of a system of your own (MODULE:OBJECT), got the targets "
+            f"Expected your own system (MODULE:OBJECT) with --claim, got the targets "
             f"{', '.join(plan.targets)}. Leave out the claims."
         )
     return [own.get(name) or make_target(name, plan) for name in plan.targets]

@@ -169,7 +169,8 @@ def _combine_figure(group: Sequence[_Row], count: int) -> _Row:
         "ci_high": min(maximum, figure.ci_high),
         "trainings": len(group),
     }
-    fewer = f" {len(group)} of {count} trainings have this figure." if len(group) < count else ""
+    have = f" This audit has this result from {len(group)} of {count} trainings."
+    fewer = have if len(group) < count else ""
     if isinstance(row, UtilityRow):
         change["paper_note"] = f"{row.paper_note}{fewer}".strip()
         if row.baseline is not None:

@@ -253,8 +253,8 @@ def check_half_trainings(target: Target, interactions: Interactions, *, quick: b
     if seconds > limit:
         remedy = "without --quick" if quick else "fewer users"
         raise InputError(
-            f"Expected {count} trainings on halves of the users within {limit:,.0f} seconds by the "
-            f"settings, got about {seconds:,.0f}. Audit {remedy}."
+            f"Expected {count} trainings on halves of the users within {limit:,.0f} seconds, got "
+            f"settings that need about {seconds:,.0f} seconds. Audit {remedy}."
         )
 
 

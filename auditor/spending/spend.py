@@ -270,9 +270,9 @@ def account(
     >>> found.total.scope.adjacency, f"no less than {found.total.measured.epsilon:.3f}"
     (<Adjacency.ADD_REMOVE: 'add-remove'>, 'no less than 1.753')
     >>> print(found.statement)
-    State: (epsilon = 1.76, delta = 1e-06) for everything about one user, over the whole training,
+    State: (epsilon = 1.76, delta = 1e-06) for all data of one user, over the whole training,
     against a server behind secure aggregation, add-remove adjacency, if the adversary does not
-    learn who was drawn.
+    learn who was sampled.
     >>> def accountant(gaussian, rounds):
     ...     return rounds**0.5 / gaussian
     >>> account(gaussian=2, rounds=9, delta=1e-6, claimed_epsilon=accountant).total.verdict

@@ -200,7 +200,7 @@ def select_axes(target: str, axes: Sequence[Axis], plan: Plan) -> list[Axis]:
     fields = [_place(target, axis) for axis in own]
     if twice := [field for field in fields if fields.count(field) > 1]:
         raise InputError(
-            f"Expected {twice[0]} of {target} once, got it twice. Give all its values in one --set."
+            f"Expected one --set for {twice[0]} of {target}, got two. Give all values in one --set."
         )
     return own
 
@@ -277,7 +277,7 @@ def parse_noise_factor(text: str) -> float:
         factor = 0.0
     if not 0.0 < factor < float("inf"):
         raise InputError(
-            f"Expected {NOISE_AXIS} above 0, as a multiple of the noise, got {text!r}. Give, for "
+            f"Expected {NOISE_AXIS} above 0, which multiplies the noise, got {text!r}. Give, for "
             "example, 4."
         )
     return factor

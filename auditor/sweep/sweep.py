@@ -117,7 +117,7 @@ def run_sweep(
     written or has other files, or if the settings of a variant are invalid.
     """
     if not isinstance(seeds, int) or not 1 <= seeds <= 1000:
-        raise InputError(f"Expected 1 to 1,000 as number of seeds, got {seeds!r}. Give, e.g., 3.")
+        raise InputError(f"Expected 1 to 1,000 seeds, got seeds={seeds!r}. Give, for example, 3.")
     check_plan(plan, given=interactions is not None)
     for note in list_omissions(plan):
         logger.warning("%s", note)
@@ -166,7 +166,7 @@ def _refuse_others(out: Path, plan: Plan, grid: Sequence[Variant], seeds: int) -
     if lost or fewer:
         less = f"training {fewer[0]}" if fewer else f"{lost[0].target} with {lost[0].settings}"
         raise InputError(
-            f"Expected a grid that includes the sweep in {out}, got one without {less}. Add this, "
+            f"Expected a grid that includes the sweep in {out}, got a grid without {less}. Add it, "
             "or give another directory with --out, or --force to replace the sweep."
         )
 

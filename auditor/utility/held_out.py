@@ -60,7 +60,7 @@ def draw_tested_users(
     if len(users) <= MAX_TESTED_USERS:
         return users, ""
     few = np.sort(rng.choice(len(users), size=MAX_TESTED_USERS, replace=False))
-    return users[few], f"{MAX_TESTED_USERS:,} of {len(users):,} users were tested, drawn at random."
+    return users[few], f"This audit tested {MAX_TESTED_USERS:,} of {len(users):,} users, at random."
 
 
 def iter_user_blocks(users: NDArray[np.int64], n_items: int) -> Iterator[NDArray[np.int64]]:
@@ -94,8 +94,8 @@ def score_users(
         row, item = bad[0]
         raise InputError(
             f"Expected finite scores from {target.name}, got {scores[row, item]} for item {item} "
-            f"of user {users[row]} and {len(bad)} in all. Its training has probably diverged: "
-            "lower its learning_rate."
+            f"of user {users[row]} ({len(bad)} such scores). The training has probably diverged: "
+            "lower the learning_rate."
         )
     return scores
 
@@ -124,7 +124,8 @@ def make_utility_row(
     - ``owners``: index of each value's user, from 0, (n,). If it is None, each value belongs to a
       different user.
     - ``max_value``: upper limit of the interval. The lower limit is 0.
-    - ``note``: sentences that are added to the note on the paper's value.
+    - ``note``: sentences on choices of this audit, which are added to the paper's conditions; each
+      begins with "This audit ".
     """
     mean, half = _mean(values, owners, confidence)
     ahead, error = _mean(values - baseline_values, owners, confidence)
@@ -146,7 +147,7 @@ def make_utility_row(
         ),
         n=len(values),
         paper_value=None if paper is None else paper.value,
-        paper_note=". ".join(filter(None, ("" if paper is None else paper.note, note))),
+        paper_note=" ".join(filter(None, (f"{paper.note}." if paper and paper.note else "", note))),
         unprotected=target.unprotected,
     )
 

@@ -104,8 +104,8 @@ def hold_out(interactions: Interactions, rng: np.random.Generator) -> HeldOutUse
     sizes = np.diff(held_out.ratings.indptr)
     if count == interactions.n_users or not (sizes >= 2).any():
         raise InputError(
-            f"Expected users for training, and held-out users with at least two interactions, got "
-            f"{interactions.n_users} users, who do not suffice. Give more data."
+            "Expected users to train on and held-out users with at least two interactions, got too "
+            f"few among {interactions.n_users} users. Give data of more users."
         )
     owner = np.repeat(np.arange(count), sizes)
     order = np.lexsort((rng.random(len(owner)), owner))

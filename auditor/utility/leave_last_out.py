@@ -24,8 +24,10 @@ from fedrec_auditor.targets.systems.base import Model, Target
 
 N_SAMPLED_NEGATIVES = 99
 SAMPLED_ITEMS, ALL_ITEMS = "99 sampled negatives", "all items"
-NO_TIMES_NOTE = "The data have no times: a random item of each user is held out, not the latest."
-TIES_NOTE = " users have several items at their latest time; a random one of these is held out."
+NO_TIMES_NOTE = (
+    "This audit holds out a random item of each user, not the latest, as the data have no times."
+)
+TIES_NOTE = " users, because they have several items at their latest time."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +54,8 @@ class HeldOutItems(held_out.HeldOutData):
         """
         tested, drawing = held_out.draw_tested_users(np.flatnonzero(self.items >= 0), rng)
         untimed = "" if self.train.timestamps is not None else NO_TIMES_NOTE
-        ties = f"{self.n_tied_users:,}{TIES_NOTE}" if self.n_tied_users else ""
+        chosen = f"This audit holds out a random one of the latest items of {self.n_tied_users:,}"
+        ties = f"{chosen}{TIES_NOTE}" if self.n_tied_users else ""
         note = " ".join(filter(None, (untimed, ties, drawing)))
         ranks: list[NDArray[np.int64]] = []
         popular = count_item_users(self.train)
@@ -113,7 +116,7 @@ def hold_out(interactions: Interactions, rng: np.random.Generator) -> HeldOutIte
     chosen = counts >= 2
     if not chosen.any():
         raise InputError(
-            "Expected at least one user with two interactions, got none. Give more data."
+            "Expected at least one user with two interactions, got none. Give more interactions."
         )
     times = interactions.timestamps
     rows = np.repeat(np.arange(ratings.shape[0]), counts)

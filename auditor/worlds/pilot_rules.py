@@ -320,10 +320,10 @@ def learn_rule(first: Floats, second: Floats) -> tuple[RunScorer, str]:
     """
     alone = LinearRule.fit_single_feature(first, second)
     if alone is not None:
-        return alone, "of which one number separates the inputs"
+        return alone, "one number, which separates the inputs"
     if _trees_win(first, second):
-        return fit_boosted_trees(first, second), "weighed by gradient-boosted trees"
-    return LinearRule.fit_logistic(first, second), "weighed by a logistic regression"
+        return fit_boosted_trees(first, second), "gradient-boosted trees"
+    return LinearRule.fit_logistic(first, second), "logistic regression"
 
 
 def fit_logistic_rule(first: Floats, second: Floats) -> tuple[RunScorer, str]:
@@ -374,7 +374,7 @@ def choose_rule_or_feature(
     best_bound, place = max(tried, default=(0.0, 0))
     if best_bound <= 0 or best_bound <= _CLEARLY * expected(weighed(slice(half))[0], half):
         return weighed(slice(None))
-    return _column(rest + place), f"of which coordinates guess one by one, {_VOTES_IN_WORDS[place]}"
+    return _column(rest + place), f"votes of all coordinates, {_VOTES_IN_WORDS[place]}"
 
 
 def _column(place: int) -> RunScorer:

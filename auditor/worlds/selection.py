@@ -622,8 +622,9 @@ def make_guess_witness(
     note = f"{right} of {n} draws of input a and {wrong} of {m} draws of input b gave this output."
     if -side in rule.guessed_worlds:
         note += (
-            f" The attack guesses '{worlds.names[unlikely]}' if {rule.describe(-side)}. "
-            f"{counts.n_right} of all {counts.n_right + counts.n_wrong} guesses are right."
+            f" The attack guesses '{worlds.names[unlikely]}' if "
+            f"{worlds.describe_event(rule.describe(-side))}. "
+            f"In total, {counts.n_right} of {counts.n_right + counts.n_wrong} guesses are right."
         )
     chances = right / max(n, 1), wrong / max(m, 1)
     return worlds.make_witness(

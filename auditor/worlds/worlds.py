@@ -90,10 +90,10 @@ class Worlds:
         return tuple(map(len, self.stored_outputs))
 
     def describe_event(self, event: str) -> str:
-        """Returns the text ``event``, after the name of the statistic (``statistic_name``) if
-        outputs have one.
+        """Returns the text ``event``, with the name of the statistic (``statistic_name``) instead
+        of the word "output" if outputs have one.
         """
-        return f"{self.statistic_name}: {event}" if self.statistic_name else event
+        return event.replace("output", self.statistic_name) if self.statistic_name else event
 
     def make_witness(
         self, pair: tuple[int, int], event: str, probs: tuple[float, float], note: str

@@ -124,13 +124,12 @@ def _drawn_curves(glance: Summary) -> tuple[AttackRow, ...]:
 
 
 def _curve(glance: Summary, row: AttackRow, roc: RocRow) -> Picture:
-    sure, finest = say.to_percent(row.confidence), round(1.0 / (find_min_alarm_rate(roc) or 1.0))
-    attack = describe_attack(row)
+    sure, attack = say.to_percent(row.confidence), describe_attack(row)
     return Picture(
         draw_roc_curve(roc, *_read(glance.section, row)),
         f"ROC curve of the {attack} on {glance.section.target}: "
         f"AUC = {say.format_short(row.value)}",
-        say.fill_text("caption", "roc", confidence=sure, finest=finest, attack=attack),
+        say.fill_text("caption", "roc", confidence=sure, attack=attack),
         name=f"{glance.anchor}-roc-{row.attack}-{row.vantage}",
         kind="roc",
     )

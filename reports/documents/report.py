@@ -71,8 +71,8 @@ def build_regulator_passage(record: Contents, glance: Summary) -> Passage:
     risks = [(risk, _tried(record, glance, families)) for risk, families in _RISKS.items()]
     summary = (
         *_subject(record, glance),
-        glance.verdict_sentences,
-        f"Result of the attacks: {glance.full_result}.",
+        glance.sentence,
+        f"Attacks: {glance.full_result}.",
         *(f"{risk}: {text}" for risk, text in risks),
         say.fill_text("note", "limit"),
         f"Measures to take: {glance.advice}",
@@ -97,7 +97,8 @@ def _tried(record: Contents, glance: Summary, families: tuple[str, ...]) -> str:
         return f"An attack succeeds{much}: {won} ({by})."
     if rows:
         names = ", ".join(dict.fromkeys(row.attack for row in rows))
-        return f"No success is shown by {names}: {describe_max_gain(rows, len(tried))}."
+        gain = describe_max_gain(rows, len(tried))
+        return f"No attack is shown to beat guessing (attacks: {names}); {gain}."
     return "No attack tested this risk."
 
 
@@ -128,14 +129,15 @@ def _subject(record: Contents, glance: Summary) -> Iterator[str]:
     if glance.section.is_quick:
         cut = metrics.format_trained_rounds(glance.section)
         of = f": it trained {cut} rounds" if cut else ""
-        yield f"The audit was quick{of}. If it finds nothing, that is not evidence of privacy."
+        nothing = "If a quick audit finds nothing, that is not evidence of privacy."
+        yield f"The audit was quick{of}. {nothing}"
     yield f"Severity: {glance.assessment.words.lower()}."
     if gap := glance.assessment.gap:
         yield f"Not assessed: {gap}."
 
 
 # The title of the notes on attacks.
-NOTES_TITLE = "What each attack assumes that the adversary knows, and notes on its results"
+NOTES_TITLE = "Knowledge that each attack assumes, and notes on its results"
 # Maximum number of figures per system that are listed as beating guessing.
 _MAX_LEAKS = 5
 
@@ -176,7 +178,7 @@ def build_system_document(
         others = tuple(f"{say.make_bound_fact(other.bound)}" for other in section.other_bounds)
         blocks.append(Passage("Other lower bounds", (Listing(others),), is_folded=True))
     if section.attacks:
-        blocks.append(_attacks(record, glance, make_pictures(curves), alone=alone))
+        blocks.append(_attacks(glance, make_pictures(curves), alone=alone))
     if section.skipped and alone:
         blocks.append(_skipped(section))
     if section.utility:
@@ -208,7 +210,10 @@ def build_claim_passages(
         about = make_facts(
             ("Derived" if claim.basis is Basis.DERIVED else "Claimed", said),
             ("Statement", claim.statement),
-            ("Source", f"as above, section{place}" if place and paper in papers else claim.source),
+            (
+                "Source",
+                f"the paper above, section{place}" if place and paper in papers else claim.source,
+            ),
             ("In plain words", say.describe_claimed_guess(claim) if plain and promised else ""),
         )
         parts = (
@@ -221,7 +226,10 @@ def build_claim_passages(
                         ("Shown lower bound", say.make_lower_bound_fact(finding)),
                         ("Reason", _why(finding)),
                         ("Note", note),
-                        ("Repair", finding.repair and f"the claim is proved with {finding.repair}"),
+                        (
+                            "Repair",
+                            finding.repair and f"With {finding.repair}, the claim is proved.",
+                        ),
                     ),
                     *_witness(finding, page=page),
                 ),
@@ -276,17 +284,17 @@ def _witness(finding: Finding, *, page: bool) -> Iterator[Passage]:
     yield Passage(title, (Facts(rows),), is_folded=not refuted)
 
 
-def _attacks(
-    record: Contents, glance: Summary, curves: Sequence[Pictures], *, alone: bool
-) -> Passage:
-    """The section on attacks: results that beat guessing, and counts of all other results."""
+def _attacks(glance: Summary, curves: Sequence[Pictures], *, alone: bool) -> Passage:
+    """The section on attacks: the results that beat guessing, and a table of all results."""
     leaking, margin = _varied(glance.leaks), say.to_percent(DEFAULT_LEAK_MARGIN)
     but = f" Still, {glance.possible_gain}." if glance.n_results and not leaking else ""
+    few = f" {len(glance.small_leaks)} other results beat guessing by less." * bool(
+        glance.small_leaks
+    )
     blocks: list[Block] = [
         Paragraph(
-            f"{len(leaking)} of {glance.n_results:,} results of attacks close at least {margin} of "
-            f"the gap between guessing and certainty. {len(glance.small_leaks)} other results beat "
-            f"guessing by less. Both counts are corrected for the number of results.{but}"
+            f"After correction for multiple testing, {len(leaking)} of {glance.n_results:,} attack "
+            f"results close at least {margin} of the gap between guessing and certainty.{few}{but}"
         )
     ]
     if leaking:
@@ -294,8 +302,6 @@ def _attacks(
     if alone and (notes := list_attack_assumptions(glance)):
         blocks.append(Passage(NOTES_TITLE, (Facts(notes),), is_folded=True))
     blocks += curves
-    if alone and (counts := _counts(record, glance)):
-        blocks.append(Listing(counts))
     blocks.append(_map(glance))
     return Passage("Attacks", tuple(blocks))
 
@@ -309,9 +315,9 @@ def _gained(leak: Leak) -> Quantity:
 def _value(leak: Leak) -> Quantity:
     row, gain, sure = leak.row, leak.row.gain, say.to_percent(leak.row.confidence)
     support = (
-        f"interval {format_ci(row)} at {sure} confidence, {count_trainings([row])}",
-        "" if gain is None else f"the value minus the best guess is {metrics.describe_ends(gain)}",
-        f"corrected for the number of results, at least {say.format_short(leak.low_limit)}",
+        f"{sure} confidence interval {format_ci(row)} {count_trainings([row])}",
+        "" if gain is None else f"{metrics.describe_ends(gain)} above the best guess",
+        f"at least {say.format_short(leak.low_limit)} after correction for multiple testing",
         metrics.format_further(row),
     )
     return Quantity(say.format_short(row.value), tuple(filter(None, support)))
@@ -341,24 +347,6 @@ def list_attack_assumptions(glance: Summary) -> tuple[tuple[str, str], ...]:
     )
 
 
-# Words for figures that do not beat guessing, with whether they can be compared with guessing.
-_COUNTED = (("not shown to beat guessing", True), ("not comparable with guessing", False))
-
-
-def _counts(record: Contents, glance: Summary) -> tuple[str, ...]:
-    """Sentences that count, per attack, results that do not beat guessing or lack a baseline."""
-    beaten = {id(leak.row) for leak in (*glance.leaks, *glance.small_leaks)}
-    compared = {id(row) for row in list_comparable(record)}
-    others = [row for row in glance.section.attacks if id(row) not in beaten]
-    lines = []
-    for words, whether in _COUNTED:
-        rows = [row.attack for row in others if (id(row) in compared) is whether]
-        if rows:
-            names = ", ".join(f"{count} of {name}" for name, count in Counter(rows).items())
-            lines.append(f"Number of results of attacks that are {words}: {len(rows):,} ({names}).")
-    return tuple(lines)
-
-
 def _map(glance: Summary) -> Passage:
     """The table of all attack results of a system, each with the best guess without the uploads."""
     rows, above = glance.section.attacks, (*glance.leaks, *glance.small_leaks)
@@ -366,7 +354,7 @@ def _map(glance: Summary) -> Passage:
     marks = {id(leak.row): " ↗" if leak.is_small else " ↑" for leak in above}
     columns: dict[str, Callable[[AttackRow], FactText]] = {
         "Attack": lambda row: metrics.describe_attack(row).removeprefix("attack "),
-        "Measure": lambda row: row.metric,
+        "Measure": lambda row: row.metric.replace(" known)", " of users known to the attacker)"),
         "Result [confidence interval]": lambda row: (
             f"{say.format_short(row.value)}{marks.get(id(row), '')} {format_ci(row)}"
         ),
@@ -382,8 +370,8 @@ def _map(glance: Summary) -> Passage:
 
 def _skipped(section: Section) -> Passage:
     some = {row.attack for row in section.skipped} & {row.attack for row in section.attacks}
-    also = f", {len(some)} by some adversaries" if some else ""
-    title = f"Attacks that could not run: {len(set(section.not_run))} by any adversary{also}"
+    also = f", {len(some)} for some adversaries" if some else ""
+    title = f"Attacks that could not run: {len(set(section.not_run))} for all adversaries{also}"
     return Passage(title, (Facts(list_skip_reasons(section.skipped)),), is_folded=True)
 
 
@@ -422,14 +410,21 @@ def _utility(section: Section) -> Passage:
         groups.setdefault((row.protocol, row.confidence, row.n), []).append(row)
     blocks: list[Block] = []
     for (protocol, confidence, n), rows in groups.items():
+        test, sure = say.TABLES["protocol"].get(protocol, protocol), say.to_percent(confidence)
         caption = (
-            f"Test: {protocol}, {n:,} test cases. The intervals account for the choice of users, "
-            f"{count_trainings(rows)}, at {say.to_percent(confidence)} confidence"
+            f"Test: {test} ({n:,} test cases). The {sure} confidence intervals account for the "
+            f"choice of users, {count_trainings(rows)}"
         )
         blocks.append(make_grid(rows, _UTILITY, caption))
-        for note in dict.fromkeys(row.paper_note for row in rows if row.paper_note):
-            of = ", ".join(row.metric for row in rows if row.paper_note == note)
-            blocks.append(Paragraph(f"Conditions under which the paper measured {of}: {note}"))
+        for begins in (False, True):  # the conditions of the paper, then the choices of the audit
+            notes: dict[str, list[str]] = {}
+            for row in rows:
+                texts = split_sentences(row.paper_note)
+                ours = (x for x in texts if x.startswith(metrics.CHOICE_WORDS) is begins)
+                notes.setdefault(" ".join(ours), []).append(row.metric)
+            notes.pop("", None)
+            head = "" if begins else "The paper measured {} under these conditions: "
+            blocks += (Paragraph(head.format(", ".join(of)) + x) for x, of in notes.items())
     title = f"Utility in full: {say.format_count(len(section.utility), 'value')}"
     return Passage(title, tuple(blocks), is_folded=True, is_html_only=True)
 

@@ -272,10 +272,9 @@ def describe_max_gain(rows: Sequence[AttackRow], tried: int | None = None) -> st
     count = len(rows) if tried is None else tried
     figures = map(_Figure.against_guessing, rows)
     advantage = max((each.high_of(count) - each.guessed for each in figures), default=0.0)
-    if advantage <= 0.0:
-        return "the intervals exclude that these attacks beat guessing; other attacks may beat it"
-    limit = f"the intervals allow results up to {say.format_upper(advantage)} above guessing"
-    return f"{limit}; other attacks may do better"
+    verb = f"allow results up to {say.format_upper(advantage)} above guessing"
+    verb = verb if advantage > 0.0 else "exclude that these attacks beat guessing"
+    return f"the confidence intervals {verb}; other attacks may do better"
 
 
 def describe_leaks(record: Contents, margin: float) -> str:
@@ -385,7 +384,7 @@ def assess_severity(section: Section, leaks: Sequence[Leak]) -> SeverityAssessme
     claim, leak = assess_claim(finding), assess_leak(section, leaks)
     gaps = [leak.gap]
     if finding is not None and claim is None:
-        gaps.insert(0, "claim (not judged in the scope that it states)")
+        gaps.insert(0, "the claim (not judged in the scope that it states)")
     level = min(leak.level, claim or leak.level, key=lambda each: each.rank)
     if section.violated and leak.level.rank <= Severity.HIGH.rank:
         level = Severity.CRITICAL
@@ -428,7 +427,7 @@ def assess_leak(section: Section, leaks: Sequence[Leak]) -> SeverityAssessment:
     else:
         level = Severity.MEDIUM if leaks or guessed >= MIN_MEDIUM_GUESS_RATE else Severity.LOW
     why = _unassessed(section)
-    return SeverityAssessment(level, f"leak ({why})" if why else "")
+    return SeverityAssessment(level, f"the leak ({why})" if why else "")
 
 
 def _unassessed(section: Section) -> str:

@@ -322,12 +322,12 @@ def describe_shown_guess(measured: Bound) -> str:
     The success rate follows from the lower bound ``measured``.
     """
     exact = measured.confidence == 1.0 and measured.samples is None
-    how = "By calculation" if exact else f"As measured ({describe_evidence(measured)})"
+    how = "By calculation" if exact else f"By measurement ({describe_evidence(measured)})"
     right = describe_guess_rate("at least", compute_guess_probability(measured.epsilon))
     if math.isinf(measured.epsilon):
         right = "every time"
-    sees = "an adversary who sees the most revealing output guesses which of two inputs produced it"
-    return f"{how}, {sees}, and is right {right}."
+    who = "an adversary who sees the most revealing output guesses which of two inputs produced it"
+    return f"{how}, {who}, and is right {right}."
 
 
 def describe_bounds_guess(finding: Finding) -> str:
@@ -416,11 +416,10 @@ def _plain(value: object) -> str:
 
 def make_claim_fact(claim: Claim) -> Quantity:
     """The claimed epsilon with its delta and scope, and its origin unless the paper prints it."""
-    scope = claim.scope
-    about = (f"for {describe_full_scope(scope)}", describe_basis(claim))
+    about = f"for {describe_full_scope(claim.scope)}"
     if math.isinf(claim.epsilon):
-        return Quantity("no epsilon", about[:1])
-    support = (format_delta(claim.delta), *about)
+        return Quantity("no epsilon is claimed", (about,))
+    support = (format_delta(claim.delta), about, describe_basis(claim))
     return Quantity(f"epsilon ≤ {format_number(claim.epsilon)}", tuple(filter(None, support)))
 
 
@@ -430,11 +429,8 @@ def make_upper_bound_fact(finding: Finding) -> Quantity:
     if proof is None:
         return Quantity("none")
     endless = math.isinf(proof.epsilon)
-    value = (
-        "no finite epsilon"
-        if endless
-        else f"epsilon ≤ {format_finding_upper(finding, exactly=True)}"
-    )
+    value = "no finite epsilon is proved"
+    value = value if endless else f"epsilon ≤ {format_finding_upper(finding, exactly=True)}"
     return Quantity(value, _support(proof, finding.scope, ""))
 
 
@@ -457,7 +453,7 @@ def make_bound_fact(
     if bound is None:
         return Quantity("none")
     text = format_lower_bound(bound, beside, exactly=True)
-    value = "infinite" if math.isinf(bound.epsilon) else f"epsilon ≥ {text}"
+    value = f"epsilon {'is infinite' if math.isinf(bound.epsilon) else f'≥ {text}'}"
     return Quantity(value, _support(bound, scope, describe_evidence(bound)))
 
 
@@ -478,8 +474,8 @@ def describe_witness(measured: Bound) -> Iterator[tuple[str, str]]:
         return
     yield from (("input a", witness.input_a), ("input b", witness.input_b))
     yield "output", witness.output
-    pair = (format_probability(measured, p) for p in (witness.probability_a, witness.probability_b))
-    yield f"{label_probability(measured).lower()} of the output under a and b", " and ".join(pair)
+    a, b = (format_probability(measured, p) for p in (witness.probability_a, witness.probability_b))
+    yield f"{label_probability(measured).lower()} of the output", f"{a} under a and {b} under b"
     yield "ratio of larger to smaller", describe_ratio(measured)
     if witness.copies > 1:
         yield "number of independent parts", f"{witness.copies:,}"
@@ -524,22 +520,22 @@ def describe_ratio(measured: Bound) -> str:
     if measured.samples is not None:
         if small > 0.0:
             ratio, log = format_number(large / small), format_number(math.log(large / small))
-            return f"{ratio} in the samples; its natural logarithm (the log-ratio) is {log}"
-        inputs = "either input" if large == 0.0 else "one of the two inputs"
-        return f"not bounded by the samples: {inputs} gave this output in no draw"
+            return f"The ratio in the samples is {ratio}; its natural logarithm is {log}."
+        inputs = "neither input" if large == 0.0 else "one of the two inputs never"
+        return f"The samples do not bound the ratio: {inputs} gave this output."
     if large == 0.0 and (endless or measured.epsilon == 0.0):
-        return "0 to 0: neither input can give this output"
+        return "The ratio is 0 to 0: neither input can give this output."
     if small == 0.0 and endless:
-        return "infinite: one of the two inputs can never give this output"
+        return "The ratio is infinite: one of the two inputs can never give this output."
+    together = f" of all {witness.copies:,} independent parts" if witness.copies > 1 else ""
     if small == 0.0 or math.isinf(large):
-        text = "finite, but a probability is outside the range of double-precision numbers"
+        text = "The ratio is finite, but outside the range of double-precision numbers"
         if measured.delta > 0.0 or endless:
-            return text
-        together = f" of all {witness.copies:,} independent parts" if witness.copies > 1 else ""
-        return f"{text}; the log-ratio{together} is {format_number(measured.epsilon)}"
+            return f"{text}."
+        return f"{text}; the log-ratio{together} is {format_number(measured.epsilon)}."
     log_ratio = format_number(math.log(large) - math.log(small))
-    text = f"{format_number(large / small)}; its natural logarithm (log-ratio) is {log_ratio}"
+    text = f"The ratio is {format_number(large / small)}; its natural logarithm (log-ratio) is"
     if witness.copies == 1:
-        return text
+        return f"{text} {log_ratio}."
     total = witness.copies * (math.log(large) - math.log(small))
-    return f"{text}; the log-ratio of all {witness.copies:,} parts is {format_number(total)}"
+    return f"{text} {log_ratio}; the log-ratio{together} is {format_number(total)}."

@@ -61,7 +61,7 @@ class BoundsInScope:
         texts = [say.format_delta(delta) for delta in set(deltas.values()) if delta]
         if len(set(deltas.values())) > 1:
             texts = [f"{say.format_delta(delta)} ({name})" for name, delta in deltas.items()]
-        unit = say.UNITS[self.scope.unit].removeprefix("everything about ").partition(" of ")[0]
+        unit = say.UNITS[self.scope.unit].removeprefix("all data of ").partition(" of ")[0]
         return ", ".join((unit, say.HORIZONS[self.scope.horizon], *texts)).replace(", over ", ", ")
 
     @property
@@ -69,20 +69,17 @@ class BoundsInScope:
         """The largest lower bound of epsilon as text; empty if there is none."""
         if self.lower_bound is None:
             return ""
-        beside = (
-            *self.claimed_epsilons,
-            *(() if self.upper_bound is None else (self.upper_bound.epsilon,)),
-        )
+        beside = (*self.claimed_epsilons, *(() if self.upper_bound is None else (self.upper_bound.epsilon,)))
         epsilon = say.format_lower_bound(self.lower_bound, beside)
-        return f"shown: epsilon {'=' if math.isinf(self.lower_bound.epsilon) else '≥'} {epsilon}"
+        return f"lower_bound: epsilon {'infinite' if math.isinf(self.lower_bound.epsilon) else f'≥ {epsilon}'}"
 
     @property
     def upper_bound_text(self) -> str:
         """The smallest finite upper bound of epsilon, or "no upper bound is proved"."""
-        if self.upper_bound is None:
-            return "no upper bound is proved"
+        if self.proved is None:
+            return "no proved upper bound"
         beside = () if self.lower_bound is None else (self.lower_bound.epsilon,)
-        return f"proved: epsilon ≤ {say.format_upper_bound(self.upper_bound, (*self.claimed_epsilons, *beside))}"
+        return f"upper_bound: epsilon ≤ {say.format_upper_bound(self.upper_bound, (*self.claimed_epsilons, *beside))}"
 
 
 @dataclass(frozen=True, slots=True)

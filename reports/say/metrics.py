@@ -43,7 +43,9 @@ _OBJECTS: TextsByValue = TEXT_TABLES["object"]
 _RECOMMENDERS: TextsByValue = TEXT_TABLES["recommender"]
 _ATTRIBUTE = re.compile(r"(\w+) (macro F1\b|read for certain)")
 # First words of a figure's note if the training was cut short.
-CUT_WORDS = "Quick: trained for "
+CUT_WORDS = "This audit was quick: it trained "
+# First words of a note on a choice of this audit, among the conditions of a paper's measurement.
+CHOICE_WORDS = "This audit "
 ERROR_NAMES = ("MSE", "RMSE", "MAE")
 
 
@@ -100,7 +102,7 @@ def describe_result(row: AttackRow) -> str:
     gained = describe_success(row, row.value)
     if row.baseline is None:
         return gained
-    return f"{gained}, while a guess without the uploads reaches {_figure(row, row.baseline)}"
+    return f"{gained} (a guess without uploads: {_figure(row, row.baseline)})"
 
 
 def describe_success(row: AttackRow, value: float) -> str:
@@ -119,15 +121,17 @@ def describe_success(row: AttackRow, value: float) -> str:
         return f"the attack reaches {row.metric} = {plain}"
     name = attribute[1].replace("_", " ")
     if attribute[2] == "macro F1":
-        return f"the attacker guesses a user's {name} with a macro F1 of {plain} (1 is no error)"
+        return f"the attacker guesses a user's {name} with a macro F1 of {plain} of 1"
     how = "correctly" if row.baseline else "for certain"  # a certain reading is never wrong
     return f"the attacker reads the {name} of {round(value * row.n):,} of {row.n:,} senders {how}"
 
 
 def _figure(row: AttackRow, value: float) -> str:
     """A value of the row's metric as text; in percent where ``describe_success`` uses percent."""
-    in_percent = "{share}" in _GOT.get(row.metric, "") or (
-        row.family in _AREAS and row.metric.startswith(("AUC", "TPR"))
+    in_percent = (
+        "{share}" in _GOT.get(row.metric, "")
+        or (row.family in _AREAS and row.metric.startswith(("AUC", "TPR")))
+        or row.metric.endswith("read for certain")
     )
     return _share(value) if in_percent else format_short(value)
 
@@ -162,19 +166,20 @@ def describe_spread(row: AttackRow) -> str:
     spread = fill_text("note", "spread", **at, most=most, sure=sure, success=success, attack=attack)
     if users.sure is not None:
         spread += f" The {success} is at least 0.9 for {_share(users.sure.value)} of the users."
-    chance = " The attack is tested on few items per user, so some differences are due to chance."
+    chance = " With few tested items per user, some differences are due to chance."
     return f"{spread}{chance if row.family in _AREAS else ''}{_unequal(users)}"
 
 
 def _unequal(users: UsersRow) -> str:
     """A sentence on the most and the least exposed group; empty if their intervals overlap."""
-    named = [(m, f"“{name}” (by {by}), {format_value(m)}") for by, name, m in users.group_means]
+    named = [(m, f"“{name}” ({by}), {format_value(m)}") for by, name, m in users.group_means]
     if not named:
         return ""
     low, high = (f(named, key=lambda pair: pair[0].value) for f in (min, max))
     if low[0].ci_high >= high[0].ci_low:
         return ""
-    return f" By mean, the most exposed group of users is {high[1]}; the least exposed, {low[1]}."
+    most, least = f"largest in the group {high[1]}", f"smallest in the group {low[1]}"
+    return f" The mean of the {users.success} is {most}, and {least}."
 
 
 def format_baselines(row: AttackRow) -> str:
@@ -254,7 +259,7 @@ def describe_utility(section: Section, record: Contents) -> str:
         by = _RECOMMENDERS.get(row.baseline.name, row.baseline.name)
         beside.insert(0, f"{say.format_short(row.baseline.value)} by {by}")
     if row.paper_value is not None:
-        beside.append(f"{say.format_short(row.paper_value)} in the paper under its own conditions")
+        beside.append(f"{say.format_short(row.paper_value)} in the paper, under other conditions")
     settings = record.plan.get("settings")
     settings = settings if isinstance(settings, Mapping) else {}
     changed = not settings.keys().isdisjoint((row.target, row.unprotected))
@@ -267,8 +272,9 @@ def describe_utility(section: Section, record: Contents) -> str:
         for other in record.utility
         if (other.target, other.metric, other.protocol) == key
     ]
+    protocol = TEXT_TABLES["protocol"].get(row.protocol, row.protocol)
     line = (
-        f"{_measure(row)} is {format_value(row)} (test: {row.protocol}; {count_trainings([row])})"
+        f"{_measure(row)} is {format_value(row)} (test: {protocol}; {count_trainings([row])})"
         f"{under}. For comparison, {row.metric} is {', '.join(beside)}."
     )
     return f"{line} {_verdict(section)[1]}".strip()
@@ -312,20 +318,20 @@ def _verdict(section: Section) -> tuple[str, str]:
     elif gaps and all(low <= 0.0 for low, _, _ in gaps):
         than = next(row.baseline.name for row in rows if row.baseline is not None)
         sure = all(value <= 0.0 for _, value, _ in gaps) and any(high < 0.0 for *_, high in gaps)
-        so = "it learned nothing about single users that helps"
-        unsure = ". The system may have learned nothing about single users that helps"
+        so = "it learned nothing useful about individual users"
+        unsure = ". The system may have learned nothing useful about individual users"
     else:
         return "", ""
-    no_figure = f"On none of {len(rows)} utility measures is the system"
-    no_figure = "On this measure, the system is not" if len(rows) == 1 else no_figure
+    on = "this measure" if len(rows) == 1 else f"any of {len(rows)} utility measures"
     named = _RECOMMENDERS.get(than, than)
     if after := format_trained_rounds(section):
         return than, (
-            f"{no_figure} shown to be better than {named} after {after} rounds; a full audit shows "
-            "whether it is better after the whole training."
+            f"The system is not shown to be better than {named} on {on} after {after} rounds. "
+            "A full audit shows whether the system is better after the whole training."
         )
-    verdict = f"better than {named}: {so}" if sure else f"shown to be better than {named}{unsure}"
-    return than, f"{no_figure} {verdict}."
+    verdict = f"better than {named} on {on}"
+    verdict = f"{verdict}: {so}" if sure else f"shown to be {verdict}{unsure}"
+    return than, f"The system is not {verdict}."
 
 
 def _gap(row: UtilityRow, baseline: Baseline, rows: int) -> tuple[float, float, float]:

@@ -84,7 +84,7 @@ def _ways(section: Section, finding: Finding) -> Iterator[str]:
     # Each names a repair of the system with which the claim holds, or another claim that holds.
     for proved in section.findings:
         if _is_shorter(proved, finding):
-            yield f"claim it only {say.HORIZONS[proved.scope.horizon]}, for which it is proved"
+            yield f"claim it only {say.HORIZONS[proved.scope.horizon]}, where it is proved"
             break
     repaired = finding.repair or next(
         (f.repair for f in section.findings if f.scope == finding.scope and f.repair), ""
@@ -161,20 +161,18 @@ def _reach(section: Section, finding: Finding) -> Iterator[str]:
     if proof is None or math.isinf(proof.epsilon):
         known = "no finite epsilon is proved"
         if reach.lower_bound is not None:
-            known = f"that epsilon is {say.describe_lower_bound(reach.lower_bound.epsilon)}"
-        yield f"Claim no epsilon {where}: {known}."
+            known = f"this epsilon is {say.describe_lower_bound(reach.lower_bound.epsilon)}"
+        yield f"Do not claim any epsilon {where}: {known}."
         return
     if proof.epsilon <= finding.claim.epsilon:
         return
-    proved = f"proved to be at most {say.format_upper(proof.epsilon)}"
-    if assumed := say.describe_assumptions(proof):
-        proved += f" {assumed}"
-    shown = (
-        ""
-        if reach.lower_bound is None
-        else f"at least {say.format_short(reach.lower_bound.epsilon)} and "
-    )
-    yield f"Do not use the claim {where}: that epsilon is {shown}{proved}."
+    most, bound = say.format_upper(proof.epsilon), reach.lower_bound
+    least = "" if bound is None else say.format_lower(bound.epsilon)
+    shown = f"at least {least} and " if least else ""
+    known = f"{shown}proved to be at most {most}"
+    known = f"{most} (lower bound and proved upper bound)" if least == most else known
+    known = say.join_texts(known, say.describe_assumptions(proof), by=" ")
+    yield f"Do not use the claim {where}: this epsilon is {known}."
 
 
 def _difference(scope: Scope, other: Scope) -> str:

@@ -119,41 +119,39 @@ class Summary:
 
     @property
     def claim_phrase(self) -> str:
-        """A phrase with the claimed epsilon and its bounds; empty if no claim was judged."""
+        """A phrase with the claimed epsilon, and its bounds with confidence and assumptions.
+
+        Empty if no claim was judged.
+        """
         finding = self.section.headline_finding
         if finding is None or finding.verdict is Verdict.NO_CLAIM:
             return ""
         proof, refuted = finding.accounted, finding.verdict is Verdict.VIOLATED
-        proved = "" if refuted else "without a proved upper bound"
+        how = f"proved {say.describe_assumptions(proof)}".strip()
+        shown, proved = "", "" if refuted else "no proved upper bound"
         if proof is not None and math.isfinite(proof.epsilon):
-            proved = f"at most {say.format_finding_upper(finding)} (proved)"
-        shown, bound, claim = "", finding.lower_bound, finding.claim.epsilon
+            proved = f"at most {say.format_finding_upper(finding)} ({how})"
+        bound, claim = finding.lower_bound, finding.claim.epsilon
         if bound is not None:
-            shown = _limit(bound, text := say.format_finding_lower(finding))
-            if proved == f"at most {text} (proved)":
-                shown, proved = text, "as a lower bound and as a proved upper bound"
+            text, sure = say.format_finding_lower(finding), say.describe_confidence(bound)
             times = bound.epsilon / claim if refuted and claim else math.inf
-            shown += f" ({say.format_lower(times)} times the claim)" if math.isfinite(times) else ""
-        label = say.CLAIM_LABELS[finding.claim.basis]
-        claimed = f"{label} epsilon = {say.format_short(claim)}"
-        bounds = say.join_texts(shown, proved, by=" and " if "at most" in proved else ", ")
-        return say.join_texts(claimed, bounds and f"by this audit, epsilon is {bounds}", by="; ")
+            more = f"{say.format_lower(times)} times the claim; " if math.isfinite(times) else ""
+            shown = f"{_limit(bound, text)} ({more}{sure})"
+            if proved == f"at most {text} ({how})":
+                shown, proved = f"{text} ({more}{sure} and {how})", ""
+        claimed = (
+            f"{say.CLAIM_LABELS[finding.claim.basis]} epsilon: at most {say.format_short(claim)}"
+        )
+        bounds = say.join_texts(shown, proved, by=" and ")
+        return say.join_texts(claimed, bounds and f"epsilon by this audit: {bounds}", by="; ")
 
     @property
     def scope_phrase(self) -> str:
-        """A phrase with the claim's scope, the lower bound's confidence, the proof's assumptions.
-
-        Empty without a claim.
-        """
+        """A phrase with the scope in which the claim was judged; empty without a claim."""
         finding = self.section.headline_finding
         if finding is None or not self.claim_phrase:
             return ""
-        assumed = say.describe_assumptions(finding.accounted)
-        bound = finding.lower_bound
-        holds = "is" if bound is None or bound.confidence == 1.0 else "holds at"
-        shown = "" if bound is None else f"the lower bound {holds} {say.describe_confidence(bound)}"
-        rests = say.join_texts(shown, f"the proof holds only {assumed}" if assumed else "", by="; ")
-        return f"for {say.describe_judged_scope(finding)}" + (f" ({rests})" if rests else "")
+        return f"for {say.describe_judged_scope(finding)}"
 
     @property
     def verdict_sentences(self) -> str:
@@ -161,10 +159,16 @@ class Summary:
         finding = self.section.headline_finding
         if finding is None:
             return "No claim was judged."
-        claim = say.join_texts(self.claim_phrase, self.scope_phrase)
-        verdict = say.join_texts(say.TEXT_TABLES["sentence"][finding.verdict], claim, by=": ")
-        little = "An epsilon this large guarantees almost nothing" if finding.vacuous else ""
-        return f"{say.join_texts(verdict, little, say.capitalize(self.largest_bound), by='. ')}."
+        claim_phrase = say.join_texts(self.claim_phrase, self.scope_phrase)
+        verdict, claim_phrase = say.TEXT_TABLES["sentence"][finding.verdict], say.capitalize(claim_phrase)
+        little = "The claimed epsilon is so large that it guarantees almost nothing"
+        texts = (
+            verdict,
+            claim,
+            little if finding.vacuous else "",
+            say.capitalize(self.largest_bound),
+        )
+        return f"{say.join_texts(*texts, by='. ')}."
 
     @property
     def headline(self) -> str:
@@ -181,8 +185,8 @@ class Summary:
     @property
     def full_result(self) -> str:
         """A clause on the result of the attacks, with the best attack and its interval."""
-        won = say.join_texts(self._won, f"({self.best_attack})" if self.best_attack else "", by=" ")
-        return say.capitalize(say.join_texts(won, self._also, self.warning, by="; "))
+        texts = (self._won, self.best_attack, self._also, self.warning)
+        return say.capitalize(say.join_texts(*texts, by="; "))
 
     @property
     def warning(self) -> str:
@@ -207,11 +211,11 @@ class Summary:
         if self.leaks:
             return describe_result(self.leaks[0].row)
         if not self.n_results:
-            none = "no result of an attack can be compared with guessing"
+            none = "no attack has a result that can be compared with guessing"
             return none if self.section.attacks else "no attack ran"
-        lost = len(self.section.not_run)
+        lost, tried = len(self.section.not_run), say.format_count(self.n_results, "result")
         basis = say.join_texts(
-            f"{len(self.small_leaks)} of {say.format_count(self.n_results, 'result')} beat a guess",
+            f"{len(self.small_leaks)} of {tried} beat guessing" if self.small_leaks else tried,
             f"{say.format_count(lost, 'attack')} could not run" if lost else "",
             self.possible_gain,
             by="; ",
@@ -226,7 +230,7 @@ class Summary:
     def _also(self) -> str:
         """A clause on further quantities that attacks infer better than guessing; may be empty."""
         others = [*dict.fromkeys(describe_inferred(leak.row) for leak in self.leaks)][1:]
-        return f"attacks also infer {_listed(others)} better than a guess" if others else ""
+        return f"attacks also infer {_listed(others)} better than guessing" if others else ""
 
     @property
     def best_attack(self) -> str:
@@ -236,9 +240,9 @@ class Summary:
         """
         for leak in (*self.leaks, *self.small_leaks):
             row, gain = leak.row, leak.row.gain
-            above = "" if gain is None else f" (above the best guess by {describe_ends(gain)})"
+            above = "" if gain is None else f", {describe_ends(gain)} above the best guess"
             sure = f"{say.to_percent(row.confidence)} confidence, {count_trainings([row])}"
-            return f"attack {row.attack}: {row.metric} is {describe_ends(row)}{above} at {sure}"
+            return f"attack {row.attack}, “{row.metric}”: {describe_ends(row)}{above} ({sure})"
         return ""
 
     @property
@@ -337,7 +341,7 @@ def count_verdicts(record: Contents) -> str:
     counts = Counter(finding and finding.verdict for finding in findings)
     texts = [f"{counts[each]} “{each.label}”" for each in Verdict if counts[each]]
     texts += [f"{counts[None]} “not judged”"] if counts[None] else []
-    return f"Number of systems by the verdict on their claim: {', '.join(texts) or 'none'}."
+    return f"Verdicts on the systems' claims: {', '.join(texts) or 'none'}."
 
 
 def count_protected(record: Contents) -> str:
@@ -348,8 +352,8 @@ def count_protected(record: Contents) -> str:
     parts = group_by_system(record)
     count = sum(any(map(_hides, section.findings)) for section in parts)
     systems = say.format_count(len(parts), "system")
-    some = f"{count or 'None'} of {systems} {'is' if count < 2 else 'are'}"
-    return f"{some} proved to hide all data of a user from the server in training (epsilon < 6.9)."
+    some = f"{count or 'None'} of {systems} {'has' if count < 2 else 'have'}"
+    return f"{some} a proof that training hides all data of a user from the server (epsilon < 6.9)."
 
 
 def _hides(finding: Finding) -> bool:

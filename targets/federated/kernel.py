@@ -71,8 +71,9 @@ class DeviceTables(NamedTuple):
 
     ``is_positive``: whether an example is one of the device's own items, shape (nnz,).
     ``features``: features of each device's user, shape (n, d1).
-    ``dense_params``: all parameters of each device except item rows, shape (n, P): E, W1, W2, b of
-        the user's embedding, then the MLP's weights and biases; only those that the model has.
+    ``dense_params``: all P parameters of each device except item rows, shape (n, P). The order is
+        E, W1, W2, b of the user's embedding (``minibatch.Layers``), then the MLP's weights and
+        biases; parameters that the model does not have are left out.
     ``item_rows``: item embeddings of the examples, shape (nnz, d).
     ``linear_coefficients``: coefficients of the linear term of the loss for ``dense_params``, of
         equal shape; empty without such a term.
@@ -212,13 +213,15 @@ def _train(
     row_state: F32,
     done: int,
 ) -> None:
-    """Trains one device, beginning after ``done`` epochs.
+    """Trains one device: changes its parameters and item rows in place.
 
-    ``term`` holds the coefficients of the linear term of the loss, if ``has_term``. ``s`` holds
-    temporary arrays, ``p`` the parameters, which change in place, and ``g`` their gradients.
-
+    ``device``: data and item rows of the device.
+    ``term``: coefficients of the linear term of the loss, if ``has_term``.
+    ``s``: temporary arrays.
+    ``p``, ``g``: the parameters, and the arrays that receive their gradients.
     ``moments``: Adam's moments of the parameters ``p``, shape (2, P).
     ``row_state``: gradients of the item rows and their two moments, shape (3, size * d).
+    ``done``: number of epochs before this call.
     """
     own, positive, features, drawn, order = device
     z, dz, layer, logits, mean, z_u, inner, user, d_z_u, d_mean, d_user, d_first = s
@@ -254,7 +257,7 @@ def _train(
                 copy_into(d_mean, d_user)
             for h in range(d):
                 for k in range(len(features)):
-                    g.e[h, k] = d_z_u[h] * features[k]
+                    g.feature_weights[h, k] = d_z_u[h] * features[k]
             _gradient_rows(d_rows, dz, d_mean, drawn, positive, visit, part, share)
             if has_term:
                 for k in range(len(g.flat)):
@@ -275,9 +278,12 @@ def _train(
 def train_block(
     block: DeviceBlock, tables: DeviceTables, settings: KernelSettings, adam: AdamMoments
 ) -> None:
-    """Trains the devices of ``block`` on their rows of ``tables``, in place.
+    """Trains the devices of a block: changes their parameters in place.
 
-    The moments ``adam`` also change in place, if the optimizer is Adam and they are kept.
+    ``block``: the devices, and the order in which each visits its examples.
+    ``tables``: data and parameters of all devices; those of the block change in place.
+    ``settings``: settings of the model and of its training.
+    ``adam``: moments of Adam, which also change in place if they are kept between calls.
     """
     width, d, length = (
         tables.features.shape[1],

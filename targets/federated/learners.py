@@ -140,8 +140,8 @@ class _EmbeddingLearner(Checked):
             local,
             compute,
             neighbours=self.neighbours,
-            deep=self.has_mlp,
-            squared=self.is_squared,
+            has_mlp=self.has_mlp,
+            is_squared=self.is_squared,
         )
 
     def score(self, model: Broadcast, clients: Clients) -> Floats:

@@ -254,8 +254,8 @@ def train_devices(
     compute: Machine,
     *,
     neighbours: NeighbourUse,
-    deep: bool,
-    squared: bool,
+    has_mlp: bool,
+    is_squared: bool,
 ) -> dict[str, Component]:
     """Trains the models of all devices, and returns the trained models by array.
 
@@ -264,15 +264,15 @@ def train_devices(
     local: settings of the local training
     compute: number of threads
     neighbours: use of the rows of the user's items in the user's embedding
-    deep: whether an MLP scores items, instead of a dot product
-    squared: whether the loss is the squared error, instead of the cross-entropy
+    has_mlp: whether an MLP scores items, instead of a dot product
+    is_squared: whether the loss is the squared error, instead of the cross-entropy
 
     A device trains the item rows of its examples and all other components. Memory: the result
     (twice with a linear term, three times with Adam and noise between epochs), and the arrays of
     one block of devices. Between epochs, ``local.epoch_noise`` is applied to all parameters and
     trained rows. The noise of untrained rows is drawn again whenever they are read.
     """
-    work = _work(model, clients, local, int(neighbours), deep, squared)
+    work = _work(model, clients, local, int(neighbours), has_mlp, is_squared)
     if local.epoch_noise:
         for epoch in range(local.epochs):
             if epoch:
@@ -304,8 +304,8 @@ def _work(
     clients: Clients,
     local: LocalTraining,
     neighbours: int,
-    deep: bool,
-    squared: bool,
+    has_mlp: bool,
+    is_squared: bool,
 ) -> TrainingJob:
     """Draws the random examples and linear terms of the devices, and returns their data and initial
     parameters.
@@ -337,8 +337,8 @@ def _work(
         tables=tables,
         settings=KernelSettings(
             neighbours,
-            deep,
-            squared,
+            has_mlp,
+            is_squared,
             local.optimizer == "adam",
             np.float32(local.learning_rate),
             local.batch,

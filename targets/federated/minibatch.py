@@ -46,9 +46,14 @@ class KernelSettings(NamedTuple):
 class Layers(NamedTuple):
     """Parameters of a device except item rows, or their gradients, as views of the vector ``flat``.
 
+    The user's embedding is u = ReLU(W2 (E x_u + W1 mean) + b), for the user's features x_u and the
+    mean row of the user's items.
+
     ``flat``: all parameters, shape (P,).
-    ``e``, ``w_1``, ``w_2``, ``bias``: parameters E, W1, W2 and b of the user's embedding u =
-        ReLU(W2 (E x_u + W1 mean) + b).
+    ``feature_weights``: E, shape (d, number of features).
+    ``mean_weights``: W1, shape (d, d).
+    ``outer_weights``: W2, shape (d, d).
+    ``bias``: b, shape (d,).
     ``from_user``, ``from_item``: the two halves of the MLP's first weights, applied to the user's
         embedding and (transposed) to the item's, shape (d, d).
     ``mlp_tail``: the MLP's first bias, its last weight and its last bias, shape (2d + 1,).
@@ -57,9 +62,9 @@ class Layers(NamedTuple):
     """
 
     flat: F32
-    e: F32
-    w_1: F32
-    w_2: F32
+    feature_weights: F32
+    mean_weights: F32
+    outer_weights: F32
     bias: F32
     from_user: F32
     from_item: F32
@@ -69,28 +74,32 @@ class Layers(NamedTuple):
 class ScratchArrays(NamedTuple):
     """Temporary arrays for one minibatch, with the sizes of a full batch.
 
-    ``z``, ``dz``: item rows and their gradients, shape (batch, d).
-    ``layer``: the hidden layer of the MLP, shape (d * batch,).
-    ``logits``: the scores, shape (batch,).
-    ``mean``: mean row of the user's items, shape (d,).
-    ``z_u``: the user's own vector, shape (d,).
-    ``inner``, ``user``: hidden vector and result of the user's embedding, shape (d,).
-    ``d_z_u``, ``d_mean``, ``d_user``, ``d_first``: gradients of ``z_u``, ``mean``, ``user`` and of
-        the MLP's first bias, shape (d,).
+    ``item_rows``: rows of the minibatch's items, shape (batch, d).
+    ``item_gradients``: gradients of ``item_rows``, shape (batch, d).
+    ``hidden_layer``: hidden layer of the MLP, shape (d * batch,).
+    ``logits``: scores of the items, shape (batch,).
+    ``mean_row``: mean row of the user's items, shape (d,).
+    ``own_vector``: the user's own vector z_u = E x_u, shape (d,).
+    ``inner_vector``: z_u + W1 mean, an intermediate result of the user's embedding, shape (d,).
+    ``user_embedding``: the user's embedding, shape (d,).
+    ``own_gradient``: gradient of ``own_vector``, shape (d,).
+    ``mean_gradient``: gradient of ``mean_row``, shape (d,).
+    ``embedding_gradient``: gradient of ``user_embedding``, shape (d,).
+    ``first_bias_gradient``: gradient of the MLP's first bias, shape (d,).
     """
 
-    z: F32
-    dz: F32
-    layer: F32
+    item_rows: F32
+    item_gradients: F32
+    hidden_layer: F32
     logits: F32
-    mean: F32
-    z_u: F32
-    inner: F32
-    user: F32
-    d_z_u: F32
-    d_mean: F32
-    d_user: F32
-    d_first: F32
+    mean_row: F32
+    own_vector: F32
+    inner_vector: F32
+    user_embedding: F32
+    own_gradient: F32
+    mean_gradient: F32
+    embedding_gradient: F32
+    first_bias_gradient: F32
 
 
 @_part
@@ -107,7 +116,7 @@ def make_scratch_arrays(batch: int, d: int) -> ScratchArrays:
 
 @_part
 def make_layers(flat: F32, d: int, width: int, settings: KernelSettings) -> Layers:
-    """Returns the layers of a model as views of ``flat``, the vector of one device's parameters.
+    """Creates the layers of one device's model as views of the vector ``flat``.
 
     ``flat``: vector with the length of one row of ``kernel.DeviceTables.dense_params``.
     ``d``: dimension of embeddings.
@@ -372,5 +381,5 @@ def backprop_embedding(
     for k in range(len(user)):
         d_user[k] = d_user[k] if user[k] > 0 else np.float32(0)
         g.bias[k] = d_user[k]
-    _outer(g.w_2, d_z_u, p.w_2, d_user, inner)
-    _outer(g.w_1, d_mean, p.w_1, d_z_u, mean)
+    _outer(g.outer_weights, d_z_u, p.outer_weights, d_user, inner)
+    _outer(g.mean_weights, d_mean, p.mean_weights, d_z_u, mean)

@@ -420,20 +420,20 @@ class ObjectiveProtection(Checked, Protection):
         return dp.SelfComposedDpEvent(Piecewise(self.feature_epsilon).event(), 2)
 
 
-def perturb_features(share: NDArray[Any], epsilon: float, streams: Streams) -> NDArray[np.float64]:
+def perturb_features(scaled: NDArray[Any], epsilon: float, streams: Streams) -> NDArray[np.float64]:
     """Randomizes features in [0, 1] by the piecewise mechanism, and clips them to [0, 1].
 
-    ``share``: the features as shares of their range, in [0, 1], shape (n, d).
+    ``scaled``: the features, divided by the length of their range, in [0, 1], shape (n, d).
     ``epsilon``: epsilon of one feature.
     ``streams``: n random streams, one per row.
 
-    The result has the shape (n, d). The mechanism acts on x = 2 share - 1, as ``Piecewise`` does.
+    The result has the shape (n, d). The mechanism acts on x = 2 scaled - 1, as ``Piecewise`` does.
     With C = (e^(eps/2) + 1) / (e^(eps/2) - 1), its output y is uniform on [-C, C] with probability
     e^(-eps/2), and otherwise on [l, l + C - 1] with l = (C + 1) x/2 - (C - 1)/2. The result is (y +
     1) / 2, clipped.
     """
-    n, d = share.shape
-    x = 2.0 * np.clip(share, 0.0, 1.0) - 1.0
+    n, d = scaled.shape
+    x = 2.0 * np.clip(scaled, 0.0, 1.0) - 1.0
     chosen, place = streams.draw_uniform(2 * d).reshape(n, 2, d).transpose(1, 0, 2)
     grown = math.exp(epsilon / 2.0)
     largest = (grown + 1.0) / (grown - 1.0)

@@ -259,9 +259,7 @@ CASES: dict[str, tuple[Case, ...]] = _FURTHER | {
             cdf=lambda y, x: stats.norm.cdf(y, [-2.0 * max(x, 0.0) * math.sqrt(2.0), 0.0], 4.0),
         ),
         Case(
-            EmbeddingGaussian(
-                sigma=3.0, bound=2.0, user=(3.0, -1.0), item=(0.6, 0.8), joint=True
-            ),
+            EmbeddingGaussian(sigma=3.0, bound=2.0, user=(3.0, -1.0), item=(0.6, 0.8), joint=True),
             _RATINGS,
             cdf=lambda y, x: stats.norm.cdf(
                 y,

@@ -45,15 +45,9 @@ def _run(source: str, names: dict[str, Any], count: int) -> list[dict[str, Any]]
         text = out.getvalue().splitlines(keepends=True)
         shown.append({"name": "stdout", "output_type": "stream", "text": text})
     if value is not None:
-        data = {"text/plain": repr(value).splitlines(keepends=True)}
-        shown.append(
-            {
-                "data": data,
-                "execution_count": count,
-                "metadata": {},
-                "output_type": "execute_result",
-            }
-        )
+        result = {"data": {"text/plain": repr(value).splitlines(keepends=True)}}
+        result |= {"execution_count": count, "metadata": {}, "output_type": "execute_result"}
+        shown.append(result)
     return shown
 
 

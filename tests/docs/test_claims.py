@@ -83,7 +83,7 @@ def test_the_page_counts_what_is_there(judged: tuple[CatalogueRow, ...]) -> None
 def test_distinct_statements_are_counted_from_json_as_on_the_page(
     judged: tuple[CatalogueRow, ...],
 ) -> None:
-    """As docs/command-line.md says: by ``repeats``, or ``format_number`` where that is empty."""
+    """By ``repeats``, or ``number`` where that is empty."""
     data = [row.model_dump(mode="json") for row in judged]
     assert any(row["repeats"] for row in data)
     for basis in (Basis.PRINTED, Basis.COMPUTED, Basis.DERIVED):
@@ -132,15 +132,13 @@ def test_what_is_false_at_other_settings_alone_says_where(judged: tuple[Catalogu
 
     Entries 6, 22 and 24, which are false at the defaults, too, need no such words.
     """
-    population = Population(n_users=943, n_items=1682)
-    apart = {"6", "22", "24"}
     for row in judged:
         entry = find_entries(row.number)[0]
         if row.verdict is Verdict.VIOLATED and row.settings and entry.epsilon is not None:
             system = make_target(row.target, Plan())
-            notes = [claim.note for claim in system.get_claims(population)]
+            notes = [c.note for c in system.get_claims(Population(n_users=943, n_items=1682))]
             told = any(f"`auditor claims {row.number}`" in note for note in notes)
-            assert told is (row.number not in apart), row.number
+            assert told is (row.number not in {"6", "22", "24"}), row.number
 
 
 def test_the_summary_has_the_numbers_of_its_entries(judged: tuple[CatalogueRow, ...]) -> None:

@@ -22,7 +22,7 @@ from fedrec_auditor.targets.papers.fedrec_apm.systems import FedNcfApm, FedRecAp
 from fedrec_auditor.targets.papers.privrec.systems import DpPrivrec
 from fedrec_auditor.targets.systems.base import Population
 from tests.docs.alike import alike
-from tests.docs.blocks import ROOT
+from tests.docs.blocks import ROOT, text_of
 
 PAGES = sorted(ROOT.glob("targets/papers/*/README.md"))
 
@@ -57,9 +57,8 @@ def test_a_setting_of_the_page_is_one_and_has_its_default(name: str) -> None:
 def test_every_system_of_the_page_exists() -> None:
     first = [line.split("|")[1] for line in PAGE.splitlines() if line.startswith("| `")]
     named = {word for cell in first for word in cell.split("`")[1::2]}
-    suffixes = {"-ldp", "-apm", "+LDP"}
     assert len(named) > 15
-    assert named - suffixes <= set(FAMILIES["targets"].list_names())
+    assert named - {"-ldp", "-apm", "+LDP"} <= set(FAMILIES["targets"].list_names())
 
 
 def test_the_figures_of_an_upload() -> None:
@@ -69,8 +68,7 @@ def test_the_figures_of_an_upload() -> None:
     assert counts["item"] == 107_648
     spent = system.protection.get_upload_epsilon(counts)
     assert spent == 7_124_530
-    rest = spent - 60 * counts["item"]
-    assert f"{rest:,.0f} + {60 * 64:,} d2 instead of {spent:,.0f}" in PAGE
+    assert f"{spent - 60 * counts['item']:,.0f} + {60 * 64:,} d2 instead of {spent:,.0f}" in PAGE
     kept = replace(system, private_user=True)
     less = spent - kept.protection.get_upload_epsilon(kept.count_entries(ML_100K))
     assert less == 30 * 64 * 44
@@ -103,8 +101,7 @@ def test_how_long_the_noise_of_dp_privrec_is() -> None:
         key: Attribute(codes=np.zeros(10, np.int64), categories=tuple(map(str, range(count))))
         for key, count in categories.items()
     }
-    genres = np.zeros((20, 19), np.bool_)
-    ml_100k = replace(data, attributes=attributes, genres=genres)
+    ml_100k = replace(data, attributes=attributes, genres=np.zeros((20, 19), np.bool_))
     weights = sum(math.prod(shape) for shape in system.network.get_shapes(ml_100k).values())
     assert f"({weights:,} weights)" in PAGE
     noise = float(system.make_round_mechanism(ML_100K).noise_scale[0])
@@ -155,11 +152,20 @@ def test_remarks_follow_from_the_figures(page: PaperRun) -> None:
     assert all(map(alike, page.remarks, made))
 
 
+PLACE = re.compile(r"\b(?:\d+[a-z]?|[IVX]+)\b")  # the number of a figure or table
+
+
 def test_what_is_measured_nowhere_is_said() -> None:
-    """In the file of each paper, to which the page refers."""
-    assert "`left_out`" in TEXT
+    """In the file of each paper, and figure by figure on the page."""
+    assert "data than MovieLens 100K and 1M" in " ".join(TEXT.split())
+    said = dict(re.findall(r"^\| `([\w-]+)` \| ((?:Figure|Table).*) \|$", TEXT, re.MULTILINE))
+    assert said.keys() < {page.name for page in WHOLE.pages}
     for page in WHOLE.pages:
         assert page.left_out == get_reproduction(page.name).unmeasured_notes
+        lost = [re.sub(r"\(.*?\)", "", note.split(": ")[1]) for note in page.left_out]
+        lost = [each for each in lost if re.match("(the epsilon axes of )?(Figure|Table)", each)]
+        named, found = (set(PLACE.findall(each)) for each in (said.get(page.name, ""), str(lost)))
+        assert named == found, page.name
 
 
 def test_the_page_quotes_figures_that_were_measured() -> None:
@@ -213,6 +219,22 @@ def test_bounds_from_the_same_scores(row: list[str]) -> None:
     (line,) = [x for x in TIGHTNESS.splitlines() if cells(x)[:2] == ["100,000", row[0]]]
     found = [re.sub(r" \(\d+\)", "", cell) for cell in cells(line)[2:]]
     assert row[1:] == found
+
+
+def test_time_and_memory_of_large_data_are_the_measured_ones() -> None:
+    """10^7 interactions take minutes, so that results.csv does not have them."""
+    found = re.findall(r"^\| 10\^[56] \| \S+ x (\S+) \| (.*) \| (.*) \|$", text_of("scale"), re.M)
+    for count, (items, *said) in zip(("100,000", "1,000,000"), found, strict=True):
+        for name, figures in zip(("fcf", "dplcf-sp"), said, strict=True):
+            line = measured(name, f"{count} interactions")
+            ((n_items, memory),) = re.findall(r" (\S+) items; at most (\S+) GiB", line)
+            seconds = float(cells(line)[2].split()[0]) / 1000
+            assert (n_items, f"{seconds:.0f}, {float(memory):.1f}") == (items, figures)
+
+
+def test_the_largest_bound_of_one_run_is_reached() -> None:
+    (found,) = re.findall(r"server ([\d.]+)", measured("fcf, a user", "training and scoring"))
+    assert f"cannot exceed {float(found):.1f}" in " ".join(text_of("games").split())
 
 
 @pytest.mark.parametrize("row", rows("A bound from one"), ids=lambda row: row[0])

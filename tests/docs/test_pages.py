@@ -42,6 +42,7 @@ from fedrec_auditor.auditor.sweep.sweep import run_sweep
 from fedrec_auditor.auditor.verification import verify_ldp
 from fedrec_auditor.reports.record import store
 from fedrec_auditor.reports.record.record import Sweep
+from fedrec_auditor.reports.say import format_lower, format_upper
 from fedrec_auditor.targets.components import Payload
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.federated.learners import NcfLearner
@@ -55,23 +56,18 @@ from tests.contracts.worlds import WORLDS, estimates
 from tests.docs.blocks import ROOT, blocks, text_of
 from tests.specimens.clients import PLANTED
 
-MECHANISMS = text_of("verifying-mechanisms")
-
 
 def test_the_page_explains_every_check() -> None:
     found = verify_ldp(BitFlip.symmetric(1.0), epsilon=1.0, samples=500)
-    table = MECHANISMS.partition("| check |")[2].partition("\n\n")[0]
+    table = text_of("verifying-mechanisms").partition("| check |")[2].partition("\n\n")[0]
     explained = re.findall(r"^\| ([a-z ]+) \|", table, re.MULTILINE)
     assert sorted(explained) == sorted(check.name for check in found.checks)
-
-
-PYTHON = text_of("python")
 
 
 def test_every_public_name_has_a_row() -> None:
     named = [
         name
-        for first in re.findall(r"^\| (`.*?) \|", PYTHON, re.MULTILINE)
+        for first in re.findall(r"^\| (`.*?) \|", text_of("python"), re.MULTILINE)
         for name in re.findall(r"`(\w+)`", first)
     ]
     assert sorted(named) == sorted([*fedrec_auditor.__all__, *testing.__all__])
@@ -91,9 +87,6 @@ def test_every_key_and_kind_is_explained() -> None:
     assert all(f'"{kind}"' in table for kind in Payload)
 
 
-COMMANDS = text_of("command-line")
-
-
 def test_every_command_is_shown() -> None:
     lines = [line for block in blocks("docs/command-line.md") for line in block.text.splitlines()]
     shown = {line.split()[1] for line in lines if line.startswith("auditor ")}
@@ -102,9 +95,12 @@ def test_every_command_is_shown() -> None:
 
 def test_make_knows_what_the_page_says() -> None:
     rules = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
-    named = re.findall(r"`make ([a-z-]+)`", COMMANDS)
+    named = re.findall(r"`make ([a-z-]+)`", text_of("command-line"))
     assert named
     assert set(named) <= rules
+
+
+WIDE = {"COLUMNS": "200", "TERM": "dumb"}
 
 
 RULES = " ".join(text_of("verdicts").split())
@@ -117,9 +113,7 @@ def test_the_page_on_verdicts_defines_each() -> None:
 
 @pytest.mark.parametrize("command", ["run", "claims", "account", "verify", "attack"])
 def test_the_help_defines_every_verdict(command: str) -> None:
-    done = CliRunner().invoke(
-        make_app(), [command, "--help"], env={"COLUMNS": "100", "TERM": "dumb"}
-    )
+    done = CliRunner().invoke(make_app(), [command, "--help"], env=WIDE)
     said = " ".join(re.sub(r"[│|]", " ", done.stdout).split())
     for word in (*Verdict, *(NumberLabel if command == "claims" else ())):
         assert f"{word.label} ({word}): {word.definition}" in said
@@ -149,9 +143,6 @@ def test_the_refusal_that_the_page_on_sweeps_quotes(
         run_sweep(Plan(targets=("dplcf-sp",)), [], 1, make_resources(1, "cpu"), out=Path("sweep"))
 
 
-WIDE = {"COLUMNS": "200", "TERM": "dumb"}
-
-
 HOOKS = (ROOT / ".pre-commit-hooks.yaml").read_text(encoding="utf-8")
 
 
@@ -165,7 +156,7 @@ def test_every_level_and_every_file_is_explained() -> None:
 def test_the_figures_of_the_page() -> None:
     assert f"`--leak-margin` ({verdict.DEFAULT_LEAK_MARGIN})" in GATE
     normal = stats.norm.isf(0.025 / 54) / stats.norm.isf(0.025)
-    assert f"{normal:.2f} times as far for 54 rows at 95%" in GATE
+    assert f"factor of {normal:.2f} for 54 results at 95% confidence" in " ".join(GATE.split())
 
 
 def test_hooks_are_the_commands_that_they_name() -> None:
@@ -192,11 +183,9 @@ def test_the_table_names_every_system() -> None:
 
 
 def test_the_plan_composes_what_the_page_says(tmp_path: Path) -> None:
-    found = re.search(r"```toml\n(.*?)```", SYSTEMS, re.S)
     path = tmp_path / "plan.toml"
-    path.write_text(found.group(1), "utf-8")
-    target = make_target("fedncf", read_plan(path))
-    assert target == FedNcf(
+    path.write_text(re.search(r"```toml\n(.*?)```", SYSTEMS, re.S)[1], "utf-8")
+    assert make_target("fedncf", read_plan(path)) == FedNcf(
         rounds=20,
         learner=NcfLearner(dimension=32),
         protection=LaplaceProtection(epsilon=5.0),
@@ -224,8 +213,7 @@ PUBLISHED = {
 
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_a_published_file_is_read_by_the_options_of_the_page(name: str, tmp_path: Path) -> None:
-    (said,) = re.findall(rf"\| {name} \| `--data (\S+)(.*?)` \|", SYSTEMS)
-    file, options = said
+    ((file, options),) = re.findall(rf"\| {name} \| `--data (\S+)(.*?)` \|", SYSTEMS)
     (tmp_path / file).write_text(PUBLISHED[name])
     columns = dict(text.split("=") for text in re.findall(r"--column (\S+)", options))
     columns |= {"header": "no"} if "--no-header" in options else {}
@@ -292,8 +280,7 @@ def test_the_example_in_torch_finds_its_bug(
 
 
 def test_the_bugs_of_the_page_are_those_that_are_planted() -> None:
-    (count,) = re.findall(r"^(\d+) mistakes, planted", OWN, re.MULTILINE)
-    assert int(count) == len(PLANTED)
+    assert re.findall(r"^(\d+) mistakes, planted", OWN, re.MULTILINE) == [str(len(PLANTED))]
 
 
 GUARANTEES = text_of("guarantees")
@@ -417,6 +404,21 @@ def test_the_figures_of_accountants(row: tuple[str, str, str, str]) -> None:
     for other in printed:
         assert proved <= other.epsilon + 5e-8
         assert other.error is None or other.epsilon <= shown + other.error
+
+
+def test_figures_in_prose_are_those_of_the_accountants() -> None:
+    pages = map(text_of, ("accountants", "wording-a-claim", "what-epsilon-means"))
+    text, noise = " ".join(" ".join(pages).split()), {"gaussian": 1.1, "rate": 0.01, "rounds": 1000}
+    least, _, replaced, _ = (x.accounted.epsilon for x in account(**noise, delta=1e-6).findings)
+    fixed = account(**noise, delta=1e-6, sampling="fixed", users=4800).total
+    ends = f"{format_lower(fixed.measured.epsilon)} and {format_upper(fixed.accounted.epsilon)}"
+    assert f"between {ends} for fixed-size sampling, and {least:.3f} for Poisson" in text
+    assert f"at most **{format_upper(least)}** at delta **1e-6**" in text
+    assert f"epsilon is {format_upper(replaced)} if a user's data are *replaced*" in text
+    assert f"right at most {math.ceil(100 * compute_guess_probability(least, 1e-6))}% of the time" in text
+    for delta in ("1e-3", "1e-5", "1e-7"):
+        bound = account(gaussian=1.0, delta=float(delta)).total.accounted
+        assert f"{format_upper(bound.epsilon)} at delta {delta}" in text
 
 
 def test_there_are_figures() -> None:

@@ -129,8 +129,7 @@ def test_a_server_without_the_key_looks_at_ciphertexts(pad: bool, word: str) -> 
     scheme = Scheme(pad)
 
     def update(vector: object, ratings: fedmf.Ratings, table: object) -> tuple[object, object]:
-        rows = [[scheme.encrypt(rating, 1e-5)] for _, rating, _ in ratings]
-        return vector, rows
+        return vector, [[scheme.encrypt(rating, 1e-5)] for _, rating, _ in ratings]
 
     script = SimpleNamespace(paillier=scheme, user_update=update)
     devices = fedmf.Devices(script, 1, 1)  # type: ignore[arg-type]

@@ -275,7 +275,7 @@ def test_of_a_fixed_sample_it_is_told_of_how_many_nobody_is_known() -> None:
     """A user who knows that it was not drawn has one candidate fewer."""
     event = SampledWithoutReplacementDpEvent(942, 30, GaussianDpEvent(2.0))
     bound = Pld().bound(event, delta=1e-5, scope=replace(SCOPE, adjacency=Adjacency.REPLACE))
-    assert bound.assumptions == ("the adversary does not learn who of 942 was drawn",)
+    assert bound.assumptions == ("the adversary does not learn who of 942 candidates was sampled",)
 
 
 @pytest.mark.parametrize("epsilon", [1e-12, 1e-9, 1e-8, 1e-4, 0.5, 5.0, 36.0])

@@ -26,7 +26,7 @@ def test_the_command_prints_what_python_does() -> None:
 def test_the_figure_to_state_is_rounded_up_and_has_its_scope() -> None:
     stated = account(laplace=3, adjacency="replace", rounds=2).statement
     assert stated == (
-        "State: (epsilon = 1.34, delta = 0.0) for everything about one user, over the whole "
+        "State: (epsilon = 1.34, delta = 0.0) for all data of one user, over the whole "
         "training, against a server behind secure aggregation, replace adjacency."
     )
 
@@ -58,7 +58,7 @@ def test_the_noise_for_a_target_is_found() -> None:
     code, out, _ = cli("account", *words)
     assert code == 0
     assert out.startswith("Laplace noise, b = 5, 10 rounds\n  Claim of epsilon 2\n")
-    assert "≤ proved: for everything about one user" in out
+    assert "≤ proved: for all data of one user" in out
     assert json.loads(cli("account", *words, "--json")[1])["solved"] == {"b": 5.0}
 
 

@@ -81,7 +81,7 @@ def test_nothing_is_called_measured_where_nothing_was() -> None:
     assert "measured" not in out
     first, *others = " ".join(out.split()).split(" Proved upper bound: ")
     assert first.endswith("and is right more than 99.9999% of the time.")
-    verdict = "✗ false, promises little: for everything about one user, over the whole training"
+    verdict = "✗ false, promises little: for all data of one user, over the whole training"
     assert verdict in first
     bound = "epsilon ≥ 5,000 (delta 0; calculated; method: exact log-ratio)"
     assert bound in others[0]
@@ -192,7 +192,7 @@ def test_an_epsilon_of_millions_is_printed() -> None:
         (("gpfedrec",), "Use --paper gpfedrec"),
         (("--all", "--set", "T=1"), "with a target"),
         (("6", "--users", "10"), "with a target"),
-        (("fcf", "--users", "1"), "Expected 2 to 1,000,000,000,000 users"),
+        (("fcf", "--users", "1"), "--users and --items from 2 to 1,000,000,000,000"),
         (("fcf", "--markdown"), "--markdown with --all"),
         (("--all", "--markdown", "--json"), "without --json"),
         (("fcf", "--tables"), "dp-privrec"),
@@ -210,10 +210,10 @@ def test_an_epsilon_of_millions_is_printed() -> None:
         (("--all", "--jobs", "0"), "jobs=0"),
         (("--all", "--only", "bad"), "'false', 'unproved', 'not-tested', 'proved'"),
         (("22", "--only", "wrong"), "--only with --paper or --all"),
-        (("--all", "--only", "wrong", "--markdown"), "--json and --only"),
+        (("--all", "--only", "wrong", "--markdown"), "--json or --only"),
         (("--tables", "--only", "wrong"), "got --tables"),
-        (("fmf-ldp", "--users", 10**30), "2 to 1,000,000,000,000 users and items"),
-        (("fmf-ldp", "--items", 10**30), "2 to 1,000,000,000,000 users and items"),
+        (("fmf-ldp", "--users", 10**30), "--users and --items from 2 to 1,000,000,000,000"),
+        (("fmf-ldp", "--items", 10**30), "--users and --items from 2 to 1,000,000,000,000"),
     ],
     ids=str,
 )

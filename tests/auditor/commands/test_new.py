@@ -64,7 +64,7 @@ def test_claims_of_a_file_are_judged_instead(folder: Path) -> None:
         (("run", "my_own:np"), "module without"),
         (("run", "my_own:server"), "to make a system without arguments"),
         (("run", "my_own:system", "--claim", "none.toml"), "a readable file of claims"),
-        (("run", "fcf", "--claim", "claim.toml"), "claims of a system of your own"),
+        (("run", "fcf", "--claim", "claim.toml"), "your own system (MODULE:OBJECT) with --claim"),
         (("new", "system", "my-own"), "got the existing my_own.py"),
         (("new", "system", "../x"), "a name of letters"),
         (("new", "system", "x", "--folder", "none"), "Expected an existing --folder"),

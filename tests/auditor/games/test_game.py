@@ -205,7 +205,7 @@ def test_reconstruction_rows() -> None:
         r.metric: r for r in play(reconstruction, Scripted(AttackFamily.RECONSTRUCTION, perfect))
     }
     assert rows["interaction F1"].value == rows["users reconstructed exactly"].value == 1.0
-    assert "mean precision 1.000, recall 1.000" in rows["interaction F1"].note
+    assert "mean precision of 1.000 and a mean recall of 1.000" in rows["interaction F1"].note
     assert rows["entries proved"].value == pytest.approx(held.mean())
     everything = rows["interaction F1"].baselines["all items"]
     sizes = held.sum(axis=1)

@@ -91,7 +91,7 @@ def test_both_adjacencies_are_told_and_a_replacement_costs_more(base: Account) -
     assert (present, replaced) == (PRESENT, REPLACE)
     assert shown > proved
     assert (base.total.scope.unit, base.total.delta) == (Unit.USER, 1e-6)
-    assert base.total.accounted.assumptions == ("the adversary does not learn who was drawn",)
+    assert base.total.accounted.assumptions == ("the adversary does not learn who was sampled",)
     assert "loss distributions" in base.total.accounted.source
 
 
@@ -111,7 +111,7 @@ def test_a_user_of_several_interactions_costs_more_and_less_than_group_privacy()
     assert bounds(user)[0] > 10 * bounds(one)[1]
     assert bounds(user)[1] == pytest.approx(25.152, abs=2e-3)
     assert "no user has more than 10 interactions" in user.accounted.assumptions
-    assert one.accounted.assumptions == ("the adversary does not learn who was drawn",)
+    assert one.accounted.assumptions == ("the adversary does not learn who was sampled",)
     noise = {"rounds": 9, "delta": 1e-6, "unit": "interaction"}
     unsampled = account(gaussian=20.0, **noise).total  # type: ignore[arg-type]
     grouped = account(gaussian=40.0, **noise, interactions_per_user=2)  # type: ignore[arg-type]
@@ -363,7 +363,7 @@ def test_each_finding_says_what_it_means_first_and_what_is_run_is_said_once(base
     said, *_ = " ".join(" ".join(lines).split()).partition("Proved upper bound: epsilon ≤")
     assert said.endswith(
         "an adversary can guess a bit right up to 85.2% of the time, if the adversary does not "
-        "learn who was drawn. By calculation, an adversary who sees the most revealing output "
+        "learn who was sampled. By calculation, an adversary who sees the most revealing output "
         "guesses which of two inputs produced it, and is right at least 85.2% of the time. "
     )
     assert sum("Source:" in line for line in lines) == 1

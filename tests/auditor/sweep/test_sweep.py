@@ -173,7 +173,7 @@ def test_a_broken_file_is_refused(whole, tmp_path):
 
 @pytest.mark.parametrize("seeds", [0, -1, 1001, "3", 2.5])
 def test_a_wrong_number_of_trainings_is_refused(seeds):
-    with pytest.raises(InputError, match="Expected 1 to 1,000 as number of seeds"):
+    with pytest.raises(InputError, match="Expected 1 to 1,000 seeds, got seeds="):
         sweep("dplcf-sp", seeds=seeds, **GIVEN)
 
 

@@ -132,7 +132,7 @@ def test_a_reason_is_told_once_for_all_that_it_keeps_from_running(record: Record
     skipped = tuple(SkippedRow(target="fcf", attack=name, reason=why) for name, why in rows)
     whole = document(vary(record, skipped=skipped), "fcf")
     (part,) = (part for part in parts_of(whole) if part.title.startswith("Attacks that could not"))
-    assert part.title == "Attacks that could not run: 4 by any adversary"
+    assert part.title == "Attacks that could not run: 4 for all adversaries"
     assert part.blocks == (
         Facts(
             (
@@ -222,8 +222,8 @@ def test_each_risk_is_shown_or_not_shown_or_not_tested(record: Record) -> None:
     none = (vary(r, value=r.baseline, ci_low=0.0, ci_high=r.baseline + 0.01) for r in tried)
     quiet = vary(record, attacks=tuple(none))
     facts, _ = filed(quiet, "fcf")
-    assert facts["Inference"].startswith("No success is shown by ")
-    assert "the intervals allow results up to 0." in facts["Inference"]
+    assert facts["Inference"].startswith("No attack is shown to beat guessing (attacks: ")
+    assert "the confidence intervals allow results up to 0." in facts["Inference"]
 
 
 def test_a_system_without_a_claim_is_filed(record: Record) -> None:
@@ -241,9 +241,9 @@ def test_what_is_filed_says_how_it_was_audited_and_how_bad_it_is(record: Record)
     _, text = filed(broken, "fmf-ldp")
     for said in (
         "The system is a re-implementation of its paper, not its authors' code.",
-        "The audit was quick: it trained 20 of 1,000 rounds. If it finds nothing, that is",
+        "The audit was quick: it trained 20 of 1,000 rounds. If a quick audit finds nothing, that",
         "Severity: high or worse.",
-        "Not assessed: leak (570 of 600 messages reveal nothing).",
+        "Not assessed: the leak (570 of 600 messages reveal nothing).",
         "the training broke down: 570 of 600 messages are empty or unusable",
         "Measures to take: Train the system again before you quote a result",
     ):

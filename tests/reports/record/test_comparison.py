@@ -189,7 +189,7 @@ def test_a_calculated_epsilon_moves_by_more_than_a_thousandth(record: Record) ->
     assert moved(same, one) == []
     (change,) = of(two, one).changes
     assert change.sentence == (
-        "one: the shown epsilon is at least 2, was at least 1, for everything about one user, over "
+        "one: the shown epsilon is at least 2, was at least 1, for all data of one user, over "
         "the whole training, against the server."
     )
     assert (change.trend, change.value_before, change.value_now) == (Trend.WORSE, 1.0, 2.0)
@@ -278,7 +278,7 @@ def test_systems_and_claims_that_came_or_went_are_told(record: Record) -> None:
     other = replace(CLAIM, epsilon=2.0)
     now, before = asked(record, None, 1.0, claim=other), asked(record, None, 1.0)
     (change,) = of(now, before).changes
-    assert change.words.startswith("it now claims epsilon 2 at delta 0 for everything about one")
+    assert change.words.startswith("it now claims epsilon 2 at delta 0 for all data of one")
     assert "; it no longer claims epsilon 9 at delta 0" in change.words
     fewer = with_findings(record, *(f for f in record.findings if f.target != "fcf"))
     fewer = vary(fewer, attacks=(), utility=())

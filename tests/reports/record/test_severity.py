@@ -161,7 +161,7 @@ def test_all_that_was_read_is_told_each_once(record: Record) -> None:
     links, of = vary(row, family="linkage", metric="linkage top-1"), "interactions"
     got = seen(record, None, row, *attributes, links).attack_result
     assert got.endswith(
-        f"users' age group, users' {of} and who sent which message better than a guess"
+        f"users' age group, users' {of} and who sent which message better than guessing"
     )
 
 
@@ -170,7 +170,7 @@ def test_noise_is_no_leak_whatever_its_largest_figure(record: Record) -> None:
     glance = seen(record, judged(record, 1.0, 1.0, None), *rows)
     assert (glance.severity, glance.leaks) == (Severity.LOW, ())
     told = (
-        "no attack is shown to beat guessing (0 of 300 results beat a guess; the intervals "
+        "no attack is shown to beat guessing (300 results; the confidence intervals "
         "allow results up to 0.15 above guessing; other attacks may do better)"
     )
     assert glance.attack_result == told  # the interval ends at the figure, .65
@@ -184,8 +184,8 @@ def test_no_leak_says_what_the_intervals_leave_open(record: Record) -> None:
     sure, open_ = (vary(won(record, 0.0), **row) for row in (low, wide))
     by = {"sure": seen(record, None, sure), "open": seen(record, None, sure, open_)}
     assert (
-        "(0 of 1 result beat a guess; the intervals exclude that these attacks beat guessing; "
-        "other attacks may beat it)" in by["sure"].attack_result
+        "(1 result; the confidence intervals exclude that these attacks beat guessing; "
+        "other attacks may do better)" in by["sure"].attack_result
     )
     most = correct_upper_limit(vary(won(record, 0.0), **wide), 2) - 0.5
     assert f"up to {format_upper(most)} above guessing;" in by["open"].attack_result
@@ -204,8 +204,8 @@ def test_what_could_not_be_tried_is_said_where_nothing_was_found(record: Record)
     second = vary(row, attack="interaction-reconstruction")
     glance = seen(record, claimed, row, second, skipped=skipped)
     assert glance.attack_result == (
-        "no attack is shown to beat guessing (0 of 2 results beat a guess; 1 attack could not run; "
-        "the intervals allow results up to 0.15 above guessing; other attacks may do better)"
+        "no attack is shown to beat guessing (2 results; 1 attack could not run; the confidence "
+        "intervals allow results up to 0.15 above guessing; other attacks may do better)"
     )
 
 
@@ -333,7 +333,8 @@ def test_a_gain_of_the_same_users_decides_where_there_is_one(record: Record) -> 
     (leak,) = find_leaks(vary(record, attacks=(one,)))
     assert leak.low_limit == pytest.approx(0.79)
     assert describe_max_gain([same]) == (
-        "the intervals allow results up to 0.01 above guessing; other attacks may do better"
+        "the confidence intervals allow results up to 0.01 above guessing; other attacks may do "
+        "better"
     )
 
 

@@ -371,8 +371,8 @@ def test_its_style_touches_nothing_else_on_the_page(record: Record) -> None:
 
 
 def test_the_counts_add_up_to_all_systems(record: Record) -> None:
-    assert "claim: 1 “false”, 2 “proved”, 1 “no claim”." in count_verdicts(record)
-    assert count_protected(record).startswith("None of 4 systems is proved")
+    assert "claims: 1 “false”, 2 “proved”, 1 “no claim”." in count_verdicts(record)
+    assert count_protected(record).startswith("None of 4 systems has a proof")
     first = record.findings[0]
     user = scope("user", "training")
     promised = first.claim.__class__(epsilon=1.0, scope=user, statement="s", source="s")
@@ -380,9 +380,9 @@ def test_the_counts_add_up_to_all_systems(record: Record) -> None:
     vacuous = finding("wide", promised, user, upper(9.0, user, "a proof"), None)
     bare = finding("bare", promised, user, None, None)
     changed = vary(record, findings=(hidden, vacuous, bare), attacks=())
-    assert "claim: 2 “unproved”, 1 “proved”, 4 “not judged”." in count_verdicts(changed)
+    assert "claims: 2 “unproved”, 1 “proved”, 4 “not judged”." in count_verdicts(changed)
     # Wide and bare are unproved; an epsilon of 9 hides nobody.
-    assert count_protected(changed).startswith("1 of 7 systems is proved")
+    assert count_protected(changed).startswith("1 of 7 systems has a proof")
 
 
 def test_one_target_is_all_that_concerns_it(record: Record) -> None:

@@ -22,7 +22,7 @@ from tests.reports.record.test_severity import USER, judged, seen, won
 
 # The scope of ``judged``, which travels with every epsilon that is advised.
 HERE = (
-    "for everything about one user, over the whole training, against the server (neighbouring "
+    "for all data of one user, over the whole training, against the server (neighbouring "
     "inputs: any two inputs that differ in the protected data)"
 )
 
@@ -101,10 +101,10 @@ def test_what_is_wrong_comes_before_what_may_be_claimed(record: Record) -> None:
     section = Section("it", (peers, open_), is_quick=True, n_users=600)
     said = advise(section, leaks=True, alarms=["Do not deploy it as it is: all is read."])
     wrong, beyond, may, last = (
-        said.index(part) for part in ("Do not deploy", "Claim no epsilon", "You may", "This audit")
+        said.index(part) for part in ("Do not deploy", "Do not claim any", "You may", "This audit")
     )
     assert 0 == wrong < beyond < may < last
-    assert "Claim no epsilon against the server: no finite epsilon is proved." in said
+    assert "Do not claim any epsilon against the server: no finite epsilon is proved." in said
 
 
 KINDS = {
@@ -143,7 +143,7 @@ def test_advice_of_every_kind_of_system(record: Record, kind: str) -> None:
                 f"Do not {'rely on epsilon' if leak < 0.5 else 'deploy the system'}"
             )
         assert said.startswith("Withdraw") == (one.verdict is Verdict.VIOLATED)
-        assert ("Not assessed: leak (1 of 2" in said) == (open_ and leak < 0.5)
+        assert ("Not assessed: the leak (1 of 2" in said) == (open_ and leak < 0.5)
 
 
 def test_a_repair_of_another_scope_says_what_it_does_not_mend(record: Record) -> None:
@@ -167,8 +167,8 @@ def test_a_game_of_few_items_is_no_proof_for_the_data(record: Record) -> None:
     assert "Claim epsilon" not in seen(record, refuted).advice
     wider = replace(USER, horizon=Horizon.ROUND)
     played = vary(refuted, verdict=Verdict.INCOMPARABLE, scope=wider)
-    assert "that epsilon is" not in todo(record, judged(record, 1.0, 1.0, None), played)
-    assert "that epsilon is" in todo(record, judged(record, 1.0, 1.0, None), vary(played, game=""))
+    assert "this epsilon is" not in todo(record, judged(record, 1.0, 1.0, None), played)
+    assert "this epsilon is" in todo(record, judged(record, 1.0, 1.0, None), vary(played, game=""))
 
 
 def test_a_shorter_horizon_is_advised_only_where_the_same_claim_is_proved(record: Record) -> None:
@@ -178,7 +178,7 @@ def test_a_shorter_horizon_is_advised_only_where_the_same_claim_is_proved(record
     held = finding("it", claim, once, upper(250.0, once, "a proof"), None)
     said = advise(Section("it", (refuted, held)), leaks=False)
     assert said == (
-        "Withdraw the claim; or claim it only over one round, for which it is proved. The "
+        "Withdraw the claim; or claim it only over one round, where it is proved. The "
         "proved epsilon, 5,000, is so large that it guarantees almost nothing."
     )
     for other in (

@@ -88,9 +88,9 @@ def test_an_output_too_rare_for_a_double_is_not_called_impossible() -> None:
 
 def test_an_impossible_output_is_called_so() -> None:
     measured = _measured(math.inf, 0.6, 0.0)
-    assert describe_ratio(measured).startswith("infinite")
+    assert describe_ratio(measured).startswith("The ratio is infinite")
     assert format_probability(measured, 0.0) == "0"
-    assert describe_ratio(_measured(0.0, 0.0, 0.0)).startswith("0 to 0")
+    assert describe_ratio(_measured(0.0, 0.0, 0.0)).startswith("The ratio is 0 to 0")
 
 
 def test_a_density_is_not_called_a_probability() -> None:
@@ -104,21 +104,21 @@ def test_an_event_that_no_draw_showed_is_given_no_probability() -> None:
     assert label_probability(measured) == "Measured share"
     assert format_probability(measured, 0.0) == "0"
     assert describe_ratio(measured) == (
-        "not bounded by the samples: one of the two inputs gave this output in no draw"
+        "The samples do not bound the ratio: one of the two inputs never gave this output."
     )
     seen = replace(_measured(0.9, 0.5, 0.2), samples=8000, confidence=0.95)
     assert describe_ratio(seen).startswith(
-        "2.5 in the samples; its natural logarithm (the log-ratio) is 0.916"
+        "The ratio in the samples is 2.5; its natural logarithm is 0.916"
     )
 
 
 def test_groups_that_may_be_alike_are_not_told_apart(record: Record) -> None:
     row = next(row for row in record.attacks if row.users and row.users.groups)
     said = describe_spread(row)
-    assert "exposed group of users is “most items” (by activity), 0.99 [0.98, 1];" in said
+    assert "largest in the group “most items” (activity), 0.99 [0.98, 1]," in said
     one = row.users.groups["gender"]
     alike = vary(row.users, groups={"gender": {**one, "F": one["M"]}})
-    assert "exposed group" not in describe_spread(vary(row, users=alike))
+    assert "in the group" not in describe_spread(vary(row, users=alike))
 
 
 @pytest.mark.parametrize(
@@ -197,8 +197,8 @@ def test_the_line_stands_beside_guessing_the_paper_and_the_unprotected_version(
     said = of(record, noisy, plain)
     assert said == (
         f"{HR} is 0.31 [0.28, 0.34] (test: leave one out, 99 sampled negatives; in one "
-        "training). For comparison, HR@10 is 0.1 by random ranking, 0.45 in the paper under its "
-        "own conditions, 0.62 in fcf, a system without protection."
+        "training). For comparison, HR@10 is 0.1 by random ranking, 0.45 in the paper, under other "
+        "conditions, 0.62 in fcf, a system without protection."
     )
 
 
@@ -220,10 +220,13 @@ def test_the_line_says_whether_the_settings_learn(record: Record) -> None:
 def test_useless_is_what_no_interval_shows_to_be_better_than_guessing(record: Record) -> None:
     open_ = utility("dplcf-sp", 0.12, None)
     assert not beats_guessing([open_])
-    assert f"{NOT} shown to be better than guessing." in of(record, open_)
+    assert f"{NOT} shown to be better than guessing {ONE}." in of(record, open_)
     weak = utility("dplcf-sp", 0.09, None)
     said = of(record, weak)
-    assert "not better than guessing: the recommendations are useless at this epsilon." in said
+    assert (
+        "not better than guessing on this measure: the recommendations are useless at this epsilon."
+        in said
+    )
     assert "useless" not in of(record, weak, open_)
     better = vary(utility("dplcf-sp", 0.2, None), metric="HR@20")
     assert "useless" not in of(record, weak, better)
@@ -260,11 +263,11 @@ def ahead(row: UtilityRow, by: float, half: float, name: str = "popularity") -> 
     return vary(row, baseline=found)
 
 
-NOTHING = "it learned nothing about single users that helps."
-NOT = "On this measure, the system is not"
-NONE = "On none of 2 utility measures is the system"
+NOTHING = "it learned nothing useful about individual users."
+NOT = "The system is not"
+ONE, TWO = "on this measure", "on any of 2 utility measures"
 HR = "HR@10 (share of tests with the right item among the first 10)"
-PERHAPS = "The system may have learned nothing about single users that helps."
+PERHAPS = "The system may have learned nothing useful about individual users."
 POPULAR = "recommending popular items"
 
 
@@ -272,15 +275,16 @@ POPULAR = "recommending popular items"
     ("gaps", "said"),
     [
         ([(0.05, 0.02)], ""),
-        ([(0.01, 0.02)], f"{NOT} shown to be better than {POPULAR}. {PERHAPS}"),
-        ([(0.0, 0.0)], f"{NOT} shown to be better than {POPULAR}. {PERHAPS}"),
-        ([(-0.01, 0.02)], f"{NOT} shown to be better than {POPULAR}. {PERHAPS}"),
-        ([(-0.05, 0.02)], f"{NOT} better than {POPULAR}: {NOTHING}"),
-        ([(-0.05, 0.02), (-0.01, 0.02)], f"{NONE} better than {POPULAR}: {NOTHING}"),
-        ([(-0.05, 0.02), (0.01, 0.02)], f"{NONE} shown to be better than {POPULAR}. {PERHAPS}"),
+        ([(0.01, 0.02)], f"{NOT} shown to be better than {POPULAR} {ONE}. {PERHAPS}"),
+        ([(0.0, 0.0)], f"{NOT} shown to be better than {POPULAR} {ONE}. {PERHAPS}"),
+        ([(-0.01, 0.02)], f"{NOT} shown to be better than {POPULAR} {ONE}. {PERHAPS}"),
+        ([(-0.05, 0.02)], f"{NOT} better than {POPULAR} {ONE}: {NOTHING}"),
+        ([(-0.05, 0.02), (-0.01, 0.02)], f"{NOT} better than {POPULAR} {TWO}: {NOTHING}"),
+        ([(-0.05, 0.02), (0.01, 0.02)],
+         f"{NOT} shown to be better than {POPULAR} {TWO}. {PERHAPS}"),
         ([(-0.05, 0.02), (0.05, 0.02)], ""),
         # above by an interval of its own, but not by one that holds for both at once
-        ([(0.021, 0.02)] * 2, f"{NONE} shown to be better than {POPULAR}. {PERHAPS}"),
+        ([(0.021, 0.02)] * 2, f"{NOT} shown to be better than {POPULAR} {TWO}. {PERHAPS}"),
     ],
 )  # fmt: skip
 def test_what_is_not_shown_to_beat_its_baseline_is_told(
@@ -296,7 +300,7 @@ def test_what_is_not_shown_to_beat_its_baseline_is_told(
 
 def test_of_an_error_the_difference_counts_the_other_way(record: Record) -> None:
     row = vary(utility("fcf", 0.9, None), metric="MSE", random=1.2)
-    for by, said in ((-0.1, ""), (0.1, f"{NOT} better than two means: {NOTHING}")):
+    for by, said in ((-0.1, ""), (0.1, f"{NOT} better than two means {ONE}: {NOTHING}")):
         got = describe_shortfall(vary(record, utility=(ahead(row, by, 0.05, "two means"),))["fcf"])
         assert got.endswith(said)
     assert said in of(record, ahead(row, 0.1, 0.05, "two means"))
@@ -306,12 +310,12 @@ def test_what_does_not_beat_guessing_is_told_that_alone(record: Record) -> None:
     """A ranking that learns nothing, such as `random`, or one after a part of the training."""
     lost = ahead(utility("fcf", 0.09, None), -0.2, 0.01)
     said = describe_shortfall(vary(record, utility=(lost,))["fcf"])
-    useless = f"{NOT} better than guessing: the recommendations are useless."
+    useless = f"{NOT} better than guessing {ONE}: the recommendations are useless."
     assert f"{HR} is 0.09 for the system, and 0.1 by guessing. {useless}" in said
     below = ahead(utility("fcf", 0.31, None), -0.2, 0.01)
     cut = vary(below, paper_note=f"{CUT_WORDS}20 of 1000 rounds.")
     told = describe_shortfall(vary(record, utility=(cut,))["fcf"])
-    assert f"{NOT} shown to be better than {POPULAR} after 20 of 1000 rounds" in told
+    assert f"{NOT} shown to be better than {POPULAR} {ONE} after 20 of 1000 rounds" in told
     assert "learned" not in told
 
 
@@ -325,7 +329,7 @@ def test_what_is_not_beaten_stands_on_every_first_screen(record: Record) -> None
         "text": str(changed),
         "terminal": " ".join(printed(lambda c: terminal.print_audit(changed, c)).split()),
     }
-    said = f"and 0.33 by {POPULAR}. {NOT} better than {POPULAR}: {NOTHING}"
+    said = f"and 0.33 by {POPULAR}. {NOT} better than {POPULAR} {ONE}: {NOTHING}"
     for name, text in texts.items():
         assert text.count(said) == 1, name
     system = texts["html"].partition('id="systems"')[2]

@@ -26,9 +26,11 @@ from fedrec_auditor.targets.streams import Streams
 class ItemSplit:
     """Division of the data by items: each party holds all users' ratings of some items.
 
-    Items are dealt at random in equal shares or, if a system's ``split`` is "category", with one
-    party per category that has items (section 4.3). An item goes to its category with the fewest
-    items, or, without a category, to the smallest of all.
+    If a system's ``split`` is "random", items are divided at random in equal shares. If it is
+    "category", there is one party per genre that has items (section 4.3). An item then goes to the
+    smallest of its genres or, without a genre, to the smallest genre of all.
+
+    ``is_by_user``: whether the data are divided by users instead.
     """
 
     is_by_user: ClassVar[bool] = False
@@ -45,10 +47,11 @@ class ItemSplit:
         return interactions.n_items if few else int(mf.parties)
 
     def deal(self, mf: Any, interactions: Interactions, rng: np.random.Generator) -> Sequence[Ints]:
-        """Returns the indices of the items of every party, ascending; one array per party.
+        """Divides the items among the parties of the system ``mf``; returns their indices.
 
-        Raises InputError for items without genres, or if the number of categories with items
-        differs from ``parties``.
+        The result has one array of ascending item indices per party. Raises InputError for
+        ``split`` "category" if the data have no genres, or if the number of genres with items
+        differs from ``mf.parties``.
         """
         if mf.split == "random":
             return _dealt(interactions.n_items, self.count_parties(mf, interactions), rng)
@@ -70,17 +73,15 @@ class ItemSplit:
         return shares
 
     def select_ratings(self, ratings: sparse.csr_array, member_ids: Ints) -> sparse.csr_array:
-        """Returns the ratings of all users for the items at indices ``member_ids``, users by
-        items.
-        """
+        """Returns all ratings of the items at indices ``member_ids``, users by items."""
         return sparse.csr_array(ratings[:, member_ids])
 
     def get_step_scale(self, n_users: int, ratings: int | Ints) -> float | Floats:
         """Returns the factor on a party's steps: one over its mean number of ratings per user.
 
         In the paper this is 1/(m_k tau). ``ratings`` is the party's number of ratings, or an array
-        of such numbers. The mean is taken to be at least one rating: every drawn row has one, and
-        steps would otherwise be too long.
+        of such numbers. The mean is taken to be at least one rating, because steps would otherwise
+        be too long.
         """
         return 1.0 / np.maximum(1.0, ratings / n_users)
 
@@ -89,7 +90,9 @@ class ItemSplit:
 class UserSplit:
     """Division of the data by users: each party holds all ratings of some users.
 
-    Users are dealt at random in equal shares.
+    Users are divided at random in equal shares.
+
+    ``is_by_user``: whether the data are divided by users.
     """
 
     is_by_user: ClassVar[bool] = True
@@ -105,7 +108,10 @@ class UserSplit:
         return min(int(mf.parties), interactions.n_users)
 
     def deal(self, mf: Any, interactions: Interactions, rng: np.random.Generator) -> Sequence[Ints]:
-        """Returns the indices of the users of every party, ascending; one array per party."""
+        """Divides the users among the parties of the system ``mf``; returns their indices.
+
+        The result has one array of ascending user indices per party.
+        """
         return _dealt(interactions.n_users, self.count_parties(mf, interactions), rng)
 
     def select_ratings(self, ratings: sparse.csr_array, member_ids: Ints) -> sparse.csr_array:
@@ -121,10 +127,12 @@ class UserSplit:
         return n_users / np.maximum(1, ratings)
 
 
+# Type of the division of the data among parties.
 DataDivision = ItemSplit | UserSplit
 
 
 def _dealt(count: int, parties: int, rng: np.random.Generator) -> list[Any]:
+    """Divides ``count`` indices among ``parties`` at random, in equal shares."""
     return [np.sort(share) for share in np.array_split(rng.permutation(count), parties)]
 
 
@@ -136,7 +144,8 @@ def _dealt(count: int, parties: int, rng: np.random.Generator) -> list[Any]:
 # sent. The noise's low-order bits can reveal more than the normal distribution does (Mironov 2012).
 # No bound of these systems covers this leak.
 
-# Largest distance between two users' gradients of one item, in units of the longest gradient.
+# Largest distance between two users' gradients of one item, in units of the longest gradient, for
+# embeddings that obey equation 6 (``Clipping.max_user_distance``).
 GOLDEN_RATIO = (1.0 + math.sqrt(5.0)) / 2.0
 _NUMBERS = 1 << 22  # random numbers that a party draws at once to sample rows
 _Tables = tuple[NDArray[np.float32], NDArray[np.float32]]
@@ -144,13 +153,17 @@ _Tables = tuple[NDArray[np.float32], NDArray[np.float32]]
 
 @dataclass(frozen=True, slots=True)
 class Clipping:
-    """Bounds on the gradient of a rating or a user, and on embeddings; by default none.
+    """Bounds on gradients and on embeddings, which a gradient step applies; by default none.
 
-    ``max_error``: errors u.v - x (predicted minus true rating) are clipped to [-error, error].
-    ``max_rating_norm``, ``max_user_norm``: then the joint gradient of every rating, or of every
-        user, is scaled to at most this norm (Abadi et al. 2016, Algorithm 1, lines 6 and 7).
-    ``max_squared_norm``, ``min_entry``: after a step, embeddings are projected to entries of at
-        least ``min_entry`` and norm^2 of at most ``max_squared_norm``.
+    ``max_error``: largest absolute value to which errors u.v - x are clipped: predicted minus true
+        rating, for user embedding u, item embedding v and rating x.
+    ``max_rating_norm``: largest norm to which the gradient of every rating is scaled, with respect
+        to u and v together (Abadi et al. 2016, Algorithm 1, lines 6 and 7).
+    ``max_user_norm``: largest norm to which the summed gradient of a user's sampled ratings is
+        scaled, with respect to u and v together.
+    ``max_squared_norm``: largest squared norm of an embedding; after a step, embeddings are
+        projected to it.
+    ``min_entry``: smallest entry of an embedding; after a step, embeddings are projected to it.
     """
 
     max_error: float = math.inf
@@ -161,38 +174,35 @@ class Clipping:
 
     @classmethod
     def of_embeddings(cls, bound: float) -> Clipping:
-        """Creates the paper's clipping of embeddings (equation 6): entries >= 0 and norm^2 <= R.
+        """Creates the paper's projection of embeddings (equation 6): entries >= 0 and norm^2 <= R.
 
         R is ``bound``, the largest rating. For a user embedding u and an item embedding v the
-        clipping implies 0 <= u.v <= R.
+        projection implies 0 <= u.v <= R.
         """
         return cls(max_squared_norm=bound, min_entry=0.0)
 
     @classmethod
     def of_errors(cls, bound: float) -> Clipping:
-        """Creates a clipping of errors to [-R, R], with a projection of embeddings of any sign to
-        norm^2 <= R.
+        """Creates a clipping of errors to [-R, R], and a projection of embeddings to norm^2 <= R.
 
-        R is ``bound``, the largest rating.
+        R is ``bound``, the largest rating. The entries of embeddings may have any sign.
         """
         return cls(max_error=bound, max_squared_norm=bound)
 
     @classmethod
     def of_gradients(cls, clip: float, unit: str) -> Clipping:
-        """Creates a scaling of the joint gradient of every rating or user to a norm of at most
-        ``clip``.
+        """Creates a scaling of every rating's or user's gradient to a norm of at most ``clip``.
 
-        ``unit`` is "rating" or "user".
+        ``unit`` is "rating" or "user". Embeddings are not projected.
         """
         return cls(max_user_norm=clip) if unit == "user" else cls(max_rating_norm=clip)
 
     @property
     def replacement_ratio(self) -> float:
-        """Sensitivity to replacing a rating's value, divided by the sensitivity to removing the
-        rating.
+        """Sensitivity to replacing a rating's value, over the sensitivity to removing the rating.
 
-        For clipped embeddings the ratio is 1. For scaled gradients the ratio is 2, because a scaled
-        gradient may reverse its direction.
+        The ratio is 1 for projected embeddings. It is 2 for scaled gradients, because the new value
+        may reverse the direction of a gradient of full norm.
         """
         return 2.0 if min(self.max_rating_norm, self.max_user_norm) < math.inf else 1.0
 
@@ -205,16 +215,20 @@ class Clipping:
     def get_sensitivity(self, n_ratings: int, with_users: bool) -> float:
         """Returns the largest change of a step's gradient sum by ``n_ratings`` ratings of one user.
 
-        ``with_users`` selects the gradients with respect to user embeddings u and item embeddings v
-        together, instead of item embeddings alone. With norm^2 <= R and errors in [-R, R], for the
-        largest rating R, one rating moves the gradient with respect to u by at most 2 R^(3/2), and
-        that with respect to v by as much. The gradients with respect to u of one user's ratings may
-        add up; those with respect to v are in different rows.
+        ``count``: number of the user's ratings.
+        ``with_users``: whether the sum has gradients with respect to user embeddings u, besides
+            those with respect to item embeddings v.
 
-        The bound is 2 R^(3/2) sqrt(count^2 + count) jointly, where the paper has 2 sqrt(2) R^(3/2)
-        n_ratings, and 2 R^(3/2) sqrt(count) for item embeddings alone, where the paper has 2 R^(3/2)
-        count. Both bounds are attained. If gradients are scaled, the change is at most the norm of
-        the user's gradient, or the sum of the ratings' norms.
+        If embeddings have norm^2 <= R and errors are in [-R, R], for the largest rating R, one
+        rating adds at most 2 R^(3/2) to the gradient with respect to u, and as much to that with
+        respect to v. The gradients with respect to u of one user's ratings may add up; those with
+        respect to v are in different rows. The bounds, which are attained, are
+
+        - for u and v: 2 R^(3/2) sqrt(count^2 + count); the paper has 2 sqrt(2) R^(3/2) count;
+        - for v alone: 2 R^(3/2) sqrt(count); the paper has 2 R^(3/2) count.
+
+        If gradients are scaled, the bound is the norm of the user's gradient, or the sum of the
+        norms of the ratings' gradients.
         """
         scaled = min(self.max_user_norm, self.max_rating_norm * n_ratings)
         if scaled < math.inf:
@@ -224,12 +238,11 @@ class Clipping:
 
     @property
     def max_user_distance(self) -> float:
-        """Largest distance between the gradient sums of two users, in units of the sensitivity to
-        one user (``get_sensitivity``).
+        """Largest distance between two users' gradient sums, over the sensitivity to one user.
 
-        With embeddings as in equation 6 (entries >= 0, norm^2 at most the largest rating) the
-        distance is the golden ratio 1.618, which is attained. Without these bounds on embeddings,
-        or with scaled gradients, the distance is 2.
+        ``get_sensitivity`` is this sensitivity. For embeddings as in equation 6 (entries >= 0,
+        norm^2 at most the largest rating) the ratio is the golden ratio 1.618, which is attained.
+        Without these bounds on embeddings, or with scaled gradients, it is 2.
         """
         # The proof of the golden ratio: let one item have the embedding v, and two users with
         # embeddings u and u' rate it x and x'. The gradients by v are -2 e u and -2 e' u' with e =
@@ -249,12 +262,13 @@ class Clipping:
         )
 
     def bound_row_distance(self, count: int, with_users: bool) -> float:
-        """Returns the largest distance between the gradient sums of two users with different
-        embeddings.
+        """Returns the largest distance between the gradient sums of two users in different rows.
 
-        The embeddings are different rows of the user table, and each user has at most ``count``
-        ratings. ``with_users`` selects the gradients with respect to user and item embeddings
-        together, instead of item embeddings alone.
+        The rows are those of the table of user embeddings.
+
+        ``count``: maximum number of ratings of each user.
+        ``with_users``: whether the sums have gradients with respect to user embeddings, besides
+            those with respect to item embeddings.
         """
         if self.max_user_distance < 2.0 and with_users:
             size = math.sqrt(2.0 * count * count + self.max_user_distance**2 * count)
@@ -266,9 +280,11 @@ class Clipping:
 class StepRatings:
     """Ratings that are sampled in many gradient steps, sorted by step.
 
-    ``step_starts``: the ratings of step t begin at ``step_starts[t]`` and end before ``step_starts[t + 1]``.
-    ``data_indices``: index of each rating in the data array of the sparse table of ratings.
-    ``user_rows``: row (user) of each rating; rows ascend within a step.
+    ``step_starts``: index of each step's first rating, (n_steps + 1,); step t has the ratings
+        ``step_starts[t]`` to ``step_starts[t + 1]`` - 1.
+    ``data_indices``: index of each rating in the data array of the sparse table of ratings,
+        (n_ratings,).
+    ``user_rows``: row (user) of each rating, (n_ratings,); rows ascend within a step.
     """
 
     step_starts: NDArray[np.int64]
@@ -279,10 +295,13 @@ class StepRatings:
     def from_rows(
         cls, ratings: sparse.csr_array, steps: NDArray[Any], chosen: NDArray[Any], count: int
     ) -> StepRatings:
-        """Creates the sampled ratings of many steps from the rows (users) that each step draws.
+        """Creates the sampled ratings of many steps from the rows (users) that each step samples.
 
-        ``steps`` is the index of the step of each row in ``chosen``, ascending; ``count`` is the
-        number of steps. All ratings of a drawn row are sampled.
+        ``ratings``: all ratings, users by items.
+        ``steps``, ``chosen``: for each sampled row, the index of the step (ascending) and the row.
+        ``count``: number of steps.
+
+        All ratings of a sampled row belong to the step.
         """
         held = np.diff(ratings.indptr)[chosen]
         before = np.concatenate([[0], np.cumsum(held)])
@@ -294,8 +313,9 @@ class StepRatings:
     def get_rating_triples(
         self, ratings: sparse.csr_array, dtype: Any = np.float32
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[Any]]:
-        """Returns rows (users), columns (items) and values of the sampled ratings, one array
-        each.
+        """Returns the user, item and value of each sampled rating, as three arrays.
+
+        ``ratings`` is the sparse table from which the ratings were sampled.
         """
         columns, values = ratings.indices[self.data_indices], ratings.data[self.data_indices]
         return self.user_rows.astype(np.int64), columns.astype(np.int64), values.astype(dtype)
@@ -308,12 +328,15 @@ def sum_gradients(
     clipping: Clipping = Clipping(),
     sampled: StepRatings | None = None,
 ) -> tuple[Floats, Floats]:
-    """Returns the sums of the gradients of ratings with respect to user embeddings and to item
-    embeddings.
+    """Sums the gradients of ratings with respect to user embeddings, and to item embeddings.
 
-    For a rating x by user embedding u of item embedding v, the gradients are 2 e v and 2 e u with e
-    = u.v - x (section 4.1.1), clipped by ``clipping``. The results have the shapes of ``users`` and
-    ``items``. Without ``sampled``, all ratings are summed.
+    ``users``, ``items``: embeddings, one row per user or item.
+    ``ratings``: table of ratings, users by items.
+    ``clipping``: bounds on the gradients.
+    ``sampled``: the ratings that are summed; None for all ratings.
+
+    For a rating x, user embedding u and item embedding v, the gradients are 2 e v and 2 e u with e
+    = u.v - x (section 4.1.1). The results have the shapes of ``users`` and ``items``.
     """
     from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent_kernel import (
         add_gradients,
@@ -329,8 +352,8 @@ def sum_gradients(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GradientDescent:
-    """Settings of noisy gradient steps on sampled rows, ratings or users.
+class Descent:
+    """Noisy gradient steps on sampled ratings: their settings, and the training by them.
 
     ``learning_rate``: initial learning rate, which falls over ``n_steps``.
     ``n_steps``: number of steps of the whole training; if infinite, the learning rate is constant.
@@ -340,8 +363,9 @@ class GradientDescent:
         rating or user is drawn independently.
     ``user_sigma``, ``item_sigma``: noise deviation on every entry of the gradient sums with respect
         to user and to item embeddings.
-    ``is_langevin``: whether the noise is at least that of Langevin dynamics. A step h on the sum of
-        a batch is a step h rate on the sum of all data, with noise N(0, h rate).
+    ``is_langevin``: whether the noise is at least that of Langevin dynamics. A step of length h on
+        the gradient sum of a batch then counts as a step of length h r on the sum of all data, with
+        sampling rate r, and has noise N(0, h r).
     """
 
     learning_rate: float
@@ -365,13 +389,18 @@ class GradientDescent:
         first: int = 0,
         count: int,
     ) -> _Tables:
-        """Returns new user and item embeddings of a party, one row each, after ``count`` steps.
+        """Trains a party by ``count`` steps; returns its new user and item embeddings.
 
-        ``first`` is the index of the first of these steps in the training. A step on the gradient
-        sum is multiplied by the learning rate and by ``user_scale`` or ``item_scale``; with
-        ``user_scale`` 0, user embeddings do not move. ``rng`` draws the ratings of several steps
-        together, within a memory limit, then two noise seeds per step. Raises InputError if the
-        embeddings are no longer finite.
+        ``users``, ``items``: embeddings before the steps, one row per user or item.
+        ``ratings``: the party's ratings, users by items.
+        ``rng``: source of randomness: the ratings of several steps together, within a memory limit,
+            then two noise seeds per step.
+        ``user_scale``, ``item_scale``: factors on the learning rate, for steps on user and on item
+            embeddings; at 0 the embeddings do not move.
+        ``first``: index of the first of these steps in the whole training.
+        ``count``: number of steps.
+
+        Raises InputError if the embeddings are no longer finite.
         """
         from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent_kernel import (
             run_party_steps,
@@ -402,18 +431,21 @@ class GradientDescent:
         item_scale: Floats,
         count: int,
     ) -> _Tables:
-        """Returns new user and item embeddings of n parties of one user each, after their first
-        steps.
+        """Trains n parties of one user each by their first steps; returns their new embeddings.
 
         ``users``: user embeddings, one row per party.
         ``items``: item embeddings of all parties, one below the other.
         ``owned``: party i has the rows ``owned[i]`` to ``owned[i + 1]`` - 1 of ``items``; the
             columns of its row of ``ratings`` refer to these rows.
-        ``user_scale``, ``item_scale``: factors on the steps, (n,).
+        ``ratings``: ratings, one row per party.
+        ``streams``: one random stream per party, from which all its randomness comes.
+        ``user_scale``, ``item_scale``: factors on the learning rate, for steps on user and on item
+            embeddings, (n,).
         ``count``: number of steps.
 
-        All randomness of a party comes from its own stream. A party of one user samples its only
-        row in every step, unless ratings or users are drawn independently.
+        The result has the user and the item embeddings, in the shapes of ``users`` and ``items``. A
+        party of one user samples its only row in every step, unless ratings or users are sampled
+        independently. Raises InputError if the embeddings are no longer finite.
         """
         from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent_kernel import (
             run_device_steps,
@@ -456,9 +488,9 @@ class GradientDescent:
         return StepRatings.from_rows(ratings, np.repeat(np.arange(count), size), chosen, count)
 
     def sample_users(self, ratings: sparse.csr_array, streams: Streams, count: int) -> StepRatings:
-        """Samples the ratings of ``count`` steps, for parties of one user each.
+        """Samples the ratings of ``count`` steps per party, for parties of one user each.
 
-        All steps of one party come before those of the next party.
+        In the result, all steps of one party come before those of the next party.
         """
         n, randomness = ratings.shape[0], streams.fold_in(0)
         if self.sampling_unit == "rating":
@@ -479,8 +511,9 @@ class GradientDescent:
         return StepRatings.from_rows(ratings, chosen * count + step, chosen, n * count)
 
     def get_rates(self, first: int, count: int) -> NDArray[np.float64]:
-        """Returns the learning rates of ``count`` steps, (count,); ``first`` is the index of the
-        first step.
+        """Returns the learning rates of ``count`` steps, (count,).
+
+        ``first`` is the index of the first of these steps in the whole training.
         """
         steps = range(first, first + count)
         return np.array(
@@ -488,7 +521,7 @@ class GradientDescent:
         )
 
     def _steps(self, sizes: NDArray[np.float64]) -> _Tables:
-        """Step lengths and noise deviations, both (..., 2, count): users first, then items."""
+        """Returns step lengths and noise deviations, both (..., 2, count): users, then items."""
         sigmas = np.zeros_like(sizes) + np.array([[self.user_sigma], [self.item_sigma]])
         if self.is_langevin:
             least = np.divide(self.fraction, sizes, out=np.zeros_like(sizes), where=sizes > 0)
@@ -505,5 +538,5 @@ class GradientDescent:
 
 
 def _quantile(rate: float) -> float:
-    """Quantile of the standard Laplace distribution at probability ``rate``."""
+    """Returns the quantile of the standard Laplace distribution at probability ``rate``."""
     return float(np.log(2 * rate) if rate < 0.5 else -np.log(max(2 * (1 - rate), 1e-300)))

@@ -31,9 +31,12 @@ def add_gradients(
     of_items: NDArray[Any],
     clipping: _Clipping,
 ) -> None:
-    """Adds the clipped gradients of ratings to the tables ``of_users`` and ``of_items``, in place.
+    """Adds the clipped gradients of ratings to two tables, in place.
 
-    ``entries`` holds the rows (ascending), columns and values of the ratings.
+    ``users``, ``items``: embeddings, one row per user or item.
+    ``entries``: user (ascending), item and value of each rating.
+    ``of_users``, ``of_items``: tables of the sums, in the shapes of ``users`` and ``items``.
+    ``clipping``: fields of ``Clipping``, in their order.
     """
     _accumulate(users, items, entries, of_users, of_items, clipping)
 
@@ -90,7 +93,7 @@ def _accumulate(
 
 @_part
 def _noise(out: NDArray[np.float32], seed: NDArray[np.uint64], sigma: np.float32) -> None:
-    """Fills a table of one row with normal noise of deviation ``sigma``, or with zeros for 0."""
+    """Fills a table of one row with normal noise of deviation ``sigma``, which may be 0."""
     if sigma > 0:
         write_normals(seed, out)
         for k in range(out.shape[1]):
@@ -135,9 +138,13 @@ def run_party_steps(
     steps: _Steps,
     clipping: _Clipping,
 ) -> None:
-    """Runs all gradient steps of one party, and updates ``users`` and ``items`` in place.
+    """Runs all gradient steps of one party, and updates its embeddings in place.
 
-    ``drawn`` has the sampled ratings, ``steps`` the noise seeds, step lengths and noise deviations.
+    ``users``, ``items``: embeddings, one row per user or item.
+    ``drawn``: sampled ratings: start of each step's ratings; user, item and value of each rating.
+    ``steps``: noise seeds, step lengths and noise deviations, (2, count) each: users, then items.
+    ``clipping``: fields of ``Clipping``, in their order.
+
     Users do not move in steps of length 0. Without noise, users who are not sampled do not move.
     """
     _advance(users, items, drawn, steps, clipping)
@@ -186,10 +193,15 @@ def run_device_steps(
     steps: _Steps,
     clipping: _Clipping,
 ) -> None:
-    """Runs all gradient steps of parties of one user each, and updates the embeddings in place.
+    """Runs all gradient steps of n parties of one user each, and updates embeddings in place.
 
-    ``users`` has one row per party. Party i has the rows ``owned[i]`` to ``owned[i + 1]`` - 1 of
-    ``items``.
+    ``users``: user embeddings, one row per party.
+    ``items``: item embeddings of all parties, one below the other.
+    ``owned``: party i has the rows ``owned[i]`` to ``owned[i + 1]`` - 1 of ``items``.
+    ``drawn``: sampled ratings: start of each step's ratings, for one party after the other; party,
+        item and value of each rating. Item 0 is the party's first row of ``items``.
+    ``steps``: noise seeds, step lengths and noise deviations, (n, 2, count) each.
+    ``clipping``: fields of ``Clipping``, in their order.
     """
     (starts, rows, columns, values), (seeds, sizes, sigmas) = drawn, steps
     count, one = sizes.shape[2], np.zeros(len(rows), np.int64)

@@ -65,10 +65,12 @@ _START = 102  # key of the random stream that draws initial embeddings
 class AveragedExchange(Exchange):
     """Protocol of T rounds of T' local steps each; after each round the server averages embeddings.
 
-    ``shared_table``: the embeddings that parties upload, "users" or "items".
-    ``message_name``: name of the message that contains these embeddings.
-    ``moves_own_table``: whether local steps also change the party's other embeddings, which are not
-        sent in the rounds. Their steps are multiplied by the party's share of all users or items.
+    Parties upload one table of embeddings, which they share, and keep the other, their own table.
+
+    ``shared_table``: the shared embeddings, "users" or "items".
+    ``message_name``: name of the uploaded array with the shared embeddings.
+    ``moves_own_table``: whether local steps also change the party's own table. These steps are
+        multiplied by the party's share of all users or items.
     """
 
     shared_table: ClassVar[str]
@@ -77,8 +79,9 @@ class AveragedExchange(Exchange):
 
     @abstractmethod
     def make_broadcast(self, shared: Floats, first: Floats) -> dict[str, Floats]:
-        """Returns the arrays that the server sends: the ``shared`` embeddings and, if needed, the
-        ``first`` ones.
+        """Returns the arrays that the server sends in a round, by name.
+
+        ``shared`` are the current shared embeddings, and ``first`` the initial ones.
         """
 
     @abstractmethod
@@ -87,16 +90,15 @@ class AveragedExchange(Exchange):
     ) -> TrainingResult:
         """Runs the parties' steps after the last round, and returns the result of the training.
 
-        ``shared`` and ``first`` are the last and the first shared embeddings.
+        ``shared`` are the shared embeddings after the last round, and ``first`` the initial ones.
         """
 
-    def train(
-        self, mf: PartyMf, interactions: Interactions, rng: np.random.Generator
-    ) -> TrainingGenerator:
-        """Yields every round's broadcast with all parties' messages, and returns the result of the
-        training.
+    def train(self, mf: PartyMf, interactions: Interactions, rng: np.random.Generator) -> TrainingGenerator:
+        """Runs the training of the system ``mf``; yields one round at a time, and returns the
+        result.
 
-        Memory beside these rounds is 2 s + 1 tables of shared embeddings, for s parties.
+        A round has the broadcast and all parties' messages. Memory besides the rounds is 2 s + 1
+        tables of shared embeddings, for s parties.
         """
         rows = {"users": interactions.n_users, "items": interactions.n_items}[self.shared_table]
         first = shared = init_embeddings(rng.random((rows, mf.factors)), mf.bound, mf.spread)
@@ -109,14 +111,12 @@ class AveragedExchange(Exchange):
                 shared = self.average_tables(mf, shared, sent, parties, number)
             return self.finish_training(mf, parties, shared, first)
 
-    def collect_uploads(
-        self, mf: PartyMf, parties: list[Party], shared: Floats, number: int
-    ) -> Component:
-        """Returns the shared embeddings of each party after its local steps (equations 4 and 5),
-        one table per party.
+    def collect_uploads(self, mf: PartyMf, parties: list[Party], shared: Floats, number: int) -> Component:
+        """Runs the local steps of every party (equations 4 and 5); returns the parties' uploads.
 
-        A step on the party's own embeddings is multiplied by its share of all users or items, or by
-        0 unless ``moves_own_table``.
+        The result has one table of shared embeddings per party; the parties' own tables are updated
+        in place. A step on the own table is multiplied by the party's share of all users or items,
+        or by 0 unless ``moves_own_table``. ``number`` is the index of the round.
         """
         out = np.empty((len(parties), *shared.shape), np.float32)
         for k, party in enumerate(parties):
@@ -142,8 +142,9 @@ class AveragedExchange(Exchange):
     def average_tables(
         self, mf: PartyMf, shared: Floats, sent: Component, parties: list[Party], number: int
     ) -> Floats:
-        """Returns the next shared embeddings: the mean of the parties' tables, weighted by each
-        party's ``weight``.
+        """Returns the next shared embeddings: the weighted mean of the parties' tables ``sent``.
+
+        The weights are the parties' shares of all users or items.
         """
         weights = np.array([party.weight for party in parties])
         tables = sent.to_dense(np.arange(len(sent)))
@@ -155,8 +156,10 @@ class UserAveraging(AveragedExchange):
     """Protocol of the vertical setting (Figure 3a): the server averages user embeddings U.
 
     A message is the table U^(k) of party k, n x p in float32 as in Figure 2, for n users and p
-    factors; the broadcast is U. After the last round, items take ``tuning`` steps alone
-    (kappa). User and item embeddings are published, for use in public services (section 4).
+    factors; the broadcast is U. In the end, user and item embeddings are published, for use in
+    public services (section 4).
+
+    ``tuning``: number kappa of steps after the last round, which move item embeddings alone.
     """
 
     tuning: int = 0
@@ -170,9 +173,7 @@ class UserAveraging(AveragedExchange):
     def finish_training(
         self, mf: PartyMf, parties: list[Party], shared: Floats, first: Floats
     ) -> TrainingResult:
-        """Tunes every party's items to the last user embeddings, and publishes user and item
-        embeddings.
-        """
+        """Tunes every party's items to the last user embeddings, and publishes all embeddings."""
         items = np.empty((sum(len(party.member_ids) for party in parties), mf.factors), np.float32)
         for party in parties:
             sizes = 0.0, party.step_scale * party.weight
@@ -183,13 +184,13 @@ class UserAveraging(AveragedExchange):
         return TrainingResult(release, release)
 
     def make_messages(self, mf: PartyMf, calls: UploadRequest) -> Messages:
-        """Returns the uploaded user embedding, a table of one row, of each party of one user.
+        """Returns the requested messages: one user embedding each, as a table of one row.
 
-        A party of several users sends such a row for each of its users; the row computed here is
-        that of one user if the party's other users are absent. The broadcast has one row per user,
-        or one row for all users. The party projects the broadcast to the constraints of its
-        embeddings, because a malicious server could otherwise cause gradients of any length. Raises
-        InputError if the broadcast is missing or has another shape.
+        A party sends such a row for each of its users; the row computed here is that of a party
+        whose other users are absent. The broadcast has one row per user, or one row for all users.
+        The party projects the broadcast to the constraints of its embeddings, because a malicious
+        server could otherwise cause gradients of any length. Raises InputError if the broadcast is
+        missing or has another shape.
         """
         sent = (calls.broadcast or {}).get("users")
         shape = calls.profiles.n_users, mf.factors
@@ -214,9 +215,11 @@ class ItemAveraging(AveragedExchange):
     """Protocol of the horizontal setting (Figure 3): the server averages item embeddings.
 
     A message is the table V^(k) of item embeddings of party k, m x p in float32, for m items and p
-    factors; user embeddings never leave a party. After the last round a party takes
-    ``tuning`` local steps of learning rate ``tuning_rate``; the paper prints neither. The
-    last averaged table is published.
+    factors; user embeddings never leave a party. The last averaged table is published.
+
+    ``moves_own_table``: whether local steps also change the party's user embeddings.
+    ``tuning``: number of local steps of a party after the last round; the paper prints none.
+    ``tuning_rate``: learning rate of these steps; the paper prints none.
     """
 
     moves_own_table: bool = True
@@ -242,11 +245,11 @@ class ItemAveraging(AveragedExchange):
         )
 
     def fine_tune(self, mf: PartyMf, party: Party, items: Floats) -> Floats:
-        """Fine-tunes a party after the last round; returns its item embeddings, and updates its
-        user embeddings in place.
+        """Fine-tunes a party after the last round, and returns its item embeddings.
 
-        Fine-tuning has no noise, uses all ratings of the party, untrimmed, and clips both
-        embeddings. User embeddings are first fitted to the item embeddings, then both tables take
+        The party's user embeddings are updated in place. Fine-tuning has no noise, uses all ratings
+        of the party, untrimmed, and projects user and item embeddings to the constraints of
+        equation 6. User embeddings are first fitted to the item embeddings, then both tables take
         ``tuning`` steps.
         """
         if not self.tuning:
@@ -268,11 +271,11 @@ class ItemAveraging(AveragedExchange):
         return tuned
 
     def make_messages(self, mf: PartyMf, calls: UploadRequest) -> Messages:
-        """Returns the uploaded item embeddings, one row per item, of parties of one user each.
+        """Returns the requested messages: item embeddings of parties of one user each.
 
-        A party of several users adds up their gradients before the noise. The upload computed here
-        is the message of such a party if its other users have no ratings. Only the number of
-        ratings by which the party divides then differs.
+        A message has one row per item. A party of several users adds up their gradients before the
+        noise. The message computed here is that of such a party if its other users have no ratings,
+        except for the number of ratings by which the party divides.
         """
         items, first = get_broadcast_items(mf, calls)
 
@@ -286,9 +289,9 @@ class ItemAveraging(AveragedExchange):
 class Publication(Exchange):
     """Protocol in which parties train alone and then publish their user and item embeddings.
 
-    A party takes T T' local steps (T rounds of T' steps) and sends one message. In section 4.3,
-    local-only parties never communicate during the training; the central baselines have a single
-    party. The message consists of "users" (n, p) and "items" (m, p), for n users, m items and p
+    A party takes T T' local steps (T rounds of T' steps) and sends one message. In section 4.3 this
+    is the protocol of parties that train alone, and of the central baselines, which have a single
+    party. A message has the arrays "users" (n, p) and "items" (m, p), for n users, m items and p
     factors; a party sends only the rows of its own items.
     """
 
@@ -323,9 +326,9 @@ class Publication(Exchange):
         return TrainingResult(arrays, arrays)
 
     def make_messages(self, mf: PartyMf, calls: UploadRequest) -> Messages:
-        """Returns the published tables of parties of one user each.
+        """Returns the requested messages: the published tables of parties of one user each.
 
-        A message has "users" (1, p) and "items" (m, p), for m items and p factors.
+        A message has the arrays "users" (1, p) and "items" (m, p), for m items and p factors.
         """
         users, items = mf.train_devices(
             calls, mf.steps, lambda _, part, own: draw_device_embeddings(mf, part, own)
@@ -335,14 +338,12 @@ class Publication(Exchange):
 
 
 class NoExchange(Exchange):
-    """Protocol without messages: every party trains alone, from the same first item embeddings."""
+    """Protocol without messages: parties train alone, from the same initial item embeddings."""
 
     is_one_step = True
 
-    def train(
-        self, mf: PartyMf, interactions: Interactions, rng: np.random.Generator
-    ) -> TrainingGenerator:
-        """Trains every party alone, in a single step of the generator, which yields no messages."""
+    def train(self, mf: PartyMf, interactions: Interactions, rng: np.random.Generator) -> TrainingGenerator:
+        """Trains every party alone, in a single step of the generator; yields no messages."""
         first = init_embeddings(rng.random((interactions.n_items, mf.factors)), mf.bound, mf.spread)
         parties, items = mf.make_parties(interactions, first, rng), []
         with one_thread():
@@ -354,20 +355,19 @@ class NoExchange(Exchange):
 
 
 def train_party(mf: PartyMf, party: Party, users: Floats, items: Floats) -> tuple[Floats, Floats]:
-    """Returns user and item embeddings of a party after it trained alone for all steps of a
-    training.
+    """Trains a party alone for all steps of a training; returns its user and item embeddings.
+
+    ``users`` and ``items`` are the embeddings before the training.
     """
     sizes = party.step_scale, party.step_scale
     return party.train(mf.make_descent(len(users)), (users, items), sizes, 0, mf.steps)
 
 
-def draw_device_embeddings(
-    mf: PartyMf, ratings: sparse.csr_array, streams: Streams
-) -> tuple[Floats, Floats]:
-    """Draws random initial embeddings of n parties of one user each: users (n, p) and items (n, m,
-    p).
+def draw_device_embeddings(mf: PartyMf, ratings: sparse.csr_array, streams: Streams) -> tuple[Floats, Floats]:
+    """Draws initial user and item embeddings of n parties of one user each.
 
-    There are m items and p factors. All draws of a party come from its own stream.
+    The results have shapes (n, p) and (n, m, p), for m items and p factors. All draws of a party
+    come from its own stream.
     """
     (n, m), p = ratings.shape, mf.factors
     uniform = streams.fold_in(_START).draw_uniform((m + 1) * p).reshape(n, m + 1, p)
@@ -376,11 +376,11 @@ def draw_device_embeddings(
 
 
 def get_broadcast_items(mf: PartyMf, calls: UploadRequest) -> tuple[Floats, Floats]:
-    """Returns two tables of item embeddings from the broadcast, one row per item: the current
-    table, and the first table, from before the training.
+    """Returns the current and the initial item embeddings from the requested broadcast.
 
-    Both are projected onto the set of equation 6 (entries of at least 0, squared norm of at most
-    ``mf.bound``). If the broadcast has no first table, the current table takes its place.
+    Each table has one row per item, and is projected onto the set of equation 6 (entries of at
+    least 0, squared norm of at most ``mf.bound``). If the broadcast lacks the initial table
+    ("first"), the current table takes its place.
     """
     shape, sent = (calls.profiles.n_items, mf.factors), calls.broadcast or {}
     items = table(sent, "items", shape).astype(np.float32)
@@ -393,8 +393,8 @@ def init_user_embeddings(
 ) -> Floats:
     """Returns the initial user embeddings of parties of one user each, one row per party.
 
-    The embeddings are fitted to the ``first`` item embeddings if the system pre-trains users, and
-    random otherwise.
+    If the system ``mf`` pre-trains users, the embeddings are fitted to the ratings ``full`` at the
+    initial item embeddings ``first``. Otherwise they are random.
     """
     if mf.n_fit_steps:
         return fit_user_embeddings(full, first, bound=mf.bound, steps=mf.n_fit_steps)
@@ -402,9 +402,9 @@ def init_user_embeddings(
 
 
 def make_prediction_tables(parties: list[Party], items: Floats) -> dict[str, Any]:
-    """Returns the arrays, by name, from which ratings are predicted after a training of several
-    parties.
+    """Returns the arrays, by name, from which ratings are predicted after a training.
 
+    ``parties``: the parties, each of which holds some users.
     ``items``: item embeddings of each party, (parties, items, factors).
 
     The result has "users", the user embeddings with one row per user; "items"; and "home", the
@@ -417,6 +417,7 @@ def make_prediction_tables(parties: list[Party], items: Floats) -> dict[str, Any
     return {"users": users, "items": items, "home": home}
 
 
+# Type of an array of double-precision numbers.
 Doubles = NDArray[np.float64]
 _CELLS = 8192  # number of cells to which mu^2 of one round is rounded down
 _BULK = 12.0  # half width of the range of numbers of survivors, in standard deviations
@@ -425,32 +426,35 @@ _NOISE = 1e-13  # probability that may be a rounding error of the Fourier transf
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DropoutMechanism(Checked):
-    """Mechanism of several rounds of ``NoiseReplacement`` (a noisy first message, then new noise
-    for old) in which devices may drop out.
+    """Mechanism of a device's messages in several rounds in which devices may drop out.
 
-    ``sigma``: standard deviation of the noise of the result, as the paper claims it.
+    A round is that of ``NoiseReplacement``: a device first sends its gradient with noise, and then
+    a replacement, which exchanges this noise for new noise.
+
+    ``sigma``: standard deviation of the noise in a round's result, as the paper claims it.
     ``sensitivity``: largest size of the device's gradient.
     ``n_users``: number of devices n.
     ``omega``: tolerated share of dropouts.
     ``dropout``: probability with which an honest device drops out before a message.
     ``n_rounds``: number of rounds.
     ``is_repaired``: whether the devices send replacements of the repaired protocol.
-    ``n_colluding``: number of further devices, which never drop out and reveal their noise.
-    ``overstated``: announced number of survivors over the true number.
+    ``n_colluding``: number of those devices that never drop out and reveal their noise.
+    ``overstated``: number of survivors that the server announces, over the true number.
 
-    In a round each honest device, including the device whose gradient is protected, may drop out
-    before the first message, and a survivor may drop out before the second. A round with at most (1
+    In a round each honest device may drop out before the first message, and a survivor may drop out
+    before the second. This includes the device whose gradient is protected. A round with at most (1
     - omega) n survivors halts. The server knows the survivors and announces ``overstated`` times
-    their number. Survival is independent of all data.
+    their number. Dropouts are independent of all data.
 
     Given the survivors, the privacy curve is that of a Gaussian whose mu^2 is the sum over the
     rounds that the device survived, and delta is the mean of these curves. The mean is computed
     from below: mu^2 of a round is rounded down by at most 1/8192 of its largest value, and numbers
     of survivors beyond 12 standard deviations are left out.
 
-    An output has one row [m, r, S, sum of R_i] per round: the numbers of survivors before the first
-    (m) and the second message (r), the sum S of the first messages, and the sum of the replacements
-    R_i of honest devices. The row is zero if the device was not in the sum.
+    An output has one row [m, r, S, sum of R_i] per round: the number m of devices that sent the
+    first message, the number r of devices that sent the second, the sum S of the first messages,
+    and the sum of the replacements R_i of honest devices. The row is zero if the device was not in
+    the sum.
     """
 
     sigma: PositiveFloat
@@ -480,18 +484,18 @@ class DropoutMechanism(Checked):
     def output_shape(self) -> tuple[int, ...]:
         """Shape (n_rounds, 4) of an output: one row [m, r, S, sum of R_i] per round.
 
-        m and r are the numbers of survivors before the first and the second message, S is the sum
+        m and r are the numbers of devices that sent the first and the second message, S is the sum
         of the first messages, and R_i is the second message of an honest device.
         """
         return (self.n_rounds, 4)
 
     def list_survivor_counts(self) -> tuple[NDArray[np.int64], NDArray[np.int64], Doubles]:
-        """Returns the possible numbers of survivors of a round that includes the device, and their
-        probabilities.
+        """Lists the possible numbers of survivors of a round, and their probabilities.
 
-        The arrays are m, the survivors before the first message; r, the survivors before the second
-        message; and the probability of each pair. The probabilities sum to the probability that the
-        device is in the sum, minus that of omitted pairs.
+        The round is one in which the device is in the sum. The three arrays are m, the number of
+        devices that send the first message; r, the number of devices that send the second; and the
+        probability of each pair. The probabilities sum to the probability that the device is in the
+        sum, minus that of omitted pairs.
         """
         stays, others = 1.0 - self.dropout, self.n_users - 1 - self.n_colluding
         m = 1 + self.n_colluding + _bulk(others, stays)
@@ -506,9 +510,7 @@ class DropoutMechanism(Checked):
         return masked[seen], honest[seen] + self.n_colluding, probability[seen]
 
     def randomize(self, value: ArrayLike, rng: Generator, size: Shape = None) -> NDArray[Any]:
-        """Draws outputs of all rounds for the gradient size ``value``: float64, (*size, n_rounds,
-        4).
-        """
+        """Draws outputs for the gradient size ``value``: float64, (*size, n_rounds, 4)."""
         values = np.asarray(self.domain.expand_batch(value, size), dtype=np.float64)
         masked, replaced, probability = self.list_survivor_counts()
         edges = np.cumsum(probability)
@@ -529,8 +531,10 @@ class DropoutMechanism(Checked):
         return np.asarray(np.where(there[..., None], np.stack(rows, axis=-1), 0.0))
 
     def log_prob(self, output: ArrayLike, value: ArrayLike) -> Doubles:
-        """Returns the log-density of outputs: that of the survivors, plus that of the two sums
-        given them.
+        """Returns the log-density of outputs, summed over rounds.
+
+        The log-density of a round is that of the numbers of survivors, plus that of the two sums
+        given these numbers.
         """
         out, gradient = np.asarray(output, dtype=np.float64), self.domain.check(value)
         masked, replaced, probability = self.list_survivor_counts()
@@ -558,10 +562,11 @@ class DropoutMechanism(Checked):
         return None
 
     def delta(self, epsilon: float) -> float:
-        """Returns a lower bound of delta at ``epsilon``, averaged over the survivors.
+        """Returns a lower bound of delta at ``epsilon``, averaged over the numbers of survivors.
 
-        Delta is the mean of Phi(mu/2 - eps/mu) - e^eps Phi(-mu/2 - eps/mu) over mu, the
-        signal-to-noise ratio given the survivors, with Phi the normal distribution function.
+        Delta is the mean of Phi(mu/2 - eps/mu) - e^eps Phi(-mu/2 - eps/mu) over mu, with Phi the
+        normal distribution function. mu is the signal-to-noise ratio of all rounds, given the
+        numbers of survivors.
         """
         squares, probability = _totals(self)
         mu = np.sqrt(squares)
@@ -570,8 +575,9 @@ class DropoutMechanism(Checked):
         return float(probability @ np.maximum(near - far, 0.0))
 
     def event(self) -> dp.DpEvent:
-        """Returns the accounting event of ``n_rounds`` Gaussian mechanisms, with the noise of the
-        worst dropouts that do not halt a round.
+        """Returns the accounting event of one Gaussian mechanism per round.
+
+        The noise is that at the worst dropouts that do not halt a round.
         """
         left = self._min_variance()
         if left == 0.0:
@@ -580,11 +586,11 @@ class DropoutMechanism(Checked):
         return dp.SelfComposedDpEvent(one, self.n_rounds)
 
     def list_mu_squared(self) -> tuple[Doubles, Doubles]:
-        """Returns values of mu^2 of a round in which the device is in the sum, and their
-        probabilities.
+        """Lists the possible values of mu^2 of a round, and their probabilities.
 
-        mu is the largest change of the sum by the device's gradient, divided by the deviation of
-        the noise that the adversary does not know.
+        The round is one in which the device is in the sum. mu is the largest change of the sum by
+        the device's gradient, divided by the deviation of the noise that the adversary does not
+        know.
         """
         masked, replaced, probability = self.list_survivor_counts()
         zeta1, zeta2 = self._zetas(masked)
@@ -594,6 +600,7 @@ class DropoutMechanism(Checked):
         return (self.sensitivity / self.sigma) ** 2 / left, probability
 
     def _zetas(self, masked: NDArray[Any]) -> tuple[float, Doubles]:
+        """Returns the variances of a device's first and new noise, in units of ``sigma``^2."""
         told = np.rint(self.overstated * masked)
         return 1.0 / ((1.0 - self.omega) * self.n_users), np.asarray(1.0 / told)
 
@@ -614,7 +621,7 @@ def _bulk(trials: int, rate: float) -> NDArray[np.int64]:
 
 @lru_cache(maxsize=16)
 def _totals(rounds: DropoutMechanism) -> tuple[Doubles, Doubles]:
-    """Positive sums of mu^2 over all rounds and their probabilities; both are rounded down."""
+    """Returns positive sums of mu^2 over all rounds, and their probabilities, rounded down."""
     squares, probability = rounds.list_mu_squared()
     step = float(squares.max()) / _CELLS if len(squares) else 1.0
     cells = (squares / step).astype(np.int64)

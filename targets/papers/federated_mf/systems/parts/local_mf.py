@@ -59,11 +59,17 @@ class LocalMf(System):
     """Base class of matrix factorization on devices of one user: settings, training and prediction.
 
     A subclass defines the messages (``run_devices``) and the next item embeddings (``run_round``).
+    After the training every device fits its user embedding to the last item embeddings (step c3 of
+    Figure 3d), and predicts with it.
 
-    ``factors`` p and ``rounds`` T are the paper's (T = 10 in section 6.3). ``bound`` is R, the
-    largest possible rating. ``learning_rate`` is gamma, which falls as in section 4.3; the paper
-    prints neither gamma nor ``fitting``. After the training every device fits its user embedding to
-    the last item embeddings in ``fitting`` steps (step c3 of Figure 3d), and predicts with it.
+    ``factors``: number p of entries of an embedding, as in the paper.
+    ``rounds``: number T of rounds, 10 in section 6.3.
+    ``bound``: R, the largest possible rating.
+    ``learning_rate``: initial learning rate gamma, which falls as in section 4.3; the paper does
+        not print it.
+    ``spread``: width of the distribution of initial embeddings, from 0 (all equal) to 1.
+    ``fitting``: number of steps in which a device fits its user embedding to given item embeddings;
+        the paper does not print it.
     """
 
     factors: Annotated[Count, "p, entries of a user's and of an item's vector"] = 20
@@ -76,8 +82,7 @@ class LocalMf(System):
     evaluation = UtilityTest(split=HoldOut.HELD_OUT_RATINGS, cutoffs=())
 
     def get_cost_args(self, interactions: Interactions) -> dict[str, float]:
-        """Returns arguments, by name, of ``TrainingCost.estimate``, which estimates time and memory
-        of a training.
+        """Returns arguments of ``TrainingCost.estimate``, by name.
 
         A message is stored as one row of the item table and 24 further bytes. Every round, and each
         of the ``fitting`` steps that fit user embeddings, is one pass over the ratings.
@@ -86,11 +91,10 @@ class LocalMf(System):
         return {"width": self.factors, "bytes": 4 * self.factors + 24, "passes": passes}
 
     def init_user_embeddings(self, ratings: sparse.csr_array, first: Floats) -> Floats:
-        """Returns the user embeddings before the first round, one row per user, which never leave
-        the devices.
+        """Returns the initial user embeddings, one row per user; they never leave the devices.
 
-        By default all user embeddings are equal. A subclass may fit them to ``first``, the first
-        item embeddings (one row per item).
+        By default all user embeddings are equal. A subclass may fit them to the users' ``ratings``
+        at the initial item embeddings ``first``, which have one row per item.
         """
         one = make_initial_user(self.factors, self.bound).astype(np.float32)
         return np.broadcast_to(one, (ratings.shape[0], self.factors))
@@ -99,32 +103,36 @@ class LocalMf(System):
     def run_devices(
         self, ratings: sparse.csr_array, users: Floats, model: Broadcast, streams: Streams
     ) -> tuple[dict[str, Component], Floats]:
-        """Runs one round on all devices: returns their messages, and the user embeddings after the
-        round, one row per user.
+        """Runs one round on all devices; returns their messages and their new user embeddings.
 
-        The message of a device depends only on its own row of ``ratings``, its own embedding and
-        stream, and the broadcast ``model``.
+        ``ratings``, ``users``: ratings and user embeddings, one row per device.
+        ``model``: the broadcast, as arrays by name.
+        ``streams``: one random stream per device.
+
+        The messages are named arrays. The message of a device depends only on its own row of
+        ``ratings``, its own embedding and stream, and the broadcast.
         """
 
     @abstractmethod
     def run_round(
         self, round_index: int, model: Broadcast, collect_messages: Any, rng: Generator
     ) -> tuple[Round, Floats]:
-        """Runs the round with index ``round_index``; returns its messages and the next item embeddings,
-        one row per item.
+        """Runs one round; returns its messages, and the next item embeddings, one row per item.
 
-        ``collect_messages(model)`` computes the messages of all devices for a broadcast.
+        ``number``: index of the round.
+        ``model``: the broadcast, as arrays by name.
+        ``collect_messages``: function that computes the messages of all devices for a broadcast.
+        ``rng``: source of the server's randomness.
         """
 
     def draw_extra_arrays(self, n_items: int, rng: Generator) -> dict[str, Any]:
-        """Returns further arrays, by name, that every broadcast contains; by default none."""
+        """Draws further arrays, by name, that every broadcast contains; by default none."""
         return {}
 
-    def train(
-        self, interactions: Interactions, rng: Generator, compute: Machine
-    ) -> TrainingGenerator:
-        """Runs all rounds; yields the broadcast and the messages of each round, and returns the
-        result of the training.
+    def train(self, interactions: Interactions, rng: Generator, compute: Machine) -> TrainingGenerator:
+        """Runs the training; yields one round at a time, and returns the result.
+
+        A round has the broadcast and all devices' messages.
         """
         n, m = interactions.n_users, interactions.n_items
         ratings = check_ratings(interactions, self.bound)
@@ -145,10 +153,10 @@ class LocalMf(System):
         return TrainingResult({"items": items, "first": first}, {"items": items})
 
     def make_messages(self, request: UploadRequest) -> Messages:
-        """Returns the messages of devices that receive the broadcast in their first round.
+        """Returns the requested messages, as if the broadcast came in the first round.
 
-        Systems that need the number of users read it from the entry "users" of the broadcast; if
-        the entry is missing, the number is taken to be 1.
+        Systems that need the number of users read it from the array "users" of the broadcast; if
+        the array is missing, the number is taken to be 1.
         """
         model, owners = self.get_broadcast(request.broadcast, request.profiles), request.profile_ids
         ratings = check_ratings(request.profiles, self.bound)
@@ -164,11 +172,11 @@ class LocalMf(System):
         return predict_ratings(asked, items, bound=self.bound, steps=self.fitting)
 
     def get_broadcast(self, broadcast: Broadcast | None, profiles: Interactions) -> Broadcast:
-        """Returns the broadcast, completed by the first item embeddings, named "first".
+        """Checks a broadcast, and returns it with the initial item embeddings, named "first".
 
         If "first" is missing, the current item embeddings ("items") take its place. Raises
-        InputError if one of the two tables is missing or does not have one row per item and p
-        columns (``factors``).
+        InputError if "items" is missing, or if a table does not have one row per item and p columns
+        (``factors``).
         """
         sent = dict(broadcast or {})
         sent.setdefault("first", sent.get("items"))  # type: ignore[arg-type]
@@ -184,10 +192,13 @@ _RATING = 2  # key of the random stream that draws the rating to send
 class PretrainedMf(LocalMf):
     """Base class of systems with pre-trained users, whose message is one rating's noisy gradient.
 
-    In stage 1 (step c1 of Figure 3d) devices fit their user embeddings to the first item embeddings
-    V. The paper does not print ``noise_multiplier`` z and ``delta``. The paper omits the projection
-    of V, without which no gradient is bounded. Here the server projects V, and each device projects
-    the received V. A user without ratings sends only noise.
+    In stage 1 (step c1 of Figure 3d) devices fit their user embeddings to the initial item
+    embeddings V. The paper omits the projection of V, without which no gradient is bounded. Here
+    the server projects V, and each device projects the received V. A user without ratings sends
+    only noise.
+
+    ``noise_multiplier``: z, deviation of the noise over the sensitivity; the paper prints none.
+    ``delta``: delta of the claim; the paper prints none.
     """
 
     noise_multiplier: Annotated[NonNegative, "z, noise deviation over sensitivity"]
@@ -203,8 +214,9 @@ class PretrainedMf(LocalMf):
 
     @property
     def sensitivity(self) -> float:
-        """Largest norm of one rating's gradient with respect to item embeddings: 2 R^(3/2), for the
-        largest rating R.
+        """Largest norm of one rating's gradient with respect to its item embedding: 2 R^(3/2).
+
+        R is the largest rating.
         """
         return 2.0 * self.bound * math.sqrt(self.bound)
 
@@ -218,19 +230,15 @@ class PretrainedMf(LocalMf):
 
     @property
     def claimed_epsilon(self) -> float:
-        """Claimed epsilon of all rounds, at the delta of the claim.
-
-        See ``compute_claimed_epsilon``.
-        """
+        """Claimed epsilon of all rounds at the setting ``delta`` (``compute_claimed_epsilon``)."""
         return self.compute_claimed_epsilon(None, self.delta)
 
     def compute_claimed_epsilon(self, population: Population | None, delta: float) -> float:
-        """Returns the claimed epsilon at ``delta``: that of one Gaussian mechanism per round,
-        composed exactly.
+        """Returns the claimed epsilon at ``delta``: the exact one of one Gaussian per round.
 
         Theorem 5 gives only an order of magnitude, with a constant that does not exist. The exact
-        epsilon of the Gaussians is the smallest epsilon that the theorem can mean. Infinite without
-        noise.
+        epsilon of the Gaussian mechanisms is the smallest epsilon that the theorem can mean.
+        Infinite without noise. ``population`` is not used.
         """
         if self.noise_multiplier == 0:
             return math.inf
@@ -238,8 +246,10 @@ class PretrainedMf(LocalMf):
         return float(dp.get_epsilon_gaussian(deviation, delta)) + 1e-9
 
     def init_user_embeddings(self, ratings: sparse.csr_array, first: Floats) -> Floats:
-        """Returns user embeddings, one row per user, fitted to the ``first`` item embeddings (step
+        """Returns user embeddings, one row per user, fitted to the initial item embeddings (step
         c1).
+
+        ``first`` are the initial item embeddings, and ``ratings`` have one row per user.
         """
         first = project_embeddings(first, self.bound)
         return fit_user_embeddings(ratings, first, bound=self.bound, steps=self.fitting)
@@ -254,8 +264,13 @@ class PretrainedMf(LocalMf):
     ) -> RandomizedMessages:
         """Returns the messages of all devices: the noisy gradient of one rating per device.
 
-        Each device draws the rating uniformly from its own. A message has shape (m, p), for m items
-        and p factors, and has N(0, ``scale``^2) noise on all entries.
+        ``ratings``, ``users``: ratings and user embeddings, one row per device.
+        ``model``: the broadcast, with the item embeddings "items".
+        ``streams``: one random stream per device.
+        ``scale``: standard deviation of the noise on every entry.
+
+        Each device draws one of its ratings uniformly. A message has shape (m, p), for m items and
+        p factors.
         """
         items = project_embeddings(model["items"], self.bound)
         counts = np.diff(ratings.indptr)

@@ -34,16 +34,16 @@ from fedrec_auditor.targets.settings import Checked, Probability, check_settings
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LowerBound(Checked):
-    """Mechanism with a lower bound of a system's delta, for a system whose runs mostly follow a
-    known mechanism.
+    """Lower bound of a system's privacy curve, for a system whose runs mostly follow a mechanism.
 
-    ``mechanism``: the mechanism; its privacy curve must compare a present value with an absent one.
-    ``p_follows``: probability, with and without the value, of the runs that follow the mechanism;
-        the adversary can distinguish these runs from the others.
-    ``error_present``: largest probability that such a run deviates from the mechanism, with the
-        value.
-    ``error_absent``: largest probability that such a run deviates from the mechanism, without the
-        value.
+    The neighbouring inputs are data with a value, such as a rating, and data without it.
+
+    ``mechanism``: the mechanism; its privacy curve must be for the presence of the value.
+    ``p_follows``: probability that a run is one of those that are meant to follow the mechanism. It
+        is the same with and without the value, and the adversary can recognize these runs.
+    ``error_present``: largest probability that one of these runs deviates from the mechanism after
+        all, for data with the value.
+    ``error_absent``: the largest such probability for data without the value.
 
     If P(S) - e^eps Q(S) is the divergence of the mechanism for output distributions P and Q and a
     set S, that of the system is at least
@@ -80,14 +80,13 @@ class LowerBound(Checked):
         return self.mechanism.randomize(value, rng, size)
 
     def log_prob(self, output: ArrayLike, value: ArrayLike) -> NDArray[np.float64]:
-        """Returns the log-density of outputs of ``mechanism``, although some runs deviate from
-        it.
-        """
+        """Returns the log-density of outputs of ``mechanism``; some runs deviate from it."""
         return self.mechanism.log_prob(output, value)
 
     def worst_case(self) -> WorstCase | None:
-        """Returns None, because at delta 0 runs that deviate from the mechanism may alone account
-        for the divergence.
+        """Returns None: at delta 0 the lower bound is not valid.
+
+        Runs that deviate from the mechanism may hide its largest log-ratio.
         """
         return None
 
@@ -100,7 +99,7 @@ class LowerBound(Checked):
         return max(0.0, self.p_follows * self.mechanism.delta(epsilon) - accidents)
 
     def event(self) -> dp.DpEvent:
-        """Returns the accounting event of ``mechanism``, although some runs deviate from it."""
+        """Returns the accounting event of ``mechanism``; some runs deviate from it."""
         return self.mechanism.event()
 
 
@@ -125,27 +124,27 @@ class LowerBound(Checked):
 # Along the line between the two user embeddings the sums are at least as far apart as in
 # ``SampledGaussian``, step by step for the same noise, and its ratio rises with that distance.
 
+# Maximum number of rounds that a lower bound covers.
 MAX_BOUND_ROUNDS = 10**6
 """Maximum number of rounds in a bound; of a longer training only the first rounds are used.
 
-Fewer rounds reveal less. The learning rates of a shorter training fall faster, so that the rates
-within a round do not become more equal."""
+The bound remains valid, because fewer rounds reveal less. The learning rates of a shorter training
+fall faster, so that the rates within a round do not become more equal."""
 
 
 def find_min_rate_ratio(rounds: int, local_steps: int) -> float:
-    """Returns the smallest learning rate of a round divided by the root mean square of the round's
-    rates, in the worst round.
+    """Finds the smallest ratio, over rounds, of a round's last learning rate to its average rate.
 
-    The worst round is the last one in which the rate falls in every step, or the next round, in
-    which the rate becomes constant. The result has a closed form for any number of rounds and local
-    steps.
+    The average is the root mean square. The round with the smallest ratio is the last one in which
+    the rate falls in every step, or the next round, in which the rate becomes constant. The result
+    has a closed form for any number of rounds and local steps.
     """
     turn = min(rounds - 1, _falling(rounds * local_steps) // local_steps)
     return min(_evenness_of(at, rounds, local_steps) for at in (max(0, turn - 1), turn))
 
 
 def _evenness_of(turn: int, rounds: int, steps: int) -> float:
-    """Smallest learning rate over the root mean square, in the round with the index ``turn``.
+    """Returns the last learning rate over the root mean square, in the round with index ``turn``.
 
     The sum of squared rates has a closed form.
     """
@@ -169,21 +168,22 @@ def _evenness_of(turn: int, rounds: int, steps: int) -> float:
 
 
 def _falling(total: int) -> int:
-    """Number of the ``total`` steps whose learning rate is above its last value."""
+    """Counts the steps, out of ``total``, whose learning rate is above its last value."""
     return min(total, math.ceil(max(1.0, _SLOWING * total)))
 
 
 def make_rating_bound(system: NoisyMf, n_users: int, n_items: int) -> LowerBound | None:
-    """Returns a lower bound for adding or removing one rating that turns its user's embedding; None
-    if no bound is known.
+    """Returns a lower bound for adding or removing one rating that turns its user's embedding.
 
-    The turn changes the gradients of all ``count`` + 1 ratings of the user. In the rows of the
-    other ratings x the gradients are -2 u (x - u.v), for item embeddings v, with the user embedding
-    u before or after the turn. They are about 2 R^(3/2) sqrt(2 count) apart, for the largest rating
-    R. Along the turn they have one sign with the rating and the other sign without it. The
-    adversary need not know when the row is sampled, because the gradients show it. None for one
-    factor, for fewer than four items, or if steps are too long for a margin between embeddings and
-    the projection.
+    The user has ``count`` other ratings x. In the rows of their items the gradients are -2 u (x -
+    u.v), for item embeddings v. The rating turns the user embedding u, which changes all these
+    gradients: those with and without the rating are about 2 R^(3/2) sqrt(2 count) apart, for the
+    largest rating R. In the direction of the turn they have one sign with the rating and the
+    opposite sign without it. The adversary need not know when the user's row is sampled, because
+    the gradients show it.
+
+    None if no bound is known: for one factor, for fewer than four items, or if steps are so long
+    that item embeddings may reach the bounds of the projection.
     """
     count = n_items // 2 - 1
     if count < 1 or system.factors < 2:
@@ -209,14 +209,16 @@ def make_rating_bound(system: NoisyMf, n_users: int, n_items: int) -> LowerBound
 
 
 def make_user_bound(system: NoisyMf, n_users: int, n_items: int) -> LowerBound | None:
-    """Returns a lower bound for adding or removing a user of theta (``system.trim``) ratings; None
-    if no bound is known.
+    """Returns a lower bound for adding or removing a user of theta (``system.trim``) ratings.
 
-    A draw of the user moves the sum by 2 R^(3/2) sqrt(theta), for the largest rating R. The first
-    item embeddings turn the user's embedding to one entry. For one user, sampling a fixed number n'
-    of n rows reveals as much as sampling rows independently: the user's row is among them with
-    probability n'/n, independently in every step. None for fewer than two items, or if steps are
-    too long for a margin between embeddings and the projection.
+    A step that samples the user moves the gradient sum by 2 R^(3/2) sqrt(theta), for the largest
+    rating R. The server chooses initial item embeddings to which the user's embedding is fitted in
+    one entry only. Sampling a fixed number n' of n rows reveals as much about one user as sampling
+    rows independently: the user's row is sampled with probability n'/n, independently in every
+    step.
+
+    None if no bound is known: for fewer than two items, or if steps are so long that item
+    embeddings may reach the bounds of the projection.
     """
     count = min(system.trim, n_items // 2)
     if count < 1:
@@ -248,12 +250,16 @@ def make_user_bound(system: NoisyMf, n_users: int, n_items: int) -> LowerBound |
 def _placed(
     system: NoisyMf, n_users: int, own: int, held: int, *, entries: int, rows: int
 ) -> tuple[float, float, float] | None:
-    """Start of the broadcast item embeddings, their largest movement, and a probability.
+    """Finds broadcast item embeddings that the projection hardly ever changes.
 
-    The embeddings start at the first number in the ``entries`` that carry the signal. The second
-    number bounds their movement before the last step of a round. The third is the probability that
-    a projection happens. None if the embeddings do not stay within the ball of the projection. The
-    user has ``own`` ratings, and each of the party's other users has ``held`` ratings.
+    ``own``: number of the user's ratings.
+    ``held``: number of ratings of each of the party's other users.
+    ``entries``: number of entries of an item embedding that carry the signal.
+    ``rows``: number of item rows that carry the signal.
+
+    Returns three numbers: the value of these entries in the broadcast, a bound on their movement
+    before the last step of a round, and a bound on the probability that a projection happens. None
+    if the embeddings do not stay within the ball of the projection.
     """
     sizes = get_party_sizes(n_users, system.parties)
     step_scale = max(size / ((size - 1) * held + own) for size in sizes)
@@ -273,6 +279,11 @@ def _placed(
 def _at_least(
     system: NoisyMf, n_users: int, shift: float, opposite: float, lost: float
 ) -> LowerBound:
+    """Returns the bound from the sampled sums of the party with the smallest sampling rate.
+
+    ``shift`` is the movement of a sum by the user's row, ``opposite`` the movement without the
+    value over that with it, and ``lost`` the probability that a projection happens.
+    """
     sums = SampledGaussian(
         noise_multiplier=system.make_descent(n_users).item_sigma / shift,
         sampling_probability=get_sampling_shares(

@@ -35,10 +35,10 @@ from fedrec_auditor.targets.systems.base import Population
 class GradientNoise(ABC):
     """Gaussian noise on every entry of gradient sums that ``clipping`` bounds.
 
-    ``multiplier``: noise multiplier z.
-    ``sigma``: standard deviation z Delta, with the sensitivity Delta that the paper claims for a
-        rating or a user.
-    ``clipping``: bounds of the gradients.
+    ``multiplier``: noise multiplier z, the deviation of the noise over the claimed sensitivity.
+    ``sigma``: standard deviation of the noise: z Delta, with the sensitivity Delta that the paper
+        claims for a rating or a user.
+    ``clipping``: bounds of the gradients and embeddings.
     ``has_user_noise``: whether gradient sums with respect to user embeddings have noise, as those
         with respect to item embeddings do.
     """
@@ -51,10 +51,9 @@ class GradientNoise(ABC):
 
     @abstractmethod
     def get_event(self, mf: NoisyMf, scope: Scope, population: Population) -> dp.DpEvent:
-        """Returns the accounting event of all noisy gradients that depend on the data that
-        ``scope`` protects.
+        """Returns the accounting event of all noisy gradients that depend on the protected data.
 
-        The noise is relative to the true sensitivity instead of the claimed one.
+        ``scope`` states these data. The event has the true sensitivity, not the claimed one.
         """
 
 
@@ -62,20 +61,22 @@ class GradientNoise(ABC):
 class NoisyMf(PartyMf):
     """Base class of systems with noisy gradient steps, each of which the accounting covers.
 
-    The paper's claim is for the ``unit``; per user it is for at most ``trim`` ratings (theta, only
-    used per user). ``delta`` is the claim's delta, which the paper does not print.
+    ``unit``: unit of the claimed epsilon, "rating" or "user".
+    ``trim``: theta, maximum number of ratings of a user; not used if the unit is the rating.
+    ``delta``: delta of the claim; the paper prints none.
+    ``density``: public guess of tau, the share of observed ratings; used in the repaired version.
+    ``as_published``: whether ratings are sampled as printed; otherwise in the repaired version.
+    ``is_single_party``: whether the system is central, with a single party.
 
-    ``as_published`` chooses the sampling. As printed, a fixed number of rows (users) is sampled,
-    and the gradient sum is divided by the party's own number of ratings. Sampling rows does not
-    amplify privacy for one rating, because the user's other ratings show whether the row was
-    sampled. With a fixed number of rows, an added user takes another user's place, which the
-    moments accountant does not consider. In the repaired version every unit (each rating, or each
-    user) is sampled independently, as that accountant assumes, and the divisor uses ``density``, a
-    public guess, for tau (the share of observed ratings).
+    As printed, a fixed number of rows (users) is sampled, and the gradient sum is divided by the
+    party's own number of ratings. Sampling rows does not amplify privacy for one rating, because
+    the user's other ratings show whether the row was sampled. With a fixed number of rows, an added
+    user takes another user's place, which the moments accountant does not consider. In the repaired
+    version every unit (each rating, or each user) is sampled independently, as that accountant
+    assumes, and the divisor follows from ``density``.
 
-    ``is_single_party`` states that a system is central, with a single party. Subclasses have a
-    ``noise_multiplier`` z, the deviation of the noise over the sensitivity, or a ``clip`` C, the
-    largest norm of a gradient.
+    Subclasses have a ``noise_multiplier`` z, the deviation of the noise over the sensitivity, or a
+    ``clip`` C, the largest norm of a gradient.
 
     The accounting assumes that tau is public, as the paper does. Strictly, with ``as_published``
     the scale of the noise reveals the number of ratings.
@@ -99,10 +100,9 @@ class NoisyMf(PartyMf):
 
     @abstractmethod
     def make_noise(self, n_users: int, with_users: bool = True) -> GradientNoise:
-        """Returns the noise of a party of ``n_users`` users.
+        """Returns the noise on the gradient sums of a party of ``n_users`` users.
 
-        With ``with_users``, the noise is for steps on user and item embeddings, otherwise for steps
-        on items alone.
+        ``with_users``: whether steps move user and item embeddings, instead of items alone.
         """
 
     @property
@@ -120,9 +120,7 @@ class NoisyMf(PartyMf):
 
     @property
     def sampling(self) -> StepSampling:
-        """Sampling of a step's rows (users), or of independent units (ratings or users) in the
-        repaired version.
-        """
+        """Sampling of a step: of rows (users) or, in the repaired version, of independent units."""
         return (
             StepSampling()
             if self.as_published
@@ -132,7 +130,7 @@ class NoisyMf(PartyMf):
     def make_descent(self, n_users: int, with_users: bool = True) -> GradientDescent:
         """Returns the gradient steps of a party of ``n_users`` users, with clipping and noise.
 
-        The steps move both tables (``with_users``), or items alone.
+        ``with_users``: whether the steps move user and item embeddings, instead of items alone.
         """
         noise = self.make_noise(n_users, with_users)
         return replace(
@@ -143,38 +141,38 @@ class NoisyMf(PartyMf):
         )
 
     def get_event(self, scope: Scope, population: Population) -> dp.DpEvent:
-        """Returns the accounting event of all noisy gradients that depend on the data that
-        ``scope`` protects.
+        """Returns the accounting event of all noisy gradients that depend on the protected data.
 
-        The noise is relative to the true sensitivity instead of the claimed one.
+        ``scope`` states these data. The event has the true sensitivity, not the claimed one.
         """
         return self.make_noise(population.n_users).get_event(self, scope, population)
 
     def compute_party_epsilon(self, population: Population) -> float:
-        """Returns the epsilon of all noisy steps of a party by the authors' accountant (TensorFlow
-        Privacy).
+        """Returns the epsilon of all noisy steps of a party by the authors' accountant.
+
+        The accountant is that of TensorFlow Privacy (``get_authors_epsilon``).
         """
         return get_authors_epsilon(*self.get_accountant_inputs(population, sum(self.step_counts)))
 
     def bound_party_epsilon(self, population: Population) -> float:
-        """Returns the epsilon of all noisy steps of a party by the paper's Theorem 1; it exceeds
-        ``compute_party_epsilon``.
+        """Returns the epsilon of all noisy steps of a party by the paper's Theorem 1.
+
+        This bound is larger than ``compute_party_epsilon``.
         """
         return get_theorem_1_epsilon(*self.get_accountant_inputs(population, sum(self.step_counts)))
 
     def compute_user_epsilon(self, population: Population) -> float:
-        """Returns the claimed epsilon of a user: the root of the sum of squared party epsilons
-        (Theorem 4).
+        """Returns the claimed epsilon of a user over all parties (Theorem 4).
+
+        This is the root of the sum of squared party epsilons.
         """
         return math.sqrt(self.parties) * self.compute_party_epsilon(population)
 
-    def get_accountant_inputs(
-        self, population: Population, steps: int
-    ) -> tuple[float, float, int, float]:
-        """Returns the inputs of the authors' accountant for ``steps`` noisy steps.
+    def get_accountant_inputs(self, population: Population, steps: int) -> tuple[float, float, int, float]:
+        """Returns the arguments of ``get_authors_epsilon`` for ``steps`` noisy steps.
 
-        The inputs are the noise multiplier, the sampling rate, the number of steps and delta. Only
-        the noise multiplier may depend on ``population``.
+        They are the noise multiplier, the sampling rate, the number of steps and delta. Only the
+        noise multiplier may depend on ``population``.
         """
         return self.make_noise(population.n_users).multiplier, self.rate, steps, self.delta
 
@@ -185,28 +183,30 @@ RATING_UNITS = (Unit.RATING, Unit.INTERACTION, Unit.BIT)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserItemNoise(GradientNoise):
-    """Gaussian noise on gradients with respect to user and item embeddings, for parties that hold
-    items.
+    """Gaussian noise on user and item gradients, for parties that hold items.
+
+    ``has_user_noise``: whether gradient sums with respect to user embeddings have noise.
     """
 
     has_user_noise: ClassVar[bool] = True
 
     @classmethod
     def for_scaled_gradients(cls, z: float, clip: float, unit: str) -> UserItemNoise:
-        """Creates noise of deviation z C, for joint gradients of a rating or user scaled to norm C.
+        """Creates noise of deviation z C on gradients that are scaled to a norm of at most C.
 
-        C is ``clip``, and ``unit`` is "rating" or "user".
+        ``z``: noise multiplier.
+        ``clip``: C, the largest norm of a gradient.
+        ``unit``: data whose gradient is scaled, "rating" or "user".
         """
         return cls(multiplier=z, sigma=z * clip, clipping=Clipping.of_gradients(clip, unit))
 
     def get_event(self, mf: NoisyMf, scope: Scope, population: Population) -> dp.DpEvent:
-        """Returns the accounting event of all noisy gradients of the parties that hold the data
-        that ``scope`` protects.
+        """Returns the accounting event of all noisy gradients that depend on the protected data.
 
-        The noise is relative to the true sensitivity. One rating is at one party. A user is at all
-        parties, with ``trim`` ratings each if the system's ``unit`` is the user, else with all
-        items. One round is charged as the whole training, because parties keep their item
-        embeddings.
+        ``scope`` states these data. The event has the true sensitivity, not the claimed one. One
+        rating is at one party. A user is at all parties, with ``trim`` ratings each if the system's
+        ``unit`` is the user, else with a rating of every item. One round is charged as the whole
+        training, because parties keep their item embeddings between rounds.
         """
         # Replacing a user by another moves the sum twice as far as removing the user. Replacing an
         # interaction, which may move to another party, also moves the sum twice as far. If the
@@ -249,13 +249,13 @@ class UserItemNoise(GradientNoise):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ItemNoise(GradientNoise):
-    """Gaussian noise on gradients with respect to item embeddings alone, for parties that hold
-    users.
+    """Gaussian noise on item gradients alone, for parties that hold users.
 
     ``has_fitted_users``: whether user embeddings are computed, without noise, from all ratings of
         the user. Then one rating changes the user's embedding, and with it the gradients of all of
-        that user's items (``bound_change``).
-    ``has_moving_users``: whether the embeddings of sampled users move in noisy steps, too.
+        that user's items (``bound_gradient_change``).
+    ``has_moving_users``: whether the embeddings of sampled users also move in noisy steps.
+    ``has_user_noise``: whether gradient sums with respect to user embeddings have noise.
     """
 
     has_fitted_users: bool
@@ -265,13 +265,14 @@ class ItemNoise(GradientNoise):
 
     @classmethod
     def for_system(cls, mf: NoisyMf, z: float, *, moves: bool) -> ItemNoise:
-        """Creates the noise of the system ``mf``, of deviation z Delta: Delta is 2 R^(3/2) per
-        rating, and theta times that per user.
+        """Creates the noise of the system ``mf``, of deviation z Delta.
 
-        R is the largest rating, and theta the maximum number of ratings of a user. The sensitivity
-        Delta is that of section 5.2. ``moves`` states whether user embeddings move in noisy steps;
-        if ratings are sampled independently (the repair), they stay at their random start until the
-        last stage.
+        ``z``: noise multiplier.
+        ``moves``: whether user embeddings move in noisy steps. If ratings are sampled independently
+            (the repair), they stay at their random start until the last stage in any case.
+
+        Delta is the sensitivity of section 5.2: 2 R^(3/2) per rating, for the largest rating R, and
+        theta times that per user of at most theta ratings.
         """
         follows = mf.sampling.unit != "rating"
         one = 2.0 * mf.bound * math.sqrt(mf.bound)
@@ -284,10 +285,10 @@ class ItemNoise(GradientNoise):
         )
 
     def get_event(self, mf: NoisyMf, scope: Scope, population: Population) -> dp.DpEvent:
-        """Returns the accounting event of all noisy gradients of the party that holds the data that
-        ``scope`` protects.
+        """Returns the accounting event of all noisy gradients that depend on the protected data.
 
-        The noise is relative to the true sensitivity. One round is charged with its T' steps.
+        ``scope`` states these data, which are at one party. The event has the true sensitivity, not
+        the claimed one. One round is charged with its T' steps.
         """
         drawn = replace(
             scope,
@@ -315,16 +316,19 @@ class ItemNoise(GradientNoise):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepNoise:
-    """Noise of one gradient step, relative to the changes of its gradient sum, for accounting.
+    """Noise multipliers of one gradient step, from which its accounting event is made.
 
-    ``descent``: steps and their sampling.
-    ``party_sizes``: numbers of users of the parties.
-    ``multiplier``: noise deviation over the change of a step's sum by the data that the accounting
-        protects.
-    ``unit_multiplier``: noise deviation over the change by adding or removing one of the sampled units
-        (a rating, or a user).
-    ``row_multiplier``: noise deviation over the distance between the gradients of two rows (users).
-    ``has_memory``: whether the party's stored embedding of a sampled row changes, without noise.
+    A noise multiplier is the deviation of the noise over the largest change of the step's gradient
+    sum; there is one for each of three changes.
+
+    ``descent``: the gradient step and its sampling.
+    ``party_sizes``: number of users of each party, one entry per different number.
+    ``multiplier``: noise multiplier for a change of the data that the accounting protects.
+    ``unit_multiplier``: noise multiplier for adding or removing one of the sampled units (a rating, or a
+        user).
+    ``row_multiplier``: noise multiplier for replacing the gradient of one row (user) by that of another.
+    ``has_memory``: whether a step also changes the party's stored embeddings of sampled rows,
+        without noise.
     """
 
     descent: GradientDescent
@@ -335,16 +339,18 @@ class StepNoise:
     has_memory: bool = False
 
     def get_event(self, scope: Scope, steps: int) -> dp.DpEvent:
-        """Returns the accounting event of ``steps`` steps for the data that ``scope`` protects and
-        its adjacency.
+        """Returns the accounting event of ``steps`` steps, for the change of the data in ``scope``.
 
         In the repaired version each unit (rating or user) is sampled independently, which amplifies
-        privacy for a change within one unit. As published, n' of the n rows (users) in ``party_sizes``
-        are sampled. Adding or removing a user then costs as much as with independent samples, with
-        noise of ``row_multiplier``, because the user takes another user's place
-        (``losses.pairs.FixedSizePair``). Replacing a user costs the epsilon that is proved for n'
-        of n rows. For data smaller than a user nothing is amplified, because the user's other
-        ratings show when the row is sampled.
+        privacy for a change within one unit. As published, a step samples n' of a party's n rows
+        (users). The event then depends on the change:
+
+        - adding or removing a user: that of independent samples, with noise multiplier
+          ``row_multiplier``, because the user takes another user's place
+          (``losses.pairs.FixedSizePair``);
+        - replacing a user: that of a sample of n' of n rows;
+        - smaller changes: that without amplification, because the user's other ratings show when
+          the row is sampled.
         """
         # If the party ``has_memory``, the users whose places an added user took have missed a step.
         # From then on their gradients differ, too, and the proof uses only that a sum has n' rows.
@@ -385,11 +391,16 @@ class StepNoise:
 def bound_gradient_change(
     clipping: Clipping, scope: Scope, n_items: int, trimmed: int | None, *, follows: bool
 ) -> float:
-    """Returns the largest change of one step's sum of item gradients by a change of the data that
-    ``scope`` protects.
+    """Returns the largest change of a step's sum of item gradients by the protected data.
 
-    Let c be the maximum number of ratings of a user (``trimmed``), or the number of items without
-    trimming, and R the largest rating.
+    ``clipping``: bounds of the gradients and embeddings.
+    ``scope``: the protected data (unit), and their change (adjacency).
+    ``n_items``: number of items.
+    ``trimmed``: maximum number of ratings of a user; None without trimming.
+    ``follows``: whether user embeddings depend on ("follow") the user's ratings.
+
+    Let c be the maximum number of ratings of a user, or the number of items without trimming, and R
+    the largest rating.
 
     - Adding or removing a user: 2 R^(3/2) sqrt(c), one row per item, which is attained.
     - Replacing a user by another: 1.618 times that (``Clipping.max_user_distance``).

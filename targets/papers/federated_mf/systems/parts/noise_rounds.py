@@ -18,9 +18,9 @@ _TAIL = 9.0  # bound on the draws of ``draw_normals``, in standard deviations
 
 @dataclass(frozen=True, slots=True)
 class MaskedGradient:
-    """First message of a device in a round: the gradient plus noise, N(0, ``noise_sigma``^2) per entry.
+    """Randomizer of a device's first message in a round: adds normal noise to the gradient.
 
-    ``noise_sigma``: standard deviation of the noise.
+    ``noise_sigma``: standard deviation of the noise on every entry.
     ``first_entry``: position in the flattened item table at which the messages begin; one number, or one
         per client.
     """
@@ -37,34 +37,30 @@ class MaskedGradient:
         )
 
     def bound_output(self, largest: float) -> float:
-        """Returns a bound on the absolute value of every number of a message.
+        """Returns a bound on the absolute value of all numbers of a message.
 
-        ``largest`` is such a bound for the gradients.
+        ``largest`` is the largest absolute value of a gradient's numbers.
         """
         return largest + _TAIL * self.noise_sigma
 
     def randomize_sum(self, total: NDArray[Any], streams: Streams) -> NDArray[np.float64]:
-        """Returns the sum of the messages of all clients, given the sum ``total`` of their
-        gradients.
-        """
-        return np.asarray(
-            total + _summed(streams, _FIRST, total.shape, self.noise_sigma, self.first_entry)
-        )
+        """Returns the sum of all clients' messages, given the sum ``total`` of their gradients."""
+        return np.asarray(total + _summed(streams, _FIRST, total.shape, self.noise_sigma, self.first_entry))
 
     def skip_entries(self, count: int | Ints) -> MaskedGradient:
-        """Returns a copy of this object for messages that begin ``count`` entries later in the item
-        table.
-        """
+        """Returns a copy for messages that begin ``count`` entries later in the item table."""
         return replace(self, first_entry=self.first_entry + count)
 
 
 @dataclass(frozen=True, slots=True)
 class ReplacementMessage:
-    """Second message of a device in a round: -xi + xi', which replaces the noise xi of the first.
+    """Randomizer of a device's second message in a round, which replaces the noise of the first.
+
+    The noise of the first message is xi, and the second message is -xi + xi', with new noise xi'.
 
     ``old_sigma``: standard deviation of xi.
-    ``new_sigma``: standard deviation of the new noise xi'.
-    ``is_repaired``: whether the message is -b instead, a part of the noise xi = a + b.
+    ``new_sigma``: standard deviation of xi'.
+    ``is_repaired``: whether the message is instead -b, for a part b of the noise xi = a + b.
     ``first_entry``: position in the flattened item table at which the messages begin; one number, or one
         per client.
 
@@ -79,30 +75,30 @@ class ReplacementMessage:
     first_entry: int | Ints = 0
 
     def __call__(self, values: NDArray[Any], streams: Streams) -> NDArray[Any]:
-        """Returns the messages of all n clients: (n, *shape), float32; ``values`` gives only the
-        shape.
+        """Returns the messages of all n clients: (n, *shape), float32.
+
+        Only the shape of ``values`` is used.
         """
         own, last = self.normal_weights
         xi = _noise(streams, _FIRST, values.shape, own - self.old_sigma, self.first_entry)
         return xi + _noise(streams, _SECOND, values.shape, last, self.first_entry)
 
     def bound_output(self, largest: float) -> float:
-        """Returns a bound on the absolute value of every number of a message; ``largest`` is not
-        used.
+        """Returns a bound on the absolute value of all numbers of a message.
+
+        ``largest`` is not used.
         """
         own, last = self.normal_weights
         return _TAIL * (abs(own - self.old_sigma) + abs(last))
 
     def randomize_sum(self, total: NDArray[Any], streams: Streams) -> NDArray[np.float64]:
-        """Returns the sum of the messages of all clients; from ``total`` only the shape is used."""
+        """Returns the sum of all clients' messages; only the shape of ``total`` is used."""
         own, last = self.normal_weights
         xi = _summed(streams, _FIRST, total.shape, own - self.old_sigma, self.first_entry)
         return xi + _summed(streams, _SECOND, total.shape, last, self.first_entry)
 
     def skip_entries(self, count: int | Ints) -> ReplacementMessage:
-        """Returns a copy of this object for messages that begin ``count`` entries later in the item
-        table.
-        """
+        """Returns a copy for messages that begin ``count`` entries later in the item table."""
         return replace(self, first_entry=self.first_entry + count)
 
     @property
@@ -121,8 +117,7 @@ class ReplacementMessage:
 def sum_messages(
     first: RandomizedMessages, first_users: Ints, second: RandomizedMessages, second_users: Ints
 ) -> NDArray[np.float64]:
-    """Returns the sum of all messages of a round, without drawing the noise that cancels between
-    them.
+    """Returns the sum of all messages of a round, without drawing the noise that cancels out.
 
     ``first``, ``first_users``: first messages that arrived, and the indices of their senders.
     ``second``, ``second_users``: second messages that arrived, and the indices of their senders.

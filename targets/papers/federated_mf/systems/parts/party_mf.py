@@ -34,7 +34,8 @@ from fedrec_auditor.targets.systems.system import Messages, System, TrainingGene
 from fedrec_auditor.targets.transcript import PublicInfo
 
 _TRIM = 101  # key of the random stream that trims the ratings of a party of one user
-# Function from indices, ratings and streams of parties of one user to their first embeddings.
+# Function that returns the initial user and item embeddings of some parties of one user each, from
+# the parties' indices, ratings and random streams.
 Initializer = Callable[[Ints, sparse.csr_array, Streams], tuple[Floats, Floats]]
 
 
@@ -42,13 +43,15 @@ Initializer = Callable[[Ints, sparse.csr_array, Streams], tuple[Floats, Floats]]
 class Party:
     """State of one party during a training.
 
-    ``member_ids``: indices of its users (horizontal) or of its items (vertical) in the whole table.
+    ``member_ids``: indices of the party's users (horizontal) or items (vertical) in the whole table
+        of ratings.
     ``all_ratings``: all ratings of these users or items, users by items.
-    ``ratings``: the ratings after trimming, users by items.
+    ``ratings``: these ratings after trimming, users by items.
     ``own_embeddings``: embeddings of these users or items, which the party keeps.
     ``rng``: the party's random generator.
-    ``weight``: the party's share of all users or items.
-    ``step_scale``: one over the number of trimmed ratings of an average user, 1/(m tau).
+    ``weight``: the party's share of all users (horizontal) or items (vertical).
+    ``step_scale``: factor on the learning rate: one over the mean number of trimmed ratings per
+        user, 1/(m tau) in the paper.
     """
 
     member_ids: Ints
@@ -67,12 +70,14 @@ class Party:
         first: int,
         count: int,
     ) -> tuple[Floats, Floats]:
-        """Returns user and item embeddings after ``count`` gradient steps on the party's ratings.
+        """Takes ``count`` gradient steps on the party's ratings; returns user and item embeddings.
 
+        ``descent``: settings of the steps, with clipping and noise.
         ``tables``: user and item embeddings before the steps.
         ``sizes``: factors on the learning rate for steps on users and on items; at 0 the table does
             not move.
-        ``first``: index of the first step in the training, on which the learning rate depends.
+        ``first``: index of the first of these steps in the whole training, on which the learning
+            rate depends.
         """
         users, items = tables
         return descent.train(
@@ -89,12 +94,12 @@ class Party:
 
 @dataclass(frozen=True, slots=True)
 class StepSampling:
-    """Sampling of a gradient step, and the number by which the step's gradient sum is divided.
+    """Sampling of the ratings of a gradient step, and the divisor of the step's gradient sum.
 
-    ``unit``: "row" for a fixed number of rows (users) per step; "rating" or "user" if each rating
-        or user is drawn independently.
-    ``density``: public guess of the share of observed ratings, which gives the divisor; if None,
-        the divisor counts the party's own ratings.
+    ``unit``: sampled unit: "row" for a fixed number of rows (users) per step; "rating" or "user" if
+        each rating or user is sampled independently.
+    ``density``: public guess of the share of observed ratings, from which the divisor is computed;
+        if None, the divisor is computed from the party's own number of ratings.
     """
 
     unit: str = "row"
@@ -104,9 +109,9 @@ class StepSampling:
 class Exchange(ABC):
     """Base class of the protocols by which parties and server exchange embeddings.
 
-    ``is_one_step``: whether no messages are sent during the local steps, so that the training is a
-        single step of the generator.
-    ``tuning``: number of steps that a party takes alone at the end.
+    ``is_one_step``: whether the training generator has a single step, because parties send nothing
+        during their local steps.
+    ``tuning``: number of steps that a party takes alone at the end of the training.
     """
 
     is_one_step: ClassVar[bool] = False
@@ -119,8 +124,9 @@ class Exchange(ABC):
         """
 
     def make_messages(self, mf: PartyMf, calls: UploadRequest) -> Messages:
-        """Returns the first messages, by name, of parties of one user each; empty if parties send
-        nothing.
+        """Returns the requested messages of parties of one user each, as arrays by name.
+
+        They are the parties' first messages; the result is empty if parties send nothing.
         """
         return {}
 
@@ -129,23 +135,29 @@ class Exchange(ABC):
 class PartyMf(System):
     """Base class of systems with T rounds of T' gradient steps in every party.
 
-    A system defines the data of parties (``division``), the messages and their times
-    (``exchange``), the steps and noise of a party (``descent``), and the initial user embeddings
-    (``n_fit_steps``).
+    A subclass defines the division of the data among the parties (``division``), the protocol of
+    messages (``exchange``), the gradient steps and noise of a party (``make_descent``), and the
+    number of steps that fit initial user embeddings (``n_fit_steps``).
 
-    ``factors`` p, ``rounds`` T, ``local_steps`` T', ``rate`` (share of the rows sampled in a step)
-    and ``parties`` s are the paper's (sections 4.3, 5.3).
+    ``factors``: number p of entries of an embedding, as in the paper (sections 4.3, 5.3).
+    ``rounds``: number T of rounds, as in the paper.
+    ``local_steps``: number T' of steps of a party per round, as in the paper.
+    ``rate``: share of the rows (users) that a step samples, as in the paper.
+    ``parties``: number s of parties, as in the paper.
+    ``bound``: R, the largest possible rating.
+    ``learning_rate``: initial learning rate g, in units that do not depend on the size of the data
+        (``sgd_mf``); the paper does not print it.
+    ``spread``: width of the distribution of initial embeddings, from 0 (all equal) to 1.
+    ``division``: division of the data among the parties, by items or by users.
 
-    ``bound`` is R, the largest possible rating.
+    Some subclasses have further settings:
 
-    ``learning_rate`` is g of ``sgd_mf``, which the paper does not print. The defaults of all
-    systems were chosen by MSE on MovieLens-100K, on the split on which utility is reported. A
-    party's ratings are trimmed once, before the training.
+    ``split``: rule that divides the items among parties, "random" or "category" (by genre).
+    ``tuning``: number of steps that a party takes alone at the end of the training.
+    ``tuning_rate``: learning rate of these steps.
 
-    ``split`` of some systems is the way in which items are dealt to parties, at random or by genre.
-
-    ``tuning`` is the number of steps that a party takes alone at the end, and ``tuning_rate`` is
-    their learning rate.
+    The learning rates of all systems were chosen by MSE on MovieLens-100K, on the split on which
+    utility is reported. A party's ratings are trimmed once, before the training.
     """
 
     factors: Annotated[Count, "p, entries of a user's and of an item's vector"] = 20
@@ -177,16 +189,14 @@ class PartyMf(System):
 
     @property
     def sampling(self) -> StepSampling:
-        """Sampling of a step's rows (users) or ratings, and the divisor of the step's gradient
-        sum.
-        """
+        """Sampling of the ratings of a step, and the divisor of the step's gradient sum."""
         return StepSampling()
 
     @property
     def sizes(self) -> Sizes:
         """Number of rounds, and the maximum number of ratings of a user.
 
-        The second number is None unless one party holds all of a user's ratings and trims them.
+        The second number is None if a user's ratings are at several parties, or are not trimmed.
         """
         return Sizes(
             rounds=self.rounds, ratings=self.max_ratings if self.division.is_by_user else None
@@ -199,15 +209,14 @@ class PartyMf(System):
 
     @property
     def n_steps(self) -> int:
-        """Number of steps of the training generator: the rounds, or 1 without any messages."""
+        """Number of steps of the training generator: the rounds, or 1 if parties train alone."""
         return 1 if self.exchange.is_one_step else self.rounds
 
     def get_cost_args(self, interactions: Interactions) -> dict[str, float]:
-        """Returns arguments, by name, of ``TrainingCost.estimate``, which estimates time and memory
-        of a training.
+        """Returns arguments of ``TrainingCost.estimate``, by name.
 
-        Each party sends one table per round: the larger of the user and the item table. A step
-        passes over the share of the ratings that it samples.
+        Each party sends one table per round; the larger of the user and the item table is assumed.
+        A step passes over the share of the ratings that it samples.
         """
         numbers = self.factors * max(interactions.n_users, interactions.n_items)
         steps = self.steps + self.n_fit_steps + self.exchange.tuning
@@ -221,10 +230,11 @@ class PartyMf(System):
         }
 
     def make_descent(self, n_users: int, with_users: bool = True) -> GradientDescent:
-        """Returns the gradient steps of a party of ``n_users`` users, by default without noise or
-        clipping.
+        """Returns the gradient steps of a party of ``n_users`` users.
 
-        The steps move user and item embeddings (``with_users``), or only the items.
+        By default the steps have neither noise nor clipping.
+
+        ``with_users``: whether the steps move user and item embeddings, instead of items alone.
         """
         return GradientDescent(
             learning_rate=self.learning_rate,
@@ -234,11 +244,11 @@ class PartyMf(System):
         )
 
     def get_step_scale(self, n_users: int, n_items: int, ratings: int | Ints) -> float | Floats:
-        """Returns the factor on the lengths of a party's steps: one over the average number of
-        ratings of a user.
+        """Returns the factor on a party's steps: one over the mean number of ratings per user.
 
-        ``ratings`` is the party's own number of ratings, or an array of such numbers. If the
-        sampling has a public ``density``, the average is computed from the density instead.
+        ``n_users``, ``n_items``: numbers of users and items of the party.
+        ``ratings``: the party's own number of ratings, or an array of such numbers. They are not
+            used if the sampling has a public ``density``, from which the mean is then computed.
         """
         if self.sampling.density is None:
             return self.division.get_step_scale(n_users, ratings)
@@ -252,24 +262,23 @@ class PartyMf(System):
         return self.exchange.train(self, interactions, rng)
 
     def get_public_info(self, interactions: Interactions) -> PublicInfo:
-        """Returns what the adversary knows of a run, in which the parties are the senders."""
+        """Returns what the adversary knows of a run; the senders are the parties."""
         n_silos = self.division.count_parties(self, interactions)
         return replace(super().get_public_info(interactions), n_silos=n_silos)
 
     def make_messages(self, request: UploadRequest) -> Messages:
-        """Returns the first messages of parties, each of which holds one user and all items.
+        """Returns the requested messages: first messages of parties that hold one user each.
 
-        All randomness of a message comes from its party's own stream.
+        A party has all items. All randomness of a message comes from its party's own stream.
         """
         return self.exchange.make_messages(self, request)
 
     def score(self, model: Model, interactions: Interactions, users: Ints) -> Floats:
-        """Returns predicted ratings u.v of ``users``, shape (len(users), n_items), for embeddings u
-        and v.
+        """Returns predicted ratings u.v of ``users``, shape (len(users), n_items).
 
-        If each party has its own item embeddings, users are predicted with those of the party that
-        holds the user (array "home"). If each party has its own user embeddings, items are
-        predicted with those of the party that holds the item (array "owner").
+        u and v are the embeddings of user and item. If each party has its own item embeddings, v is
+        that of the party that holds the user (array "home"). If each party has its own user
+        embeddings, u is that of the party that holds the item (array "owner").
         """
         own, items = model.arrays["users"], model.arrays["items"]
         with one_thread():
@@ -290,14 +299,15 @@ class PartyMf(System):
     def train_devices(
         self, calls: UploadRequest, steps: int, initializer: Initializer, with_users: bool = True
     ) -> tuple[Floats, Floats]:
-        """Returns user and item embeddings of n parties of one user each, after ``steps`` gradient
-        steps.
+        """Trains n parties of one user each by ``steps`` steps; returns user and item embeddings.
 
-        ``initializer``: gives the initial embeddings of a block of parties.
-        ``with_users``: whether user embeddings move, too.
+        ``calls``: the requested messages, one party per message.
+        ``steps``: number of gradient steps.
+        ``initializer``: function that returns the initial embeddings of a block of parties.
+        ``with_users``: whether user embeddings move, besides item embeddings.
 
         The results have shapes (n, p) and (n, m, p), for m items and p factors. Parties are trained
-        in blocks of four million embedding entries.
+        in blocks of about four million embedding entries.
         """
         full, p = check_ratings(calls.interactions, self.bound), self.factors
         n, m = full.shape
@@ -321,8 +331,9 @@ class PartyMf(System):
         return users, items
 
     def trim_devices(self, ratings: sparse.csr_array, streams: Streams) -> sparse.csr_array:
-        """Returns the ratings of parties of one user each, trimmed to at most ``max_ratings`` per
-        user.
+        """Draws at most ``max_ratings`` ratings per user, for parties of one user each.
+
+        ``ratings`` has one row per party, and ``streams`` one random stream per party.
         """
         if self.max_ratings is None:
             return ratings
@@ -331,9 +342,11 @@ class PartyMf(System):
     def make_parties(
         self, interactions: Interactions, shared: Floats | None, rng: Generator
     ) -> list[Party]:
-        """Divides the data among the parties, and gives each party its own random generator.
+        """Divides the data among the parties; returns the parties' states before the training.
 
-        ``shared`` holds the initial shared embeddings, to which user embeddings may be fitted.
+        ``shared``: initial item embeddings, to which user embeddings are fitted if ``n_fit_steps``
+            is above 0; None without shared item embeddings.
+        ``rng``: source of the division, and of one random generator per party.
         """
         table = check_ratings(interactions, self.bound)
         dealt = self.division.deal(self, interactions, rng)
@@ -353,8 +366,9 @@ class PartyMf(System):
 
 
 def get_party_sizes(n_users: int, parties: int) -> tuple[int, ...]:
-    """Returns the smallest and largest number of users of a party, if users are dealt in equal
-    shares.
+    """Returns the smallest and largest number of users of a party.
+
+    ``n_users`` users are divided among ``parties`` parties in equal shares.
     """
     count = min(parties, n_users)
     return n_users // count, -(-n_users // count)
@@ -363,8 +377,8 @@ def get_party_sizes(n_users: int, parties: int) -> tuple[int, ...]:
 def get_sampling_shares(sizes: Sequence[int], rate: float) -> tuple[float, float]:
     """Returns the smallest and largest share of a party's rows (users) that a step samples.
 
-    ``sizes`` are the parties' numbers of rows. The number of sampled rows is an integer, so shares
-    differ.
+    ``sizes`` are the parties' numbers of rows, and ``rate`` is the share before the number of
+    sampled rows is rounded to an integer.
     """
     shares = [get_batch_size(size, rate) / size for size in sizes]
     return min(shares), max(shares)
@@ -373,7 +387,8 @@ def get_sampling_shares(sizes: Sequence[int], rate: float) -> tuple[float, float
 def make_claim_scope(
     unit: str, vantage: Vantage = Vantage.SERVER, adjacency: Adjacency = Adjacency.ADD_REMOVE
 ) -> Scope:
-    """Returns the scope of the paper's claims for a ``unit`` ("rating" or "user"), over the whole
-    training.
+    """Returns the scope of the paper's claims for a ``unit``, "rating" or "user".
+
+    The horizon is the whole training.
     """
     return Scope(unit=Unit(unit), adjacency=adjacency, vantage=vantage, horizon=Horizon.TRAINING)
