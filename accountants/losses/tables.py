@@ -173,7 +173,9 @@ class ProbabilityTable:
                 bound_epsilon_below(((make_loss_pair(*pair), self.n_copies),), delta)
                 for pair in self._pairs()
             )
-            return make_exact_bound(least, scope, delta, f"{source} of {self.n_copies} n_copies, from below")
+            return make_exact_bound(
+                least, scope, delta, f"{source} of {self.n_copies} n_copies, from below"
+            )
         together, all_tried = self._together()
         if not all_tried:
             source += f" of {self.n_copies} n_copies, from below; not all pairs of inputs are tried"

@@ -118,12 +118,12 @@ class CandidateInputs:
     - ``strategy``: Hypothesis strategy that draws inputs.
     - ``all_inputs``: all inputs, if they are known; otherwise None.
     - ``probes``: a few inputs, under which outputs are drawn to learn the form of the outputs.
-    - ``pairs``: pairs that are always tried: all pairs of ``all_inputs`` if there are few, the
-      smallest and the largest input of a domain, if finite, and pairs of the worst-case inputs that
-      the mechanism states.
+    - ``pairs``: pairs of inputs that are always tried: all pairs of ``all_inputs`` if there are
+      few, the smallest and the largest input of a domain if these are finite, and pairs of the
+      worst-case inputs that the mechanism states.
     - ``is_given``: true if the user gave the inputs.
     - ``is_complete``: true if ``all_inputs`` contains every input of the domain. If no domain is
-      known, a list counts as the whole domain.
+      known, a list of inputs counts as the whole domain.
     """
 
     strategy: SearchStrategy[Any]
@@ -404,15 +404,16 @@ class CandidateOutputs:
     def propose_outputs(
         self, drawn_a: NDArray[Any], drawn_b: NDArray[Any], a: Any, b: Any
     ) -> NDArray[Any]:
-        """Returns outputs to try besides the drawn ones, within and far beyond their range.
+        """Returns outputs to try in addition to the drawn outputs, within and far beyond their
+        range.
 
         - ``drawn_a``, ``drawn_b``: outputs drawn under the inputs ``a`` and ``b``, (k, *output
           shape).
 
-        The returned outputs lie at many distances from the centre of all drawn outputs. Others lie
-        beyond the typical outputs of each input, on the side away from the other input. If outputs
-        are symbols (names or bits), the drawn outputs or bit vectors similar to the inputs are
-        returned.
+        Some of the returned outputs lie at many distances from the centre of all drawn outputs.
+        Others lie beyond the typical outputs of each input, on the side away from the other input.
+        If outputs are symbols (names or bits), the result is the drawn outputs, or bit vectors
+        similar to the inputs.
         """
         if self.is_symbolic:
             return self._alike(a, b)

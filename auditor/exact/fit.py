@@ -122,18 +122,25 @@ def check_fit(
     """Tests whether the outputs of ``sampler`` follow the probabilities that the randomizer claims
     (``dist.log_prob``). A correct sampler fails with probability at most 1e-6.
 
-    For discrete outputs and for numbers, the function divides the outputs into cells, and tests the
-    counts of cells and their cumulative counts (as Kolmogorov and Smirnov's statistic does) against
-    the claimed masses. Densities are integrated, and must integrate to 1. For all outputs,
-    including vectors, the claimed log-ratio of two inputs must be calibrated: if the input is
-    chosen with probability 1/2, an output y with log-ratio llr(y) comes from the first input with
-    probability 1/(1 + e^-llr(y)). If a drawn output is impossible according to ``dist``, the check
-    fails.
+    ``sampler``: draws the outputs.
+    ``dist``: the randomizer with its claimed output probabilities.
+    ``inputs``: inputs of the randomizer; at most 12 of them are tested.
+    ``samples``: number of outputs per input; fewer are drawn if outputs are large.
+    ``seed``: seed of the draws.
+
+    There are three kinds of tests:
+
+    - Possible outputs: the check fails if a drawn output is impossible according to ``dist``.
+    - Cells, for discrete outputs and for numbers: the outputs are divided into cells. The counts of
+      cells and their cumulative counts (as in the Kolmogorov-Smirnov test) are compared with the
+      claimed masses. Densities are integrated, and must integrate to 1. Cells are chosen on one
+      half of the outputs and counted on the other half.
+    - Calibration, for all outputs including vectors: if the input is chosen from two with
+      probability 1/2 each, an output y with claimed log-ratio llr(y) comes from the first input
+      with probability 1/(1 + e^-llr(y)).
 
     All tests are exact binomial tests, because a chi-square test with 5 expected counts is wrong by
-    a factor of hundreds at p-values this small. ``samples`` outputs are drawn for each of
-    ``inputs``, at most 12 of them, and fewer outputs if they are large. Cells are chosen on one
-    half of the outputs and counted on the other half.
+    a factor of hundreds at p-values this small.
     """
     chosen = inputs[:_MOST_INPUTS]
     *seeds, choosing = seed.spawn(len(chosen) + 1)

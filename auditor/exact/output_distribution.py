@@ -311,10 +311,11 @@ def limit_underflow(log_probs: Floats, epsilon: float) -> Floats:
     """Returns log-probabilities, (inputs, outputs), in which values that may come from underflow
     are increased, so that they cannot wrongly refute a claim of ``epsilon``.
 
-    A log-probability computed as log(p) is -inf if p is below the smallest double, and has few
-    digits just above it. Such a value is kept only if the claim and the probability of the same
-    output under another input imply a true value above -600. Otherwise it is increased to at most
-    -600. Finite values below ln of the smallest double were computed in logarithms, and are kept.
+    A log-probability that is computed as log(p) is -inf if p is below the smallest double, and has
+    few digits if p is just above it. Such a value is kept only if the true value must be above
+    -600, by the claim and by the probability of the same output under another input. Otherwise it
+    is increased to -600, or to the largest value for this output if that is smaller. A finite value
+    below ln of the smallest double was computed in logarithms, and is kept.
     """
     high = log_probs.max(axis=0)
     doubtful = np.isneginf(log_probs) | ((log_probs > _NOTHING) & (log_probs < _FEW_DIGITS))

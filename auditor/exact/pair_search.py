@@ -323,11 +323,13 @@ class LogRatioSearch(PairSearch):
     def refine(self, best: PairEpsilon) -> PairEpsilon:
         """Returns a result for the inputs of ``best`` with an output of equal or larger log-ratio.
 
-        Outputs are vectors. Entries of the output of ``best`` are replaced by entries at the same
-        positions in a few drawn and a few extreme outputs, while the log-ratio increases. At most
-        four rounds of replacements are made. ``best`` itself is returned if all possible outputs
-        are known, or if an output has one entry or too many. If the log-ratio of ``best`` is not
-        above 0, the result is empty (epsilon -inf).
+        The method applies to outputs that are vectors. Entries of the output of ``best`` are
+        replaced by entries at the same positions in a few drawn and a few extreme outputs, as long
+        as the log-ratio increases, in at most four rounds.
+
+        ``best`` itself is returned if all possible outputs are known, or if an output has one entry
+        or too many. If the log-ratio of ``best`` is not above 0, the result is empty (epsilon
+        -inf).
         """
         if not best.epsilon > 0.0:
             return PairEpsilon()

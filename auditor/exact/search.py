@@ -74,13 +74,16 @@ def find_exact_bound(mechanism: Mechanism, scope: Scope, delta: float = 0.0) -> 
       worst pair is at most delta. This requires finitely many outputs, or a mechanism that is a
       ``PrivacyCurve``. Otherwise InputError is raised.
 
-    The bound equals the exact epsilon except in three cases at delta > 0. First, if outputs of
-    several copies have more than two different probability ratios, the composition itself is a
-    lower bound, without a witness. Second, if copies may have different pairs of inputs, only equal
-    pairs are tried; if there are only two inputs, they are also exchanged in some of the copies.
-    The source of the bound names these two cases. Third, the privacy curve of some mechanisms is
-    itself a lower bound. The witness of the bound names the pair of inputs and a distinguishing
-    output or event.
+    The bound equals the exact epsilon, except in these cases at delta > 0:
+
+    1. The outputs of several copies have more than two different probability ratios. Then the
+       composition of the copies is a lower bound itself, and has no witness. The source of the
+       bound says so.
+    2. Copies may have different pairs of inputs. Then only equal pairs are tried; if there are only
+       two inputs, they are also exchanged in some of the copies. The source of the bound says so.
+    3. The privacy curve that the mechanism states is a lower bound itself.
+
+    The witness of the bound names the pair of inputs and a distinguishing output or event.
 
     >>> from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, any_pair
     >>> from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip
@@ -109,12 +112,16 @@ def compute_delta(mechanism: Mechanism, epsilon: float) -> float:
     """Computes the smallest delta at which ``mechanism`` is (``epsilon``, delta)-DP, without
     sampling error.
 
-    For a ``PrivacyCurve`` whose own method ``delta`` is a lower bound, the result is this lower
-    bound. Otherwise the result is the largest hockey-stick divergence sum(max(0, P - e^eps Q)) over
-    ordered pairs of inputs, whose output distributions are P and Q. Raises InputError unless the
-    mechanism is a ``PrivacyCurve`` or has finitely many outputs. If the mechanism consists of
-    several copies, their outputs must also have at most two different probability ratios, and if
-    copies may have different pairs of inputs, there must be only two inputs and few copies.
+    The result is the largest hockey-stick divergence sum(max(0, P - e^eps Q)) over ordered pairs of
+    inputs, where P and Q are the output distributions of the two inputs. A ``PrivacyCurve``
+    computes it by its own method ``delta``, whose result may be a lower bound only.
+
+    Raises InputError for other mechanisms in these cases:
+
+    - The mechanism has infinitely many outputs.
+    - The mechanism consists of several copies, whose outputs have more than two different
+      probability ratios.
+    - Copies may have different pairs of inputs, and there are more than two inputs, or many copies.
 
     >>> from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip
     >>> compute_delta(BitFlip(p=0.75, q=0.25), 0.0)
@@ -181,14 +188,19 @@ def search_exact_bound(
     - ``samples``: number of draws under each of some inputs, made to find rare outputs if outputs
       are few and repeat. At most 2^21 numbers are drawn in total.
 
-    The search is exhaustive and exact if all inputs and outputs are known and few enough, and
-    ``log_prob`` has double precision. All outputs are known if the mechanism lists them, or if the
-    probabilities of drawn outputs and similar ones sum to 1 within 1e-9. Otherwise the bound at
-    delta 0 is the largest log-ratio among two sets: the mechanism's worst-case inputs and outputs,
-    as far as ``log_prob`` confirms them, and the examples of Hypothesis. If the bound exceeds the
-    claim, the witness is the simplest pair of inputs that exceeds the claim. At delta > 0 the bound
-    follows from the hockey-stick divergence: from the mechanism's own privacy curve, from a sum
-    over all or many discrete outputs, or from an integral over numbers, bounded from below.
+    The method depends on the outputs and on ``delta``:
+
+    - All inputs and outputs are known and few enough, and ``log_prob`` has double precision: the
+      search is exhaustive and exact. All outputs are known if the mechanism lists them, or if the
+      probabilities of drawn outputs and similar ones sum to 1 within 1e-9.
+    - Otherwise, at delta 0: the bound is the largest log-ratio among the mechanism's worst-case
+      inputs and outputs, as far as ``log_prob`` confirms them, and the examples of Hypothesis.
+    - Otherwise, at delta > 0: the bound follows from the hockey-stick divergence. This is computed
+      from the mechanism's own privacy curve, from a sum over all or many discrete outputs, or from
+      an integral over numbers, bounded from below.
+
+    If the bound exceeds the claim, the witness is the simplest pair of inputs that exceeds the
+    claim.
 
     Raises InputError for inputs outside the domain, if there are neither inputs nor a domain, and
     at delta > 0 for vectors of continuous outputs without a privacy curve.

@@ -166,11 +166,11 @@ class Simulation(Protocol):
 
     @property
     def n_votes(self) -> int:
-        """Number of features of a run, the last ones, each of which may serve alone as the
-        adversary's score.
+        """Number of features, the last ones of a run, that may each serve alone as the adversary's
+        score.
 
-        Features are numbers that the adversary computes from the messages of a run. The features
-        before them are only used in combination.
+        Features are numbers that the adversary computes from the messages of a run. All features
+        before the last ones are only used in combination.
         """
         ...
 
@@ -520,8 +520,9 @@ class CanaryGame(ABC):
     ``name``: name of the game on the command line.
     ``horizon``: time that the adversary observes: one round, or a training.
     ``chunk_size``: number of runs that are simulated together.
+    ``own_estimator``: estimator that replaces the plan's estimator in this game, or None.
 
-    Claims that may rely on random sampling of users are tested on runs that sample users.
+    If claims rely on random sampling of users, the runs also sample users.
     """
 
     name: ClassVar[str]

@@ -381,10 +381,11 @@ class OneRunSimulator:
     ``canaries``: the canaries and all other users.
     ``vantages``: adversaries, by what they see, for whom scores are returned.
     ``compute``: device and memory of the training.
+    ``n_votes``: 0, because no single feature serves alone as the adversary's score.
 
     The adversary knows all other users, both histories of every canary, and one broadcast at which
-    it computes expected messages: the first broadcast, or the released model if only this model is
-    seen.
+    it computes expected messages: the first broadcast, or the released model if it sees only this
+    model.
     """
 
     target: Target

@@ -7,13 +7,18 @@ A family is a package with a ``base.py``. Every other module in the package defi
 - The member's class is named like the file, or like the file and the family (``LaplaceProtection``
   in ``laplace.py``).
 
-Related members may have a package of their own inside the family; a package ``parts`` has code that
-members share. A module has several members, named like its public classes, if its name ends in the
-name of its folder (``attribute_attacks`` in ``attacks``), or if the family is a single module
-(``learners``). A member of "papers" is a folder with claims. The systems in it, which are modules
-or lines of a table, are members of "targets". Other distributions add members to the families in
-``PLUGIN_FAMILIES`` by entry points of the group ``fedrec_auditor.<family>``. A plug-in (member that
-another distribution adds) that cannot be loaded is left out, and a message says so.
+There are these exceptions:
+
+- Related members may have a package of their own inside the family.
+- A package ``parts`` has code that members share.
+- A module has several members, named like its public classes, if its name ends in the name of its
+  folder (``attribute_attacks`` in ``attacks``), or if the family is a single module (``learners``).
+- A member of "papers" is a folder with claims. The systems in the folder, which are modules or
+  lines of a table, are members of "targets".
+
+Other distributions add members to the families in ``PLUGIN_FAMILIES`` by entry points of the group
+``fedrec_auditor.<family>``. A plug-in (member that another distribution adds) that cannot be loaded
+is left out, and a message says so.
 """
 
 from __future__ import annotations

@@ -115,7 +115,7 @@ class StatedClaim(BaseModel):
 
     def scoped(self) -> ScopedClaim:
         """Returns the claim with its scope (unit, adjacency, vantage, horizon), in which it is
-        judged. A missing adjacency is replaced by the default.
+        judged. If the adjacency is None, it gets the default.
         """
         adjacency = self.adjacency
         if adjacency is None:

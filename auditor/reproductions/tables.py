@@ -165,11 +165,11 @@ _DRAWS, _QUICK_DRAWS = 10, 3
 class TableScore:
     """One F1 score of an attack that infers an attribute, as in a table or figure of a paper.
 
-    - ``table_name``: number of the table or figure.
+    - ``table_name``: name of the table or figure, such as "Table 3".
     - ``attribute``: attribute to infer.
     - ``attacker``: name of the attacker in the paper.
     - ``attack``: name of the corresponding attack of this project.
-    - ``known_share``: fraction zeta of users whose attribute the adversary knows.
+    - ``known_share``: fraction (zeta in the paper) of users whose attribute the adversary knows.
     - ``printed_f1``: F1 in the paper, or None if it is only drawn in a figure.
     """
 
@@ -191,8 +191,8 @@ class AttackedSystem:
     - ``settings``: settings of the training.
     - ``upload_scores``: F1 scores of attacks on the whole upload.
     - ``cutoff``: K of the utility metric Hit@K in the paper.
-    - ``printed_hit_rate``: number of the paper's table or figure with Hit@K, and the value in the
-      table; None for a figure.
+    - ``printed_hit_rate``: name of the paper's table or figure with Hit@K, and the value in the
+      table; the value is None for a figure.
     - ``part_scores``: F1 scores of attacks on each component of the upload by itself.
     - ``note``: sentences for the row of Hit@K in the result.
     """

@@ -71,8 +71,18 @@ class Task:
 
 
 class TaskResult(Row):
-    """Rows that one task (such as an attack on one system) adds to the report, with its errors and
-    its duration in seconds.
+    """Result of one task (such as an attack on one system): the rows that the task adds to the
+    report.
+
+    ``findings``: verdicts on claims.
+    ``measurements``: measured or exact lower bounds on epsilon.
+    ``attacks``: results of attacks.
+    ``skipped``: attacks and games that did not run, with the reason.
+    ``utility``: utility metrics.
+    ``messages``: counts of messages without content.
+    ``reproduced``: measured numbers beside those that a paper prints.
+    ``errors``: error messages; empty if the task succeeded.
+    ``seconds``: duration of the task.
     """
 
     findings: tuple[Finding, ...] = ()
@@ -93,10 +103,11 @@ class Audit:
     - ``plan``: the plan, with its defaults resolved.
     - ``targets``, ``attacks``: systems and attacks, by name.
     - ``interactions``: the data.
-    - ``games``: names of the games with a canary (a designed user).
-    - ``confidence``: confidence of each sampled bound. All bounds of the audit hold together at the
-      plan's confidence: the error probability is divided by their number (Bonferroni). So an audit
-      of many systems refutes a true claim no more often than an audit of one system.
+    - ``games``: names of the games (experiments with a canary, a designed user).
+    - ``confidence``: confidence of each sampled bound. It is larger than the plan's, because the
+      plan's error probability is divided by the number of bounds (Bonferroni), so that all bounds
+      hold together. So an audit of many systems refutes a true claim no more often than an audit of
+      one system.
     - ``compute``: device and memory of the trainings.
     - ``notes``: sentences for the record, such as on attacks that do not run.
     - ``label``: text that distinguishes one of several audits in progress reports; the results do
@@ -247,11 +258,13 @@ class Audit:
         return (*judged, *trained, *last)
 
     def group_jobs(self, tasks: Sequence[Task], workers: int) -> dict[tuple[Task, ...], float]:
-        """Groups ``tasks`` into jobs for single workers, in the order in which to start them, with
-        their estimated seconds.
+        """Groups ``tasks`` into jobs for single workers, in the order in which to start them;
+        returns the estimated seconds of each job.
+
+        ``workers``: number of workers.
 
         Tasks that occupy all workers are not part of any job. Tasks of one system share a job, and
-        so its training. If there are fewer systems than ``workers``, the tasks of a system are
+        so its training. If there are fewer systems than workers, the tasks of a system are
         distributed to several jobs, which share a training that is done before. The longest jobs
         come first, so that no worker finishes long after all others (Graham 1969).
         """
@@ -353,7 +366,8 @@ def make_game_inputs(
 
 
 def adapt_target(target: Target, interactions: Interactions) -> tuple[Target, tuple[str, ...]]:
-    """Runs a trial of a system's code on ``interactions``; returns the system to audit, and notes.
+    """Lets a system adapt to ``interactions`` by a trial of its code; returns the system to audit,
+    and notes.
 
     The trial is the method ``adapt_to_data`` of ``target``. Without this method, the result is
     ``target`` itself and no notes.

@@ -53,11 +53,11 @@ def combine_trainings(
     - ``confidence``: confidence of the combined interval.
 
     The model of a figure is mean + training effect + user effect. The users are the same in every
-    training, so that their effect does not average out. The combined half-width is the root of the
-    sum of two squares: the half-width of Student's t over the trainings, and the mean half-width
-    over users (method of variance estimates recovery; Zou and Donner, Statistics in Medicine 2008).
-    If the held-out data are redrawn in each training, part of the users' effect is also in the
-    spread of the trainings, so that the interval is rather wide.
+    training, so that their effect does not average out. The combined half-width is therefore the
+    root of the sum of two squares: the half-width of Student's t over the trainings, and the mean
+    half-width over users (method of variance estimates recovery; Zou and Donner, Statistics in
+    Medicine 2008). If the held-out data are redrawn in each training, the spread of the trainings
+    includes a part of the users' effect, so that the interval is wider than necessary.
 
     >>> mean = combine_trainings([0.50, 0.52, 0.54], [0.49, 0.51, 0.53], [0.51, 0.53, 0.55], 0.95)
     >>> round(mean.mean, 3), round(mean.ci_low, 3), round(mean.ci_high, 3)
@@ -87,7 +87,7 @@ def lower_median(bounds: Sequence[float]) -> float:
 
     ``bounds``: lower bounds (n,), all at one confidence.
 
-    The median is too large only if at least half of the bounds are too large. If the trainings
+    The lower median exceeds the true value only if at least half of the bounds do. If the trainings
     share no randomness, this is at most as probable as for a single bound. Otherwise it is at most
     twice as probable.
 

@@ -186,10 +186,11 @@ def check_recording_size(recording: Recording, memory: float) -> None:
     """Raises InputError if declared or stored arrays of a recording (stored uploads) need more than
     ``memory`` bytes.
 
-    InputError is also raised if whole messages have another shape than the manifest declares. The
-    function checks the table of an attack's guesses (some users times all items), each message
-    and each model: a recording may declare any size, and a compressed file may be a thousand times
-    smaller than its content.
+    The check covers the table of an attack's guesses (some users times all items), each message and
+    each model. It is needed because a recording may declare any size, and a compressed file may be
+    a thousand times smaller than its content.
+
+    InputError is also raised if whole messages have another shape than the manifest declares.
     """
     manifest, place = recording.manifest, recording.path / MANIFEST_FILE
     users = min(max(1, len(recording.senders)), MIN_USERS)
@@ -284,8 +285,8 @@ def limit_runs(simulation: Simulation, runs: int, seconds: float) -> tuple[int, 
     ``seconds``: processor time for the runs of the two worlds, in seconds.
 
     A few trial runs are timed first and discarded. Afterwards nothing depends on time, and no game
-    is stopped. Processor seconds are used, so that other load on the machine hardly changes the
-    number of runs. The number is at least ``MIN_RUNS``, unless ``runs`` is smaller.
+    is stopped. The time is processor time, which hardly depends on other load of the machine. The
+    number of runs is at least ``MIN_RUNS``, unless ``runs`` is smaller.
     """
     run_seconds = math.inf
     for seed in np.random.SeedSequence(0).spawn(_TIMED):

@@ -144,7 +144,7 @@ def parse_axes(plan: Plan, texts: Sequence[str]) -> list[Axis]:
 
 def make_variants(plan: Plan, axes: Sequence[Axis], seeds: int = 1) -> tuple[Variant, ...]:
     """Returns each system of ``plan`` with all combinations of values of the varied settings
-    (``axes``), followed by the counterparts without noise.
+    (``axes``), followed by noiseless counterparts that are not among them.
 
     ``seeds``: number of trainings of each variant, for the check of the total number.
 
@@ -467,11 +467,12 @@ def make_ratio_rows(rows: Sequence[SweepRow], grid: Sequence[Variant]) -> Iterat
     trained with the same seed.
 
     ``rows``: results of all trainings.
-    ``grid``: all variants (systems with settings), with the indices of their noiseless
-        counterparts.
+    ``grid``: all variants (systems with settings), each with the index of its noiseless
+        counterpart.
 
-    Trainings without such a counterpart are left out. For errors, the ratio is inverted, so that a
-    larger ratio is always better.
+    A training is left out if its variant has no counterpart, or if the counterpart was not trained
+    with this seed. For errors, such as MSE, the ratio is inverted, so that a larger ratio is always
+    better.
     """
     groups = _grouped([row for row in rows if row.kind == "utility"])
     for (place, kind, metric, view), group in groups.items():

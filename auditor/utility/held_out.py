@@ -183,13 +183,12 @@ def iter_ranking_rows(
 
     Each row also has the values for item popularity and for random scores.
 
-    A rival is an item with which the tested item is ranked.
-
-    - ``counts``: for each tested item, the number of rivals to which the system gives a higher
-      score (first row) and an equal score (second row), (2, n).
+    - ``counts``: for each of n tested items, the number of rivals (items with which it is ranked)
+      to which the system gives a higher score (first row) and an equal score (second row), (2, n).
     - ``popularity_counts``: these numbers for scores by popularity, (2, n).
     - ``n_rivals``: number of rivals of each tested item, (n,).
     - ``per_user``: function that maps values of tested items, (n,), to one value per user.
+    - ``note``: sentence for each row.
     """
     blind = np.stack([np.zeros_like(n_rivals), n_rivals])
     for cutoff in target.evaluation.cutoffs:
@@ -214,11 +213,11 @@ def compute_gains(
     """Computes, for n ranked items, the probability of one of the first ``cutoff`` places (first
     row) and the expected gain (second row), (2, n).
 
-    The gain is 1/log2(1 + place) if the place is at most ``cutoff``, otherwise 0.
+    ``n_above``: number of items with a higher score, (n,).
+    ``n_tied``: number of other items with an equal score, (n,).
 
-    ``n_above`` is the number of items with a higher score, and ``n_tied`` the number of other items
-    with an equal score, both (n,). The expectation is over a random order of items with equal
-    scores.
+    The gain is 1/log2(1 + place) if the place is at most ``cutoff``, otherwise 0. Items with equal
+    scores have a random order, over which the expectation is computed.
     """
     places = np.arange(cutoff)
     reached = (places >= n_above[:, None]) & (places <= (n_above + n_tied)[:, None])

@@ -69,7 +69,10 @@ class BoundsInScope:
         """The largest lower bound of epsilon as text; empty if there is none."""
         if self.lower_bound is None:
             return ""
-        beside = (*self.claimed_epsilons, *(() if self.upper_bound is None else (self.upper_bound.epsilon,)))
+        beside = (
+            *self.claimed_epsilons,
+            *(() if self.upper_bound is None else (self.upper_bound.epsilon,)),
+        )
         epsilon = say.format_lower_bound(self.lower_bound, beside)
         return f"lower_bound: epsilon {'infinite' if math.isinf(self.lower_bound.epsilon) else f'≥ {epsilon}'}"
 

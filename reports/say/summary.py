@@ -160,7 +160,10 @@ class Summary:
         if finding is None:
             return "No claim was judged."
         claim_phrase = say.join_texts(self.claim_phrase, self.scope_phrase)
-        verdict, claim_phrase = say.TEXT_TABLES["sentence"][finding.verdict], say.capitalize(claim_phrase)
+        verdict, claim_phrase = (
+            say.TEXT_TABLES["sentence"][finding.verdict],
+            say.capitalize(claim_phrase),
+        )
         little = "The claimed epsilon is so large that it guarantees almost nothing"
         texts = (
             verdict,

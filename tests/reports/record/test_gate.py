@@ -94,7 +94,10 @@ def test_no_output_calls_low_what_was_not_assessed(
     worse = " or worse" in glance.assessment.words or glance.assessment.words == "Not assessed"
     assert worse == expected
     if not assessed and leak == 0:
-        assert "the leak_assessment (1 of 2 attacks could not run here)" in glance.assessment.gap or critical
+        assert (
+            "the leak_assessment (1 of 2 attacks could not run here)" in glance.assessment.gap
+            or critical
+        )
         assert glance.leak_assessment.words == "Not assessed"
         assert glance.attack_result.startswith("the system was hardly tested: ")
         page = html.render_html(found)

@@ -71,11 +71,17 @@ from fedrec_auditor.targets.transcript import Broadcast, PublicInfo, Round, Uplo
 class DpSgdMf(NoisyMf):
     """Central matrix factorization by DP-SGD: gradients are clipped, not embeddings.
 
-    DP-SGD (Abadi et al. 2016) trains user and item tables, and one trusted party publishes them.
-    ``parties`` must be 1: the party holds all data, and nothing is split.
+    One trusted party trains user and item embeddings by DP-SGD (Abadi et al. 2016), and publishes
+    them.
 
-    This is the gradient clipping of Figure 4 (section 4.3), with s = 1 party, gradients of norm at
-    most C = 10, and at most theta = 10 ratings per user if the unit is the user.
+    This is the gradient clipping of Figure 4 (section 4.3), with at most theta = 10 ratings per
+    user if the unit is the user.
+
+    ``parties``: number of parties, always 1: the party holds all data.
+    ``split``: rule that divides items among parties; not used with a single party.
+    ``learning_rate``: initial learning rate g; the paper does not print it.
+    ``clip``: C, largest norm of a gradient.
+    ``noise_multiplier``: z, deviation of the noise over the sensitivity C.
     """
 
     parties: int = 1
@@ -115,10 +121,15 @@ class DpSgld(NoisyMf):
         128 K (n'/n)^2 L^2 ln(5 K n'/(2 delta)) ln(2/delta) / epsilon^2.
 
     L is the sensitivity with errors clipped to [-R, R] and embeddings of norm^2 <= R, for the
-    largest rating R. It obeys the inequality of embedding clipping, but embeddings may have any
-    sign. Per user, L is the sensitivity of ``trim`` ratings together. The prior is flat within the
-    balls of norm^2 <= R. The noise is about 30 times that of the moments accountant, so that even
-    without amplification the proved epsilon is little more than the claim.
+    largest rating R. Its bound is that of embedding clipping, but embeddings may have any sign. Per
+    user, L is the sensitivity of ``trim`` ratings together. The prior is flat within the balls of
+    norm^2 <= R. The noise is about 30 times that of the moments accountant, so that even without
+    amplification the proved epsilon is little more than the claim.
+
+    ``parties``: number of parties, always 1: the party holds all data.
+    ``split``: rule that divides items among parties; not used with a single party.
+    ``epsilon``: claimed epsilon, from which the noise is computed.
+    ``learning_rate``: initial learning rate g; the paper does not print it.
     """
 
     parties: int = 1
@@ -133,12 +144,11 @@ class DpSgld(NoisyMf):
     noise_setting = NoiseSetting(budgets=("epsilon",), noiseless_value=1e6)
 
     def make_noise(self, n_users: int, with_users: bool = True) -> UserItemNoise:
-        """Returns the Gaussian noise of deviation z L on clipped gradients, for the Lipschitz
-        constant L.
+        """Returns the Gaussian noise on gradients with clipped errors, by advanced composition.
 
-        The noise multiplier z makes the variance of the noise 128 K (n'/n)^2 L^2 ln(5 K n'/(2
-        delta)) ln(2/delta) / epsilon^2, for K steps that sample n' of n rows (Wang, Fienberg and
-        Smola 2015, Algorithm 2).
+        The noise has variance 128 K (n'/n)^2 L^2 ln(5 K n'/(2 delta)) ln(2/delta) / epsilon^2, for
+        K steps that sample n' of n rows, and the Lipschitz constant L (Wang, Fienberg and Smola
+        2015, Algorithm 2).
         """
         clipping = Clipping.of_errors(self.bound)
         drawn = get_batch_size(n_users, self.rate)
@@ -150,8 +160,8 @@ class DpSgld(NoisyMf):
     def make_descent(self, n_users: int, with_users: bool = True) -> GradientDescent:
         """Returns the gradient steps of a party, whose noise is at least that of Langevin dynamics.
 
-        ``n_users`` is the number of the party's users. The steps move user and item embeddings
-        (``with_users``), or items alone.
+        ``n_users``: number of the party's users.
+        ``with_users``: whether the steps move user and item embeddings, instead of items alone.
         """
         return replace(super().make_descent(n_users, with_users), is_langevin=True)
 
@@ -170,10 +180,10 @@ class ObjPertb(System):
         sum over its ratings x of (x - u.v)^2 + lambda |v|^2 + b.v.
 
     b has density proportional to exp(-epsilon |b| / (2R)), for the largest rating R, because a
-    rating's value moves the gradient by at most 2R|u|. A user of at most ``trim`` ratings divides
-    epsilon among these ratings. The federated-MF paper compares with this method (section 4.3,
-    Figure 5) but does not describe it. The variant with a trusted curator and the settings here are
-    assumed.
+    rating's value moves the gradient by at most 2R|u|. If the unit is the user, epsilon is divided
+    among the user's ratings, at most ``trim``. The federated-MF paper compares with this method
+    (section 4.3, Figure 5) but does not describe it. The variant with a trusted curator and the
+    settings here are assumed.
 
     The proof treats user embeddings as fixed, but they are computed from the same ratings without
     noise, and change with the ratings. The method as published (``as_published``) has no proof. In
@@ -181,6 +191,17 @@ class ObjPertb(System):
     whose slope does not depend on values, and epsilon holds exactly for the value of a rating that
     is present in both neighbouring inputs. No epsilon holds for the presence of a rating, because
     the change 2u(x - u.v) grows with v.
+
+    ``factors``: number p of entries of an embedding.
+    ``bound``: R, the largest possible rating.
+    ``epsilon``: claimed epsilon of a rating's value, or of all values of a user.
+    ``regularization``: lambda.
+    ``sweeps``: number of passes of the least squares; each solves for all users, then for all
+        items.
+    ``unit``: data that epsilon protects, the value of a "rating" or all values of a "user".
+    ``trim``: maximum number of ratings of a user; not used if the unit is the rating.
+    ``as_published``: whether user embeddings are fitted to the same ratings, as published; in the
+        repaired version they are random and public.
     """
 
     factors: EmbeddingSize = 20
@@ -207,11 +228,10 @@ class ObjPertb(System):
         return dp.NonPrivateDpEvent()
 
     def get_cost_args(self, interactions: Interactions) -> dict[str, float]:
-        """Returns arguments, by name, of ``TrainingCost.estimate``, which estimates time and memory
-        of a training.
+        """Returns arguments of ``TrainingCost.estimate``, by name.
 
-        The only message is the published item table. Each of ``sweeps`` alternating solutions is
-        one pass over the ratings.
+        The only message is the published item table. Each of the ``sweeps`` is one pass over the
+        ratings.
         """
         size = 4 * self.factors * interactions.n_items
         return {"senders": 1, "width": self.factors, "bytes": size, "passes": self.sweeps}
@@ -233,14 +253,13 @@ class ObjPertb(System):
         return TrainingResult({"items": items}, {"users": users, "items": items})
 
     def get_public_info(self, interactions: Interactions) -> PublicInfo:
-        """Returns what the adversary knows of a run, in which the curator is the only sender."""
+        """Returns what the adversary knows of a run; the only sender is the curator."""
         return replace(super().get_public_info(interactions), n_silos=1)
 
     def make_messages(self, request: UploadRequest) -> Messages:
-        """Returns the item embeddings (m, p) published by a curator who has only one user's
-        ratings.
+        """Returns the requested messages: item embeddings of a curator with one user's ratings.
 
-        There is one message per requested upload, for m items and p factors.
+        A message is the array "items" (m, p), for m items and p factors.
         """
         owners, streams, m = request.profile_ids, request.streams, request.profiles.n_items
         ratings = check_ratings(request.interactions, self.bound)
@@ -302,7 +321,7 @@ class ObjPertb(System):
 
 
 def _directions(streams: Streams, count: int, dimension: int) -> NDArray[np.float64]:
-    """Random unit vectors, (count, dimension)."""
+    """Draws random unit vectors, (count, dimension)."""
     drawn = streams.draw_normal(count // len(streams) * dimension).reshape(count, dimension)
     return np.asarray(drawn / np.sqrt(np.square(drawn).sum(axis=1, keepdims=True)))
 
@@ -313,9 +332,10 @@ def _least_squares(
     ridge: NDArray[np.float64],
     linear: NDArray[np.float64] | None = None,
 ) -> NDArray[np.float64]:
-    """Minimizers w, one per row of ``ratings``, of sum (x - w.o)^2 + w ridge w + linear.w.
+    """Minimizes sum (x - w.o)^2 + w ridge w + linear.w over vectors w, one per row of ``ratings``.
 
-    The sum is over the row's ratings x, with o the row of ``vectors`` for the rated column.
+    The sum is over the row's ratings x, with o the row of ``vectors`` for the rated column. Returns
+    the minimizers, one per row.
     """
     p = vectors.shape[1]
     seen = sparse.csr_array(
@@ -345,9 +365,13 @@ class GdDr(ReportingSystem, LocalMf):
     clipped.
 
     Li et al. compare with this method and state neither its settings nor the split of epsilon
-    (section 6.3 states T = 10). ``epsilon`` is that of a user over the training; this, ``rows`` and
-    the use of Phi^T are assumed. Embeddings are constrained by equation 6 (entries >= 0, norm^2 at
-    most the largest rating) instead of regularized.
+    (section 6.3 states T = 10). The meaning of epsilon, the number of rows and the use of Phi^T are
+    assumed. Embeddings are constrained by equation 6 (entries >= 0, norm^2 at most the largest
+    rating) instead of regularized.
+
+    ``epsilon``: claimed epsilon of a user over the training.
+    ``rows``: number of rows of the random matrix Phi.
+    ``learning_rate``: initial learning rate of the server for the item embeddings.
     """
 
     epsilon: Annotated[Epsilon, "epsilon of a user over the training"] = 10.0
@@ -367,11 +391,10 @@ class GdDr(ReportingSystem, LocalMf):
             )
 
     def get_cost_args(self, interactions: Interactions) -> dict[str, float]:
-        """Returns arguments, by name, of ``TrainingCost.estimate``, which estimates time and memory
-        of a training.
+        """Returns arguments of ``TrainingCost.estimate``, by name.
 
-        A message is one report of 5 bytes. Memory includes two tables of the size of the
-        random matrix Phi, ``rows`` x n_items, with which gradients are multiplied.
+        A message is one report of 5 bytes. Memory includes two tables of the size of the random
+        matrix Phi, ``rows`` x n_items, with which gradients are multiplied.
         """
         directions = 2 * self.rows * interactions.n_items
         return super().get_cost_args(interactions) | {"bytes": 5, "held": directions}
@@ -382,26 +405,23 @@ class GdDr(ReportingSystem, LocalMf):
         return self.epsilon / self.rounds
 
     def make_randomizer(self, n_items: int = 0) -> OneCoordinate:
-        """Returns the mechanism of one report: the randomized sign of one entry of the reduced item
-        gradient.
+        """Returns the randomizer of one report: a randomized sign of one random gradient entry.
 
-        The reduced gradient, of shape (rows, factors), is the random matrix Phi times the item
-        gradient.
+        The entry is one of the reduced gradient, of shape (rows, factors), which is the random
+        matrix Phi times the item gradient. ``n_items`` is not used.
         """
         return OneCoordinate(self.report_budget, self.rows * self.factors)
 
     def get_public_info(self, interactions: Interactions) -> PublicInfo:
-        """Returns what the adversary knows of a run, with the distribution of a report's sign given
-        its entry.
-        """
+        """Returns what the adversary knows of a run, with the distribution of a report's sign."""
         channel = ReportDistribution(self.report_budget)
         return replace(super().get_public_info(interactions), channel=channel)
 
     def design_pairs(self) -> tuple[DesignedPair, ...]:
-        """Returns one pair of worst-case inputs: two users with one rating each, of different
-        items.
+        """Returns one pair of worst-case users, with one rating each, of different items.
 
-        The columns of the two items in the random matrix Phi have opposite signs.
+        In the matrix Phi, which a malicious server chooses, the columns of the two items have
+        opposite signs.
         """
         game = replace(self, factors=1, rows=1, rounds=1, epsilon=self.report_budget)
         profiles = Interactions.create(np.eye(2) * self.bound, name="game")
@@ -423,8 +443,10 @@ class GdDr(ReportingSystem, LocalMf):
     def run_devices(
         self, ratings: sparse.csr_array, users: Floats, model: Broadcast, streams: Streams
     ) -> tuple[dict[str, Component], Floats]:
-        """Returns reports of all devices (array "signs"), and the user embeddings after one step,
-        one row per user.
+        """Runs one round on all devices; returns their reports and their new user embeddings.
+
+        The reports are the array "signs". A device takes one step on its user embedding; the result
+        has one row per user.
         """
         items, phi = np.asarray(model["items"]), np.asarray(model["projection"])
         randomizer, n = self.make_randomizer(), ratings.shape[0]
@@ -453,10 +475,10 @@ class GdDr(ReportingSystem, LocalMf):
     def run_round(
         self, round_index: int, model: Broadcast, collect_messages: Any, rng: np.random.Generator
     ) -> tuple[Round, Floats]:
-        """Runs a round: the server steps along Phi^T times the mean report of all devices.
+        """Runs one round; returns its messages, and the next item embeddings, one row per item.
 
-        Phi is the random matrix that reduces gradients. Returns the round's messages, and the next
-        item embeddings, one row per item.
+        The server takes a step along Phi^T times the mean report of all devices, where Phi is the
+        random matrix that reduces gradients.
         """
         messages = collect_messages(model)
         reports = messages["signs"]
@@ -467,16 +489,17 @@ class GdDr(ReportingSystem, LocalMf):
         return crossed, project_embeddings(after.astype(np.float32), self.bound)
 
     def draw_extra_arrays(self, n_items: int, rng: np.random.Generator) -> dict[str, Any]:
-        """Draws the random matrix Phi, (rows, n_items), which is the array "projection" of every
+        """Draws the random matrix Phi, (rows, n_items): the array "projection" of every
         broadcast.
         """
         drawn = rng.normal(scale=1.0 / math.sqrt(self.rows), size=(self.rows, n_items))
         return {"projection": drawn.astype(np.float32)}
 
     def get_broadcast(self, broadcast: Broadcast | None, profiles: Any) -> Broadcast:
-        """Returns the broadcast after a check of its random matrix Phi, "projection".
+        """Checks a broadcast, and returns it with the initial item embeddings, named "first".
 
-        Raises InputError if the matrix is missing or has another shape than (rows, n_items).
+        Raises InputError if its random matrix Phi, named "projection", is missing or has another
+        shape than (rows, n_items), or if an item table has a wrong shape.
         """
         sent = super().get_broadcast(broadcast, profiles)
         table(sent, "projection", (self.rows, profiles.n_items))

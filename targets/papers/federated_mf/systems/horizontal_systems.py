@@ -64,7 +64,11 @@ class FmfHfl(NoiselessSystem, PartyMf):
 
     Gradient descent moves user and item embeddings. At a party with n_k of the n users, steps on
     user embeddings have n_k/n times the rate of steps on items. The system has neither clipping nor
-    noise. With ``tuning`` 0 it has no fine-tuning either.
+    noise.
+
+    ``learning_rate``: initial learning rate g; the paper does not print it.
+    ``tuning``: number of fine-tuning steps of a party alone at the end of the training.
+    ``tuning_rate``: learning rate of these steps.
     """
 
     learning_rate: float = 0.5
@@ -89,8 +93,13 @@ class HflLocalSgd(NoUploadSystem, PartyMf):
 
     Each party minimizes its own loss over its user and item embeddings, by T T' steps (T rounds of
     T' steps, Figure 3a for a single party) from a random start. The party predicts with these
-    embeddings. The system promises nothing and reveals nothing. HFL-SGDMF must be more accurate
-    than this baseline for a party to take part.
+    embeddings. The system makes no claim and reveals nothing. A party gains from HFL-SGDMF only if
+    HFL-SGDMF is more accurate than this baseline.
+
+    ``learning_rate``: initial learning rate g; the paper does not print it.
+    ``tuning``: number of steps of a party alone at the end of the training; always 0, because
+        parties train alone from the start.
+    ``tuning_rate``: learning rate of these steps; not used.
     """
 
     learning_rate: float = 0.1
@@ -111,16 +120,20 @@ class HflSgdmf(NoisyMf):
     HFL-SGDMF (Figure 3c): a training has T rounds of T' noisy steps each. Proposition 3 accounts
     for the T' steps of one round only.
 
-    In the first stage a party fits its user embeddings to the first item embeddings V (``fitting``
-    steps, without noise or trimming). In the second stage only the party's item embeddings V^(k)
-    move, with embedding clipping and noise. In the last stage each party fine-tunes user and item
-    embeddings on all its ratings, without noise, and keeps them. ``noise_multiplier`` z = 1.7 makes
-    epsilon about 0.85 over T T' steps by the authors' package. The paper does not state ``fitting``
-    and ``tuning``, the numbers of steps of the first and the last stage: their values are assumed.
+    In the first stage a party fits its user embeddings to the initial item embeddings V, without
+    noise or trimming. In the second stage only the party's item embeddings V^(k) move, with
+    embedding clipping and noise. In the last stage each party fine-tunes user and item embeddings
+    on all its ratings, without noise, and keeps them.
 
-    ``train_both`` selects the vanilla variant with which Figure 8 compares: user embeddings begin
-    at random and take a step without noise whenever item embeddings do (equation 5). The claim of
-    the variant is that of HFL-SGDMF.
+    ``learning_rate``: initial learning rate g; the paper does not print it.
+    ``noise_multiplier``: z, deviation of the noise over the claimed sensitivity; 1.7 makes epsilon
+        about 0.85 over T T' steps by the authors' package.
+    ``tuning``: number of steps of the last stage; assumed, as the paper does not print it.
+    ``tuning_rate``: learning rate of the last stage; assumed.
+    ``fitting``: number of steps of the first stage; assumed, as the paper does not print it.
+    ``train_both``: whether the training is the vanilla variant of Figure 8. There, user embeddings
+        begin at random, and take a step without noise whenever item embeddings do (equation 5). The
+        claim of the variant is that of HFL-SGDMF.
     """
 
     learning_rate: float = 0.1
@@ -151,18 +164,18 @@ class HflSgdmf(NoisyMf):
 
     @property
     def n_fit_steps(self) -> int:
-        """Number of steps that fit user embeddings to the first item embeddings.
+        """Number of steps that fit user embeddings to the initial item embeddings.
 
         The number is 0 with ``train_both``, and in the repaired version if the unit is a rating.
         """
         return self.fitting if self.make_noise(1).has_fitted_users and not self.train_both else 0
 
     def make_noise(self, n_users: int, with_users: bool = True) -> ItemNoise:
-        """Returns the Gaussian noise on gradients with respect to item embeddings, of deviation z
-        Delta.
+        """Returns the Gaussian noise on item gradients, of deviation z Delta.
 
         z is ``noise_multiplier``, and Delta the sensitivity of section 5.2. User embeddings are
-        fitted before the noisy steps, or move in these steps (``train_both``).
+        fitted before the noisy steps, or move in these steps (``train_both``). ``n_users`` and
+        ``with_users`` are not used.
         """
         return ItemNoise.for_system(self, self.noise_multiplier, moves=self.train_both)
 
@@ -170,31 +183,26 @@ class HflSgdmf(NoisyMf):
         """Returns the epsilon of one round's local steps by the authors' accountant (Proposition
         3).
 
-        The delta is the setting ``delta``.
-
-        ``population``: numbers of users and items; they do not change the result.
+        The epsilon is that at the setting ``delta``; ``population`` does not change it.
         """
         return get_authors_epsilon(*self.get_accountant_inputs(population, self.local_steps))
 
     def bound_round_epsilon(self, population: Population) -> float:
-        """Returns the epsilon of one round's local steps by the paper's Theorem 1 (moments
-        accountant).
+        """Returns the epsilon of one round's local steps by Theorem 1 (moments accountant).
 
-        The delta is the setting ``delta``.
-
-        ``population``: numbers of users and items; they do not change the result.
+        The epsilon is that at the setting ``delta``; ``population`` does not change it.
         """
         return get_theorem_1_epsilon(*self.get_accountant_inputs(population, self.local_steps))
 
     def get_mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
-        """Returns a mechanism whose privacy curve is a lower bound for the uploads of a party; None
-        if none is known.
+        """Returns a mechanism whose privacy curve is a lower bound for the uploads of a party.
 
         The mechanism outputs the rows of one user's items in the party's item embeddings of every
         round, for broadcasts that the server chooses. The bound (``lower_bounds``) is for adding or
-        removing a rating that turns its user's embedding, or for adding or removing a user. None in
-        the repaired version, for other changes, for other adversaries than the server, without
-        noise, and with ``train_both``, where user embeddings move.
+        removing a rating that turns its user's embedding, or for adding or removing a user.
+
+        None if no such mechanism is known: for other changes, for other adversaries than the
+        server, without noise, in the repaired version, and with ``train_both``.
         """
         noise = self.make_noise(population.n_users)
         plain = self.sampling.unit == "row" and not noise.has_moving_users and noise.sigma > 0
@@ -221,13 +229,19 @@ class HflSynsgd(NoisyMf):
 
     HFL-synSGD claims the moments accountant's epsilon for T noisy gradients of sampled rows.
 
-    The paper describes this adaptation of DP-SGD (section 5.3) in one sentence. In each of
-    ``rounds`` = 1000 steps a party sends the noisy sum of its item gradients, and takes a step on
-    its user embeddings without noise. The server divides each sum by the average number of ratings
-    of a user. Then it steps on the mean of the sums, weighted by the parties' shares n_k/n of
-    users, and projects the item embeddings to their bounds. User and item embeddings start at
-    random. At the end each party fine-tunes, and gradients are bounded by embedding clipping, as in
-    HFL-SGDMF. ``noise_multiplier`` is z, the deviation of the noise over the sensitivity.
+    The paper describes this adaptation of DP-SGD (section 5.3) in one sentence. In each of T = 1000
+    rounds a party sends the noisy sum of its item gradients, and takes a step on its user
+    embeddings without noise. The server divides each sum by the mean number of ratings per user.
+    Then it steps on the mean of the sums, weighted by the parties' shares n_k/n of users, and
+    projects the item embeddings to their bounds. User and item embeddings start at random. At the
+    end each party fine-tunes, and gradients are bounded by embedding clipping, as in HFL-SGDMF.
+
+    ``rounds``: number T of rounds, each with one step.
+    ``local_steps``: number of steps per round, always 1.
+    ``learning_rate``: initial learning rate g; the paper does not print it.
+    ``noise_multiplier``: z, deviation of the noise over the claimed sensitivity.
+    ``tuning``: number of fine-tuning steps of a party alone at the end of the training; assumed.
+    ``tuning_rate``: learning rate of these steps; assumed.
     """
 
     rounds: int = 1000
@@ -250,11 +264,10 @@ class HflSynsgd(NoisyMf):
         return _ItemsSummed(self.make_noise(1).has_moving_users, self.tuning, self.tuning_rate)
 
     def make_noise(self, n_users: int, with_users: bool = True) -> ItemNoise:
-        """Returns the Gaussian noise on gradients with respect to item embeddings, of deviation z
-        Delta.
+        """Returns the Gaussian noise on item gradients, of deviation z Delta.
 
         z is ``noise_multiplier``, and Delta the sensitivity of section 5.2. User embeddings move in
-        every step, without noise.
+        every step, without noise. ``n_users`` and ``with_users`` are not used.
         """
         return ItemNoise.for_system(self, self.noise_multiplier, moves=True)
 
@@ -267,9 +280,9 @@ class _ItemsSummed(ItemAveraging):
     def collect_uploads(
         self, mf: PartyMf, parties: list[Party], shared: Floats, number: int
     ) -> Component:
-        """Noisy gradient sums of all parties, each with one row per item.
+        """Returns the noisy gradient sums of all parties, each with one row per item.
 
-        The sums are stored as the drawn rows and one noise seed per party.
+        The sums are stored as the rows of sampled items, and one noise seed per party.
         """
         seeds, indptr, ids, values = [], [0], [], []
         for party in parties:
@@ -302,7 +315,7 @@ class _ItemsSummed(ItemAveraging):
     def average_tables(
         self, mf: PartyMf, shared: Floats, sent: Component, parties: list[Party], number: int
     ) -> Floats:
-        """Returns the next item embeddings, one row per item.
+        """Returns the next item embeddings, one row per item, from the parties' sums ``sent``.
 
         The server steps along the weighted mean of the parties' sums, and projects the embeddings
         to their bounds.
@@ -314,9 +327,9 @@ class _ItemsSummed(ItemAveraging):
         return project_embeddings(np.asarray(moved, np.float32), mf.bound)
 
     def make_messages(self, mf: PartyMf, calls: UploadRequest) -> Messages:
-        """Noisy gradients of one step for parties of one user each, one (m, p) table per message.
+        """Returns the requested messages: noisy gradients of one step, for parties of one user.
 
-        A table has one row for each of m items, and p factors.
+        A message is a table (m, p), for m items and p factors.
         """
         items, first = get_broadcast_items(mf, calls)
         ratings, streams = check_ratings(calls.interactions, mf.bound), calls.streams

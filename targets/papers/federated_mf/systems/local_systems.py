@@ -86,11 +86,13 @@ class LflLdp(PretrainedMf):
     every message.
 
     The paper describes this system in one sentence, as evidence that cooperation cannot help with
-    such noise. R is the largest rating. Devices fit their user embeddings to the first item
+    such noise. R is the largest rating. Devices fit their user embeddings to the initial item
     embeddings (stage 1). In each of T rounds a device sends the gradient of one of its ratings, as
     a table of all items with that noise on every entry, and the server steps on the mean. Secure
-    aggregation is not needed and not used. ``noise_multiplier`` and ``delta`` are assumed: with z =
-    1.64 the local epsilon at T = 10 is about that of GD-DR here, 10.
+    aggregation is not needed and not used.
+
+    ``noise_multiplier``: z, deviation of the noise over the sensitivity; assumed. At 1.64 the local
+        epsilon of T = 10 rounds is about 10, the epsilon of GD-DR.
     """
 
     noise_multiplier: float = 1.64
@@ -100,8 +102,8 @@ class LflLdp(PretrainedMf):
     def get_mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
         """Returns the mechanism of all messages of a user who has one rating, or who is absent.
 
-        The broadcast item embeddings are those that reveal most. None for other changes, for other
-        adversaries than the server and without noise.
+        The broadcast item embeddings are those that reveal most. None for other changes than adding
+        or removing a user, for other adversaries than the server, and without noise.
         """
         plain = scope.unit is Unit.USER and scope.adjacency is Adjacency.ADD_REMOVE
         if not plain or scope.vantage is not Vantage.SERVER or not self.sigma:
@@ -110,11 +112,11 @@ class LflLdp(PretrainedMf):
         return Repeated(one, self.count_randomizer_uses(scope.horizon))
 
     def get_event(self, scope: Scope, population: Population) -> dp.DpEvent:
-        """Returns the accounting event of all noisy messages of a user: one Gaussian mechanism per
-        round in the horizon of ``scope``.
+        """Returns the accounting event of all noisy messages of a user within the horizon.
 
-        The sensitivity is the norm of one gradient for adding or removing a user, and the largest
-        distance of two gradients for other changes.
+        The event is one Gaussian mechanism per round. The sensitivity is the largest norm of one
+        gradient for adding or removing a user, and the largest distance of two gradients for other
+        changes.
         """
         apart = Clipping.of_embeddings(self.bound).max_user_distance
         z = self.noise_multiplier / (1.0 if scope.is_user_presence else apart)
@@ -123,10 +125,9 @@ class LflLdp(PretrainedMf):
     def run_devices(
         self, ratings: sparse.csr_array, users: Floats, model: Broadcast, streams: Streams
     ) -> tuple[dict[str, Component], Floats]:
-        """Runs one round on all devices: returns their noisy gradients, and the unchanged user
-        embeddings.
+        """Runs one round on all devices; returns noisy gradients and unchanged user embeddings.
 
-        The gradients are the array "update", with one row per item in each message.
+        A message is the array "update", with one row per item.
         """
         return {
             "update": self.make_noisy_messages(ratings, users, model, streams, self.sigma)
@@ -135,10 +136,10 @@ class LflLdp(PretrainedMf):
     def run_round(
         self, round_index: int, model: Broadcast, collect_messages: Any, rng: np.random.Generator
     ) -> tuple[Round, Floats]:
-        """Collects all messages; then the server steps on their mean, and projects the item
-        embeddings to their bounds.
+        """Runs one round; returns its messages, and the next item embeddings, one row per item.
 
-        Returns the round's messages, and the next item embeddings, one row per item.
+        The server takes a step on the mean of the messages, and projects the item embeddings to
+        their bounds.
         """
         messages = collect_messages(model)
         update, items = messages["update"], np.asarray(model["items"])
@@ -147,6 +148,7 @@ class LflLdp(PretrainedMf):
         return Round(broadcast=model, uploads=Uploads(np.arange(len(update)), messages)), after
 
 
+# Type of the setting ``overstated`` of ``LflSgdmf``.
 _Overstated = Annotated[
     float, Range("[1, 1e100]", "in [1, 1e100]: a smaller number of survivors only adds noise")
 ]
@@ -156,33 +158,36 @@ _Overstated = Annotated[
 class LflSgdmf(PretrainedMf):
     """Local federated matrix factorization behind secure aggregation, with replaced noise.
 
-    LFL-SGDMF (Figure 3d): Theorem 5 ignores the noisy sum that the server saw before the noise was
-    replaced.
+    LFL-SGDMF is the system of Figure 3d. The claim of Theorem 5 ignores the noisy sum that the
+    server sees before the noise is replaced.
 
-    User embeddings are fitted to the first item embeddings V and then stay fixed. In a round every
-    device of n draws one of its ratings and sends its gradient, on the whole table, with noise xi
-    of variance sigma^2/((1 - omega) n), through secure aggregation. The survivors (devices that did
-    not drop out), a set U1, then send -xi plus new noise of variance sigma^2/|U1|, outside the
-    masks. The server steps on the sum of all messages. The server halts a round with at most (1 -
-    omega) n survivors, from which it then learns nothing.
+    User embeddings are fitted to the initial item embeddings V and then stay fixed. A round has two
+    messages per device, for n devices:
 
-    sigma is z 2 R^(3/2) for the largest rating R; ``noise_multiplier`` z = 12 makes the claim about
-    1 at T = 10 rounds and ``delta``. The paper prints neither z nor delta.
+    - Each device draws one of its ratings and sends the rating's gradient, as a table of all items,
+      with noise xi of variance sigma^2/((1 - omega) n), through secure aggregation. The devices
+      whose first message arrived (survivors) are a set U1.
+    - Each survivor sends -xi plus new noise of variance sigma^2/|U1|, outside the masks of secure
+      aggregation.
 
-    ``omega`` is the tolerated share of dropouts, and ``dropout`` their real share before each of
-    the two messages; a device's message is in the sum completely or not at all.
+    The server takes a step on the sum of all messages. It halts a round with at most (1 - omega) n
+    survivors, from which it then learns nothing. sigma is z 2 R^(3/2), for the largest rating R.
 
-    ``colluding`` is the share of users who reveal their noise to the server (they stay in both
-    rounds).
+    ``noise_multiplier``: z; the paper prints none. 12 makes the claimed epsilon of T = 10 rounds
+        about 1.
+    ``omega``: tolerated share of dropouts.
+    ``dropout``: real share of devices that drop out before each of the two messages; a message is
+        in the sum completely or not at all.
+    ``colluding``: share of users who reveal their noise to the server; they never drop out.
+    ``overstated``: number of survivors that a lying server announces, over the true |U1|. Devices
+        believe the number and add less noise.
+    ``as_published``: whether the protocol is the paper's; otherwise it is repaired.
 
-    ``overstated`` is the announced number of survivors of a lying server, divided by the true |U1|.
-    Devices believe the number and add less noise. By section 1.1 a party has to trust neither
-    colluding users nor the server.
+    By section 1.1 a party has to trust neither colluding users nor the server.
 
-    ``as_published`` selects the paper's protocol. In the repaired protocol the noise xi is the sum
-    of two independent parts, and the device sends back one of them. Messages and final noise have
-    the form of the paper's, and if the server announces the true number, the messages reveal no
-    more than the result.
+    In the repaired protocol the noise xi is the sum of two independent parts, and the second
+    message removes one of them. Messages and final noise have the form of the paper's. If the
+    server announces the true number of survivors, the messages reveal no more than the result.
     """
 
     noise_multiplier: float = 12.0
@@ -195,8 +200,9 @@ class LflSgdmf(PretrainedMf):
     noise_setting = NoiseSetting(noise=("noise_multiplier",), noiseless_value=0.0)
 
     def get_public_info(self, interactions: Interactions) -> PublicInfo:
-        """Returns what the adversary knows and sees of a run: sums, and the messages outside the
-        masks.
+        """Returns what the adversary knows of a run, in which first messages are summed securely.
+
+        The server sees the sums of first messages, and each second message.
         """
         return replace(super().get_public_info(interactions), route=Vantage.AGGREGATE)
 
@@ -207,8 +213,9 @@ class LflSgdmf(PretrainedMf):
 
     @property
     def is_lying(self) -> bool:
-        """Whether the server announces more survivors (devices that did not drop out) than there
-        are.
+        """Whether the server announces too large a number of survivors.
+
+        Survivors are the devices whose first message arrived.
         """
         return self.overstated > 1.0
 
@@ -221,17 +228,19 @@ class LflSgdmf(PretrainedMf):
         """Returns the mechanism of all messages of all rounds, for adding or removing one value.
 
         The value is an honest user, a rating or an interaction. The messages are the sums of the
-        first messages and the replacements of noise. The item embeddings V are the worst in every
-        round, as in the paper's Theorem 1 (the maximum over all auxiliary input). A user embedding
-        of norm^2 R (the largest rating) and an item embedding of 0 attain the worst case. A lying
-        server can put the item there, or many other users' low ratings keep it there. With few such
-        ratings the noise moves V, and a training reveals less.
+        first messages, and the second messages. The item embeddings V are the worst in every round,
+        as in the paper's Theorem 1 (the maximum over all auxiliary input). A user embedding of
+        squared norm R (the largest rating) and an item embedding of 0 attain the worst case. A
+        lying server can broadcast such an item embedding, or many other users' low ratings keep it
+        at 0. With few such ratings the noise moves V, and a training reveals less.
 
-        A rating of a user without other ratings is treated as the user. A rating of a user with
-        another rating moves the message farther (``bound_rating_distance``). None without noise,
-        for replacing a value, and for other adversaries than the server. If devices drop out at
-        random, the device of the value may drop out, too, and its mechanism also outputs who drops
-        out.
+        A catalogue of one item has users with one rating, which is treated as the user. In any
+        larger catalogue, a rating of a user with another rating moves the message farther
+        (``bound_rating_distance``). If devices drop out at random, the device of the value may also
+        drop out, and the mechanism outputs the numbers of survivors, too.
+
+        None without noise, for replacing a value, and for other views than that of the securely
+        summed messages.
         """
         units = (Unit.USER, Unit.RATING, Unit.INTERACTION)
         plain = self.noise_multiplier > 0 and scope.unit in units
@@ -259,16 +268,19 @@ class LflSgdmf(PretrainedMf):
         )
 
     def get_event(self, scope: Scope, population: Population) -> dp.DpEvent:
-        """Returns the accounting event of all noisy messages of a user: one Gaussian mechanism per
-        round in the horizon of ``scope``.
+        """Returns the accounting event of all noisy messages of a user within the horizon.
 
-        Only the part of the noise counts that the scope's adversary does not know. For the presence
-        of a user, one gradient is sent or not. Any other change replaces one gradient by another,
-        at most 1.618 times as far: both gradients are at the broadcast item embeddings, so that
-        ``Clipping.max_user_distance`` holds for any drawn ratings. Behind secure aggregation the
-        unknown noise is that of ``NoiseProtocol``, without dropouts or, if devices drop out, at the
-        worst dropouts with which the round continues. Peers see only the broadcast models, which
-        follow from the last sum. Without secure aggregation, only a device's own noise remains.
+        The event is one Gaussian mechanism per round. Only the part of the noise counts that the
+        adversary of ``scope`` does not know:
+
+        - Behind secure aggregation, this is the noise of ``NoiseProtocol``. If devices drop out, it
+          is that at the worst dropouts with which the round continues.
+        - Peers see only the broadcast models, which follow from the last sum.
+        - Without secure aggregation, only a device's own noise remains.
+
+        Adding or removing a user adds or removes one gradient. Any other change replaces one
+        gradient by another, at a distance of at most 1.618 times the largest norm
+        (``Clipping.max_user_distance``).
         """
         n = population.n_users
         if scope.vantage in (Vantage.SERVER, Vantage.SHUFFLED):
@@ -282,19 +294,19 @@ class LflSgdmf(PretrainedMf):
         return make_gaussian_event(z, self.count_randomizer_uses(scope.horizon))
 
     def compute_variances(self, n_users: int, survivors: int) -> tuple[float, float]:
-        """Returns the variances of a device's noise in its first and its second message, in units
-        of sigma^2.
+        """Returns the variances of a device's first noise and of its new noise, over sigma^2.
 
-        sigma^2 is the variance of the noise of the result. ``survivors`` is the announced number of
-        devices whose first message arrived.
+        sigma^2 is the variance of the noise of the result.
+
+        ``n_users``: number of devices.
+        ``survivors``: announced number of devices whose first message arrived.
         """
         return 1.0 / ((1.0 - self.omega) * n_users), 1.0 / survivors
 
     def run_devices(
         self, ratings: sparse.csr_array, users: Floats, model: Broadcast, streams: Streams
     ) -> tuple[dict[str, Component], Floats]:
-        """Runs one round on all devices: returns their first and second messages, and the unchanged
-        user embeddings.
+        """Runs one round on all devices; returns two messages each, and unchanged user embeddings.
 
         The messages are the arrays "update" (first) and "replacement" (second).
         """
@@ -315,11 +327,11 @@ class LflSgdmf(PretrainedMf):
     def run_round(
         self, round_index: int, model: Broadcast, collect_messages: Any, rng: np.random.Generator
     ) -> tuple[Round, Floats]:
-        """Collects two messages of each device; then the server steps on their sum, and projects
-        the item embeddings to their bounds.
+        """Runs one round; returns its messages, and the next item embeddings, one row per item.
 
-        Returns the messages, and the next item embeddings, one row per item. The embeddings are
-        unchanged if too few devices remain.
+        The server takes a step on the sum of all first and second messages, and projects the item
+        embeddings to their bounds. If too few devices survive, the round has no messages, and the
+        embeddings stay as they are.
         """
         n, items = int(model["users"]), np.asarray(model["items"])
         survived = rng.random((2, n)) >= self.dropout
@@ -346,10 +358,11 @@ class LflSgdmf(PretrainedMf):
         return crossed, project_embeddings((items - step * total).astype(np.float32), self.bound)
 
     def get_broadcast(self, broadcast: Broadcast | None, profiles: Any) -> Broadcast:
-        """Returns the broadcast, completed by the numbers "users" and "survivors" (users that did
-        not drop out), by default 1 each.
+        """Checks a broadcast, and returns it with all arrays that a device needs.
 
-        Raises InputError if one of the numbers is below 1.
+        Missing numbers "users" and "survivors" (of devices in all, and of devices whose first
+        message arrived) are set to 1. Raises InputError if one of them is below 1, or if an item
+        table has a wrong shape.
         """
         sent = dict(super().get_broadcast(broadcast, profiles))
         for name in ("users", "survivors"):
@@ -362,11 +375,11 @@ class LflSgdmf(PretrainedMf):
         return sent
 
     def _n_announced(self, survivors: int) -> int:
-        """Number of survivors that the server announces; above ``survivors`` if the server lies."""
+        """Returns the number of survivors that the server announces, given the true number."""
         return round(self.overstated * survivors)
 
     def _unknown_variance(self, n_users: int, *, joint: bool) -> float:
-        """Noise variance that an adversary does not know, in units of sigma^2.
+        """Returns the noise variance that an adversary does not know, in units of sigma^2.
 
         The adversary sees all messages (``joint``) or only their sum. If devices drop out, the
         variance is that of the worst dropouts.
@@ -393,7 +406,7 @@ class LflSgdmf(PretrainedMf):
         )
 
     def _colluding(self, n_users: int) -> int:
-        """Number of colluding users, rounded up; at least one user is honest."""
+        """Returns the number of colluding users, rounded up; at least one user is honest."""
         return min(n_users - 1, math.ceil(self.colluding * n_users - 1e-9))
 
 
@@ -407,6 +420,10 @@ class LflPretrained(NoUploadSystem):
 
     The server sends the same random V to all devices, and every device fits its user embedding to V
     (Figure 3d, steps s1 and c1). Devices send nothing, and so reveal nothing.
+
+    ``factors``: number p of entries of an embedding.
+    ``bound``: R, the largest possible rating.
+    ``fitting``: number of steps in which a device fits its user embedding to V.
     """
 
     factors: EmbeddingSize = 20
@@ -416,8 +433,7 @@ class LflPretrained(NoUploadSystem):
     evaluation = UtilityTest(split=HoldOut.HELD_OUT_RATINGS, cutoffs=())
 
     def get_cost_args(self, interactions: Interactions) -> dict[str, float]:
-        """Returns arguments, by name, of ``TrainingCost.estimate``, which estimates time and memory
-        of a training.
+        """Returns arguments of ``TrainingCost.estimate``, by name.
 
         Each of the ``fitting`` steps that fit user embeddings is one pass over the ratings.
         """
@@ -448,13 +464,15 @@ class FmfLfl(NoiselessSystem, LocalMf):
     FMF in the local setting (Figure 3a, equation 5, s = n): every device sends its item embeddings
     V^(i).
 
-    In ``local_steps`` T' steps on its own loss, device i moves its user embedding and the
-    embeddings of the items it rated; steps on the user embedding are 1/n of those on items. The
-    server averages the V^(i). The learning rate is constant. The paper runs this setting only with
-    noise. Embeddings are clipped here as in LFL-SGDMF, because otherwise a few steps of a user with
-    few ratings already diverge. Figure 3a ends with the training; here, as in Figure 3d, a device
-    then fits its user embedding to the last item embeddings, which changes the error by some
-    percent.
+    In T' steps on its own loss, device i moves its user embedding and the embeddings of the items
+    it rated; steps on the user embedding are 1/n of those on items. The server averages the V^(i).
+    The paper runs this setting only with noise. Embeddings are clipped here as in LFL-SGDMF,
+    because otherwise a few steps of a user with few ratings already diverge. Figure 3a ends with
+    the training. Here, as in Figure 3d, a device then fits its user embedding to the last item
+    embeddings, which changes the error by some percent.
+
+    ``learning_rate``: learning rate gamma, which is constant.
+    ``local_steps``: number T' of steps of a device per round.
     """
 
     learning_rate: float = 10.0
@@ -463,8 +481,7 @@ class FmfLfl(NoiselessSystem, LocalMf):
     tuned_values = MappingProxyType({"spread": 0.1, "rounds": 50})
 
     def get_cost_args(self, interactions: Interactions) -> dict[str, float]:
-        """Returns arguments, by name, of ``TrainingCost.estimate``, which estimates time and memory
-        of a training.
+        """Returns arguments of ``TrainingCost.estimate``, by name.
 
         A message has the rows of the items that its sender rated. Every local step of a round, and
         each of the ``fitting`` steps that fit user embeddings at the end, is one pass over the
@@ -476,11 +493,10 @@ class FmfLfl(NoiselessSystem, LocalMf):
     def run_devices(
         self, ratings: sparse.csr_array, users: Floats, model: Broadcast, streams: Streams
     ) -> tuple[dict[str, Component], Floats]:
-        """Runs one round on all devices: returns their messages, and their user embeddings
-        afterwards, one row per user.
+        """Runs one round on all devices; returns their messages and their new user embeddings.
 
         A message is the device's table of item embeddings (array "items"), in which only the rows
-        of the items it rated have moved.
+        of the items it rated have moved. The user embeddings have one row per user.
         """
         items = np.asarray(model["items"], np.float32)
         own, moved = np.empty((ratings.nnz, self.factors), np.float32), np.empty_like(users)
@@ -520,8 +536,9 @@ class FmfLfl(NoiselessSystem, LocalMf):
     def run_round(
         self, round_index: int, model: Broadcast, collect_messages: Any, rng: np.random.Generator
     ) -> tuple[Round, Floats]:
-        """Collects all messages; returns them and the next item embeddings, their mean, one row per
-        item.
+        """Runs one round; returns its messages, and the next item embeddings, one row per item.
+
+        The next item embeddings are the mean of the devices' tables.
         """
         uploads = collect_messages(model)
         n = len(uploads["items"])
@@ -537,10 +554,15 @@ class LocalOnly(NoisyMf):
     of VFL-SGDMF.
 
     Section 4.3 trains by Abadi et al. 2016: the joint gradient of every rating, or of every user,
-    is scaled to a norm of at most ``clip`` = C (10 is the best of the paper's values), the noise is
-    z C on the sum, and embeddings are not projected. The paper states no separate claim for this
-    baseline. Its plots presuppose the claim of Proposition 2 without steps on items alone (kappa =
-    0), and of Theorems 3 and 4.
+    is scaled to a norm of at most C, the sum gets noise of deviation z C, and embeddings are not
+    projected. The paper states no separate claim for this baseline. Its plots presuppose the claim
+    of Proposition 2 without steps on items alone (kappa = 0), and of Theorems 3 and 4.
+
+    ``learning_rate``: initial learning rate g; the paper does not print it.
+    ``trim``: theta, maximum number of ratings of a user per party, if the unit is the user.
+    ``split``: rule that divides items among parties, "random" or "category" (by genre).
+    ``clip``: C, largest norm of a gradient; 10 is the best of the paper's values.
+    ``noise_multiplier``: z, deviation of the noise over the sensitivity C.
     """
 
     learning_rate: float = 0.003

@@ -32,9 +32,12 @@ class FmfVfl(NoiselessSystem, PartyMf):
 
     The embedding of a user without ratings at a party does not change in the party's steps. A
     message therefore reveals to the server which users have ratings at the party (the naive leakage
-    of section 4). ``unit`` "user" only trims each user to ``trim`` ratings. Items are dealt to
-    parties by the rule ``split``. ``tuning`` is kappa, the number of last steps on item embeddings
-    alone (0 in the vanilla paradigm).
+    of section 4).
+
+    ``unit``: "user" to use at most ``trim`` ratings of each user; it has no other effect.
+    ``trim``: maximum number of ratings of a user per party, if the unit is the user.
+    ``split``: rule that divides items among parties, "random" or "category" (by genre).
+    ``tuning``: kappa, number of last steps, on item embeddings alone; 0 in the vanilla paradigm.
     """
 
     unit: Annotated[Literal["rating", "user"], '"user" only trims'] = "rating"
@@ -56,8 +59,9 @@ class FmfVfl(NoiselessSystem, PartyMf):
         return self.trim if self.unit == "user" else None
 
     def get_mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
-        """Returns None: messages are a deterministic function of ratings and public randomness, so
-        that no mechanism bounds epsilon.
+        """Returns None, because the messages have no noise.
+
+        They are a deterministic function of ratings and public randomness.
         """
         return None
 
@@ -72,15 +76,20 @@ _BAND = 0.01  # tolerated distance of an item's mean entry below 1/2, in units o
 class VflSgdmf(NoisyMf):
     """Vertical federated matrix factorization with embedding clipping and Gaussian noise.
 
-    VFL-SGDMF (Figure 3b) claims, per rating, the maximum over the parties k of their epsilons; per
-    user, it claims the root of the sum of their squares.
+    VFL-SGDMF (Figure 3b) claims for a rating the largest epsilon of a party, and for a user the
+    root of the sum of the parties' squared epsilons.
 
     Embeddings are clipped (equation 6: entries >= 0, norm^2 at most R, the largest rating). Every
     step's gradients get noise in all entries. Its deviation is z times 2 sqrt(2) R^(3/2) per
     rating, and theta times that per user of theta ratings per party. In the last kappa steps, which
-    move items alone, the deviation is z times 2 R^(3/2) (section 4.2). ``tuning`` = 100 is assumed,
-    because the paper states no kappa, and so is ``delta``. ``noise_multiplier`` z = 1.8 makes a
-    party's epsilon about 0.8.
+    move items alone, the deviation is z times 2 R^(3/2) (section 4.2).
+
+    ``learning_rate``: initial learning rate g; the paper does not print it.
+    ``trim``: theta, maximum number of ratings of a user per party, if the unit is the user.
+    ``split``: rule that divides items among parties, "random" or "category" (by genre).
+    ``tuning``: kappa, number of last steps, on item embeddings alone; assumed.
+    ``noise_multiplier``: z, deviation of the noise over the claimed sensitivity; 1.8 makes a
+        party's epsilon about 0.8.
     """
 
     learning_rate: float = 0.02
@@ -98,8 +107,9 @@ class VflSgdmf(NoisyMf):
 
     @property
     def exchange(self) -> UserAveraging:
-        """Protocol in which parties send user embeddings, which the server averages, and at the end
-        tune their items alone.
+        """Protocol in which parties send user embeddings, and the server averages them.
+
+        At the end parties tune their item embeddings alone.
         """
         return UserAveraging(self.tuning)
 
@@ -107,14 +117,12 @@ class VflSgdmf(NoisyMf):
     def step_counts(self) -> tuple[int, int]:
         """Numbers of noisy steps: on user and item embeddings (T T'), and on items alone (kappa).
 
-        T is the number of rounds, and T' the number of steps per round.
+        T is the number of rounds, and T' the number of steps of a party per round.
         """
         return self.steps, self.tuning
 
     def compute_replacement_epsilon(self, population: Population) -> float:
-        """Returns the claimed epsilon of replacing a user: twice the epsilon of adding or removing
-        a user.
-        """
+        """Returns the claimed epsilon of replacing a user: twice that of adding or removing one."""
         return 2.0 * self.compute_user_epsilon(population)
 
     @property
@@ -123,11 +131,12 @@ class VflSgdmf(NoisyMf):
         return 2.0 * self.delta
 
     def make_noise(self, n_users: int, with_users: bool = True) -> UserItemNoise:
-        """Returns the Gaussian noise on gradients with respect to user and item embeddings, of
-        deviation z Delta.
+        """Returns the Gaussian noise on user and item gradients, of deviation z Delta.
 
-        Delta is the sensitivity of section 4.2 for a rating or a user (``unit``). ``with_users``
-        selects the noise of steps on both tables, instead of steps on items alone.
+        z is ``noise_multiplier``, and Delta the sensitivity of section 4.2 for a rating or a user
+        (``unit``). ``n_users`` is not used.
+
+        ``with_users``: whether steps move user and item embeddings, instead of items alone.
         """
         one = 2.0 * self.bound * math.sqrt(self.bound) * (math.sqrt(2.0) if with_users else 1.0)
         z, clipping = self.noise_multiplier, Clipping.of_embeddings(self.bound)
@@ -135,13 +144,14 @@ class VflSgdmf(NoisyMf):
         return UserItemNoise(multiplier=z, sigma=z * one, clipping=clipping)
 
     def get_mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
-        """Returns a mechanism whose privacy curve is a lower bound for the uploads of a party; None
-        if none is known.
+        """Returns a mechanism whose privacy curve is a lower bound for the uploads of a party.
 
         The bound is for adding or removing one rating of a user with other ratings. It needs
         trainings in which every step is sent (T' = 1) and item embeddings hardly move from their
-        start. None for other trainings, in the repaired version, for other changes, for other
-        adversaries than the server and without noise.
+        start.
+
+        None if no such mechanism is known: for other trainings, for other changes, for other
+        adversaries than the server, without noise, and in the repaired version.
         """
         plain = self.sampling.unit == "row" and self.unit == "rating" and self.split == "random"
         plain = plain and self.noise_multiplier > 0 and self.local_steps == 1
@@ -152,15 +162,17 @@ class VflSgdmf(NoisyMf):
         return self.make_rating_bound(population)
 
     def make_rating_bound(self, population: Population) -> LowerBound | None:
-        """Returns a lower bound for adding or removing one of a user's ratings at one party; None
-        if steps are too long or the party has fewer than two items.
+        """Returns a lower bound for adding or removing one of a user's ratings at one party.
 
         In the worst case only this user has ratings at the party, all equal to the largest rating,
         the party sends its user embeddings after every step, and the server broadcasts the user's
         embedding close to 0. The user's other ratings then show in which steps the user's row is
-        drawn, and in each of these steps the rating in question adds a Gaussian. The bound attains
-        the epsilon that the accountant charges up to a factor of about sqrt(8): only user
-        embeddings are visible at every step, and item embeddings begin at random.
+        sampled. In each of these steps the mean of a Gaussian output depends on the rating in
+        question. The bound reaches the epsilon that the accountant charges up to a factor of about
+        sqrt(8), because only user embeddings are visible at every step, and item embeddings begin
+        at random.
+
+        None if steps are too long, or if the party has fewer than two items.
         """
         # The worst case: the party holds ``held`` items, and only this user has ratings at the
         # party, one for each item (or a limited number), all equal to the largest rating R. The

@@ -93,7 +93,9 @@ class AveragedExchange(Exchange):
         ``shared`` are the shared embeddings after the last round, and ``first`` the initial ones.
         """
 
-    def train(self, mf: PartyMf, interactions: Interactions, rng: np.random.Generator) -> TrainingGenerator:
+    def train(
+        self, mf: PartyMf, interactions: Interactions, rng: np.random.Generator
+    ) -> TrainingGenerator:
         """Runs the training of the system ``mf``; yields one round at a time, and returns the
         result.
 
@@ -111,7 +113,9 @@ class AveragedExchange(Exchange):
                 shared = self.average_tables(mf, shared, sent, parties, number)
             return self.finish_training(mf, parties, shared, first)
 
-    def collect_uploads(self, mf: PartyMf, parties: list[Party], shared: Floats, number: int) -> Component:
+    def collect_uploads(
+        self, mf: PartyMf, parties: list[Party], shared: Floats, number: int
+    ) -> Component:
         """Runs the local steps of every party (equations 4 and 5); returns the parties' uploads.
 
         The result has one table of shared embeddings per party; the parties' own tables are updated
@@ -342,7 +346,9 @@ class NoExchange(Exchange):
 
     is_one_step = True
 
-    def train(self, mf: PartyMf, interactions: Interactions, rng: np.random.Generator) -> TrainingGenerator:
+    def train(
+        self, mf: PartyMf, interactions: Interactions, rng: np.random.Generator
+    ) -> TrainingGenerator:
         """Trains every party alone, in a single step of the generator; yields no messages."""
         first = init_embeddings(rng.random((interactions.n_items, mf.factors)), mf.bound, mf.spread)
         parties, items = mf.make_parties(interactions, first, rng), []
@@ -363,7 +369,9 @@ def train_party(mf: PartyMf, party: Party, users: Floats, items: Floats) -> tupl
     return party.train(mf.make_descent(len(users)), (users, items), sizes, 0, mf.steps)
 
 
-def draw_device_embeddings(mf: PartyMf, ratings: sparse.csr_array, streams: Streams) -> tuple[Floats, Floats]:
+def draw_device_embeddings(
+    mf: PartyMf, ratings: sparse.csr_array, streams: Streams
+) -> tuple[Floats, Floats]:
     """Draws initial user and item embeddings of n parties of one user each.
 
     The results have shapes (n, p) and (n, m, p), for m items and p factors. All draws of a party

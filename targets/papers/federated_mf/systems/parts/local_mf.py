@@ -129,7 +129,9 @@ class LocalMf(System):
         """Draws further arrays, by name, that every broadcast contains; by default none."""
         return {}
 
-    def train(self, interactions: Interactions, rng: Generator, compute: Machine) -> TrainingGenerator:
+    def train(
+        self, interactions: Interactions, rng: Generator, compute: Machine
+    ) -> TrainingGenerator:
         """Runs the training; yields one round at a time, and returns the result.
 
         A round has the broadcast and all devices' messages.

@@ -168,7 +168,9 @@ class NoisyMf(PartyMf):
         """
         return math.sqrt(self.parties) * self.compute_party_epsilon(population)
 
-    def get_accountant_inputs(self, population: Population, steps: int) -> tuple[float, float, int, float]:
+    def get_accountant_inputs(
+        self, population: Population, steps: int
+    ) -> tuple[float, float, int, float]:
         """Returns the arguments of ``get_authors_epsilon`` for ``steps`` noisy steps.
 
         They are the noise multiplier, the sampling rate, the number of steps and delta. Only the

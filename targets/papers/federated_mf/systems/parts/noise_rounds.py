@@ -45,7 +45,9 @@ class MaskedGradient:
 
     def randomize_sum(self, total: NDArray[Any], streams: Streams) -> NDArray[np.float64]:
         """Returns the sum of all clients' messages, given the sum ``total`` of their gradients."""
-        return np.asarray(total + _summed(streams, _FIRST, total.shape, self.noise_sigma, self.first_entry))
+        return np.asarray(
+            total + _summed(streams, _FIRST, total.shape, self.noise_sigma, self.first_entry)
+        )
 
     def skip_entries(self, count: int | Ints) -> MaskedGradient:
         """Returns a copy for messages that begin ``count`` entries later in the item table."""

@@ -39,7 +39,10 @@ _SLOWING, _LAST = 0.8, 0.52  # the rate falls over 80% of the steps, to 52% (Aba
 
 
 def check_ratings(interactions: Interactions, bound: float) -> sparse.csr_array:
-    """Returns the ratings as float32; raises InputError unless all lie in (0, ``bound``]."""
+    """Checks that all ratings lie in (0, ``bound``], and returns them as float32.
+
+    Raises InputError for other ratings.
+    """
     values = interactions.ratings.data
     if len(values) and not (values.min() > 0 and values.max() <= bound):
         raise InputError(
@@ -52,14 +55,16 @@ def check_ratings(interactions: Interactions, bound: float) -> sparse.csr_array:
 def init_embeddings(
     uniform: NDArray[Any], bound: float, spread: float = 1.0
 ) -> NDArray[np.float32]:
-    """Returns initial embeddings whose predicted ratings u.v are R/2 in expectation, for the
-    largest rating R = ``bound``.
+    """Returns random initial embeddings, whose predicted ratings u.v are R/2 in expectation.
 
-    ``uniform`` has draws in (0, 1), of shape (n, p) for n embeddings of p entries. u and v are a
-    user's and an item's embedding. Entries are uniform in [0, 2a], with p a^2 = R/2, and rows are
-    projected to norm^2 <= R; the paper states only "randomly". The embeddings are independent of
-    the data. A smaller ``spread`` moves all entries towards a, so that a draw does not move a
-    prediction far from R/2 for items with few ratings.
+    ``uniform``: uniform draws in (0, 1), of shape (n, p) for n embeddings of p entries.
+    ``bound``: R, the largest rating.
+    ``spread``: width of the distribution; a smaller number moves all entries towards a, so that
+        predictions are closer to R/2 for items with few ratings.
+
+    u and v are a user's and an item's embedding. Entries are uniform in [0, 2a], with p a^2 = R/2,
+    and rows are projected to norm^2 <= R. The paper states only "randomly". The embeddings do not
+    depend on the data.
     """
     # norm^2 is 2R/3 on average. The few longer rows are projected, because otherwise equation 6
     # would not bound the gradients of the first step.
@@ -71,7 +76,7 @@ def init_embeddings(
 def project_embeddings(embeddings: Floats, bound: float, floor: float = 0.0) -> Floats:
     """Projects each embedding to the nearest point that satisfies the constraints of equation 6.
 
-    The result has entries of at least ``floor``, and rows of norm^2 at most ``bound``.
+    The result has entries of at least ``floor``, and rows of squared norm at most ``bound``.
     """
     raised = np.maximum(embeddings, floor)
     norm = np.sqrt(np.einsum("...i,...i->...", raised, raised) / raised.dtype.type(bound))
@@ -79,9 +84,9 @@ def project_embeddings(embeddings: Floats, bound: float, floor: float = 0.0) -> 
 
 
 def trim_ratings(ratings: sparse.csr_array, max_ratings: int, streams: Streams) -> sparse.csr_array:
-    """Draws at most ``max_ratings`` ratings per user, uniformly by the user's random stream.
+    """Draws at most ``max_ratings`` ratings per user at random, and returns them (section 4.1.1).
 
-    The source is section 4.1.1.
+    ``ratings`` has one row per user, and ``streams`` one random stream per user.
     """
     counts = np.diff(ratings.indptr)
     if ratings.nnz == 0 or counts.max() <= max_ratings:
@@ -98,51 +103,58 @@ def trim_ratings(ratings: sparse.csr_array, max_ratings: int, streams: Streams) 
 
 
 def iter_party_blocks(n: int, size: int) -> Iterator[Ints]:
-    """Yields the indices of ``n`` parties of one user each, in blocks.
+    """Yields the indices of ``n`` parties in blocks of limited memory.
 
-    A block has at most about four million numbers, ``size`` per party.
+    A party needs ``size`` numbers, and a block at most about four million.
     """
     for block in compute.iter_blocks(n, size, _NUMBERS):
         yield np.arange(block.start, block.stop)
 
 
 def get_batch_size(n: int, rate: float) -> int:
-    """Returns the number of sampled rows out of ``n`` at the sampling rate ``rate``, at least
-    one.
-    """
+    """Returns the number of rows that a step samples: ``rate`` times ``n``, rounded, at least 1."""
     return max(1, round(rate * n))
 
 
 def compute_item_gradients(users: Floats, items: Floats, ratings: Floats) -> NDArray[np.float32]:
-    """Returns the gradients of single ratings x with respect to their item embeddings v, 2 (u.v -
-    x) u, one row per rating.
+    """Computes the gradient of each rating with respect to its item embedding, one row per rating.
 
-    ``users`` (u) and ``items`` (v) have one row per rating.
+    ``users``, ``items``: embeddings u and v of the rating's user and item, one row per rating.
+    ``ratings``: the ratings x, (n,).
+
+    The gradient is 2 (u.v - x) u.
     """
     error = np.einsum("ij,ij->i", users, items) - ratings
     return np.asarray(2.0 * error[:, None] * users, np.float32)
 
 
 def get_learning_rate(step: int, steps: float, rate: float) -> float:
-    """Returns the learning rate of the step with index ``step``, which falls linearly over the
-    first 80% of all ``steps``.
+    """Returns the learning rate of one step, by the schedule of section 4.3.
 
-    ``rate`` is the initial learning rate. This is the schedule of section 4.3. Afterwards the rate
-    stays at 52% of ``rate``, as in Abadi et al. 2016, section 5.2, to which the paper refers.
+    ``step``: index of the step in the training.
+    ``steps``: number of steps of the training.
+    ``rate``: initial learning rate.
+
+    The learning rate falls linearly over the first 80% of the steps to 52% of ``rate``, and then
+    stays there, as in Abadi et al. 2016, section 5.2, to which the paper refers.
     """
     return rate * (1.0 - (1.0 - _LAST) * min(1.0, step / max(1.0, _SLOWING * steps)))
 
 
 @lru_cache(maxsize=256)
 def get_authors_epsilon(noise_multiplier: float, rate: float, steps: int, delta: float) -> float:
-    """Returns the epsilon of ``steps`` Poisson-sampled Gaussians, as the paper's experiments
-    calculate it.
+    """Computes the epsilon of sampled Gaussian steps as in the paper's experiments.
+
+    ``noise_multiplier``: deviation of the noise over the sensitivity.
+    ``rate``: rate of the Poisson sampling.
+    ``steps``: number of steps.
+    ``delta``: delta of the result.
 
     The experiments use TensorFlow Privacy (section 2.2, reference 44, of December 2021). The
     package converts the Renyi curve by Proposition 12 of Canonne, Kamath and Steinke 2020, and
-    takes the minimum over the orders ``_ORDERS``. Theorem 1 prints a larger bound,
-    ``get_theorem_1_epsilon``. Propositions 2 and 3 give only the order of both, with constants that
-    do not exist.
+    takes the minimum over the orders ``_ORDERS``. Theorem 1 gives a larger bound
+    (``get_theorem_1_epsilon``). Propositions 2 and 3 give only the order of magnitude of both, with
+    constants that do not exist.
     """
     from dp_accounting.rdp import RdpAccountant
 
@@ -155,11 +167,15 @@ def get_authors_epsilon(noise_multiplier: float, rate: float, steps: int, delta:
 
 @lru_cache(maxsize=256)
 def get_theorem_1_epsilon(noise_multiplier: float, rate: float, steps: int, delta: float) -> float:
-    """Returns the epsilon of ``steps`` Poisson-sampled Gaussians by Theorem 1 (Abadi et al. 2016,
-    Theorem 2).
+    """Computes the epsilon of sampled Gaussian steps by Theorem 1 (moments accountant).
 
-    The bound is the minimum of (alpha(l) + ln 1/delta)/l over enough orders l, where alpha(l) are
-    the moments of all steps together.
+    ``noise_multiplier``: deviation of the noise over the sensitivity.
+    ``rate``: rate of the Poisson sampling.
+    ``steps``: number of steps.
+    ``delta``: delta of the result.
+
+    Theorem 1 is Theorem 2 of Abadi et al. 2016. The bound is the minimum of (alpha(l) + ln
+    1/delta)/l over many orders l, where alpha(l) is the log moment of all steps together.
     """
     from dp_accounting.rdp import RdpAccountant
 
@@ -176,11 +192,12 @@ def get_theorem_1_epsilon(noise_multiplier: float, rate: float, steps: int, delt
 def make_gaussian_event(
     noise_multiplier: float, steps: int, drawn: Callable[[dp.DpEvent], dp.DpEvent] | None = None
 ) -> dp.DpEvent:
-    """Returns the accounting event of ``steps`` Gaussian mechanisms with the given noise
-    multiplier.
+    """Returns the accounting event of ``steps`` Gaussian mechanisms.
 
-    ``drawn`` wraps the event of one step in the event of its sampling; if None, steps are not
-    sampled.
+    ``noise_multiplier``: deviation of the noise over the sensitivity.
+    ``steps``: number of mechanisms.
+    ``drawn``: function that wraps the event of one step in the event of its sampling; None without
+        sampling.
     """
     if noise_multiplier == 0.0:
         return dp.NonPrivateDpEvent()
@@ -201,14 +218,16 @@ def make_gaussian_event(
 # Gram matrices come from one sparse product with the items' outer products: memory is
 # (n_items + _USERS) p^2 numbers, for any number of ratings.
 
-# Length of short first item embeddings, which move a user little, in units of sqrt(R)/ratings.
+# Norm of short initial item embeddings, which hardly move a fitted user embedding, in units of
+# sqrt(R) over the user's number of ratings.
 TINY_LENGTH = 1e-4
-_USERS = 4096
+_USERS = 4096  # users that are fitted together
 
 
 def make_initial_user(factors: int, bound: float) -> NDArray[np.float64]:
-    """Returns the embedding at which the fit of every user starts: equal entries and norm^2 R/2,
-    for the largest rating R = ``bound``.
+    """Returns the embedding at which the fit of every user starts, (factors,).
+
+    The embedding has equal entries and squared norm R/2, where R is ``bound``, the largest rating.
     """
     return np.full(factors, math.sqrt(bound / (2.0 * factors)))
 
@@ -216,10 +235,16 @@ def make_initial_user(factors: int, bound: float) -> NDArray[np.float64]:
 def fit_user_embeddings(
     ratings: sparse.csr_array, items: Floats, *, bound: float, steps: int
 ) -> NDArray[np.float32]:
-    """Returns user embeddings, one row per user, after ``steps`` gradient steps towards an optimum.
+    """Fits each user's embedding to the user's ratings, and returns the embeddings, one row per
+    user.
 
-    The optimum minimizes the squared errors of each user's ratings at the fixed ``items``, within
-    the constraints of equation 6. The steps start at ``make_initial_user``.
+    ``ratings``: one row per user.
+    ``items``: item embeddings, one row per item, which stay fixed.
+    ``bound``: R, the largest rating.
+    ``steps``: number of gradient steps, which start at ``make_initial_user``.
+
+    A fit minimizes the sum of squared errors of the user's ratings, within the constraints of
+    equation 6.
     """
     factors = items.shape[1]
     v = items.astype(np.float64)
@@ -237,8 +262,10 @@ def fit_user_embeddings(
 def predict_ratings(
     interactions: Interactions, items: Floats, *, bound: float, steps: int
 ) -> Floats:
-    """Returns predicted ratings u.v, (n_users, n_items), with each user embedding fitted to
-    ``items`` in ``steps`` steps.
+    """Fits user embeddings u to the item embeddings v; returns predicted ratings u.v, (n_users,
+    n_items).
+
+    ``bound`` is the largest rating, and ``steps`` the number of gradient steps of a fit.
     """
     ratings = check_ratings(interactions, bound)
     with one_thread():
@@ -248,13 +275,17 @@ def predict_ratings(
 def fit_user_pair(
     bound: float, factors: int, fitting: int, count: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Returns a user's fitted embeddings with and without one more rating, which turns the
-    embedding.
+    """Returns a user's fitted embedding with and without one more rating, which turns it.
 
-    The user has ``count`` other ratings; all ratings are ``bound``, the largest rating. The first
-    item embeddings are short, in entry 1, for the ``count`` items, and long, in entry 0, for the
-    additional item. The short vectors turn the user embedding to entry 1 unless the long vector
-    pulls it.
+    ``bound``: the largest rating; all ratings have this value.
+    ``factors``: number of entries of an embedding.
+    ``fitting``: number of steps of the fit.
+    ``count``: number of the user's other ratings.
+
+    The embedding is fitted to initial item embeddings that a malicious server chooses. Those of the
+    ``count`` items are short and have only entry 1; that of the additional item is long and has
+    only entry 0. With the additional rating, the user embedding is pulled towards entry 0; without
+    it, the user embedding is turned to entry 1.
     """
     first = np.zeros((count + 1, factors))
     first[:count, 1] = TINY_LENGTH * math.sqrt(bound) / count
@@ -268,10 +299,14 @@ def fit_user_pair(
 def bound_rating_distance(bound: float, factors: int, fitting: int) -> float:
     """Returns a lower bound on the distance between a user's messages with and without a rating.
 
-    A user has rated item 1 by R (the largest rating), and item 2 by R or not at all. The server
-    chooses the first item embeddings, short in one entry for item 1 and long in another entry for
-    item 2, and then broadcasts item embeddings of 0 in every round. With one factor the distance is
-    2 R^(3/2), which a rating of a user without other ratings attains.
+    ``bound``: R, the largest rating.
+    ``factors``: number of entries of an embedding.
+    ``fitting``: number of steps that fit the user embedding to the initial item embeddings.
+
+    The user rated item 1 by R, and item 2 by R or not at all. The server chooses the initial item
+    embeddings: short in one entry for item 1, and long in another entry for item 2. Then it
+    broadcasts item embeddings of 0 in every round. With one factor the distance is 2 R^(3/2), which
+    the only rating of a user attains.
     """
     # Without the second rating the fitted user embedding is b, and the message's mean is -2R b in
     # row 1. With the second rating, the user embedding is a, and the mean is -2R a in row 1 or in
@@ -292,7 +327,7 @@ def bound_rating_distance(bound: float, factors: int, fitting: int) -> float:
 def _descend(
     gram: NDArray[np.float64], target: NDArray[np.float64], bound: float, steps: int
 ) -> NDArray[np.float64]:
-    """Minimizes u G u / 2 - b u over embeddings u, for all n users together, by ``steps`` steps.
+    """Minimizes u G u / 2 - b u over embeddings u, for n users, by ``steps`` gradient steps.
 
     ``gram``: the matrices G, (n, p, p), for p factors.
     ``target``: the vectors b, (n, p).
