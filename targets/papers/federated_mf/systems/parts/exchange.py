@@ -451,7 +451,7 @@ class DropoutMechanism(Checked):
         check_settings(self)
         if self.n_colluding >= self.n_users:
             raise InputError(
-                f"Expected n_colluding below n_users, got {self.n_colluding} of {self.n_users}. Lower it."
+                f"Expected n_colluding below {self.n_users} (n_users), got {self.n_colluding}."
             )
         self._min_variance()
 
