@@ -32,8 +32,11 @@ _FEWEST, _WORK = 30, 1 << 18
 
 
 def choose_n_examples(max_examples: int, entries: int) -> int:
-    """Returns the number of examples that Hypothesis shall generate: ``max_examples``, or fewer (at
-    least 30) if one example has many numbers (``entries``).
+    """Returns the number of examples that Hypothesis generates in a search.
+
+    ``max_examples``: largest number of examples.
+    ``entries``: count of numbers in one example. If it is large, the result is smaller than
+        ``max_examples``, but at least 30.
     """
     return max(_FEWEST, min(max_examples, _WORK // entries))
 

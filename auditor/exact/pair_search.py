@@ -245,14 +245,14 @@ class LogRatioSearch(PairSearch):
     max_examples = 200
 
     def evaluate(self, a: Any, b: Any, output: Any = None) -> PairEpsilon:
-        """Returns the largest log-ratio found of output probabilities under the inputs ``a`` and
-        ``b``, in either order.
+        """Returns the largest log-ratio of the probabilities of one output under the inputs ``a``
+        and ``b``, in either order.
+
+        ``output``: a further output to compare, or None. It is ignored if all possible outputs are
+            known.
 
         All possible outputs are compared if they are known; otherwise drawn outputs, outputs
         outside their range, and ``output``.
-
-        ``output`` is a further output to compare, or None. It is ignored if all possible outputs
-        are known.
         """
         result = PairSearch.evaluate(self, a, b)
         if output is None or result.typical_log_p is None:

@@ -53,8 +53,8 @@ def has_exact_bound(mechanism: Mechanism, delta: float) -> bool:
     """Whether ``find_exact_bound`` can compute a lower bound on the epsilon of ``mechanism`` at
     ``delta``.
 
-    At delta 0 it always can. Otherwise the mechanism needs finitely many outputs or a privacy
-    curve.
+    At delta 0 the result is always true. At delta > 0 the mechanism needs finitely many outputs or
+    a privacy curve.
     """
     if delta == 0 or isinstance(mechanism, PrivacyCurve):
         return True

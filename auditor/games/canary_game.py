@@ -193,12 +193,17 @@ class ChunkStore(Protocol):
     def get(self, name: str) -> Features | None:
         """Returns the chunk of simulated runs that was stored under ``name``, or None.
 
-        A chunk has numbers computed from each of n runs (n, f), by adversary.
+        A chunk maps the name of each adversary to its features, the numbers that it computes from
+        each of n runs, (n, f).
         """
         ...
 
     def put(self, name: str, features: Features) -> None:
-        """Stores numbers computed from simulated runs (``features``) under ``name``."""
+        """Stores a chunk of simulated runs under ``name``.
+
+        ``features``: numbers that an adversary computes from each of n runs, (n, f), by name of the
+            adversary.
+        """
         ...
 
 
@@ -214,12 +219,17 @@ class MemoryChunkStore:
     def get(self, name: str) -> Features | None:
         """Returns the chunk of simulated runs that was stored under ``name``, or None.
 
-        A chunk has numbers computed from each of n runs (n, f), by adversary.
+        A chunk maps the name of each adversary to its features, the numbers that it computes from
+        each of n runs, (n, f).
         """
         return self.chunks.get(name)
 
     def put(self, name: str, features: Features) -> None:
-        """Stores numbers computed from simulated runs (``features``) under ``name``."""
+        """Stores a chunk of simulated runs under ``name``.
+
+        ``features``: numbers that an adversary computes from each of n runs, (n, f), by name of the
+            adversary.
+        """
         self.chunks[name] = features
 
 

@@ -265,8 +265,8 @@ class Game:
 
 
 def make_further_figure(estimate: Estimate) -> FurtherFigure:
-    """Converts an estimate into the form in which a report's row lists it: value and interval
-    only.
+    """Converts an estimate to a figure of a report's row, which has only the value and its
+    interval.
     """
     return FurtherFigure(value=estimate.value, ci_low=estimate.low, ci_high=estimate.high)
 

@@ -80,8 +80,8 @@ def filter_view(view: View, n_unread: int = 0) -> InformativeView:
     ``n_unread``: number of messages with NaN or infinities that were removed from ``view`` before;
         the counts in the result include them.
 
-    Checked are messages that are linked to users, and whole shuffled messages. Messages of parties
-    (organisations that take part as clients) are not checked. Messages that leave the model
+    The function checks messages that are linked to users, and whole shuffled messages, but not
+    messages of parties (organisations that take part as clients). Messages that leave the model
     unchanged are removed from all rounds, and messages with unusable numbers from the rounds that
     attacks read. If a round has no message left, its messages are None.
     """

@@ -29,12 +29,16 @@ def run_attack(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
     """Scores a reconstruction attack; returns rows of the report.
 
     There are rows for guessed item sets, entries known with certainty, ratings and user vectors.
-
     All metrics are means over at most 2,000 users whose messages the attack sees
-    (``Game.max_users``), drawn uniformly. There are two baselines: every user has all items (``all
-    items``), and every user has the n most popular items (``popular items``), for the n with the
-    best mean F1. The attack knows the popularity of items. Its gain over the best baseline is a
-    mean over the same users. The result is empty if the attack cannot read the messages.
+    (``Game.max_users``), drawn uniformly.
+
+    There are two baselines for item sets:
+
+    - ``all items``: every user has all items.
+    - ``popular items``: every user has the n most popular items, for the n with the best mean F1.
+
+    The attack knows the popularity of items. Its gain over the best baseline is a mean over the
+    same users. The result is empty if the attack cannot read the messages.
     """
     if game.attack.refusal(game.view):
         return ()

@@ -342,10 +342,11 @@ _MAX_USERS = 400  # maximum number of users whose messages are compared with the
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrderedRecording:
-    """A recording (stored uploads of a training) whose manifest (description) states the item of
-    each row of item tables, if this order could be inferred.
+    """A recording (stored uploads of a training), with the item of each row of its item tables as
+    far as this order could be inferred.
 
-    ``recording``: the recording.
+    ``recording``: the recording. If the order could be inferred, its manifest (description) states
+        the order.
     ``assumption``: sentence on the order, if the original manifest does not state it; otherwise
         empty.
     ``caveat``: sentence that says why an attack without success proves nothing, if no order agrees

@@ -107,8 +107,8 @@ def apply_settings(target: _Claimant, settings: Mapping[str, Any], text: str) ->
 
 
 def apply_claims(target: Target, claims: Sequence[StatedClaim]) -> Target:
-    """Returns a copy of a system that states these claims instead of its own, or the system itself
-    if there are none.
+    """Returns a copy of a system that states ``claims`` instead of its own claims, or the system
+    itself if ``claims`` is empty.
 
     Raises InputError if ``target`` is a system of this package, which computes its claims.
     """

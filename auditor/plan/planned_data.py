@@ -42,13 +42,14 @@ def make_plan_with_data(values: Mapping[str, Any]) -> tuple[Interactions | None,
 def prepare_data(
     data: Any, plan: Plan, *, users: Any = None, items: Any = None
 ) -> tuple[Interactions | None, Plan]:
-    """Prepares data that are in memory, and returns them with a plan that names all data.
+    """Prepares data that are in memory; returns the interactions, and a plan in which all data have
+    names.
 
     ``data``: a DataFrame, a matrix of ratings or interactions in memory, or a name or path.
     ``plan``: plan with the columns and filters of the data.
     ``users``, ``items``: tables of users and items, as DataFrames or paths, or None.
 
-    The prepared interactions are None if no data are in memory.
+    The interactions are None if no data are in memory.
     """
     own, name = read_data_object(data, plan.columns)
     sides = {key: side for key, side in (("users", users), ("items", items)) if side is not None}

@@ -144,9 +144,10 @@ ClaimsInput = StatedClaim | Sequence[StatedClaim] | str | Path
 
 
 def list_claims(claims: ClaimsInput) -> tuple[StatedClaim, ...]:
-    """Returns ``claims`` as a tuple: a single claim, several, or those of a file.
+    """Returns claims as a tuple; ``claims`` is a single claim, several claims, or the path of a
+    file of claims.
 
-    Raises InputError if a file or one of its claims is wrong.
+    Raises InputError if the file or one of its claims is wrong.
     """
     if isinstance(claims, str | Path):
         return read_claims(Path(claims))

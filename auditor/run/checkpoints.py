@@ -95,7 +95,8 @@ class Checkpoints:
 
 @dataclass(frozen=True)
 class FileChunkStore:
-    """Storage of simulated runs (experiments that measure epsilon), in chunks; one file per chunk.
+    """Storage of simulated runs (experiments that measure epsilon) in files, one file per chunk of
+    runs.
 
     - ``folder``: directory of the files.
     - ``key``: first part of their names, a hash of the plan, the data and the code.
@@ -109,8 +110,11 @@ class FileChunkStore:
     chunk_cache: MemoryChunkStore = field(default_factory=MemoryChunkStore)
 
     def get(self, name: str) -> Features | None:
-        """Returns the chunk of n simulated runs called ``name``: f numbers per run, (n, f), by
-        adversary. The result is None if there is no file or a damaged file.
+        """Returns the chunk of simulated runs that was stored under ``name``, or None if there is
+        no file or a damaged file.
+
+        A chunk maps the name of each adversary to its features, the numbers that it computes from
+        each of n runs, (n, f).
         """
         chunk = self.chunk_cache.get(name)
         if chunk is not None:
@@ -124,7 +128,11 @@ class FileChunkStore:
         return chunk
 
     def put(self, name: str, features: Features) -> None:
-        """Stores numbers computed from simulated runs (``features``) under ``name``."""
+        """Stores a chunk of simulated runs under ``name``.
+
+        ``features``: numbers that an adversary computes from each of n runs, (n, f), by name of the
+            adversary.
+        """
         buffer = io.BytesIO()
         np.savez(buffer, **features)  # type: ignore[arg-type]
         _write(self._path(name), buffer.getvalue())

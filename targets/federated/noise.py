@@ -80,7 +80,7 @@ class ClippedNoise:
     def add_noise_to_rows(
         self, values: NDArray[Any], streams: Streams, indptr: Ints, ids: Ints
     ) -> NDArray[Any]:
-        """Returns selected rows with clipping and the noise that they would get in full tables.
+        """Clips selected rows, and adds the noise that they would get in full tables.
 
         ``values``: selected rows of all clients' tables, shape (nnz, d).
         ``streams``: one random stream per client.

@@ -340,7 +340,7 @@ class PrivateAverage(VectorMechanism, NormalNoise):
     clip: PositiveFloat
     batch: Count
     dimension: Count
-    balance: Annotated[float, Range("(0, 1)", "in (0, 1): VectorGaussian releases no share")]
+    balance: Annotated[float, Range("(0, 1)", "in (0, 1); VectorGaussian has no share")]
     step: PositiveFloat = 1.0
     counts_clipped: bool = False
 

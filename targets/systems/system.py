@@ -346,8 +346,8 @@ class System(Checked, Target, ABC):
             if (paper := find_paper(kind.__module__)) is not None:
                 return paper, _called(kind)
         raise InputError(
-            f"Expected {cls.__name__} to define paper, reported_metrics and get_claims, or to "
-            "be in the folder of a paper, got neither. Define these three members of the class."
+            f"Expected the class {cls.__name__} to define paper, reported_metrics and get_claims, "
+            "or to be in the folder of a paper, got neither. Define these three members."
         )
 
 
@@ -415,9 +415,9 @@ def get_broadcast_array(
     table = None if broadcast is None else broadcast.get(name)
     if table is None or table.shape != shape:
         raise InputError(
-            f'Expected an array "{name}" of shape {shape} in the broadcast, got '
-            f"{None if table is None else table.shape}. Send one row per item or user, and one "
-            "column per factor."
+            f'Expected a broadcast array "{name}" of shape {shape}, got '
+            f"{None if table is None else table.shape}. Give the broadcast an array of this name "
+            "and shape."
         )
     return table
 

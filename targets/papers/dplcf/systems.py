@@ -128,8 +128,8 @@ class DplcfAp(FlippedItemKnn):
         super().__post_init__()
         if self.as_printed and self.keep != 1.0:
             raise InputError(
-                f"Expected keep=1 with as_printed=True, got keep={self.keep!r}. Equation 11 is "
-                "printed for p = 1 only. Leave out keep or as_printed."
+                f"Expected keep=1 with as_printed=True, because the printed equation 11 is for p = "
+                f"keep = 1 only, got keep={self.keep!r}. Leave out keep or as_printed."
             )
 
     @property

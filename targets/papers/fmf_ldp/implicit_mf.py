@@ -75,15 +75,15 @@ def compute_implicit_gradients(
         shared = exact.T @ exact + regularization * np.eye(exact.shape[1])
         if not np.isfinite(shared).all():
             raise InputError(
-                "Expected V^T V + lambda I to be finite, got NaN or infinite entries. "
-                "Lower the learning_rate, or give a finite V."
+                "Expected a finite item matrix V (V^T V + lambda I without overflow), got NaN or "
+                "infinite entries. Lower the learning_rate, or give a finite V."
             )
         try:
             root = np.linalg.cholesky(shared)
         except np.linalg.LinAlgError:
             raise InputError(
-                "Expected V^T V + lambda I to be positive definite in floating point, got "
-                f"regularization={regularization!r} for a singular V. Give a larger number."
+                "Expected a regularization at which V^T V + regularization I is positive definite, "
+                f"got {regularization!r} for a singular item matrix V. Give a larger number."
             ) from None
         whitened: Floats = solve_triangular(root, exact.T, lower=True).T.astype(kind, copy=False)
         vectors, predicted = _batched(whitened, root, profiles, alpha)

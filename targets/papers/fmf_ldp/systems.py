@@ -131,9 +131,9 @@ class FmfLdp(ReportingSystem, ImplicitMf):
         half = game.find_history_length()
         if half > _LARGEST_GAME:
             raise InputError(
-                f"Expected regularization at which gradients of users with {_LARGEST_GAME} items "
-                f"reach the projection bound 1, got regularization={self.regularization!r}. "
-                "Give a smaller regularization."
+                f"Expected a regularization at which gradients of users with {_LARGEST_GAME} items "
+                f"can reach 1, the bound to which they are projected, got regularization="
+                f"{self.regularization!r}. Give a smaller regularization."
             )
         return (
             DesignedPair(
@@ -182,8 +182,8 @@ class FmfLdp(ReportingSystem, ImplicitMf):
         m = fewest if length is None else length
         if not fewest <= m <= n_items // 2:
             raise InputError(
-                f"Expected length from {fewest} to {n_items // 2}, half the catalogue, got "
-                f"{m}. Give at least {2 * fewest} items in all, or a smaller regularization."
+                f"Expected length from {fewest} to {n_items // 2} (half of n_items), got {m}. Give "
+                f"n_items of at least {2 * fewest}, or a smaller regularization."
             )
         v = math.sqrt(3.0 * self.regularization / ((2.0 + self.alpha) * m * self.factors))
         items = np.zeros((n_items, self.factors))

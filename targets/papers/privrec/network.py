@@ -105,8 +105,8 @@ class RecommenderNetwork:
         for name, shape in expected.items():
             if got.get(name) != shape:
                 raise InputError(
-                    f"Expected a broadcast with {name!r} of shape {shape}, got {got.get(name)}. "
-                    "Send a model for these items, attributes and genres."
+                    f"Expected a broadcast array {name!r} of shape {shape}, got {got.get(name)}. "
+                    "Broadcast a model for the items, attributes and genres of these data."
                 )
         return {name: (broadcast or {})[name] for name in expected}
 

@@ -168,8 +168,8 @@ class DpPrivrec(Privrec):
         received = None if request.broadcast is None else request.broadcast.get(CLIP)
         if received is None or np.shape(received) != ():
             raise InputError(
-                'Expected a broadcast with the clipping bound "clip" as a number, got none. '
-                "Broadcast the bound together with the model."
+                f'Expected a broadcast array "clip" with the clipping bound, one number, got '
+                f"{received!r}. Broadcast the bound together with the model."
             )
         bound = float(received)
         sent = super().make_messages(request)

@@ -385,9 +385,9 @@ class GdDr(ReportingSystem, LocalMf):
         super().__post_init__()
         if not MIN_EPSILON <= self.report_budget <= MAX_EPSILON:
             raise InputError(
-                f"Expected an epsilon of {MIN_EPSILON:g} to {MAX_EPSILON:g} per round, got epsilon="
-                f"{self.epsilon!r} for rounds={self.rounds}. Choose another epsilon, because "
-                "floating-point numbers cannot represent the probabilities of this one."
+                f"Expected epsilon / rounds from {MIN_EPSILON:g} to {MAX_EPSILON:g}, the range for "
+                f"floating-point numbers, got epsilon={self.epsilon!r} for rounds={self.rounds}. "
+                "Give an epsilon in this range times rounds."
             )
 
     def get_cost_args(self, interactions: Interactions) -> dict[str, float]:

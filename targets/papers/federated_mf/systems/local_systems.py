@@ -369,8 +369,8 @@ class LflSgdmf(PretrainedMf):
             value = sent.setdefault(name, np.array(1))
             if not value >= 1:
                 raise InputError(
-                    f'Expected broadcast "{name}" to be a number of at least 1, got {value!r}. '
-                    "Broadcast the number of participants."
+                    f'Expected the broadcast array "{name}" to be a number of at least 1, got '
+                    f"{value!r}. Broadcast the number of these devices."
                 )
         return sent
 

@@ -58,7 +58,7 @@ class ItemSplit:
         genres = interactions.genres
         if genres is None:
             raise InputError(
-                f'Expected items with genres for split="category", got none in '
+                f'Expected items with genres for split="category", got data without genres: '
                 f'{interactions.name!r}. Give split="random".'
             )
         sizes = genres.sum(axis=0)
@@ -67,8 +67,8 @@ class ItemSplit:
         shares = [np.flatnonzero(own == genre) for genre in np.unique(own)]
         if len(shares) != mf.parties:
             raise InputError(
-                f"Expected one party for each of {len(shares)} categories with items, got "
-                f"parties={mf.parties!r}. Give parties={len(shares)}."
+                f'Expected parties={len(shares)} for split="category", one per genre with items, '
+                f"got parties={mf.parties!r}. Give parties={len(shares)}."
             )
         return shares
 
@@ -531,7 +531,7 @@ class Descent:
     def _finite(self, table: NDArray[np.float32]) -> NDArray[np.float32]:
         if not np.isfinite(table).all():
             raise InputError(
-                f"Expected finite embeddings, got a training that diverged at "
+                f"Expected finite embeddings after the training, got NaN or infinite entries at "
                 f"learning_rate={self.learning_rate!r}. Give a smaller learning_rate."
             )
         return table

@@ -201,8 +201,8 @@ class UserAveraging(AveragedExchange):
         if sent is None or sent.shape not in (shape, (1, mf.factors)):
             got = None if sent is None else sent.shape
             raise InputError(
-                f'Expected broadcast embeddings "users" of shape {shape}, got {got}. Send one '
-                "row per profile, in the order of the profiles, or one row for all profiles."
+                f'Expected a broadcast array "users" of shape {shape}, got {got}. Send one row '
+                "per user, in the order of the profiles, or one row for all users."
             )
         users = np.broadcast_to(sent, shape)[calls.profile_ids].astype(np.float32)
         users = mf.make_descent(1).clipping.project(users)
@@ -479,7 +479,7 @@ class DropoutMechanism(Checked):
         check_settings(self)
         if self.n_colluding >= self.n_users:
             raise InputError(
-                f"Expected n_colluding below n_users, got {self.n_colluding}. Give a smaller one."
+                f"Expected n_colluding below {self.n_users} (n_users), got {self.n_colluding}."
             )
         self._min_variance()
 

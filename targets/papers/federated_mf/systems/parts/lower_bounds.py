@@ -62,7 +62,7 @@ class LowerBound(Checked):
         check_settings(self)
         if not isinstance(self.mechanism, PrivacyCurve):
             raise InputError(
-                f"Expected a mechanism with a privacy curve, got {self.mechanism}. Use delta 0."
+                f"Expected a mechanism with a method delta, got {self.mechanism}. Give another one."
             )
 
     @property

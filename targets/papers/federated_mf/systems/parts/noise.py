@@ -94,8 +94,8 @@ class NoisyMf(PartyMf):
         super().__post_init__()
         if self.is_single_party and self.parties != 1:
             raise InputError(
-                f"Expected parties=1 because {self.name} is a central system, got parties="
-                f"{self.parties!r}. Use the system local-only for several parties."
+                f"Expected parties=1 for the central system {self.name}, got parties="
+                f"{self.parties!r}. Leave out parties, or use the system local-only."
             )
 
     @abstractmethod

@@ -46,7 +46,7 @@ def check_ratings(interactions: Interactions, bound: float) -> sparse.csr_array:
     values = interactions.ratings.data
     if len(values) and not (values.min() > 0 and values.max() <= bound):
         raise InputError(
-            f"Expected ratings in (0, {bound:g}], got {values.min():g} to {values.max():g}. "
+            f"Expected ratings in (0, bound={bound:g}], got {values.min():g} to {values.max():g}. "
             "Set bound to the largest possible rating, and shift ratings to positive values."
         )
     return interactions.ratings
