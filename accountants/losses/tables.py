@@ -174,11 +174,11 @@ class ProbabilityTable:
                 for pair in self._pairs()
             )
             return make_exact_bound(
-                least, scope, delta, f"{source} of {self.n_copies} n_copies, from below"
+                least, scope, delta, f"{source} of {self.n_copies} copies, from below"
             )
         together, all_tried = self._together()
         if not all_tried:
-            source += f" of {self.n_copies} n_copies, from below; not all pairs of inputs are tried"
+            source += f" of {self.n_copies} copies, from below; not all pairs of inputs are tried"
 
         def by_ratio(joint: _Joint) -> NDArray[np.intp]:
             ratio = -compute_log_ratios(joint.log_p, joint.log_q)

@@ -240,9 +240,9 @@ def calibrate(
         return -_likelihood(counts, odds, scales.rescale(stated))
 
     best, note = IDENTITY_CALIBRATION, ""
-    if by is not None and shadow_factors != IDENTITY_CALIBRATION:
+    if shadow_factors is not None and shadow_factors != IDENTITY_CALIBRATION:
         best, note = (
-            by,
+            shadow_factors,
             "The attack calibrates its odds on messages that the devices' code simulates.",
         )
         if loss(shadow_factors) > loss(IDENTITY_CALIBRATION) + _CLEAR:

@@ -84,7 +84,7 @@ def run_attack(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
         f"other users have each item. Tests use up to {MAX_MEMBERS_PER_USER} items of each of "
         f"{curve.auc.n_users} users, and as many items that the user does not have. The confidence "
         "interval accounts for the choice of users."
-        f"{known_note}{_describe_silence(scores, prior, pairs[:, 1])}"
+        f"{known_note}{_describe_silence(scores, prior_log_odds, pairs[:, 1])}"
     )
     by_user = metrics.get_user_aucs(scores, members, users)
     auc_row, tpr_row = _rows(game, curve, [fpr], "popularity", len(pairs), note)

@@ -63,7 +63,7 @@ from fedrec_auditor.reports.record.rows import (
     Row,
     SkippedRow,
 )
-from fedrec_auditor.reports.say import TABLES
+from fedrec_auditor.reports.say import TEXT_TABLES
 from fedrec_auditor.reports.say.metrics import BREACH_WORDS, CUT_WORDS
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.features import count_user_features
@@ -465,7 +465,7 @@ def _skipped_at_route(
         return ()
     sentences = [reasons[route]]
     if rows:
-        names = dict.fromkeys(TABLES["attacker"][row.vantage] for row in rows)
+        names = dict.fromkeys(TEXT_TABLES["attacker"][row.vantage] for row in rows)
         sentences.append(f"The attack was run {' and '.join(names)} instead.")
     else:
         others = {why: vantage for vantage, why in reasons.items() if route.determines(vantage)}

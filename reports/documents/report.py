@@ -71,7 +71,7 @@ def build_regulator_passage(record: Contents, glance: Summary) -> Passage:
     risks = [(risk, _tried(record, glance, families)) for risk, families in _RISKS.items()]
     summary = (
         *_subject(record, glance),
-        glance.sentence,
+        glance.verdict_sentences,
         f"Attacks: {glance.full_result}.",
         *(f"{risk}: {text}" for risk, text in risks),
         say.fill_text("note", "limit"),
@@ -410,7 +410,7 @@ def _utility(section: Section) -> Passage:
         groups.setdefault((row.protocol, row.confidence, row.n), []).append(row)
     blocks: list[Block] = []
     for (protocol, confidence, n), rows in groups.items():
-        test, sure = say.TABLES["protocol"].get(protocol, protocol), say.to_percent(confidence)
+        test, sure = say.TEXT_TABLES["protocol"].get(protocol, protocol), say.to_percent(confidence)
         caption = (
             f"Test: {test} ({n:,} test cases). The {sure} confidence intervals account for the "
             f"choice of users, {count_trainings(rows)}"

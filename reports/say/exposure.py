@@ -74,15 +74,15 @@ class BoundsInScope:
             *(() if self.upper_bound is None else (self.upper_bound.epsilon,)),
         )
         epsilon = say.format_lower_bound(self.lower_bound, beside)
-        return f"lower_bound: epsilon {'infinite' if math.isinf(self.lower_bound.epsilon) else f'≥ {epsilon}'}"
+        return f"shown: epsilon {'infinite' if math.isinf(self.lower_bound.epsilon) else f'≥ {epsilon}'}"
 
     @property
     def upper_bound_text(self) -> str:
         """The smallest finite upper bound of epsilon, or "no upper bound is proved"."""
-        if self.proved is None:
+        if self.upper_bound is None:
             return "no proved upper bound"
         beside = () if self.lower_bound is None else (self.lower_bound.epsilon,)
-        return f"upper_bound: epsilon ≤ {say.format_upper_bound(self.upper_bound, (*self.claimed_epsilons, *beside))}"
+        return f"proved: epsilon ≤ {say.format_upper_bound(self.upper_bound, (*self.claimed_epsilons, *beside))}"
 
 
 @dataclass(frozen=True, slots=True)

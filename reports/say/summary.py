@@ -167,7 +167,7 @@ class Summary:
         little = "The claimed epsilon is so large that it guarantees almost nothing"
         texts = (
             verdict,
-            claim,
+            claim_phrase,
             little if finding.vacuous else "",
             say.capitalize(self.largest_bound),
         )

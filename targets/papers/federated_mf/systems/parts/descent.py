@@ -352,7 +352,7 @@ def sum_gradients(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Descent:
+class GradientDescent:
     """Noisy gradient steps on sampled ratings: their settings, and the training by them.
 
     ``learning_rate``: initial learning rate, which falls over ``n_steps``.
