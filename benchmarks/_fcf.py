@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from benchmarks import own_peak
-from fedrec_auditor.targets.components import RankOne
+from fedrec_auditor.targets.components import RankOneMessages
 from fedrec_auditor.targets.papers.fmf_ldp.implicit_mf import compute_implicit_gradients
 
 ALPHA, REGULARIZATION = 1.0, 1e-6
@@ -34,7 +34,7 @@ def broadcast(items: int, factors: int) -> NDArray[np.float64]:
     return np.random.default_rng(1).normal(scale=0.3, size=(items, factors))
 
 
-def ours(items: NDArray[Any], ratings: sparse.csr_array) -> tuple[NDArray[Any], RankOne]:
+def ours(items: NDArray[Any], ratings: sparse.csr_array) -> tuple[NDArray[Any], RankOneMessages]:
     """One FCF round by this project: the sum of all gradients, and each as rank-one factors."""
     gradient = compute_implicit_gradients(
         items, ratings, alpha=ALPHA, regularization=REGULARIZATION

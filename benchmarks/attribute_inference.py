@@ -35,7 +35,7 @@ from fedrec_auditor.attacks.parts.inputs import SUMMARY, add_inputs
 from fedrec_auditor.auditor.games.attribute import N_DRAWS
 from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.targets.components import Dense
-from fedrec_auditor.targets.compute import one_thread
+from fedrec_auditor.targets.compute import limit_to_one_thread
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.transcript import Payload, PublicInfo, Round, Transcript, Uploads, View
 
@@ -138,7 +138,7 @@ def on_fedrec() -> Row:
     """Time of all our classifiers on all message components of FedRec, in two processes."""
     data = FAMILIES["datasets"].load_class("ml-100k")().load()
     target = FAMILIES["targets"].load_class("fedrec")().limit_rounds(2)
-    with one_thread():
+    with limit_to_one_thread():
         view = target.run(data, np.random.default_rng(0)).transcript.view(Vantage.SERVER)
         start, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
         fork = multiprocessing.get_context("fork")  # a view is not sent, it is there

@@ -41,7 +41,7 @@ from fedrec_auditor.attacks.readers.base import compute_posterior
 from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.auditor.plan.sources import load_data
 from fedrec_auditor.targets.components import Dense
-from fedrec_auditor.targets.compute import one_thread
+from fedrec_auditor.targets.compute import limit_to_one_thread
 from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip
 from fedrec_auditor.targets.transcript import Payload, PublicInfo, Round, Transcript, Uploads, View
 
@@ -74,7 +74,7 @@ def synthetic(lean: float, epsilon: float, seed: int, found: Areas) -> None:
     held = rng.random((USERS, ITEMS)) < coins[codes]
     bits = rng.random(held.shape) < np.where(held, channel.p, channel.q)
     uploads = Uploads(np.arange(USERS), {"bits": Dense(bits.astype(np.int8), Payload.BITS)})
-    public = PublicInfo(algorithm="planted", n_users=USERS, n_items=ITEMS, channel=channel)
+    public = PublicInfo(algorithm="planted", n_users=USERS, n_items=ITEMS, noise_channel=channel)
     view = Transcript(public=public, rounds=(Round(None, uploads),)).view(Vantage.SERVER)
     known = np.sort(rng.permutation(USERS)[: round(KNOWN * USERS)])
     rest = np.setdiff1d(np.arange(USERS), known)
@@ -163,7 +163,7 @@ def lines() -> Iterator[str]:
 
 
 if __name__ == "__main__":
-    with one_thread(), warnings.catch_warnings():
+    with limit_to_one_thread(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for each in lines():
             print(each, flush=True)

@@ -22,7 +22,7 @@ from fedrec_auditor.auditor.games.one_run import TRUTH_KEY, OneRunSimulator
 from fedrec_auditor.auditor.plan.plan import Plan, make_target
 from fedrec_auditor.auditor.plan.sources import load_data
 from fedrec_auditor.auditor.worlds.scores import OneRunScores
-from fedrec_auditor.targets.compute import DEFAULT
+from fedrec_auditor.targets.compute import DEFAULT_MACHINE
 
 TARGETS: Mapping[str, tuple[dict[str, Any], int]] = {
     "fcf": ({}, 3),
@@ -48,7 +48,7 @@ def timed(setting: GameSetup, repeats: int) -> list[Row]:
         found.update(game(0, 1, np.random.SeedSequence(0)))
 
     ways: dict[str, Callable[[], Any]] = {
-        "training": lambda: game.target.run(data, training, None, DEFAULT),
+        "training": lambda: game.target.run(data, training, None, DEFAULT_MACHINE),
         "training and scoring": played,
     }
     seconds = dict.fromkeys(ways, np.inf)

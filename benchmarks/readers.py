@@ -20,7 +20,7 @@ from fedrec_auditor.auditor.games import metrics
 from fedrec_auditor.auditor.games.reconstruction import flag_top_items
 from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.auditor.plan.sources import load_data
-from fedrec_auditor.targets.compute import one_thread
+from fedrec_auditor.targets.compute import limit_to_one_thread
 from fedrec_auditor.targets.datasets.base import Interactions
 
 ROUNDS, USERS = 2, 300
@@ -57,7 +57,7 @@ def main() -> None:
     data = load_data("ml-100k")
     print("| system | readers | F1 of sets | popular items | mean AUC of a user | ms a user |")
     print("|---|---|---|---|---|---|")
-    with one_thread():
+    with limit_to_one_thread():
         for name in sys.argv[1:] or FAMILIES["targets"].list_names():
             line = row(name, data)
             if line:

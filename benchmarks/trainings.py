@@ -29,9 +29,9 @@ from benchmarks import Row, best_of
 from benchmarks._fcf import interactions
 from fedrec_auditor.targets.compute import Machine
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.federated.base import Clients, LocalTraining, ModelSizes
+from fedrec_auditor.targets.federated.base import Clients, DataSizes, LocalTraining
 from fedrec_auditor.targets.federated.learners import GcnLearner
-from fedrec_auditor.targets.federated.local_training import draw_examples, draw_shuffles
+from fedrec_auditor.targets.federated.local_training import draw_examples, draw_visit_orders
 from fedrec_auditor.targets.papers.dplcf.systems import DplcfSp
 from fedrec_auditor.targets.papers.fmf_ldp.systems import Fcf, FmfLdp
 from fedrec_auditor.targets.streams import Streams
@@ -270,7 +270,9 @@ def by_torch(model: dict[str, NDArray[np.float32]], clients: Clients, local: Loc
         optimizer = torch.optim.Adam(module.parameters(), lr=local.learning_rate)
         for epoch in range(local.epochs):
             stream = clients.streams.take(np.array([user]))
-            order = torch.from_numpy(draw_shuffles(stream, np.array([len(ids)]), epoch)[0]).long()
+            order = torch.from_numpy(
+                draw_visit_orders(stream, np.array([len(ids)]), epoch)[0]
+            ).long()
             for batch in order.split(local.batch):
                 optimizer.zero_grad()
                 loss(module(x, own, ids[batch]), label[batch]).backward()
@@ -300,7 +302,7 @@ def by_numpy(
         step, d, x = 0, theta["item"].shape[1], clients.features[user]
         for epoch in range(local.epochs):
             stream = clients.streams.take(np.array([user]))
-            order = draw_shuffles(stream, np.array([len(ids)]), epoch)[0]
+            order = draw_visit_orders(stream, np.array([len(ids)]), epoch)[0]
             for start in range(0, len(order), local.batch):
                 batch = order[start : start + local.batch]
                 mean = theta["item"][own].mean(axis=0)
@@ -350,7 +352,7 @@ def _fedrec(ratings: sparse.csr_array) -> list[Row]:
         features=rng.random((ratings.shape[0], FEATURES)).astype(np.float32),
         streams=Streams.spawn(rng, ratings.shape[0]),
     )
-    catalogue = ModelSizes(n_items=ratings.shape[1], n_user_features=FEATURES)
+    catalogue = DataSizes(n_items=ratings.shape[1], n_user_features=FEATURES)
     model = learner.init_model(catalogue, rng)
     sample = clients.take_devices(np.argsort(np.diff(ratings.indptr), kind="stable")[20::40])
     few = sample.take_devices(np.arange(2))

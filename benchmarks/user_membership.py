@@ -30,7 +30,7 @@ from fedrec_auditor.auditor.games.game import HalfTrainings
 from fedrec_auditor.auditor.games.row_order import SimulatedClient
 from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.auditor.plan.sources import load_data
-from fedrec_auditor.targets.compute import DEFAULT, one_thread
+from fedrec_auditor.targets.compute import DEFAULT_MACHINE, limit_to_one_thread
 from fedrec_auditor.targets.transcript import DeviceCode, View
 
 TARGETS, ROUNDS, TRAININGS, KNOWN = ("fcf", "fcf-meta", "dplcf-ap", "fmf-ldp"), 20, 4, (943, 500)
@@ -67,7 +67,9 @@ def lines(name: str) -> Iterator[str]:
     data = load_data("ml-100k")
     target = FAMILIES["targets"].load_class(name)().limit_rounds(ROUNDS)
     rng, peers = np.random.default_rng(5), (Vantage.PEERS, Vantage.RELEASE)
-    halves = HalfTrainings.train(target, data, peers, count=TRAININGS, compute=DEFAULT, rng=rng)
+    halves = HalfTrainings.train(
+        target, data, peers, count=TRAININGS, compute=DEFAULT_MACHINE, rng=rng
+    )
     shown = next(v for v in peers if not UserMembership().refusal(halves.views[v][0]))
 
     def views(client: DeviceCode | None) -> list[View]:
@@ -102,7 +104,7 @@ def lines(name: str) -> Iterator[str]:
 
 if __name__ == "__main__":
     print("| system | attack | profiles known | AUC | seconds |\n|---|---|---|---|---|")
-    with one_thread():
+    with limit_to_one_thread():
         for target in sys.argv[1:] or TARGETS:
             for text in lines(target):
                 print(text, flush=True)

@@ -36,7 +36,7 @@ def get_cache_path() -> Path:
     return (Path(base) if Path(base).is_absolute() else Path.home() / ".cache") / "fedrec-auditor"
 
 
-def find_in_cache(name: str) -> Path | None:
+def find_cached_data_set(name: str) -> Path | None:
     """Returns the path of the data set ``name`` in the cache: a directory or a zip archive.
 
     None if neither exists.
@@ -53,7 +53,7 @@ def find_data_path(path: Path | None, name: str, title: str, remedy: str) -> Pat
 
     Raises InputError if ``path`` is None and the cache does not have the data set.
     """
-    if place := path or find_in_cache(name):
+    if place := path or find_cached_data_set(name):
         return place
     raise InputError(
         f"Expected {title} in the cache, got nothing at {get_cache_path() / name} or "
@@ -69,7 +69,7 @@ def check_cached_data(interactions: Interactions, name: str) -> None:
     without one, the first call stores the digest of the data next to the data set, and later calls
     expect it. A data set that is not in the cache is not checked.
     """
-    if (place := find_in_cache(name)) is None:
+    if (place := find_cached_data_set(name)) is None:
         return
     counts = (interactions.n_users, interactions.n_items, int(interactions.ratings.nnz))
     wrong = _PUBLISHED.get(name, counts) != counts

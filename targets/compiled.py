@@ -8,9 +8,9 @@ from typing import Any, TypeVar
 import numba
 
 # The compiler may fuse products into sums. Infinities and NaN keep their meaning.
-FUSED_MATH = frozenset({"contract", "nsz", "arcp"})
+FUSED_MATH_FLAGS = frozenset({"contract", "nsz", "arcp"})
 # The compiler may also reorder sums, so that they vectorize.
-REORDERED_MATH = FUSED_MATH | {"reassoc"}
+REORDERED_MATH_FLAGS = FUSED_MATH_FLAGS | {"reassoc"}
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 

@@ -48,7 +48,7 @@ class Payload(StrEnum):
 # Kinds of messages that are lists. The order of a list's entries may reveal something.
 LIST_KINDS = (Payload.ITEMS, Payload.CODES)
 # Kinds of messages that describe the sender's data, about which each round may reveal more.
-DATA_KINDS = (Payload.REPORTS, Payload.BITS, Payload.RATINGS, *LIST_KINDS)
+USER_DATA_KINDS = (Payload.REPORTS, Payload.BITS, Payload.RATINGS, *LIST_KINDS)
 # Value that fills the empty places at the end of a list.
 LIST_PADDING = -1
 
@@ -274,14 +274,14 @@ class Bits(Component):
     """Messages of one bit per item, stored as the items with a 1.
 
     entries: sparse array (n clients, M items); a stored entry means a 1, whatever its value
-    randomize: function that randomizes the bits; None if the bits are sent unchanged
-    streams: one random stream per client for ``randomize``; None if the bits are sent unchanged
+    randomizer: function that randomizes the bits; None if the bits are sent unchanged
+    streams: one random stream per client for ``randomizer``; None if the bits are sent unchanged
 
     Randomized bits are drawn anew at every call, each time with the same result.
     """
 
     entries: sparse.csr_array
-    randomize: Callable[[NDArray[np.bool_], Streams], NDArray[np.bool_]] | None = None
+    randomizer: Callable[[NDArray[np.bool_], Streams], NDArray[np.bool_]] | None = None
     streams: Streams | None = None
 
     client_fields = ("entries", "streams")
@@ -300,13 +300,13 @@ class Bits(Component):
         out = np.zeros((len(clients), *self.shape), dtype=np.bool_)
         rows, entries = _entries(self.entries.indptr, clients)
         out[rows, self.entries.indices[entries]] = True
-        if self.randomize is None or self.streams is None:
+        if self.randomizer is None or self.streams is None:
             return out
-        return self.randomize(out, self.streams.take(clients))
+        return self.randomizer(out, self.streams.take(clients))
 
 
 @dataclass(frozen=True, slots=True)
-class RankOne(Component):
+class RankOneMessages(Component):
     """Rank-one gradients of the item matrix in matrix factorization, stored as their factors.
 
     The gradient of user u is the M x F matrix G_u = (s_u - V x_u) x_u^T, for M items and F latent
@@ -356,10 +356,10 @@ class RankOne(Component):
         x = self.user_vectors
         return np.asarray(self.corrections.T @ x - self.item_vectors @ (x.T @ x))
 
-    def drop_rows(self, count: int) -> RankOne:
+    def drop_rows(self, count: int) -> RankOneMessages:
         """Returns the gradients without the rows of the first ``count`` items."""
         corrections = sparse.csr_array(self.corrections[:, count:])
-        return RankOne(self.user_vectors, self.item_vectors[count:], corrections)
+        return RankOneMessages(self.user_vectors, self.item_vectors[count:], corrections)
 
     def select_rows(self, clients: Ints, rows: Ints) -> NDArray[Any]:
         """Computes selected rows of each client's gradient, shape (n, k, F).
@@ -375,7 +375,7 @@ class RankOne(Component):
 
 
 @dataclass(frozen=True, slots=True)
-class Rows(Component):
+class SparseRows(Component):
     """Matrices (M, d) of which each client sent or changed only some rows; only these are stored.
 
     indptr: offsets of each client's stored rows (n + 1,)
@@ -432,7 +432,7 @@ class Rows(Component):
         The stored rows were sent, or all rows if ``broadcast`` is given.
         """
         if self.broadcast is not None:
-            return super(Rows, self).flag_sent_rows(clients)
+            return super(SparseRows, self).flag_sent_rows(clients)
         out = np.zeros((len(clients), self.n_rows), dtype=np.bool_)
         rows, entries = _entries(self.indptr, clients)
         out[rows, self.row_ids[entries]] = True
@@ -456,7 +456,7 @@ class Rows(Component):
             out += np.asarray(pick @ change)
         return out if self.broadcast is None else out + len(self) * self.broadcast.astype(float)
 
-    def drop_rows(self, count: int) -> Rows:
+    def drop_rows(self, count: int) -> SparseRows:
         """Returns the messages without the first ``count`` rows of each matrix."""
         kept = self.row_ids >= count
         return replace(
@@ -482,7 +482,7 @@ class Rows(Component):
         out[held] = self.values[entries[held]]
         return out
 
-    def take(self, clients: Ints) -> Rows:
+    def take(self, clients: Ints) -> SparseRows:
         """Returns the messages of ``clients`` (indices) alone, in this order."""
         rows, entries = _entries(self.indptr, clients)
         indptr = np.append(0, np.cumsum(np.bincount(rows, minlength=len(clients))))
@@ -500,7 +500,7 @@ class OverlaidTables(Component):
     """
 
     table: Component
-    rows: Rows
+    rows: SparseRows
 
     client_fields = ("rows", "table")
 
@@ -569,7 +569,7 @@ class RandomizedMessages(Component):
     """Randomized messages, stored as the messages without noise and the seeds of the noise.
 
     clean_messages: the messages before the noise
-    randomize: function that adds the noise
+    randomizer: function that adds the noise
     streams: one random stream per client; ``to_dense`` draws the same noise at every call
 
     The format saves memory: noise fills every entry of an item matrix, and the noisy messages of a
@@ -577,19 +577,19 @@ class RandomizedMessages(Component):
     """
 
     clean_messages: Component
-    randomize: Randomizer
+    randomizer: Randomizer
     streams: Streams
 
     client_fields = ("clean_messages", "streams")
 
     def to_dense(self, clients: Ints) -> NDArray[Any]:
         """Computes the noisy messages of ``clients`` (indices), shape (len(clients), *shape)."""
-        return self.randomize(self.clean_messages.to_dense(clients), self.streams.take(clients))
+        return self.randomizer(self.clean_messages.to_dense(clients), self.streams.take(clients))
 
     def bound_magnitude(self) -> float:
         """Returns an upper bound of the absolute values in all messages; infinity if unknown."""
         clean = self.clean_messages.bound_magnitude()
-        return self.randomize.bound_output(clean) if math.isfinite(clean) else math.inf
+        return self.randomizer.bound_output(clean) if math.isfinite(clean) else math.inf
 
     def sum_all(self) -> NDArray[Any]:
         """Computes the sum of all clients' randomized messages, in the shape of one message.
@@ -597,14 +597,14 @@ class RandomizedMessages(Component):
         A ``SumRandomizer`` computes it from the sum of the clean messages. For other randomizers,
         the messages are randomized and summed by blocks of clients.
         """
-        if isinstance(self.randomize, SumRandomizer):
-            return self.randomize.randomize_sum(self.clean_messages.sum_all(), self.streams)
+        if isinstance(self.randomizer, SumRandomizer):
+            return self.randomizer.randomize_sum(self.clean_messages.sum_all(), self.streams)
         return super(RandomizedMessages, self).sum_all()
 
     def drop_rows(self, count: int) -> Component:
         """Returns the messages without their first ``count`` rows; other noise is unchanged."""
         clean = self.clean_messages.drop_rows(count)
-        randomize = self.randomize.skip_entries(count * math.prod(self.shape[1:]))
+        randomize = self.randomizer.skip_entries(count * math.prod(self.shape[1:]))
         return RandomizedMessages(clean, randomize, self.streams)
 
     def select_rows(self, clients: Ints, rows: Ints) -> NDArray[Any]:
@@ -614,7 +614,7 @@ class RandomizedMessages(Component):
         for these rows only.
         """
         clean = self.clean_messages.select_rows(clients, rows)
-        single = self.randomize.skip_entries(rows.ravel() * math.prod(self.shape[1:]))
+        single = self.randomizer.skip_entries(rows.ravel() * math.prod(self.shape[1:]))
         streams = self.streams.take(np.repeat(clients, rows.shape[1]))
         sent = single(clean.reshape(rows.size, *clean.shape[2:]), streams)
         return np.asarray(sent).reshape(clean.shape)

@@ -43,7 +43,7 @@ class Machine(Checked):
     folder: Path | None = None
 
 
-DEFAULT = Machine()
+DEFAULT_MACHINE = Machine()
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
 _threads: ContextVar[int] = ContextVar("threads", default=1)
@@ -101,7 +101,9 @@ def map_in_threads(
             yield pending.popleft().result()
 
 
-def one_thread(user_api: Literal["blas", "openmp"] | None = "blas") -> AbstractContextManager[Any]:
+def limit_to_one_thread(
+    user_api: Literal["blas", "openmp"] | None = "blas",
+) -> AbstractContextManager[Any]:
     """Returns a context in which BLAS or OpenMP uses only one thread.
 
     ``user_api`` names the library; None means every library with a thread pool. For small matrix
@@ -113,7 +115,7 @@ def one_thread(user_api: Literal["blas", "openmp"] | None = "blas") -> AbstractC
 
 
 @contextmanager
-def one_torch_thread() -> Iterator[None]:
+def limit_torch_threads() -> Iterator[None]:
     """Returns a context in which torch uses only one thread.
 
     For the small networks of clients, several threads cost more time than they save.

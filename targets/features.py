@@ -12,7 +12,7 @@ from fedrec_auditor.targets.datasets.base import AGE_GROUPS, Attribute, Interact
 
 N_RATING_LEVELS = 5
 N_RATING_FEATURES = 18
-ATTRIBUTES = ("gender", "occupation", "age_group")
+FEATURE_ATTRIBUTES = ("gender", "occupation", "age_group")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,7 +100,7 @@ def compute_user_features(interactions: Interactions, *, best: float = 5.0) -> U
         *("share low", "share high", "entropy", "median", "least", "largest", "mean"),
     ]
     known = _grouped(interactions)
-    for key in ATTRIBUTES:
+    for key in FEATURE_ATTRIBUTES:
         if key in known:
             categories = np.arange(len(known[key].categories))
             columns.append(known[key].codes[:, None] == categories)
@@ -114,7 +114,9 @@ def count_user_features(interactions: Interactions) -> int:
     There are 18 columns for the ratings, and one per category of gender, occupation and age group.
     """
     known = _grouped(interactions)
-    return N_RATING_FEATURES + sum(len(known[key].categories) for key in ATTRIBUTES if key in known)
+    return N_RATING_FEATURES + sum(
+        len(known[key].categories) for key in FEATURE_ATTRIBUTES if key in known
+    )
 
 
 def _grouped(interactions: Interactions) -> dict[str, Attribute]:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from fedrec_auditor.targets.components import Component
-from fedrec_auditor.targets.compute import DEFAULT, Machine
+from fedrec_auditor.targets.compute import DEFAULT_MACHINE, Machine
 from fedrec_auditor.targets.transcript import Round, Uploads
 
 _Value = TypeVar("_Value")
@@ -30,7 +30,7 @@ def map_arrays_to_files(value: _Value) -> _Value:
     Processes can share these arrays. The mapping is copy-on-write: if a process writes into an
     array, only this process sees the change.
     """
-    made: _Value = RoundStore(DEFAULT, mode="c")._map(value, set())
+    made: _Value = RoundStore(DEFAULT_MACHINE, mode="c")._map(value, set())
     return made
 
 

@@ -27,9 +27,9 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 from fedrec_auditor.accountants.errors import InputError
 
 # Pattern of a system's name, which becomes part of names of files and tasks.
-NAME_REGEX = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
+SYSTEM_NAME_REGEX = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 # Description of the pattern ``NAME_REGEX`` for error messages.
-NAME_RULE = "at most 100 letters, digits, dots and hyphens"
+SYSTEM_NAME_RULE = "at most 100 letters, digits, dots and hyphens"
 
 
 class Range:
@@ -72,7 +72,7 @@ class Range:
         return bool(self.min_value <= value <= self.max_value and self.condition(value))
 
 
-class Choice:
+class AllowedValues:
     """A set of allowed values, such as those of a ``Literal``.
 
     ``description`` describes the set in error messages; by default it lists the values.
@@ -88,7 +88,7 @@ class Choice:
         return type(value) in self.types and value in self.values
 
 
-Constraint = Range | Choice
+ValueConstraint = Range | AllowedValues
 
 Count = Annotated[int, Range("[1, inf)", whole=True)]
 CountOrZero = Annotated[int, Range("[0, inf)", whole=True)]
@@ -99,7 +99,7 @@ Epsilon = Annotated[float, Range("[1e-9, 1e100]")]
 PositiveFloat = Annotated[float, Range("(0, inf)")]
 FiniteFloat = Annotated[float, Range("(-inf, inf)", "to be finite")]
 # The best rating R of a scale. Noisy gradients grow as R^3, and their squares must fit float32.
-RatingScale = Annotated[
+BestRating = Annotated[
     float,
     Range("(0, 1e6]", "in (0, 1e6]; divide larger ratings"),
     "R, the best rating of the scale",
@@ -110,7 +110,7 @@ OpenUnitInterval = Annotated[float, Range("(0, 1)")]
 ShareOrZero = Annotated[float, Range("[0, 1)")]
 Probability = Annotated[float, Range("[0, 1]")]
 EmbeddingSize = Annotated[Count, "entries of a user's and of an item's vector"]
-_FLAG = Choice((True, False), "to be true or false")
+_FLAG = AllowedValues((True, False), "to be true or false")
 
 
 @dataclass(frozen=True)
@@ -178,7 +178,7 @@ def check_settings(settings: Any) -> None:
 
 
 @functools.cache
-def get_allowed_values(cls: type) -> dict[str, Constraint]:
+def get_allowed_values(cls: type) -> dict[str, ValueConstraint]:
     """Returns the allowed values (a range or a choice) of the fields of a dataclass, by field name.
 
     Fields that do not declare allowed values are left out. If a subclass annotates a field again
@@ -225,11 +225,11 @@ def _beside(hint: Any) -> tuple[Any, ...]:
     return getattr(hint, "__metadata__", ())
 
 
-def _rule(hint: Any) -> Constraint | None:
+def _rule(hint: Any) -> ValueConstraint | None:
     bare = hint.__origin__ if _beside(hint) else hint
     if get_origin(bare) is Literal:
-        return Choice(get_args(bare))
-    rules = (one for one in _beside(hint) if isinstance(one, Constraint))
+        return AllowedValues(get_args(bare))
+    rules = (one for one in _beside(hint) if isinstance(one, ValueConstraint))
     return _FLAG if bare is bool else next(rules, None)
 
 

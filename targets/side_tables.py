@@ -31,14 +31,14 @@ from fedrec_auditor.targets.datasets.parts.columns import (
 from fedrec_auditor.targets.datasets.parts.table_file import find_usual_column, open_table
 
 # Usual names of the identifier column in a side table, in lower case without punctuation.
-ID_COLUMNS = {
+ID_COLUMN_NAMES = {
     "user": ("user", "userid", "uid", "visitorid", "customerid", "id"),
     "item": ("item", "itemid", "movieid", "productid", "iid", "profileid", "id"),
 }
-TITLE_FIELDS = ("title", "name", "movietitle", "itemname", "productname")
-GENRE_FIELDS = ("genres", "genre", "tags", "tag", "categories", "category")
+TITLE_COLUMN_NAMES = ("title", "name", "movietitle", "itemname", "productname")
+GENRE_COLUMN_NAMES = ("genres", "genre", "tags", "tag", "categories", "category")
 # Separators of genres within a cell. The first separator that occurs in the column is used.
-SEPARATORS = ("|", ";", ",")
+GENRE_SEPARATORS = ("|", ";", ",")
 # Texts of cells without a value, in lower case. Capitals do not matter.
 NULL_TEXTS = frozenset({"", "na", "n/a", "nan", "null"})
 DATE_REGEX = re.compile(
@@ -125,7 +125,7 @@ class SideTables:
         return interactions
 
     def _with_users(self, interactions: Interactions, path: Path, read: set[str]) -> Interactions:
-        own = format_ids(interactions.users, interactions.user_names)
+        own = get_source_ids(interactions.users, interactions.user_names)
         row, cells, notes = _read(path, "user", own, self.columns.get("user"), self.attributes)
         read.update(cells)
         attributes, remarks = dict(interactions.attributes), list(notes)
@@ -153,7 +153,7 @@ class SideTables:
     def _with_items(self, interactions: Interactions, path: Path, read: set[str]) -> Interactions:
         texts = interactions.titles if _are_identifiers(interactions) else ()
         row, cells, notes = _read(
-            path, "item", format_ids(interactions.items, texts), self.columns.get("item")
+            path, "item", get_source_ids(interactions.items, texts), self.columns.get("item")
         )
         read.update(cells)
         titles, remarks = interactions.titles, list(notes)
@@ -161,7 +161,8 @@ class SideTables:
         if interactions.genres is not None:
             flags.append(interactions.genres)
         title, genre = (
-            find_usual_column(tuple(cells), usual) for usual in (TITLE_FIELDS, GENRE_FIELDS)
+            find_usual_column(tuple(cells), usual)
+            for usual in (TITLE_COLUMN_NAMES, GENRE_COLUMN_NAMES)
         )
         for name, cell in cells.items():
             column = cell.take(row)
@@ -238,7 +239,7 @@ def _is_index(name: str, what: str) -> bool:
     ``what`` is the kind of the rows, "user" or "item".
     """
     plain = re.sub(r"[\W_]", "", name.partition(":")[0].lower())
-    return plain in ("", "id", "index", *ID_COLUMNS[what]) or plain.startswith("unnamed")
+    return plain in ("", "id", "index", *ID_COLUMN_NAMES[what]) or plain.startswith("unnamed")
 
 
 def _read(
@@ -256,7 +257,7 @@ def _read(
     """
 
     def column(names: tuple[str, ...]) -> str:
-        name = given if given in names else find_usual_column(names, ID_COLUMNS[what])
+        name = given if given in names else find_usual_column(names, ID_COLUMN_NAMES[what])
         if name is None:
             raise InputError(
                 f"Expected a usual name ({what}, {what}_id, id) for the column of {what}s in "
@@ -264,7 +265,9 @@ def _read(
             )
         return name
 
-    file = open_table(path, {}, column, ID_COLUMNS[what], "Write a line with the names above it.")
+    file = open_table(
+        path, {}, column, ID_COLUMN_NAMES[what], "Write a line with the names above it."
+    )
     names = file.read_names()
     at = names.index(column(names))
     others = {
@@ -292,10 +295,10 @@ def _read(
     _, first = np.unique(order, return_index=True)
     if len(first) < len(order):
         again = int(np.setdiff1d(np.arange(len(order)), first)[0])
-        twice = format_ids(ids, texts)[order[again]]
+        twice = get_source_ids(ids, texts)[order[again]]
         here, before = (file.name_row(int(row)) for row in (again, first[order[again]]))
         raise make_layout_error(here, f"a {what} that is not already in {before},", str(twice))
-    in_file = format_ids(ids, texts)[order]
+    in_file = get_source_ids(ids, texts)[order]
     wanted, among = (own, in_file) if own.dtype.kind == in_file.dtype.kind else _texts(own, in_file)
     row = find_indices(wanted, among)
     matched = int(np.count_nonzero(row >= 0))
@@ -412,7 +415,8 @@ def _written(number: float) -> str:
 def _genres(cells: _Cells, name: str, path: Path) -> tuple[tuple[str, ...], NDArray[np.bool_]]:
     """Returns the sorted genres in a column, and flags of each row's genres (n, genres)."""
     between = next(
-        (sign for sign in SEPARATORS if any(sign in t for t in cells.texts)), SEPARATORS[0]
+        (sign for sign in GENRE_SEPARATORS if any(sign in t for t in cells.texts)),
+        GENRE_SEPARATORS[0],
     )
     occurs = np.bincount(cells.codes, minlength=len(cells.texts)) > 0
     words = [
@@ -433,7 +437,7 @@ def _genres(cells: _Cells, name: str, path: Path) -> tuple[tuple[str, ...], NDAr
     return genres, flags[cells.codes]
 
 
-def format_ids(ids: NDArray[np.int64], texts: Sequence[str]) -> NDArray[Any]:
+def get_source_ids(ids: NDArray[np.int64], texts: Sequence[str]) -> NDArray[Any]:
     """Returns the identifiers of users or items in the data source, as an array (n,).
 
     ids: the identifiers if they are numbers, shape (n,); not used if ``texts`` is not empty

@@ -19,9 +19,9 @@ from scipy import sparse
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements import Vantage
-from fedrec_auditor.targets.components import DATA_KINDS as DATA_KINDS
 from fedrec_auditor.targets.components import LIST_KINDS as LIST_KINDS
 from fedrec_auditor.targets.components import LIST_PADDING as LIST_PADDING
+from fedrec_auditor.targets.components import USER_DATA_KINDS as USER_DATA_KINDS
 from fedrec_auditor.targets.components import Component as Component
 from fedrec_auditor.targets.components import Dense, Ints, Reports, SelectedRows
 from fedrec_auditor.targets.components import Payload as Payload
@@ -126,7 +126,7 @@ class DeviceCode(Protocol):
         ...
 
 
-class HistoriesRefused(InputError):
+class RefusedHistoriesError(InputError):
     """Error of client code that fails on some users' histories (items or ratings).
 
     raised: message of the first failure
@@ -145,8 +145,8 @@ class PublicInfo:
     algorithm: name of the system
     n_users, n_items: numbers of users and items
     settings: the system's public numbers, by name
-    channel: output distribution of the randomizer of one entry of a message; None if it is unknown
-    route: strongest position (server, behind a shuffler, ...) of an adversary if all parties follow
+    noise_channel: output distribution of the randomizer of one entry of a message; None if it is unknown
+    protocol_vantage: strongest position (server, behind a shuffler, ...) of an adversary if all parties follow
         the protocol. A stronger position needs a colluding proxy or a broken aggregation
     n_silos: number of silos (organisations), if messages come from silos that hold the ratings of
         several users (or of some items); None if every user sends separate messages
@@ -162,8 +162,8 @@ class PublicInfo:
     n_users: int
     n_items: int
     settings: Mapping[str, float] = field(default_factory=dict)
-    channel: NoiseChannel | None = None
-    route: Vantage = Vantage.SERVER
+    noise_channel: NoiseChannel | None = None
+    protocol_vantage: Vantage = Vantage.SERVER
     n_silos: int | None = None
     item_features: NDArray[np.bool_] | None = field(default=None, compare=False, repr=False)
     item_rows: NDArray[np.int64] | None = field(default=None, compare=False, repr=False)
@@ -328,12 +328,14 @@ class RoundView:
             return False
         return self.uploads.components.keys() == self.cleartext.components.keys()
 
-    def restrict(self, rows: Ints, *, lists: bool = True, only: str = "") -> RoundView:
+    def restrict_rows(
+        self, rows: Ints, *, keep_lists: bool = True, only_part: str = ""
+    ) -> RoundView:
         """Returns a copy whose tables, in the model and in messages, have only the given rows.
 
         rows: indices of the rows to keep. An array that lacks some of these rows stays unchanged
-        lists: whether list messages, such as item lists, stay (unchanged) or are removed
-        only: name of the only message part or model array to restrict; "" means all
+        keep_lists: whether list messages, such as item lists, stay (unchanged) or are removed
+        only_part: name of the only message part or model array to restrict; "" means all
         """
 
         def listed(part: Any) -> bool:
@@ -345,12 +347,12 @@ class RoundView:
             return part[rows] if isinstance(part, np.ndarray) else SelectedRows(part, rows)
 
         def parts(table: Any) -> Any:
-            if table is None or (not lists and all(map(listed, table.values()))):
+            if table is None or (not keep_lists and all(map(listed, table.values()))):
                 return None
             return {
-                n: part if only and n != only else picked(part)
+                n: part if only_part and n != only_part else picked(part)
                 for n, part in table.items()
-                if lists or not listed(part)
+                if keep_lists or not listed(part)
             }
 
         def linked(uploads: Uploads | None) -> Uploads | None:
@@ -409,7 +411,7 @@ class View:
         if (rows := self.public.item_rows) is None:
             return self
         seen = tuple(
-            one.restrict(each, lists=not place)
+            one.restrict_rows(each, keep_lists=not place)
             for one in self.rounds
             for place, each in enumerate(rows.T)
         )
@@ -478,7 +480,7 @@ class View:
 
 
 def _of_data(clear: Uploads) -> dict[str, Component]:
-    return {name: part for name, part in clear.components.items() if part.kind in DATA_KINDS}
+    return {name: part for name, part in clear.components.items() if part.kind in USER_DATA_KINDS}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -507,13 +509,13 @@ class Transcript:
         vantage: Vantage,
         rng: np.random.Generator | None = None,
         *,
-        of_round: Callable[..., RoundView] = RoundView,
+        make_round_view: Callable[..., RoundView] = RoundView,
     ) -> View:
         """Returns the messages that an adversary at the position ``vantage`` sees.
 
         vantage: position of the adversary
         rng: generator of the shuffler's permutation, required for the shuffled view
-        of_round: constructor of the view of a round
+        make_round_view: constructor of the view of a round
 
         Peers (other clients) see every broadcast, and at the end the release (published model),
         because clients receive it for their recommendations. The uploads of the last round change
@@ -521,19 +523,19 @@ class Transcript:
         """
         if vantage is Vantage.SERVER:
             views = [
-                of_round(broadcast=r.broadcast, uploads=r.uploads, cleartext=r.cleartext)
+                make_round_view(broadcast=r.broadcast, uploads=r.uploads, cleartext=r.cleartext)
                 for r in self.rounds
             ]
         elif vantage is Vantage.SHUFFLED:
             if rng is None:
                 raise InputError("Expected rng for shuffled views, got None. Give a Generator.")
             views = [
-                of_round(broadcast=r.broadcast, shuffled=_shuffle(r.uploads, rng))
+                make_round_view(broadcast=r.broadcast, shuffled=_shuffle(r.uploads, rng))
                 for r in self.rounds
             ]
         elif vantage is Vantage.AGGREGATE:
             views = [
-                of_round(
+                make_round_view(
                     broadcast=r.broadcast,
                     aggregate=MappingProxyType(
                         {name: c.sum_all() for name, c in r.uploads.components.items()}
@@ -545,9 +547,9 @@ class Transcript:
             ]
         elif vantage is Vantage.PEERS:
             models = (*(r.broadcast for r in self.rounds), self.release)
-            views = [of_round(broadcast=model) for model in models]
+            views = [make_round_view(broadcast=model) for model in models]
         else:
-            views = [of_round(broadcast=self.release)]
+            views = [make_round_view(broadcast=self.release)]
         return View(vantage=vantage, public=self.public, rounds=tuple(views))
 
 

@@ -42,7 +42,7 @@ from fedrec_auditor.attacks.readers.base import (
     pool_evidence,
 )
 from fedrec_auditor.targets.compute import iter_blocks
-from fedrec_auditor.targets.transcript import DATA_KINDS, View
+from fedrec_auditor.targets.transcript import USER_DATA_KINDS, View
 
 # Maximum number of users times items of evidence that is kept in memory: 64 MiB per table.
 MAX_CACHED_NUMBERS = 2**23
@@ -316,7 +316,7 @@ def _scales_of_shadows(view: View, evidence: Evidence) -> Calibration:
         get_item_log_odds(view),
         np.random.default_rng(0),
     )
-    of_data = all(part.kind in DATA_KINDS for _, _, part in read)
+    of_data = all(part.kind in USER_DATA_KINDS for _, _, part in read)
     rounds = [seen for seen, _, _ in read] if of_data else choose_rounds(view)
     if MIN_SHADOWS * len(rounds) * client.call_seconds > MAX_SHADOW_SECONDS:
         return IDENTITY_CALIBRATION

@@ -39,11 +39,11 @@ from fedrec_auditor.attacks.readers.base import (
     pool_evidence,
     shrink_activity,
 )
-from fedrec_auditor.targets.compute import one_thread
+from fedrec_auditor.targets.compute import limit_to_one_thread
 from fedrec_auditor.targets.transcript import (
     Broadcast,
     Component,
-    HistoriesRefused,
+    RefusedHistoriesError,
     RoundView,
     Uploads,
     View,
@@ -185,7 +185,7 @@ def run_on_accepted(
     while True:
         try:
             return places, function(places), left_out
-        except HistoriesRefused as refusal:
+        except RefusedHistoriesError as refusal:
             places = places[refusal.takes]
             left_out = (
                 f" {len(histories) - len(places):,} of {len(histories):,} simulated histories are "
@@ -370,7 +370,7 @@ class _Rule:
             early_stopping=False,
             random_state=0,
         )
-        with one_thread(None):
+        with limit_to_one_thread(None):
             rule.fit(
                 np.concatenate([x[: len(fitted)] for x in numbers]), np.tile(labels, len(numbers))
             )
@@ -389,7 +389,7 @@ class _Rule:
         n_items = self.known.view.public.n_items
         ratio = np.zeros((len(users), n_items))
         count = np.zeros(len(users), np.int64)
-        with one_thread(None):
+        with limit_to_one_thread(None):
             for each in self.rounds:
                 for places, x in each.read_users(users, n_items):
                     scores = self.rule.decision_function(x.reshape(-1, x.shape[-1]))

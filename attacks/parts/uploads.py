@@ -16,7 +16,7 @@ from scipy.special import logit, logsumexp
 
 from fedrec_auditor.targets import compute
 from fedrec_auditor.targets.transcript import (
-    DATA_KINDS,
+    USER_DATA_KINDS,
     Broadcast,
     Component,
     Payload,
@@ -97,7 +97,7 @@ def select_rounds(
         assert uploads is not None
         component = uploads.components[name]
         remaining -= len(component)
-        if chosen and remaining < 0 and component.kind not in DATA_KINDS:
+        if chosen and remaining < 0 and component.kind not in USER_DATA_KINDS:
             break
         chosen[place] = view.rounds[place], uploads, component
     return tuple(chosen[place] for place in sorted(chosen))

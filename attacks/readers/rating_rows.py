@@ -38,7 +38,7 @@ from fedrec_auditor.attacks.parts.uploads import (
 )
 from fedrec_auditor.attacks.readers.base import Evidence, MessageReader
 from fedrec_auditor.attacks.readers.item_rows import fit_main_direction, has_unchanged_rows
-from fedrec_auditor.targets.compiled import REORDERED_MATH, jit_compile
+from fedrec_auditor.targets.compiled import REORDERED_MATH_FLAGS, jit_compile
 from fedrec_auditor.targets.transcript import Payload, View
 
 _LENGTHS = 96
@@ -178,7 +178,7 @@ class _Local:
         return out
 
 
-@jit_compile(fastmath=REORDERED_MATH)
+@jit_compile(fastmath=REORDERED_MATH_FLAGS)
 def fill_distances(
     rows: Floats,
     after: Floats,

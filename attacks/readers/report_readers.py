@@ -46,13 +46,13 @@ class FlippedBitReader(MessageReader):
     def can_read(self, view: View) -> bool:
         """Checks whether the view links bits to users, and flipping probabilities are public."""
         return (
-            view.public.channel is not None
+            view.public.noise_channel is not None
             and find_item_vector_name(view, Payload.BITS) is not None
         )
 
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
         """Returns log-ratios of interactions from bits of all rounds, and prior log-odds."""
-        channel, name = view.public.channel, find_item_vector_name(view, Payload.BITS)
+        channel, name = view.public.noise_channel, find_item_vector_name(view, Payload.BITS)
         assert channel is not None
         assert name is not None
         shape = (len(users), view.public.n_items)

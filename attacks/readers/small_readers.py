@@ -59,7 +59,9 @@ class ClearEntryReader(MessageReader):
         Bits whose flipping probabilities are public are excluded, because another reader uses these
         probabilities.
         """
-        clear = view.public.channel is None or find_item_vector_name(view, Payload.BITS) is None
+        clear = (
+            view.public.noise_channel is None or find_item_vector_name(view, Payload.BITS) is None
+        )
         return clear and find_item_vector_name(view, Payload.BITS, Payload.RATINGS) is not None
 
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:

@@ -32,7 +32,7 @@ def command(options: dict[str, Any], as_json: JsonOption = False) -> None:
         return
     from fedrec_auditor.auditor.plan.families import FAMILIES
     from fedrec_auditor.auditor.plan.versions import PACKAGES
-    from fedrec_auditor.targets.cache import find_in_cache, get_cache_path
+    from fedrec_auditor.targets.cache import find_cached_data_set, get_cache_path
 
     kept = [name for name in FAMILIES["datasets"].list_names() if name not in _NEVER_CACHED]
     facts = {
@@ -42,7 +42,7 @@ def command(options: dict[str, Any], as_json: JsonOption = False) -> None:
         "memory": _memory(),
         "torch device": _device(),
         "data cache": str(get_cache_path()),
-        **{f"cached {name}": str(find_in_cache(name) or "no") for name in kept},
+        **{f"cached {name}": str(find_cached_data_set(name) or "no") for name in kept},
     }
     _show(facts, as_json)
     if as_json:

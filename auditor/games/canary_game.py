@@ -43,7 +43,7 @@ from fedrec_auditor.auditor.worlds.pilot_rules import (
 from fedrec_auditor.auditor.worlds.worlds import Worlds
 from fedrec_auditor.reports.record.rows import Finding
 from fedrec_auditor.reports.say import capitalize
-from fedrec_auditor.targets.compute import DEFAULT, Machine
+from fedrec_auditor.targets.compute import DEFAULT_MACHINE, Machine
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import Population, ScopedClaim, Target
 
@@ -391,7 +391,7 @@ class GameInputs:
     shape: tuple[int, int]
     n_canaries: int | None = None
     is_quick: bool = False
-    compute: Machine = DEFAULT
+    compute: Machine = DEFAULT_MACHINE
     attack: Attack | None = None
 
 

@@ -36,7 +36,7 @@ from fedrec_auditor.auditor.games.stated import (
     hides_user,
     sends_when_absent,
 )
-from fedrec_auditor.targets.compute import DEFAULT, Machine
+from fedrec_auditor.targets.compute import DEFAULT_MACHINE, Machine
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import Population, Target
 from fedrec_auditor.targets.transcript import Broadcast, Transcript, View
@@ -72,7 +72,7 @@ class TrainingSimulator:
     canary: CanarySet
     vantages: tuple[Vantage, ...]
     attack: Attack | None = None
-    compute: Machine = DEFAULT
+    compute: Machine = DEFAULT_MACHINE
     n_votes: ClassVar[int] = 0
 
     @property
@@ -153,7 +153,10 @@ def limit_rounds(target: Target, quick: bool) -> Target:
 
 
 def run_round(
-    target: Target, population: Interactions, rng: np.random.Generator, compute: Machine = DEFAULT
+    target: Target,
+    population: Interactions,
+    rng: np.random.Generator,
+    compute: Machine = DEFAULT_MACHINE,
 ) -> Transcript:
     """Runs one round of training with an honest server, and returns the transcript (all messages
     and broadcasts).
@@ -162,7 +165,10 @@ def run_round(
 
 
 def run_with_canary(
-    target: Target, population: Interactions, rng: np.random.Generator, compute: Machine = DEFAULT
+    target: Target,
+    population: Interactions,
+    rng: np.random.Generator,
+    compute: Machine = DEFAULT_MACHINE,
 ) -> tuple[Interactions, Transcript]:
     """Adds a canary (designed user) to ``population`` and runs one round of training with an honest
     server.

@@ -35,7 +35,7 @@ from fedrec_auditor.auditor.games.stated import hides_user, sends_when_absent
 from fedrec_auditor.auditor.worlds.one_run import OneRun, make_one_run_worlds
 from fedrec_auditor.auditor.worlds.worlds import Worlds
 from fedrec_auditor.targets.components import Component, Payload
-from fedrec_auditor.targets.compute import DEFAULT, Machine, one_thread
+from fedrec_auditor.targets.compute import DEFAULT_MACHINE, Machine, limit_to_one_thread
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import Target
 from fedrec_auditor.targets.transcript import Broadcast, Uploads, View
@@ -391,7 +391,7 @@ class OneRunSimulator:
     target: Target
     canaries: CanarySet
     vantages: tuple[Vantage, ...]
-    compute: Machine = DEFAULT
+    compute: Machine = DEFAULT_MACHINE
     n_votes: ClassVar[int] = 0
 
     @property
@@ -416,7 +416,7 @@ class OneRunSimulator:
         results = {TRUTH_KEY: first[:, None].astype(np.float64)}
         scorers: dict[bool, CanaryScorer] = {}
         others = select_predicted_users(self.canaries.crowd, self.vantages, transcript)
-        with one_thread():
+        with limit_to_one_thread():
             for vantage in self.vantages:
                 # Sums are computed from the messages, and only in scored rows, in any order.
                 summed = vantage in (Vantage.AGGREGATE, Vantage.SHUFFLED)

@@ -357,7 +357,7 @@ def _before_noise(
         clean = part.clean_messages.to_dense(np.arange(count))
         before.append(np.asarray(clean.mean(axis=0)))
         variances.append(np.asarray(clean.var(axis=0), np.float64).ravel())
-    coins, randomize = parts[0].streams.take(np.arange(1)), parts[0].randomize
+    coins, randomize = parts[0].streams.take(np.arange(1)), parts[0].randomizer
     sent = [np.asarray(randomize(each[None], coins), np.float64).ravel() for each in before]
     plain = [np.asarray(each, np.float64).ravel() for each in before]
     apart, scale = sent[0] - sent[1], float(np.abs(sent).max(initial=0.0))

@@ -52,8 +52,8 @@ from fedrec_auditor.targets.transcript import (
     Broadcast,
     Component,
     DeviceCode,
-    HistoriesRefused,
     Payload,
+    RefusedHistoriesError,
     RoundView,
     Uploads,
     View,
@@ -130,15 +130,17 @@ class SimulatedClient:
         )
         try:
             sent = self.target.upload(profiles, broadcast, rng)
-        except HistoriesRefused:
+        except RefusedHistoriesError:
             raise
         except Exception as error:
             accepted = np.array([self._accepts(profiles, user, broadcast) for user in range(count)])
             if accepted.all():
                 raise
-            raise HistoriesRefused(f"{type(error).__name__}: {error}", accepted) from error
+            raise RefusedHistoriesError(f"{type(error).__name__}: {error}", accepted) from error
         if (large := is_oversized(sent)).any():
-            raise HistoriesRefused(f"the code sends numbers above {MAX_NUMBER:g} or NaN", ~large)
+            raise RefusedHistoriesError(
+                f"the code sends numbers above {MAX_NUMBER:g} or NaN", ~large
+            )
         return sent
 
     def _accepts(self, profiles: Interactions, user: int, broadcast: Broadcast | None) -> bool:
@@ -251,7 +253,7 @@ class ClientRowOrder:
         order of the items.
         """
         for name, order in self.item_rows.items():
-            seen = seen.restrict(order, only=name)
+            seen = seen.restrict_rows(order, only_part=name)
         return seen
 
 

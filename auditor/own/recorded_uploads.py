@@ -25,7 +25,7 @@ from fedrec_auditor.auditor.run.tasks import Audit, adapt_target
 from fedrec_auditor.auditor.run.workload import check_recording_size
 from fedrec_auditor.reports.record.record import Record
 from fedrec_auditor.targets.components import Payload, Reports
-from fedrec_auditor.targets.compute import one_thread
+from fedrec_auditor.targets.compute import limit_to_one_thread
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.recorded.recorded_system import RecordedSystem
 from fedrec_auditor.targets.recorded.recording import (
@@ -108,7 +108,7 @@ def record_plan(
         )
     audit = Audit.from_plan(plan, interactions, resources.compute, resources.max_bytes, systems)
     (name,) = audit.targets
-    with one_thread(None):
+    with limit_to_one_thread(None):
         data, run = AuditedTarget(audit, name).training
         _write(name, run, data.train, out)
         if with_truth:
@@ -137,11 +137,11 @@ def _write(name: str, run: Run, interactions: Interactions, out: Path) -> None:
         },
         shapes={key: part.shape for key, part in parts.items()},
         magnitudes={n: part.magnitude for n, part in parts.items() if isinstance(part, Reports)},
-        route=public.route.value,
+        route=public.protocol_vantage.value,
         parties=public.n_silos,
         rows=None if public.item_rows is None else public.item_rows.tolist(),
         settings=dict(public.settings),
-        channel=describe_channel(public.channel),
+        channel=describe_channel(public.noise_channel),
     ) as writer:
         for number, record in enumerate(transcript.rounds, 1):
             writer.round(number, record.broadcast)
@@ -149,7 +149,7 @@ def _write(name: str, run: Run, interactions: Interactions, out: Path) -> None:
                 if sent is not None:
                     senders = sent.users if public.n_silos is not None else users[sent.users]
                     writer.uploads(senders, sent.components, clear=sent is record.cleartext)
-            if public.route is Vantage.AGGREGATE:
+            if public.protocol_vantage is Vantage.AGGREGATE:
                 sums = {key: part.sum_all() for key, part in record.uploads.components.items()}
                 writer.aggregate(sums, users[record.uploads.users])
         writer.close(transcript.release)

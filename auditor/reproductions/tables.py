@@ -28,7 +28,7 @@ from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.auditor.utility.baselines import count_item_users
 from fedrec_auditor.auditor.utility.held_out import HeldOutData
 from fedrec_auditor.reports.record.rows import ReproducedRow, UtilityRow
-from fedrec_auditor.targets.compute import one_thread
+from fedrec_auditor.targets.compute import limit_to_one_thread
 from fedrec_auditor.targets.datasets.base import Attribute, Filter, Interactions
 from fedrec_auditor.targets.declarations.paper import AttackedRows, AttackTables, Paper, TrainedRows
 from fedrec_auditor.targets.federated.systems import FederatedSystem
@@ -108,7 +108,7 @@ def train_and_test(
         target = target.limit_rounds(max(1, (target.sizes.rounds or 1) // 10))
     data = Filter(min_rating=trained.min_rating)(interactions)
     data = _cut(data, trained.items, rng) if trained.items else data
-    with one_thread():
+    with limit_to_one_thread():
         split = utility.hold_out(target.evaluation, data, rng)
         model = target.run(split.train, rng, keep=0).model
         rows = split.evaluate(target, model, confidence=CONFIDENCE, rng=rng)
@@ -318,7 +318,7 @@ def _run_attacks(
     target: Target = FAMILIES["targets"].load_class(case.target)(**case.settings)
     if quick:
         target = target.limit_rounds(2)
-    with one_thread():
+    with limit_to_one_thread():
         splits, train = _hold_out(target, interactions, rng)
         run = target.run(train, rng, keep=1)
         rows = [_hits(case, splits, target, run.model, rng)]

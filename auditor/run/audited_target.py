@@ -214,8 +214,8 @@ class AuditedTarget:
                 results, refusal = (), refusal or doubt
             breach = (
                 ""
-                if public.route.determines(vantage)
-                else f"{BREACH_WORDS} {_BREACHES[public.route]}"
+                if public.protocol_vantage.determines(vantage)
+                else f"{BREACH_WORDS} {_BREACHES[public.protocol_vantage]}"
             )
             assumed = "" if linkage else origin.assumption or self._order.assumption
             notes = self._cut_note, breach, messages.removal_note, assumed
@@ -226,7 +226,7 @@ class AuditedTarget:
                     skipped.append(row)
             if refusal:
                 reasons[vantage] = refusal
-        skipped += _skipped_at_route(task, public.route, reasons, rows)
+        skipped += _skipped_at_route(task, public.protocol_vantage, reasons, rows)
         return TaskResult(attacks=tuple(rows), skipped=tuple(skipped), messages=self._message_rows)
 
     def _view(
@@ -317,7 +317,7 @@ class AuditedTarget:
         The server's vantage, the vantage that the protocol permits, and the vantages of adversaries
         who see only models are included, as far as ``transcript`` can show them.
         """
-        route, weaker = transcript.public.route, (Vantage.PEERS, Vantage.RELEASE)
+        route, weaker = transcript.public.protocol_vantage, (Vantage.PEERS, Vantage.RELEASE)
         vantages = (Vantage.SERVER, route, *(each for each in weaker if route.determines(each)))
         return tuple(
             dict.fromkeys(each for each in vantages if transcript.max_vantage.determines(each))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.run.clusters import Cluster, connect
-from fedrec_auditor.targets.compute import DEFAULT, UPLOAD_RAM_SHARE, Machine, check_device
+from fedrec_auditor.targets.compute import DEFAULT_MACHINE, UPLOAD_RAM_SHARE, Machine, check_device
 
 # Maximum number of threads of a worker, which use the cores of workers that have finished. Each
 # thread holds up to 30 MiB of messages.
@@ -32,7 +32,7 @@ class Resources:
     """
 
     jobs: int
-    compute: Machine = DEFAULT
+    compute: Machine = DEFAULT_MACHINE
     max_bytes: float = math.inf
     cluster: Cluster | None = None
 
@@ -75,7 +75,7 @@ def make_resources(
         )
     available = detect_memory_bytes() if cluster is None else cluster.get_memory_bytes()
     size = available if memory is None else memory * 2**30
-    stored = int(min(DEFAULT.memory, size * UPLOAD_RAM_SHARE / count))
+    stored = int(min(DEFAULT_MACHINE.memory, size * UPLOAD_RAM_SHARE / count))
     threads = min(count, _MAX_THREADS) if cluster is None else 1
     compute = Machine(device=device, threads=threads, memory=stored)
     return Resources(jobs=count, compute=compute, max_bytes=size, cluster=cluster)

@@ -58,7 +58,7 @@ from fedrec_auditor.reports.record import store
 from fedrec_auditor.reports.record.frontier import SWEEP_FILE
 from fedrec_auditor.reports.record.record import Record
 from fedrec_auditor.reports.record.rows import Contents, DataRow, Provenance
-from fedrec_auditor.targets.compute import one_thread, use_threads
+from fedrec_auditor.targets.compute import limit_to_one_thread, use_threads
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.memory_mapping import map_arrays_to_files
 from fedrec_auditor.targets.systems.base import Population, Run, Target
@@ -286,7 +286,7 @@ class _TaskRunner:
         errors. If no other system is audited, the refusal is raised as InputError.
         """
         name = self.audit.label_step(task.target, task.step)
-        with one_thread(None), note_progress(self.notes, name):
+        with limit_to_one_thread(None), note_progress(self.notes, name):
             started = time.perf_counter()
             try:
                 with block_exits():
@@ -332,7 +332,7 @@ class _TaskRunner:
         for target in (target for target, count in times.items() if count > 1):
             name = self.audit.label_step(target, TRAINING_STAGE)
             # A failure here repeats in each task, which then reports the error.
-            with one_thread(None), note_progress(self.notes, name), suppress(Exception):
+            with limit_to_one_thread(None), note_progress(self.notes, name), suppress(Exception):
                 held_out, run = AuditedTarget(on_disk, target).training
                 trainings[target] = map_arrays_to_files(held_out), run
             if target not in trainings:
@@ -374,7 +374,7 @@ def _run_job(
 
 
 def _in_one_thread(function: Callable[..., Any], *arguments: Any) -> Any:
-    with one_thread(None):
+    with limit_to_one_thread(None):
         return function(*arguments)
 
 

@@ -33,7 +33,7 @@ from fedrec_auditor.reports.record.rows import (
     SkippedRow,
     UtilityRow,
 )
-from fedrec_auditor.targets.compute import DEFAULT, Machine
+from fedrec_auditor.targets.compute import DEFAULT_MACHINE, Machine
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.memory_mapping import map_arrays_to_files
 from fedrec_auditor.targets.systems.base import Target, get_origin
@@ -122,7 +122,7 @@ class Audit:
     attacks: Mapping[str, Attack]
     games: tuple[str, ...]
     confidence: float
-    compute: Machine = DEFAULT
+    compute: Machine = DEFAULT_MACHINE
     notes: tuple[str, ...] = ()
     label: str = ""
     is_repetition: bool = False
@@ -175,7 +175,7 @@ class Audit:
         cls,
         plan: Plan,
         interactions: Interactions | None = None,
-        compute: Machine = DEFAULT,
+        compute: Machine = DEFAULT_MACHINE,
         memory: float = math.inf,
         systems: Sequence[Target] = (),
         label: str = "",

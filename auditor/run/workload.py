@@ -26,7 +26,7 @@ from fedrec_auditor.auditor.games.game import (
     QUICK_N_HALVES,
 )
 from fedrec_auditor.targets.components import Payload
-from fedrec_auditor.targets.compute import DEFAULT, UPLOAD_RAM_SHARE, Machine
+from fedrec_auditor.targets.compute import DEFAULT_MACHINE, UPLOAD_RAM_SHARE, Machine
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.recorded.recording import MANIFEST_FILE, Recording
 from fedrec_auditor.targets.recorded.tensors import PartForm
@@ -94,7 +94,7 @@ class Workload:
         messages on disk.
         """
         return min(
-            self.memory_bytes + min(self.stored_bytes, DEFAULT.memory),
+            self.memory_bytes + min(self.stored_bytes, DEFAULT_MACHINE.memory),
             self.memory_bytes / (1 - UPLOAD_RAM_SHARE),
         )
 

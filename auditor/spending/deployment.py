@@ -41,7 +41,7 @@ from fedrec_auditor.accountants.theorems.neighbours import (
     make_group_event,
 )
 from fedrec_auditor.reports.say import format_count
-from fedrec_auditor.targets.settings import Choice, Range, check_settings
+from fedrec_auditor.targets.settings import AllowedValues, Range, check_settings
 from fedrec_auditor.targets.systems.base import Population, ScopedClaim
 
 # Amount of noise: a number, or text such as "z=1.1", "1.1" or "epsilon=1,k=4". A name without a
@@ -417,10 +417,10 @@ class AccountRequest:
     rate: Annotated[float | None, Range("(0, 1]")] = None
     rounds: Annotated[int | None, Range("[1, 1e9]", whole=True)] = None
     delta: Annotated[float, Range("[0, 1)")] = 0.0
-    sampling: Annotated[str, Choice(("poisson", "fixed"))] = "poisson"
+    sampling: Annotated[str, AllowedValues(("poisson", "fixed"))] = "poisson"
     users: Annotated[int | None, Range("[1, 1e10]", whole=True)] = None
-    unit: Annotated[str, Choice(tuple(map(str, Unit)))] = "user"
-    adjacency: Annotated[str | None, Choice(("add-remove", "replace"))] = None
+    unit: Annotated[str, AllowedValues(tuple(map(str, Unit)))] = "user"
+    adjacency: Annotated[str | None, AllowedValues(("add-remove", "replace"))] = None
     shuffle: Annotated[int | None, Range("[1, 1e10]", whole=True)] = None
     interactions_per_user: Annotated[int | None, Range("[1, 1000]", whole=True)] = None
 

@@ -27,7 +27,7 @@ from fedrec_auditor.auditor.worlds.estimators.base import (
     Observation,
 )
 from fedrec_auditor.auditor.worlds.worlds import Worlds
-from fedrec_auditor.targets.settings import Checked, Choice
+from fedrec_auditor.targets.settings import AllowedValues, Checked
 
 Floats = NDArray[np.float64]
 
@@ -299,7 +299,7 @@ class OneRun(Checked, Estimator):
     method: name of the theorem, "guesses" or "trade-off"; "auto" selects one.
     """
 
-    method: Annotated[str, Choice((AUTO_METHOD, *THEOREMS))] = AUTO_METHOD
+    method: Annotated[str, AllowedValues((AUTO_METHOD, *THEOREMS))] = AUTO_METHOD
     reference = "Steinke, Nasr and Jagielski 2023; Mahloujifar, Melis and Chaudhuri 2024"
     source = "guesses of which canaries one training included"
 

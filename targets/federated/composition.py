@@ -23,7 +23,7 @@ from fedrec_auditor.accountants.statements import (
 )
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.features import compute_user_features
-from fedrec_auditor.targets.federated.base import Learner, ModelSizes, Protection, RoundClaim, Route
+from fedrec_auditor.targets.federated.base import DataSizes, Learner, Protection, RoundClaim, Route
 from fedrec_auditor.targets.federated.learners import GcnLearner
 from fedrec_auditor.targets.federated.protections import Unprotected
 from fedrec_auditor.targets.federated.routes import DirectRoute
@@ -40,7 +40,7 @@ _MANY = 1000
 
 
 @dataclass(frozen=True, kw_only=True)
-class Composition(System):
+class ComposedSystem(System):
     """Claims and accounting events of a recommender composed of learner, protection and route.
 
     Settings that a system's own paper does not state have the defaults of Zhang et al. (section
@@ -117,20 +117,20 @@ class Composition(System):
         """
         return {**self.learner.tuned_values, **self.protection.tuned_values}
 
-    def get_upload_shapes(self, catalogue: ModelSizes) -> dict[str, tuple[int, ...]]:
+    def get_upload_shapes(self, data_sizes: DataSizes) -> dict[str, tuple[int, ...]]:
         """Returns the shape of every array of the model that devices send, by name."""
-        shapes = self.learner.get_param_shapes(catalogue)
+        shapes = self.learner.get_param_shapes(data_sizes)
         return {n: s for n, s in shapes.items() if not (self.private_user and n == "user.E")}
 
     @property
     def group_names(self) -> tuple[str, ...]:
         """Names of the groups of arrays in an upload, in order, such as "user" and "item"."""
-        names = self.get_upload_shapes(ModelSizes(n_items=1, n_user_features=1))
+        names = self.get_upload_shapes(DataSizes(n_items=1, n_user_features=1))
         return tuple(dict.fromkeys(name.partition(".")[0] for name in names))
 
     def count_entries(self, population: Population) -> dict[str, int]:
         """Counts the entries of one upload, by group of arrays, such as "user" and "item"."""
-        catalogue = ModelSizes(n_items=population.n_items, n_user_features=population.n_features)
+        catalogue = DataSizes(n_items=population.n_items, n_user_features=population.n_features)
         sizes = dict.fromkeys(self.group_names, 0)
         for name, shape in self.get_upload_shapes(catalogue).items():
             sizes[name.partition(".")[0]] += math.prod(shape)

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrec_auditor.targets.compiled import REORDERED_MATH, jit_compile
+from fedrec_auditor.targets.compiled import REORDERED_MATH_FLAGS, jit_compile
 from fedrec_auditor.targets.federated.minibatch import (
     F32,
     BoolArray,
@@ -42,9 +42,9 @@ Int64Array = NDArray[np.int64]
 # Adam's usual constants (Kingma and Ba 2015).
 BETA_1, BETA_2, ADAM_EPS = 0.9, 0.999, 1e-8
 
-_part = jit_compile(cache=False, fastmath=REORDERED_MATH)
-_inlined = jit_compile(cache=False, fastmath=REORDERED_MATH, inline="always")
-_vectorized = jit_compile(cache=False, fastmath=REORDERED_MATH, error_model="numpy")
+_part = jit_compile(cache=False, fastmath=REORDERED_MATH_FLAGS)
+_inlined = jit_compile(cache=False, fastmath=REORDERED_MATH_FLAGS, inline="always")
+_vectorized = jit_compile(cache=False, fastmath=REORDERED_MATH_FLAGS, error_model="numpy")
 
 
 class DeviceBlock(NamedTuple):
@@ -274,7 +274,7 @@ def _train(
             _move(own.ravel(), row_state[0], row_state[1], row_state[2], step, scale, tiny)
 
 
-@jit_compile(fastmath=REORDERED_MATH)
+@jit_compile(fastmath=REORDERED_MATH_FLAGS)
 def train_block(
     block: DeviceBlock, tables: DeviceTables, settings: KernelSettings, adam: AdamMoments
 ) -> None:

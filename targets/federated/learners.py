@@ -20,7 +20,7 @@ from scipy import sparse
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.components import Component, Floats
 from fedrec_auditor.targets.compute import Machine, iter_blocks
-from fedrec_auditor.targets.federated.base import Clients, LocalTraining, ModelSizes
+from fedrec_auditor.targets.federated.base import Clients, DataSizes, LocalTraining
 from fedrec_auditor.targets.federated.local_training import NeighbourUse, train_devices
 from fedrec_auditor.targets.settings import Checked, Count, Positive
 from fedrec_auditor.targets.streams import Streams
@@ -87,26 +87,26 @@ class _EmbeddingLearner(Checked):
         """Names of the groups of the model's arrays, such as "user" and "item"."""
         return ("user", "item", "mlp1", "mlp2") if self.has_mlp else ("user", "item")
 
-    def get_param_shapes(self, catalogue: ModelSizes) -> dict[str, tuple[int, ...]]:
+    def get_param_shapes(self, data_sizes: DataSizes) -> dict[str, tuple[int, ...]]:
         """Returns the shape of every component (named array of the model), by name."""
         d = self.dimension
-        shapes: dict[str, tuple[int, ...]] = {"user.E": (d, catalogue.n_user_features)}
+        shapes: dict[str, tuple[int, ...]] = {"user.E": (d, data_sizes.n_user_features)}
         if self.neighbours is NeighbourUse.CONVOLVED:
             shapes |= {"user.W1": (d, d), "user.W2": (d, d), "user.b": (d,)}
-        shapes["item"] = (catalogue.n_items, d)
+        shapes["item"] = (data_sizes.n_items, d)
         if self.has_mlp:
             shapes |= {"mlp1.weight": (d, 2 * d), "mlp1.bias": (d,)}
             shapes |= {"mlp2.weight": (1, d), "mlp2.bias": (1,)}
         return shapes
 
     def init_model(
-        self, catalogue: ModelSizes, rng: np.random.Generator
+        self, data_sizes: DataSizes, rng: np.random.Generator
     ) -> dict[str, NDArray[Any]]:
         """Draws the initial model, as arrays by name: float32 entries from N(0, init_scale^2)."""
         scale = np.float32(self.init_scale)
         return {
             name: scale * rng.standard_normal(shape, dtype=np.float32)
-            for name, shape in self.get_param_shapes(catalogue).items()
+            for name, shape in self.get_param_shapes(data_sizes).items()
         }
 
     def init_user_vectors(self, streams: Streams) -> NDArray[np.float32]:
@@ -186,7 +186,7 @@ class _EmbeddingLearner(Checked):
 
         Raises InputError if the shapes do not fit.
         """
-        catalogue = ModelSizes(
+        catalogue = DataSizes(
             n_items=clients.interactions.n_items, n_user_features=clients.features.shape[1]
         )
         expected = self.get_param_shapes(catalogue)

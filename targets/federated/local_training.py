@@ -18,9 +18,9 @@ from fedrec_auditor.targets.components import (
     OverlaidTables,
     Payload,
     RandomizedMessages,
-    Rows,
+    SparseRows,
 )
-from fedrec_auditor.targets.compute import Machine, iter_blocks, map_in_threads, one_thread
+from fedrec_auditor.targets.compute import Machine, iter_blocks, limit_to_one_thread, map_in_threads
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.federated.base import Clients, LocalTraining
 from fedrec_auditor.targets.streams import Streams
@@ -94,7 +94,7 @@ def draw_examples(interactions: Interactions, streams: Streams, negatives: int) 
     )
 
 
-def draw_shuffles(streams: Streams, sizes: Ints, epoch: int) -> NDArray[np.int32]:
+def draw_visit_orders(streams: Streams, sizes: Ints, epoch: int) -> NDArray[np.int32]:
     """Draws the order in which each of n devices visits its examples in ``epoch``.
 
     ``streams``: one random stream per device.
@@ -206,7 +206,7 @@ class TrainingJob:
     settings: KernelSettings
     moments: kernel.AdamMoments
 
-    def iter_blocks(self, bound: int) -> Iterator[NDArray[np.int64]]:
+    def iter_device_blocks(self, bound: int) -> Iterator[NDArray[np.int64]]:
         """Yields blocks of devices (row indices) with similar numbers of examples.
 
         In a block, the number of devices times the largest number of examples is at most ``bound``,
@@ -284,7 +284,7 @@ def train_devices(
         name: Dense(values, Payload.MODEL, local.learning_rate)
         for name, values in split_params(work.tables.dense_params, work.shapes).items()
     }
-    rows = Rows(
+    rows = SparseRows(
         indptr=work.examples.indptr,
         row_ids=work.examples.item_ids,
         values=work.tables.item_rows,
@@ -384,7 +384,7 @@ def _disturb(work: TrainingJob, epoch: int) -> None:
         )
 
 
-def _disturbed(work: TrainingJob, rows: Rows) -> Component:
+def _disturbed(work: TrainingJob, rows: SparseRows) -> Component:
     """Returns the broadcast item table with the noise of all epochs except the last, without any
     training.
     """
@@ -408,13 +408,13 @@ def _run(work: TrainingJob, epochs: range, compute: Machine) -> None:
         sizes, streams = examples.n_examples[devices], work.streams.take(devices)
         order = np.empty((len(epochs), len(devices), int(sizes.max())), dtype=np.int32)
         for place, epoch in enumerate(epochs):
-            order[place] = draw_shuffles(streams, sizes, epoch)
+            order[place] = draw_visit_orders(streams, sizes, epoch)
         block = kernel.DeviceBlock(devices, examples.indptr[devices], sizes, order)
         batch = min(work.local.batch, int(sizes.max()))  # scratch arrays have this many rows
         kernel.train_block(block, work.tables, work.settings._replace(batch=batch), moments)
 
-    blocks = work.iter_blocks(_ORDERED // max(1, len(epochs)) // compute.threads)
+    blocks = work.iter_device_blocks(_ORDERED // max(1, len(epochs)) // compute.threads)
     # The compiled code calls scipy's BLAS, which must be loaded before it is limited to one thread.
     importlib.import_module("scipy.linalg.cython_blas")
-    with one_thread():
+    with limit_to_one_thread():
         list(map_in_threads(run, blocks, compute.threads))

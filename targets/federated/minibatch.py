@@ -14,13 +14,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrec_auditor.targets.compiled import REORDERED_MATH, jit_compile
+from fedrec_auditor.targets.compiled import REORDERED_MATH_FLAGS, jit_compile
 
 F32 = NDArray[np.float32]
 BoolArray = NDArray[np.bool_]
 Int32Array = NDArray[np.int32]
 
-_part = jit_compile(cache=False, fastmath=REORDERED_MATH)
+_part = jit_compile(cache=False, fastmath=REORDERED_MATH_FLAGS)
 
 
 class KernelSettings(NamedTuple):

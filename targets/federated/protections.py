@@ -169,7 +169,7 @@ class AdaptiveLaplace(_LaplaceNoise):
     differ by at most 2 clip, so that these epsilons are exact. The epsilon of an upload is the sum
     over all its entries. The epsilon of a group that the model does not have is not used. The
     defaults are those of section 5.7, which differ from those of equation 11
-    (``from_resistance``).
+    (``from_epsilon_range``).
 
     Source: Zhang et al., Algorithm 2, equations 11 and 12, section 5.7.
     """
@@ -184,17 +184,25 @@ class AdaptiveLaplace(_LaplaceNoise):
     noise_setting = NoiseSetting(budgets=("user", "item", "mlp1", "mlp2"))
 
     @classmethod
-    def from_resistance(cls, *, least: float, most: float, clip: float = 0.5) -> Self:
+    def from_epsilon_range(
+        cls, *, min_epsilon: float, max_epsilon: float, clip: float = 0.5
+    ) -> Self:
         """Creates the protection with epsilons that rise in equal steps, by equation 11.
 
-        least: epsilon of the group "user", the smallest.
-        most: epsilon of the group "mlp2", the largest.
+        min_epsilon: epsilon of the group "user", the smallest.
+        max_epsilon: epsilon of the group "mlp2", the largest.
         clip: clipping bound.
 
         The order of the groups is user, item, mlp1, mlp2 (Zhang et al.).
         """
-        step = (most - least) / 3.0
-        return cls(user=least, item=least + step, mlp1=least + 2 * step, mlp2=most, clip=clip)
+        step = (max_epsilon - min_epsilon) / 3.0
+        return cls(
+            user=min_epsilon,
+            item=min_epsilon + step,
+            mlp1=min_epsilon + 2 * step,
+            mlp2=max_epsilon,
+            clip=clip,
+        )
 
     def get_epsilon(self, group: str) -> float:
         """Returns the epsilon of one entry of ``group``, which is "user", "item", "mlp1" or "mlp2".

@@ -20,8 +20,8 @@ from fedrec_auditor.targets.compute import Machine
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.declarations import SYSTEMS_FILE
 from fedrec_auditor.targets.declarations.paper import Paper
-from fedrec_auditor.targets.federated.base import Clients, LocalTraining, ModelSizes
-from fedrec_auditor.targets.federated.composition import Composition
+from fedrec_auditor.targets.federated.base import Clients, DataSizes, LocalTraining
+from fedrec_auditor.targets.federated.composition import ComposedSystem
 from fedrec_auditor.targets.federated.noise import ClippedNoise, NoiseProtection
 from fedrec_auditor.targets.federated.routes import DirectRoute
 from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip
@@ -44,7 +44,7 @@ _FIRST, _SECOND, _FLOOR = 0.9, 0.99, 1e-8
 class FedAdam:
     """Server optimizer FedAdam: moves the model by Adam towards the mean of the uploads.
 
-    ``rate``: step size (eta in the paper).
+    ``step_size``: step size (eta in the paper).
     ``moments``: first and second moment of each array's change, by array name; they persist between
         rounds.
 
@@ -55,7 +55,7 @@ class FedAdam:
     and beta_2. Both moments start at 0, and tau only prevents a division by zero.
     """
 
-    rate: float
+    step_size: float
     moments: dict[str, tuple[NDArray[Any], NDArray[Any]]] = field(default_factory=dict)
 
     def update_model(self, model: Broadcast, mean: Broadcast) -> Broadcast:
@@ -73,7 +73,7 @@ class FedAdam:
             first = _FIRST * first + (1 - _FIRST) * change
             second = _SECOND * second + (1 - _SECOND) * np.square(change)
             self.moments[name] = first, second
-            step = self.rate * first / (np.sqrt(second) + _FLOOR)
+            step = self.step_size * first / (np.sqrt(second) + _FLOOR)
             after[name] = (table + step).astype(np.float32)
         return after
 
@@ -91,7 +91,7 @@ def get_first_item_entry(sent: Mapping[str, Component]) -> NDArray[np.float64]:
     return np.asarray(item.to_dense(np.arange(len(item)))[:, 0, :1], np.float64)
 
 
-def design_pairs(system: Composition) -> tuple[DesignedPair, ...]:
+def design_pairs(system: ComposedSystem) -> tuple[DesignedPair, ...]:
     """Returns neighbouring users whose messages differ most, for a measurement of epsilon.
 
     The learner must have the arrays of one of the paper's learners, which score by an MLP or a
@@ -116,7 +116,7 @@ def design_pairs(system: Composition) -> tuple[DesignedPair, ...]:
     return _row(small)
 
 
-def _entry(small: Composition, noise: ClippedNoise) -> tuple[DesignedPair, ...]:
+def _entry(small: ComposedSystem, noise: ClippedNoise) -> tuple[DesignedPair, ...]:
     """Returns two users whose training moves the row of item 0 far up, or far down.
 
     The first user has only item 0, and the second user only item 1. The malicious broadcast gives
@@ -146,13 +146,13 @@ def _entry(small: Composition, noise: ClippedNoise) -> tuple[DesignedPair, ...]:
     return (pair,)
 
 
-def _pushing(small: Composition, profiles: Interactions, slope: float) -> Broadcast | None:
+def _pushing(small: ComposedSystem, profiles: Interactions, slope: float) -> Broadcast | None:
     """Returns a model of dimension 1 with scores of 0, whose derivative by item rows is ``slope``.
 
     None if the score is a product with a vector that the device keeps.
     """
     n_features = small.compute_user_features(profiles).shape[1]
-    sizes = ModelSizes(n_items=profiles.n_items, n_user_features=n_features)
+    sizes = DataSizes(n_items=profiles.n_items, n_user_features=n_features)
     shapes = small.get_upload_shapes(sizes)
     model = {name: np.zeros(shape, dtype=np.float32) for name, shape in shapes.items()}
     if "mlp1.weight" in model:
@@ -168,7 +168,7 @@ def _pushing(small: Composition, profiles: Interactions, slope: float) -> Broadc
     return model
 
 
-def _row(small: Composition) -> tuple[DesignedPair, ...]:
+def _row(small: ComposedSystem) -> tuple[DesignedPair, ...]:
     """Returns two users who both have item 1; only the first user also has item 0.
 
     The first user always trains the row of item 0. The second user trains it only if item 0 is
@@ -183,7 +183,7 @@ def _row(small: Composition) -> tuple[DesignedPair, ...]:
     if not isinstance(small.get_row_mechanism(Population(n_users=2, n_items=n_items)), BitFlip):
         return ()
     shapes = small.get_upload_shapes(
-        ModelSizes(n_items=n_items, n_user_features=small.compute_user_features(profiles).shape[1])
+        DataSizes(n_items=n_items, n_user_features=small.compute_user_features(profiles).shape[1])
     )
     row = 0.0  # a float32 near 0 resolves any step
     return (
@@ -211,7 +211,7 @@ _OWN = "own"
 
 
 @dataclass(frozen=True, kw_only=True)
-class FederatedSystem(Composition):
+class FederatedSystem(ComposedSystem):
     """A federated recommender composed of a learner (model), a protection and a route of uploads.
 
     The class adds the training and the messages to the settings and claims of ``Composition``.
@@ -367,8 +367,8 @@ def _finite(model: Broadcast, number: int) -> Broadcast:
     return model
 
 
-def _catalogue(clients: Clients) -> ModelSizes:
-    return ModelSizes(
+def _catalogue(clients: Clients) -> DataSizes:
+    return DataSizes(
         n_items=clients.interactions.n_items, n_user_features=clients.features.shape[1]
     )
 

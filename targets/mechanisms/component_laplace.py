@@ -85,11 +85,11 @@ class ComponentLaplace(LaplaceNoise):
         sizes = [component.size for component in self.components]
         return np.repeat([2.0 * self.clip / c.epsilon for c in self.components], sizes)
 
-    def noiseless(self, value: NDArray[Any]) -> NDArray[Any]:
+    def compute_noiseless(self, value: NDArray[Any]) -> NDArray[Any]:
         """Returns the input clipped elementwise to [-clip, clip], before noise."""
         return np.asarray(np.clip(value, -self.clip, self.clip))
 
-    def split(self, upload: NDArray[Any]) -> dict[str, NDArray[Any]]:
+    def split_upload(self, upload: NDArray[Any]) -> dict[str, NDArray[Any]]:
         """Splits uploads into their components, as a mapping from name to array.
 
         ``upload``: concatenated components, shape (*batch, total size).

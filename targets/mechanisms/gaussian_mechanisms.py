@@ -19,7 +19,7 @@ from fedrec_auditor.accountants.losses.divergences import compute_gaussian_delta
 from fedrec_auditor.accountants.losses.pairs import ArrayPair, log_normal_masses
 from fedrec_auditor.targets.mechanisms.base import Domain, Shape
 from fedrec_auditor.targets.mechanisms.parts.bases import (
-    LOG_ROOT_TAU,
+    LOG_SQRT_2PI,
     GaussianDpMechanism,
     IntervalMechanism,
     NormalNoise,
@@ -128,7 +128,7 @@ class VectorGaussian(VectorMechanism, NormalNoise):
         """Sensitivity in standard deviations, 2 clip/sigma, for opposite vectors of norm clip."""
         return 2.0 * self.clip / self.sigma
 
-    def noiseless(self, value: NDArray[Any]) -> NDArray[np.float64]:
+    def compute_noiseless(self, value: NDArray[Any]) -> NDArray[np.float64]:
         """Returns the vectors before noise: scaled down to an L2 norm of at most ``clip``."""
         return clip_norm(value, self.clip)
 
@@ -357,7 +357,7 @@ def _log_mixture(
     found = np.full(np.broadcast_shapes(x.shape, np.shape(shift)), -np.inf)
     for count, log_p in zip(counts, log_weights, strict=True):
         z = x - count * shift
-        found = np.logaddexp(found, log_p - LOG_ROOT_TAU - 0.5 * z * z)
+        found = np.logaddexp(found, log_p - LOG_SQRT_2PI - 0.5 * z * z)
     return np.asarray(found)
 
 
@@ -492,7 +492,7 @@ class EmbeddingGaussian(NormalNoise):
         """Shape of one gradient: (p,) for embeddings of length p, or (2p,) if ``joint``."""
         return self._factors.shape
 
-    def noiseless(self, value: NDArray[Any]) -> NDArray[np.float64]:
+    def compute_noiseless(self, value: NDArray[Any]) -> NDArray[np.float64]:
         """Returns the gradient before noise; 0 if the rating is absent (negative)."""
         u, v = (
             clip_embedding(self.user, self.bound),

@@ -24,7 +24,7 @@ from fedrec_auditor.targets.mechanisms.parts.bases import (
     UnitIntervalMechanism,
     compute_noise_rate,
 )
-from fedrec_auditor.targets.mechanisms.parts.grid import draw_bernoulli, to_uniform
+from fedrec_auditor.targets.mechanisms.parts.grid import convert_to_uniform, draw_bernoulli
 from fedrec_auditor.targets.settings import (
     Checked,
     Count,
@@ -119,7 +119,7 @@ class BitFlip(BitMechanism):
             if not counts.size:
                 return np.empty(0)
             words = streams.take(clients).fold_in(1).draw_bits(int(counts.max()))
-            return to_uniform(words[np.arange(words.shape[1]) < counts[:, None]])
+            return convert_to_uniform(words[np.arange(words.shape[1]) < counts[:, None]])
 
         return self._flip(bits.ravel(), noise[:, :width].ravel(), rest).reshape(bits.shape)
 
@@ -256,16 +256,16 @@ class OneCoordinate(Checked):
         Raises InputError for entries outside [-1, 1].
         """
         shape = np.shape(entries)
-        return self.report_bits(entries, flip=rng.random(shape), corner=rng.random(shape))
+        return self.compute_bits(entries, flip=rng.random(shape), corner=rng.random(shape))
 
-    def to_coordinates(self, draw: NDArray[np.float64]) -> NDArray[np.int64]:
+    def map_to_coordinates(self, draw: NDArray[np.float64]) -> NDArray[np.int64]:
         """Maps uniform draws from [0, 1) to coordinate indices, each with probability 1/dimension.
 
         The probabilities are exact up to 2^-53.
         """
         return (draw * self.dimension).astype(np.int64)
 
-    def report_bits(
+    def compute_bits(
         self, entries: ArrayLike, *, flip: NDArray[np.float64], corner: NDArray[np.float64]
     ) -> NDArray[np.bool_]:
         """Computes the randomized bits of vector entries from uniform draws of the caller.

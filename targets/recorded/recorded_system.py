@@ -270,8 +270,8 @@ class RecordedSystem(System):
             n_users=interactions.n_users,
             n_items=manifest.n_items,
             settings=manifest.settings,
-            channel=manifest.noise_channel,
-            route=manifest.route or self.recording.max_vantage,
+            noise_channel=manifest.noise_channel,
+            protocol_vantage=manifest.route or self.recording.max_vantage,
             n_silos=manifest.parties,
             item_rows=manifest.item_rows,
         )

@@ -28,7 +28,7 @@ from fedrec_auditor.targets.recorded.tensors import (
     check_file,
     check_folder,
 )
-from fedrec_auditor.targets.settings import NAME_REGEX, NAME_RULE, get_field_types
+from fedrec_auditor.targets.settings import SYSTEM_NAME_REGEX, SYSTEM_NAME_RULE, get_field_types
 from fedrec_auditor.targets.systems.system import ReportDistribution
 from fedrec_auditor.targets.transcript import NoiseChannel
 
@@ -45,8 +45,8 @@ _Code = Annotated[int, Field(ge=0, lt=2**63)]
 
 
 def _titled(value: str) -> str:
-    if not NAME_REGEX.fullmatch(value):
-        raise ValueError(f"a name consists of {NAME_RULE}")
+    if not SYSTEM_NAME_REGEX.fullmatch(value):
+        raise ValueError(f"a name consists of {SYSTEM_NAME_RULE}")
     return value
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.events import dp
 from fedrec_auditor.accountants.statements import Basis, Claim, Scope, Sizes
-from fedrec_auditor.targets.compute import DEFAULT as DEFAULT
+from fedrec_auditor.targets.compute import DEFAULT_MACHINE as DEFAULT_MACHINE
 from fedrec_auditor.targets.compute import Machine as Machine
 
 if TYPE_CHECKING:
@@ -476,7 +476,7 @@ class Target(Claimant, Protocol):
         interactions: Interactions,
         rng: np.random.Generator,
         progress: ProgressCallback | None = None,
-        compute: Machine = DEFAULT,
+        compute: Machine = DEFAULT_MACHINE,
         keep: int | None = None,
     ) -> Run:
         """Trains the system, and returns the recorded messages and the final model.
@@ -499,7 +499,7 @@ class Target(Claimant, Protocol):
         broadcast: Broadcast | None,
         rng: np.random.Generator,
         size: int = 1,
-        compute: Machine = DEFAULT,
+        compute: Machine = DEFAULT_MACHINE,
     ) -> Uploads:
         """Runs the clients' code without a training: ``size`` independent messages per client.
 

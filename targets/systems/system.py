@@ -33,7 +33,7 @@ from fedrec_auditor.targets.own_modules import name_member
 from fedrec_auditor.targets.settings import Checked, Count, NoiseSetting, get_numbers
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.base import (
-    DEFAULT,
+    DEFAULT_MACHINE,
     Model,
     Population,
     ProgressCallback,
@@ -81,7 +81,7 @@ class UploadRequest:
     messages_per_client: int
     broadcast: Broadcast | None
     rng: np.random.Generator
-    compute: Machine = DEFAULT
+    compute: Machine = DEFAULT_MACHINE
 
     @cached_property
     def profile_ids(self) -> Ints:
@@ -228,7 +228,7 @@ class System(Checked, Target, ABC):
         interactions: Interactions,
         rng: np.random.Generator,
         progress: ProgressCallback | None = None,
-        compute: Machine = DEFAULT,
+        compute: Machine = DEFAULT_MACHINE,
         keep: int | None = None,
     ) -> Run:
         """Trains the system, and returns the final model and the messages of the training.
@@ -306,7 +306,7 @@ class System(Checked, Target, ABC):
         broadcast: Broadcast | None,
         rng: np.random.Generator,
         size: int = 1,
-        compute: Machine = DEFAULT,
+        compute: Machine = DEFAULT_MACHINE,
     ) -> Uploads:
         """Runs the clients' code without a training: ``size`` independent messages per client.
 

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import AuditError, InputError
-from fedrec_auditor.targets.components import Component, Dense, Payload, Rows
+from fedrec_auditor.targets.components import Component, Dense, Payload, SparseRows
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.own_modules import CODE_FOLDERS
 from fedrec_auditor.targets.transcript import Broadcast
@@ -469,7 +469,7 @@ class MessagePacker:
         whole = np.arange(shape[0])
         ids = [whole if rows is None else rows for rows, _ in parts]
         values = [part if rows is None else part[1] for rows, part in parts]
-        return Rows(
+        return SparseRows(
             indptr=np.concatenate([[0], np.cumsum([len(each) for each in ids])]),
             row_ids=np.concatenate(ids),
             values=np.concatenate(values).astype(dtype, copy=False),

@@ -19,11 +19,11 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements import Horizon, Scope, Vantage
 from fedrec_auditor.accountants.theorems.neighbours import convert_event_or_raise
 from fedrec_auditor.targets.components import Dense, Floats, Ints, Payload
-from fedrec_auditor.targets.compute import DEFAULT, Machine
+from fedrec_auditor.targets.compute import DEFAULT_MACHINE, Machine
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.settings import (
-    NAME_REGEX,
-    NAME_RULE,
+    SYSTEM_NAME_REGEX,
+    SYSTEM_NAME_RULE,
     Count,
     CountOrZero,
     NonNegative,
@@ -44,8 +44,8 @@ from fedrec_auditor.targets.systems.base import (
 from fedrec_auditor.targets.systems.system import System, TrainingGenerator, TrainingResult
 from fedrec_auditor.targets.transcript import (
     Broadcast,
-    HistoriesRefused,
     PublicInfo,
+    RefusedHistoriesError,
     Round,
     Uploads,
 )
@@ -181,9 +181,9 @@ class WrappedSystem(System):
                     f"Expected a function as {name}, got {value!r:.60}. "
                     "Give, for example, a lambda of (history, model, rng) as client."
                 )
-        if not NAME_REGEX.fullmatch(self.title):
+        if not SYSTEM_NAME_REGEX.fullmatch(self.title):
             raise InputError(
-                f"Expected a title of {NAME_RULE}, got {self.title!r:.60}. Choose another title."
+                f"Expected a title of {SYSTEM_NAME_RULE}, got {self.title!r:.60}. Choose another title."
             )
         scopes = [scoped.claim.scope for scoped in self.stated_claims]
         claimed = {(scope.unit, scope.adjacency, scope.vantage) for scope in scopes}
@@ -346,7 +346,7 @@ class WrappedSystem(System):
             n_users=interactions.n_users,
             n_items=interactions.n_items,
             settings={"rounds": float(self.rounds), **self.settings},
-            route=self.route,
+            protocol_vantage=self.route,
             item_rows=self._rows(interactions.n_items),
         )
 
@@ -467,7 +467,7 @@ class WrappedSystem(System):
         broadcast: Broadcast | None,
         rng: Generator,
         size: int = 1,
-        compute: Machine = DEFAULT,
+        compute: Machine = DEFAULT_MACHINE,
     ) -> Uploads:
         """Computes messages of clients that have not sent a message before.
 
@@ -493,7 +493,7 @@ class WrappedSystem(System):
                 except InputError as error:
                     takes[user], raised = False, raised or str(error)
             if raised:
-                raise HistoriesRefused(raised, takes)
+                raise RefusedHistoriesError(raised, takes)
             sent = packing.pack_components(
                 lambda: self._example(client, structure, broadcast, history)
             )

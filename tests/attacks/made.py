@@ -14,7 +14,7 @@ from fedrec_auditor.attacks.interaction_reconstruction import InteractionReconst
 from fedrec_auditor.attacks.membership_attacks import InteractionMembership
 from fedrec_auditor.attacks.parts import reading
 from fedrec_auditor.attacks.readers.base import compute_posterior
-from fedrec_auditor.targets.components import Component, Dense, Payload, RankOne, Reports
+from fedrec_auditor.targets.components import Component, Dense, Payload, RankOneMessages, Reports
 from fedrec_auditor.targets.transcript import PublicInfo, Round, Transcript, Uploads, View
 
 
@@ -117,7 +117,7 @@ def fcf(
     n, m = truth.shape
     items = rng.normal(0, 0.3, (m, factors)).astype(dtype)
     vectors, corrections = closed_form(truth, items.astype(float), alpha)
-    gradient: Component = RankOne(
+    gradient: Component = RankOneMessages(
         vectors.astype(dtype), items, sparse.csr_array(corrections.astype(dtype))
     )
     if noise:

@@ -33,7 +33,7 @@ from fedrec_auditor.auditor.games.row_order import SimulatedClient
 from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.reports.record.rows import AttackRow
 from fedrec_auditor.targets.components import Dense, Payload
-from fedrec_auditor.targets.compute import DEFAULT
+from fedrec_auditor.targets.compute import DEFAULT_MACHINE
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.papers.dplcf.systems import LcfAp, LcfUb
 from fedrec_auditor.targets.papers.federated_mf.systems.horizontal_systems import FmfHfl
@@ -263,7 +263,7 @@ HALVED = Synthetic(n_users=300, n_items=80, profile=14).load()
 def halves(target: Target) -> HalfTrainings:
     """Trainings on halves of the users, shared by the tests."""
     rng = np.random.default_rng(3)
-    return HalfTrainings.train(target, HALVED, WEAKER, count=5, compute=DEFAULT, rng=rng)
+    return HalfTrainings.train(target, HALVED, WEAKER, count=5, compute=DEFAULT_MACHINE, rng=rng)
 
 
 def rows(
@@ -332,7 +332,12 @@ def test_a_note_says_that_a_low_rate_is_not_resolvable() -> None:
 def test_halves_are_fair_draws_and_repeat_with_the_seed() -> None:
     made = [
         HalfTrainings.train(
-            Fcf(rounds=1), HALVED, WEAKER, count=4, compute=DEFAULT, rng=np.random.default_rng(7)
+            Fcf(rounds=1),
+            HALVED,
+            WEAKER,
+            count=4,
+            compute=DEFAULT_MACHINE,
+            rng=np.random.default_rng(7),
         )
         for _ in range(2)
     ]

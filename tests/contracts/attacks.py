@@ -61,7 +61,9 @@ class AttackCase:
 
     def view(self, of_round: Callable[..., RoundView] = RoundView) -> View:
         """Returns what the attack sees: messages and public parameters of the training."""
-        return self.run.transcript.view(self.vantage, np.random.default_rng(0), of_round=of_round)
+        return self.run.transcript.view(
+            self.vantage, np.random.default_rng(0), make_round_view=of_round
+        )
 
     @property
     def is_read(self) -> bool:
@@ -170,7 +172,7 @@ def emptied(view: View, rng: np.random.Generator, *, always: bool = True) -> Vie
     """
     if any(one.uploads is None for one in view.rounds):
         return _renamed(view, rng)
-    coins = view.public.channel is not None
+    coins = view.public.noise_channel is not None
     rounds = []
     order = _others(view.public.n_users, rng)
     for one in view.rounds:

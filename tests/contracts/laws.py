@@ -12,7 +12,12 @@ import pytest
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.plan.families import FAMILIES
-from fedrec_auditor.targets.settings import Checked, Choice, Constraint, get_allowed_values
+from fedrec_auditor.targets.settings import (
+    AllowedValues,
+    Checked,
+    ValueConstraint,
+    get_allowed_values,
+)
 
 # Exceptions of a test that fails.
 BROKEN = (AssertionError, pytest.fail.Exception)
@@ -86,10 +91,10 @@ def check_ranges(member: Checked) -> None:
             assert f"got {name}={value!r}" in said, said
 
 
-def _outside(rule: Constraint) -> list[Any]:
+def _outside(rule: ValueConstraint) -> list[Any]:
     """Values just outside the range of a setting, and values of other types."""
     never = [math.nan, None, "1", [1.0]]
-    if isinstance(rule, Choice):
+    if isinstance(rule, AllowedValues):
         known = [(type(value), value) for value in rule.values]
         return [v for v in (*never, 0, 1, True, "none of these") if (type(v), v) not in known]
     least, most = rule.min_value, rule.max_value

@@ -10,17 +10,17 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from fedrec_auditor.targets.components import Component, Floats, Rows
+from fedrec_auditor.targets.components import Component, Floats, SparseRows
 from fedrec_auditor.targets.compute import Machine
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.federated.base import Clients, Learner, LocalTraining, ModelSizes
+from fedrec_auditor.targets.federated.base import Clients, DataSizes, Learner, LocalTraining
 from fedrec_auditor.targets.federated.learners import LightGcnLearner, MfLearner
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.transcript import Broadcast
 from tests.contracts.laws import BROKEN, each, members
 
 USERS, ITEMS, FEATURES = 8, 25, 5
-CATALOGUE = ModelSizes(n_items=ITEMS, n_user_features=FEATURES)
+CATALOGUE = DataSizes(n_items=ITEMS, n_user_features=FEATURES)
 LOCAL = LocalTraining(epochs=2, batch=8, learning_rate=0.01)
 Arrays = dict[str, NDArray[Any]]
 LEARNERS: dict[str, Learner] = members("learners")
@@ -83,7 +83,7 @@ def test_parts(learner: Learner) -> None:
         assert np.isfinite(part.to_dense(np.arange(USERS))).all(), f"{name} is not finite"
     np.testing.assert_equal(model, before)
     item = trained["item"]
-    assert isinstance(item, Rows), "items are no Rows"
+    assert isinstance(item, SparseRows), "items are no Rows"
     assert item.broadcast is not None, "items without the rows that were broadcast"
     np.testing.assert_equal(_dense(trained, 0), model)  # the device without items
     moved = _dense(trained, 1)
@@ -157,7 +157,7 @@ def test_own(learner: Learner) -> None:
     assert len(np.unique(own[:, 0, 0])) == USERS, "devices begin with the same vector"
     fifth = learner.init_user_vectors(clients.streams.take(np.array([5])))
     np.testing.assert_array_equal(fifth, own[5:6])
-    sizes = ModelSizes(n_items=ITEMS, n_user_features=1)
+    sizes = DataSizes(n_items=ITEMS, n_user_features=1)
     whole = learner.init_model(sizes, np.random.default_rng(1))
     sent = {name: array for name, array in whole.items() if name != "user.E"}
     theirs = replace(clients, user_embeddings=own)

@@ -18,7 +18,7 @@ from fedrec_auditor.accountants.events.leaves import PureDpEvent
 from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, any_pair
 from fedrec_auditor.auditor.exact import find_exact_bound
 from fedrec_auditor.auditor.judging.accounting import find_event_bound, list_accountants
-from fedrec_auditor.targets.components import Component, Dense, Payload, Rows
+from fedrec_auditor.targets.components import Component, Dense, Payload, SparseRows
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.federated.base import Clients, LocalTraining, Protection, Route
 from fedrec_auditor.targets.streams import Streams
@@ -57,7 +57,7 @@ def _model() -> tuple[dict[str, Component], Arrays]:
     ids = np.concatenate([np.sort(rng.permutation(ITEMS)[:2]) for _ in range(CLIENTS)])
     upload: dict[str, Component] = {
         "user.E": Dense(rng.normal(size=(CLIENTS, 3, 4)).astype(np.float32), Payload.MODEL),
-        "item": Rows(
+        "item": SparseRows(
             indptr=2 * np.arange(CLIENTS + 1),
             row_ids=ids,
             values=rng.normal(size=(2 * CLIENTS, 2)).astype(np.float32),

@@ -15,8 +15,8 @@ import numpy as np
 from fedrec_auditor.accountants.statements import Vantage
 from fedrec_auditor.auditor.games.game import HalfTrainings
 from fedrec_auditor.auditor.plan.families import FAMILIES
-from fedrec_auditor.targets.components import Component, Dense, Rows
-from fedrec_auditor.targets.compute import DEFAULT
+from fedrec_auditor.targets.components import Component, Dense, SparseRows
+from fedrec_auditor.targets.compute import DEFAULT_MACHINE
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.systems.base import Run, Target
@@ -63,7 +63,7 @@ def halves(name: str) -> HalfTrainings:
         data(),
         (Vantage.SHUFFLED, Vantage.PEERS, Vantage.RELEASE),
         count=3,
-        compute=DEFAULT,
+        compute=DEFAULT_MACHINE,
         rng=np.random.default_rng(1),
     )
 
@@ -94,7 +94,7 @@ def as_arrays(view: View) -> View:
     return rewritten(view, plain)
 
 
-def plain(component: Component) -> Dense | Rows:
+def plain(component: Component) -> Dense | SparseRows:
     """Returns the component as a plain array, or as the rows of the array that are sent."""
     everyone = np.arange(len(component))
     values, sent = component.to_dense(everyone), component.flag_sent_rows(everyone)
@@ -103,4 +103,4 @@ def plain(component: Component) -> Dense | Rows:
         return Dense(values, kind, rate)
     indptr = np.concatenate([[0], np.cumsum(sent.sum(axis=1))])
     ids = np.nonzero(sent)[1]
-    return Rows(indptr, ids, values[sent], component.shape[0], kind, rate)
+    return SparseRows(indptr, ids, values[sent], component.shape[0], kind, rate)

@@ -11,7 +11,7 @@ from numba.core.caching import NullCache
 from numba.core.registry import CPUDispatcher
 
 from fedrec_auditor import attacks, targets
-from fedrec_auditor.targets.compiled import FUSED_MATH, REORDERED_MATH, jit_compile
+from fedrec_auditor.targets.compiled import FUSED_MATH_FLAGS, REORDERED_MATH_FLAGS, jit_compile
 
 SOURCE = """
 def total(values):
@@ -22,7 +22,7 @@ def total(values):
 """
 
 
-@pytest.mark.parametrize("fastmath", [frozenset(), FUSED_MATH, REORDERED_MATH])
+@pytest.mark.parametrize("fastmath", [frozenset(), FUSED_MATH_FLAGS, REORDERED_MATH_FLAGS])
 def test_without_a_place_for_the_cache_it_compiles_anyway(fastmath: frozenset[str]) -> None:
     """numba has no directory for the cache of a source that is not in a file."""
     space: dict[str, object] = {}

@@ -18,10 +18,10 @@ from fedrec_auditor.targets.components import (
     Payload,
     RandomizedMessages,
     Randomizer,
-    RankOne,
+    RankOneMessages,
     Reports,
-    Rows,
     SelectedRows,
+    SparseRows,
 )
 from fedrec_auditor.targets.federated.noise import ClippedNoise
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise_rounds import (
@@ -32,7 +32,7 @@ from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.transcript import ComponentView
 
 
-def rows(seed: int, whole: bool, clients: int = 4, count: int = 6) -> tuple[Rows, np.ndarray]:
+def rows(seed: int, whole: bool, clients: int = 4, count: int = 6) -> tuple[SparseRows, np.ndarray]:
     """Some rows of one matrix per client, and the same matrices as a dense table."""
     rng = np.random.default_rng(seed)
     touched = rng.random((clients, count)) < 0.4
@@ -41,7 +41,9 @@ def rows(seed: int, whole: bool, clients: int = 4, count: int = 6) -> tuple[Rows
     values = rng.normal(size=(int(touched.sum()), 2))
     dense[touched] = values
     indptr = np.concatenate([[0], np.cumsum(touched.sum(axis=1))])
-    return Rows(indptr, np.nonzero(touched)[1], values, count, Payload.MODEL, 0.1, rest), dense
+    return SparseRows(
+        indptr, np.nonzero(touched)[1], values, count, Payload.MODEL, 0.1, rest
+    ), dense
 
 
 @given(st.integers(0, 2**32), st.booleans())
@@ -171,7 +173,7 @@ _RNG = np.random.default_rng(0)
 _TABLE = Dense(_RNG.normal(size=(CLIENTS, ITEMS, WIDTH)).astype(np.float32), Payload.GRADIENT)
 
 
-_ROWS = Rows(
+_ROWS = SparseRows(
     indptr=np.array([0, 2, 2, 5, 6, 8]),
     row_ids=np.array([0, 4, 1, 2, 8, 3, 4, 7]),
     values=_RNG.normal(size=(8, WIDTH)).astype(np.float32),
@@ -194,7 +196,7 @@ MESSAGES: dict[str, Component] = {
     "dense": _TABLE,
     "rows": _ROWS,
     "overlaid": OverlaidTables(_TABLE, _ROWS),
-    "rank one": RankOne(
+    "rank one": RankOneMessages(
         _RNG.normal(size=(CLIENTS, WIDTH)),
         _RNG.normal(size=(ITEMS, WIDTH)),
         sparse.csr_array(
@@ -272,7 +274,9 @@ def test_broken_factors_have_no_limit(broken: str, number: float) -> None:
     factors = {"vectors": np.eye(2), "items": np.zeros((3, 2)), "corrections": np.zeros((2, 3))}
     factors[broken][0, 1] = number
     corrections = sparse.csr_array(factors["corrections"])
-    assert RankOne(factors["vectors"], factors["items"], corrections).bound_magnitude() > 1e100
+    assert (
+        RankOneMessages(factors["vectors"], factors["items"], corrections).bound_magnitude() > 1e100
+    )
 
 
 @pytest.mark.parametrize("noise", ["normal", "Laplace"])
@@ -283,7 +287,7 @@ def test_noise_has_a_limit_and_what_is_no_number_has_none(noise: str) -> None:
     assert sent.bound_magnitude() < 10
     broken = _TABLE.values.copy()
     broken[2, 3, 1] = np.nan
-    noisy = RandomizedMessages(Dense(broken, Payload.MODEL), sent.randomize, sent.streams)
+    noisy = RandomizedMessages(Dense(broken, Payload.MODEL), sent.randomizer, sent.streams)
     assert noisy.bound_magnitude() == np.inf
 
 

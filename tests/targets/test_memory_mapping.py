@@ -15,8 +15,8 @@ from scipy import sparse
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.plan.sources import load_data
 from fedrec_auditor.targets import cache as caches
-from fedrec_auditor.targets.cache import find_in_cache, get_cache_path, store_data_set
-from fedrec_auditor.targets.components import Dense, Payload, RankOne, Rows
+from fedrec_auditor.targets.cache import find_cached_data_set, get_cache_path, store_data_set
+from fedrec_auditor.targets.components import Dense, Payload, RankOneMessages, SparseRows
 from fedrec_auditor.targets.compute import Machine
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.memory_mapping import RoundStore, map_arrays_to_files
@@ -38,8 +38,8 @@ def one_round(items: np.ndarray) -> Round:
         np.arange(4),
         {
             "dense": Dense(rng.normal(size=(4, BIG // 4)), Payload.MODEL),
-            "gradient": RankOne(rng.normal(size=(4, items.shape[1])), items, corrections),
-            "item": Rows(
+            "gradient": RankOneMessages(rng.normal(size=(4, items.shape[1])), items, corrections),
+            "item": SparseRows(
                 np.array([0, 1, 1, 1, 1]),
                 np.array([3]),
                 np.ones((1, 2)),
@@ -118,7 +118,7 @@ def test_a_round_on_disk_is_not_held_in_memory_too(
 
     def keeping(self: RoundStore, one: Round) -> Round:
         found = one.uploads.components.values()
-        alive.extend(weakref.ref(c.values) for c in found if isinstance(c, Dense | Rows))
+        alive.extend(weakref.ref(c.values) for c in found if isinstance(c, Dense | SparseRows))
         return keep(self, one)
 
     monkeypatch.setattr("fedrec_auditor.targets.memory_mapping._SMALL", 0)
@@ -172,11 +172,11 @@ def test_where_the_cache_is(monkeypatch: pytest.MonkeyPatch, place: Path, tmp_pa
 
 
 def test_a_directory_or_an_archive_is_found(place: Path) -> None:
-    assert find_in_cache("set") is None
+    assert find_cached_data_set("set") is None
     place.mkdir()
     (place / "set.zip").touch()
-    assert find_in_cache("set") == place / "set.zip"
-    assert store_data_set("set", FILES) == find_in_cache("set") == place / "set"
+    assert find_cached_data_set("set") == place / "set.zip"
+    assert store_data_set("set", FILES) == find_cached_data_set("set") == place / "set"
 
 
 def test_of_many_at_once_all_succeed_and_one_copy_stays(place: Path) -> None:

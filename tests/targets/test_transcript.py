@@ -20,9 +20,9 @@ from fedrec_auditor.targets.components import (
     Dense,
     Payload,
     RandomizedMessages,
-    RankOne,
+    RankOneMessages,
     Reports,
-    Rows,
+    SparseRows,
 )
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.streams import Streams
@@ -71,7 +71,15 @@ def reached(root: object) -> Iterator[tuple[str, object]]:
 
 def stored(root: object) -> list[str]:
     """Paths to stored components, to seeds, and to sparse arrays."""
-    kinds = Dense | RankOne | Rows | RandomizedMessages | Reports | Streams | sparse.sparray
+    kinds = (
+        Dense
+        | RankOneMessages
+        | SparseRows
+        | RandomizedMessages
+        | Reports
+        | Streams
+        | sparse.sparray
+    )
     return [path for path, value in reached(root) if isinstance(value, kinds)]
 
 

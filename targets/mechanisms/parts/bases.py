@@ -21,13 +21,13 @@ from fedrec_auditor.accountants.statements import check_epsilon
 from fedrec_auditor.targets.mechanisms.base import Domain, Mechanism, Shape, WorstCase
 from fedrec_auditor.targets.settings import Checked, Count, Range
 
-LOG_ROOT_TAU = 0.5 * math.log(2.0 * math.pi)
+LOG_SQRT_2PI = 0.5 * math.log(2.0 * math.pi)
 
 
 class AdditiveNoise(Checked, ABC):
     """Base class of mechanisms that output a function of the input plus independent noise.
 
-    The function is ``noiseless``, and the scale of the noise is ``noise_scale``. The probabilities
+    The function is ``compute_noiseless``, and the scale of the noise is ``noise_scale``. The probabilities
     are those of noise over the real numbers. The actual outputs are doubles, whose low-order bits
     can reveal more about the input (Mironov 2012). No bound of this package covers that leak.
     """
@@ -49,7 +49,7 @@ class AdditiveNoise(Checked, ABC):
     def noise_scale(self) -> float | NDArray[np.float64]:
         """Scale of the noise: one number, or an array that broadcasts to ``output_shape``."""
 
-    def noiseless(self, value: NDArray[Any]) -> NDArray[Any]:
+    def compute_noiseless(self, value: NDArray[Any]) -> NDArray[Any]:
         """Returns the outputs before noise, (*batch, *output_shape); by default the inputs."""
         return value
 
@@ -62,15 +62,15 @@ class AdditiveNoise(Checked, ABC):
         """Returns the log-density of noise of scale 1."""
 
     def randomize(self, value: ArrayLike, rng: Generator, size: Shape = None) -> NDArray[Any]:
-        """Draws ``noiseless(value)`` plus noise, float64 of shape (*size, *output_shape)."""
+        """Draws ``compute_noiseless(value)`` plus noise, float64 of shape (*size, *output_shape)."""
         spread = self.domain.expand_batch(value, size)
         batch = spread.shape[: spread.ndim - len(self.domain.shape)]
         noise = self._draw(rng, (*batch, *self.output_shape))
-        return np.asarray(noise * self.noise_scale + self.noiseless(np.asarray(value)))
+        return np.asarray(noise * self.noise_scale + self.compute_noiseless(np.asarray(value)))
 
     def log_prob(self, output: ArrayLike, value: ArrayLike) -> NDArray[np.float64]:
         """Returns the log-density of ``output`` given ``value``; their batches broadcast."""
-        center = self.noiseless(self.domain.check(value))
+        center = self.compute_noiseless(self.domain.check(value))
         z = (np.asarray(output, dtype=np.float64) - center) / self.noise_scale
         each = self._log_density(z) - np.log(self.noise_scale)
         return np.asarray(each.sum(axis=tuple(range(-len(self.output_shape), 0))))
@@ -161,7 +161,7 @@ class NormalNoise(GaussianDpMechanism, AdditiveNoise):
         return rng.standard_normal(shape)
 
     def _log_density(self, z: NDArray[np.float64]) -> NDArray[np.float64]:
-        return np.asarray(-0.5 * z**2 - LOG_ROOT_TAU)
+        return np.asarray(-0.5 * z**2 - LOG_SQRT_2PI)
 
 
 def clip_norm(vectors: NDArray[Any], bound: float) -> NDArray[np.float64]:

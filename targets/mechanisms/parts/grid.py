@@ -94,7 +94,7 @@ class GridNoise(IntervalMechanism, ABC):
 _BITS = 2.0**53
 
 
-def to_uniform(words: NDArray[np.uint64]) -> NDArray[np.float64]:
+def convert_to_uniform(words: NDArray[np.uint64]) -> NDArray[np.float64]:
     """Converts random 64-bit words to uniform numbers in [0, 1), as numpy's generators do.
 
     The numbers are multiples of 2^-53.

@@ -17,8 +17,8 @@ from scipy import sparse
 from scipy.linalg import solve_triangular
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.targets.components import Floats, Ints, RankOne
-from fedrec_auditor.targets.compute import Machine, one_thread
+from fedrec_auditor.targets.components import Floats, Ints, RankOneMessages
+from fedrec_auditor.targets.compute import Machine, limit_to_one_thread
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.settings import Count, Positive
 from fedrec_auditor.targets.systems.base import Model, UtilityTest
@@ -57,7 +57,7 @@ MAX_BATCH_NUMBERS = 1 << 16
 
 def compute_implicit_gradients(
     items: Floats, profiles: sparse.csr_array, *, alpha: float, regularization: float
-) -> RankOne:
+) -> RankOneMessages:
     """Computes every user's item gradient (equation 5) and user vector (equation 4).
 
     ``items``: item matrix V (n_items, F).
@@ -71,7 +71,7 @@ def compute_implicit_gradients(
     """
     kind = np.float32 if items.dtype == np.float32 else np.float64
     exact = np.asarray(items, np.float64)
-    with one_thread():
+    with limit_to_one_thread():
         shared = exact.T @ exact + regularization * np.eye(exact.shape[1])
         if not np.isfinite(shared).all():
             raise InputError(
@@ -94,7 +94,7 @@ def compute_implicit_gradients(
     corrections = sparse.csr_array(
         (predicted, profiles.indices, profiles.indptr), shape=profiles.shape
     )
-    return RankOne(user_vectors=vectors, item_vectors=items, corrections=corrections)
+    return RankOneMessages(user_vectors=vectors, item_vectors=items, corrections=corrections)
 
 
 def _batched(
@@ -232,7 +232,7 @@ class ImplicitMf(System):
         The training uses only the existence of ratings, not their values (equation 10).
         """
         items: Floats = rng.normal(scale=self.init_scale, size=(interactions.n_items, self.factors))
-        with one_thread():
+        with limit_to_one_thread():
             for _ in range(self.rounds):
                 model = {"items": items}
                 uploads = self.upload(interactions, model, rng, compute=compute)
@@ -257,7 +257,7 @@ class ImplicitMf(System):
         The user vectors X are fitted to the users' interactions, with the final item matrix V.
         """
         items = model.arrays["items"]
-        with one_thread():
+        with limit_to_one_thread():
             return np.asarray(self.solve_user_vectors(interactions.ratings[users], items) @ items.T)
 
     def solve_user_vectors(self, profiles: sparse.csr_array, items: Floats) -> Floats:
@@ -267,7 +267,7 @@ class ImplicitMf(System):
         """
         return self.compute_gradients(profiles, items).user_vectors
 
-    def compute_gradients(self, profiles: sparse.csr_array, items: Floats) -> RankOne:
+    def compute_gradients(self, profiles: sparse.csr_array, items: Floats) -> RankOneMessages:
         """Computes the item gradients of equation 5 without noise, one per row of ``profiles``.
 
         The result also has the user vectors of equation 4.

@@ -15,10 +15,10 @@ from scipy import sparse
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements import Horizon, Scope, Sizes, Unit, Vantage, any_pair
 from fedrec_auditor.accountants.theorems.neighbours import count_anonymity_set
-from fedrec_auditor.targets.components import Floats, Ints, RankOne, Reports
-from fedrec_auditor.targets.compute import Machine, iter_blocks, one_thread
+from fedrec_auditor.targets.components import Floats, Ints, RankOneMessages, Reports
+from fedrec_auditor.targets.compute import Machine, iter_blocks, limit_to_one_thread
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.mechanisms.parts.grid import to_uniform
+from fedrec_auditor.targets.mechanisms.parts.grid import convert_to_uniform
 from fedrec_auditor.targets.mechanisms.report_mechanisms import OneCoordinate
 from fedrec_auditor.targets.papers.fmf_ldp.implicit_mf import (
     RANKING_CUTOFFS,
@@ -205,12 +205,12 @@ class FmfLdp(ReportingSystem, ImplicitMf):
         index = np.empty((len(users), k), dtype=np.int32)
         positive = np.empty((len(users), k), dtype=np.bool_)
         for block in iter_blocks(len(users), len(items) + 16 * k, _BLOCK):
-            draws = to_uniform(Streams(streams.seeds[block]).draw_bits(3 * k))
-            index[block] = drawn = randomizer.to_coordinates(draws[:, :k])
+            draws = convert_to_uniform(Streams(streams.seeds[block]).draw_bits(3 * k))
+            index[block] = drawn = randomizer.map_to_coordinates(draws[:, :k])
             entries = self.compute_gradient_entries(
                 profiles.ratings, vectors, items, users[block, None], drawn
             )
-            positive[block] = randomizer.report_bits(
+            positive[block] = randomizer.compute_bits(
                 randomizer.clip_entries(entries), flip=draws[:, k : 2 * k], corner=draws[:, 2 * k :]
             )
         reports = Reports(
@@ -315,7 +315,7 @@ class Fcf(NoiselessSystem, ImplicitMf):
         gradient = self.compute_gradients(profiles.ratings, items)
         if request.messages_per_client != 1:
             vectors, corrections = gradient.user_vectors[users], gradient.corrections[users]
-            gradient = RankOne(vectors, gradient.item_vectors, corrections)
+            gradient = RankOneMessages(vectors, gradient.item_vectors, corrections)
         return {"gradient": gradient}
 
     def get_user_vectors(self, uploads: Uploads) -> Floats | None:
@@ -324,7 +324,11 @@ class Fcf(NoiselessSystem, ImplicitMf):
         None if the uploads do not store them.
         """
         gradient = uploads.components["gradient"]
-        return gradient.user_vectors.astype(np.float64) if isinstance(gradient, RankOne) else None
+        return (
+            gradient.user_vectors.astype(np.float64)
+            if isinstance(gradient, RankOneMessages)
+            else None
+        )
 
     def update_model(self, items: Floats, uploads: Uploads) -> NDArray[np.float64]:
         """Returns the next item matrix by equations 6 and 7, from the sum of all gradients."""
@@ -376,7 +380,7 @@ class MfNp(CentralSystem):
         items: Floats = rng.normal(scale=self.init_scale, size=(interactions.n_items, self.factors))
         rows = interactions.ratings
         columns = sparse.csr_array(rows.T)
-        with one_thread():
+        with limit_to_one_thread():
             for _ in range(self.epochs):
                 items = self._solve(self._solve(items, rows), columns)
                 yield None
@@ -388,7 +392,7 @@ class MfNp(CentralSystem):
         The user vectors X are fitted to the users' interactions, with the final item matrix V.
         """
         items = model.arrays["items"]
-        with one_thread():
+        with limit_to_one_thread():
             return np.asarray(self._solve(items, interactions.ratings[users]) @ items.T)
 
     def _solve(self, vectors: Floats, touched: sparse.csr_array) -> Floats:

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from scipy.special import gammaln, logsumexp
 
 from fedrec_auditor.accountants.statements import Scope, Unit
-from fedrec_auditor.targets.components import Component, Dense, Floats, Ints, Payload, Rows
-from fedrec_auditor.targets.compute import Machine, one_torch_thread
+from fedrec_auditor.targets.components import Component, Dense, Floats, Ints, Payload, SparseRows
+from fedrec_auditor.targets.compute import Machine, limit_torch_threads
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.papers.privrec.network import (
     BATCH_SIZE_DIVISOR,
@@ -137,7 +137,7 @@ def make_device_messages(
         device, ids, rows = device[moved], ids[moved], rows[moved]
         order = np.lexsort((ids, device))
         sizes = np.bincount(device, minlength=len(examples))
-        sent[name] = Rows(
+        sent[name] = SparseRows(
             indptr=np.concatenate([[0], np.cumsum(sizes)]),
             row_ids=ids[order],
             values=rows[order],
@@ -157,7 +157,7 @@ def compute_l2_norms(components: Mapping[str, Component]) -> NDArray[np.float64]
     """Computes the L2 norm of every client's change, over all its arrays together, shape (n,)."""
     squares = np.zeros(len(next(iter(components.values()))))
     for part in components.values():
-        if isinstance(part, Rows):
+        if isinstance(part, SparseRows):
             rows = (part.values.astype(np.float64) ** 2).sum(axis=1)
             client = np.repeat(np.arange(len(part)), np.diff(part.indptr))
             squares += np.bincount(client, weights=rows, minlength=len(part))
@@ -173,7 +173,7 @@ def rescale_messages(part: Component, factor: NDArray[np.float64]) -> Component:
     ``factor`` has shape (n,), for n clients. The result is in float32, and its learning rate is
     unknown, because clients have different factors.
     """
-    if isinstance(part, Rows):
+    if isinstance(part, SparseRows):
         each = np.repeat(factor, np.diff(part.indptr))
         values = (part.values * each[:, None]).astype(np.float32)
         return replace(part, values=values, learning_rate=None)
@@ -186,7 +186,7 @@ def _joined(parts: list[Component]) -> Component:
     if isinstance(first := parts[0], Dense):
         dense = [part.values for part in parts if isinstance(part, Dense)]
         return replace(first, values=np.concatenate(dense))
-    tables = [part for part in parts if isinstance(part, Rows)]
+    tables = [part for part in parts if isinstance(part, SparseRows)]
     sizes = np.concatenate([np.diff(table.indptr) for table in tables])
     return replace(
         tables[0],
@@ -381,7 +381,7 @@ class MetaLearnedSystem(NoiselessSystem):
         profiles, users, compute = request.profiles, request.profile_ids, request.compute
         model, streams = self.network.check_broadcast(request.broadcast, profiles), request.streams
         blocks = []
-        with one_torch_thread():
+        with limit_torch_threads():
             for chosen, devices in self._devices(profiles, users, streams, model, compute.device):
                 back = np.argsort(chosen)
                 updates = self.compute_updates(devices)
@@ -410,7 +410,7 @@ class MetaLearnedSystem(NoiselessSystem):
         streams = Streams(np.uint64(model.arrays[_SEED]) + users.astype(np.uint64))
         flags = torch.from_numpy(make_genre_flags(interactions))
         scores = np.zeros((len(users), interactions.n_items))
-        with one_torch_thread():
+        with limit_torch_threads():
             for chosen, devices in self._devices(interactions, users, streams, broadcast, "cpu"):
                 trained = self.personalize(devices)
                 scores[chosen] = score_all_items(devices, trained, broadcast, flags).numpy()

@@ -151,7 +151,7 @@ def _moved(system: DpPrivrec) -> NDArray[np.float64]:
     """
     one = _round(system)
     changes = one.clip * np.array([[-2.0], [-1.0], [0.0], [1.0], [2.0]])
-    moved = one.noiseless(changes)
+    moved = one.compute_noiseless(changes)
     return np.asarray(np.abs(moved[:, None] - moved[None]).reshape(-1, 2))
 
 
@@ -192,7 +192,7 @@ def compare_adaptive_clipping() -> Iterator[ClaimedAndComputed]:
     one = _round(system)
 
     def bit(norm: float) -> float:
-        share = float(one.noiseless(np.array([norm]))[-1])
+        share = float(one.compute_noiseless(np.array([norm]))[-1])
         return share * one.batch - (one.batch - 1)
 
     bound, rounds = system.initial_clip, 0

@@ -20,11 +20,11 @@ from fedrec_auditor.attacks.readers.item_rows import ItemRowReader
 from fedrec_auditor.attacks.readers.noisy_rows import StepMixture, fit_log_ratios
 from fedrec_auditor.auditor.games.metrics import get_auc
 from fedrec_auditor.auditor.plan.families import FAMILIES
-from fedrec_auditor.targets.components import Dense, Payload, Rows
+from fedrec_auditor.targets.components import Dense, Payload, SparseRows
 from fedrec_auditor.targets.compute import Machine
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.features import compute_user_features
-from fedrec_auditor.targets.federated.base import Clients, LocalTraining, ModelSizes
+from fedrec_auditor.targets.federated.base import Clients, DataSizes, LocalTraining
 from fedrec_auditor.targets.papers.fedgnn.systems.fedgnn import FedGnn
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.transcript import Round, View
@@ -37,7 +37,7 @@ def server_view(name: str, negatives: int) -> View:
     """The server's view of one round of 50 devices."""
     learner = FAMILIES["learners"].load_class(name)(dimension=8)
     features = compute_user_features(DATA).values
-    catalogue = ModelSizes(n_items=120, n_user_features=features.shape[1])
+    catalogue = DataSizes(n_items=120, n_user_features=features.shape[1])
     rng = np.random.default_rng(0)
     model = learner.init_model(catalogue, rng)
     users = np.arange(5, 55)
@@ -161,7 +161,7 @@ def test_items_outside_of_a_round_get_no_evidence(senders: int) -> None:
         ids.append(listed)
         row.append(len(listed))
         values.append(np.where(held[listed], 1.0, -0.3)[:, None] * rng.normal(1, 0.1, (1, 3)))
-    sent_rows = Rows(
+    sent_rows = SparseRows(
         np.append(0, np.cumsum(row)),
         np.concatenate(ids),
         np.concatenate(values).astype(np.float32),

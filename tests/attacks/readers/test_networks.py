@@ -14,7 +14,7 @@ from fedrec_auditor.attacks.interaction_reconstruction import InteractionReconst
 from fedrec_auditor.attacks.readers.feature_network import FeatureNetworkReader, _form, _logits
 from fedrec_auditor.attacks.readers.first_layer import FirstLayerReader
 from fedrec_auditor.auditor.plan.families import FAMILIES
-from fedrec_auditor.targets.components import Dense, Payload, Rows
+from fedrec_auditor.targets.components import Dense, Payload, SparseRows
 from fedrec_auditor.targets.datasets.base import Attribute, Interactions
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.papers.privrec.device import compute_logits
@@ -131,7 +131,7 @@ def planted(
     weight = np.einsum("nej,nek->njk", errors, inputs)
     if not rank:
         weight = rng.standard_normal(weight.shape)
-    table = Rows(
+    table = SparseRows(
         indptr=np.arange(N + 1),
         row_ids=np.arange(N) % CATALOGUE,
         values=rng.standard_normal((N, D)),

@@ -44,7 +44,7 @@ from fedrec_auditor.auditor.worlds.decision_rules import RuleTestPlan
 from fedrec_auditor.auditor.worlds.estimators.lower_bound_estimators import JointBinomial
 from fedrec_auditor.auditor.worlds.pilot_rules import N_COORDINATE_SCORES, LinearRule
 from fedrec_auditor.reports.record.record import Record
-from fedrec_auditor.targets.compute import DEFAULT
+from fedrec_auditor.targets.compute import DEFAULT_MACHINE
 from fedrec_auditor.targets.papers.federated_mf.systems.local_systems import LflSgdmf
 from fedrec_auditor.targets.papers.fedrec_apm.systems import FedRecGn
 from fedrec_auditor.targets.papers.fmf_ldp.systems import Fcf, FmfLdp
@@ -213,7 +213,7 @@ def test_a_steerable_client_sends_what_data_and_broadcast_say() -> None:
     one = POPULATION.take_users(np.array([0])).keep_ratings(
         np.arange(POPULATION.ratings[[0]].nnz) == 0
     )
-    found = system.run(one, np.random.default_rng(0), None, DEFAULT).transcript
+    found = system.run(one, np.random.default_rng(0), None, DEFAULT_MACHINE).transcript
     for seen in found.rounds:
         assert seen.uploads is not None
         sent = system.upload(one, seen.broadcast, np.random.default_rng(1)).components["update"]

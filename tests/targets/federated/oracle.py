@@ -16,7 +16,7 @@ from fedrec_auditor.targets.federated.local_training import (
     draw_examples,
     draw_linear_rows,
     draw_linear_term,
-    draw_shuffles,
+    draw_visit_orders,
 )
 
 Parameters = dict[str, torch.Tensor]
@@ -73,7 +73,7 @@ def train_one(
     kind = torch.optim.Adam if local.optimizer == "adam" else torch.optim.SGD
     optimizer = kind([value.requires_grad_() for value in p.values()], lr=local.learning_rate)
     for epoch in range(local.epochs):
-        order = draw_shuffles(streams, examples.n_examples, epoch)[0].astype(np.int64)
+        order = draw_visit_orders(streams, examples.n_examples, epoch)[0].astype(np.int64)
         for start in range(0, len(order), local.batch):
             now = torch.tensor(order[start : start + local.batch])
             optimizer.zero_grad()

@@ -13,12 +13,12 @@ from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.targets.compute import Machine
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.federated import learners as _embeddings
-from fedrec_auditor.targets.federated.base import Clients, Learner, LocalTraining, ModelSizes
+from fedrec_auditor.targets.federated.base import Clients, DataSizes, Learner, LocalTraining
 from fedrec_auditor.targets.federated.learners import GcnLearner
 from fedrec_auditor.targets.streams import Streams
 from tests.targets.federated.oracle import LOGITS
 
-CATALOGUE = ModelSizes(n_items=30, n_user_features=4)
+CATALOGUE = DataSizes(n_items=30, n_user_features=4)
 
 
 def made(name: str, **settings: float) -> Learner:
@@ -37,7 +37,7 @@ def clients(users: int = 7, items: int = 30, width: int = 4, seed: int = 0) -> C
 
 def test_parts_are_those_of_the_paper() -> None:
     """Section 3.1: E_U, W1, W2, b; the item table; an MLP of two layers. d = 64."""
-    shapes = GcnLearner().get_param_shapes(ModelSizes(n_items=1682, n_user_features=21))
+    shapes = GcnLearner().get_param_shapes(DataSizes(n_items=1682, n_user_features=21))
     assert shapes == {
         "user.E": (64, 21),
         "user.W1": (64, 64),
@@ -61,7 +61,7 @@ def test_parts_are_those_of_the_paper() -> None:
 def test_first_models_are_normal_at_the_scale() -> None:
     """The mean of n squares is within 7 standard errors of scale^2: missed once in 10^11."""
     model = GcnLearner(init_scale=0.3).init_model(
-        ModelSizes(n_items=500, n_user_features=9), np.random.default_rng(0)
+        DataSizes(n_items=500, n_user_features=9), np.random.default_rng(0)
     )
     for array in model.values():
         assert array.dtype == np.float32

@@ -13,17 +13,17 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from fedrec_auditor.auditor.plan.families import FAMILIES
-from fedrec_auditor.targets.components import Component, Dense, Rows
+from fedrec_auditor.targets.components import Component, Dense, SparseRows
 from fedrec_auditor.targets.compute import Machine
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.federated import local_training as _training
-from fedrec_auditor.targets.federated.base import Clients, Learner, LocalTraining, ModelSizes
+from fedrec_auditor.targets.federated.base import Clients, DataSizes, Learner, LocalTraining
 from fedrec_auditor.targets.federated.local_training import (
     Examples,
     draw_examples,
     draw_linear_rows,
     draw_linear_term,
-    draw_shuffles,
+    draw_visit_orders,
 )
 from fedrec_auditor.targets.federated.noise import ClippedNoise
 from fedrec_auditor.targets.streams import Streams
@@ -95,7 +95,7 @@ def test_negatives_are_uniform_over_pairs_of_others() -> None:
 def test_no_devices_draw_nothing() -> None:
     drawn = draw_examples(Interactions.create(np.zeros((0, 3))), streams(0), 4)
     assert len(drawn.item_ids) == len(drawn.n_examples) == 0
-    assert draw_shuffles(streams(0), drawn.n_examples, 0).shape == (0, 0)
+    assert draw_visit_orders(streams(0), drawn.n_examples, 0).shape == (0, 0)
 
 
 @settings(max_examples=60)
@@ -108,18 +108,18 @@ def test_orders_are_permutations_alone_as_in_company(
     sizes: list[int], epoch: int, seed: int
 ) -> None:
     flips = streams(len(sizes), seed)
-    order = draw_shuffles(flips, np.array(sizes), epoch)
+    order = draw_visit_orders(flips, np.array(sizes), epoch)
     for user, size in enumerate(sizes):
         assert sorted(order[user, :size]) == list(range(size))
         assert order[user, size:].tolist() == list(range(size, max(sizes)))
-        alone = draw_shuffles(flips.take(np.array([user])), np.array([size]), epoch)
+        alone = draw_visit_orders(flips.take(np.array([user])), np.array([size]), epoch)
         np.testing.assert_array_equal(alone[0], order[user, :size])
 
 
 def test_orders_are_uniform_and_differ_between_epochs() -> None:
     n = 12_000
     flips, sizes = streams(n), np.full(n, 4)
-    first, second = (draw_shuffles(flips, sizes, epoch) for epoch in (0, 1))
+    first, second = (draw_visit_orders(flips, sizes, epoch) for epoch in (0, 1))
     code = first @ 4 ** np.arange(4)
     assert stats.chisquare(np.unique(code, return_counts=True)[1]).pvalue > RARE
     both = np.zeros((4, 4))
@@ -158,7 +158,7 @@ def setting(
     held = rng.random((users, items)) < dense
     held[0], held[-1] = False, True
     learner: Learner = FAMILIES["learners"].load_class(name)(dimension=d, init_scale=0.5)
-    model = learner.init_model(ModelSizes(n_items=items, n_user_features=width), rng)
+    model = learner.init_model(DataSizes(n_items=items, n_user_features=width), rng)
     clients = Clients(
         interactions=Interactions.create(held.astype(float)),
         features=rng.normal(size=(users, width)),
@@ -296,7 +296,7 @@ def test_a_device_sends_the_rows_it_touched_and_nothing_of_others() -> None:
         assert (np.diff(ids) > 0).all()
         assert set(clients.interactions.take_users(np.array([user])).ratings.indices) <= set(ids)
     for part in trained.values():
-        assert isinstance(part, Dense | Rows)
+        assert isinstance(part, Dense | SparseRows)
     for name, values in dense(trained, 0).items():  # has nothing to learn from
         np.testing.assert_array_equal(values, model[name])
 

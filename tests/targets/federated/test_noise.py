@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from fedrec_auditor.targets.components import Dense, Payload, RandomizedMessages, Rows
+from fedrec_auditor.targets.components import Dense, Payload, RandomizedMessages, SparseRows
 from fedrec_auditor.targets.federated import noise as _noise
 from fedrec_auditor.targets.federated.noise import ClippedNoise
 from fedrec_auditor.targets.federated.protections import LaplaceProtection
@@ -65,7 +65,7 @@ def test_the_noise_has_its_law_in_every_entry(normal: bool) -> None:
 def test_rows_that_nothing_touched_carry_noise_too() -> None:
     """Otherwise an untouched row would return as it was broadcast."""
     rest = np.linspace(-0.4, 0.4, 10).reshape(5, 2)
-    rows = Rows(
+    rows = SparseRows(
         indptr=np.array([0, 1]),
         row_ids=np.array([2]),
         values=np.ones((1, 2)),

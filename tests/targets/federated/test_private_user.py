@@ -17,7 +17,7 @@ from fedrec_auditor.auditor.games.metrics import get_auc
 from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.auditor.testing.targets import TargetCase
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
-from fedrec_auditor.targets.federated.base import Clients, LocalTraining, ModelSizes
+from fedrec_auditor.targets.federated.base import Clients, DataSizes, LocalTraining
 from fedrec_auditor.targets.federated.learners import MfLearner
 from fedrec_auditor.targets.federated.systems import FedAdam, FederatedSystem
 from fedrec_auditor.targets.systems.base import Population
@@ -144,7 +144,7 @@ def test_summed_uploads_are_as_many_times_the_mean() -> None:
     mean, summed = (system("fedmf", server=server) for server in ("mean", "sum"))
     rng, none = np.random.default_rng(0), FedAdam(1.0)
     features = mean.compute_user_features(DATA).shape[1]
-    model = mean.learner.init_model(ModelSizes(n_items=150, n_user_features=features), rng)
+    model = mean.learner.init_model(DataSizes(n_items=150, n_user_features=features), rng)
     uploads = mean.upload(DATA.take_users(np.arange(7)), model, rng)
     for name, part in summed.update_model(model, uploads, none).items():
         expected = 7 * mean.update_model(model, uploads, none)[name]

@@ -126,7 +126,7 @@ def test_an_audit_of_the_wire_sees_where_each_route_lets_it() -> None:
     for route in (SecureAggregation(), Shuffler()):
         system = Small(route=route, protection=LaplaceProtection(), rounds=1)
         transcript = system.run(data(), np.random.default_rng(0)).transcript
-        assert transcript.public.route is route.vantage
+        assert transcript.public.protocol_vantage is route.vantage
         (one,) = transcript.rounds
         order = np.random.default_rng(1).permutation(len(one.uploads.users))
         swapped = Uploads(

@@ -43,7 +43,7 @@ def test_the_scale_is_twice_the_bound_over_the_budget() -> None:
 
 def test_equation_11_spaces_the_budgets_evenly_unlike_section_5_7() -> None:
     sizes = {"user": 2, "item": 3, "mlp1": 1, "mlp2": 1}
-    made = AdaptiveLaplace.from_resistance(least=30.0, most=60.0, clip=0.5)
+    made = AdaptiveLaplace.from_epsilon_range(min_epsilon=30.0, max_epsilon=60.0, clip=0.5)
     apm = made.get_upload_randomizer(sizes)
     assert [part.epsilon for part in apm.components] == [30.0, 40.0, 50.0, 60.0]
     # The noise factor 0.033 of the fixed baseline is a budget of 30 at clip 0.5.
@@ -54,7 +54,7 @@ def test_equation_11_spaces_the_budgets_evenly_unlike_section_5_7() -> None:
 
 
 def test_components_are_found_again_in_an_upload() -> None:
-    parts = SMALL.split(np.arange(8.0).reshape(2, 4))
+    parts = SMALL.split_upload(np.arange(8.0).reshape(2, 4))
     np.testing.assert_array_equal(parts["user"], [[0], [4]])
     np.testing.assert_array_equal(parts["item"], [[1, 2, 3], [5, 6, 7]])
 

@@ -98,7 +98,7 @@ def average(z: float = 0.8, h: float = 0.3, **more: float) -> PrivateAverage:
 
 @given(UPDATES, UPDATES)
 def test_no_pair_beats_the_sensitivities(x: np.ndarray, y: np.ndarray) -> None:
-    apart = average().noiseless(x) - average().noiseless(y)
+    apart = average().compute_noiseless(x) - average().compute_noiseless(y)
     assert math.hypot(*apart[:-1]) <= 2 * BOUND / BATCH + 1e-12
     assert abs(apart[-1]) <= 1 / BATCH + 1e-12
 
@@ -107,7 +107,7 @@ def test_no_pair_beats_the_sensitivities(x: np.ndarray, y: np.ndarray) -> None:
 @pytest.mark.parametrize("h", [0.05, 0.5, 0.95])
 def test_one_pair_attains_both_and_so_the_joint_distance(h: float, step: float) -> None:
     one = average(h=h, step=step)
-    first, second = one.noiseless(WORST)
+    first, second = one.compute_noiseless(WORST)
     assert math.hypot(*(first - second)[:-1]) == pytest.approx(step * 2 * BOUND / BATCH)
     assert (first - second)[-1] == pytest.approx(1 / BATCH)
     assert math.hypot(*((first - second) / one.noise_scale)) == pytest.approx(one.mu)
@@ -147,8 +147,8 @@ def test_the_repaired_round_keeps_the_multiplier_and_the_printed_one_need_not(
 
 def test_counted_after_clipping_the_share_says_nothing() -> None:
     printed = average(counts_clipped=True)
-    assert (printed.noiseless(np.concatenate([WORST, 1e6 * WORST]))[:, -1] == 1.0).all()
-    first, second = printed.noiseless(WORST)
+    assert (printed.compute_noiseless(np.concatenate([WORST, 1e6 * WORST]))[:, -1] == 1.0).all()
+    first, second = printed.compute_noiseless(WORST)
     assert math.hypot(*((first - second) / printed.noise_scale)) == pytest.approx(printed.mu)
     assert printed.mu < average().mu
 
@@ -161,7 +161,9 @@ def test_without_the_share_it_is_a_vector_of_sensitivity_2s_over_m() -> None:
 
 
 def test_the_ends_of_the_clipping_count_as_kept() -> None:
-    shares = average().noiseless(np.array([[BOUND, 0, 0], [math.nextafter(BOUND, 9), 0, 0]]))[:, -1]
+    shares = average().compute_noiseless(
+        np.array([[BOUND, 0, 0], [math.nextafter(BOUND, 9), 0, 0]])
+    )[:, -1]
     np.testing.assert_allclose(shares, [1.0, 1.0 - 1 / BATCH])
 
 

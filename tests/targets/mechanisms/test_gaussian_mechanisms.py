@@ -49,14 +49,16 @@ def noise(sigma: float = 1.0) -> VectorGaussian:
 
 @given(VECTORS, VECTORS)
 def test_no_pair_is_farther_apart_than_twice_the_bound(x: np.ndarray, y: np.ndarray) -> None:
-    apart = noise().noiseless(x) - noise().noiseless(y)
+    apart = noise().compute_noiseless(x) - noise().compute_noiseless(y)
     assert math.hypot(*apart) <= noise().mu * (1 + 1e-14)
 
 
 def test_opposite_vectors_attain_it_and_one_set_against_zero_half() -> None:
     x = np.array([3.0, 0.0, -4.0])
-    assert math.hypot(*(noise().noiseless(x) - noise().noiseless(-x))) == pytest.approx(noise().mu)
-    apart = math.hypot(*(noise().noiseless(x) - noise().noiseless(0 * x)))
+    assert math.hypot(
+        *(noise().compute_noiseless(x) - noise().compute_noiseless(-x))
+    ) == pytest.approx(noise().mu)
+    apart = math.hypot(*(noise().compute_noiseless(x) - noise().compute_noiseless(0 * x)))
     assert apart == pytest.approx(noise().mu / 2)
 
 
@@ -123,7 +125,7 @@ def test_adding_or_replacing_a_rating_never_beats_the_sensitivity(
 ) -> None:
     assume(u.max() > 1e-9)
     step = embedded(u, v, joint=joint)
-    centers = step.noiseless(np.array([-1.0, x, 0.0, R]))
+    centers = step.compute_noiseless(np.array([-1.0, x, 0.0, R]))
     apart = np.linalg.norm(centers[:, None] - centers, axis=-1)
     assert apart.max() <= step.sensitivity * (1 + 1e-12)
     assert apart.max() == pytest.approx(step.mu * step.sigma)
@@ -133,7 +135,7 @@ def test_adding_or_replacing_a_rating_never_beats_the_sensitivity(
 @pytest.mark.parametrize("joint", [False, True])
 def test_a_rating_of_r_at_orthogonal_embeddings_attains_it(joint: bool) -> None:
     step = EmbeddingGaussian.create_worst_case(sigma=3.0, bound=R, joint=joint)
-    none, rated = step.noiseless(np.array([-1.0, R]))
+    none, rated = step.compute_noiseless(np.array([-1.0, R]))
     assert (none == 0).all()
     assert np.linalg.norm(rated) == pytest.approx(step.sensitivity)
     assert step.event() == GaussianDpEvent(3.0 / step.sensitivity)
@@ -143,7 +145,7 @@ def test_a_rating_of_r_at_orthogonal_embeddings_attains_it(joint: bool) -> None:
 def test_so_does_a_rating_of_zero_at_equal_embeddings() -> None:
     e = np.array([math.sqrt(R), 0.0, 0.0])
     step = embedded(e, e, joint=True)
-    assert np.linalg.norm(step.noiseless(np.array(0.0))) == pytest.approx(step.sensitivity)
+    assert np.linalg.norm(step.compute_noiseless(np.array(0.0))) == pytest.approx(step.sensitivity)
 
 
 def test_the_center_is_the_derivative_of_the_squared_error() -> None:
@@ -154,8 +156,10 @@ def test_the_center_is_the_derivative_of_the_squared_error() -> None:
 
     at = np.r_[u, v]
     slow = [(loss(at + step * e) - loss(at - step * e)) / (2 * step) for e in np.eye(6)]
-    np.testing.assert_allclose(embedded(u, v, joint=True).noiseless(np.array(x)), slow, rtol=1e-8)
-    np.testing.assert_allclose(embedded(u, v).noiseless(np.array(x)), slow[3:], rtol=1e-8)
+    np.testing.assert_allclose(
+        embedded(u, v, joint=True).compute_noiseless(np.array(x)), slow, rtol=1e-8
+    )
+    np.testing.assert_allclose(embedded(u, v).compute_noiseless(np.array(x)), slow[3:], rtol=1e-8)
 
 
 def test_a_row_that_hides_the_rating_is_told_by_the_other() -> None:

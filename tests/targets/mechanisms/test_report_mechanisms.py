@@ -229,7 +229,7 @@ def test_bits_of_given_draws_are_a_corner_and_its_flip(epsilon: float) -> None:
     """Every combination of extreme and middle draws against the two comparisons."""
     draws = np.array([0.0, 2.0**-53, 0.25, 0.5, 0.75, 1 - 2.0**-53])
     for value in (-1.0, -0.3, 0.0, 1.0):
-        found = OneCoordinate(epsilon, 3).report_bits(
+        found = OneCoordinate(epsilon, 3).compute_bits(
             np.full((6, 6), value), flip=draws[:, None], corner=draws
         )
         for i, flip in enumerate(draws):
@@ -241,10 +241,10 @@ def test_bits_of_given_draws_are_a_corner_and_its_flip(epsilon: float) -> None:
 def test_coordinates_of_given_draws_cover_the_vector_evenly() -> None:
     for dimension in (1, 2, 7, 8410, 2**40 + 1):
         mechanism = OneCoordinate(1.0, dimension)
-        ends = mechanism.to_coordinates(np.array([0.0, 1 - 2.0**-53]))
+        ends = mechanism.map_to_coordinates(np.array([0.0, 1 - 2.0**-53]))
         assert ends[0] == 0
         assert ends[1] < dimension
-    even = OneCoordinate(1.0, 7).to_coordinates((np.arange(70_000) + 0.5) / 70_000)
+    even = OneCoordinate(1.0, 7).map_to_coordinates((np.arange(70_000) + 0.5) / 70_000)
     assert (np.bincount(even) == 10_000).all()
 
 

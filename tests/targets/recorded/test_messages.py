@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from safetensors.numpy import save_file
 
 from fedrec_auditor.accountants.statements import Vantage
-from fedrec_auditor.targets.components import Component, Dense, Payload, Rows
+from fedrec_auditor.targets.components import Component, Dense, Payload, SparseRows
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.recorded.recorded_system import RecordedSystem
 from fedrec_auditor.targets.recorded.recording import Manifest, Recording
@@ -74,8 +74,8 @@ def forms(rng: np.random.Generator) -> dict[str, tuple[Component, dict[str, Any]
         entries = np.concatenate([np.arange(starts[u], starts[u + 1])[::-1] for u in mine])
         return {"item": values[entries], f"item:{form}": ids[entries], "item:counts": counts[mine]}
 
-    def rows(rest: NDArray[np.float32] | None, kind: Payload = Payload.CHANGE) -> Rows:
-        return Rows(starts, ids, values, ITEMS, kind, broadcast=rest)
+    def rows(rest: NDArray[np.float32] | None, kind: Payload = Payload.CHANGE) -> SparseRows:
+        return SparseRows(starts, ids, values, ITEMS, kind, broadcast=rest)
 
     return {
         "whole": (Dense(whole, Payload.MODEL), {"kind": "model"}, lambda u: {"item": whole[u]}),
@@ -106,7 +106,7 @@ def test_messages_in_files_are_those_in_memory(
         np.array_split(np.random.default_rng(1).permutation(USERS), batches)
     ):
         FORMATS[name](folder / f"uploads-{number}", users, written(users))
-    if isinstance(expected, Rows) and expected.broadcast is not None:
+    if isinstance(expected, SparseRows) and expected.broadcast is not None:
         # A change does not include the broadcast: rows that it omits are zero.
         base = expected.broadcast
         model = base if expected.kind is Payload.MODEL else np.ones_like(base)
@@ -161,7 +161,7 @@ def test_logs_without_senders_are_seen_from_the_shuffler_on(tmp_path: Path) -> N
     save_file({"item": np.eye(4, ITEMS)}, folder / "uploads.safetensors")
     system, data = recorded(tmp_path, {"kind": "bits"})
     run = trained(system, data)
-    assert run.transcript.max_vantage is run.transcript.public.route is Vantage.SHUFFLED
+    assert run.transcript.max_vantage is run.transcript.public.protocol_vantage is Vantage.SHUFFLED
     (seen,) = run.transcript.view(Vantage.SHUFFLED, np.random.default_rng(0)).rounds
     assert seen.uploads is None
     assert seen.shuffled["item"].sum_all().tolist() == [1, 1, 1, 1, 0]

@@ -11,7 +11,7 @@ from scipy import sparse
 from torch import nn
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.targets.components import Dense, Payload, Rows
+from fedrec_auditor.targets.components import Dense, Payload, SparseRows
 from fedrec_auditor.targets.datasets.base import Attribute, Interactions
 from fedrec_auditor.targets.wrapped.client import History, MessagePacker
 from fedrec_auditor.targets.wrapped.structure import flatten
@@ -63,7 +63,7 @@ def messages(kind: Payload, moved: int) -> list[np.ndarray]:
 
 
 @pytest.mark.parametrize("kind", [Payload.MODEL, Payload.CHANGE])
-@pytest.mark.parametrize(("moved", "kept"), [(3, Rows), (0, Rows), (20, Dense)])
+@pytest.mark.parametrize(("moved", "kept"), [(3, SparseRows), (0, SparseRows), (20, Dense)])
 def test_what_is_read_is_what_was_added(kind: Payload, moved: int, kept: type) -> None:
     sent, packing = messages(kind, moved), MessagePacker(lambda name: kind, {"item": MODEL})
     for one in sent:

@@ -16,7 +16,7 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.events import dp
 from fedrec_auditor.accountants.statements import Adjacency, Horizon, Scope, Unit, Vantage, any_pair
 from fedrec_auditor.targets.components import Component, Dense, Floats, Ints, Payload, Reports
-from fedrec_auditor.targets.compute import Machine, one_thread
+from fedrec_auditor.targets.compute import Machine, limit_to_one_thread
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.mechanisms.parts.bases import MAX_EPSILON, MIN_EPSILON, clip_norm
 from fedrec_auditor.targets.mechanisms.report_mechanisms import OneCoordinate
@@ -37,6 +37,7 @@ from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import (
     trim_ratings,
 )
 from fedrec_auditor.targets.settings import (
+    BestRating,
     Count,
     EmbeddingSize,
     Epsilon,
@@ -44,7 +45,6 @@ from fedrec_auditor.targets.settings import (
     NonNegative,
     Positive,
     Range,
-    RatingScale,
 )
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.base import (
@@ -205,7 +205,7 @@ class ObjPertb(System):
     """
 
     factors: EmbeddingSize = 20
-    bound: RatingScale = 5.0
+    bound: BestRating = 5.0
     epsilon: Annotated[Epsilon, "epsilon of a rating's value, or of all values of a user"] = 1.0
     regularization: Annotated[Positive, "lambda"] = 10.0
     sweeps: Annotated[Count, "passes; each solves all users, then all items"] = 10
@@ -281,7 +281,7 @@ class ObjPertb(System):
 
         The user embeddings u are those that the curator keeps.
         """
-        with one_thread():
+        with limit_to_one_thread():
             return np.asarray(model.arrays["users"][users] @ model.arrays["items"].T)
 
     @property
@@ -451,13 +451,13 @@ class GdDr(ReportingSystem, LocalMf):
         items, phi = np.asarray(model["items"]), np.asarray(model["projection"])
         randomizer, n = self.make_randomizer(), ratings.shape[0]
         draws = streams.draw_uniform(3)
-        index = randomizer.to_coordinates(draws[:, 0])
+        index = randomizer.map_to_coordinates(draws[:, 0])
         entry, factor = np.divmod(index, self.factors)
         rows = np.repeat(np.arange(n), np.diff(ratings.indptr))
         error = np.einsum("ij,ij->i", users[rows], items[ratings.indices]) - ratings.data
         weighted = 2.0 * error * phi[entry[rows], ratings.indices]
         gradient = np.bincount(rows, weights=weighted, minlength=n) * users[np.arange(n), factor]
-        positive = randomizer.report_bits(
+        positive = randomizer.compute_bits(
             randomizer.clip_entries(gradient), flip=draws[:, 1], corner=draws[:, 2]
         )
         reports = Reports(

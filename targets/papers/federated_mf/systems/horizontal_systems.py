@@ -9,7 +9,13 @@ from typing import Annotated
 import numpy as np
 
 from fedrec_auditor.accountants.statements import Adjacency, Scope, Unit, Vantage
-from fedrec_auditor.targets.components import Component, Floats, Payload, RandomizedMessages, Rows
+from fedrec_auditor.targets.components import (
+    Component,
+    Floats,
+    Payload,
+    RandomizedMessages,
+    SparseRows,
+)
 from fedrec_auditor.targets.mechanisms.base import Mechanism
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent import (
     UserSplit,
@@ -38,7 +44,7 @@ from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import (
     project_embeddings,
 )
 from fedrec_auditor.targets.settings import (
-    Choice,
+    AllowedValues,
     Count,
     CountOrZero,
     NoiseSetting,
@@ -103,7 +109,7 @@ class HflLocalSgd(NoUploadSystem, PartyMf):
     """
 
     learning_rate: float = 0.1
-    tuning: Annotated[int, Choice((0,), "to be 0: parties train alone from the start")] = 0
+    tuning: Annotated[int, AllowedValues((0,), "to be 0: parties train alone from the start")] = 0
     tuning_rate: Positive = 0.5
 
     tuned_values = MappingProxyType(
@@ -245,7 +251,7 @@ class HflSynsgd(NoisyMf):
     """
 
     rounds: int = 1000
-    local_steps: Annotated[int, Choice((1,), "to be 1: hfl-sgdmf has several")] = 1
+    local_steps: Annotated[int, AllowedValues((1,), "to be 1: hfl-sgdmf has several")] = 1
     learning_rate: float = 0.1
     noise_multiplier: NonNegative = 1.7
     tuning: CountOrZero = 1000
@@ -302,7 +308,7 @@ class _ItemsSummed(ItemAveraging):
             indptr.append(indptr[-1] + len(rated))
             ids.append(rated)
             values.append(of_items[rated])
-        clean = Rows(
+        clean = SparseRows(
             indptr=np.array(indptr),
             row_ids=np.concatenate(ids),
             values=np.concatenate(values),
@@ -337,7 +343,7 @@ class _ItemsSummed(ItemAveraging):
         ratings = mf.trim_devices(ratings, streams)
         drawn = mf.make_descent(1).sample_users(ratings, streams.fold_in(_ROWS), 1)
         columns = ratings.indices[drawn.data_indices]
-        clean = Rows(
+        clean = SparseRows(
             indptr=drawn.step_starts,
             row_ids=columns,
             values=compute_item_gradients(
@@ -350,6 +356,6 @@ class _ItemsSummed(ItemAveraging):
         return {self.message_name: _noisy(mf, clean, streams)}
 
 
-def _noisy(mf: PartyMf, clean: Rows, streams: Streams) -> Component:
+def _noisy(mf: PartyMf, clean: SparseRows, streams: Streams) -> Component:
     sigma = mf.make_descent(1).item_sigma
     return RandomizedMessages(clean, MaskedGradient(sigma), streams) if sigma else clean

@@ -20,7 +20,7 @@ from fedrec_auditor.targets.components import (
     Ints,
     Payload,
     RandomizedMessages,
-    Rows,
+    SparseRows,
 )
 from fedrec_auditor.targets.compute import Machine
 from fedrec_auditor.targets.datasets.base import Interactions
@@ -57,6 +57,7 @@ from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import (
     project_embeddings,
 )
 from fedrec_auditor.targets.settings import (
+    BestRating,
     Count,
     EmbeddingSize,
     NoiseSetting,
@@ -64,7 +65,6 @@ from fedrec_auditor.targets.settings import (
     OpenUnitInterval,
     Positive,
     Range,
-    RatingScale,
     ShareOrZero,
 )
 from fedrec_auditor.targets.streams import Streams
@@ -314,7 +314,7 @@ class LflSgdmf(PretrainedMf):
         before, after = (self.sigma * math.sqrt(share) for share in shares)
         update = self.make_noisy_messages(ratings, users, model, streams, before)
         clean = update.clean_messages
-        assert isinstance(clean, Rows)
+        assert isinstance(clean, SparseRows)
         nothing = replace(
             clean, indptr=0 * clean.indptr, row_ids=clean.row_ids[:0], values=clean.values[:0]
         )
@@ -427,7 +427,7 @@ class LflPretrained(NoUploadSystem):
     """
 
     factors: EmbeddingSize = 20
-    bound: RatingScale = 5.0
+    bound: BestRating = 5.0
     fitting: Annotated[Count, "steps in which a device fits its embedding to V"] = 20
 
     evaluation = UtilityTest(split=HoldOut.HELD_OUT_RATINGS, cutoffs=())
@@ -523,7 +523,7 @@ class FmfLfl(NoiselessSystem, LocalMf):
                 item_scale=1.0 / np.maximum(1, counts),
                 count=self.local_steps,
             )
-        table = Rows(
+        table = SparseRows(
             indptr=ratings.indptr,
             row_ids=ratings.indices,
             values=own,

@@ -15,7 +15,14 @@ from scipy import sparse
 
 from fedrec_auditor.accountants.events import dp
 from fedrec_auditor.accountants.statements import Horizon, Scope, Unit, Vantage, any_pair
-from fedrec_auditor.targets.components import Dense, Floats, Ints, Payload, RandomizedMessages, Rows
+from fedrec_auditor.targets.components import (
+    Dense,
+    Floats,
+    Ints,
+    Payload,
+    RandomizedMessages,
+    SparseRows,
+)
 from fedrec_auditor.targets.compute import Machine
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.federated.noise import ClippedNoise
@@ -290,6 +297,6 @@ class FedGnn(RatingGraphSystem):
         item = noise.add_noise_to_rows(values, streams.fold_in(_ITEM), indptr, ids)
         clean = Dense(layer.astype(np.float32), Payload.GRADIENT, -1.0)
         return {
-            "item": Rows(indptr, ids, item, n_items, Payload.GRADIENT, -1.0),
+            "item": SparseRows(indptr, ids, item, n_items, Payload.GRADIENT, -1.0),
             "gnn.A": RandomizedMessages(clean, noise, streams.fold_in(_LAYER)),
         }

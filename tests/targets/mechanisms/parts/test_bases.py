@@ -37,7 +37,7 @@ class SharedNoise(VectorGaussian):
     """Broken: one draw for all entries. Each entry is right, their sum and difference are not."""
 
     def randomize(self, value: ArrayLike, rng: np.random.Generator, size: Size = None) -> Any:
-        center = self.noiseless(self.domain.expand_batch(value, size))
+        center = self.compute_noiseless(self.domain.expand_batch(value, size))
         return center + rng.normal(0.0, self.sigma, (*center.shape[:-1], 1))
 
 
@@ -45,7 +45,7 @@ class SpareEntry(VectorGaussian):
     """Broken: half the noise on the last entry."""
 
     def randomize(self, value: ArrayLike, rng: np.random.Generator, size: Size = None) -> Any:
-        out, center = super().randomize(value, rng, size), self.noiseless(np.asarray(value))
+        out, center = super().randomize(value, rng, size), self.compute_noiseless(np.asarray(value))
         out[..., -1] = (out[..., -1] + center[..., -1]) / 2
         return out
 

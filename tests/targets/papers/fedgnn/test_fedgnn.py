@@ -17,7 +17,7 @@ from scipy.stats import norm
 
 from fedrec_auditor.accountants.methods.accounting_methods import Rdp
 from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, any_pair
-from fedrec_auditor.targets.components import Rows
+from fedrec_auditor.targets.components import SparseRows
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.papers.fedgnn import numbers
@@ -103,7 +103,7 @@ def test_messages_without_noise_are_clipped_and_have_own_and_pseudo_rows(largest
         DATA, system.draw_initial_model(9, np.random.default_rng(0)), np.random.default_rng(1)
     )
     every, item = np.arange(6), uploads.components["item"]
-    assert isinstance(item, Rows)
+    assert isinstance(item, SparseRows)
     met, sent = DATA.ratings.toarray() > 0, item.flag_sent_rows(every)
     assert (sent[met]).all()
     assert ((sent & ~met).sum(axis=1) == np.minimum(3, (~met).sum(axis=1))).all()

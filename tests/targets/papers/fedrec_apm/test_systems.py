@@ -16,7 +16,7 @@ from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.declarations.entry import ComputedNumber
 from fedrec_auditor.targets.declarations.paper import Paper
 from fedrec_auditor.targets.federated import protections
-from fedrec_auditor.targets.federated.base import ModelSizes
+from fedrec_auditor.targets.federated.base import DataSizes
 from fedrec_auditor.targets.federated.learners import MfLearner
 from fedrec_auditor.targets.federated.routes import DirectRoute
 from fedrec_auditor.targets.federated.systems import FederatedSystem
@@ -68,7 +68,7 @@ def test_an_item_that_training_leaves_alone_has_the_noise_of_all_epochs(
     if name == "fedrec-apm":
         assert (round(one, 4), round(one * math.sqrt(5), 4)) == (0.0236, 0.0527)
     profiles, rng = Interactions.create(np.eye(1, 2000)), np.random.default_rng(0)
-    broadcast = made.learner.init_model(ModelSizes(n_items=2000, n_user_features=18), rng)
+    broadcast = made.learner.init_model(DataSizes(n_items=2000, n_user_features=18), rng)
     sent = made.upload(profiles, broadcast, rng).components["item"].to_dense(np.arange(1))[0]
     found = (sent - broadcast["item"]).std()  # 5 of 2,000 rows are trained, at a rate of .001
     assert found == pytest.approx(one * math.sqrt(noises), rel=0.02)

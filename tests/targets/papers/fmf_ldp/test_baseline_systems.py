@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse, stats
 
-from fedrec_auditor.targets.components import RankOne
+from fedrec_auditor.targets.components import RankOneMessages
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.papers.fmf_ldp import implicit_mf as _closed_form
 from fedrec_auditor.targets.papers.fmf_ldp.implicit_mf import compute_implicit_gradients
@@ -60,7 +60,7 @@ def test_transcript_holds_every_round_and_replays() -> None:
     broadcasts = [r.broadcast for r in run.transcript.rounds] + [run.transcript.release]
     for number, round_ in enumerate(run.transcript.rounds):
         gradient = round_.uploads.components["gradient"]
-        assert isinstance(gradient, RankOne)
+        assert isinstance(gradient, RankOneMessages)
         again = system.upload(ratings, round_.broadcast, np.random.default_rng(9))
         np.testing.assert_array_equal(
             again.components["gradient"].to_dense(np.arange(60)), gradient.to_dense(np.arange(60))

@@ -202,9 +202,9 @@ def test_users_who_collude_are_no_cover(colluding: float, left: int) -> None:
 def test_what_is_public_of_a_training() -> None:
     """The proxy is public, too (section 3.1.2): followers of the protocol see unlinked reports."""
     public = FmfLdp().get_public_info(interactions())
-    assert public.route is Vantage.SHUFFLED
+    assert public.protocol_vantage is Vantage.SHUFFLED
     assert public.settings["epsilon"] == 2.5
-    assert public.channel == ReportDistribution(2.5)
+    assert public.noise_channel == ReportDistribution(2.5)
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(0, 6), st.integers(1, 9), st.integers(1, 3))

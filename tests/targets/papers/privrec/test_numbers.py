@@ -12,7 +12,7 @@ from scipy.special import comb
 
 from fedrec_auditor.accountants.verdict import NumberLabel
 from fedrec_auditor.auditor.reproductions.reproduction import get_reproduction
-from fedrec_auditor.targets.components import Component, Dense, Payload, Rows
+from fedrec_auditor.targets.components import Component, Dense, Payload, SparseRows
 from fedrec_auditor.targets.datasets.base import Attribute, Interactions
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.declarations.entry import ComputedNumber
@@ -178,7 +178,7 @@ def test_messages_are_whole_tables_by_their_rows(seed: int, sizes: list[int]) ->
             expected * factor.reshape(shape),
             rtol=1e-6,
         )
-        if isinstance(component, Rows):
+        if isinstance(component, SparseRows):
             np.testing.assert_array_equal(component.flag_sent_rows(n), (expected != 0).any(axis=2))
         else:
             assert isinstance(component, Dense)

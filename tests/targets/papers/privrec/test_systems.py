@@ -123,7 +123,7 @@ def test_it_learns_what_privrec_learns_and_shows_the_result_only() -> None:
     federated = Privrec(**settings).run(data, np.random.default_rng(4))
     assert steps == [(1, 3), (2, 3), (3, 3)]
     assert central.transcript.rounds == ()
-    assert central.transcript.public.route is Vantage.RELEASE
+    assert central.transcript.public.protocol_vantage is Vantage.RELEASE
     one, two = central.transcript.release, federated.transcript.release
     assert one.keys() == two.keys()
     for name, part in one.items():

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrec_auditor.targets.compiled import FUSED_MATH, jit_compile
+from fedrec_auditor.targets.compiled import FUSED_MATH_FLAGS, jit_compile
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise_kernel import write_normals
 
-_compiled = jit_compile(fastmath=FUSED_MATH, error_model="numpy")
-_part = jit_compile(cache=False, fastmath=FUSED_MATH, error_model="numpy")
+_compiled = jit_compile(fastmath=FUSED_MATH_FLAGS, error_model="numpy")
+_part = jit_compile(cache=False, fastmath=FUSED_MATH_FLAGS, error_model="numpy")
 
 
 # Start of each step's ratings, and the row, column and value of every rating.

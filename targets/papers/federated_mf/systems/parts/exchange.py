@@ -20,8 +20,8 @@ from scipy.special import log_ndtr, ndtr
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.events import dp
 from fedrec_auditor.accountants.losses.composition import convolve_distributions
-from fedrec_auditor.targets.components import Component, Dense, Floats, Ints, Payload, Rows
-from fedrec_auditor.targets.compute import one_thread
+from fedrec_auditor.targets.components import Component, Dense, Floats, Ints, Payload, SparseRows
+from fedrec_auditor.targets.compute import limit_to_one_thread
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.mechanisms.base import Domain, Shape, WorstCase
 from fedrec_auditor.targets.mechanisms.parts.secure_aggregation import min_variance
@@ -105,7 +105,7 @@ class AveragedExchange(Exchange):
         rows = {"users": interactions.n_users, "items": interactions.n_items}[self.shared_table]
         first = shared = init_embeddings(rng.random((rows, mf.factors)), mf.bound, mf.spread)
         parties = mf.make_parties(interactions, shared, rng)
-        with one_thread():
+        with limit_to_one_thread():
             for number in range(mf.rounds):
                 sent = self.collect_uploads(mf, parties, shared, number)
                 uploads = Uploads(np.arange(len(parties)), {self.message_name: sent})
@@ -309,7 +309,7 @@ class Publication(Exchange):
         n, m, p = interactions.n_users, interactions.n_items, mf.factors
         versions, items = np.empty((len(parties), n, p), np.float32), np.empty((m, p), np.float32)
         owner = np.empty(m, np.int64)
-        with one_thread():
+        with limit_to_one_thread():
             for k, party in enumerate(parties):
                 first = init_embeddings(party.rng.random((n, p)), mf.bound, mf.spread)
                 versions[k], party.own_embeddings = train_party(
@@ -317,7 +317,7 @@ class Publication(Exchange):
                 )
                 items[party.member_ids], owner[party.member_ids] = party.own_embeddings, k
         order = np.concatenate([party.member_ids for party in parties])
-        rows = Rows(
+        rows = SparseRows(
             indptr=np.cumsum([0, *(len(party.member_ids) for party in parties)]),
             row_ids=order,
             values=items[order],
@@ -352,7 +352,7 @@ class NoExchange(Exchange):
         """Trains every party alone, in a single step of the generator; yields no messages."""
         first = init_embeddings(rng.random((interactions.n_items, mf.factors)), mf.bound, mf.spread)
         parties, items = mf.make_parties(interactions, first, rng), []
-        with one_thread():
+        with limit_to_one_thread():
             for party in parties:
                 party.own_embeddings, own = train_party(mf, party, party.own_embeddings, first)
                 items.append(own)

@@ -19,9 +19,9 @@ from fedrec_auditor.targets.components import (
     Ints,
     Payload,
     RandomizedMessages,
-    Rows,
+    SparseRows,
 )
-from fedrec_auditor.targets.compute import Machine, one_thread
+from fedrec_auditor.targets.compute import Machine, limit_to_one_thread
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise_rounds import MaskedGradient
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import (
@@ -34,12 +34,12 @@ from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import (
     project_embeddings,
 )
 from fedrec_auditor.targets.settings import (
+    BestRating,
     Count,
     NonNegative,
     OpenUnitInterval,
     Positive,
     Probability,
-    RatingScale,
 )
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.base import HoldOut, Model, Population, UtilityTest
@@ -74,7 +74,7 @@ class LocalMf(System):
 
     factors: Annotated[Count, "p, entries of a user's and of an item's vector"] = 20
     rounds: Annotated[Count, "T, rounds per training"] = 10
-    bound: RatingScale = 5.0
+    bound: BestRating = 5.0
     learning_rate: Annotated[Positive, "gamma, learning rate"] = 1.0
     spread: Annotated[Probability, "spread of the first embeddings; 0: all equal"] = 1.0
     fitting: Annotated[Count, "steps in which a device fits its embedding to V"] = 20
@@ -147,7 +147,7 @@ class LocalMf(System):
             messages, users = self.run_devices(ratings, users, model, Streams.spawn(rng, n))
             return messages
 
-        with one_thread():
+        with limit_to_one_thread():
             for number in range(self.rounds):
                 model = {"items": items, "first": first, "users": np.array(n), **constant}
                 crossed, items = self.run_round(number, model, send, rng)
@@ -280,7 +280,7 @@ class PretrainedMf(LocalMf):
         draw = streams.take(rated).fold_in(_RATING).draw_uniform(1)[:, 0]
         place = ratings.indptr[rated] + (draw * counts[rated]).astype(np.int64)
         j = ratings.indices[place]
-        gradient = Rows(
+        gradient = SparseRows(
             indptr=np.concatenate([[0], np.cumsum(counts > 0)]),
             row_ids=j,
             values=compute_item_gradients(users[rated], items[j], ratings.data[place]),

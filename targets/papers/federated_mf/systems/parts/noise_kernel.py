@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrec_auditor.targets.compiled import FUSED_MATH, jit_compile
+from fedrec_auditor.targets.compiled import FUSED_MATH_FLAGS, jit_compile
 from fedrec_auditor.targets.streams import Streams
 
 # Standard normal draws for whole item tables, from one stream per client, in compiled code.
@@ -36,8 +36,8 @@ _PAIRS = 256  # pairs of draws in one pass, few enough for the fastest cache
 _WIDTH = 64  # a multiple of the vector width
 _F = tuple(1.0 / math.factorial(n) for n in range(17))
 
-_compiled = jit_compile(fastmath=FUSED_MATH, error_model="numpy")
-_part = jit_compile(cache=False, fastmath=FUSED_MATH, error_model="numpy")
+_compiled = jit_compile(fastmath=FUSED_MATH_FLAGS, error_model="numpy")
+_part = jit_compile(cache=False, fastmath=FUSED_MATH_FLAGS, error_model="numpy")
 
 
 def draw_normals(

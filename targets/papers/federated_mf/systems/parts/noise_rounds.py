@@ -129,8 +129,8 @@ def sum_messages(
 
     from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise_kernel import sum_normals
 
-    assert isinstance(second.randomize, ReplacementMessage)
-    reply, shape = second.randomize, second.shape
+    assert isinstance(second.randomizer, ReplacementMessage)
+    reply, shape = second.randomizer, second.shape
     silent = first.streams.take(np.flatnonzero(~np.isin(first_users, second_users)))
     noise = reply.old_sigma * sum_normals(silent.fold_in(_FIRST), shape)
     own, last = reply.normal_weights

@@ -13,7 +13,7 @@ from scipy import sparse
 
 from fedrec_auditor.accountants.statements import Adjacency, Horizon, Scope, Sizes, Unit, Vantage
 from fedrec_auditor.targets.components import Floats, Ints
-from fedrec_auditor.targets.compute import Machine, one_thread
+from fedrec_auditor.targets.compute import Machine, limit_to_one_thread
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent import (
     DataDivision,
@@ -27,7 +27,7 @@ from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import (
     iter_party_blocks,
     trim_ratings,
 )
-from fedrec_auditor.targets.settings import Count, Positive, Probability, RatingScale, Share
+from fedrec_auditor.targets.settings import BestRating, Count, Positive, Probability, Share
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.base import HoldOut, Model, UtilityTest
 from fedrec_auditor.targets.systems.system import Messages, System, TrainingGenerator, UploadRequest
@@ -165,7 +165,7 @@ class PartyMf(System):
     local_steps: Annotated[Count, "T', steps of a party per round"] = 10
     rate: Annotated[Share, "share of the rows that are sampled in a step"] = 0.01
     parties: Annotated[Count, "s, number of parties"] = 10
-    bound: RatingScale = 5.0
+    bound: BestRating = 5.0
     learning_rate: Annotated[Positive, "g, learning rate"] = 0.05
     spread: Annotated[Probability, "spread of the first embeddings; 0: all equal"] = 1.0
 
@@ -281,7 +281,7 @@ class PartyMf(System):
         embeddings, u is that of the party that holds the item (array "owner").
         """
         own, items = model.arrays["users"], model.arrays["items"]
-        with one_thread():
+        with limit_to_one_thread():
             if "home" in model.arrays:
                 home = model.arrays["home"][users]
                 out = np.empty((len(users), items.shape[1]), np.float32)

@@ -15,7 +15,7 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.events import dp
 from fedrec_auditor.targets import compute
 from fedrec_auditor.targets.components import Floats, Ints
-from fedrec_auditor.targets.compute import one_thread
+from fedrec_auditor.targets.compute import limit_to_one_thread
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.streams import Streams
 
@@ -268,7 +268,7 @@ def predict_ratings(
     ``bound`` is the largest rating, and ``steps`` the number of gradient steps of a fit.
     """
     ratings = check_ratings(interactions, bound)
-    with one_thread():
+    with limit_to_one_thread():
         return np.asarray(fit_user_embeddings(ratings, items, bound=bound, steps=steps) @ items.T)
 
 

@@ -17,7 +17,7 @@ from fedrec_auditor.accountants.methods.accounting_methods import Pld
 from fedrec_auditor.accountants.statements import Adjacency, Unit, Vantage
 from fedrec_auditor.accountants.verdict import Verdict
 from fedrec_auditor.auditor.judging.accounting import find_upper_bound, list_accountants
-from fedrec_auditor.targets.components import Rows
+from fedrec_auditor.targets.components import SparseRows
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.papers.federated_mf.systems.central_systems import (
     DpSgld,
@@ -167,7 +167,7 @@ def test_a_device_moves_the_rows_it_rated_as_plain_steps_do() -> None:
     sent = target.upload(
         ratings, {"items": items, "users": np.array(4)}, np.random.default_rng(0)
     ).components["items"]
-    assert isinstance(sent, Rows)
+    assert isinstance(sent, SparseRows)
     for i in range(4):
         u, own = make_initial_user(3, 5.0), items.astype(float)
         x = ratings.ratings.toarray()[i]
