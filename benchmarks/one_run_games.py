@@ -74,7 +74,7 @@ def measure() -> tuple[Row, ...]:
     data, rows = load_data("ml-100k"), list[Row]()
     for name, (given, repeats) in TARGETS.items():
         target = make_target(name, Plan(settings={name: given}))
-        ground = GameInputs(target=target, interactions=data, shape=(0, 0))
+        ground = GameInputs(target=target, interactions=data, population_shape=(0, 0))
         for setting in ONE_RUN_GAME.make_setups(ground, np.random.default_rng(0)):
             assert isinstance(setting, GameSetup)
             rows += timed(setting, repeats)

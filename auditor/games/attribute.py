@@ -129,18 +129,18 @@ def run_attack(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
     return tuple(rows)
 
 
-def get_max_bytes(users: int, width: int) -> float:
+def get_max_bytes(n_users: int, n_numbers: int) -> float:
     """Returns the maximum memory of an attribute attack, in bytes.
 
-    ``users``: number of users who send messages.
-    ``width``: number of numbers that each user sends.
+    ``n_users``: number of users who send messages.
+    ``n_numbers``: number of numbers that each user sends.
 
     The memory consists of one table of the uploads, a copy of its rows of users whose class is
     known, and the inner products of the rows of all tables.
     """
-    numbers, max_users = get_max_table_size(users)
-    size = 4.0 * (2 + max(KNOWN_SHARES)) * min(numbers, users * width)
-    return size + (4.0 * _READINGS + 12.0) * min(users, max_users) ** 2
+    numbers, max_users = get_max_table_size(n_users)
+    size = 4.0 * (2 + max(KNOWN_SHARES)) * min(numbers, n_users * n_numbers)
+    return size + (4.0 * _READINGS + 12.0) * min(n_users, max_users) ** 2
 
 
 def _why_impossible(attribute: Attribute, subjects: NDArray[np.int64]) -> str:
@@ -463,7 +463,7 @@ def _certain_row(
     right = truth == guess.classes[guess.is_proved]
     return game.make_row(
         f"{key} {CERTAIN}",
-        game.get_share(np.isin(subjects, users[right])),
+        game.estimate_share(np.isin(subjects, users[right])),
         {"no upload": 0.0}
         if right.all()
         else {"majority": float(np.bincount(truth).max()) / len(subjects)},

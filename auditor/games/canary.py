@@ -36,9 +36,9 @@ class CanarySet:
     ratings).
 
     ``history_names``: descriptions of the first and of the second history, for reports.
-    ``histories``: data set with 2 m rows and the item catalogue of ``crowd``: the first histories
+    ``histories``: data set with 2 m rows and the item catalogue of ``other_users``: the first histories
         of all m canaries, then their second histories.
-    ``crowd``: data of the users who are not canaries.
+    ``other_users``: data of the users who are not canaries.
     ``n_old_items``: number of items at the start of the catalogue that are not new. New items are
         meant for canaries only. If it is 0, all items count as new.
 
@@ -48,7 +48,7 @@ class CanarySet:
 
     history_names: tuple[str, str]
     histories: Interactions
-    crowd: Interactions
+    other_users: Interactions
     n_old_items: int = 0
 
     @classmethod
@@ -57,20 +57,20 @@ class CanarySet:
         crowd: Interactions,
         names: tuple[str, str],
         histories: Sequence[NDArray[np.float32]],
-        flipped: tuple[str, ...] = (),
+        flipped_attributes: tuple[str, ...] = (),
     ) -> Self:
         """Makes a set of one canary (designed user with two alternative histories).
 
-        ``crowd``: data of all other users.
+        ``other_users``: data of all other users.
         ``names``: descriptions of the two histories.
         ``histories``: ratings (n_items,) of each of the two histories, 0 for items without a
             rating.
-        ``flipped``: names of attributes that have their first category in the first history and
+        ``flipped_attributes``: names of attributes that have their first category in the first history and
             their last category in the second history. All other attributes have their first
             category in both histories.
         """
         nobody = crowd.take_users(np.arange(0))
-        both = add_user(add_user(nobody, histories[0]), histories[1], flipped)
+        both = add_user(add_user(nobody, histories[0]), histories[1], flipped_attributes)
         profiles = replace(both, users=np.repeat(crowd.users.max(initial=-1) + 1, 2))
         return cls(history_names=names, histories=profiles, crowd=crowd)
 
@@ -97,7 +97,8 @@ class CanarySet:
             second history.
         """
         return join_users(
-            self.crowd, self.histories.take_users(np.arange(len(self)) + len(self) * ~has_first)
+            self.other_users,
+            self.histories.take_users(np.arange(len(self)) + len(self) * ~has_first),
         )
 
     @property
@@ -110,7 +111,7 @@ class CanarySet:
 
     def is_item_table(self, shape: tuple[int, ...]) -> bool:
         """Whether a table of this ``shape`` has one row per item of the catalogue."""
-        return len(shape) > 0 and shape[0] == self.crowd.n_items
+        return len(shape) > 0 and shape[0] == self.other_users.n_items
 
     def find_first_new_row(self, shape: tuple[int, ...]) -> int:
         """Index of the first row of a table that belongs to a new item or to a canary (designed
@@ -124,7 +125,7 @@ class CanarySet:
         - One row per user: the first canary.
         - Any other shape: 0.
         """
-        users = self.crowd.n_users
+        users = self.other_users.n_users
         of_users = len(shape) > 0 and shape[0] == users + len(self)
         return self.n_old_items if self.is_item_table(shape) else users * of_users
 
@@ -154,7 +155,7 @@ class CanarySet:
 
 
 def shrink_data(
-    interactions: Interactions, n_users: int, n_items: int, catalogue: int | None = None
+    interactions: Interactions, n_users: int, n_items: int, fixed_n_items: int | None = None
 ) -> Interactions:
     """Selects a small, dense part of the data, and appends ``N_NEW_ITEMS`` items that nobody has
     rated.
@@ -163,12 +164,12 @@ def shrink_data(
         kept. Users who rated more than half of these items come last, so that items that a user did
         not rate can be drawn.
     ``n_items``: number of items to keep; the items with the most ratings are kept.
-    ``catalogue``: number of items of a catalogue that cannot change, or None. If given, all items
+    ``fixed_n_items``: number of items of a catalogue that cannot change, or None. If given, all items
         are kept, and the last ``N_NEW_ITEMS`` items lose their ratings and count as new.
 
     If the data have genres, new items have the genre that is rarest among the kept items.
     """
-    if catalogue is not None:
+    if fixed_n_items is not None:
         old = interactions.keep_ratings(
             interactions.ratings.indices < interactions.n_items - N_NEW_ITEMS
         )
@@ -469,7 +470,7 @@ def design_canaries(
         },
     )
     names = f"a canary rated {names[0]}", f"the canary rated {names[1]}"
-    return CanarySet(history_names=names, histories=profiles, crowd=grown, n_old_items=old)
+    return CanarySet(history_names=names, histories=profiles, other_users=grown, n_old_items=old)
 
 
 def choose_n_canaries(interactions: Interactions, quick: bool) -> int:

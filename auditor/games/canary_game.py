@@ -165,7 +165,7 @@ class Simulation(Protocol):
         ...
 
     @property
-    def n_votes(self) -> int:
+    def n_score_features(self) -> int:
         """Number of features, the last ones of a run, that may each serve alone as the adversary's
         score.
 
@@ -303,11 +303,11 @@ class RunSampler:
         scope: Scope,
         *,
         source: str,
-        statistic: str,
+        score_description: str,
         pilot: int,
         rng: np.random.Generator,
         budget: RuleTestPlan,
-        trees: bool = False,
+        fit_trees: bool = False,
     ) -> Worlds:
         """Makes two worlds (neighbouring inputs) whose output is one number per run: the score of a
         fitted decision rule.
@@ -315,13 +315,13 @@ class RunSampler:
         ``names``: descriptions of the two worlds.
         ``scope``: protected unit, adjacency, adversary and duration for which epsilon is bounded.
         ``source``: name of the adversary, such as "server".
-        ``statistic``: description of the score in reports.
+        ``score_description``: description of the score in reports.
         ``pilot``: number of runs per world to which the decision rule is fitted. These runs are not
             used for the bound.
         ``rng``: random generator of the pilot runs.
         ``budget``: number of draws, delta and error probability for which the decision rule is
             chosen.
-        ``trees``: whether the decision rule is fitted by ``learn_rule``; if false, by logistic
+        ``fit_trees``: whether the decision rule is fitted by ``learn_rule``; if false, by logistic
             regression.
 
         If one of the last ``simulation.n_votes`` numbers of a run promises a larger bound than the
@@ -331,14 +331,17 @@ class RunSampler:
             self.draw_features(source, world, pilot, stream)
             for world, stream in enumerate(rng.spawn(2))
         )
-        fit, n_votes = learn_rule if trees else fit_logistic_rule, self.simulation.n_votes
+        fit, n_votes = (
+            learn_rule if fit_trees else fit_logistic_rule,
+            self.simulation.n_score_features,
+        )
         rule, how = choose_rule_or_feature(fit, first, second, n_votes, budget)
-        statistic = f"{statistic} ({how})" if how else statistic
+        score_description = f"{score_description} ({how})" if how else score_description
 
         def draw(world: int, size: int, stream: np.random.Generator) -> NDArray[np.float64]:
             return rule(self.draw_features(source, world, size, stream))
 
-        return Worlds(names=names, scope=scope, draw=draw, statistic_name=statistic)
+        return Worlds(names=names, scope=scope, draw=draw, statistic_name=score_description)
 
     def _name(self, world: int, size: int, seed: np.random.SeedSequence) -> str:
         words = f"{self.name} {world} {size} {seed.entropy} {seed.spawn_key}"
@@ -378,7 +381,7 @@ class GameInputs:
 
     ``target``: the system under audit.
     ``interactions``: the interactions of its users.
-    ``shape``: numbers of users and items of the small population in which games are played.
+    ``population_shape``: numbers of users and items of the small population in which games are played.
     ``n_canaries``: number of canaries of the game that trains only once; None for the default.
     ``is_quick``: whether to make fewer runs.
     ``compute``: device and memory that trainings may use.
@@ -388,7 +391,7 @@ class GameInputs:
 
     target: Target
     interactions: Interactions
-    shape: tuple[int, int]
+    population_shape: tuple[int, int]
     n_canaries: int | None = None
     is_quick: bool = False
     compute: Machine = DEFAULT_MACHINE
@@ -407,16 +410,16 @@ class GameSetup:
     ``world_names``: descriptions of the two worlds.
     ``deltas_by_scope``: deltas of the bounds, by scope.
     ``simulation``: simulates runs of the two worlds.
-    ``run_text``: description of a run in reports.
+    ``run_description``: description of a run in reports.
     ``size_description``: number of users or items of a run, in words.
-    ``statistic``: description of the adversary's score in reports.
+    ``score_description``: description of the adversary's score in reports.
     ``max_runs``: largest number of runs per world that ``choose_n_runs`` returns. None for
         ``TRAINING_RUNS``, if a run includes the server's steps.
     ``chunk_size``: number of runs that are simulated together; None for the game's default.
     ``has_two_removals``: whether the two worlds differ by two removals of a user, so that a
         measured bound is converted to one removal (``RemovalEstimator``). A replacement is two
         removals if a user without items also sends a message that is not zero.
-    ``compute_bound``: function that traces the client's code in the two worlds and computes a lower
+    ``compute_exact_bound``: function that traces the client's code in the two worlds and computes a lower
         bound at a delta without sampling error; None if the code is not available.
     """
 
@@ -425,13 +428,13 @@ class GameSetup:
     world_names: tuple[str, str]
     deltas_by_scope: Mapping[Scope, tuple[float, ...]]
     simulation: Simulation
-    run_text: str
+    run_description: str
     size_description: str
-    statistic: str
+    score_description: str
     max_runs: int | None = None
     chunk_size: int | None = None
     has_two_removals: bool = False
-    compute_bound: Callable[[float], Proof] | None = None
+    compute_exact_bound: Callable[[float], Proof] | None = None
 
     def choose_n_runs(self, quick: bool) -> int:
         """Default number of runs per world (neighbouring input) for the bound; pilot runs, to which
@@ -512,12 +515,12 @@ class Skip:
 class GameResult:
     """Result of a game: a lower bound on epsilon, and the claims that it judges.
 
-    ``bounds``: the measured lower bound of epsilon.
+    ``measured_bounds``: the measured lower bound of epsilon.
     ``findings``: the judgements of claims by this bound.
     ``estimator``: the estimator of the bound.
     """
 
-    bounds: MeasuredBounds
+    measured_bounds: MeasuredBounds
     findings: tuple[Finding, ...]
     estimator: Estimator
 
@@ -530,7 +533,7 @@ class CanaryGame(ABC):
     ``name``: name of the game on the command line.
     ``horizon``: time that the adversary observes: one round, or a training.
     ``chunk_size``: number of runs that are simulated together.
-    ``own_estimator``: estimator that replaces the plan's estimator in this game, or None.
+    ``fixed_estimator``: estimator that replaces the plan's estimator in this game, or None.
 
     If claims rely on random sampling of users, the runs also sample users.
     """
@@ -544,7 +547,7 @@ class CanaryGame(ABC):
     """Whether a decision rule may be a single feature or boosted trees, see ``make_worlds``."""
     can_use_attack = False
     """Whether an attack may take the place of the adversary's score (``GameInputs.attack``)."""
-    own_estimator: ClassVar[Estimator | None] = None
+    fixed_estimator: ClassVar[Estimator | None] = None
     """Estimator that replaces the estimator of the plan in this game. None if the runs are draws of
     two worlds, which any estimator can use."""
 
@@ -589,7 +592,7 @@ class CanaryGame(ABC):
         - The largest delta of the claims in the scope. A bound at this delta also holds at smaller
           deltas.
         - Also 0.1 (``CURVE_CLAIM_TEST_DELTA``), if the first delta is smaller and one of the claims
-          states epsilon as a function of delta. The game of a single training (``own_estimator``)
+          states epsilon as a function of delta. The game of a single training (``fixed_estimator``)
           leaves this second delta out, because its bounds at a delta above 0 have less confidence.
         """
         deltas, formulas = dict[Scope, float](), set()
@@ -600,7 +603,7 @@ class CanaryGame(ABC):
                 adjacency = Adjacency.ADD_REMOVE if presence else Adjacency.REPLACE
             scope = replace(scope, horizon=self.horizon, adjacency=adjacency)
             deltas[scope] = max(deltas.get(scope, 0.0), scoped.delta)
-            if scoped.epsilon_curve is not None and self.own_estimator is None:
+            if scoped.epsilon_curve is not None and self.fixed_estimator is None:
                 formulas.add(scope)
         return {
             scope: (delta, CURVE_CLAIM_TEST_DELTA)
@@ -653,7 +656,7 @@ class CanaryGame(ABC):
         once = not (self.is_parallel or len(setup.bound_scopes) > 1 or is_external(setup.target))
         draws = RunSampler(
             simulation=setup.simulation,
-            name=f"{self.name} {setup.target!r} {setup.run_text} {setup.world_names} "
+            name=f"{self.name} {setup.target!r} {setup.run_description} {setup.world_names} "
             f"{list(setup.deltas_by_scope)}",
             chunk_size=setup.chunk_size or self.chunk_size,
             run_chunks=parallel,
@@ -672,7 +675,7 @@ class CanaryGame(ABC):
         )
         claims += [scoped for scoped in wider if refutes(measured.bound, scoped.claim)]
         findings = self._judge(setup, scope, measured, claims, draws_text, accountants)
-        return GameResult(bounds=measured, findings=findings, estimator=estimator)
+        return GameResult(measured_bounds=measured, findings=findings, estimator=estimator)
 
     def _judge(
         self,
@@ -689,17 +692,17 @@ class CanaryGame(ABC):
         ``draws_text``: numbers of runs, in words.
         """
         note = (
-            f"The {self.name} game simulates {setup.run_text}. An invented user (the canary) has "
+            f"The {self.name} game simulates {setup.run_description}. An invented user (the canary) has "
             f"one of two inputs, '{setup.world_names[0]}' or '{setup.world_names[1]}'. An "
             f"attack guesses which of the two inputs the canary has, {draws_text}. The attack's "
-            f"score is computed from {setup.statistic}."
+            f"score is computed from {setup.score_description}."
         )
         if setup.has_two_removals:
             note += " The bound is half the measured epsilon: a user without items also sends."
         note += f" {describe_population(setup.target)}"
         exact: list[Bound] = []
-        if setup.compute_bound is not None:
-            proof = setup.compute_bound(measured.bound.delta)
+        if setup.compute_exact_bound is not None:
+            proof = setup.compute_exact_bound(measured.bound.delta)
             note += f" {capitalize(PROOF_CHECK)}: {proof.check.reason}"
             if proof.bound is not None:
                 exact.append(replace(proof.bound, scope=scope, tight=False))
@@ -742,13 +745,13 @@ class CanaryGame(ABC):
             setup.world_names,
             scope,
             source=str(scope.vantage),
-            statistic="the attack's score",
+            score_description="the attack's score",
             pilot=pilot,
             rng=rng,
             budget=RuleTestPlan(
                 draws=2 * runs, delta=setup.deltas_by_scope[scope][0], alpha=_ALPHA
             ),
-            trees=self.has_tree_rule,
+            fit_trees=self.has_tree_rule,
         )
         return worlds, f"in {runs:,} runs with each input, after training on {pilot:,} other runs"
 

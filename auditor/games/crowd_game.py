@@ -45,7 +45,7 @@ from fedrec_auditor.targets.transcript import Broadcast, Transcript, View
 MAX_ROUNDS = 20
 # Start of the description of a malicious broadcast.
 MALICIOUS_TEXT = " after the server sent a malicious model, which"
-STATISTIC_TEXT = (
+TRAINING_SCORE_TEXT = (
     "messages of every round minus their expectation at its broadcast, projected on the mean "
     "difference between the canary's messages of the two worlds, combined by logistic regression"
 )
@@ -80,7 +80,7 @@ class TrainingSimulator:
         """Number of messages per run: two per round for each other user and for each of ``_COPIES``
         copies of the canary (designed user).
         """
-        return (self.target.sizes.rounds or 1) * 2 * (self.canary.crowd.n_users + _COPIES)
+        return (self.target.sizes.rounds or 1) * 2 * (self.canary.other_users.n_users + _COPIES)
 
     def __call__(self, world: int, size: int, seed: np.random.SeedSequence) -> Features:
         """Simulates ``size`` trainings of a world (neighbouring input 0 or 1).
@@ -93,7 +93,7 @@ class TrainingSimulator:
 
     def _run(self, world: int, rng: np.random.Generator) -> dict[Vantage, projection.Array]:
         training, seeing, guessing = rng.spawn(3)
-        data, crowd = self.canary.make_population(np.array([world == 0])), self.canary.crowd
+        data, crowd = self.canary.make_population(np.array([world == 0])), self.canary.other_users
         transcript = self.target.run(data, training, None, self.compute).transcript
         others = select_predicted_users(crowd, self.vantages, transcript)
         known: dict[int, projection.ExpectedMessages] = {}
@@ -121,7 +121,7 @@ class TrainingSimulator:
         """
         first, second = self.canary.histories.ratings.toarray()
         items = np.flatnonzero(first != second)
-        users = np.full(len(items), self.canary.crowd.n_users)
+        users = np.full(len(items), self.canary.other_users.n_users)
         guess = attack.infer(view, Background(candidates=np.stack([users, items], axis=1)), rng)
         assert isinstance(guess, MemberScores)
         signs = np.sign(first[items] - second[items])
@@ -271,7 +271,7 @@ class CrowdGame(CanaryGame):
         """Returns the system ``target``, shortened to one round of training."""
         return target.limit_rounds(1)
 
-    def can_draw_uploads(self, target: Target) -> bool:
+    def can_skip_server(self, target: Target) -> bool:
         """Whether uploads at a fixed broadcast may be simulated without the server's steps."""
         return True
 
@@ -290,9 +290,9 @@ class CrowdGame(CanaryGame):
         adversaries.
         """
         target, by = case.target, case.attack
-        users = choose_n_users(target, case.shape[0], case.interactions.n_users)
+        users = choose_n_users(target, case.population_shape[0], case.interactions.n_users)
         population = canaries.shrink_data(
-            case.interactions, users, case.shape[1], target.n_required_items
+            case.interactions, users, case.population_shape[1], target.n_required_items
         )
         sizes = canaries.count_population(population, 1)
         _, opening = run_with_canary(target, population, rng, case.compute)
@@ -310,7 +310,7 @@ class CrowdGame(CanaryGame):
 
         def kind(scope: Scope) -> tuple[str, str, bool, bool]:
             # A party with a single user is another system: it draws its only row in every step.
-            of_uploads = self.can_draw_uploads(target) and not parties and by is None
+            of_uploads = self.can_skip_server(target) and not parties and by is None
             if scope.vantage is not Vantage.SERVER or any(all_deltas[scope]):
                 of_uploads = of_uploads and not can_sample_users(target)
             of_uploads = of_uploads and scope.vantage in rounds.UPLOAD_VANTAGES
@@ -360,7 +360,7 @@ class CrowdGame(CanaryGame):
                 short, canary, chosen, vantages, rng, length
             )
         else:
-            statistic = f"the score of an attack: {by.reference}" if by else STATISTIC_TEXT
+            statistic = f"the score of an attack: {by.reference}" if by else TRAINING_SCORE_TEXT
             runs = TrainingSimulator(
                 target=short, canary=canary, vantages=vantages, attack=by, compute=case.compute
             )
@@ -372,13 +372,13 @@ class CrowdGame(CanaryGame):
             deltas_by_scope=scopes,
             simulation=runs,
             has_two_removals=halved,
-            run_text=(
+            run_description=(
                 f"{run_text} of {population.n_users} users and "
                 f"{population.n_items - canaries.N_NEW_ITEMS} items of the data, "
                 f"{canaries.N_NEW_ITEMS} new items and a canary{steered_by}{left_out}"
             ),
             size_description=f"of {sizes.n_users:,} users",
-            statistic=statistic,
+            score_description=statistic,
             max_runs=UPLOAD_RUNS if of_uploads else None,
         )
 
@@ -433,12 +433,12 @@ class RoundGame(CrowdGame):
             world_names=pair.world_names,
             deltas_by_scope=scopes,
             simulation=rounds.make_simulator(pair, system, list_vantages(scopes), rng, n_users - 1),
-            run_text=(
+            run_description=(
                 f"one round of {crowd.n_users:,} users and {crowd.n_items} items, after the server "
                 f"sent a malicious model. All users except the canary have '{pair.world_names[1]}'"
             ),
             size_description=f"of {crowd.n_users:,} users",
-            statistic=rounds.ROUND_SCORE_TEXT,
+            score_description=rounds.ROUND_SCORE_TEXT,
             max_runs=UPLOAD_RUNS,
         )
 
@@ -461,7 +461,7 @@ class TrainingGame(CrowdGame):
         """
         return limit_rounds(target, quick)
 
-    def can_draw_uploads(self, target: Target) -> bool:
+    def can_skip_server(self, target: Target) -> bool:
         """Whether single uploads at a fixed broadcast may be simulated in place of whole trainings.
 
         This requires that the server may choose the broadcast, so that a bound on epsilon at this

@@ -85,7 +85,7 @@ class HalfTrainings:
 # Maximum number of attacked users in a full and in a quick audit, and with very many items.
 MAX_USERS, QUICK_MAX_USERS, MIN_USERS = 2_000, 500, 100
 # Maximum product of attacked users and items. An attack holds a few tables of this size.
-MAX_ENTRIES = 2**23
+MAX_ATTACKED_PAIRS = 2**23
 # Maximum product of users and items for which messages without senders are attacked.
 MAX_UNLINKED_PAIRS = 2**26
 # Tables of the uploads of one training, with their views, by name of the source.
@@ -98,12 +98,12 @@ _Guess = TypeVar("_Guess", bound=AttackResult)
 class Game:
     """One attack, the view that its adversary sees, and the true data that score its guesses.
 
-    ``target``, ``name``: names of the audited system and of the attack, as stated in the report.
+    ``target_name``, ``attack_name``: names of the audited system and of the attack, as stated in the report.
     ``attack``: the attack.
     ``view``: the messages and public parameters that the attack sees.
     ``interactions``: the data on which the system was trained.
     ``user_vectors``: the user vectors that the training produced, or None.
-    ``halves``: trainings on halves of the users, for attacks that infer a user's presence; or None.
+    ``half_trainings``: trainings on halves of the users, for attacks that infer a user's presence; or None.
     ``is_quick``: whether to attack fewer users and to repeat draws less often.
     ``is_per_user``: whether the report lists the success for each user.
     ``attributes``: names of the attributes to infer; None for all attributes.
@@ -112,13 +112,13 @@ class Game:
     ``upload_tables``: tables of the uploads, shared by all attacks on the same training.
     """
 
-    target: str
-    name: str
+    target_name: str
+    attack_name: str
     attack: Attack
     view: View
     interactions: Interactions
     user_vectors: Floats | None = None
-    halves: HalfTrainings | None = None
+    half_trainings: HalfTrainings | None = None
     is_quick: bool
     is_per_user: bool = False
     attributes: tuple[str, ...] | None = None
@@ -130,7 +130,7 @@ class Game:
     def max_users(self) -> int:
         """Maximum number of attacked users, which is smaller for catalogues with many items."""
         users = QUICK_MAX_USERS if self.is_quick else MAX_USERS
-        return min(users, max(MIN_USERS, MAX_ENTRIES // max(1, self.interactions.n_items)))
+        return min(users, max(MIN_USERS, MAX_ATTACKED_PAIRS // max(1, self.interactions.n_items)))
 
     @property
     def unlinked_refusal(self) -> str:
@@ -151,7 +151,7 @@ class Game:
 
     def skip(self, reason: str) -> SkippedRow:
         """Makes a row of the report that states why the attack, or a part of it, was not run."""
-        return SkippedRow(target=self.target, attack=self.name, reason=reason)
+        return SkippedRow(target=self.target_name, attack=self.attack_name, reason=reason)
 
     def run_attack(self, kind: type[_Guess], background: Background, view: View) -> _Guess:
         """Runs the attack on ``view`` and returns its guess.
@@ -165,30 +165,32 @@ class Game:
         """
         guess = self.attack.infer(view, background, self.rng)
         if not isinstance(guess, kind):
-            raise TypeError(f"Expected {kind.__name__} from attack {self.name}, got {type(guess)}.")
+            raise TypeError(
+                f"Expected {kind.__name__} from attack {self.attack_name}, got {type(guess)}."
+            )
         for part in fields(guess):
             values = getattr(guess, part.name)
             if isinstance(values, np.ndarray) and np.isnan(values).any():
                 raise ArithmeticError(
-                    f"Expected numbers from attack {self.name}, got NaN in {part.name}. Correct it."
+                    f"Expected numbers from attack {self.attack_name}, got NaN in {part.name}. Correct it."
                 )
         return guess
 
-    def get_mean(self, values: NDArray[Any], min_value: float = 0.0) -> Estimate:
+    def estimate_mean(self, values: NDArray[Any], min_value: float = 0.0) -> Estimate:
         """Estimates the mean of ``values`` over users, with its confidence interval.
 
         ``values``: value of each user (n,), in [``min_value``, 1].
         """
-        return metrics.get_mean(
+        return metrics.estimate_mean(
             values, confidence=self.confidence, rng=self.rng, min_value=min_value
         )
 
-    def get_share(self, successes: NDArray[np.bool_]) -> Estimate:
+    def estimate_share(self, successes: NDArray[np.bool_]) -> Estimate:
         """Estimates the share of users for whom an attack succeeded, with its confidence interval.
 
         ``successes``: whether the attack succeeded for each user (n,).
         """
-        return metrics.get_share(successes, confidence=self.confidence)
+        return metrics.estimate_share(successes, confidence=self.confidence)
 
     def make_roc(
         self,
@@ -243,8 +245,8 @@ class Game:
             note = f"{note} The attack was run on {estimate.n_users:,} of {every:,} users.".lstrip()
         note = " ".join([note, *self.view.notes]).lstrip()
         return AttackRow(
-            target=self.target,
-            attack=self.name,
+            target=self.target_name,
+            attack=self.attack_name,
             family=self.attack.family,
             vantage=self.view.vantage,
             metric=metric,
@@ -272,7 +274,7 @@ def make_further_figure(estimate: Estimate) -> FurtherFigure:
 
 
 # Levels of the quantiles of success over users that the record lists.
-QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
+QUANTILE_LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
 # Minimum success of the attack on a user with which the record counts the user as exposed.
 MIN_EXPOSED_SUCCESS = 0.9
 # Minimum number of users in a group whose mean success the record lists.
@@ -305,14 +307,14 @@ def summarize_users(
     groups: dict[str, dict[str, FurtherFigure]] = {}
     for grouping, group, members in _groups(game, users):
         if np.count_nonzero(members) >= MIN_GROUP_SIZE:
-            average = game.get_mean(success[members])
+            average = game.estimate_mean(success[members])
             groups.setdefault(grouping, {})[group] = make_further_figure(average)
     return UsersRow(
         success=name,
         quantiles={
-            f"{level:.0%}": _quantile(success, level, game.confidence) for level in QUANTILES
+            f"{level:.0%}": _quantile(success, level, game.confidence) for level in QUANTILE_LEVELS
         },
-        sure=make_further_figure(game.get_share(success >= MIN_EXPOSED_SUCCESS)),
+        sure=make_further_figure(game.estimate_share(success >= MIN_EXPOSED_SUCCESS)),
         groups=groups,
         each=tuple(zip(users.tolist(), success.tolist(), strict=True)) if game.is_per_user else (),
     )

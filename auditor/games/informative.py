@@ -28,7 +28,7 @@ from fedrec_auditor.attacks.readers.noisy_rows import MAX_MESSAGES_PER_USER
 from fedrec_auditor.targets.transcript import Payload, RoundView, Uploads, View
 
 # Maximum absolute value of a usable number. The sum of 10^12 squares fits single precision.
-MAX_NUMBER = 1e13
+MAX_USABLE_NUMBER = 1e13
 _PROBED = 8  # number of first rows that are checked before all rows are
 
 
@@ -54,7 +54,7 @@ class InformativeView:
         """Sentence that counts the removed messages; empty if no message was removed."""
         parts = [f"{self.n_empty:,} that do not change the model"] if self.n_empty else []
         parts += (
-            [f"{self.n_oversized:,} with numbers above {MAX_NUMBER:g} or NaN"]
+            [f"{self.n_oversized:,} with numbers above {MAX_USABLE_NUMBER:g} or NaN"]
             if self.n_oversized
             else []
         )
@@ -73,11 +73,11 @@ class InformativeView:
         )
 
 
-def filter_view(view: View, n_unread: int = 0) -> InformativeView:
+def filter_view(view: View, n_removed_before: int = 0) -> InformativeView:
     """Removes messages that leave the model unchanged or contain unusable numbers.
 
     ``view``: the messages that the adversary sees.
-    ``n_unread``: number of messages with NaN or infinities that were removed from ``view`` before;
+    ``n_removed_before``: number of messages with NaN or infinities that were removed from ``view`` before;
         the counts in the result include them.
 
     The function checks messages that are linked to users, and whole shuffled messages, but not
@@ -100,12 +100,12 @@ def filter_view(view: View, n_unread: int = 0) -> InformativeView:
 
     usable, large = _drop_messages(filled, is_too_large)
     sent = sum(len(part.uploads.users) for part in linked.rounds if part.uploads is not None)
-    n_unread = n_unread if sent else 0
+    n_removed_before = n_removed_before if sent else 0
     return InformativeView(
         view=replace(view, rounds=tuple(map(_unlink, view.rounds, usable.rounds))),
-        n_messages=sent + n_unread,
+        n_messages=sent + n_removed_before,
         n_empty=empty,
-        n_oversized=large + n_unread,
+        n_oversized=large + n_removed_before,
     )
 
 
@@ -198,9 +198,12 @@ def is_oversized(uploads: Uploads) -> NDArray[np.bool_]:
     """
     out = np.zeros(len(uploads.users), dtype=np.bool_)
     for part in uploads.components.values():
-        if part.kind in (*MODEL_KINDS, Payload.RATINGS) and part.bound_magnitude() > MAX_NUMBER:
+        if (
+            part.kind in (*MODEL_KINDS, Payload.RATINGS)
+            and part.bound_magnitude() > MAX_USABLE_NUMBER
+        ):
             for rows, sent in iter_message_blocks(part):
-                out[rows] |= _any_entry(~(np.abs(sent) <= MAX_NUMBER))
+                out[rows] |= _any_entry(~(np.abs(sent) <= MAX_USABLE_NUMBER))
     return out
 
 

@@ -67,7 +67,7 @@ def run_attack(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
         "candidates ruled out": (1 - (above + tied) / n, (n - 1) / (2 * n)),
     }
     top, *others = (
-        game.make_row(metric, game.get_mean(values), {"random": random}, note)
+        game.make_row(metric, game.estimate_mean(values), {"random": random}, note)
         for metric, (values, random) in measured.items()
     )
     linked = measured["linkage top-1"][0]
@@ -87,7 +87,7 @@ def explain_too_few_users(users: int, confidence: float) -> str:
     a^(1/n), where a = (1 - ``confidence``) / 2. A random guess succeeds with probability 1/n, so
     that at least 4 users are needed at a confidence of 95%.
     """
-    low = metrics.get_share(np.ones(users, dtype=np.bool_), confidence=confidence).low
+    low = metrics.estimate_share(np.ones(users, dtype=np.bool_), confidence=confidence).low
     if low > 1 / users:
         return ""
     return (

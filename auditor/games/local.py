@@ -51,19 +51,19 @@ class WorstPair:
 
     ``canary``: the canary (designed user) with the two histories.
     ``broadcast``: the server's broadcast, or None if the server sends none.
-    ``text``: description of the broadcast; empty for the broadcast of an honest server.
-    ``n_pairs``: number of combinations of histories and broadcast that were tried.
+    ``broadcast_text``: description of the broadcast; empty for the broadcast of an honest server.
+    ``n_tried_pairs``: number of combinations of histories and broadcast that were tried.
     ``refusal_text``: text on histories at which the client's code fails; empty if there are none.
     """
 
     canary: CanarySet
     broadcast: Broadcast | None
-    text: str
-    n_pairs: int
+    broadcast_text: str
+    n_tried_pairs: int
     refusal_text: str
 
 
-def search_pair(
+def search_worst_pair(
     target: Target,
     population: Interactions,
     scope: Scope,
@@ -134,7 +134,11 @@ def search_pair(
     if not _any_differs(honest) and not text:
         return None
     return WorstPair(
-        canary=canary, broadcast=chosen, text=text, n_pairs=trial.tried, refusal_text=left_out
+        canary=canary,
+        broadcast=chosen,
+        broadcast_text=text,
+        n_tried_pairs=trial.tried,
+        refusal_text=left_out,
     )
 
 
@@ -170,13 +174,15 @@ class _Trial:
 
     def learn_noise(self, readings: Sequence[reading.StatisticsMap]) -> None:
         self.noise = {
-            name: np.mean([each[name].variance for each in readings], axis=0)
+            name: np.mean([each[name].message_variance for each in readings], axis=0)
             for name, first in (readings[0] if readings else {}).items()
             if first.mean_distance is None
         }
 
     def distance(self, readings: reading.StatisticsMap) -> float:
-        far = math.hypot(*(each.distance(self.noise.get(name)) for name, each in readings.items()))
+        far = math.hypot(
+            *(each.compute_distance(self.noise.get(name)) for name, each in readings.items())
+        )
         return far if math.isfinite(far) else 0.0
 
     def __call__(self, canary: CanarySet, broadcast: Broadcast | None) -> float:
@@ -310,7 +316,9 @@ class LocalGame(CanaryGame):
 
     def _settings(self, case: GameInputs, rng: np.random.Generator) -> Iterator[GameSetup | Skip]:
         target = case.target
-        population = canaries.shrink_data(case.interactions, *case.shape, target.n_required_items)
+        population = canaries.shrink_data(
+            case.interactions, *case.population_shape, target.n_required_items
+        )
         alone = target.limit_rounds(1)
         sizes = canaries.count_population(population, 1)
         claims = [c for c in alone.get_claims(sizes) if c.scope.vantage is Vantage.SERVER]
@@ -344,7 +352,9 @@ class LocalGame(CanaryGame):
                 reason = "a delta may rely on the random sampling of users: play round or training"
                 yield Skip(scopes=(scope,), reason=reason)
                 continue
-            pair = search_pair(alone, population, scope, broadcast, can_steer=steered, rng=rng)
+            pair = search_worst_pair(
+                alone, population, scope, broadcast, can_steer=steered, rng=rng
+            )
             if pair is None:
                 yield Skip(scopes=(scope,), reason=NO_CHANGE_TEXT)
                 continue
@@ -356,15 +366,17 @@ class LocalGame(CanaryGame):
                 simulation=RoundSimulator.learn(
                     alone, pair.canary, pair.broadcast, (Vantage.SERVER,), rng
                 ),
-                run_text=(
+                run_description=(
                     f"the first message of a client of a system with {sizes.n_items} items"
-                    f"{pair.text}. The game uses the most revealing of {pair.n_pairs} tried pairs "
+                    f"{pair.broadcast_text}. The game uses the most revealing of {pair.n_tried_pairs} tried pairs "
                     f"of an invented user's inputs{pair.refusal_text}"
                 ),
                 size_description=f"over {sizes.n_items:,} items ({canaries.N_NEW_ITEMS} new)",
-                statistic=reading.STATISTIC_TEXT,
+                score_description=reading.LOCAL_SCORE_TEXT,
                 max_runs=int(np.clip(_NUMBERS // numbers, _FEW_RUNS, UPLOAD_RUNS)),
-                compute_bound=_make_prover(alone, pair, QUICK_RUNS_DIVISOR if case.is_quick else 1),
+                compute_exact_bound=_make_prover(
+                    alone, pair, QUICK_RUNS_DIVISOR if case.is_quick else 1
+                ),
             )
 
 
@@ -413,9 +425,9 @@ def make_designed_setup(
         world_names=pair.world_names,
         deltas_by_scope={pair.scope: (0.0,)},
         simulation=make_simulator(pair, pair.target, (Vantage.SERVER,), rng, reducer=pair.reducer),
-        run_text=f"one message in a system of {items} items, after the most revealing model",
+        run_description=f"one message in a system of {items} items, after the most revealing model",
         size_description=f"over {items:,} items",
-        statistic=reading.STATISTIC_TEXT
+        score_description=reading.LOCAL_SCORE_TEXT
         if pair.reducer is None
         else "the numbers of a message in which the two inputs differ by design",
         max_runs=DESIGNED_RUNS,

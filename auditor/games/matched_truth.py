@@ -22,7 +22,7 @@ from fedrec_auditor.targets.recorded.recording_writer import GroundTruth
 from fedrec_auditor.targets.recorded.tensors import check_file
 
 # Maximum size in bytes of a file with senders and users.
-MAX_BYTES = 2**31
+MAX_SENDERS_FILE_BYTES = 2**31
 # User of each sender: a mapping or a CSV file. None if senders have the names of users.
 SenderUsers = str | Path | Mapping[Any, Any] | None
 
@@ -109,7 +109,7 @@ def _translate(names: NDArray[Any], senders: SenderUsers) -> NDArray[Any]:
 
 
 def _read_senders(path: Path) -> dict[str, str]:
-    check_file(path, MAX_BYTES, "a table of senders and users")
+    check_file(path, MAX_SENDERS_FILE_BYTES, "a table of senders and users")
     users: dict[str, str] = {}
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:

@@ -239,9 +239,9 @@ def run_user_attack(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
     The result is empty if the attack cannot read the messages, or if there are no trainings on
     halves of the users.
     """
-    if game.attack.refusal(game.view) or game.halves is None:
+    if game.attack.refusal(game.view) or game.half_trainings is None:
         return ()
-    halves, client = game.halves, game.view.public.device_code
+    halves, client = game.half_trainings, game.view.public.device_code
     views = tuple(
         replace(view, public=replace(view.public, device_code=client))
         for view in halves.views[game.view.vantage]

@@ -54,7 +54,7 @@ class Estimate:
     n_users: int
 
 
-def get_mean(
+def estimate_mean(
     values: NDArray[Any], *, confidence: float, rng: np.random.Generator, min_value: float = 0.0
 ) -> Estimate:
     """Estimates the mean of one value per user, with a bootstrap interval over users.
@@ -69,11 +69,11 @@ def get_mean(
         raise InputError(
             "Expected a finite value for each user, got no values, NaN or infinity. Correct values."
         )
-    replicates = draw_weights(len(data), rng) @ data / len(data)
+    replicates = draw_bootstrap_weights(len(data), rng) @ data / len(data)
     return make_bootstrap_interval(float(data.mean()), replicates, len(data), confidence, min_value)
 
 
-def get_share(successes: NDArray[np.bool_], *, confidence: float) -> Estimate:
+def estimate_share(successes: NDArray[np.bool_], *, confidence: float) -> Estimate:
     """Estimates the share of users with a true entry in ``successes`` (n,), with the exact
     Clopper-Pearson interval.
     """
@@ -202,11 +202,13 @@ def make_roc(
     resolved = [fpr for fpr in fprs if 1.0 - 1e-9 <= fpr * negatives < negatives]
     grid = np.geomspace(1 / max(negatives, 1), 1.0, N_CURVE_POINTS)
     rates = np.concatenate([resolved, grid])
-    weights = draw_weights(len(names), rng)
+    weights = draw_bootstrap_weights(len(names), rng)
     groups, group = np.unique(
         np.zeros_like(cluster) if trainings is None else trainings, return_inverse=True
     )
-    again = draw_weights(len(groups), rng) if len(groups) > 1 else np.ones((N_BOOTSTRAPS, 1))
+    again = (
+        draw_bootstrap_weights(len(groups), rng) if len(groups) > 1 else np.ones((N_BOOTSTRAPS, 1))
+    )
 
     def drawn(scored: NDArray[Any]) -> NDArray[np.float64]:
         return get_weighted_rocs(scored, members, rates, (cluster, group), (weights, again))
@@ -259,7 +261,7 @@ def _intervals(
     ]
 
 
-def draw_weights(n: int, rng: np.random.Generator) -> NDArray[np.float64]:
+def draw_bootstrap_weights(n: int, rng: np.random.Generator) -> NDArray[np.float64]:
     """Draws bootstrap weights (REPLICATES, n): the number of times that each of n users occurs in
     each replicate.
     """
@@ -530,7 +532,7 @@ def estimate_metrics(
     tallies = guess.class_counts
     _, n, _, classes = tallies.shape
     subjects = int(np.count_nonzero(tallies.any(axis=(0, 2, 3))))
-    weights = draw_weights(n, rng)
+    weights = draw_bootstrap_weights(n, rng)
     per_draw, replicates = tallies.sum(axis=1), _replicates(tallies, weights)
     occurring = float((per_draw[:, 1] > 0).mean())
     # Half a user more in each class, guessed right with probability 1/2: (b, 3, C).

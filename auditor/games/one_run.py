@@ -40,7 +40,7 @@ from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import Target
 from fedrec_auditor.targets.transcript import Broadcast, Uploads, View
 
-STATISTIC_TEXT = (
+ONE_RUN_SCORE_TEXT = (
     "messages of every round minus their expectation at the first broadcast, solved for the "
     "difference of each canary's messages there; in item tables, for items of its histories only"
 )
@@ -58,21 +58,21 @@ class CanaryDirections:
     The direction of a canary is the message for its first history minus the message for its second
     history.
 
-    ``values``: the directions in the canary's own rows (m, q). In an item table (one row per item),
+    ``own_differences``: the directions in the canary's own rows (m, q). In an item table (one row per item),
         these are the rows of the canary's own items, which contain nearly all information on its
         history; in a user table, the canary's row.
-    ``matrix``: the same numbers at their places in ``CanarySet.sum_new_rows`` (the rows of new
+    ``placed_differences``: the same numbers at their places in ``CanarySet.sum_new_rows`` (the rows of new
         items or of canaries), in one dimension (m, p).
     ``midpoint_products``: inner product of each direction with the mean of the two messages (m,).
-    ``shape``: shape of ``CanarySet.sum_new_rows`` of the component.
+    ``sum_shape``: shape of ``CanarySet.sum_new_rows`` of the component.
     ``message_sum``: expected sum of all messages, of this shape, if each canary sends the mean of
         its two messages; None if the sum has no expectation.
     """
 
-    values: NDArray[np.float32]
-    matrix: NDArray[np.float32] | sparse.csr_array
+    own_differences: NDArray[np.float32]
+    placed_differences: NDArray[np.float32] | sparse.csr_array
     midpoint_products: Array
-    shape: tuple[int, ...]
+    sum_shape: tuple[int, ...]
     message_sum: Array | None
 
     @classmethod
@@ -147,7 +147,7 @@ class CanaryScorer:
         ``broadcast``: the broadcast that the uploads answer, or None.
         ``compute``: device and memory of the simulation.
         """
-        own = np.tile(canaries.crowd.n_users + np.arange(len(canaries)), 2)
+        own = np.tile(canaries.other_users.n_users + np.arange(len(canaries)), 2)
         received, rest = (
             projection.get_received(broadcast, rows) for rows in (own, np.arange(others.n_users))
         )
@@ -166,7 +166,10 @@ class CanaryScorer:
             )
             for name, part in sent.items()
         }
-        shapes = {n: np.broadcast_to(float(d.values.any()), d.shape) for n, d in directions.items()}
+        shapes = {
+            n: np.broadcast_to(float(d.own_differences.any()), d.sum_shape)
+            for n, d in directions.items()
+        }
         return cls(canaries, directions, shapes)
 
     def score(self, view: View, vantage: Vantage) -> Array:
@@ -226,14 +229,14 @@ class CanaryScorer:
         message.
         """
         scores, squares = (np.full(len(self.canaries), number) for number in (0.0, _TINY))
-        rows = np.flatnonzero(uploads.users >= self.canaries.crowd.n_users)
-        whose = np.asarray(uploads.users[rows] - self.canaries.crowd.n_users, np.intp)
+        rows = np.flatnonzero(uploads.users >= self.canaries.other_users.n_users)
+        whose = np.asarray(uploads.users[rows] - self.canaries.other_users.n_users, np.intp)
         parts = {name: part.take(rows) for name, part in uploads.components.items()}
         pairs = self._match({name: self.canaries.crop_shape(p.shape) for name, p in parts.items()})
         for name, key in pairs:
             along, start = (self.directions[key], projection.get_base(parts[name], name, broadcast))
             for block, sent in _read_changes(parts[name], whose, start, self.canaries):
-                values = along.values[block]
+                values = along.own_differences[block]
                 scores[block] += np.einsum("ij,ij->i", values, sent)
                 scores[block] -= along.midpoint_products[block] if key == name else 0.0
                 squares[block] += np.einsum("ij,ij->i", values, values)
@@ -255,7 +258,7 @@ class CanaryScorer:
             for parts in itertools.islice(remaining, size):
                 for key, rest in self._yield_rests(parts):
                     stages[-1][key] = stages[-1].get(key, 0.0) + rest.ravel() / size
-        used = {key: self.directions[key].matrix for stage in stages for key in stage}
+        used = {key: self.directions[key].placed_differences for stage in stages for key in stage}
         if not used:
             return np.zeros((len(self.canaries), 0))
         gram: Any = sum(matrix @ matrix.T for matrix in used.values())
@@ -400,7 +403,7 @@ class OneRunSimulator:
 
         The duration of the run is estimated from this number, as if each user sent one message.
         """
-        return self.canaries.crowd.n_users + len(self.canaries)
+        return self.canaries.other_users.n_users + len(self.canaries)
 
     def __call__(self, world: int, size: int, seed: np.random.SeedSequence) -> Features:
         """Runs one training; returns scores of m canaries by adversary, each (m, f), and whether
@@ -415,7 +418,7 @@ class OneRunSimulator:
         transcript = self.target.run(data, crowd_game, None, self.compute).transcript
         results = {TRUTH_KEY: first[:, None].astype(np.float64)}
         scorers: dict[bool, CanaryScorer] = {}
-        others = select_predicted_users(self.canaries.crowd, self.vantages, transcript)
+        others = select_predicted_users(self.canaries.other_users, self.vantages, transcript)
         with limit_to_one_thread():
             for vantage in self.vantages:
                 # Sums are computed from the messages, and only in scored rows, in any order.
@@ -444,7 +447,7 @@ class OneRunGame(CanaryGame):
     name = "one-run"
     horizon = Horizon.TRAINING
     chunk_size = 1
-    own_estimator = OneRun()
+    fixed_estimator = OneRun()
 
     def make_setups(self, case: GameInputs, rng: np.random.Generator) -> Iterator[GameSetup | Skip]:
         """Yields one training with canaries (designed users) per pair of unit and adjacency among
@@ -481,7 +484,7 @@ class OneRunGame(CanaryGame):
                 )
                 yield Skip(scopes=same, reason=reason)
                 continue
-            sizes = canary.count_population(canaries.crowd, count)
+            sizes = canary.count_population(canaries.other_users, count)
             deltas = self.get_scopes(trained.get_claims(sizes))
             yield GameSetup(
                 target=trained,
@@ -494,14 +497,14 @@ class OneRunGame(CanaryGame):
                     vantages=list_vantages(same),
                     compute=case.compute,
                 ),
-                run_text=(
+                run_description=(
                     f"one training of {trained.sizes.rounds or 1} rounds of "
-                    f"{canaries.crowd.n_users:,} users and {interactions.n_items:,} items of the "
+                    f"{canaries.other_users.n_users:,} users and {interactions.n_items:,} items of the "
                     f"data, {sizes.n_items - interactions.n_items:,} new items and {count:,} "
                     "canaries"
                 ),
                 size_description=f"of {sizes.n_users:,} users",
-                statistic=STATISTIC_TEXT,
+                score_description=ONE_RUN_SCORE_TEXT,
             )
 
     def make_worlds(

@@ -175,7 +175,7 @@ def match_component(name: str, shape: tuple[int, ...], along: Directions) -> str
     return next((n for n, each in along.items() if each.shape == shape and each.any()), own)
 
 
-def project(sent: Component, direction: Array) -> Array:
+def project_messages(sent: Component, direction: Array) -> Array:
     """Inner product of each of the n messages ``sent`` with ``direction``, shape (n,)."""
     flat = direction.ravel()
     if isinstance(sent, Reports):

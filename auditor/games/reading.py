@@ -25,8 +25,8 @@ Array = NDArray[np.float64]
 # Minimum and maximum number of messages per world from which differences are learnt.
 MIN_MESSAGES, MAX_MESSAGES = 16, 512
 # Maximum count of numbers in all messages from which differences are learnt.
-MAX_NUMBERS = 1 << 22
-STATISTIC_TEXT = (
+MAX_LEARNING_NUMBERS = 1 << 22
+LOCAL_SCORE_TEXT = (
     "statistics of each part of a message (its length, its largest entry, and how far the two "
     "inputs differ in its means, squares, exact zeros and sent rows)"
 )
@@ -85,25 +85,25 @@ class MessageStats:
 
     ``base_value``: value that is subtracted from messages to get changes of the model.
     ``average_mean``: mean message, averaged over the two worlds.
-    ``difference``: mean message of the first world minus that of the second world.
-    ``error_variance``: squared standard error of ``difference``, due to the client's randomness
+    ``mean_difference``: mean message of the first world minus that of the second world.
+    ``error_variance``: squared standard error of ``mean_difference``, due to the client's randomness
         without added noise.
-    ``variance``: variance of a message within a world.
-    ``weight``: difference between the means of the two worlds divided by ``variance``; 0 if it is
+    ``message_variance``: variance of a message within a world.
+    ``mean_weight``: difference between the means of the two worlds divided by ``message_variance``; 0 if it is
         not significant.
     ``square_weight``, ``zero_weight``, ``row_weight``: weights of squared deviations, of exact
         zeros and of rows that are sent; 0 if their difference is not significant.
     ``mean_distance``: squared distance of the worlds due to their means, in variances within a
-        world. None if noise is added to known means; ``distance`` then computes it.
+        world. None if noise is added to known means; ``compute_distance`` then computes it.
     ``other_distance``: squared distance due to squares, zeros and rows.
     """
 
     base_value: Array
     average_mean: Array
-    difference: Array
+    mean_difference: Array
     error_variance: Array
-    variance: Array
-    weight: Array
+    message_variance: Array
+    mean_weight: Array
     square_weight: Array
     zero_weight: Array
     row_weight: Array
@@ -179,17 +179,19 @@ class MessageStats:
             other_distance=by_squares + by_zeros + by_rows if has_noise else 0.0,
         )
 
-    def distance(self, variance: Array | None = None) -> float:
+    def compute_distance(self, variance: Array | None = None) -> float:
         """Distance of the messages of the two worlds (neighbouring inputs) in standard deviations
         within a world.
 
-        ``variance``: variance of the noise per entry, which replaces the measured variance; None to
+        ``message_variance``: variance of the noise per entry, which replaces the measured variance; None to
             keep the measured variance.
         """
         means = self.mean_distance
         if means is None or variance is not None:
-            within = self.variance if variance is None else variance
-            means = max(0.0, float(np.sum((self.difference**2 - self.error_variance) / within)))
+            within = self.message_variance if variance is None else variance
+            means = max(
+                0.0, float(np.sum((self.mean_difference**2 - self.error_variance) / within))
+            )
         return math.sqrt(means + self.other_distance)
 
     @property
@@ -198,10 +200,12 @@ class MessageStats:
 
         The result is true for all random messages whose means before added noise are not stored.
         """
-        random = self.mean_distance is not None and self.variance.max(initial=0.0) > 2 * _TINY
-        return bool(self.difference.any()) or self.other_distance > 0.0 or random
+        random = (
+            self.mean_distance is not None and self.message_variance.max(initial=0.0) > 2 * _TINY
+        )
+        return bool(self.mean_difference.any()) or self.other_distance > 0.0 or random
 
-    def features(self, part: Component, along: Array) -> Array:
+    def compute_features(self, part: Component, along: Array) -> Array:
         """Computes nine numbers per message (n, 9), from which a decision rule infers the world
         (one of two neighbouring inputs).
 
@@ -223,9 +227,12 @@ class MessageStats:
         """
         out = np.empty((len(part), 9))
         step = _step(part)
-        differ = np.flatnonzero(self.difference)
-        half, signs = np.abs(self.difference[differ]) / 2, np.sign(self.difference[differ])
-        signs = signs / np.sqrt(self.variance[differ])
+        differ = np.flatnonzero(self.mean_difference)
+        half, signs = (
+            np.abs(self.mean_difference[differ]) / 2,
+            np.sign(self.mean_difference[differ]),
+        )
+        signs = signs / np.sqrt(self.message_variance[differ])
         for at in range(0, len(part), step):
             block = np.arange(at, min(at + step, len(part)))
             x, sent = _flat_numbers(part, block, self.base_value), _sent(part, block)
@@ -233,7 +240,7 @@ class MessageStats:
             columns = out[at : at + len(block)]
             columns[:, 0] = x @ along
             columns[:, 1] = np.clip(x[:, differ] - self.average_mean[differ], -half, half) @ signs
-            columns[:, 2] = x @ self.weight
+            columns[:, 2] = x @ self.mean_weight
             columns[:, 3] = moved @ self.square_weight
             zero = x == 0.0
             columns[:, 4] = zero @ self.zero_weight
@@ -249,17 +256,17 @@ class MessageStats:
 
         ``along``: direction of the first feature, in one dimension.
         """
-        size = np.abs(self.average_mean) + np.sqrt(self.variance)
+        size = np.abs(self.average_mean) + np.sqrt(self.message_variance)
         return np.array(
             [
                 np.abs(along) @ size,
-                (np.abs(self.difference) / np.sqrt(self.variance)).sum(),
-                np.abs(self.weight) @ size,
-                np.abs(self.square_weight) @ self.variance,
+                (np.abs(self.mean_difference) / np.sqrt(self.message_variance)).sum(),
+                np.abs(self.mean_weight) @ size,
+                np.abs(self.square_weight) @ self.message_variance,
                 np.abs(self.zero_weight).sum(),
                 np.abs(self.row_weight).sum(),
                 1.0,
-                self.variance.sum(),
+                self.message_variance.sum(),
                 size.max(initial=0.0),
             ]
         )
@@ -275,7 +282,7 @@ def choose_n_messages(
     rng: np.random.Generator,
     *,
     max_messages: int = MAX_MESSAGES,
-    max_numbers: int = MAX_NUMBERS,
+    max_numbers: int = MAX_LEARNING_NUMBERS,
 ) -> int:
     """Chooses the number of messages per world (neighbouring input) from which the differences
     between the two worlds are learnt.
@@ -333,7 +340,7 @@ def get_directions(stats: StatisticsMap, shapes: Mapping[str, tuple[int, ...]]) 
     An array that replaces the noise of another array has the direction of that array.
     """
     shaped = {
-        name: (each.difference / each.variance).reshape(shapes[name])
+        name: (each.mean_difference / each.message_variance).reshape(shapes[name])
         for name, each in stats.items()
     }
     keys = {name: projection.match_component(name, shape, shaped) for name, shape in shapes.items()}

@@ -97,7 +97,7 @@ def _anonymous(game: Game, hidden: View) -> tuple[AttackRow, ...]:
     return (
         game.make_row(
             "sets reconstructed exactly, without names",
-            game.get_share(is_guessed),
+            game.estimate_share(is_guessed),
             {"popular items": float((truth == flag_top_items(truth)).all(axis=1).mean())},
             "The adversary knows the algorithm and the messages without their senders, of "
             f"{_rounds(len(hidden.rounds))}. The result is the share of all users whose whole "
@@ -135,7 +135,7 @@ def _sets(game: Game, guess: NDArray[np.bool_], truth: NDArray[np.bool_]) -> lis
         ),
         game.make_row(
             "users reconstructed exactly",
-            game.get_share((guess == truth).all(axis=1)),
+            game.estimate_share((guess == truth).all(axis=1)),
             {"popular items": float((chosen == truth).all(axis=1).mean())},
             f"{_KNOWS} The result is the share of users whose set of items is guessed exactly.",
         ),
@@ -181,7 +181,8 @@ def _row(
     means = {name: float(each.mean()) for name, each in baselines.items()}
     best = baselines[max(means, key=lambda name: means[name])]
     estimate, gain = (
-        game.get_mean(v, low) for v, low in ((values, min_value), (values - best, min_value - 1.0))
+        game.estimate_mean(v, low)
+        for v, low in ((values, min_value), (values - best, min_value - 1.0))
     )
     paired = gain if np.ptp(best) > 0 else None
     return game.make_row(metric, estimate, means, f"{_KNOWS} {note}", gain=paired)

@@ -136,7 +136,7 @@ class RoundSimulator:
         unless the only adversary is the server, who sees the canary's own message.
         """
         is_single = set(self.vantages) <= {Vantage.SERVER}
-        return self.n_rounds * (1 if is_single else 1 + self.canary.crowd.n_users)
+        return self.n_rounds * (1 if is_single else 1 + self.canary.other_users.n_users)
 
     def __call__(self, world: int, size: int, seed: np.random.SeedSequence) -> Features:
         """Simulates ``size`` runs of a world (neighbouring input 0 or 1).
@@ -166,7 +166,7 @@ class RoundSimulator:
                 else math.prod(part.shape)
                 for part in sample.values()
             )
-            step = max(1, _NUMBERS // max(1, numbers * self.canary.crowd.n_users))
+            step = max(1, _NUMBERS // max(1, numbers * self.canary.other_users.n_users))
             totals = {name: _sum_users(sent[name], size) for name in self.sum_votes}
             own_votes = np.zeros((0, size, N_COORDINATE_SCORES))
             if Vantage.SHUFFLED in self.vantages:
@@ -175,7 +175,7 @@ class RoundSimulator:
             for start in range(0, size, step):
                 part = slice(start, min(start + step, size))
                 runs_of = part.stop - part.start
-                others = self._upload(self.canary.crowd, rng, runs_of)
+                others = self._upload(self.canary.other_users, rng, runs_of)
                 projections = self._project(others, runs_of)
                 for name, total in totals.items():
                     total[part] += _sum_users(others[name], runs_of)
@@ -200,7 +200,9 @@ class RoundSimulator:
     def _upload(
         self, profiles: Interactions, rng: np.random.Generator, size: int
     ) -> Mapping[str, Component]:
-        rows = projection.OTHER_ROWS if profiles is self.canary.crowd else projection.CANARY_ROWS
+        rows = (
+            projection.OTHER_ROWS if profiles is self.canary.other_users else projection.CANARY_ROWS
+        )
         received = projection.get_received(self.broadcast, rows)
         return self.target.upload(profiles, received, rng, size).components
 
@@ -212,7 +214,10 @@ class RoundSimulator:
             self.statistics, {name: part.shape for name, part in sent.items()}
         )
         return np.column_stack(
-            [self.statistics[name].features(part, along[name]) for name, part in sent.items()]
+            [
+                self.statistics[name].compute_features(part, along[name])
+                for name, part in sent.items()
+            ]
         )
 
     def _vote(self, sent: Mapping[str, Component], size: int) -> projection.Array:
@@ -253,12 +258,12 @@ class RoundSimulator:
                 for name in names
             }
         if names and Vantage.AGGREGATE in self.vantages:
-            users = self.canary.crowd.n_users
+            users = self.canary.other_users.n_users
             count = self._n_voting(numbers * (users + 1) // 4, users + 2)
             pair = projection.draw_upload_pairs(
                 self.target, self.canary.histories, received, rng, count
             )
-            crowd = self._upload(self.canary.crowd, rng, count) if users else {}
+            crowd = self._upload(self.canary.other_users, rng, count) if users else {}
             for name in names:
                 rest = _sum_users(crowd[name], count) if users else 0.0
                 worlds = [_sum_users(sent[name], count) + rest for sent in pair]
@@ -288,7 +293,7 @@ class RoundSimulator:
         for name, part in sent.items():
             key = projection.match_component(name, part.shape, self.directions)
             if key is not None:
-                values = projection.project(part, self.directions[key])
+                values = projection.project_messages(part, self.directions[key])
                 projections[name] = values.reshape(-1, size).T
         return projections
 
@@ -343,5 +348,5 @@ def make_simulator(
         to use the whole message.
     """
     crowd = pair.profiles.take_users(np.ones(n_others, dtype=np.int64))
-    canary = CanarySet(history_names=pair.world_names, histories=pair.profiles, crowd=crowd)
+    canary = CanarySet(history_names=pair.world_names, histories=pair.profiles, other_users=crowd)
     return RoundSimulator.learn(system, canary, pair.broadcast, vantages, rng, reducer=reducer)

@@ -39,7 +39,7 @@ from fedrec_auditor.attacks.parts.shadow_reader import (
 )
 from fedrec_auditor.attacks.parts.uploads import assign_pseudonyms, find_subjects
 from fedrec_auditor.attacks.readers.base import MAX_LOG_RATIO
-from fedrec_auditor.auditor.games.informative import MAX_NUMBER, filter_view, is_oversized
+from fedrec_auditor.auditor.games.informative import MAX_USABLE_NUMBER, filter_view, is_oversized
 from fedrec_auditor.auditor.games.matched_truth import MatchedTruth, SenderUsers
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.recorded.recorded_system import RecordedSystem
@@ -139,7 +139,7 @@ class SimulatedClient:
             raise RefusedHistoriesError(f"{type(error).__name__}: {error}", accepted) from error
         if (large := is_oversized(sent)).any():
             raise RefusedHistoriesError(
-                f"the code sends numbers above {MAX_NUMBER:g} or NaN", ~large
+                f"the code sends numbers above {MAX_USABLE_NUMBER:g} or NaN", ~large
             )
         return sent
 
@@ -407,7 +407,7 @@ class OrderedRecording:
         return tuple(filter(None, (self.assumption, self.caveat)))
 
 
-def get_shapes(recording: Recording) -> dict[str, tuple[int, ...]]:
+def get_array_shapes(recording: Recording) -> dict[str, tuple[int, ...]]:
     """Returns the shapes of the models, sums and messages of a recording, by name of the array.
 
     A recording is the stored uploads of a training.
@@ -427,7 +427,7 @@ def _count_rows(recording: Recording) -> int:
     The number is ``n_items`` of the manifest, or, if no component has this size, the closest number
     of rows of a component.
     """
-    count, shapes = recording.manifest.n_items, get_shapes(recording).values()
+    count, shapes = recording.manifest.n_items, get_array_shapes(recording).values()
     if recording.manifest.rows is not None or any(count in shape for shape in shapes):
         return count
     near = [shape[0] for shape in shapes if shape and abs(shape[0] - count) <= MAX_EXTRA_ROWS]

@@ -13,7 +13,7 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements import Vantage
 from fedrec_auditor.accountants.verdict import DEFAULT_GATE, Gate
 from fedrec_auditor.auditor.games.matched_truth import MatchedTruth, SenderUsers
-from fedrec_auditor.auditor.games.row_order import OrderedRecording, get_shapes
+from fedrec_auditor.auditor.games.row_order import OrderedRecording, get_array_shapes
 from fedrec_auditor.auditor.machine.progress import ProgressObserver, show_progress
 from fedrec_auditor.auditor.plan.plan import ALL_TARGETS, Plan, amend_plan, make_target
 from fedrec_auditor.auditor.plan.planned_data import load_planned_data, prepare_data
@@ -297,7 +297,7 @@ def _itemless(recording: Recording) -> tuple[str, ...]:
     """A note on a recording in which no component has one row or column per item, for example
     because ``n_items`` is wrong; otherwise empty.
     """
-    manifest, shapes = recording.manifest, get_shapes(recording)
+    manifest, shapes = recording.manifest, get_array_shapes(recording)
     sizes = [f"{n}: {' x '.join(map(str, shape))}" for n, shape in shapes.items() if shape]
     if not sizes or any(manifest.n_items in shape for shape in shapes.values()):
         return ()

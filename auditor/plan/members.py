@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from fedrec_auditor.targets.mechanisms.base import Mechanism
 
 
-Number = bool | int | float | str
-Setting = Number | Mapping[str, Number]
+ScalarSetting = bool | int | float | str
+SettingValue = ScalarSetting | Mapping[str, ScalarSetting]
 # Setting of every system. If true, the defaults of its other settings are values with which the
 # training converges.
 LEARNS_SETTING = "learns"
@@ -72,7 +72,7 @@ def qualify_setting(text: str, target: str) -> str:
     return text if named else f"{target}.{text}"
 
 
-def parse_settings(given: Sequence[str]) -> dict[str, dict[str, Setting]]:
+def parse_settings(given: Sequence[str]) -> dict[str, dict[str, SettingValue]]:
     """Parses texts such as "fcf.rounds=5" into settings, by name of the system.
 
     A setting may be named by its field, by the usual symbol of papers (such as T), or by one of the
@@ -114,7 +114,7 @@ def list_target_fields(target: str) -> tuple[frozenset[str], Mapping[str, str]]:
     return frozenset({LEARNS_SETTING, *fields}), kind.aliases
 
 
-def _settings_of_target(name: str, texts: Mapping[str, str]) -> dict[str, Setting]:
+def _settings_of_target(name: str, texts: Mapping[str, str]) -> dict[str, SettingValue]:
     if OBJECT_SEPARATOR in name:
         return {key: _value(text.strip()) for key, text in texts.items()}
     known, aliases = list_target_fields(name)
@@ -125,7 +125,7 @@ def _settings_of_target(name: str, texts: Mapping[str, str]) -> dict[str, Settin
 
 def convert_settings(
     name: str, texts: Mapping[str, str], known: Collection[str], aliases: Mapping[str, str]
-) -> dict[str, Setting]:
+) -> dict[str, SettingValue]:
     """Converts texts of settings to typed values, by name of the setting.
 
     Settings of a part of the system (such as its learner) are in a mapping under the part's name.
@@ -154,7 +154,7 @@ def convert_settings(
     return settings
 
 
-def _value(text: str) -> Number:
+def _value(text: str) -> ScalarSetting:
     """Converts a text to a bool ("true" or "false"), an integer or a float if possible; otherwise
     returns the text.
     """
@@ -168,7 +168,7 @@ def _value(text: str) -> Number:
 
 
 # Maximum absolute value of a finite setting.
-MAX_NUMBER = 10**15
+MAX_SETTING = 10**15
 # Types of settings without a default, with an example value of each type.
 _KINDS: dict[Any, float] = {float: 0.0, int: 0, bool: False}
 
@@ -198,7 +198,9 @@ def merge_settings(given: Mapping[str, Any], more: Mapping[str, Any]) -> dict[st
     return settings
 
 
-def add_tuned_settings(name: str, given: Mapping[str, Setting], *location: str) -> dict[str, Any]:
+def add_tuned_settings(
+    name: str, given: Mapping[str, SettingValue], *location: str
+) -> dict[str, Any]:
     """Completes settings with ``learns=true`` by values with which the system's training converges.
 
     ``name``: name of the system.
@@ -227,7 +229,7 @@ def add_tuned_settings(name: str, given: Mapping[str, Setting], *location: str) 
     return merge_settings(learning, {**given, **parts})
 
 
-def make_member(kind: str, name: str, given: Mapping[str, Setting], *location: str) -> Any:
+def make_member(kind: str, name: str, given: Mapping[str, SettingValue], *location: str) -> Any:
     """Constructs the member ``name`` of a family (such as the system "fcf" of "targets") with these
     settings.
 
@@ -301,7 +303,9 @@ def _settings_of_part(kind: str, part: Any) -> dict[str, Any]:
     return {"name": next(names, None), **settings}
 
 
-def _setting_value(name: str, key: str, value: Setting, default: object, *location: str) -> Number:
+def _setting_value(
+    name: str, key: str, value: SettingValue, default: object, *location: str
+) -> ScalarSetting:
     """Returns a setting, after a check that it has the type of its default and is not too large.
 
     ``default``: default of the setting, or an example value of its type.
@@ -323,9 +327,9 @@ def _setting_value(name: str, key: str, value: Setting, default: object, *locati
         raise PlanError(
             f"Expected {kind} for {name} {key}, got {shorten(value)}. Correct the value.", *location
         )
-    if not isinstance(value, str) and MAX_NUMBER < abs(value) < math.inf:
+    if not isinstance(value, str) and MAX_SETTING < abs(value) < math.inf:
         raise PlanError(
-            f"Expected a number up to {MAX_NUMBER:.0e} for {name} {key}, got {shorten(value)}. "
+            f"Expected a number up to {MAX_SETTING:.0e} for {name} {key}, got {shorten(value)}. "
             "Give a smaller number.",
             *location,
         )

@@ -25,8 +25,8 @@ from fedrec_auditor.auditor.plan.members import (
     LEARNS_SETTING,
     OBJECT_SEPARATOR,
     PART_FAMILIES,
-    Number,
     PlanError,
+    ScalarSetting,
     add_tuned_settings,
     make_member,
     parse_pairs,
@@ -297,7 +297,7 @@ class Plan(BaseModel):
         PlanOption("Number of canaries in a one-run game. Default 1000, at most 2 per user."),
     ] = None
     settings: Annotated[
-        dict[str, dict[str, Number | dict[str, Number]]],
+        dict[str, dict[str, ScalarSetting | dict[str, ScalarSetting]]],
         PlanOption(
             "Setting of a target (`auditor list TARGET`). Repeatable.",
             "set",

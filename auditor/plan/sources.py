@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-TABLE = "a table (text with one row per line, Parquet, Feather or lines of JSON)"
+TABLE_DESCRIPTION = "a table (text with one row per line, Parquet, Feather or lines of JSON)"
 
 
 def read_data_object(
@@ -109,7 +109,9 @@ def check_source(
     """
     for table in tables:
         if table is not None and not _is_table(table):
-            raise InputError(f"Expected {TABLE} of users or items, got {table!r}. Check the path.")
+            raise InputError(
+                f"Expected {TABLE_DESCRIPTION} of users or items, got {table!r}. Check the path."
+            )
     names, path = FAMILIES["datasets"].list_names(), Path(data)
     exists = os.path.exists(path)  # unlike Path.exists, this accepts names that are too long
     if data not in names and exists and not (path.is_file() or path.is_dir()):
@@ -122,7 +124,7 @@ def check_source(
         raise InputError(f"Expected a data set or a path, got {data!r}, which is not there. {hint}")
     if columns is not None and not _is_table(data):
         raise InputError(
-            f"Expected columns for {TABLE} only, got data {data!r}. Leave the columns out, or give "
+            f"Expected columns for {TABLE_DESCRIPTION} only, got data {data!r}. Leave the columns out, or give "
             "the path of such a file."
         )
 
@@ -155,7 +157,7 @@ def load_data(data: str, columns: Mapping[str, str] | None = None) -> Interactio
         dataset = family.load_class("table")(columns=columns)
         return dataset.load(path)
     raise InputError(
-        f"Expected {TABLE}, or a directory or archive of a data set, got {data!r} without such "
+        f"Expected {TABLE_DESCRIPTION}, or a directory or archive of a data set, got {data!r} without such "
         "files. Give the unpacked file of a table, such as ratings.csv, or the folder of MovieLens "
         f"100K or 1M. Data sets: {', '.join(family.list_names())}."
     )

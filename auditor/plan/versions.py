@@ -11,14 +11,25 @@ from fedrec_auditor.auditor.plan import plugins
 from fedrec_auditor.targets.own_modules import CODE_FOLDERS
 
 # Names of the distributions on which the numbers in a record depend.
-PACKAGES = ("fedrec-auditor", "dp-accounting", "numba", "numpy", "scikit-learn", "scipy", "torch")
+VERSIONED_PACKAGES = (
+    "fedrec-auditor",
+    "dp-accounting",
+    "numba",
+    "numpy",
+    "scikit-learn",
+    "scipy",
+    "torch",
+)
 
 
 def get_versions() -> dict[str, str]:
     """Returns the versions of Python, of ``PACKAGES`` and of distributions with plug-ins
     (components that they add), by name.
     """
-    own = {"python": platform.python_version(), **{name: version(name) for name in PACKAGES}}
+    own = {
+        "python": platform.python_version(),
+        **{name: version(name) for name in VERSIONED_PACKAGES},
+    }
     return {**plugins.get_plugin_versions(), **own}
 
 

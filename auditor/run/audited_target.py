@@ -190,13 +190,13 @@ class AuditedTarget:
             if not refusal:
                 view.notes.clear()  # These are notes of other attacks.
                 game = Game(
-                    target=task.target,
-                    name=task.step,
+                    target_name=task.target,
+                    attack_name=task.step,
                     attack=attack,
                     view=view,
                     interactions=held_out.train,
                     user_vectors=run.user_vectors,
-                    halves=halves,
+                    half_trainings=halves,
                     is_quick=audit.plan.quick,
                     is_per_user=audit.plan.per_user,
                     attributes=audit.plan.attributes,
@@ -373,7 +373,7 @@ def play_game(task: Task, audit: Audit, parallel: ParallelMap, store: ChunkStore
     once.
     """
     plan, target, game = audit.plan, audit.targets[task.target], CANARY_GAMES[task.step]
-    estimator = game.own_estimator or FAMILIES["estimators"].load_class(plan.estimator)()
+    estimator = game.fixed_estimator or FAMILIES["estimators"].load_class(plan.estimator)()
     accountants = accounting.list_accountants()
     by = make_score_attack(plan.by) if game.can_use_attack else None
     # The runs of a game occupy all workers.
@@ -395,7 +395,7 @@ def play_game(task: Task, audit: Audit, parallel: ParallelMap, store: ChunkStore
             left_out.append(f"{scopes}{': ' if scopes else ''}{setup.reason}.")
             continue
         runs, max_runs = (plan.runs or setup.choose_n_runs(quick) for quick in (plan.quick, False))
-        if not (plan.runs or game.own_estimator) and get_origin(target).is_external:
+        if not (plan.runs or game.fixed_estimator) and get_origin(target).is_external:
             runs, reasons = _affordable_runs(setup, runs, quick=plan.quick)
             left_out += reasons
         for scope, delta in setup.bound_scopes:
@@ -411,7 +411,7 @@ def play_game(task: Task, audit: Audit, parallel: ParallelMap, store: ChunkStore
                 parallel=parallel,
                 store=store,
             )
-            measurements.append(Measurement(target=target.name, bound=result.bounds.bound))
+            measurements.append(Measurement(target=target.name, bound=result.measured_bounds.bound))
             for finding in result.findings:
                 if isinstance(result.estimator, OneRun):
                     note = _canaries_needed(finding)

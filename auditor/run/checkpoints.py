@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 
 TASKS_FOLDER = ".tasks"
 # Largest size, in bytes, of a stored task that is read. Typical large ones have some 100,000 bytes.
-MAX_BYTES = 2**26
+MAX_TASK_FILE_BYTES = 2**26
 
 
 @dataclass(frozen=True)
@@ -32,14 +32,14 @@ class Checkpoints:
     version; one file per task.
 
     - ``folder``: directory of the files.
-    - ``key``: hash of the plan, the data and the code, which is the first part of each file's name.
+    - ``key_prefix``: hash of the plan, the data and the code, which is the first part of each file's name.
 
     The first line of a file is the SHA-256 of its name and content, so that the result of one task
     is not mistaken for the result of another. The second line is the result as JSON.
     """
 
     folder: Path
-    key: str
+    key_prefix: str
 
     @classmethod
     def open(cls, out: Path, audit: Audit) -> Checkpoints:
@@ -83,14 +83,14 @@ class Checkpoints:
 
     def get_run_store(self) -> FileChunkStore:
         """Returns the storage of simulated runs."""
-        return FileChunkStore(self.folder, self.key)
+        return FileChunkStore(self.folder, self.key_prefix)
 
     def put(self, task: Task, result: TaskResult) -> None:
         """Stores the result of a finished task."""
         _write(self._path(task), result.model_dump_json().encode())
 
     def _path(self, task: Task) -> Path:
-        return self.folder / f"{self.key}-{str(task).replace(' ', '-')}.json"
+        return self.folder / f"{self.key_prefix}-{str(task).replace(' ', '-')}.json"
 
 
 @dataclass(frozen=True)
@@ -99,14 +99,14 @@ class FileChunkStore:
     runs.
 
     - ``folder``: directory of the files.
-    - ``key``: first part of their names, a hash of the plan, the data and the code.
+    - ``key_prefix``: first part of their names, a hash of the plan, the data and the code.
     - ``chunk_cache``: chunks that this process has read or written.
 
     A file has the SHA-256 of its name and content, followed by an npz archive.
     """
 
     folder: Path
-    key: str
+    key_prefix: str
     chunk_cache: MemoryChunkStore = field(default_factory=MemoryChunkStore)
 
     def get(self, name: str) -> Features | None:
@@ -139,14 +139,14 @@ class FileChunkStore:
         self.chunk_cache.put(name, features)
 
     def _path(self, name: str) -> Path:
-        return self.folder / f"{self.key}-{name}.npz"
+        return self.folder / f"{self.key_prefix}-{name}.npz"
 
 
 def _read(path: Path) -> bytes:
     """Reads the content of a file after the line with its SHA-256. Raises ValueError if the SHA-256
     does not agree with name and content.
     """
-    digest, _, content = store.read_regular(path, MAX_BYTES).partition(b"\n")
+    digest, _, content = store.read_regular(path, MAX_TASK_FILE_BYTES).partition(b"\n")
     if digest != _digest(path, content):
         raise ValueError("a file whose content differs from its SHA-256")
     return content

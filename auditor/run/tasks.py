@@ -44,7 +44,9 @@ BOUNDS, UTILITY = "bounds", "utility"
 MAX_QUICK_ROUNDS = 20
 # Approximate seconds in which an attack reads one number of a message.
 _READ = 1e-7
-NO_ATTACK = "No attack was run: the plan's list of attacks is empty. Leave it out for all attacks."
+NO_ATTACK_NOTE = (
+    "No attack was run: the plan's list of attacks is empty. Leave it out for all attacks."
+)
 NO_LOCAL_NOTE = "No attack was run and no utility measured: both need the local game. Add it."
 
 
@@ -357,7 +359,7 @@ def make_game_inputs(
     return GameInputs(
         target=target,
         interactions=interactions,
-        shape=plan.population,
+        population_shape=plan.population,
         n_canaries=plan.canaries,
         is_quick=plan.quick,
         compute=compute,
@@ -399,7 +401,7 @@ def list_omissions(plan: Plan) -> tuple[str, ...]:
     if LOCAL_NAME not in plan.games:
         lines.append(NO_LOCAL_NOTE)
     elif plan.attacks == ():
-        lines.append(NO_ATTACK)
+        lines.append(NO_ATTACK_NOTE)
     elif plan.attacks:
         every = FAMILIES["attacks"].list_loadable_names()
         if set(every) - set(plan.attacks):

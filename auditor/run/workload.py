@@ -18,7 +18,7 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.games.attribute import get_max_bytes
 from fedrec_auditor.auditor.games.canary_game import MAX_SECONDS, MIN_RUNS, Simulation
 from fedrec_auditor.auditor.games.game import (
-    MAX_ENTRIES,
+    MAX_ATTACKED_PAIRS,
     MAX_HALVES_SECONDS,
     MIN_USERS,
     N_HALVES,
@@ -73,7 +73,7 @@ class Workload:
         """
         cost = estimate_cost(target, interactions)
         users, items = interactions.n_users, interactions.n_items
-        guessed = min(users * items, max(MAX_ENTRIES, MIN_USERS * items))
+        guessed = min(users * items, max(MAX_ATTACKED_PAIRS, MIN_USERS * items))
         attack = get_max_bytes(users, int(cost.message_values)) if interactions.attributes else 0.0
         return cls(
             memory_bytes=_PROCESS

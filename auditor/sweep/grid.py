@@ -18,7 +18,7 @@ from fedrec_auditor.accountants.statements import Basis, Bound, Side
 from fedrec_auditor.auditor.plan.families import suggest_names
 from fedrec_auditor.auditor.plan.members import (
     OBJECT_SEPARATOR,
-    Setting,
+    SettingValue,
     add_tuned_settings,
     list_target_fields,
     merge_settings,
@@ -42,7 +42,7 @@ NOISE_AXIS = "privacy"
 NOISE_FACTORS = ("0.0625", "0.25", "1", "4", "16")
 # Maximum number of trainings in a sweep, with all seeds and noiseless counterparts.
 MAX_SWEEP_TRAININGS = 10_000
-_UNPROTECTED: Mapping[str, Setting] = {"protection": {"name": "unprotected"}}
+_UNPROTECTED: Mapping[str, SettingValue] = {"protection": {"name": "unprotected"}}
 Settings = dict[str, Any]
 
 

@@ -276,12 +276,12 @@ def rows(
     made = made or halves(target)
     view = made.views[vantage][0]
     game = Game(
-        target=target.name,
-        name="user-membership",
+        target_name=target.name,
+        attack_name="user-membership",
         attack=UserMembership(),
         view=replace(view, public=replace(view.public, device_code=client)),
         interactions=HALVED,
-        halves=made,
+        half_trainings=made,
         is_quick=True,
         confidence=0.95,
         rng=np.random.default_rng(4),

@@ -77,13 +77,15 @@ def test_noise_that_hides_everything_is_seldom_told_apart_in_a_message() -> None
     repeats, told = 200, 0
     for seed in range(repeats):
         rng, game = np.random.default_rng(seed), CANARY_GAMES[LOCAL_NAME]
-        ground = GameInputs(target=system, interactions=data, shape=(8, 10), is_quick=True)
+        ground = GameInputs(
+            target=system, interactions=data, population_shape=(8, 10), is_quick=True
+        )
         made = next(game.make_setups(ground, rng))
         assert isinstance(made, GameSetup)
         scope = next(iter(made.deltas_by_scope))
         found = game.measure(
             made, scope, 0.0, JointBinomial(), runs=400, confidence=0.95, accountants=(), rng=rng
         )
-        told += found.bounds.bound.epsilon > 0.0
+        told += found.measured_bounds.bound.epsilon > 0.0
     print(f"\nabove 0: {told} of {repeats}")
     assert told <= repeats * 0.05 + 3 * (repeats * 0.05 * 0.95) ** 0.5

@@ -69,8 +69,8 @@ def played(
 ) -> AttackRow:
     whole = play is membership.run_attack
     game = Game(
-        target="bits",
-        name="made",
+        target_name="bits",
+        attack_name="made",
         attack=InteractionMembership() if whole else InteractionReconstruction(),
         view=view,
         interactions=Interactions.create(truth.astype(np.float32)),

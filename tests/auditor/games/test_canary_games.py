@@ -74,7 +74,7 @@ def bound(
         ("in", "out"),
         USER,
         source=str(seen),
-        statistic="a rule",
+        score_description="a rule",
         pilot=20,
         rng=first,
         budget=RuleTestPlan(draws=2 * runs, delta=delta, alpha=0.05),
@@ -309,10 +309,12 @@ def test_sums_and_largest_messages_of_a_round_are_those_of_its_uploads() -> None
     rounds = RoundSimulator.learn(system, canary, broadcast, vantages, rng)
     everybody = canary.populations[0]
     sent = system.upload(everybody, broadcast, rng).components["gradient"]
-    values = projection.project(sent, rounds.directions["gradient"])
+    values = projection.project_messages(sent, rounds.directions["gradient"])
     features = rounds(0, 2, np.random.SeedSequence(0))
     read = rounds.statistics["gradient"]
-    own = sent.to_dense(np.array([len(values) - 1])).ravel() @ (read.difference / read.variance)
+    own = sent.to_dense(np.array([len(values) - 1])).ravel() @ (
+        read.mean_difference / read.message_variance
+    )
     np.testing.assert_allclose(features["server"][:, 0], np.full(2, own))
     np.testing.assert_allclose(features["aggregate"][:, :1], np.full((2, 1), values.sum()))
     both = [[values.sum(), values.max()]] * 2
@@ -369,7 +371,10 @@ CASES: dict[str, tuple[Target, str, Vantage]] = {
 )
 def test_no_bound_is_above_the_proof(case: str) -> None:
     target, name, vantage = CASES[case]
-    game, ground = (CANARY_GAMES[name], GameInputs(target=target, interactions=DATA, shape=(4, 6)))
+    game, ground = (
+        CANARY_GAMES[name],
+        GameInputs(target=target, interactions=DATA, population_shape=(4, 6)),
+    )
     compared, every = 0, accounting.list_accountants()
     for setting in game.make_setups(ground, np.random.default_rng(1)):
         assert isinstance(setting, GameSetup)
@@ -383,7 +388,7 @@ def test_no_bound_is_above_the_proof(case: str) -> None:
                 setting.target, scope, setting.population, delta, every
             )
             assert proved is not None
-            assert 0.0 <= result.bounds.bound.epsilon <= proved.epsilon
+            assert 0.0 <= result.measured_bounds.bound.epsilon <= proved.epsilon
             compared += 1
     assert compared
 

@@ -20,7 +20,12 @@ from fedrec_auditor.attacks.base import (
 )
 from fedrec_auditor.attacks.interaction_reconstruction import InteractionReconstruction
 from fedrec_auditor.auditor.games import attribute, membership, reconstruction
-from fedrec_auditor.auditor.games.game import MIN_GROUP_SIZE, QUANTILES, _quantile, summarize_users
+from fedrec_auditor.auditor.games.game import (
+    MIN_GROUP_SIZE,
+    QUANTILE_LEVELS,
+    _quantile,
+    summarize_users,
+)
 from fedrec_auditor.reports.record.rows import SkippedRow
 from fedrec_auditor.targets.components import Dense, Payload
 from fedrec_auditor.targets.datasets.base import Interactions
@@ -374,7 +379,7 @@ def test_a_users_own_success_is_kept_on_request_alone(asked: bool) -> None:
     assert found.each == (tuple(zip(range(90), success, strict=True)) if asked else ())
 
 
-@pytest.mark.parametrize("level", QUANTILES)
+@pytest.mark.parametrize("level", QUANTILE_LEVELS)
 @pytest.mark.parametrize("n", [30, 400])
 def test_intervals_of_quantiles_cover(n: int, level: float) -> None:
     """The quantile of a known distribution lies outside the interval in 5% of samples at most."""

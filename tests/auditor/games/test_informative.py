@@ -13,7 +13,7 @@ from fedrec_auditor.accountants.statements import Vantage
 from fedrec_auditor.attacks.attribute_attacks import AttributeRows
 from fedrec_auditor.attacks.base import Background
 from fedrec_auditor.attacks.parts.uploads import find_senders, select_rounds
-from fedrec_auditor.auditor.games.informative import MAX_NUMBER, filter_view
+from fedrec_auditor.auditor.games.informative import MAX_USABLE_NUMBER, filter_view
 from fedrec_auditor.targets.components import Component, Dense, Payload, RankOneMessages, SparseRows
 from fedrec_auditor.targets.transcript import Round, Uploads, View
 from tests.attacks import made
@@ -67,7 +67,7 @@ def test_what_moves_another_part_or_says_more_than_a_number_is_heard() -> None:
     assert filter_view(view_of(Uploads(np.arange(6), bits))).n_empty == 0
 
 
-@pytest.mark.parametrize("number", [3e38, -3e38, 2 * MAX_NUMBER])
+@pytest.mark.parametrize("number", [3e38, -3e38, 2 * MAX_USABLE_NUMBER])
 @pytest.mark.parametrize("kind", [Payload.CHANGE, Payload.RATINGS])
 def test_a_message_that_nobody_can_compute_with_is_left_out(number: float, kind: Payload) -> None:
     sent = np.ones((6, 20, 3), np.float32)

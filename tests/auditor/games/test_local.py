@@ -96,7 +96,7 @@ GAME = CANARY_GAMES[LOCAL_NAME]
 
 
 def setting(target: Target, data: Interactions = DATA) -> GameSetup:
-    ground = GameInputs(target=target, interactions=data, shape=(8, 10), is_quick=True)
+    ground = GameInputs(target=target, interactions=data, population_shape=(8, 10), is_quick=True)
     made = next(iter(GAME.make_setups(ground, np.random.default_rng(0))))
     assert isinstance(made, GameSetup)
     return made
@@ -106,7 +106,7 @@ def bound(target: Target, size: int = SIZE, confidence: float = SURE, delta: flo
     made = setting(target)
     (scope,) = made.deltas_by_scope
     played = play(GAME, made, scope, delta, runs=size, confidence=confidence)
-    return played.bounds.bound
+    return played.measured_bounds.bound
 
 
 def measured(name: str, settings: dict[str, Any] | None = None, **plan: Any) -> TaskResult:
@@ -167,7 +167,7 @@ def test_clipped_means_are_read_through_the_same_coins() -> None:
         for each in clean
     )
     found = reading.MessageStats.learn((first, second), np.zeros(3))
-    np.testing.assert_allclose(found.difference, [1.0, 0.5, 0.0])
+    np.testing.assert_allclose(found.mean_difference, [1.0, 0.5, 0.0])
 
 
 def test_the_search_finds_the_broadcast_that_tells_most() -> None:
@@ -177,28 +177,28 @@ def test_the_search_finds_the_broadcast_that_tells_most() -> None:
     scope = replace(USER, adjacency=Adjacency.ADD_REMOVE)
     honest = get_broadcast(run_round(system, POPULATION, rng))
     kept, steered = (
-        local.search_pair(
+        local.search_worst_pair(
             system, POPULATION, scope, honest, can_steer=steered, rng=np.random.default_rng(0)
         )
         for steered in (False, True)
     )
     assert kept is not None
     assert steered is not None
-    assert kept.text == ""
-    assert "malicious" in steered.text
-    assert steered.n_pairs > kept.n_pairs + 2 * local.N_SEARCH_STEPS
+    assert kept.broadcast_text == ""
+    assert "malicious" in steered.broadcast_text
+    assert steered.n_tried_pairs > kept.n_tried_pairs + 2 * local.N_SEARCH_STEPS
     lengths = []
     for found in (kept, steered):
         read = reading.learn_stats(system, found.canary.histories, found.broadcast, rng, 64)
-        lengths.append(np.linalg.norm(read["update"].difference))
+        lengths.append(np.linalg.norm(read["update"].mean_difference))
     assert lengths[1] > 1.1 * lengths[0]
 
 
 def test_a_server_that_a_proof_does_not_allow_to_steer_is_honest() -> None:
     """The claim of DP-PrivRec is not one of the local model, and its clients keep state."""
     system = DpPrivrec(rounds=1, embedding=1, width=16, local_epochs=1)
-    assert "malicious" not in setting(system).run_text
-    assert "malicious" in setting(LflLdp(factors=2)).run_text
+    assert "malicious" not in setting(system).run_description
+    assert "malicious" in setting(LflLdp(factors=2)).run_description
 
 
 def test_a_bit_is_there_or_not_and_no_other_one_in_its_place() -> None:
@@ -242,7 +242,7 @@ def test_a_party_of_one_user_is_not_the_system_that_is_audited(name: str) -> Non
     assert not found.measurements
     assert "parties" in found.skipped[0].reason
     target: Target = FAMILIES["targets"].load_class(name)()
-    ground = GameInputs(target=target, interactions=DATA, shape=(8, 10), is_quick=True)
+    ground = GameInputs(target=target, interactions=DATA, population_shape=(8, 10), is_quick=True)
     for made in CANARY_GAMES["round"].make_setups(ground, np.random.default_rng(0)):
         assert not isinstance(made, GameSetup) or not isinstance(made.simulation, RoundSimulator)
 
@@ -321,7 +321,7 @@ def test_a_user_who_is_any_pair_may_have_other_attributes() -> None:
 def own_setting(client: Any) -> GameSetup:
     claim = fedrec_auditor.Claim(epsilon=1.0, unit="interaction", horizon="round")
     target = fedrec_auditor.wrap_system(client, claim=claim)
-    ground = GameInputs(target=target, interactions=DATA, shape=(8, 10), is_quick=True)
+    ground = GameInputs(target=target, interactions=DATA, population_shape=(8, 10), is_quick=True)
     (setting,) = GAME.make_setups(ground, np.random.default_rng(0))
     assert isinstance(setting, GameSetup)
     return setting
@@ -351,7 +351,7 @@ def test_a_client_that_keeps_something_is_sampled_and_the_note_says_why() -> Non
         calls.append(1)
         return flips(history, model, rng)
 
-    prove = own_setting(counts).compute_bound
+    prove = own_setting(counts).compute_exact_bound
     assert prove is not None
     proof = prove(0.0)
     assert proof.bound is None

@@ -168,17 +168,17 @@ def test_mean_interval_covers_and_perfection_is_not_certainty() -> None:
     rng = np.random.default_rng(4)
     hits = 0
     for _ in range(200):
-        found = metrics.get_mean(rng.beta(2, 5, size=60), confidence=0.95, rng=rng)
+        found = metrics.estimate_mean(rng.beta(2, 5, size=60), confidence=0.95, rng=rng)
         hits += found.low <= 2 / 7 <= found.high
     assert covered(hits, 200)
-    perfect = metrics.get_mean(np.ones(50), confidence=0.95, rng=rng)
+    perfect = metrics.estimate_mean(np.ones(50), confidence=0.95, rng=rng)
     assert (perfect.low, perfect.high) == (pytest.approx(0.025 ** (1 / 50)), 1.0)
-    nothing = metrics.get_mean(np.zeros(50), confidence=0.95, rng=rng)
+    nothing = metrics.estimate_mean(np.zeros(50), confidence=0.95, rng=rng)
     assert (nothing.low, nothing.high) == (0.0, pytest.approx(1 - 0.025 ** (1 / 50)))
 
 
 def test_share_is_clopper_pearson() -> None:
-    found = metrics.get_share(np.arange(20) < 3, confidence=0.95)
+    found = metrics.estimate_share(np.arange(20) < 3, confidence=0.95)
     assert found.value == 0.15
     assert found.low == pytest.approx(stats.beta.ppf(0.025, 3, 18))
     assert found.high == pytest.approx(stats.beta.ppf(0.975, 4, 17))
@@ -224,9 +224,9 @@ def test_what_cannot_be_measured_is_refused() -> None:
     with pytest.raises(InputError, match="got one value only"):
         metrics.get_auc(np.arange(2.0), np.array([True, True]))
     with pytest.raises(InputError, match="finite"):
-        metrics.get_mean(np.array([]), confidence=0.9, rng=rng)
+        metrics.estimate_mean(np.array([]), confidence=0.9, rng=rng)
     with pytest.raises(InputError, match="confidence"):
-        metrics.get_mean(np.ones(3), confidence=1.0, rng=rng)
+        metrics.estimate_mean(np.ones(3), confidence=1.0, rng=rng)
 
 
 @pytest.mark.calibration

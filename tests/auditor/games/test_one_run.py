@@ -67,8 +67,8 @@ def test_histories_differ_by_what_is_asked_and_in_new_items_only(
 ) -> None:
     found = made(scope(unit, adjacency), count)
     assert len(found) == count
-    assert not found.crowd.ratings[:, DATA.n_items :].nnz
-    assert found.crowd.n_items <= 2 * DATA.n_items
+    assert not found.other_users.ratings[:, DATA.n_items :].nnz
+    assert found.other_users.n_items <= 2 * DATA.n_items
     histories = found.histories.ratings.toarray().reshape(2, count, -1)
     assert not histories[:, :, : DATA.n_items].any()
     changed = np.count_nonzero(histories[0] != histories[1], axis=1)
@@ -220,17 +220,19 @@ def test_tables_with_a_row_a_user_give_canaries_away(vantage: Vantage) -> None:
 def test_scores_of_steps_are_those_of_a_dense_least_squares(count: int) -> None:
     """Reference by whole tables: residual of each step, solved along all directions at once."""
     canaries, rng = made(scope(Unit.USER, Adjacency.REPLACE), count), np.random.default_rng(1)
-    models = [{"items": rng.normal(size=(canaries.crowd.n_items, 5))} for _ in range(3)]
-    scorer = CanaryScorer.build(Fcf(), canaries, canaries.crowd, models[0], rng, DEFAULT_MACHINE)
+    models = [{"items": rng.normal(size=(canaries.other_users.n_items, 5))} for _ in range(3)]
+    scorer = CanaryScorer.build(
+        Fcf(), canaries, canaries.other_users, models[0], rng, DEFAULT_MACHINE
+    )
     rounds = tuple(RoundView(broadcast=model) for model in models)
-    public = PublicInfo(algorithm="fcf", n_users=100 + count, n_items=canaries.crowd.n_items)
+    public = PublicInfo(algorithm="fcf", n_users=100 + count, n_items=canaries.other_users.n_items)
     found = scorer.score(View(vantage=Vantage.PEERS, public=public, rounds=rounds), Vantage.PEERS)
 
     both = Fcf().upload(canaries.histories, models[0], rng).components["gradient"]
-    theirs = Fcf().upload(canaries.crowd, models[0], rng).components["gradient"]
+    theirs = Fcf().upload(canaries.other_users, models[0], rng).components["gradient"]
     dense = both.to_dense(np.arange(2 * count))
     expected = (0.5 * dense.sum(axis=0) + theirs.sum_all())[DATA.n_items :].ravel()
-    own = np.zeros((count, canaries.crowd.n_items, 1))
+    own = np.zeros((count, canaries.other_users.n_items, 1))
     own[np.arange(count)[:, None], canaries.canary_items] = 1.0
     apart = ((dense[:count] - dense[count:]) * own)[:, DATA.n_items :].reshape(count, -1)
     lengths = np.linalg.norm(apart, axis=1)

@@ -66,7 +66,7 @@ def settings(
     target = wrap_system(client, claim=claim, **system)
     data = read_data_object(TABLE, None)[0]
     assert data is not None
-    ground = GameInputs(target=target, interactions=data, shape=(24, 32), is_quick=True)
+    ground = GameInputs(target=target, interactions=data, population_shape=(24, 32), is_quick=True)
     return list(CANARY_GAMES[game].make_setups(ground, np.random.default_rng(1)))
 
 

@@ -96,7 +96,7 @@ def _nan(path: Path) -> None:
 
 def _large(path: Path) -> None:
     with path.open("ab") as file:
-        file.truncate(module.MAX_BYTES + 1)
+        file.truncate(module.MAX_TASK_FILE_BYTES + 1)
 
 
 def _instead(make: Callable[[Path], object]) -> Callable[[Path], None]:
@@ -127,7 +127,7 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
     "endless device": (_instead(lambda path: path.symlink_to("/dev/zero")), "a link"),
     "link": (_linked, "a link"),
     "dangling link": (_instead(lambda path: path.symlink_to("nowhere")), "a link"),
-    "large": (_large, f"more than {module.MAX_BYTES:,} bytes"),
+    "large": (_large, f"more than {module.MAX_TASK_FILE_BYTES:,} bytes"),
 }
 
 

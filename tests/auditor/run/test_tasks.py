@@ -14,7 +14,7 @@ from fedrec_auditor.auditor.run.tasks import (
     BOUNDS,
     LOCAL_NAME,
     MAX_QUICK_ROUNDS,
-    NO_ATTACK,
+    NO_ATTACK_NOTE,
     NO_LOCAL_NOTE,
     Audit,
 )
@@ -76,7 +76,11 @@ def test_a_long_job_is_begun_before_short_ones() -> None:
 
 
 def test_an_audit_without_attacks_says_so() -> None:
-    for attacks, notes in (((), (NO_ATTACK,)), (None, ()), (FAMILIES["attacks"].list_names(), ())):
+    for attacks, notes in (
+        ((), (NO_ATTACK_NOTE,)),
+        (None, ()),
+        (FAMILIES["attacks"].list_names(), ()),
+    ):
         assert Audit.from_plan(Plan(targets=("random",), attacks=attacks), SMALL).notes == notes
         plan = Plan(targets=("random",), attacks=attacks, games=("training",))
         assert NO_LOCAL_NOTE in Audit.from_plan(plan, SMALL).notes
@@ -106,7 +110,7 @@ def test_a_quick_audit_says_in_numbers_what_it_does_less_of() -> None:
     samples = f"Each game (a simulation) makes 10% of its usual runs. {once}"
     slow = "Slow attacks that did not run: attribute-mlp."
     assert notes(quick=True) == (slow, f"{samples}. {cut}")
-    assert notes(quick=True, attacks=()) == (NO_ATTACK, f"{samples}. {cut}")
+    assert notes(quick=True, attacks=()) == (NO_ATTACK_NOTE, f"{samples}. {cut}")
     assert not any("Slow" in note for note in notes(quick=True, attacks=("attribute-mlp",)))
     assert "attribute-mlp" in Audit.from_plan(Plan(targets=names, settings=settings), SMALL).attacks
     assert notes(quick=True, runs=50) == (slow, f"{once}. {cut}")
