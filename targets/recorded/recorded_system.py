@@ -401,7 +401,7 @@ class RecordedSystem(System):
         raise InputError(NO_RETRAINING_NOTE)
 
     def score(self, model: Model, interactions: Interactions, users: Ints) -> NoReturn:
-        """Raises NoScores, because recordings do not contain the scores of items."""
+        """Raises NoScoresError, because recordings do not contain the scores of items."""
         raise NoScoresError(
             "A recording does not state how items are scored: utility is not measured."
         )

@@ -552,7 +552,7 @@ class WrappedSystem(System):
     def score(self, model: Model, interactions: Interactions, users: Ints) -> Floats:
         """Computes the scores of all items by the caller's function, shape (len(users), n_items).
 
-        ``users`` holds row indices. Raises NoScores if there is no such function.
+        ``users`` holds row indices. Raises NoScoresError if there is no such function.
         """
         if self.scores is None:
             raise NoScoresError(

@@ -306,7 +306,7 @@ class Fcf(NoiselessSystem, ImplicitMf):
         return scope.unit is not Unit.ATTRIBUTE and not scope.is_rating_value
 
     def make_messages(self, request: UploadRequest) -> Messages:
-        """Returns the requested messages: unprotected gradients of all n_items (equation 5).
+        """Returns the requested messages: unprotected gradients of all items (equation 5).
 
         A message is the array "gradient" (n_items, F). No randomness is used.
         """

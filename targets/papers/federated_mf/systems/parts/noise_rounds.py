@@ -21,8 +21,8 @@ class MaskedGradient:
     """Randomizer of a device's first message in a round: adds normal noise to the gradient.
 
     ``noise_sigma``: standard deviation of the noise on every entry.
-    ``first_entry``: position in the flattened item table at which the messages begin; one number, or one
-        per client.
+    ``first_entry``: position in the flattened item table at which the messages begin; one number,
+        or one per client.
     """
 
     noise_sigma: float
@@ -63,8 +63,8 @@ class ReplacementMessage:
     ``old_sigma``: standard deviation of xi.
     ``new_sigma``: standard deviation of xi'.
     ``is_repaired``: whether the message is instead -b, for a part b of the noise xi = a + b.
-    ``first_entry``: position in the flattened item table at which the messages begin; one number, or one
-        per client.
+    ``first_entry``: position in the flattened item table at which the messages begin; one number,
+        or one per client.
 
     The messages do not depend on the gradients. In the repaired protocol a and b are independent,
     and a has deviation ``new_sigma``. Given xi, b is N(rho xi, rho (1 - rho) ``old_sigma``^2), with
