@@ -109,6 +109,7 @@ def decode_signed_items(codes: set[int], n_items: int) -> set[int]:
 
 
 def _digest(item: int) -> int:
+    """Returns the SHA-256 digest of an item index, as an integer."""
     return int.from_bytes(hashlib.sha256(str(item).encode()).digest())
 
 

@@ -396,6 +396,7 @@ class MfNp(CentralSystem):
             return np.asarray(self._solve(items, interactions.ratings[users]) @ items.T)
 
     def _solve(self, vectors: Floats, touched: sparse.csr_array) -> Floats:
+        """Solves for the vectors of one side, users or items, given those of the other side."""
         return compute_implicit_gradients(
             vectors, touched, alpha=self.alpha, regularization=self.regularization
         ).user_vectors

@@ -143,6 +143,7 @@ def sum_messages(
 def _noise(
     streams: Streams, purpose: int, shape: tuple[int, ...], scale: float, start: int | Ints
 ) -> NDArray[np.float32]:
+    """Draws the noise of all clients, from their random streams with the key ``purpose``."""
     from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise_kernel import draw_normals
 
     odd, size = np.asarray(start) % 2, math.prod(shape[1:])  # entries are drawn in pairs
@@ -159,6 +160,7 @@ def _noise(
 def _summed(
     streams: Streams, purpose: int, shape: tuple[int, ...], scale: float, start: int | Ints
 ) -> NDArray[np.float64]:
+    """Returns the sum of ``_noise`` over all clients, without storing the draws."""
     from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise_kernel import sum_normals
 
     odd = int(start) % 2  # equal in all messages
