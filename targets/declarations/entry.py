@@ -221,8 +221,8 @@ class PaperEntry(TomlTable):
 
         title: title of the paper, which becomes part of the claim's source
         name_values: values of the names in formulas and texts
-        judged_delta: delta at which a claim whose epsilon is a function of delta is evaluated; None for the
-            entry's own delta
+        judged_delta: delta at which an epsilon that is a function of delta (``curve``) is
+            evaluated; None for the entry's own delta
         """
         assert self.scope is not None
         assert self.epsilon is not None
@@ -291,8 +291,8 @@ class NameValues:
                 value = getattr(holder, name)
                 return value(self.population) if callable(value) else value
         raise InputError(
-            f"Expected an attribute of {self.system.name} or of a population, got {name!r}. "
-            "Correct the claim that names it."
+            f"Expected an attribute of {self.system.name} or of a population as a name in braces, "
+            f"got {name!r}. Correct the claim that has this name."
         )
 
     def evaluate(self, formula: float | str, *at: float) -> float:

@@ -120,13 +120,13 @@ class Manifest(BaseModel):
     def _consistent(self) -> Manifest:
         if self.items is not None:
             if len(self.items) != self.n_items:
-                raise ValueError(f"{self.n_items} items need as many identifiers")
+                raise ValueError(f"expected {self.n_items} items (n_items), got {len(self.items)}")
             if len(set(self.items)) != len(self.items):
-                raise ValueError("an item's identifier occurs twice")
+                raise ValueError("expected distinct items, got an item twice")
         if self.rows is not None:
             widths = {1 if isinstance(each, int) else len(each) for each in self.rows}
             if len(self.rows) != self.n_items or len(widths) != 1 or 0 in widths:
-                raise ValueError(f"{self.n_items} items need as many rows, with one length for all")
+                raise ValueError(f"expected {self.n_items} rows (n_items) of one positive length")
         if self.channel is not None:
             _channel(self.channel)
         return self
@@ -154,7 +154,8 @@ class Manifest(BaseModel):
                 raise InputError(f"Expected the key {key} in {place}, got none. Add it.") from error
             why = first["msg"].removeprefix("Value error, ").rstrip(".")
             raise InputError(
-                f"Expected valid values in {place}, got {key}={first['input']!r:.60}: {why}."
+                f"Expected valid values in {place}, got {key}={first['input']!r:.60}: {why}. "
+                "Correct this value."
             ) from error
 
     @classmethod
@@ -338,8 +339,8 @@ class Recording:
         if route is not None and not made.max_vantage.determines(route):
             raise InputError(
                 f"Expected a route that the recording contains ({made.max_vantage}), got "
-                f"route={route} in {path / MANIFEST_FILE}. Give route {made.max_vantage}, or record "
-                "messages with senders."
+                f"route={route} in {path / MANIFEST_FILE}. Give route {made.max_vantage}, or "
+                "record messages with senders."
             )
         return made
 
@@ -382,7 +383,8 @@ class Recording:
             lists += [senders for senders in named if senders is not None]
         if len({senders.dtype.kind == "U" for senders in lists}) > 1:
             raise InputError(
-                f"Expected the senders of {self.path} as numbers or as texts, got both. Use texts."
+                f"Expected the senders of {self.path} as numbers or as texts, got both. "
+                "Write texts only."
             )
         return np.unique(np.concatenate(lists)) if lists else np.zeros(0, np.int64)
 
@@ -472,8 +474,9 @@ def _round(folder: Path, digest: Any, memory: float) -> RecordedRound:
             aggregate = _once(aggregate, entry)
         else:
             raise InputError(
-                f"Expected only files {BROADCAST_STEM}, {UPLOADS_STEM}-*, {CLEARTEXT_STEM}-* or {AGGREGATE_STEM} of type "
-                f"safetensors or npz in {folder}, got {entry.name!r}. Remove it."
+                f"Expected only files {BROADCAST_STEM}, {UPLOADS_STEM}-*, {CLEARTEXT_STEM}-* or "
+                f"{AGGREGATE_STEM} of type safetensors or npz in {folder}, got {entry.name!r}. "
+                "Remove this file."
             )
     return RecordedRound(
         number=int(folder.name),

@@ -369,8 +369,8 @@ def _array(name: str, value: Any) -> NDArray[Any]:
     """Converts ``value`` to an array; InputError if it has no numbers, or an invalid ``name``."""
     if not name or ":" in name or name == SENDERS_NAME:
         raise InputError(
-            f"Expected a component's name without colons, other than {SENDERS_NAME!r}, got {name!r}. "
-            "Rename the component."
+            f"Expected a component's name without colons, other than {SENDERS_NAME!r}, "
+            f"got {name!r}. Rename the component."
         )
     array = np.asarray(value)
     if array.dtype.kind not in "biuf":

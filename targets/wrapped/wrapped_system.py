@@ -183,7 +183,8 @@ class WrappedSystem(System):
                 )
         if not SYSTEM_NAME_REGEX.fullmatch(self.title):
             raise InputError(
-                f"Expected a title of {SYSTEM_NAME_RULE}, got {self.title!r:.60}. Choose another title."
+                f"Expected a title of {SYSTEM_NAME_RULE}, got {self.title!r:.60}. "
+                "Choose another title."
             )
         scopes = [scoped.claim.scope for scoped in self.stated_claims]
         claimed = {(scope.unit, scope.adjacency, scope.vantage) for scope in scopes}
@@ -363,7 +364,8 @@ class WrappedSystem(System):
         if not whole or rows.shape[0] != n_items or rows.ndim > 2:
             raise InputError(
                 f"Expected rows of {n_items} items, whole numbers from 0, of shape (k,) or (k, h), "
-                f"got {rows.dtype} of shape {rows.shape} ({locate_source(self.rows)}). Mend rows."
+                f"got {rows.dtype} of shape {rows.shape} ({locate_source(self.rows)}). "
+                "Correct the function rows."
             )
         return rows.reshape(n_items, -1).astype(np.int64)
 
