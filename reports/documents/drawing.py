@@ -44,7 +44,7 @@ def truncate(words: str, letters: int) -> str:
 def draw_rectangle(x: float, y: float, width: float, height: float, colour: str) -> str:
     """Draws a filled rectangle with the upper left corner (x, y), as SVG.
 
-    It has an outline only if ``colour`` is "pale".
+    The rectangle has an outline only if ``colour`` is "pale".
     """
     at = f'x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}"'
     edge = ' stroke="var(--leak)" stroke-width="0.8"' if colour == "pale" else ""

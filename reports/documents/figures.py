@@ -67,8 +67,8 @@ def draw_system_figures(glance: Summary) -> Iterator[Picture]:
 def select_spread_row(glance: Summary) -> AttackRow | None:
     """Selects the attack result whose success per user is drawn.
 
-    It is the most harmful result that beats guessing and has quantiles over users; None if there is
-    no such result.
+    The result is the most harmful attack result that beats guessing and has quantiles over users;
+    None if there is no such result.
     """
     above = (leak.row for leak in (*glance.leaks, *glance.small_leaks))
     return next((row for row in above if row.users and row.users.quantiles), None)

@@ -111,7 +111,7 @@ def rank_leaks(record: Contents, margin: float = DEFAULT_LEAK_MARGIN) -> tuple[L
 def compute_max_advantages(record: Contents) -> dict[str, dict[str, float | None]]:
     """Returns the largest advantage over guessing by attack and system, as nested dictionaries.
 
-    The advantage is 0 if no result of the attack beats guessing. It is None if no result has a
+    The advantage is 0 if no result of the attack beats guessing, and None if no result has a
     baseline, as for an attack that could not run.
     """
     rows: tuple[AttackRow | SkippedRow, ...] = (*record.attacks, *record.skipped)
@@ -168,7 +168,7 @@ def _p_value(row: AttackRow, margin: float) -> float:
 def correct_lower_limit(row: AttackRow, rows: int) -> float:
     """Returns the lower limit of an attack result, corrected for multiple comparisons.
 
-    It is widened so that ``rows`` such limits hold together at the row's confidence.
+    The limit is widened so that ``rows`` such limits hold together at the row's confidence.
     """
     return _Figure.of(row).low_of(rows)
 
@@ -176,7 +176,7 @@ def correct_lower_limit(row: AttackRow, rows: int) -> float:
 def correct_upper_limit(row: AttackRow, rows: int) -> float:
     """Returns the upper limit of an attack result, corrected for multiple comparisons.
 
-    It is widened so that ``rows`` such limits hold together at the row's confidence.
+    The limit is widened so that ``rows`` such limits hold together at the row's confidence.
     """
     return _Figure.of(row).high_of(rows)
 
@@ -386,7 +386,8 @@ class SeverityAssessment:
     def fails(self, worst: Severity) -> bool | None:
         """Whether the severity is ``worst`` or worse; None if that is unknown.
 
-        It is unknown if the examined parts are less severe, and some parts were not assessed.
+        The answer is unknown if the examined parts are less severe, but some parts were not
+        assessed.
         """
         if self.level.rank <= worst.rank:
             return True

@@ -143,8 +143,8 @@ class Finding(Row):
     def is_claimed(self) -> bool:
         """Whether the claim states an epsilon for the judged scope and delta.
 
-        It does if it is finite and covers them, and there is no condition in ``outside_model``. A
-        refuted claim always counts.
+        A finite claim does if it covers them, and if there is no condition in ``outside_model``. A
+        claim that is refuted there always does.
         """
         covers = self.claim.scope.covers(self.scope) and self.claim.delta <= self.delta
         covers = (covers and not self.outside_model) or self.verdict is Verdict.VIOLATED

@@ -70,8 +70,8 @@ _LABEL = 16
 def write_blocks(part: Passage, console: Console, indent: int = 0) -> None:
     """Prints the blocks of a section one after another.
 
-    Of a subsection that is only for the HTML page, the title is printed. A row of a table is
-    printed as an item: its first cell, then each other cell with the head of its column.
+    A subsection that is only for the HTML page is printed as its title. A row of a table is printed
+    as an item: its first cell, then each other cell with the head of its column.
     """
     for place, block in enumerate(part.blocks):
         if isinstance(block, Paragraph):

@@ -131,7 +131,7 @@ class PaperEntry(TomlTable):
         without ``epsilon`` and ``of`` means that the claim is derived from the system's parts
     curve: whether the formula gives epsilon as a function of delta
     of: numbers or names of other entries; the first of them that is about the system provides the
-        claim. It is compared in this entry's scope and, if it has a ``curve``, at this entry's
+        claim. The claim is compared in this entry's scope and, with a ``curve``, at this entry's
         delta
     when: settings of the system for which the claim holds, by name; a list allows any of its values
     note: reason why a reader would compare the claim in this scope

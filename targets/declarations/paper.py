@@ -338,7 +338,8 @@ class Paper:
             if name in (entry.number, entry.name):
                 return entry
         raise InputError(
-            f"Expected an entry's number or name in {self.name}, got {name!r}. Correct {CLAIMS_FILE}."
+            f"Expected a number or name of an entry of {self.name}, got {name!r}. "
+            f"Correct {CLAIMS_FILE}."
         )
 
     def find_table(self, place: str) -> PrintedTable:

@@ -205,8 +205,8 @@ class WrappedSystem(System):
     def is_steerable(self) -> bool:
         """Whether a malicious server can send all devices any model in every round.
 
-        True if all devices take part in every round (``share`` 1), keep no state, and accept any
-        model. It does not matter what they accept if the server sends no model.
+        True if all devices take part in every round (``share`` 1) and keep no state, and either
+        accept any model or receive no model.
         """
         return (
             (self.obeys or self.model is None)
@@ -437,8 +437,8 @@ class WrappedSystem(System):
     ) -> Broadcast | None:
         """Computes the next model, by the owner's server function or by averaging the messages.
 
-        model: the present model; it is returned unchanged if the server broadcasts no model, or if
-            no device has sent a message. It is added to the mean of messages that are changes
+        model: the present model. The result is this model if the server broadcasts no model, or if
+            no device has sent a message. The mean of messages that are changes is added to it
         structure, like: structures of the model and of a message
         uploads: the messages of the round
         rng: source of the server's randomness
@@ -574,8 +574,8 @@ def _bits(values: Sequence[bool] | NDArray[np.bool_]) -> Dense:
 class ReceivedUploads(Sequence[Any]):
     """The messages of one round as a sequence, which a server function gets as its ``uploads``.
 
-    An element is a message in the form in which the client function returned it. It is built on
-    access, so that a round of large tables fits into memory.
+    An element is a message in the form in which the client function returned it. Elements are built
+    on access, so that a round of large tables fits into memory.
     """
 
     def __init__(self, uploads: Uploads, structure: ArrayStructure) -> None:

@@ -329,8 +329,8 @@ def open_table(
 
     If ``options`` has no separator, it is determined: ``choose_columns`` must succeed with it.
     Raises InputError for files that are not tables, if several separators fit, and, with the
-    ``remedy``, if the first line looks like a row. It does if it has none of the ``usual_names``,
-    but a number, a date or a value that occurs again in its column.
+    ``remedy``, if the first line looks like a row, which has none of the ``usual_names``, but a
+    number, a date or a value that occurs again in its column.
     """
     place = str(path)
     if not is_table_path(path):
@@ -479,7 +479,7 @@ def _widest(files: Sequence[TextTable], lines: Sequence[bytes]) -> TextTable:
 def _has_row(file: TextTable, lines: Sequence[bytes], fits: bool) -> bool:
     """Whether the first line looks like a row instead of names of columns.
 
-    It does if a field is a number, a date, or a value that occurs again in its column. Such values
+    A row has a number, a date, or a value that occurs again in its column. Values that occur again
     do not count if ``fits``, that is, if the first line has the names of the required columns.
     """
     mark = file.separator.encode()
