@@ -41,8 +41,8 @@ class Background:
     attributes: other attributes of all users, as numeric features (n_users, d)
     subjects: users about whom to infer something, including known users; None for all users
     candidates: (user, item) pairs to be classified by membership inference (m, 2)
-    prior_log_odds: log-odds of interactions that are known without the messages, of each candidate pair
-        (m,); if there are no candidates, of each item (n_items,)
+    prior_log_odds: log-odds of interactions that are known without the messages, of each candidate
+        pair (m,); if there are no candidates, of each item (n_items,)
     profiles: ratings of the users to be classified by user-level membership inference (n, n_items)
     references: views of trainings that the adversary ran itself, each on some users of
         ``profiles``, for user-level membership inference

@@ -186,7 +186,7 @@ def _features(view: View, profiles: sparse.csr_array) -> Floats:
         if not parts:
             raise InputError(
                 f"Expected client code that computes {profiles.shape[0]} users' messages within "
-                f"{profile_fit.MAX_ROUND_SECONDS:g} seconds, got slower code. Give fewer user profiles."
+                f"{profile_fit.MAX_ROUND_SECONDS:g} seconds, got slower code. Give fewer users."
             )
         features = np.concatenate(parts, axis=1)
         view.cache[_MEMO] = profiles, features

@@ -360,8 +360,8 @@ def add_inputs(view: View) -> ViewWithInputs:
     Tables have one row per sender. A view that has such tables is returned unchanged. The tables
     are:
 
-    - ``SUMMARY``: if devices leave rows or columns of a matrix unchanged (``find_changes``), the
-      summary is only which of them each device changes. In FedRec there are 600 rows and columns,
+    - ``SUMMARY``: if devices leave rows or columns of a matrix unchanged (``find_changed_rows``),
+      the summary is only which of them each device changes. In FedRec there are 600 of them,
       among them those of a user's own features, which would have little weight among the 127,000
       numbers of the whole upload: on MovieLens 100K, with 30% of users known, the MLP then has a
       macro F1 of .91 instead of .65 for gender. Otherwise, the summary is all components as sent,
@@ -381,7 +381,7 @@ def add_inputs(view: View) -> ViewWithInputs:
       several groups.
 
     Randomized reports and bits, which are drawn afresh in every round, and changes of the model are
-    averaged over the rounds that are read (``uploads.get_rounds``).
+    averaged over the rounds that are read (``uploads.select_rounds``).
 
     A table takes as many float32 numbers as the number of senders times the size of one message, at
     most 1 GiB while it is computed. If that would be more, or there are more than 6,144 senders,

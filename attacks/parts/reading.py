@@ -170,12 +170,12 @@ Floats = NDArray[np.float64]
 class Calibration(NamedTuple):
     """Factors that weaken evidence (log-likelihood ratios of interactions) that is overconfident.
 
-    A log-likelihood ratio r becomes ratio_gain r / (1 + bend |r|).
+    A log-likelihood ratio r becomes ratio_gain r / (1 + saturation |r|).
 
     ratio_gain: factor of all log-likelihood ratios
     activity_gain: factor of the terms that users' activities add to the log-odds of interactions
-    saturation: strength of the limit on large ratios: |r| / (1 + saturation |r|) stays below 1 / saturation nats; 0
-        for no limit
+    saturation: strength of the limit on large ratios: |r| / (1 + saturation |r|) stays below
+        1 / saturation nats; 0 for no limit
     """
 
     ratio_gain: float
@@ -183,7 +183,7 @@ class Calibration(NamedTuple):
     saturation: float
 
     def rescale(self, ratio: Numbers) -> Numbers:
-        """Returns log-likelihood ratios r scaled to ratio_gain r / (1 + bend |r|), same shape."""
+        """Returns log-likelihood ratios r as ratio_gain r / (1 + saturation |r|), same shape."""
         return np.asarray(self.ratio_gain * ratio / (1 + self.saturation * np.abs(ratio)))
 
 
@@ -223,8 +223,9 @@ def calibrate(
     evidence: log-likelihood ratios of users and items (n, M)
     item_odds: log-odds of the share of users who interacted with each item, NaN if unknown (M,)
     notify: function that receives a sentence if the ratios are weakened or disputed
-    shadow_factors: factors that were fitted to simulated users and are applied first; if popularity clearly
-        contradicts them, large ratios are only limited (``Calibration.bend``)
+    shadow_factors: factors that were fitted to simulated users (shadows) and are applied first; if
+        popularity clearly contradicts them, large ratios are only limited
+        (``Calibration.saturation``)
 
     If popularity clearly refutes the result, all ratios are multiplied by the factor that
     popularity supports. Infinite ratios, whose entries are proved, stay unchanged.
@@ -241,10 +242,8 @@ def calibrate(
 
     best, note = IDENTITY_CALIBRATION, ""
     if shadow_factors is not None and shadow_factors != IDENTITY_CALIBRATION:
-        best, note = (
-            shadow_factors,
-            "The attack calibrates its odds on messages that the devices' code simulates.",
-        )
+        best = shadow_factors
+        note = "The attack calibrates its odds on messages that the devices' code simulates."
         if loss(shadow_factors) > loss(IDENTITY_CALIBRATION) + _CLEAR:
             best, note = _DISPUTED, "Item popularity contradicts messages that the code simulates."
     if loss(best) > loss(_NOTHING) + _CLEAR:
@@ -266,9 +265,9 @@ def fit_calibration(evidence: Evidence, histories: NDArray[np.bool_], items: Flo
     histories: True if the user interacted with the item (n, M)
     items: log-odds of the items (M,)
 
-    All factors are 1 (``UNSCALED``) unless a smaller factor of the ratios or of users' activity is
-    better by three standard errors over users. Infinite ratios, whose entries are proved, do not
-    count.
+    The result is ``IDENTITY_CALIBRATION`` unless a smaller factor of the ratios or of users'
+    activity is better by three standard errors over users. Infinite ratios, whose entries are
+    proved, do not count.
     """
     assert evidence.log_ratio is not None
     finite = np.isfinite(evidence.log_ratio)

@@ -44,8 +44,8 @@ class RowPositions:
 
     senders: index of the user who sent each of T messages, ascending (T,)
     values: positions of the rows, in standard deviations of the noise (T, M)
-    has_common_direction: True if the data show that users' directions have a common part, so that they point
-        the same way
+    has_common_direction: True if the data show that users' directions have a common part, so that
+        they point the same way
     is_mostly_common: True if this common part is larger than the directions' deviations from it
     has_sign: True if the sign of the directions is known, from vectors that users sent
     """

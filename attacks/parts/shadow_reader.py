@@ -585,9 +585,9 @@ def _features(
 def choose_rounds(view: View) -> list[RoundView]:
     """Returns the rounds whose messages are compared with those of simulated users.
 
-    The rounds are among the first and the last ones in the adversary's view (``get_rounds``), and
-    have the same message components as the last round. At most 8 rounds are chosen, and at most 4
-    if computing a message takes long.
+    The rounds are among the first and the last ones in the adversary's view (``select_rounds``),
+    and have the same message components as the last round. At most 8 rounds are chosen, and at most
+    4 if computing a message takes long.
     """
     client = view.public.device_code
     assert client is not None, "refused"

@@ -344,7 +344,7 @@ def read_model_messages(
     kinds: kinds of messages to return
     per_user: limit on the number of messages, as a multiple of the number of users
 
-    The rounds are those of ``get_rounds``. Models and reports are omitted if the broadcast model
+    The rounds are those of ``select_rounds``. Models and reports are omitted if the broadcast model
     has no part to which they belong.
     """
     messages: dict[str, tuple[ModelMessages, ...]] = {}
@@ -382,7 +382,7 @@ def read_item_messages(
     kinds: kinds of messages to return
     per_user: limit on the number of messages, as a multiple of the number of users
 
-    The rounds are those of ``get_rounds``. The result is empty if no component has one row per
+    The rounds are those of ``select_rounds``. The result is empty if no component has one row per
     item.
     """
     name = find_item_table_name(view, kinds)

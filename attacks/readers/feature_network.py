@@ -67,8 +67,8 @@ class FeatureNetworkReader(MessageReader):
     """Reader of networks on public item features: compares the returned with the broadcast network.
 
     The difference of the two networks' logits at an item's features is the log-likelihood ratio of
-    an interaction. Rounds are read from both ends of the training (``uploads.get_rounds``). Cost:
-    some products of layers per sender and combination of features.
+    an interaction. The first and last rounds are read (``uploads.select_rounds``). Cost: some
+    products of layers per sender and combination of features.
     """
 
     reference = (
@@ -82,7 +82,7 @@ class FeatureNetworkReader(MessageReader):
         """Checks whether devices send trained networks whose inputs are public features of items.
 
         The result is False if messages leave some rows of an item table unchanged, because the
-        reader ``ItemRows`` then serves better.
+        reader ``ItemRowReader`` then serves better.
         """
         return _form(view) is not None and not has_unchanged_rows(view)
 

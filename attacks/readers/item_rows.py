@@ -78,7 +78,7 @@ class ItemRowReader(MessageReader):
     """Reader of messages that change some rows of an item table and leave all others unchanged.
 
     The changed rows, and the direction of the change, show the items with which a user interacted.
-    The first and last rounds are read (``uploads.get_rounds``); for users who send nothing in
+    The first and last rounds are read (``uploads.select_rounds``); for users who send nothing in
     these rounds, the last message is read. Cost: about 10 d^2 operations per changed row of d
     numbers. Memory: 6 bytes per user and item.
     """
@@ -201,7 +201,7 @@ def _turns(
 ) -> Iterator[tuple[ModelMessages, NDArray[np.int64], ModelMessages | None]]:
     """Yields messages of a round, the users to read in it, and messages with the senders' vectors.
 
-    The rounds of ``uploads.get_rounds`` come first, with all ``users``, then the last round of
+    The rounds of ``uploads.select_rounds`` come first, with all ``users``, then the last round of
     each user who sent in none of them. The third value is None if no vectors are sent.
     """
     missing = users
@@ -222,7 +222,7 @@ def pair_with_vectors(
     """Returns for each round the messages about the item table, and those with the users' vectors.
 
     ``per_user`` limits the number of messages, as a multiple of the number of users; it chooses the
-    rounds (``uploads.get_rounds``). The second value of a pair is None if the senders send no
+    rounds (``uploads.select_rounds``). The second value of a pair is None if the senders send no
     vectors of their own.
     """
     tables = read_item_messages(view, per_user=per_user)

@@ -165,11 +165,13 @@ class StepMixture:
         reversed, because more rows should move down than up
     mean_step: mean of the messages' step sizes, which are normally distributed
     step_variance: variance of the step sizes
-    mean_positive_share: mean of the users' shares of positives among items, which are beta-distributed
+    mean_positive_share: mean of the users' shares of positives among items, which are
+        beta-distributed
     prior_weight: weight of this beta distribution as a prior, as a number of observed items
     item_log_odds: log-odds that a user of mean share interacted with each item (M,)
-    relative_step_excess: relative excess of a positive's step over a negative's, from -1 to 1 (M,); low for
-        items that the model knows to be popular, as it has little left to learn from their users
+    relative_step_excess: relative excess of a positive's step over a negative's, from -1 to 1 (M,);
+        low for items that the model knows to be popular, as it has little left to learn from their
+        users
     negative_steps: number of steps that a negative's row moves if the negative is drawn 0, 1, 2, or
         more times (4,)
     """
@@ -289,7 +291,7 @@ def fit_log_ratios(
     negatives: number of items without interaction that a device draws per interaction
     mixture: parameters that are the same for all messages, or their initial values
     fit_all: True to fit these parameters too
-    keep_odds: True to keep ``item_odds`` and their mean ``mean_share``
+    keep_odds: True to keep ``item_log_odds`` and their mean ``mean_positive_share``
     n_iterations: number of iterations
 
     Each message has its own step size, and each user a share of items with interactions; both are

@@ -112,7 +112,7 @@ class InputWeightReader(MessageReader):
     The columns that a user's messages change, in a matrix with one column per item, show the items
     with which the user interacted.
 
-    The first and last rounds are read (``uploads.get_rounds``). A square matrix is not read
+    The first and last rounds are read (``uploads.select_rounds``). A square matrix is not read
     because either rows or columns could be the items.
     """
 
@@ -127,7 +127,7 @@ class InputWeightReader(MessageReader):
         """Checks whether messages leave some columns of a layer with one input per item unchanged.
 
         The result is False if messages leave some rows of an item table unchanged, because the
-        reader ``ItemRows`` then serves better.
+        reader ``ItemRowReader`` then serves better.
         """
         return not has_unchanged_rows(view) and bool(find_input_layer(view))
 
@@ -374,7 +374,7 @@ class RankOneChangeReader(MessageReader):
 
         The result is False if a more informative reader can read the adversary's view.
         """
-        # InputWeights gives strong evidence, and RankOneGradients knows the size of the step.
+        # InputWeightReader has strong evidence, and RankOneGradientReader knows the step size.
         if InputWeightReader().can_read(view) or RankOneGradientReader().can_read(view):
             return False
         rounds = read_item_messages(view)
@@ -395,8 +395,8 @@ class RankOneChangeReader(MessageReader):
         """Returns log-ratios of interactions from rows' changes along the message's main direction.
 
         A user's items are divided into two groups, by the rows' positions in this direction, or by
-        residuals as in ``RankOneGradients``, whichever groups are clearer. The smaller group is
-        assumed to be the items with which the user interacted.
+        residuals as in ``RankOneGradientReader``, whichever groups are clearer. The smaller group
+        is assumed to be the items with which the user interacted.
         """
         ratio = np.zeros((len(users), view.public.n_items), dtype=np.float32)
         for sent in read_item_messages(view):

@@ -335,7 +335,7 @@ def _find_order(moved: Floats, histories: Bits, *, is_last: bool) -> tuple[Ints 
 # An adversary who runs the system knows the order. The manifest of a recording may not state it, or
 # may state it wrongly (a padding row, numbers from 1, a label encoding). Orders are compared with
 # the true data by ``attacks.parts.row_places``. A few orders are tried first: by identifier, by
-# rank of the identifier, and as stated in the manifest, each with up to ``MAX_EXTRAS`` special
+# rank of the identifier, and as stated in the manifest, each with up to ``MAX_EXTRA_ROWS`` special
 # rows. The order that fits the messages best is tried last.
 
 _PLAIN = 0.4 * MAX_LOG_RATIO  # evidence from which an item counts as determined with certainty

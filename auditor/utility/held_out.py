@@ -44,7 +44,7 @@ class HeldOutData:
         held-out data.
 
         The result has one row per metric, with a normal confidence interval. ``rng`` draws tested
-        users and items if not all are tested. Raises NoScores if there are no held-out data.
+        users and items if not all are tested. Raises NoScoresError if there are no held-out data.
         """
         raise NoScoresError("Nothing is held out of the data, so utility is not measured.")
 

@@ -49,7 +49,8 @@ class HeldOutRatings(HeldOutData):
         """Computes the mean squared error of the system's scores for the held-out ratings, as one
         row with a normal confidence interval over users.
 
-        ``rng`` draws the tested users if there are many. Raises NoScores if all ratings are equal.
+        ``rng`` draws the tested users if there are many. Raises NoScoresError if all ratings are
+        equal.
         """
         if np.ptp(np.append(self.ratings, self.train.ratings.data)) == 0:
             raise NoScoresError(

@@ -222,7 +222,7 @@ def choose_best_rule(candidates: Iterable[CandidateRule[Rule]]) -> CandidateRule
     """Returns the candidate rule with the largest predicted lower bound on epsilon.
 
     A candidate replaces an earlier one only if its bound is larger by a share of more than
-    ``MIN_GAIN``. The result is None if there are no candidates.
+    ``MIN_BOUND_GAIN``. The result is None if there are no candidates.
     """
     best: CandidateRule[Rule] | None = None
     for each in candidates:

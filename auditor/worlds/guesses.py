@@ -183,7 +183,7 @@ def count_coin_tosses(worlds: Worlds, left: Sequence[int]) -> tuple[int, float]:
 
     Each toss chooses the input (world) of one output whose guess is counted. If outputs are drawn
     afresh, the coin is fair and there is one toss per remaining output. If outputs are stored,
-    ``count_stored_tosses`` gives both numbers.
+    ``count_stored_coin_tosses`` gives both numbers.
 
     worlds: the inputs, whose outputs are drawn afresh or stored.
     left: numbers of remaining outputs of the two worlds.
@@ -238,7 +238,7 @@ def bound_epsilon_by_guesses(
     """Returns a lower bound on epsilon from counts of right and wrong guesses of the input.
 
     right, wrong: numbers of right and of wrong guesses (arrays broadcast).
-    revealed: number of right guesses that are explained by delta alone (``split_delta``).
+    revealed: number of right guesses that delta alone explains (``count_revealed_guesses``).
     alpha: error of the bound, 1 minus its confidence.
 
     A fair coin chooses the input of each output. Given an output that does not reveal its input,
@@ -320,8 +320,8 @@ class ThresholdLimits:
     q_upper: upper limits of Q (k,).
     thresholds: thresholds of the events (k,).
     is_above: whether the event is a score above the threshold (k,); otherwise a score below it.
-    is_p_in_first_world: whether P is the probability in the first world, and Q in the second (k,); otherwise
-        the reverse.
+    is_p_in_first_world: whether P is the probability in the first world, and Q in the second (k,);
+        otherwise the reverse.
     alpha: total error, 1 minus the confidence of all limits together.
 
     The thresholds are order statistics of the scores in the world of Q, at ranks fixed in advance.

@@ -97,10 +97,10 @@ class OneRunGuesses:
     A canary is a record put into the data; a separate fair coin decided on each. The number of
     guesses is fixed in advance.
 
-    n_canaries: number of n_canaries.
-    n_guesses: number of n_guesses, at most one per canary; the guesser abstains on all other n_canaries.
-    n_right: number of right n_guesses.
-    is_two_sided: whether some n_guesses are "in" and others "out"; otherwise all n_guesses are equal.
+    n_canaries: number of canaries.
+    n_guesses: number of guesses, at most one per canary; the guesser abstains on other canaries.
+    n_right: number of right guesses.
+    is_two_sided: whether some guesses are "in" and others "out"; otherwise all guesses are equal.
     """
 
     n_canaries: int
@@ -265,7 +265,7 @@ def _crossing(excess: Callable[[float], float], upper: float) -> float:
 MIN_CANARIES = 20
 _SELECTING = 5  # one in this many canaries selects how the remaining ones are guessed
 _SHARES = 40  # how many numbers of "in" guesses, and of "out" guesses, are tried
-_CAUTION = 0.5  # standard errors subtracted from a predicted bound, see TestBudget
+_CAUTION = 0.5  # standard errors subtracted from a predicted bound, see RuleTestPlan
 
 
 _Theorem = tuple[Callable[..., float], str]

@@ -276,10 +276,10 @@ class SelectionSplit:
 
         The first rule is that of ``choose_rule``. The second rule guesses on values that occurred
         in one of the two worlds only, or has the largest predicted bound when nothing is subtracted
-        for chance. The second rule gets the share ``RARE_RULE_SHARE`` of the error, and the first
-        rule the remaining error. The pair of worlds is that of the rule with the larger predicted
-        bound. If several rules compete, fresh draws decide, because among hundreds of cuts of
-        dozens of statistics on one set of outputs, the best rule is often best by chance.
+        for chance. The second rule gets a tenth of the error (``SECOND_RULE_ERROR_SHARE``), and the
+        first rule the remaining error. The pair of worlds is that of the rule with the larger
+        predicted bound. If several rules compete, fresh draws decide, because among hundreds of
+        cuts of dozens of statistics on one set of outputs, the best rule is often best by chance.
         """
         common = replace(budget, alpha=(1.0 - SECOND_RULE_ERROR_SHARE) * budget.alpha)
         rare = replace(budget, alpha=SECOND_RULE_ERROR_SHARE * budget.alpha)
@@ -319,7 +319,7 @@ class SelectionSplit:
         """Returns the rule with the largest lower bound on epsilon that these outputs predict.
 
         ``budget``: number of draws and error of the later test. If no rule has a positive predicted
-        bound, the margin for chance (``TestBudget.margin``) is omitted; if there is still no such
+        bound, the margin for chance (``RuleTestPlan.margin``) is omitted; if there is still no such
         rule, any rule is accepted. This does not invalidate the bound, because fresh draws will
         test the rule, and it finds weak leaks that few outputs do not show clearly. The result is
         None if there is no rule at all.
@@ -373,7 +373,7 @@ class SelectionSplit:
 
         A part is one entry, or the entries of one field. Parts are omitted, many at once and then
         one by one. The predicted bound of the simpler rule is computed with ``bold``, a test budget
-        without a margin for chance (``TestBudget.margin``). This bound must reach the bound of
+        without a margin for chance (``RuleTestPlan.margin``). This bound must reach the bound of
         ``choice``, which was computed with a margin, so that their difference is within the
         sampling error. Without such a rule, the rule of ``choice`` is returned.
         """

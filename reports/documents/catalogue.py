@@ -1,4 +1,4 @@
-"""The catalogue of papers' privacy claims: entries with their judgement, as text and document.
+"""Catalogue of papers' privacy claims: entries with their judgement, as text and document.
 
 The package ``auditor.judging`` makes the entries; ``auditor claims`` and the site print them.
 """
@@ -28,6 +28,7 @@ from fedrec_auditor.reports.documents.document import (
 from fedrec_auditor.reports.record.rows import Finding, Row
 
 _MAX_LISTED = 6  # maximum number of figures of one entry that a report lists
+# Value of a system's setting.
 Setting = bool | int | float | str
 
 
@@ -36,11 +37,11 @@ class StatedNumber(Row):
 
     what: name of the number in words.
     claimed: value in the paper.
-    right: value computed here.
-    below: whether the paper states only that the number is below ``claimed``.
+    right: correct value, as computed here.
+    below: whether the paper only states that the number is less than ``claimed``.
     word: judgement of the paper's value, such as "wrong".
-    how: how ``right`` was computed.
-    side: lower or upper, if ``right`` is such a bound; None if it is the exact value.
+    how: sentence on how ``right`` was computed.
+    side: whether ``right`` is a lower or an upper bound of the correct value; None if it is exact.
     """
 
     what: str
@@ -57,10 +58,10 @@ class PaperRow(Row):
 
     title: citation of the paper.
     code: repository and commit, if the entries describe released code.
-    place: section in which the paper states its adversary and its trusted parties.
+    place: section of the paper that states its adversary and its trusted parties.
     adversary: adversary against whom the paper promises privacy.
     trusted: parties that the paper trusts.
-    symbols: meaning of each symbol of the paper.
+    symbols: meaning of each symbol in the paper's formulas, by symbol.
     """
 
     title: str
@@ -72,32 +73,40 @@ class PaperRow(Row):
 
     @property
     def role_words(self) -> str:
-        """A phrase with the adversary, the trusted parties, and the section that states them."""
+        """Phrase with the adversary, the trusted parties, and the section that states them."""
         return f"against {self.adversary}; trusted parties: {self.trusted} ({self.place})"
 
 
 class CatalogueRow(Row):
     """One entry of the catalogue: a statement of a paper with our judgement of it.
 
-    number, heading: number of the entry, such as "22b", and its leading integer (22).
-    paper, source: the paper, and the place of the statement in the paper.
-    kind: privacy, estimator, utility or typo.
-    basis: who states the claim: the paper prints it, or it was computed or derived here. A derived
-        statement is never VIOLATED or WRONG.
-    target, settings, n_users, n_items: judged system, which `auditor account TARGET --set ...
-        --users ... --items ...` judges again.
-    statement, scope, delta: the statement in words, with its scope and delta; both are None if the
-        statement has no epsilon.
-    claimed, claimed_epsilon: claimed formula and its value; the value is None without an epsilon.
+    number: number of the entry, such as "22b".
+    heading: leading integer of this number, such as 22.
+    paper: facts about the paper.
+    kind: topic of the statement: privacy, estimator, utility or typo.
+    basis: origin of the statement: the paper prints it, or it was computed or derived here. A
+        derived statement is never judged as VIOLATED or WRONG.
+    target: name of the judged system.
+    settings: settings of the system that differ from its defaults, by name.
+    n_users, n_items: numbers of users and items for which the claim is judged.
+    statement: the statement in words.
+    source: place of the statement in the paper.
+    scope, delta: scope and delta of the statement; None if it is not about an epsilon.
+    claimed: claimed formula as text.
+    claimed_epsilon: value of the claimed formula; None if the statement is not about an epsilon.
     computed_at: further conditions under which the numbers were computed.
     repeats: number of another entry on the same statement; both count as one statement.
-    provable, proved_epsilon, proof: formula that can be proved, its value, and its proof.
+    provable: formula that can be proved, as text.
+    proved_epsilon: value of this formula; None if no epsilon is proved.
+    proof: description of the proof.
     exact_lower_epsilon: exact lower bound of epsilon; None if none is known.
-    verdict, arithmetic, reason: judgement of the epsilon, judgement of the numbers, and the reason.
+    verdict: judgement of the epsilon; None if the statement is not about an epsilon.
+    arithmetic: judgement of the other numbers; None if there are none.
+    reason: reason of the judgements.
     finding: judged claim, if the statement is about an epsilon; else None.
-    figures: stated numbers with the correct ones, if the statement is about other numbers.
-    repaired_settings, repaired: settings of a repaired system, and the claim judged on that system;
-        None without a repair.
+    figures: the paper's numbers with the correct numbers, if the statement is about other numbers.
+    repaired_settings: settings with which the statement becomes true; None without a repair.
+    repaired: claim as judged with these settings; None without a repair.
     """
 
     number: str
@@ -139,10 +148,10 @@ class CatalogueRow(Row):
 
     @property
     def claim_basis(self) -> Basis:
-        """The origin of the claimed number: printed in the paper, computed or derived here.
+        """Origin of the claimed number: printed in the paper, computed or derived here.
 
         If a claim was judged, this is the basis of the claim, which may differ from the entry's
-        basis.
+        ``basis``.
         """
         return self.basis if self.finding is None else self.finding.claim.basis
 
@@ -158,23 +167,20 @@ class CatalogueRow(Row):
         }
 
     def has_any_label(self, words: Collection[LabelEnum]) -> bool:
-        """Whether one of the labels ``words`` is the entry's verdict or the label of its numbers.
+        """Whether the entry's verdict, or the judgement of its numbers, is one of ``words``.
 
-        True if ``words`` is empty.
+        Also True if ``words`` is empty.
         """
         return not words or self.verdict in words or self.arithmetic in words
 
     @property
     def incorrect_figures(self) -> tuple[StatedNumber, ...]:
-        """The stated numbers of the entry that are not judged as right."""
+        """Numbers of the entry that are not judged as right."""
         return tuple(figure for figure in self.figures if figure.word is not NumberLabel.RIGHT)
 
     @property
     def listed_figures(self) -> tuple[StatedNumber, ...]:
-        """The stated numbers that a report lists, at most 6.
-
-        If an entry has more numbers, those that are not right have precedence.
-        """
+        """Numbers of the entry that a report lists: at most 6, incorrect numbers first."""
         if len(self.figures) <= _MAX_LISTED:
             return self.figures
         return (self.incorrect_figures or self.figures)[:_MAX_LISTED]
@@ -183,8 +189,9 @@ class CatalogueRow(Row):
 class EpsilonTableRow(Row):
     """One epsilon of a table in a paper, with bounds of the correct epsilon.
 
-    table: number of the table.
-    clients, n_users: clients per round, and users.
+    table: number of the table in the paper.
+    clients: number of clients that are sampled per round.
+    n_users: number of users.
     delta: delta of the epsilon.
     printed: epsilon in the paper's table.
     counted: epsilon that we computed by the authors' own method of accounting.
@@ -205,7 +212,7 @@ class EpsilonTables(Row):
     """The tables of epsilons that one paper prints.
 
     title: citation of the paper.
-    note: explanation how the correct epsilons were computed.
+    note: text on how the correct epsilons were computed.
     rows: epsilons of all tables.
     """
 
@@ -215,7 +222,7 @@ class EpsilonTables(Row):
 
 
 def name_labels(row: CatalogueRow) -> str:
-    """The judgements of an entry as text: of its epsilon, and of its other numbers."""
+    """Returns the judgements of an entry as text: of its epsilon, and of its other numbers."""
     labels = [] if row.verdict is None else [row.verdict.label]
     if row.arithmetic is not None:
         word = row.arithmetic.label
@@ -224,9 +231,9 @@ def name_labels(row: CatalogueRow) -> str:
 
 
 def describe_claimed(row: CatalogueRow) -> str:
-    """The claimed formula of an entry as text, with its value in parentheses.
+    """Formats the claimed formula of an entry, with its value in parentheses.
 
-    If the entry has several numbers, the text is the formula alone.
+    If the entry has several numbers, the text is the formula without a value.
     """
     if row.claimed_epsilon is None:
         value = format_stated_number(_chosen(row))
@@ -242,7 +249,7 @@ def describe_claimed(row: CatalogueRow) -> str:
 
 
 def describe_claim(row: CatalogueRow) -> str:
-    """The claimed formula of an entry with its value, as text.
+    """Formats the claimed formula of an entry with its value.
 
     The prefix "derived: " marks a statement that nobody makes, and that was derived here.
     """
@@ -250,9 +257,9 @@ def describe_claim(row: CatalogueRow) -> str:
 
 
 def describe_correct(row: CatalogueRow) -> str:
-    """The correct formula of an entry as text, with its value in parentheses.
+    """Formats the correct formula of an entry, with its value in parentheses.
 
-    If the entry has several numbers, the text is the formula alone.
+    If the entry has several numbers, the text is the formula without a value.
     """
     value = (
         format_correct_number(_chosen(row))
@@ -265,9 +272,9 @@ def describe_correct(row: CatalogueRow) -> str:
 def format_stated_number(
     figure: StatedNumber, exactly: Callable[[float], str] = say.format_4_digits
 ) -> str:
-    """The number that a paper states or relies on, as text.
+    """Formats the number that a paper states or relies on, such as "below 0.5".
 
-    ``exactly`` formats the number.
+    ``exactly`` is the function that formats the bare number.
     """
     if figure.word is NumberLabel.LOOSE and math.isinf(figure.claimed):
         return "no bound"
@@ -277,9 +284,9 @@ def format_stated_number(
 def format_correct_number(
     figure: StatedNumber, exactly: Callable[[float], str] = say.format_4_digits
 ) -> str:
-    """The number computed here as text, with "at most" or "at least" if it is a bound.
+    """Formats the number computed here, with "at most" or "at least" if it is a bound.
 
-    ``exactly`` formats a number that is not a bound.
+    ``exactly`` is the function that formats a number that is not a bound.
     """
     if figure.side is Side.UPPER:
         return f"at most {say.format_4_upper(figure.right)}"
@@ -287,7 +294,7 @@ def format_correct_number(
 
 
 def explain_row(row: CatalogueRow) -> str:
-    """Sentences on the meaning of an entry's verdict for a user of the system."""
+    """Returns sentences on the meaning of an entry's verdict for a user of the system."""
     texts = []
     if row.finding is not None:
         texts.append(say.describe_guesses(row.finding))
@@ -307,7 +314,7 @@ def explain_row(row: CatalogueRow) -> str:
 
 
 def describe_unlisted(row: CatalogueRow) -> str:
-    """A sentence on the numbers that ``listed_figures`` leaves out; empty if all are listed."""
+    """Returns a sentence on the numbers that ``listed_figures`` leaves out; "" without any."""
     rest = [figure for figure in row.figures if figure not in row.listed_figures]
     poor = sum(figure in row.incorrect_figures for figure in rest)
     agreeing = len(rest) - poor
@@ -317,7 +324,7 @@ def describe_unlisted(row: CatalogueRow) -> str:
 
 
 def format_command(row: CatalogueRow) -> str:
-    """The ``auditor claims`` command that judges an entry again."""
+    """Returns the ``auditor claims`` command that judges an entry again."""
     if row.paper.code:
         return f"auditor claims {row.number}"
     parts = ["auditor claims", row.target, say.format_settings(row.settings)]
@@ -327,7 +334,7 @@ def format_command(row: CatalogueRow) -> str:
 
 
 def _corrected(row: CatalogueRow, figure: StatedNumber) -> str:
-    """A sentence with a stated number that is not right, and the correct number."""
+    """Returns a sentence with a number of the paper that is not right, and the correct number."""
     # The numbers are printed with enough digits to differ.
     equal = say.format_4_digits(figure.claimed) == say.format_4_digits(figure.right)
     digits = say.format_number if equal else say.format_4_digits
@@ -336,7 +343,7 @@ def _corrected(row: CatalogueRow, figure: StatedNumber) -> str:
 
 
 def name_origin(row: CatalogueRow) -> str:
-    """A phrase on the origin of the claimed number: "by its statement", or "as derived".
+    """Names the origin of the claimed number: "by its statement", or "as derived".
 
     "As derived" marks a number that the audit derived, because nobody states it.
     """
@@ -344,7 +351,7 @@ def name_origin(row: CatalogueRow) -> str:
 
 
 def _with(row: CatalogueRow, formula: str, value: str) -> str:
-    """The formula as text, followed by its value in parentheses."""
+    """Returns the text ``formula``, followed by its value in parentheses."""
     # The text is the formula alone if the entry has several numbers, or if the value would need a
     # unit.
     bare = row.finding is None and (len(row.figures) > 1 or row.kind is not StatementKind.PRIVACY)
@@ -352,7 +359,7 @@ def _with(row: CatalogueRow, formula: str, value: str) -> str:
 
 
 def _chosen(row: CatalogueRow) -> StatedNumber:
-    """The number that represents an entry in one line: the first incorrect one, if any."""
+    """Selects the number that represents an entry in one line: the first incorrect one, if any."""
     return (*row.incorrect_figures, *row.figures)[0]
 
 
@@ -382,7 +389,7 @@ _EPSILONS: dict[str, Callable[[EpsilonTableRow], FactText]] = {
 def build_catalogue_document(
     rows: Sequence[CatalogueRow], tables: Sequence[EpsilonTables]
 ) -> Passage:
-    """The document of all entries, with the tables of epsilons that papers print."""
+    """Builds the document of all entries, with the tables of epsilons that papers print."""
     words: list[LabelEnum] = [*Verdict, *NumberLabel]
     meanings = tuple(f"{word.label} ({word}): {word.definition}" for word in words)
     papers = {row.paper.title: row.paper for row in rows}.values()
@@ -403,7 +410,7 @@ def _about(paper: PaperRow) -> str:
 
 
 def build_entry_passage(row: CatalogueRow) -> Passage:
-    """The document of one entry: the meaning of its verdict, facts on its claim, its numbers."""
+    """Builds the document of one entry: meaning of its verdict, facts on its claim, its numbers."""
     derived = ", derived" if row.basis is Basis.DERIVED else ""
     blocks: list[Block] = [Paragraph(explain_row(row)), Facts(tuple(_facts(row)))]
     if listed := row.listed_figures:
@@ -428,14 +435,14 @@ def build_entry_passage(row: CatalogueRow) -> Passage:
 
 
 def build_table_passage(tables: EpsilonTables) -> Passage:
-    """A section with the epsilons that a paper prints, the authors' counts, and correct bounds."""
+    """Builds the section with a paper's printed epsilons, the authors' counts, and the bounds."""
     note = (Paragraph(tables.note),) if tables.note else ()
     title = f"{tables.title}, entry by entry"
     return Passage(title, (*note, make_grid(tables.rows, _EPSILONS)))
 
 
 def count_entries_by_label(rows: Sequence[CatalogueRow]) -> str:
-    """The number of entries per label (such as "refuted") in words, grouped by basis.
+    """Counts the entries per label (such as "refuted"), grouped by basis; returns a text.
 
     The basis is printed, computed or derived. Entries on one statement count as one. Statements
     that are not about privacy are counted separately.

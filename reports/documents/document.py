@@ -16,6 +16,7 @@ from typing import Literal, TypeVar
 
 from fedrec_auditor.accountants.verdict import LabelEnum
 
+# Type of the objects that a table has rows for.
 Item = TypeVar("Item")
 
 
@@ -57,13 +58,17 @@ class Picture:
     kind: str = ""
 
 
-# Text of a fact, or a number with its qualifications.
+# Content of a table's cell or of a fact: a text, or a number with its qualifications.
 FactText = str | Quantity
 
 
 @dataclass(frozen=True, slots=True)
 class Paragraph:
-    """A block of sentences."""
+    """A paragraph of a document.
+
+    text: the sentences.
+    block: kind of the block, by which writers choose a layout.
+    """
 
     text: str
     block: Literal["paragraph"] = "paragraph"
@@ -71,7 +76,11 @@ class Paragraph:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """A bulleted list."""
+    """A bulleted list of a document.
+
+    texts: the items of the list.
+    block: kind of the block, by which writers choose a layout.
+    """
 
     texts: tuple[str, ...]
     block: Literal["items"] = "items"
@@ -79,7 +88,11 @@ class Listing:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """A list of pairs: a name, such as "Lower bound", and the text or number for it."""
+    """A list of facts in a document, such as "Lower bound: ≥ 2.3".
+
+    rows: pairs of a name and its text or number.
+    block: kind of the block, by which writers choose a layout.
+    """
 
     rows: tuple[tuple[str, FactText], ...]
     block: Literal["facts"] = "facts"
@@ -87,7 +100,13 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """A table with a caption and one row per object; the first cell of a row names the object."""
+    """A table of a document, with one row per object.
+
+    caption: caption of the table.
+    column_heads: head of each column.
+    rows: cells of each row, of which the first names the object.
+    block: kind of the block, by which writers choose a layout.
+    """
 
     caption: str
     column_heads: tuple[str, ...]
@@ -97,9 +116,12 @@ class Grid:
 
 @dataclass(frozen=True, slots=True)
 class Pictures:
-    """Drawings side by side.
+    """Drawings that stand side by side in a document.
 
-    The HTML page shows them, Markdown links to the file NAME.svg in the same folder.
+    The HTML page shows them, and Markdown links to the files NAME.svg in the same folder.
+
+    pictures: the drawings.
+    block: kind of the block, by which writers choose a layout.
     """
 
     pictures: tuple[Picture, ...]
@@ -115,9 +137,10 @@ class Passage:
     verdict_label: text that is printed before the title, such as the verdict on a claim.
     colour: verdict that determines the colour of ``verdict_label``; None without a colour.
     is_folded: whether the HTML page shows only the title until the reader opens the section.
-    is_html_only: whether only the HTML page has the section. A terminal prints its title, and Markdown
-        omits it.
-    html_id: address (HTML id) of the section in the page; empty without an address.
+    is_html_only: whether only the HTML page has the section. A terminal prints its title, and
+        Markdown omits it.
+    html_id: HTML id of the section in the page; empty without an id.
+    block: kind of the block, by which writers choose a layout.
     """
 
     title: str
@@ -135,11 +158,12 @@ class Passage:
         return ": ".join(filter(None, (self.verdict_label, self.title)))
 
 
+# Any block of a document.
 Block = Paragraph | Listing | Facts | Grid | Pictures | Passage
 
 
 def make_facts(*rows: tuple[str, FactText]) -> Facts:
-    """Returns a block of the given (name, text) pairs, without those whose text is empty."""
+    """Returns a block of facts from (name, text) pairs, without the pairs whose text is empty."""
     return Facts(tuple((name, text) for name, text in rows if text))
 
 
@@ -206,9 +230,9 @@ def merge_texts(named: Iterable[tuple[str, str]]) -> tuple[tuple[str, str], ...]
 
 
 def move_repeats_to_notes(whole: Passage) -> Passage:
-    """Replaces text that occurs often in the facts of a document by references to numbered notes.
+    """Replaces text that occurs often in the facts of a document by references to notes.
 
-    A last section lists the notes.
+    The numbered notes are listed in a new last section.
 
     >>> add_notes(Passage("", (Facts((("Why", "proved (Dwork 2006)"),) * 3),))).blocks[-1].blocks
     (Facts(rows=(('Note 1', '(Dwork 2006)'),), block='facts'),)
@@ -232,7 +256,7 @@ def _replaced(notes: Mapping[str, str], unit: re.Pattern[str], text: str) -> str
 
 
 def _merged(references: re.Match[str]) -> str:
-    """One sentence for adjacent references to notes."""
+    """Returns one sentence for adjacent references to notes."""
     return f"See notes {', '.join(re.findall('[0-9]+', references[0]))}."
 
 
@@ -248,7 +272,7 @@ def _texts(part: Passage) -> Iterator[str]:
 
 
 def _reworded(part: Passage, change: Callable[[str], str]) -> Passage:
-    """A copy of the section in which ``change`` is applied to each text of its facts."""
+    """Returns a copy of the section in which ``change`` is applied to each text of its facts."""
 
     def changed(text: FactText) -> FactText:
         if isinstance(text, str):

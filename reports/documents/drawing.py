@@ -12,9 +12,9 @@ from html import escape
 
 from fedrec_auditor.reports import say
 
-# Maps a value to its coordinate on an axis.
+# Function that maps a value to its coordinate on an axis.
 AxisScale = Callable[[float], float]
-# Sizes of text in drawing units: 8 and 7 points if 366 units are a column of 86 mm.
+# Font sizes in drawing units (8 and 7 points if 366 units are a column of 86 mm).
 FONT_SIZE, SMALL_FONT_SIZE = 12.0, 10.5
 
 
@@ -37,14 +37,14 @@ def make_axis(low: float, high: float, start: float, end: float, *, log: bool = 
 
 
 def truncate(words: str, letters: int) -> str:
-    """``words`` shortened to at most ``letters`` characters; an ellipsis marks a shortened text."""
+    """Shortens ``words`` to at most ``letters`` characters; an ellipsis marks a shortened text."""
     return words if len(words) <= letters else f"{words[: letters - 1]}…"
 
 
 def draw_rectangle(x: float, y: float, width: float, height: float, colour: str) -> str:
-    """A filled rectangle as SVG with the upper left corner (x, y).
+    """Draws a filled rectangle with the upper left corner (x, y), as SVG.
 
-    A rectangle has an outline only if ``colour`` is "pale".
+    The rectangle has an outline only if ``colour`` is "pale".
     """
     at = f'x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}"'
     edge = ' stroke="var(--leak)" stroke-width="0.8"' if colour == "pale" else ""
@@ -52,31 +52,31 @@ def draw_rectangle(x: float, y: float, width: float, height: float, colour: str)
 
 
 def draw_line(x: float, y: float, to_x: float, to_y: float, colour: str, width: float) -> str:
-    """A straight line from (x, y) to (to_x, to_y) as SVG."""
+    """Draws a straight line from (x, y) to (to_x, to_y), as SVG."""
     ends = f'x1="{x:.1f}" y1="{y:.1f}" x2="{to_x:.1f}" y2="{to_y:.1f}"'
     return f'<line {ends} stroke="var(--{colour})" stroke-width="{width}"/>'
 
 
 def draw_dot(x: float, y: float, colour: str) -> str:
-    """A filled circle around (x, y) as SVG."""
+    """Draws a filled circle around (x, y), as SVG."""
     return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4" fill="var(--{colour})"/>'
 
 
 def draw_ring(x: float, y: float, colour: str) -> str:
-    """An unfilled circle around (x, y) as SVG."""
+    """Draws an unfilled circle around (x, y), as SVG."""
     stroke = f'stroke="var(--{colour})" stroke-width="1.6"'
     return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="5" fill="none" {stroke}/>'
 
 
 def draw_diamond(x: float, y: float, colour: str) -> str:
-    """A filled diamond around (x, y) as SVG."""
+    """Draws a filled diamond around (x, y), as SVG."""
     return draw_polygon(((x - 5, y), (x, y - 5), (x + 5, y), (x, y + 5)), colour)
 
 
 def draw_curve(
     points: Sequence[tuple[float, float]], colour: str, width: float, dashes: str = ""
 ) -> str:
-    """A line through ``points`` as SVG.
+    """Draws a line through ``points``, as SVG.
 
     ``dashes`` is the SVG dash pattern; the line is solid if it is empty.
     """
@@ -86,7 +86,7 @@ def draw_curve(
 
 
 def draw_polygon(points: Sequence[tuple[float, float]], colour: str) -> str:
-    """A filled polygon with the corners ``points`` as SVG."""
+    """Draws a filled polygon with the corners ``points``, as SVG."""
     return f'<polygon points="{_joined(points)}" fill="var(--{colour})"/>'
 
 
@@ -101,7 +101,7 @@ def draw_text(
     anchor: str = "start",
     size: float = FONT_SIZE,
 ) -> str:
-    """``words`` as an SVG text element at the point (x, y).
+    """Draws the text ``words`` at the point (x, y), as SVG.
 
     ``anchor`` states which part of the text is at the point: "start", "middle" or "end".
     """
@@ -114,17 +114,17 @@ def draw_text(
 
 
 def move_group(x: float, y: float, drawn: Sequence[str]) -> str:
-    """The SVG elements ``drawn`` as one group, moved right by ``x`` and down by ``y``."""
+    """Joins the SVG elements ``drawn`` to one group, and moves it right by ``x``, down by ``y``."""
     return f'<g transform="translate({x:g},{y:g})">{"".join(drawn)}</g>'
 
 
 def make_titled_group(title: str, drawn: Sequence[str]) -> str:
-    """The SVG elements ``drawn`` as one group with a ``title``, which a browser shows on hover."""
+    """Joins the SVG elements ``drawn`` to one group with a ``title``, which is shown on hover."""
     return f"<g><title>{escape(say.sanitize(title))}</title>{''.join(drawn)}</g>"
 
 
 def make_svg(width: float, height: float, drawn: Sequence[str]) -> str:
-    """The SVG document with the elements ``drawn``, of size ``width`` by ``height``.
+    """Makes the SVG document with the elements ``drawn``, of size ``width`` by ``height``.
 
     The document is hidden from screen readers, because a text next to the drawing describes it.
     """
@@ -136,6 +136,7 @@ def _joined(points: Sequence[tuple[float, float]]) -> str:
     return " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
 
 
+# Coordinates (x, y) in drawing units.
 Point = tuple[float, float]
 # Left, top, right and bottom coordinates of a rectangle.
 Box = tuple[float, float, float, float]
@@ -149,7 +150,7 @@ _COVERED, _MORE = 100.0, 50.0
 
 
 def estimate_text_width(words: str, size: float) -> float:
-    """The approximate width of ``words`` at font size ``size``, in drawing units.
+    """Estimates the width of ``words`` at font size ``size``, in drawing units.
 
     All characters are taken to have the same width.
     """
@@ -164,12 +165,16 @@ def place_labels(
     marks: Sequence[Point] = (),
     lines: Sequence[Box] = (),
 ) -> list[Box]:
-    """The box of each label, in the order of ``points``; every box lies inside ``within``.
+    """Places labels next to their points; returns the box of each label, in the order of points.
 
-    A label is placed next to its point, in one of 8 directions at one of 5 distances: where it
-    costs least. The cost is highest if the label covers a point, one of the further points
-    ``marks`` or another label; covering one of the ``lines`` costs little. ``size`` is the font
-    size.
+    points, labels: the points, and the text of each point's label.
+    size: font size.
+    within: area in which all boxes lie.
+    marks: further points that labels should not cover.
+    lines: boxes around lines that labels should not cover.
+
+    A label is placed in one of 8 directions from its point, at one of 5 distances, where the cost
+    is least. Covering a point, a mark or another label costs much, and covering a line little.
     """
     taken = [(x - _RADIUS, y - _RADIUS, x + _RADIUS, y + _RADIUS) for x, y in (*points, *marks)]
     boxes: list[Box] = []
@@ -209,7 +214,7 @@ def _cost(box: Box, taken: Sequence[Box], lines: Sequence[Box]) -> float:
 
 
 def _shared(box: Box, other: Box) -> float:
-    """The area of the intersection of two boxes."""
+    """Returns the area of the intersection of two boxes."""
     across = min(box[2], other[2]) - max(box[0], other[0])
     down = min(box[3], other[3]) - max(box[1], other[1])
     return max(across, 0.0) * max(down, 0.0)

@@ -20,7 +20,7 @@ from fedrec_auditor.reports.record.sections import Section, slugify_all
 from fedrec_auditor.reports.say.metrics import describe_attack
 from fedrec_auditor.reports.say.summary import Summary, summarize_systems
 
-# Maximum number of ROC curves per system.
+# Maximum number of ROC curves that are drawn per system.
 MAX_CURVES = 3
 # False-alarm rates at which the true positive rate is printed next to a curve.
 ALARM_RATES = (0.1, 0.01, 0.001)
@@ -32,9 +32,9 @@ _COIN = ("muted", 1.2, "4 3")  # colour, width and dashes of the line of guessin
 
 
 def draw_all_figures(record: Contents) -> Iterator[Picture]:
-    """Yields every drawing of an audit's record: the overview, then the most severe system first.
+    """Yields all drawings of an audit's record: the overview, then those of each system.
 
-    The names of the drawings are unique.
+    The most severe system is first. The names of the drawings are unique.
     """
     summaries = summarize_systems(record)
     drawn = [draw_overview(summaries)[0]]
@@ -65,16 +65,17 @@ def draw_system_figures(glance: Summary) -> Iterator[Picture]:
 
 
 def select_spread_row(glance: Summary) -> AttackRow | None:
-    """The result whose success per user is drawn: the first with quantiles over users.
+    """Selects the attack result whose success per user is drawn.
 
-    Results that beat guessing are tried, the most harmful first. None if no result has quantiles.
+    The result is the most harmful attack result that beats guessing and has quantiles over users;
+    None if there is no such result.
     """
     above = (leak.row for leak in (*glance.leaks, *glance.small_leaks))
     return next((row for row in above if row.users and row.users.quantiles), None)
 
 
 def _spread(glance: Summary, row: AttackRow, users: UsersRow) -> Picture:
-    """The drawing of an attack's success over all users and in groups of users, from 0 to 1."""
+    """Draws an attack's success over all users and in groups of users, from 0 to 1."""
     place = make_axis(0.0, 1.0, _NAMES, _WIDTH - 56.0)
 
     def bar(y: float, low: float, value: float, high: float) -> list[str]:
@@ -116,7 +117,7 @@ def _spread(glance: Summary, row: AttackRow, users: UsersRow) -> Picture:
 
 
 def _drawn_curves(glance: Summary) -> tuple[AttackRow, ...]:
-    """The attack results whose ROC curves are drawn: those of the first attacks with a leak."""
+    """Selects the attack results whose ROC curves are drawn: of the most harmful leaks."""
     # There are at most ``MAX_CURVES``. A leak is a result that beats guessing.
     keys = dict.fromkeys((leak.row.attack, leak.row.vantage) for leak in glance.leaks)
     rows = [row for row in glance.section.attacks if row.roc and find_min_alarm_rate(row.roc)]
@@ -136,10 +137,10 @@ def _curve(glance: Summary, row: AttackRow, roc: RocRow) -> Picture:
 
 
 def find_min_alarm_rate(roc: RocRow) -> float | None:
-    """The smallest positive false-alarm rate of a ROC curve: 1 / (number of non-members).
+    """Returns the smallest positive false-alarm rate of a ROC curve: 1 / (number of non-members).
 
-    None if the curve cannot be drawn, because this rate is below 1e-9 or the curve's lists have
-    different lengths.
+    The result is None if the curve cannot be drawn, because this rate is below 1e-9, or because the
+    curve's lists have different lengths.
     """
     smallest = min((rate for rate in roc.fpr if rate > 0.0), default=1.0)
     equal = len(roc.fpr) == len(roc.tpr) == len(roc.low) == len(roc.high)
@@ -147,16 +148,17 @@ def find_min_alarm_rate(roc: RocRow) -> float | None:
 
 
 def read_tpr(roc: RocRow, rate: float) -> float | None:
-    """The true positive rate at a false-alarm rate; None if the curve has no such low rate.
+    """Returns the true positive rate of a ROC curve at the false-alarm rate ``rate``.
 
-    Between two points of the curve, the true positive rate of the left point is returned.
+    Between two points of the curve, it is that of the left point. The result is None if ``rate`` is
+    below the curve's smallest false-alarm rate.
     """
     below = [tpr for fpr, tpr in zip(roc.fpr, roc.tpr, strict=False) if 0.0 < fpr <= rate]
     return below[-1] if below else None
 
 
 def _read(section: Section, row: AttackRow) -> tuple[dict[float, float | None], dict[float, float]]:
-    """The true positive rates of an attack, and of its baseline, at the false-alarm rates."""
+    """Returns the true positive rates of an attack, and of its baseline, at ``ALARM_RATES``."""
     # Both mappings have false-alarm rates of ``ALARM_RATES`` as keys. A rate of the attack is that
     # of the record if the record has it, else it is read from the curve; None if it cannot be
     # resolved.
@@ -180,8 +182,8 @@ def draw_roc_curve(
     """Draws a ROC curve with its pointwise band on two logarithmic axes, as SVG.
 
     Both axes begin at the curve's ``resolution``, its smallest false-alarm rate. ``shares`` maps
-    marked false-alarm rates to true positive rates (None below it); ``guessed`` to those of the
-    best guess without the uploads.
+    marked false-alarm rates to true positive rates (None below this rate), and ``guessed`` maps
+    them to those of the best guess without the uploads.
     """
     finest = find_min_alarm_rate(roc) or 0.5
     bottom, right = _TOP + _HIGH, _CURVE_LEFT + _SIDE + 16

@@ -42,7 +42,8 @@ _VACUOUS = math.log(VACUOUS_GUESS_PROB / (1 - VACUOUS_GUESS_PROB))
 class EpsilonRow:
     """One row of a drawing of epsilons.
 
-    name, scope: label of the row, on two lines.
+    name: label of the row: name of the system, or of the claim.
+    scope_label: second line of the label: scope, delta and game of the finding.
     finding: the judged claim whose scope and delta all marks have; None without one.
     attack_label: name of the best attack, or the reason why there is none; empty in a ladder.
     attack_gain: share of the gap between guessing and certainty that the attack closes at least; 0
@@ -59,10 +60,11 @@ class EpsilonRow:
 
     @property
     def marks(self) -> tuple[Bound | None, Claim | None, Bound | None]:
-        """The lower bound, the claim and the upper bound at the row's delta; None without one.
+        """Lower bound, claim and upper bound that the row draws; None for a mark it does not draw.
 
-        An epsilon that nobody claims here, a lower bound with assumptions, and an upper bound that
-        is infinite or refuted have no mark.
+        A claimed epsilon has no mark if it is not claimed in this scope, a lower bound if it has
+        assumptions or a smaller delta, and an upper bound if it is infinite, refuted or at a larger
+        delta.
         """
         found = self.finding
         if found is None:
@@ -78,7 +80,7 @@ class EpsilonRow:
 
     @property
     def epsilons_text(self) -> str:
-        """The claimed, shown and proved epsilon as text, with the signs of their marks."""
+        """Text with the claimed, shown and proved epsilon, and with the signs of their marks."""
         found, (shown, claimed, proved) = self.finding, self.marks
         if found is None:
             return "no claim was judged"
@@ -98,14 +100,14 @@ class EpsilonRow:
 
     @property
     def attack_text(self) -> str:
-        """The best attack, with the share of the gap between guessing and certainty it closes."""
+        """Text with the best attack, and the share of the gap to certainty that it closes."""
         return say.join_texts(
             self.attack_label, self.gain_percent and f"({self.gain_percent} of the gap)", by=" "
         )
 
     @property
     def row_text(self) -> str:
-        """The content of the row as text, with the scope in words."""
+        """Text with the whole content of the row, for readers who do not see the drawing."""
         numbers = " ".join(
             self.epsilons_text.translate(dict.fromkeys(map(ord, MARK_SIGNS))).split()
         )
@@ -115,10 +117,10 @@ class EpsilonRow:
 
 
 def make_overview_row(glance: Summary) -> EpsilonRow:
-    """The row of one system: the finding to quote first, and the best attack.
+    """Makes the row of one system: the finding to quote first, and the best attack.
 
-    Attacks that guess which of two worst-case inputs was sent count only if no other attack beats
-    guessing, because the lower bound of epsilon states the same.
+    An attack that guesses which of two worst-case inputs was sent is shown only if no other attack
+    beats guessing, because the lower bound of epsilon already states its success.
     """
     finding, above = glance.section.headline_finding, (*glance.leaks, *glance.small_leaks)
     best = min(above, key=lambda x: (x.row.family == DISTINGUISHER, -x.advantage), default=None)
@@ -139,7 +141,7 @@ def make_overview_row(glance: Summary) -> EpsilonRow:
 
 
 def make_ladder_rows(findings: Sequence[Finding]) -> list[EpsilonRow]:
-    """One row per judged claim of a system, each with its own label."""
+    """Makes one row per judged claim of a system, with distinct labels."""
     rows, labels = list[EpsilonRow](), Counter[str]()
     for finding in findings:
         label, scope = _scope_label(finding), finding.scope
@@ -151,7 +153,7 @@ def make_ladder_rows(findings: Sequence[Finding]) -> list[EpsilonRow]:
 
 
 def _scope_label(finding: Finding) -> str:
-    """The scope of a finding in short, with its delta and its game."""
+    """Returns a short text with the scope of a finding, its delta and its game."""
     delta = say.format_delta(finding.delta) if finding.delta else ""
     return say.join_texts(str(finding.scope).replace(" /", ","), delta, finding.game)
 
@@ -185,9 +187,10 @@ _LADDER = _Layout(440.0, 440.0, 12.0, 378.0, 46.0, (0.0, 0.0), 76.0)
 def draw_overview(
     glances: Sequence[Summary], among: Sequence[Summary] = ()
 ) -> tuple[Picture, Picture]:
-    """The broad and the narrow drawing of systems, on the axis that all systems ``among`` share.
+    """Draws an overview of systems twice: for a broad and for a narrow screen.
 
-    By default, these are the drawn systems.
+    glances: summaries of the drawn systems.
+    among: summaries of all systems whose epsilons the axis covers; by default the drawn systems.
     """
     rows = [make_overview_row(glance) for glance in glances]
     ends = find_axis_exponents([make_overview_row(glance) for glance in among or glances])
@@ -203,7 +206,7 @@ def draw_ladder(findings: Sequence[Finding]) -> str:
 
 
 def find_axis_exponents(rows: Sequence[EpsilonRow]) -> tuple[int, int]:
-    """The exponents of ten at the ends of an axis on which the marks of all rows have a place."""
+    """Returns the exponents of ten at the ends of an axis that covers the marks of all rows."""
     marks = [mark.epsilon for row in rows for mark in row.marks if mark is not None]
     epsilons = [epsilon for epsilon in marks if _MIN_EPSILON <= epsilon < math.inf]
     low = math.floor(math.log10(min(epsilons, default=0.1)))

@@ -63,10 +63,10 @@ _RISKS = {
 
 
 def build_regulator_passage(record: Contents, glance: Summary) -> Passage:
-    """The section that answers regulators' questions about one system, from the record alone.
+    """Builds the section that answers regulators' questions about one system.
 
-    The risks of singling out, linkability and inference come first, then facts about epsilon, and a
-    paragraph to copy.
+    The answers come from the record alone: first the risks of singling out, linkability and
+    inference, then facts about epsilon, and a paragraph to copy.
     """
     risks = [(risk, _tried(record, glance, families)) for risk, families in _RISKS.items()]
     summary = (
@@ -84,7 +84,7 @@ def build_regulator_passage(record: Contents, glance: Summary) -> Passage:
 
 
 def _tried(record: Contents, glance: Summary, families: tuple[str, ...]) -> str:
-    """A sentence on one risk, from the results of the attacks of some ``families``."""
+    """Returns a sentence on one risk, from the results of the attacks of some ``families``."""
     # The sentence states the best attack that beat guessing, or the advantage that remains
     # possible.
     above = (*glance.leaks, *glance.small_leaks)
@@ -136,22 +136,23 @@ def _subject(record: Contents, glance: Summary) -> Iterator[str]:
         yield f"Not assessed: {gap}."
 
 
-# The title of the notes on attacks.
+# Title of the section with the assumptions and notes of attacks.
 NOTES_TITLE = "Knowledge that each attack assumes, and notes on its results"
-# Maximum number of figures per system that are listed as beating guessing.
+# Maximum number of results per system that are listed as beating guessing.
 _MAX_LEAKS = 5
 
 
 def build_system_document(
     record: Contents, glance: Summary, anchor: SystemHtmlIds | None = None, *, alone: bool = True
 ) -> Passage:
-    """The document of one system, with everything that the audit's record has about the system.
+    """Builds the document of one system, with all that the audit's record states about it.
 
+    record: record of the audit.
     glance: summary of the system's results.
-    anchor: addresses of the system and its findings in the HTML page, which also shows drawings and
-        the most revealing inputs of each finding; None for other writers.
-    alone: whether the document stands alone. If not, it omits the parts that a report has once for
-        all systems: assumptions of the attacks, counts per attack, attacks that did not run.
+    anchor: HTML ids of the system and its findings; None if the document is not for the HTML page,
+        so that drawings and the most revealing inputs of findings are left out.
+    alone: whether the document stands alone. Otherwise it omits the parts that a report has once
+        for all systems: assumptions of the attacks, counts per attack, attacks that did not run.
     """
     section, page = glance.section, anchor is not None
     headline = section.headline_finding
@@ -190,13 +191,13 @@ def build_system_document(
 def build_claim_passages(
     placed: Sequence[tuple[Finding, str]], *, plain: bool = False, page: bool = False
 ) -> Iterator[Passage]:
-    """Yields one section per claim with its findings (judgements in one scope each).
+    """Builds one section per claim with its findings (judgements in one scope each).
 
-    placed: findings, each with its address in the HTML page.
+    placed: pairs of a finding and its HTML id in the page; "" without a page.
     plain: whether sentences state how often an adversary guesses right about one person.
     page: whether to include the most revealing inputs also for findings that refute nothing.
 
-    Only the section of the worst claim is unfolded.
+    All findings except the most severe are folded.
     """
     findings = [finding for finding, _ in placed]
     worst = min(findings, key=make_severity_key, default=None)
@@ -251,14 +252,14 @@ def build_claim_passages(
 
 
 def _scope_words(finding: Finding) -> str:
-    """The scope of a finding in words, with its adjacency only if it differs from the claim's."""
+    """Describes the scope of a finding, with its adjacency only if it differs from the claim's."""
     claim = finding.claim
     same = math.isfinite(claim.epsilon) and claim.scope.adjacency is finding.scope.adjacency
     return f"for {(say.describe_scope if same else say.describe_full_scope)(finding.scope)}"
 
 
 def _why(finding: Finding) -> str:
-    """The part of a verdict's reason that the numbers printed next to it do not imply."""
+    """Returns the part of a verdict's reason that the numbers next to it do not imply."""
     # Empty if they imply the whole reason.
     shown, proof = finding.measured, finding.accounted
     if shown is not None and (shown.assumptions or (proof is not None and refutes(shown, proof))):
@@ -331,7 +332,7 @@ _LEAKS: dict[str, Callable[[Leak], FactText]] = {
 
 
 def _varied(leaking: Sequence[Leak]) -> list[Leak]:
-    """The leaks (results above guessing), so ordered that one leak of each kind comes first."""
+    """Orders leaks (results above guessing) so that one leak of each kind comes first."""
     first: dict[tuple[str, str], Leak] = {}
     for leak in leaking:
         first.setdefault((leak.row.family, leak.row.metric.partition(" ")[0]), leak)
@@ -340,7 +341,10 @@ def _varied(leaking: Sequence[Leak]) -> list[Leak]:
 
 
 def list_attack_assumptions(glance: Summary) -> tuple[tuple[str, str], ...]:
-    """Pairs (names of attacks, assumption in a sentence), for the attacks that beat guessing."""
+    """Returns pairs (names of attacks, their assumption in a sentence).
+
+    Only attacks that beat guessing are included.
+    """
     rows = [leak.row for leak in _varied(glance.leaks)]
     return merge_texts(
         (row.attack, text) for row in rows for text in split_sentences(row.note) if text
@@ -348,7 +352,7 @@ def list_attack_assumptions(glance: Summary) -> tuple[tuple[str, str], ...]:
 
 
 def _map(glance: Summary) -> Passage:
-    """The table of all attack results of a system, each with the best guess without the uploads."""
+    """Builds the table of all attack results of a system, with the best guess for comparison."""
     rows, above = glance.section.attacks, (*glance.leaks, *glance.small_leaks)
     over = f" {count_trainings(rows)}" if rows else ""
     marks = {id(leak.row): " ↗" if leak.is_small else " ↑" for leak in above}
@@ -376,9 +380,9 @@ def _skipped(section: Section) -> Passage:
 
 
 def list_skip_reasons(skipped: Sequence[SkippedRow]) -> tuple[tuple[str, str], ...]:
-    """Pairs (names of attacks, reason why they did not run); each reason appears once.
+    """Returns pairs (names of attacks, reason why they did not run); each reason occurs once.
 
-    If a reason concerns only parts of an attack ("part: reason"), the text begins with these parts.
+    A reason that concerns only parts of an attack ("part: reason") begins with these parts.
     """
     parts: dict[tuple[str, str], list[str]] = {}
     for row in skipped:
@@ -439,9 +443,9 @@ _SYSTEMS: dict[str, Callable[[Summary], FactText]] = {
 
 
 def build_report_document(record: Contents, gate: Gate = DEFAULT_GATE) -> Passage:
-    """The document of a whole audit: a summary, one section per system, and shared notes.
+    """Builds the document of a whole audit: a summary, one section per system, and shared notes.
 
-    The summary has the waivers of ``gate``.
+    The summary states the waivers of ``gate``, the rule for failing CI.
     """
     summaries, origin, data = summarize_systems(record), record.provenance, record.provenance.data
     read, made, limit = "no data set", list[str](), say.fill_text("note", "limit")
@@ -475,7 +479,7 @@ def build_report_document(record: Contents, gate: Gate = DEFAULT_GATE) -> Passag
 
 
 def _by_system(record: Contents, summaries: Sequence[Summary]) -> Passage:
-    """A table of attacks (rows) and systems (columns)."""
+    """Builds the section with a table of attacks (rows) and systems (columns)."""
     # A cell counts the attack's results that beat guessing, and those that were compared with
     # guessing.
     above = {id(x.row) for glance in summaries for x in (*glance.leaks, *glance.small_leaks)}
@@ -498,7 +502,7 @@ def _by_system(record: Contents, summaries: Sequence[Summary]) -> Passage:
 def _by_attack(
     summaries: Sequence[Summary], notes_of: Callable[[Summary], Iterable[tuple[str, str]]]
 ) -> Facts:
-    """Notes on attacks, in which each sentence appears once, with the systems that it concerns."""
+    """Builds notes on attacks; each sentence occurs once, with the systems that it concerns."""
     # ``notes_of`` returns pairs of an attack and a note for one system.
     on: dict[str, list[tuple[str, str]]] = {}
     for glance in summaries:

@@ -1,7 +1,7 @@
 """Drawing of a sweep (trainings over several settings): utility against leakage and epsilon.
 
-Each system has a block of two panels. The horizontal axis of the left panel is the gain of an
-attack over guessing, that of the right panel epsilon; the vertical axis of both is utility.
+Each system has a block of two panels. The horizontal axis is the gain of an attack over guessing in
+the left panel, and epsilon in the right panel. The vertical axis of both panels is utility.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from fedrec_auditor.reports.documents.drawing import (
 from fedrec_auditor.reports.record.frontier import NOISELESS_LABEL, Frontier, Point
 from fedrec_auditor.reports.say.metrics import ERROR_NAMES
 
-# Width of a system's block; with margins 366 units, a column of 86 mm at 2/3 point per unit.
+# Width of a system's block in drawing units (with margins 366 units, which fit a column of 86 mm).
 BLOCK_WIDTH = 346.0
 # Space between adjacent blocks; two blocks with margins have 756 units, a page of 178 mm.
 _GAP = 44.0
@@ -45,8 +45,7 @@ _PRIVACY = "privacy"
 def draw_sweep(systems: Sequence[Frontier], note: str = "") -> str:
     """Draws a sweep (trainings over several settings) as SVG: a legend, and one block per system.
 
-    Blocks stand two side by side; a single system has one column. ``note`` is a text below the
-    blocks.
+    Two blocks stand side by side, or a single block alone. ``note`` is a text below the blocks.
     """
     columns = min(2, max(1, len(systems)))
     width = columns * BLOCK_WIDTH + (columns - 1) * _GAP
@@ -75,7 +74,10 @@ def draw_system_block(system: Frontier) -> str:
 
 
 def _legend(width: float) -> tuple[list[str], float]:
-    """The SVG elements of the legend, in lines of at most ``width`` units, and its height."""
+    """Returns the SVG elements of the legend, and its height.
+
+    The legend has lines of at most ``width`` drawing units.
+    """
     signs: dict[str, Callable[[float, float], str]] = {
         "setting, with intervals": lambda x, y: _cross((x - 7, x, x + 7), (y - 5, y, y + 5)),
         NOISELESS_LABEL: lambda x, y: drawing.draw_diamond(x, y, "ink"),
@@ -96,7 +98,7 @@ def _legend(width: float) -> tuple[list[str], float]:
 
 
 def _block(system: Frontier) -> tuple[list[str], float]:
-    """The SVG elements of the block of one system, and the block's height."""
+    """Returns the SVG elements of the block of one system, and the block's height."""
     low, high = _ends(system)
     height = make_axis(low, high, *((_HEAD, _FLOOR) if system.is_reversed else (_FLOOR, _HEAD)))
     drawn = [
@@ -130,7 +132,10 @@ def _block(system: Frontier) -> tuple[list[str], float]:
 
 
 def _below(left: float, words: str, none: str) -> tuple[list[str], int]:
-    """SVG elements of an axis name, or of ``none``, below a panel; and the number of text lines."""
+    """Returns the SVG elements of a panel's axis name ``words``, and the number of text lines.
+
+    The text ``none`` is used if ``words`` is empty.
+    """
     if not words:
         return [_small(left, _FLOOR + 28.0, none)], 1
     y = _FLOOR + 28.0
@@ -143,7 +148,7 @@ def _below(left: float, words: str, none: str) -> tuple[list[str], int]:
 
 
 def _ends(system: Frontier) -> tuple[float, float]:
-    """The ends of the axis of utility."""
+    """Returns the smallest and largest value on the axis of utility."""
     # The axis begins at 0, unless utility is an error such as RMSE.
     levels = [end for level in system.baseline_utilities for end in level.extremes]
     worst = _HOPELESS * max(levels) if levels and system.is_reversed else math.inf
@@ -160,7 +165,7 @@ def _ends(system: Frontier) -> tuple[float, float]:
 
 
 def _gains(system: Frontier, height: AxisScale) -> list[str]:
-    """The SVG elements of the left panel: utility against the gain of the attack over guessing."""
+    """Returns the SVG elements of the left panel: utility against the attack's gain."""
     gains = [(point, point.gain) for point in system.points if point.gain is not None]
     ends = [end for _, gain in gains for end in gain.interval]
     low, high = min([0.0, *ends]), max([0.1, *ends])
@@ -185,7 +190,7 @@ def _gains(system: Frontier, height: AxisScale) -> list[str]:
 
 
 def _epsilons(system: Frontier, height: AxisScale) -> list[str]:
-    """The SVG elements of the right panel: utility against claimed, proved and shown epsilon."""
+    """Returns the SVG elements of the right panel: utility against three kinds of epsilon."""
     points = [point for point in system.points if point.epsilons]
     values = [value for point in points for value in point.epsilons.values()]
     low, high = _powers(values)
@@ -218,7 +223,7 @@ def _epsilons(system: Frontier, height: AxisScale) -> list[str]:
 
 
 def _powers(epsilons: Sequence[float]) -> tuple[int, int]:
-    """The exponents of ten at the ends of the axis of epsilon; infinity adds one decade."""
+    """Returns the exponents of ten at the ends of the epsilon axis; infinity adds a decade."""
     powers = [math.log10(epsilon) for epsilon in epsilons if 0.0 < epsilon < math.inf] or [0.0]
     low = min(max(math.floor(min(powers)), _MIN_POWER), _MAX_POWER - 1)
     high = max(min(math.ceil(max(powers)), _MAX_POWER), low + 1)
@@ -247,13 +252,13 @@ def _labels(
 
 
 def _across(system: Frontier, left: float, height: AxisScale) -> list[Box]:
-    """Boxes around the horizontal lines in a panel that mark the utility of simple recommenders."""
+    """Returns boxes around the lines in a panel that mark the utility of simple recommenders."""
     heights = [height(end) for level in system.baseline_utilities for end in level.extremes]
     return [(left, y - 1.0, left + _PANEL, y + 1.0) for y in heights]
 
 
 def _label_words(system: Frontier) -> str:
-    """A text with the names of the swept settings, whose values label the points; may be empty."""
+    """Returns a text with the names of the settings whose values label the points; may be ""."""
     swept = next((p.name for p in system.points if "=" in p.name and not p.is_noiseless), "")
     names = [part.partition("=")[0] for part in swept.split(", ")]
     words = ["noise, times the paper's" if name == _PRIVACY else name for name in names]
@@ -266,7 +271,7 @@ def _one_axis(system: Frontier) -> bool:
 
 
 def _ticks(low: float, high: float, count: int) -> list[float]:
-    """Round numbers between ``low`` and ``high`` for the ticks of an axis, about ``count``."""
+    """Returns about ``count`` round numbers between ``low`` and ``high`` for ticks of an axis."""
     unit = 10.0 ** math.floor(math.log10((high - low) / count))
     step = next(unit * by for by in (1, 2, 5, 10) if (high - low) / (unit * by) <= count)
     first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)

@@ -1,17 +1,17 @@
 """Compares the records of two audits: verdicts, epsilons, attack results, utility, and systems.
 
-The following differences count as changes, so that noise does not count:
+Only the following differences count as changes, so that noise does not count:
 
-- another verdict. It is better only if the claim is now proved, because a refutation remains true
-  even if the later audit does not repeat it;
-- another epsilon: it rose or fell if the intervals of the two audits, from lower to upper bound, do
-  not overlap. A tight calculated lower bound is also an upper bound. Two calculated epsilons also
-  differ if they differ by more than a thousandth, which is the rounding of accountants; a larger
-  lower bound is then worse, and a smaller one proves nothing. The bounds of an audit hold together
-  at its plan's confidence;
-- another result of an attack or of utility, if the intervals do not overlap after each is widened
-  for the number of results compared. The intervals are for one training and do not cover another
-seed: if the seeds differ, a change is neither worse nor better.
+- Another verdict. It is better only if the claim is now proved, because a refutation remains true
+  even if the later audit does not repeat it.
+- Another epsilon, if the intervals of the two audits (from lower to upper bound) do not overlap. A
+  tight calculated lower bound is also an upper bound. Two calculated lower bounds also differ if
+  their relative difference exceeds a thousandth, which is the rounding of accountants. A larger
+  lower bound is then worse; a smaller lower bound proves nothing. The bounds of an audit hold
+  together at the confidence of its plan.
+- Another result of an attack or of utility, if the intervals do not overlap after each is widened
+  for the number of compared results. The intervals are for one training and do not cover another
+  seed. If the seeds of the audits differ, such a change is neither worse nor better.
 """
 
 from __future__ import annotations
@@ -47,11 +47,17 @@ from fedrec_auditor.reports.record.waivers import drop_waived
 from fedrec_auditor.reports.say.metrics import format_value, widen_limits
 from fedrec_auditor.reports.say.summary import summarize_systems
 
+# Type of the rows that are compared, such as findings.
 Item = TypeVar("Item")
 
 
 class Trend(StrEnum):
-    """The direction of a change: worse, better, or neither."""
+    """Direction of a change between two audits.
+
+    WORSE: the later audit shows less privacy.
+    BETTER: the later audit shows more privacy.
+    NEITHER: the change is for information only.
+    """
 
     WORSE = "worse"
     BETTER = "better"
@@ -59,7 +65,16 @@ class Trend(StrEnum):
 
 
 class ChangedQuantity(StrEnum):
-    """The quantity that changed, in the order of importance for a reader."""
+    """The quantity that changed between two audits, in the order of importance for a reader.
+
+    VERDICT: verdict on a claim.
+    LOWER_BOUND: lower bound of epsilon.
+    ATTACK: result of an attack.
+    UPPER_BOUND: proved upper bound of epsilon.
+    CLAIM: claimed epsilon.
+    SYSTEM: a system that is in one of the two audits only.
+    UTILITY: quality of recommendations.
+    """
 
     VERDICT = "verdict"
     SHOWN = "epsilon shown"
@@ -74,10 +89,10 @@ class ChangedQuantity(StrEnum):
 class Change:
     """One change of one system between two audits.
 
-    trend: whether the change is for the worse, for the better, or neither.
+    trend: direction of the change: worse, better, or neither.
     quantity: the quantity that changed.
     target: name of the system.
-    words: the change in a sentence, without the system.
+    words: the change in a sentence, without the name of the system.
     value_before, now: values in the two audits; None without a value.
     """
 
@@ -97,7 +112,10 @@ class Change:
 def index_by_key(
     rows: Iterable[Item], key: Callable[[Item], Hashable]
 ) -> dict[tuple[Hashable, int], Item]:
-    """Maps (key of the row, n) to each row; n is the number of earlier rows with an equal key."""
+    """Returns a dictionary of the rows; an entry's key is (key of the row, n).
+
+    The number n counts the earlier rows with an equal key, so that all entries differ.
+    """
     counts: Counter[Hashable] = Counter()
     by_key = {}
     for row in rows:
@@ -110,7 +128,7 @@ def index_by_key(
 def pair_by_key(
     now: Iterable[Item], before: Iterable[Item], key: Callable[[Item], Hashable]
 ) -> list[tuple[Item, Item]]:
-    """Pairs (row now, row before) of the rows of two audits that have equal keys.
+    """Pairs the rows of two audits that have equal keys; returns (row now, row before) pairs.
 
     ``key`` computes the key of a row. Several rows with one key are paired in their order.
     """
@@ -119,9 +137,10 @@ def pair_by_key(
 
 
 def make_question_key(finding: Finding) -> tuple[Hashable, ...]:
-    """A key that is equal for two findings that judge the same question about one system.
+    """Makes the key by which findings of two audits are paired.
 
-    These have equal delta, game, ``outside_model``, scope of the judgement, and scope of the claim.
+    Two findings have equal keys if they are about the same system, and have equal delta, game,
+    ``outside_model``, scope of the judgement, and scope of the claim.
     """
     return (
         finding.target,
@@ -134,7 +153,7 @@ def make_question_key(finding: Finding) -> tuple[Hashable, ...]:
 
 
 def _differences(record: Contents, baseline: Contents) -> Iterator[str]:
-    """Yields a sentence on each difference of data, plan and versions; systems are not compared."""
+    """Yields a sentence on each difference of the audits' data, plans and versions of packages."""
     now, was = record.provenance, baseline.provenance
     if now.data != was.data:
         names = [
@@ -151,7 +170,7 @@ def _differences(record: Contents, baseline: Contents) -> Iterator[str]:
 
 
 def _changed_entries(now: Mapping[str, Any], was: Mapping[str, Any]) -> str:
-    """A text with the entries that differ, and their earlier values."""
+    """Returns a text with the entries that differ, and their earlier values."""
     # For lists, the text has the added and the removed items.
     texts = []
     for name in sorted({*now, *was}):
@@ -167,7 +186,7 @@ def _changed_entries(now: Mapping[str, Any], was: Mapping[str, Any]) -> str:
 
 
 def _entry(value: Any) -> Any:
-    """A value in a form for comparison: None for empty values and False, a list for a tuple."""
+    """Converts a value for comparison: empty values and False to None, and a tuple to a list."""
     if value is None or value is False or value in ("", {}, [], ()):
         return None
     return list(value) if isinstance(value, tuple) else value
@@ -190,9 +209,9 @@ _TOLERANCE = 1e-3
 
 @dataclass(frozen=True, slots=True)
 class _Range:
-    """The interval of an epsilon that one audit proves without assumptions.
+    """The interval of an epsilon that one audit shows without assumptions.
 
-    lower, upper: its lower and its upper bound; None without a bound.
+    lower, upper: lower and upper bound of epsilon; None if the audit has no such bound.
     """
 
     # A lower bound that exceeds the upper bound of the audit by chance is set equal to the upper
@@ -219,7 +238,7 @@ class _Range:
 
     @property
     def is_calculated(self) -> bool:
-        """Whether the lower bound is calculated instead of sampled; true if there is none."""
+        """Whether the lower bound is calculated instead of sampled; True without a lower bound."""
         return self.lower is None or self.lower.confidence == 1.0
 
     @property
@@ -241,7 +260,7 @@ def _epsilons(both: Sequence[tuple[Finding, Finding]]) -> Iterator[Change]:
 
 
 def _moved_samples(both: Sequence[tuple[Finding, Finding]]) -> int:
-    """The number of pairs whose sampled lower bounds differ by no more than noise explains."""
+    """Counts the pairs whose sampled lower bounds differ by no more than noise explains."""
     return sum(
         not (after.is_calculated and was.is_calculated)
         and _differ(after.epsilon, was.epsilon)
@@ -307,16 +326,17 @@ def _upper_words(bound: Bound | None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """The comparison of the record of an audit with an earlier record, the baseline.
+    """Comparison of the record of an audit with an earlier record, the baseline.
 
-    changes: changes, the worst first.
+    changes: the changes, the worst first.
     differences: sentences on differences of plan, data and versions, which may cause changes.
     incomparable: sentences on parts that cannot be compared.
-    n_findings, n_rows: how many findings and how many attack results both records have.
-    has_claims: whether either record has findings.
+    n_findings: number of findings (judged claims) that are in both records.
+    n_rows: number of attack results that are in both records.
+    has_claims: whether at least one of the records has findings.
     is_complete: whether both audits were completed.
     unassessed: one line with a reason for each system whose severity was not assessed.
-    newly_unassessed: those lines of ``unassessed`` whose systems were assessed in the baseline.
+    newly_unassessed: the same lines for leaks that were assessed in the baseline.
     """
 
     changes: tuple[Change, ...]
@@ -331,13 +351,20 @@ class Comparison:
 
     @classmethod
     def compare(cls, record: Contents, baseline: Contents, gate: Gate = DEFAULT_GATE) -> Comparison:
-        """Compares two records by the rules of this module.
+        """Compares the record of an audit with an earlier record, by the rules of this module.
 
-        A finding is worse if its verdict is worse, or if it is new and fails ``gate`` (the rule by
-        which an audit fails in CI). An epsilon is worse if its lower or its upper bound is larger.
-        An attack result is worse if it is a leak and its lower limit now exceeds its upper limit in
-        the baseline, at the same seed; with ``--fail-on leak`` also if it is a new leak. With
-        ``--fail-on never`` nothing is worse. Waived results are not compared.
+        record: the later record.
+        baseline: the earlier record.
+        gate: the rule for failing CI, which determines what counts as worse.
+
+        These changes are worse:
+
+        - a finding (judged claim) with a worse verdict, or a new finding that fails ``gate``;
+        - an epsilon with a larger lower or upper bound;
+        - a leak whose lower limit exceeds its upper limit in the baseline, at the same seed; with
+          ``--fail-on leak`` also a new leak.
+
+        With ``--fail-on never`` nothing is worse. Waived results are not compared.
         """
         record, baseline = drop_waived(record, gate), drop_waived(baseline, gate)
         both = pair_by_key(record.findings, baseline.findings, make_question_key)
@@ -369,7 +396,7 @@ class Comparison:
         )
 
     def list_sentences(self, trend: Trend) -> tuple[str, ...]:
-        """The changes in one direction, one sentence per change."""
+        """Returns the changes in the direction ``trend``, one sentence per change."""
         return tuple(each.sentence for each in self.changes if each.trend is trend)
 
     @property
@@ -379,7 +406,7 @@ class Comparison:
 
     @property
     def has_overlap(self) -> bool:
-        """Whether a judged claim is in both records; without judged claims, an attack result."""
+        """Whether something is in both records: a finding, or without findings an attack result."""
         return bool(self.n_findings if self.has_claims else self.n_rows)
 
     @property
@@ -440,7 +467,7 @@ def _verdicts(record: Contents, baseline: Contents, gate: Gate) -> Iterator[Chan
 
 
 def _attacks(record: Contents, baseline: Contents, gate: Gate) -> Iterator[Change]:
-    """Yields leaks that rose or fell by more than noise; also new leaks if the gate fails leaks."""
+    """Yields the changes of leaks by more than noise; also new leaks if the gate fails on leaks."""
     both = pair_by_key(list_comparable(record), list_comparable(baseline), _row_key)
     before, now = ({id(pair[i]): pair[1 - i] for pair in both} for i in (0, 1))
     same, count = record.provenance.seed == baseline.provenance.seed, len(both)
@@ -496,7 +523,7 @@ def _systems(record: Contents, baseline: Contents) -> Iterator[Change]:
 
 
 def _utility(record: Contents, baseline: Contents) -> Iterator[Change]:
-    """Yields the changed results of utility; none counts as worse, as some metrics are errors."""
+    """Yields the changes of utility results. Their trend is neither worse nor better."""
     both = pair_by_key(record.utility, baseline.utility, _utility_key)
     for row, old in both:
         smaller, larger = sorted((row, old), key=lambda each: each.value)

@@ -1,4 +1,4 @@
-"""The results of a sweep (trainings over several settings), and the points of its drawing."""
+"""Results of a sweep (trainings over several settings), and the points of its drawing."""
 
 from __future__ import annotations
 
@@ -19,16 +19,18 @@ from fedrec_auditor.reports.say import (
 )
 from fedrec_auditor.reports.say.metrics import ERROR_NAMES
 
+# Label of a system whose noise is set to zero.
 NOISELESS_LABEL = "without noise"
+# The kinds of ``FigureRow`` that are epsilons: claimed, upper bound, and lower bound.
 EPSILON_KINDS = ("claimed", "proved", "shown")
 QuantityKind = Literal["utility", "ahead", "attack", "gain", "claimed", "proved", "shown"]
 # File name of the record of a sweep in its directory.
 SWEEP_FILE = "sweep.json"
-# Separator between a scope (with its game, if any) and its delta in ``FigureRow.view``.
+# Text between a scope (with its game, if any) and its delta in ``FigureRow.view``.
 DELTA_PREFIX = " at delta "
 # Last words of ``FigureRow.view`` if the attack's adversary breaks the protocol.
 BREACH_WORDS = "beyond the protocol"
-# Separator between an attack and the reason why it did not run, in a note.
+# Text between the name of an attack and the reason why it did not run, in a note of a sweep.
 NOT_RUN_TEXT = " did not run. "
 KIND_LABELS: TextsByValue = TEXT_TABLES["kind"]
 
@@ -37,9 +39,10 @@ class VariantRow(Row):
     """One system with one combination of settings, as trained in a sweep.
 
     target: name of the system.
-    settings: settings that differ from the paper's, by name.
-    swept: values of the settings that the sweep varies, as texts by name.
-    twin: index, among the variants, of this system without noise; None if there is none.
+    settings: settings of the system that differ from those of its paper, by name.
+    swept: values of the settings that the sweep varies, as texts, by name.
+    twin: index in ``SweepContents.variants`` of the same system without noise; None if there is
+        none.
     """
 
     target: str
@@ -51,16 +54,19 @@ class VariantRow(Row):
 class FigureRow(Row):
     """A measured or proved number of one variant (a system with its settings) of a sweep.
 
-    variant: index of the variant.
-    kind: name of the quantity. "ahead" is the utility minus that of a baseline, "gain" the success
-        of an attack minus that of guessing, "shown" a lower bound of epsilon.
-    metric: name of the metric, with the attack if there is one.
-    view: what the attack's adversary sees, scope and delta of an epsilon, or protocol of utility.
-    value, ci_low, ci_high: the number and its interval; the limits are None for an epsilon.
-    baseline: an attack's value of guessing; for utility that of popularity, or of user and item
-        means.
-    random: utility of a random ranking, or of the mean of all ratings.
-    basis: method, confidence, number of samples and assumptions of an epsilon.
+    variant: index of the variant in ``SweepContents.variants``.
+    kind: kind of the number: "utility"; "ahead" (utility minus that of a baseline); "attack"
+        (success of an attack); "gain" (this success minus that of guessing); "claimed", "proved"
+        (upper bound) or "shown" (lower bound) for an epsilon.
+    metric: name of the metric; for an attack with the attack's name.
+    view: for an attack the adversary's view, for an epsilon its scope and delta, and for utility
+        the test protocol.
+    value: the number.
+    ci_low, ci_high: ends of its confidence interval; None for an epsilon.
+    baseline: value of the same metric without the system: for an attack that of guessing, and for
+        utility that of popularity, or of user and item means; None if there is none.
+    random: for utility the value of a random ranking, or of the mean of all ratings; else None.
+    basis: for an epsilon its method, confidence, number of samples and assumptions; else empty.
     """
 
     variant: int
@@ -76,18 +82,22 @@ class FigureRow(Row):
 
 
 class SweepRow(FigureRow):
-    """A number of one variant (a system with its settings) in the training with one random seed."""
+    """A number of one variant (a system with its settings) in the training with one random seed.
+
+    seed: the random seed of the training.
+    """
 
     seed: int
 
 
 class OverTrainingsRow(FigureRow):
-    """A number over all trainings of a variant, with an interval at the audit plan's confidence.
+    """A number over all trainings of a variant, with an interval at the plan's confidence.
 
-    next_low, next_high: limits expected for a further training; None after one training.
+    next_low, next_high: ends of the prediction interval for one further training; None if there was
+        one training only.
     trainings: number of trainings.
 
-    Each interval holds alone, not together with others.
+    Each interval holds at this confidence by itself, not together with other intervals.
     """
 
     next_low: float | None = None
@@ -96,7 +106,7 @@ class OverTrainingsRow(FigureRow):
 
     @property
     def interval(self) -> tuple[float, float]:
-        """Lower and upper end of the confidence interval; without an interval, the value twice."""
+        """Lower and upper end of the confidence interval; the value twice if it has none."""
         if self.ci_low is None or self.ci_high is None:
             return self.value, self.value
         return self.ci_low, self.ci_high
@@ -105,14 +115,16 @@ class OverTrainingsRow(FigureRow):
 class SweepContents(Row):
     """The contents of the record of a whole sweep (trainings over several settings).
 
+    schema_version: version of the schema of sweep.json.
     plan: plan of all trainings, without targets, settings and seed.
-    axes: values of each swept setting, by its name.
-    seeds: seeds of the trainings.
-    data, versions: data set, and versions of packages.
-    method: method by which intervals are computed.
-    variants: systems with their settings.
-    rows: measured and proved numbers of each training.
-    overall: these numbers over all trainings.
+    axes: values of each swept setting, by the setting's name.
+    seeds: random seeds of the trainings.
+    data: description of the data set.
+    versions: versions of packages, by name.
+    method: method by which confidence intervals are computed, in words.
+    variants: the systems with their settings.
+    rows: numbers of each training.
+    overall: the same numbers over all trainings of a variant.
     relative: utility over all trainings, divided by that of the system without noise.
     notes: sentences on parts that were left out.
     errors: sentences on trainings that failed.
@@ -138,10 +150,11 @@ class Point:
     """One system with one combination of settings, as a point in the drawing of a sweep.
 
     name: label with the settings.
-    utility: utility, divided by that of the system without noise if that was trained.
-    gain: gain of the attack over guessing; None if it was not measured.
-    epsilons: epsilon by "claimed", "proved" and "shown" (lower bound), in the scope of the drawing.
-    user_epsilons: epsilon by these names for a whole user over the training.
+    utility: utility; divided by that of the system without noise, if that was trained.
+    gain: success of the attack minus that of guessing; None if it was not measured.
+    epsilons: epsilons in the scope of the drawing, by the names "claimed", "proved" (upper bound)
+        and "shown" (lower bound).
+    user_epsilons: epsilons for a whole user over the training, by the same names.
     is_noiseless: whether the noise of the system is set to zero.
     """
 
@@ -153,10 +166,10 @@ class Point:
     is_noiseless: bool = False
 
     def describe_epsilon(self, kind: str, *, whole: bool = False) -> str:
-        """The epsilon of a kind ("claimed", "proved" or "shown") in words, such as "not known".
+        """Returns an epsilon of the point as text, such as "2.3" or "not known".
 
-        ``whole`` selects the epsilon of a whole user over the training. The text for an infinite
-        "shown" epsilon says if data are sent without protection.
+        kind: "claimed", "proved" or "shown".
+        whole: whether to take the epsilon of a whole user over the training.
         """
         epsilons = self.user_epsilons if whole else self.epsilons
         epsilon = epsilons.get(kind)
@@ -175,11 +188,11 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class BaselineUtility:
-    """The utility of a simple recommender, with which the utility of a system is compared.
+    """Utility of a simple recommender, with which the utility of a system is compared.
 
     name: name of the recommender, such as popularity.
-    low, high: smallest and largest value. They differ if this utility is divided by that of several
-        systems without noise.
+    low, high: smallest and largest value. They differ if this utility was divided by the utility of
+        several systems without noise.
     """
 
     name: str
@@ -188,22 +201,25 @@ class BaselineUtility:
 
     @property
     def extremes(self) -> tuple[float, ...]:
-        """The smallest and the largest value; a single value if they are equal."""
+        """The smallest and the largest value, or a single value if they are equal."""
         return tuple(dict.fromkeys((self.low, self.high)))
 
 
 @dataclass(frozen=True, slots=True)
 class Frontier:
-    """The points of one system in the drawing of a sweep, and the quantities on its axes.
+    """The points of one system in the drawing of utility against leakage, and its axes.
 
     target: name of the system.
-    metric, protocol: metric and protocol of utility.
-    attack: attack whose gain over guessing is drawn, and what it sees; empty without an attack.
+    metric, protocol: metric and test protocol of utility.
+    attack: attack whose gain over guessing is drawn, with the adversary's view; empty without an
+        attack.
     scope: scope of the epsilons.
-    user_scope: scope of a whole user over the training; empty if that is ``scope``.
+    user_scope: scope of a whole user over the training; empty if it equals ``scope``.
     points: one point per combination of settings.
-    is_relative: whether utility is divided by that of the system without noise, also a point.
-    baseline_utilities: utility of popularity and random ranking, or of user and item means and the mean rating.
+    is_relative: whether utility is divided by that of the system without noise, which then is one
+        of the points.
+    baseline_utilities: utility of popularity and random ranking, or of user and item means and the
+        mean rating.
     """
 
     target: str
@@ -218,7 +234,7 @@ class Frontier:
 
     @property
     def axis_label(self) -> str:
-        """The label of the vertical axis: the metric, or its ratio with and without noise."""
+        """Label of the vertical axis: the metric, or its ratio with and without noise."""
         less = self.metric in ERROR_NAMES
         if not self.is_relative:
             return f"{self.metric}, where less is better" if less else self.metric
@@ -234,10 +250,11 @@ class Frontier:
 def make_frontiers(swept: SweepContents) -> tuple[Frontier, ...]:
     """Groups the results of a sweep by system, for the drawing of utility against leakage.
 
-    A sweep trains systems with several settings. A system whose utility was measured has one
-    ``Frontier`` for settings whose utility is divided by that of the system without noise, and one
-    for other settings. Each compares all its settings by one metric of utility, by the attack with
-    the largest gain over guessing, and by epsilon in one scope: the first with a claim.
+    A system has up to two frontiers: one for the settings whose utility can be divided by that of
+    the system without noise, and one for the other settings whose utility was measured. A frontier
+    compares its settings by one metric of utility, by the attack with the largest gain over
+    guessing, and by the epsilons in one scope. This is the first scope with a claim; without claims
+    the first with an upper bound, or else with a lower bound.
     """
     over_twin = {row.variant for row in swept.relative}
     twins = {swept.variants[index].twin for index in over_twin}
@@ -255,12 +272,12 @@ def make_frontiers(swept: SweepContents) -> tuple[Frontier, ...]:
 
 
 def format_level(level: BaselineUtility) -> str:
-    """The utility of a simple recommender as a number, or as a range of two numbers."""
+    """Formats the utility of a simple recommender as a number, or as a range of two numbers."""
     return " to ".join(map(format_short, level.extremes))
 
 
 def name_unmeasured(swept: SweepContents) -> str:
-    """A sentence that names the systems without measured utility; empty if all have utility."""
+    """Returns a sentence that names the systems without measured utility; "" if there are none."""
     measured = {row.variant for row in swept.overall if row.kind == "utility"}
     names = [each.target for p, each in enumerate(swept.variants) if p not in measured]
     return f"Utility not measured: {', '.join(dict.fromkeys(names))}." if names else ""
@@ -269,7 +286,10 @@ def name_unmeasured(swept: SweepContents) -> str:
 def _frontier(
     swept: SweepContents, places: Sequence[int], utility: Sequence[OverTrainingsRow]
 ) -> Frontier:
-    """The points of the variants with the indices ``places``, with their rows of ``utility``."""
+    """Makes the frontier of the variants at the indices ``places``.
+
+    ``utility`` holds the utility rows to use: ``swept.relative`` or ``swept.overall``.
+    """
     relative = utility is swept.relative
     rows = [row for row in utility if row.variant in places and row.kind == "utility"]
     figure = select_quoted_figure(rows)
@@ -324,7 +344,7 @@ def _frontier(
 
 
 def _is_whole(view: str) -> bool:
-    """Whether the scope in ``view`` is a whole user over a training, against the server."""
+    """Whether the scope in the text ``view`` is a whole user over a training, for the server."""
     parts = view.partition(DELTA_PREFIX)[0].split(" / ")
     return len(parts) == 4 and {"user", "server", "training"} <= set(parts)
 
@@ -334,7 +354,7 @@ def _same(row: FigureRow, other: FigureRow | None) -> bool:
 
 
 def _name(variant: VariantRow, unprotected: bool, several: bool) -> str:
-    """The label of a variant: its swept settings; "without noise" marks a variant without noise."""
+    """Returns the label of a variant: its swept settings, and "without noise" if it has none."""
     swept = variant.swept or (variant.settings if unprotected and several else {})
     words = [f"{name.removeprefix(f'{variant.target}.')}={value}" for name, value in swept.items()]
     if unprotected:
@@ -361,7 +381,7 @@ def _levels(rows: Sequence[OverTrainingsRow], relative: bool) -> Iterator[Baseli
 
 
 def select_quoted_figure(rows: Sequence[FigureRow]) -> FigureRow:
-    """The row of utility to quote: of the first metric and protocol, with the last cutoff.
+    """Selects the utility row to quote: the first metric and protocol, with the last cutoff.
 
     The cutoff is the k of a metric such as HR@k.
     """

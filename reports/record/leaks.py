@@ -48,10 +48,10 @@ _SIZES = (1e-9, 1e9)
 class Leak:
     """An attack result (value of a metric) that beats its baseline, a guess without the uploads.
 
-    row: row of the result.
-    baseline: value of the metric that the guess reaches.
-    low_limit: lower limit of the result at the row's confidence, corrected so that the limits of
-        all results of the system hold together.
+    row: row of the record with the result.
+    baseline: value of the metric that a guess without the uploads reaches.
+    low_limit: lower confidence limit of the result at the row's confidence, corrected so that the
+        limits of all results of the system hold together.
     n_results: number of results of the system that have a baseline.
     is_small: whether the advantage over the baseline is too small for a leak (by default below 5%).
     """
@@ -64,7 +64,10 @@ class Leak:
 
     @property
     def advantage(self) -> float:
-        """The advantage over guessing: (``low_limit`` - baseline) / (1 - baseline), at most 1."""
+        """Share of the gap from guessing to 1 that the attack closes at least.
+
+        The value is (``low_limit`` - ``baseline``) / (1 - ``baseline``), at most 1.
+        """
         room = 1.0 - self.baseline
         return min((self.low_limit - self.baseline) / room, 1.0) if room > 0.0 else 1.0
 
@@ -82,7 +85,7 @@ class Leak:
 
 
 def list_comparable(record: Contents | Section) -> tuple[AttackRow, ...]:
-    """The attack rows that have a baseline, and whose values are between -1 and 1 (the best)."""
+    """Returns the attack rows that have a baseline, and whose metric is in [-1, 1] (1 is best)."""
     return tuple(
         row
         for row in record.attacks
@@ -92,7 +95,7 @@ def list_comparable(record: Contents | Section) -> tuple[AttackRow, ...]:
 
 
 def rank_leaks(record: Contents, margin: float = DEFAULT_LEAK_MARGIN) -> tuple[Leak, ...]:
-    """The attack results that beat guessing without the uploads, the largest advantage first.
+    """Returns the attack results that beat guessing, the largest advantage first.
 
     A result whose advantage is below ``margin`` is marked ``is_small``.
     """
@@ -106,10 +109,10 @@ def rank_leaks(record: Contents, margin: float = DEFAULT_LEAK_MARGIN) -> tuple[L
 
 
 def compute_max_advantages(record: Contents) -> dict[str, dict[str, float | None]]:
-    """The largest advantage over guessing of each attack on each system, by attack and system.
+    """Returns the largest advantage over guessing by attack and system, as nested dictionaries.
 
-    The advantage is 0 if no result beats guessing, and None if no result has a baseline, which is
-    so for an attack that could not run.
+    The advantage is 0 if no result of the attack beats guessing, and None if no result has a
+    baseline, as for an attack that could not run.
     """
     rows: tuple[AttackRow | SkippedRow, ...] = (*record.attacks, *record.skipped)
     systems, games = dict.fromkeys(row.target for row in rows), record.plan.get("games", ())
@@ -123,15 +126,15 @@ def compute_max_advantages(record: Contents) -> dict[str, dict[str, float | None
 
 
 def find_leaks(record: Contents, margin: float = DEFAULT_LEAK_MARGIN) -> tuple[Leak, ...]:
-    """The attack results with an advantage of at least ``margin``, the largest advantage first.
+    """Returns the attack results with an advantage of at least ``margin``, the largest first.
 
-    The advantage is the closed part of the gap from guessing to 1.
+    The advantage is the share of the gap from guessing to 1 that the attack closes.
     """
     return tuple(leak for leak in rank_leaks(record, margin) if not leak.is_small)
 
 
 def _of_system(rows: Sequence[AttackRow], margin: float) -> Iterator[Leak]:
-    """Yields the figures among the ``rows`` of one system that beat guessing."""
+    """Yields the attack results among the ``rows`` of one system that beat guessing."""
     beating, much = _rejected(rows, 0.0), _rejected(rows, margin)
     for row in rows:
         if id(row) in beating:
@@ -143,7 +146,7 @@ def _of_system(rows: Sequence[AttackRow], margin: float) -> Iterator[Leak]:
 
 
 def _rejected(rows: Sequence[AttackRow], margin: float) -> set[int]:
-    """The ``id`` of each row whose advantage exceeds ``margin``, by Holm's procedure."""
+    """Returns the ``id`` of each row that is shown to exceed ``margin``, by Holm's procedure."""
     rejected: set[int] = set()
     tested = sorted(((_p_value(row, margin), row) for row in rows), key=lambda pair: pair[0])
     for remaining, (p_value, row) in zip(range(len(rows), 0, -1), tested, strict=True):
@@ -154,27 +157,36 @@ def _rejected(rows: Sequence[AttackRow], margin: float) -> set[int]:
 
 
 def _p_value(row: AttackRow, margin: float) -> float:
-    """The probability of a figure as good as the row's if the true advantage is ``margin``."""
+    """Returns the p-value of a row if the true advantage over guessing is ``margin``.
+
+    This is the probability of a value at least as good as the row's.
+    """
     figure = _Figure.against_guessing(row)
     return figure.p_value(figure.guessed + margin * (1.0 - (row.baseline or 0.0)))
 
 
 def correct_lower_limit(row: AttackRow, rows: int) -> float:
-    """The lower limit of an attack result, widened so that ``rows`` such limits hold together."""
+    """Returns the lower limit of an attack result, corrected for multiple comparisons.
+
+    The limit is widened so that ``rows`` such limits hold together at the row's confidence.
+    """
     return _Figure.of(row).low_of(rows)
 
 
 def correct_upper_limit(row: AttackRow, rows: int) -> float:
-    """The upper limit of an attack result, widened so that ``rows`` such limits hold together."""
+    """Returns the upper limit of an attack result, corrected for multiple comparisons.
+
+    The limit is widened so that ``rows`` such limits hold together at the row's confidence.
+    """
     return _Figure.of(row).high_of(rows)
 
 
 @dataclass(frozen=True, slots=True)
 class _Figure:
-    """A figure in [``minimum``, 1] with its confidence limits.
+    """Value of a metric in [``minimum``, 1] with its confidence limits.
 
-    value, low, high: the figure and its limits.
-    guessed: value of the figure without the uploads.
+    value, low, high: the value and its limits.
+    guessed: value that a guess without the uploads reaches.
     minimum: smallest possible value.
     failing: probability with which each limit fails.
     """
@@ -188,7 +200,7 @@ class _Figure:
 
     @classmethod
     def of(cls, row: AttackRow) -> _Figure:
-        """Returns the figure of an attack row, with its limits and its baseline."""
+        """Returns the metric of an attack row, with its limits and its baseline."""
         guessed = row.baseline or 0.0
         minimum = -1.0 if min(row.value, row.ci_low, guessed) < 0.0 else 0.0
         failing = (1.0 - row.confidence) / 2
@@ -196,16 +208,16 @@ class _Figure:
 
     @classmethod
     def against_guessing(cls, row: AttackRow) -> _Figure:
-        """Returns the row's gain over its baseline if that is stored, else the row's figure."""
+        """Returns the row's gain over its baseline if that is stored, else the row's metric."""
         if row.gain is None:
             return cls.of(row)
         gain, failing = row.gain, (1.0 - row.confidence) / 2
         return cls(gain.value, gain.ci_low, gain.ci_high, 0.0, -1.0, failing)
 
     def p_value(self, bar: float) -> float:
-        """The probability of a figure at least as large if the true figure is ``bar``.
+        """Returns the probability of a value at least as large if the true value is ``bar``.
 
-        The figure is treated as a binomial share.
+        The value is treated as a binomial share.
         """
         value, low, bar = map(self._share, (self.value, self.low, bar))
         if value <= bar:
@@ -233,14 +245,14 @@ class _Figure:
 
 
 def _moved(value: float, low: float, failing: float, rows: int) -> float:
-    """The lower limit of a share at error ``failing / rows``, from its limit at ``failing``."""
+    """Returns the lower limit of a share at error ``failing / rows``, from that at ``failing``."""
     if rows <= 1 or low >= value or failing <= 0.0:
         return min(low, value)
     return min(low, _limit(value, _size(value, low, failing), failing / rows))
 
 
 def _limit(value: float, size: float, failing: float) -> float:
-    """The exact lower limit of a share ``value`` of ``size`` subjects."""
+    """Returns the exact lower limit of a share ``value`` of ``size`` subjects."""
     # ``failing`` is the probability with which the limit fails.
     from scipy.special import betaincinv
 
@@ -249,7 +261,7 @@ def _limit(value: float, size: float, failing: float) -> float:
 
 @functools.lru_cache(maxsize=4096)
 def _size(value: float, low: float, failing: float) -> float:
-    """The number of subjects for which a share ``value`` has the lower limit ``low``."""
+    """Returns the number of subjects for which a share ``value`` has the lower limit ``low``."""
     # ``failing`` is the probability with which the limit fails.
     if low >= value or failing <= 0.0:
         return math.inf
@@ -264,10 +276,10 @@ def _size(value: float, low: float, failing: float) -> float:
 
 
 def describe_max_gain(rows: Sequence[AttackRow], tried: int | None = None) -> str:
-    """A clause on the largest advantage over guessing that the confidence intervals do not exclude.
+    """Describes how far above guessing the attack results may lie by their confidence intervals.
 
-    The advantage is the largest difference of upper limit and baseline over ``rows``, corrected for
-    ``tried`` results (by default the number of ``rows``).
+    The stated number is the largest difference of upper limit and baseline over ``rows``. Limits
+    are corrected for ``tried`` results (by default the number of ``rows``). Returns a clause.
     """
     count = len(rows) if tried is None else tried
     figures = map(_Figure.against_guessing, rows)
@@ -278,9 +290,9 @@ def describe_max_gain(rows: Sequence[AttackRow], tried: int | None = None) -> st
 
 
 def describe_leaks(record: Contents, margin: float) -> str:
-    """Sentences on the worst leak and the number of leaks; else on the attacks that ran.
+    """Returns sentences on the worst leak and the number of leaks, or on the attacks that ran.
 
-    A leak has an advantage over guessing of at least ``margin``.
+    A leak is an attack result whose advantage over guessing is at least ``margin``.
     """
     tried, above = list_comparable(record), rank_leaks(record, margin)
     leaking = [leak for leak in above if not leak.is_small]
@@ -305,12 +317,14 @@ def describe_leaks(record: Contents, margin: float) -> str:
     )
 
 
-# Version of the severity rule; it grows if the rule changes.
+# Version of the rule by which severities are assigned; it grows if the rule changes.
 SEVERITY_RULE_VERSION = 4
-# Smallest advantages of an attack with which a leak is critical, or high.
+# Minimum advantages of an attack with which a leak has severity critical, or high.
 MIN_CRITICAL_ADVANTAGE, MIN_HIGH_ADVANTAGE = 0.5, 0.2
-# Success rate of a guess at one bit from which a lower bound of epsilon makes a leak medium.
+# Minimum success rate of guesses at one bit, by the lower bound of epsilon, with which a leak has
+# severity medium.
 MIN_MEDIUM_GUESS_RATE = 0.9
+# Family of the attacks that guess which of two worst-case inputs was sent.
 DISTINGUISHER = "distinguisher"
 """Family of attacks that guess which of two worst-case inputs was sent.
 
@@ -318,9 +332,15 @@ Such an attack alone makes a leak at most medium, because its epsilon states the
 
 
 class Severity(StrEnum):
-    """The severity of a system, or of the best attack on it, from critical to low.
+    """Severity of a system, of its claim, or of its leak; members are ordered, the worst first.
 
-    Members are ordered, the worst first.
+    CRITICAL: the audit contradicts itself, a claim is refuted and attacks succeed (HIGH leak), or
+        an attack closes half of the gap between guessing and certainty.
+    HIGH: a claim is refuted, an attack closes a fifth of this gap, or the lower bound of epsilon is
+        at least 6.91.
+    MEDIUM: there is a smaller leak, or a claim is vacuous or neither proved nor tested.
+    NOT_ASSESSED: the examined parts are harmless, but some parts were not assessed.
+    LOW: everything was assessed, and nothing of the above applies.
     """
 
     CRITICAL = "Critical"
@@ -331,13 +351,13 @@ class Severity(StrEnum):
 
     @property
     def rank(self) -> int:
-        """The position in the order of severities; 0 is the worst."""
+        """Position in the order of severities; 0 is the worst."""
         return list(Severity).index(self)
 
 
 @dataclass(frozen=True, slots=True)
 class SeverityAssessment:
-    """The severity that is at least justified, with the parts of the system that were not assessed.
+    """Severity by the examined parts of a system, with the parts that were not assessed.
 
     level: severity that follows from the examined parts.
     unassessed: parts that were not assessed, and why; empty if everything was assessed.
@@ -348,25 +368,26 @@ class SeverityAssessment:
 
     @property
     def gap(self) -> str:
-        """A text on the parts that were not assessed; empty if the severity cannot be worse."""
+        """Text on the parts that were not assessed; empty if the severity cannot be worse."""
         return "" if self.level is Severity.CRITICAL else self.unassessed
 
     @property
     def severity(self) -> Severity:
-        """The level, but "not assessed" instead of low if some parts were not assessed."""
+        """The known severity, but NOT_ASSESSED instead of LOW if some parts were not assessed."""
         unknown = self.gap and self.level is Severity.LOW
         return Severity.NOT_ASSESSED if unknown else self.level
 
     @property
     def words(self) -> str:
-        """The severity as text, followed by "or worse" if some parts were not assessed."""
+        """Severity as text, followed by "or worse" if some parts were not assessed."""
         worse = self.gap and self.severity is self.level
         return f"{self.severity}{' or worse' if worse else ''}"
 
     def fails(self, worst: Severity) -> bool | None:
-        """Whether the severity is ``worst`` or worse.
+        """Whether the severity is ``worst`` or worse; None if that is unknown.
 
-        None if that is unknown, because some parts were not assessed.
+        The answer is unknown if the examined parts are less severe, but some parts were not
+        assessed.
         """
         if self.level.rank <= worst.rank:
             return True
@@ -374,10 +395,10 @@ class SeverityAssessment:
 
 
 def assess_severity(section: Section, leaks: Sequence[Leak]) -> SeverityAssessment:
-    """The severity of a system: the worse of the severities of its claim and of its leak.
+    """Assesses the severity of a system: the worse of the severities of its claim and its leak.
 
-    A refuted claim together with a high leak is critical. The result lists the parts that were not
-    assessed. ``leaks`` are the system's attack results whose advantage over guessing is at least
+    A refuted claim together with a leak of severity high is critical. The result lists the parts
+    that were not assessed. ``leaks`` are the system's attack results that beat guessing by at least
     the margin.
     """
     finding = section.headline_finding
@@ -392,7 +413,7 @@ def assess_severity(section: Section, leaks: Sequence[Leak]) -> SeverityAssessme
 
 
 def assess_claim(finding: Finding | None) -> Severity | None:
-    """The severity that follows from the verdict on a claim.
+    """Assesses the severity that follows from the verdict on a claim.
 
     None if no claim was judged in a scope that the claim covers.
     """
@@ -411,11 +432,12 @@ def assess_claim(finding: Finding | None) -> Severity | None:
 
 
 def assess_leak(section: Section, leaks: Sequence[Leak]) -> SeverityAssessment:
-    """The severity of a system's leak, with the reason why an adversary may learn more than shown.
+    """Assesses the severity of what attacks learn from a system's messages (its leak).
 
-    There is such a reason unless more attacks were compared with guessing than could not run, and
-    most messages could be read. Attacks that only guess which of two worst-case inputs was sent are
-    not counted, because they do not exclude what another attack would have learned.
+    The result states as not assessed why an adversary may learn more than the attacks that ran.
+    Nothing is stated if more attacks were compared with guessing than could not run, and at least
+    half of the messages could be read. Attacks that guess which of two worst-case inputs was sent
+    are not counted, because other attacks may learn more.
     """
     shown = [bound.epsilon for bound in list_lower_bounds(section)]
     won = find_max_advantage(leaks)
@@ -431,7 +453,7 @@ def assess_leak(section: Section, leaks: Sequence[Leak]) -> SeverityAssessment:
 
 
 def _unassessed(section: Section) -> str:
-    """The reason why the attacks that ran cannot exclude a leak; empty if they suffice."""
+    """Returns the reason why the attacks that ran cannot exclude a leak; "" if they suffice."""
     counts, unplayed = section.messages, len(section.not_run)
     if counts is not None and 2 * counts.n_unusable > counts.sent:
         return f"{counts.n_unusable:,} of {counts.sent:,} messages reveal nothing"
@@ -444,7 +466,7 @@ def _unassessed(section: Section) -> str:
 
 
 def find_max_advantage(leaks: Sequence[Leak]) -> float:
-    """The largest advantage over guessing among ``leaks``; 0 if there is none.
+    """Returns the largest advantage over guessing among ``leaks``; 0 if there is none.
 
     Attacks that guess which of two worst-case inputs was sent are left out.
     """
@@ -452,7 +474,7 @@ def find_max_advantage(leaks: Sequence[Leak]) -> float:
 
 
 def list_lower_bounds(section: Section) -> tuple[Bound, ...]:
-    """The lower bounds of epsilon of one system that hold without assumptions."""
+    """Returns the lower bounds of epsilon of one system that hold without assumptions."""
     quoted = [finding.lower_bound for finding in section.findings]
     others = [other.bound for other in section.other_bounds if not other.bound.assumptions]
     return tuple(bound for bound in (*quoted, *others) if bound is not None)

@@ -1,4 +1,4 @@
-"""The records of an audit and of a sweep, and the outcome of a gate (rule for failing CI)."""
+"""Records of an audit and of a sweep, and the outcome of a gate (rule for failing CI)."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class GateOutcome:
-    """The outcome of a gate (the rule for failing CI) on the record of an audit.
+    """Outcome of a gate (the rule for failing CI) on the record of an audit.
 
-    exit_code: exit code.
+    exit_code: exit code of the command: 0, 1 (the gate fails) or 3 (undecided).
     failing_systems: summaries of the systems that fail the gate.
     unassessed: one line per system whose severity the gate needs, but which was not assessed.
-    comparison: comparison with the baseline, an earlier record; None without a baseline.
+    comparison: comparison with an earlier record, the baseline; None without a baseline.
     leak_text: sentences on the worst leak, if the gate is on leaks; else empty.
     """
 
@@ -55,15 +55,21 @@ class GateOutcome:
 
     @classmethod
     def of(cls, record: Contents, gate: Gate, baseline: Contents | None = None) -> Self:
-        """Applies ``gate`` (the rule for failing CI) to the record of an audit.
+        """Applies a gate to the record of an audit.
 
-        ``baseline`` is an earlier record. The exit code is:
+        record: the record of the audit.
+        gate: the rule for failing CI.
+        baseline: an earlier record; if it is given, only changes for the worse fail the gate.
 
-        - 3 if the record has errors, or if a system was not assessed. The latter does not count if
-          the gate allows it or something else fails;
-        - 3 if a ``baseline`` is given and no claim is in both records, or a leak was assessed in
-          the baseline but is not now;
+        The first of these rules that applies gives the exit code:
+
+        - 3 if the record has errors, or contradicts itself (verdict UNSOUND);
+        - 3 if a ``baseline`` is given, nothing became worse, and no judged claim (or without claims
+          no attack result) is in both records;
         - 1 if ``gate`` fails; with a ``baseline`` only for changes for the worse;
+        - 3 if a claim could not be tested, if a system was not assessed whose severity the gate
+          needs, or if a leak was assessed in the baseline but is not now, unless the gate allows
+          this;
         - 1 if a waiver of the gate is expired;
         - 0 otherwise.
         """
@@ -130,16 +136,16 @@ class Record(Contents):
         return Path(directory)
 
     def exit_code(self, gate: Gate = DEFAULT_GATE, baseline: Contents | None = None) -> int:
-        """The exit code of ``auditor run``: 1 if ``gate`` fails, 3 if that is undecided, else 0.
+        """Returns the exit code of ``auditor run``: 1 if ``gate`` fails, 3 if undecided, else 0.
 
-        ``gate`` is the rule for failing CI. With a ``baseline`` (an earlier record), 1 means that
-        something became worse.
+        ``gate`` is the rule for failing CI. If a ``baseline`` (an earlier record) is given, only
+        changes for the worse fail it.
         """
         return GateOutcome.of(self, gate, baseline).exit_code
 
     @property
     def violated(self) -> tuple[Finding, ...]:
-        """The findings (judged claims) with a refuted claim; other claims may still be false."""
+        """Findings (judged claims) with a refuted claim; other claims may still be false."""
         return tuple(finding for section in group_by_system(self) for finding in section.violated)
 
     def __getitem__(self, target: str) -> Section:
@@ -156,11 +162,11 @@ class Record(Contents):
         return by_name[target]
 
     def to_frame(self, what: str = "findings") -> pandas.DataFrame | pyarrow.Table:
-        """Returns the rows of one kind (such as findings or attacks) as a pandas DataFrame, or as a
-        pyarrow Table if pandas is not installed.
+        """Returns the rows of one kind as a pandas DataFrame; without pandas, a pyarrow Table.
 
-        Each number or text has a column; entries of a nested object have columns such as
-        ``claim.epsilon`` and ``scope.unit``. Raises InputError for an unknown kind.
+        ``what`` is the kind, such as "findings" or "attacks". Each number or text has a column, and
+        entries of a nested object have columns such as ``claim.epsilon`` and ``scope.unit``. Raises
+        InputError for an unknown kind.
         """
         if what not in _TABLES:
             raise InputError(
@@ -183,17 +189,20 @@ class Record(Contents):
         )
 
     def _repr_html_(self) -> str:
-        """The first screen of the report as HTML with inline styles, without scripts."""
+        """Returns the first screen of the report as HTML with inline styles, for a notebook."""
         page = fill_template("notebook.html.j2", record=self, glances=summarize_systems(self))
         return say.sanitize(page)
 
 
-# Names of the files and folders that every sweep writes.
+# Names of the files and folders that saving a sweep writes.
 SWEEP_FILES = ("sweep.html", "sweep.csv", "sweep.parquet", "svg", SWEEP_FILE)
 
 
 class Sweep(SweepContents):
-    """The record of a whole sweep: systems with their settings, and numbers of all trainings."""
+    """Record of a whole sweep: systems with their settings, and numbers of all trainings.
+
+    ``SweepContents`` describes the fields.
+    """
 
     @classmethod
     def load(cls, directory: Path) -> Sweep | None:
@@ -236,13 +245,13 @@ class Sweep(SweepContents):
         return place
 
     def encoded(self) -> bytes:
-        """The record of the sweep as canonical JSON, in which equal records have equal bytes."""
+        """Returns the record as canonical JSON; equal records give equal bytes."""
         data = store.to_json(self.model_dump(mode="python"))
         text = json.dumps(data, sort_keys=True, indent=1, ensure_ascii=False, allow_nan=False)
         return (say.escape_controls(text) + "\n").encode()
 
     def figure(self) -> Picture:
-        """The drawing of the sweep: utility against attacks' gain over guessing, and epsilon."""
+        """Draws the sweep: utility against the gain of attacks over guessing, and epsilon."""
         return Picture(
             sweep_figure.draw_sweep(frontier.make_frontiers(self), frontier.name_unmeasured(self)),
             "Utility, leakage and epsilon by setting",
@@ -252,7 +261,7 @@ class Sweep(SweepContents):
         )
 
     def page(self) -> str:
-        """The record of the sweep as one self-contained HTML page."""
+        """Returns the record of the sweep as one self-contained HTML page."""
         filters = {
             "system": list(dict.fromkeys(each.target for each in self.variants)),
             "kind": [kind for kind in frontier.KIND_LABELS if self._of(kind)],
@@ -274,17 +283,18 @@ class Sweep(SweepContents):
         return say.sanitize(page)
 
     def to_frame(self) -> pandas.DataFrame | pyarrow.Table:
-        """Returns the numbers of each training, with one column per swept setting, in the form of
-        ``Record.to_frame``.
+        """Returns the numbers of each training as a table, in the form of ``Record.to_frame``.
+
+        The table has one row per number, and one column per swept setting.
         """
         return _make_frame(self._table().to_pylist())
 
     def _of(self, kind: str) -> list[tuple[str, OverTrainingsRow]]:
-        """Pairs of a variant's name and a figure of one ``kind`` over all trainings."""
+        """Returns pairs (name of the variant, number) of one ``kind`` over all trainings."""
         return [(self.name_at(row.variant), row) for row in self.overall if row.kind == kind]
 
     def name_at(self, place: int) -> str:
-        """The name of the variant with the index ``place``: its system and its swept settings."""
+        """Returns the name of the variant at the index ``place``: system and swept settings."""
         variant = self.variants[place]
         swept = ", ".join(f"{name}={value}" for name, value in variant.swept.items())
         return f"{variant.target} {swept}" if swept else variant.target

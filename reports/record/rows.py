@@ -30,7 +30,10 @@ SCHEMA_VERSION: Literal[5] = 5
 
 
 class Row(BaseModel):
-    """Base class of the immutable rows of an audit's record; unknown fields are rejected."""
+    """Base class of the immutable rows of an audit's record; unknown fields are rejected.
+
+    model_config: settings of pydantic.
+    """
 
     model_config = ConfigDict(
         defer_build=True, extra="forbid", frozen=True, ser_json_inf_nan="strings"
@@ -42,26 +45,28 @@ class Finding(Row):
 
     target: name of the system.
     claim: the claim.
-    scope: scope in which the claim is judged: its own, or another scope to which a reader may apply
-        it.
+    scope: scope in which the claim is judged: that of the claim, or another scope to which a reader
+        may apply it.
     delta: delta at which the claim is judged.
     accounted: proved upper bound of epsilon in this scope; None without a proof.
     measured: lower bound of epsilon in this scope; None if none was measured or calculated.
-    verdict, vacuous, reason: the judgement, whether the claim is vacuous, and the reason in
-        sentences.
+    verdict: judgement of the claim.
+    vacuous: whether the claim is vacuous (an epsilon of 6.91 or more).
+    reason: reason of the verdict, in sentences.
     note: remark for the reader.
-    claimed_guess: highest success rate, by the claim, of a guess which of two equally likely inputs
-        a system had.
-    shown_guess: success rate e^eps / (1 + e^eps) on the most revealing outputs by the lower bound.
-        The average over all outputs may be far lower, because a rare output suffices for a large
-        epsilon. None without a lower bound.
+    claimed_guess: highest success rate that the claim allows for guessing which of two equally
+        likely inputs the system had.
+    shown_guess: success rate e^eps / (1 + e^eps) of such guesses on the most revealing outputs,
+        where eps is the lower bound. The average over all outputs may be far lower, because a rare
+        output suffices for a large epsilon. None without a lower bound.
     outside_model: condition of the judgement that no scope expresses and that the paper does not
         mention, such as a budget that it does not print; empty if there is none.
-    untested: reason why no measurement could have refuted the claim; empty if one could, or if none
-        was needed.
+    untested: reason why no measurement could have refuted the claim; empty if a measurement could,
+        or if no measurement was needed.
     game: name of the game (simulated experiment) for whose users the claim is judged; empty if the
         claim is judged for the users of the data.
-    holds_at: delta at which a refuted epsilon holds; None if it is not known exactly.
+    holds_at: delta at which the claimed epsilon holds although it is refuted at the claim's delta;
+        None if this delta is not known exactly.
     repair: settings of the system with which the claim is proved; empty if none are known.
 
     >>> from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, any_pair
@@ -104,10 +109,10 @@ class Finding(Row):
         note: str = "",
         outside_model: str = "",
     ) -> Finding:
-        """Judges a claim in a scope at a delta, by the upper bound and the lower bound of epsilon.
+        """Judges a claim in a scope at a delta, by the upper and the lower bound of epsilon.
 
-        ``accounted`` and ``measured`` are these bounds. ``verdict.judge_claim`` describes all
-        arguments.
+        ``accounted`` is the upper bound and ``measured`` the lower bound. ``verdict.judge_claim``
+        describes all arguments.
         """
         arguments: dict[str, Any] = {
             "scope": scope,
@@ -131,21 +136,22 @@ class Finding(Row):
 
     @property
     def lower_bound(self) -> Bound | None:
-        """The lower bound ``measured`` if it holds without assumptions, else None."""
+        """Lower bound of epsilon, if it holds without assumptions; else None."""
         return None if self.measured is None or self.measured.assumptions else self.measured
 
     @property
     def is_claimed(self) -> bool:
-        """Whether the claim is finite and covers the judged scope and delta, or is refuted there.
+        """Whether the claim states an epsilon for the judged scope and delta.
 
-        A claim with a condition in ``outside_model`` does not cover them.
+        A finite claim does if it covers them, and if there is no condition in ``outside_model``. A
+        claim that is refuted there always does.
         """
         covers = self.claim.scope.covers(self.scope) and self.claim.delta <= self.delta
         covers = (covers and not self.outside_model) or self.verdict is Verdict.VIOLATED
         return covers and math.isfinite(self.claim.epsilon)
 
     def drop_proof(self, why: str) -> Finding:
-        """Returns the finding judged again without its upper bound of epsilon.
+        """Returns the finding without its upper bound of epsilon, judged again.
 
         ``why`` is appended to the note of the finding.
         """
@@ -153,14 +159,14 @@ class Finding(Row):
         return unproved.judge_again()
 
     def judge_again(self) -> Finding:
-        """Returns the finding with the verdict that follows from its claim and its bounds."""
+        """Returns a copy whose verdict and reason follow from its claim and its bounds."""
         again = self.judge()
         return self.model_copy(
             update={"verdict": again.verdict, "vacuous": again.is_vacuous, "reason": again.reason}
         )
 
     def judge(self) -> Judgement:
-        """The judgement that follows from the finding's claim and its bounds."""
+        """Computes the judgement that follows from the finding's claim and its bounds."""
         return judge_claim(
             self.claim,
             scope=self.scope,
@@ -173,14 +179,22 @@ class Finding(Row):
 
 
 class Measurement(Row):
-    """A lower bound of epsilon of one system, whether or not it judges a claim."""
+    """A lower bound of epsilon of one system, whether or not a claim is judged by it.
+
+    target: name of the system.
+    bound: the lower bound.
+    """
 
     target: str
     bound: Bound
 
 
 class FurtherFigure(Row):
-    """A number with its confidence interval; the row that contains it states the confidence."""
+    """A number with its confidence interval; the row that contains it states the confidence.
+
+    value: the number.
+    ci_low, ci_high: ends of the confidence interval.
+    """
 
     value: float
     ci_low: float
@@ -204,9 +218,9 @@ class RocRow(Row):
 class UsersRow(Row):
     """The spread of an attack's success over users, without names.
 
-    success: measure of the success at one user in words; its values are in [0, 1].
+    success: name of the measure of success at one user, whose values are in [0, 1].
     quantiles: quantiles of the success over users, by level; "99%" is for the most exposed users.
-    sure: share of users at whom the success is .9 or more; None if it was not computed.
+    sure: share of users at whom the success is 0.9 or more; None if it was not computed.
     groups: mean success in groups of users, by user attribute and name of the group.
     each: pairs (index of the user in the data, from 0; success) for every user; empty unless
         requested.
@@ -220,7 +234,7 @@ class UsersRow(Row):
 
     @property
     def group_means(self) -> tuple[tuple[str, str, FurtherFigure], ...]:
-        """The attribute, name and mean success of each group of users, sorted by the first two."""
+        """Attribute, name and mean success of each group of users, sorted by the first two."""
         named = ((trait, sorted(groups.items())) for trait, groups in sorted(self.groups.items()))
         return tuple((trait, name, mean) for trait, groups in named for name, mean in groups)
 
@@ -228,21 +242,25 @@ class UsersRow(Row):
 class AttackRow(Row):
     """One metric of one attack on one system, with its confidence interval and its baselines.
 
-    target, attack, family, vantage, metric: names that identify the row.
-    value, ci_low, ci_high, confidence: value of the metric, and its interval over subjects and
-        trainings. With one training, the interval does not cover another training.
-    baseline: best of ``baselines``, which are the values that adversaries without the uploads
-        reach; None without a baseline.
-    gain: value minus baseline with the interval of this difference, if value and baseline have the
-        same subjects; else None. If the interval is above 0, the attack beats the best of these
-        adversaries.
-    from_interactions: value of this attack on the true interactions instead of the uploads, which
-        may reveal less or more; None if it was not computed.
+    target: name of the system.
+    attack, family: name of the attack, and of its family, such as "linkage".
+    vantage: view of the adversary (server, another client, ...).
+    metric: name of the metric.
+    value: value of the metric.
+    ci_low, ci_high: ends of the confidence interval of the value over subjects and trainings. After
+        one training, the interval does not cover another training.
+    confidence: confidence of all intervals in this row.
+    baseline: best of ``baselines``; None without a baseline.
+    baselines: values of the metric that guesses without the uploads reach, by name of the guess.
+    gain: value minus baseline with the interval of this difference, if both have the same subjects;
+        else None. If the interval is above 0, the attack beats the best of these guesses.
+    from_interactions: value of the metric if the attack reads the true interactions instead of the
+        uploads, which may reveal less or more; None if it was not computed.
     further: other metrics of the same guesses, by name.
     roc: ROC curve of the attack's scores; None without scores.
     users: spread of the attack's success over users; None if it was not computed.
-    n, subject: number of subjects (the units that the attack guesses about), and their kind, such
-        as "users".
+    n: number of subjects, the units that the attack guesses about.
+    subject: kind of the subjects, such as "users".
     trainings: number of attacked trainings.
     reference: publication of the attack.
     note: assumptions of the attack, and remarks.
@@ -272,7 +290,7 @@ class AttackRow(Row):
 
     @property
     def net_gain(self) -> FurtherFigure | None:
-        """The gain over the baseline; if no gain is stored, the metric's value minus the baseline.
+        """Gain over the baseline: the stored ``gain``, or else the value minus the baseline.
 
         None without a baseline.
         """
@@ -287,7 +305,7 @@ class SkippedRow(Row):
 
     target: name of the system.
     attack: name of the attack.
-    reason: reason in words.
+    reason: reason why it did not run, in words.
     """
 
     target: str
@@ -298,8 +316,8 @@ class SkippedRow(Row):
 class Baseline(Row):
     """Utility of a simple recommender without federated training, such as popularity.
 
-    name: name of the recommender.
-    value: its utility, on the system's split and candidate items.
+    name: name of the simple recommender.
+    value: its utility, with the same test interactions and candidate items as for the system.
     difference: the system's utility minus this value, computed per user, with its interval.
     """
 
@@ -311,15 +329,20 @@ class Baseline(Row):
 class UtilityRow(Row):
     """One result of a system's utility, measured by the protocol of its paper.
 
-    target, metric, protocol: names that identify the row.
-    value, ci_low, ci_high, confidence: value of the metric, and its interval over users and
-        trainings. With one training, the interval does not cover another training.
-    random: value of a random ranking, or of the mean rating.
-    baseline: value of popularity, or of user and item means; None in older records.
+    target: name of the system.
+    metric: name of the metric, such as "HR@10".
+    protocol: test protocol in words.
+    value: value of the metric.
+    ci_low, ci_high: ends of the confidence interval of the value over users and trainings. After
+        one training, the interval does not cover another training.
+    confidence: confidence of the intervals.
+    random: value of the metric for a random ranking, or for the mean rating as prediction.
+    baseline: popularity, or user and item means, for comparison; None in older records.
     n: number of test users or test ratings.
     trainings: number of trainings.
-    paper_value, paper_note: the paper's value (None if it prints none) and its conditions.
-    unprotected: name of the system without protection; empty if there is none.
+    paper_value: value that the paper prints; None if it prints none.
+    paper_note: conditions under which the paper measured its value.
+    unprotected: name of the same system without protection; empty if there is none.
     """
 
     target: str
@@ -339,10 +362,10 @@ class UtilityRow(Row):
 
 
 class MessagesRow(Row):
-    """Counts of the messages in all trainings of a system, and of those that attacks cannot use.
+    """Counts of the messages in all trainings of a system.
 
     target: name of the system.
-    sent: number of messages.
+    sent: number of all messages.
     empty: number of messages that leave the model unchanged.
     oversized: number of messages with infinities, NaN or numbers too large for computation.
     """
@@ -354,7 +377,7 @@ class MessagesRow(Row):
 
     @property
     def n_unusable(self) -> int:
-        """The number of messages that attacks cannot use."""
+        """Number of messages that attacks cannot use: empty or oversized messages."""
         return self.empty + self.oversized
 
 
@@ -363,12 +386,13 @@ class ReproducedRow(Row):
 
     place: table or figure of the paper.
     system: name of the system.
-    what: row and column of the number, without the system.
-    printed: the paper's number; None if the paper draws a curve or compares in words.
-    value, ci_low, ci_high: our measurement and its interval; the limits are None without an
-        interval.
-    beside: further measurements for comparison, such as the accuracy of the majority class.
-    note: reason for a difference.
+    what: quantity: row and column of the number in the paper, without the system.
+    printed: number in the paper; None if the paper only draws a curve or compares in words.
+    value: our measurement.
+    ci_low, ci_high: ends of its confidence interval; None without an interval.
+    beside: further measurements for comparison, by name, such as the accuracy of always guessing
+        the majority class.
+    note: reason why the two numbers differ.
     """
 
     place: str
@@ -383,7 +407,7 @@ class ReproducedRow(Row):
 
 
 class CheckRow(Row):
-    """The result of a check of a property that no epsilon covers.
+    """Result of a check of a property that no epsilon covers, such as repeatability.
 
     target: name of the system.
     check: name of the check.
@@ -401,7 +425,7 @@ class DataRow(Row):
     """The data set of an audit.
 
     name: name of the data set.
-    digest: digest of its content.
+    digest: SHA-256 digest of its content.
     n_users, n_items, n_interactions: numbers of users, items and interactions.
     """
 
@@ -416,9 +440,9 @@ class Provenance(Row):
     """Origin of an audit's results: versions, seed, data, timing and machine.
 
     versions: versions of packages, by name.
-    seed: seed of the audit.
-    data: the data set; None without one.
-    timing: durations in seconds, by name.
+    seed: random seed of the audit.
+    data: the data set; None if the audit used none.
+    timing: duration of each task in seconds, by name of the task.
     machine: properties of the machine, by name.
 
     Audits with equal plans differ only in ``timing`` and ``machine``.
@@ -438,19 +462,25 @@ def _shallow(plan: dict[str, Any]) -> dict[str, Any]:
         parts = (each.values() if isinstance(each, dict) else each for each in layer)
         layer = [part for each in parts for part in each if isinstance(part, dict | list | tuple)]
     if layer:
-        raise ValueError(f"Expected a plan of at most {_DEEPEST} nested levels. Flatten it.")
+        raise ValueError(
+            f"Expected a plan of at most {_DEEPEST} nested levels, got more. Flatten it."
+        )
     return plan
 
 
 class Contents(Row):
-    """The contents of an audit's record; ``reports.record.record.Record`` adds methods to it.
+    """Contents of an audit's record; ``reports.record.record.Record`` adds methods to it.
 
-    plan, provenance: the plan, and the versions, seed, data, timing and machine.
+    schema_version: version of the schema of report.json.
+    plan: plan of the audit: settings by name.
+    provenance: versions, seed, data, timing and machine.
     findings: judged claims.
     measurements: lower bounds of epsilon.
-    attacks, skipped: results of attacks, and attacks that did not run.
-    utility, messages: utility of the systems, and counts of messages.
-    own: names of the caller's own systems: wrapped callables, apps and recordings.
+    attacks: results of attacks.
+    skipped: attacks that did not run.
+    utility: results of utility.
+    messages: counts of messages, one row per system.
+    own: names of the systems that the caller provided: wrapped functions, apps and recordings.
     notes: sentences on parts of the audit that were left out.
     errors: sentences on parts of the audit that failed.
     """
@@ -470,9 +500,10 @@ class Contents(Row):
 
 
 def flatten_rows(rows: Sequence[Row]) -> list[dict[str, Any]]:
-    """Converts rows to dictionaries with equal keys, in which nested objects are flattened.
+    """Converts rows to flat dictionaries that all have the same keys.
 
-    Such keys are dotted (``claim.epsilon``). A key that a row lacks has the value None.
+    An entry of a nested object has a dotted key, such as ``claim.epsilon``. A key that a row lacks
+    has the value None.
     """
     tables = [dict(walk_leaves(row.model_dump(mode="python"))) for row in rows]
     names = dict.fromkeys(name for row in tables for name in row)
@@ -481,9 +512,9 @@ def flatten_rows(rows: Sequence[Row]) -> list[dict[str, Any]]:
 
 
 def walk_leaves(part: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
-    """Yields (dotted name, value) for each entry of nested mappings that is not a mapping.
+    """Yields pairs (dotted name, value) of all values in nested mappings that are not mappings.
 
-    ``above`` precedes each name.
+    ``above`` is put before each name.
     """
     for name, value in part.items():
         if isinstance(value, Mapping) and value:

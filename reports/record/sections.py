@@ -37,11 +37,15 @@ class Section:
     """All rows of an audit's record on one system.
 
     target: name of the system.
-    findings, attacks, skipped, utility, messages: rows on the system.
+    findings: judged claims of the system.
+    attacks: results of attacks on the system.
+    skipped: attacks that did not run on the system.
+    utility: results of the system's utility.
+    messages: counts of the system's messages; None if they were not counted.
     other_bounds: lower bounds of epsilon that belong to no finding.
     n_users: number of users in the data; None without data.
-    is_quick: whether the audit was quick.
-    is_own: whether the system is the caller's own.
+    is_quick: whether the audit was quick (fewer samples, repetitions and rounds).
+    is_own: whether the system was provided by the caller, instead of by a paper.
     """
 
     target: str
@@ -56,25 +60,25 @@ class Section:
     is_own: bool = False
 
     def __repr__(self) -> str:
-        """The name of the system, and the verdict and the reason of its first finding."""
+        """Returns the system's name, and verdict and reason of the finding to quote first."""
         finding = self.headline_finding
         reason = "No claim was judged." if finding is None else finding.reason
         return f"{self.target}: {say.label_verdict(finding)}. {reason}"
 
     @property
     def violated(self) -> tuple[Finding, ...]:
-        """The system's findings (judgements of claims) that refute a claim."""
+        """Findings (judgements of claims) in which a claim of the system is refuted."""
         return tuple(f for f in self.findings if f.verdict is Verdict.VIOLATED)
 
     @property
     def not_run(self) -> tuple[str, ...]:
-        """The names of the attacks that could not run for any adversary's view of the system."""
+        """Names of the attacks that could not run for any adversary's view of the system."""
         run = {"utility", *(row.attack for row in self.attacks)}
         return tuple(dict.fromkeys(s.attack for s in self.skipped if s.attack not in run))
 
     @property
     def headline_finding(self) -> Finding | None:
-        """The judged claim to quote first: the most severe verdict, then the largest lower bound.
+        """Finding (judged claim) to quote first: most severe verdict, then largest lower bound.
 
         None without judged claims.
         """
@@ -82,9 +86,10 @@ class Section:
 
     @property
     def worst_outside_claim(self) -> Finding | None:
-        """The judgement with the largest lower bound in a scope that the claim does not cover.
+        """Finding with the largest lower bound in a scope that its claim does not cover.
 
-        None if there is none. Games are left out: they have fewer users, items or rounds.
+        None if there is none. Findings of games (simulated experiments) are left out, because games
+        have fewer users, items or rounds.
         """
         outside = [f for f in self.findings if f.verdict is Verdict.INCOMPARABLE and not f.game]
         return max(
@@ -118,21 +123,24 @@ def group_by_system(record: Contents) -> tuple[Section, ...]:
 
 
 def make_severity_key(finding: Finding) -> tuple[int, float]:
-    """A sort key of judged claims: the most severe verdict first, then the largest lower bound."""
+    """Makes the sort key of a judged claim: by severity of the verdict, then by lower bound.
+
+    The most severe verdict and the largest lower bound come first.
+    """
     shown = -1.0 if finding.lower_bound is None else finding.lower_bound.epsilon
     return _BY_SEVERITY.index(finding.verdict), -shown
 
 
-# Addresses of the page's own sections, which no system can have.
+# HTML ids of the sections that every page of a report has, and which no system may get.
 RESERVED_ADDRESSES = ("content", "at-a-glance", "who-learns", "systems", "method", "glossary")
 
 
 @dataclass(frozen=True, slots=True)
 class SystemHtmlIds:
-    """Addresses (HTML ids) of one system in the report's page.
+    """HTML ids of one system in the page of a report, for links to it.
 
-    page: address of the section on this system; all sections are on one page.
-    findings: address of each finding (judged claim) of the system, in their order.
+    page: id of the section on this system; all sections are on one page.
+    findings: id of each finding (judged claim) of the system, in their order.
     """
 
     page: str
@@ -140,9 +148,9 @@ class SystemHtmlIds:
 
 
 def assign_html_ids(record: Contents) -> dict[str, SystemHtmlIds]:
-    """The addresses (HTML ids) of each system's section and findings, by the name of the system.
+    """Assigns HTML ids to each system's section and findings; returns them by system name.
 
-    All addresses are distinct and valid URL fragments. A finding is a judged claim.
+    All ids are distinct and valid URL fragments. A finding is a judged claim.
     """
     parts = group_by_system(record)
     pages = slugify_all((section.target for section in parts), RESERVED_ADDRESSES)
@@ -156,9 +164,9 @@ def assign_html_ids(record: Contents) -> dict[str, SystemHtmlIds]:
 
 
 def slugify_all(names: Iterable[str], taken: Iterable[str]) -> list[str]:
-    """Converts names to distinct addresses (HTML ids) of letters, digits, dots and hyphens.
+    """Converts names to distinct HTML ids of letters, digits, dots and hyphens.
 
-    A number is appended to an address that an earlier name or ``taken`` has.
+    A number is appended to an id that an earlier name has, or that is in ``taken``.
 
     >>> slugify_all(["dp-privrec", "Mine: v2", "mine-v2", "method"], RESERVED_ADDRESSES)
     ['dp-privrec', 'mine-v2', 'mine-v2-2', 'method-2']

@@ -1,4 +1,4 @@
-"""Reads and writes the files of a run directory: report.json, and reports rendered from it.
+"""Reader and writer of the files of a run directory: report.json, and reports made from it.
 
 Equal records give equal bytes. A file is written completely or not at all, and report.json is
 written last.
@@ -30,12 +30,15 @@ from fedrec_auditor.reports.record.rows import SCHEMA_VERSION, Contents
 from fedrec_auditor.reports.say.summary import summarize_systems
 from fedrec_auditor.reports.writers import ci, html, markdown, svg
 
+# Class of the record that is read.
 RecordType = TypeVar("RecordType", bound=Contents)
+# Names of files in a run directory: the record, the lock of a running audit, and the overview.
 RECORD_FILE = "report.json"
 # Address of the JSON schema of a record, the value of ``$schema`` in every report.json.
 SCHEMA_ADDRESS = f"urn:fedrec-auditor:report:{SCHEMA_VERSION}"
 LOCK_FILE = ".lock"
 PICTURE_FILE = "overview.svg"
+# Names of all files that an audit writes to its run directory, in this order.
 FILE_NAMES = ("report.html", "report.md", PICTURE_FILE, "junit.xml", "report.sarif", RECORD_FILE)
 # Maximum size of a record in bytes, a hundred times the size of a record of all systems.
 MAX_RECORD_BYTES = 2**28
@@ -49,10 +52,11 @@ _KINDS = {
 
 
 def encode_record(record: Contents) -> bytes:
-    """The record of an audit as canonical JSON: keys are sorted, the indent is 2, NaN is an error.
+    """Encodes the record of an audit as canonical JSON: sorted keys, indent 2.
 
-    Floats are written as repr, infinity as "inf". The JSON also has the address of its schema and
-    each system's severity, which ``read`` computes again from the rows and compares.
+    Floats are written as repr, and infinity as "inf"; NaN is an error. The JSON also has the
+    address of its schema, and each system's severity. When the file is read, the severity is
+    computed again from the rows and compared.
     """
     data = to_json(record.model_dump(mode="python"))
     data["severity"] = _severity(record)
@@ -116,10 +120,10 @@ def write_all(contents: Mapping[Path, bytes]) -> None:
 
 
 def read_regular(path: Path, max_size: int, *, follow: bool = False) -> bytes:
-    """Reads a regular file of at most ``max_size`` bytes.
+    """Reads a regular file of at most ``max_size`` bytes; such a read cannot block.
 
-    Raises OSError, with a description in ``strerror``, for a directory, a FIFO, a device and a
-    larger file. Raises OSError for a link unless ``follow``. A read therefore cannot block.
+    Raises OSError, with a description in ``strerror``, for a directory, a FIFO, a device, a larger
+    file and, unless ``follow``, a link.
     """
     mode = os.stat(path, follow_symlinks=follow).st_mode
     if not stat.S_ISREG(mode):
@@ -133,9 +137,10 @@ def read_regular(path: Path, max_size: int, *, follow: bool = False) -> bytes:
 
 
 def read_record(location: Path, kind: type[RecordType]) -> RecordType:
-    """Reads the record of an audit from a run directory or a report.json, as an object of ``kind``.
+    """Reads the record of an audit from a run directory or a report.json.
 
-    Raises InputError if the file is missing, broken, edited or of another version.
+    ``kind`` is the class of the result. Raises InputError if the file is missing, broken, edited or
+    of another version.
     """
     path = location if location.is_file() else location / RECORD_FILE
     try:
@@ -179,9 +184,9 @@ def read_record(location: Path, kind: type[RecordType]) -> RecordType:
 
 
 def check_creatable(directory: Path) -> None:
-    """Tests that files can be created in ``directory``, or in its nearest parent that exists.
+    """Raises InputError unless files can be created in ``directory``; creates nothing.
 
-    Raises InputError otherwise. Nothing remains of the test.
+    If the directory does not exist, the test is made in its nearest parent that exists.
     """
     try:
         places = (directory.absolute(), *directory.absolute().parents)
@@ -196,9 +201,9 @@ def check_creatable(directory: Path) -> None:
 
 
 def check_writable(directory: Path) -> None:
-    """Creates ``directory`` and tests that it can be written, before any work is done.
+    """Creates ``directory``, and raises InputError if an audit cannot write its files there.
 
-    Raises InputError if the directory cannot be written.
+    Called before an audit begins, so that no work is lost.
     """
     check_creatable(directory)
     directory.mkdir(parents=True, exist_ok=True)
@@ -216,10 +221,10 @@ def check_writable(directory: Path) -> None:
 
 @contextmanager
 def lock_directory(directory: Path) -> Iterator[None]:
-    """Creates and locks ``directory`` for one audit.
+    """Context in which ``directory``, which is created, is locked for one audit.
 
-    Raises InputError if another audit holds the lock or the directory cannot be written. The lock
-    ends with the process. A file system without locks is not locked.
+    Raises InputError if another audit holds the lock, or if the directory cannot be written. The
+    lock also ends with the process. On a file system without locks, nothing is locked.
     """
     check_writable(directory)
     lock = FileLock(directory / LOCK_FILE, blocking=False)
@@ -269,7 +274,7 @@ def _check_verdicts(record: Contents, path: Path) -> None:
 
 
 def _severity(record: Contents) -> dict[str, Any]:
-    """The number of the severity rule, each system's severity, and the parts not assessed."""
+    """Returns the version of the severity rule, each system's severity, and unassessed parts."""
     assessments = {each.section.target: each.assessment for each in summarize_systems(record)}
     return {
         "rule": SEVERITY_RULE_VERSION,
@@ -289,9 +294,9 @@ def _check_severity(stored: Any, record: Contents, path: Path) -> None:
 
 
 def to_json(value: Any, place: str = "") -> Any:
-    """Converts a value to types of JSON, with infinity as "inf".
+    """Converts a value to the types of JSON; infinity becomes "inf".
 
-    Raises IncompleteError for NaN, with its path in the record, which begins with ``place``.
+    Raises IncompleteError for NaN, with its path in the record. The path begins with ``place``.
 
     >>> to_json({"epsilon": float("inf"), "worlds": ("a", "b")})
     {'epsilon': 'inf', 'worlds': ['a', 'b']}

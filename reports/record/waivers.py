@@ -1,4 +1,6 @@
-"""Applies waivers to the record of an audit, for gates (rules for failing CI)."""
+"""Waivers (accepted findings and leaks of a gate), as applied to the record of an audit.
+
+A gate is the rule by which an audit fails in CI."""
 
 from __future__ import annotations
 
@@ -8,13 +10,15 @@ from fedrec_auditor.accountants.verdict import Gate, Verdict
 from fedrec_auditor.reports.record.leaks import find_leaks
 from fedrec_auditor.reports.record.rows import AttackRow, Contents, Finding
 
+# Class of a record.
 RecordType = TypeVar("RecordType", bound=Contents)
 
 
 def find_waiver(row: Finding | AttackRow, gate: Gate) -> str:
-    """Returns the sentence of the waiver for a finding or an attack's result; "" without one.
+    """Returns the sentence of the waiver that accepts a finding or an attack's result.
 
-    A contradiction within the audit (UNSOUND) cannot be waived.
+    The result is "" if no waiver of ``gate`` accepts it. A contradiction within the audit (UNSOUND)
+    cannot be waived.
     """
     if isinstance(row, Finding) and row.verdict is Verdict.UNSOUND:
         return ""
@@ -23,9 +27,9 @@ def find_waiver(row: Finding | AttackRow, gate: Gate) -> str:
 
 
 def drop_waived(record: RecordType, gate: Gate) -> RecordType:
-    """Returns the record as ``gate`` judges it: without waived findings and leaks.
+    """Returns the record without the findings and leaks that waivers of ``gate`` accept.
 
-    A waived attack counts as one that ran and only guessed.
+    A waived result of an attack is replaced by that of guessing.
     """
     attacks = []
     for row in record.attacks:
@@ -38,7 +42,7 @@ def drop_waived(record: RecordType, gate: Gate) -> RecordType:
 
 
 def describe_waivers(record: Contents, gate: Gate) -> list[str]:
-    """A sentence on each waiver of ``gate``, and on whether the record has what it accepts."""
+    """Returns a sentence on each waiver of ``gate``: its text, and whether the record needs it."""
     failing = [row for row in record.findings if row.verdict is not Verdict.CONSISTENT]
     used = {find_waiver(row, gate) for row in failing}
     used |= {find_waiver(leak.row, gate) for leak in find_leaks(record, gate.leak_margin)}

@@ -1,4 +1,4 @@
-"""The wording of all reports: functions that express numbers, scopes, bounds and verdicts in words.
+"""Wording of all reports: functions that express numbers, scopes, bounds and verdicts in words.
 
 A report never states a bound without its delta, confidence, scope, method and sample size. Upper
 bounds are rounded up and lower bounds down; an assumption is printed with the number that rests on
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from fedrec_auditor.reports.record.rows import Contents, Finding
 
 TextsByValue = dict[str, str]
-# The fixed texts of reports, by table and by the value that they describe.
+# Fixed texts of reports: tables by name, and in a table the texts by the value that they describe.
 TEXT_TABLES: dict[str, Any] = tomllib.loads(
     Path(__file__).with_name("words.toml").read_text("utf-8")
 )
@@ -54,32 +54,32 @@ def fill_text(table: str, name: str, **values: object) -> str:
 
 
 def sanitize(text: str) -> str:
-    """``text`` with U+FFFD for characters that XML or HTML forbids or that control a terminal."""
+    """Replaces characters that XML or HTML forbids, or that control a terminal, by U+FFFD."""
     return _ILLEGAL.sub("�", text)
 
 
 def escape_controls(text: str) -> str:
-    r"""Text of a JSON or TOML file, with control characters and surrogates written as \uXXXX."""
+    r"""Writes control characters and surrogates in the text of a JSON or TOML file as \uXXXX."""
     return _OBEYED.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def make_printable(text: str) -> str:
-    """``text`` on one line, with U+FFFD for characters that are not printable."""
+    """Returns ``text`` on one line, with U+FFFD in place of characters that are not printable."""
     return "".join(c if c.isprintable() else "�" for c in " ".join(text.split()))
 
 
 def capitalize(text: str) -> str:
-    """``text`` with a capital first letter and no other change."""
+    """Returns ``text`` with a capital first letter and no other change."""
     return f"{text[:1].upper()}{text[1:]}"
 
 
 def join_texts(*texts: str, by: str = ", ") -> str:
-    """The nonempty ``texts``, joined by ``by``."""
+    """Joins the nonempty ``texts`` by the separator ``by``."""
     return by.join(filter(None, texts))
 
 
 def format_number(value: float) -> str:
-    """``value`` with at most 6 significant digits and grouped thousands; infinity as ∞."""
+    """Formats a number with at most 6 significant digits and grouped thousands; infinity as ∞."""
     if math.isinf(value):
         return "∞" if value > 0 else "−∞"
     if value and not 1e-4 <= abs(value) < 1e9:
@@ -90,26 +90,32 @@ def format_number(value: float) -> str:
 
 
 def format_short(value: float) -> str:
-    """``value`` with 3 significant digits, or all digits of a whole number.
+    """Formats a number with 3 significant digits, or a whole number with all digits.
 
-    A value below 1 is never rounded up to 1.
+    A number below 1 is never rounded up to 1.
     """
     near = format_number(value) if _is_whole(value) else format_number(float(f"{value:.3g}"))
     return format_number(value) if near == "1" and value < 1.0 else near
 
 
 def format_lower(value: float) -> str:
-    """A lower bound with 3 significant digits, rounded down; a whole number keeps all digits."""
+    """Formats a lower bound with 3 significant digits, rounded down.
+
+    A whole number keeps all digits.
+    """
     return format_number(value if _is_whole(value) else round_towards(value, math.floor))
 
 
 def describe_lower_bound(value: float) -> str:
-    """The epsilon of a lower bound as "at least" and a number, or as "infinite"."""
+    """Formats the epsilon of a lower bound as "at least" and a number, or as "infinite"."""
     return "infinite" if value == math.inf else f"at least {format_lower(value)}"
 
 
 def format_upper(value: float) -> str:
-    """An upper bound with 3 significant digits, rounded up; a whole number keeps all digits."""
+    """Formats an upper bound with 3 significant digits, rounded up.
+
+    A whole number keeps all digits.
+    """
     return format_number(value if _is_whole(value) else round_towards(value, math.ceil))
 
 
@@ -118,11 +124,13 @@ def _is_whole(value: float) -> bool:
 
 
 def format_upper_bound(proof: Bound, beside: Iterable[float], *, exactly: bool = False) -> str:
-    """The epsilon of an upper bound, rounded up to 3 significant digits, or to 6 if ``exactly``.
+    """Formats the epsilon of an upper bound, rounded up.
 
-    ``beside`` are the claimed epsilon and the lower bound, which are printed next to the bound. If
-    the bound does not exceed one of them, the rounded bound does not exceed it either, so that a
-    proved claim never looks exceeded.
+    proof: the upper bound.
+    beside: epsilons that are printed next to it: the claimed epsilon and the lower bound. If the
+        bound does not exceed one of them, its text does not either, so that a proved claim never
+        looks exceeded.
+    exactly: whether the text has 6 significant digits instead of 3.
     """
     near = format_number if exactly else format_short
     limits = [near(each) for each in beside if proof.epsilon <= each * (1 + 1e-9) < math.inf]
@@ -132,10 +140,12 @@ def format_upper_bound(proof: Bound, beside: Iterable[float], *, exactly: bool =
 
 
 def format_lower_bound(shown: Bound, beside: Iterable[float], *, exactly: bool = False) -> str:
-    """The epsilon of a lower bound, rounded down to 3 significant digits, or to 6 if ``exactly``.
+    """Formats the epsilon of a lower bound, rounded down.
 
-    ``beside`` are epsilons that are printed next to the bound. A bound that equals one of them is
-    rounded like it, so that the two look equal.
+    shown: the lower bound.
+    beside: epsilons that are printed next to it. If the bound equals one of them, both are rounded
+        in the same way, so that they look equal.
+    exactly: whether the text has 6 significant digits instead of 3.
     """
     if any(math.isclose(shown.epsilon, each, rel_tol=1e-9) for each in beside):
         return (format_number if exactly else format_short)(shown.epsilon)
@@ -143,7 +153,7 @@ def format_lower_bound(shown: Bound, beside: Iterable[float], *, exactly: bool =
 
 
 def format_finding_upper(finding: Finding, *, exactly: bool = False) -> str:
-    """The upper bound of epsilon of a judged claim, rounded up but not above a proved claim.
+    """Formats the upper bound of a judged claim, rounded up, but not above a proved claim.
 
     The text has 3 significant digits, or 6 if ``exactly``. ``finding`` must have an upper bound.
     """
@@ -153,10 +163,10 @@ def format_finding_upper(finding: Finding, *, exactly: bool = False) -> str:
 
 
 def format_finding_lower(finding: Finding, *, exactly: bool = False) -> str:
-    """The lower bound of epsilon of a judged claim, rounded down unless it equals another epsilon.
+    """Formats the lower bound of a judged claim, rounded down.
 
-    The other epsilons are those of claim and upper bound. The text has 3 significant digits, or 6
-    if ``exactly``. ``finding`` must have a lower bound.
+    A bound that equals the claimed epsilon or the upper bound is rounded in the same way as these.
+    The text has 3 significant digits, or 6 if ``exactly``. ``finding`` must have a lower bound.
     """
     assert finding.measured is not None
     beside = _epsilons(finding.claim, finding.accounted)
@@ -168,7 +178,7 @@ def _epsilons(*bounds: Bound | Claim | None) -> list[float]:
 
 
 def to_percent(share: float) -> str:
-    """The share (0 to 1) in percent as text; only exact values are printed as 0% and 100%."""
+    """Formats a share (0 to 1) in percent; only the exact values 0 and 1 become 0% and 100%."""
     if share == 1.0:
         return "100%"
     if share > 0.999999:
@@ -183,27 +193,28 @@ def to_percent(share: float) -> str:
 
 
 def describe_guess_rate(limit: str, guess: float) -> str:
-    """The frequency of a right guess, such as "up to 73.1% of the time".
+    """Describes how often a guess is right, such as "up to 73.1% of the time".
 
-    limit: the words before the number, such as "up to".
-    guess: probability of a right guess; if it rounds to 100%, it is printed as more than 99.9999%.
+    limit: words before the number, such as "up to".
+    guess: probability that the guess is right. If it rounds to 100%, the text says "more than
+        99.9999%".
     """
     rate = "more than 99.9999%" if guess > 0.999999 else f"{limit} {to_percent(guess)}"
     return f"{rate} of the time"
 
 
 def describe_scope(scope: Scope) -> str:
-    """The protected unit, the time span and the adversary's view of a scope, as a phrase."""
+    """Describes a scope as a phrase: protected unit, time span and adversary's view."""
     return f"{UNITS[scope.unit]}, {HORIZONS[scope.horizon]}, {VIEWS[scope.vantage]}"
 
 
 def describe_full_scope(scope: Scope) -> str:
-    """The protected unit, time span, adversary's view and neighbouring inputs of a scope."""
+    """Describes a scope as a phrase: unit, time span, adversary's view and neighbouring inputs."""
     return f"{describe_scope(scope)}; neighbouring inputs: {ADJACENCIES[scope.adjacency]}"
 
 
 def label_vacuous(finding: Finding) -> str:
-    """The words "promises little" if the judged claim is vacuous; otherwise empty.
+    """Returns the words "promises little" if the judged claim is vacuous, and otherwise "".
 
     A vacuous claim allows right guesses 99.9% of the time.
     """
@@ -212,9 +223,9 @@ def label_vacuous(finding: Finding) -> str:
 
 
 def label_verdict(finding: Finding | None) -> str:
-    """The sign and the label of the verdict on a claim; "not judged" without a finding.
+    """Returns the sign and the label of the verdict on a claim; "not judged" without a finding.
 
-    "promises little" marks a vacuous claim, which allows right guesses 99.9% of the time.
+    The words "promises little" mark a vacuous claim, which allows right guesses 99.9% of the time.
     """
     if finding is None:
         return "not judged"
@@ -223,7 +234,7 @@ def label_verdict(finding: Finding | None) -> str:
 
 
 def format_count(count: int, what: str) -> str:
-    """A count with the noun ``what``, which gets a plural s unless the count is 1.
+    """Formats a count with the noun ``what``, which gets a plural s unless the count is 1.
 
     >>> format_count(1, "figure"), format_count(1200, "figure")
     ('1 figure', '1,200 figures')
@@ -232,7 +243,7 @@ def format_count(count: int, what: str) -> str:
 
 
 def format_duration(seconds: float) -> str:
-    """A number of seconds as text in seconds, minutes or hours, in at most two units.
+    """Formats a number of seconds in seconds, minutes or hours, in at most two units.
 
     >>> [format_duration(seconds) for seconds in (0.4, 59.6, 265.9, 7300)]
     ['under 1 s', '1 min', '4 min 26 s', '2 h 2 min']
@@ -246,35 +257,36 @@ def format_duration(seconds: float) -> str:
 
 
 def describe_game(finding: Finding) -> str:
-    """The game in which a claim was judged, and the judged delta if it differs from the claim's.
+    """Describes the game in which a claim was judged, and the delta if it is not the claim's.
 
-    A game is an experiment that draws outputs for two inputs. Empty if neither applies.
+    A game is an experiment that draws outputs for two inputs. The text is "" if no game was used
+    and the delta is that of the claim.
     """
     other = "" if finding.delta == finding.claim.delta else f"at {format_delta(finding.delta)}"
     return join_texts(finding.game and f"in the {finding.game}", other, by="; ")
 
 
 def describe_judged_scope(finding: Finding) -> str:
-    """The scope, the delta and, if any, the game (experiment) in which a claim was judged."""
+    """Describes how a claim was judged: scope, delta and, if any, game (experiment)."""
     delta = format_delta(finding.delta) if finding.delta else ""
     game = finding.game and f"in the {finding.game}"
     return join_texts(describe_scope(finding.scope), game, delta)
 
 
 def describe_basis(claim: Claim) -> str:
-    """The origin of a claimed epsilon in words; empty if the paper prints it."""
+    """Describes the origin of a claimed epsilon; "" if the paper prints it."""
     if claim.basis is Basis.COMPUTED and claim.delta:
         return f"{BASIS_WORDS[claim.basis]} at {format_delta(claim.delta)}"
     return BASIS_WORDS[claim.basis]
 
 
 def format_delta(delta: float) -> str:
-    """A delta as text, such as "delta 1e-05"."""
+    """Formats a delta, such as "delta 1e-05"."""
     return f"delta {format_number(delta)}"
 
 
 def describe_evidence(measured: Bound) -> str:
-    """The confidence and the number of samples of a lower bound."""
+    """Describes the confidence and the number of samples of a lower bound."""
     if measured.confidence == 1.0 and measured.samples is None:
         return "calculated"
     samples = "no samples" if measured.samples is None else f"{measured.samples:,} samples"
@@ -282,18 +294,18 @@ def describe_evidence(measured: Bound) -> str:
 
 
 def describe_confidence(shown: Bound) -> str:
-    """The confidence of a lower bound, or "calculated" if it holds with certainty."""
+    """Describes the confidence of a lower bound; "calculated" if it holds with certainty."""
     return "calculated" if (sure := shown.confidence) == 1.0 else f"{to_percent(sure)} confidence"
 
 
 def describe_assumptions(bound: Bound | None) -> str:
-    """The assumptions of a bound as a clause with "if"; empty if there are none."""
+    """Returns the assumptions of a bound as a clause with "if"; "" if there are none."""
     assumed = () if bound is None else bound.assumptions
     return f"if {' and '.join(assumed)}" if assumed else ""
 
 
 def describe_sampling(record: Contents) -> str:
-    """Sentences on the numbers of samples and the confidence of an audit's sampled lower bounds."""
+    """Describes numbers of samples and confidence of an audit's sampled lower bounds."""
     quoted = (finding.measured for finding in record.findings)
     bounds = (*quoted, *(row.bound for row in record.measurements))
     sampled = [b for b in bounds if b is not None and b.samples is not None and b.confidence < 1.0]
@@ -306,7 +318,7 @@ def describe_sampling(record: Contents) -> str:
 
 
 def describe_claimed_guess(claim: Claim) -> str:
-    """A sentence on how often an adversary may guess a coin toss right if the claim holds."""
+    """Returns a sentence on how often an adversary may guess one bit right if the claim holds."""
     if math.isinf(claim.epsilon):
         return "No epsilon is promised, so nothing limits what an adversary can learn."
     guess = compute_guess_probability(claim.epsilon, claim.delta)
@@ -317,7 +329,7 @@ def describe_claimed_guess(claim: Claim) -> str:
 
 
 def describe_shown_guess(measured: Bound) -> str:
-    """A sentence on how often an adversary guesses right at the most revealing output.
+    """Returns a sentence on how often an adversary guesses right from the most revealing output.
 
     The success rate follows from the lower bound ``measured``.
     """
@@ -331,9 +343,10 @@ def describe_shown_guess(measured: Bound) -> str:
 
 
 def describe_bounds_guess(finding: Finding) -> str:
-    """Sentences on how often an adversary guesses right, by the lower bound of a judged claim.
+    """Returns sentences on how often an adversary guesses right, by the bounds of a judged claim.
 
-    If no epsilon is claimed, a sentence by the upper bound precedes.
+    The first sentence follows from the upper bound and is left out if an epsilon is claimed; the
+    second follows from the lower bound.
     """
     texts, proof = [], finding.accounted
     if proof is not None and math.isinf(finding.claim.epsilon) and math.isfinite(proof.epsilon):
@@ -346,13 +359,13 @@ def describe_bounds_guess(finding: Finding) -> str:
 
 
 def describe_guesses(finding: Finding) -> str:
-    """Sentences on how often an adversary guesses a bit right, by claim and lower bound."""
+    """Returns sentences on how often an adversary guesses a bit right, by claim and lower bound."""
     shown = "" if finding.lower_bound is None else describe_shown_guess(finding.lower_bound)
     return f"{describe_claimed_guess(finding.claim)} {shown}".strip()
 
 
 def format_4_digits(value: float) -> str:
-    """``value`` as text with 4 significant digits; from 10,000 to a billion as a whole number."""
+    """Formats a number with 4 significant digits; from 10,000 to a billion as a whole number."""
     if math.isinf(value):
         return "∞" if value > 0 else "−∞"
     if abs(value) >= 1e4:
@@ -361,12 +374,12 @@ def format_4_digits(value: float) -> str:
 
 
 def format_4_lower(value: float) -> str:
-    """A lower bound as text with 4 significant digits, rounded down."""
+    """Formats a lower bound with 4 significant digits, rounded down."""
     return format_4_digits(round_towards(value, math.floor, _digits(value)))
 
 
 def format_4_upper(value: float) -> str:
-    """An upper bound as text with 4 significant digits, rounded up."""
+    """Formats an upper bound with 4 significant digits, rounded up."""
     return format_4_digits(round_towards(value, math.ceil, _digits(value)))
 
 
@@ -375,10 +388,10 @@ def _digits(value: float) -> int:
 
 
 def format_limits(lower: float | None, upper: float | None) -> str:
-    """The range of an epsilon as text: a value, an interval, one limit, "not bounded" or "unknown".
+    """Formats the range of an epsilon: a value, an interval, one limit, "not bounded" or "unknown".
 
-    lower: lower bound; None without one.
-    upper: upper bound; None without one.
+    lower: lower bound; None without a lower bound.
+    upper: upper bound; None without an upper bound.
     """
     if upper is None or math.isinf(upper):
         if lower is None:
@@ -392,13 +405,13 @@ def format_limits(lower: float | None, upper: float | None) -> str:
 
 
 def format_range(finding: Finding) -> str:
-    """The range of epsilon between the lower and the upper bound of a judged claim, as text."""
+    """Formats the range of epsilon between the lower and the upper bound of a judged claim."""
     ends = (None if x is None else x.epsilon for x in (finding.lower_bound, finding.accounted))
     return format_limits(*ends)
 
 
 def format_settings(settings: Mapping[str, object]) -> str:
-    """The settings of a system as ``--set`` options of ``auditor claims``."""
+    """Formats the settings of a system as ``--set`` options of ``auditor claims``."""
     flat: dict[str, object] = {}
     for name, value in settings.items():
         if isinstance(value, Mapping):
@@ -415,7 +428,10 @@ def _plain(value: object) -> str:
 
 
 def make_claim_fact(claim: Claim) -> Quantity:
-    """The claimed epsilon with its delta and scope, and its origin unless the paper prints it."""
+    """Makes the quantity "claimed epsilon", qualified by delta, scope and origin.
+
+    The origin is left out if the paper prints the epsilon.
+    """
     about = f"for {describe_full_scope(claim.scope)}"
     if math.isinf(claim.epsilon):
         return Quantity("no epsilon is claimed", (about,))
@@ -424,7 +440,10 @@ def make_claim_fact(claim: Claim) -> Quantity:
 
 
 def make_upper_bound_fact(finding: Finding) -> Quantity:
-    """The upper bound of epsilon of a judged claim, with its qualifications; or "none"."""
+    """Makes the quantity "upper bound" of a judged claim, qualified by delta, method and so on.
+
+    The value is "none" without an upper bound.
+    """
     proof = finding.accounted
     if proof is None:
         return Quantity("none")
@@ -435,7 +454,10 @@ def make_upper_bound_fact(finding: Finding) -> Quantity:
 
 
 def make_lower_bound_fact(finding: Finding) -> Quantity:
-    """The lower bound of epsilon of a judged claim, with its qualifications; or "none"."""
+    """Makes the quantity "lower bound" of a judged claim, qualified by delta, method and so on.
+
+    The value is "none" without a lower bound.
+    """
     return make_bound_fact(
         finding.measured, finding.scope, _epsilons(finding.claim, finding.accounted)
     )
@@ -444,11 +466,12 @@ def make_lower_bound_fact(finding: Finding) -> Quantity:
 def make_bound_fact(
     bound: Bound | None, scope: Scope | None = None, beside: Sequence[float] = ()
 ) -> Quantity:
-    """A lower bound with its delta, confidence, method and assumptions; "none" without a bound.
+    """Makes a quantity of a lower bound, qualified by delta, confidence, method and assumptions.
 
-    If the scope of the bound differs from ``scope``, the result states the bound's scope.
-    ``beside`` are epsilons that are printed next to the bound; a bound that equals one of them is
-    rounded like it.
+    bound: the lower bound; if None, the value is "none".
+    scope: scope that the reader already knows; another scope of the bound is stated.
+    beside: epsilons that are printed next to the bound. If the bound equals one of them, both are
+        rounded in the same way.
     """
     if bound is None:
         return Quantity("none")
@@ -464,10 +487,9 @@ def _support(bound: Bound, scope: Scope | None, sure: str) -> tuple[str, ...]:
 
 
 def describe_witness(measured: Bound) -> Iterator[tuple[str, str]]:
-    """Yields pairs (name, text) that describe a lower bound's distinguishing event.
+    """Yields pairs (name, text) that describe the distinguishing event of a lower bound.
 
-    A distinguishing event is an output that is much more likely under one input than under the
-    other.
+    This is a set of outputs that is much more likely under one input than under another.
     """
     witness = measured.witness
     if witness is None:
@@ -484,10 +506,10 @@ def describe_witness(measured: Bound) -> Iterator[tuple[str, str]]:
 
 
 def format_probability(measured: Bound, value: float) -> str:
-    """A probability of a lower bound's distinguishing event (a revealing output) as text.
+    """Formats a probability of the distinguishing event of a lower bound.
 
-    A calculated 0 or infinity of a finite epsilon may be an underflow or overflow, so the text is
-    "less than 1e-323" or "more than 1e308".
+    A calculated 0 or infinity of a finite epsilon may be an underflow or overflow, so that the text
+    is "less than 1e-323" or "more than 1e308".
     """
     if measured.samples is not None or math.isinf(measured.epsilon) or 0.0 < value < math.inf:
         return format_number(value)
@@ -495,11 +517,10 @@ def format_probability(measured: Bound, value: float) -> str:
 
 
 def label_probability(measured: Bound) -> str:
-    """Label of the two probabilities in a lower bound's witness: "Measured share", "Density" or
-    "Probability".
+    """Labels the probabilities of a bound's distinguishing event, such as "Probability".
 
-    A witness is an event of outputs, with its probability under each of two inputs. "Measured
-    share" labels probabilities that are estimated from draws.
+    The label is "Measured share" for probabilities that are estimated from draws, "Density" for
+    densities, and else "Probability".
     """
     witness = measured.witness
     if measured.samples is not None or witness is None:
@@ -508,9 +529,9 @@ def label_probability(measured: Bound) -> str:
 
 
 def describe_ratio(measured: Bound) -> str:
-    """The ratio of a distinguishing event's two probabilities as text: larger over smaller.
+    """Formats the ratio of a distinguishing event's two probabilities, the larger over the smaller.
 
-    Empty if the bound has no distinguishing event.
+    The text is "" if the bound has no distinguishing event.
     """
     witness = measured.witness
     if witness is None:

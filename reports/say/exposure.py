@@ -1,6 +1,6 @@
-"""The exposure of a system to each adversary: its lower and upper bound of epsilon, with deltas.
+"""Exposure of a system to each adversary: its lower and upper bound of epsilon, with deltas.
 
-Both bounds are for the widest scope (unit and time span) that was examined.
+The bounds to quote first are for the widest scope (unit and time span) that was examined.
 """
 
 from __future__ import annotations
@@ -26,7 +26,12 @@ from fedrec_auditor.reports.record.sections import Section
 
 
 class Tone(StrEnum):
-    """The colour of a table cell, by how much the adversary learns."""
+    """Colour of a table cell, by how much the adversary learns.
+
+    BAD: the lower bound of epsilon shows right guesses at one bit 99.9% of the time.
+    OPEN: neither of the other two.
+    CALM: every judged claim has an upper bound that excludes right guesses 90% of the time.
+    """
 
     BAD = "bad"
     OPEN = "open"
@@ -35,14 +40,15 @@ class Tone(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class BoundsInScope:
-    """The largest lower bound and the smallest finite upper bound of epsilon in one scope.
+    """Largest lower bound and smallest finite upper bound of epsilon in one scope.
 
     scope: the scope.
-    lower_bound: lower bound without assumptions, in this scope or a narrower scope that it covers; None
-        without one. An adversary who distinguishes inputs with less information also does so with
-        more.
-    upper_bound: upper bound; None without one.
-    claimed_epsilons: claimed epsilons of the system; a bound that equals one of them is rounded like it.
+    lower_bound: largest lower bound without assumptions; None without one. It may have been shown
+        in a narrower scope that this scope covers, because an adversary who distinguishes inputs
+        with less information also does so with more.
+    upper_bound: smallest finite upper bound; None without one.
+    claimed_epsilons: claimed epsilons of the system. If a bound equals one of them, both are
+        rounded in the same way.
     """
 
     scope: Scope
@@ -52,9 +58,9 @@ class BoundsInScope:
 
     @property
     def label(self) -> str:
-        """The unit (protected data), the horizon (time span) and the delta as text.
+        """Unit (protected data), horizon (time span) and delta as text.
 
-        Two deltas if those of the bounds differ.
+        The text has two deltas if those of the bounds differ.
         """
         known = (("shown", self.lower_bound), ("proved", self.upper_bound))
         deltas = {name: bound.delta for name, bound in known if bound is not None}
@@ -66,31 +72,32 @@ class BoundsInScope:
 
     @property
     def lower_bound_text(self) -> str:
-        """The largest lower bound of epsilon as text; empty if there is none."""
+        """Largest lower bound of epsilon as text; empty if there is none."""
         if self.lower_bound is None:
             return ""
         beside = (
             *self.claimed_epsilons,
             *(() if self.upper_bound is None else (self.upper_bound.epsilon,)),
         )
-        epsilon = say.format_lower_bound(self.lower_bound, beside)
-        return f"shown: epsilon {'infinite' if math.isinf(self.lower_bound.epsilon) else f'≥ {epsilon}'}"
+        epsilon = f"≥ {say.format_lower_bound(self.lower_bound, beside)}"
+        return f"shown: epsilon {'infinite' if math.isinf(self.lower_bound.epsilon) else epsilon}"
 
     @property
     def upper_bound_text(self) -> str:
-        """The smallest finite upper bound of epsilon, or "no upper bound is proved"."""
+        """Smallest finite upper bound of epsilon as text, or "no proved upper bound"."""
         if self.upper_bound is None:
             return "no proved upper bound"
-        beside = () if self.lower_bound is None else (self.lower_bound.epsilon,)
-        return f"proved: epsilon ≤ {say.format_upper_bound(self.upper_bound, (*self.claimed_epsilons, *beside))}"
+        beside = self.claimed_epsilons
+        beside += () if self.lower_bound is None else (self.lower_bound.epsilon,)
+        return f"proved: epsilon ≤ {say.format_upper_bound(self.upper_bound, beside)}"
 
 
 @dataclass(frozen=True, slots=True)
 class Exposure:
-    """The exposure of one system to one adversary: bounds of epsilon by scope.
+    """Exposure of one system to one adversary: bounds of epsilon by scope.
 
-    main_bounds: bounds in the widest scope, and in the scope with the largest lower bound if that is
-        larger.
+    main_bounds: bounds in the widest scope, followed by those in the scope with the largest lower
+        bound if this bound is larger than that of the widest scope.
     other_bounds: bounds in all other scopes, the widest first.
     tone: colour of the table cell.
     """
@@ -141,7 +148,7 @@ def _in_scope(scope: Scope, judged: Sequence[Finding], bounds: Sequence[Bound]) 
 
 
 def _width(scope: Scope) -> tuple[int, int]:
-    """A sort key that is larger for a wider unit, then for a longer horizon."""
+    """Returns a sort key that is larger for a wider unit, then for a longer horizon."""
     return list(Unit).index(scope.unit), list(Horizon).index(scope.horizon)
 
 
@@ -150,7 +157,7 @@ def _shown_epsilon(within: BoundsInScope) -> float:
 
 
 def _tone(findings: list[Finding], shown: Bound | None) -> Tone:
-    """The colour of the table cell for one adversary, from the bounds of epsilon."""
+    """Returns the colour of the table cell for one adversary, from the bounds of epsilon."""
     # The colour is bad if a lower bound shows right guesses at one bit 99.9% of the time. It is
     # calm if every proof forbids right guesses 90% of the time.
     if shown is not None and compute_guess_probability(shown.epsilon) >= VACUOUS_GUESS_PROB:

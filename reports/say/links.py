@@ -1,4 +1,4 @@
-"""Addresses of the page that explains verdicts and rules (docs/verdicts.md, on the site)."""
+"""Web addresses of the page that explains verdicts and rules (docs/verdicts.md)."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from importlib.metadata import metadata
 
 @cache
 def _site() -> str:
-    """The address of the documentation in the package's metadata; "" if they have none."""
+    """Returns the web address of the documentation in the package's metadata; "" without one."""
     urls = metadata("fedrec-auditor").get_all("Project-URL") or []
     by_label = dict(re.split(r",\s*", url, maxsplit=1) for url in urls)
     return by_label.get("Documentation", "").rstrip("/")
 
 
 def find_rule_address(rule: str) -> str:
-    """The address that explains a verdict or rule; "" if the documentation has no address."""
+    """Returns the web address that explains a verdict or rule; "" without a documentation site."""
     return _site() and f"{_site()}/verdicts/#{rule.lower().replace(' ', '-')}"

@@ -34,7 +34,7 @@ from fedrec_auditor.reports.say import (
     to_percent,
 )
 
-# First words of an attack's note if its adversary sees data that the protocol hides.
+# First words of the note of an attack whose adversary sees data that the protocol hides.
 BREACH_WORDS = "Somebody breaks the protocol:"
 _GOT: TextsByValue = TEXT_TABLES["got"]
 _AREAS: TextsByValue = TEXT_TABLES["area"]
@@ -42,15 +42,16 @@ _FOUND: TextsByValue = TEXT_TABLES["found"]
 _OBJECTS: TextsByValue = TEXT_TABLES["object"]
 _RECOMMENDERS: TextsByValue = TEXT_TABLES["recommender"]
 _ATTRIBUTE = re.compile(r"(\w+) (macro F1\b|read for certain)")
-# First words of a figure's note if the training was cut short.
+# First words of the note of a result whose training was cut short.
 CUT_WORDS = "This audit was quick: it trained "
 # First words of a note on a choice of this audit, among the conditions of a paper's measurement.
 CHOICE_WORDS = "This audit "
+# Names of the metrics of utility that are errors, of which smaller values are better.
 ERROR_NAMES = ("MSE", "RMSE", "MAE")
 
 
 def describe_inferred(row: AttackRow) -> str:
-    """The quantity that an attack infers, such as "users' histories"."""
+    """Names the quantity that an attack infers, such as "users' interactions"."""
     if attribute := _ATTRIBUTE.match(row.metric):
         return f"users' {attribute[1].replace('_', ' ')}"
     return _OBJECTS.get(row.family, row.metric)
@@ -62,9 +63,9 @@ def is_beyond_protocol(row: AttackRow) -> bool:
 
 
 def describe_baseline(row: UtilityRow) -> str:
-    """The utility of the baseline (a simple recommender) as text, or "none".
+    """Describes the utility of a row's baseline (a simple recommender); "none" without one.
 
-    The text has the interval of the system's utility minus the baseline's.
+    The text also has the interval of the system's utility minus that of the baseline.
     """
     if row.baseline is None:
         return "none"
@@ -74,7 +75,7 @@ def describe_baseline(row: UtilityRow) -> str:
 
 
 def count_trainings(rows: Iterable[AttackRow | UtilityRow]) -> str:
-    """The number of trainings behind the rows as text, such as "over 3 trainings"."""
+    """Describes the number of trainings behind the rows, such as "over 3 trainings"."""
     counts = sorted({row.trainings for row in rows})
     if counts[-1] == 1:
         return "in one training"
@@ -83,22 +84,22 @@ def count_trainings(rows: Iterable[AttackRow | UtilityRow]) -> str:
 
 
 def format_ci(row: AttackRow | UtilityRow | FurtherFigure) -> str:
-    """The confidence interval of a row's value as text, in brackets."""
+    """Formats the confidence interval of a row's value in brackets."""
     return f"[{format_short(row.ci_low)}, {format_short(row.ci_high)}]"
 
 
 def describe_ends(row: AttackRow | UtilityRow | FurtherFigure) -> str:
-    """The confidence interval of a row's value in words."""
+    """Describes the confidence interval of a row's value in words."""
     return f"between {format_short(row.ci_low)} and {format_short(row.ci_high)}"
 
 
 def format_value(row: AttackRow | UtilityRow | FurtherFigure) -> str:
-    """The value of a row with its confidence interval, as text."""
+    """Formats the value of a row with its confidence interval."""
     return f"{format_short(row.value)} {format_ci(row)}"
 
 
 def describe_result(row: AttackRow) -> str:
-    """A clause on the result of an attack, followed by that of guessing without the uploads."""
+    """Describes an attack's result, and that of guessing without the uploads, in a clause."""
     gained = describe_success(row, row.value)
     if row.baseline is None:
         return gained
@@ -106,7 +107,7 @@ def describe_result(row: AttackRow) -> str:
 
 
 def describe_success(row: AttackRow, value: float) -> str:
-    """A clause on the success of an attack that reaches ``value`` in the row's metric."""
+    """Describes in a clause the success of an attack whose metric has the given ``value``."""
     share, plain = _share(value), format_short(value)
     if row.metric in _GOT:
         return _GOT[row.metric].format(share=share, value=plain)
@@ -127,7 +128,7 @@ def describe_success(row: AttackRow, value: float) -> str:
 
 
 def _figure(row: AttackRow, value: float) -> str:
-    """A value of the row's metric as text; in percent where ``describe_success`` uses percent."""
+    """Formats a value of the row's metric; in percent if ``describe_success`` uses percent."""
     in_percent = (
         "{share}" in _GOT.get(row.metric, "")
         or (row.family in _AREAS and row.metric.startswith(("AUC", "TPR")))
@@ -141,14 +142,14 @@ def _share(value: float) -> str:
 
 
 def describe_attack(row: AttackRow) -> str:
-    """The name of an attack, and the adversary who runs it."""
+    """Describes an attack by its name and the adversary who runs it."""
     return f"attack {row.attack} {TEXT_TABLES['attacker'][row.vantage]}"
 
 
 def describe_spread(row: AttackRow) -> str:
-    """Sentences on the spread of an attack's success over users, in quantiles and by groups.
+    """Describes the spread of an attack's success over users, by quantiles and groups of users.
 
-    Empty without quantiles. The row must have ``users``.
+    Returns sentences, or "" if the row has no quantiles. The row must have ``users``.
     """
     assert row.users is not None
     users = row.users
@@ -171,7 +172,7 @@ def describe_spread(row: AttackRow) -> str:
 
 
 def _unequal(users: UsersRow) -> str:
-    """A sentence on the most and the least exposed group; empty if their intervals overlap."""
+    """Returns a sentence on the most and the least exposed group; "" if their intervals overlap."""
     named = [(m, f"“{name}” ({by}), {format_value(m)}") for by, name, m in users.group_means]
     if not named:
         return ""
@@ -183,13 +184,13 @@ def _unequal(users: UsersRow) -> str:
 
 
 def format_baselines(row: AttackRow) -> str:
-    """All baselines of an attack as text: "name = value", joined by semicolons; or "none"."""
+    """Formats all baselines of an attack as "name = value", joined by semicolons, or as "none"."""
     named = (f"{name} = {format_short(value)}" for name, value in sorted(row.baselines.items()))
     return "; ".join(named) or ("none" if row.baseline is None else format_short(row.baseline))
 
 
 def format_further(row: AttackRow) -> str:
-    """A text with the attack's further metrics, and its value on the true interactions."""
+    """Formats the further metrics of an attack, and its value on the true interactions."""
     further = [f"{name} = {format_value(figure)}" for name, figure in sorted(row.further.items())]
     if row.from_interactions is not None:
         further.insert(0, f"{format_short(row.from_interactions)} from users' true interactions")
@@ -197,18 +198,18 @@ def format_further(row: AttackRow) -> str:
 
 
 def beats_guessing(rows: Sequence[UtilityRow]) -> bool:
-    """Whether any of a system's utility results is shown to be better than guessing.
+    """Whether at least one of a system's utility results is shown to be better than guessing.
 
-    Its whole interval, corrected for the number of ``rows``, is on the better side.
+    This is so if its whole interval, corrected for the number of ``rows``, is on the better side.
     """
     return any(_better(row, *widen_limits(row, len(rows), row.confidence)) for row in rows)
 
 
 def widen_factor(confidence: float, rows: int) -> float:
-    """The factor by which intervals must be widened so that ``rows`` intervals hold together.
+    """Computes the factor for half-widths of intervals so that ``rows`` intervals hold together.
 
-    Half-widths are multiplied by the factor. Bonferroni's correction is used, with quantiles of the
-    normal distribution.
+    The intervals then hold together at ``confidence``, by Bonferroni's correction with quantiles of
+    the normal distribution.
 
     >>> round(widen_factor(0.95, 52), 3)
     1.684
@@ -222,9 +223,10 @@ def widen_factor(confidence: float, rows: int) -> float:
 def widen_limits(
     row: UtilityRow | FurtherFigure, rows: int, confidence: float
 ) -> tuple[float, float]:
-    """The limits (low, high) of a row, widened so that those of ``rows`` rows hold together.
+    """Returns the limits (low, high) of a row, widened for multiple comparisons.
 
-    The row's own limits hold at ``confidence``.
+    The limits of ``rows`` such rows hold together at ``confidence``, at which the row's unwidened
+    limits hold.
     """
     wider = widen_factor(confidence, rows)
     low = row.value - wider * max(0.0, row.value - row.ci_low)
@@ -232,7 +234,7 @@ def widen_limits(
 
 
 def select_quoted_row(rows: Sequence[UtilityRow]) -> UtilityRow | None:
-    """The utility row to quote: of the first metric, with the last cutoff; None without rows.
+    """Selects the utility row to quote: the first metric, with the last cutoff; None without rows.
 
     The cutoff is the k of HR@k. Results that the paper also prints have precedence.
     """
@@ -245,10 +247,10 @@ def select_quoted_row(rows: Sequence[UtilityRow]) -> UtilityRow | None:
 
 
 def describe_utility(section: Section, record: Contents) -> str:
-    """A line on the utility of a system; empty if utility was not measured.
+    """Describes the utility of a system in a line; "" if utility was not measured.
 
-    The line states if the training had settings with which the system learns. The line quotes the
-    unprotected system if the audit has it and the settings of neither system were changed.
+    The line also states whether the training had settings with which the system learns. It quotes
+    the same system without protection if that is in the audit, and both have default settings.
     """
     row = select_quoted_row(section.utility)
     if row is None:
@@ -281,15 +283,15 @@ def describe_utility(section: Section, record: Contents) -> str:
 
 
 def format_trained_rounds(section: Section) -> str:
-    """The trained rounds, such as "20 of 400", if a quick audit cut the training; else empty."""
+    """Formats the trained rounds, such as "20 of 400", if the training was cut short; else ""."""
     notes = (row.paper_note.partition(CUT_WORDS)[2] for row in section.utility)
     return next((note.partition(" rounds")[0] for note in notes if note), "")
 
 
 def describe_shortfall(section: Section) -> str:
-    """A text on guessing or the baseline, whichever the system's utility does not beat.
+    """Describes which of guessing and the baseline a system's utility does not beat.
 
-    Empty if the utility beats both.
+    The text is "" if the utility beats both.
     """
     row, (level, verdict) = select_quoted_row(section.utility), _verdict(section)
     if row is None or not verdict:
@@ -300,13 +302,13 @@ def describe_shortfall(section: Section) -> str:
 
 
 def _measure(row: UtilityRow) -> str:
-    """The metric of a row with its meaning in parentheses."""
+    """Returns the metric of a row with its meaning in parentheses."""
     text: str = TEXT_TABLES["measure"].get(row.metric.partition("@")[0], "{metric}")
     return text.format(metric=row.metric, cutoff=row.metric.partition("@")[2])
 
 
 def _verdict(section: Section) -> tuple[str, str]:
-    """The name of guessing or of the baseline, whichever utility does not beat, and a sentence."""
+    """Returns the name of what utility does not beat (guessing or baseline), and a sentence."""
     # Two empty texts if the utility beats both.
     rows = section.utility
     gaps = [_gap(row, row.baseline, len(rows)) for row in rows if row.baseline is not None]
@@ -335,7 +337,7 @@ def _verdict(section: Section) -> tuple[str, str]:
 
 
 def _gap(row: UtilityRow, baseline: Baseline, rows: int) -> tuple[float, float, float]:
-    """The advantage of a figure over its baseline: lower limit, estimate and upper limit."""
+    """Returns the advantage of a result over its baseline: lower limit, estimate, upper limit."""
     # The limits of all ``rows`` figures hold together. The advantage is positive if the figure is
     # better.
     gap = baseline.difference

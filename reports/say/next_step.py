@@ -11,16 +11,18 @@ from fedrec_auditor.reports import say
 from fedrec_auditor.reports.record.rows import Finding
 from fedrec_auditor.reports.record.sections import Section
 
-# Largest delta that the advice offers if the number of users is unknown.
+# Largest delta that advice suggests for a claim if the number of users is unknown.
 _ANYBODY = 1e-5
 
 
 def advise(section: Section, *, leaks: bool, alarms: Sequence[str] = (), gap: str = "") -> str:
-    """Advice in sentences, such as a repair, the scope to quote, or an epsilon to claim.
+    """Writes advice on a system: a repair, the scope to quote, or an epsilon to claim.
 
+    section: all rows of the audit's record on the system.
     leaks: whether an attack beat guessing; used only if no claim was judged.
-    alarms: sentences on other problems; only the advice on a refuted claim precedes them.
-    gap: parts that were not assessed; empty if there are none.
+    alarms: sentences on other problems, which follow the advice on a refuted claim and precede any
+        other advice.
+    gap: text on the parts that were not assessed; empty if there are none.
     """
     finding, open_ = section.headline_finding, [f"Not assessed: {gap}."] if gap else []
     if finding is None:
@@ -37,7 +39,7 @@ def advise(section: Section, *, leaks: bool, alarms: Sequence[str] = (), gap: st
 
 
 def _proved(section: Section, finding: Finding) -> Bound | None:
-    """The proof for the finding's scope and all users, at a delta that may be claimed, or None."""
+    """Returns the upper bound that may be claimed in the finding's scope for all users, or None."""
     # Such a delta is at most the claim's delta or 1 / users: at a larger delta the claim may fail
     # for some user.
     largest = max(finding.claim.delta, 1.0 / section.n_users if section.n_users else _ANYBODY)
@@ -54,7 +56,7 @@ def _proved(section: Section, finding: Finding) -> Bound | None:
 
 
 def _statement(proof: Bound, scope: Scope, epsilon: str = "", instead: str = "") -> str:
-    """An epsilon with its delta, scope, adjacency and assumptions, as a phrase."""
+    """Returns a phrase with an epsilon and its delta, scope, adjacency and assumptions."""
     # epsilon: the epsilon as text; by default that of ``proof``.
     # instead: the claimed epsilon that the phrase replaces; empty if none.
     at = f" at {say.format_delta(proof.delta)}" if proof.delta else ""
@@ -123,7 +125,7 @@ def _or(ways: Sequence[str]) -> str:
 
 
 def _proved_at_all(section: Section, finding: Finding) -> str:
-    """A sentence on why no epsilon is offered, or on how the caller's own system gets one."""
+    """Returns a sentence on why no epsilon can be claimed, or on how to obtain one."""
     # Empty if there is nothing to add.
     proof = _proved(section, finding)
     if proof is not None:
@@ -176,7 +178,7 @@ def _reach(section: Section, finding: Finding) -> Iterator[str]:
 
 
 def _difference(scope: Scope, other: Scope) -> str:
-    """The parts of ``scope`` (unit, horizon, vantage) that differ from ``other``, in words."""
+    """Names the parts of ``scope`` (unit, horizon, vantage) that differ from ``other``."""
     # If none of these differs, the adjacency in words.
     words, others = (
         (say.UNITS[each.unit], say.HORIZONS[each.horizon], say.VIEWS[each.vantage])

@@ -1,4 +1,4 @@
-"""The summary of an audit: one entry per system, the worst first, and counts over all systems."""
+"""Summary of an audit: one entry per system, the worst first, and counts over all systems."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ _FAMILIES = (
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """The summary of one system: verdict, result of the attacks, and advice.
+    """Summary of one system: verdict, result of the attacks, and advice.
 
     section: all rows of the audit's record on the system.
     anchor: address (HTML id) of the system's section in the report.
@@ -80,34 +80,34 @@ class Summary:
 
     @property
     def assessment(self) -> SeverityAssessment:
-        """The severity of the system, with the parts that were not assessed."""
+        """Severity of the system, with the parts that were not assessed."""
         return assess_severity(self.section, self.leaks)
 
     @property
     def severity(self) -> Severity:
-        """The severity of the system by the assessed parts; the true severity may be worse."""
+        """Severity of the system by the assessed parts; the true severity may be worse."""
         return self.assessment.severity
 
     @property
     def leak_assessment(self) -> SeverityAssessment:
-        """The severity of the system's leak; may be worse if some parts were not assessed."""
+        """Severity of what attacks learn from the messages, with the parts not assessed."""
         return assess_leak(self.section, self.leaks)
 
     @property
     def gap_line(self) -> str:
-        """A line with the parts of the system that were not assessed, with the reason."""
+        """Line with the parts of the system that were not assessed, with the reason."""
         return f"{self.section.target}: {self.assessment.gap or self.leak_assessment.gap}"
 
     @property
     def unknown_line(self) -> str:
-        """A line with the parts that were not assessed, and the result of the attacks that ran."""
+        """Line with the parts that were not assessed, and the result of the attacks that ran."""
         return f"Not assessed: {self.gap_line}; {self.attack_result}"
 
     @property
     def verdict(self) -> str:
-        """The label of the verdict on the claim, such as "refuted".
+        """Label of the verdict on the claim, such as "refuted".
 
-        "none" without a claim, "not judged" without a finding.
+        The label is "none" without a claim, and "not judged" if no claim was judged.
         """
         finding = self.section.headline_finding
         if finding is None:
@@ -175,25 +175,25 @@ class Summary:
 
     @property
     def headline(self) -> str:
-        """The verdict on the claim, with its bounds or the largest lower bound, in few words."""
+        """Verdict on the claim, with its bounds or the largest lower bound, in few words."""
         return say.join_texts(
             f"claim: {self.verdict}", self.claim_phrase or self.largest_bound, by="; "
         )
 
     @property
     def attack_result(self) -> str:
-        """A clause on the result of the attacks, with a warning if most messages are unusable."""
+        """Clause on the result of the attacks, with a warning if most messages are unusable."""
         return say.join_texts(self._won, self._also, self.warning, by="; ")
 
     @property
     def full_result(self) -> str:
-        """A clause on the result of the attacks, with the best attack and its interval."""
+        """Clause on the result of the attacks, with the best attack and its interval."""
         texts = (self._won, self.best_attack, self._also, self.warning)
         return say.capitalize(say.join_texts(*texts, by="; "))
 
     @property
     def warning(self) -> str:
-        """A warning if most messages of the training are empty or unusable; otherwise empty."""
+        """Warning if most messages of the training are empty or unusable; otherwise empty."""
         counts = self.section.messages
         if counts is None or 2 * counts.n_unusable <= counts.sent:
             return ""
@@ -203,9 +203,9 @@ class Summary:
 
     @property
     def shortfall(self) -> str:
-        """A text on guessing or the baseline, whichever the system's utility does not beat.
+        """Text on which of guessing and the baseline the system's utility does not beat.
 
-        Empty if the utility beats both.
+        The text is empty if the utility beats both.
         """
         return say.capitalize(describe_shortfall(self.section))
 
@@ -231,15 +231,15 @@ class Summary:
 
     @property
     def _also(self) -> str:
-        """A clause on further quantities that attacks infer better than guessing; may be empty."""
+        """Clause on further quantities that attacks infer better than guessing; may be empty."""
         others = [*dict.fromkeys(describe_inferred(leak.row) for leak in self.leaks)][1:]
         return f"attacks also infer {_listed(others)} better than guessing" if others else ""
 
     @property
     def best_attack(self) -> str:
-        """The attack, metric and interval of the most harmful result that beats guessing, as text.
+        """Text on the most harmful result that beats guessing: attack, metric and interval.
 
-        Empty if no result beats guessing.
+        The text is empty if no result beats guessing.
         """
         for leak in (*self.leaks, *self.small_leaks):
             row, gain = leak.row, leak.row.gain
@@ -250,7 +250,10 @@ class Summary:
 
     @property
     def largest_bound(self) -> str:
-        """A clause on the largest lower bound in any scope; empty if ``claim_phrase`` has one as large."""
+        """Clause on the largest lower bound in any scope.
+
+        The clause is empty if ``claim_phrase`` has a lower bound that is as large.
+        """
         return _shown_words(self._largest)
 
     @property
@@ -274,7 +277,7 @@ class Summary:
 
     @property
     def log_line(self) -> str:
-        """The severity, claim, attack results, utility and advice of the system on one line."""
+        """Severity, claim, attack results, utility and advice of the system on one line."""
         claim = say.join_texts(
             f"claim: {self.verdict}", say.join_texts(self.claim_phrase, self.scope_phrase), by="; "
         )
@@ -283,7 +286,7 @@ class Summary:
 
     @property
     def severity_line(self) -> str:
-        """A line with the severity, the verdict, the attacks' result and the lower bound."""
+        """Line with the severity, the verdict, the attacks' result and the lower bound."""
         leak = f"leak: {self.leak_assessment.words.lower()}"
         severity = f"{self.assessment.words}; claim: {self.verdict}; {leak}"
         shown = _shown_words(_most_shown(self.section))
@@ -292,7 +295,7 @@ class Summary:
 
     @property
     def _largest(self) -> Bound | None:
-        """The largest lower bound in any scope; None if the headline finding has one as large."""
+        """Largest lower bound in any scope; None if the headline finding has one as large."""
         finding = self.section.headline_finding
         quoted = finding.lower_bound if finding is not None and self.claim_phrase else None
         bound = _most_shown(self.section)
@@ -302,8 +305,9 @@ class Summary:
 def summarize_systems(record: Contents, margin: float = DEFAULT_LEAK_MARGIN) -> tuple[Summary, ...]:
     """Returns one summary per system, the most severe system first.
 
-    Equally severe systems are ordered by contradictions, refuted claims, and then by the largest
-    leak. ``margin`` is the smallest advantage over guessing of a leak.
+    Among equally severe systems, those with contradictions come first, then those with refuted
+    claims, and then those with the largest leak. ``margin`` is the minimum advantage over guessing
+    of a leak.
     """
     tried, beating, places = (
         list_comparable(record),
@@ -322,9 +326,10 @@ def summarize_systems(record: Contents, margin: float = DEFAULT_LEAK_MARGIN) -> 
 
 
 def apply_gate(record: Contents, gate: Gate) -> tuple[tuple[Summary, ...], tuple[Summary, ...]]:
-    """Returns the systems that fail ``gate`` (the rule for failing CI), and those it cannot judge.
+    """Returns the systems that fail ``gate``, and the systems that it cannot judge.
 
-    Both are empty unless the gate is on leaks or severity.
+    A gate is the rule for failing CI. Both results are empty unless the gate is on leaks or
+    severity; ``Gate.exit_code`` judges the verdicts.
     """
     worst = Severity.MEDIUM
     if gate.fail_on in (FailOn.CRITICAL, FailOn.HIGH, FailOn.MEDIUM):
@@ -339,7 +344,7 @@ def apply_gate(record: Contents, gate: Gate) -> tuple[tuple[Summary, ...], tuple
 
 
 def count_verdicts(record: Contents) -> str:
-    """A sentence with the number of systems per worst verdict on their claim."""
+    """Returns a sentence with the numbers of systems by the worst verdict on their claims."""
     findings = [each.headline_finding for each in group_by_system(record)]
     counts = Counter(finding and finding.verdict for finding in findings)
     texts = [f"{counts[each]} “{each.label}”" for each in Verdict if counts[each]]
@@ -348,9 +353,10 @@ def count_verdicts(record: Contents) -> str:
 
 
 def count_protected(record: Contents) -> str:
-    """A sentence with the number of systems that are proved to hide a user's data from the server.
+    """Returns a sentence with the number of systems that provably hide a user from the server.
 
-    A proof hides the data if it keeps guesses at one bit below 99.9% right over the training.
+    A user is hidden if a proof over the whole training keeps the success rate of guesses at one bit
+    below 99.9%.
     """
     parts = group_by_system(record)
     count = sum(any(map(_hides, section.findings)) for section in parts)
@@ -360,7 +366,7 @@ def count_protected(record: Contents) -> str:
 
 
 def _hides(finding: Finding) -> bool:
-    """Whether a proof without assumptions keeps guesses at one bit of a user below 99.9% right."""
+    """Whether a proof without assumptions keeps guesses at a user's bit below 99.9% right."""
     # The proof must be for a whole user over the training, against the server.
     scope, proof = finding.scope, finding.accounted
     asked = (scope.unit, scope.vantage, scope.horizon)
@@ -381,12 +387,12 @@ def _order(glance: Summary) -> tuple[int, int, float, float]:
 
 
 def _most_shown(section: Section) -> Bound | None:
-    """The largest lower bound of one system's epsilon in any scope; None without a lower bound."""
+    """Returns the largest lower bound of a system's epsilon in any scope; None without one."""
     return max(list_lower_bounds(section), key=lambda bound: bound.epsilon, default=None)
 
 
 def _harm(leak: Leak) -> tuple[bool, int, int, float]:
-    """A sort key of leaks, the most harmful first: distinguishers last, then larger advantage."""
+    """Returns the sort key of a leak: the most harmful first, and distinguishers last."""
     # Advantages are compared by their step (critical, high), then families of attacks by their
     # harm, then advantages exactly. A distinguisher guesses which of two worst-case inputs was
     # sent.

@@ -32,6 +32,7 @@ from fedrec_auditor.reports.record.waivers import drop_waived, find_waiver
 from fedrec_auditor.reports.say.links import find_rule_address
 from fedrec_auditor.reports.say.summary import apply_gate, summarize_systems
 
+# Address of the JSON schema of SARIF files.
 SARIF_SCHEMA = (
     "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 )
@@ -79,11 +80,14 @@ def render_sarif(
     checks: Sequence[CheckRow] = (),
     place: tuple[str, int] = ("report.json", 1),
 ) -> bytes:
-    """The record of an audit as SARIF 2.1.0.
+    """Renders the record of an audit as SARIF 2.1.0.
 
-    Refuted claims and failed ``checks`` are errors, leaks are warnings, undecided claims are notes.
-    ``gate`` sets how far above guessing a leak is. ``place`` is the path of the file to which
-    results refer, and a line in it.
+    record: the record.
+    gate: rule for failing CI, which sets the minimum advantage of a leak over guessing.
+    checks: results of checks that no epsilon covers.
+    place: path of the file to which results refer, and a line in it.
+
+    Refuted claims and failed checks are errors, leaks are warnings, undecided claims are notes.
     """
     file, line = place
     physical = {"artifactLocation": {"uri": quote(file)}, "region": {"startLine": line}}
@@ -171,23 +175,24 @@ def _mark(result: _Result) -> str:
 
 
 def _inert(text: str) -> str:
-    """``text`` escaped for a SARIF message, in which braces and ``[a](b)`` have a meaning."""
+    """Escapes ``text`` for a SARIF message, in which braces and ``[a](b)`` have a meaning."""
     return say.sanitize(text).replace("](", "] (").replace("{", "{{").replace("}", "}}")
 
 
 def render_junit(
     record: Contents, gate: Gate = DEFAULT_GATE, checks: Sequence[CheckRow] = ()
 ) -> bytes:
-    """The record of an audit as JUnit XML, with a test case for each of ``checks``.
+    """Renders the record of an audit as JUnit XML, with a test case for each of ``checks``.
 
     The outcomes of test cases by ``gate`` (the rule for failing CI) are:
 
-    - failure: a finding that ``gate`` fails; VIOLATED for every gate; with ``--fail-on leak`` each
-      leak; with ``--fail-on`` leak or a severity, each system that reaches it.
-    - error: UNSOUND and INCONCLUSIVE, from which nothing follows; errors that kept the audit from
-      being completed; a system that was not assessed.
-    - skipped: waived findings; NO CLAIM; INCONCLUSIVE and not assessed if the gate allows them;
-      checks that did not run.
+    - failure: a finding (judged claim) that ``gate`` fails; a refuted claim for every gate; with
+      ``--fail-on leak`` each leak; with ``--fail-on`` leak or a severity, each system that reaches
+      it.
+    - error: the verdicts UNSOUND and INCONCLUSIVE; errors that kept the audit from being completed;
+      a system that was not assessed.
+    - skipped: waived findings; the verdict NO CLAIM; INCONCLUSIVE and systems that were not
+      assessed, if the gate allows them; checks that did not run.
     """
     suite = ET.Element("testsuite", name="privacy audit")
     properties = ET.SubElement(suite, "properties")

@@ -21,15 +21,15 @@ from fedrec_auditor.reports.record.rows import (
 )
 from fedrec_auditor.reports.writers.svg import make_svg_file
 
-# Names of the tables: fields of the record, and the advantage of each attack on each system.
+# Names of the exported tables: fields of the record, and "advantages" of attacks by system.
 TABLE_NAMES = ("findings", "attacks", "advantages", "utility", "measurements", "skipped")
 _INTERVAL = tuple(FurtherFigure.model_fields)
 
 
 def write_tables(record: Contents, directory: Path) -> tuple[str, ...]:
-    """Writes one file NAME.csv per table in ``TABLE_NAMES``, and returns the names of the tables.
+    """Writes one file NAME.csv per table in ``TABLE_NAMES``; returns the names of the tables.
 
-    An empty table is written, too. Raises InputError if the directory cannot be written.
+    Empty tables are written, too. Raises InputError if the directory cannot be written.
     """
     store.check_writable(directory)
     store.write_all(
@@ -39,12 +39,12 @@ def write_tables(record: Contents, directory: Path) -> tuple[str, ...]:
 
 
 def format_csv_table(record: Contents, name: str) -> str:
-    """One table of an audit's record as CSV text, with all rows and columns except curves.
+    """Formats one table of an audit's record as CSV, with all rows and columns except curves.
 
     ``name`` is one of ``TABLE_NAMES``.
 
-    - "attacks" has one row per figure: an attack's metric, gain, baselines and further figures.
-    - "advantages" has one row per attack and one column per system (``leaks.advantages``).
+    - "attacks" has one row per number: an attack's metric, gain, baselines and further metrics.
+    - "advantages" has one row per attack and one column per system.
     - An entry of a nested object has a column of the form ``claim.epsilon``.
     - A text is on one line. It begins with a ' if a spreadsheet would read it as a formula.
     - None is empty, and infinity is "inf".
@@ -79,7 +79,7 @@ def format_csv_table(record: Contents, name: str) -> str:
 
 
 def _attack_figures(record: Contents) -> Iterator[dict[str, Any]]:
-    """Yields the figures of all attack rows, with the fields of their row and their interval."""
+    """Yields the numbers of all attack rows, with the fields of their row and their interval."""
     for row in record.attacks:
         fields = row.model_dump(mode="python", exclude={"roc"})
         figures = {"value": {end: fields.pop(end) for end in _INTERVAL}}
@@ -118,7 +118,7 @@ def _plain(value: Any) -> Any:
 
 
 def write_pictures(record: Contents, directory: Path) -> tuple[str, ...]:
-    """Writes each drawing of an audit's record to ``directory`` as NAME.svg, and returns the names.
+    """Writes each drawing of an audit's record to ``directory`` as NAME.svg; returns the names.
 
     Raises InputError if the directory cannot be written.
     """

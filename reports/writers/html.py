@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 
-# Number of systems that are shown before the others are folded.
+# Number of systems that the page shows at once; further systems are folded.
 N_UNFOLDED = 9
 # Epsilons that the page explains by the success rate of a guess.
 _EPSILONS = (0.1, 1.0, 2.5, 7.0)
@@ -70,7 +70,7 @@ def _environment() -> Environment:
 
 
 def format_plan(plan: Mapping[str, Any]) -> str:
-    """``plan`` as TOML with one line per key, sorted, without keys whose value is None.
+    """Formats a plan as TOML with one line per key, sorted, without keys whose value is None.
 
     >>> print(format_plan({"targets": ["fcf"], "quick": True, "runs": None, "confidence": 0.95}))
     confidence = 0.95
@@ -97,7 +97,7 @@ def _value(value: Any) -> str:
 
 
 def render_html(record: Contents, gate: Gate = DEFAULT_GATE) -> str:
-    """The whole report of an audit as HTML, with the waivers of ``gate``."""
+    """Renders the whole report of an audit as HTML, with the waivers of ``gate``."""
     summaries, places = summarize_systems(record), assign_html_ids(record)
     plan = record.model_dump(mode="json")["plan"]
     page = fill_template(

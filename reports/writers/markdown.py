@@ -31,19 +31,19 @@ _DEEPEST = 6
 
 
 def render_markdown(record: Contents, gate: Gate = DEFAULT_GATE) -> str:
-    """The whole report of an audit as Markdown, with the waivers of ``gate``."""
+    """Renders the whole report of an audit as Markdown, with the waivers of ``gate``."""
     return format_document(build_report_document(record, gate))
 
 
 def format_document(part: Passage) -> str:
-    """A document as Markdown: its title is the first heading, section addresses are anchors."""
+    """Formats a document as Markdown: its title is the first heading, HTML ids are anchors."""
     return "\n".join(_part(part, 1)) + "\n"
 
 
 def escape(text: str) -> str:
-    r"""``text`` on one line, escaped where Markdown or HTML would interpret a character.
+    r"""Returns ``text`` on one line, with characters escaped that Markdown or HTML interprets.
 
-    Only necessary characters are escaped, so that the file remains readable.
+    No other characters are escaped, so that the file remains readable.
 
     >>> print(escape("dplcf-ap (calculated): 2 * [0.5, 0.6] of <b>"))
     dplcf-ap (calculated): 2 \* [0.5, 0.6] of &#60;b&#62;

@@ -14,16 +14,17 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
 
-# Columns of text that does not go to a terminal.
+# Line width in columns of output that does not go to a terminal.
 TEXT_WIDTH = 100
-# Maximum number of columns used on a terminal: longer lines are hard to read.
+# Maximum line width in columns on a terminal, because longer lines are hard to read.
 MAX_WIDTH = 160
 
 
 def get_output_width() -> int:
-    """The line width of standard output in columns.
+    """Returns the line width of standard output in columns.
 
-    The terminal's width, but at most ``MAX_WIDTH``; ``TEXT_WIDTH`` if the output is not a terminal.
+    The result is the terminal's width, but at most ``MAX_WIDTH``; or ``TEXT_WIDTH`` if the output
+    is not a terminal.
     """
     if not sys.stdout.isatty():
         return TEXT_WIDTH
@@ -31,9 +32,10 @@ def get_output_width() -> int:
 
 
 def get_console_width(console: Console) -> int:
-    """The line width of a console in columns: its own, at most ``MAX_WIDTH``.
+    """Returns the line width of a console in columns.
 
-    ``TEXT_WIDTH`` if the console is not a terminal.
+    The result is the console's width, but at most ``MAX_WIDTH``; or ``TEXT_WIDTH`` if the console
+    is not a terminal.
     """
     return min(MAX_WIDTH, console.width) if console.is_terminal else TEXT_WIDTH
 
@@ -41,7 +43,7 @@ def get_console_width(console: Console) -> int:
 def wrap_paragraph(
     text: str, width: int, *, label: str = "", indent: int = 0, hang: int = 0
 ) -> str:
-    """``text`` wrapped into lines of ``width`` columns without cutting a word.
+    """Wraps ``text`` into lines of ``width`` columns without cutting a word.
 
     The first line begins with ``indent`` blanks and the ``label``, padded to ``hang`` columns; the
     other lines are indented by ``indent + hang`` columns. A word longer than a line gets its own
@@ -75,8 +77,9 @@ def print_hanging(
 ) -> None:
     """Prints a paragraph that begins with ``label``; its further lines are indented.
 
-    They are indented by ``hang`` columns, by default as far as the text of the first line.
-    ``indent`` is the number of blanks before the label.
+    indent: number of blanks before the label.
+    hang: columns by which the further lines are indented; by default as far as the text of the
+        first line.
     """
     hang = len(label) + bool(label) if hang is None else hang
     wrapped = wrap_paragraph(

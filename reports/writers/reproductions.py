@@ -1,4 +1,4 @@
-"""The page of reproductions: numbers that papers print, next to our measurements of them."""
+"""Writer of the page of reproductions: papers' printed numbers next to our measurements."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _HEAD = "| place | system | quantity | printed | our value | further |\n|---|---
 class PaperRun(Row):
     """The reproduced numbers of one paper.
 
-    name: heading of the paper's section.
+    name: heading of the paper's section in the page.
     paper: citation of the paper.
-    rows: the paper's numbers, each with our measurement.
-    remarks: sentences on the whole paper.
-    left_out: parts that did not run, with reasons.
+    rows: numbers of the paper, each with our measurement.
+    remarks: sentences that concern all rows.
+    left_out: descriptions of parts that did not run, with reasons.
     """
 
     name: str
@@ -36,9 +36,9 @@ class PaperRun(Row):
 class RunResults(Row):
     """The reproduced numbers of all papers in one run.
 
-    command: command that repeats the run.
+    command: command line that repeats the run.
     quick: whether trainings were cut short.
-    pages: results of each paper.
+    pages: results of the papers, one object per paper.
     """
 
     command: str
@@ -47,7 +47,13 @@ class RunResults(Row):
 
 
 def write_reproductions(pages: Sequence[PaperRun], out: Path, *, command: str, quick: bool) -> Path:
-    """Writes ``reproductions.json`` and ``reproductions.md``; returns the latter's path."""
+    """Writes ``reproductions.json`` and ``reproductions.md`` to ``out``; returns the second path.
+
+    pages: results of the papers.
+    out: the directory.
+    command: command line that repeats the run.
+    quick: whether trainings were cut short.
+    """
     whole = RunResults(command=command, quick=quick, pages=tuple(pages))
     write_atomically(out / "reproductions.json", encode_json(whole).encode())
     path = out / "reproductions.md"
@@ -56,7 +62,7 @@ def write_reproductions(pages: Sequence[PaperRun], out: Path, *, command: str, q
 
 
 def encode_json(whole: RunResults) -> str:
-    """The results of a run as JSON with one line per number, so that a diff shows each change."""
+    """Encodes the results of a run as JSON with one line per number, for readable diffs."""
     head = whole.model_dump_json(exclude={"pages"})
     pages = (
         f'{page.model_dump_json(exclude={"rows"})[:-1]},"rows":[\n'
@@ -68,7 +74,7 @@ def encode_json(whole: RunResults) -> str:
 
 
 def render_results(whole: RunResults) -> str:
-    """The results of a run as Markdown: the command, then one section per paper.
+    """Renders the results of a run as Markdown: the command, then one section per paper.
 
     A section has remarks, one row per number, and the reasons for differences.
     """

@@ -17,7 +17,7 @@ _MARGIN = 10.0
 
 
 def make_svg_file(drawing: Picture) -> str:
-    """The text of an SVG file with the drawing, a title, a white background and literal colours."""
+    """Makes the text of an SVG file from a drawing: with title, background and literal colours."""
     palette = read_light_palette()
     body = drawing.svg.partition(">")[2].removesuffix("</svg>")
     box = drawing.svg.partition('viewBox="')[2].partition('"')[0]
@@ -35,6 +35,6 @@ def make_svg_file(drawing: Picture) -> str:
 
 @cache
 def read_light_palette() -> Mapping[str, str]:
-    """The colours of the report's light scheme, by the name of their CSS variable."""
+    """Reads the colours of the report's light scheme, by the name of their CSS variable."""
     first = _STYLE.read_text(encoding="utf-8").split("}", 1)[0]
     return dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6})", first))

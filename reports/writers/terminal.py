@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
     from fedrec_auditor.reports.record.record import GateOutcome
 
-# Terminal style of each verdict that has one.
+# Style in which a terminal prints each verdict; other verdicts have none.
 _STYLES: dict[LabelEnum, str] = {
     Verdict.VIOLATED: "bold red",
     Verdict.UNSOUND: "bold magenta",
@@ -70,8 +70,8 @@ _LABEL = 16
 def write_blocks(part: Passage, console: Console, indent: int = 0) -> None:
     """Prints the blocks of a section one after another.
 
-    A subsection that is marked ``detail`` is printed as its title alone. A row of a table is
-    printed as an item: its first cell, then each other cell with the head of its column.
+    A subsection that is only for the HTML page is printed as its title. A row of a table is printed
+    as an item: its first cell, then each other cell with the head of its column.
     """
     for place, block in enumerate(part.blocks):
         if isinstance(block, Paragraph):
@@ -97,7 +97,7 @@ def write_blocks(part: Passage, console: Console, indent: int = 0) -> None:
 def write_part(part: Passage, console: Console, indent: int = 0) -> None:
     """Prints the title of a section, then its blocks.
 
-    If the section is marked ``detail``, only the title is printed.
+    If the section is only for the HTML page, just the title is printed.
     """
     if part.is_html_only:
         print_hanging(console, f"{part.heading}: see report.html.", indent=indent)
@@ -267,7 +267,10 @@ def print_audit(record: Contents, console: Console) -> None:
 
 
 def render_advantages(record: Contents, console: Console) -> None:
-    """Prints attacks by systems: the share of the gap from guessing to certainty that is closed."""
+    """Prints a table of attacks and systems with the advantage of each attack over guessing.
+
+    The advantage is the share of the gap from guessing to certainty that the attack closes.
+    """
     from rich.table import Table
     from rich.text import Text
 
@@ -315,9 +318,10 @@ def render_outcome(
 
 
 def render_gate(outcome: GateOutcome, gate: Gate, console: Console) -> None:
-    """Prints the reasons for the exit code of a gate (the rule for failing CI), without findings.
+    """Prints the reasons for the exit code of a gate (the rule for failing CI).
 
-    These are leaks, systems that fail or were not assessed, and the comparison with the baseline.
+    They are leaks, systems that fail or were not assessed, and the comparison with the baseline.
+    Findings are not printed.
     """
     if outcome.leak_text:
         print_hanging(console, outcome.leak_text)
@@ -356,7 +360,7 @@ def render_comparison(compared: Comparison, console: Console) -> None:
 
 
 def render_pointer(record: Contents, directory: Path, console: Console) -> None:
-    """Prints the command that shows the worst system in full; prints nothing without systems."""
+    """Prints the command that shows the worst system in full; nothing if there are no systems."""
     worst = next(iter(summarize_systems(record)), None)
     if worst is not None:
         names = shlex.join((str(directory), worst.section.target))
@@ -364,7 +368,7 @@ def render_pointer(record: Contents, directory: Path, console: Console) -> None:
 
 
 def format_title(record: Contents) -> str:
-    """The title of an audit: data, number of systems, quick or full, and duration."""
+    """Formats the title of an audit: data, number of systems, quick or full, and duration."""
     data, timing = record.provenance.data, record.provenance.timing
     count = len(group_by_system(record))
     parts = (
@@ -427,7 +431,7 @@ def _render_overview(summaries: Sequence[Summary], console: Console) -> None:
 
 
 def _track(row: EpsilonRow, place: AxisScale, length: int) -> str:
-    """The marks of a row on an axis of ``length`` columns, and on a last column for infinity.
+    """Returns a row's marks on an axis of ``length`` columns, with a last column for infinity.
 
     Every mark has its own column, and marks have the order of their epsilons; equal epsilons have
     the order lower bound, claim, upper bound.

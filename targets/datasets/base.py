@@ -1,6 +1,4 @@
-"""Interactions of users with items, a filter for them, and the interface of classes that load
-them.
-"""
+"""Interactions of users with items, a filter for them, and the interface of their loaders."""
 
 from __future__ import annotations
 
@@ -17,20 +15,18 @@ from scipy import sparse
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.settings import Checked, CountOrZero, NonNegative
 
-# The age groups that an attack infers in an audit (FedRec paper, Table I).
+# The categories of the attribute "age_group", which attacks infer (FedRec paper, Table I).
 AGE_GROUPS = ("under 35", "35 to 45", "over 45")
 
-# The category of users who have no value of an attribute.
+# Name of the category that stands for users without a value of an attribute.
 MISSING_VALUE = ""
 
 
 def classify_age(age: Any) -> Any:
-    """Returns the age group of an age in years, or of each age in an array: an index in
-    ``AGE_GROUPS``.
+    """Returns the index in ``AGE_GROUPS`` of an age in years, or of each age in an array.
 
     Ages 35 and 45 belong to the middle group. Table I of the FedRec paper prints the outer groups
-    as "under 45" and "over 35", which overlap. The groups that do not overlap are under 35 and over
-    45.
+    as "under 45" and "over 35", which overlap. They are read here as under 35 and over 45.
     """
     return 1 * (age >= 35) + (age > 45)
 
@@ -51,7 +47,7 @@ class Attribute:
 
     codes: index of each user's category in ``categories`` (n_users,)
     categories: names of the categories. If some users have no value, the last category is
-        ``MISSING_VALUE``: devices treat it like any other category, but no attack guesses it
+        ``MISSING_VALUE``. Devices treat it like any other category, but attacks do not guess it
 
     >>> Attribute(codes=np.array([0, 2, 1]), categories=("F", "M", MISSING_VALUE)).has_value
     array([ True, False,  True])
@@ -67,7 +63,7 @@ class Attribute:
 
     @property
     def has_value(self) -> NDArray[np.bool_]:
-        """Flags of the users whose value of this attribute is known, bool of shape (n_users,)."""
+        """Flags of the users who have a value of this attribute, bool of shape (n_users,)."""
         return self.codes < len(self.classes)
 
 
@@ -84,8 +80,8 @@ class Interactions:
     genres: flags of each item's genres (n_items, len(genre_names)); None if the data have no genres
     genre_names: names of the genres
     titles: titles of items (n_items,), or empty
-    user_names: identifiers of users in the source, if they are texts (n_users,), or empty
-    notes: sentences on data of the source that were left out or merged
+    user_names: identifiers of users in the source file (n_users,) if they are texts, or empty
+    notes: sentences on rows of the source file that were left out or merged
 
     >>> table = Interactions.create(np.array([[5.0, 0.0, 3.0], [0.0, 4.0, 0.0]]))
     >>> table.n_users, table.n_items, table.ratings.nnz
@@ -110,8 +106,8 @@ class Interactions:
     ) -> Self:
         """Creates interactions from a table of ratings (n_users, n_items); 0 means no rating.
 
-        Users and items get the identifiers 0, 1, 2, ... ``rest`` gives further fields of the class,
-        in the table's order of users or items. Raises InputError for ratings that are not finite.
+        Users and items get the identifiers 0, 1, 2, ... ``rest`` holds values of further fields of
+        the class, such as ``titles``. Raises InputError for ratings that are not finite.
         """
         made: Any = sparse.csr_array
         table = made(ratings).astype(np.float32, copy=True)
@@ -123,7 +119,7 @@ class Interactions:
         return cls(name=name, users=users, items=items, ratings=table, **rest)
 
     def take_users(self, users: NDArray[np.integer[Any]]) -> Self:
-        """Returns the interactions of the users at the row indices ``users``, in this order.
+        """Returns a copy with the users at the row indices ``users``, in this order.
 
         An index may occur several times. All items stay.
         """
@@ -144,7 +140,7 @@ class Interactions:
         )
 
     def keep_ratings(self, mask: NDArray[np.bool_]) -> Self:
-        """Returns the interactions with only the ratings for which ``mask`` is True.
+        """Returns a copy that has only the ratings for which ``mask`` is True.
 
         ``mask`` has one flag per stored rating, in the order of ``ratings.data``. All users and
         items stay.
@@ -196,19 +192,17 @@ class Interactions:
 
 
 class Dataset(Protocol):
-    """Interface of a loader of one data set.
+    """Interface of a loader of one data set, such as MovieLens 100K.
 
-    The result does not depend on the location of the files.
+    The loaded interactions do not depend on the location of the files.
     """
 
     def recognises(self, path: Path) -> bool:
-        """Whether the directory or archive ``path`` has files with the names of this data set's
-        files.
-        """
+        """Whether the directory or archive ``path`` contains files with this data set's names."""
         ...
 
     def load(self, path: Path | None = None) -> Interactions:
-        """Loads the interactions from ``path``, which is a directory or an archive.
+        """Loads the interactions from the directory or archive ``path``.
 
         If ``path`` is None, they come from the cache, or else from the publisher of the data set.
         """
@@ -217,20 +211,19 @@ class Dataset(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filter(Checked):
-    """Filter that keeps ratings of at least ``min_rating``, then users and items with many
-    interactions.
+    """Filter that drops low ratings, and then users and items with few interactions.
 
-    The result is the largest part of the data whose users have at least ``min_user`` interactions
-    and whose items have at least ``min_item``. For example, PrivRec counts ratings above 3 as
-    interactions (section 3.1), so its ``min_rating`` is 4.
+    min_user: minimum number of interactions per user; 0 keeps all users, even without interactions
+    min_item: minimum number of interactions per item; 0 keeps all items, even without interactions
+    min_rating: minimum rating; lower ratings are dropped first. For example, PrivRec counts ratings
+        above 3 as interactions (section 3.1), so that its ``min_rating`` is 4
 
-    Dropping a user also removes interactions of items, and vice versa. One pass over users and
-    items therefore leaves some of them below the limit. The papers that retain "users and items
-    with at least 60 interactions" (DPLCF, section 4.1.1; FMF-LDP, section 4) do not state the
-    number of passes. This class repeats the passes until nothing changes, because only then does
-    the result have the stated property. The result does not depend on the order of dropping. A
-    limit of 0 keeps all users or items, even those without an interaction. A limit of 1 drops
-    those.
+    The result is the largest part of the data in which every user and every item reaches its
+    minimum. Dropping a user also removes interactions of items, and vice versa, so that one pass
+    over users and items leaves some of them below the minimum. The papers that retain "users and
+    items with at least 60 interactions" (DPLCF, section 4.1.1; FMF-LDP, section 4) do not state the
+    number of passes. This class repeats the passes until nothing changes. The result does not
+    depend on the order of dropping.
 
     Identifiers, attributes, timestamps, genres and titles of the remaining users and items do not
     change. Memory: about 17 bytes per interaction in addition to the result. Time: one scan of the
@@ -268,7 +261,8 @@ class Filter(Checked):
         if not column.size:
             raise InputError(
                 f"Expected users with {self.min_user} or more interactions and items with "
-                f"{self.min_item} or more in {interactions.name}, got none. Lower the filter."
+                f"{self.min_item} or more in {interactions.name}, got none. Lower min_user or "
+                "min_item."
             )
         return _part(interactions, np.flatnonzero(users), items)
 
@@ -276,9 +270,7 @@ class Filter(Checked):
 def _part(
     interactions: Interactions, users: NDArray[np.int64], items: NDArray[np.bool_]
 ) -> Interactions:
-    """Returns the interactions of the rows ``users`` (indices) and the columns ``items``
-    (flags).
-    """
+    """Returns the part of the data with some users (row indices) and some items (flags)."""
     rows = interactions.take_users(users)
     rows = rows.keep_ratings(items[rows.ratings.indices])
     place = np.cumsum(items) - 1

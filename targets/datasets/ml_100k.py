@@ -1,4 +1,4 @@
-"""MovieLens 100K: 100,000 ratings of 943 users on 1,682 movies, with gender, age and occupation."""
+"""Loader of MovieLens 100K: 100,000 ratings of 1,682 movies by 943 users with attributes."""
 
 from __future__ import annotations
 
@@ -27,15 +27,19 @@ from fedrec_auditor.targets.datasets.parts.joined import (
 from fedrec_auditor.targets.datasets.parts.source import Source
 from fedrec_auditor.targets.datasets.parts.table_file import TextTable
 
+# Names of the official files, and of the files in the RecBole package: ratings, users, movies.
 OFFICIAL_FILES = ("u.data", "u.user", "u.item")
 RECBOLE_FILES = ("ml-100k.inter", "ml-100k.user", "ml-100k.item")
+# Required first line of each RecBole file; the official files have no header.
 FILE_HEADERS = {
     "ml-100k.inter": "user_id:token\titem_id:token\trating:float\ttimestamp:float",
     "ml-100k.user": "user_id:token\tage:token\tgender:token\toccupation:token\tzip_code:token",
     "ml-100k.item": "item_id:token\tmovie_title:token_seq\trelease_year:token\tclass:token_seq",
 }
 RECBOLE_REQUIREMENT = "recbole==1.2.1"
+# Required SHA-256 digest of the downloaded wheel.
 WHEEL_SHA256 = "9c9948202011f37eb0a7c6768129313f00d6403ad221ec940d5e2d5d5f33a407"
+# Genres in the order of the official files' flags.
 ALL_GENRES = ("unknown", *GENRES)
 OCCUPATIONS = (
     "administrator", "artist", "doctor", "educator", "engineer", "entertainment", "executive",
@@ -58,27 +62,31 @@ logger = logging.getLogger("fedrec_auditor.targets.datasets")
 
 
 class Ml100k(MovieLens):
-    """MovieLens 100K, from the official files or from RecBole's files; both give equal
-    interactions.
+    """MovieLens 100K, from its official files or from the files in the RecBole package.
 
-    The official layout has the files u.data (tabs), u.user and u.item (bars, Latin-1, 19 genre
-    flags), in a directory or in ml-100k.zip. RecBole's layout has ml-100k.inter, .user and .item
-    (tabs, typed headers, UTF-8, genres as words), in a directory or in the RecBole wheel. The
-    layouts spell titles differently. Users and movies without a rating are left out; the complete
-    data set has no such users and movies.
+    Both sets of files give the same interactions, but they spell titles differently:
+
+    - The official files are u.data (tabs), u.user and u.item (bars, Latin-1, 19 genre flags), in a
+      directory or in ml-100k.zip.
+    - RecBole's files are ml-100k.inter, .user and .item (tabs, typed headers, UTF-8, genres as
+      words), in a directory or in the RecBole wheel.
+
+    Users and movies without a rating are left out; the complete data set has none.
 
     Source: Harper and Konstan, The MovieLens Datasets: History and Context, ACM TiiS 5(4), 2015.
+
+    name: name of the data set (class attribute)
+    layouts: the two possible sets of file names (class attribute)
     """
 
     name = "ml-100k"
     layouts = (OFFICIAL_FILES, RECBOLE_FILES)
 
     def load(self, path: Path | None = None) -> Interactions:
-        """Loads the interactions from ``path``, from the cache, or from the RecBole package.
+        """Loads the interactions from ``path``; if None, from the cache or the RecBole package.
 
-        The first of these that exists is used. The package is a wheel, which is downloaded from
-        pip's package index. Raises InputError for invalid files, and IncompleteError if the
-        download fails.
+        If the cache does not have the files, pip downloads the wheel of the package from its index.
+        Raises InputError for invalid files, and IncompleteError if the download fails.
         """
         return super().load(path or find_cached_data_set(self.name) or _download())
 
@@ -140,7 +148,7 @@ def _download() -> Path:
         sha256 = hashlib.sha256(wheels[0].read_bytes()).hexdigest()
         if sha256 != WHEEL_SHA256:
             raise IncompleteError(
-                f"Expected the wheel of {RECBOLE_REQUIREMENT} with SHA-256 {WHEEL_SHA256}, got {sha256}. "
-                f"{remedy}"
+                f"Expected the wheel of {RECBOLE_REQUIREMENT} with SHA-256 {WHEEL_SHA256}, "
+                f"got {sha256}. {remedy}"
             )
         return store_data_set("ml-100k", Source(wheels[0], "ml-100k").read_files((RECBOLE_FILES,)))

@@ -1,4 +1,4 @@
-"""MovieLens 1M: 1,000,209 ratings of 6,040 users on 3,706 movies; gender, age and occupation."""
+"""Loader of MovieLens 1M: 1,000,209 ratings of 3,706 movies by 6,040 users with attributes."""
 
 from __future__ import annotations
 
@@ -45,20 +45,23 @@ ATTRIBUTE_COLUMNS = {
 class Ml1m(MovieLens):
     """MovieLens 1M, from the official files or from user-movie pairs without ratings and times.
 
-    The official files are ratings.dat, users.dat and movies.dat (``::``, Latin-1), in a directory
-    or in ml-1m.zip. Pairs are in interactions.parquet (userID, movieID), which replaces
-    ratings.dat. Every rating is then 1, and the name of the interactions contains "pairs only".
+    The official files are ratings.dat, users.dat and movies.dat (separator ``::``, Latin-1), in a
+    directory or in ml-1m.zip. User-movie pairs are in interactions.parquet (columns userID and
+    movieID), which replaces ratings.dat. Every rating is then 1, and the name of the data set
+    contains "pairs only".
 
-    The items are the 3,706 movies with a rating, as papers count them. The file movies.dat has
-    3,883 movies.
+    The items are the 3,706 movies with a rating, as papers count them. The file movies.dat also has
+    177 movies without a rating.
 
-    The files give ages as the first year of a range: 1, 18, 25, 35, 45, 50, 56. The first three are
-    "under 35", 35 (35 to 44) is "35 to 45", and the others are "over 45". Users of exactly 45
-    years, whom the data do not distinguish from those of 46 to 49, are therefore "over 45" here,
-    but "35 to 45" in MovieLens 100K. The data do not permit a correction of this difference of one
-    year.
+    The files state an age as the first year of a range: 1, 18, 25, 35, 45, 50 or 56. The first
+    three are "under 35", 35 (35 to 44) is "35 to 45", and the others are "over 45". Users aged 45
+    cannot be distinguished from users aged 46 to 49, and are therefore "over 45" here, but
+    "35 to 45" in MovieLens 100K.
 
     Source: Harper and Konstan, The MovieLens Datasets: History and Context, ACM TiiS 5(4), 2015.
+
+    name: name of the data set (class attribute)
+    layouts: the two possible sets of file names (class attribute)
     """
 
     name = "ml-1m"
@@ -67,7 +70,7 @@ class Ml1m(MovieLens):
     def read(self, source: Source, layout: tuple[str, ...]) -> Interactions:
         """Reads users, movies, and either ratings or user-movie pairs, from ``source``.
 
-        ``layout`` holds the file names, which decide between ratings and pairs.
+        ``layout`` is the set of file names in ``layouts`` that exists.
         """
         people, films, rated = (
             TextTable.create(
@@ -96,5 +99,5 @@ def _pairs(source: Source) -> InteractionRows:
         wanted[role] = names.index(name), what
     pairs = InteractionRows.read(file, wanted)
     if pairs.users.texts or pairs.items.texts:
-        raise make_layout_error(place, "columns of integers", "texts")
+        raise make_layout_error(place, "integers in the columns userID and movieID", "texts")
     return pairs

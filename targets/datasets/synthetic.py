@@ -15,11 +15,12 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.datasets.base import Attribute, Interactions
 from fedrec_auditor.targets.settings import Checked, Probability, Range, check_settings
 
-# Amount that a match of taste or attribute, at strength 1, adds to an item's log-weight.
+# Increase of an item's log-weight for a user whose taste or attribute matches it, at strength 1.
 MATCH_GAIN = 2.0
 # Earliest time at which a user joins, length of the joining period, and mean time between ratings
 # (seconds).
 FIRST_JOIN, JOIN_SPAN, MEAN_PAUSE = 1_000_000_000, 200 * 86_400, 600.0
+# Share of the users in each category, by attribute and category.
 CATEGORY_SHARES = {
     "gender": {"F": 0.3, "M": 0.7},
     "age_group": {"under 35": 0.55, "35 to 45": 0.25, "over 45": 0.2},
@@ -32,11 +33,11 @@ USERS_PER_CHUNK = 256
 class SyntheticTruth:
     """Parameters by which synthetic users choose items; the ground truth in tests.
 
-    popularity: weights of the items (n_items,)
-    user_taste, item_taste: taste group of each user (n_users,) and of each item (n_items,)
-    attributes: attributes of users, by name
-    preferences: for each attribute, the index of the category whose users prefer each item
-        (n_items,)
+    popularity: weight of each item before tastes and attributes count (n_items,)
+    user_taste, item_taste: index of the taste group of each user (n_users,) and item (n_items,)
+    attributes: attributes of the users, by name
+    preferences: index of the category whose users prefer an item (n_items,), by name of the
+        attribute
     n_choices: number of items that each user chooses (n_users,)
     """
 
@@ -50,24 +51,26 @@ class SyntheticTruth:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Synthetic(Checked):
-    """Data set of synthetic users, who draw distinct items with probabilities proportional to
-    weights.
+    """Synthetic data set, whose users draw distinct items with known probabilities.
 
     n_users, n_items: numbers of users and items
-    profile: mean number of items per user, approximately; a user has between 5 (or n_items) and
-        half the items
-    skew: exponent of the decline of popularity
-    tastes: number of taste groups
+    profile: approximate mean number of items per user; a user has at least 5 items and at most half
+        of the items (if there are fewer than 10 items, at most 5)
+    skew: exponent s of the decline of popularity: item j (from 1) has the popularity j^-s
+    tastes: number of taste groups of users and items
     taste: influence of taste groups on choices, in [0, 1]
     signal: influence of gender and age group on choices, in [0, 1]
-    seed: seed of all draws
+    seed: seed of all random draws
 
-    The weight of item j (from 1) for user u is j^-skew, times exp(2 taste) if j is in u's taste
-    group, and times exp(2 signal) for each of the attributes gender and age group if users of u's
-    category prefer j. With signal 0, interactions therefore do not depend on gender or age. They
-    never depend on ``occupation``, which is a control. Attributes, taste groups and numbers of
-    items of users do not depend on ``taste`` and ``signal``. Timestamps rise in the order of
-    choice. Ratings are 1 to 5, and higher within the taste group.
+    A user draws items with probabilities proportional to weights. The weight of an item is its
+    popularity, multiplied by exp(2 ``taste``) if user and item are in the same taste group, and by
+    exp(2 ``signal``) for each of the attributes gender and age group if users of this user's
+    category prefer the item. With ``signal`` 0, interactions therefore do not depend on gender and
+    age. They never depend on the attribute occupation, which serves as a control.
+
+    The users' attributes, taste groups and numbers of items do not depend on ``taste`` and
+    ``signal``. Timestamps rise in the order of choice. Ratings are 1 to 5, and higher on average
+    within the taste group.
 
     >>> data = Synthetic(n_users=20, n_items=12, profile=4, seed=1).load()
     >>> data.ratings.shape, sorted(data.attributes)
@@ -87,7 +90,7 @@ class Synthetic(Checked):
         check_settings(self)
         if self.profile > self.n_items:
             raise InputError(
-                f"Expected profile in [1, n_items={self.n_items}], got profile={self.profile!r}."
+                f"Expected profile in [1, n_items={self.n_items}], got {self.profile!r}. Lower it."
             )
 
     def recognises(self, path: Path) -> bool:
@@ -157,8 +160,8 @@ class Synthetic(Checked):
     def weigh_items(self, truth: SyntheticTruth, users: NDArray[np.int64]) -> NDArray[np.float32]:
         """Computes the weight of every item for some users, shape (len(users), n_items).
 
-        A user draws items with probabilities proportional to these weights. ``users`` holds row
-        indices, and ``truth`` comes from ``draw_truth``.
+        A user draws items with probabilities proportional to these weights. ``users`` holds indices
+        of users, and ``truth`` is the result of ``draw_truth``.
         """
         matches = self.taste * (truth.user_taste[users, None] == truth.item_taste).astype("f4")
         for name, lean in truth.preferences.items():
@@ -168,11 +171,11 @@ class Synthetic(Checked):
     def _choose(
         self, truth: SyntheticTruth, users: NDArray[np.int64], rng: Generator
     ) -> NDArray[np.int64]:
-        """Draws the items of ``users``, in order of choice, user by user: indices (sum of
-        n_choices,).
+        """Draws the items of ``users`` without replacement; returns their indices, user by user.
 
-        The draw is a race of one exponential clock per item: the k first arrivals of clocks with
-        rates w are k draws without replacement, with probabilities proportional to w.
+        The indices of a user are in order of choice. Every item gets an exponential waiting time
+        whose rate is its weight; the k items with the shortest times are k draws without
+        replacement, with probabilities proportional to the weights.
         """
         arrivals = rng.standard_exponential((len(users), self.n_items), dtype=np.float32)
         arrivals /= self.weigh_items(truth, users)

@@ -28,7 +28,7 @@ from fedrec_auditor.targets.datasets.parts.table_file import (
 from fedrec_auditor.targets.tables import is_table_path
 
 COLUMN_ROLES = ("user", "item", "rating", "timestamp")
-# Usual names of columns, by role, in lower case and reduced to letters and digits.
+# Usual names of columns, by role, in lower case, with letters and digits only.
 USUAL_NAMES = {
     "user": ("user", "userid", "uid", "visitorid", "customerid"),
     "item": ("item", "itemid", "movieid", "productid", "iid", "profileid"),
@@ -36,7 +36,7 @@ USUAL_NAMES = {
     "timestamp": ("timestamp", "time", "unixtime", "ts"),
 }
 _NAMES = [name for names in USUAL_NAMES.values() for name in names]
-# Name given for the column of ratings or timestamps if it should not be read.
+# Value that a caller gives instead of a column's name if ratings or times should not be read.
 NO_COLUMN = "none"
 # Remedy in the error for a first line that does not contain names of columns.
 HEADER_IS_ROW_HINT = (
@@ -45,6 +45,7 @@ HEADER_IS_ROW_HINT = (
     "if these are names, say --column header=yes. A file of a published data set is read by its "
     "folder."
 )
+# Values of the option "zeros": a rating of 0 means no interaction, or is a rating.
 ZERO_MODES = ("missing", "rating")
 # Number that is stored instead of a rating of 0, because a stored 0 means no interaction.
 ZERO_SUBSTITUTE = np.finfo(np.float32).tiny
@@ -68,33 +69,39 @@ ROLE_COLUMN_SPECS: Mapping[str, Column | str] = {
 class Table:
     """Loader of a user's own table of interactions: delimited text, Parquet, Feather or JSON lines.
 
-    ``columns`` maps the keys "user", "item", "rating" and "timestamp" to names of columns ("none"
-    if a column should not be read). For a missing key, the column is identified by its usual name
-    (userId, item_id, rating, timestamp; a RecBole type after a colon is ignored). The format is
-    detected from the content. Files may be compressed by gzip, bzip2 or xz. A folder of Parquet
-    files is one table.
+    columns: options by key, which are described below; None means that all have their defaults
 
-    For text, ``columns`` may also have these keys. "separator" is a comma, tab, semicolon, bar,
-    ``::`` or space. By default, the separator is chosen so that the header has the columns; if
-    several fit, the usual one for the file's suffix is preferred. "header": "no" means that the
-    first line is a row, and that the columns are called 1, 2, 3, ... If "header" is not given, a
-    first line that looks like a row is refused. "quotes": "no" means that quotes are ordinary
-    characters, which is the default in a file with tabs in which a quote is not closed. Quoted
-    fields follow RFC 4180 (except with ``::``), and must not contain a line end.
+    Files: the format is detected from the content. Files may be compressed by gzip, bzip2 or xz. A
+    folder of Parquet files is one table. Text files may have up to 4 GiB.
 
-    Without ratings, the rating of every interaction is 1. Ratings are finite numbers, and a row
-    without a rating is refused. A rating of 0 means no interaction and is left out, unless
-    ``columns`` has "zeros": "rating". Timestamps are numbers or ISO 8601 (``TimeColumn``), from
-    1970 on. If several rows have the same user and item, the latest by timestamp is kept, and among
-    equal times the last. ``Interactions.notes`` count the rows that are left out.
+    The keys "user", "item", "rating" and "timestamp" of ``columns`` state the names of these
+    columns. "none" means that ratings or times are not read. A column whose key is missing is
+    identified by its usual name (userId, item_id, rating, timestamp; a RecBole type after a colon
+    is ignored).
 
-    Identifiers that are whole numbers, written without leading zeros, stay as they are. If one
-    entry of a column is anything else, all entries are texts, and are numbered 0, 1, 2, ... in the
-    order of their UTF-8 bytes. The texts of items become ``Interactions.titles``, and the texts of
-    users ``Interactions.user_names``. Attributes of users and genres are not read.
+    For text files, ``columns`` may also have these keys:
 
-    Memory: about 20 bytes per row that is read, and up to 60 more during sorting. Text files may
-    have up to 4 GiB.
+    - "separator": comma, tab, semicolon, bar, ``::`` or space. By default, it is a separator with
+      which the header has the required columns; if there are several, the usual one for the file's
+      suffix.
+    - "header": "no" if the first line is a row; the columns are then called 1, 2, 3, ... By
+      default, a first line that looks like a row is refused.
+    - "quotes": "no" if quotes are ordinary characters, which is the default for a file with tabs in
+      which a quote is not closed. Quoted fields follow RFC 4180 (except with ``::``), and must not
+      contain a line end.
+
+    Ratings are finite numbers; a row without a rating is refused. If the table has no ratings,
+    every rating is 1. A rating of 0 means no interaction and is left out, unless ``columns`` has
+    "zeros": "rating". Timestamps are numbers or ISO 8601 (``TimeColumn``), from 1970 on. If several
+    rows have the same user and item, the latest is kept, and among equal times the last.
+    ``Interactions.notes`` states how many rows are left out.
+
+    Identifiers that are whole numbers without leading zeros stay as they are. If one entry of a
+    column is anything else, all entries are texts, and are numbered 0, 1, 2, ... in the order of
+    their UTF-8 bytes. The texts of items become ``Interactions.titles``, and the texts of users
+    ``Interactions.user_names``. Attributes of users and genres are not read.
+
+    Memory: about 20 bytes per row that is read, and up to 60 more during sorting.
     """
 
     columns: Mapping[str, str] | None = None
@@ -113,7 +120,9 @@ class Table:
         columns, place = dict(self.columns or {}), str(path)
         zeros = columns.pop("zeros", None)
         if zeros not in (None, *ZERO_MODES):
-            raise InputError(f"Expected zeros={' or '.join(ZERO_MODES)}, got {zeros!r}. Use one.")
+            raise InputError(
+                f"Expected zeros={' or '.join(ZERO_MODES)}, got {zeros!r}. Give one of these."
+            )
         options = {key: columns.pop(key) for key in TEXT_OPTIONS if key in columns}
         file = open_table(
             path,
@@ -159,9 +168,7 @@ class Table:
 def _without_zeros(
     pairs: InteractionRows, zeros: str | None, path: Path
 ) -> tuple[InteractionRows, tuple[str, ...]]:
-    """Returns the rows with ratings other than 0 (all rows if ``zeros`` is "rating"), and a
-    note.
-    """
+    """Drops the rows with a rating of 0 (unless ``zeros`` is "rating"); also returns a note."""
     nothing = len(pairs.ratings) - np.count_nonzero(pairs.ratings)
     if not nothing:
         return pairs, ()
@@ -196,8 +203,8 @@ def find_columns(
     there = f"The columns of {place} are: {', '.join(names)[:500]}."
     if strange := [role for role in columns if role not in COLUMN_ROLES]:
         raise InputError(
-            f"Expected columns for {', '.join(COLUMN_ROLES)}, or {', '.join(('zeros', *TEXT_OPTIONS))}, "
-            f"got {', '.join(strange)}. Use only these words."
+            f"Expected keys of columns among {', '.join((*COLUMN_ROLES, 'zeros', *TEXT_OPTIONS))}, "
+            f"got {', '.join(strange)}. Use only these keys."
         )
     given = {
         role: name
@@ -205,9 +212,12 @@ def find_columns(
         if name in names or name != NO_COLUMN or role in COLUMN_ROLES[:2]
     }
     if absent := [name for name in given.values() if name not in names]:
-        raise InputError(f"Expected a column {', '.join(map(repr, absent))}, got none. {there}")
+        absent = map(repr, absent)
+        raise InputError(f"Expected a column {', '.join(absent)}, got none. {there} Name another.")
     if len(set(given.values())) < len(given):
-        raise InputError(f"Expected different columns for different roles, got {given}. {there}")
+        raise InputError(
+            f"Expected a column per key, got one twice: {given}. {there} Name another."
+        )
     rest = [name for name in names if name not in given.values()]
     usual = {
         role: find_usual_column(rest, USUAL_NAMES[role])
@@ -233,8 +243,11 @@ def _unread(
 ) -> Iterator[str]:
     """Yields notes on a first line that may be a row, and on ratings or times that are not read.
 
-    ``unsure`` states whether the first line may be a row. ``chosen`` and ``columns`` map roles to
-    the columns that are read, and to those that the caller named.
+    names: names of all columns
+    chosen: the columns that are read, by role
+    columns: the columns that the caller named, by role
+    file: name of the file
+    unsure: whether the first line may be a row
     """
     if unsure and find_usual_column(names, _NAMES) is None:
         yield (

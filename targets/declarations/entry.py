@@ -131,7 +131,7 @@ class PaperEntry(TomlTable):
         without ``epsilon`` and ``of`` means that the claim is derived from the system's parts
     curve: whether the formula gives epsilon as a function of delta
     of: numbers or names of other entries; the first of them that is about the system provides the
-        claim. It is compared in this entry's scope and, if it has a ``curve``, at this entry's
+        claim. The claim is compared in this entry's scope and, with a ``curve``, at this entry's
         delta
     when: settings of the system for which the claim holds, by name; a list allows any of its values
     note: reason why a reader would compare the claim in this scope
@@ -221,8 +221,8 @@ class PaperEntry(TomlTable):
 
         title: title of the paper, which becomes part of the claim's source
         name_values: values of the names in formulas and texts
-        judged_delta: delta at which a claim whose epsilon is a function of delta is evaluated; None for the
-            entry's own delta
+        judged_delta: delta at which an epsilon that is a function of delta (``curve``) is
+            evaluated; None for the entry's own delta
         """
         assert self.scope is not None
         assert self.epsilon is not None
@@ -291,8 +291,8 @@ class NameValues:
                 value = getattr(holder, name)
                 return value(self.population) if callable(value) else value
         raise InputError(
-            f"Expected an attribute of {self.system.name} or of a population, got {name!r}. "
-            "Correct the claim that names it."
+            f"Expected an attribute of {self.system.name} or of a population as a name in braces, "
+            f"got {name!r}. Correct the claim that has this name."
         )
 
     def evaluate(self, formula: float | str, *at: float) -> float:

@@ -72,7 +72,7 @@ class PrintedTable(TomlTable):
     def _is_rectangular(self) -> PrintedTable:
         for name, row in self.rows.items():
             if len(row) != len(self.columns):
-                counts = f"{len(row)} numbers for {len(self.columns)} columns"
+                counts = f"expected {len(self.columns)} numbers, one per column, got {len(row)}"
                 raise ValueError(f"{self.place}, row {name!r}: {counts}")
         return self
 
@@ -338,7 +338,8 @@ class Paper:
             if name in (entry.number, entry.name):
                 return entry
         raise InputError(
-            f"Expected an entry's number or name in {self.name}, got {name!r}. Correct {CLAIMS_FILE}."
+            f"Expected a number or name of an entry of {self.name}, got {name!r}. "
+            f"Correct {CLAIMS_FILE}."
         )
 
     def find_table(self, place: str) -> PrintedTable:
@@ -440,8 +441,8 @@ class Paper:
         pairs = tuple(self._numbers(entry.computed))
         if len(pairs) % max(1, len(entry.numbers)) or (pairs and not entry.numbers):
             raise InputError(
-                f"Expected a description of each of {len(pairs)} numbers of entry {entry.number}, "
-                f"or descriptions used in turn, got {len(entry.numbers)}. Correct {CLAIMS_FILE}."
+                f"Expected as many descriptions as numbers ({len(pairs)}) in entry {entry.number}, "
+                f"or a divisor of this count, got {len(entry.numbers)}. Correct {CLAIMS_FILE}."
             )
         return tuple(
             one.fill_in(pair, entry.basis) for one, pair in zip(cycle(entry.numbers), pairs)

@@ -155,7 +155,7 @@ class RecordedMessages(Component):
         base = (self.broadcast or {}).get(self.name)
         if base is None or base.shape != self.shape:
             raise file.make_error(
-                f"{self.name!r} in the broadcast, whose rows messages change", "none"
+                f"full tables {self.name!r}, as no broadcast has this table,", "only changed rows"
             )
         return base
 
@@ -358,7 +358,7 @@ class RecordedSystem(System):
             sender = self.recording.senders[np.flatnonzero(self.sender_rows == users[twice[0]])[0]]
             raise InputError(
                 f"Expected one message per sender in round {recorded.number} of "
-                f"{self.recording.path}, got two of {sender!s:.60}. Use one round per message."
+                f"{self.recording.path}, got two of {sender!s:.60}. Put one into another round."
             )
         components = {
             name: self._component(name, files, which[order], place[order], model, sums)
@@ -401,7 +401,7 @@ class RecordedSystem(System):
         raise InputError(NO_RETRAINING_NOTE)
 
     def score(self, model: Model, interactions: Interactions, users: Ints) -> NoReturn:
-        """Raises NoScores, because recordings do not contain the scores of items."""
+        """Raises NoScoresError, because recordings do not contain the scores of items."""
         raise NoScoresError(
             "A recording does not state how items are scored: utility is not measured."
         )
@@ -419,7 +419,7 @@ def _shape(
         layout = file.layouts[name]
         if part.kind is Payload.REPORTS:
             if layout.form is not PartForm.SENT_ROWS or layout.shape:
-                raise file.make_error(f"signs {name!r} and their coordinates", "other data")
+                raise file.make_error(f"{name!r} as signs with their coordinates", "other data")
             continue
         is_moved = layout.form is PartForm.MOVED_ROWS
         if shape is None and is_moved and model is not None and name in model:
@@ -429,12 +429,13 @@ def _shape(
             fits = layout.shape == shape
         elif shape is None:
             raise file.make_error(
-                f"a shape of {name!r} in the manifest, as only rows are sent", "none"
+                f"full tables {name!r}, as the manifest has no shape of {name!r},", "only rows"
             )
         else:
             fits = layout.shape == shape[1:]
         if not fits:
-            raise file.make_error(f"{name!r} of shape {shape}", f"{layout.shape} ({layout.form})")
+            got = f"{layout.form} of shape {layout.shape}"
+            raise file.make_error(f"{name!r} of shape {shape}", got)
     assert shape is not None
     return shape
 
@@ -452,9 +453,9 @@ def _reports(stored: RecordedMessages, part: RecordedPart) -> Reports:
             positive = np.zeros(index.shape, np.bool_)
         inside = (sent.row_indices >= 0) & (sent.row_indices < matrix[0] * matrix[1])
         if not ((sent.row_counts == index.shape[1]).all() and (abs(sent.values) == 1).all()):
-            raise file.make_error(f"{index.shape[1]} signs 1 or -1 of every sender", "other data")
+            raise file.make_error(f"{index.shape[1]} signs 1 or -1 per sender", "other values")
         if not inside.all():
-            raise file.make_error(f"coordinates of a matrix {matrix}", "larger ones")
+            raise file.make_error(f"coordinates in a matrix of shape {matrix}", "others")
         index[at] = sent.row_indices.reshape(len(at), -1)
         positive[at] = sent.values.reshape(len(at), -1) > 0
     return Reports(index, positive, part.magnitude, matrix)

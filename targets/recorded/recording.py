@@ -32,10 +32,11 @@ from fedrec_auditor.targets.settings import SYSTEM_NAME_REGEX, SYSTEM_NAME_RULE,
 from fedrec_auditor.targets.systems.system import ReportDistribution
 from fedrec_auditor.targets.transcript import NoiseChannel
 
+# Name of the file that describes a recording, in the recording's directory.
 MANIFEST_FILE = "manifest.json"
-# Maximum size of a manifest in bytes. Identifiers of items use nearly all of it.
+# Maximum size of a manifest in bytes; it is large because a manifest may list all items.
 MAX_MANIFEST_BYTES = 2**28
-# Key in the manifest for all components that are not named.
+# Key in the manifest's ``components`` for all parts of messages that have no key of their own.
 ANY_PART = "*"
 _CHANNELS: dict[str, Any] = {"bit-flip": BitFlip, "report": ReportDistribution}
 
@@ -51,14 +52,15 @@ def _titled(value: str) -> str:
 
 
 class RecordedPart(BaseModel):
-    """Description of one named part of recorded messages, such as an item table, in the manifest.
+    """Entry of the manifest for one named part of recorded messages, such as an item table.
 
-    kind: meaning of the numbers in this part
+    kind: meaning of the numbers in this part, such as a model or gradients
     rate: public learning rate r (an update is -r times the sender's gradient); None if there is
         none
-    shape: shape of one client's message; required for reports, and if messages contain only some
-        rows of a table; otherwise it is only checked
+    shape: shape of the part in one client's message. Required for reports, and if messages contain
+        only some rows of a table; otherwise it is compared with the shapes in the files
     magnitude: the number B of reports +B and -B; required for reports
+    model_config: settings of pydantic: objects are immutable, and unknown keys are errors
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -80,18 +82,22 @@ class RecordedPart(BaseModel):
 class Manifest(BaseModel):
     """Description of a recording, stored in its ``manifest.json``. Unknown keys are refused.
 
-    format, version: identification of the format
-    algorithm: the system's name
-    n_items: number of items
+    format, version: name and version of the format of recordings
+    algorithm: name of the recorded system
+    n_items: number of items in the catalogue
     items: identifiers of the items, in the same form as in the true data; by default 0, 1, 2, ...
-    components: descriptions of the named parts of messages; ``"*"`` describes all others
-    route: strongest vantage (server, behind a shuffler, ...) that sees messages in the protocol; by
-        default the strongest vantage that the recording contains
-    parties: number of silos (organisations), if senders are silos and not users
-    rows: indices of each item's rows in tables, or its codes in lists; equally many for every item
-    settings: public numbers, by name
+    components: descriptions of the named parts of messages, by name; the key ``"*"`` stands for all
+        other parts
+    route: strongest vantage (server, behind a shuffler, ...) from which messages are visible in the
+        protocol; by default the strongest vantage whose view the recording contains
+    parties: number of silos (organisations), if the senders are silos instead of users
+    rows: for each item, the indices of its rows in tables, or its codes in lists; every item has
+        the same number of them
+    settings: public parameters of the system, by name
     channel: public distribution of the clients' randomizer: {"name": "bit-flip", "p": 0.7, "q":
         0.3}, or {"name": "report", "epsilon": 1.0, "dimension": 1}
+    model_config: settings of pydantic: objects are immutable, unknown keys are errors, and infinity
+        is written as a text
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, ser_json_inf_nan="strings")
@@ -114,23 +120,25 @@ class Manifest(BaseModel):
     def _consistent(self) -> Manifest:
         if self.items is not None:
             if len(self.items) != self.n_items:
-                raise ValueError(f"{self.n_items} items need as many identifiers")
+                raise ValueError(f"expected {self.n_items} items (n_items), got {len(self.items)}")
             if len(set(self.items)) != len(self.items):
-                raise ValueError("an item's identifier occurs twice")
+                raise ValueError("expected distinct items, got an item twice")
         if self.rows is not None:
             widths = {1 if isinstance(each, int) else len(each) for each in self.rows}
             if len(self.rows) != self.n_items or len(widths) != 1 or 0 in widths:
-                raise ValueError(f"{self.n_items} items need as many rows, with one length for all")
+                raise ValueError(f"expected {self.n_items} rows (n_items) of one positive length")
         if self.channel is not None:
             _channel(self.channel)
         return self
 
     @classmethod
     def create(cls, place: str, **values: Any) -> Manifest:
-        """Creates a manifest from its fields, by name.
+        """Creates a manifest from the values of its fields.
 
-        ``place`` is the name of the manifest in error messages. Raises InputError at the first
-        invalid name or value.
+        place: name of the manifest in error messages
+        values: the fields, by name
+
+        Raises InputError for the first field with an unknown name or an invalid value.
         """
         try:
             return cls.model_validate(values)
@@ -146,7 +154,8 @@ class Manifest(BaseModel):
                 raise InputError(f"Expected the key {key} in {place}, got none. Add it.") from error
             why = first["msg"].removeprefix("Value error, ").rstrip(".")
             raise InputError(
-                f"Expected valid values in {place}, got {key}={first['input']!r:.60}: {why}."
+                f"Expected valid values in {place}, got {key}={first['input']!r:.60}: {why}. "
+                "Correct this value."
             ) from error
 
     @classmethod
@@ -189,8 +198,9 @@ class Manifest(BaseModel):
 
     @property
     def item_rows(self) -> NDArray[np.int64] | None:
-        """Indices of the items' rows in tables, or their codes in lists (n_items, h); None if not
-        stated.
+        """The field ``rows`` as an array: h row indices or codes per item (n_items, h).
+
+        None if the manifest does not state them.
         """
         if self.rows is None:
             return None
@@ -198,16 +208,14 @@ class Manifest(BaseModel):
 
     @property
     def noise_channel(self) -> NoiseChannel | None:
-        """Public distribution of the clients' randomizer; None if the manifest does not state
-        it.
-        """
+        """Public distribution of the clients' randomizer; None if the manifest states none."""
         return None if self.channel is None else _channel(self.channel)
 
 
 def describe_channel(channel: NoiseChannel | None) -> dict[str, float | str] | None:
-    """Returns the name and parameters of a randomizer's distribution, in the form of a manifest.
+    """Converts a randomizer's distribution to its form in a manifest: a name and parameters.
 
-    None if ``channel`` is None or of a type that a manifest cannot state.
+    The result is None if ``channel`` is None, or if a manifest cannot state its type.
     """
     for name, kind in _CHANNELS.items():
         if type(channel) is kind and is_dataclass(channel):
@@ -235,8 +243,10 @@ def _channel(values: Mapping[str, float | str]) -> NoiseChannel:
     return made
 
 
+# Names of the folder with the rounds, and of the file with the clients' true data.
 ROUNDS_FOLDER, TRUTH_FILE = "rounds", "truth.npz"
-# Beginnings of the names of files, up to a hyphen or the dot of their suffix.
+# Beginnings of the names of files, up to a hyphen or the dot of their suffix: the broadcast model,
+# clients' messages, messages that stay linked to senders, sums, and the published model.
 BROADCAST_STEM, UPLOADS_STEM, CLEARTEXT_STEM, AGGREGATE_STEM, RELEASE_STEM = (
     "broadcast",
     "uploads",
@@ -251,10 +261,10 @@ class RecordedRound:
     """The files of one round of a recording.
 
     number: number of the round
-    broadcast: the model that the server sent; None if it was not recorded
+    broadcast: file of the model that the server sent; None if it was not recorded
     uploads: files of the clients' messages
     cleartext: files of messages that stay linked to senders even under secure aggregation
-    aggregate: sums of the uploads; None if they were not recorded
+    aggregate: file of the sums of the messages; None if they were not recorded
     """
 
     number: int
@@ -265,21 +275,22 @@ class RecordedRound:
 
     @property
     def nbytes(self) -> int:
-        """Number of bytes that senders and row offsets of the round's messages take in memory."""
+        """Number of bytes that the senders and row offsets of the round's files take in memory."""
         return sum(file.nbytes for file in (*self.uploads, *self.cleartext))
 
 
 @dataclass(frozen=True)
 class Recording:
-    """An opened recording. Shapes and senders have been read; other numbers stay in the files.
+    """An opened recording of a training's messages.
+
+    Shapes and senders have been read; other numbers stay in the files.
 
     path: directory of the recording
     manifest: description of the recording
     rounds: files of each round, in ascending order of the rounds' numbers
-    release: the model published at the end; None if it was not recorded
-    truth: path of the file with the training data; None if the recording has none
-    digest: digest in hexadecimal, from the paths, sizes and times of all files, not from their
-        content
+    release: file of the model that was published at the end; None if it was not recorded
+    truth: path of the file with the clients' true data; None if the recording has none
+    digest: hexadecimal digest of the paths, sizes and times of all files, without their content
     """
 
     path: Path
@@ -293,9 +304,9 @@ class Recording:
     def open(cls, path: Path, memory: float = math.inf) -> Recording:
         """Opens the recording in the directory ``path``, and checks the layout of its files.
 
-        Raises InputError with the first error in the files, or as soon as the senders of the
-        messages need more than ``memory`` bytes. The header of every file of arrays is read, which
-        takes about 0.1 ms per file.
+        Only the headers and senders of files are read, which takes about 0.1 ms per file. Raises
+        InputError for the first error in a file, or if the senders of all messages need more than
+        ``memory`` bytes.
         """
         digest, path = hashlib.sha256(), path.absolute()  # for workers with another directory
         manifest = Manifest.read(path)
@@ -328,8 +339,8 @@ class Recording:
         if route is not None and not made.max_vantage.determines(route):
             raise InputError(
                 f"Expected a route that the recording contains ({made.max_vantage}), got "
-                f"route={route} in {path / MANIFEST_FILE}. Give route {made.max_vantage}, or record "
-                "messages with senders."
+                f"route={route} in {path / MANIFEST_FILE}. Give route {made.max_vantage}, or "
+                "record messages with senders."
             )
         return made
 
@@ -363,7 +374,7 @@ class Recording:
     def senders(self) -> NDArray[Any]:
         """Distinct names of the clients that sent messages or took part in sums, sorted.
 
-        The names are all numbers or all texts; InputError otherwise.
+        Raises InputError if some names are numbers and others are texts.
         """
         lists = []
         for recorded in self.rounds:
@@ -372,16 +383,17 @@ class Recording:
             lists += [senders for senders in named if senders is not None]
         if len({senders.dtype.kind == "U" for senders in lists}) > 1:
             raise InputError(
-                f"Expected the senders of {self.path} as numbers or as texts, got both. Use texts."
+                f"Expected the senders of {self.path} as numbers or as texts, got both. "
+                "Write texts only."
             )
         return np.unique(np.concatenate(lists)) if lists else np.zeros(0, np.int64)
 
     def drop_nonfinite(self) -> tuple[Recording, tuple[str, ...]]:
-        """Returns the recording without data with NaN or infinities, and notes on the dropped data.
+        """Drops data with NaN or infinities; returns the remaining recording, and notes on them.
 
-        All numbers are read once. Models and sums that are not finite are removed; messages that
-        are not finite are left out when their rounds are read. Raises InputError if more than half
-        of the messages, of the models or of the sums are not finite.
+        All numbers are read once. Models and sums that are not finite are removed here. Messages
+        that are not finite are left out later, when their rounds are read. Raises InputError if
+        more than half of the messages, of the models or of the sums are not finite.
         """
         files = [
             file for recorded in self.rounds for file in (*recorded.uploads, *recorded.cleartext)
@@ -462,8 +474,9 @@ def _round(folder: Path, digest: Any, memory: float) -> RecordedRound:
             aggregate = _once(aggregate, entry)
         else:
             raise InputError(
-                f"Expected only files {BROADCAST_STEM}, {UPLOADS_STEM}-*, {CLEARTEXT_STEM}-* or {AGGREGATE_STEM} of type "
-                f"safetensors or npz in {folder}, got {entry.name!r}. Remove it."
+                f"Expected only files {BROADCAST_STEM}, {UPLOADS_STEM}-*, {CLEARTEXT_STEM}-* or "
+                f"{AGGREGATE_STEM} of type safetensors or npz in {folder}, got {entry.name!r}. "
+                "Remove this file."
             )
     return RecordedRound(
         number=int(folder.name),

@@ -51,7 +51,8 @@ class GroundTruth:
     """True data of recorded clients, with which the guesses of attacks are compared.
 
     interactions: the training data
-    user_vectors: the users' vectors (n_users, F); None if the system does not keep them
+    user_vectors: vectors that the system trained for its users (n_users, vector length); None if
+        the system does not keep them
     """
 
     interactions: Interactions
@@ -82,7 +83,7 @@ class GroundTruth:
 
     @classmethod
     def read(cls, path: Path) -> GroundTruth:
-        """Reads a file that ``write`` wrote; InputError if it is damaged or inconsistent."""
+        """Reads the true data from a file of ``write``; InputError if the file is damaged."""
         check_file(path, MAX_TRUTH_BYTES, "the truth of a recording")
         try:
             with np.load(path, allow_pickle=False) as archive:
@@ -130,6 +131,7 @@ class GroundTruth:
         )
 
 
+# Name or number of the client that sent a message.
 Sender = int | str
 _BLOCK = 1 << 23  # numbers per file of messages
 _FEW = 0.5  # share of changed rows of a table below which only these rows are written
@@ -137,18 +139,21 @@ _Arrays = dict[str, NDArray[Any]]
 
 
 class RecordingWriter:
-    """Writer of the messages of each round of a federated training, for ``auditor attack``.
+    """Writer of a recording of a federated training's messages, for ``auditor attack``.
 
     Parameters
     ----------
-    path : the directory, created if it does not exist. Other writers with the same settings, in any
-        process, may write to the same directory.
+    path : directory of the recording, created if it does not exist. Other writers with the same
+        settings, in any process, may write to the same directory.
     n_items : number of items in the catalogue.
     algorithm : name of the system: letters, digits, dots and hyphens.
-    kinds : meaning of the messages ("model", "change", "gradient", "bits", "ratings", "reports",
-        "items", "codes", "vector"), one for all named parts of messages or one per name.
-    rates, shapes, magnitudes : by name of the part: the public learning rate; the shape, required
-        for partial tables and for reports; the magnitude B of reports +B and -B.
+    kinds : meaning of the numbers in messages ("model", "change", "gradient", "bits", "ratings",
+        "reports", "items", "codes" or "vector"): one for all named parts, or a dictionary by the
+        part's name.
+    rates : public learning rate, by the part's name.
+    shapes : shape of the part in one message, by the part's name; required for reports, and for
+        tables of which only some rows are sent.
+    magnitudes : the magnitude B of reports +B and -B, by the part's name.
     manifest : further facts for readers of the recording, as fields of ``Manifest``: ``items``,
         ``rows``, ``route``, ``parties``, ``settings`` and ``channel`` (docs/recorded-uploads.md).
 
@@ -207,9 +212,9 @@ class RecordingWriter:
             )
 
     def round(self, number: int, broadcast: Mapping[str, Any] | None = None) -> None:
-        """Begins the round ``number``, and writes ``broadcast``, the model that the server sends to
-        clients.
+        """Begins the round ``number``, and writes the model that the server sends to clients.
 
+        The model ``broadcast`` is a dictionary of arrays by name; None if it is not recorded.
         Raises InputError unless ``number`` is a whole number from 0 to 10^9 - 1.
         """
         if isinstance(number, bool) or not 0 <= number < 10**9:
@@ -225,9 +230,11 @@ class RecordingWriter:
     def upload(self, sender: Sender, arrays: Mapping[str, Any]) -> None:
         """Writes the message of one sender in the current round.
 
-        ``arrays`` has, for each named part of the message, an array or a pair (row indices, rows).
-        A pair means that the sender sent only these rows of a table. Raises InputError if the
-        sender has already sent a message in this round.
+        sender: name or number of the client
+        arrays: for each named part of the message an array, or, if only some rows of a table were
+            sent, a pair (row indices, rows)
+
+        Raises InputError if the sender has already sent a message in this round.
         """
         name = hashlib.blake2b(str(sender).encode(), digest_size=8).hexdigest()
         written: _Arrays = {}
@@ -248,8 +255,8 @@ class RecordingWriter:
     ) -> None:
         """Writes the messages of many senders in the current round, in files of about 64 MiB.
 
-        senders: names of the senders, or None to write the messages without names
-        components: the named parts of the messages, each for all senders
+        senders: names or numbers of the senders; None if messages are recorded without senders
+        components: the named parts of the messages, each with one entry per sender
         clear: whether the messages stay linked to their senders even under secure aggregation
         """
         size = sum(
@@ -275,16 +282,18 @@ class RecordingWriter:
     def aggregate(
         self, sums: Mapping[str, Any], senders: Sequence[Sender] | NDArray[Any] | None = None
     ) -> None:
-        """Writes the sums of the current round's messages, by name of the message part.
+        """Writes the sums of the current round's messages.
 
-        ``senders`` are the clients whose messages are in the sums; None if they are not known.
+        sums: sum of each named part over all messages, by the part's name
+        senders: clients whose messages are in the sums; None if they are not known
         """
         written = {name: _array(name, value) for name, value in sums.items()}
         self._messages(AGGREGATE_STEM, written, senders)
 
     def close(self, release: Mapping[str, Any] | None = None) -> None:
-        """Ends the recording, and writes ``release``, the model published at the end, if it is
-        given.
+        """Ends the recording, and writes the model that was published at the end, if it is given.
+
+        ``release`` is this model, as a dictionary of arrays by name; None if it is not recorded.
         """
         if release is not None:
             model = {name: _array(name, value) for name, value in release.items()}
@@ -302,10 +311,13 @@ class RecordingWriter:
         self.close()
 
     def _packed(self, name: str, values: NDArray[Any], sent: NDArray[np.bool_] | None) -> _Arrays:
-        """Returns the arrays of a file for messages (n, *shape): their few changed rows, or whole
-        messages.
+        """Returns the arrays by which a file stores messages: all numbers, or some rows of tables.
 
-        ``sent`` flags the rows that were sent; None if all were sent.
+        name: name of the part
+        values: the part in all messages (n, *shape)
+        sent: flags of the rows that were sent; None if all were sent
+
+        Rows are stored if some were not sent, or if fewer than half differ from the broadcast.
         """
         part = self.manifest.find_part(name, "the settings of the recording")
         if sent is not None and values.ndim > 1 and not sent.all():
@@ -354,13 +366,11 @@ def _partial(name: str, form: PartForm, values: NDArray[Any], ids: Ints, counts:
 
 
 def _array(name: str, value: Any) -> NDArray[Any]:
-    """Returns the numbers of a message part; InputError unless they are numbers with a valid
-    name.
-    """
+    """Converts ``value`` to an array; InputError if it has no numbers, or an invalid ``name``."""
     if not name or ":" in name or name == SENDERS_NAME:
         raise InputError(
-            f"Expected a component's name without colons, other than {SENDERS_NAME!r}, got {name!r}. "
-            "Rename the component."
+            f"Expected a component's name without colons, other than {SENDERS_NAME!r}, "
+            f"got {name!r}. Rename the component."
         )
     array = np.asarray(value)
     if array.dtype.kind not in "biuf":
@@ -371,7 +381,7 @@ def _array(name: str, value: Any) -> NDArray[Any]:
 
 
 def _placed(draft: Path, path: Path) -> bool:
-    """Moves a draft to ``path`` and returns True, or returns False if a file exists there."""
+    """Moves the file ``draft`` to ``path``; returns False if a file exists there, else True."""
     try:
         os.link(draft, path)
     except FileExistsError:

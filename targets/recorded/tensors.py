@@ -476,7 +476,7 @@ class MessageFile:
             base, _, role = name.partition(":")
             if role:
                 if base not in heads or role not in (*ROW_FORMS, COUNTS_SUFFIX):
-                    raise self.make_error("components, their rows and counts", f"{name!r}")
+                    raise self.make_error("only parts, their rows and counts", f"{name!r}")
                 continue
             if not head.shape:
                 raise self.make_error(f"{name!r} with one entry per message", "a single number")
@@ -487,7 +487,7 @@ class MessageFile:
                 starts[name] = self._starts(tensors, name, form)
                 sizes[name] = len(starts[name]) - 1
         if len(set(sizes.values())) != 1:
-            raise self.make_error("as many messages as senders in every component", f"{sizes}")
+            raise self.make_error("one message per sender in every part", f"the counts {sizes}")
         made = {"arrays": tensors, "layouts": layouts, "senders": senders, "row_starts": starts}
         for name, value in (made | {"n_messages": next(iter(sizes.values()))}).items():
             object.__setattr__(self, name, value)
@@ -525,7 +525,7 @@ class MessageFile:
             pieces = StoredPart(pieces.values[order], ids, pieces.row_counts)
         if (ids < 0).any() or (np.diff(ids)[whose[1:] == whose[:-1]] == 0).any():
             raise self.make_error(
-                "each row of a message once, from 0 on", f"other rows of {name!r}"
+                f"distinct row indices >= 0 of {name!r} in each message", "others"
             )
         return pieces
 
@@ -560,7 +560,9 @@ class MessageFile:
         if counts is None or any(
             len(h.shape) != 1 or h.dtype.kind not in "iu" for h in (counts, ids)
         ):
-            raise self.make_error(f"whole numbers as rows and counts of {name!r}", "other data")
+            raise self.make_error(
+                f"lists of whole numbers as rows and counts of {name!r}", "others"
+            )
         each = tensors.index_arrays[f"{name}:{COUNTS_SUFFIX}"].astype(np.int64)
         total = heads[name].shape[0]
         if (each < 0).any() or ids.shape[0] != total or each.sum() != total:

@@ -171,7 +171,8 @@ class ScopedClaim:
     epsilon_curve: Callable[[float], float] | None = None
 
     def convert_to_delta(self, delta: float) -> ScopedClaim | None:
-        """Returns the claim at another delta, with the epsilon that ``epsilon_curve`` gives at this delta.
+        """Returns the claim at another delta, with the epsilon that ``epsilon_curve`` gives at this
+        delta.
 
         None if the claim has no ``epsilon_curve``.
         """
@@ -517,7 +518,7 @@ class Target(Claimant, Protocol):
         """Computes the scores of all items on the users' devices, shape (len(users), n_items).
 
         ``users`` are row indices of ``interactions``, the data on the devices. Devices that
-        fine-tune the model do so on these data. Raises NoScores if the system computes no item
+        fine-tune the model do so on these data. Raises NoScoresError if the system computes no item
         scores.
         """
         ...

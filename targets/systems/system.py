@@ -318,8 +318,8 @@ class System(Checked, Target, ABC):
 
         In the result, all messages of a client follow one another.
         """
-        calls = UploadRequest(profiles, size, broadcast, rng, compute)
-        return Uploads(calls.profile_ids, self.make_messages(calls))
+        request = UploadRequest(profiles, size, broadcast, rng, compute)
+        return Uploads(request.profile_ids, self.make_messages(request))
 
     def make_messages(self, request: UploadRequest) -> Messages:
         """Computes the requested messages, and returns them as named arrays (components).
@@ -454,8 +454,8 @@ class ReportDistribution(Checked):
 class ReportingSystem(System):
     """A system whose clients send reports: randomized bits for random coordinates of a vector.
 
-    ``count_uses`` is the number of reports that one client sends within a horizon (a round or the
-    training).
+    ``count_randomizer_uses`` is the number of reports that one client sends within a horizon (a
+    round or the training).
     """
 
     @abstractmethod

@@ -204,9 +204,9 @@ Message = Mapping[str, NDArray[Any]]
 class CheckedClient:
     """Wrapper of a client function that seeds every call and checks the returned message.
 
-    client_function: the client's function ``client_function(history, model, rng)``; if it requires a fourth
-        argument, the argument is its device's state, a dictionary that the function may fill and
-        that persists from round to round
+    client_function: the client's function of (history, model, rng). If it requires a fourth
+        argument, that is the state of the device: a dictionary that the function may fill and that
+        persists from round to round
     shapes: shapes of the arrays in the first message, by name, which all messages must have
     part_types: types of the arrays and containers in the first message, by name; all messages must
         have the same types in the same order

@@ -129,7 +129,9 @@ def _array(value: Any, name: str, what: str) -> NDArray[Any]:
             )
         value = value.toarray()
     elif np.ma.isMaskedArray(value):
-        raise InputError(f"Expected {name!r} of {what} without a mask. Send it as a separate part.")
+        raise InputError(
+            f"Expected no mask in {name!r} of {what}, got one. Send it as its own part."
+        )
     try:
         array = np.asarray(value)
     except ValueError as error:

@@ -183,7 +183,8 @@ class WrappedSystem(System):
                 )
         if not SYSTEM_NAME_REGEX.fullmatch(self.title):
             raise InputError(
-                f"Expected a title of {SYSTEM_NAME_RULE}, got {self.title!r:.60}. Choose another title."
+                f"Expected a title of {SYSTEM_NAME_RULE}, got {self.title!r:.60}. "
+                "Choose another title."
             )
         scopes = [scoped.claim.scope for scoped in self.stated_claims]
         claimed = {(scope.unit, scope.adjacency, scope.vantage) for scope in scopes}
@@ -204,8 +205,8 @@ class WrappedSystem(System):
     def is_steerable(self) -> bool:
         """Whether a malicious server can send all devices any model in every round.
 
-        True if all devices take part in every round (``share`` 1), keep no state, and accept any
-        model. It does not matter what they accept if the server sends no model.
+        True if all devices take part in every round (``share`` 1) and keep no state, and either
+        accept any model or receive no model.
         """
         return (
             (self.obeys or self.model is None)
@@ -363,7 +364,8 @@ class WrappedSystem(System):
         if not whole or rows.shape[0] != n_items or rows.ndim > 2:
             raise InputError(
                 f"Expected rows of {n_items} items, whole numbers from 0, of shape (k,) or (k, h), "
-                f"got {rows.dtype} of shape {rows.shape} ({locate_source(self.rows)}). Mend rows."
+                f"got {rows.dtype} of shape {rows.shape} ({locate_source(self.rows)}). "
+                "Correct the function rows."
             )
         return rows.reshape(n_items, -1).astype(np.int64)
 
@@ -435,8 +437,8 @@ class WrappedSystem(System):
     ) -> Broadcast | None:
         """Computes the next model, by the owner's server function or by averaging the messages.
 
-        model: the present model; it is returned unchanged if the server broadcasts no model, or if
-            no device has sent a message. It is added to the mean of messages that are changes
+        model: the present model. The result is this model if the server broadcasts no model, or if
+            no device has sent a message. The mean of messages that are changes is added to it
         structure, like: structures of the model and of a message
         uploads: the messages of the round
         rng: source of the server's randomness
@@ -552,7 +554,7 @@ class WrappedSystem(System):
     def score(self, model: Model, interactions: Interactions, users: Ints) -> Floats:
         """Computes the scores of all items by the caller's function, shape (len(users), n_items).
 
-        ``users`` holds row indices. Raises NoScores if there is no such function.
+        ``users`` holds row indices. Raises NoScoresError if there is no such function.
         """
         if self.scores is None:
             raise NoScoresError(
@@ -572,8 +574,8 @@ def _bits(values: Sequence[bool] | NDArray[np.bool_]) -> Dense:
 class ReceivedUploads(Sequence[Any]):
     """The messages of one round as a sequence, which a server function gets as its ``uploads``.
 
-    An element is a message in the form in which the client function returned it. It is built on
-    access, so that a round of large tables fits into memory.
+    An element is a message in the form in which the client function returned it. Elements are built
+    on access, so that a round of large tables fits into memory.
     """
 
     def __init__(self, uploads: Uploads, structure: ArrayStructure) -> None:

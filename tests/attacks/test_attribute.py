@@ -101,7 +101,7 @@ def test_blocks_cover_all_clients_and_stay_small() -> None:
 
 
 def test_memory_is_that_of_features_and_their_summary(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fedrec_auditor.attacks.parts.uploads.BLOCK_SIZE", 2**18)
+    monkeypatch.setattr("fedrec_auditor.attacks.parts.uploads.MAX_BLOCK_NUMBERS", 2**18)
     values = np.random.default_rng(0).random((400, 20_000), dtype=np.float32)
     view = view_of(sent({"update": Dense(values, Payload.MODEL)}), users=400, items=7)
     tracemalloc.start()
@@ -118,8 +118,8 @@ def test_fewer_messages_of_many_users_are_read(monkeypatch: pytest.MonkeyPatch) 
     moved = np.random.default_rng(0).random((90, 30), dtype=np.float32)
     view = view_of(sent({"update": Dense(moved, Payload.CHANGE)}), users=90, items=7)
     whole = add_inputs(view).inputs[SUMMARY]
-    monkeypatch.setattr("fedrec_auditor.attacks.parts.inputs.MANY_USERS", 89)
-    monkeypatch.setattr("fedrec_auditor.attacks.parts.inputs.MAX_SENDERS", 12 * 20)
+    monkeypatch.setattr("fedrec_auditor.attacks.parts.inputs.MAX_USERS_FULL_TABLE", 89)
+    monkeypatch.setattr("fedrec_auditor.attacks.parts.inputs.MAX_TABLE_ROWS", 12 * 20)
     some = add_inputs(view).inputs[SUMMARY]
     assert (len(whole.users), len(some.users)) == (90, 20)
     expected = np.corrcoef(moved[some.users].T)
@@ -139,10 +139,12 @@ def test_a_summary_that_would_not_fit_covers_the_last_senders(
     ]
     view = view_of(*rounds, users=200, items=7)
 
-    monkeypatch.setattr("fedrec_auditor.attacks.parts.uploads.BLOCK_SIZE", 30)  # one user per block
+    monkeypatch.setattr(
+        "fedrec_auditor.attacks.parts.uploads.MAX_BLOCK_NUMBERS", 30
+    )  # one user per block
 
     def read(numbers: int) -> InputTable:
-        monkeypatch.setattr("fedrec_auditor.attacks.parts.inputs.MAX_ENTRIES", numbers)
+        monkeypatch.setattr("fedrec_auditor.attacks.parts.inputs.MAX_TABLE_ENTRIES", numbers)
         return add_inputs(view).inputs[SUMMARY]
 
     np.testing.assert_array_equal(read(90 * 30).users, np.arange(90))

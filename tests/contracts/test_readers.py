@@ -30,7 +30,7 @@ from fedrec_auditor.targets.transcript import View
 from tests.contracts.laws import BROKEN
 from tests.contracts.trainings import TARGETS, data, plain, rewritten, training
 
-OF_NO_INTERACTIONS = ("FirstLayer", "RatingRows")
+OF_NO_INTERACTIONS = ("FirstLayerReader", "RatingRowReader")
 UNREAD = ("gd-dr",)
 LAST_DIGIT = 2e-7  # twice the precision of float32
 ALIKE = 0.01  # of a log-ratio: rounding moves one by 2e-4 at most in all targets

@@ -17,7 +17,6 @@ PAGES = ("README.md", "CONTRIBUTING.md", *sorted(f"docs/{p.name}" for p in ROOT.
 FENCE = re.compile(r"^( *)```(\w*) ?(.*)$")
 MARK = re.compile(r"^ *<!-- (not run|needs|run)(?:: (.+))? -->$")
 LIST = re.compile(r"^ *([-*]|\d+\.) |^ {2,}")
-COMMANDS = "sh"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +60,7 @@ def _blocks(page: str, lines: list[str]) -> Iterator[Block]:
             while at < len(lines) and (lines[at].startswith("    ") or not lines[at]):
                 at += 1
             text = "".join(f"{line[4:]}\n" for line in lines[begins:at]).rstrip() + "\n"
-            yield Block(page, begins + 1, COMMANDS, "", text)
+            yield Block(page, begins + 1, "sh", "", text)
         elif lines[at]:
             listed = LIST.match(lines[at]) is not None
         at += 1

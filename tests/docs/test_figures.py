@@ -15,6 +15,7 @@ from fedrec_auditor.accountants.statements import Adjacency, Horizon, Scope, Uni
 from fedrec_auditor.auditor.judging.accounting import find_upper_bound, list_accountants
 from fedrec_auditor.auditor.plan.families import FAMILIES, load_papers
 from fedrec_auditor.auditor.reproductions.reproduction import get_reproduction, list_reproductions
+from fedrec_auditor.reports.say import format_upper
 from fedrec_auditor.reports.writers.reproductions import PaperRun, RunResults, encode_json
 from fedrec_auditor.targets.datasets.base import Attribute
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
@@ -116,6 +117,9 @@ def test_what_is_proved_where_dp_privrec_learns() -> None:
     )
     bound = find_upper_bound(DpPrivrec(multiplier=0.003), scope, ML_100K, 1e-6, list_accountants())
     assert f"epsilon {round(bound.epsilon):,} at delta 1e-6" in PAGE
+    bound = find_upper_bound(DpPrivrec(), scope, ML_100K, 1e-8, list_accountants())
+    printed = rf"{format_upper(bound.epsilon)}\s+\(delta\s+1e-8\)"
+    assert re.search(printed, text_of("what-epsilon-means"))
 
 
 STORED = (ROOT / "docs" / "reproductions.json").read_text(encoding="utf-8")
@@ -148,8 +152,7 @@ def test_printed_figures_are_those_that_are_declared(page: PaperRun) -> None:
 def test_remarks_follow_from_the_figures(page: PaperRun) -> None:
     """Within what the digits that are kept allow."""
     made = get_reproduction(page.name).summarize(page.rows)
-    assert len(made) == len(page.remarks)
-    assert all(map(alike, page.remarks, made))
+    assert all(alike(*each) for each in zip(page.remarks, made, strict=True))
 
 
 PLACE = re.compile(r"\b(?:\d+[a-z]?|[IVX]+)\b")  # the number of a figure or table

@@ -415,10 +415,8 @@ def test_figures_in_prose_are_those_of_the_accountants() -> None:
     assert f"between {ends} for fixed-size sampling, and {least:.3f} for Poisson" in text
     assert f"at most **{format_upper(least)}** at delta **1e-6**" in text
     assert f"epsilon is {format_upper(replaced)} if a user's data are *replaced*" in text
-    assert (
-        f"right at most {math.ceil(100 * compute_guess_probability(least, 1e-6))}% of the time"
-        in text
-    )
+    right = math.ceil(100 * compute_guess_probability(least, 1e-6))
+    assert f"right at most {right}% of the time" in text
     for delta in ("1e-3", "1e-5", "1e-7"):
         bound = account(gaussian=1.0, delta=float(delta)).total.accounted
         assert f"{format_upper(bound.epsilon)} at delta {delta}" in text

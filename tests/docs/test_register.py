@@ -18,13 +18,11 @@ from tests.reports.writers.test_browser import BROWSER, MEASURE, check_access, d
 FIND = """
 const select = document.getElementById("by-verdict"), search = document.getElementById("search");
 const rows = [...document.querySelectorAll("tbody tr")];
-const shown = () => rows.filter(r => !r.hidden).map(r => r.id);
-const found = {all: shown().length};
+const shown = () => rows.filter(r => !r.hidden).map(r => r.id), found = {all: shown().length};
 select.value = "false"; select.dispatchEvent(new Event("input", {bubbles: true}));
 found.refuted = shown();
 search.value = "PYTORCH_RECSYS dplcf-ap"; search.dispatchEvent(new Event("input", {bubbles: true}));
-found.searched = shown();
-found.status = document.getElementById("shown").textContent;
+found.searched = shown(); found.status = document.getElementById("shown").textContent;
 location.hash = document.querySelector("tbody tr:not([hidden]) a").getAttribute("href");
 found.linked = document.querySelector(":target").id;
 document.body.textContent = JSON.stringify(found);

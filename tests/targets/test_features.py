@@ -159,7 +159,7 @@ def test_what_is_left_is_what_dropping_one_by_one_leaves(
     users, items = survivors(table, min_user, min_item, items_first)
     one = Filter(min_user=min_user, min_item=min_item)
     if not table[np.ix_(users, items)].any() and (min_user or min_item):
-        with pytest.raises(InputError, match="Lower the filter"):
+        with pytest.raises(InputError, match="Lower min_user"):
             one(data)
         return
     left = one(data)

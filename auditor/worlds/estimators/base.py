@@ -69,11 +69,11 @@ class Observation(NamedTuple):
     """Result of a measurement: its number of draws, and its lower bound as a function of the error.
 
     draws: number of draws in all worlds (inputs) together.
-    compute_bound: function that computes the bound, from the counted events, for a given error alpha (1
-        minus the confidence).
+    compute_bound: function that computes the bound, from the counted events, for a given error
+        alpha (1 minus the confidence).
     remark: text that is appended to the source of the bound.
 
-    >>> Observation(100, lambda alpha: EpsilonLimit(epsilon=-math.log(alpha))).bound_at(1.0)
+    >>> Observation(100, lambda alpha: EpsilonLimit(epsilon=-math.log(alpha))).compute_bound(1.0)
     EpsilonLimit(epsilon=-0.0, largest=inf, witness=None)
     """
 
@@ -177,8 +177,8 @@ class Estimator(ABC):
     def measure_bound(self, worlds: Worlds, *, confidence: float, **asked: Any) -> Bound:
         """Returns the lower bound on epsilon at one ``confidence``.
 
-        ``worlds``: the neighbouring inputs. ``asked``: the further arguments of ``measure_bounds``: delta,
-        samples and rng.
+        ``worlds``: the neighbouring inputs. ``asked``: the further arguments of ``measure_bounds``:
+        delta, samples and rng.
         """
         (bound,) = self.measure_bounds(worlds, confidences=(confidence,), **asked)
         return bound
@@ -216,7 +216,8 @@ def search_min_samples(enough: Callable[[int], bool], max_samples: int) -> int |
 
     enough: function that checks whether a number of samples suffices; if it is true for one number,
         it must be true for all larger numbers.
-    max_samples: maximum number of samples; the search doubles the number, and returns None beyond it.
+    max_samples: maximum number of samples; the search doubles the number, and returns None beyond
+        this maximum.
     """
     samples = MIN_SAMPLES
     while not enough(samples):

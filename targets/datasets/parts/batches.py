@@ -32,7 +32,8 @@ from fedrec_auditor.targets.datasets.parts.columns import (
 
 # Number of rows per batch.
 BATCH_ROWS = 2**17
-# Function that takes names of columns, and returns the schema and batches of these columns.
+# Function of the names of columns (None means all) that returns the schema of the table, and
+# batches of rows with these columns.
 BatchReader = Callable[[Sequence[str] | None], tuple[pa.Schema, Iterator[pa.RecordBatch]]]
 # Limit of each floating-point type up to which it represents all whole numbers.
 _EXACT = {pa.float16(): 2**11, pa.float32(): 2**24, pa.float64(): 2**53}
@@ -43,8 +44,8 @@ class TypedTable:
     """A table file with typed columns (Parquet, Feather or JSON lines) and fewer than 2^31 rows.
 
     label: name of the table in error messages, which number the rows from 1
-    open_batches: function that takes names of columns (None for all) and returns the schema and the batches
-        of rows of these columns
+    open_batches: function that takes names of columns (None for all), and returns the schema and
+        the batches of rows of these columns
     """
 
     label: str
@@ -60,9 +61,9 @@ class TypedTable:
     def read_blocks(self, specs: ColumnSpecs) -> Iterator[RowBlock]:
         """Reads some columns of all rows, block by block; times become Unix seconds.
 
-        ``specs`` maps the positions of these columns to their expected content. Raises InputError
-        if the table has no row, if a column has an unexpected type or a missing value, or if the
-        file is damaged. Memory: the columns of 2^17 rows.
+        ``specs`` holds the expected content of these columns, by their positions in the file.
+        Raises InputError if the table has no row, if a column has an unexpected type or a missing
+        value, or if the file is damaged. Memory: the columns of 2^17 rows.
         """
         row, all_names = 0, self.read_names()
         names = {at: all_names[at] for at in specs}
@@ -156,10 +157,10 @@ def read_parquet(files: Sequence[Path | pa.Buffer], names: Sequence[str] | None)
 
 
 def read_feather(file: Path, names: Sequence[str] | None) -> Any:
-    """Opens a Feather file, whose columns are read in full; returns the schema and batches of rows.
+    """Opens a Feather file; returns the schema and batches of rows.
 
-    ``names`` are the columns to read; None means all. With ``file`` fixed by ``functools.partial``,
-    the function is a ``BatchReader``.
+    ``names`` are the columns to read, which are held in memory in full; None means all. With
+    ``file`` fixed by ``functools.partial``, the function is a ``BatchReader``.
     """
     table = feather.read_table(file, columns=names, memory_map=False)
     return table.schema, iter(table.to_batches(BATCH_ROWS))
@@ -168,9 +169,9 @@ def read_feather(file: Path, names: Sequence[str] | None) -> Any:
 def read_json(lines: Callable[[], Iterator[bytes]], names: Sequence[str] | None) -> Any:
     """Opens a file with one JSON object per line; returns the schema and batches of rows.
 
-    lines: function that returns the file's lines in blocks
-    names: names of the columns to read. If None, the schema has the names of all columns in the
-        first block, and there are no batches; otherwise the schema is None
+    lines: function that returns the bytes of the file in blocks of complete lines
+    names: names of the columns to read. If None, only the schema is returned, without batches; it
+        has the names of all columns in the first block. Otherwise the schema is None
 
     With ``lines`` fixed by ``functools.partial``, the function is a ``BatchReader``.
     """
@@ -212,9 +213,9 @@ def _plain(column: pa.Array) -> pa.Array:
 
 
 def _numbers(column: pa.Array, wanted: object) -> pa.Array | None:
-    """Converts a column to numbers, or times to Unix seconds; None for other types.
+    """Converts numbers to floats, and dates and times to Unix seconds; None for other types.
 
-    Texts stay texts if the ``specs`` column may have times as texts.
+    Texts stay texts if ``wanted``, the expected content, is a ``TimeColumn``.
     """
     if isinstance(wanted, TimeColumn) and pa.types.is_string(column.type):
         return column.cast(pa.binary())

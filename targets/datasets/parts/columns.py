@@ -23,10 +23,10 @@ _WHOLE = re.compile(rb"(0|[1-9][0-9]{0,15})(\.0+)?")
 class EncodedIds(NamedTuple):
     """A column of identifiers, stored as the distinct identifiers and each row's index among them.
 
-    ids: distinct identifiers, in ascending order (m,)
-    id_indices: index of each row's identifier in ``ids`` (n,)
-    texts: the distinct identifiers as texts (m,), whose ``ids`` are 0, 1, 2, ...; empty if the file
-        has numbers
+    ids: the m distinct identifiers, in ascending order (m,)
+    id_indices: index of each row's identifier in ``ids`` (n_rows,)
+    texts: the distinct identifiers as texts (m,), if the file has texts; ``ids`` are then 0, 1, 2,
+        ... Empty if the file has numbers
     """
 
     ids: NDArray[np.int64]
@@ -48,11 +48,14 @@ class EncodedIds(NamedTuple):
 class IdCollector:
     """Collector of one column of identifiers, which is read batch by batch.
 
-    If all entries are whole numbers, these are the identifiers. Otherwise all entries become texts,
-    and the identifier of a text is its index among the distinct texts, sorted by bytes. ``label``
-    is the name of the column in error messages; if it is given, whole numbers may be written as
-    floats ("7.0"). Memory: 4 bytes per row (8 for numbers over 2^31), and the distinct texts of
-    each batch.
+    If all entries of the column are whole numbers, they are the identifiers. Otherwise all entries
+    become texts, and the identifier of a text is its index among the distinct texts, sorted by
+    bytes. Memory: 4 bytes per row (8 for numbers over 2^31), and the distinct texts of each batch.
+
+    Parameters
+    ----------
+    label : name of the column in error messages. If it is given, whole numbers may be written as
+        floats ("7.0").
     """
 
     def __init__(self, label: str = "") -> None:
@@ -60,14 +63,12 @@ class IdCollector:
         self._parts: list[Any] = []
 
     def add_batch(self, batch: pa.Array) -> None:
-        """Adds one batch of rows: whole numbers (int64), or texts as a dictionary of byte
-        strings.
-        """
+        """Adds one batch of rows: an int64 array, or texts as a pyarrow dictionary of bytes."""
         numbers = pa.types.is_integer(batch.type)
         self._parts.append(pa.array(narrow_ints(batch.to_numpy())) if numbers else batch)
 
     def encode_ids(self) -> EncodedIds:
-        """Returns the collected column, and forgets its batches.
+        """Returns the collected column, and deletes the batches to free memory.
 
         Raises InputError if an identifier is written in two ways, as a whole number and as a float.
         """
@@ -100,7 +101,7 @@ class IdCollector:
 
 
 def factorize(ids: NDArray[np.integer[Any]]) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-    """Returns the distinct ids in ascending order (m,), and each id's index among them (n,)."""
+    """Returns the distinct ids in ascending order (m,), and the index of each id in them (n,)."""
     if ids.min() < 0 or ids.max() > 4 * ids.size + 2**16:
         present, inverse = np.unique(ids, return_inverse=True)
         return present.astype(np.int64), inverse.astype(np.int32)
@@ -117,19 +118,24 @@ def narrow_ints(numbers: NDArray[np.integer[Any]]) -> NDArray[np.integer[Any]]:
     return numbers.astype(np.int32) if fits else numbers
 
 
-# Limit up to which float64 represents every whole number.
+# Largest number up to which float64 represents every whole number.
 MAX_EXACT_INT = 2**53
+# Largest finite float64.
 MAX_FLOAT = np.finfo(np.float64).max
 # Maximum number of bytes of a field that is read as text.
 MAX_TEXT_BYTES = 1024
+# Patterns of a field: a whole number of at most 16 digits, a number in any form, and a number in
+# any form with spaces around it.
 DIGITS_REGEX = re.compile(rb"[0-9]{1,16}")
 NUMBER_REGEX = re.compile(rb"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
 PADDED_REGEX = re.compile(rb"\s*" + NUMBER_REGEX.pattern + rb"\s*")
-# Pattern of the forms in which programs write floating-point numbers.
+# Pattern of a floating-point number or a whole number, as programs write them.
 FLOAT_PATTERN = re.compile(rb"[+-]?[0-9]+(\.[0-9]*([eE][+-]?[0-9]+)?|[eE]\+[0-9]+)")
+# Pattern that the bytes of a field must match.
 Pattern = re.Pattern[bytes]
 
 
+# Advice at the end of errors: for invalid content, and for a missing value.
 REPAIR_HINT = "Repair the file, or fetch it again."
 FILL_HINT = "Fill it in, or leave the row out."
 
@@ -139,10 +145,10 @@ class Column:
     """Expected content of a column: finite numbers in [low, high].
 
     entry_name: name of one number of the column in error messages, such as "rating"
-    low, high: ends of the range of a number
-    pattern: pattern that a field must match in full: ``NUMBER_REGEX``, or for whole numbers
-        ``DIGITS_REGEX`` or ``PADDED_REGEX`` (any form of a number, with spaces around it)
-    remedy: advice at the end of an error
+    low, high: smallest and largest allowed number
+    pattern: pattern that a field of a text file must match in full: ``NUMBER_REGEX``, or for whole
+        numbers ``DIGITS_REGEX``, or ``PADDED_REGEX`` (any form of a number, with spaces around it)
+    remedy: advice at the end of an error message
     """
 
     entry_name: str
@@ -152,7 +158,7 @@ class Column:
     remedy: str = REPAIR_HINT
 
     def is_allowed(self, numbers: NDArray[Any]) -> NDArray[np.bool_]:
-        """Returns which of the ``numbers`` (n,) the column may contain, bool of shape (n,)."""
+        """Returns flags of the ``numbers`` (n,) that the column may contain, bool (n,)."""
         good = (numbers >= max(self.low, -MAX_FLOAT)) & (numbers <= min(self.high, MAX_FLOAT))
         if self.pattern is not NUMBER_REGEX and numbers.dtype.kind == "f":
             good &= numbers == np.rint(numbers)
@@ -161,7 +167,7 @@ class Column:
     def parse(self, fields: pa.BinaryArray) -> NDArray[Any]:
         """Converts text fields (n,) to numbers (n,); an invalid field becomes NaN or -1.
 
-        ``is_allowed`` refuses NaN and -1.
+        Both are numbers for which ``is_allowed`` returns False.
         """
         whole = self.pattern is DIGITS_REGEX
         starts, text = _content(fields)
@@ -198,8 +204,8 @@ class AnyColumn:
     entry_name: str
 
 
-# Expected content of columns by position in the file: numbers (``Column``), any cells, or
-# texts (a str, the name of one text in error messages).
+# Expected content of columns, by their position in the file: numbers (``Column``), cells of any
+# type (``AnyColumn``), or identifiers (a str: the name of one identifier in error messages).
 ColumnSpecs = Mapping[int, Column | AnyColumn | str]
 
 
@@ -212,7 +218,8 @@ class RowBlock:
     columns: pyarrow arrays of these columns: binary (fields of a text file), numbers, or a
         dictionary of binary
     describe_row: function that describes a row in error messages, by index in the file
-    get_field_text: function that returns the unchanged text of a field, by row in the block and column
+    get_field_text: function that returns the unchanged text of a field, by the row in the block and
+        the position of the column in the file
     encoding: encoding of texts
     """
 
@@ -256,10 +263,9 @@ class RowBlock:
         return texts
 
     def encode_texts(self, position: int) -> pa.DictionaryArray:
-        """Returns the column at the given position in the file as a pyarrow dictionary of byte
-        strings.
+        """Returns the column at ``position`` in the file as a pyarrow dictionary of bytes.
 
-        Raises InputError at a field that is empty or too long.
+        Raises InputError for the first field that is empty or too long.
         """
         fields = self.columns[position]
         if pa.types.is_dictionary(fields.type):
@@ -274,11 +280,11 @@ class RowBlock:
         return fields.dictionary_encode()
 
     def collect_ids(self, position: int, collected: IdCollector) -> None:
-        """Adds the identifiers in the column at the given position in the file to ``collected``.
+        """Adds the identifiers in the column at ``position`` in the file to ``collected``.
 
-        Fields are numbers if all fields of the block consist of digits without a leading zero, and
-        otherwise texts. Raises InputError at the first field that is not UTF-8, and at a
-        floating-point number that may have lost digits.
+        They are added as numbers if all fields of the block consist of digits without a leading
+        zero, and otherwise as texts. Raises InputError for a field that is not UTF-8, and for a
+        floating-point number that may have lost digits of an identifier.
         """
         fields = self.columns[position]
         if pa.types.is_integer(fields.type):
@@ -303,18 +309,18 @@ class RowBlock:
         collected.add_batch(words)
 
     def collect_cells(self, position: int, collected: IdCollector) -> None:
-        """Adds the cells in the column at the given position in the file to ``collected``, as
-        texts.
+        """Adds the cells in the column at ``position`` in the file to ``collected``, as texts.
 
-        Cells may have any type. Raises InputError at the first cell that is not UTF-8 text.
+        Cells may have any type. Raises InputError for the first cell that is not UTF-8 text.
         """
         fields = self.columns[position]
         words = fields if pa.types.is_dictionary(fields.type) else fields.dictionary_encode()
         collected.add_batch(self._utf8(position, words))
 
     def _utf8(self, position: int, words: pa.DictionaryArray) -> pa.DictionaryArray:
-        """Returns the ``words`` of column ``position``; InputError at a word that is not UTF-8
-        text.
+        """Returns ``words`` unchanged; InputError for a word that is not UTF-8 text.
+
+        ``position`` is the position of their column in the file.
         """
         for place, word in enumerate(words.dictionary.to_pylist()):
             try:
@@ -346,7 +352,7 @@ def get_entry_name(spec: Column | AnyColumn | str) -> str:
 
 
 def copy_to_arrow(data: bytes) -> pa.Buffer:
-    """Copies ``data`` into memory that Arrow owns, so that a thread of Arrow may release it."""
+    """Copies ``data`` to a buffer in memory that Arrow owns and may release in any thread."""
     # A thread of Arrow may release a buffer after its reader has returned. If Python owned the
     # memory, the thread would then need the Python interpreter, and abort the process if the
     # interpreter had ended.
@@ -356,10 +362,10 @@ def copy_to_arrow(data: bytes) -> pa.Buffer:
 
 
 def may_have_lost_digits(word: bytes) -> bool:
-    """Whether ``word`` is a floating-point number that may be a large identifier with lost digits.
+    """Whether ``word`` may be a large identifier whose last digits a float has lost.
 
-    True for numbers from 2^53 on, and for numbers with fewer digits than their exponent requires,
-    as spreadsheets write them.
+    This is so for a floating-point number from 2^53 on, and for one with fewer digits than its
+    exponent requires, as spreadsheets write large numbers.
 
     >>> [is_rounded(word) for word in (b"1.2345678901234568e+18", b"1.23E+11", b"7.0", b"5e3")]
     [True, True, False, False]
@@ -372,8 +378,7 @@ def may_have_lost_digits(word: bytes) -> bool:
 
 
 def make_digit_error(place: str, what: str, got: str) -> InputError:
-    """Creates the InputError for an identifier that may have lost digits as a floating-point
-    number.
+    """Creates the InputError for an identifier that may have lost digits by conversion to a float.
 
     place: description of the row
     what: kind of the identifier, such as "user"
@@ -406,12 +411,15 @@ def _content(fields: pa.BinaryArray) -> tuple[NDArray[np.int32], bytes]:
     return starts - starts[0], text
 
 
-# Format of month, day, year and a twelve-hour clock, as in the data set MIND.
+# Format of a time: month, day, year and a twelve-hour clock, as in the data set MIND.
 TIME_FORMAT = "%m/%d/%Y %I:%M:%S %p"
+# Units in which a number may state a time.
 TIME_UNITS = ("seconds", "milliseconds", "microseconds", "nanoseconds")
-# Smallest number of each unit after seconds. 1e11 seconds are the year 5138.
+# Smallest number that is read as milliseconds, microseconds and nanoseconds; smaller numbers are
+# seconds (1e11 seconds are the year 5138).
 MIN_TIME_BY_UNIT = 1e11, 1e14, 1e17
-# Range of numbers that may be dates YYYYMMDD, and the end of this range in Unix seconds.
+# Numbers in [FIRST_DATE, END_DATE) may be dates YYYYMMDD; the third constant is the end of this
+# range in Unix seconds (the year 2100).
 FIRST_DATE, END_DATE, END_DATE_SECONDS = 19700101, 21000101, 4_102_444_800
 
 
@@ -420,6 +428,10 @@ class TimeColumn(Column):
     """Expected content of a column: times, which are in UTC unless they state a time zone.
 
     A time is a number, an ISO 8601 date or time, or a text of the form ``TIME_FORMAT``.
+
+    entry_name: name of one time in error messages
+    high: largest allowed number
+    pattern: pattern of a time that is a number
     """
 
     entry_name: str = "timestamp"
@@ -427,9 +439,9 @@ class TimeColumn(Column):
     pattern: Pattern = NUMBER_REGEX
 
     def parse(self, fields: pa.BinaryArray) -> NDArray[Any]:
-        """Converts text fields (n,) to Unix seconds (n,); invalid fields become NaN.
+        """Converts text fields (n,) to times (n,); invalid fields become NaN.
 
-        A field with a number becomes that number, whatever its unit.
+        A date or time becomes Unix seconds, and a number stays as it is, whatever its unit.
         """
         for kind in (pa.timestamp("us"), pa.timestamp("us", "UTC")):
             with suppress(pa.ArrowInvalid):
@@ -457,9 +469,7 @@ class TimeColumn(Column):
 
 
 def parse_date_numbers(numbers: NDArray[Any]) -> NDArray[np.int64]:
-    """Converts numbers of the form YYYYMMDDhhmmss (n,) to Unix seconds (n,); -1 for invalid
-    times.
-    """
+    """Converts numbers YYYYMMDDhhmmss (n,) to Unix seconds (n,); an invalid time becomes -1."""
     day, clock = np.divmod(numbers.astype(np.int64), 10**6)
     months = (day // 10**4 - 1970) * 12 + day // 100 % 100 - 1
     starts = months.astype("datetime64[M]").astype("datetime64[D]")
@@ -473,13 +483,14 @@ def parse_date_numbers(numbers: NDArray[Any]) -> NDArray[np.int64]:
 
 
 def to_unix_seconds(times: NDArray[Any], name: str) -> tuple[NDArray[np.int64], tuple[str, ...]]:
-    """Converts times (n,) to whole Unix seconds (n,), and states in notes how they were
-    interpreted.
+    """Converts times (n,) to whole Unix seconds (n,), and returns notes on their interpretation.
 
-    If all numbers are dates YYYYMMDD, or all are times YYYYMMDDhhmmss, before 2100, they are read
-    as such. Otherwise a number below 1e11 is in seconds, below 1e14 in milliseconds, below 1e17 in
-    microseconds, and a larger number in nanoseconds. Returns the seconds and the notes, in which
-    ``name`` is the name of the file.
+    - If all numbers are dates YYYYMMDD before 2100, or all are times YYYYMMDDhhmmss before 2100,
+      they are read as such.
+    - Otherwise a number below 1e11 is in seconds, below 1e14 in milliseconds, below 1e17 in
+      microseconds, and a larger number in nanoseconds.
+
+    ``name`` is the name of the file in the notes.
     """
     for form, scale in (("YYYYMMDD", 10**6), ("YYYYMMDDhhmmss", 1)):
         first, last = (day * 10**6 // scale for day in (FIRST_DATE, END_DATE))

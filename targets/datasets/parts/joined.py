@@ -1,4 +1,4 @@
-"""Readers of separate files of users, items and ratings, which are joined to ``Interactions``."""
+"""Readers of separate files of ratings, users and movies, which are joined to ``Interactions``."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ from fedrec_auditor.targets.datasets.parts.source import Source
 from fedrec_auditor.targets.datasets.parts.table_file import TextTable
 from fedrec_auditor.targets.tables import is_table_path
 
-# Position and expected content of the columns "user", "item", "rating" and "timestamp".
+# Position in the file and expected content of a column, by the keys "user", "item", "rating" and
+# "timestamp".
 RoleColumns = Mapping[str, tuple[int, Column | str]]
 
 
@@ -38,9 +39,9 @@ RoleColumns = Mapping[str, tuple[int, Column | str]]
 class InteractionRows:
     """Rows of a file of interactions: users, items, and ratings and times if the file has them.
 
-    users, items: user and item of each of n rows
-    ratings: ratings (n,); 1 if the file has none
-    timestamps: times (n,); None if the file has none
+    users, items: user and item of each of the n rows
+    ratings: rating of each row (n,); 1 if the file has no ratings
+    timestamps: time of each row (n,); None if the file has no times
     describe_row: function that describes a row in error messages, by index
     """
 
@@ -54,10 +55,10 @@ class InteractionRows:
     def read(cls, file: TextTable | TypedTable, columns: RoleColumns) -> Self:
         """Reads users, items, ratings and times from a file.
 
-        ``columns`` has the position and the expected content of each column, by the keys "user",
-        "item" and, if they exist, "rating" and "timestamp". Raises InputError with the first
-        invalid line. Memory: 20 bytes per row with timestamps, 12 without (8 more for ids over
-        2^31), and a copy of the largest column.
+        ``columns`` states the position and the expected content of each column. The keys "user" and
+        "item" are required. Raises InputError for the first invalid line. Memory: 20 bytes per row
+        with timestamps and 12 without (8 more for identifiers over 2^31), and a copy of the largest
+        column.
         """
         ends = {role: IdCollector(f"{role} of {file.label}") for role in ("user", "item")}
         ratings: list[NDArray[np.float32]] = []
@@ -105,17 +106,17 @@ class InteractionRows:
 
     @property
     def pair_keys(self) -> NDArray[np.int64]:
-        """Keys of the rows' user-item pairs (n,): equal for equal pairs, ascending by user, then
-        item.
+        """One integer per row (n,), which is equal for rows with the same user and item.
+
+        The integers ascend by user, and then by item.
         """
         return np.asarray(self.users.id_indices * np.int64(self.shape[1]) + self.items.id_indices)
 
     def select_latest(self) -> tuple[sparse.csr_array, NDArray[Any] | None]:
-        """Returns the latest rating of each user-item pair as a matrix, and the times of these
-        ratings.
+        """Returns a matrix with the latest rating of each user-item pair, and their times.
 
-        The matrix has the shape (users, items). The times are in the order of the stored ratings;
-        None if the file has no times. In this case the latest rating of a pair is its last row.
+        The matrix has the shape (users, items), and the times have the order of its stored ratings.
+        If the file has no times, they are None, and the latest rating of a pair is its last row.
         """
         row, column = self.users.id_indices, self.items.id_indices
         times, last = self.timestamps, self._latest
@@ -125,9 +126,9 @@ class InteractionRows:
 
     @property
     def _latest(self) -> NDArray[np.int64] | slice:
-        """Row indices in the order of users and items, with one row per user-item pair.
+        """Indices of one row per user-item pair, in the order of users and then items.
 
-        If a pair is repeated, its row is the latest, or, without times, the last.
+        The row is the latest row of the pair, or the last row if the file has no times.
         """
         key = self.pair_keys
         if (key[1:] > key[:-1]).all():
@@ -159,7 +160,7 @@ RATING_COLUMNS = {
     "rating": (2, Column(entry_name="rating", low=1, high=5, pattern=PADDED_REGEX)),
     "timestamp": (3, Column(entry_name="timestamp", pattern=PADDED_REGEX)),
 }
-# Name of a cell in error messages, and function that reads a cell, by position of the column.
+# Name of a cell in error messages and function that reads a cell, by position of the column.
 CellReaders = Mapping[int, tuple[str, Callable[[str], Any]]]
 
 
@@ -170,8 +171,8 @@ class UserColumn:
     position: position of the column, from 0
     label: name of a cell in error messages, such as "a gender"
     categories: names of the attribute's categories
-    category_by_word: index in ``categories`` of each word in the column; if empty, the words are the names of
-        the categories
+    category_by_word: index in ``categories`` of each word in the column; if empty, the words are
+        the names of the categories
     """
 
     position: int
@@ -181,9 +182,7 @@ class UserColumn:
 
     @property
     def cell_reader(self) -> tuple[str, Callable[[str], int]]:
-        """Name of a cell in error messages, and a function that maps its text to the category's
-        index.
-        """
+        """Name of a cell in error messages, and function from its text to the category's index."""
         words = self.category_by_word or {name: place for place, name in enumerate(self.categories)}
         return f"{self.label}, one of {', '.join(words)},", words.__getitem__
 
@@ -208,10 +207,13 @@ def make_word_reader(position: int, names: Sequence[str], separator: str = "|") 
 
 
 def make_flag_readers(first: int, names: Sequence[str]) -> CellReaders:
-    """Creates the readers of columns with a 0 or a 1 per genre, from the position ``first`` on.
+    """Creates the readers of columns with genre flags: one column per genre, with 0 or 1.
 
-    ``names`` are the names of the genres. Returns a mapping from each position to a cell's name in
-    error messages and a function that maps a cell to a flag.
+    first: position of the first genre's column; the other genres follow
+    names: names of the genres
+
+    Returns a mapping from each position to a cell's name in error messages and a function that maps
+    a cell to a flag.
     """
     flag = ("a genre flag, one of 0, 1,", {"0": False, "1": True}.__getitem__)
     return dict.fromkeys(range(first, first + len(names)), flag)
@@ -226,14 +228,20 @@ def join_files(
     genres: CellReaders,
     genre_names: tuple[str, ...],
 ) -> Interactions:
-    """Joins ratings with a file of users and a file of movies; ``name`` is the name of the result.
+    """Joins ratings with a file of users and a file of movies.
 
-    Identifiers are in the first column of both files, and titles in the second of ``movies``. Rows
-    of the result are the users with a rating, and columns are the movies with a rating. Raises
-    InputError at the first invalid line of a file, and with the place of a pair that occurs twice,
-    or whose user or movie has no line in its file. Memory, in addition to pairs and result: about
-    25 bytes per pair if the pairs are in the order of users and items, as in the official files, or
-    else about 45.
+    name: name of the resulting data set
+    pairs: the ratings
+    users: the file of users, with identifiers in the first column
+    attributes: columns of ``users`` with attributes, by name of the attribute
+    movies: the file of movies, with identifiers in the first column and titles in the second
+    genres: readers of the columns of ``movies`` with genres
+    genre_names: names of the genres
+
+    The result has the users and the movies that have a rating. Raises InputError for the first
+    invalid line of a file, for a user-movie pair that occurs twice, and for a pair whose user or
+    movie has no line in its file. Memory, in addition to pairs and result: about 25 bytes per pair
+    if the pairs are in the order of users and items, as in the official files, or else about 45.
     """
     cells = {column.position: column.cell_reader for column in attributes.values()}
     codes = _read_cells(users, cells, pairs.users, "user", pairs.describe_row)
@@ -261,11 +269,16 @@ def join_files(
 def _read_cells(
     file: TextTable, cells: CellReaders, wanted: EncodedIds, what: str, where: Callable[[int], str]
 ) -> list[list[Any]]:
-    """Returns the ``cells`` of each wanted identifier, one list per column.
+    """Reads some columns of a file for the wanted identifiers; returns one list per column.
 
-    Raises InputError at the first cell for which its function raises KeyError, at the first
-    identifier that occurs twice, and at the first wanted identifier without a line. ``what`` is the
-    name of an identifier, and ``where`` describes the row that has a wanted one.
+    file: the file, with identifiers in the first column
+    cells: readers of the columns
+    wanted: the identifiers, which rows of another file have
+    what: name of an identifier in error messages
+    where: function that describes the other file's row by its index
+
+    Raises InputError for the first cell whose reader raises KeyError, for an identifier that occurs
+    twice, and for a wanted identifier without a line.
     """
     numbers: list[NDArray[Any]] = []
     columns: list[list[Any]] = [[] for _ in cells]
@@ -295,7 +308,7 @@ def _read_cells(
 
 
 def _repeated(pairs: InteractionRows) -> InputError:
-    """Creates the error for the first pair of user and movie that occurs twice."""
+    """Creates the InputError for the first pair of user and movie that occurs twice."""
     users, items, key = pairs.users, pairs.items, pairs.pair_keys
     order = np.argsort(key, kind="stable")
     again = np.flatnonzero(np.diff(key[order]) == 0)
@@ -305,7 +318,8 @@ def _repeated(pairs: InteractionRows) -> InputError:
     thing = f"movie {items.ids[items.id_indices[second]]}"
     return InputError(
         f"Expected each pair of user and movie once, got user {user} and {thing} in "
-        f"{pairs.describe_row(second)}, and before that in {pairs.describe_row(first)}. Keep one of them."
+        f"{pairs.describe_row(second)}, and before that in {pairs.describe_row(first)}. "
+        "Keep one of these lines."
     )
 
 
@@ -315,6 +329,7 @@ LICENCE_NOTE = (
     "them on without permission; do not use them commercially without permission of GroupLens; "
     "do not suggest that the University of Minnesota endorses you."
 )
+# Genders and genres in the files of MovieLens.
 GENDERS = ("F", "M")
 GENRES = (
     "Action", "Adventure", "Animation", "Children's", "Comedy", "Crime", "Documentary", "Drama",
@@ -324,10 +339,10 @@ GENRES = (
 
 
 class MovieLens(ABC):
-    """Base class of MovieLens data sets, read from a folder, an archive or the cache.
+    """Base class of the loaders of MovieLens data sets, from a folder, an archive or the cache.
 
-    name: name of the data set in MovieLens and in the cache
-    layouts: the possible sets of file names, one tuple per set
+    name: name of the data set at MovieLens and in the cache
+    layouts: the possible sets of files of the data set, each a tuple of file names
     """
 
     __slots__ = ()
@@ -344,7 +359,7 @@ class MovieLens(ABC):
     def load(self, path: Path | None = None) -> Interactions:
         """Loads the interactions from the folder or archive ``path``; if None, from the cache.
 
-        Raises InputError, with the web address of the files, if the cache does not have them.
+        If the cache does not have the files, InputError is raised with their web address.
         """
         size = self.name[3:]
         remedy = (

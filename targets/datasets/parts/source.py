@@ -15,12 +15,13 @@ from typing import IO
 
 from fedrec_auditor.accountants.errors import InputError
 
-# Maximum size in bytes of a file read at once: over twice the largest file of MovieLens 1M.
+# Maximum size in bytes of a file that is held in memory in full.
 MAX_WHOLE_BYTES = 64 * 2**20
-# Maximum size in bytes of a file read in blocks: six times the ratings of MovieLens 25M.
+# Maximum size in bytes of a file that is read block by block.
 MAX_STREAMED_BYTES = 4 * 2**30
 # Number of bytes per block.
 BLOCK_BYTES = 4 * 2**20
+# Function that takes a mode such as "rb" and opens one file.
 FileOpener = Callable[[str], IO[bytes]]
 
 
@@ -31,11 +32,11 @@ class Source:
     path: the directory, or the zip archive (.zip, .whl)
     folder: name of the subfolder that unpacking the official archive creates
 
-    In a directory, the files are those of the subfolder ``folder`` if it exists, or else those of
-    the directory itself, never of both. In an archive, files may be in any folder. Every file in an
-    archive is checked before the first is read: absolute names, ``..``, links, encryption and too
-    large declared sizes are refused. The bytes that are read are counted as well, because the
-    archive may declare false sizes.
+    The files of a directory are those in its subfolder ``folder`` if that exists, and otherwise
+    those in the directory itself. Files of an archive may be in any folder of it. All files of an
+    archive are checked before one is read: absolute names, ``..``, links, encryption and too large
+    declared sizes are refused. As an archive may declare false sizes, the bytes that are read are
+    counted, too.
     """
 
     path: Path
@@ -63,7 +64,7 @@ class Source:
             return {*files}
 
     def find_layout(self, layouts: tuple[tuple[str, ...], ...]) -> tuple[str, ...]:
-        """Returns the first tuple of file names in ``layouts`` of which all files exist.
+        """Returns the first tuple of file names in ``layouts`` whose files all exist.
 
         Raises InputError if there is no such tuple.
         """
@@ -72,12 +73,14 @@ class Source:
             if names >= set(layout):
                 return layout
         choices = "; or ".join(", ".join(layout) for layout in layouts)
-        raise InputError(f"Expected files {choices}, got {self.path} without them. Check the path.")
+        raise InputError(
+            f"Expected the files {choices} in {self.path}, got others. Check the path."
+        )
 
     def read_files(self, layouts: tuple[tuple[str, ...], ...]) -> dict[str, bytes]:
-        """Reads all files of the first tuple of file names in ``layouts`` of which all files exist.
+        """Reads the files that ``find_layout`` selects; returns their contents by file name.
 
-        Returns their contents by file name. Raises InputError if no such tuple exists.
+        ``layouts`` holds tuples of file names. Raises InputError if no tuple's files all exist.
         """
         names = self.find_layout(layouts)
         return {name: b"".join(self.read_blocks(name, in_memory=True)) for name in names}
@@ -100,7 +103,7 @@ class Source:
 
     @contextmanager
     def _files(self, max_size: float = math.inf) -> Iterator[dict[str, FileOpener]]:
-        """Returns a context with functions that open the source's files, by file name.
+        """Context that yields functions to open the source's files, by file name.
 
         All files in an archive are checked. Opening a file raises InputError if another file in the
         archive has the same name, or if the file declares more than ``max_size`` bytes.
@@ -149,7 +152,7 @@ class Source:
 
     def _refused(self, member: zipfile.ZipInfo, why: str) -> InputError:
         return InputError(
-            f"Expected a safe archive, got {self.path} with the member "
+            f"Expected a safe archive, got {self.path} with the file "
             f"{member.orig_filename!r}: {why}. Fetch it again from its publisher."
         )
 
@@ -179,5 +182,5 @@ def read_blocks(opened: FileOpener, place: str, max_size: int | None = None) -> 
     except Exception as error:  # exceptions of the file system, of zipfile and of zlib
         raise InputError(
             f"Expected a readable file, got {place}, which is damaged or not accessible ({error}). "
-            "Fetch it again."
+            "Check its permissions, or fetch it again."
         ) from error

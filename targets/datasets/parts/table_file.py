@@ -37,7 +37,7 @@ from fedrec_auditor.targets.datasets.parts.columns import (
 from fedrec_auditor.targets.datasets.parts.source import Source, read_blocks
 from fedrec_auditor.targets.tables import is_table_path, list_part_files
 
-# Maximum number of bytes per line.
+# Maximum length of a line of a text file in bytes.
 MAX_LINE_BYTES = 2**20
 UTF8_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _UNIT = b"\x1f"
@@ -51,9 +51,9 @@ class TextTable:
     label: name of the file in error messages
     open_blocks: function that returns the file's bytes from the start, in blocks
     separator: text between two fields
-    header: whether the first line is a header; a text means that the header must equal this text
-    width: number of fields per row; by default as in the header
-    has_quotes: whether fields may be quoted as in RFC 4180, but without line ends inside
+    header: whether the first line is a header; if a text is given, the header must equal it
+    width: number of fields per row; by default that of the header, or of the first line
+    has_quotes: whether fields may be quoted as in RFC 4180, but without line ends inside quotes
     encoding: encoding of texts
 
     Every row is one line: row i, counted from 0, is line i + 1 (i + 2 with a header), counted from
@@ -72,8 +72,8 @@ class TextTable:
     def create(cls, source: Source, name: str, *, in_memory: bool = False, **layout: Any) -> Self:
         """Creates the table of the file ``name`` in ``source``, which is opened when it is read.
 
-        ``in_memory`` states whether the caller keeps all of the file in memory, which lowers the
-        limit of its size. ``layout`` gives further fields of the class.
+        in_memory: whether the caller keeps all of the file in memory, which lowers the maximum size
+        layout: values of further fields of the class, such as ``separator``
         """
         read = partial(source.read_blocks, name, in_memory=in_memory)
         return cls(label=source.describe_file(name), open_blocks=read, **layout)
@@ -111,9 +111,9 @@ class TextTable:
     def read_blocks(self, specs: ColumnSpecs) -> Iterator[RowBlock]:
         """Reads some columns of all rows, block by block.
 
-        ``specs`` maps the positions of these columns to their expected content. Raises InputError
-        if there is no row, or at the first line with another number of fields. Memory: the bytes of
-        a block of ``open_blocks``, and a copy of these columns.
+        ``specs`` holds the expected content of these columns, by their positions in the file.
+        Raises InputError if there is no row, and for the first line with another number of fields
+        than ``width``. Memory: the bytes of one block, and a copy of these columns.
         """
         given = self.header.split(self.separator) if isinstance(self.header, str) else None
         width = self.width or len(given or self.read_names())
@@ -152,7 +152,7 @@ class TextTable:
         return make_layout_error(self.name_row(row), expected, got, remedy)
 
     def has_paired_quotes(self) -> bool:
-        """Whether all quotes in the file are paired as in RFC 4180."""
+        """Whether every quoted field in the file is closed on its line, as in RFC 4180."""
         odd = (
             data for data in self.read_lines() if b'"' in data and not _closed(data, self.separator)
         )
@@ -193,7 +193,7 @@ class TextTable:
             raise make_layout_error(self.label, "at least one row", "an empty file")
 
     def _ended(self) -> Iterator[bytes]:
-        """Reads the file's bytes, and adds a line end after the last line if there is none."""
+        """Yields the file's bytes, and adds a line end after the last line if there is none."""
         data = b"\n"
         for data in self.open_blocks():
             yield data
@@ -234,14 +234,15 @@ class TextTable:
         return {at: pa.array([fields[at] for fields in rows], pa.binary()) for at in specs}
 
     def _fields(self, row: int, line: bytes, width: int) -> list[bytes]:
-        """Returns the fields of one line; InputError unless it has ``width`` fields and no open
-        quote.
+        """Returns the ``width`` fields of one line.
+
+        Raises InputError for another number of fields, and for a quote that is not closed.
         """
         try:
             fields = self._split(line)
         except _OPEN:
             expected = f"{self.encoding} text with its quotes closed"
-            remedy = "Close it, or give --no-quotes if quotes are letters."
+            remedy = "Close the quote, or give --no-quotes if quotes are ordinary characters."
             raise self.make_row_error(row, expected, line, remedy) from None
         if len(fields) != width or b"\0" in line:
             separators = line.count(self.separator.encode())
@@ -250,9 +251,7 @@ class TextTable:
         return fields
 
     def _split(self, line: bytes) -> list[bytes]:
-        """Returns the fields of a line; an error of ``_OPEN`` is raised if a quote is not
-        closed.
-        """
+        """Returns the fields of a line; raises an error of ``_OPEN`` for an open quote."""
         if self.has_quotes and b'"' in line:
             fields = next(csv.reader([line.decode()], delimiter=self.separator, strict=True))
             return [field.encode() for field in fields]
@@ -268,10 +267,12 @@ def _closed(data: bytes, separator: str) -> bool:
     return at.size % 2 == 0 and bool(np.isin(before, edges).all() and np.isin(after, edges).all())
 
 
+# Separators of fields that are recognised in text files.
 SEPARATORS = (",", "\t", ";", "|", "::", " ")
 SEPARATOR_BY_SUFFIX = {".csv": ",", ".tsv": "\t"}
-# Options of a text file besides its columns.
+# Keys by which a caller may state the form of a text file.
 TEXT_OPTIONS = ("separator", "header", "quotes")
+# Values of the options "header" and "quotes".
 YES_OR_NO = ("yes", "no")
 _PACKED: Mapping[bytes, Any] = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ": lzma.open}
 # First bytes of files in formats that cannot be read, and names of these formats.
@@ -317,18 +318,18 @@ def open_table(
     usual_names: Sequence[str],
     remedy: str,
 ) -> TextTable | TypedTable:
-    """Opens a table file, or a folder with the parts of one table; the content determines the
-    format.
+    """Opens a table file, or a folder with the parts of one table; detects its format.
 
     path: the file or folder
     options: options of a text file that the caller states (keys ``TEXT_OPTIONS``)
-    choose_columns: function that chooses columns from the names of all columns, or raises InputError
+    choose_columns: function that chooses columns from the names of all columns; it raises
+        InputError if a required column is missing
     usual_names: usual names of columns, in lower case
     remedy: advice in the error for a first line that is a row instead of names of columns
 
-    If ``options`` have no separator, it is the separator with which ``choose_columns`` succeeds. Raises
-    InputError for files that are not tables, and if several separators fit. Raises InputError with
-    the ``remedy`` if the first line looks like a row: it has none of the ``usual_names`` names, but a
+    If ``options`` has no separator, it is determined: ``choose_columns`` must succeed with it.
+    Raises InputError for files that are not tables, if several separators fit, and, with the
+    ``remedy``, if the first line looks like a row, which has none of the ``usual_names``, but a
     number, a date or a value that occurs again in its column.
     """
     place = str(path)
@@ -371,8 +372,7 @@ def open_table(
 
 
 def find_usual_column(names: Sequence[str], usual_names: Sequence[str]) -> str | None:
-    """Finds the column whose name is a usual one, such as "Item_ID" for items; None if there is
-    none.
+    """Finds the column with a usual name, such as "Item_ID" for items; None without one.
 
     names: names of the columns
     usual_names: usual names in lower case, in order of preference
@@ -402,7 +402,9 @@ def _start(opened: Callable[[str], Any], place: str) -> bytes:
 def _typed(file: TypedTable, options: Mapping[str, str]) -> TypedTable:
     if options:
         key, value = next(iter(options.items()))
-        raise InputError(f"Expected no option {key} for {file.label}, got {value!r}. Omit it.")
+        raise InputError(
+            f"Expected no {key} for {file.label}, which is not text, got {value!r}. Omit {key}."
+        )
     return file
 
 
@@ -423,7 +425,7 @@ def _delimited(
     mark = {"\\t": "\t", "tab": "\t", "space": " "}.get(mark, mark)
     if mark and mark not in SEPARATORS:
         raise InputError(
-            f"Expected a separator among , ; | :: tab and space, got {mark!r}. Give one of these."
+            f"Expected separator to be , ; | :: tab or space, got {mark!r}. Give one of these."
         )
     for key in TEXT_OPTIONS[1:]:
         if options.get(key, YES_OR_NO[0]) not in YES_OR_NO:
@@ -458,7 +460,7 @@ def _delimited(
     if len(fits) > 1 and fits[0].separator != own:
         several = " or ".join(repr(file.separator) for file in fits)
         raise InputError(
-            f"Expected one possible separator in {path}, got {several}. Choose by --separator."
+            f"Expected one separator that fits {path}, got {several}. Choose by --separator."
         )
     file = fits[0] if fits else _widest(there or files, lines)
     unsure = file.has_quotes and file.separator == "\t" and "quotes" not in options
@@ -468,19 +470,17 @@ def _delimited(
 
 
 def _widest(files: Sequence[TextTable], lines: Sequence[bytes]) -> TextTable:
-    """Returns the file whose separator yields the most fields, with equal numbers in all
-    ``lines``.
-    """
+    """Returns the file whose separator splits all ``lines`` into equally many fields, the most."""
     marks = [file.separator.encode() for file in files]
     counts = [{line.count(mark) for line in lines} for mark in marks]
     return files[int(np.argmax([max(count) * (len(count) == 1) for count in counts]))]
 
 
 def _has_row(file: TextTable, lines: Sequence[bytes], fits: bool) -> bool:
-    """Whether the first line looks like a row: a number, a date or a value that recurs in its
-    column.
+    """Whether the first line looks like a row instead of names of columns.
 
-    Recurring values do not count if ``fits``, that is, if the first line has the required columns.
+    A row has a number, a date, or a value that occurs again in its column. Values that occur again
+    do not count if ``fits``, that is, if the first line has the names of the required columns.
     """
     mark = file.separator.encode()
     first, *below = ([word.strip(b' "') for word in line.split(mark)] for line in lines)

@@ -49,6 +49,7 @@ class AdamState(NamedTuple):
 
 @_part
 def _step(adam, rate, step):  # type: ignore[no-untyped-def]
+    """Takes one step of Adam with the summed gradient, and clears the gradient."""
     size = rate / (1.0 - 0.9**step)
     scale = 1.0 / np.sqrt(1.0 - 0.999**step)
     for i in range(adam.values.shape[0]):

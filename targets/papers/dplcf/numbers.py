@@ -35,6 +35,7 @@ Matrix = NDArray[np.float64]
 
 
 def _symmetric() -> BitFlip:
+    """Returns the symmetric flip of one bit by the default settings of DPLCF-SP."""
     flip = DplcfSp().randomizer
     assert flip is not None
     return flip

@@ -26,14 +26,15 @@ _OWN, _EPOCHS = 106, 3
 def compute_own_share(
     n_items: int, n_own_items: int, n_pseudo_items: int, n_messages: int
 ) -> float:
-    """Computes the share of n_own_items n_items among the n_items that are in all n_messages of a user.
+    """Computes the share of own items among the items that are in all messages of a user.
 
     An own item is an item that the user rated. A message contains an item if it has the item's
     gradient row. The number of other items in all messages is replaced by its expectation.
 
     ``n_items``: number of items in the catalogue.
     ``n_own_items``: number of the user's own items, whose rows every message contains.
-    ``n_pseudo_items``: number of further items that each message contains, drawn anew for each message.
+    ``n_pseudo_items``: number of further items that each message contains, drawn anew for each
+        message.
     ``n_messages``: number of messages of the user.
     """
     others = n_items - n_own_items
@@ -108,6 +109,7 @@ def decode_signed_items(codes: set[int], n_items: int) -> set[int]:
 
 
 def _digest(item: int) -> int:
+    """Returns the SHA-256 digest of an item index, as an integer."""
     return int.from_bytes(hashlib.sha256(str(item).encode()).digest())
 
 

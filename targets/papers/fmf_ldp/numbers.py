@@ -86,6 +86,7 @@ def compare_sent_user_vectors() -> Iterator[ClaimedAndComputed]:
 
 
 def _user_budget(system: DplcfSp | DplcfAp | FmfLdp, population: Population) -> float:
+    """Returns the proved epsilon of a user over the training against the server."""
     event = system.get_event(_TRAINING, population)
     return Pure().bound(event, delta=0.0, scope=_TRAINING).epsilon
 

@@ -306,7 +306,7 @@ class Fcf(NoiselessSystem, ImplicitMf):
         return scope.unit is not Unit.ATTRIBUTE and not scope.is_rating_value
 
     def make_messages(self, request: UploadRequest) -> Messages:
-        """Returns the requested messages: unprotected gradients of all n_items (equation 5).
+        """Returns the requested messages: unprotected gradients of all items (equation 5).
 
         A message is the array "gradient" (n_items, F). No randomness is used.
         """
@@ -396,6 +396,7 @@ class MfNp(CentralSystem):
             return np.asarray(self._solve(items, interactions.ratings[users]) @ items.T)
 
     def _solve(self, vectors: Floats, touched: sparse.csr_array) -> Floats:
+        """Solves for the vectors of one side, users or items, given those of the other side."""
         return compute_implicit_gradients(
             vectors, touched, alpha=self.alpha, regularization=self.regularization
         ).user_vectors

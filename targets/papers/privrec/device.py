@@ -161,7 +161,7 @@ class Devices:
         ``dtype``: data type of the tensors.
 
         A minibatch is at most as large as the catalogue, rounded up to a multiple of
-        ``BATCH_UNIT``, because a device has each item at most once.
+        ``BATCH_SIZE_DIVISOR``, because a device has each item at most once.
         """
         n, width = examples.item_ids.shape
         batch = min(batch_size, -(-interactions.n_items // BATCH_SIZE_DIVISOR) * BATCH_SIZE_DIVISOR)

@@ -183,6 +183,7 @@ def rescale_messages(part: Component, factor: NDArray[np.float64]) -> Component:
 
 
 def _joined(parts: list[Component]) -> Component:
+    """Concatenates one array of messages of several blocks of devices."""
     if isinstance(first := parts[0], Dense):
         dense = [part.values for part in parts if isinstance(part, Dense)]
         return replace(first, values=np.concatenate(dense))

@@ -52,6 +52,7 @@ def _training(n_users: int, clients: int, rounds: int, multiplier: float) -> dp.
 
 
 def _proved(event: dp.DpEvent, delta: float) -> float:
+    """Returns an upper bound on the epsilon of an accounting event."""
     return Pld().bound(event, delta=delta, scope=_SERVER).epsilon
 
 
@@ -140,6 +141,7 @@ def printed_epsilons() -> Iterator[PrintedEpsilon]:
 
 
 def _round(system: DpPrivrec) -> PrivateAverage:
+    """Returns the mechanism of one round of a system on MovieLens."""
     return system.make_round_mechanism(_MOVIELENS)
 
 

@@ -41,8 +41,8 @@ class ModChain:
 
     mods: the mods (wrappers of a client's training), beginning with the outermost
     inner_call: the function that the innermost mod calls
-    owner_fn: the function that the app's owner wrote. It is ``inner_call`` itself, or in Flower's
-        older interface the function ``client_fn`` that ``inner_call`` calls
+    owner_fn: the function that the app's owner wrote: ``inner_call`` itself, or in Flower's older
+        interface the function ``client_fn`` that ``inner_call`` calls
     is_legacy: whether the app uses Flower's older interface
     """
 

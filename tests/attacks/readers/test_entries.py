@@ -38,7 +38,7 @@ def test_a_few_zeros_and_a_silent_user_leave_the_order_of_noisy_ratings(
     other = sent({"b": Dense(rng.normal(size=(N, 4)), Payload.CHANGE)})
     view = view_of(rated, other, users=N, items=M)
     readers, found = read_all(view)
-    assert readers == ["ClearEntries"]
+    assert readers == ["ClearEntryReader"]
     assert get_auc(found[: N - silent].ravel(), own[: N - silent].ravel()) > 0.97
     assert not found[N - silent :].any()
 
@@ -55,7 +55,7 @@ def test_an_item_needs_all_of_its_rows() -> None:
         sent({"b": Dense(bits, Payload.BITS)}), users=N, items=M, item_rows=rows
     ).align_items()
     readers, found = read_all(seen)
-    assert readers == ["ClearEntries"]
+    assert readers == ["ClearEntryReader"]
     assert ((found > 0) == own).all()
 
 

@@ -54,7 +54,7 @@ def trained(hidden: int, *, noise: float = 0.0, dead: int = 0) -> View:
 @pytest.mark.parametrize("hidden", [10, 60])
 def test_the_training_items_of_an_autoencoder_are_read(hidden: int) -> None:
     readers, found = read_all(trained(hidden))
-    assert "InputWeights" in readers
+    assert "InputWeightReader" in readers
     np.testing.assert_array_equal(found, np.where(HISTORIES, MAX_LOG_RATIO, -MAX_LOG_RATIO))
 
 
@@ -177,12 +177,12 @@ def descended(
 @pytest.mark.parametrize("kind", [Payload.MODEL, Payload.CHANGE])
 def test_sets_are_read_from_training_on_all_items(loss: str, kind: Payload) -> None:
     readers, found = read_all(descended(LOSSES[loss], kind=kind))
-    assert readers == ["RankOneChanges"]
+    assert readers == ["RankOneChangeReader"]
     np.testing.assert_array_equal(found > 0, SETS)
 
 
 def test_noise_that_hides_the_direction_is_left_to_another_reader() -> None:
-    assert read_all(descended(LOSSES["squared error"], noise=0.1))[0] == ["NoisyRows"]
+    assert read_all(descended(LOSSES["squared error"], noise=0.1))[0] == ["NoisyRowReader"]
 
 
 def test_messages_with_negatives_are_refused() -> None:
@@ -204,7 +204,9 @@ def test_a_gradient_is_read_whatever_its_loss_and_sign(
     one = sent({"a": Dense(values, Payload.GRADIENT, rate)}, one.broadcast)
     view = view_of(one, users=DEVICES, items=PLACES)
     readers, found = read_all(view)
-    assert readers == ["RankOneGradients" if loss == "squared error" else "RankOneChanges"]
+    assert readers == [
+        "RankOneGradientReader" if loss == "squared error" else "RankOneChangeReader"
+    ]
     np.testing.assert_array_equal(found > 0, SETS)
 
 
@@ -232,9 +234,9 @@ def columns(own: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize(
     ("reader", "change", "negatives", "pool"),
     [
-        ("ItemRows", rows, 0, np.maximum),
-        ("ItemRows", rows, 4, np.add),
-        ("InputWeights", columns, 0, np.maximum),
+        ("ItemRowReader", rows, 0, np.maximum),
+        ("ItemRowReader", rows, 4, np.add),
+        ("InputWeightReader", columns, 0, np.maximum),
     ],
 )
 def test_rounds_of_one_user_are_pooled(
@@ -245,7 +247,7 @@ def test_rounds_of_one_user_are_pooled(
 ) -> None:
     """Two rounds of the same users give the combined evidence of the rounds.
 
-    But for rows that stay, where either round moves others: see ``ItemRows``.
+    But for rows that stay, where either round moves others: see ``ItemRowReader``.
     """
     some = np.arange(0, SENDERS, 2)
     rounds = []

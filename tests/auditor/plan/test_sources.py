@@ -93,7 +93,7 @@ def test_columns_are_for_tables_only(tmp_path: Path) -> None:
 def test_filters_go_over_what_was_loaded() -> None:
     data = load_planned_data(Plan(data="synthetic", min_user=50))
     assert 0 < data.n_users < load_data("synthetic").n_users
-    with pytest.raises(InputError, match="Lower the filter"):
+    with pytest.raises(InputError, match="Lower min_user"):
         load_planned_data(Plan(data="synthetic", min_item=10_000))
 
 

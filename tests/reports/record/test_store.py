@@ -441,7 +441,8 @@ def test_what_is_measured_under_an_assumption_is_not_shown(record: Record) -> No
     doubtful = replace(one.measured, epsilon=77.0, assumptions=("scores are Gaussian",))
     changed = with_one(record, vary(one, measured=doubtful))
     (glance,) = summarize_systems(changed)
-    said = f"{glance.verdict_sentences} {glance.headline} {glance.scope_phrase} {glance.log_line} {glance.advice}"
+    texts = (glance.verdict_sentences, glance.headline, glance.scope_phrase, glance.log_line)
+    said = f"{' '.join(texts)} {glance.advice}"
     assert "77" not in said
     assert "shown" not in said
 

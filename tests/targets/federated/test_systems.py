@@ -36,7 +36,7 @@ from fedrec_auditor.auditor.judging.accounting import (
 )
 from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.auditor.plan.plan import make_plan, make_target
-from fedrec_auditor.auditor.testing.targets import bound
+from fedrec_auditor.auditor.testing.targets import measure_bound
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.federated import learners
@@ -255,7 +255,7 @@ def test_gaussian_noise_is_asked_at_a_delta() -> None:
 
 def measured(pair: DesignedPair) -> float:
     """Lower bound from the local game on the messages of a pair."""
-    return bound(pair.target, Population(n_users=2, n_items=2), pair).epsilon
+    return measure_bound(pair.target, Population(n_users=2, n_items=2), pair).epsilon
 
 
 @pytest.mark.parametrize("learner", LEARNERS)

@@ -209,7 +209,7 @@ def test_lists_that_are_none_are_refused(
         ({"algorithm": "../ours"}, "letters, digits"),
         ({"algorithm": "a" * 101}, "at most 100 letters, digits"),
         ({"n_items": 0}, "n_items=0"),
-        ({"items": [1, 2]}, "as many identifiers"),
+        ({"items": [1, 2]}, "expected 3 items"),
         ({"items": [1, 1, 2, 3, 4]}, "twice"),
         ({"route": "post"}, "route='post'"),
         ({"channel": {"name": "os.system", "p": 1}}, "bit-flip, report"),

@@ -357,5 +357,6 @@ class _ItemsSummed(ItemAveraging):
 
 
 def _noisy(mf: PartyMf, clean: SparseRows, streams: Streams) -> Component:
+    """Adds the noise of the system ``mf`` to gradient sums, from one random stream per message."""
     sigma = mf.make_descent(1).item_sigma
     return RandomizedMessages(clean, MaskedGradient(sigma), streams) if sigma else clean

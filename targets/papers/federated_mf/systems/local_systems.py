@@ -395,6 +395,7 @@ class LflSgdmf(PretrainedMf):
         )
 
     def _shares(self, n_users: int) -> NoiseProtocol:
+        """Returns the noise protocol of a round of ``n_users`` devices without dropouts."""
         return NoiseProtocol(
             n_users=n_users,
             omega=self.omega,

@@ -529,6 +529,7 @@ class GradientDescent:
         return sizes.astype(np.float32), sigmas.astype(np.float32)
 
     def _finite(self, table: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Returns the table; raises InputError if it has NaN or infinite entries."""
         if not np.isfinite(table).all():
             raise InputError(
                 f"Expected finite embeddings after the training, got NaN or infinite entries at "

@@ -50,6 +50,7 @@ def _accumulate(
     of_items: NDArray[Any],
     clipping: _Clipping,
 ) -> None:
+    """Adds the clipped gradients of ratings to two tables, for calls from compiled code."""
     rows, columns, values = entries
     error, rating, user = clipping[0], clipping[1], clipping[2]
     p, stop = users.shape[1], len(rows)
@@ -158,6 +159,7 @@ def _advance(
     steps: _Steps,
     clipping: _Clipping,
 ) -> None:
+    """Runs all gradient steps of one party, for calls from compiled code."""
     (starts, rows, columns, values), (seeds, sizes, sigmas) = drawn, steps
     ball, floor = np.float32(clipping[3]), np.float32(clipping[4])
     noise_of_users = np.zeros((1, users.size), np.float32)

@@ -613,6 +613,7 @@ class DropoutMechanism(Checked):
         return 1.0 / ((1.0 - self.omega) * self.n_users), np.asarray(1.0 / told)
 
     def _min_variance(self) -> float:
+        """Returns the least variance of unknown noise at tolerated dropouts, over ``sigma``^2."""
         return min_variance(
             omega=self.omega,
             colluding=self.n_colluding / self.n_users,
@@ -622,6 +623,7 @@ class DropoutMechanism(Checked):
 
 
 def _bulk(trials: int, rate: float) -> NDArray[np.int64]:
+    """Returns the likely values of a binomial number: those within about 12 deviations."""
     mean, spread = trials * rate, math.sqrt(trials * rate * (1.0 - rate)) + 1.0
     low, high = mean - _BULK * spread, mean + _BULK * spread
     return np.arange(max(0, math.floor(low)), min(trials, math.ceil(high)) + 1)

@@ -326,9 +326,10 @@ class StepNoise:
     ``descent``: the gradient step and its sampling.
     ``party_sizes``: number of users of each party, one entry per different number.
     ``multiplier``: noise multiplier for a change of the data that the accounting protects.
-    ``unit_multiplier``: noise multiplier for adding or removing one of the sampled units (a rating, or a
-        user).
-    ``row_multiplier``: noise multiplier for replacing the gradient of one row (user) by that of another.
+    ``unit_multiplier``: noise multiplier for adding or removing one of the sampled units (a rating,
+        or a user).
+    ``row_multiplier``: noise multiplier for replacing the gradient of one row (user) by that of
+        another.
     ``has_memory``: whether a step also changes the party's stored embeddings of sampled rows,
         without noise.
     """

@@ -164,6 +164,7 @@ def write_normals(seeds: NDArray[np.uint64], out: NDArray[Any]) -> None:
 
 @_compiled
 def _accumulate(seeds: NDArray[np.uint64], out: NDArray[np.float64]) -> None:
+    """Adds the standard normal draws of all seeds to ``out``."""
     table = np.empty((1, len(out)), np.float32)
     for i in range(len(seeds)):
         write_normals(seeds[i : i + 1], table)

@@ -21,8 +21,8 @@ class MaskedGradient:
     """Randomizer of a device's first message in a round: adds normal noise to the gradient.
 
     ``noise_sigma``: standard deviation of the noise on every entry.
-    ``first_entry``: position in the flattened item table at which the messages begin; one number, or one
-        per client.
+    ``first_entry``: position in the flattened item table at which the messages begin; one number,
+        or one per client.
     """
 
     noise_sigma: float
@@ -63,8 +63,8 @@ class ReplacementMessage:
     ``old_sigma``: standard deviation of xi.
     ``new_sigma``: standard deviation of xi'.
     ``is_repaired``: whether the message is instead -b, for a part b of the noise xi = a + b.
-    ``first_entry``: position in the flattened item table at which the messages begin; one number, or one
-        per client.
+    ``first_entry``: position in the flattened item table at which the messages begin; one number,
+        or one per client.
 
     The messages do not depend on the gradients. In the repaired protocol a and b are independent,
     and a has deviation ``new_sigma``. Given xi, b is N(rho xi, rho (1 - rho) ``old_sigma``^2), with
@@ -143,6 +143,7 @@ def sum_messages(
 def _noise(
     streams: Streams, purpose: int, shape: tuple[int, ...], scale: float, start: int | Ints
 ) -> NDArray[np.float32]:
+    """Draws the noise of all clients, from their random streams with the key ``purpose``."""
     from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise_kernel import draw_normals
 
     odd, size = np.asarray(start) % 2, math.prod(shape[1:])  # entries are drawn in pairs
@@ -159,6 +160,7 @@ def _noise(
 def _summed(
     streams: Streams, purpose: int, shape: tuple[int, ...], scale: float, start: int | Ints
 ) -> NDArray[np.float64]:
+    """Returns the sum of ``_noise`` over all clients, without storing the draws."""
     from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise_kernel import sum_normals
 
     odd = int(start) % 2  # equal in all messages

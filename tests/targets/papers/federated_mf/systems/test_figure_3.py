@@ -70,7 +70,7 @@ def test_vertical_training_follows_figures_3a_and_3b(kind: Any, more: dict[str, 
     parties = target.make_parties(table, None, rng)
     columns = [party.member_ids for party in parties]
     assert len(columns[0]) != len(columns[1])
-    items = [party.own_table.astype(float) for party in parties]
+    items = [party.own_embeddings.astype(float) for party in parties]
     for number, one in enumerate(run.transcript.rounds):
         np.testing.assert_allclose(one.broadcast["users"], users, atol=1e-5)
         sent = []
@@ -115,7 +115,7 @@ def test_horizontal_training_follows_figures_3a_and_3c(
     rng = np.random.default_rng(2)
     first = init_embeddings(rng.random((M, P)), 5.0)
     parties = target.make_parties(table, first, rng)
-    users = [party.own_table.astype(float) for party in parties]
+    users = [party.own_embeddings.astype(float) for party in parties]
     shares = [len(party.member_ids) / N for party in parties]
     assert shares[0] != shares[1]
     items = np.asarray(first, float)

@@ -192,7 +192,7 @@ def test_survivors_of_a_run_have_the_law_that_is_said() -> None:
         there = 0 in crossed.uploads.users
         seen[(len(crossed.uploads.users), len(crossed.cleartext.users)) if there else (0, 0)] += 1
     expected = np.zeros((13, 13))
-    masked, replaced, chance = law.list_survivors()
+    masked, replaced, chance = law.list_survivor_counts()
     expected[masked, replaced] = 3000 * chance
     expected[0, 0] = 3000 * (1 - chance.sum())
     common = expected > 5
