@@ -221,7 +221,7 @@ class Scope:
         )
 
 
-def any_pair(unit: Unit, vantage: Vantage, horizon: Horizon) -> Scope:
+def make_local_scope(unit: Unit, vantage: Vantage, horizon: Horizon) -> Scope:
     """Returns a scope of the local model of privacy, in which any two values of the ``unit`` are
     neighbouring inputs.
 
@@ -331,7 +331,7 @@ def compute_guess_probability(epsilon: float, delta: float = 0.0) -> float:
     return 1.0 - (1.0 - delta) / (1.0 + math.exp(epsilon)) if epsilon < 700 else 1.0
 
 
-def round_towards(value: float, towards: Callable[[float], int], digits: int = 3) -> float:
+def round_to_digits(value: float, towards: Callable[[float], int], digits: int = 3) -> float:
     """Rounds ``value`` up or down to ``digits`` significant digits.
 
     ``towards`` is math.ceil or math.floor. A value that already has this number of digits, up to
@@ -433,7 +433,7 @@ class Bound:
         """
         towards = math.ceil if self.side is Side.UPPER else math.floor
         usual = 1e-4 <= self.epsilon < 1e9
-        return round_towards(
+        return round_to_digits(
             self.epsilon, towards, max(6, len(f"{self.epsilon:.0f}")) if usual else 3
         )
 

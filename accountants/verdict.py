@@ -329,8 +329,8 @@ def judge_number(
     correct: float,
     *,
     tolerance: float = 1e-9,
-    below: bool = False,
-    upper: bool = False,
+    is_below_claimed: bool = False,
+    is_upper_bound: bool = False,
     basis: Basis = Basis.PRINTED,
 ) -> NumberLabel:
     """Compares a number that a paper states with the number computed here, and returns a label.
@@ -347,12 +347,12 @@ def judge_number(
         instead of WRONG.
     """
     wrong = NumberLabel.UNSTATED if basis is Basis.DERIVED else NumberLabel.WRONG
-    if below:
+    if is_below_claimed:
         return NumberLabel.RIGHT if correct < claimed else wrong
     close = tolerance * max(1.0, abs(correct))
     if claimed == correct or (math.isfinite(correct) and abs(claimed - correct) <= close):
         return NumberLabel.RIGHT
-    return NumberLabel.LOOSE if upper and claimed > correct else wrong
+    return NumberLabel.LOOSE if is_upper_bound and claimed > correct else wrong
 
 
 def find_worst_label(labels: Iterable[NumberLabel]) -> NumberLabel | None:

@@ -127,7 +127,7 @@ class ExpTerm:
         away = y - self.anchor
         return self.log_max + self.slope * away - self.curvature / 2.0 * away * away
 
-    def find_nearest(self, y: Floats) -> tuple[Floats, Floats]:
+    def find_nearest_points(self, y: Floats) -> tuple[Floats, Floats]:
         """Returns the lattice points nearest to ``y``, and the distances of ``y`` from them, in
         units of the lattice step.
         """
@@ -222,7 +222,7 @@ class Mixture:
                 places += [origin + k * step for k in range(count + 1)]
         return places
 
-    def log_mass(self, y: Floats) -> Floats:
+    def compute_log_mass(self, y: Floats) -> Floats:
         """Computes ln of the probability of every number ``y``; -inf if ``y`` is neither a single
         point nor on a lattice.
         """
@@ -237,13 +237,13 @@ class Mixture:
             mass = np.where(near, masses[nearest], mass)
         for term in map(ExpTerm.from_part, self.pieces):
             if term.step:
-                place, off = term.find_nearest(y)
+                place, off = term.find_nearest_points(y)
                 slack = term.step / 2.0
                 on = (off <= 1e-9) & (term.low - slack < y) & (y < term.high + slack)
                 mass = np.where(on, np.logaddexp(mass, term.compute_log(place)), mass)
         return mass
 
-    def log_density(self, y: Floats) -> Floats:
+    def compute_log_density(self, y: Floats) -> Floats:
         """Computes ln of the density at every number ``y``. At a jump of the density, the value is
         the larger of the two limits.
         """
@@ -281,7 +281,7 @@ def _goes_on(sliver: MixturePart, pieces: Iterable[MixturePart]) -> bool:
         2.0 * RELATIVE_TOLERANCE * max(abs(sliver.low), abs(sliver.high)),
     )
     beside = np.linspace(sliver.low - near - width, sliver.high + near + width, 64)
-    density = math.exp(Mixture(others).log_density(beside).max())
+    density = math.exp(Mixture(others).compute_log_density(beside).max())
     return sliver.weight <= min(RELATIVE_TOLERANCE, (1.0 + 1e-6) * density * width)
 
 

@@ -109,7 +109,7 @@ def find_event(p: Mixture, q: Mixture, apart: Iterable[float] = ()) -> Distingui
         return stretches.find_event(supremum)
     known = math.isfinite(supremum.lower) and math.isfinite(supremum.location)
     places = np.array([supremum.location] if known else p.list_points())
-    logs = np.stack([mixture.log_mass(places) for mixture in (p, q)])
+    logs = np.stack([mixture.compute_log_mass(places) for mixture in (p, q)])
     k = int(np.where(_clearest(logs), logs[0], -np.inf).argmax())
     place, (log_p, log_q) = float(places[k]), logs[:, k].tolist()
     return DistinguishingEvent(place, place, log_p, log_q, supremum.lower)

@@ -18,9 +18,9 @@ from fedrec_auditor.accountants.statements import (
     Sizes,
     Unit,
     Vantage,
-    any_pair,
     check_delta,
     check_epsilon,
+    make_local_scope,
 )
 
 
@@ -29,7 +29,7 @@ class CompositionRule:
     """Composition theorem: mechanisms that are each (epsilon, delta)-DP are together (count
     epsilon, count delta)-DP.
 
-    - ``count``: number of mechanisms.
+    - ``n_mechanisms``: number of mechanisms.
     - ``delta``: delta at which the result is needed. If it is above 0 and the mechanisms have a
       pure epsilon, the composition of randomized responses is computed exactly as well (Kairouz, Oh
       and Viswanath 2015: they dominate the mechanisms). ``widen_bound`` then returns the smaller
@@ -39,11 +39,11 @@ class CompositionRule:
     ourselves", Theorem 1) is also valid under adaptive composition, and attained at delta 0.
     """
 
-    count: int
+    n_mechanisms: int
     delta: float = 0.0
 
     def __post_init__(self) -> None:
-        _check_count(self.count)
+        _check_count(self.n_mechanisms)
         check_delta(self.delta)
 
     def widen_bound(self, epsilon: float, delta: float) -> tuple[float, float]:
@@ -52,25 +52,25 @@ class CompositionRule:
         """
         check_epsilon(epsilon)
         check_delta(delta)
-        if delta > 0.0 or self.delta == 0.0 or math.isinf(epsilon) or self.count == 1:
-            return self.count * epsilon, self.count * delta
+        if delta > 0.0 or self.delta == 0.0 or math.isinf(epsilon) or self.n_mechanisms == 1:
+            return self.n_mechanisms * epsilon, self.n_mechanisms * delta
         from fedrec_auditor.accountants.methods.accounting_methods import Pld
 
-        event = dp.SelfComposedDpEvent(dp.PureDpEvent(epsilon), self.count)
-        scope = any_pair(Unit.USER, Vantage.SERVER, Horizon.TRAINING)
+        event = dp.SelfComposedDpEvent(dp.PureDpEvent(epsilon), self.n_mechanisms)
+        scope = make_local_scope(Unit.USER, Vantage.SERVER, Horizon.TRAINING)
         least = Pld().bound(event, delta=self.delta, scope=scope).epsilon
-        return min(self.count * epsilon, least), self.delta
+        return min(self.n_mechanisms * epsilon, least), self.delta
 
     def narrow_bound(self, epsilon: float, delta: float) -> tuple[float, float]:
         """Computes the pair (epsilon, delta) of a lower bound for the worst single mechanism, given
         the lower bound (``epsilon``, ``delta``) for the composition.
         """
-        return check_epsilon(epsilon) / self.count, check_delta(delta) / self.count
+        return check_epsilon(epsilon) / self.n_mechanisms, check_delta(delta) / self.n_mechanisms
 
     def __str__(self) -> str:
         if self.delta > 0.0:
-            return f"optimal composition of {self.count} pure epsilons at delta {self.delta:.3g}"
-        return f"basic composition, {self.count} times"
+            return f"optimal composition of {self.n_mechanisms} pure epsilons at delta {self.delta:.3g}"
+        return f"basic composition, {self.n_mechanisms} times"
 
 
 @dataclass(frozen=True, slots=True)

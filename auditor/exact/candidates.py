@@ -46,8 +46,8 @@ def search_with_hypothesis(
     score: Callable[[Any], float],
     *,
     seed: int,
-    examples: int,
-    above: float = math.inf,
+    max_examples: int,
+    stop_above: float = math.inf,
 ) -> tuple[float, Any]:
     """Maximizes ``score`` over examples that Hypothesis generates, and returns the largest score
     and its example.
@@ -55,8 +55,8 @@ def search_with_hypothesis(
     - ``strategy``: Hypothesis strategy for the examples.
     - ``score``: function to maximize. Hypothesis steers the examples towards large values.
     - ``seed``: seed of Hypothesis.
-    - ``examples``: largest number of examples.
-    - ``above``: threshold. If a score exceeds it, the result is the simplest example with such a
+    - ``max_examples``: largest number of examples.
+    - ``stop_above``: threshold. If a score exceeds it, the result is the simplest example with such a
       score, as Hypothesis shrinks it.
 
     The result is (-inf, None) if the strategy produces no example. Equal seeds give equal examples,
@@ -81,10 +81,10 @@ def search_with_hypothesis(
         target(min(max(value, -_LARGE), _LARGE))
         if value > best[0]:
             best = value, example
-        return value > above
+        return value > stop_above
 
     quiet = settings(
-        max_examples=examples,
+        max_examples=max_examples,
         database=None,
         deadline=None,
         phases=(Phase.generate, Phase.target, Phase.shrink),
@@ -118,22 +118,22 @@ _MOST_PAIRS = 2016
 class CandidateInputs:
     """Inputs of a randomizer from which the search for the largest epsilon forms pairs.
 
-    - ``strategy``: Hypothesis strategy that draws inputs.
+    - ``input_strategy``: Hypothesis strategy that draws inputs.
     - ``all_inputs``: all inputs, if they are known; otherwise None.
-    - ``probes``: a few inputs, under which outputs are drawn to learn the form of the outputs.
-    - ``pairs``: pairs of inputs that are always tried: all pairs of ``all_inputs`` if there are
+    - ``probe_inputs``: a few inputs, under which outputs are drawn to learn the form of the outputs.
+    - ``fixed_pairs``: pairs of inputs that are always tried: all pairs of ``all_inputs`` if there are
       few, the smallest and the largest input of a domain if these are finite, and pairs of the
       worst-case inputs that the mechanism states.
-    - ``is_given``: true if the user gave the inputs.
+    - ``is_user_given``: true if the user gave the inputs.
     - ``is_complete``: true if ``all_inputs`` contains every input of the domain. If no domain is
       known, a list of inputs counts as the whole domain.
     """
 
-    strategy: SearchStrategy[Any]
+    input_strategy: SearchStrategy[Any]
     all_inputs: list[Any] | None
-    probes: list[Any]
-    pairs: list[tuple[Any, Any]]
-    is_given: bool
+    probe_inputs: list[Any]
+    fixed_pairs: list[tuple[Any, Any]]
+    is_user_given: bool
     is_complete: bool
 
     @classmethod
@@ -158,8 +158,8 @@ class CandidateInputs:
                     "Give inputs as a list or as a Hypothesis strategy."
                 )
             strategy, listed, extreme = inputs_of(dist.domain), everything, [_ends(dist.domain)]
-            if dist.namer is not None:
-                extreme.append(list(dist.namer.inputs[:_SHOWN]))
+            if dist.naming_case is not None:
+                extreme.append(list(dist.naming_case.inputs[:_SHOWN]))
         elif isinstance(inputs, st.SearchStrategy):
             strategy = inputs
         else:
@@ -189,7 +189,7 @@ class CandidateInputs:
     @property
     def n_entries(self) -> int:
         """Number of entries (numbers) of one input."""
-        return int(np.size(self.probes[0]))
+        return int(np.size(self.probe_inputs[0]))
 
 
 def _some(
@@ -201,14 +201,14 @@ def _some(
     Raises InputError if the strategy draws fewer than two different inputs.
     """
     different: dict[Hashable, Any] = {}
-    if whole and dist.namer is not None:
-        different = {make_input_key(value): value for value in dist.namer.inputs[:4]}
+    if whole and dist.naming_case is not None:
+        different = {make_input_key(value): value for value in dist.naming_case.inputs[:4]}
 
     def look(value: Any) -> float:
         different.setdefault(make_input_key(dist.check_input(value)), value)
         return 0.0
 
-    search_with_hypothesis(strategy, look, seed=seed, examples=2 * _SHOWN)
+    search_with_hypothesis(strategy, look, seed=seed, max_examples=2 * _SHOWN)
     if len(different) < 2:
         raise InputError(
             "Expected a strategy that draws at least 2 different inputs, got only "
@@ -322,7 +322,7 @@ class CandidateOutputs:
       multiples of ``entry_step``.
     - ``is_continuous``: true if outputs are numbers that seldom repeat and are not on a grid; they
       are taken to have densities.
-    - ``centre``, ``spread``: centre and width of the range of each entry, (*output shape).
+    - ``entry_centre``, ``entry_width``: centre and width of the range of each entry, (*output shape).
     - ``all_outputs``: all possible outputs, (m, *output shape), if they are few enough to be
       determined; otherwise None.
     """
@@ -332,8 +332,8 @@ class CandidateOutputs:
     entry_step: Floats
     entry_origin: Floats
     is_continuous: bool
-    centre: Floats
-    spread: Floats
+    entry_centre: Floats
+    entry_width: Floats
     all_outputs: NDArray[Any] | None = None
 
     @classmethod
@@ -349,7 +349,7 @@ class CandidateOutputs:
         drawn = np.concatenate(
             [
                 dist.draw(value, min(_DRAWS, samples), seed + k)
-                for k, value in enumerate(inputs.probes)
+                for k, value in enumerate(inputs.probe_inputs)
             ]
         )
         pool, shape = np.unique(drawn, axis=0), drawn.shape[1:]
@@ -375,7 +375,9 @@ class CandidateOutputs:
             centre=np.asarray((low + high) / 2.0),
             spread=np.asarray(np.where(high > low, high - low, 1.0)),
         )
-        return replace(found, all_outputs=found._all_of(dist, inputs.all_inputs or inputs.probes))
+        return replace(
+            found, all_outputs=found._all_of(dist, inputs.all_inputs or inputs.probe_inputs)
+        )
 
     def __str__(self) -> str:
         return "drawn and far outputs" if self.all_outputs is None else f"all outputs{RARE_NOTE}"
@@ -393,7 +395,7 @@ class CandidateOutputs:
         """
         if self.is_continuous:
             return None
-        worst_case = dist.namer
+        worst_case = dist.naming_case
         told = worst_case is not None and worst_case.exhaustive
         outputs = worst_case.outputs if worst_case is not None and told else self.list_grid()
         table = dist.try_log_probs(outputs, inputs)
@@ -424,8 +426,8 @@ class CandidateOutputs:
         if self._fits(a) and self._fits(b):
             ends.append((np.asarray(a, dtype=float), np.asarray(b, dtype=float)))
         tall = (-1, *(1,) * len(self.shape))
-        steps, reach = _STEPS.reshape(tall), _REACH.reshape(tall) * self.spread
-        parts = [self.centre + reach, self.centre - reach]
+        steps, reach = _STEPS.reshape(tall), _REACH.reshape(tall) * self.entry_width
+        parts = [self.entry_centre + reach, self.entry_centre - reach]
         with np.errstate(over="ignore", invalid="ignore"):
             for one, other in ends:
                 apart, ahead = steps * (one - other), np.sign(one - other) * reach
@@ -440,7 +442,7 @@ class CandidateOutputs:
         """
         if self.is_symbolic or not self.shape:
             return False
-        return bool(np.any(np.abs(np.asarray(output) - self.centre) > self.spread / 2.0))
+        return bool(np.any(np.abs(np.asarray(output) - self.entry_centre) > self.entry_width / 2.0))
 
     def make_strategy(self) -> SearchStrategy[Any]:
         """Returns a Hypothesis strategy that generates outputs of the randomizer: all possible
@@ -456,7 +458,9 @@ class CandidateOutputs:
             return st.sampled_from(
                 _by_simplicity(self.drawn_outputs if self.all_outputs is None else self.all_outputs)
             )
-        reach = min(_FARTHEST, float(np.max(np.abs(self.centre) + _REACH[-1] * self.spread)))
+        reach = min(
+            _FARTHEST, float(np.max(np.abs(self.entry_centre) + _REACH[-1] * self.entry_width))
+        )
         if self.drawn_outputs.dtype.kind in "iu":
             whole = st.integers(-math.ceil(reach), math.ceil(reach))
             if not self.shape:
@@ -530,9 +534,9 @@ def _seldom_too(
     """
     listed = [] if dist.outputs is None else [dist.outputs]
     most = MAX_RARE_OUTPUT_DRAWS if dist.sampler.takes_size else _SINGLY
-    size = min(samples, most // max(1, math.prod(pool.shape[1:])) // len(inputs.probes))
-    streams = np.random.SeedSequence([seed, 1]).spawn(len(inputs.probes))
-    for value, stream in zip(inputs.probes, streams, strict=True):
+    size = min(samples, most // max(1, math.prod(pool.shape[1:])) // len(inputs.probe_inputs))
+    streams = np.random.SeedSequence([seed, 1]).spawn(len(inputs.probe_inputs))
+    for value, stream in zip(inputs.probe_inputs, streams, strict=True):
         rng = np.random.default_rng(stream)
         for start in range(0, size, _AT_ONCE):
             block = dist.sampler.draw(value, rng, min(_AT_ONCE, size - start))

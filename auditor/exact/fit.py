@@ -37,7 +37,7 @@ class CheckStatus(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Check:
+class CheckResult:
     """Result of a check of a randomizer for a fault, such as a sampler that does not follow its
     claimed probabilities.
 
@@ -55,19 +55,19 @@ class Check:
     bound: Bound | None = None
 
     @classmethod
-    def passed(cls, reason: str) -> Check:
+    def passed(cls, reason: str) -> CheckResult:
         """Builds the result of a check that ran and found no fault."""
         return cls(status=CheckStatus.PASSED, reason=reason)
 
     @classmethod
-    def failed(cls, reason: str, bound: Bound | None = None) -> Check:
+    def failed(cls, reason: str, bound: Bound | None = None) -> CheckResult:
         """Builds the result of a check that ran and found a fault; ``bound`` is a lower bound on
         epsilon that it measured, if any.
         """
         return cls(status=CheckStatus.FAILED, reason=reason, bound=bound)
 
     @classmethod
-    def not_run(cls, reason: str) -> Check:
+    def not_run(cls, reason: str) -> CheckResult:
         """Builds the result of a check that could not run, or could not decide."""
         return cls(status=CheckStatus.NOT_RUN, reason=reason)
 
@@ -118,7 +118,7 @@ def check_fit(
     *,
     samples: int,
     seed: np.random.SeedSequence,
-) -> Check:
+) -> CheckResult:
     """Tests whether the outputs of ``sampler`` follow the probabilities that the randomizer claims
     (``dist.log_prob``). A correct sampler fails with probability at most 1e-6.
 
@@ -158,22 +158,24 @@ def check_fit(
         tests = [test for part in parts for test in part]
         tests += [_calibration(dist, chosen, drawn, own, i, j, rng) for i, j in _pairs(len(chosen))]
     except InputError as misfit:
-        return Check.failed(str(misfit))
+        return CheckResult.failed(str(misfit))
     tests = [test for test in tests if len(test.counts)]
     count = sum(len(test.counts) for test in tests)
     if not count:
-        return Check.not_run("Expected at least 2 inputs for vectors of numbers, got one. Add one.")
+        return CheckResult.not_run(
+            "Expected at least 2 inputs for vectors of numbers, got one. Add one."
+        )
     values = [test.compute_p_values() for test in tests]
     worst = min(range(len(tests)), key=lambda i: values[i].min(initial=1.0))
     test, k = tests[worst], int(values[worst].argmin())
     least = float(values[worst][k])
     if least > FALSE_FAILURE_RATE / count:
-        return Check.passed(
+        return CheckResult.passed(
             f"{count} exact tests on {len(chosen)} inputs, {len(drawn[0])} draws of each: the "
             f"least p-value is {least:.2g}."
         )
     expected = (test.low[k] + test.high[k]) / 2.0 * test.trials[k]
-    return Check.failed(
+    return CheckResult.failed(
         f"{test.prefix}, {test.describe(k)} occurred {test.counts[k]} times in {test.trials[k]} "
         f"draws, but the claimed distribution predicts {expected:.6g} (p = {least:.1g}). Ratios of "
         "this distribution say nothing about this sampler: mend one of them."
@@ -200,7 +202,7 @@ def _test_input(
     outputs, first, came = np.unique(drawn[:half], axis=0, return_index=True, return_counts=True)
     repeated = np.flatnonzero(came >= max(3, half // 1000))
     rare = half - int(came[repeated].sum())
-    smooth = len(dist.atoms) > 0 and drawn.ndim == 1 and drawn.dtype.kind == "f"
+    smooth = len(dist.atom_values) > 0 and drawn.ndim == 1 and drawn.dtype.kind == "f"
     discrete = not smooth and (
         rare >= 2 * np.count_nonzero(came == 1) or _is_grid(dist, value, drawn[:half])
     )
@@ -210,7 +212,7 @@ def _test_input(
     chosen = chosen if drawn.ndim > 1 or drawn.dtype.kind in "US" else np.sort(chosen)
     atoms, mass = outputs[chosen], np.exp(log[:half][first[chosen]])
     if smooth:
-        atoms = np.array(dist.atoms)
+        atoms = np.array(dist.atom_values)
         mass = np.exp(dist.try_log_probs(atoms, (value,))[0])
     if mass.sum() > 1.0 + _ROUNDING:
         raise InputError(

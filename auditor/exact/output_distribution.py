@@ -59,7 +59,7 @@ class Density:
 class OutputDistribution:
     """Sampler of a randomizer together with the output probabilities that it claims for each input.
 
-    - ``origin``: the mechanism or sampler that is wrapped.
+    - ``wrapped_object``: the mechanism or sampler that is wrapped.
     - ``sampler``: draws outputs.
     - ``log_density``: function that returns log-probabilities of outputs, given the input.
     - ``domain``: the possible inputs, or None if unknown.
@@ -70,11 +70,11 @@ class OutputDistribution:
     - ``outputs``: all possible outputs, if the origin lists them; otherwise None.
     - ``batch_log_density``: ``log_density`` of many outputs that are not arrays, if the origin has
       such a function; otherwise None.
-    - ``atoms``: numbers with a positive probability, if all other numbers have a density and the
+    - ``atom_values``: numbers with a positive probability, if all other numbers have a density and the
       origin states these atoms.
     """
 
-    origin: Any
+    wrapped_object: Any
     sampler: Sampler
     log_density: Callable[[Any, Any], Any]
     domain: Domain | None = None
@@ -82,11 +82,11 @@ class OutputDistribution:
     has_unbounded_ratios: bool = False
     outputs: NDArray[Any] | None = None
     batch_log_density: Callable[[Sequence[Any], Any], Floats] | None = None
-    atoms: Sequence[float] = ()
+    atom_values: Sequence[float] = ()
 
     @classmethod
     def wrap(cls, origin: Any) -> OutputDistribution:
-        """Wraps ``origin``: a ``Mechanism``, a ``Density``, or any object that samples outputs and
+        """Wraps ``wrapped_object``: a ``Mechanism``, a ``Density``, or any object that samples outputs and
         has a method ``log_prob`` for their log-probabilities.
 
         Raises InputError for other objects.
@@ -176,7 +176,7 @@ class OutputDistribution:
         return self.sampler.encoder
 
     @property
-    def namer(self) -> WorstCase | None:
+    def naming_case(self) -> WorstCase | None:
         """Worst case of the mechanism, whose functions name inputs and outputs in texts; None if it
         is unknown, or stated only for one of several copies.
         """
@@ -185,11 +185,11 @@ class OutputDistribution:
 
     def name_input(self, value: Any) -> str:
         """Returns the input ``value`` as text, by the mechanism's own function if it has one."""
-        return self.namer.name_input(value) if self.namer else format_value(value)
+        return self.naming_case.name_input(value) if self.naming_case else format_value(value)
 
     def name_output(self, output: Any) -> str:
         """Returns ``output`` as text, by the mechanism's own function if it has one."""
-        return self.namer.name_output(output) if self.namer else format_value(output)
+        return self.naming_case.name_output(output) if self.naming_case else format_value(output)
 
     def check_input(self, value: Any) -> Any:
         """Returns ``value`` if it is a single input of the domain. Raises InputError otherwise."""

@@ -113,19 +113,21 @@ class PairSearch(ABC):
             self.max_examples, max(inputs.n_entries, math.prod(self.outputs.shape))
         )
         output = st.none() | self.outputs.make_strategy() if self.proposes_outputs else st.none()
-        strategy = st.tuples(inputs.strategy, inputs.strategy, output)
+        strategy = st.tuples(inputs.input_strategy, inputs.input_strategy, output)
 
         def score(example: tuple[Any, Any, Any]) -> float:
-            return self.evaluate(*example).epsilon
+            return self.evaluate_pair(*example).epsilon
 
-        search = partial(search_with_hypothesis, strategy, score, seed=self.seed, examples=examples)
-        looked = [self.evaluate(a, b) for a, b in inputs.pairs]
+        search = partial(
+            search_with_hypothesis, strategy, score, seed=self.seed, max_examples=examples
+        )
+        looked = [self.evaluate_pair(a, b) for a, b in inputs.fixed_pairs]
         best = max(looked, key=lambda found: found.epsilon, default=PairEpsilon())
         largest, example = search()
         if largest > best.epsilon:
-            best = self.evaluate(*example)
-        best = self.refine(best)
-        epsilon, source = self.summarize(best)
+            best = self.evaluate_pair(*example)
+        best = self.refine_output(best)
+        epsilon, source = self.summarize_best(best)
         source = f"{source} {self.outputs}, inputs by Hypothesis ({examples} examples)"
         witness = self.make_witness(best)
         if exceeds(epsilon, self.claimed_epsilon):
@@ -133,12 +135,12 @@ class PairSearch(ABC):
             above = _ENDLESS if math.isinf(best.epsilon) else above
             largest, example = search(above=above)
             if largest > above:
-                simplest = self.simplify(self.evaluate(*example), above)
+                simplest = self.simplify_output(self.evaluate_pair(*example), above)
                 simplest = replace(simplest, witness=self.make_witness(simplest))
                 witness = pick_witness(simplest, replace(best, epsilon=epsilon), self.score_name)
         return make_exact_bound(max(0.0, epsilon), REPORT_SCOPE, self.delta, source, witness)
 
-    def evaluate(self, a: Any, b: Any, output: Any = None) -> PairEpsilon:
+    def evaluate_pair(self, a: Any, b: Any, output: Any = None) -> PairEpsilon:
         """Returns the largest epsilon that the inputs ``a`` and ``b`` show, in either order; a
         subclass may also compare their probabilities of ``output``.
 
@@ -151,11 +153,11 @@ class PairSearch(ABC):
             if log_probs is None or not sums_to_one(log_probs):
                 self.cache[key] = self.search_outputs(a, b)
             else:
-                self.cache[key] = self.evaluate_on(a, b, every, log_probs)
+                self.cache[key] = self.evaluate_outputs(a, b, every, log_probs)
         return self.cache[key]
 
     @abstractmethod
-    def evaluate_on(self, a: Any, b: Any, outputs: Any, log_probs: Floats) -> PairEpsilon:
+    def evaluate_outputs(self, a: Any, b: Any, outputs: Any, log_probs: Floats) -> PairEpsilon:
         """Returns the largest epsilon that the inputs ``a`` and ``b`` show, computed from the given
         ``outputs`` alone.
 
@@ -171,12 +173,12 @@ class PairSearch(ABC):
         """
 
     @abstractmethod
-    def summarize(self, best: PairEpsilon) -> tuple[float, str]:
+    def summarize_best(self, best: PairEpsilon) -> tuple[float, str]:
         """Returns the epsilon to report for the result of the best pair, and the beginning of a
         text on how the bound was found.
         """
 
-    def refine(self, best: PairEpsilon) -> PairEpsilon:
+    def refine_output(self, best: PairEpsilon) -> PairEpsilon:
         """Tries outputs similar to that of the ``best`` result, and returns the result with the
         largest epsilon; may be ``best`` itself.
 
@@ -190,7 +192,7 @@ class PairSearch(ABC):
         """
         return result.witness
 
-    def simplify(self, result: PairEpsilon, above: float) -> PairEpsilon:
+    def simplify_output(self, result: PairEpsilon, above: float) -> PairEpsilon:
         """Returns a result for the pair of inputs of ``result``, with the simplest output whose
         epsilon exceeds ``above``.
 
@@ -244,7 +246,7 @@ class LogRatioSearch(PairSearch):
     proposes_outputs = True
     max_examples = 200
 
-    def evaluate(self, a: Any, b: Any, output: Any = None) -> PairEpsilon:
+    def evaluate_pair(self, a: Any, b: Any, output: Any = None) -> PairEpsilon:
         """Returns the largest log-ratio of the probabilities of one output under the inputs ``a``
         and ``b``, in either order.
 
@@ -254,13 +256,13 @@ class LogRatioSearch(PairSearch):
         All possible outputs are compared if they are known; otherwise drawn outputs, outputs
         outside their range, and ``output``.
         """
-        result = PairSearch.evaluate(self, a, b)
+        result = PairSearch.evaluate_pair(self, a, b)
         if output is None or result.typical_log_p is None:
             return result
         other = self._undrawn(a, b, np.asarray(output)[None], result.typical_log_p)
         return max(result, other, key=lambda each: each.epsilon)
 
-    def evaluate_on(
+    def evaluate_outputs(
         self, a: Any, b: Any, outputs: Any, log_probs: Floats, typical: float | None = None
     ) -> PairEpsilon:
         """Returns the largest log-ratio of the probabilities of one of ``outputs`` under the inputs
@@ -299,12 +301,12 @@ class LogRatioSearch(PairSearch):
         drawn = np.concatenate([drawn_a, drawn_b])
         log_probs = np.stack([self.dist.log_prob(drawn, value) for value in (a, b)])
         typical = float(np.median(log_probs.max(axis=0)))
-        undrawn = [far] if self.dist.namer is None else [far, self.dist.namer.outputs]
-        ratios = [self.evaluate_on(a, b, drawn, log_probs)]
+        undrawn = [far] if self.dist.naming_case is None else [far, self.dist.naming_case.outputs]
+        ratios = [self.evaluate_outputs(a, b, drawn, log_probs)]
         ratios += [self._undrawn(a, b, outputs, typical) for outputs in undrawn]
         return replace(max(ratios, key=lambda each: each.epsilon), typical_log_p=typical)
 
-    def summarize(self, best: PairEpsilon) -> tuple[float, str]:
+    def summarize_best(self, best: PairEpsilon) -> tuple[float, str]:
         """Returns the log-ratio of the best result, and the beginning of a text on how it was
         found.
 
@@ -313,14 +315,14 @@ class LogRatioSearch(PairSearch):
         """
         if best.witness is None:
             return 0.0, "no ratio found,"
-        if self.dist.has_unbounded_ratios and not self.inputs.is_given and self._grows(best):
+        if self.dist.has_unbounded_ratios and not self.inputs.is_user_given and self._grows(best):
             return math.inf, (
                 "the mechanism states that its log-ratio has no bound, and it grows to "
                 f"{best.epsilon:.4g} within the search;"
             )
         return best.epsilon, "the largest log-ratio found,"
 
-    def refine(self, best: PairEpsilon) -> PairEpsilon:
+    def refine_output(self, best: PairEpsilon) -> PairEpsilon:
         """Returns a result for the inputs of ``best`` with an output of equal or larger log-ratio.
 
         The method applies to outputs that are vectors. Entries of the output of ``best`` are
@@ -372,7 +374,7 @@ class LogRatioSearch(PairSearch):
         densities = replace(witness, note=note)
         if self.outputs.shape:
             return densities
-        place, reach = float(result.output), 4.0 * float(self.outputs.spread)
+        place, reach = float(result.output), 4.0 * float(self.outputs.entry_width)
         spare = result.epsilon - self.claimed_epsilon
         least = result.epsilon - (min(_LESS, spare / 2.0) if spare > 0.0 else _LESS)
 
@@ -397,7 +399,7 @@ class LogRatioSearch(PairSearch):
                 return replace(witness, output=text, probability_a=p, probability_b=q)
         return densities
 
-    def simplify(self, result: PairEpsilon, above: float) -> PairEpsilon:
+    def simplify_output(self, result: PairEpsilon, above: float) -> PairEpsilon:
         """Returns a result for the pair of inputs of ``result``, with the simplest output whose
         log-ratio exceeds ``above``.
         """
@@ -409,8 +411,8 @@ class LogRatioSearch(PairSearch):
             self.outputs.make_strategy(),
             lambda output: at(output).epsilon,
             seed=self.seed,
-            examples=self.max_examples,
-            above=above,
+            max_examples=self.max_examples,
+            stop_above=above,
         )
         return at(output) if epsilon > above else result
 
@@ -439,7 +441,9 @@ class LogRatioSearch(PairSearch):
     def _undrawn(
         self, a: Any, b: Any, outputs: NDArray[Any], typical: float | None = None
     ) -> PairEpsilon:
-        return self.evaluate_on(a, b, outputs, self.dist.try_log_probs(outputs, (a, b)), typical)
+        return self.evaluate_outputs(
+            a, b, outputs, self.dist.try_log_probs(outputs, (a, b)), typical
+        )
 
     def _ratios(self, log_p: Floats, log_q: Floats, typical: float | None) -> Floats:
         """Log-ratio of each output, first input over second, (outputs,); -inf if the output does
@@ -487,14 +491,14 @@ class DivergenceSearch(PairSearch):
     proposes_outputs = False
     max_examples = 60
 
-    def summarize(self, best: PairEpsilon) -> tuple[float, str]:
+    def summarize_best(self, best: PairEpsilon) -> tuple[float, str]:
         """Returns the epsilon of the ``best`` result, and a text on how its divergence was
         computed.
         """
         how = "integrated from below" if self.outputs.is_continuous else "summed"
         return best.epsilon, f"the largest hockey-stick divergence found, {how},"
 
-    def evaluate_on(self, a: Any, b: Any, outputs: Any, log_probs: Floats) -> PairEpsilon:
+    def evaluate_outputs(self, a: Any, b: Any, outputs: Any, log_probs: Floats) -> PairEpsilon:
         """Returns the smallest epsilon for which the inputs ``a`` and ``b`` satisfy (epsilon,
         delta)-DP, as far as the given ``outputs`` show.
 
@@ -531,7 +535,7 @@ class DivergenceSearch(PairSearch):
                 "delta to 0, or give only the sampler, so that epsilon is measured."
             )
         outputs = np.unique(np.concatenate([drawn, self.outputs.list_grid()]), axis=0)
-        return self.evaluate_on(a, b, outputs, self.dist.try_log_probs(outputs, (a, b)))
+        return self.evaluate_outputs(a, b, outputs, self.dist.try_log_probs(outputs, (a, b)))
 
     def _integrated(self, a: Any, b: Any, drawn: NDArray[Any]) -> PairEpsilon:
         drawn = drawn[np.isfinite(drawn)].astype(np.float64)

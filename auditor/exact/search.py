@@ -216,7 +216,7 @@ def search_exact_bound(
             if not is_single_precision(log_probs):
                 log_probs = limit_underflow(log_probs, epsilon)
                 return _exhaustive(dist, pool, every, log_probs, epsilon, delta)
-    known = None if pool.is_given else _known(dist, delta)
+    known = None if pool.is_user_given else _known(dist, delta)
     if delta > 0 and known is not None and outputs.shape and every is None:
         return known
     search = (DivergenceSearch if delta > 0 else LogRatioSearch)(
@@ -266,7 +266,7 @@ def _exhaustive(
         first = next(i for i in range(last) if breaks([i, last]))
         measure = DivergenceSearch.score_name if delta else LogRatioSearch.score_name
         witness = pick_witness(bound([first, last]), best, measure)
-    which = "inputs given" if inputs.is_given else "inputs"
+    which = "inputs given" if inputs.is_user_given else "inputs"
     source = f"exhaustive: all {len(listed)} {which}, all {len(every)} outputs{RARE_NOTE}"
     return replace(best, source=source, witness=witness, tight=inputs.is_complete)
 
@@ -278,9 +278,9 @@ def _known(dist: OutputDistribution, delta: float) -> Bound | None:
     if ``log_prob`` confirms them.
     """
     is_known = dist.worst_case is not None and (delta == 0 or dist.worst_case.exhaustive)
-    if delta > 0 and callable(getattr(dist.origin, "worst_case", None)):
-        is_known |= isinstance(dist.origin, PrivacyCurve)
-    return find_exact_bound(dist.origin, REPORT_SCOPE, delta) if is_known else None
+    if delta > 0 and callable(getattr(dist.wrapped_object, "worst_case", None)):
+        is_known |= isinstance(dist.wrapped_object, PrivacyCurve)
+    return find_exact_bound(dist.wrapped_object, REPORT_SCOPE, delta) if is_known else None
 
 
 def _larger(first: Bound | None, second: Bound) -> Bound:

@@ -24,7 +24,7 @@ from fedrec_auditor.auditor.games.canary import CANARY_UNITS
 from fedrec_auditor.auditor.games.stated import describe_population, is_external
 from fedrec_auditor.auditor.judging import accounting
 from fedrec_auditor.auditor.machine.progress import report_step
-from fedrec_auditor.auditor.tracing.trace import PROOF_CHECK, Proof
+from fedrec_auditor.auditor.tracing.trace import PROOF_CHECK_NAME, Proof
 from fedrec_auditor.auditor.worlds.decision_rules import RuleTestPlan
 from fedrec_auditor.auditor.worlds.estimators.base import (
     DrawPlan,
@@ -703,7 +703,7 @@ class CanaryGame(ABC):
         exact: list[Bound] = []
         if setup.compute_exact_bound is not None:
             proof = setup.compute_exact_bound(measured.bound.delta)
-            note += f" {capitalize(PROOF_CHECK)}: {proof.check.reason}"
+            note += f" {capitalize(PROOF_CHECK_NAME)}: {proof.check.reason}"
             if proof.bound is not None:
                 exact.append(replace(proof.bound, scope=scope, tight=False))
         findings = (

@@ -29,7 +29,7 @@ from fedrec_auditor.auditor.games.canary_game import (
 from fedrec_auditor.auditor.games.round import RoundSimulator, make_simulator
 from fedrec_auditor.auditor.games.stated import can_sample_users, is_external
 from fedrec_auditor.auditor.tracing.outputs import flatten_outputs
-from fedrec_auditor.auditor.tracing.trace import Proof, prove
+from fedrec_auditor.auditor.tracing.trace import Proof, prove_epsilon
 from fedrec_auditor.auditor.worlds.sampler import Sampler
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import DesignedPair, Population, ScopedClaim, Target
@@ -395,7 +395,7 @@ def _make_prover(target: Target, pair: WorstPair, one_in: int) -> Callable[[floa
 
     def traced(delta: float) -> Proof:
         with block_exits():
-            return prove(
+            return prove_epsilon(
                 Sampler(str(target), flatten_outputs(message), takes_size=False),
                 histories,
                 delta,

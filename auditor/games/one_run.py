@@ -17,7 +17,7 @@ from scipy import sparse
 from scipy.sparse.linalg import cg
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.statements import Horizon, Scope, Unit, Vantage, any_pair
+from fedrec_auditor.accountants.statements import Horizon, Scope, Unit, Vantage, make_local_scope
 from fedrec_auditor.auditor.games import canary, crowd_game, projection
 from fedrec_auditor.auditor.games.canary import CanarySet
 from fedrec_auditor.auditor.games.canary_game import (
@@ -533,7 +533,7 @@ class OneRunGame(CanaryGame):
 
         Memory and time of the game are estimated from these.
         """
-        scope = any_pair(Unit.INTERACTION, Vantage.SERVER, Horizon.TRAINING)
+        scope = make_local_scope(Unit.INTERACTION, Vantage.SERVER, Horizon.TRAINING)
         data, count, rng = case.interactions, _n_canaries(case), np.random.default_rng(0)
         canaries = canary.design_canaries(scope, data, count, rng)
         assert canaries is not None  # histories differ in items, for any ratings

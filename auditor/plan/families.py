@@ -133,7 +133,7 @@ class Family:
             return None
         own = next((p for p in self._plugins().values() if self._load(p) is member), None)
         papers = plugins.list_plugins("papers")
-        found = (p for p in papers if member.__module__.startswith(f"{p.value}."))
+        found = (p for p in papers if member.__module__.startswith(f"{p.import_path}."))
         return own or next(found, None)
 
     def check_name(self, name: str) -> None:
@@ -173,7 +173,7 @@ class Family:
         modules = self._modules()
         if name not in modules:
             plugin = self._plugins()[name]
-            return f"plug-in {plugin.value} of {plugin.distribution} {plugin.version}"
+            return f"plug-in {plugin.import_path} of {plugin.distribution} {plugin.version}"
         if self.kind == "papers":
             return load_papers()[name].heading.title
         module, _, kind = modules[name].partition(":")
@@ -188,7 +188,7 @@ class Family:
 
         The result is MODULE:CLASS if the module defines several components.
         """
-        return {**{n: p.value for n, p in self._plugins().items()}, **self._modules()}[name]
+        return {**{n: p.import_path for n, p in self._plugins().items()}, **self._modules()}[name]
 
     @property
     def singular(self) -> str:
@@ -258,7 +258,7 @@ def check_name(kind: str, name: str, names: Sequence[str]) -> None:
     """
     if name not in names:
         raise InputError(
-            f"Expected a name from `auditor list {kind}`, got {shorten(name)}. "
+            f"Expected a name from `auditor list {kind}`, got {shorten_repr(name)}. "
             f"{suggest_names(name, names, 'There are')}"
         )
 
@@ -285,7 +285,7 @@ def suggest_names(name: str, names: Sequence[str], otherwise: str, max_names: in
     return f"{otherwise}: {', '.join(names)}." if otherwise else ""
 
 
-def shorten(value: object) -> str:
+def shorten_repr(value: object) -> str:
     """Returns the repr of ``value``, shortened to 80 characters.
 
     >>> shorten("fcf"), len(shorten("x" * 1000))

@@ -12,7 +12,7 @@ from dataclasses import MISSING, fields, is_dataclass
 from typing import TYPE_CHECKING, Any
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.auditor.plan.families import FAMILIES, shorten, suggest_names
+from fedrec_auditor.auditor.plan.families import FAMILIES, shorten_repr, suggest_names
 from fedrec_auditor.targets.settings import get_field_types
 
 if TYPE_CHECKING:
@@ -216,7 +216,7 @@ def add_tuned_settings(
     learns = given.get(LEARNS_SETTING, False)
     if not isinstance(learns, bool):
         raise PlanError(
-            f"Expected true or false for {name} {LEARNS_SETTING}, got {shorten(learns)}. "
+            f"Expected true or false for {name} {LEARNS_SETTING}, got {shorten_repr(learns)}. "
             "Give one of them.",
             *location,
             LEARNS_SETTING,
@@ -257,7 +257,7 @@ def make_member(kind: str, name: str, given: Mapping[str, SettingValue], *locati
         if key not in known:
             near = suggest_names(key, list(known), "") or "Rename it."
             raise PlanError(
-                f"Expected a setting of {name} ({', '.join(known)}), got {shorten(key)}. {near}",
+                f"Expected a setting of {name} ({', '.join(known)}), got {shorten_repr(key)}. {near}",
                 *where,
             )
         if key in PART_FAMILIES:
@@ -270,7 +270,7 @@ def make_member(kind: str, name: str, given: Mapping[str, SettingValue], *locati
                 names = ", ".join(FAMILIES[PART_FAMILIES[key]].list_names())
                 raise PlanError(
                     f"Expected the name of a {key} for {name}, or a table with its name and "
-                    f"settings, got {shorten(value)}. Name one: {names}.",
+                    f"settings, got {shorten_repr(value)}. Name one: {names}.",
                     *where,
                 )
             rest = {k: v for k, v in part.items() if k != "name"}
@@ -325,11 +325,12 @@ def _setting_value(
             value = int(value) if fits else value
     if not fits or isinstance(value, Mapping):
         raise PlanError(
-            f"Expected {kind} for {name} {key}, got {shorten(value)}. Correct the value.", *location
+            f"Expected {kind} for {name} {key}, got {shorten_repr(value)}. Correct the value.",
+            *location,
         )
     if not isinstance(value, str) and MAX_SETTING < abs(value) < math.inf:
         raise PlanError(
-            f"Expected a number up to {MAX_SETTING:.0e} for {name} {key}, got {shorten(value)}. "
+            f"Expected a number up to {MAX_SETTING:.0e} for {name} {key}, got {shorten_repr(value)}. "
             "Give a smaller number.",
             *location,
         )

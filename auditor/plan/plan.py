@@ -20,7 +20,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from pydantic_core import PydanticCustomError
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.auditor.plan.families import FAMILIES, check_name, shorten, suggest_names
+from fedrec_auditor.auditor.plan.families import FAMILIES, check_name, shorten_repr, suggest_names
 from fedrec_auditor.auditor.plan.members import (
     LEARNS_SETTING,
     OBJECT_SEPARATOR,
@@ -339,14 +339,14 @@ class Plan(BaseModel):
             _check(kind, tuple(name for name in names if name not in own), kind)
             if twice := {name for name, times in Counter(names).items() if times > 1}:
                 raise PlanError(
-                    f"Expected each of the {kind} once, got {shorten(min(twice))} twice. Omit one.",
+                    f"Expected each of the {kind} once, got {shorten_repr(min(twice))} twice. Omit one.",
                     kind,
                 )
         for name in self.settings:
             if name not in targets:
                 _check("targets", (name,), "settings", name)
                 raise PlanError(
-                    f"Expected settings of audited targets only, got settings for {shorten(name)}. "
+                    f"Expected settings of audited targets only, got settings for {shorten_repr(name)}. "
                     "Add it to the targets, or remove its settings.",
                     "settings",
                     name,
@@ -500,14 +500,14 @@ def _refused(error: ValidationError) -> PlanError:
     if first["type"] == "extra_forbidden":
         known, key = ", ".join(Plan.model_fields), ".".join(map(str, location))
         remedy = suggest_names(key, list(Plan.model_fields), "") or "Remove or rename it."
-        message = f"expected one of the keys {known}, got {shorten(key)}. {remedy}"
+        message = f"expected one of the keys {known}, got {shorten_repr(key)}. {remedy}"
         return PlanError(message, *location)
     if first["type"] == "literal_error":
         names = re.findall(r"'([^']+)'", first["ctx"]["expected"])
         near = suggest_names(str(first["input"]), names, "They are")
-        message = f"expected a name of {location[0]}, got {shorten(first['input'])}. {near}"
+        message = f"expected a name of {location[0]}, got {shorten_repr(first['input'])}. {near}"
         return PlanError(message, *location)
-    value, why = shorten(first["input"]), first["msg"]
+    value, why = shorten_repr(first["input"]), first["msg"]
     if setting:
         part = location[2] in PART_FAMILIES
         why = (

@@ -30,20 +30,20 @@ class Plugin:
 
     ``kind``: family of the component, such as "attacks".
     ``name``: name of the component in its family.
-    ``value``: module and class, or package, of the component.
+    ``import_path``: module and class, or package, of the component.
     ``distribution``, ``version``: name and version of the distribution.
     ``load_error``: reason why the plug-in cannot be imported; empty if none is known.
     """
 
     kind: str
     name: str
-    value: str
+    import_path: str
     distribution: str
     version: str
     load_error: str = ""
 
     def __str__(self) -> str:
-        return f"plug-in {self.name!r} of {self.distribution} {self.version} ({self.value})"
+        return f"plug-in {self.name!r} of {self.distribution} {self.version} ({self.import_path})"
 
 
 def list_plugins(kind: str) -> tuple[Plugin, ...]:
@@ -77,7 +77,9 @@ def load_class(
     if plugin.load_error:
         return plugin.load_error
     try:
-        loaded = EntryPoint(plugin.name, plugin.value, ENTRY_POINT_PREFIX + plugin.kind).load()
+        loaded = EntryPoint(
+            plugin.name, plugin.import_path, ENTRY_POINT_PREFIX + plugin.kind
+        ).load()
         if not isinstance(loaded, type):
             return f"{loaded!r:.80}, which is not a class"
         if has_settings and not is_dataclass(loaded):
@@ -103,8 +105,8 @@ def load_paper(plugin: Plugin) -> Paper | str:
     if plugin.load_error:
         return plugin.load_error
     try:
-        importlib.import_module(f"{plugin.value}.systems")
-        return Paper.load(plugin.value)
+        importlib.import_module(f"{plugin.import_path}.systems")
+        return Paper.load(plugin.import_path)
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # importing runs the plug-in's code, which may exit

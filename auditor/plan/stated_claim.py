@@ -185,7 +185,7 @@ def read_claims(path: Path) -> tuple[StatedClaim, ...]:
 
 
 def _message(error: ValidationError) -> str:
-    from fedrec_auditor.auditor.plan.families import shorten
+    from fedrec_auditor.auditor.plan.families import shorten_repr
 
     first = error.errors()[0]
     key = ".".join(map(str, first["loc"]))
@@ -195,6 +195,4 @@ def _message(error: ValidationError) -> str:
         known = ", ".join(StatedClaim.model_fields)
         return f"Expected one of {known} in the claim, got {key!r}. Remove or rename it."
     message = first["msg"].removeprefix("Input should be ")
-    return (
-        f"Expected {key} {message} in the claim, got {shorten(first['input'])}. Give another value."
-    )
+    return f"Expected {key} {message} in the claim, got {shorten_repr(first['input'])}. Give another value."

@@ -35,32 +35,32 @@ from fedrec_auditor.targets.declarations.paper import Paper, ReportedRanking
 class Reproduction:
     """Reproduction (repeated measurement) of the numbers that one paper prints.
 
-    ``declaration``: the paper, with its systems and printed numbers, as declared in the paper's
+    ``paper``: the paper, with its systems and printed numbers, as declared in the paper's
         folder.
     """
 
-    declaration: Paper
+    paper: Paper
 
     @property
     def paper_title(self) -> str:
         """Title and source of the paper."""
-        return self.declaration.heading.title
+        return self.paper.heading.title
 
     @property
     def unmeasured_notes(self) -> tuple[str, ...]:
         """Sentences about numbers that the paper prints, but that this reproduction does not
         measure.
         """
-        absent = self.declaration.printed_numbers.absent
+        absent = self.paper.printed_numbers.absent
         return tuple(f"not measured here: {each}" for each in absent)
 
-    def parts(self) -> Sequence[PaperPart]:
+    def list_parts(self) -> Sequence[PaperPart]:
         """All trainings and calculations of the reproduction, which are independent of each other
         and can run in different processes.
         """
         from fedrec_auditor.auditor.reproductions import tables
 
-        paper = self.declaration
+        paper = self.paper
         made = [*tables.iter_training_parts(paper), *tables.iter_attack_parts(paper)]
         if (epsilons := paper.printed_numbers.epsilons) is not None:
             measure = partial(_calculate_epsilons, paper, epsilons.system)
@@ -73,10 +73,10 @@ class Reproduction:
         """
         from fedrec_auditor.auditor.reproductions import tables
 
-        printed = self.declaration.printed_numbers
+        printed = self.paper.printed_numbers
         return [
             *printed.remark,
-            *(line for order in printed.order for line in _rankings(self.declaration, order, rows)),
+            *(line for order in printed.order for line in _rankings(self.paper, order, rows)),
             *tables.compare_with_paper(rows),
             *_above_proved(rows),
         ]
@@ -181,7 +181,7 @@ def reproduce(
     chosen = {name: get_reproduction(name) for name in names}
     out.mkdir(parents=True, exist_ok=True)
     done = Checkpoints(out / checkpoints.TASKS_FOLDER, _key(data, quick))
-    every = [(name, part) for name, entry in chosen.items() for part in entry.parts()]
+    every = [(name, part) for name, entry in chosen.items() for part in entry.list_parts()]
     parts = {
         Task(name, re.sub(r"[^\w.]+", "-", part.name)): part
         for name, part in every

@@ -186,11 +186,11 @@ class AttackedSystem:
     """A system, and the results of attacks on it that a paper prints for one data set.
 
     - ``target``: name of the system in this project.
-    - ``method``: name of the system in the paper.
+    - ``system_in_paper``: name of the system in the paper.
     - ``data_set``: name of the data set.
     - ``settings``: settings of the training.
     - ``upload_scores``: F1 scores of attacks on the whole upload.
-    - ``cutoff``: K of the utility metric Hit@K in the paper.
+    - ``hit_cutoff``: K of the utility metric Hit@K in the paper.
     - ``printed_hit_rate``: name of the paper's table or figure with Hit@K, and the value in the
       table; the value is None for a figure.
     - ``part_scores``: F1 scores of attacks on each component of the upload by itself.
@@ -198,11 +198,11 @@ class AttackedSystem:
     """
 
     target: str
-    method: str
+    system_in_paper: str
     data_set: str
     settings: Mapping[str, bool | int | float | str] = field(default_factory=dict)
     upload_scores: Sequence[TableScore]
-    cutoff: int
+    hit_cutoff: int
     printed_hit_rate: tuple[str, float | None]
     part_scores: Sequence[TableScore] = ()
     note: str = ""
@@ -211,7 +211,7 @@ class AttackedSystem:
         """Returns the training of the system and all attacks on it as one ``PaperPart``, an
         independent piece of work.
         """
-        name, measure = f"{self.method} {self.data_set}", partial(_run_attacks, self)
+        name, measure = f"{self.system_in_paper} {self.data_set}", partial(_run_attacks, self)
         return PaperPart(name=name, data_set=self.data_set, measure=measure)
 
 
@@ -240,7 +240,7 @@ def _system(
     figure = attacks.components
     return AttackedSystem(
         target=tables[0].get_system_names(row)[0],
-        method=row,
+        system_in_paper=row,
         data_set=data,
         settings=trained.settings,
         upload_scores=[
@@ -249,7 +249,7 @@ def _system(
             if table.attribute
             for column, value in table.get_row(row).items()
         ],
-        cutoff=attacks.cutoff,
+        hit_cutoff=attacks.cutoff,
         printed_hit_rate=next(
             (hit for hit in printed.items() if hit[1] is not None), (attacks.drawn, None)
         ),
@@ -366,7 +366,7 @@ def _hits(
 
     def hit(which: str, of: Target, by: Model) -> UtilityRow:
         rows = splits[which].evaluate(of, by, confidence=CONFIDENCE, rng=rng)
-        metric = f"HR@{case.cutoff}", "all items"
+        metric = f"HR@{case.hit_cutoff}", "all items"
         return next(row for row in rows if (row.metric, row.protocol) == metric)
 
     row, by_popularity = hit(first, target, model), _popularity(target.evaluation)
@@ -377,8 +377,8 @@ def _hits(
     place, printed = case.printed_hit_rate
     return ReproducedRow(
         place=place,
-        system=case.method,
-        what=f"Hit@{case.cutoff}, {first} of all items, {case.data_set}",
+        system=case.system_in_paper,
+        what=f"Hit@{case.hit_cutoff}, {first} of all items, {case.data_set}",
         printed=printed,
         value=row.value,
         ci_low=row.ci_low,
@@ -457,7 +457,7 @@ class _Known:
         name = cell.attribute.removesuffix("_group")
         return ReproducedRow(
             place=cell.table_name,
-            system=case.method,
+            system=case.system_in_paper,
             what=f"{name}, {cell.attacker}, zeta {cell.known_share:g}, {case.data_set}{of}",
             printed=cell.printed_f1,
             value=measured[MACRO_F1].value,

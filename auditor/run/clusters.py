@@ -207,7 +207,7 @@ class RayCluster:
                 self.ray.cancel(reference)
 
 
-def connect(backend: str, address: str | None) -> Cluster | None:
+def connect_cluster(backend: str, address: str | None) -> Cluster | None:
     """Connects to a cluster of workers; returns None if the workers are processes of this machine.
 
     ``backend``: "dask" or "ray" for a cluster, "loky" for processes of this machine.

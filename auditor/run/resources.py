@@ -7,7 +7,7 @@ import os
 from dataclasses import dataclass
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.auditor.run.clusters import Cluster, connect
+from fedrec_auditor.auditor.run.clusters import Cluster, connect_cluster
 from fedrec_auditor.targets.compute import DEFAULT_MACHINE, UPLOAD_RAM_SHARE, Machine, check_device
 
 # Maximum number of threads of a worker, which use the cores of workers that have finished. Each
@@ -57,7 +57,7 @@ def make_resources(
     Raises InputError if ``jobs`` or ``memory`` is not positive, if torch cannot use the device, or
     if no cluster answers.
     """
-    cluster = connect(backend, address)
+    cluster = connect_cluster(backend, address)
     if cluster is not None and device != "cpu":
         raise InputError(
             f"Expected --device cpu on a cluster, got {device!r}. Leave --device out, or leave "

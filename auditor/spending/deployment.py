@@ -200,7 +200,7 @@ class Deployment:
     - ``unit``: unit of the data that is protected.
     - ``adjacencies``: adjacencies (changes of a unit to hide) for which epsilon is computed; the
       intended one comes first.
-    - ``epsilon_claim``: epsilon claimed for all rounds together; infinite if there is no claim.
+    - ``claimed_epsilon``: epsilon claimed for all rounds together; infinite if there is no claim.
     - ``bit_probs``: P(0 | one input) and P(1 | another input) of a bit that is computed from a
       shuffled report (``Noise.bit_probs``), or None.
     - ``assumes``: assumptions of the bounds, as sentences.
@@ -215,7 +215,7 @@ class Deployment:
     delta: float
     unit: Unit
     adjacencies: tuple[Adjacency, ...]
-    epsilon_claim: float = math.inf
+    claimed_epsilon: float = math.inf
     bit_probs: tuple[float, float] | None = None
     assumes: tuple[str, ...] = ()
 
@@ -276,7 +276,7 @@ class Deployment:
         known = [a for a in self.adjacencies if convert_event(self.round_event, a) is not None]
         meant = (known or self.adjacencies)[0]
         claim = Claim(
-            epsilon=self.epsilon_claim,
+            epsilon=self.claimed_epsilon,
             delta=self.delta,
             scope=self.make_scope(meant, total=True),
             statement=_LOCALLY if is_local_event(self.round_event) else _CENTRALLY,
@@ -540,7 +540,7 @@ class AccountRequest:
             delta=self.delta,
             unit=Unit(self.unit),
             adjacencies=adjacencies,
-            epsilon_claim=epsilon_claim,
+            claimed_epsilon=epsilon_claim,
             bit_probs=None if noise is None or self.shuffle is None else noise.bit_probs,
         )
         if self.interactions_per_user is None:

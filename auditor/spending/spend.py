@@ -54,20 +54,22 @@ _CLOSE, _FAR = 3e-5, 50.0
 
 
 def solve_setting(
-    stated: AccountRequest, target: float, compute_total: Callable[[AccountRequest], float]
+    request: AccountRequest, target_epsilon: float, compute_total: Callable[[AccountRequest], float]
 ) -> float:
-    """Finds the value of the setting that ``stated`` leaves out, such that the total epsilon is at
-    most ``target``.
+    """Finds the value of the setting that ``request`` leaves out, such that the total epsilon is at
+    most ``target_epsilon``.
 
     ``compute_total`` is a function that computes the epsilon of all rounds together, given complete
     settings. If epsilon is monotone in the setting, the result is within a relative 2e-4 of the
     best value, on the side that meets the target. Raises InputError if no setting is left out, or
     if no value within the range of the search meets the target.
     """
-    check_epsilon(target)
-    if not 0.0 < target < math.inf:
-        raise InputError(f"Expected a finite target_epsilon above 0, got {target!r}. Give 1.0.")
-    name, users, noise = stated.missing_name, stated.users, stated.noise
+    check_epsilon(target_epsilon)
+    if not 0.0 < target_epsilon < math.inf:
+        raise InputError(
+            f"Expected a finite target_epsilon above 0, got {target_epsilon!r}. Give 1.0."
+        )
+    name, users, noise = request.missing_name, request.users, request.noise
     if not name:
         raise InputError(
             "Expected target_epsilon with one setting left out, got values for all. Leave out "
@@ -79,13 +81,13 @@ def solve_setting(
         """ln of the target divided by the epsilon at ``value``, but at least -50; negative if
         epsilon is above the target.
         """
-        epsilon = compute_total(stated.fill_missing(value))
-        return max(math.log(target) - math.log(max(epsilon, 1e-300)), -_FAR)
+        epsilon = compute_total(request.fill_missing(value))
+        return max(math.log(target_epsilon) - math.log(max(epsilon, 1e-300)), -_FAR)
 
     if name == "rounds":
-        return _whole(keeps, _MOST_ROUNDS, name, target)
+        return _whole(keeps, _MOST_ROUNDS, name, target_epsilon)
     if name == "rate" and users is not None:
-        return _whole(lambda m: keeps(m / users), users, "rate x users", target) / users
+        return _whole(lambda m: keeps(m / users), users, "rate x users", target_epsilon) / users
     good, bad = 1e-9, 1.0
     if noise is not None and noise.amount is None:
         good, bad = noise.kind.max_amount, noise.kind.min_amount
@@ -94,7 +96,7 @@ def solve_setting(
     if keeps(bad) >= 0.0:
         return bad
     if keeps(good) < 0.0:
-        raise _unreachable(name, good, target)
+        raise _unreachable(name, good, target_epsilon)
     root = scipy.optimize.brentq(
         lambda x: keeps(math.exp(x)), math.log(good), math.log(bad), xtol=_CLOSE / 2
     )

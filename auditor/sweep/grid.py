@@ -142,18 +142,18 @@ def parse_axes(plan: Plan, texts: Sequence[str]) -> list[Axis]:
     return [Axis.parse(text, targets) for text in texts]
 
 
-def make_variants(plan: Plan, axes: Sequence[Axis], seeds: int = 1) -> tuple[Variant, ...]:
+def make_variants(plan: Plan, axes: Sequence[Axis], n_seeds: int = 1) -> tuple[Variant, ...]:
     """Returns each system of ``plan`` with all combinations of values of the varied settings
     (``axes``), followed by noiseless counterparts that are not among them.
 
-    ``seeds``: number of trainings of each variant, for the check of the total number.
+    ``n_seeds``: number of trainings of each variant, for the check of the total number.
 
     Raises InputError for a setting that no system has, a wrong value, or too many trainings.
     """
     grid: list[Variant] = []
     axes_of = {target: select_axes(target, axes, plan) for target in plan.targets}
     _check_count(
-        seeds * sum(math.prod(len(axis.values) for axis in own) for own in axes_of.values())
+        n_seeds * sum(math.prod(len(axis.values) for axis in own) for own in axes_of.values())
     )
     for target, own in axes_of.items():
         for values in itertools.product(*(axis.values for axis in own)):
@@ -179,7 +179,7 @@ def make_variants(plan: Plan, axes: Sequence[Axis], seeds: int = 1) -> tuple[Var
             "Remove one of the equal values."
         )
     complete = _with_twins(plan, grid)
-    _check_count(seeds * len(complete))
+    _check_count(n_seeds * len(complete))
     return complete
 
 

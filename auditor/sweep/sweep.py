@@ -93,7 +93,7 @@ def sweep(
 def run_sweep(
     plan: Plan,
     axes: Sequence[Axis],
-    seeds: int,
+    n_seeds: int,
     resources: Resources,
     *,
     out: Path | None = None,
@@ -106,7 +106,7 @@ def run_sweep(
 
     ``plan``: plan of the audits.
     ``axes``: settings to vary, with their values.
-    ``seeds``: number of trainings of each variant (a system with settings).
+    ``n_seeds``: number of trainings of each variant (a system with settings).
     ``resources``: workers, device and memory.
     ``out``: directory of the sweep; None to write no files.
     ``observe``: function that receives the progress, or None.
@@ -116,21 +116,21 @@ def run_sweep(
     Results of finished trainings in ``out`` are used again. Raises InputError if ``out`` cannot be
     written or has other files, or if the settings of a variant are invalid.
     """
-    if not isinstance(seeds, int) or not 1 <= seeds <= 1000:
-        raise InputError(f"Expected 1 to 1,000 seeds, got seeds={seeds!r}. Give, for example, 3.")
+    if not isinstance(n_seeds, int) or not 1 <= n_seeds <= 1000:
+        raise InputError(f"Expected 1 to 1,000 seeds, got seeds={n_seeds!r}. Give, for example, 3.")
     check_plan(plan, given=interactions is not None)
     for note in list_omissions(plan):
         logger.warning("%s", note)
     # Names of attacks are not resolved here, because a quick audit leaves slow attacks out itself.
     plan = plan.model_copy(update={"targets": plan.resolve().targets})
-    grid = make_variants(plan, axes, seeds)
+    grid = make_variants(plan, axes, n_seeds)
     trainings = _Trainings(resources, out, observe, interactions)
     if out is None:
-        return trainings.sweep(plan, axes, grid, seeds)
+        return trainings.sweep(plan, axes, grid, n_seeds)
     with store.lock_directory(out):
         if not force:
-            _refuse_others(out, plan, grid, seeds)
-        swept = trainings.sweep(plan, axes, grid, seeds)
+            _refuse_others(out, plan, grid, n_seeds)
+        swept = trainings.sweep(plan, axes, grid, n_seeds)
         swept.save(out)
     return swept
 

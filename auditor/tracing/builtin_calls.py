@@ -28,19 +28,19 @@ from fedrec_auditor.auditor.tracing.equivalents import (
 from fedrec_auditor.auditor.tracing.gate import (
     ARRAYS,
     ATOMIC_TYPES,
+    DICT_VIEW_TYPES,
     SET_TYPES,
-    VIEW_TYPES,
     TracedCodeError,
     TracedIterator,
 )
 from fedrec_auditor.auditor.tracing.objects import (
-    METACLASSES,
+    ALLOWED_METACLASSES,
     MISSING,
     NativeMethod,
     PartialCall,
     SuperProxy,
 )
-from fedrec_auditor.auditor.tracing.operations import SEQUENCE_TYPES, OperationTracer
+from fedrec_auditor.auditor.tracing.operations import CONTAINER_TYPES, OperationTracer
 from fedrec_auditor.auditor.tracing.symbols import Symbol
 from fedrec_auditor.targets import settings
 
@@ -91,7 +91,7 @@ def _next(run: OperationTracer, args: Any, kwargs: Any) -> Any:
 
 def _reversed(run: OperationTracer, args: Any, kwargs: Any) -> Any:
     value = list(run.iterate(args[0])) if type(args[0]) in ARRAYS else args[0]
-    run.check_kind(value, (*SEQUENCE_TYPES, *VIEW_TYPES), "reversed")
+    run.check_kind(value, (*CONTAINER_TYPES, *DICT_VIEW_TYPES), "reversed")
     return TracedIterator(run.count_each(reversed(value)))
 
 
@@ -130,7 +130,10 @@ def _is_below(run: OperationTracer, kind: Any, part: Any) -> bool:
         if known_kind is None and part.__module__ != "numbers":
             run.refuse(f"tracing does not support isinstance of {kind.__name__}, {part.__name__}")
         return bool(known_kind)
-    if type(part) is abc.ABCMeta and run.look_up(part, "__subclasshook__") is not _NO_HOOK:
+    if (
+        type(part) is abc.ABCMeta
+        and run.look_up_attribute(part, "__subclasshook__") is not _NO_HOOK
+    ):
         run.refuse(f"the code uses {part.__name__}, which overrides __subclasshook__")
     tensor = getattr(sys.modules.get("torch"), "Tensor", None)
     if type(part) not in (type, abc.ABCMeta, enum.EnumType) and part is not tensor:
@@ -151,7 +154,7 @@ def is_instance(run: OperationTracer, args: Any, kwargs: Any = None) -> bool:
 
 
 def _is_subclass(run: OperationTracer, args: Any, kwargs: Any) -> bool:
-    run.check_kind(args[0], METACLASSES, "issubclass")
+    run.check_kind(args[0], ALLOWED_METACLASSES, "issubclass")
     return any(_is_below(run, args[0], part) for part in _classes(args[1]))
 
 
@@ -193,10 +196,10 @@ def _set_plainly(run: OperationTracer, args: Any, kwargs: Any) -> None:
 def _length(run: OperationTracer, args: Any, kwargs: Any) -> Any:
     value = run.fix_value(args[0]) if type(args[0]) is Symbol else args[0]
     kind = run.get_safe_class(value)
-    if kind in SEQUENCE_TYPES or kind in VIEW_TYPES or kind in SET_TYPES:
+    if kind in CONTAINER_TYPES or kind in DICT_VIEW_TYPES or kind in SET_TYPES:
         run.record(value)
         return len(value)
-    if issubclass(kind, tuple) and run.look_up(kind, "__len__") is tuple.__len__:
+    if issubclass(kind, tuple) and run.look_up_attribute(kind, "__len__") is tuple.__len__:
         return tuple.__len__(value)
     hook = run.find_method(value, "__len__")
     return hook() if hook else run.call_compiled(len, (value,), {}, "len")
@@ -240,7 +243,7 @@ def _print(run: OperationTracer, args: Any, kwargs: Any) -> None:
 
 def _declared(run: OperationTracer, args: Any, kwargs: Any) -> Any:
     """Returns the allowed values that a settings class of this package declares, by field."""
-    if type(args[0]) not in METACLASSES or not args[0].__module__.startswith(_OWN):
+    if type(args[0]) not in ALLOWED_METACLASSES or not args[0].__module__.startswith(_OWN):
         run.refuse_call("settings.declared")
     return settings.get_allowed_values(args[0])
 

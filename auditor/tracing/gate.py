@@ -28,7 +28,7 @@ from fedrec_auditor.auditor.tracing.symbols import Symbol
 
 _OPEN_ARRAYS = (TracedArray, MaskedEntries)
 # Classes of values that may depend on undecided random draws.
-DRAW_TYPES = (Symbol, *_OPEN_ARRAYS)
+SYMBOLIC_TYPES = (Symbol, *_OPEN_ARRAYS)
 SCALAR_TYPES = set(np.sctypeDict.values()) - {np.void, np.object_}
 ATOMIC_TYPES: set[Any] = {
     type(None),
@@ -46,7 +46,7 @@ ATOMIC_TYPES |= {type(NotImplemented), np.finfo, np.iinfo, Symbol, MaskedEntries
 # Types whose hash, and therefore order in a set, follows from the value, except for nan.
 _ORDERED: set[Any] = {bool, int, float, complex, Fraction, Symbol}
 _ORDERED |= {kind for kind in SCALAR_TYPES if issubclass(kind, np.number | np.bool_)}
-VIEW_TYPES: set[Any] = {type({}.keys()), type({}.values()), type({}.items())}
+DICT_VIEW_TYPES: set[Any] = {type({}.keys()), type({}.values()), type({}.items())}
 _SERIES = {tuple, list, set, frozenset, deque}
 DICTS, SET_TYPES, ARRAYS = (dict, defaultdict), (set, frozenset), (np.ndarray, TracedArray)
 DIGEST_TYPES = {
@@ -365,7 +365,7 @@ class CallGate(ABC):
             return value
         arguments[id(value)] = value
         self.record(value)
-        if kind in _SERIES or kind in VIEW_TYPES or kind in DICTS:
+        if kind in _SERIES or kind in DICT_VIEW_TYPES or kind in DICTS:
             self.check_length(len(value))
             if kind in SET_TYPES and not orderless:
                 self.check_set_order(value)
@@ -475,7 +475,7 @@ class CallGate(ABC):
 
         The execution path fixes the draws on which the value depends.
         """
-        return value.to_concrete() if type(value) in DRAW_TYPES else value
+        return value.to_concrete() if type(value) in SYMBOLIC_TYPES else value
 
 
 def _takes_symbols(function: Any) -> bool:

@@ -25,7 +25,7 @@ from fedrec_auditor.auditor.tracing.affine_noise import (
 )
 from fedrec_auditor.auditor.tracing.arrays import TracedArray, to_object_array
 from fedrec_auditor.auditor.tracing.paths import (
-    MAX_DRAWS,
+    MAX_DRAWS_PER_CALL,
     ExecutionPath,
     FiniteDraw,
     NotTraced,
@@ -322,8 +322,10 @@ class TracedGenerator(np.random.Generator):
         if size is None:
             return draw()
         many = math.prod(_shape(size))
-        if many > MAX_DRAWS:
-            raise NotTraced(f"the code draws an array of {many:,} numbers, over {MAX_DRAWS:,}")
+        if many > MAX_DRAWS_PER_CALL:
+            raise NotTraced(
+                f"the code draws an array of {many:,} numbers, over {MAX_DRAWS_PER_CALL:,}"
+            )
         draws = np.empty(many, dtype=object)
         for place in range(many):
             draws[place] = draw()

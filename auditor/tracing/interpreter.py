@@ -25,14 +25,14 @@ from fedrec_auditor.auditor.tracing.builtin_calls import BUILTIN_REPLACEMENTS
 from fedrec_auditor.auditor.tracing.gate import (
     DICTS,
     DIGEST_TYPES,
-    DRAW_TYPES,
+    SYMBOLIC_TYPES,
     TracedCodeError,
     TracedIterator,
 )
 from fedrec_auditor.auditor.tracing.generator import TracedGenerator
-from fedrec_auditor.auditor.tracing.objects import METACLASSES, NativeMethod, PartialCall
+from fedrec_auditor.auditor.tracing.objects import ALLOWED_METACLASSES, NativeMethod, PartialCall
 from fedrec_auditor.auditor.tracing.operations import Operand, OperationTracer
-from fedrec_auditor.auditor.tracing.rewriting import INTERPRETER_KEY, get_running_file, rewrite
+from fedrec_auditor.auditor.tracing.rewriting import INTERPRETER_KEY, get_running_file, rewrite_code
 from fedrec_auditor.targets.mechanisms import base
 from fedrec_auditor.targets.wrapped.client import restore_random_state
 
@@ -96,15 +96,15 @@ class CallTracer(OperationTracer):
             return self.call(function.func, (*function.args, *args), function.keywords | kwargs)
         if kind is functools._lru_cache_wrapper:
             return self.call_cached(function.__wrapped__, args, kwargs)
-        if kind in METACLASSES and self.is_python_class(function):
+        if kind in ALLOWED_METACLASSES and self.is_python_class(function):
             return self.construct(function, args, kwargs)
         if known.is_numba_compiled(function):
             self.is_replayed = False
             return self.call(function.py_func, args, kwargs)
-        hook = None if kind in METACLASSES else self.find_method(function, "__call__")
+        hook = None if kind in ALLOWED_METACLASSES else self.find_method(function, "__call__")
         if hook is None:
             self.refuse_call(_name(function))
-        return self.call(self.look_up(kind, "__call__"), (function, *args), kwargs)
+        return self.call(self.look_up_attribute(kind, "__call__"), (function, *args), kwargs)
 
     def _scope(self, module: dict[str, Any]) -> dict[str, Any]:
         """Returns the global names of rewritten code of a module.
@@ -128,7 +128,7 @@ class CallTracer(OperationTracer):
         own_names = getattr(function, "__builtins__", None) is not vars(builtins)
         if own_names or type(function.__globals__) is not dict:
             self.refuse(f"the code calls {_name(function)}, which has its own built-in functions")
-        new = rewrite(code)
+        new = rewrite_code(code)
         if new is None:
             self.refuse(f"the code calls {_name(function)}, whose source code is not found")
         cells = dict(zip(code.co_freevars, function.__closure__ or (), strict=True))
@@ -405,7 +405,10 @@ class Interpreter(CallTracer):
         class or an attribute of the class is not supported.
         """
         hook = vars(object)["__init_subclass__"]
-        plain = all(type(b) is type and self.look_up(b, "__init_subclass__") is hook for b in bases)
+        plain = all(
+            type(b) is type and self.look_up_attribute(b, "__init_subclass__") is hook
+            for b in bases
+        )
         if not plain:
             self.refuse(f"the code defines the class {name} with a base that is not supported")
         return builtins.__build_class__(body, name, *bases, metaclass=self._new_class)  # type: ignore[no-any-return]
@@ -414,7 +417,7 @@ class Interpreter(CallTracer):
         for value in names.values():
             kind = type(value)
             plain = kind in known.ALLOWED_ATTRIBUTES or kind in (
-                *DRAW_TYPES,
+                *SYMBOLIC_TYPES,
                 types.CellType,
                 type(None),
             )

@@ -21,7 +21,7 @@ from fedrec_auditor.auditor.tracing.affine_noise import AffineNoise
 from fedrec_auditor.auditor.tracing.arrays import MaskedEntries, TracedArray
 from fedrec_auditor.auditor.tracing.gate import CallGate, TracedCodeError
 from fedrec_auditor.auditor.tracing.generator import TracedGenerator
-from fedrec_auditor.auditor.tracing.rewriting import rewrite
+from fedrec_auditor.auditor.tracing.rewriting import rewrite_code
 from fedrec_auditor.auditor.tracing.symbols import Symbol, apply_to_values
 
 MISSING: Any = object()
@@ -40,7 +40,7 @@ _CLASS = vars(object)["__class__"]
 _GETTERS = [kind.__getattribute__ for kind in
             (object, type, types.ModuleType, types.MethodType, BaseException)]  # fmt: skip
 _MRO, _NAMES = (vars(type)[name].__get__ for name in ("__mro__", "__dict__"))
-METACLASSES: tuple[Any, ...] = (type, abc.ABCMeta, enum.EnumType, type(Protocol))
+ALLOWED_METACLASSES: tuple[Any, ...] = (type, abc.ABCMeta, enum.EnumType, type(Protocol))
 # Compiled classes that may be base classes of classes written in Python.
 _ROOTS = {object, tuple}
 _DRAWS = {n for n in dir(np.random.Generator) if not n.startswith("_")} - {"bit_generator"}
@@ -105,7 +105,7 @@ _PACKAGE = __name__.rpartition(".")[0]
 
 @lru_cache(maxsize=4096)
 def _is_python(kind: type) -> bool:
-    if not any(type(kind) is known_kind for known_kind in METACLASSES) or kind in _ROOTS:
+    if not any(type(kind) is known_kind for known_kind in ALLOWED_METACLASSES) or kind in _ROOTS:
         return False
     module = vars(kind).get("__module__")
     if kind is Fraction or type(module) is not str or module.startswith(_PACKAGE):
@@ -161,7 +161,7 @@ class ObjectReader(CallGate):
         allowed = known.ALLOWED_ATTRIBUTES.get(np.ndarray if array else kind)
         if allowed is not None:
             return self._of_plain(value, name, allowed)
-        if kind in METACLASSES:
+        if kind in ALLOWED_METACLASSES:
             return self._of_class(value, name)
         if kind is SuperProxy:
             return self._of_super(value, name)
@@ -249,14 +249,15 @@ class ObjectReader(CallGate):
                 self.refuse("the code reads the type of a random draw")
             return self.fix_value(apply_to_values(_type_of, value))
         kind = _STANDS_FOR.get(kind, kind)
-        getter = self.look_up(kind, "__getattribute__")
+        getter = self.look_up_attribute(kind, "__getattribute__")
         if kind not in known.ALLOWED_ATTRIBUTES and (
-            self.look_up(kind, "__class__") is not _CLASS or all(g is not getter for g in _GETTERS)
+            self.look_up_attribute(kind, "__class__") is not _CLASS
+            or all(g is not getter for g in _GETTERS)
         ):
             self.refuse(f"the code uses {kind.__name__}, which overrides __class__")
         return kind
 
-    def look_up(self, kind: type, name: str, after: type | None = None) -> Any:
+    def look_up_attribute(self, kind: type, name: str, after: type | None = None) -> Any:
         """Returns the attribute ``name`` of a class or its bases, without binding it to an object.
 
         ``after``: search only the bases after this class; None to search all. The result is MISSING
@@ -280,9 +281,9 @@ class ObjectReader(CallGate):
         kind = type(value)
         if not self.is_python_class(kind):
             self.refuse(f"tracing does not know {kind.__module__}.{kind.__name__}.{name}")
-        if type(self.look_up(kind, "__getattribute__")) is not COMPILED_TYPE:
+        if type(self.look_up_attribute(kind, "__getattribute__")) is not COMPILED_TYPE:
             self.refuse(f"the code uses {kind.__name__}, which overrides __getattribute__")
-        member, own = self.look_up(kind, name), self.get_attributes(value)
+        member, own = self.look_up_attribute(kind, name), self.get_attributes(value)
         if (
             issubclass(kind, enum.Enum)
             and name in ("value", "name")
@@ -291,11 +292,13 @@ class ObjectReader(CallGate):
             return own[f"_{name}_"]
         if member is _ARGS:
             return value.args
-        if name in own and (member is MISSING or self.look_up(type(member), "__set__") is MISSING):
+        if name in own and (
+            member is MISSING or self.look_up_attribute(type(member), "__set__") is MISSING
+        ):
             if not self.is_created_by_run(value):
                 self.record_name_read(own, name)
             return own[name]
-        hook = self.look_up(kind, "__getattr__")
+        hook = self.look_up_attribute(kind, "__getattr__")
         if member is MISSING and hook is not MISSING:
             return self.call(hook, (value, name), {})
         return self._bound(member, kind, name, value)
@@ -329,7 +332,7 @@ class ObjectReader(CallGate):
                 self.record_name_read(names, name, value)
         elif has_value and how.__name__ == "_tuplegetter" and issubclass(kind, tuple):
             return tuple.__getitem__(value, kind._fields.index(name))  # type: ignore[attr-defined]
-        elif self.look_up(how, "__get__") is not MISSING:
+        elif self.look_up_attribute(how, "__get__") is not MISSING:
             self.refuse(f"tracing does not know {kind.__name__}.{name}, of type {how.__name__}")
         else:
             owner = next(base for base in _MRO(kind) if name in _NAMES(base))
@@ -342,7 +345,7 @@ class ObjectReader(CallGate):
 
         Raises NotTraced if the class overrides ``__dict__``.
         """
-        member = self.look_up(type(value), "__dict__")
+        member = self.look_up_attribute(type(value), "__dict__")
         if member is MISSING:
             return {}
         if type(member) is not types.GetSetDescriptorType:
@@ -363,11 +366,11 @@ class ObjectReader(CallGate):
             if name in ("fromkeys", "from_bytes", "fromhex", "maketrans", "join", "upper", "lower"):
                 return NativeMethod(kind, name)
             self.refuse(f"the code uses {kind.__name__}.{name}, which tracing does not know")
-        return self._bound(self.look_up(kind, name), kind, name)
+        return self._bound(self.look_up_attribute(kind, name), kind, name)
 
     def _of_super(self, value: SuperProxy, name: str) -> Any:
         kind = value.value if isinstance(value.value, type) else type(value.value)
-        member = self.look_up(kind, name, after=value.owner)
+        member = self.look_up_attribute(kind, name, after=value.owner)
         return self._bound(member, kind, name, value.value)
 
     def find_method(self, value: Any, name: str) -> Callable[..., Any] | None:
@@ -380,7 +383,7 @@ class ObjectReader(CallGate):
         kind = self.get_safe_class(value)
         if not self.is_python_class(kind) or known.KNOWN_CLASSES.get(id(kind)) is kind:
             return None
-        member = self.look_up(kind, name)
+        member = self.look_up_attribute(kind, name)
         if member is MISSING or member is None or type(member) in _SLOTS:
             return None
         if type(member) not in PYTHON_FUNCTION_TYPES:
@@ -396,7 +399,7 @@ class ObjectReader(CallGate):
         before = len(self.rng.path.sources)
         made = dict(self.own_objects)
         for value in (*args, *kwargs.values()):
-            if type(value) not in METACLASSES and not self.is_python_class(type(value)):
+            if type(value) not in ALLOWED_METACLASSES and not self.is_python_class(type(value)):
                 self.check_input(value, "a cache")
         result = self.call(function, args, kwargs)
         if len(self.rng.path.sources) != before:
@@ -415,8 +418,10 @@ class ObjectBuilder(ObjectReader):
         Raises NotTraced unless the present run of the traced code created the object ``value``.
         """
         kind = self.get_safe_class(value)
-        python, hook = self.is_python_class(kind), self.look_up(kind, "__setattr__")
-        plain = python and hook is object.__setattr__ and self.look_up(kind, name) is MISSING
+        python, hook = self.is_python_class(kind), self.look_up_attribute(kind, "__setattr__")
+        plain = (
+            python and hook is object.__setattr__ and self.look_up_attribute(kind, name) is MISSING
+        )
         if plain and self.get_attributes(value).get(name) is new:
             return  # the attribute has this value already
         if not python or not self.is_created_by_run(value):
@@ -437,14 +442,16 @@ class ObjectBuilder(ObjectReader):
         """Sets an attribute as ``object.__setattr__`` does, without checking who created the
         object.
         """
-        member = self.look_up(type(value), name)
+        member = self.look_up_attribute(type(value), name)
         if type(member) is property:
             if member.fset is None:
                 raise TracedCodeError(AttributeError(f"property {name!r} has no setter"))
             self.call(member.fset, (value, new), {})
         elif type(member) is types.MemberDescriptorType:
             member.__set__(value, new)
-        elif member is not MISSING and self.look_up(type(member), "__set__") is not MISSING:
+        elif (
+            member is not MISSING and self.look_up_attribute(type(member), "__set__") is not MISSING
+        ):
             self.refuse(f"the code assigns to {name}, which is a {type(member).__name__}")
         else:
             self.get_attributes(value)[name] = new
@@ -452,7 +459,7 @@ class ObjectBuilder(ObjectReader):
     def has_source(self, function: Any) -> bool:
         """Whether a function is written in Python and its source code is available."""
         return type(function) is types.FunctionType and (
-            id(function.__globals__) in self.scopes or rewrite(function.__code__) is not None
+            id(function.__globals__) in self.scopes or rewrite_code(function.__code__) is not None
         )
 
     def construct(self, kind: type, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -467,8 +474,11 @@ class ObjectBuilder(ObjectReader):
             raise TracedCodeError(ValueError(f"{args[0]!r} is not a valid {kind.__name__}"))
         if not self.is_python_class(kind) or type(kind) is enum.EnumType:
             self.refuse_call(f"{kind.__module__}.{kind.__name__}")
-        new, begin = self.look_up(kind, "__new__"), self.look_up(kind, "__init__")
-        if self.look_up(kind, "__del__") is not MISSING:
+        new, begin = (
+            self.look_up_attribute(kind, "__new__"),
+            self.look_up_attribute(kind, "__init__"),
+        )
+        if self.look_up_attribute(kind, "__del__") is not MISSING:
             self.refuse(f"the code uses {kind.__name__}, whose __del__ would run untraced")
         if issubclass(kind, BaseException):
             if (
@@ -480,7 +490,7 @@ class ObjectBuilder(ObjectReader):
                     self.check_input(value, kind.__name__)
                 return self.mark_own(kind(*args))
             self.refuse_call(f"{kind.__module__}.{kind.__name__}")
-        fields = self.look_up(kind, "_fields") if tuple in kind.__bases__ else MISSING
+        fields = self.look_up_attribute(kind, "_fields") if tuple in kind.__bases__ else MISSING
         if fields is not MISSING:
             values = {**kind._field_defaults, **dict(zip(fields, args, strict=False)), **kwargs}  # type: ignore[attr-defined]
             if set(values) != set(fields) or len(args) > len(fields):
@@ -488,7 +498,7 @@ class ObjectBuilder(ObjectReader):
                     TypeError(f"{kind.__name__}() got arguments other than its fields")
                 )
             return tuple.__new__(kind, [values[name] for name in fields])  # type: ignore[type-var]
-        if new is not object.__new__ or self.look_up(kind, "__slots__") is None:
+        if new is not object.__new__ or self.look_up_attribute(kind, "__slots__") is None:
             self.refuse(f"the code uses {kind.__name__}, which overrides __new__")
         if getattr(kind, "__abstractmethods__", None):
             raise TracedCodeError(TypeError(f"Can't instantiate abstract class {kind.__name__}"))
@@ -503,7 +513,7 @@ class ObjectBuilder(ObjectReader):
 
     def get_fields(self, kind: type) -> list[dataclasses.Field[Any]] | None:
         """Returns the fields of a dataclass; None for any other class."""
-        member = self.look_up(kind, "__dataclass_fields__")
+        member = self.look_up_attribute(kind, "__dataclass_fields__")
         if type(member) is not dict:
             return None
         return [part for part in member.values() if part._field_type is dataclasses._FIELD]  # type: ignore[attr-defined]
@@ -513,11 +523,12 @@ class ObjectBuilder(ObjectReader):
         class.
         """
         parts = self.get_fields(kind)
-        if not parts or type(self.look_up(kind, "__getattribute__")) is not COMPILED_TYPE:
+        if not parts or type(self.look_up_attribute(kind, "__getattribute__")) is not COMPILED_TYPE:
             return False
-        member = [self.look_up(kind, part.name) for part in parts]
+        member = [self.look_up_attribute(kind, part.name) for part in parts]
         return all(
-            type(f) is types.MemberDescriptorType or self.look_up(type(f), "__get__") is MISSING
+            type(f) is types.MemberDescriptorType
+            or self.look_up_attribute(type(f), "__get__") is MISSING
             for f in member
         )
 
@@ -542,6 +553,6 @@ class ObjectBuilder(ObjectReader):
             else:
                 continue
             self.set_any_attribute(value, part.name, new)
-        hook = self.look_up(type(value), "__post_init__")
+        hook = self.look_up_attribute(type(value), "__post_init__")
         if hook is not MISSING:
             self.call(hook, (value,), {})

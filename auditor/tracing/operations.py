@@ -19,23 +19,23 @@ from fedrec_auditor.auditor.tracing.affine_noise import select
 from fedrec_auditor.auditor.tracing.arrays import MaskedEntries
 from fedrec_auditor.auditor.tracing.gate import (
     ARRAYS,
+    DICT_VIEW_TYPES,
     DICTS,
-    DRAW_TYPES,
     SET_TYPES,
-    VIEW_TYPES,
+    SYMBOLIC_TYPES,
     TracedCodeError,
     TracedIterator,
 )
 from fedrec_auditor.auditor.tracing.generator import TracedGenerator
 from fedrec_auditor.auditor.tracing.objects import (
-    METACLASSES,
+    ALLOWED_METACLASSES,
     NativeMethod,
     ObjectBuilder,
     PartialCall,
 )
 from fedrec_auditor.auditor.tracing.symbols import Symbol, apply_to_values
 
-SEQUENCE_TYPES = (list, tuple, range, str, bytes, dict, bytearray, deque, defaultdict)
+CONTAINER_TYPES = (list, tuple, range, str, bytes, dict, bytearray, deque, defaultdict)
 _ACTIONS = {
     name: getattr(operator, name)
     for name in known.split_names(
@@ -47,7 +47,7 @@ _ACTIONS |= {"or": operator.or_, "and": operator.and_}
 _MIRRORED = {"eq": "eq", "ne": "ne", "lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
 _IDENTIFIED = (list, dict, set, np.ndarray, types.ModuleType, TracedGenerator, types.FunctionType)
 # Types whose objects are always true, whatever they contain.
-_TRUE = (*METACLASSES, types.FunctionType, types.BuiltinFunctionType, types.MethodType)
+_TRUE = (*ALLOWED_METACLASSES, types.FunctionType, types.BuiltinFunctionType, types.MethodType)
 _TRUE += (types.ModuleType, TracedGenerator, np.random.Generator, np.ufunc, functools.partial)
 _TRUE += (NativeMethod, PartialCall, TracedIterator, type(...), functools._lru_cache_wrapper)
 _SINGLE = (type(None), bool, type(...), type(NotImplemented))
@@ -118,7 +118,7 @@ class OperationTracer(ObjectBuilder):
         ):
             result = self.run_code(lambda: action(a, b))
             return self.mark_own(result) if kind_a is list else result
-        if name == "or" and kind_a in (*METACLASSES, types.UnionType):
+        if name == "or" and kind_a in (*ALLOWED_METACLASSES, types.UnionType):
             return a | b
         result = self._by_method(name, f"r{name}", a, b)
         return self.call_compiled(action, (a, b), {}, name) if result is NotImplemented else result
@@ -171,7 +171,7 @@ class OperationTracer(ObjectBuilder):
             return result
         own = any(self.is_python_class(k) and not issubclass(k, tuple) for k in kinds)
         if name in ("eq", "ne") and (
-            all(k in METACLASSES for k in kinds)
+            all(k in ALLOWED_METACLASSES for k in kinds)
             or (own and self._by_identity(a) and self._by_identity(b))
         ):
             return (a is b) is (name == "eq")
@@ -180,7 +180,7 @@ class OperationTracer(ObjectBuilder):
     def _by_identity(self, value: Any) -> bool:
         kind = type(value)
         plain = kind in known.ALLOWED_ATTRIBUTES or value is None
-        return plain or self.look_up(kind, "__eq__") is object.__eq__
+        return plain or self.look_up_attribute(kind, "__eq__") is object.__eq__
 
     def _is(self, a: Any, b: Any) -> bool:
         """Evaluates ``a is b``.
@@ -192,7 +192,7 @@ class OperationTracer(ObjectBuilder):
             self.refuse("the code compares a random draw by identity")
         for kind in kinds:
             own = self.is_python_class(kind) and kind not in (tuple, *known.ALLOWED_ATTRIBUTES)
-            if own or kind in (*_SINGLE, *METACLASSES, *_IDENTIFIED):
+            if own or kind in (*_SINGLE, *ALLOWED_METACLASSES, *_IDENTIFIED):
                 return a is b
         self.refuse("the code compares numbers or text by identity, which depends on Python itself")
 
@@ -222,14 +222,17 @@ class OperationTracer(ObjectBuilder):
             if missing:
                 self.record_created_results(result, {}, "a dict")
             return result
-        if kind in SEQUENCE_TYPES:
+        if kind in CONTAINER_TYPES:
             self.record(value)
             self.check_input(index, "an index")
             result = self.run_code(lambda: value[index])
             return self.mark_own(result) if type(index) is slice else result
         if kind is enum.EnumType and type(index) is str:
             return self.run_code(lambda: value._member_map_[index])
-        if issubclass(kind, tuple) and self.look_up(kind, "__getitem__") is tuple.__getitem__:
+        if (
+            issubclass(kind, tuple)
+            and self.look_up_attribute(kind, "__getitem__") is tuple.__getitem__
+        ):
             self.check_input(index, "an index")
             return self.run_code(lambda: tuple.__getitem__(value, index))
         hook = self.find_method(value, "__getitem__")
@@ -340,7 +343,7 @@ class OperationTracer(ObjectBuilder):
         if kind is TracedIterator:
             values: Iterator[Any] = value.values
             return values
-        if kind in SEQUENCE_TYPES or kind in VIEW_TYPES or kind in SET_TYPES:
+        if kind in CONTAINER_TYPES or kind in DICT_VIEW_TYPES or kind in SET_TYPES:
             self.record(value)
             if kind in SET_TYPES:
                 self.check_set_order(value)
@@ -352,7 +355,7 @@ class OperationTracer(ObjectBuilder):
             return self.count_each(self.run_code(lambda: [value[k] for k in range(len(value))]))
         if kind is enum.EnumType:
             return iter([value._member_map_[name] for name in value._member_names_])
-        if issubclass(kind, tuple) and self.look_up(kind, "__iter__") is tuple.__iter__:
+        if issubclass(kind, tuple) and self.look_up_attribute(kind, "__iter__") is tuple.__iter__:
             return self.count_each(tuple.__iter__(value))
         hook = self.find_method(value, "__iter__")
         if hook is not None:
@@ -399,13 +402,13 @@ class OperationTracer(ObjectBuilder):
         """
         self.count_steps(2)
         kind = self.get_safe_class(value)
-        if kind in known.ALLOWED_ATTRIBUTES or kind in DRAW_TYPES or value is None:
+        if kind in known.ALLOWED_ATTRIBUTES or kind in SYMBOLIC_TYPES or value is None:
             return bool(self.run_code(lambda: bool(value)))
         for name in ("__bool__", "__len__"):
             hook = self.find_method(value, name)
             if hook is not None:
                 return self.is_true(hook())
-        if kind in VIEW_TYPES:
+        if kind in DICT_VIEW_TYPES:
             return len(value) > 0
         if issubclass(kind, tuple):
             return tuple.__len__(value) > 0

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrec_auditor.auditor.exact.fit import Check
+from fedrec_auditor.auditor.exact.fit import CheckResult
 from fedrec_auditor.auditor.tracing.affine_noise import AffineNoise
 from fedrec_auditor.auditor.tracing.arrays import MaskedEntries
 from fedrec_auditor.auditor.tracing.paths import NotTraced, RealDraw
@@ -52,7 +52,7 @@ class _NotANumber:
 
 
 # Replaces nan among the values of an output. NAN equals itself, so that lookups find it.
-NAN = _NotANumber()
+NAN_MARKER = _NotANumber()
 
 
 class ErrorOutput(NamedTuple):
@@ -120,8 +120,12 @@ def make_leaf_key(value: Any) -> Any:
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, float) and math.isnan(value):
-        return NAN
-    if value is None or value is NAN or isinstance(value, (bool, int, float, str, bytes, complex)):
+        return NAN_MARKER
+    if (
+        value is None
+        or value is NAN_MARKER
+        or isinstance(value, (bool, int, float, str, bytes, complex))
+    ):
         return value
     raise NotTraced(f"the code returns a {type(value).__name__}, a type that tracing cannot read")
 
@@ -185,10 +189,10 @@ def are_close(one: Any, other: Any) -> bool:
 # A traced distribution covers the values of outputs. It also covers their forms if the forms follow
 # from the values in the same way for every input. This is checked for the forms seen in replays.
 
-FORM_CHECK = "form of the answers"
+FORM_CHECK_NAME = "form of the answers"
 _NOISE = "noise"
 # Observed forms of outputs: a set for each single value, and for each structure of the containers.
-Forms = dict[Hashable, set[Hashable]]
+FormsByKey = dict[Hashable, set[Hashable]]
 
 
 def list_forms(output: Any, path: Output, values: Output) -> Iterator[tuple[Hashable, Hashable]]:
@@ -242,7 +246,9 @@ def _form(output: Any, leaves: list[tuple[str, bool]]) -> Hashable:
     return "value"
 
 
-def check_forms(inputs: Sequence[Forms], names: Sequence[str], delta: float) -> Check | None:
+def check_forms(
+    inputs: Sequence[FormsByKey], names: Sequence[str], delta: float
+) -> CheckResult | None:
     """Returns a failed check if types, shapes or signs of zero reveal the input; None otherwise.
 
     ``inputs``: for each input, the observed forms (types, shapes and signs of zero) of its outputs.
@@ -257,8 +263,10 @@ def check_forms(inputs: Sequence[Forms], names: Sequence[str], delta: float) -> 
             first, second = one[values], other[values]
             sentence = f"The same values are {_words(first)} for {a}, and {_words(second)} for {b}"
             if first != second and not delta:
-                failed = Check.failed(f"{sentence}. Return them in one form, whatever the input.")
-                return replace(failed, name=FORM_CHECK)
+                failed = CheckResult.failed(
+                    f"{sentence}. Return them in one form, whatever the input."
+                )
+                return replace(failed, name=FORM_CHECK_NAME)
             if first != second or len(first) > 1:
                 raise NotTraced(
                     f"{sentence[0].lower()}{sentence[1:]}, with probabilities that are not compared"

@@ -23,7 +23,7 @@ from scipy import special
 
 # The two ends of an interval, each a Fraction or an infinite float.
 Interval = tuple[Any, Any]
-Mass = Fraction | float
+Probability = Fraction | float
 
 _HALF = Fraction(1, 2)
 
@@ -41,7 +41,7 @@ class FiniteDraw:
 
     name: str
     values: tuple[Any, ...]
-    masses: tuple[Mass, ...]
+    masses: tuple[Probability, ...]
 
     @property
     def domain(self) -> int:
@@ -61,7 +61,7 @@ class FiniteDraw:
         """Returns the union of two sets of values, each a bit mask."""
         return one | other
 
-    def compute_mass(self, cell: Any) -> Mass:
+    def compute_mass(self, cell: Any) -> Probability:
         """Returns the probability that the draw lies in ``cell``, a set of values as a bit mask."""
         if cell == self.domain:
             return Fraction(1)
@@ -149,13 +149,13 @@ class RealDraw:
         parts = (-math.inf, threshold), (threshold, math.inf)
         return self.intersect(cell, parts[:1]), self.intersect(cell, parts[1:])
 
-    def compute_mass(self, cell: Any) -> Mass:
+    def compute_mass(self, cell: Any) -> Probability:
         """Returns the probability that the draw lies in ``cell``, a tuple of intervals."""
         if cell == self.domain:
             return Fraction(1)
         return sum((self.compute_interval_mass(low, high) for low, high in cell), Fraction(0))
 
-    def compute_interval_mass(self, low: Any, high: Any) -> Mass:
+    def compute_interval_mass(self, low: Any, high: Any) -> Probability:
         """Returns the probability that the draw lies between ``low`` and ``high``.
 
         The interval must lie within the support of the distribution.
@@ -259,9 +259,9 @@ def _bits(cell: int) -> list[int]:
 MAX_PATHS = 1 << 14
 MIN_PATH_PROB = 2.0**-100
 # Maximum number of interpreter steps for one input, over all its paths.
-MAX_STEPS = 3_000_000
+MAX_STEPS_PER_INPUT = 3_000_000
 # Maximum number of random draws on one path.
-MAX_DRAWS = 1 << 16
+MAX_DRAWS_PER_CALL = 1 << 16
 # Number of steps counted per run of the code, and number of steps counted per decision.
 RUN_STEPS, _DECISION = 200, 20
 _TRIES, _MAX_DEPTH = 1000, 512
@@ -304,7 +304,7 @@ class StepBudget:
     The count depends only on the code, not on the machine's speed.
     """
 
-    def __init__(self, steps: int = MAX_STEPS) -> None:
+    def __init__(self, steps: int = MAX_STEPS_PER_INPUT) -> None:
         self.steps = self.remaining = steps
 
     def spend(self, steps: int = 1) -> None:
@@ -362,8 +362,10 @@ class ExecutionPath:
         A replay repeats a run with given values of the draws. Raises NotTraced if there are too
         many draws, or if the replay expected another draw.
         """
-        if len(self.sources) >= MAX_DRAWS:
-            raise NotTraced(f"one call of the code draws more than {MAX_DRAWS:,} random numbers")
+        if len(self.sources) >= MAX_DRAWS_PER_CALL:
+            raise NotTraced(
+                f"one call of the code draws more than {MAX_DRAWS_PER_CALL:,} random numbers"
+            )
         self.budget.spend()
         place = len(self.sources)
         self.sources.append(source)
@@ -448,9 +450,9 @@ class ExecutionPath:
         return None
 
     @property
-    def weight(self) -> Mass:
+    def weight(self) -> Probability:
         """Probability that the random draws lead the traced code along this path."""
-        weight: Mass = Fraction(1)
+        weight: Probability = Fraction(1)
         for source, cell in self.limits.items():
             weight *= source.compute_mass(cell)
         return weight

@@ -26,7 +26,13 @@ from fedrec_auditor.accountants.statements import Bound, Witness
 from fedrec_auditor.accountants.verdict import exceeds
 from fedrec_auditor.auditor.tracing.affine_noise import ValuesByDraw
 from fedrec_auditor.auditor.tracing.outputs import format_output
-from fedrec_auditor.auditor.tracing.paths import MIN_PATH_PROB, Draw, FiniteDraw, Mass, NotTraced
+from fedrec_auditor.auditor.tracing.paths import (
+    MIN_PATH_PROB,
+    Draw,
+    FiniteDraw,
+    NotTraced,
+    Probability,
+)
 from fedrec_auditor.auditor.tracing.tables import (
     DENSITY_PLACEHOLDER,
     MAX_TABLE_ENTRIES,
@@ -37,7 +43,11 @@ from fedrec_auditor.auditor.tracing.tables import (
     list_numbers_at,
     log_probability,
 )
-from fedrec_auditor.auditor.tracing.traced_distribution import Tag, TagDistribution, TracedDist
+from fedrec_auditor.auditor.tracing.traced_distribution import (
+    OutputTag,
+    TagDistribution,
+    TracedDist,
+)
 from fedrec_auditor.auditor.worlds.sampler import REPORT_SCOPE
 
 _MAX_EPSILON = 1e6
@@ -390,7 +400,7 @@ def _value_name(structure: Hashable, value: Any) -> str:
     return str(value) if structure == "value" else repr(value)
 
 
-def _fraction_note(p: Mass, q: Mass) -> str:
+def _fraction_note(p: Probability, q: Probability) -> str:
     """Returns a note with the probabilities ``p`` and ``q`` as fractions; "" unless these are
     short.
     """
@@ -419,7 +429,7 @@ def _draw_name(source: Draw, cell: Any) -> str:
     return f"{source.name} in {' or '.join(ends)}"
 
 
-def _of_tag(p: TracedDist, q: TracedDist, tag: Tag) -> _Ratio:
+def _of_tag(p: TracedDist, q: TracedDist, tag: OutputTag) -> _Ratio:
     """Returns bounds on the largest log-ratio of two inputs' probabilities, among outputs of one
     tag.
 
@@ -442,7 +452,7 @@ def _of_tag(p: TracedDist, q: TracedDist, tag: Tag) -> _Ratio:
     return _Ratio(lower, upper, lambda: _event(p, q, tag, chosen))
 
 
-def _difference(p: Mass, q: Mass) -> float:
+def _difference(p: Probability, q: Probability) -> float:
     """Returns ln p/q; exactly 0 if both are the same fraction."""
     if isinstance(p, Fraction) and isinstance(q, Fraction) and q:
         return log_probability(p / q)
@@ -468,7 +478,7 @@ def _of_entry(key: OutputKey, p: OutputMass, q: OutputMass | None) -> tuple[floa
 
 
 def _event(
-    p: TracedDist, q: TracedDist, tag: Tag, chosen: dict[tuple[int, ...], OutputKey]
+    p: TracedDist, q: TracedDist, tag: OutputTag, chosen: dict[tuple[int, ...], OutputKey]
 ) -> _Event:
     """Returns the event that an output has the tag ``tag``, and that some blocks have certain
     values.

@@ -90,7 +90,7 @@ def _yields(node: ast.AST) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def rewrite(code: CodeType) -> CodeType | None:
+def rewrite_code(code: CodeType) -> CodeType | None:
     """Returns the code of a function, with every operation rewritten as a call of the tracing
     interpreter.
 

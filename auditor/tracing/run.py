@@ -24,7 +24,7 @@ from fedrec_auditor.auditor.tracing.generator import TracedGenerator
 from fedrec_auditor.auditor.tracing.interpreter import Interpreter
 from fedrec_auditor.auditor.tracing.outputs import (
     ErrorOutput,
-    Forms,
+    FormsByKey,
     Output,
     list_forms,
     make_leaf_key,
@@ -35,10 +35,10 @@ from fedrec_auditor.auditor.tracing.paths import (
     Draw,
     ExecutionPath,
     FiniteDraw,
-    Mass,
     NotTraced,
     OutOfSteps,
     PathTooRare,
+    Probability,
     StateChanged,
     StepBudget,
     iterate_paths,
@@ -62,7 +62,7 @@ class PathResult:
     - ``output``: output on this path; its single values may depend on random draws (``Symbol``).
     """
 
-    probability: Mass
+    probability: Probability
     cells: ValuesByDraw
     output: Output
 
@@ -81,7 +81,7 @@ class AllPaths(NamedTuple):
     path_results: list[PathResult]
     n_left_out: int
     is_replayed: bool
-    forms: Forms
+    forms: FormsByKey
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,13 +218,13 @@ def _check_replays(
     ran: list[tuple[ExecutionPath, Output]],
     replay: Callable[[ExecutionPath], tuple[Output, Any]],
     budget: StepBudget,
-) -> Forms:
+) -> FormsByKey:
     """Replays the execution paths with concrete draws, and returns the forms of their outputs.
 
     ``ran``: paths with their outputs. ``replay``: runs the callable on a path. Forms are types,
     shapes and signs of zero. Raises NotTraced if an output differs from that of the interpreter.
     """
-    forms: Forms = defaultdict(set)
+    forms: FormsByKey = defaultdict(set)
     draws = np.random.default_rng(0)
     for path, output in ran:
         n_replays = min(_REPLAYS, max(_MIN_REPLAYS, _REPLAYED // max(1, len(path.sources))))

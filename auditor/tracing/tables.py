@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.losses.densities import ExpTerm, Mixture, MixturePart
 from fedrec_auditor.auditor.tracing.affine_noise import AffineNoise, ValuesByDraw
-from fedrec_auditor.auditor.tracing.outputs import NAN, are_close, make_leaf_key
-from fedrec_auditor.auditor.tracing.paths import Mass, NotTraced
+from fedrec_auditor.auditor.tracing.outputs import NAN_MARKER, are_close, make_leaf_key
+from fedrec_auditor.auditor.tracing.paths import NotTraced, Probability
 from fedrec_auditor.auditor.tracing.run import PathResult
 from fedrec_auditor.auditor.tracing.symbols import combine_values
 
@@ -59,12 +59,12 @@ class OutputMass:
       the range of doubles.
     """
 
-    mass: Mass
+    mass: Probability
     cells: ValuesByDraw
     mixture: Mixture = field(default_factory=Mixture)
     has_underflow: bool = False
 
-    def combine_with(self, mass: Mass, cells: ValuesByDraw) -> OutputMass:
+    def combine_with(self, mass: Probability, cells: ValuesByDraw) -> OutputMass:
         """Returns the entry for the joint occurrence of this entry's output values and an
         independent event.
 
@@ -82,7 +82,7 @@ MassTable = dict[OutputKey, OutputMass]
 ZERO_MASS = OutputMass(Fraction(0), {})
 
 
-def log_probability(mass: Mass) -> float:
+def log_probability(mass: Probability) -> float:
     """Returns the natural logarithm of a probability; -inf for probability 0.
 
     A fraction may be smaller than the range of doubles.
@@ -143,7 +143,7 @@ def add_entry(table: MassTable, key: OutputKey, entry: OutputMass) -> None:
     known.mixture = known.mixture.add(entry.mixture)
 
 
-def make_table(branch: PathResult, leaves: list[Any]) -> MassTable:
+def make_joint_table(branch: PathResult, leaves: list[Any]) -> MassTable:
     """Returns the joint distribution of the output values ``leaves``, given one execution path.
 
     ``branch``: the path. ``leaves``: values that may depend on random draws. Raises NotTraced if
@@ -154,7 +154,7 @@ def make_table(branch: PathResult, leaves: list[Any]) -> MassTable:
         raise NotTraced(f"the random draws combine to more than {MAX_TABLE_ENTRIES:,} outputs")
     table: MassTable = {}
     for cells, values in together:
-        mass: Mass = Fraction(1)
+        mass: Probability = Fraction(1)
         for source, cell in cells.items():
             given = branch.cells.get(source, source.domain)
             mass *= source.compute_mass(cell) / source.compute_mass(given)
@@ -165,7 +165,7 @@ def make_table(branch: PathResult, leaves: list[Any]) -> MassTable:
 
 
 def _entries(
-    mass: Mass, cells: ValuesByDraw, values: tuple[Any, ...]
+    mass: Probability, cells: ValuesByDraw, values: tuple[Any, ...]
 ) -> Iterator[tuple[OutputKey, OutputMass]]:
     """Yields keys (tuples of output values) with their entries, for joint values of probability
     ``mass``.
@@ -251,7 +251,7 @@ def _same(column: NDArray[Any], value: Any) -> NDArray[np.bool_]:
     """Returns a mask (n,) of the entries of ``column`` that equal ``value`` up to rounding."""
     if isinstance(value, (int, float)) and column.dtype.kind in "biuf":
         return np.asarray(np.isclose(column, float(value), rtol=1e-9, atol=1e-12))
-    if value is NAN and column.dtype.kind == "f":
+    if value is NAN_MARKER and column.dtype.kind == "f":
         return np.asarray(np.isnan(column))
     return np.asarray([entry == value for entry in column.tolist()], dtype=bool)
 
@@ -307,7 +307,10 @@ def _logs(table: MassTable, columns: list[NDArray[Any]]) -> NDArray[np.float64]:
         logs: Any = [[log_probability(entry.mass)], [-np.inf]]
         if DENSITY_PLACEHOLDER in key:
             numbers = columns[key.index(DENSITY_PLACEHOLDER)][here].astype(float)
-            logs = entry.mixture.log_mass(numbers), entry.mixture.log_density(numbers)
+            logs = (
+                entry.mixture.compute_log_mass(numbers),
+                entry.mixture.compute_log_density(numbers),
+            )
         result[:, here] = np.logaddexp(result[:, here], logs)
     return result
 

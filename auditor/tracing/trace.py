@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements import Bound
-from fedrec_auditor.auditor.exact.fit import Check, CheckStatus, check_fit
+from fedrec_auditor.auditor.exact.fit import CheckResult, CheckStatus, check_fit
 from fedrec_auditor.auditor.exact.output_distribution import OutputDistribution
-from fedrec_auditor.auditor.tracing.outputs import Forms, check_forms, describe_form
+from fedrec_auditor.auditor.tracing.outputs import FormsByKey, check_forms, describe_form
 from fedrec_auditor.auditor.tracing.paths import NotTraced, StepBudget
 from fedrec_auditor.auditor.tracing.proof import prove_bound
 from fedrec_auditor.auditor.tracing.run import SingleOutputRandomizer, trace_paths
@@ -42,7 +42,7 @@ class Trace:
     dists: Sequence[TracedDist]
     names: Sequence[str] = ()
     is_replayed: bool = True
-    forms: Sequence[Forms] = ()
+    forms: Sequence[FormsByKey] = ()
 
     @classmethod
     def from_function(
@@ -85,7 +85,7 @@ class Trace:
         except Exception as error:  # numbers out of range
             raise NotTraced(f"comparing the output distributions failed: {error}") from error
 
-    def check_forms(self, delta: float) -> Check | None:
+    def check_forms(self, delta: float) -> CheckResult | None:
         """Returns a failed check if types or shapes of outputs reveal the input; None otherwise.
 
         ``delta``: delta of the privacy bound.
@@ -129,7 +129,7 @@ class Trace:
 __all__ = ["NotTraced", "Trace"]
 
 
-PROOF_CHECK = "proof from the code"
+PROOF_CHECK_NAME = "proof from the code"
 # Number of real draws to compare with the traced distributions: in total, and minimum per input.
 _DRAWS, _MIN_DRAWS = 20_000, 5_000
 
@@ -147,19 +147,19 @@ class Proof:
       probability is impossible.
     """
 
-    check: Check
+    check: CheckResult
     bound: Bound | None = None
     dist: OutputDistribution | None = None
-    forms_check: Check | None = None
+    forms_check: CheckResult | None = None
     is_complete: bool = True
 
     @property
-    def checks(self) -> tuple[Check, ...]:
+    def checks(self) -> tuple[CheckResult, ...]:
         """The checks that were run: ``check``, and ``forms_check`` if it failed."""
         return (self.check,) if self.forms_check is None else (self.check, self.forms_check)
 
 
-def prove(
+def prove_epsilon(
     sampler: Sampler,
     inputs: Sequence[Any],
     delta: float,
@@ -199,11 +199,11 @@ def prove(
     chosen, entropy = list(inputs), int(seed.generate_state(1)[0])
     try:
         dist = OutputDistribution(
-            origin=trace,
+            wrapped_object=trace,
             sampler=sampler,
             log_density=trace.log_prob,
             batch_log_density=trace.log_probs,
-            atoms=trace.atoms,
+            atom_values=trace.atoms,
         )
         dist = dist.with_encoding(chosen, entropy)
         real, samples = limit_draws(dist.sampler, max(_MIN_DRAWS, _DRAWS // len(chosen)))
@@ -225,10 +225,15 @@ def prove(
         f"Every operation on every path{counted} depends on its operands alone, every path was "
     )
     reason += f"replayed with plain numbers{how}, and real draws agree: {fit.reason}"
-    return Proof(replace(Check.passed(reason), name=PROOF_CHECK), bound, dist, forms, complete)
+    return Proof(
+        replace(CheckResult.passed(reason), name=PROOF_CHECK_NAME), bound, dist, forms, complete
+    )
 
 
 def _sampled(reason: str) -> Proof:
     return Proof(
-        replace(Check.not_run(f"Sampled instead: {reason.removesuffix('.')}."), name=PROOF_CHECK)
+        replace(
+            CheckResult.not_run(f"Sampled instead: {reason.removesuffix('.')}."),
+            name=PROOF_CHECK_NAME,
+        )
     )

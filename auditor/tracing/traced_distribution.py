@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from fedrec_auditor.auditor.tracing.affine_noise import ValuesByDraw
 from fedrec_auditor.auditor.tracing.outputs import are_close, make_leaf_key, split_output
-from fedrec_auditor.auditor.tracing.paths import Draw, Mass
+from fedrec_auditor.auditor.tracing.paths import Draw, Probability
 from fedrec_auditor.auditor.tracing.run import AllPaths, PathResult
 from fedrec_auditor.auditor.tracing.symbols import Symbol
 from fedrec_auditor.auditor.tracing.tables import (
@@ -35,7 +35,7 @@ from fedrec_auditor.auditor.tracing.tables import (
     get_log_probs,
     list_numbers_at,
     log_probability,
-    make_table,
+    make_joint_table,
     put_points_on_lattices,
 )
 
@@ -43,7 +43,7 @@ from fedrec_auditor.auditor.tracing.tables import (
 _ROUNDING, _MAX_PARTS = 1e-12, 16
 
 # The structure of an output, and those of its values that are constant on each execution path.
-Tag = tuple[Hashable, OutputKey]
+OutputTag = tuple[Hashable, OutputKey]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class TagDistribution:
       relative to a measure that excludes them.
     """
 
-    probability: Mass
+    probability: Probability
     cells: ValuesByDraw
     tables: dict[tuple[int, ...], MassTable]
     atoms: dict[tuple[int, ...], MassTable] = field(default_factory=dict)
@@ -79,7 +79,7 @@ class TracedDist:
     - ``n_left_out``: number of execution paths that were too rare to follow.
     """
 
-    groups: dict[Tag, TagDistribution]
+    groups: dict[OutputTag, TagDistribution]
     fixed_positions: dict[Hashable, tuple[int, ...]]
     n_paths: int
     n_left_out: int = 0
@@ -195,9 +195,9 @@ def make_distributions(inputs: Sequence[AllPaths]) -> list[TracedDist]:
         plain = {k for k, entry in enumerate(leaves) if not isinstance(entry, Symbol)}
         fixed[structure] = fixed.get(structure, plain) & plain
     tags = {structure: tuple(sorted(places)) for structure, places in fixed.items()}
-    grouped: list[dict[Tag, list[PathResult]]] = []
+    grouped: list[dict[OutputTag, list[PathResult]]] = []
     for ran in inputs:
-        groups: dict[Tag, list[PathResult]] = {}
+        groups: dict[OutputTag, list[PathResult]] = {}
         for branch in ran.path_results:
             structure, leaves = branch.output
             tag = structure, tuple(leaves[k] for k in tags[structure])
@@ -226,14 +226,14 @@ def make_distributions(inputs: Sequence[AllPaths]) -> list[TracedDist]:
 
 
 def _blocks(
-    grouped: list[dict[Tag, list[PathResult]]], tags: dict[Hashable, tuple[int, ...]]
-) -> dict[Tag, list[tuple[int, ...]]]:
+    grouped: list[dict[OutputTag, list[PathResult]]], tags: dict[Hashable, tuple[int, ...]]
+) -> dict[OutputTag, list[tuple[int, ...]]]:
     """Returns for each tag the positions of its values that are not fixed, in independent blocks.
 
     A tag is the structure of an output with its fixed values. ``grouped``: execution paths by tag,
     per input. ``tags``: positions of the fixed values, by structure.
     """
-    blocks: dict[Tag, list[tuple[int, ...]]] = {}
+    blocks: dict[OutputTag, list[tuple[int, ...]]] = {}
     for tag in dict.fromkeys(itertools.chain.from_iterable(grouped)):
         groups = [groups[tag] for groups in grouped if tag in groups]
         leaves = groups[0][0].output.leaves
@@ -318,7 +318,7 @@ def _kind(branch: PathResult, block: tuple[int, ...]) -> Hashable:
         return tuple(leaves)
     return tuple(
         (key, entry.mass, entry.mixture.pieces, tuple(entry.mixture.points.items()))
-        for key, entry in make_table(branch, leaves).items()
+        for key, entry in make_joint_table(branch, leaves).items()
     )
 
 
@@ -358,7 +358,9 @@ def _group(members: list[PathResult], blocks: list[tuple[int, ...]]) -> TagDistr
             alike.setdefault(kind, []).append(branch)
         for branch, *others in alike.values():
             share = sum((each.probability for each in others), branch.probability) / weight
-            for key, entry in make_table(branch, [branch.output.leaves[k] for k in block]).items():
+            for key, entry in make_joint_table(
+                branch, [branch.output.leaves[k] for k in block]
+            ).items():
                 alone = len(members) == 1
                 add_entry(table, key, entry if alone else entry.combine_with(share, branch.cells))
     return TagDistribution(weight, members[0].cells, tables)

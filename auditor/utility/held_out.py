@@ -171,37 +171,37 @@ def _mean(
 def iter_ranking_rows(
     target: Target,
     protocol: str,
-    counts: NDArray[np.int64],
+    rival_counts: NDArray[np.int64],
     popularity_counts: NDArray[np.int64],
     n_rivals: NDArray[np.int64],
     *,
     confidence: float,
-    per_user: Callable[[NDArray[np.float64]], NDArray[np.float64]] = np.asarray,
+    average_per_user: Callable[[NDArray[np.float64]], NDArray[np.float64]] = np.asarray,
     note: str = "",
 ) -> Iterator[UtilityRow]:
     """Yields two rows of the report, HR@K and NDCG@K, per cutoff K of the system.
 
     Each row also has the values for item popularity and for random scores.
 
-    - ``counts``: for each of n tested items, the number of rivals (items with which it is ranked)
+    - ``rival_counts``: for each of n tested items, the number of rivals (items with which it is ranked)
       to which the system gives a higher score (first row) and an equal score (second row), (2, n).
     - ``popularity_counts``: these numbers for scores by popularity, (2, n).
     - ``n_rivals``: number of rivals of each tested item, (n,).
-    - ``per_user``: function that maps values of tested items, (n,), to one value per user.
+    - ``average_per_user``: function that maps values of tested items, (n,), to one value per user.
     - ``note``: sentence for each row.
     """
     blind = np.stack([np.zeros_like(n_rivals), n_rivals])
     for cutoff in target.evaluation.cutoffs:
-        pairs = [compute_gains(a, b, cutoff) for a, b in (counts, popularity_counts, blind)]
+        pairs = [compute_gains(a, b, cutoff) for a, b in (rival_counts, popularity_counts, blind)]
         for metric, values, popular, random in zip(("HR", "NDCG"), *pairs, strict=True):
             yield make_utility_row(
                 target,
                 f"{metric}@{cutoff}",
                 protocol,
-                per_user(values),
-                per_user(popular),
+                average_per_user(values),
+                average_per_user(popular),
                 baseline=POPULARITY,
-                random_value=float(per_user(random).mean()),
+                random_value=float(average_per_user(random).mean()),
                 confidence=confidence,
                 note=note,
             )

@@ -84,7 +84,7 @@ class HeldOutUsers(HeldOutData):
             by_popularity[:2],
             by_target[2],
             confidence=confidence,
-            per_user=mean,
+            average_per_user=mean,
             note=note,
         )
         return tuple(rows)

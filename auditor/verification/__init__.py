@@ -5,9 +5,9 @@ The test is exact if the output probabilities are known, and otherwise uses draw
 
 from __future__ import annotations
 
-from fedrec_auditor.auditor.exact.fit import Check, CheckStatus
+from fedrec_auditor.auditor.exact.fit import CheckResult, CheckStatus
 from fedrec_auditor.auditor.exact.output_distribution import Density
 from fedrec_auditor.auditor.verification.verification import Verification
 from fedrec_auditor.auditor.verification.verify import verify_ldp
 
-__all__ = ["Check", "CheckStatus", "Density", "Verification", "verify_ldp"]
+__all__ = ["CheckResult", "CheckStatus", "Density", "Verification", "verify_ldp"]

@@ -10,7 +10,7 @@ from typing import NoReturn
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements import Bound, Claim, Side, Witness
 from fedrec_auditor.accountants.verdict import Exemption, Gate, Verdict, judge_claim
-from fedrec_auditor.auditor.exact.fit import Check, CheckStatus
+from fedrec_auditor.auditor.exact.fit import CheckResult, CheckStatus
 from fedrec_auditor.auditor.worlds.measure import RefutationPower
 from fedrec_auditor.auditor.worlds.sampler import REPORT_SCOPE
 from fedrec_auditor.reports.record.rows import Finding
@@ -50,13 +50,15 @@ def format_exponential(exponent: float) -> str:
     return f"{math.exp(exponent):.6g}" if exponent < _WRITABLE else f"e^{exponent:.6g}"
 
 
-def shorten(text: str) -> str:
+def shorten_text(text: str) -> str:
     """Shortens ``text`` to its first 500 characters."""
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]} ..."
 
 
 # Source of a bound on outputs that are texts and never repeat, such as ciphertexts.
-UNREADABLE = "nothing was tested: no two texts are equal, and no part of them distinguishes inputs"
+NOTHING_TESTED_TEXT = (
+    "nothing was tested: no two texts are equal, and no part of them distinguishes inputs"
+)
 
 
 def make_claim(epsilon: float, delta: float) -> Claim:
@@ -117,7 +119,7 @@ class Verification:
     searched: Bound
     largest: float = math.inf
     needed: int | None = None
-    checks: tuple[Check, ...] = ()
+    checks: tuple[CheckResult, ...] = ()
 
     @classmethod
     def of(
@@ -126,7 +128,7 @@ class Verification:
         claim: Claim,
         *,
         needed: int | None = None,
-        checks: tuple[Check, ...] = (),
+        checks: tuple[CheckResult, ...] = (),
     ) -> Verification:
         """Judges a claim by a lower bound on epsilon, and by checks for faults.
 
@@ -182,7 +184,7 @@ class Verification:
         return Verification.of(self.searched, claim, needed=self.needed, checks=checks)
 
     @property
-    def faults(self) -> tuple[Check, ...]:
+    def faults(self) -> tuple[CheckResult, ...]:
         """Checks that failed."""
         return tuple(check for check in self.checks if check.status is CheckStatus.FAILED)
 
@@ -239,7 +241,7 @@ class Verification:
         )
 
 
-def _bounds(searched: Bound, checks: tuple[Check, ...]) -> tuple[Bound, Bound | None]:
+def _bounds(searched: Bound, checks: tuple[CheckResult, ...]) -> tuple[Bound, Bound | None]:
     """Returns the largest lower bound on epsilon, and an upper bound or None.
 
     The lower bound includes those of failed checks. The upper bound is None unless the lower bound
@@ -262,7 +264,7 @@ _ORDER = (CheckStatus.FAILED, CheckStatus.WAIVED, CheckStatus.PASSED, CheckStatu
 def _headline(result: Verification, *, failures: int) -> str:
     claim = f"epsilon {result.epsilon:g} at delta {result.delta:g}"
     text = f"{claim} {_CONCLUSIONS[result.verdict]}"
-    if result.method == UNREADABLE:
+    if result.method == NOTHING_TESTED_TEXT:
         text = f"{claim} was not tested: outputs never repeat, and their content is not read"
     joint = "and" if result.verdict is Verdict.VIOLATED else "but"
     failed = f", {joint} {failures} check{'s' * (failures > 1)} failed" if failures else ""
@@ -284,8 +286,8 @@ def _evidence(result: Verification) -> Iterator[tuple[str, str]]:
     witness = result.witness
     if witness is None:
         return
-    yield "inputs", f"{shorten(witness.input_a)}  against  {shorten(witness.input_b)}"
-    yield "event", shorten(witness.output)
+    yield "inputs", f"{shorten_text(witness.input_a)}  against  {shorten_text(witness.input_b)}"
+    yield "event", shorten_text(witness.output)
     yield "chances", f"{witness.probability_a:.6g}  against  {witness.probability_b:.6g}"
     sure = (
         ""
@@ -305,7 +307,7 @@ def _too_small(result: Verification, command: str) -> str:
         f"even with every guess right, the bound by these draws is {result.largest:.6g}, not above "
         f"the claim of {result.epsilon:g}"
     )
-    if result.method == UNREADABLE:
+    if result.method == NOTHING_TESTED_TEXT:
         return "no number of draws helps: return the message before it is encoded, or its parts"
     if result.needed is None:
         return f"{most}; no sample of up to 10^15 draws can: state its probabilities (log_prob)"

@@ -20,12 +20,12 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements import Bound, Claim, check_confidence, check_delta
 from fedrec_auditor.accountants.verdict import exceeds
 from fedrec_auditor.auditor.exact.candidates import CandidateInputs, search_with_hypothesis
-from fedrec_auditor.auditor.exact.fit import Check, CheckStatus, check_fit
+from fedrec_auditor.auditor.exact.fit import CheckResult, CheckStatus, check_fit
 from fedrec_auditor.auditor.exact.output_distribution import OutputDistribution, make_input_key
 from fedrec_auditor.auditor.exact.pair_search import NoDivergenceError
 from fedrec_auditor.auditor.exact.search import search_exact_bound
 from fedrec_auditor.auditor.machine.progress import ProgressObserver, show_task_progress
-from fedrec_auditor.auditor.tracing.trace import prove
+from fedrec_auditor.auditor.tracing.trace import prove_epsilon
 from fedrec_auditor.auditor.verification.checks.repeated_calls import (
     OUTPUTS_PER_CALL,
     ClockColumns,
@@ -37,7 +37,11 @@ from fedrec_auditor.auditor.verification.checks.shared_evidence import (
     ClaimUnderTest,
     SharedEvidence,
 )
-from fedrec_auditor.auditor.verification.verification import UNREADABLE, Verification, make_claim
+from fedrec_auditor.auditor.verification.verification import (
+    NOTHING_TESTED_TEXT,
+    Verification,
+    make_claim,
+)
 from fedrec_auditor.auditor.worlds.estimators.lower_bound_estimators import JointBinomial
 from fedrec_auditor.auditor.worlds.measure import measure_bounds
 from fedrec_auditor.auditor.worlds.sampler import (
@@ -89,7 +93,7 @@ class DrawBudget(Checked):
     samples: Annotated[int | None, Range("[100, 1e10]", "from 100 to 10,000,000,000")] = None
     seconds: Annotated[float | None, Range("(0, inf)", "above 0")] = None
 
-    def max_samples(self, sampler: Sampler) -> int:
+    def get_max_samples(self, sampler: Sampler) -> int:
         """Returns the maximum number of draws per input: the requested number, or the default for
         ``sampler``.
         """
@@ -238,7 +242,7 @@ def search_pair(
         return scores[key]
 
     pairs = st.tuples(strategy, strategy)
-    best, pair = search_with_hypothesis(pairs, score, seed=entropy, examples=_EXAMPLES)
+    best, pair = search_with_hypothesis(pairs, score, seed=entropy, max_examples=_EXAMPLES)
     if best < 0:
         raise InputError(
             "Expected inputs to be a strategy of 2 or more values, got one or none. Widen it."
@@ -246,7 +250,7 @@ def search_pair(
     if exceeds(best, claim.epsilon):
         above = (claim.epsilon + best) / 2.0
         _, pair = search_with_hypothesis(
-            pairs, score, seed=entropy, examples=_EXAMPLES, above=above
+            pairs, score, seed=entropy, max_examples=_EXAMPLES, stop_above=above
         )
     return list(pair)
 
@@ -365,8 +369,8 @@ class _Trial:
         Drawn outputs are first tested against the stated probabilities. If they fit, epsilon is
         computed from the probabilities, otherwise it is measured.
         """
-        most = self.budget.max_samples(dist.sampler)
-        inputs = CandidateInputs.collect(dist, given, self.seed).probes
+        most = self.budget.get_max_samples(dist.sampler)
+        inputs = CandidateInputs.collect(dist, given, self.seed).probe_inputs
         dist = dist.with_encoding(inputs, self.seed)
         if (odd := self._judge_odd_place(dist.sampler, inputs, most)) is not None:
             return odd
@@ -395,13 +399,16 @@ class _Trial:
         ``given``: inputs to compare, a strategy of inputs, or None.
         ``trace``: whether to trace the code.
         """
-        draws, listed = self.budget.max_samples(sampler), given is None or isinstance(given, list)
+        draws, listed = (
+            self.budget.get_max_samples(sampler),
+            given is None or isinstance(given, list),
+        )
         inputs = self._inputs(sampler, given, draws)
         if (odd := self._judge_odd_place(sampler, inputs, draws)) is not None:
             return odd
-        checks: tuple[Check, ...] = ()
+        checks: tuple[CheckResult, ...] = ()
         if trace:
-            proof = prove(
+            proof = prove_epsilon(
                 sampler,
                 inputs,
                 delta=self.claim.delta,
@@ -444,7 +451,7 @@ class _Trial:
                     "from the others and is measured here: whose output comes there is told apart. "
                     "Treat all outputs of a call alike."
                 )
-                check = replace(Check.failed(reason), name="places in a call")
+                check = replace(CheckResult.failed(reason), name="places in a call")
                 return self._conclude(bound, self._evidence(sampler, inputs, draws, None), (check,))
         return None
 
@@ -494,13 +501,13 @@ class _Trial:
             if dist is None and self.budget.samples is None:
                 width = read.draw(inputs[0], np.random.default_rng(self.seed), 2)[0].size
                 planned = min(planned, max(MIN_WIDE_SAMPLES, MAX_WIDE_NUMBERS // max(1, width)))
-            planned = min(planned, self.budget.max_samples(read))
+            planned = min(planned, self.budget.get_max_samples(read))
             bound = _measure_bound(
                 read, inputs, self.claim, samples=planned, confidence=self.confidence, seed=counting
             )
             bound = replace(bound, source=f"{bound.source}{paced}")
             if read.has_unique_texts and bound.epsilon == 0:
-                bound = replace(bound, source=UNREADABLE, largest=0.0, witness=None)
+                bound = replace(bound, source=NOTHING_TESTED_TEXT, largest=0.0, witness=None)
             stated = None if read.field_encoder else dist
             return bound, self._evidence(
                 read, inputs, planned, stated, batch_sampler=together, clock_columns=clocks.columns
@@ -528,11 +535,11 @@ class _Trial:
         )
 
     def _conclude(
-        self, bound: Bound, evidence: SharedEvidence, checks: tuple[Check, ...]
+        self, bound: Bound, evidence: SharedEvidence, checks: tuple[CheckResult, ...]
     ) -> Verification:
         """Runs the checks on ``evidence``; returns the verification by ``bound`` and all checks."""
         needed = None
-        if not exceeds(bound.largest, self.claim.epsilon) and bound.source != UNREADABLE:
+        if not exceeds(bound.largest, self.claim.epsilon) and bound.source != NOTHING_TESTED_TEXT:
             needed = JointBinomial().find_min_samples(
                 self.claim.epsilon, delta=self.claim.delta, confidence=self.confidence
             )

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, any_pair
+from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, make_local_scope
 from fedrec_auditor.auditor.worlds.fields import OutputEncoder, are_unique_texts, canonicalize
 from fedrec_auditor.auditor.worlds.worlds import Worlds, check_one_shape, check_outputs
 from fedrec_auditor.targets.mechanisms.base import format_value
@@ -21,7 +21,7 @@ from fedrec_auditor.targets.wrapped.client import read_message
 
 T = TypeVar("T")
 # Scope of a bound on a sampler: one report, any pair of inputs.
-REPORT_SCOPE = any_pair(Unit.REPORT, Vantage.SERVER, Horizon.REPORT)
+REPORT_SCOPE = make_local_scope(Unit.REPORT, Vantage.SERVER, Horizon.REPORT)
 
 
 # Minimum number of outputs per input that are examined for their form.

@@ -15,7 +15,7 @@ from fedrec_auditor.accountants.errors import AuditError
 from fedrec_auditor.accountants.verdict import Verdict
 from fedrec_auditor.auditor.exact.fit import CheckStatus
 from fedrec_auditor.auditor.spending.spend import account
-from fedrec_auditor.auditor.tracing.trace import PROOF_CHECK
+from fedrec_auditor.auditor.tracing.trace import PROOF_CHECK_NAME
 from fedrec_auditor.auditor.verification import Verification
 from fedrec_auditor.reports.record import store
 from fedrec_auditor.targets.mechanisms.gaussian_mechanisms import Gaussian
@@ -109,7 +109,8 @@ def seen(finding: Finding, found: Verification) -> Row:
     if finding.inputs is None:  # our sampler, with the noise that theirs is given
         failed = "not run"
     followed = any(
-        check.name == PROOF_CHECK and check.status is CheckStatus.PASSED for check in found.checks
+        check.name == PROOF_CHECK_NAME and check.status is CheckStatus.PASSED
+        for check in found.checks
     )
     proof = followed and found.exact and found.searched.tight
     event = ""

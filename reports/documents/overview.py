@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from fedrec_auditor.accountants.statements import Basis, Bound, Claim, round_towards
+from fedrec_auditor.accountants.statements import Basis, Bound, Claim, round_to_digits
 from fedrec_auditor.accountants.verdict import VACUOUS_GUESS_PROB, Verdict, refutes_assumptions
 from fedrec_auditor.reports import say
 from fedrec_auditor.reports.documents import drawing
@@ -130,7 +130,7 @@ def make_overview_row(glance: Summary) -> EpsilonRow:
     if best is not None:
         same = finding is None or best.row.vantage is finding.scope.vantage
         attack = best.row.attack if same else f"{best.row.attack} ({best.row.vantage})"
-        share = f"≥ {say.to_percent(round_towards(best.advantage, math.floor))}"
+        share = f"≥ {say.to_percent(round_to_digits(best.advantage, math.floor))}"
         row = replace(row, attack_label=attack, attack_gain=best.advantage, gain_percent=share)
     untested = "none shown" if best is None else row.attack_label
     return (

@@ -21,7 +21,7 @@ from fedrec_auditor.accountants.statements import (
     Claim,
     Scope,
     compute_guess_probability,
-    round_towards,
+    round_to_digits,
 )
 from fedrec_auditor.accountants.verdict import Verdict
 from fedrec_auditor.reports.documents.document import Quantity
@@ -103,7 +103,7 @@ def format_lower(value: float) -> str:
 
     A whole number keeps all digits.
     """
-    return format_number(value if _is_whole(value) else round_towards(value, math.floor))
+    return format_number(value if _is_whole(value) else round_to_digits(value, math.floor))
 
 
 def describe_lower_bound(value: float) -> str:
@@ -116,7 +116,7 @@ def format_upper(value: float) -> str:
 
     A whole number keeps all digits.
     """
-    return format_number(value if _is_whole(value) else round_towards(value, math.ceil))
+    return format_number(value if _is_whole(value) else round_to_digits(value, math.ceil))
 
 
 def _is_whole(value: float) -> bool:
@@ -375,12 +375,12 @@ def format_4_digits(value: float) -> str:
 
 def format_4_lower(value: float) -> str:
     """Formats a lower bound with 4 significant digits, rounded down."""
-    return format_4_digits(round_towards(value, math.floor, _digits(value)))
+    return format_4_digits(round_to_digits(value, math.floor, _digits(value)))
 
 
 def format_4_upper(value: float) -> str:
     """Formats an upper bound with 4 significant digits, rounded up."""
-    return format_4_digits(round_towards(value, math.ceil, _digits(value)))
+    return format_4_digits(round_to_digits(value, math.ceil, _digits(value)))
 
 
 def _digits(value: float) -> int:

@@ -90,8 +90,8 @@ class ComputedNumber(NumberDescription):
             self.claimed,
             self.right,
             tolerance=self.tolerance,
-            below=self.below,
-            upper=self.upper,
+            is_below_claimed=self.below,
+            is_upper_bound=self.upper,
             basis=self.basis,
         )
 

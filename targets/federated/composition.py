@@ -19,7 +19,7 @@ from fedrec_auditor.accountants.statements import (
     Scope,
     Unit,
     Vantage,
-    any_pair,
+    make_local_scope,
 )
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.features import compute_user_features
@@ -186,7 +186,7 @@ class ComposedSystem(System):
         for promise in self.protection.make_claims(self.group_names):
             claim = Claim(
                 epsilon=promise.epsilon,
-                scope=any_pair(promise.unit, Vantage.SERVER, Horizon.ROUND),
+                scope=make_local_scope(promise.unit, Vantage.SERVER, Horizon.ROUND),
                 statement=promise.statement,
                 source=f"{self.paper}, {self.place}",
                 basis=Basis.DERIVED if promise.outside_model else self.basis,
@@ -216,20 +216,20 @@ class ComposedSystem(System):
             spent = self.protection.get_upload_epsilon(counts)
             parts = ", ".join(f"{size:,} in {group}" for group, size in counts.items())
             yield (
-                any_pair(Unit.USER, *whole_round),
+                make_local_scope(Unit.USER, *whole_round),
                 0.0,
                 f"A user sends {total:,} parameters ({parts}). The epsilons of all parameters add "
                 f"up to {spent:,.0f} for the whole upload.",
             )
             yield (
-                any_pair(Unit.USER, Vantage.SERVER, Horizon.TRAINING),
+                make_local_scope(Unit.USER, Vantage.SERVER, Horizon.TRAINING),
                 0.0,
                 f"Every round adds new noise to results of the same data. A user may be drawn for "
                 f"{self.rounds} rounds, whose epsilons add up to {self.rounds * spent:,.0f}.",
             )
             if not self.private_user:
                 yield (
-                    any_pair(Unit.ATTRIBUTE, *whole_round),
+                    make_local_scope(Unit.ATTRIBUTE, *whole_round),
                     0.0,
                     "A user's attribute, such as gender or age, moves many parameters together. A "
                     "promise for one parameter does not cover an attribute. The F1 scores of "
@@ -241,14 +241,14 @@ class ComposedSystem(System):
                 (Unit.USER, f"an upload of {total:,} parameters"),
             ):
                 note = f"Guarantee for {covered}, at the sigma, clipping and delta of this audit."
-                yield any_pair(unit, *whole_round), promise.second_delta, note
+                yield make_local_scope(unit, *whole_round), promise.second_delta, note
         if self.route.vantage is Vantage.SHUFFLED and promise.unit is Unit.COORDINATE:
             for horizon in (Horizon.ROUND, Horizon.TRAINING):
                 note = (
                     f"This guarantee covers a {horizon}, if an honest proxy shuffles the whole "
                     f"uploads of {self.count_senders(population.n_users)} users in each round."
                 )
-                yield any_pair(Unit.USER, Vantage.SHUFFLED, horizon), _SHUFFLED_DELTA, note
+                yield make_local_scope(Unit.USER, Vantage.SHUFFLED, horizon), _SHUFFLED_DELTA, note
 
     def get_mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
         """Returns the randomizer between the protected data of ``scope`` and the server's view.

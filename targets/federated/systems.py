@@ -14,7 +14,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, any_pair
+from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, make_local_scope
 from fedrec_auditor.targets.components import Component, Floats, Ints
 from fedrec_auditor.targets.compute import Machine
 from fedrec_auditor.targets.datasets.base import Interactions
@@ -137,7 +137,7 @@ def _entry(small: ComposedSystem, noise: ClippedNoise) -> tuple[DesignedPair, ..
         profiles=profiles,
         broadcast=broadcast,
         reducer=get_first_item_entry,
-        scope=any_pair(Unit.COORDINATE, Vantage.SERVER, Horizon.ROUND),
+        scope=make_local_scope(Unit.COORDINATE, Vantage.SERVER, Horizon.ROUND),
         world_names=(
             "item 0 in the history: its entry is pushed above the clipping bound",
             "item 1 in the history: the entry of item 0 is pushed below the clipping bound",
@@ -191,7 +191,7 @@ def _row(small: ComposedSystem) -> tuple[DesignedPair, ...]:
             target=small,
             profiles=profiles,
             broadcast={name: np.full(shape, row, np.float32) for name, shape in shapes.items()},
-            scope=any_pair(Unit.INTERACTION, Vantage.SERVER, Horizon.ROUND),
+            scope=make_local_scope(Unit.INTERACTION, Vantage.SERVER, Horizon.ROUND),
             world_names=("item 0 in the history", "item 0 not in the history"),
         ),
     )

@@ -19,7 +19,7 @@ from fedrec_auditor.accountants.statements import (
     Sizes,
     Unit,
     Vantage,
-    any_pair,
+    make_local_scope,
 )
 from fedrec_auditor.accountants.verdict import (
     FailOn,
@@ -32,7 +32,7 @@ from fedrec_auditor.accountants.verdict import (
     refutes,
 )
 
-ROUND = any_pair(Unit.USER, Vantage.SERVER, Horizon.ROUND)
+ROUND = make_local_scope(Unit.USER, Vantage.SERVER, Horizon.ROUND)
 TRAINING = replace(ROUND, horizon=Horizon.TRAINING)
 PEERS = replace(ROUND, vantage=Vantage.PEERS)
 EPSILONS = st.one_of(st.floats(0, 50), st.just(math.inf))
@@ -248,7 +248,7 @@ def test_what_nobody_claims_is_never_refuted(
 
 @pytest.mark.parametrize("below", [False, True])
 def test_a_number_that_nobody_states_is_never_wrong(below: bool) -> None:
-    words = {basis: judge_number(1.0, 2.0, below=below, basis=basis) for basis in Basis}
+    words = {basis: judge_number(1.0, 2.0, is_below_claimed=below, basis=basis) for basis in Basis}
     assert words.pop(Basis.DERIVED) is NumberLabel.UNSTATED
     assert set(words.values()) == {NumberLabel.WRONG}
 

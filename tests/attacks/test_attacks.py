@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, any_pair
+from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, make_local_scope
 from fedrec_auditor.attacks.attribute_attacks import AttributeKnn, AttributeRows
 from fedrec_auditor.attacks.base import Background
 from fedrec_auditor.attacks.interaction_reconstruction import choose_sets
@@ -118,7 +118,7 @@ def server_view(name: str) -> View:
 
 def unprotected() -> list[str]:
     """Systems without protection whose uploads the server receives user by user."""
-    scope, found = any_pair(Unit.INTERACTION, Vantage.SERVER, Horizon.ROUND), []
+    scope, found = make_local_scope(Unit.INTERACTION, Vantage.SERVER, Horizon.ROUND), []
     for name in FAMILIES["targets"].list_names():
         event = FAMILIES["targets"].load_class(name)().get_event(scope, POPULATION)
         if isinstance(event, NonPrivateDpEvent) and name not in NOISY_OBJECTIVE:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from fedrec_auditor.accountants.events.leaves import PureDpEvent
-from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, any_pair
+from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, make_local_scope
 from fedrec_auditor.auditor.exact import find_exact_bound
 from fedrec_auditor.auditor.judging.accounting import find_event_bound, list_accountants
 from fedrec_auditor.targets.components import Component, Dense, Payload, SparseRows
@@ -28,7 +28,7 @@ CLIENTS, ITEMS = 6, 5
 GROUPS = ("user", "item", "mlp1", "mlp2")
 PARTS = ("user.E", "item", "mlp1.weight", "mlp2.bias")
 SIZES = {"user": 12, "item": 10, "mlp1": 2, "mlp2": 1}
-SCOPE = any_pair(Unit.USER, Vantage.SERVER, Horizon.ROUND)
+SCOPE = make_local_scope(Unit.USER, Vantage.SERVER, Horizon.ROUND)
 Arrays = dict[str, NDArray[Any]]
 PROTECTIONS: dict[str, Protection] = members("protections")
 ROUTES: dict[str, Route] = members("routes")
@@ -177,7 +177,7 @@ def test_promises(protection: Protection) -> None:
 
 
 def _proved(event: DpEvent, route: Route, delta: float) -> float:
-    scope = any_pair(Unit.USER, route.vantage, Horizon.ROUND)
+    scope = make_local_scope(Unit.USER, route.vantage, Horizon.ROUND)
     bound = find_event_bound(event, scope, delta, list_accountants())
     assert bound is not None, f"no accountant reads {event}"
     return bound.epsilon

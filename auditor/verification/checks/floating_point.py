@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.auditor.exact.fit import Check
+from fedrec_auditor.auditor.exact.fit import CheckResult
 from fedrec_auditor.auditor.verification.checks.shared_evidence import (
     ClaimUnderTest,
     CountedEvent,
@@ -198,7 +198,7 @@ _EXPECTED = 20.0
 _ENTRIES = 16
 
 
-def check_floating_point(evidence: SharedEvidence) -> Check:
+def check_floating_point(evidence: SharedEvidence) -> CheckResult:
     """Checks that low-order bits of floating-point outputs do not exclude an input.
 
     Noise in doubles takes only some of the doubles. Its sum with a value is rounded, depending on
@@ -226,7 +226,7 @@ def check_floating_point(evidence: SharedEvidence) -> Check:
     """
     batch = evidence.shared_outputs
     if batch.dtype.kind != "f":
-        return Check.passed(f"Outputs are not in floating point, but of {batch.dtype.name}.")
+        return CheckResult.passed(f"Outputs are not in floating point, but of {batch.dtype.name}.")
     draws, numbers, n_pairs = _INVERTED if evidence.sampler.takes_size else _INVERTED_SLOWLY
     size = max(draws, numbers // max(1, math.prod(batch.shape[2:])))
     places = itertools.combinations(range(len(evidence.inputs)), 2)
@@ -236,14 +236,16 @@ def check_floating_point(evidence: SharedEvidence) -> Check:
     if fault is not None:
         return fault
     shares = _inverted(evidence, pairs[:n_pairs], claim, size)
-    if isinstance(shares, Check):
+    if isinstance(shares, CheckResult):
         return shares
-    return _black_box(batch, evidence.inputs, pairs, claim) or Check.passed(_passed(batch, shares))
+    return _black_box(batch, evidence.inputs, pairs, claim) or CheckResult.passed(
+        _passed(batch, shares)
+    )
 
 
 def _sign_of_zero(
     batch: NDArray[Any], inputs: list[Any], pairs: list[tuple[int, int]], claim: ClaimUnderTest
-) -> Check | None:
+) -> CheckResult | None:
     """Returns a failed check if the sign of a zero in outputs distinguishes inputs; otherwise None.
 
     The events are "an output with a -0.0" and "an output without".
@@ -254,7 +256,7 @@ def _sign_of_zero(
             hits, misses = (int(seen[place].sum()) for place in (a, b))
             event = CountedEvent(name, (inputs[a], inputs[b]), hits, misses, seen.shape[1])
             if claim.is_refuted_by(event):
-                return Check.failed(
+                return CheckResult.failed(
                     f"{event}: -0.0 equals 0.0, but the output contains its sign. Add 0.0 to the "
                     "output, or send whole numbers."
                 )
@@ -263,7 +265,7 @@ def _sign_of_zero(
 
 def _inverted(
     evidence: SharedEvidence, pairs: list[tuple[int, int]], claim: ClaimUnderTest, size: int
-) -> Check | list[float]:
+) -> CheckResult | list[float]:
     """Measures which share of one input's outputs another input cannot give, by inverting the
     sampler.
 
@@ -304,7 +306,7 @@ def _inverted(
 
 def _black_box(
     batch: NDArray[Any], inputs: list[Any], pairs: list[tuple[int, int]], claim: ClaimUnderTest
-) -> Check | None:
+) -> CheckResult | None:
     """Checks without inversion that no low-order bits occur under one input only.
 
     Returns a failed check if counts of such bits refute the claim, a check with status "not run" if
@@ -334,7 +336,7 @@ def _black_box(
                 example,
             )
         if misses == 0 and hits >= _EXPECTED:
-            suspected = suspected or Check.not_run(
+            suspected = suspected or CheckResult.not_run(
                 f"{hits} of {n_held} outputs for {quote_value(inputs[a])} have low-order bits that never "
                 f"occurred under {quote_value(inputs[b])}, such as {_hex(example)}; the draws are too "
                 f"few to refute a claim of {claim.epsilon:g} by that. {_REMEDY}"
@@ -348,8 +350,8 @@ def _repeat(outputs: NDArray[Any], chosen: NDArray[np.bool_]) -> bool:
     return 2 * len(np.unique(numbers)) < len(numbers)
 
 
-def _failed(one: Any, share: float, how: str, certainty: str, example: Any) -> Check:
-    return Check.failed(
+def _failed(one: Any, share: float, how: str, certainty: str, example: Any) -> CheckResult:
+    return CheckResult.failed(
         f"At least {100 * share:.3g}% of the outputs for the input {quote_value(one)} {how}: whoever "
         f"sees one, such as {_hex(example)}, distinguishes the inputs {certainty}. {_REMEDY}"
     )

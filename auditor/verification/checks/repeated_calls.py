@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy import special
 
 from fedrec_auditor.accountants.statements import Bound
-from fedrec_auditor.auditor.exact.fit import Check
+from fedrec_auditor.auditor.exact.fit import CheckResult
 from fedrec_auditor.auditor.verification.checks.shared_evidence import (
     MAX_FALSE_ALARM_PROB,
     MAX_STORED_NUMBERS,
@@ -117,7 +117,7 @@ def find_deviating_position(
     return None
 
 
-def interleave(parts: NDArray[Any], places: NDArray[np.integer[Any]]) -> NDArray[Any]:
+def interleave_outputs(parts: NDArray[Any], places: NDArray[np.integer[Any]]) -> NDArray[Any]:
     """Merges the outputs of several inputs into one array (calls, d), in the order of calls.
 
     ``parts``: outputs per input (inputs, n, d).
@@ -223,7 +223,7 @@ def remove_drift(
 _MOST, _MOST_SINGLY = 4096, 1024
 
 
-def check_determinism(evidence: SharedEvidence) -> Check:
+def check_determinism(evidence: SharedEvidence) -> CheckResult:
     """Checks that different seeds give different outputs, if outputs vary at all.
 
     For each input, two batches of n outputs are drawn with two seeds. The check looks for batches
@@ -261,7 +261,7 @@ def check_determinism(evidence: SharedEvidence) -> Check:
         < math.log(MAX_FALSE_ALARM_PROB / len(inputs))
     ]
     if foretold:
-        return Check.failed(
+        return CheckResult.failed(
             f"Two seeds gave the same {draws} outputs for the input "
             f"{quote_value(inputs[foretold[0]])}: noise that can be predicted can be removed. "
             "Draw from the generator that is passed in, and keep no answers.",
@@ -270,8 +270,10 @@ def check_determinism(evidence: SharedEvidence) -> Check:
     if constant:
         return _constant(inputs, first, fresh, constant, claim.with_tests(len(inputs) ** 2))
     if all(np.array_equal(one, two) for one, two in zip(first, again, strict=True)):
-        return Check.passed("Another seed gives other outputs; the same seed gives the same ones.")
-    return Check.passed(
+        return CheckResult.passed(
+            "Another seed gives other outputs; the same seed gives the same ones."
+        )
+    return CheckResult.passed(
         "Another seed gives other outputs, and so does the same seed: the randomizer has a source "
         "of its own, so the seed does not reproduce its outputs."
     )
@@ -296,7 +298,7 @@ def _constant(
     fresh: list[NDArray[Any]],
     constant: list[int],
     claim: ClaimUnderTest,
-) -> Check:
+) -> CheckResult:
     """Checks whether the constant output of one input distinguishes it from other inputs.
 
     ``first`` are the outputs from which the constant output is learned, ``fresh`` those in which it
@@ -310,11 +312,11 @@ def _constant(
             quote_value(constant_output), (inputs[a], inputs[b]), hits, misses, draws
         )
         if misses == 0 and claim.is_refuted_by(event):
-            return Check.failed(
+            return CheckResult.failed(
                 f"{event}; these outputs never vary. Draw noise from the generator.",
-                claim.bound(event),
+                claim.make_bound(event),
             )
-    return Check.not_run(
+    return CheckResult.not_run(
         f"The outputs for the input {quote_value(inputs[constant[0]])} did not vary in {draws} draws, "
         "so a repeated seed looks like a fresh one."
     )
@@ -334,7 +336,7 @@ def _bound_of_repeats(
         if differ.any():
             place = int(np.argmax(differ))
             name = f"output number {place} of a call or run, always {quote_value(drawn[a][place])}"
-            return claim.bound(
+            return claim.make_bound(
                 CountedEvent(name, (inputs[a], inputs[b]), 2, 0, 2), epsilon=math.inf
             )
     return None

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.auditor.exact.fit import Check
+from fedrec_auditor.auditor.exact.fit import CheckResult
 from fedrec_auditor.auditor.verification.checks.floating_point import check_floating_point
 from fedrec_auditor.auditor.verification.checks.repeated_calls import check_determinism
 from fedrec_auditor.auditor.verification.checks.shared_evidence import SharedEvidence
@@ -16,7 +16,7 @@ from fedrec_auditor.auditor.verification.checks.shared_noise import check_shared
 from fedrec_auditor.auditor.verification.checks.support import check_output_type, check_support
 
 MAX_CHECKED_INPUTS = 8
-CHECKS: dict[str, Callable[[SharedEvidence], Check]] = {
+CHECK_FUNCTIONS: dict[str, Callable[[SharedEvidence], CheckResult]] = {
     "determinism": check_determinism,
     "shared noise": check_shared_noise,
     "support": check_support,
@@ -25,7 +25,7 @@ CHECKS: dict[str, Callable[[SharedEvidence], Check]] = {
 }
 
 
-def run_checks(evidence: SharedEvidence) -> tuple[Check, ...]:
+def run_checks(evidence: SharedEvidence) -> tuple[CheckResult, ...]:
     """Runs all checks for faults that a ratio of probabilities does not reveal, in a fixed order.
 
     Returns one ``Check`` per kind of fault. At most 8 inputs are tried: the first, the last, and
@@ -43,14 +43,16 @@ def run_checks(evidence: SharedEvidence) -> tuple[Check, ...]:
     count = len(evidence.inputs)
     places = np.linspace(0, count - 1, min(count, MAX_CHECKED_INPUTS)).round().astype(int)
     evidence = replace(evidence, inputs=[evidence.inputs[place] for place in places])
-    return tuple(_checked(name, look, evidence) for name, look in CHECKS.items())
+    return tuple(_checked(name, look, evidence) for name, look in CHECK_FUNCTIONS.items())
 
 
-def _checked(name: str, look: Callable[[SharedEvidence], Check], evidence: SharedEvidence) -> Check:
+def _checked(
+    name: str, look: Callable[[SharedEvidence], CheckResult], evidence: SharedEvidence
+) -> CheckResult:
     try:
         found = look(evidence)
     except InputError as error:
-        found = Check.not_run(str(error))
+        found = CheckResult.not_run(str(error))
     bound = found.bound
     if bound is not None:
         bound = replace(bound, source=f"the check of {name}: {bound.source}")

@@ -14,7 +14,7 @@ from scipy import special
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements import Bound, Side, Witness
-from fedrec_auditor.auditor.exact.fit import Check, CheckStatus
+from fedrec_auditor.auditor.exact.fit import CheckResult, CheckStatus
 from fedrec_auditor.auditor.exact.output_distribution import OutputDistribution
 from fedrec_auditor.auditor.worlds.guesses import bound_by_event, clopper_pearson_lower
 from fedrec_auditor.auditor.worlds.sampler import REPORT_SCOPE, Sampler
@@ -118,7 +118,7 @@ class ClaimUnderTest:
         """
         return float(clopper_pearson_lower(hits, trials, self.alpha))
 
-    def bound(self, event: CountedEvent, *, epsilon: float | None = None) -> Bound:
+    def make_bound(self, event: CountedEvent, *, epsilon: float | None = None) -> Bound:
         """Returns a lower bound on epsilon by an event, with the inputs and counts as witness.
 
         ``epsilon``: bound to state, if it is known from the event itself; None for the bound that
@@ -164,9 +164,9 @@ def stack_draws(draws: Sequence[NDArray[Any]]) -> NDArray[Any]:
     return np.stack(draws)
 
 
-N_CALLS = 16
+N_CHECKED_CALLS = 16
 # Number of calls for many outputs that are compared per input, and number of outputs per call.
-CALL_SIZE = 64
+MAX_OUTPUTS_PER_CALL = 64
 # Distances between the calls that are compared, and number of entries that are compared.
 _LAGS, _FIRST = (1, 2, 3), 8
 _ENTRIES = 64
@@ -174,7 +174,7 @@ _ENTRIES = 64
 
 def check_call_independence(
     calls: NDArray[Any], inputs: list[Any], clock_columns: tuple[int, ...] = ()
-) -> Check | None:
+) -> CheckResult | None:
     """Checks that the outputs of one call for many users have independent noise.
 
     ``calls``: outputs of c calls for n outputs each, per input (inputs, c, n, d).
@@ -198,7 +198,7 @@ def check_call_independence(
     return found
 
 
-def _shared(calls: NDArray[Any], inputs: list[Any]) -> Check | None:
+def _shared(calls: NDArray[Any], inputs: list[Any]) -> CheckResult | None:
     alpha = MAX_FALSE_ALARM_PROB / len(inputs) / 4
     for value, each in zip(inputs, calls, strict=True):
         for inside in (False, True):
@@ -206,13 +206,13 @@ def _shared(calls: NDArray[Any], inputs: list[Any]) -> Check | None:
             if found.status is CheckStatus.FAILED:
                 return found
         if shares := _exact_share(each, alpha):
-            return Check.failed(
+            return CheckResult.failed(
                 f"{shares} of each of {len(each)} calls for the input {quote_value(value)}, unlike "
                 "independent outputs: all outputs but one reveal the last one. Draw every output "
                 "separately."
             )
         if _repeats(each, alpha):
-            return Check.failed(
+            return CheckResult.failed(
                 f"Outputs of one call repeat each other for the input {quote_value(value)}, outputs of "
                 "different calls do not: users share their noise, and the difference of two "
                 "reports has no noise. Draw `size` times."
@@ -222,7 +222,7 @@ def _shared(calls: NDArray[Any], inputs: list[Any]) -> Check | None:
 
 def check_call_noise(
     calls: NDArray[Any], value: Any, alpha: float, *, within_calls: bool = False
-) -> Check:
+) -> CheckResult:
     """Checks that successive calls for one input do not share noise, with equal or opposite sign.
 
     ``calls``: outputs of c calls for n outputs each (c, n, *output shape).
@@ -261,7 +261,7 @@ def check_call_noise(
         if 2.0 * least * len(tests) < alpha:
             what = "output" if within_calls else "call"
             apart = f"the next {what}" if lag == 1 else f"the {what} {lag} later"
-            return Check.failed(
+            return CheckResult.failed(
                 f"{name} for the input {quote_value(value)} depends on that of {apart}: {alike} of "
                 f"{trials} cases agree, of which a third would agree for independent {what}s. "
                 "Whoever sees both can remove noise, and a measured bound, which assumes "
@@ -269,11 +269,13 @@ def check_call_noise(
                 "the time or a count of calls, verify the output without it."
             )
     if 2.0 * (2 / 3) ** max_trials * max(1, len(tests)) >= alpha:
-        return Check.not_run(
+        return CheckResult.not_run(
             f"Calls for the input {quote_value(value)} are too few, or vary too little, to show whether "
             "they share noise."
         )
-    return Check.passed("Outputs of successive calls are no more alike than outputs of others.")
+    return CheckResult.passed(
+        "Outputs of successive calls are no more alike than outputs of others."
+    )
 
 
 def _exact_share(calls: NDArray[Any], alpha: float) -> str:
@@ -442,7 +444,7 @@ class SharedEvidence:
         return int(self.limit_draws(_LOOK).draw(self.inputs[0], rng, 2)[0].size)
 
     @cached_property
-    def call_noise_check(self) -> Check | None:
+    def call_noise_check(self) -> CheckResult | None:
         """Failed check that outputs of one call do not share noise; None if they do not.
 
         The result is also None if the sampler returns one output per call. The status is "not run"
@@ -451,16 +453,18 @@ class SharedEvidence:
         sampler = self.limit_draws(DRAW_SHARE_BY_CHECK["shared noise"], self.batch_sampler)
         if not sampler.takes_size:
             return None
-        size = min(CALL_SIZE, int(self.get_planned_outputs("shared noise")) // N_CALLS)
+        size = min(
+            MAX_OUTPUTS_PER_CALL, int(self.get_planned_outputs("shared noise")) // N_CHECKED_CALLS
+        )
         if size < _FEWEST_IN_CALL:
-            return Check.not_run(
-                f"The share of this check, {N_CALLS} calls for {size} outputs, is too small. "
+            return CheckResult.not_run(
+                f"The share of this check, {N_CHECKED_CALLS} calls for {size} outputs, is too small. "
                 "Raise samples, or seconds."
             )
         rngs = map(np.random.default_rng, self.seeds["shared noise"].spawn(len(self.inputs)))
         calls = stack_draws(
             [
-                stack_draws([sampler.draw(value, rng, size) for _ in range(N_CALLS)])
+                stack_draws([sampler.draw(value, rng, size) for _ in range(N_CHECKED_CALLS)])
                 for value, rng in zip(self.inputs, rngs, strict=True)
             ]
         )

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrec_auditor.auditor.exact.fit import Check, CheckStatus
+from fedrec_auditor.auditor.exact.fit import CheckResult, CheckStatus
 from fedrec_auditor.auditor.verification.checks.repeated_calls import (
     find_clock_columns,
-    interleave,
+    interleave_outputs,
     remove_drift,
 )
 from fedrec_auditor.auditor.verification.checks.shared_evidence import (
@@ -29,7 +29,7 @@ _ENTRIES = 64
 _WORST_FIRST = (CheckStatus.FAILED, CheckStatus.NOT_RUN, CheckStatus.PASSED)
 
 
-def check_shared_noise(evidence: SharedEvidence) -> Check:
+def check_shared_noise(evidence: SharedEvidence) -> CheckResult:
     """Checks that noise is not shared between outputs of one call, successive calls, or entries of
     an output.
 
@@ -47,7 +47,7 @@ def check_shared_noise(evidence: SharedEvidence) -> Check:
     if evidence.call_noise_check:
         return evidence.call_noise_check
     batch, note = evidence.shared_outputs, ""
-    found = Check.passed("Outputs of one call are no more alike than those of many.")
+    found = CheckResult.passed("Outputs of one call are no more alike than those of many.")
     if not evidence.sampler.takes_size:
         found, note = _by_turns(evidence)
     if found.status is not CheckStatus.FAILED and batch.ndim > 2 and batch.dtype.kind in "biuf":
@@ -55,7 +55,7 @@ def check_shared_noise(evidence: SharedEvidence) -> Check:
     return replace(found, reason=f"{found.reason}{note}")
 
 
-def _by_turns(evidence: SharedEvidence) -> tuple[Check, str]:
+def _by_turns(evidence: SharedEvidence) -> tuple[CheckResult, str]:
     """Checks that calls that return one output do not share noise; returns the check, and a note.
 
     The note describes outputs that follow the order of calls; it is empty if there are none.
@@ -64,14 +64,14 @@ def _by_turns(evidence: SharedEvidence) -> tuple[Check, str]:
     order = plan_call_order(*batch.shape[:2])
     rows = batch.reshape(*batch.shape[:2], -1).copy()
 
-    def worst(rows: NDArray[Any]) -> Check:
+    def worst(rows: NDArray[Any]) -> CheckResult:
         alpha = MAX_FALSE_ALARM_PROB / len(inputs)
         check = [check_call_noise(b[:, None], v, alpha) for v, b in zip(inputs, rows, strict=True)]
         return min(check, key=lambda each: _WORST_FIRST.index(each.status))
 
     check, note = worst(rows), ""
     failed = check.status is CheckStatus.FAILED
-    if failed and (clocks := find_clock_columns(interleave(rows, order), order)):
+    if failed and (clocks := find_clock_columns(interleave_outputs(rows, order), order)):
         named = dict.fromkeys(fields.name_field(k) if fields else f"entry {k}" for k in clocks)
         note = (
             f" In the output, {' and '.join([*named][:3])} follows the order of calls: a clock or "
@@ -80,7 +80,7 @@ def _by_turns(evidence: SharedEvidence) -> tuple[Check, str]:
         rows[:, :, fields.add_related_columns(clocks) if fields else clocks] = 0
         check = worst(rows)
     if check.status is CheckStatus.FAILED and rows.dtype.kind in "biuf":
-        residual = remove_drift(interleave(rows, order), order, evidence.claim)
+        residual = remove_drift(interleave_outputs(rows, order), order, evidence.claim)
         if residual is not None:
             still = worst(np.stack([residual[order == place] for place in range(len(inputs))]))
             if still.status is not CheckStatus.FAILED:
@@ -89,7 +89,7 @@ def _by_turns(evidence: SharedEvidence) -> tuple[Check, str]:
     return check, note
 
 
-def _among_entries(evidence: SharedEvidence) -> Check:
+def _among_entries(evidence: SharedEvidence) -> CheckResult:
     inputs = evidence.inputs
     claim = evidence.claim.with_tests(2 * math.comb(len(inputs), 2))
     flat = evidence.shared_outputs.reshape(*evidence.shared_outputs.shape[:2], -1)[:, :, :_ENTRIES]
@@ -110,17 +110,17 @@ def _among_entries(evidence: SharedEvidence) -> Check:
                 name, (inputs[likely], inputs[unlikely]), hits, misses, test.shape[1]
             )
             if claim.is_refuted_by(event):
-                return Check.failed(
+                return CheckResult.failed(
                     f"{event}: no noise changes it. Draw noise for every entry separately.",
-                    claim.bound(event),
+                    claim.make_bound(event),
                 )
             suspected = suspected or f"{event}: no noise changes it"
     if suspected:
-        return Check.not_run(
+        return CheckResult.not_run(
             f"{suspected}; the draws are too few to show whether a claim of {claim.epsilon:g} "
             "allows that."
         )
-    return Check.passed(
+    return CheckResult.passed(
         f"No combination of {flat.shape[2]} entries is without noise and reveals the input."
     )
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrec_auditor.auditor.exact.fit import Check
+from fedrec_auditor.auditor.exact.fit import CheckResult
 from fedrec_auditor.auditor.exact.output_distribution import OutputDistribution, limit_underflow
 from fedrec_auditor.auditor.verification.checks.shared_evidence import (
     ClaimUnderTest,
@@ -31,7 +31,7 @@ _BEFORE = 16
 _ASKED = 4096
 
 
-def check_support(evidence: SharedEvidence) -> Check:
+def check_support(evidence: SharedEvidence) -> CheckResult:
     """Checks that the outputs of each input are possible under all other inputs, up to delta.
 
     An output that another input cannot give reveals the input. If the randomizer states a
@@ -53,17 +53,17 @@ def check_support(evidence: SharedEvidence) -> Check:
         batch = np.stack([round_scaled(block, np.abs(block)) for block in batch])
     half = batch.shape[1] // 2
     if claim.epsilon > claim.find_max_epsilon(half):
-        return Check.not_run(
+        return CheckResult.not_run(
             f"{2 * half} draws cannot distinguish an impossible output from a rare one that a "
             f"claim of {claim.epsilon:g} allows."
         )
     for a, b, name, hits, misses in _events(batch, half, pairs, claim.epsilon):
         event = CountedEvent(name, (inputs[a], inputs[b]), int(hits.sum()), int(misses.sum()), half)
         if event.second_hits == 0 and claim.is_refuted_by(event):
-            return Check.failed(
-                f"{event}: such an output excludes the latter. {_REMEDY}", claim.bound(event)
+            return CheckResult.failed(
+                f"{event}: such an output excludes the latter. {_REMEDY}", claim.make_bound(event)
             )
-    return Check.passed(f"No output in {2 * half} draws per input excludes an input.")
+    return CheckResult.passed(f"No output in {2 * half} draws per input excludes an input.")
 
 
 def _events(
@@ -132,7 +132,7 @@ def _interval(low: NDArray[Any], high: NDArray[Any]) -> str:
 
 def _by_distribution(
     batch: NDArray[Any], inputs: list[Any], claim: ClaimUnderTest, dist: OutputDistribution
-) -> Check:
+) -> CheckResult:
     worst_case = dist.worst_case
     if worst_case is not None:
         ask = dist.log_prob if worst_case.one_copy is None else worst_case.one_copy.log_prob
@@ -143,7 +143,7 @@ def _by_distribution(
             reached = np.exp(table[a][only]).sum() if worst_case.exhaustive else float(only.any())
             if reached > claim.delta and (worst_case.exhaustive or claim.delta == 0):
                 output = worst_case.name_output(worst_case.outputs[int(np.argmax(only))])
-                return Check.failed(
+                return CheckResult.failed(
                     f"By the stated distribution the output {output} is possible for the input "
                     f"{worst_case.name_input(worst_case.inputs[a])} and impossible for "
                     f"{worst_case.name_input(worst_case.inputs[b])}. {_REMEDY}"
@@ -159,11 +159,11 @@ def _by_distribution(
         if claim.is_always_refuted(hits, len(only)):
             name = f"outputs such as {quote_value(asked[int(np.argmax(only))])}"
             event = CountedEvent(name, (inputs[a], inputs[b]), hits, 0, len(only))
-            return Check.failed(
+            return CheckResult.failed(
                 f"{event}, for which the stated distribution calls them impossible. {_REMEDY}",
-                claim.bound(event, epsilon=math.inf),
+                claim.make_bound(event, epsilon=math.inf),
             )
-    return Check.passed(
+    return CheckResult.passed(
         "By the stated distribution every drawn output is possible under every input tried."
     )
 
@@ -174,7 +174,7 @@ _SEVERAL = 3
 _DEPTH = 4
 
 
-def check_output_type(evidence: SharedEvidence) -> Check:
+def check_output_type(evidence: SharedEvidence) -> CheckResult:
     """Checks that the type, shape, keys and attributes of raw outputs do not depend on the input.
 
     All parts of an output that accompany its numbers are examined: entries of tuples and
@@ -209,7 +209,7 @@ def check_output_type(evidence: SharedEvidence) -> Check:
         key=lambda found: (found[0], -len(found[1]), found[1:]),
     )
     if mass < _LOOKS // 4:
-        return Check.passed("Answers have the same type and form for every input tried.")
+        return CheckResult.passed("Answers have the same type and form for every input tried.")
     counted = int(min(_COUNTED, sampler.allowance.remaining // 2))
     fresh = _parts(sampler, [probes[a], probes[b]], second, counted)
     hits, misses = (sum(part[path][token] for token in chosen) for part in fresh)
@@ -218,10 +218,12 @@ def check_output_type(evidence: SharedEvidence) -> Check:
     event = CountedEvent(name, (probes[a], probes[b]), hits, misses, counted)
     summary = f"{event}, for which it is mostly {usual}"
     if claim.is_refuted_by(event):
-        return Check.failed(f"{summary}. Return only the noisy numbers, in one form.")
+        return CheckResult.failed(f"{summary}. Return only the noisy numbers, in one form.")
     if misses:
-        return Check.passed(f"{summary}, as a claim of {claim.epsilon:g} allows.")
-    return Check.not_run(f"{summary}: too few draws to test a claim of {claim.epsilon:g} by it.")
+        return CheckResult.passed(f"{summary}, as a claim of {claim.epsilon:g} allows.")
+    return CheckResult.not_run(
+        f"{summary}: too few draws to test a claim of {claim.epsilon:g} by it."
+    )
 
 
 def _alike(inputs: list[Any]) -> list[Any]:

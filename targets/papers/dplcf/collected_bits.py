@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from fedrec_auditor.accountants.events import dp
-from fedrec_auditor.accountants.statements import Horizon, Scope, Unit, Vantage, any_pair
+from fedrec_auditor.accountants.statements import Horizon, Scope, Unit, Vantage, make_local_scope
 from fedrec_auditor.targets.components import Bits, Component, Floats, Ints
 from fedrec_auditor.targets.compute import Machine, iter_blocks
 from fedrec_auditor.targets.datasets.base import Interactions
@@ -134,7 +134,7 @@ class BitUploadSystem(System):
                 profiles=Interactions.create(profiles, name="game"),
                 broadcast=None,
                 reducer=get_first_item_bits,
-                scope=any_pair(Unit.INTERACTION, Vantage.SERVER, Horizon.TRAINING),
+                scope=make_local_scope(Unit.INTERACTION, Vantage.SERVER, Horizon.TRAINING),
                 world_names=("item 0 in the history", "item 0 not in the history"),
             ),
         )

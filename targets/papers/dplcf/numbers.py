@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.methods.accounting_methods import Pure
-from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, any_pair
+from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, make_local_scope
 from fedrec_auditor.targets.declarations.entry import ClaimedAndComputed
 from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip
 from fedrec_auditor.targets.papers.dplcf.jaccard import (
@@ -27,7 +27,7 @@ from fedrec_auditor.targets.papers.dplcf.jaccard import (
 from fedrec_auditor.targets.papers.dplcf.systems import DplcfAp, DplcfSp
 from fedrec_auditor.targets.systems.base import Population
 
-_BIT = any_pair(Unit.INTERACTION, Vantage.SERVER, Horizon.TRAINING)
+_BIT = make_local_scope(Unit.INTERACTION, Vantage.SERVER, Horizon.TRAINING)
 _MOVIELENS = Population(n_users=943, n_items=1682)
 
 # Type of a two-dimensional array of numbers.

@@ -14,7 +14,7 @@ import numpy as np
 
 from fedrec_auditor.accountants.events import dp
 from fedrec_auditor.accountants.methods.accounting_methods import Pld, Pure, Shuffle
-from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, any_pair
+from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, make_local_scope
 from fedrec_auditor.targets.components import Floats
 from fedrec_auditor.targets.declarations.entry import ClaimedAndComputed
 from fedrec_auditor.targets.mechanisms.composed_mechanisms import Repeated
@@ -349,7 +349,7 @@ def compare_shuffling() -> Iterator[ClaimedAndComputed]:
     """
     system, population = GdDr(), Population(n_users=943, n_items=1682)
     local, shuffled = (
-        any_pair(Unit.USER, vantage, Horizon.TRAINING)
+        make_local_scope(Unit.USER, vantage, Horizon.TRAINING)
         for vantage in (Vantage.SERVER, Vantage.SHUFFLED)
     )
     event = system.get_event(shuffled, population)

@@ -12,13 +12,13 @@ from collections.abc import Iterator
 import numpy as np
 
 from fedrec_auditor.accountants.methods.accounting_methods import Pure
-from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, any_pair
+from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, make_local_scope
 from fedrec_auditor.targets.declarations.entry import ClaimedAndComputed
 from fedrec_auditor.targets.federated.protections import AdaptiveLaplace, LaplaceProtection
 from fedrec_auditor.targets.papers.fedrec_apm.systems import FedMf, FedRec, FedRecApm
 from fedrec_auditor.targets.systems.base import Population
 
-_UPLOAD = any_pair(Unit.USER, Vantage.SERVER, Horizon.ROUND)
+_UPLOAD = make_local_scope(Unit.USER, Vantage.SERVER, Horizon.ROUND)
 _MOVIELENS = Population(n_users=943, n_items=1682)
 # Names of the components (groups of arrays of the model), as the comparisons print them.
 _WORDS = {

@@ -14,7 +14,7 @@ import scipy
 from scipy.special import expit
 
 from fedrec_auditor.accountants.methods.accounting_methods import Pure
-from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, any_pair
+from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, make_local_scope
 from fedrec_auditor.targets.components import Floats, Reports
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.declarations.entry import ClaimedAndComputed
@@ -24,7 +24,7 @@ from fedrec_auditor.targets.papers.dplcf.systems import DplcfAp, DplcfSp
 from fedrec_auditor.targets.papers.fmf_ldp.systems import FmfLdp
 from fedrec_auditor.targets.systems.base import Population
 
-_TRAINING = any_pair(Unit.USER, Vantage.SERVER, Horizon.TRAINING)
+_TRAINING = make_local_scope(Unit.USER, Vantage.SERVER, Horizon.TRAINING)
 _MOVIELENS, _SMALL_SET, _FULL = (
     Population(n_users=943, n_items=items) for items in (1682, 1000, 9781)
 )

@@ -13,7 +13,14 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.statements import Horizon, Scope, Sizes, Unit, Vantage, any_pair
+from fedrec_auditor.accountants.statements import (
+    Horizon,
+    Scope,
+    Sizes,
+    Unit,
+    Vantage,
+    make_local_scope,
+)
 from fedrec_auditor.accountants.theorems.neighbours import count_anonymity_set
 from fedrec_auditor.targets.components import Floats, Ints, RankOneMessages, Reports
 from fedrec_auditor.targets.compute import Machine, iter_blocks, limit_to_one_thread
@@ -140,7 +147,7 @@ class FmfLdp(ReportingSystem, ImplicitMf):
                 target=game,
                 profiles=Interactions.create(np.repeat(np.eye(2), half, axis=1), name="game"),
                 broadcast={"items": game.make_opposing_items(2 * half)},
-                scope=any_pair(Unit.REPORT, Vantage.SERVER, Horizon.REPORT),
+                scope=make_local_scope(Unit.REPORT, Vantage.SERVER, Horizon.REPORT),
                 world_names=(
                     f"the first {half} of {2 * half} items in the history",
                     f"the last {half} of {2 * half} items in the history",

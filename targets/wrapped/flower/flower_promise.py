@@ -20,7 +20,7 @@ from fedrec_auditor.accountants.statements import (
     Scope,
     Unit,
     Vantage,
-    any_pair,
+    make_local_scope,
 )
 from fedrec_auditor.targets.mechanisms.gaussian_mechanisms import VectorGaussian
 from fedrec_auditor.targets.systems.base import ScopedClaim
@@ -171,7 +171,7 @@ class FlowerPromise:
         """
         own = self._in(self.scope, self.note)
         if self.randomizer is not None:
-            pair = any_pair(Unit.REPORT, self.scope.vantage, Horizon.REPORT)
+            pair = make_local_scope(Unit.REPORT, self.scope.vantage, Horizon.REPORT)
             yield self._in(pair, self.note)
             own = self._in(self.scope, "")
         yield own

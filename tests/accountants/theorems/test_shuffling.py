@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.events.leaves import ShuffledDpEvent
 from fedrec_auditor.accountants.methods.accounting_methods import Shuffle
-from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, any_pair
+from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, make_local_scope
 from fedrec_auditor.accountants.theorems.neighbours import count_anonymity_set
 from fedrec_auditor.auditor.exact import find_exact_bound
 from fedrec_auditor.targets.mechanisms.composed_mechanisms import Repeated, Shuffled
 from tests.contracts.events import response
 
-SHUFFLED = any_pair(Unit.USER, Vantage.SHUFFLED, Horizon.TRAINING)
+SHUFFLED = make_local_scope(Unit.USER, Vantage.SHUFFLED, Horizon.TRAINING)
 
 
 def proved(local: float, users: int, times: int, delta: float, *, binary: bool = True) -> float:

@@ -13,7 +13,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from fedrec_auditor.auditor.verification import Check, CheckStatus
+from fedrec_auditor.auditor.verification import CheckResult, CheckStatus
 from tests.command import cli, refusal
 from tests.reports.record.test_gate import check
 
@@ -161,7 +161,7 @@ def test_a_failed_check_exits_with_1_unless_it_is_waived(monkeypatch: pytest.Mon
     from fedrec_auditor.auditor import verification
 
     real = verification.verify_ldp
-    failed = Check(name="a name", status=CheckStatus.FAILED, reason="Seen. Mend it.")
+    failed = CheckResult(name="a name", status=CheckStatus.FAILED, reason="Seen. Mend it.")
     monkeypatch.setattr(
         verification,
         "verify_ldp",

@@ -12,7 +12,7 @@ from scipy import stats
 
 import fedrec_auditor.auditor.exact.fit as fit
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.auditor.exact.fit import Check, CheckStatus, check_fit
+from fedrec_auditor.auditor.exact.fit import CheckResult, CheckStatus, check_fit
 from fedrec_auditor.auditor.exact.output_distribution import Density, OutputDistribution
 from fedrec_auditor.auditor.worlds.sampler import Sampler
 from fedrec_auditor.targets.mechanisms.composed_mechanisms import Product, Shuffled
@@ -25,7 +25,7 @@ from tests.points import later
 NUMBERS = [0.0, 0.3, 1.0]
 
 
-def check(thing: Any, inputs: list[Any], samples: int = 40_000, seed: int = 0) -> Check:
+def check(thing: Any, inputs: list[Any], samples: int = 40_000, seed: int = 0) -> CheckResult:
     law = OutputDistribution.wrap(thing)
     return check_fit(law.sampler, law, inputs, samples=samples, seed=np.random.SeedSequence(seed))
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.losses.divergences import bisect_threshold
 from fedrec_auditor.accountants.methods.accounting_methods import Pld
-from fedrec_auditor.accountants.statements import Horizon, Side, Unit, Vantage, any_pair
+from fedrec_auditor.accountants.statements import Horizon, Side, Unit, Vantage, make_local_scope
 from fedrec_auditor.auditor.exact import compute_delta, find_exact_bound
 from fedrec_auditor.targets.mechanisms.base import Mechanism, WorstCase
 from fedrec_auditor.targets.mechanisms.composed_mechanisms import (
@@ -32,7 +32,7 @@ from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip, OneCoor
 from tests.auditor.exact.densities import assert_least, laws, slow_delta, slow_epsilon
 from tests.contracts.events import response
 
-SCOPE = any_pair(Unit.BIT, Vantage.SERVER, Horizon.REPORT)
+SCOPE = make_local_scope(Unit.BIT, Vantage.SERVER, Horizon.REPORT)
 
 
 @dataclass(frozen=True)

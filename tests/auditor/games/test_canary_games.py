@@ -18,7 +18,7 @@ from fedrec_auditor.accountants.statements import (
     Scope,
     Unit,
     Vantage,
-    any_pair,
+    make_local_scope,
 )
 from fedrec_auditor.auditor.games import canary as canaries
 from fedrec_auditor.auditor.games import crowd_game, projection
@@ -54,7 +54,7 @@ from fedrec_auditor.targets.transcript import PublicInfo, Round, Transcript, Upl
 from tests.auditor.games.played import DATA, POPULATION, SURE, play
 from tests.points import later
 
-USER = any_pair(Unit.USER, Vantage.SERVER, Horizon.TRAINING)
+USER = make_local_scope(Unit.USER, Vantage.SERVER, Horizon.TRAINING)
 PRESENCE = replace(USER, adjacency=Adjacency.ADD_REMOVE)
 
 

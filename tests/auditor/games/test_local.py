@@ -16,7 +16,7 @@ from fedrec_auditor.accountants.statements import (
     Scope,
     Unit,
     Vantage,
-    any_pair,
+    make_local_scope,
 )
 from fedrec_auditor.accountants.verdict import Verdict
 from fedrec_auditor.auditor.games import canary as canaries
@@ -44,7 +44,9 @@ from fedrec_auditor.targets.systems.base import Target
 from fedrec_auditor.targets.transcript import Uploads
 from tests.auditor.games.played import DATA, POPULATION, SURE, play
 
-USER = replace(any_pair(Unit.USER, Vantage.SERVER, Horizon.ROUND), adjacency=Adjacency.REPLACE)
+USER = replace(
+    make_local_scope(Unit.USER, Vantage.SERVER, Horizon.ROUND), adjacency=Adjacency.REPLACE
+)
 SIZE = 400
 
 
@@ -310,7 +312,7 @@ def test_no_local_bound_is_above_the_proof() -> None:
 def test_a_user_who_is_any_pair_may_have_other_attributes() -> None:
     found = list(
         canaries.design_extreme_canaries(
-            any_pair(Unit.USER, Vantage.SERVER, Horizon.ROUND), POPULATION
+            make_local_scope(Unit.USER, Vantage.SERVER, Horizon.ROUND), POPULATION
         )
     )
     assert any(_flipped(each) for each in found)

@@ -12,7 +12,7 @@ import pytest
 from fedrec_auditor import Claim, audit_system, wrap_system
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.losses.divergences import find_gaussian_epsilon
-from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, any_pair
+from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, make_local_scope
 from fedrec_auditor.auditor.games.canary_game import GameInputs, GameSetup, RemovalEstimator, Skip
 from fedrec_auditor.auditor.games.canary_games import CANARY_GAMES
 from fedrec_auditor.auditor.games.crowd_game import TrainingSimulator
@@ -163,7 +163,7 @@ def test_half_a_bound_for_two_is_one_for_one(delta: float) -> None:
     """Two removals of 1 each under Gaussian, or at delta 0 Laplace, noise."""
     worlds = Worlds(
         names=("two are there", "none"),
-        scope=any_pair(Unit.USER, Vantage.AGGREGATE, Horizon.ROUND),
+        scope=make_local_scope(Unit.USER, Vantage.AGGREGATE, Horizon.ROUND),
         draw=lambda world, size, rng: (
             2.0 * (world == 0) + (rng.normal(size=size) if delta else rng.laplace(size=size))
         ),

@@ -18,7 +18,7 @@ from fedrec_auditor.accountants.statements import (
     Sizes,
     Unit,
     Vantage,
-    any_pair,
+    make_local_scope,
 )
 from fedrec_auditor.accountants.verdict import ALARM_CONFIDENCE, Verdict
 from fedrec_auditor.auditor.judging.accounting import (
@@ -37,7 +37,7 @@ from fedrec_auditor.targets.papers.fmf_ldp.systems import FmfLdp
 from fedrec_auditor.targets.systems.base import Population, ScopedClaim
 from fedrec_auditor.targets.wrapped.wrapped_system import WrappedSystem
 
-REPORT = any_pair(Unit.REPORT, Vantage.SERVER, Horizon.REPORT)
+REPORT = make_local_scope(Unit.REPORT, Vantage.SERVER, Horizon.REPORT)
 TRAINING = replace(REPORT, unit=Unit.USER, horizon=Horizon.TRAINING)
 POPULATION = Population(n_users=10, n_items=10)
 

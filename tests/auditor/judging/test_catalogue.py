@@ -14,7 +14,7 @@ import pytest
 from dp_accounting import NonPrivateDpEvent, NoOpDpEvent
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.statements import Basis, Horizon, Unit, Vantage, any_pair
+from fedrec_auditor.accountants.statements import Basis, Horizon, Unit, Vantage, make_local_scope
 from fedrec_auditor.accountants.verdict import Verdict
 from fedrec_auditor.auditor.judging.catalogue import (
     ReleasedCode,
@@ -29,7 +29,7 @@ from fedrec_auditor.reports.documents.catalogue import CatalogueRow
 from fedrec_auditor.targets.declarations.entry import PaperEntry
 from fedrec_auditor.targets.systems.base import Population
 
-SCOPE = any_pair(Unit.USER, Vantage.SERVER, Horizon.ROUND)
+SCOPE = make_local_scope(Unit.USER, Vantage.SERVER, Horizon.ROUND)
 MANY = Population(n_users=943, n_items=1682)
 GOLDEN = (1 + math.sqrt(5)) / 2
 
@@ -127,7 +127,7 @@ EPSILONS = {
     "15": (C, 16.6082, 0.567, 0.4892),
     "16": (N, None, float("inf"), float("inf")),
 }
-REPORT = any_pair(Unit.REPORT, Vantage.SERVER, Horizon.REPORT)
+REPORT = make_local_scope(Unit.REPORT, Vantage.SERVER, Horizon.REPORT)
 PAPER = load_papers()["fmf-ldp"]
 ONE = PAPER.get_entry("1").model_copy(
     update={"number": "99", "epsilon": None, "scope": REPORT, "computed": ""}
@@ -218,7 +218,7 @@ def test_a_heading_gives_all_its_parts() -> None:
         ({"settings": {"reports": 0}}, "reports=0"),
         ({"scope": replace(REPORT, unit=Unit.BIT)}, "got 0"),
         ({"delta": 0.5}, "got 0"),
-        ({"scope": any_pair(Unit.BIT, Vantage.SERVER, Horizon.TRAINING)}, "got 0"),
+        ({"scope": make_local_scope(Unit.BIT, Vantage.SERVER, Horizon.TRAINING)}, "got 0"),
         ({"scope": None}, "got neither"),
     ],
     ids=str,

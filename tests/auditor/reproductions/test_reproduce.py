@@ -104,10 +104,10 @@ def test_the_hits_of_every_held_out_item_have_popularity_as_baseline(timed: bool
         data = replace(data, timestamps=rng.permutation(data.ratings.nnz).astype(np.int64))
     system = AttackedSystem(
         target="fedlightgcn",
-        method="x",
+        system_in_paper="x",
         data_set="y",
         upload_scores=(),
-        cutoff=20,
+        hit_cutoff=20,
         printed_hit_rate=("Table VI", 0.08),
     )
     (row,) = system.make_part().measure(data, np.random.default_rng(0), True)
@@ -169,7 +169,7 @@ def _popular(split: HeldOutItems, cutoff: int) -> float:
 @pytest.mark.parametrize("name", list_reproductions())
 def test_parts_have_unique_names(name: str) -> None:
     made = get_reproduction(name)
-    parts = [part.name for part in made.parts()]
+    parts = [part.name for part in made.list_parts()]
     assert len(set(parts)) == len(parts)
     assert made.paper_title
     assert not [line for line in made.summarize(()) if "nan" in line]

@@ -17,7 +17,7 @@ from fedrec_auditor.accountants.statements import (
     Side,
     Unit,
     Vantage,
-    any_pair,
+    make_local_scope,
 )
 from fedrec_auditor.accountants.verdict import Verdict
 from fedrec_auditor.attacks.readers.rank_one_gradients import RankOneGradientReader
@@ -69,7 +69,10 @@ def test_bounds_of_an_upload_count_the_features_that_these_data_have() -> None:
 
 def test_a_sample_that_could_not_refute_a_claim_tells_how_many_draws_could() -> None:
     """The draws it names could, and one draw fewer could not."""
-    scope, estimator = any_pair(Unit.REPORT, Vantage.SERVER, Horizon.REPORT), JointBinomial()
+    scope, estimator = (
+        make_local_scope(Unit.REPORT, Vantage.SERVER, Horizon.REPORT),
+        JointBinomial(),
+    )
     samples, confidence = 8_000, 0.975
     claim = Claim(epsilon=10.0, scope=scope, statement="ours", source="paper")
     most = estimator.find_max_bound(samples, delta=0.0, confidence=confidence)

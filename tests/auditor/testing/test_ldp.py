@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from fedrec_auditor.auditor.testing import assert_ldp, ldp
-from fedrec_auditor.auditor.verification import Check, CheckStatus, Verification, verify_ldp
+from fedrec_auditor.auditor.verification import CheckResult, CheckStatus, Verification, verify_ldp
 from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip
 
 
@@ -41,8 +41,10 @@ def test_a_mechanism_is_named_by_its_parameters() -> None:
 
 def test_failed_checks_fail_unless_they_are_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
     checks = (
-        Check(name="floating point", status=CheckStatus.FAILED, reason="Seen. Round the output."),
-        Check(name="support", status=CheckStatus.PASSED, reason="Equal."),
+        CheckResult(
+            name="floating point", status=CheckStatus.FAILED, reason="Seen. Round the output."
+        ),
+        CheckResult(name="support", status=CheckStatus.PASSED, reason="Equal."),
     )
     monkeypatch.setattr(
         ldp, "verify_ldp", lambda *a, **k: dataclasses.replace(verify_ldp(*a, **k), checks=checks)

@@ -21,9 +21,9 @@ from numpy.typing import NDArray
 from fedrec_auditor import verify_ldp
 from fedrec_auditor.accountants.verdict import Verdict
 from fedrec_auditor.auditor.exact.fit import CheckStatus
-from fedrec_auditor.auditor.tracing.outputs import FORM_CHECK, split_output
+from fedrec_auditor.auditor.tracing.outputs import FORM_CHECK_NAME, split_output
 from fedrec_auditor.auditor.tracing.paths import NotTraced
-from fedrec_auditor.auditor.tracing.trace import PROOF_CHECK
+from fedrec_auditor.auditor.tracing.trace import PROOF_CHECK_NAME
 from tests.auditor.tracing.distributions import epsilon, traced
 
 Rng = np.random.Generator
@@ -169,12 +169,12 @@ TELLING: dict[str, Callable[[int, Rng], Any]] = {
 def test_a_form_that_tells_fails_a_check_however_seldom(function: Any) -> None:
     check = traced(function, [0, 1]).check_forms(0.0)
     assert check is not None
-    assert (check.name, check.status) == (FORM_CHECK, CheckStatus.FAILED)
+    assert (check.name, check.status) == (FORM_CHECK_NAME, CheckStatus.FAILED)
 
 
 def test_the_check_stands_in_a_verification() -> None:
     found = verify_ldp(TELLING["type"], epsilon=2.0, inputs=[0, 1], samples=2_000)
-    assert FORM_CHECK in [check.name for check in found.faults]
+    assert FORM_CHECK_NAME in [check.name for check in found.faults]
 
 
 @pytest.mark.parametrize("share", [1.0, 1e-7])
@@ -195,7 +195,7 @@ def test_several_forms_of_one_value_are_not_compared() -> None:
         return float(value) if rng.random() < 0.1 + 0.8 * x else value
 
     found = verify_ldp(mixed, epsilon=1.0, inputs=[0, 1], samples=2_000)
-    (proof,) = (check for check in found.checks if check.name == PROOF_CHECK)
+    (proof,) = (check for check in found.checks if check.name == PROOF_CHECK_NAME)
     assert "with probabilities that are not compared" in proof.reason
 
 

@@ -20,7 +20,7 @@ from fedrec_auditor.auditor.exact import find_exact_bound
 from fedrec_auditor.auditor.exact.fit import CheckStatus
 from fedrec_auditor.auditor.tracing import trace
 from fedrec_auditor.auditor.tracing.paths import NotTraced, StepBudget
-from fedrec_auditor.auditor.tracing.trace import PROOF_CHECK, Trace
+from fedrec_auditor.auditor.tracing.trace import PROOF_CHECK_NAME, Trace
 from fedrec_auditor.auditor.verification import Verification
 from fedrec_auditor.auditor.worlds.sampler import REPORT_SCOPE
 from fedrec_auditor.targets.mechanisms.base import Mechanism
@@ -38,7 +38,7 @@ def verified(randomizer: Callable[..., Any], **settings: Any) -> tuple[Verificat
     found = verify_ldp(
         randomizer, **{"epsilon": 2.0, "inputs": [0, 1], "samples": 4_000} | settings
     )
-    (check,) = (check for check in found.checks if check.name == PROOF_CHECK)
+    (check,) = (check for check in found.checks if check.name == PROOF_CHECK_NAME)
     assert (check.status is CheckStatus.PASSED) is found.method.startswith("proved from the code")
     return found, check.reason
 

@@ -11,15 +11,15 @@ import pytest
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements import Bound, Side, Witness
-from fedrec_auditor.auditor.verification import Check, CheckStatus, Verification, verify_ldp
+from fedrec_auditor.auditor.verification import CheckResult, CheckStatus, Verification, verify_ldp
 from fedrec_auditor.auditor.verification.verification import format_ratio, make_claim
 from fedrec_auditor.auditor.worlds.sampler import REPORT_SCOPE
 from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip
 
 CHECKS = (
-    Check(name="determinism", status=CheckStatus.PASSED, reason="Different seeds differ."),
-    Check(name="floating point", status=CheckStatus.FAILED, reason="Seen. Round the output."),
-    Check(name="clipping", status=CheckStatus.NOT_RUN, reason="The inputs are strings."),
+    CheckResult(name="determinism", status=CheckStatus.PASSED, reason="Different seeds differ."),
+    CheckResult(name="floating point", status=CheckStatus.FAILED, reason="Seen. Round the output."),
+    CheckResult(name="clipping", status=CheckStatus.NOT_RUN, reason="The inputs are strings."),
 )
 
 

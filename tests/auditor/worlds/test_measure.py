@@ -18,7 +18,7 @@ from fedrec_auditor.accountants.statements import (
     Side,
     Unit,
     Vantage,
-    any_pair,
+    make_local_scope,
 )
 from fedrec_auditor.accountants.verdict import ALARM_CONFIDENCE, Verdict
 from fedrec_auditor.auditor.judging.accounting import mark_untested
@@ -84,7 +84,7 @@ def test_what_stays_below_its_claim_is_measured_once(estimator: Estimator) -> No
 
 
 def test_a_claim_that_speaks_of_less_is_no_reason_to_measure_again(estimator: Estimator) -> None:
-    narrow = any_pair(Unit.COORDINATE, Vantage.SERVER, Horizon.ROUND)
+    narrow = make_local_scope(Unit.COORDINATE, Vantage.SERVER, Horizon.ROUND)
     found = measured(leaking(2.0), 0.1, estimator, samples=2_000, scope=narrow)
     assert not found.is_repeated
 
@@ -109,7 +109,7 @@ def test_the_world_in_which_the_event_is_rare_may_be_either(estimator: Estimator
         assert witness.input_a == f"world {'ab'[rare]}"
 
 
-TRAINING = any_pair(Unit.USER, Vantage.SERVER, Horizon.TRAINING)
+TRAINING = make_local_scope(Unit.USER, Vantage.SERVER, Horizon.TRAINING)
 
 
 def _response(epsilon: float) -> World:

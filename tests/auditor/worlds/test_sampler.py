@@ -16,13 +16,13 @@ from fedrec_auditor.accountants.statements import (
     Side,
     Unit,
     Vantage,
-    any_pair,
+    make_local_scope,
 )
 from fedrec_auditor.auditor.worlds.measure import RefutationPower, explain_too_few_trainings
 from fedrec_auditor.auditor.worlds.sampler import Sampler
 from fedrec_auditor.auditor.worlds.worlds import BLOCK_SIZE, MAX_BLOCK_ENTRIES, Worlds
 
-SCOPE = any_pair(Unit.REPORT, Vantage.SERVER, Horizon.REPORT)
+SCOPE = make_local_scope(Unit.REPORT, Vantage.SERVER, Horizon.REPORT)
 
 
 def worlds(draw: Any) -> Worlds:
@@ -116,7 +116,7 @@ def test_long_inputs_are_told_apart() -> None:
     assert shapes.draw(other, rng, 1).tolist() == ["an output of shape (2,)"]
 
 
-TRAINING = any_pair(Unit.USER, Vantage.SERVER, Horizon.TRAINING)
+TRAINING = make_local_scope(Unit.USER, Vantage.SERVER, Horizon.TRAINING)
 
 
 @pytest.mark.parametrize(("times", "enough"), [(1.0, False), (1.5, False), (2.0, True)])

@@ -19,7 +19,7 @@ from fedrec_auditor.accountants.statements import (
     StatementKind,
     Unit,
     Vantage,
-    any_pair,
+    make_local_scope,
 )
 from fedrec_auditor.accountants.verdict import LabelEnum, NumberLabel, Verdict
 from fedrec_auditor.reports.documents.catalogue import (
@@ -37,7 +37,7 @@ from fedrec_auditor.reports.writers.terminal import render_catalogue, write_part
 from tests.reports.conftest import vary
 from tests.reports.printing import printed
 
-SCOPE = any_pair(Unit.RATING, Vantage.SERVER, Horizon.ROUND)
+SCOPE = make_local_scope(Unit.RATING, Vantage.SERVER, Horizon.ROUND)
 PAPER = PaperRow(
     title="A paper",
     place="section 1",

@@ -15,7 +15,7 @@ from fedrec_auditor.accountants.statements import (
     Side,
     Unit,
     Vantage,
-    any_pair,
+    make_local_scope,
 )
 from fedrec_auditor.accountants.verdict import FailOn, Gate, Verdict
 from fedrec_auditor.reports.record.comparison import ChangedQuantity, Comparison, Trend
@@ -158,7 +158,7 @@ def test_a_leak_fell_beyond_both_intervals(record: Record, was: float, better: b
     assert [change.value_now for change in found.changes] == ([0.6] if better else [])
 
 
-SCOPE = any_pair(Unit.USER, Vantage.SERVER, Horizon.TRAINING)
+SCOPE = make_local_scope(Unit.USER, Vantage.SERVER, Horizon.TRAINING)
 CLAIM = Claim(epsilon=9.0, scope=SCOPE, statement="It is 9-private.", source="Theorem 1")
 
 

@@ -21,7 +21,7 @@ from fedrec_auditor.accountants.statements import (
     Unit,
     Vantage,
     Witness,
-    any_pair,
+    make_local_scope,
 )
 from fedrec_auditor.accountants.verdict import Verdict
 from fedrec_auditor.reports import say
@@ -65,7 +65,7 @@ def test_nothing_is_left_without_words(kind: type[StrEnum], told: dict[StrEnum, 
 
 
 def _measured(epsilon: float, a: float, b: float, *, copies: int = 1) -> Bound:
-    scope = any_pair(Unit.USER, Vantage.SERVER, Horizon.ROUND)
+    scope = make_local_scope(Unit.USER, Vantage.SERVER, Horizon.ROUND)
     witness = Witness(
         input_a="a", input_b="b", output="o", probability_a=a, probability_b=b, copies=copies
     )

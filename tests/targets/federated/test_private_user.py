@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, any_pair
+from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, make_local_scope
 from fedrec_auditor.attacks.attribute_attacks import AttributeRows
 from fedrec_auditor.attacks.base import Background
 from fedrec_auditor.attacks.membership_attacks import InteractionMembership
@@ -61,7 +61,7 @@ def test_no_user_component_crosses_the_wire(name: str) -> None:
 def test_an_upload_of_apm_spends_30_an_entry_less(base: str) -> None:
     """64 x 44 entries of E_U at 30 each; the training and the listed groups follow."""
     sent, kept = (system(f"{base}-apm", private_user=flag) for flag in (False, True))
-    user = any_pair(Unit.USER, Vantage.SERVER, Horizon.ROUND)
+    user = make_local_scope(Unit.USER, Vantage.SERVER, Horizon.ROUND)
     spent = [made.get_event(user, ML_100K).epsilon for made in (sent, kept)]
     assert spent[0] - spent[1] == 30 * 64 * 44
     claims = [made.get_claims(ML_100K) for made in (sent, kept)]

@@ -12,7 +12,7 @@ from scipy import integrate, stats
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.losses.divergences import compute_gaussian_delta
-from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, any_pair
+from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, make_local_scope
 from fedrec_auditor.auditor.exact import find_exact_bound
 from fedrec_auditor.targets.components import Dense, Payload
 from fedrec_auditor.targets.datasets.base import Interactions
@@ -49,7 +49,7 @@ def test_nothing_is_promised() -> None:
 
 
 GROUPS = ("user", "item", "mlp1", "mlp2")
-SCOPE = any_pair(Unit.USER, Vantage.SERVER, Horizon.ROUND)
+SCOPE = make_local_scope(Unit.USER, Vantage.SERVER, Horizon.ROUND)
 
 
 def test_section_57_and_equation_11_assign_different_budgets() -> None:

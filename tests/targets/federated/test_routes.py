@@ -8,7 +8,7 @@ from dp_accounting import NonPrivateDpEvent
 
 from fedrec_auditor.accountants.events.leaves import PureDpEvent, ShuffledDpEvent
 from fedrec_auditor.accountants.methods.accounting_methods import Shuffle
-from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, any_pair
+from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, make_local_scope
 from fedrec_auditor.targets.federated.routes import DirectRoute, SecureAggregation, Shuffler
 
 
@@ -22,7 +22,7 @@ def test_a_sum_is_charged_as_its_terms() -> None:
     assert SecureAggregation().get_event(PureDpEvent(2.0), 2.0, 500) == PureDpEvent(2.0)
 
 
-SCOPE = any_pair(Unit.USER, Vantage.SHUFFLED, Horizon.ROUND)
+SCOPE = make_local_scope(Unit.USER, Vantage.SHUFFLED, Horizon.ROUND)
 
 
 def charged(epsilon: float, senders: int) -> float:

@@ -26,7 +26,7 @@ from hypothesis import strategies as st
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.events.leaves import PureDpEvent, ShuffledDpEvent
-from fedrec_auditor.accountants.statements import Horizon, Scope, Unit, Vantage, any_pair
+from fedrec_auditor.accountants.statements import Horizon, Scope, Unit, Vantage, make_local_scope
 from fedrec_auditor.auditor.exact import find_exact_bound
 from fedrec_auditor.auditor.judging.accounting import (
     compute_exact_bounds,
@@ -98,7 +98,7 @@ def data(users: int = 12, items: int = 15) -> Interactions:
 
 
 def server(unit: Unit, horizon: Horizon = Horizon.ROUND) -> Scope:
-    return any_pair(unit, Vantage.SERVER, horizon)
+    return make_local_scope(unit, Vantage.SERVER, horizon)
 
 
 def test_the_next_model_is_the_mean_of_what_was_sent() -> None:
@@ -203,7 +203,7 @@ def test_an_entry_in_a_training_costs_as_often_as_its_user_may_be_drawn() -> Non
 def test_without_noise_nothing_is_private_from_any_vantage() -> None:
     for changed in ({}, {"route": SecureAggregation()}, {"protection": ObjectiveProtection()}):
         for vantage in Vantage:
-            scope = any_pair(Unit.USER, vantage, Horizon.TRAINING)
+            scope = make_local_scope(Unit.USER, vantage, Horizon.TRAINING)
             assert Small(**changed).get_event(scope, ML_100K) == NonPrivateDpEvent()
 
 
@@ -215,7 +215,7 @@ def test_noise_does_not_hide_who_takes_part() -> None:
 
 def test_the_shuffler_amplifies_whole_uploads_of_small_budgets_only() -> None:
     counts = sum(Small().count_entries(ML_100K).values())
-    scope = any_pair(Unit.USER, Vantage.SHUFFLED, Horizon.TRAINING)
+    scope = make_local_scope(Unit.USER, Vantage.SHUFFLED, Horizon.TRAINING)
     cheap = Small(protection=LaplaceProtection(epsilon=1.0 / counts), route=Shuffler())
     dear = Small(protection=LaplaceProtection(epsilon=30.0), route=Shuffler())
     assert cheap.get_event(scope, ML_100K) == SelfComposedDpEvent(
@@ -228,7 +228,7 @@ def test_the_shuffler_amplifies_whole_uploads_of_small_budgets_only() -> None:
     assert shuffled[0].epsilon < 2.0  # 3 rounds of epsilon 1, unshuffled
     assert shuffled[1].epsilon > 0.9 * 3 * 30 * counts
     # the proxy shuffles messages, not their entries: an entry's neighbours give it away
-    entry = any_pair(Unit.COORDINATE, Vantage.SHUFFLED, Horizon.ROUND)
+    entry = make_local_scope(Unit.COORDINATE, Vantage.SHUFFLED, Horizon.ROUND)
     assert dear.get_event(entry, ML_100K) == PureDpEvent(30.0)
     # and whoever colludes with the proxy sees what the server would
     assert not isinstance(dear.get_event(server(Unit.USER), ML_100K), ShuffledDpEvent)

@@ -14,7 +14,14 @@ from scipy import sparse
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.events import dp
-from fedrec_auditor.accountants.statements import Adjacency, Horizon, Scope, Unit, Vantage, any_pair
+from fedrec_auditor.accountants.statements import (
+    Adjacency,
+    Horizon,
+    Scope,
+    Unit,
+    Vantage,
+    make_local_scope,
+)
 from fedrec_auditor.targets.components import Component, Dense, Floats, Ints, Payload, Reports
 from fedrec_auditor.targets.compute import Machine, limit_to_one_thread
 from fedrec_auditor.targets.datasets.base import Interactions
@@ -435,7 +442,7 @@ class GdDr(ReportingSystem, LocalMf):
                     "items": np.zeros((2, 1), np.float32),
                     "projection": np.array([[-weight, weight]], np.float32),
                 },
-                scope=any_pair(Unit.REPORT, Vantage.SERVER, Horizon.REPORT),
+                scope=make_local_scope(Unit.REPORT, Vantage.SERVER, Horizon.REPORT),
                 world_names=("item 0 rated", "item 1 rated"),
             ),
         )

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from fedrec_auditor.accountants.events import dp
-from fedrec_auditor.accountants.statements import Horizon, Scope, Unit, Vantage, any_pair
+from fedrec_auditor.accountants.statements import Horizon, Scope, Unit, Vantage, make_local_scope
 from fedrec_auditor.targets.components import (
     Dense,
     Floats,
@@ -179,7 +179,7 @@ class FedGnn(RatingGraphSystem):
                 profiles=Interactions.create(profiles, name="game"),
                 broadcast=game.make_attack_model(2),
                 reducer=get_first_item_entry,
-                scope=any_pair(Unit.COORDINATE, Vantage.SERVER, Horizon.ROUND),
+                scope=make_local_scope(Unit.COORDINATE, Vantage.SERVER, Horizon.ROUND),
                 world_names=("item 0 rated low", "item 0 rated high"),
             ),
         )

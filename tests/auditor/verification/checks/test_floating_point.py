@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedrec_auditor.auditor.exact.fit import Check, CheckStatus
+from fedrec_auditor.auditor.exact.fit import CheckResult, CheckStatus
 from fedrec_auditor.auditor.verification.checks.floating_point import (
     UNIFORM_BITS,
     MonotoneSampler,
@@ -169,7 +169,7 @@ def test_low_bits_that_fill_what_high_bits_leave_are_not_inverted() -> None:
 PAIRS = [(0.0, 1.0), (1.0, 1.5), (0.1, 0.3)]
 
 
-def look(f: Any, inputs: Any, **more: Any) -> Check:
+def look(f: Any, inputs: Any, **more: Any) -> CheckResult:
     """Runs the check with enough draws to invert a sampler, and to count bits of 92,000."""
     return check_floating_point(evidence(f, inputs, **{"samples": 4_000_000, **more}))
 

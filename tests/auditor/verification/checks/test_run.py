@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedrec_auditor.auditor.exact.fit import Check, CheckStatus
-from fedrec_auditor.auditor.verification.checks.run import CHECKS, run_checks
+from fedrec_auditor.auditor.exact.fit import CheckResult, CheckStatus
+from fedrec_auditor.auditor.verification.checks.run import CHECK_FUNCTIONS, run_checks
 from fedrec_auditor.auditor.verification.checks.shared_evidence import (
     MAX_SHARE_OF_DRAWS,
     ClaimUnderTest,
@@ -29,7 +29,7 @@ FAULTS = {
 }
 
 
-def look(f: Any, inputs: Any = (0, 1), **more: Any) -> tuple[Check, ...]:
+def look(f: Any, inputs: Any = (0, 1), **more: Any) -> tuple[CheckResult, ...]:
     return run_checks(evidence(f, inputs, **{"samples": 100_000, "seed": 4, **more}))
 
 
@@ -126,6 +126,6 @@ def test_all_pairs_of_inputs_share_one_false_alarm(
 
         monkeypatch.setattr(ClaimUnderTest, asked, counted)
     inputs = range(8)
-    CHECKS[name](evidence(FAULTS[name], inputs, samples=20_000, epsilon=0.1))
+    CHECK_FUNCTIONS[name](evidence(FAULTS[name], inputs, samples=20_000, epsilon=0.1))
     assert held
     assert min(held) >= math.comb(len(inputs), 2)

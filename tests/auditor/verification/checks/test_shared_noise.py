@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedrec_auditor.auditor.exact.fit import Check, CheckStatus
+from fedrec_auditor.auditor.exact.fit import CheckResult, CheckStatus
 from fedrec_auditor.auditor.verification.checks.shared_evidence import check_call_noise
 from fedrec_auditor.auditor.verification.checks.shared_noise import _echelon, check_shared_noise
 from tests.auditor.verification.checks.evidence import evidence
@@ -19,11 +19,11 @@ VECTORS = [[0.0, 0.0, 0.0], [1.0, 0.0, 1.0]]
 BITS = [[0, 0, 1], [1, 0, 1], [1, 1, 1]]
 
 
-def in_call(f: Any, seed: int = 0) -> Check | None:
+def in_call(f: Any, seed: int = 0) -> CheckResult | None:
     return evidence(f, seed=seed).call_noise_check
 
 
-def entries(f: Any, inputs: Any, **more: Any) -> Check:
+def entries(f: Any, inputs: Any, **more: Any) -> CheckResult:
     return check_shared_noise(evidence(f, inputs, **{"samples": 50_000, **more}))
 
 
@@ -211,7 +211,7 @@ class Antithetic:
         return self.kept[-1]
 
 
-def by_calls(f: Any) -> Check:
+def by_calls(f: Any) -> CheckResult:
     return check_shared_noise(evidence(f, samples=12_000))
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedrec_auditor.auditor.exact.fit import Check, CheckStatus
+from fedrec_auditor.auditor.exact.fit import CheckResult, CheckStatus
 from fedrec_auditor.auditor.exact.output_distribution import Density
 from fedrec_auditor.auditor.verification.checks.support import check_output_type, check_support
 from fedrec_auditor.targets.mechanisms.laplace_mechanisms import Laplace
@@ -19,12 +19,12 @@ from tests.auditor.verification.checks.evidence import evidence
 Rng = np.random.Generator
 
 
-def look(f: Any, *, samples: int = 187_500, **more: Any) -> Check:
+def look(f: Any, *, samples: int = 187_500, **more: Any) -> CheckResult:
     """Runs the check with 32,768 draws per input, or with a thousand for a stated distribution."""
     return check_support(evidence(f, samples=samples, **more))
 
 
-def by_distribution(thing: Any, **more: Any) -> Check:
+def by_distribution(thing: Any, **more: Any) -> CheckResult:
     return look(thing, law=True, samples=6_000, **more)
 
 

@@ -11,7 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from fedrec_auditor.accountants.statements import Adjacency, Horizon, Scope, Unit, Vantage, any_pair
+from fedrec_auditor.accountants.statements import (
+    Adjacency,
+    Horizon,
+    Scope,
+    Unit,
+    Vantage,
+    make_local_scope,
+)
 from fedrec_auditor.auditor.exact import compute_delta, find_exact_bound
 from fedrec_auditor.targets.components import Dense, Payload
 from fedrec_auditor.targets.compute import Machine
@@ -130,7 +137,7 @@ def test_who_takes_part_is_not_hidden_and_what_is_not_sent_has_no_exact_bound() 
     # an empty history is in neither corner of a report
     assert FmfLdp().get_mechanism(presence, many) is None
     assert GdDr().get_mechanism(presence, many) is None
-    any_attribute = any_pair(Unit.ATTRIBUTE, Vantage.SERVER, Horizon.TRAINING)
+    any_attribute = make_local_scope(Unit.ATTRIBUTE, Vantage.SERVER, Horizon.TRAINING)
     for implicit in (DplcfSp(), LcfUb(), Fcf(), FedRec()):
         assert implicit.get_mechanism(value, many) is None
     for without in (DplcfSp(), Fcf(), FmfHfl(), FmfLfl()):

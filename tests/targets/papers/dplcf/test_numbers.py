@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, any_pair
+from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, make_local_scope
 from fedrec_auditor.targets.declarations.entry import ComputedNumber
 from fedrec_auditor.targets.declarations.paper import Paper
 from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip
@@ -62,7 +62,7 @@ def test_equation_11_has_four_wrong_entries_and_inverts_nothing() -> None:
     assert not np.allclose(printed @ true, np.eye(4))
 
 
-SCOPE = any_pair(Unit.INTERACTION, Vantage.SERVER, Horizon.TRAINING)
+SCOPE = make_local_scope(Unit.INTERACTION, Vantage.SERVER, Horizon.TRAINING)
 
 
 def bit(system: FlippedItemKnn) -> ReadUploads:

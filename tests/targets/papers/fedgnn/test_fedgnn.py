@@ -16,7 +16,7 @@ from scipy.integrate import quad
 from scipy.stats import norm
 
 from fedrec_auditor.accountants.methods.accounting_methods import Rdp
-from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, any_pair
+from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, make_local_scope
 from fedrec_auditor.targets.components import SparseRows
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
@@ -192,7 +192,7 @@ def test_pseudo_items_fall_to_the_intersection_of_three_messages() -> None:
 
 def test_one_l2_norm_is_worth_much_at_delta_above_0() -> None:
     """Entry 30e states 5.3: an entry of shift t and scale 1 is t-private, so t^2/2-concentrated."""
-    scope = any_pair(Unit.USER, Vantage.SERVER, Horizon.ROUND)
+    scope = make_local_scope(Unit.USER, Vantage.SERVER, Horizon.ROUND)
     assert 4.5 < Rdp().bound(ZCDpEvent(rho=0.5), delta=1e-6, scope=scope).epsilon <= 5.3
     shifts = np.random.default_rng(0).dirichlet(np.ones(50)) ** 0.5  # L2 norm 1
     losses = shifts - 1 + np.exp(-shifts)  # Kullback-Leibler divergence of a shifted Laplace
@@ -288,14 +288,14 @@ def test_more_is_shown_than_claimed(
     system: FedGnn | FedPerGnn, entry: str, draw: dict, least: float
 ) -> None:
     unit = Unit.COORDINATE if entry == "30" else Unit.USER
-    scope = any_pair(unit, Vantage.SERVER, Horizon.ROUND)
+    scope = make_local_scope(unit, Vantage.SERVER, Horizon.ROUND)
     bound = shown(ReadUploads(system=system, **draw), scope, 4_000)
     assert bound > max(least, stated(system, USERS, entry).epsilon)
 
 
 @pytest.mark.parametrize("system", [ALL_ROWS, replace(ALL_ROWS, norm="l2")])
 def test_one_number_shows_no_more_than_its_budget(system: FedGnn) -> None:
-    scope = any_pair(Unit.COORDINATE, Vantage.SERVER, Horizon.ROUND)
+    scope = make_local_scope(Unit.COORDINATE, Vantage.SERVER, Horizon.ROUND)
     draw = ReadUploads(system=system, histories=RATED, read=first_number, broadcast=ONE)
     claimed = stated(system, USERS, "29").epsilon
     assert 0.5 * claimed < shown(draw, scope, 20_000) <= claimed

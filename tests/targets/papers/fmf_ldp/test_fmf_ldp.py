@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from fedrec_auditor.accountants.statements import Horizon, Scope, Unit, Vantage, any_pair
+from fedrec_auditor.accountants.statements import Horizon, Scope, Unit, Vantage, make_local_scope
 from fedrec_auditor.auditor.exact import find_exact_bound
 from fedrec_auditor.targets.components import Reports
 from fedrec_auditor.targets.datasets.base import Interactions
@@ -33,7 +33,7 @@ def interactions(users: int = 30, items: int = 20, seed: int = 0) -> Interaction
 
 
 def scope(vantage: Vantage, horizon: Horizon) -> Scope:
-    return any_pair(Unit.USER, vantage, horizon)
+    return make_local_scope(Unit.USER, vantage, horizon)
 
 
 def reports(uploads: object) -> Reports:
@@ -260,7 +260,9 @@ def test_unlinked_reports_tell_histories_apart_in_a_simulation_too() -> None:
     right = ((sums[0] > middle).mean() + (sums[1] < middle).mean()) / 2
     assert right == pytest.approx(few.right, abs=0.003)
     exact = Repeated(Shuffled(2.5, 50_000), 2000)
-    bound = find_exact_bound(exact, any_pair(Unit.USER, Vantage.SHUFFLED, Horizon.TRAINING), 0.2)
+    bound = find_exact_bound(
+        exact, make_local_scope(Unit.USER, Vantage.SHUFFLED, Horizon.TRAINING), 0.2
+    )
     assert 2 * many.right - 1 > 0.2  # at epsilon 0 the divergence is the advantage of a guess
     assert bound.epsilon > 0
 
