@@ -173,12 +173,11 @@ class ProbabilityTable:
                 bound_epsilon_below(((make_loss_pair(*pair), self.n_copies),), delta)
                 for pair in self._pairs()
             )
-            return make_exact_bound(
-                least, scope, delta, f"{source} of {self.n_copies} copies, from below"
-            )
+            source += f" of {self.n_copies} copies from below"
+            return make_exact_bound(least, scope, delta, source)
         together, all_tried = self._together()
         if not all_tried:
-            source += f" of {self.n_copies} copies, from below; not all pairs of inputs are tried"
+            source += f" of {self.n_copies} copies from below; not all pairs of inputs are tried"
 
         def by_ratio(joint: _Joint) -> NDArray[np.intp]:
             ratio = -compute_log_ratios(joint.log_p, joint.log_q)
