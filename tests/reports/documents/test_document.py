@@ -125,7 +125,7 @@ def test_a_reason_is_told_once_for_all_that_it_keeps_from_running(record: Record
     rows = [
         ("tree", "gender: 9 columns. Draw less."),
         ("tree", "age: 9 columns. Draw less."),
-        ("knn", "gender: 9 columns. Draw less."),
+        ("knn", "Gender: 9 columns. Draw less."),
         ("linkage", "It reads whole messages. It runs from: peers."),
         ("rows", "It reads rows. It runs from: peers."),
     ]
@@ -136,8 +136,8 @@ def test_a_reason_is_told_once_for_all_that_it_keeps_from_running(record: Record
     assert part.blocks == (
         Facts(
             (
-                ("tree", "gender; age: 9 columns. Draw less."),
-                ("knn", "gender: 9 columns. Draw less."),
+                ("tree", "Gender; age: 9 columns. Draw less."),
+                ("knn", "Gender: 9 columns. Draw less."),
                 ("linkage", "It reads whole messages. It runs from: peers."),
                 ("rows", "It reads rows. It runs from: peers."),
             )

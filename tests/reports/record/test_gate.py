@@ -107,7 +107,7 @@ def test_no_output_calls_low_what_was_not_assessed(
 def test_low_is_said_where_it_was_assessed(record: Record) -> None:
     found = audited(record, Verdict.CONSISTENT)
     assert ">Low<" in html.render_html(found)
-    assert "| Low |" in markdown.render_html(found)
+    assert "| Low |" in markdown.render_markdown(found)
     assert "it: Low" in summarize_systems(found)[0].log_line
 
 
