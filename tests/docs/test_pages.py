@@ -60,8 +60,9 @@ from tests.specimens.clients import PLANTED
 def test_the_page_explains_every_check() -> None:
     found = verify_ldp(BitFlip.symmetric(1.0), epsilon=1.0, samples=500)
     table = text_of("verifying-mechanisms").partition("| check |")[2].partition("\n\n")[0]
-    explained = re.findall(r"^\| ([a-z ]+) \|", table, re.MULTILINE)
-    assert sorted(explained) == sorted(check.name for check in found.checks)
+    assert sorted(re.findall(r"^\| ([a-z ]+) \|", table, re.M)) == sorted(
+        c.name for c in found.checks
+    )
 
 
 def test_every_public_name_has_a_row() -> None:
@@ -108,7 +109,8 @@ RULES = " ".join(text_of("verdicts").split())
 
 def test_the_page_on_verdicts_defines_each() -> None:
     for word in (*Verdict, *NumberLabel):
-        assert f"**{word.label}** ({word}): {word.definition}" in RULES
+        first, rest = word.definition[0].lower(), word.definition[1:]
+        assert f"**{word.label}** ({word}): {first}{rest}" in RULES
 
 
 @pytest.mark.parametrize("command", ["run", "claims", "account", "verify", "attack"])
