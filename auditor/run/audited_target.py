@@ -446,7 +446,7 @@ def _affordable_runs(setup: GameSetup, runs: int, *, quick: bool) -> tuple[int, 
 
 def _beats_baseline(row: AttackRow | SkippedRow) -> bool:
     """Whether the confidence interval of an attack exceeds its baseline by the margin
-    ``LEAK_MARGIN``; false for a skipped attack.
+    ``DEFAULT_LEAK_MARGIN``; false for a skipped attack.
     """
     if not isinstance(row, AttackRow) or row.baseline is None:
         return False
