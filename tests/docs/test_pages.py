@@ -60,9 +60,8 @@ from tests.specimens.clients import PLANTED
 def test_the_page_explains_every_check() -> None:
     found = verify_ldp(BitFlip.symmetric(1.0), epsilon=1.0, samples=500)
     table = text_of("verifying-mechanisms").partition("| check |")[2].partition("\n\n")[0]
-    assert sorted(re.findall(r"^\| ([a-z ]+) \|", table, re.M)) == sorted(
-        c.name for c in found.checks
-    )
+    explained = re.findall(r"^\| ([a-z ]+) \|", table, re.MULTILINE)
+    assert sorted(explained) == sorted(check.name for check in found.checks)
 
 
 def test_every_public_name_has_a_row() -> None:
@@ -231,9 +230,7 @@ def test_a_published_file_is_read_by_the_options_of_the_page(name: str, tmp_path
 MEANING = text_of("what-epsilon-means")
 
 
-GUESSES = re.findall(
-    r"^\| ([\d.]+) \| ([\d.]+)% of the time \| ([\d.]+)% \|$", MEANING, re.MULTILINE
-)
+GUESSES = re.findall(r"^\| ([\d.]+) \| ([\d.]+)% of the time \| ([\d.]+)% \|$", MEANING, re.M)
 
 
 @pytest.mark.parametrize("row", GUESSES, ids=lambda row: row[0])
@@ -373,9 +370,7 @@ def test_the_misses_of_the_page() -> None:
 ACCOUNTANTS = text_of("accountants")
 
 
-PRICE = re.compile(
-    r"^\| ([\d./, e-]+) \| ([\d.]+) \| [^|]+ \| ([\d.]+) to ([\d.]+) \|$", re.MULTILINE
-)
+PRICE = re.compile(r"^\| ([\d./, e-]+) \| ([\d.]+) \| [^|]+ \| ([\d.]+) to ([\d.]+) \|$", re.M)
 
 
 def test_the_event_of_the_page_is_accounted() -> None:
