@@ -207,7 +207,7 @@ def _joined(parts: list[Component]) -> Component:
 # The whole change is sent. Rows of a table (items, genders, ...) that a device did not train have a
 # change of exactly zero, which a trained row never has. The upload therefore reveals the items on
 # which the device trained, and the user's attributes. Rows without a change are stored as not sent
-# (``Rows``), which carries the same information.
+# (``SparseRows``), which carries the same information.
 
 # Lengths K of the recommendation lists for which the paper prints HR@K and NDCG@K.
 RANKING_CUTOFFS = (5, 10, 20, 30)
