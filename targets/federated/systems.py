@@ -259,7 +259,7 @@ class FederatedSystem(ComposedSystem):
         return replace(
             super().get_public_info(interactions),
             settings={**self.protection.settings, **get_numbers(self.learner), **get_numbers(self)},
-            route=self.route.vantage,
+            protocol_vantage=self.route.vantage,
         )
 
     def make_messages(self, request: UploadRequest) -> Messages:

@@ -62,7 +62,7 @@ def test_missing_background_is_refused(
     attack: Any, vantage: Vantage, background: Background, lacks: str
 ) -> None:
     rng = np.random.default_rng(0)
-    view = view_of(BITS, users=2, items=3, vantage=vantage, rng=rng, route=vantage)
+    view = view_of(BITS, users=2, items=3, vantage=vantage, rng=rng, protocol_vantage=vantage)
     assert not attack.refusal(view)
     with pytest.raises(InputError, match=lacks):
         attack.infer(view, background, rng)

@@ -71,7 +71,7 @@ class Several(Checked):
     count: Count = 3
     rate: Positive = 0.5
     flag: Annotated[bool, "as it is printed"] = True
-    payload: Annotated[Literal["one", "two"], "which of the two"] = "one"
+    kind: Annotated[Literal["one", "two"], "which of the two"] = "one"
     free: float = 0.0
     unknown: Decimal | None = None
 

@@ -93,7 +93,7 @@ def summed(
         models = ComponentView.create(moved, Payload.MODEL)
         seen.append(sent({"items": models}, {"items": items}, users))
     where = Vantage.AGGREGATE
-    return view_of(*seen, users=CROWD, items=CATALOGUE, vantage=where, route=where)
+    return view_of(*seen, users=CROWD, items=CATALOGUE, vantage=where, protocol_vantage=where)
 
 
 def area(view: View, truth: np.ndarray) -> float:

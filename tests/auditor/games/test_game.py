@@ -225,7 +225,7 @@ def test_where_nothing_is_told_the_popular_items_are_guessed() -> None:
     """Not all items, as a flat prior has it: the F1 is that of the best list for everybody."""
     view = view_of(DATA)
     channel = BitFlip(0.5, 0.5)
-    blind = replace(view, public=replace(view.public, channel=channel))
+    blind = replace(view, public=replace(view.public, noise_channel=channel))
     (row, *_) = reconstruction.run_attack(game(InteractionReconstruction(), blind, DATA))
     assert row.baseline == row.baselines["popular items"] > row.baselines["all items"]
     assert row.value == pytest.approx(row.baseline, abs=0.01)
