@@ -232,10 +232,10 @@ def make_local_scope(unit: Unit, vantage: Vantage, horizon: Horizon) -> Scope:
 
 
 class UnknownSizeError(InputError):
-    """Error if the conversion of a bound to another scope needs an unknown size, such as the number
-    of rounds.
+    """Error for the conversion of a bound to another scope if a needed size, such as the number of
+    rounds, is unknown.
 
-    ``size_name`` is the name of the size, a field of ``Sizes``.
+    ``size_name``: name of the size, a field of ``Sizes``.
     """
 
     def __init__(self, message: str, size_name: str = "") -> None:
@@ -245,10 +245,10 @@ class UnknownSizeError(InputError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sizes:
-    """Largest numbers of items, ratings, coordinates, reports and rounds, with which a bound on
-    epsilon is converted to another scope.
+    """Largest numbers of items, ratings, coordinates, reports and rounds of a system; None if
+    unknown.
 
-    None means that the number is unknown.
+    A bound on epsilon is converted to another scope with these numbers.
 
     - ``items``: number of items, which limits the bits per upload and the interactions per user.
     - ``ratings``: ratings per user.

@@ -241,8 +241,8 @@ class Gate:
         """Raises InputError if ``leak_margin`` is not in [0, 1)."""
         if not 0.0 <= self.leak_margin < 1.0:
             raise InputError(
-                f"Expected leak_margin in [0, 1), got {self.leak_margin}. Give {DEFAULT_LEAK_MARGIN}, for "
-                "example."
+                f"Expected leak_margin in [0, 1), got {self.leak_margin}. Give, for example, "
+                f"{DEFAULT_LEAK_MARGIN}."
             )
 
     def exit_code(self, verdicts: Iterable[Verdict], *, failing: bool | None = None) -> int:

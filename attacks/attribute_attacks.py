@@ -319,8 +319,7 @@ class AttributeRows:
 
     family: ClassVar[AttackFamily] = AttackFamily.ATTRIBUTE
     reference: ClassVar[str] = (
-        "reading of the categories whose rows moved; derived from the chain rule in "
-        "attacks/attribute_attacks.py"
+        "reading of categories whose rows moved, by the chain rule (attacks/attribute_attacks.py)"
     )
     needs_known: ClassVar[bool] = False
 

@@ -145,7 +145,7 @@ class Attack(Protocol):
     >>> from fedrec_auditor.targets.transcript import Transcript, Uploads
     >>> part = ComponentView.create(np.array([[0, 1, 1], [1, 0, 0]]), Payload.BITS)
     >>> bits = Uploads(np.arange(2), {"bits": part})
-    >>> public = PublicInfo(algorithm="bits", n_users=2, n_items=3, channel=BitFlip(1.0, 0.0))
+    >>> public = PublicInfo(algorithm="bits", n_users=2, n_items=3, noise_channel=BitFlip(1.0, 0.0))
     >>> view = Transcript(public=public, rounds=(Round(None, bits),)).view(Vantage.SERVER)
     >>> InteractionReconstruction().refusal(view)
     ''

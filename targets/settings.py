@@ -28,7 +28,7 @@ from fedrec_auditor.accountants.errors import InputError
 
 # Pattern of a system's name, which becomes part of names of files and tasks.
 SYSTEM_NAME_REGEX = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
-# Description of the pattern ``NAME_REGEX`` for error messages.
+# Description of the pattern ``SYSTEM_NAME_REGEX`` for error messages.
 SYSTEM_NAME_RULE = "at most 100 letters, digits, dots and hyphens"
 
 

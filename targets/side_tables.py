@@ -160,10 +160,8 @@ class SideTables:
         names, flags = list(interactions.genre_names), list[NDArray[np.bool_]]()
         if interactions.genres is not None:
             flags.append(interactions.genres)
-        title, genre = (
-            find_usual_column(tuple(cells), usual)
-            for usual in (TITLE_COLUMN_NAMES, GENRE_COLUMN_NAMES)
-        )
+        title = find_usual_column(tuple(cells), TITLE_COLUMN_NAMES)
+        genre = find_usual_column(tuple(cells), GENRE_COLUMN_NAMES)
         for name, cell in cells.items():
             column = cell.take(row)
             if name in (title, genre) and name in self.bins:
@@ -265,9 +263,7 @@ def _read(
             )
         return name
 
-    file = open_table(
-        path, {}, column, ID_COLUMN_NAMES[what], "Write a line with the names above it."
-    )
+    file = open_table(path, {}, column, ID_COLUMN_NAMES[what], "Write a line of names above it.")
     names = file.read_names()
     at = names.index(column(names))
     others = {
@@ -415,8 +411,7 @@ def _written(number: float) -> str:
 def _genres(cells: _Cells, name: str, path: Path) -> tuple[tuple[str, ...], NDArray[np.bool_]]:
     """Returns the sorted genres in a column, and flags of each row's genres (n, genres)."""
     between = next(
-        (sign for sign in GENRE_SEPARATORS if any(sign in t for t in cells.texts)),
-        GENRE_SEPARATORS[0],
+        (s for s in GENRE_SEPARATORS if any(s in t for t in cells.texts)), GENRE_SEPARATORS[0]
     )
     occurs = np.bincount(cells.codes, minlength=len(cells.texts)) > 0
     words = [

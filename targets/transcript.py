@@ -121,7 +121,7 @@ class DeviceCode(Protocol):
         broadcast: the model that the clients received; None if they received none
         rng: source of randomness
 
-        Raises HistoriesRefused if the code fails on some of the histories.
+        Raises RefusedHistoriesError if the code fails on some of the histories.
         """
         ...
 
@@ -145,9 +145,11 @@ class PublicInfo:
     algorithm: name of the system
     n_users, n_items: numbers of users and items
     settings: the system's public numbers, by name
-    noise_channel: output distribution of the randomizer of one entry of a message; None if it is unknown
-    protocol_vantage: strongest position (server, behind a shuffler, ...) of an adversary if all parties follow
-        the protocol. A stronger position needs a colluding proxy or a broken aggregation
+    noise_channel: output distribution of the randomizer of one entry of a message; None if it is
+        unknown
+    protocol_vantage: strongest position (server, behind a shuffler, ...) of an adversary if all
+        parties follow the protocol. A stronger position needs a colluding proxy or a broken
+        aggregation
     n_silos: number of silos (organisations), if messages come from silos that hold the ratings of
         several users (or of some items); None if every user sends separate messages
     item_features: flags of each item's public features, such as genres (n_items, G); None if there

@@ -123,10 +123,9 @@ def bound_epsilon_below(uses: PairCounts, delta: float) -> float:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LowerCurve:
-    """Lower bound on the privacy curve of composed pairs, represented by a distribution of the
-    total privacy loss.
+    """Lower bound on the privacy curve (delta by epsilon) of composed pairs of distributions.
 
-    - ``losses``: total losses in ascending order, (n,).
+    - ``losses``: values of the total privacy loss in ascending order, (n,).
     - ``masses``: their masses under P, (n,).
     - ``max_error``: largest numerical error of a delta, which ``compute_delta`` subtracts.
     """

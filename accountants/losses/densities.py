@@ -28,7 +28,7 @@ _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(12)
 
 @dataclass(frozen=True, slots=True)
 class MixturePart:
-    """Part of a mixture: ``weight`` times a probability distribution on [low, high].
+    """Part of a mixture: ``weight`` times a probability distribution on [``low``, ``high``].
 
     - By default: the density is proportional to exp(rate * y), uniform if ``rate`` is 0.
     - With ``sd`` > 0: the normal density with mean ``mean`` and standard deviation ``sd``,
@@ -315,8 +315,8 @@ def align_terms(p: Mixture, q: Mixture) -> Iterator[tuple[list[ExpTerm], dict[fl
                 terms.append(ExpTerm.from_part(part))
             elif not _goes_on(piece, mixture.pieces):
                 raise InputError(
-                    f"Expected pieces wider than {RELATIVE_TOLERANCE} of the spread of all pieces, got "
-                    f"{piece}. Give a point instead."
+                    f"Expected pieces wider than {RELATIVE_TOLERANCE} of the spread of all pieces, "
+                    f"got {piece}. Give a point instead."
                 )
         points: dict[float, float] = {}
         for value, mass in mixture.points.items():
@@ -373,8 +373,8 @@ def group_lattices(sides: Sequence[list[ExpTerm]]) -> list[Lattice]:
     for side, term in ((k, term) for k in (0, 1) for term in sides[k]):
         if term.step < 1e4 * RELATIVE_TOLERANCE * abs(term.anchor):
             raise InputError(
-                f"Expected a lattice step of at least {1e4 * RELATIVE_TOLERANCE} times the offset, got step "
-                f"{term.step} at {term.anchor}. Output the integer index instead."
+                f"Expected a lattice step of at least {1e4 * RELATIVE_TOLERANCE} times the offset, "
+                f"got step {term.step} at {term.anchor}. Output the integer index instead."
             )
         lattice = next(
             (each for each in lattices if not math.isnan(each.find_index(term.anchor))), None

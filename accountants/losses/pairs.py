@@ -66,8 +66,8 @@ class Pair(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class GaussianPair:
-    """Pair of the distributions P = N(mu, 1) and Q = N(0, 1), where mu is sensitivity divided by
-    sigma.
+    """Pair of the distributions P = N(mu, 1) and Q = N(0, 1), where ``mu`` is sensitivity divided
+    by sigma.
 
     The privacy loss ln(P/Q) at x is mu x - mu^2/2. It is never infinite, so ``infinite_mass`` is 0.
     """
@@ -378,8 +378,10 @@ class ClonePair:
 
     @property
     def clone_rate(self) -> float:
-        """Probability that another user's report is a clone: a draw from a component of the report
-        distribution of the user whose input changes.
+        """Probability that another user's report is a clone, which hides the report of the user
+        whose input changes.
+
+        A clone is a draw from a component of the distribution of that user's report.
         """
         growth = math.exp(self.epsilon)
         return 2.0 / (growth + 1.0) if self.binary else 1.0 / growth
@@ -406,15 +408,20 @@ class ClonePair:
         return self.list_losses().find_loss_range(tail)
 
     def list_losses(self) -> ArrayPair:
-        """Lists the privacy losses of all counts of clones that are not negligibly rare, with their
-        log-probabilities, as a ``ArrayPair``.
+        """Lists the privacy losses of all counts of clones, with their log-probabilities, as an
+        ``ArrayPair``.
 
         Clones are reports of other users that hide the user's own report. With C clones there are m
         = C + 1 relevant reports, and a of them are of the first kind: P(a | m) is proportional to
-        binom(m, a) (e^eps a + m - a), and Q(a | m) to P(m - a | m). C is rounded down, by at most a
-        fraction of 2e-4 of itself, which raises epsilon by half of that fraction. There are a few
-        10^5 losses for any number of users, and users beyond 10^10 are omitted. The omitted counts
-        have a mass below 4e-17, which counts as an infinite loss.
+        binom(m, a) (e^eps a + m - a), and Q(a | m) to P(m - a | m).
+
+        There are a few 10^5 losses for any number of users, because of three simplifications, which
+        never lower epsilon:
+
+        - C is rounded down by at most a fraction of 2e-4 of itself, which raises epsilon by half of
+          that fraction.
+        - Users beyond 10^10 are omitted.
+        - Negligibly rare counts, with a total mass below 4e-17, count as an infinite loss.
         """
         # A pair with fewer clones dominates a pair with more clones: adding one more fair bit to a
         # turns the pair of C clones into the pair of C + 1.

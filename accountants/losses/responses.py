@@ -67,14 +67,14 @@ def compose_responses(counts: EpsilonCounts, delta: float) -> float:
     bound on it.
 
     ``counts`` lists the different pure epsilons, each with its number of responses. The method
-    depends on how many total privacy losses are possible:
+    depends on the number of possible total privacy losses:
 
     - The losses can be enumerated (one epsilon with up to 10^10 uses, or several epsilons with up
       to 10^6 relevant total losses): the result is exact to 1e-9.
     - There are more losses: they are placed on a grid of step s, and the result is an upper bound.
-      It is at most B s too large, where B is the number of groups of epsilons whose losses are
+      It is too large by at most B s, where B is the number of groups of epsilons whose losses are
       enumerated together (as in Murtagh and Vadhan 2016, Theorem 1.7, where losses are rounded up).
-      In practice it is 1e-5 relative too large, because each loss is split between two cells so
+      In practice it is too large by 1e-5 relative, because each loss is split between two cells so
       that both distributions keep their masses.
     - There are more than 10^10 uses of one epsilon, or more than 4096 epsilons: the result is
       Chernoff's bound, which is a few per cent too large.

@@ -109,8 +109,8 @@ class ProbabilityTable:
         """
         if (ratios := self._ratios()) > 2:
             raise InputError(
-                f"Expected outputs with at most two different probability ratios for {self.n_copies} "
-                f"copies, got {ratios} ratios. Compute the divergence of one copy."
+                f"Expected outputs with at most two different probability ratios for "
+                f"{self.n_copies} copies, got {ratios} ratios. Compute the divergence of one copy."
             )
         together, all_tried = self._together()
         if not all_tried:
@@ -173,12 +173,11 @@ class ProbabilityTable:
                 bound_epsilon_below(((make_loss_pair(*pair), self.n_copies),), delta)
                 for pair in self._pairs()
             )
-            return make_exact_bound(
-                least, scope, delta, f"{source} of {self.n_copies} copies, from below"
-            )
+            source += f" of {self.n_copies} copies from below"
+            return make_exact_bound(least, scope, delta, source)
         together, all_tried = self._together()
         if not all_tried:
-            source += f" of {self.n_copies} copies, from below; not all pairs of inputs are tried"
+            source += f" of {self.n_copies} copies from below; not all pairs of inputs are tried"
 
         def by_ratio(joint: _Joint) -> NDArray[np.intp]:
             ratio = -compute_log_ratios(joint.log_p, joint.log_q)
@@ -198,8 +197,9 @@ class ProbabilityTable:
         note = "the probabilities are those of all copies together" if self.n_copies > 1 else ""
         if joint.n_exchanged:
             note += f"; the inputs are exchanged in {joint.n_exchanged} of {self.n_copies}"
-        text = f"the {worst.n_outputs} of {len(joint.log_p)} outputs with the largest probability ratio"
-        chosen = by_ratio(joint)[: worst.n_outputs]
+        count = worst.n_outputs
+        text = f"the {count} of {len(joint.log_p)} outputs with the largest probability ratio"
+        chosen = by_ratio(joint)[:count]
         if self.name_event is not None:
             text = self.name_event(chosen)
         elif self.n_copies == 1 and len(chosen) <= _NAMED and self.name_output is not str:
@@ -422,7 +422,8 @@ def integrate_cells(densities: DensityFunction, edges: Array) -> IntegrationCell
 def make_integration_edges(points: Array) -> Array:
     """Returns ascending ends of intervals, (n,), over which ``integrate_cells`` integrates.
 
-    The ends are dense around ``points``, and reach about 7e11 times their spread beyond them.
+    The intervals are short near ``points``. They extend beyond the points by about 7e11 times the
+    spread of the points.
     """
     low, middle, high = np.quantile(points, [0.05, 0.5, 0.95])
     spread = max(high - low, abs(middle) * 1e-9, 1e-300)

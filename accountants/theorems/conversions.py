@@ -47,9 +47,7 @@ class CompositionRule:
         check_delta(self.delta)
 
     def widen_bound(self, epsilon: float, delta: float) -> tuple[float, float]:
-        """Computes the pair (epsilon, delta) of the composition, if each mechanism satisfies the
-        given (``epsilon``, ``delta``).
-        """
+        """Computes (epsilon, delta) of the composition from (epsilon, delta) of each mechanism."""
         check_epsilon(epsilon)
         check_delta(delta)
         if delta > 0.0 or self.delta == 0.0 or math.isinf(epsilon) or self.n_mechanisms == 1:
@@ -62,8 +60,10 @@ class CompositionRule:
         return min(self.n_mechanisms * epsilon, least), self.delta
 
     def narrow_bound(self, epsilon: float, delta: float) -> tuple[float, float]:
-        """Computes the pair (epsilon, delta) of a lower bound for the worst single mechanism, given
-        the lower bound (``epsilon``, ``delta``) for the composition.
+        """Computes (epsilon, delta) of a lower bound for a single mechanism from a lower bound for
+        the composition.
+
+        The result holds for the worst of the mechanisms.
         """
         return check_epsilon(epsilon) / self.n_mechanisms, check_delta(delta) / self.n_mechanisms
 
@@ -75,14 +75,18 @@ class CompositionRule:
 
 @dataclass(frozen=True, slots=True)
 class GroupPrivacyRule:
-    """Group privacy for a change of ``group_size`` = k units at once: (k epsilon, delta (e^(k epsilon) -
-    1)/(e^epsilon - 1)).
+    """Group privacy: converts a bound for a change of one unit to a bound for a change of k units
+    at once.
 
-    Dwork and Roth 2014, Theorem 2.2, with the sum of the series. Let P_i be the probability of an
-    event on input D_i, which differs from D_0 in i units. Then P_0 <= e^eps P_1 + delta <= e^2eps
-    P_2 + (1 + e^eps) delta <= ... For k = 2 (replacement as a removal and an addition), delta is
-    multiplied by 1 + e^eps. The delta is not k delta. Some mechanism attains epsilon and delta at
-    once.
+    - ``group_size``: number k of units.
+
+    A mechanism that is (epsilon, delta)-DP for one unit is (k epsilon, delta (e^(k epsilon) -
+    1)/(e^epsilon - 1))-DP for k units (Dwork and Roth 2014, Theorem 2.2, with the sum of the
+    series). So for k = 2 (replacement as a removal and an addition), delta is multiplied by 1 +
+    e^eps, not by 2. Some mechanism attains epsilon and delta at once.
+
+    Proof: let P_i be the probability of an event on input D_i, which differs from D_0 in i units.
+    Then P_0 <= e^eps P_1 + delta <= e^2eps P_2 + (1 + e^eps) delta <= ...
     """
 
     group_size: int
@@ -91,8 +95,8 @@ class GroupPrivacyRule:
         _check_count(self.group_size)
 
     def widen_bound(self, epsilon: float, delta: float) -> tuple[float, float]:
-        """Computes the pair (epsilon, delta) for a change of the whole group, given (``epsilon``,
-        ``delta``) for a change of one unit.
+        """Computes (epsilon, delta) for a change of the whole group from (epsilon, delta) for one
+        unit.
         """
         check_epsilon(epsilon)
         if check_delta(delta) == 0.0 or math.isinf(epsilon):
@@ -101,8 +105,10 @@ class GroupPrivacyRule:
         return self.group_size * epsilon, math.exp(log_delta) if log_delta < 0.0 else 1.0
 
     def narrow_bound(self, epsilon: float, delta: float) -> tuple[float, float]:
-        """Computes the pair (epsilon, delta) of a lower bound for some change of one unit, given
-        the lower bound (``epsilon``, ``delta``) for the whole group.
+        """Computes (epsilon, delta) of a lower bound for a change of one unit from a lower bound
+        for the whole group.
+
+        The result holds for at least one of the changes.
         """
         one = check_epsilon(epsilon) / self.group_size
         if check_delta(delta) == 0.0 or math.isinf(one):

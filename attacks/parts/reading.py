@@ -122,7 +122,7 @@ def explain_refusal(view: View) -> str:
 
 
 def _unread(view: View) -> str:
-    known = make_refusal(view, "bits, ratings and reports of items, and what moves an item table")
+    known = make_refusal(view, "bits, ratings or reports of items, or changes of an item table")
     if not list_linked_names(view):
         return known
     if view.public.device_code is None:
@@ -242,10 +242,9 @@ def calibrate(
 
     best, note = IDENTITY_CALIBRATION, ""
     if shadow_factors is not None and shadow_factors != IDENTITY_CALIBRATION:
-        best = shadow_factors
-        note = "The attack calibrates its odds on messages that the devices' code simulates."
+        best, note = shadow_factors, "The attack is calibrated by simulations of the devices' code."
         if loss(shadow_factors) > loss(IDENTITY_CALIBRATION) + _CLEAR:
-            best, note = _DISPUTED, "Item popularity contradicts messages that the code simulates."
+            best, note = _DISPUTED, "Item popularity contradicts simulations of the devices' code."
     if loss(best) > loss(_NOTHING) + _CLEAR:
         note = "The attack weighs messages by how well they agree with the popularity of items."
         fit = minimize_scalar(

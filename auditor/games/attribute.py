@@ -362,13 +362,10 @@ def _row(
     """
     guesses, read = _guess_all(game, view, question)
     key, share, draws = question.key, question.share, len(question.backgrounds)
-    others = (
-        "" if question.backgrounds[0].attributes is None else " and all users' other attributes"
-    )
+    others = " and all users' other attributes" * (question.backgrounds[0].attributes is not None)
     note = (
         f"The adversary knows the attribute of {share:.0%} of users{others}. The result is a mean "
-        f"over {draws} random choices of known users. The confidence interval accounts for these "
-        "choices and for the choice of users."
+        f"over {draws} random choices of known users; the interval covers choices and users."
     )
     if not part and any(read):
         used = "; ".join(f"{name} ({count})" for name, count in read.most_common())

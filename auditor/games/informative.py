@@ -53,13 +53,10 @@ class InformativeView:
     def removal_note(self) -> str:
         """Sentence that counts the removed messages; empty if no message was removed."""
         parts = [f"{self.n_empty:,} that do not change the model"] if self.n_empty else []
-        parts += (
-            [f"{self.n_oversized:,} with numbers above {MAX_USABLE_NUMBER:g} or NaN"]
-            if self.n_oversized
-            else []
-        )
-        left_out = f"Of {self.n_messages:,} messages, the attack leaves out {' and '.join(parts)}."
-        return left_out if parts else ""
+        if self.n_oversized:
+            parts.append(f"{self.n_oversized:,} with numbers above {MAX_USABLE_NUMBER:g} or NaN")
+        text = f"Of {self.n_messages:,} messages, {' and '.join(parts)} are left out."
+        return text * bool(parts)
 
     @property
     def refusal(self) -> str:

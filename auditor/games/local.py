@@ -26,6 +26,7 @@ from fedrec_auditor.auditor.games.canary_game import (
     GameSetup,
     Skip,
 )
+from fedrec_auditor.auditor.games.crowd_game import MALICIOUS_TEXT
 from fedrec_auditor.auditor.games.round import RoundSimulator, make_simulator
 from fedrec_auditor.auditor.games.stated import can_sample_users, is_external
 from fedrec_auditor.auditor.tracing.outputs import flatten_outputs
@@ -129,8 +130,7 @@ def search_worst_pair(
         climbed, top = _climb(trial, canary, chosen or {}, far, rng)
         if top > far:
             far, chosen = top, climbed
-            text = f"{text} and" if text else crowd_game.MALICIOUS_TEXT
-            text += " is optimized to reveal more"
+            text = f"{f'{text} and' if text else MALICIOUS_TEXT} is optimized to reveal more"
     if not _any_differs(honest) and not text:
         return None
     return WorstPair(
@@ -223,8 +223,7 @@ def _malicious_broadcasts(broadcast: Broadcast) -> Iterator[tuple[str, Broadcast
     groups = {name: [name] for name in parts} if len(parts) > 1 else {}
     for text, names in {**groups, "all of it": list(parts)}.items():
         grown = {name: _FACTOR * parts[name] for name in names}
-        said = f"{crowd_game.MALICIOUS_TEXT} multiplies {text} by {_FACTOR:g}"
-        yield said, {**broadcast, **grown}
+        yield f"{MALICIOUS_TEXT} multiplies {text} by {_FACTOR:g}", {**broadcast, **grown}
 
 
 def _climb(
@@ -425,7 +424,7 @@ def make_designed_setup(
         world_names=pair.world_names,
         deltas_by_scope={pair.scope: (0.0,)},
         simulation=make_simulator(pair, pair.target, (Vantage.SERVER,), rng, reducer=pair.reducer),
-        run_description=f"one message in a system of {items} items, after the most revealing model",
+        run_description=f"a message in a system of {items} items after the most revealing broadcast",
         size_description=f"over {items:,} items",
         score_description=reading.LOCAL_SCORE_TEXT
         if pair.reducer is None

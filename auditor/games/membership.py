@@ -89,8 +89,7 @@ def run_attack(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
     by_user = metrics.get_user_aucs(scores, members, users)
     auc_row, tpr_row = _rows(game, curve, [fpr], "popularity", len(pairs), note)
     unresolved = (
-        f" The TPR at FPR {rate:.2g} is not reported: it needs more than the {negatives} items "
-        "that users do not have."
+        f" The TPR at FPR {rate:.2g} is missing: it needs more than {negatives} unobserved items."
         for rate in FURTHER_FPRS
         if rate not in curve.tpr
     )
@@ -269,8 +268,7 @@ def run_user_attack(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
     note = (
         f"The adversary knows the algorithm, the data of all users, and {len(views) - 1} trainings "
         "of its own, each of which includes each user with probability 1/2. This audit attacks "
-        f"{len(views)} trainings in turn. The confidence interval accounts for the choice of users "
-        "and of trainings."
+        f"{len(views)} trainings in turn. The confidence interval covers users and trainings."
     )
     if can_solve_sums(views[0], len(profiled)):
         note += " Clients draw nothing at random, so the adversary computes all users' messages."
@@ -279,8 +277,7 @@ def run_user_attack(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
         values, members, whose, USER_MEMBERSHIP_FPRS, baseline=sizes, trainings=trainings
     )
     note += "".join(
-        f" The TPR at FPR {fpr:g} is not reported: it needs more than the {negatives:,} cases of "
-        "users who took no part."
+        f" The TPR at FPR {fpr:g} is missing: it needs over {negatives:,} cases of absent users."
         for fpr in USER_MEMBERSHIP_FPRS
         if fpr not in curve.tpr
     )

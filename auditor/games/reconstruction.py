@@ -130,8 +130,7 @@ def _sets(game: Game, guess: NDArray[np.bool_], truth: NDArray[np.bool_]) -> lis
                 "all items": metrics.compute_set_f1(np.ones_like(truth), truth),
                 "popular items": metrics.compute_set_f1(chosen, truth),
             },
-            f"The guesses have a mean precision of {precision.mean():.3f} and a mean recall of "
-            f"{recall.mean():.3f}.",
+            f"Mean precision is {precision.mean():.3f}, and mean recall is {recall.mean():.3f}.",
         ),
         game.make_row(
             "users reconstructed exactly",

@@ -56,11 +56,15 @@ def find_upper_bound(
     ``scope``: unit, adjacency, what the adversary sees, and duration.
     ``population``: numbers of users and items.
 
-    The result is None if no accountant supports the mechanisms that the system applies. The
-    mechanisms against adversaries who see more are tried, too, because the view of a weaker
-    adversary is a function of their view. Every bound is compared with an independent lower bound
-    if one can be computed fast. Raises AuditError if the upper bound is smaller than this lower
-    bound.
+    ``delta``: delta of the bound.
+    ``accountants``: accountants to use.
+
+    Returns None if no accountant supports the mechanisms of the system. A bound against a stronger
+    adversary also holds in ``scope``, because the weaker adversary's view is a function of the
+    stronger one's. So the mechanisms against stronger adversaries are tried, too.
+
+    Raises AuditError if the upper bound is smaller than an independent lower bound, which is
+    compared if it can be computed fast.
     """
     vantages = (replace(scope, vantage=vantage) for vantage in Vantage)
     events = [target.get_event(wider, population) for wider in vantages if wider.covers(scope)]
@@ -160,11 +164,14 @@ def judge_scoped_claim(
       proof. An alarm that contradicts the proof overrides all other bounds.
     - ``accountants``: accountants that prove the upper bound.
 
-    A measured bound does not count if an exact bound that applies covers its scope at no larger
-    delta, and is tight or accompanied by a finite proof. The measurement could exceed this exact
-    bound only by chance. A bound with assumptions counts only if there is no other bound. A lower
-    bound at delta 0 implies nothing at a larger delta, so a bound counts only if the delta of the
-    claim is at most the delta of the bound.
+    Some lower bounds do not count:
+
+    - A bound at a smaller delta than that of the claim, because it implies nothing at a larger
+      delta.
+    - A measured bound whose scope is covered by an exact bound at no larger delta, if the exact
+      bound is tight or a finite epsilon is proved. The measurement could exceed the exact bound
+      only by chance.
+    - A bound with assumptions, if there is a bound without assumptions.
     """
     accounted = find_upper_bound(target, scoped.scope, population, scoped.delta, accountants)
     finding = Finding.of(
@@ -267,12 +274,11 @@ def drop_refuted_proofs(
 
     - ``findings``: the judgements, each with its claim, proof and lower bound.
     - ``find_proof``: function of the name of a system and a lower bound, which returns the proof in
-      the scope (unit, adjacency, adversary, duration) of that bound, or None.
+      the scope (unit, adjacency, adversary, duration) of that bound, or None. It is needed for
+      scopes without a judgement, such as a round about which nothing is claimed.
 
     A lower bound above a proved upper bound shows that the assumptions of the proof do not all
     hold. So every proof of that system with at least these assumptions is dropped, in every scope.
-    ``find_proof`` is needed for scopes without a judgement: a round about which there is no claim may
-    have a lower bound above the proved epsilon.
     """
     findings = tuple(findings)
     shown = dict.fromkeys((each.target, each.lower_bound) for each in findings)

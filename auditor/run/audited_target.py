@@ -346,7 +346,7 @@ class AuditedTarget:
                 rng=audit.make_rng(f"{self.name} trainings on halves of the users"),
             )
         except InputError as error:
-            return None, f"No training on halves of the users is made: {error}"
+            return None, f"No trainings on halves of the users: {error}"
         return made, ""
 
     @cached_property
@@ -446,7 +446,7 @@ def _affordable_runs(setup: GameSetup, runs: int, *, quick: bool) -> tuple[int, 
 
 def _beats_baseline(row: AttackRow | SkippedRow) -> bool:
     """Whether the confidence interval of an attack exceeds its baseline by the margin
-    ``LEAK_MARGIN``; false for a skipped attack.
+    ``DEFAULT_LEAK_MARGIN``; false for a skipped attack.
     """
     if not isinstance(row, AttackRow) or row.baseline is None:
         return False
@@ -471,8 +471,8 @@ def _skipped_at_route(
         others = {why: vantage for vantage, why in reasons.items() if route.determines(vantage)}
         start = f"{sentences[0].partition('. ')[0]}. "
         for why, vantage in others.items():
-            by, parts = TEXT_TABLES["attacker"][vantage], why.removeprefix(start).split(". ")
-            other = "; ".join(f"{part[:1].lower()}{part[1:]}" for part in parts)
+            other = why.removeprefix(start).replace(". T", "; t")
+            by, other = TEXT_TABLES["attacker"][vantage], f"{other[:1].lower()}{other[1:]}"
             new = f"The attack cannot be run {by} either: {other}"
             sentences += [new] if why not in sentences else []
     return (SkippedRow(target=task.target, attack=task.step, reason=" ".join(sentences)),)

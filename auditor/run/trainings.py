@@ -169,8 +169,7 @@ def _combine_figure(group: Sequence[_Row], count: int) -> _Row:
         "ci_high": min(maximum, figure.ci_high),
         "trainings": len(group),
     }
-    have = f" This audit has this result from {len(group)} of {count} trainings."
-    fewer = have if len(group) < count else ""
+    fewer = f" This audit averages {len(group)} of {count} trainings." if len(group) < count else ""
     if isinstance(row, UtilityRow):
         change["paper_note"] = f"{row.paper_note}{fewer}".strip()
         if row.baseline is not None:

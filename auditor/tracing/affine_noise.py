@@ -142,7 +142,8 @@ class OutcomeCase:
     - ``cells``: for each draw the set of its values, restricted by the comparisons so far.
     - ``outcomes``: prescribed outcomes of the first comparisons that may be true or false; later
       comparisons of this kind come out true.
-    - ``alternatives``: lists of outcomes, each of which leads to another set.
+    - ``alternatives``: the prescribed ``outcomes`` of further sets, which the comparisons so far
+      have shown to exist.
     """
 
     def __init__(self, path: ExecutionPath, cells: ValuesByDraw, outcomes: list[bool]) -> None:
@@ -160,7 +161,7 @@ class OutcomeCase:
         """
         if isinstance(a, AffineNoise) and isinstance(b, AffineNoise):
             if a.variable_key != b.variable_key:
-                raise NotTraced("the code compares two noises with each other")
+                raise NotTraced("the code compares one noise with another")
             coefficient, constant = a.coefficient - b.coefficient, a.constant - b.constant
             a = replace(a, coefficient=coefficient, constant=constant) if coefficient else constant
             b = Fraction(0)
@@ -195,7 +196,7 @@ def apply_to_noise(
     """
     seeds = any(isinstance(value, AffineNoise) and value.is_seed for value in values)
     if seeds and function not in _OF_SEEDS:
-        raise NotTraced("the code uses a random integer of over 2^40 values for more than seeding")
+        raise NotTraced("the code uses a random integer of over 2^40 values, not only as seed")
     rule = _RULES.get(function)
     if rule is None:
         name = getattr(function, "__name__", str(function))
@@ -212,7 +213,10 @@ def apply_to_noise(
 
 
 def select(condition: Any, a: Any, b: Any) -> Any:
-    """Returns ``a`` if the condition is true, else ``b``, as ``numpy.where`` does for one entry."""
+    """Chooses between two values, as ``numpy.where`` does for one entry.
+
+    Returns ``a`` if ``condition`` is true, else ``b``.
+    """
     return a if condition else b
 
 
@@ -222,7 +226,7 @@ def to_python_number(value: Any) -> Any:
 
 
 def make_cast(kind: Any) -> Callable[[Any], Any]:
-    """Returns a function that converts one value to the NumPy dtype ``kind``."""
+    """Returns a function that converts one value to the NumPy dtype ``kind``, such as int64."""
     dtype = np.dtype(kind)
 
     def convert(value: Any) -> Any:
@@ -298,7 +302,7 @@ def _sum(part: OutcomeCase, a: AffineNoise, b: AffineNoise) -> Any:
 
 def _multiply(part: OutcomeCase, a: Any, b: Any) -> Any:
     if isinstance(a, AffineNoise) and isinstance(b, AffineNoise):
-        raise NotTraced("the code multiplies two noises")
+        raise NotTraced("the code multiplies one noise by another")
     noise, number = (a, to_fraction(b)) if isinstance(a, AffineNoise) else (b, to_fraction(a))
     if math.isinf(number):
         raise NotTraced("the code multiplies noise by an infinite number")

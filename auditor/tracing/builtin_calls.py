@@ -142,11 +142,12 @@ def _is_below(run: OperationTracer, kind: Any, part: Any) -> bool:
 
 
 def is_instance(run: OperationTracer, args: Any, kwargs: Any = None) -> bool:
-    """Returns the result of ``isinstance(value, classes)`` in traced code; ``args`` is (value,
-    classes).
+    """Returns the result of ``isinstance(value, classes)`` in traced code.
+
+    ``run``: the tracing interpreter. ``args``: the pair (value, classes).
 
     The base classes of the value's class decide, or a table for the abstract classes of ``numbers``
-    and ``collections.abc``. No ``__instancecheck__`` is called. ``run``: the tracing interpreter.
+    and ``collections.abc``. No ``__instancecheck__`` is called.
     """
     value, classes = args
     kind = run.get_class(value)
@@ -249,9 +250,9 @@ def _declared(run: OperationTracer, args: Any, kwargs: Any) -> Any:
 
 
 def make_super(run: OperationTracer, args: Any, kwargs: Any = None) -> Any:
-    """Returns the result of ``super(owner, value)`` in traced code; ``args`` is (owner, value).
+    """Returns the result of ``super(owner, value)`` in traced code.
 
-    ``run``: the tracing interpreter.
+    ``run``: the tracing interpreter. ``args``: the pair (owner, value).
     """
     run.check_kind(args[0], (type, abc.ABCMeta), "super")
     return SuperProxy(args[0], args[1])

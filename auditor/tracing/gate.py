@@ -164,9 +164,9 @@ class CallGate(ABC):
         self.draws = self.of_process if plain else self.of_process | self.makers[path.eager]
 
     def get_safe_class(self, value: Any) -> Any:
-        """Returns the class of a value.
+        """Returns the class of a value, after checking that using this class runs no untraced code.
 
-        Raises NotTraced if the metaclass of this class overrides comparison or hashing.
+        Raises NotTraced if the metaclass of the class overrides comparison or hashing.
         """
         kind = type(value)
         how: Any = type(kind)
@@ -330,9 +330,10 @@ class CallGate(ABC):
         return result
 
     def run_code(self, action: Callable[[], Any]) -> Any:
-        """Returns the result of ``action()``, and raises any exception of it wrapped as CodeError.
+        """Returns the result of ``action()``, and raises any exception of it wrapped as
+        TracedCodeError.
 
-        CodeError marks exceptions of the traced code.
+        TracedCodeError marks exceptions of the traced code.
         """
         try:
             with np.errstate(over="ignore"):
@@ -392,8 +393,9 @@ class CallGate(ABC):
         return value
 
     def check_set_order(self, value: Any) -> None:
-        """Raises NotTraced for a set whose iteration order depends on more than its entries'
-        values.
+        """Raises NotTraced for a set whose iteration order may differ between runs.
+
+        The order must depend on the values of the entries alone.
         """
         if not all(type(e) in _ORDERED and (type(e) is Symbol or e == e) for e in value):
             self.refuse("the code reads the order of a set, which differs between processes")

@@ -291,7 +291,7 @@ class Interpreter(CallTracer):
     def wrap_operand(self, value: Any) -> Operand:
         """Wraps ``value``, an operand of ``a and b`` or ``a < b < c`` in traced code.
 
-        The truth of the wrapped value is decided by this interpreter, not by Python.
+        This interpreter, not Python, then decides whether the operand counts as true.
         """
         return Operand(self, value)
 

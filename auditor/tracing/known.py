@@ -198,8 +198,8 @@ ALLOWED_ATTRIBUTES |= dict.fromkeys((type(hashlib.sha256()), type(hashlib.blake2
 ALLOWED_ATTRIBUTES |= dict.fromkeys((np.ndarray, np.iinfo, *set(np.sctypeDict.values())), _ARRAY)
 ALLOWED_ATTRIBUTES |= {
     list: _LIST, bytearray: _LIST | {"hex", "decode"}, frozenset: ALLOWED_ATTRIBUTES[set],
-    defaultdict: ALLOWED_ATTRIBUTES[dict], tuple: {"index", "count"}, slice: {"start", "stop", "step"},
-    range: {"start", "stop", "step", "index", "count"}, np.errstate: set(),
+    defaultdict: ALLOWED_ATTRIBUTES[dict], tuple: {"index", "count"}, np.errstate: set(),
+    range: {"start", "stop", "step", "index", "count"}, slice: {"start", "stop", "step"},
     np.finfo: _ARRAY | {"resolution", "precision"},
     fractions.Fraction: {"numerator", "denominator", "limit_denominator"},
 }  # fmt: skip

@@ -53,7 +53,7 @@ _OF_SYS = {"maxsize", "float_info", "version_info", "platform", "byteorder", "in
 class NativeMethod:
     """A method of a value of a built-in type, such as ``append`` of a list.
 
-    - ``owner``: the value.
+    - ``owner``: the value, such as the list.
     - ``name``: name of the method.
     """
 
@@ -79,7 +79,9 @@ class PartialCall:
 class SuperProxy:
     """The result of ``super()`` in traced code.
 
-    Attributes of ``value`` are looked up in the base classes that follow ``owner``.
+    - ``owner``: class in whose method ``super()`` is called. Attributes are looked up in the base
+      classes that follow this class.
+    - ``value``: object on which the method was called.
     """
 
     owner: type
@@ -244,7 +246,7 @@ class ObjectReader(CallGate):
         """
         kind = self.get_safe_class(value)
         if kind in (Symbol, MaskedEntries):
-            pieces = value.pieces() if kind is Symbol else ()
+            pieces = value.list_possible_values() if kind is Symbol else ()
             if not pieces or any(type(piece) is AffineNoise for _, piece in pieces):
                 self.refuse("the code reads the type of a random draw")
             return self.fix_value(apply_to_values(_type_of, value))

@@ -151,7 +151,7 @@ def _structure(output: Any, leaves: list[Any]) -> Hashable:
     if (record := read_record_fields(output)) is not None:
         return type(output).__qualname__, _structure(record, leaves)
     if getattr(output, "__dict__", None) and not isinstance(output, Enum):
-        raise NotTraced(f"the code returns a {type(output).__name__} with further attributes")
+        raise NotTraced(f"the code returns a {type(output).__name__} with additional attributes")
     if isinstance(output, dict):
         items = output.items()  # in their order, which the output reveals
         return "map", tuple((make_leaf_key(key), _structure(value, leaves)) for key, value in items)
@@ -196,16 +196,19 @@ FormsByKey = dict[Hashable, set[Hashable]]
 
 
 def list_forms(output: Any, path: Output, values: Output) -> Iterator[tuple[Hashable, Hashable]]:
-    """Yields the forms (types, shapes, signs of zero) of the parts of an output, as pairs (key,
-    form).
-
-    The parts are its containers and its single values (leaves). The key of a leaf holds its
-    position and value. For noise (a random real number) the key holds the position only, and the
-    form has no sign of zero, because the sign of rounded noise depends on the draws.
+    """Yields the form of each part of an output (its types, shapes and signs of zero), as pairs
+    (key, form).
 
     ``output``: the output of a replay (a run of the callable with concrete draws).
     ``path``: the output that tracing computed on the execution path.
     ``values``: the expected output with concrete values.
+
+    The parts are the containers of the output and its single values (leaves). The keys determine
+    which forms are compared between inputs:
+
+    - A leaf has its position and its value as the key.
+    - A leaf with noise (a random real number) has only its position as the key. Its form has no
+      sign of zero, because the sign of rounded noise depends on the draws.
     """
     leaves: list[tuple[str, bool]] = []
     yield values.structure, _form(output, leaves)

@@ -295,7 +295,9 @@ class StateChanged(NotTraced):
 
 
 class PathTooRare(Exception):
-    """Raised on an execution path whose probability is below 2^-100; such a path is left out."""
+    """Raised on an execution path whose probability is below 2^-100; tracing then leaves out the
+    path.
+    """
 
 
 class StepBudget:
@@ -461,14 +463,13 @@ class ExecutionPath:
 def iterate_paths(
     run: Callable[[ExecutionPath], Any], *, budget: StepBudget, eager: bool
 ) -> Iterator[tuple[ExecutionPath, Any]]:
-    """Yields pairs (execution path, result of ``run`` on this path) for every path of the code.
-
-    The result is None for a path rarer than 2^-100, such as a path with many iterations of a loop.
+    """Runs the code on every execution path, and yields pairs (execution path, result of ``run``).
 
     ``run``: runs the code on a path and returns its output.
     ``budget``: steps allowed for all paths together.
     ``eager``: whether each path fixes every discrete draw at once.
 
+    The result is None for a path rarer than 2^-100, such as a path with many iterations of a loop.
     Raises NotTraced if there are too many paths, or if the code depends on more than its draws.
     """
     decisions: list[tuple[int, int]] = []

@@ -79,10 +79,11 @@ class DistributionPair:
         return cls(parts, lost)
 
     def sum_masses_above(self, epsilon: float) -> tuple[float, float]:
-        """Returns the probabilities, under both inputs, of all outputs with a large probability
-        ratio.
+        """Returns the probabilities, under both inputs, of the set of outputs with a large
+        probability ratio.
 
-        The ratio of the first input's probability to the second one's exceeds e^epsilon.
+        The set contains all outputs whose probability under the first input is more than e^epsilon
+        times that under the second.
         """
         p, q = self._excess(epsilon)[2:].tolist()
         return p, q
@@ -165,7 +166,7 @@ class _Part:
         pairs = [(t, other.tables[block]) for block, t in group.tables.items()] if other else []
         pairs = [pair for pair in pairs if not _equal(*pair)]
         if lost and len(pairs) > 1:
-            raise NotTraced("outputs with several independent parts have paths too rare to trace")
+            raise NotTraced("outputs have independent parts, and some paths are too rare to trace")
         shifts, dense = [], []
         for t, u in pairs:
             if (shift := _shift(t, u)) is not None:

@@ -102,9 +102,9 @@ class SingleOutputRandomizer:
 
     @property
     def is_flat(self) -> bool:
-        """Whether the callable returns only the single values of its outputs, without containers.
+        """Whether the callable was wrapped by ``outputs.flatten_outputs``.
 
-        ``outputs.flatten_outputs`` wraps callables in this way.
+        A wrapped callable returns only the single values of its outputs, without containers.
         """
         code = getattr(self.function, "__code__", None)
         return code is not None and code.co_filename == outputs.__file__
@@ -315,7 +315,7 @@ def _cover(
             raise NotTraced("the output of the code depends on a random draw of another run")
         known = path.sample(draws, limits) or path.sample(draws, path.limits)
         if known is None:
-            raise NotTraced("a path of the code is too rare to be replayed")
+            raise NotTraced("a path of the code is too unlikely to be checked by a replay")
         yield known
 
 

@@ -36,7 +36,10 @@ class Symbol:
     """A value that depends on random draws of one execution path.
 
     - ``path``: the execution path.
-    - ``list_possible_values()``: the possible values, each with the sets of values of the draws that lead to it.
+    - ``list_possible_values()``: the possible values, each with the sets of values of the draws
+      that lead to it.
+    - ``call_numpy``: function that calls a NumPy function with symbols among its arguments.
+    - ``call_ufunc``: function that applies a NumPy ufunc, entry by entry, to symbols.
     """
 
     __slots__ = ("_known", "_pieces", "path")
@@ -63,7 +66,7 @@ class Symbol:
             confined = {}
             for source, cell in cells.items():
                 if source in self.path.used_up:
-                    raise NotTraced("the code uses a draw again that is part of a sum or a seed")
+                    raise NotTraced("the code uses a draw again after adding it or seeding with it")
                 kept = source.intersect(cell, limits[source]) if source in limits else cell
                 if not kept:
                     break

@@ -2,7 +2,7 @@
 densities.
 
 A block is a group of values in the output (leaves) that depend on one another. A key holds one
-value per leaf of the block. ``SLOT`` in a key takes the place of a number that has a
+value per leaf of the block. ``DENSITY_PLACEHOLDER`` in a key takes the place of a number that has a
 density.
 """
 
@@ -54,7 +54,8 @@ class OutputMass:
     - ``mass``: probability of the key.
     - ``cells``: for each random draw the set of its values on one execution path that leads to the
       key.
-    - ``mixture``: distribution of the number in the place of ``SLOT``, if the key has one.
+    - ``mixture``: distribution of the number in the place of ``DENSITY_PLACEHOLDER``, if the key
+      has one.
     - ``has_underflow``: whether similar values were left out because their probabilities are below
       the range of doubles.
     """
@@ -205,12 +206,14 @@ def _entries(
 
 
 def put_points_on_lattices(tables: Sequence[MassTable]) -> None:
-    """Merges single numbers into the integer-like distributions that may contain them, in place.
+    """Merges single numbers of positive probability into distributions on equally spaced numbers
+    (lattices), in place.
 
-    Each table maps keys (tuples of output values) to probabilities. A lattice is a distribution on
-    equally spaced numbers. A key with a number of positive probability is merged into a key with a
-    lattice at this position and equal values at all others. Raises NotTraced if several numbers
-    hold the same integer noise.
+    ``tables``: each table maps keys (tuples of output values) to probabilities.
+
+    A key with a single number is merged into a key that has a lattice at the same position, and
+    equal values at all other positions. Raises NotTraced if several numbers hold the same integer
+    noise.
     """
     lattices = {
         (place, key[:place] + key[place + 1 :]): key
@@ -235,10 +238,10 @@ def put_points_on_lattices(tables: Sequence[MassTable]) -> None:
 
 
 def check_ties(tables: Sequence[MassTable]) -> None:
-    """Raises NotTraced if several numbers of an output depend on one noise and differ only by
-    rounding.
+    """Raises NotTraced if rounding would decide whether some outputs distinguish two inputs.
 
-    Rounding would then decide whether such outputs distinguish two inputs.
+    This happens if several numbers of an output depend on one noise and differ only by rounding.
+    ``tables``: each table maps keys (tuples of output values) to probabilities.
     """
     ties = {entry for table in tables for key in table for entry in key if isinstance(entry, tuple)}
     ordered = sorted(ties)
@@ -257,10 +260,10 @@ def _same(column: NDArray[Any], value: Any) -> NDArray[np.bool_]:
 
 
 def find_atoms(tables: Sequence[MassTable]) -> MassTable:
-    """Returns the keys (tuples of output values) that have positive probability in any of the
-    tables.
+    """Returns the keys (tuples of output values) that have positive probability in any of
+    ``tables``.
 
-    The result is empty if no table has a density.
+    The result is empty if no table has a density, because atoms are needed only beside densities.
     """
     atoms: MassTable = {}
     smooth = False

@@ -86,7 +86,8 @@ class Trace:
             raise NotTraced(f"comparing the output distributions failed: {error}") from error
 
     def check_forms(self, delta: float) -> CheckResult | None:
-        """Returns a failed check if types or shapes of outputs reveal the input; None otherwise.
+        """Returns a failed check if types or shapes of outputs reveal the input; None if they do
+        not.
 
         ``delta``: delta of the privacy bound.
         """
@@ -175,17 +176,17 @@ def prove_epsilon(
     - ``sampler``: calls the randomizer.
     - ``inputs``: the inputs to compare.
     - ``delta``: delta of the bound.
-    - ``stop_at``: an epsilon, such as the claim. A lower bound above it is returned even if it
-      is not exact.
+    - ``stop_at``: an epsilon, such as the claim. A lower bound above it is returned even if it is
+      not exact.
     - ``names``: name of each input.
     - ``limit_draws``: function of a sampler and a number of draws per input; returns both, with the
       number reduced to what the time allows.
     - ``seed``: seed of the real draws.
 
     Real draws must agree with the traced distributions. Their number is 20,000 in total and at
-    least 5,000 per input, or as many as ``limit_draws`` allows. If tracing is not possible or the draws
-    disagree, the proof has no bound, and its check gives the reason. The bound itself does not
-    depend on a clock.
+    least 5,000 per input, or as many as ``limit_draws`` allows. If tracing is not possible or the
+    draws disagree, the proof has no bound, and its check gives the reason. The bound itself does
+    not depend on a clock.
     """
     try:
         trace = Trace.from_function(

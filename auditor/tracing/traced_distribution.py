@@ -53,7 +53,7 @@ class TagDistribution:
     A block is a group of positions in the output whose values depend on one another. A path is one
     way through the traced code, by the outcomes of its decisions.
 
-    - ``weight``: probability of the tag.
+    - ``probability``: probability of the tag.
     - ``cells``: the values of random draws that lead to the tag on one path, as a set per draw.
     - ``tables``: the distribution of each block, given the tag, by the positions of the block.
     - ``atoms``: the values of a block with densities that have a positive probability under any

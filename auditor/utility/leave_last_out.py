@@ -24,10 +24,8 @@ from fedrec_auditor.targets.systems.base import Model, Target
 
 N_SAMPLED_NEGATIVES = 99
 SAMPLED_ITEMS, ALL_ITEMS = "99 sampled negatives", "all items"
-NO_TIMES_NOTE = (
-    "This audit holds out a random item of each user, not the latest, as the data have no times."
-)
-TIES_NOTE = " users, because they have several items at their latest time."
+NO_TIMES_NOTE = "This audit holds out a random item per user, because the data have no times."
+TIES_NOTE = "This audit holds out a random latest item of {} users with several latest items."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,8 +52,7 @@ class HeldOutItems(held_out.HeldOutData):
         """
         tested, drawing = held_out.draw_tested_users(np.flatnonzero(self.items >= 0), rng)
         untimed = "" if self.train.timestamps is not None else NO_TIMES_NOTE
-        chosen = f"This audit holds out a random one of the latest items of {self.n_tied_users:,}"
-        ties = f"{chosen}{TIES_NOTE}" if self.n_tied_users else ""
+        ties = TIES_NOTE.format(f"{self.n_tied_users:,}") if self.n_tied_users else ""
         note = " ".join(filter(None, (untimed, ties, drawing)))
         ranks: list[NDArray[np.int64]] = []
         popular = count_item_users(self.train)

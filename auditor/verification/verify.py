@@ -196,14 +196,14 @@ def search_pair(
     ``claim``: claim under test.
     ``samples``: maximum number of draws per input.
     ``seed``: seed of the search.
-    ``limit_draws``: function of a sampler and inputs that returns the number of draws per input that time
-        allows.
+    ``limit_draws``: function of a sampler and inputs that returns the number of draws per input
+        that time allows.
 
     Each pair is scored by a lower bound on epsilon from at most 4,000 draws per input, and
     Hypothesis is guided towards larger bounds. If the largest bound exceeds the claim, the result
     is the simplest pair whose bound exceeds the claim by at least half as much. The search measures
-    at most 120 pairs, within ``samples`` and ``limit_draws``, but at least 8 pairs with 100 draws per
-    input.
+    at most 120 pairs, within ``samples`` and ``limit_draws``, but at least 8 pairs with 100 draws
+    per input.
 
     The draws of the search only select a pair and must not be used for the final bound. Raises
     InputError if the strategy does not give two different inputs.

@@ -320,7 +320,7 @@ def learn_rule(first: Floats, second: Floats) -> tuple[RunScorer, str]:
     """
     alone = LinearRule.fit_single_feature(first, second)
     if alone is not None:
-        return alone, "one number, which separates the inputs"
+        return alone, "one number of the message"
     if _trees_win(first, second):
         return fit_boosted_trees(first, second), "gradient-boosted trees"
     return LinearRule.fit_logistic(first, second), "logistic regression"

@@ -619,14 +619,12 @@ def make_guess_witness(
         ),
         key=lambda s: (s[1] in rule.guessed_worlds, (s[0][0] + 1) / (s[0][1] + 1)),
     )
+    event = worlds.describe_event
     note = f"{right} of {n} draws of input a and {wrong} of {m} draws of input b gave this output."
     if -side in rule.guessed_worlds:
         note += (
-            f" The attack guesses '{worlds.names[unlikely]}' if "
-            f"{worlds.describe_event(rule.describe(-side))}. "
+            f" The attack guesses '{worlds.names[unlikely]}' if {event(rule.describe(-side))}. "
             f"In total, {counts.n_right} of {counts.n_right + counts.n_wrong} guesses are right."
         )
     chances = right / max(n, 1), wrong / max(m, 1)
-    return worlds.make_witness(
-        (likely, unlikely), worlds.describe_event(rule.describe(side)), chances, note
-    )
+    return worlds.make_witness((likely, unlikely), event(rule.describe(side)), chances, note)

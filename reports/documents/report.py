@@ -109,10 +109,10 @@ def _epsilon(glance: Summary) -> Iterator[tuple[str, FactText]]:
         return
     scope, claim = finding.scope, finding.claim
     yield "Claim", say.make_claim_fact(claim)
-    yield "Unit of privacy", f"{say.capitalize(say.UNITS[scope.unit])}."
-    yield "Neighbouring inputs", f"{say.capitalize(say.ADJACENCIES[scope.adjacency])}."
-    who = say.capitalize(say.VANTAGES[scope.vantage])
-    yield "Adversary and horizon", f"{who}, {say.HORIZONS[scope.horizon]}."
+    yield "Unit of privacy", f"The protected data are {say.UNITS[scope.unit]}."
+    yield "Neighbouring inputs", f"The neighbouring inputs are: {say.ADJACENCIES[scope.adjacency]}."
+    time = say.HORIZONS[scope.horizon]
+    yield "Adversary and horizon", f"The adversary is {say.VANTAGES[scope.vantage]}, {time}."
     yield "Proved upper bound", say.make_upper_bound_fact(finding)
     yield "Shown lower bound", say.make_lower_bound_fact(finding)
     if math.isfinite(claim.epsilon):
@@ -358,7 +358,7 @@ def _map(glance: Summary) -> Passage:
     marks = {id(leak.row): " ↗" if leak.is_small else " ↑" for leak in above}
     columns: dict[str, Callable[[AttackRow], FactText]] = {
         "Attack": lambda row: metrics.describe_attack(row).removeprefix("attack "),
-        "Measure": lambda row: row.metric.replace(" known)", " of users known to the attacker)"),
+        "Measure": lambda row: row.metric.replace("% known)", "% of users known)"),
         "Result [confidence interval]": lambda row: (
             f"{say.format_short(row.value)}{marks.get(id(row), '')} {format_ci(row)}"
         ),
@@ -392,7 +392,7 @@ def list_skip_reasons(skipped: Sequence[SkippedRow]) -> tuple[tuple[str, str], .
         reason, names = (rest, [part]) if shared else (row.reason, [])
         parts.setdefault((row.attack, reason), []).extend(names)
     return merge_texts(
-        (attack, f"{'; '.join(of)}: {reason}" if of else reason)
+        (attack, say.capitalize(f"{'; '.join(of)}: {reason}" if of else reason))
         for (attack, reason), of in parts.items()
     )
 
@@ -424,7 +424,7 @@ def _utility(section: Section) -> Passage:
             notes: dict[str, list[str]] = {}
             for row in rows:
                 texts = split_sentences(row.paper_note)
-                ours = (x for x in texts if x.startswith(metrics.CHOICE_WORDS) is begins)
+                ours = (x for x in texts if x.startswith("This audit ") is begins)
                 notes.setdefault(" ".join(ours), []).append(row.metric)
             notes.pop("", None)
             head = "" if begins else "The paper measured {} under these conditions: "

@@ -405,7 +405,7 @@ def assess_severity(section: Section, leaks: Sequence[Leak]) -> SeverityAssessme
     claim, leak = assess_claim(finding), assess_leak(section, leaks)
     gaps = [leak.gap]
     if finding is not None and claim is None:
-        gaps.insert(0, "the claim (not judged in the scope that it states)")
+        gaps.insert(0, "claim (not judged in the scope that it states)")
     level = min(leak.level, claim or leak.level, key=lambda each: each.rank)
     if section.violated and leak.level.rank <= Severity.HIGH.rank:
         level = Severity.CRITICAL
@@ -449,7 +449,7 @@ def assess_leak(section: Section, leaks: Sequence[Leak]) -> SeverityAssessment:
     else:
         level = Severity.MEDIUM if leaks or guessed >= MIN_MEDIUM_GUESS_RATE else Severity.LOW
     why = _unassessed(section)
-    return SeverityAssessment(level, f"the leak ({why})" if why else "")
+    return SeverityAssessment(level, f"leak ({why})" if why else "")
 
 
 def _unassessed(section: Section) -> str:

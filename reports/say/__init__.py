@@ -263,7 +263,7 @@ def describe_game(finding: Finding) -> str:
     and the delta is that of the claim.
     """
     other = "" if finding.delta == finding.claim.delta else f"at {format_delta(finding.delta)}"
-    return join_texts(finding.game and f"in the {finding.game}", other, by="; ")
+    return join_texts(finding.game and f"in a simulation: {finding.game}", other, by="; ")
 
 
 def describe_judged_scope(finding: Finding) -> str:
@@ -494,10 +494,11 @@ def describe_witness(measured: Bound) -> Iterator[tuple[str, str]]:
     witness = measured.witness
     if witness is None:
         return
-    yield from (("input a", witness.input_a), ("input b", witness.input_b))
+    yield "inputs", f"Input a is “{witness.input_a}”. Input b is “{witness.input_b}”."
     yield "output", witness.output
     a, b = (format_probability(measured, p) for p in (witness.probability_a, witness.probability_b))
-    yield f"{label_probability(measured).lower()} of the output", f"{a} under a and {b} under b"
+    label = label_probability(measured).lower()
+    yield label, f"The {label} of this output is {a} under input a and {b} under input b."
     yield "ratio of larger to smaller", describe_ratio(measured)
     if witness.copies > 1:
         yield "number of independent parts", f"{witness.copies:,}"

@@ -44,8 +44,6 @@ _RECOMMENDERS: TextsByValue = TEXT_TABLES["recommender"]
 _ATTRIBUTE = re.compile(r"(\w+) (macro F1\b|read for certain)")
 # First words of the note of a result whose training was cut short.
 CUT_WORDS = "This audit was quick: it trained "
-# First words of a note on a choice of this audit, among the conditions of a paper's measurement.
-CHOICE_WORDS = "This audit "
 # Names of the metrics of utility that are errors, of which smaller values are better.
 ERROR_NAMES = ("MSE", "RMSE", "MAE")
 
@@ -129,11 +127,8 @@ def describe_success(row: AttackRow, value: float) -> str:
 
 def _figure(row: AttackRow, value: float) -> str:
     """Formats a value of the row's metric; in percent if ``describe_success`` uses percent."""
-    in_percent = (
-        "{share}" in _GOT.get(row.metric, "")
-        or (row.family in _AREAS and row.metric.startswith(("AUC", "TPR")))
-        or row.metric.endswith("read for certain")
-    )
+    is_rate = row.family in _AREAS and row.metric.startswith(("AUC", "TPR"))
+    in_percent = is_rate or "{share}" in _GOT.get(row.metric, "") or "for certain" in row.metric
     return _share(value) if in_percent else format_short(value)
 
 
@@ -184,8 +179,8 @@ def _unequal(users: UsersRow) -> str:
 
 
 def format_baselines(row: AttackRow) -> str:
-    """Formats all baselines of an attack as "name = value", joined by semicolons, or as "none"."""
-    named = (f"{name} = {format_short(value)}" for name, value in sorted(row.baselines.items()))
+    """Formats all baselines of an attack as "“name”: value", joined by semicolons, or "none"."""
+    named = (f"“{name}”: {format_short(value)}" for name, value in sorted(row.baselines.items()))
     return "; ".join(named) or ("none" if row.baseline is None else format_short(row.baseline))
 
 
@@ -261,7 +256,7 @@ def describe_utility(section: Section, record: Contents) -> str:
         by = _RECOMMENDERS.get(row.baseline.name, row.baseline.name)
         beside.insert(0, f"{say.format_short(row.baseline.value)} by {by}")
     if row.paper_value is not None:
-        beside.append(f"{say.format_short(row.paper_value)} in the paper, under other conditions")
+        beside.append(f"{say.format_short(row.paper_value)} in the paper (other conditions)")
     settings = record.plan.get("settings")
     settings = settings if isinstance(settings, Mapping) else {}
     changed = not settings.keys().isdisjoint((row.target, row.unprotected))
@@ -284,8 +279,8 @@ def describe_utility(section: Section, record: Contents) -> str:
 
 def format_trained_rounds(section: Section) -> str:
     """Formats the trained rounds, such as "20 of 400", if the training was cut short; else ""."""
-    notes = (row.paper_note.partition(CUT_WORDS)[2] for row in section.utility)
-    return next((note.partition(" rounds")[0] for note in notes if note), "")
+    cuts = (re.search(r" trained (?:for )?(.+?) rounds", r.paper_note) for r in section.utility)
+    return next((cut[1] for cut in cuts if cut), "")
 
 
 def describe_shortfall(section: Section) -> str:
@@ -332,8 +327,10 @@ def _verdict(section: Section) -> tuple[str, str]:
             "A full audit shows whether the system is better after the whole training."
         )
     verdict = f"better than {named} on {on}"
-    verdict = f"{verdict}: {so}" if sure else f"shown to be {verdict}{unsure}"
-    return than, f"The system is not {verdict}."
+    return (
+        than,
+        f"The system is not {f'{verdict}: {so}' if sure else f'shown to be {verdict}{unsure}'}.",
+    )
 
 
 def _gap(row: UtilityRow, baseline: Baseline, rows: int) -> tuple[float, float, float]:

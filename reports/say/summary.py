@@ -131,7 +131,7 @@ class Summary:
         shown, proved = "", "" if refuted else "no proved upper bound"
         if proof is not None and math.isfinite(proof.epsilon):
             proved = f"at most {say.format_finding_upper(finding)} ({how})"
-        bound, claim = finding.lower_bound, finding.claim.epsilon
+        bound, claim, basis = finding.lower_bound, finding.claim.epsilon, finding.claim.basis
         if bound is not None:
             text, sure = say.format_finding_lower(finding), say.describe_confidence(bound)
             times = bound.epsilon / claim if refuted and claim else math.inf
@@ -139,9 +139,7 @@ class Summary:
             shown = f"{_limit(bound, text)} ({more}{sure})"
             if proved == f"at most {text} ({how})":
                 shown, proved = f"{text} ({more}{sure} and {how})", ""
-        claimed = (
-            f"{say.CLAIM_LABELS[finding.claim.basis]} epsilon: at most {say.format_short(claim)}"
-        )
+        claimed = f"{say.CLAIM_LABELS[basis]} epsilon: at most {say.format_short(claim)}"
         bounds = say.join_texts(shown, proved, by=" and ")
         return say.join_texts(claimed, bounds and f"epsilon by this audit: {bounds}", by="; ")
 
@@ -159,18 +157,10 @@ class Summary:
         finding = self.section.headline_finding
         if finding is None:
             return "No claim was judged."
-        claim_phrase = say.join_texts(self.claim_phrase, self.scope_phrase)
-        verdict, claim_phrase = (
-            say.TEXT_TABLES["sentence"][finding.verdict],
-            say.capitalize(claim_phrase),
-        )
+        claim = say.capitalize(say.join_texts(self.claim_phrase, self.scope_phrase))
+        verdict = say.TEXT_TABLES["sentence"][finding.verdict]
         little = "The claimed epsilon is so large that it guarantees almost nothing"
-        texts = (
-            verdict,
-            claim_phrase,
-            little if finding.vacuous else "",
-            say.capitalize(self.largest_bound),
-        )
+        texts = (verdict, claim, little * finding.vacuous, say.capitalize(self.largest_bound))
         return f"{say.join_texts(*texts, by='. ')}."
 
     @property
@@ -244,8 +234,10 @@ class Summary:
         for leak in (*self.leaks, *self.small_leaks):
             row, gain = leak.row, leak.row.gain
             above = "" if gain is None else f", {describe_ends(gain)} above the best guess"
-            sure = f"{say.to_percent(row.confidence)} confidence, {count_trainings([row])}"
-            return f"attack {row.attack}, “{row.metric}”: {describe_ends(row)}{above} ({sure})"
+            sure = say.to_percent(row.confidence)
+            at = f"{sure} confidence, {count_trainings([row]).removeprefix('in ')}"
+            metric = f"attack {row.attack}, metric “{row.metric}”"
+            return f"{metric}: {describe_ends(row)}{above} ({at})"
         return ""
 
     @property

@@ -167,11 +167,11 @@ class Learner(Protocol):
         """Trains the broadcast model on every device, and returns the trained models by array.
 
         There is one component per named array of the model, for all devices. Components are stored
-        in full (``Dense``), except the item table, of which only trained rows are stored (``Rows``
-        over the broadcast table). If ``local.epoch_noise`` has noise for the items, the trained
-        rows are stored over a noisy table (``OverlaidTables``). A device's result depends only on
-        its own row of ``clients`` and on the broadcast. A device without interactions returns the
-        broadcast, and its ``user_embeddings`` as "user.E" if it has one.
+        in full (``Dense``). Only of the item table, just the trained rows are stored, over the
+        broadcast table (``SparseRows``) or, if ``local.epoch_noise`` has noise for the items, over
+        a noisy table (``OverlaidTables``). A device's result depends only on its own row of
+        ``clients`` and on the broadcast. A device without interactions returns the broadcast, and
+        its ``user_embeddings`` as "user.E" if it has one.
         """
         ...
 

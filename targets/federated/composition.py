@@ -130,9 +130,9 @@ class ComposedSystem(System):
 
     def count_entries(self, population: Population) -> dict[str, int]:
         """Counts the entries of one upload, by group of arrays, such as "user" and "item"."""
-        catalogue = DataSizes(n_items=population.n_items, n_user_features=population.n_features)
+        data_sizes = DataSizes(n_items=population.n_items, n_user_features=population.n_features)
         sizes = dict.fromkeys(self.group_names, 0)
-        for name, shape in self.get_upload_shapes(catalogue).items():
+        for name, shape in self.get_upload_shapes(data_sizes).items():
             sizes[name.partition(".")[0]] += math.prod(shape)
         return sizes
 

@@ -32,7 +32,7 @@ _BLOCK = 1 << 24  # numbers in memory per block of scores
 def _learning(
     *, server_rate: float, rounds: int, epochs: int, learning_rate: float, **learner: float
 ) -> Mapping[str, Any]:
-    """Returns the settings of a ``Composition``, and of its learner, with which the model
+    """Returns the settings of a ``ComposedSystem``, and of its learner, with which the model
     recommends well.
     """
     return MappingProxyType(
@@ -186,10 +186,10 @@ class _EmbeddingLearner(Checked):
 
         Raises InputError if the shapes do not fit.
         """
-        catalogue = DataSizes(
+        data_sizes = DataSizes(
             n_items=clients.interactions.n_items, n_user_features=clients.features.shape[1]
         )
-        expected = self.get_param_shapes(catalogue)
+        expected = self.get_param_shapes(data_sizes)
         if clients.user_embeddings is not None:
             broadcast = {**broadcast, "user.E": np.zeros(clients.user_embeddings.shape[1:])}
         got = {name: np.shape(array) for name, array in broadcast.items()}

@@ -184,25 +184,17 @@ class AdaptiveLaplace(_LaplaceNoise):
     noise_setting = NoiseSetting(budgets=("user", "item", "mlp1", "mlp2"))
 
     @classmethod
-    def from_epsilon_range(
-        cls, *, min_epsilon: float, max_epsilon: float, clip: float = 0.5
-    ) -> Self:
+    def from_epsilon_range(cls, *, lowest: float, highest: float, clip: float = 0.5) -> Self:
         """Creates the protection with epsilons that rise in equal steps, by equation 11.
 
-        min_epsilon: epsilon of the group "user", the smallest.
-        max_epsilon: epsilon of the group "mlp2", the largest.
+        lowest: smallest epsilon, that of the group "user".
+        highest: largest epsilon, that of the group "mlp2".
         clip: clipping bound.
 
         The order of the groups is user, item, mlp1, mlp2 (Zhang et al.).
         """
-        step = (max_epsilon - min_epsilon) / 3.0
-        return cls(
-            user=min_epsilon,
-            item=min_epsilon + step,
-            mlp1=min_epsilon + 2 * step,
-            mlp2=max_epsilon,
-            clip=clip,
-        )
+        step = (highest - lowest) / 3.0
+        return cls(user=lowest, item=lowest + step, mlp1=lowest + 2 * step, mlp2=highest, clip=clip)
 
     def get_epsilon(self, group: str) -> float:
         """Returns the epsilon of one entry of ``group``, which is "user", "item", "mlp1" or "mlp2".

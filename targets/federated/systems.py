@@ -214,7 +214,7 @@ _OWN = "own"
 class FederatedSystem(ComposedSystem):
     """A federated recommender composed of a learner (model), a protection and a route of uploads.
 
-    The class adds the training and the messages to the settings and claims of ``Composition``.
+    The class adds the training and the messages to the settings and claims of ``ComposedSystem``.
     """
 
     def design_pairs(self) -> tuple[DesignedPair, ...]:
@@ -233,8 +233,8 @@ class FederatedSystem(ComposedSystem):
         This is Algorithm 1 of Zhang et al. The users of each round are drawn at random by ``rng``.
         """
         everyone = self._devices(interactions, Streams.spawn(rng, interactions.n_users))
-        model: Broadcast = self.learner.init_model(_catalogue(everyone), rng)
-        model = {name: model[name] for name in self.get_upload_shapes(_catalogue(everyone))}
+        model: Broadcast = self.learner.init_model(_data_sizes(everyone), rng)
+        model = {name: model[name] for name in self.get_upload_shapes(_data_sizes(everyone))}
         senders = self.count_senders(interactions.n_users)
         moments = FedAdam(self.server_rate)
         behind = np.zeros((interactions.n_users, model["item"].shape[1]), dtype=np.float32)
@@ -259,7 +259,7 @@ class FederatedSystem(ComposedSystem):
         return replace(
             super().get_public_info(interactions),
             settings={**self.protection.settings, **get_numbers(self.learner), **get_numbers(self)},
-            route=self.route.vantage,
+            protocol_vantage=self.route.vantage,
         )
 
     def make_messages(self, request: UploadRequest) -> Messages:
@@ -348,7 +348,7 @@ class FederatedSystem(ComposedSystem):
         trained = self.learner.train(
             broadcast,
             replace(clients, streams=streams.fold_in(_TRAIN)),
-            self.get_local_settings(self.get_upload_shapes(_catalogue(clients))),
+            self.get_local_settings(self.get_upload_shapes(_data_sizes(clients))),
             compute,
         )
         own = trained.pop("user.E").to_dense(np.arange(len(clients))) if self.private_user else None
@@ -367,7 +367,7 @@ def _finite(model: Broadcast, number: int) -> Broadcast:
     return model
 
 
-def _catalogue(clients: Clients) -> DataSizes:
+def _data_sizes(clients: Clients) -> DataSizes:
     return DataSizes(
         n_items=clients.interactions.n_items, n_user_features=clients.features.shape[1]
     )

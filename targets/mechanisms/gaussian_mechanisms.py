@@ -494,10 +494,7 @@ class EmbeddingGaussian(NormalNoise):
 
     def compute_noiseless(self, value: NDArray[Any]) -> NDArray[np.float64]:
         """Returns the gradient before noise; 0 if the rating is absent (negative)."""
-        u, v = (
-            clip_embedding(self.user, self.bound),
-            clip_embedding(self.item, self.bound),
-        )
+        u, v = clip_embedding(self.user, self.bound), clip_embedding(self.item, self.bound)
         error = np.where(value < 0, 0.0, value - u @ v)
         return np.asarray(-2.0 * error[..., None] * self._factors)
 
@@ -508,10 +505,7 @@ class EmbeddingGaussian(NormalNoise):
     @property
     def _factors(self) -> NDArray[np.float64]:
         """Vector that multiplies the rating's error: u for the gradient in v, (v, u) jointly."""
-        u, v = (
-            clip_embedding(self.user, self.bound),
-            clip_embedding(self.item, self.bound),
-        )
+        u, v = clip_embedding(self.user, self.bound), clip_embedding(self.item, self.bound)
         return np.concatenate([v, u]) if self.joint else u
 
 

@@ -390,7 +390,7 @@ class CentralSystem(System):
 
     def get_public_info(self, interactions: Interactions) -> PublicInfo:
         """Returns what every adversary knows of a run: the published model is all that is sent."""
-        return replace(super().get_public_info(interactions), route=Vantage.RELEASE)
+        return replace(super().get_public_info(interactions), protocol_vantage=Vantage.RELEASE)
 
     def make_messages(self, request: UploadRequest) -> Messages:
         """Returns no messages, because devices send nothing."""

@@ -478,7 +478,7 @@ class WrappedSystem(System):
         rng: source of the seeds; every message has a separate seed
         size: number of messages per client; all messages of a client follow one another
 
-        Raises HistoriesRefused if the client function fails on some of the histories.
+        Raises RefusedHistoriesError if the client function fails on some of the histories.
         """
         _, structure = self.make_first_model(profiles.n_items)
         client = CheckedClient(self.client, part_types=self.part_types, drops_out=self.drops_out)

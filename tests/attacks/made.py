@@ -140,7 +140,7 @@ def flipped(
         users=truth.shape[0],
         items=truth.shape[1],
         settings={"p": p, "q": q},
-        channel=Flip(p, q),
+        noise_channel=Flip(p, q),
     )
 
 

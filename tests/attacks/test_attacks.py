@@ -62,7 +62,7 @@ def test_missing_background_is_refused(
     attack: Any, vantage: Vantage, background: Background, lacks: str
 ) -> None:
     rng = np.random.default_rng(0)
-    view = view_of(BITS, users=2, items=3, vantage=vantage, rng=rng, route=vantage)
+    view = view_of(BITS, users=2, items=3, vantage=vantage, rng=rng, protocol_vantage=vantage)
     assert not attack.refusal(view)
     with pytest.raises(InputError, match=lacks):
         attack.infer(view, background, rng)
@@ -326,7 +326,7 @@ def test_a_note_says_that_a_low_rate_is_not_resolvable() -> None:
     """About 750 non-members: 1% and 10% are resolved, 0.1% is not."""
     found = rows(Fcf(), Vantage.RELEASE)
     assert set(found) == {"AUC", "TPR at FPR 0.1", "TPR at FPR 0.01"}
-    assert "TPR at FPR 0.001 needs more" in found["AUC"].note
+    assert "TPR at FPR 0.001 is missing: it needs" in found["AUC"].note
 
 
 def test_halves_are_fair_draws_and_repeat_with_the_seed() -> None:

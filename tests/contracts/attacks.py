@@ -189,7 +189,7 @@ def emptied(view: View, rng: np.random.Generator, *, always: bool = True) -> Vie
             for name, part in one.uploads.components.items()
         }
         rounds.append(replace(one, uploads=Uploads(order[one.uploads.users], sent)))
-    public = replace(view.public, channel=BitFlip(0.5, 0.5)) if coins else view.public
+    public = replace(view.public, noise_channel=BitFlip(0.5, 0.5)) if coins else view.public
     return replace(view, public=public, rounds=tuple(rounds))
 
 

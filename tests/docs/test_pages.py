@@ -108,7 +108,8 @@ RULES = " ".join(text_of("verdicts").split())
 
 def test_the_page_on_verdicts_defines_each() -> None:
     for word in (*Verdict, *NumberLabel):
-        assert f"**{word.label}** ({word}): {word.definition}" in RULES
+        first, rest = word.definition[0].lower(), word.definition[1:]
+        assert f"**{word.label}** ({word}): {first}{rest}" in RULES
 
 
 @pytest.mark.parametrize("command", ["run", "claims", "account", "verify", "attack"])
@@ -229,9 +230,7 @@ def test_a_published_file_is_read_by_the_options_of_the_page(name: str, tmp_path
 MEANING = text_of("what-epsilon-means")
 
 
-GUESSES = re.findall(
-    r"^\| ([\d.]+) \| ([\d.]+)% of the time \| ([\d.]+)% \|$", MEANING, re.MULTILINE
-)
+GUESSES = re.findall(r"^\| ([\d.]+) \| ([\d.]+)% of the time \| ([\d.]+)% \|$", MEANING, re.M)
 
 
 @pytest.mark.parametrize("row", GUESSES, ids=lambda row: row[0])
@@ -371,9 +370,7 @@ def test_the_misses_of_the_page() -> None:
 ACCOUNTANTS = text_of("accountants")
 
 
-PRICE = re.compile(
-    r"^\| ([\d./, e-]+) \| ([\d.]+) \| [^|]+ \| ([\d.]+) to ([\d.]+) \|$", re.MULTILINE
-)
+PRICE = re.compile(r"^\| ([\d./, e-]+) \| ([\d.]+) \| [^|]+ \| ([\d.]+) to ([\d.]+) \|$", re.M)
 
 
 def test_the_event_of_the_page_is_accounted() -> None:

@@ -260,7 +260,7 @@ READ = ("reports",)
 @pytest.mark.parametrize(
     "made",
     [MESSAGES[name] for name in MESSAGES if name not in READ],
-    ids=lambda made: type(getattr(made, "randomize", made)).__name__,
+    ids=lambda made: type(getattr(made, "randomizer", made)).__name__,
 )
 def test_a_limit_is_told_by_what_messages_are_made_of(made: Component) -> None:
     """The limit needs no message, so that its time does not depend on the number of items."""

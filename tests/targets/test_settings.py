@@ -33,7 +33,7 @@ TAKEN: dict[str, tuple[object, ...]] = {
     "PositiveFloat": (1, 5e-324, 1e308),
     "FiniteFloat": (-1e308, 0),
     "Epsilon": (1, MIN_EPSILON, 1e100),
-    "RatingScale": (5, 1e6),
+    "BestRating": (5, 1e6),
     "NonNegative": (0, 1e300),
     "Share": (1, 1.0, 1e-9),
     "OpenUnitInterval": (0.5, 1e-9),
@@ -47,7 +47,7 @@ REFUSED: dict[str, tuple[object, ...]] = {
     "PositiveFloat": (0, -1, math.inf),
     "FiniteFloat": (-math.inf, math.inf),
     "Epsilon": (0, -1, 9.9e-10, 1e300, math.inf),
-    "RatingScale": (0, 1.01e6, math.inf),
+    "BestRating": (0, 1.01e6, math.inf),
     "NonNegative": (-1e-9, math.inf),
     "Share": (0, 1.01),
     "OpenUnitInterval": (0, 1),
@@ -71,7 +71,7 @@ class Several(Checked):
     count: Count = 3
     rate: Positive = 0.5
     flag: Annotated[bool, "as it is printed"] = True
-    payload: Annotated[Literal["one", "two"], "which of the two"] = "one"
+    kind: Annotated[Literal["one", "two"], "which of the two"] = "one"
     free: float = 0.0
     unknown: Decimal | None = None
 

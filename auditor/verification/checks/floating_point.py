@@ -330,16 +330,16 @@ def _black_box(
             return _failed(
                 inputs[a],
                 claim.bound_prob(hits, n_held),
-                f"have low-order bits that {quote_value(inputs[b])} gave {misses} times in {n_held} "
-                f"draws (by sign, exponent and lowest set bit; {hits} draws here)",
+                f"have low-order bits that {quote_value(inputs[b])} gave {misses} times in "
+                f"{n_held} draws (by sign, exponent and lowest set bit; {hits} draws here)",
                 "with the certainty of these counts",
                 example,
             )
         if misses == 0 and hits >= _EXPECTED:
             suspected = suspected or CheckResult.not_run(
-                f"{hits} of {n_held} outputs for {quote_value(inputs[a])} have low-order bits that never "
-                f"occurred under {quote_value(inputs[b])}, such as {_hex(example)}; the draws are too "
-                f"few to refute a claim of {claim.epsilon:g} by that. {_REMEDY}"
+                f"{hits} of {n_held} outputs for {quote_value(inputs[a])} have low-order bits that "
+                f"never occurred under {quote_value(inputs[b])}, such as {_hex(example)}; the "
+                f"draws are too few to refute a claim of {claim.epsilon:g} by that. {_REMEDY}"
             )
     return suspected
 
@@ -352,8 +352,8 @@ def _repeat(outputs: NDArray[Any], chosen: NDArray[np.bool_]) -> bool:
 
 def _failed(one: Any, share: float, how: str, certainty: str, example: Any) -> CheckResult:
     return CheckResult.failed(
-        f"At least {100 * share:.3g}% of the outputs for the input {quote_value(one)} {how}: whoever "
-        f"sees one, such as {_hex(example)}, distinguishes the inputs {certainty}. {_REMEDY}"
+        f"At least {100 * share:.3g}% of the outputs for the input {quote_value(one)} {how}: "
+        f"whoever sees one, such as {_hex(example)}, distinguishes the inputs {certainty}. {_REMEDY}"
     )
 
 
@@ -379,7 +379,9 @@ def _cells(batch: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64], N
 
 
 def _lowest(mantissa: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Returns the position of the lowest set bit: 1 for one half, up to ``BITS``; 0 for zero."""
+    """Returns the position of the lowest set bit: 1 for one half, up to ``UNIFORM_BITS``; 0 for
+    zero.
+    """
     whole = np.ldexp(mantissa, UNIFORM_BITS).astype(np.int64)
     place = np.frexp((whole & -whole).astype(np.float64))[1]
     return np.where(whole == 0, 0, UNIFORM_BITS + 1 - place).astype(np.int64)

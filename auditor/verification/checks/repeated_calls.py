@@ -229,9 +229,9 @@ def check_determinism(evidence: SharedEvidence) -> CheckResult:
     For each input, two batches of n outputs are drawn with two seeds. The check looks for batches
     that agree at every position. Independent outputs do so by chance with probability [n!/prod(c!)]
     / [(2n)!/prod((2c)!)], where c is the number of times that a distinct output occurs per batch.
-    The check fails if this probability is below 1e-6 (``FALSE_ALARM``) divided by the number of
-    inputs. If the batches of two inputs repeat in this way but differ from each other, an adversary
-    who knows the noise recognises the input, and no finite epsilon holds.
+    The check fails if this probability is below 1e-6 (``MAX_FALSE_ALARM_PROB``) divided by the
+    number of inputs. If the batches of two inputs repeat in this way but differ from each other, an
+    adversary who knows the noise recognises the input, and no finite epsilon holds.
 
     If outputs are constant for one input, and differ for another input, the check fails if the
     counts of the constant output refute the claim. The constant output is learned with one seed and
@@ -317,8 +317,8 @@ def _constant(
                 claim.make_bound(event),
             )
     return CheckResult.not_run(
-        f"The outputs for the input {quote_value(inputs[constant[0]])} did not vary in {draws} draws, "
-        "so a repeated seed looks like a fresh one."
+        f"The outputs for the input {quote_value(inputs[constant[0]])} did not vary in {draws} "
+        "draws, so a repeated seed looks like a fresh one."
     )
 
 

@@ -213,9 +213,9 @@ def _shared(calls: NDArray[Any], inputs: list[Any]) -> CheckResult | None:
             )
         if _repeats(each, alpha):
             return CheckResult.failed(
-                f"Outputs of one call repeat each other for the input {quote_value(value)}, outputs of "
-                "different calls do not: users share their noise, and the difference of two "
-                "reports has no noise. Draw `size` times."
+                f"Outputs of one call repeat each other for the input {quote_value(value)}, "
+                "outputs of different calls do not: users share their noise, and the difference of "
+                "two reports has no noise. Draw `size` times."
             )
     return None
 
@@ -228,8 +228,8 @@ def check_call_noise(
     ``calls``: outputs of c calls for n outputs each (c, n, *output shape).
     ``value``: the input of all calls.
     ``alpha``: error probability of all tests together.
-    ``within_calls``: True to compare successive outputs within calls, and the halves of a call, instead
-        of calls.
+    ``within_calls``: True to compare successive outputs within calls, and the halves of a call,
+        instead of calls.
 
     Each of the first entries of an output, and their sum, is reduced to one bit that states whether
     it is large. Two calls at a small distance give a pair of bits, and two distant pairs give four
@@ -270,8 +270,8 @@ def check_call_noise(
             )
     if 2.0 * (2 / 3) ** max_trials * max(1, len(tests)) >= alpha:
         return CheckResult.not_run(
-            f"Calls for the input {quote_value(value)} are too few, or vary too little, to show whether "
-            "they share noise."
+            f"Calls for the input {quote_value(value)} are too few, or vary too little, to show "
+            "whether they share noise."
         )
     return CheckResult.passed(
         "Outputs of successive calls are no more alike than outputs of others."
@@ -384,7 +384,7 @@ class SharedEvidence:
     """A randomizer under test, its claim, and the outputs that the checks for faults examine.
 
     At most half as many outputs as for the measurement of epsilon are drawn per input.
-    ``CHECK_SHARES`` divides them among the checks.
+    ``DRAW_SHARE_BY_CHECK`` divides them among the checks.
 
     ``sampler``: the randomizer.
     ``inputs``: the inputs.
@@ -429,7 +429,7 @@ class SharedEvidence:
     def get_planned_outputs(self, part: str) -> float:
         """Returns the planned number of outputs per input for one check (or other purpose).
 
-        ``part``: name of the check, a key of ``CHECK_SHARES``.
+        ``part``: name of the check, a key of ``DRAW_SHARE_BY_CHECK``.
         """
         return (
             DRAW_SHARE_BY_CHECK[part]

@@ -33,7 +33,7 @@ def check_shared_noise(evidence: SharedEvidence) -> CheckResult:
     """Checks that noise is not shared between outputs of one call, successive calls, or entries of
     an output.
 
-    Calls are checked by ``check_calls`` if a call returns many outputs, otherwise by
+    Calls are checked by ``check_call_independence`` if a call returns many outputs, otherwise by
     ``check_call_noise``. An entry that follows the order of calls in the same way for every input,
     such as a counter, is mentioned in the result, but is not a fault.
 

@@ -42,7 +42,7 @@ def check_support(evidence: SharedEvidence) -> CheckResult:
     outputs, all outputs, and numbers outside the range, which never occurred under the second
     input. The check fails under two conditions for the second half of the draws: again the event
     does not occur under the second input, and it occurs under the first input more often than the
-    claim allows. The error probability of all events together is ``FALSE_ALARM``, 1e-6.
+    claim allows. The error probability of all events together is ``MAX_FALSE_ALARM_PROB``, 1e-6.
     """
     batch, inputs = evidence.shared_outputs, evidence.inputs
     if evidence.dist is not None:

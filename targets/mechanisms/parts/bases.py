@@ -27,9 +27,10 @@ LOG_SQRT_2PI = 0.5 * math.log(2.0 * math.pi)
 class AdditiveNoise(Checked, ABC):
     """Base class of mechanisms that output a function of the input plus independent noise.
 
-    The function is ``compute_noiseless``, and the scale of the noise is ``noise_scale``. The probabilities
-    are those of noise over the real numbers. The actual outputs are doubles, whose low-order bits
-    can reveal more about the input (Mironov 2012). No bound of this package covers that leak.
+    The function is ``compute_noiseless``, and the scale of the noise is ``noise_scale``. The
+    probabilities are those of noise over the real numbers. The actual outputs are doubles, whose
+    low-order bits can reveal more about the input (Mironov 2012). No bound of this package covers
+    that leak.
     """
 
     __slots__ = ()
@@ -62,7 +63,7 @@ class AdditiveNoise(Checked, ABC):
         """Returns the log-density of noise of scale 1."""
 
     def randomize(self, value: ArrayLike, rng: Generator, size: Shape = None) -> NDArray[Any]:
-        """Draws ``compute_noiseless(value)`` plus noise, float64 of shape (*size, *output_shape)."""
+        """Draws outputs with independent noise, float64 of shape (*size, *output_shape)."""
         spread = self.domain.expand_batch(value, size)
         batch = spread.shape[: spread.ndim - len(self.domain.shape)]
         noise = self._draw(rng, (*batch, *self.output_shape))

@@ -156,7 +156,7 @@ class BitUploadSystem(System):
         """
         plain, flip = super().get_public_info(interactions), self.randomizer
         rates = {} if flip is None else {"p": flip.p, "q": flip.q}
-        return replace(plain, settings={**plain.settings, **rates}, channel=flip)
+        return replace(plain, settings={**plain.settings, **rates}, noise_channel=flip)
 
     def make_messages(self, request: UploadRequest) -> Messages:
         """Returns the requested uploads: each client's bits, newly flipped in every message.

@@ -66,9 +66,11 @@ class DplcfSp(FlippedItemKnn):
     right and tight.
 
     The server estimates counts of true bit pairs by the inverse of matrix A (equation 6), which
-    maps true counts to expected uploaded counts. With ``as_printed`` the server inverts A as
-    printed; otherwise its two misprints are corrected. The estimation begins after the uploads are
-    sent, so the choice of the inverse does not change epsilon.
+    maps true counts to expected uploaded counts. The estimation begins after the uploads are sent,
+    so the choice of the inverse does not change epsilon.
+
+    ``as_printed``: whether the server inverts A as printed, with two misprints; otherwise they are
+        corrected.
 
     >>> from fedrec_auditor.targets.systems.base import Population
     >>> for scoped in DplcfSp().get_claims(Population(n_users=943, n_items=1682))[:2]:
@@ -106,15 +108,16 @@ class DplcfAp(FlippedItemKnn):
     e^eps bounds the likelihood ratio only of an uploaded 1. For an uploaded 0 the ratio (1-q)/(1-p)
     is infinite. The upload is (eps, delta)-private with delta = 1 - e^-eps.
 
-    ``keep`` is p, the probability that a true 1 is uploaded as a 1, with q = p e^-eps. The paper
-    takes p = 1 and states that any value in [1/2, 1] suffices, because p/q <= e^eps. In fact only p
-    <= e^eps/(1+e^eps) suffices.
+    The paper takes p = 1 and states that any p in [1/2, 1] suffices for epsilon, because p/q <=
+    e^eps. In fact only p <= e^eps/(1+e^eps) suffices.
 
-    The server estimates counts of true bit pairs by the corrected inverse of matrix A, which maps
-    true counts to expected uploaded counts. With ``as_printed`` the server uses the misprinted
-    inverse of equation 11, which is for p = 1 and makes sim(i, j) differ from sim(j, i). The
-    estimation begins after the uploads are sent, so the choice of the inverse does not change
-    epsilon.
+    The server estimates counts of true bit pairs by the inverse of matrix A, which maps true counts
+    to expected uploaded counts. The estimation begins after the uploads are sent, so the choice of
+    the inverse does not change epsilon.
+
+    ``keep``: p, probability that a true 1 is uploaded as a 1; q is p e^-eps.
+    ``as_printed``: whether the server uses the inverse of equation 11 with its misprints, which is
+        for p = 1 and makes sim(i, j) differ from sim(j, i); otherwise they are corrected.
     """
 
     keep: Share = 1.0

@@ -58,7 +58,7 @@ def compare_component_epsilons() -> Iterator[ClaimedAndComputed]:
     used = AdaptiveLaplace()
     budgets = {group: used.get_epsilon(group) for group in _WORDS}
     ruled = AdaptiveLaplace.from_epsilon_range(
-        min_epsilon=min(budgets.values()), max_epsilon=max(budgets.values())
+        lowest=min(budgets.values()), highest=max(budgets.values())
     )
     for group, budget in budgets.items():
         yield budget, ruled.get_epsilon(group), {"said": _WORDS[group]}

@@ -249,7 +249,7 @@ class ImplicitMf(System):
 
     def get_public_info(self, interactions: Interactions) -> PublicInfo:
         """Returns what the adversary knows of a run, with the distribution of a message entry."""
-        return replace(super().get_public_info(interactions), channel=self.channel)
+        return replace(super().get_public_info(interactions), noise_channel=self.channel)
 
     def score(self, model: Model, interactions: Interactions, users: Ints) -> Floats:
         """Returns the scores X V^T of all items for ``users``, shape (len(users), n_items).

@@ -125,7 +125,7 @@ class FmfLdp(ReportingSystem, ImplicitMf):
 
         A proxy removes the senders and shuffles the reports (section 3.1.2).
         """
-        return replace(super().get_public_info(interactions), route=Vantage.SHUFFLED)
+        return replace(super().get_public_info(interactions), protocol_vantage=Vantage.SHUFFLED)
 
     def design_pairs(self) -> tuple[DesignedPair, ...]:
         """Returns one worst-case pair of users, whose projected gradients are +1 and -1.

@@ -207,7 +207,7 @@ def _joined(parts: list[Component]) -> Component:
 # The whole change is sent. Rows of a table (items, genders, ...) that a device did not train have a
 # change of exactly zero, which a trained row never has. The upload therefore reveals the items on
 # which the device trained, and the user's attributes. Rows without a change are stored as not sent
-# (``Rows``), which carries the same information.
+# (``SparseRows``), which carries the same information.
 
 # Lengths K of the recommendation lists for which the paper prints HR@K and NDCG@K.
 RANKING_CUTOFFS = (5, 10, 20, 30)
@@ -226,8 +226,7 @@ _HALVED = Range(f"[{2**N_LAYERS}, inf)", whole=True)
 class MetaLearnedSystem(NoiselessSystem):
     """Base class of PrivRec's meta-learned systems: settings, training loop and devices.
 
-    A subclass defines how its devices train (``compute_updates``) and the network. Its class
-    attribute ``kind`` is the payload of a message: a change of the model, or a gradient.
+    A subclass defines how its devices train (``compute_updates``) and the network.
 
     ``rounds``: number of rounds, E1 in the paper.
     ``clients``: number of users per round, M in the paper; all users if there are fewer.
@@ -239,6 +238,7 @@ class MetaLearnedSystem(NoiselessSystem):
     ``server_rate``: learning rate of the server, alpha3 in the paper.
     ``embedding``: dimension of the embedding of a feature.
     ``width``: outputs of the first hidden layer; each next layer has half as many.
+    ``payload``: payload of a message, a change of the model or a gradient (class attribute).
 
     Embeddings of 64, four hidden layers and M = 30 are the paper's; E1 and E2 are among those of
     Figure 2. The paper does not state the sizes of layers and minibatches, the rates, and the

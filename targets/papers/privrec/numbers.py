@@ -92,17 +92,17 @@ class PrintedEpsilon:
     ``clients``: number of clients M per round.
     ``n_users``: number of users N.
     ``delta``: delta of the entry.
-    ``printed_epsilon``: the epsilon that the paper prints.
+    ``printed``: the epsilon that the paper prints.
     """
 
     table: int
     clients: int
     n_users: int
     delta: float
-    printed_epsilon: float
+    printed: float
 
     @property
-    def authors_epsilon(self) -> float:
+    def counted(self) -> float:
         """Epsilon by the authors' accounting, truncated after four decimals as in the paper."""
         epsilon = compute_printed_epsilon(
             clients=self.clients,
@@ -114,12 +114,12 @@ class PrintedEpsilon:
         return math.floor(epsilon * 1e4) / 1e4
 
     @property
-    def lower_bound(self) -> float:
+    def lower(self) -> float:
         """Lower bound on epsilon for these settings, which two neighbouring data sets attain."""
         return compute_lower_bound(clients=self.clients, n_users=self.n_users, delta=self.delta)
 
     @property
-    def upper_bound(self) -> float:
+    def upper(self) -> float:
         """Proved upper bound on epsilon for these settings."""
         return compute_upper_bound(clients=self.clients, n_users=self.n_users, delta=self.delta)
 
@@ -136,7 +136,7 @@ def printed_epsilons() -> Iterator[PrintedEpsilon]:
                     clients=clients,
                     n_users=n_users,
                     delta=float(delta),
-                    printed_epsilon=printed,
+                    printed=printed,
                 )
 
 
@@ -246,7 +246,7 @@ def compare_table_epsilons() -> Iterator[ClaimedAndComputed]:
     """
     for cell in printed_epsilons():
         if cell.delta == 1e-6 and (cell.n_users, cell.clients) in _TRAINED:
-            yield cell.printed_epsilon, cell.upper_bound, asdict(cell)
+            yield cell.printed, cell.upper, asdict(cell)
 
 
 def compare_authors_accounting() -> Iterator[ClaimedAndComputed]:
@@ -256,7 +256,7 @@ def compare_authors_accounting() -> Iterator[ClaimedAndComputed]:
     (``compute_printed_epsilon``).
     """
     for cell in printed_epsilons():
-        yield cell.printed_epsilon, cell.authors_epsilon, asdict(cell)
+        yield cell.printed, cell.counted, asdict(cell)
 
 
 def compare_upload_exposure() -> Iterator[ClaimedAndComputed]:
@@ -367,7 +367,7 @@ def compare_guess_accuracy() -> Iterator[ClaimedAndComputed]:
     largest epsilon that the paper prints, and in the second from the proved upper bound.
     """
     (cell,) = (c for c in printed_epsilons() if (c.n_users, c.clients, c.delta) == (760, 15, 1e-8))
-    for said, epsilon in (("printed", cell.printed_epsilon), ("proved here", cell.upper_bound)):
+    for said, epsilon in (("printed", cell.printed), ("proved here", cell.upper)):
         yield (
             0.5,
             compute_guess_probability(epsilon, cell.delta),

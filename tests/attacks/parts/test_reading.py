@@ -123,7 +123,7 @@ def of_stated(
     round_ = Round(None, device(HELD[:300], None, np.random.default_rng(4)))
     channel = Flip(expit(stated), expit(-stated))
     client = replace(device, **code)
-    public = {"channel": channel, "popularity": HELD.mean(axis=0), "device_code": client}
+    public = {"noise_channel": channel, "popularity": HELD.mean(axis=0), "device_code": client}
     view = view_of(round_, users=300, items=ITEMS, **public)
     users = np.arange(300)
     return reading.read_evidence(view, users), read_calibrated(view, users), tuple(view.notes)

@@ -59,8 +59,8 @@ def shuffled(truth: np.ndarray, rng: np.random.Generator, flip: float) -> View:
         items=truth.shape[1],
         vantage=Vantage.SHUFFLED,
         rng=rng,
-        channel=Flip(1 - flip, flip),
-        route=Vantage.SHUFFLED,
+        noise_channel=Flip(1 - flip, flip),
+        protocol_vantage=Vantage.SHUFFLED,
     )
 
 

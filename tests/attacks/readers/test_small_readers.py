@@ -93,7 +93,7 @@ def summed(
         models = ComponentView.create(moved, Payload.MODEL)
         seen.append(sent({"items": models}, {"items": items}, users))
     where = Vantage.AGGREGATE
-    return view_of(*seen, users=CROWD, items=CATALOGUE, vantage=where, route=where)
+    return view_of(*seen, users=CROWD, items=CATALOGUE, vantage=where, protocol_vantage=where)
 
 
 def area(view: View, truth: np.ndarray) -> float:
@@ -135,7 +135,7 @@ def test_false_participants_give_no_evidence(truth: np.ndarray) -> None:
 def test_sums_of_all_users_are_refused(truth: np.ndarray) -> None:
     view = summed(truth, np.random.default_rng(4), rounds=5, share=1.0)
     assert ParticipationReader().refusal(view)
-    assert read_all(view)[0] == ["Popularity"]
+    assert read_all(view)[0] == ["PopularityReader"]
 
 
 PLACES, DEVICES, D = 50, 20, 6

@@ -131,7 +131,7 @@ def test_membership_rows_of_a_perfect_and_a_silent_scorer() -> None:
     assert area.roc is not None
     assert set(area.roc.tpr) == {one.value for one in area.users.quantiles.values()} == {1.0}
     assert area.further["TPR at FPR 0.1"].value == 1.0
-    assert "A TPR at FPR 0.001 needs more items" in area.note
+    assert "The TPR at FPR 0.001 is missing: it needs" in area.note
     area, height = play(membership, Scripted(AttackFamily.MEMBERSHIP, silent))
     assert area.value == 0.5
     assert height.value == pytest.approx(height.baselines["random"])
@@ -210,7 +210,7 @@ def test_reconstruction_rows() -> None:
         r.metric: r for r in play(reconstruction, Scripted(AttackFamily.RECONSTRUCTION, perfect))
     }
     assert rows["interaction F1"].value == rows["users reconstructed exactly"].value == 1.0
-    assert "mean precision of 1.000 and a mean recall of 1.000" in rows["interaction F1"].note
+    assert "Mean precision is 1.000, and mean recall is 1.000." in rows["interaction F1"].note
     assert rows["entries proved"].value == pytest.approx(held.mean())
     everything = rows["interaction F1"].baselines["all items"]
     sizes = held.sum(axis=1)
@@ -225,7 +225,7 @@ def test_where_nothing_is_told_the_popular_items_are_guessed() -> None:
     """Not all items, as a flat prior has it: the F1 is that of the best list for everybody."""
     view = view_of(DATA)
     channel = BitFlip(0.5, 0.5)
-    blind = replace(view, public=replace(view.public, channel=channel))
+    blind = replace(view, public=replace(view.public, noise_channel=channel))
     (row, *_) = reconstruction.run_attack(game(InteractionReconstruction(), blind, DATA))
     assert row.baseline == row.baselines["popular items"] > row.baselines["all items"]
     assert row.value == pytest.approx(row.baseline, abs=0.01)

@@ -74,7 +74,7 @@ def test_a_file_of_users_without_names_is_refused(folder):
             "doctor", "--data", "r.csv" if words else "synthetic", "--users", "u.csv", *words
         )
         assert "names of columns in u.csv, line 1" in error
-        assert "Write a line with the names above it." in error
+        assert "Write a line of names above it." in error
     (folder / "u.csv").write_text("user,sex\n1,f\n2,m\n")
     assert cli("doctor", "--data", "r.csv", "--users", "u.csv", *said)[0] == 0
 

@@ -228,7 +228,7 @@ def test_a_training_that_dies_is_told_and_what_it_said_before_is_read() -> None:
         row = certain[f"{key} read for certain"]
         assert (row.value, row.baseline) == (1.0, 0.0)
         assert row.n >= 30
-        assert f"{told.empty} left the model as it was" in row.note
+        assert f"{told.empty} that do not change the model" in row.note
     assert any(leak.row in certain.values() for leak in find_leaks(record))
     (glance,) = summarize_systems(record)
     assert "for certain" in glance.attack_result

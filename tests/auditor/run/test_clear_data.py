@@ -22,7 +22,7 @@ class Shown(Fcf):
     """A server that sees single messages, which are noise, and the items beside them."""
 
     def get_public_info(self, interactions: Interactions) -> PublicInfo:
-        return replace(super().get_public_info(interactions), route=Vantage.AGGREGATE)
+        return replace(super().get_public_info(interactions), protocol_vantage=Vantage.AGGREGATE)
 
     def make_messages(self, request: UploadRequest) -> Messages:
         shape = (len(request.profile_ids), request.profiles.n_items, self.factors)

@@ -104,4 +104,4 @@ def test_a_figure_that_a_training_lacks_says_so() -> None:
     results = [TaskResult(attacks=(row,)), TaskResult(), TaskResult(attacks=(row,))]
     (combined,) = merge_results([{task: result} for result in results])[task].attacks
     assert combined.trainings == 2
-    assert "2 of 3 trainings have this figure." in combined.note
+    assert "This audit averages 2 of 3 trainings." in combined.note

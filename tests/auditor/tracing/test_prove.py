@@ -172,7 +172,10 @@ def lattices_of_two_places(x: int, rng: Rng) -> list[int]:
         (leaks_seldom(), "the code assigns to calls, which keeps its value between calls"),
         (counted(), "the code calls next on an iterator that this call did not create"),
         (hidden(), "tracing does not know numpy.random._generator.Generator.random"),
-        (lambda x, rng: x * rng.random() * rng.random(), "the code multiplies two noises"),
+        (
+            lambda x, rng: x * rng.random() * rng.random(),
+            "the code multiplies one noise by another",
+        ),
         (lambda x, rng: [x, rng.pareto(1)], "tracing does not support Generator.pareto"),
         (stamped, "the noise is too small relative to the number to which it is added"),
         (differ_by_rounding, "several numbers of the output hold one noise and differ by rounding"),

@@ -476,11 +476,11 @@ def _swallowed(x: int, rng: Rng) -> Any:
 @pytest.mark.parametrize(
     ("function", "reason"),
     [
-        (_two_numbers, "multiplies two noises"),
+        (_two_numbers, "multiplies one noise"),
         (_coarse, r"not support Generator.vonmises \(test_trace.py, line \d+: return"),
         (_of_a_kind, "type of a random draw"),
         (_raw_digits, "fixed number"),
-        (_compared, "compares two noises"),
+        (_compared, "compares one noise"),
         (_an_object, "uses an object in the output"),
         (_swallowed, "vonmises"),
         (_seeded_twice, "uses a draw again"),

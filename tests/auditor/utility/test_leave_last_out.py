@@ -59,7 +59,7 @@ def test_among_equal_times_a_random_item_is_held_out() -> None:
     rows = split.evaluate(
         Scorer(np.ones((4000, 6))), Model(), confidence=0.95, rng=np.random.default_rng(0)
     )
-    assert {row.paper_note for row in rows} == {f"4,000{TIES_NOTE}"}
+    assert {row.paper_note for row in rows} == {TIES_NOTE.format("4,000")}
 
 
 def test_without_timestamps_a_random_interaction_is_held_out() -> None:

@@ -125,7 +125,7 @@ def test_a_reason_is_told_once_for_all_that_it_keeps_from_running(record: Record
     rows = [
         ("tree", "gender: 9 columns. Draw less."),
         ("tree", "age: 9 columns. Draw less."),
-        ("knn", "gender: 9 columns. Draw less."),
+        ("knn", "Gender: 9 columns. Draw less."),
         ("linkage", "It reads whole messages. It runs from: peers."),
         ("rows", "It reads rows. It runs from: peers."),
     ]
@@ -136,8 +136,8 @@ def test_a_reason_is_told_once_for_all_that_it_keeps_from_running(record: Record
     assert part.blocks == (
         Facts(
             (
-                ("tree", "gender; age: 9 columns. Draw less."),
-                ("knn", "gender: 9 columns. Draw less."),
+                ("tree", "Gender; age: 9 columns. Draw less."),
+                ("knn", "Gender: 9 columns. Draw less."),
                 ("linkage", "It reads whole messages. It runs from: peers."),
                 ("rows", "It reads rows. It runs from: peers."),
             )
@@ -243,7 +243,7 @@ def test_what_is_filed_says_how_it_was_audited_and_how_bad_it_is(record: Record)
         "The system is a re-implementation of its paper, not its authors' code.",
         "The audit was quick: it trained 20 of 1,000 rounds. If a quick audit finds nothing, that",
         "Severity: high or worse.",
-        "Not assessed: the leak (570 of 600 messages reveal nothing).",
+        "Not assessed: leak (570 of 600 messages reveal nothing).",
         "the training broke down: 570 of 600 messages are empty or unusable",
         "Measures to take: Train the system again before you quote a result",
     ):

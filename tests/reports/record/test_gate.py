@@ -94,10 +94,7 @@ def test_no_output_calls_low_what_was_not_assessed(
     worse = " or worse" in glance.assessment.words or glance.assessment.words == "Not assessed"
     assert worse == expected
     if not assessed and leak == 0:
-        assert (
-            "the leak_assessment (1 of 2 attacks could not run here)" in glance.assessment.gap
-            or critical
-        )
+        assert "leak (1 of 2 attacks could not run here)" in glance.assessment.gap or critical
         assert glance.leak_assessment.words == "Not assessed"
         assert glance.attack_result.startswith("the system was hardly tested: ")
         page = html.render_html(found)
@@ -110,7 +107,7 @@ def test_no_output_calls_low_what_was_not_assessed(
 def test_low_is_said_where_it_was_assessed(record: Record) -> None:
     found = audited(record, Verdict.CONSISTENT)
     assert ">Low<" in html.render_html(found)
-    assert "| Low |" in markdown.render_html(found)
+    assert "| Low |" in markdown.render_markdown(found)
     assert "it: Low" in summarize_systems(found)[0].log_line
 
 
@@ -123,7 +120,7 @@ def told(record: Record, gate: Gate) -> str:
 
 def test_the_line_names_the_system_the_reason_and_the_way_out(record: Record) -> None:
     open_ = audited(record, Verdict.UNSUBSTANTIATED, assessed=False)
-    line = "not assessed: it: the leak (1 of 2 attacks could not run here)"
+    line = "not assessed: it: leak (1 of 2 attacks could not run here)"
     for level in (FailOn.LEAK, FailOn.HIGH, FailOn.CRITICAL):
         assert told(open_, Gate(level)) == f"{line}. Exit 3; --allow not-assessed"
         assert f"{line}. Allowed" in told(open_, Gate(level, (Exemption.NOT_ASSESSED,)))
@@ -159,9 +156,9 @@ def test_an_epsilon_of_a_game_and_attacks_that_find_little_assess_no_leak(record
     assert summarize_systems(found)[0].assessment.gap == ""
     shown = judged(record, 1.0, 1.0, 0.5, game="local game over 36 items")
     nobody = vary(found, findings=(shown,), attacks=())
-    assert summarize_systems(nobody)[0].assessment.gap == "the leak (no attack ran)"
+    assert summarize_systems(nobody)[0].assessment.gap == "leak (no attack ran)"
     mild = rows_of(found, ["verify"], DISTINGUISHER)
-    assert summarize_systems(mild)[0].assessment.gap == "the leak (only verify ran)"
+    assert summarize_systems(mild)[0].assessment.gap == "leak (only verify ran)"
     alone = vary(found.attacks[0], baseline=None)
     assert summarize_systems(vary(found, attacks=(alone,)))[0].assessment.gap
     empty = MessagesRow(target="it", sent=600, empty=500, oversized=69)
@@ -179,7 +176,7 @@ def test_a_comparison_is_no_pass_of_what_was_not_assessed(record: Record, tmp_pa
     for earlier in (before, now):
         code, text, _ = cli("compare", earlier, now)
         assert code == 3
-        assert "not assessed: it: the leak (1 of 2 attacks could not run here)" in text
+        assert "not assessed: it: leak (1 of 2 attacks could not run here)" in text
         assert "Nothing is worse in the parts that could be compared." in text
         assert cli("compare", earlier, now, "--allow", "not-assessed")[0] == 0
     for level in FailOn:

@@ -160,9 +160,8 @@ def test_all_that_was_read_is_told_each_once(record: Record) -> None:
     attributes = [vary(row, family="attribute inference", metric=name) for name in names]
     links, of = vary(row, family="linkage", metric="linkage top-1"), "interactions"
     got = seen(record, None, row, *attributes, links).attack_result
-    assert got.endswith(
-        f"users' age group, users' {of} and who sent which message better than guessing"
-    )
+    said = f"users' age group, users' {of} and who sent which message better than guessing"
+    assert got.endswith(said)
 
 
 def test_noise_is_no_leak_whatever_its_largest_figure(record: Record) -> None:

@@ -143,7 +143,7 @@ def test_advice_of_every_kind_of_system(record: Record, kind: str) -> None:
                 f"Do not {'rely on epsilon' if leak < 0.5 else 'deploy the system'}"
             )
         assert said.startswith("Withdraw") == (one.verdict is Verdict.VIOLATED)
-        assert ("Not assessed: the leak (1 of 2" in said) == (open_ and leak < 0.5)
+        assert ("Not assessed: leak (1 of 2" in said) == (open_ and leak < 0.5)
 
 
 def test_a_repair_of_another_scope_says_what_it_does_not_mend(record: Record) -> None:

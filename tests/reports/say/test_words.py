@@ -197,8 +197,8 @@ def test_the_line_stands_beside_guessing_the_paper_and_the_unprotected_version(
     said = of(record, noisy, plain)
     assert said == (
         f"{HR} is 0.31 [0.28, 0.34] (test: leave one out, 99 sampled negatives; in one "
-        "training). For comparison, HR@10 is 0.1 by random ranking, 0.45 in the paper, under other "
-        "conditions, 0.62 in fcf, a system without protection."
+        "training). For comparison, HR@10 is 0.1 by random ranking, 0.45 in the paper (other "
+        "conditions), 0.62 in fcf, a system without protection."
     )
 
 
@@ -223,10 +223,7 @@ def test_useless_is_what_no_interval_shows_to_be_better_than_guessing(record: Re
     assert f"{NOT} shown to be better than guessing {ONE}." in of(record, open_)
     weak = utility("dplcf-sp", 0.09, None)
     said = of(record, weak)
-    assert (
-        "not better than guessing on this measure: the recommendations are useless at this epsilon."
-        in said
-    )
+    assert "not better than guessing on this measure: the recommendations are useless at" in said
     assert "useless" not in of(record, weak, open_)
     better = vary(utility("dplcf-sp", 0.2, None), metric="HR@20")
     assert "useless" not in of(record, weak, better)
@@ -267,7 +264,7 @@ NOTHING = "it learned nothing useful about individual users."
 NOT = "The system is not"
 ONE, TWO = "on this measure", "on any of 2 utility measures"
 HR = "HR@10 (share of tests with the right item among the first 10)"
-PERHAPS = "The system may have learned nothing useful about individual users."
+MAYBE = "The system may have learned nothing useful about individual users."
 POPULAR = "recommending popular items"
 
 
@@ -275,16 +272,15 @@ POPULAR = "recommending popular items"
     ("gaps", "said"),
     [
         ([(0.05, 0.02)], ""),
-        ([(0.01, 0.02)], f"{NOT} shown to be better than {POPULAR} {ONE}. {PERHAPS}"),
-        ([(0.0, 0.0)], f"{NOT} shown to be better than {POPULAR} {ONE}. {PERHAPS}"),
-        ([(-0.01, 0.02)], f"{NOT} shown to be better than {POPULAR} {ONE}. {PERHAPS}"),
+        ([(0.01, 0.02)], f"{NOT} shown to be better than {POPULAR} {ONE}. {MAYBE}"),
+        ([(0.0, 0.0)], f"{NOT} shown to be better than {POPULAR} {ONE}. {MAYBE}"),
+        ([(-0.01, 0.02)], f"{NOT} shown to be better than {POPULAR} {ONE}. {MAYBE}"),
         ([(-0.05, 0.02)], f"{NOT} better than {POPULAR} {ONE}: {NOTHING}"),
         ([(-0.05, 0.02), (-0.01, 0.02)], f"{NOT} better than {POPULAR} {TWO}: {NOTHING}"),
-        ([(-0.05, 0.02), (0.01, 0.02)],
-         f"{NOT} shown to be better than {POPULAR} {TWO}. {PERHAPS}"),
+        ([(-0.05, 0.02), (0.01, 0.02)], f"{NOT} shown to be better than {POPULAR} {TWO}. {MAYBE}"),
         ([(-0.05, 0.02), (0.05, 0.02)], ""),
         # above by an interval of its own, but not by one that holds for both at once
-        ([(0.021, 0.02)] * 2, f"{NOT} shown to be better than {POPULAR} {TWO}. {PERHAPS}"),
+        ([(0.021, 0.02)] * 2, f"{NOT} shown to be better than {POPULAR} {TWO}. {MAYBE}"),
     ],
 )  # fmt: skip
 def test_what_is_not_shown_to_beat_its_baseline_is_told(

@@ -206,7 +206,7 @@ def test_a_separator_that_cannot_be_told_is_asked_for(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"got ',' or '\|'\. Choose by --separator"):
         contents(tmp_path / "t.txt")
     assert contents(tmp_path / "t.txt", {"separator": ","}) == {(1, 2): (1.0, None)}
-    with pytest.raises(InputError, match=r"among , ; \| :: tab and space, got 'x'"):
+    with pytest.raises(InputError, match=r"to be , ; \| :: tab or space, got 'x'"):
         contents(tmp_path / "t.txt", {"separator": "x"})
 
 
@@ -234,8 +234,11 @@ def test_a_rating_of_0_is_what_is_said_of_it(tmp_path: Path) -> None:
         (None, r"name for the column of users and that of items, got none.*are: a, b, c\."),
         ({"user": "a"}, r"name for the column of items, got none\. .* are: a, b, c\."),
         ({"user": "a", "item": "x"}, r"a column 'x', got none\. The columns of .* are: a, b, c\."),
-        ({"user": "a", "item": "a"}, r"different columns"),
-        ({"user": "a", "item": "b", "stars": "c"}, r"columns for user, item.*, got stars"),
+        ({"user": "a", "item": "a"}, r"a column per key, got one twice"),
+        (
+            {"user": "a", "item": "b", "stars": "c"},
+            r"keys of columns among user, item.*, got stars",
+        ),
     ],
 )
 def test_wrong_columns_are_one_error_that_names_those_there_are(
@@ -660,7 +663,7 @@ def test_quotes_are_letters_between_tabs_where_one_is_open(tmp_path: Path) -> No
     path = tmp_path / "t.csv"
     path.write_text('user,item\n1,"weird al" yankovic\n')
     with pytest.raises(
-        InputError, match=r"quotes closed .*Close it, or give --no-quotes"
+        InputError, match=r"quotes closed .*Close the quote, or give --no-quotes"
     ) as caught:
         contents(path)
     said = options(str(caught.value))
@@ -677,5 +680,5 @@ def test_what_is_said_of_a_file_of_text_is_yes_or_no(
     path = write(tmp_path / "t.csv", ["user", "item"], [(1, 2)])
     with pytest.raises(InputError, match=said):
         contents(path, columns)
-    with pytest.raises(InputError, match=r"Expected no option (header|quotes) for"):
+    with pytest.raises(InputError, match=r"Expected no (header|quotes) for"):
         contents(write_parquet(tmp_path / "t.parquet", {"user": [1], "item": [2]}), columns)

@@ -56,7 +56,7 @@ def test_section_57_and_equation_11_assign_different_budgets() -> None:
     """Entry 19: (30, 60, 40, 50) against equal steps in the order user, item, MLP 1, MLP 2."""
     printed, rule = (
         AdaptiveLaplace(),
-        AdaptiveLaplace.from_epsilon_range(min_epsilon=30.0, max_epsilon=60.0),
+        AdaptiveLaplace.from_epsilon_range(lowest=30.0, highest=60.0),
     )
     assert [printed.get_epsilon(group) for group in GROUPS] == [30.0, 60.0, 40.0, 50.0]
     assert [rule.get_epsilon(group) for group in GROUPS] == [30.0, 40.0, 50.0, 60.0]

@@ -43,7 +43,7 @@ def test_the_scale_is_twice_the_bound_over_the_budget() -> None:
 
 def test_equation_11_spaces_the_budgets_evenly_unlike_section_5_7() -> None:
     sizes = {"user": 2, "item": 3, "mlp1": 1, "mlp2": 1}
-    made = AdaptiveLaplace.from_epsilon_range(min_epsilon=30.0, max_epsilon=60.0, clip=0.5)
+    made = AdaptiveLaplace.from_epsilon_range(lowest=30.0, highest=60.0, clip=0.5)
     apm = made.get_upload_randomizer(sizes)
     assert [part.epsilon for part in apm.components] == [30.0, 40.0, 50.0, 60.0]
     # The noise factor 0.033 of the fixed baseline is a budget of 30 at clip 0.5.

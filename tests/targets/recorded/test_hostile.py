@@ -94,8 +94,8 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
     "another shape": (lambda p: saved(p, item=np.ones((2, ITEMS, 3))), "of shape (5, 2)"),
     "another component": (lambda p: saved(p, mlp=np.ones((2, 3))), "the components item"),
     "a single number": (lambda p: saved(p, item=np.array(1.0)), "one entry per message"),
-    "fewer messages": (lambda p: saved(p, item=np.ones((1, ITEMS, 2))), "as many messages"),
-    "stray array": (lambda p: saved(p, item__more=np.ones(2)), "components, their rows"),
+    "fewer messages": (lambda p: saved(p, item=np.ones((1, ITEMS, 2))), "one message per sender"),
+    "stray array": (lambda p: saved(p, item__more=np.ones(2)), "parts, their rows"),
     "rows without counts": (
         lambda p: saved(p, item=np.ones((1, 2)), item__rows=np.array([0])),
         "rows and counts",
@@ -157,8 +157,8 @@ def test_senders_are_held_within_the_memory_that_is_given(tmp_path: Path) -> Non
     ("change", "told"),
     [
         ({"item:rows": np.array([0, 9, 1])}, "below 5"),
-        ({"item:rows": np.array([3, 3, 1])}, "each row of a message once"),
-        ({"item:rows": np.array([-1, 3, 1])}, "each row of a message once"),
+        ({"item:rows": np.array([3, 3, 1])}, "distinct row indices"),
+        ({"item:rows": np.array([-1, 3, 1])}, "distinct row indices"),
         ({"item:counts": np.array([2, 2])}, "add up to its 3 rows"),
         ({"item:counts": np.array([-1, 4])}, "add up to its 3 rows"),
         ({"item": np.ones((3, 4))}, "of shape (5, 2)"),
@@ -183,8 +183,8 @@ def test_rows_that_do_not_fit_are_refused(
     [
         ("items", [[0, 4, -1], [3, 2, 5]], "item indices from 0 to 4, or -1 as"),
         ("items", [[0, 4, -2], [3, 2, 1]], "got -2"),
-        ("items", [[0.0, 1.0], [2.0, 3.0]], "integers in the component 'item' (items)"),
-        ("codes", [[0.5, 1.0], [2.0, 3.0]], "integers in the component 'item' (codes)"),
+        ("items", [[0.0, 1.0], [2.0, 3.0]], "integers in the component 'item' of the kind 'items'"),
+        ("codes", [[0.5, 1.0], [2.0, 3.0]], "integers in the component 'item' of the kind 'codes'"),
     ],
 )
 def test_lists_that_are_none_are_refused(
@@ -201,15 +201,15 @@ def test_lists_that_are_none_are_refused(
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        ({"rows": [1, 2]}, "5 items need as many rows"),
-        ({"rows": [[1], [2], [3], [4], [5, 6]]}, "with one length for all"),
+        ({"rows": [1, 2]}, "expected 5 rows (n_items)"),
+        ({"rows": [[1], [2], [3], [4], [5, 6]]}, "of one positive length"),
         ({"rows": [1, 2, 3, 4, -5]}, "rows"),
         ({"version": 2}, "version=2: Input"),
         ({"code": 3}, "got 'code'"),
         ({"algorithm": "../ours"}, "letters, digits"),
         ({"algorithm": "a" * 101}, "at most 100 letters, digits"),
         ({"n_items": 0}, "n_items=0"),
-        ({"items": [1, 2]}, "expected 3 items"),
+        ({"items": [1, 2]}, "expected 5 items (n_items), got 2"),
         ({"items": [1, 1, 2, 3, 4]}, "twice"),
         ({"route": "post"}, "route='post'"),
         ({"channel": {"name": "os.system", "p": 1}}, "bit-flip, report"),

@@ -139,7 +139,7 @@ def test_it_is_found_out_what_is_sent(client: Any, server: Any, kind: Payload) -
     ("message", "said"),
     [
         (lambda h: h.n_items + np.arange(3), "item indices from 0 to 7, or -1 as"),
-        (lambda h: np.ones(3), r"integers in the component 'values' \(items\)"),
+        (lambda h: np.ones(3), r"integers in the component 'values' of the kind 'items'"),
     ],
 )
 def test_what_is_said_to_be_a_list_of_items_is_one(message: Any, said: str) -> None:

@@ -422,7 +422,7 @@ class GdDr(ReportingSystem, LocalMf):
     def get_public_info(self, interactions: Interactions) -> PublicInfo:
         """Returns what the adversary knows of a run, with the distribution of a report's sign."""
         channel = ReportDistribution(self.report_budget)
-        return replace(super().get_public_info(interactions), channel=channel)
+        return replace(super().get_public_info(interactions), noise_channel=channel)
 
     def design_pairs(self) -> tuple[DesignedPair, ...]:
         """Returns one pair of worst-case users, with one rating each, of different items.

@@ -204,7 +204,7 @@ class LflSgdmf(PretrainedMf):
 
         The server sees the sums of first messages, and each second message.
         """
-        return replace(super().get_public_info(interactions), route=Vantage.AGGREGATE)
+        return replace(super().get_public_info(interactions), protocol_vantage=Vantage.AGGREGATE)
 
     @property
     def has_collusion(self) -> bool:

@@ -278,7 +278,7 @@ def test_pyarrow_reads_what_is_read_line_by_line(
     both = [
         reader(
             label="t.data",
-            read=lambda: iter([data]),
+            open_blocks=lambda: iter([data]),
             separator=separator,
             width=2,
             has_quotes=quotes and separator != "::",

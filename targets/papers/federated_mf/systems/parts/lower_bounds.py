@@ -150,7 +150,7 @@ def _evenness_of(turn: int, rounds: int, steps: int) -> float:
     """
     total, first = rounds * steps, turn * steps
     count = min(steps, max(0, _falling(total) - first))
-    level, least = (
+    level, lowest = (
         get_learning_rate(total, total, 1.0),
         get_learning_rate(first + steps - 1, total, 1.0),
     )
@@ -164,7 +164,7 @@ def _evenness_of(turn: int, rounds: int, steps: int) -> float:
         + slope**2 * (count - 1) * count * (2 * count - 1) / 6
         + (steps - count) * level**2
     )
-    return min(1.0, least / math.sqrt(squares / steps))
+    return min(1.0, lowest / math.sqrt(squares / steps))
 
 
 def _falling(total: int) -> int:
@@ -248,12 +248,12 @@ def make_user_bound(system: NoisyMf, n_users: int, n_items: int) -> LowerBound |
 
 
 def _placed(
-    system: NoisyMf, n_users: int, own: int, held: int, *, entries: int, rows: int
+    system: NoisyMf, n_users: int, own: int, n_other_ratings: int, *, entries: int, rows: int
 ) -> tuple[float, float, float] | None:
     """Finds broadcast item embeddings that the projection hardly ever changes.
 
     ``own``: number of the user's ratings.
-    ``held``: number of ratings of each of the party's other users.
+    ``n_other_ratings``: number of ratings of each of the party's other users.
     ``entries``: number of entries of an item embedding that carry the signal.
     ``rows``: number of item rows that carry the signal.
 
@@ -262,7 +262,7 @@ def _placed(
     if the embeddings do not stay within the ball of the projection.
     """
     sizes = get_party_sizes(n_users, system.parties)
-    step_scale = max(size / ((size - 1) * held + own) for size in sizes)
+    step_scale = max(size / ((size - 1) * n_other_ratings + own) for size in sizes)
     step = system.learning_rate * step_scale
     noise = step * system.make_descent(n_users).item_sigma * math.sqrt(system.local_steps)
     # The margin is in standard deviations. Invisible projections must be rarer.
