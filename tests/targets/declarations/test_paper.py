@@ -172,7 +172,10 @@ def test_the_first_table_with_a_metric_gives_its_value(paper: Callable[..., Pape
         ({"claims": CLAIMS.replace("server / round", "server / day")}, "day"),
         ({"claims": CLAIMS.replace("server / round", "round")}, "scope"),
         ({"claims": "= 3"}, "claims.toml"),
-        ({"printed": TABLES.replace("[0.1, 0.2]", "[0.1]")}, "expected 2 numbers, one per column, got 1"),
+        (
+            {"printed": TABLES.replace("[0.1, 0.2]", "[0.1]")},
+            "expected 2 numbers, one per column, got 1",
+        ),
     ],
     ids=str,
 )
@@ -292,7 +295,7 @@ def test_numbers_are_said_by_turns(paper: Callable[..., Paper]) -> None:
     )
     computed = made.compute_numbers(made.get_entry("100"))
     assert [c.what for c in computed] == ["a, first", "second", "b, first", "second"]
-    assert [c.judgement for c in computed] == [NumberLabel.RIGHT, NumberLabel.WRONG] * 2
+    assert [c.word for c in computed] == [NumberLabel.RIGHT, NumberLabel.WRONG] * 2
     odd = made.get_entry("100").model_copy(update={"numbers": made.get_entry("100").numbers * 3})
     with pytest.raises(InputError, match=r"numbers \(4\) in entry 100"):
         made.compute_numbers(odd)
