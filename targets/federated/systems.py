@@ -270,7 +270,7 @@ class FederatedSystem(ComposedSystem):
         """
         if request.broadcast is None:
             raise InputError(
-                "Expected the arrays of a model as the broadcast, got None. Give those of the "
+                "Expected the arrays of a model as the broadcast, got none. Give those of the "
                 "learner's init_model."
             )
         clients = self._devices(request.profiles, request.streams, request.profile_ids)
