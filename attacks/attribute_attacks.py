@@ -91,7 +91,7 @@ class AttributeBayes(SupervisedAttack):
             len(problem.known_users),
             np.concatenate([problem.known_users, problem.unknown_users]),
         )
-        inner = problem.dot(everybody, everybody)
+        inner = problem.get_inner_products(everybody, everybody)
         inner *= _variance_1(inner)
         truth = np.eye(problem.n_classes)[problem.class_codes]
         supervised = _bayes(inner, np.pad(truth, ((0, len(inner) - k), (0, 0))))
@@ -241,7 +241,7 @@ class AttributeTree(SupervisedAttack):
         from sklearn.tree import DecisionTreeClassifier
 
         assert table is None or isinstance(table, np.ndarray)
-        known, others = problem.make_rows(table)
+        known, others = problem.make_input_rows(table)
         tree = DecisionTreeClassifier(random_state=seed).fit(known, problem.class_codes)
         shares = tree.predict_proba(others)
         return ClassGuess(shares.argmax(axis=1), shares)

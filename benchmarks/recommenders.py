@@ -210,7 +210,9 @@ def searched(
         sign = 1 if evaluation is RATINGS else -1
         return min(
             choices,
-            key=lambda each: sign * measured(each(inner.train, seed), inner, evaluation, seed)[0],
+            key=lambda each: (
+                sign * measured(each(inner.training_data, seed), inner, evaluation, seed)[0]
+            ),
         )(train, seed)
 
     return made
@@ -243,7 +245,7 @@ def section(title: str, evaluation: UtilityTest, data: Interactions) -> Iterator
         held = hold_out(evaluation, data, np.random.default_rng(seed))
         for name, way, made in ways(evaluation):
             start = time.perf_counter()
-            scores = made(held.train, seed)
+            scores = made(held.training_data, seed)
             seconds[f"{name}/{way}"].append(time.perf_counter() - start)
             value, baseline = measured(scores, held, evaluation, seed)
             found[name][way].append(value)

@@ -329,7 +329,7 @@ def _scales_of_shadows(view: View, evidence: Evidence) -> Calibration:
     except InputError as error:
         view.add_note(f"The attack could not be tested on simulated users: {error}")
         return IDENTITY_CALIBRATION
-    shadows = known.read_shadows(sent, len(taken))
+    shadows = known.read_shadow_evidence(sent, len(taken))
     return (
         IDENTITY_CALIBRATION
         if shadows.log_ratio is None

@@ -277,7 +277,7 @@ class FormReaders:
     readers: tuple[Reader, ...]
     view: View
 
-    def read_users(self, users: NDArray[np.int64]) -> Numbers:
+    def read_user_ratios(self, users: NDArray[np.int64]) -> Numbers:
         """Returns log-likelihood ratios (n, M) of interactions of ``users``; 0 if unknown."""
         return self._ratio(pool_evidence(self.readers, self.view, users))
 
@@ -287,9 +287,9 @@ class FormReaders:
         sent: messages of the simulated users in each round, by component name
         count: number of simulated users
         """
-        return self._ratio(self.read_shadows(sent, count))
+        return self._ratio(self.read_shadow_evidence(sent, count))
 
-    def read_shadows(self, sent: Sequence[Mapping[str, Component]], count: int) -> Evidence:
+    def read_shadow_evidence(self, sent: Sequence[Mapping[str, Component]], count: int) -> Evidence:
         """Returns the readers' evidence on simulated users, such as log-ratios of interactions.
 
         sent: messages of the simulated users in each round, by component name
@@ -395,7 +395,7 @@ class _Rule:
                     scores = self.rule.decision_function(x.reshape(-1, x.shape[-1]))
                     ratio[places] += scores.reshape(x.shape[:2])
                     count[places] += 1
-        of_known = self.known.read_users(users)
+        of_known = self.known.read_user_ratios(users)
         for n_rounds, model in enumerate(self.trust, 1):
             at, (learned, known) = count == n_rounds, model.coef_[0]
             ratio[at] = model.intercept_[0] + learned * ratio[at] + known * of_known[at]

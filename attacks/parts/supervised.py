@@ -177,13 +177,16 @@ class AttributeProblem:
             width += self.scaled_attributes.shape[1]
             sizes += np.square(self.scaled_attributes[self.unknown_users]).sum(axis=1)
         among, across = (
-            self.dot(users, self.known_users) for users in (self.known_users, self.unknown_users)
+            self.get_inner_products(users, self.known_users)
+            for users in (self.known_users, self.unknown_users)
         )
         return KnownProducts(
             known_gram=among, cross_gram=across, squared_norms=sizes, entry_sum=total, width=width
         )
 
-    def dot(self, users: NDArray[np.int64], others: NDArray[np.int64]) -> NDArray[np.float64]:
+    def get_inner_products(
+        self, users: NDArray[np.int64], others: NDArray[np.int64]
+    ) -> NDArray[np.float64]:
         """Returns inner products (a, b) of the input rows of ``users`` (a,) and ``others`` (b,)."""
         out = np.zeros((len(users), len(others)))
         if self.table is not None:
@@ -193,7 +196,7 @@ class AttributeProblem:
             out += self.scaled_attributes[users] @ self.scaled_attributes[others].T
         return out
 
-    def make_rows(
+    def make_input_rows(
         self, values: NDArray[np.floating[Any]] | None
     ) -> tuple[NDArray[np.floating[Any]], NDArray[np.floating[Any]]]:
         """Returns the input rows of users with known class (k, d), and of users to guess (m, d).

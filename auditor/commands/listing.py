@@ -91,7 +91,7 @@ def _of(paper: str, names: Callable[[], Iterable[str]]) -> list[str]:
     Raises InputError, which suggests similar names, if the paper is unknown.
     """
     FAMILIES["papers"].check_name(paper)
-    package, place = load_papers()[paper].package, FAMILIES["targets"].find_module
+    package, place = load_papers()[paper].package, FAMILIES["targets"].get_module_name
     return [name for name in names() if place(name).startswith(f"{package}.")]
 
 

@@ -46,10 +46,10 @@ def command(
     check_creatable(out)
     workers = make_resources(jobs, "cpu", None).jobs
 
-    from fedrec_auditor.auditor.reproductions.reproduction import reproduce
+    from fedrec_auditor.auditor.reproductions.reproduction import reproduce_papers
 
     with show_progress(out, "parts") as observe:
-        page = reproduce(
+        page = reproduce_papers(
             chosen, out, data=places, only=only or (), quick=quick, jobs=workers, observe=observe
         )
     with guard_output(f"Read {page}."):

@@ -80,7 +80,7 @@ class PairSearch(ABC):
     - ``claimed_epsilon``: the claimed epsilon.
     - ``delta``: delta at which epsilon is computed.
     - ``seed``: seed of all draws and of Hypothesis.
-    - ``cache``: results by pair of inputs.
+    - ``epsilon_cache``: results by pair of inputs.
 
     A subclass defines ``score_name``, the name of the maximized quantity in texts;
     ``proposes_outputs``, whether Hypothesis also proposes single outputs; and ``max_examples``, the
@@ -93,7 +93,7 @@ class PairSearch(ABC):
     claimed_epsilon: float
     delta: float
     seed: int
-    cache: dict[Hashable, PairEpsilon] = field(default_factory=dict, repr=False)
+    epsilon_cache: dict[Hashable, PairEpsilon] = field(default_factory=dict, repr=False)
 
     score_name: ClassVar[str]
     proposes_outputs: ClassVar[bool]
@@ -147,14 +147,14 @@ class PairSearch(ABC):
         The result of a pair is cached.
         """
         key = make_input_key(self.dist.check_input(a)), make_input_key(self.dist.check_input(b))
-        if key not in self.cache:
+        if key not in self.epsilon_cache:
             every = self.outputs.all_outputs
             log_probs = None if every is None else self.dist.try_log_probs(every, (a, b))
             if log_probs is None or not sums_to_one(log_probs):
-                self.cache[key] = self.search_outputs(a, b)
+                self.epsilon_cache[key] = self.search_outputs(a, b)
             else:
-                self.cache[key] = self.evaluate_outputs(a, b, every, log_probs)
-        return self.cache[key]
+                self.epsilon_cache[key] = self.evaluate_outputs(a, b, every, log_probs)
+        return self.epsilon_cache[key]
 
     @abstractmethod
     def evaluate_outputs(self, a: Any, b: Any, outputs: Any, log_probs: Floats) -> PairEpsilon:

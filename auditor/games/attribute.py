@@ -25,7 +25,7 @@ from fedrec_auditor.attacks.parts.uploads import find_senders
 from fedrec_auditor.auditor.games.game import Game, summarize_users
 from fedrec_auditor.auditor.games.metrics import (
     CERTAIN,
-    GAIN,
+    GAIN_METRIC,
     KNOWN_CLASS_CODE,
     MACRO_F1,
     Guesses,
@@ -101,7 +101,9 @@ def run_attack(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
         return ()
     attributes = game.interactions.attributes
     if not attributes:
-        return (game.skip("The data have no attributes of users. Bring them with --users."),)
+        return (
+            game.make_skipped_row("The data have no attributes of users. Bring them with --users."),
+        )
     learns = game.attack.needs_known
     whole = _condense_uploads(game) if learns else None
     subjects = find_senders(game.view).astype(np.int64)
@@ -112,12 +114,16 @@ def run_attack(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
     readable = subjects
     keys = attributes if game.attributes is None else game.attributes
     if not keys:
-        return (game.skip("No attribute was asked for. Name some, or leave them out for all."),)
+        return (
+            game.make_skipped_row(
+                "No attribute was asked for. Name some, or leave them out for all."
+            ),
+        )
     for key in sorted(keys, key=lambda key: (key not in _FIRST, key != _FIRST[0], key)):
         subjects = readable[attributes[key].has_value[readable]]
         why = _why_impossible(attributes[key], subjects)
         if why:
-            rows.append(game.skip(f"{key}: {why}"))
+            rows.append(game.make_skipped_row(f"{key}: {why}"))
         elif whole is None:
             new_rows = _rows_without_known(game, subjects, key)
             rows += new_rows
@@ -125,7 +131,7 @@ def run_attack(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
         else:
             rows += _rows_by_learning(game, whole, subjects, key)
     if not_readable:
-        rows.append(game.skip(f"{', '.join(not_readable)}: {_NO_READING}"))
+        rows.append(game.make_skipped_row(f"{', '.join(not_readable)}: {_NO_READING}"))
     return tuple(rows)
 
 
@@ -183,10 +189,10 @@ def _rows_by_learning(
     usable = [name for name, one in whole.inputs.items() if not one.defect]
     for name, each in whole.inputs.items():
         if each.defect:
-            yield game.skip(f"{key} from {name}: {each.defect}")
+            yield game.make_skipped_row(f"{key} from {name}: {each.defect}")
     wide = _too_wide_readings(game, whole, usable)
     for name in wide:
-        yield game.skip(
+        yield game.make_skipped_row(
             f"{key} from {name}: {whole.inputs[name].width:,} columns are too many for this attack "
             "in a quick audit. Audit without --quick."
         )
@@ -194,13 +200,13 @@ def _rows_by_learning(
     if not usable:
         return
     if why := _why_not_from_truth(game, subjects):
-        yield game.skip(f"{key} from {_TRUE}: {why}")
+        yield game.make_skipped_row(f"{key} from {_TRUE}: {why}")
     whole = whole.with_inputs({name: whole.inputs[name] for name in usable})
     shares = QUICK_KNOWN_SHARES if game.is_quick else KNOWN_SHARES
     for share in shares:
         question = _make_question(game, subjects, key, share)
         if not question.backgrounds:
-            yield game.skip(
+            yield game.make_skipped_row(
                 f"{key}, {share:.0%} known: in every draw, all known users among {len(subjects)} "
                 "are of one class."
             )
@@ -398,7 +404,7 @@ def _row_with_gain(
         figures.pop(MACRO_F1),
         means,
         note,
-        gain=figures.pop(GAIN),
+        gain=figures.pop(GAIN_METRIC),
         from_interactions=from_interactions,
         further=figures,
     )

@@ -102,7 +102,7 @@ class CanarySet:
         )
 
     @property
-    def populations(self) -> tuple[Interactions, Interactions]:
+    def both_populations(self) -> tuple[Interactions, Interactions]:
         """Two data sets: all other users with the first histories of all canaries (designed users),
         and with their second histories.
         """

@@ -247,7 +247,7 @@ class RunSampler:
     """Draws runs of a simulation in chunks, each chunk from its own seed.
 
     ``simulation``: simulates the runs of each of two worlds (neighbouring inputs).
-    ``name``: text that identifies the game and its experiment in the names of stored chunks.
+    ``game_key``: text that identifies the game and its experiment in the names of stored chunks.
     ``chunk_size``: number of runs per chunk.
     ``run_chunks``: function that computes the chunks, perhaps in several processes. The results do
         not depend on the number of processes.
@@ -256,7 +256,7 @@ class RunSampler:
     """
 
     simulation: Simulation
-    name: str
+    game_key: str
     chunk_size: int
     run_chunks: ParallelMap = map_serially
     store: ChunkStore | None = field(default_factory=MemoryChunkStore)
@@ -304,7 +304,7 @@ class RunSampler:
         *,
         source: str,
         score_description: str,
-        pilot: int,
+        n_pilot_runs: int,
         rng: np.random.Generator,
         budget: RuleTestPlan,
         fit_trees: bool = False,
@@ -316,7 +316,7 @@ class RunSampler:
         ``scope``: protected unit, adjacency, adversary and duration for which epsilon is bounded.
         ``source``: name of the adversary, such as "server".
         ``score_description``: description of the score in reports.
-        ``pilot``: number of runs per world to which the decision rule is fitted. These runs are not
+        ``n_pilot_runs``: number of runs per world to which the decision rule is fitted. These runs are not
             used for the bound.
         ``rng``: random generator of the pilot runs.
         ``budget``: number of draws, delta and error probability for which the decision rule is
@@ -328,7 +328,7 @@ class RunSampler:
         rule, this number is the score.
         """
         first, second = (
-            self.draw_features(source, world, pilot, stream)
+            self.draw_features(source, world, n_pilot_runs, stream)
             for world, stream in enumerate(rng.spawn(2))
         )
         fit, n_votes = (
@@ -344,7 +344,7 @@ class RunSampler:
         return Worlds(names=names, scope=scope, draw=draw, statistic_name=score_description)
 
     def _name(self, world: int, size: int, seed: np.random.SeedSequence) -> str:
-        words = f"{self.name} {world} {size} {seed.entropy} {seed.spawn_key}"
+        words = f"{self.game_key} {world} {size} {seed.entropy} {seed.spawn_key}"
         return hashlib.sha256(words.encode()).hexdigest()[:32]
 
 
@@ -573,7 +573,7 @@ class CanaryGame(ABC):
         """
         return scoped.scope.unit in CANARY_UNITS and not scoped.outside_model
 
-    def get_scopes(self, claims: Sequence[ScopedClaim]) -> dict[Scope, tuple[float, ...]]:
+    def get_deltas_by_scope(self, claims: Sequence[ScopedClaim]) -> dict[Scope, tuple[float, ...]]:
         """Returns the scopes in which the game bounds epsilon for ``claims``, and the deltas of the
         bounds in each scope.
 
@@ -614,7 +614,7 @@ class CanaryGame(ABC):
 
     def count_bounds(self, target: Target) -> int:
         """Maximum number of bounds of epsilon that the game measures for the system ``target``."""
-        scopes = self.get_scopes(target.get_claims(Population(n_users=2, n_items=8)))
+        scopes = self.get_deltas_by_scope(target.get_claims(Population(n_users=2, n_items=8)))
         return sum(map(len, scopes.values()))
 
     def measure(
@@ -656,7 +656,7 @@ class CanaryGame(ABC):
         once = not (self.is_parallel or len(setup.bound_scopes) > 1 or is_external(setup.target))
         draws = RunSampler(
             simulation=setup.simulation,
-            name=f"{self.name} {setup.target!r} {setup.run_description} {setup.world_names} "
+            game_key=f"{self.name} {setup.target!r} {setup.run_description} {setup.world_names} "
             f"{list(setup.deltas_by_scope)}",
             chunk_size=setup.chunk_size or self.chunk_size,
             run_chunks=parallel,
@@ -746,7 +746,7 @@ class CanaryGame(ABC):
             scope,
             source=str(scope.vantage),
             score_description="the attack's score",
-            pilot=pilot,
+            n_pilot_runs=pilot,
             rng=rng,
             budget=RuleTestPlan(
                 draws=2 * runs, delta=setup.deltas_by_scope[scope][0], alpha=_ALPHA

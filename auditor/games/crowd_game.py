@@ -42,7 +42,7 @@ from fedrec_auditor.targets.systems.base import Population, Target
 from fedrec_auditor.targets.transcript import Broadcast, Transcript, View
 
 # Maximum rounds of a training in a game. Longer trainings, and their claims, are shortened.
-MAX_ROUNDS = 20
+MAX_GAME_ROUNDS = 20
 # Start of the description of a malicious broadcast.
 MALICIOUS_TEXT = " after the server sent a malicious model, which"
 TRAINING_SCORE_TEXT = (
@@ -149,7 +149,7 @@ def limit_rounds(target: Target, quick: bool) -> Target:
     """Returns ``target`` with at most ``MAX_ROUNDS`` rounds of training, or a quarter of this
     number if ``quick``.
     """
-    return target.limit_rounds(MAX_ROUNDS // 4 if quick else MAX_ROUNDS)
+    return target.limit_rounds(MAX_GAME_ROUNDS // 4 if quick else MAX_GAME_ROUNDS)
 
 
 def run_round(
@@ -298,7 +298,7 @@ class CrowdGame(CanaryGame):
         _, opening = run_with_canary(target, population, rng, case.compute)
         broadcast, parties = get_broadcast(opening), opening.public.n_silos is not None
         limited = self.limit_rounds(target, case.is_quick)
-        all_deltas = self.get_scopes(limited.get_claims(sizes))
+        all_deltas = self.get_deltas_by_scope(limited.get_claims(sizes))
         if by is not None:
             every, all_deltas = all_deltas, _readable_scopes(by, opening, all_deltas, rng)
             if unread := tuple(scope for scope in every if scope not in all_deltas):

@@ -149,7 +149,7 @@ class Game:
             "Audit fewer users."
         )
 
-    def skip(self, reason: str) -> SkippedRow:
+    def make_skipped_row(self, reason: str) -> SkippedRow:
         """Makes a row of the report that states why the attack, or a part of it, was not run."""
         return SkippedRow(target=self.target_name, attack=self.attack_name, reason=reason)
 

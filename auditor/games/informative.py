@@ -39,20 +39,20 @@ class InformativeView:
 
     ``view``: the view.
     ``n_messages``: number of messages before the removal.
-    ``n_empty``: number of removed messages that left the model unchanged.
+    ``n_unchanged``: number of removed messages that left the model unchanged.
     ``n_oversized``: number of removed messages with numbers above ``MAX_NUMBER``, infinities or
         NaN.
     """
 
     view: View
     n_messages: int
-    n_empty: int
+    n_unchanged: int
     n_oversized: int
 
     @property
     def removal_note(self) -> str:
         """Sentence that counts the removed messages; empty if no message was removed."""
-        parts = [f"{self.n_empty:,} that do not change the model"] if self.n_empty else []
+        parts = [f"{self.n_unchanged:,} that do not change the model"] if self.n_unchanged else []
         if self.n_oversized:
             parts.append(f"{self.n_oversized:,} with numbers above {MAX_USABLE_NUMBER:g} or NaN")
         text = f"Of {self.n_messages:,} messages, {' and '.join(parts)} are left out."
@@ -65,7 +65,7 @@ class InformativeView:
         """
         return (
             self.removal_note
-            if self.n_messages and self.n_empty + self.n_oversized == self.n_messages
+            if self.n_messages and self.n_unchanged + self.n_oversized == self.n_messages
             else ""
         )
 
@@ -101,7 +101,7 @@ def filter_view(view: View, n_removed_before: int = 0) -> InformativeView:
     return InformativeView(
         view=replace(view, rounds=tuple(map(_unlink, view.rounds, usable.rounds))),
         n_messages=sent + n_removed_before,
-        n_empty=empty,
+        n_unchanged=empty,
         n_oversized=large + n_removed_before,
     )
 

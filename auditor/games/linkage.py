@@ -45,10 +45,10 @@ def run_attack(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
     if hidden is None or game.attack.refusal(hidden.view):
         return ()
     if reason := explain_too_few_users(len(hidden.users), game.confidence):
-        return (game.skip(reason),)
+        return (game.make_skipped_row(reason),)
     guess = game.run_attack(LinkScores, Background(), hidden.view)
-    place = np.searchsorted(hidden.users, hidden.candidates)  # index of each candidate's user
-    columns = np.argsort(place, kind="stable")[hidden.senders]
+    place = np.searchsorted(hidden.users, hidden.candidate_users)  # index of each candidate's user
+    columns = np.argsort(place, kind="stable")[hidden.sender_indices]
     true = guess.scores[np.arange(len(columns)), columns][:, None]
     above = (guess.scores > true).sum(axis=1)
     tied = (guess.scores == true).sum(axis=1)
@@ -72,7 +72,7 @@ def run_attack(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
     )
     linked = measured["linkage top-1"][0]
     by_user = summarize_users(
-        game, hidden.users[hidden.senders], linked, "top-1 accuracy per sender"
+        game, hidden.users[hidden.sender_indices], linked, "top-1 accuracy per sender"
     )
     return top.model_copy(update={"users": by_user}), *others
 
@@ -102,14 +102,14 @@ class UnlinkedView:
 
     ``view``: the messages and public parameters.
     ``users``: indices of the c users whose messages are to be linked, in ascending order (c,).
-    ``senders``: sender of each message of the last round, as an index into ``users`` (c,).
-    ``candidates``: index of the user of each candidate, in the order of the attack's scores (c,).
+    ``sender_indices``: sender of each message of the last round, as an index into ``users`` (c,).
+    ``candidate_users``: index of the user of each candidate, in the order of the attack's scores (c,).
     """
 
     view: View
     users: NDArray[np.int64]
-    senders: NDArray[np.intp]
-    candidates: NDArray[np.int64]
+    sender_indices: NDArray[np.intp]
+    candidate_users: NDArray[np.int64]
 
 
 def remove_senders(
@@ -155,6 +155,6 @@ def remove_senders(
     return UnlinkedView(
         view=replace(view, vantage=vantage, rounds=tuple(rounds)),
         users=users,
-        senders=np.searchsorted(users, order),
-        candidates=before,
+        sender_indices=np.searchsorted(users, order),
+        candidate_users=before,
     )

@@ -168,7 +168,9 @@ class _Trial:
             *args, max_messages=_COPIES, max_numbers=_SEARCH_NUMBERS
         )
         with np.errstate(all="ignore"):
-            readings = reading.learn_stats(*args, self.count, has_noise=noisy or not self.noise)
+            readings = reading.learn_message_stats(
+                *args, self.count, has_noise=noisy or not self.noise
+            )
         self.tried += 1
         return readings
 
@@ -321,7 +323,7 @@ class LocalGame(CanaryGame):
         alone = target.limit_rounds(1)
         sizes = canaries.count_population(population, 1)
         claims = [c for c in alone.get_claims(sizes) if c.scope.vantage is Vantage.SERVER]
-        deltas = self.get_scopes(claims)
+        deltas = self.get_deltas_by_scope(claims)
         if not deltas:
             yield Skip(
                 reason="Expected a claim about a user, a rating, an interaction or an attribute "

@@ -52,7 +52,7 @@ def run_attack(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
     interactions, known_items, known_note = game.interactions, None, ""
     if assign_pseudonyms(game.view) is not None:
         if game.unlinked_refusal:
-            return (game.skip(game.unlinked_refusal),)
+            return (game.make_skipped_row(game.unlinked_refusal),)
         known_items, interactions = split_known_items(interactions, game.rng)
         known_note = f" The adversary knows {N_KNOWN_ITEMS} items per user, to identify messages."
     among = find_subjects(game.view)
@@ -63,7 +63,7 @@ def run_attack(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
     negatives = int(np.count_nonzero(~members))
     if negatives < 2:  # the number of members is the same
         return (
-            game.skip(
+            game.make_skipped_row(
                 f"Expected 2 items that users have and 2 that they do not have, got {negatives} of "
                 "each. The items must be of users who have some items but not all."
             ),
@@ -252,7 +252,11 @@ def run_user_attack(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
     scored, profiles = np.isin(profiled, users), ratings[profiled]
     included = halves.is_included[:, users]
     if included.all() or not included.any():
-        return (game.skip(f"Too few users: {len(users)} with ratings, all in all halves or none."),)
+        return (
+            game.make_skipped_row(
+                f"Too few users: {len(users)} with ratings, all in all halves or none."
+            ),
+        )
     scores = []
     for k, view in enumerate(views):
         background = Background(

@@ -441,7 +441,7 @@ def _fill(
 
 KNOWN_CLASS_CODE = -1
 MACRO_F1, BALANCED_ACC, AUC, CERTAIN = "macro F1", "balanced accuracy", "AUC", "read for certain"
-GAIN = "gain"
+GAIN_METRIC = "gain"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -552,7 +552,9 @@ def estimate_metrics(
             bias = get_macro_f1(guessing.sum(axis=1)) - random  # F1 of mean counts minus mean F1
             below = get_macro_f1(_replicates(guessing, weights)).mean(axis=0) - bias.mean()
             drawn, gained = [one - below for one in drawn], figures - random
-            out[GAIN] = _hull(float(gained.mean()), drawn, gained, subjects, confidence, -1.0)
+            out[GAIN_METRIC] = _hull(
+                float(gained.mean()), drawn, gained, subjects, confidence, -1.0
+            )
     if guess.scores is not None:
         out[AUC] = _auc(guess, subjects, confidence)
     return out

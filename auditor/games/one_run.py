@@ -172,7 +172,7 @@ class CanaryScorer:
         }
         return cls(canaries, directions, shapes)
 
-    def score(self, view: View, vantage: Vantage) -> Array:
+    def compute_scores(self, view: View, vantage: Vantage) -> Array:
         """Computes scores of m canaries (designed users) in a training, (m, f), from which an
         estimator guesses the history of each canary.
 
@@ -431,7 +431,7 @@ class OneRunSimulator:
                         scorers[last] = CanaryScorer.build(
                             self.target, self.canaries, others, broadcast, guessing, self.compute
                         )
-                    features = scorers[last].score(view, vantage)
+                    features = scorers[last].compute_scores(view, vantage)
                 nothing = np.zeros((len(first), 1))
                 results[str(vantage)] = features if features.size else nothing
         return results
@@ -466,7 +466,7 @@ class OneRunGame(CanaryGame):
             )
         trained, count = _target_at_length(case), _n_canaries(case)
         crowd = canary.count_population(interactions)
-        scopes = self.get_scopes(trained.get_claims(crowd))
+        scopes = self.get_deltas_by_scope(trained.get_claims(crowd))
 
         def kind(scope: Scope) -> tuple[str, str, bool]:
             return str(scope.unit), str(scope.adjacency), hides_user(target, scope)
@@ -485,7 +485,7 @@ class OneRunGame(CanaryGame):
                 yield Skip(scopes=same, reason=reason)
                 continue
             sizes = canary.count_population(canaries.other_users, count)
-            deltas = self.get_scopes(trained.get_claims(sizes))
+            deltas = self.get_deltas_by_scope(trained.get_claims(sizes))
             yield GameSetup(
                 target=trained,
                 population=sizes,
@@ -537,7 +537,7 @@ class OneRunGame(CanaryGame):
         data, count, rng = case.interactions, _n_canaries(case), np.random.default_rng(0)
         canaries = canary.design_canaries(scope, data, count, rng)
         assert canaries is not None  # histories differ in items, for any ratings
-        return _target_at_length(case), canaries.populations[0]
+        return _target_at_length(case), canaries.both_populations[0]
 
 
 def _n_canaries(case: GameInputs) -> int:

@@ -158,21 +158,21 @@ def _mean(sent: Component) -> Array:
     return np.asarray(before.to_dense(np.arange(len(before))).mean(axis=0, dtype=np.float64))
 
 
-def match_component(name: str, shape: tuple[int, ...], along: Directions) -> str | None:
-    """Returns the name of the entry of ``along`` on which a message array is projected, or None.
+def match_component(name: str, shape: tuple[int, ...], directions: Directions) -> str | None:
+    """Returns the name of the entry of ``directions`` on which a message array is projected, or None.
 
     ``name``, ``shape``: name and shape of the array.
-    ``along``: expected difference of the canary's (designed user's) messages between the two worlds
+    ``directions``: expected difference of the canary's (designed user's) messages between the two worlds
         (neighbouring inputs), by array name.
 
     The entry of the same name is preferred. If there is no such entry, or if it is 0, the first
     entry of the same ``shape`` that is not 0 is used. This happens, for example, if one array
     replaces the noise of another, or if a model has another name.
     """
-    own = name if name in along and along[name].shape == shape else None
-    if own is not None and along[own].any():
+    own = name if name in directions and directions[name].shape == shape else None
+    if own is not None and directions[own].any():
         return own
-    return next((n for n, each in along.items() if each.shape == shape and each.any()), own)
+    return next((n for n, each in directions.items() if each.shape == shape and each.any()), own)
 
 
 def project_messages(sent: Component, direction: Array) -> Array:

@@ -301,7 +301,7 @@ def choose_n_messages(
     return count * (_REPORT_COPIES if any(part.kind is Payload.REPORTS for part in parts) else 1)
 
 
-def learn_stats(
+def learn_message_stats(
     target: Target,
     profiles: Interactions,
     broadcast: Broadcast | None,

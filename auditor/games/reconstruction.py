@@ -44,7 +44,7 @@ def run_attack(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
         return ()
     if (hidden := assign_pseudonyms(game.view)) is not None:
         return (
-            (game.skip(game.unlinked_refusal),)
+            (game.make_skipped_row(game.unlinked_refusal),)
             if game.unlinked_refusal
             else _anonymous(game, hidden)
         )

@@ -49,7 +49,7 @@ class RoundSimulator:
     ``canary``: the canary and all other users. Everybody sends in every round.
     ``broadcast``: the server's broadcast of every round, or None.
     ``directions``: difference of the canary's mean messages between the worlds, by array name.
-    ``statistics``: statistics from which the features of the canary's own messages are computed.
+    ``message_stats``: statistics from which the features of the canary's own messages are computed.
     ``vantages``: adversaries (by what they see) for whom features are returned.
     ``n_rounds``: number of rounds of a run.
     ``reducer``: function that computes features from a part of the canary's message; None to use
@@ -67,7 +67,7 @@ class RoundSimulator:
     canary: CanarySet
     broadcast: Broadcast | None
     directions: projection.Directions
-    statistics: reading.StatisticsMap
+    message_stats: reading.StatisticsMap
     vantages: tuple[Vantage, ...]
     n_rounds: int = 1
     reducer: Reducer | None = None
@@ -105,7 +105,7 @@ class RoundSimulator:
         received = projection.get_received(broadcast, projection.CANARY_ROWS)
         if Vantage.SERVER in vantages and reducer is None:
             count = reading.choose_n_messages(target, canary.histories, received, rng)
-            readings = reading.learn_stats(target, canary.histories, received, rng, count)
+            readings = reading.learn_message_stats(target, canary.histories, received, rng, count)
         without_votes = cls(
             target=target,
             canary=canary,
@@ -211,11 +211,11 @@ class RoundSimulator:
         ``sent``, which are given by component.
         """
         along = reading.get_directions(
-            self.statistics, {name: part.shape for name, part in sent.items()}
+            self.message_stats, {name: part.shape for name, part in sent.items()}
         )
         return np.column_stack(
             [
-                self.statistics[name].compute_features(part, along[name])
+                self.message_stats[name].compute_features(part, along[name])
                 for name, part in sent.items()
             ]
         )

@@ -178,7 +178,7 @@ class ClientRowOrder:
     caveat: str = ""
 
     @classmethod
-    def find(cls, view: View) -> Self:
+    def find_order(cls, view: View) -> Self:
         """Finds which row of messages belongs to which item, by running the clients' code on
         invented histories.
 
@@ -360,7 +360,9 @@ class OrderedRecording:
     caveat: str = ""
 
     @classmethod
-    def find(cls, recording: Recording, truth: GroundTruth | None, senders: SenderUsers) -> Self:
+    def find_order(
+        cls, recording: Recording, truth: GroundTruth | None, senders: SenderUsers
+    ) -> Self:
         """Finds which row belongs to which item in the item tables of a recording (stored uploads
         of a training). Without true data, the recording is not changed.
 

@@ -110,9 +110,9 @@ def record_plan(
     (name,) = audit.targets
     with limit_to_one_thread(None):
         data, run = AuditedTarget(audit, name).training
-        _write(name, run, data.train, out)
+        _write(name, run, data.training_data, out)
         if with_truth:
-            GroundTruth(data.train, run.user_vectors).write(out / TRUTH_FILE)
+            GroundTruth(data.training_data, run.user_vectors).write(out / TRUTH_FILE)
     return out
 
 
@@ -206,7 +206,7 @@ def attack_recording(
     known, plan = _truth(recording, truth, plan, {"users": users, "items": items})
     order = OrderedRecording(recording=recording)
     if client is None:  # otherwise the client's code determines the order of the rows
-        order = OrderedRecording.find(recording, known, senders)
+        order = OrderedRecording.find_order(recording, known, senders)
     recording = order.recording
     matched = MatchedTruth.match(recording, known, senders)
     system = RecordedSystem(

@@ -183,7 +183,7 @@ class Family:
         document = ast.get_docstring(_classes(module)[kind] if kind else _source(module))
         return (document or "").partition("\n")[0]
 
-    def find_module(self, name: str) -> str:
+    def get_module_name(self, name: str) -> str:
         """Returns the name of the module that defines the component (such as an attack) ``name``.
 
         The result is MODULE:CLASS if the module defines several components.

@@ -64,7 +64,7 @@ class Reproduction:
         made = [*tables.iter_training_parts(paper), *tables.iter_attack_parts(paper)]
         if (epsilons := paper.printed_numbers.epsilons) is not None:
             measure = partial(_calculate_epsilons, paper, epsilons.system)
-            made.append(PaperPart(name="calculations", data_set="", measure=measure))
+            made.append(PaperPart(name="calculations", data_set="", compute_rows=measure))
         return made
 
     def summarize(self, rows: Sequence[ReproducedRow]) -> Sequence[str]:
@@ -152,7 +152,7 @@ def _above_proved(rows: Sequence[ReproducedRow]) -> Iterator[str]:
         yield f"Of {len(cells)} finite printed epsilons, {above} are above what is proved."
 
 
-def reproduce(
+def reproduce_papers(
     names: Sequence[str],
     out: Path,
     *,
@@ -270,7 +270,7 @@ def _run_part(task: Task, part: PaperPart, source: str, quick: bool) -> tuple[Ta
     words = np.frombuffer(hashlib.sha256(part.name.encode()).digest(), dtype=np.uint32)
     rng = np.random.default_rng(np.random.SeedSequence([*map(int, words)]))
     try:
-        rows = part.measure(load_data(source) if source else None, rng, quick)
+        rows = part.compute_rows(load_data(source) if source else None, rng, quick)
         result = TaskResult(reproduced=rows)
     except Exception as error:
         result = TaskResult(errors=(f"{type(error).__name__}: {error}",))

@@ -41,13 +41,15 @@ class PaperPart:
 
     - ``name``: unique name within a reproduction, under which the finished result is stored.
     - ``data_set``: name of the data set, or an empty string if none is needed.
-    - ``measure``: function that computes the rows from the data (or None), a random generator, and
+    - ``compute_rows``: function that computes the rows from the data (or None), a random generator, and
       a flag that is true for a shorter run.
     """
 
     name: str
     data_set: str
-    measure: Callable[[Interactions | None, np.random.Generator, bool], tuple[ReproducedRow, ...]]
+    compute_rows: Callable[
+        [Interactions | None, np.random.Generator, bool], tuple[ReproducedRow, ...]
+    ]
 
 
 CONFIDENCE = 0.95
@@ -75,7 +77,7 @@ def _part(paper: Paper, trained: TrainedRows, row: str, data: str) -> PaperPart:
     return PaperPart(
         name=f"{trained.place} {method} {data}{cut}{settings}",
         data_set=data,
-        measure=partial(train_and_test, trained, system, method, printed),
+        compute_rows=partial(train_and_test, trained, system, method, printed),
     )
 
 
@@ -110,7 +112,7 @@ def train_and_test(
     data = _cut(data, trained.items, rng) if trained.items else data
     with limit_to_one_thread():
         split = utility.hold_out(target.evaluation, data, rng)
-        model = target.run(split.train, rng, keep=0).model
+        model = target.run(split.training_data, rng, keep=0).model
         rows = split.evaluate(target, model, confidence=CONFIDENCE, rng=rng)
     largest = f"@{max(target.evaluation.cutoffs, default=0)}"
     reported = [row for row in rows if row.metric in printed] or [
@@ -193,7 +195,7 @@ class AttackedSystem:
     - ``hit_cutoff``: K of the utility metric Hit@K in the paper.
     - ``printed_hit_rate``: name of the paper's table or figure with Hit@K, and the value in the
       table; the value is None for a figure.
-    - ``part_scores``: F1 scores of attacks on each component of the upload by itself.
+    - ``component_scores``: F1 scores of attacks on each component of the upload by itself.
     - ``note``: sentences for the row of Hit@K in the result.
     """
 
@@ -204,7 +206,7 @@ class AttackedSystem:
     upload_scores: Sequence[TableScore]
     hit_cutoff: int
     printed_hit_rate: tuple[str, float | None]
-    part_scores: Sequence[TableScore] = ()
+    component_scores: Sequence[TableScore] = ()
     note: str = ""
 
     def make_part(self) -> PaperPart:
@@ -212,7 +214,7 @@ class AttackedSystem:
         independent piece of work.
         """
         name, measure = f"{self.system_in_paper} {self.data_set}", partial(_run_attacks, self)
-        return PaperPart(name=name, data_set=self.data_set, measure=measure)
+        return PaperPart(name=name, data_set=self.data_set, compute_rows=measure)
 
 
 def iter_attack_parts(paper: Paper) -> Iterator[PaperPart]:
@@ -253,7 +255,7 @@ def _system(
         printed_hit_rate=next(
             (hit for hit in printed.items() if hit[1] is not None), (attacks.drawn, None)
         ),
-        part_scores=[
+        component_scores=[
             _cell(attacks, figure.place, attribute, column, None)
             for attribute in figure.attributes
             for column in figure.columns
@@ -326,9 +328,11 @@ def _run_attacks(
         whole = add_inputs(last)
         drawn = _Known(train, whole, _QUICK_DRAWS if quick else _DRAWS, rng)
         rows += [drawn.row(case, cell, whole.with_only_input(RAW)) for cell in case.upload_scores]
-        for group in last.group_names if case.part_scores else ():
+        for group in last.group_names if case.component_scores else ():
             part = add_inputs(last.keep_group(group)).with_only_input(RAW)
-            rows += [drawn.row(case, cell, part, f", {group} only") for cell in case.part_scores]
+            rows += [
+                drawn.row(case, cell, part, f", {group} only") for cell in case.component_scores
+            ]
     return tuple(rows)
 
 
@@ -344,9 +348,9 @@ def _hold_out(
     splits: dict[str, HeldOutData] = {}
     if interactions.timestamps is not None:
         splits["latest"] = utility.hold_out(target.evaluation, interactions, rng)
-        interactions = replace(splits["latest"].train, timestamps=None)
+        interactions = replace(splits["latest"].training_data, timestamps=None)
     splits["random"] = utility.hold_out(target.evaluation, interactions, rng)
-    return splits, splits["random"].train
+    return splits, splits["random"].training_data
 
 
 def _hits(
@@ -361,7 +365,7 @@ def _hits(
 
     The further values are those on the other split, and those of a ranking by popularity.
     """
-    popular = Model(arrays={"met": count_item_users(splits["random"].train)})
+    popular = Model(arrays={"met": count_item_users(splits["random"].training_data)})
     first, *others = splits
 
     def hit(which: str, of: Target, by: Model) -> UtilityRow:

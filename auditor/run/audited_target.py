@@ -102,7 +102,7 @@ class AuditedTarget:
         self._condensed: UploadTables = {}
         self._views: dict[tuple[Vantage, bool, bool], tuple[InformativeView, View]] = {}
 
-    def run(self, step: str) -> TaskResult:
+    def run_step(self, step: str) -> TaskResult:
         """Runs one task on the system and returns the rows that it adds to the report.
 
         ``step``: the task: "bounds", "utility", or the name of an attack or of the local game (a
@@ -154,7 +154,9 @@ class AuditedTarget:
         held_out = utility.hold_out(target.evaluation, audit.interactions, rng)
         seed = audit.make_rng(f"{target.name} training")
         report_step(TRAINING_STAGE, 0, target.sizes.rounds or 1)
-        run = target.run(held_out.train, seed, partial(report_step, TRAINING_STAGE), audit.compute)
+        run = target.run(
+            held_out.training_data, seed, partial(report_step, TRAINING_STAGE), audit.compute
+        )
         report_step(TRAINING_STAGE, 1, 1)
         return held_out, run
 
@@ -178,7 +180,7 @@ class AuditedTarget:
             refusal = messages.refusal or attack.refusal(view)
             if linkage and shown is not Vantage.SERVER:
                 refusal = refusal or _UNLINKED
-            if not linkage and not held_out.train.ratings.nnz:
+            if not linkage and not held_out.training_data.ratings.nnz:
                 refusal = refusal or _NO_TRUTH
             halves: HalfTrainings | None = None
             if not refusal and attack.family is AttackFamily.USER_MEMBERSHIP:
@@ -194,7 +196,7 @@ class AuditedTarget:
                     attack_name=task.step,
                     attack=attack,
                     view=view,
-                    interactions=held_out.train,
+                    interactions=held_out.training_data,
                     user_vectors=run.user_vectors,
                     half_trainings=halves,
                     is_quick=audit.plan.quick,
@@ -250,7 +252,7 @@ class AuditedTarget:
         if messages is None:
             raw = transcript.view(vantage, rng)
             messages = filter_view(raw.add_cleartext() if clear else raw, self._n_unread)
-        view, held_out = messages.view.align_items(), self.training[0].train
+        view, held_out = messages.view.align_items(), self.training[0].training_data
         counts = np.bincount(held_out.ratings.indices, minlength=held_out.n_items)
         popularity = counts / max(1, held_out.n_users)
         public = replace(view.public, device_code=self._client, popularity=popularity)
@@ -265,17 +267,21 @@ class AuditedTarget:
         """Code of the clients, which adversaries can run; None if it is not available."""
         origin = get_origin(self._target)
         code = self._target if origin.is_runnable else origin.client
-        return None if code is None else SimulatedClient.from_data(code, self.training[0].train)
+        return (
+            None
+            if code is None
+            else SimulatedClient.from_data(code, self.training[0].training_data)
+        )
 
     @cached_property
     def _order(self) -> ClientRowOrder:
         """Order of the rows in the messages of a user's own system; by default, the order of the
         items.
         """
-        if self._server_view is None or not self.training[0].train.ratings.nnz:
+        if self._server_view is None or not self.training[0].training_data.ratings.nnz:
             return ClientRowOrder()
         view = self._server_view.view
-        return ClientRowOrder.find(
+        return ClientRowOrder.find_order(
             replace(view, public=replace(view.public, device_code=self._client))
         )
 
@@ -306,7 +312,7 @@ class AuditedTarget:
             MessagesRow(
                 target=self.name,
                 sent=linked.n_messages,
-                empty=linked.n_empty,
+                empty=linked.n_unchanged,
                 oversized=linked.n_oversized,
             ),
         )
@@ -336,10 +342,10 @@ class AuditedTarget:
         linked = (Vantage.SERVER, Vantage.AGGREGATE) if public.n_silos is None else ()
         vantages = [v for v in self._vantages(run.transcript) if v not in linked]
         try:
-            check_half_trainings(self._target, held_out.train, quick=quick)
+            check_half_trainings(self._target, held_out.training_data, quick=quick)
             made = HalfTrainings.train(
                 self._target,
-                held_out.train,
+                held_out.training_data,
                 vantages,
                 count=QUICK_N_HALVES if quick else N_HALVES,
                 compute=audit.compute,

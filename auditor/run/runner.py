@@ -369,7 +369,7 @@ def _run_job(
     audited = AuditedTarget(runner.audit, tasks[0].target, trained)
     with use_threads(runner.audit.compute.threads):
         return number, {
-            task: runner.run(task, functools.partial(audited.run, task.step)) for task in tasks
+            task: runner.run(task, functools.partial(audited.run_step, task.step)) for task in tasks
         }
 
 

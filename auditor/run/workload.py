@@ -48,9 +48,9 @@ class Workload:
     - ``memory_bytes``: bytes in memory, without stored messages: the process, the interactions, the
       model, the messages of one round, tables of attacks and utility for some users and all items,
       and, if users have attributes, the messages that the largest attack holds.
-    - ``stored_bytes``: bytes of all stored messages, in memory or on disk. The estimate is right
+    - ``stored_message_bytes``: bytes of all stored messages, in memory or on disk. The estimate is right
       within a factor of 2, but not for messages that are drawn when they are read.
-    - ``seconds``: time of the training. The estimate is right within a factor of 20, and used only
+    - ``training_seconds``: time of the training. The estimate is right within a factor of 20, and used only
       to refuse trainings of weeks.
 
     All estimates follow from the ``TrainingCost`` that the system declares.
@@ -63,8 +63,8 @@ class Workload:
     """
 
     memory_bytes: float
-    stored_bytes: float
-    seconds: float
+    stored_message_bytes: float
+    training_seconds: float
 
     @classmethod
     def estimate(cls, target: Target, interactions: Interactions) -> Workload:
@@ -94,7 +94,7 @@ class Workload:
         messages on disk.
         """
         return min(
-            self.memory_bytes + min(self.stored_bytes, DEFAULT_MACHINE.memory),
+            self.memory_bytes + min(self.stored_message_bytes, DEFAULT_MACHINE.memory),
             self.memory_bytes / (1 - UPLOAD_RAM_SHARE),
         )
 
@@ -102,7 +102,7 @@ class Workload:
         """Returns the largest number of bytes that a worker needs, including the messages that
         ``compute`` lets it store in memory.
         """
-        return self.memory_bytes + min(self.stored_bytes, compute.memory)
+        return self.memory_bytes + min(self.stored_message_bytes, compute.memory)
 
 
 def estimate_cost(target: Target, interactions: Interactions) -> TrainingCost:
@@ -155,14 +155,14 @@ def check_workload(
             ", or give --memory {}",
         ),
         (
-            work.stored_bytes,
+            work.stored_message_bytes,
             memory + free,
-            work.stored_bytes,
+            work.stored_message_bytes,
             gib,
             "GiB of memory and free disk",
             "",
         ),
-        (work.seconds, MAX_TRAINING_SECONDS, work.seconds, 86_400, "days", ""),
+        (work.training_seconds, MAX_TRAINING_SECONDS, work.training_seconds, 86_400, "days", ""),
     ):
         if needed > limit:
             text = format_rounded_up(enough / size)
@@ -250,7 +250,7 @@ def check_half_trainings(target: Target, interactions: Interactions, *, quick: b
     count, limit = (
         (QUICK_N_HALVES, QUICK_MAX_HALVES_SECONDS) if quick else (N_HALVES, MAX_HALVES_SECONDS)
     )
-    seconds = count * Workload.estimate(target, interactions).seconds / 2
+    seconds = count * Workload.estimate(target, interactions).training_seconds / 2
     if seconds > limit:
         remedy = "without --quick" if quick else "fewer users"
         raise InputError(

@@ -312,7 +312,7 @@ def measure_bound(target: Target, population: Population, pair: DesignedPair) ->
     game = LocalGame()
     setting = make_designed_setup(target, population, pair, np.random.default_rng(7))
     chunk = setting.chunk_size or game.chunk_size
-    draws = RunSampler(simulation=setting.simulation, name=game.name, chunk_size=chunk)
+    draws = RunSampler(simulation=setting.simulation, game_key=game.name, chunk_size=chunk)
     fitting, measuring = np.random.default_rng(7).spawn(2)
     worlds, _ = game.make_worlds(draws, setting, pair.scope, _UPLOADS, fitting)
     return AllThresholds().measure_bound(

@@ -452,7 +452,7 @@ class ExecutionPath:
         return None
 
     @property
-    def weight(self) -> Probability:
+    def probability(self) -> Probability:
         """Probability that the random draws lead the traced code along this path."""
         weight: Probability = Fraction(1)
         for source, cell in self.limits.items():

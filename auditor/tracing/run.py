@@ -210,7 +210,7 @@ def _run_all(
     ran = [(path, output) for path, output in every if output is not None]
     forms = _check_replays(ran, replay, budget)
     interpreter.check_unchanged()
-    branches = [PathResult(path.weight, dict(path.limits), output) for path, output in ran]
+    branches = [PathResult(path.probability, dict(path.limits), output) for path, output in ran]
     return AllPaths(branches, len(every) - len(ran), interpreter.is_replayed, forms)
 
 

@@ -17,7 +17,7 @@ _PROTOCOLS: dict[HoldOut, Callable[[Interactions, np.random.Generator], HeldOutD
     HoldOut.LEAVE_LAST_OUT: leave_last_out.hold_out,
     HoldOut.HELD_OUT_USERS: held_out_users.hold_out,
     HoldOut.HELD_OUT_RATINGS: held_out_ratings.hold_out,
-    HoldOut.NOTHING: lambda interactions, _: HeldOutData(train=interactions),
+    HoldOut.NOTHING: lambda interactions, _: HeldOutData(training_data=interactions),
 }
 
 

@@ -31,11 +31,11 @@ _NUMBERS = 1 << 23  # scores at once
 class HeldOutData:
     """Data that are split for an evaluation of utility: training data, and held-out data.
 
-    ``train``: the training data. Each subclass adds the held-out data of its protocol. Without a
+    ``training_data``: the training data. Each subclass adds the held-out data of its protocol. Without a
         subclass all data are training data, and utility is not measured.
     """
 
-    train: Interactions
+    training_data: Interactions
 
     def evaluate(
         self, target: Target, model: Model, *, confidence: float, rng: np.random.Generator

@@ -52,9 +52,9 @@ class HeldOutRatings(HeldOutData):
         ``rng`` draws the tested users if there are many. Raises NoScoresError if all ratings are
         equal.
         """
-        if np.ptp(np.append(self.ratings, self.train.ratings.data)) == 0:
+        if np.ptp(np.append(self.ratings, self.training_data.ratings.data)) == 0:
             raise NoScoresError(
-                f"All {len(self.ratings) + self.train.ratings.nnz:,} ratings are "
+                f"All {len(self.ratings) + self.training_data.ratings.nnz:,} ratings are "
                 f"{self.ratings[0]:g}, so any constant predicts them. Give other ratings."
             )
         tested, note = draw_tested_users(np.unique(self.users), rng)
@@ -63,19 +63,19 @@ class HeldOutRatings(HeldOutData):
         ends = np.append(np.searchsorted(owners, tested), len(owners))
         errors = np.empty(len(owners))
         start = 0
-        for users in iter_user_blocks(tested, self.train.n_items):
+        for users in iter_user_blocks(tested, self.training_data.n_items):
             block = slice(ends[start], ends[start := start + len(users)])
-            scores = score_users(target, model, self.train, users)
+            scores = score_users(target, model, self.training_data, users)
             rows = np.searchsorted(users, owners[block])
             errors[block] = ratings[block] - scores[rows, items[block]]
-        mean = float(self.train.ratings.data.mean(dtype=np.float64))
+        mean = float(self.training_data.ratings.data.mean(dtype=np.float64))
         return (
             make_utility_row(
                 target,
                 "MSE",
                 PROTOCOL,
                 np.square(errors),
-                np.square(ratings - predict_ratings(self.train, owners, items)),
+                np.square(ratings - predict_ratings(self.training_data, owners, items)),
                 baseline=MEANS,
                 random_value=float(np.square(ratings - mean).mean()),
                 confidence=confidence,
@@ -108,7 +108,7 @@ def hold_out(interactions: Interactions, rng: np.random.Generator) -> HeldOutRat
     keep = np.ones(table.nnz, dtype=bool)
     keep[held_out] = False
     return HeldOutRatings(
-        train=interactions.keep_ratings(keep),
+        training_data=interactions.keep_ratings(keep),
         users=rows[held_out],
         items=table.indices[held_out].astype(np.int64),
         ratings=table.data[held_out].astype(np.float64),

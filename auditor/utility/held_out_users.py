@@ -61,7 +61,7 @@ class HeldOutUsers(HeldOutData):
         table = self.test_data.ratings
         chosen, note = draw_tested_users(np.arange(self.test_data.n_users), rng)
         sizes = np.diff(table.indptr)[chosen]
-        popular = count_item_users(self.train)
+        popular = count_item_users(self.training_data)
         places = []
         for start in range(0, len(sizes), _CHUNK):
             users = chosen[start : start + _CHUNK]
@@ -113,7 +113,7 @@ def hold_out(interactions: Interactions, rng: np.random.Generator) -> HeldOutUse
     place[order] = np.arange(len(owner)) - held_out.ratings.indptr[owner]
     tested = place < (sizes // 2)[owner]
     return HeldOutUsers(
-        train=interactions.take_users(np.sort(users[count:])),
+        training_data=interactions.take_users(np.sort(users[count:])),
         tuning_data=held_out.keep_ratings(~tested),
         test_data=held_out.keep_ratings(tested),
     )

@@ -51,16 +51,16 @@ class HeldOutItems(held_out.HeldOutData):
         and the tested users if there are many.
         """
         tested, drawing = held_out.draw_tested_users(np.flatnonzero(self.items >= 0), rng)
-        untimed = "" if self.train.timestamps is not None else NO_TIMES_NOTE
+        untimed = "" if self.training_data.timestamps is not None else NO_TIMES_NOTE
         ties = TIES_NOTE.format(f"{self.n_tied_users:,}") if self.n_tied_users else ""
         note = " ".join(filter(None, (untimed, ties, drawing)))
         ranks: list[NDArray[np.int64]] = []
-        popular = count_item_users(self.train)
-        n_items = self.train.n_items
+        popular = count_item_users(self.training_data)
+        n_items = self.training_data.n_items
         width = min(N_SAMPLED_NEGATIVES, n_items - 1)
         for users in held_out.iter_user_blocks(tested, n_items):
-            known = self.train.ratings[users].toarray() != 0
-            scores = held_out.score_users(target, model, self.train, users)
+            known = self.training_data.ratings[users].toarray() != 0
+            scores = held_out.score_users(target, model, self.training_data, users)
             item = self.items[users]
             known[np.arange(len(users)), item] = True
             # The smallest random keys select 99 items without interaction, without replacement.
@@ -70,7 +70,9 @@ class HeldOutItems(held_out.HeldOutData):
             both = (scores, np.broadcast_to(popular, scores.shape))
             ranks.append(np.stack([_places(each, item, known, few) for each in both], axis=1))
         places = np.concatenate(ranks, axis=-1)
-        unmet = n_items - np.diff(self.train.ratings.indptr)[tested]  # the held-out item included
+        unmet = (
+            n_items - np.diff(self.training_data.ratings.indptr)[tested]
+        )  # the held-out item included
         choices = {SAMPLED_ITEMS: np.minimum(width + 1, unmet), ALL_ITEMS: unmet}
         rows: list[UtilityRow] = []
         for (protocol, among), (own, popular) in zip(choices.items(), places, strict=True):
@@ -128,4 +130,6 @@ def hold_out(interactions: Interactions, rng: np.random.Generator) -> HeldOutIte
     items[chosen] = ratings.indices[last[chosen]]
     keep = np.ones(ratings.nnz, dtype=bool)
     keep[last[chosen]] = False
-    return HeldOutItems(train=interactions.keep_ratings(keep), items=items, n_tied_users=tied)
+    return HeldOutItems(
+        training_data=interactions.keep_ratings(keep), items=items, n_tied_users=tied
+    )

@@ -107,14 +107,14 @@ class DrawBudget(Checked):
         limit: int,
         *,
         share: float = 1.0,
-        fewest: int = MIN_SAMPLES,
+        min_draws: int = MIN_SAMPLES,
     ) -> tuple[Sampler, int, str]:
         """Plans the number of draws per input, so that they fit into the requested time.
 
         ``sampler``, ``inputs``: the randomizer and the inputs for which it is called.
         ``limit``: maximum number of draws per input, which is the result if no time limit is set.
         ``share``: share of the seconds that the draws may take.
-        ``fewest``: minimum number of draws per input.
+        ``min_draws``: minimum number of draws per input.
 
         Returns three values:
 
@@ -128,7 +128,7 @@ class DrawBudget(Checked):
         the checks. No clock is read afterwards: the load of the machine changes the number of
         draws, but not the distribution of their outputs.
 
-        Raises InputError if the time suffices for fewer than ``fewest`` draws, or for fewer than 8
+        Raises InputError if the time suffices for fewer than ``min_draws`` draws, or for fewer than 8
         calls per input.
         """
         if self.seconds is None:
@@ -158,12 +158,12 @@ class DrawBudget(Checked):
             enough = (n for n in costs if draws_at(costs[n]) >= limit or costs[n] <= _NEAR * best)
             cost = costs[size := next(enough)]
         draws, together = draws_at(cost), max(size, MIN_PER_CALL)
-        fewest = max(fewest, _FEWEST_TURNS * size)
-        if draws < fewest:
+        min_draws = max(min_draws, _FEWEST_TURNS * size)
+        if draws < min_draws:
             call = f"a call for {size}" if size > 1 else "one draw"
-            wanted = math.ceil(2.0 / share * fewest * cost * (4 + len(inputs)))
+            wanted = math.ceil(2.0 / share * min_draws * cost * (4 + len(inputs)))
             raise InputError(
-                f"Expected seconds for at least {fewest} draws per input, got "
+                f"Expected seconds for at least {min_draws} draws per input, got "
                 f"seconds={self.seconds:g}, while {call} takes {cost * size:.3g} s. Set seconds to "
                 f"{wanted} or more."
             )
@@ -466,7 +466,7 @@ class _Trial:
             samples=draws,
             seed=self.search,
             limit_draws=lambda read, pair: self.budget.plan_draws(
-                read, pair, draws, share=_SEARCH, fewest=1
+                read, pair, draws, share=_SEARCH, min_draws=1
             )[1],
         )
 

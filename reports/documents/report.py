@@ -131,7 +131,7 @@ def _subject(record: Contents, glance: Summary) -> Iterator[str]:
         of = f": it trained {cut} rounds" if cut else ""
         nothing = "If a quick audit finds nothing, that is not evidence of privacy."
         yield f"The audit was quick{of}. {nothing}"
-    yield f"Severity: {glance.assessment.words.lower()}."
+    yield f"Severity: {glance.assessment.severity_text.lower()}."
     if gap := glance.assessment.gap:
         yield f"Not assessed: {gap}."
 
@@ -434,7 +434,7 @@ def _utility(section: Section) -> Passage:
 
 
 _SYSTEMS: dict[str, Callable[[Summary], FactText]] = {
-    "Severity": lambda glance: glance.assessment.words,
+    "Severity": lambda glance: glance.assessment.severity_text,
     "System": lambda glance: glance.section.target,
     "Verdict on the claim": lambda glance: glance.verdict,
     "Result of the attacks": lambda glance: glance.full_result,

@@ -114,7 +114,7 @@ def _block(system: Frontier) -> tuple[list[str], float]:
         if system.is_relative:
             drawn.append(drawing.draw_line(left, height(1.0), right, height(1.0), "line", 1))
         for number, level in enumerate(system.baseline_utilities):
-            drawn += [_level(left, right, height(end), number) for end in level.extremes]
+            drawn += [_level(left, right, height(end), number) for end in level.distinct_ends]
     ticks = {value: f"{value:g}" for value in _ticks(low, high, 4)}
     if system.is_reversed and max(point.utility.value for point in system.points) > high:
         ticks = {value: words for value, words in ticks.items() if value < 0.9 * high + 0.1 * low}
@@ -150,7 +150,7 @@ def _below(left: float, words: str, none: str) -> tuple[list[str], int]:
 def _ends(system: Frontier) -> tuple[float, float]:
     """Returns the smallest and largest value on the axis of utility."""
     # The axis begins at 0, unless utility is an error such as RMSE.
-    levels = [end for level in system.baseline_utilities for end in level.extremes]
+    levels = [end for level in system.baseline_utilities for end in level.distinct_ends]
     worst = _HOPELESS * max(levels) if levels and system.is_reversed else math.inf
     values = [*levels, *(min(point.utility.value, worst) for point in system.points)]
     values += [1.0] if system.is_relative else []
@@ -253,7 +253,7 @@ def _labels(
 
 def _across(system: Frontier, left: float, height: AxisScale) -> list[Box]:
     """Returns boxes around the lines in a panel that mark the utility of simple recommenders."""
-    heights = [height(end) for level in system.baseline_utilities for end in level.extremes]
+    heights = [height(end) for level in system.baseline_utilities for end in level.distinct_ends]
     return [(left, y - 1.0, left + _PANEL, y + 1.0) for y in heights]
 
 

@@ -77,9 +77,9 @@ class ChangedQuantity(StrEnum):
     """
 
     VERDICT = "verdict"
-    SHOWN = "epsilon shown"
+    LOWER_BOUND = "epsilon shown"
     ATTACK = "attack"
-    PROVED = "epsilon proved"
+    UPPER_BOUND = "epsilon proved"
     CLAIM = "claim"
     SYSTEM = "system"
     UTILITY = "utility"
@@ -286,7 +286,7 @@ def _lower_change(now: Finding, old: Finding) -> Change | None:
     trend = Trend.WORSE if rose else Trend.BETTER if fell else Trend.NEITHER
     words = f"the shown epsilon is {after.words}, {words}, for {say.describe_judged_scope(now)}."
     ends = (None if each.lower is None else each.epsilon for each in (was, after))
-    return Change(trend, ChangedQuantity.SHOWN, now.target, words, *ends)
+    return Change(trend, ChangedQuantity.LOWER_BOUND, now.target, words, *ends)
 
 
 def _upper_change(now: Finding, old: Finding) -> Change | None:
@@ -304,7 +304,7 @@ def _upper_change(now: Finding, old: Finding) -> Change | None:
     new_condition = if_now if if_now != if_then else ""
     texts = (_upper_words(after), new_condition, f"was {_upper_words(was)}", if_then)
     words = f"the proved epsilon is {say.join_texts(*texts)}, for {say.describe_judged_scope(now)}."
-    return Change(trend, ChangedQuantity.PROVED, now.target, words, before, epsilon)
+    return Change(trend, ChangedQuantity.UPPER_BOUND, now.target, words, before, epsilon)
 
 
 def _exceeds(shown: Bound | None, upper: Bound | None) -> bool:

@@ -200,7 +200,7 @@ class BaselineUtility:
     high: float
 
     @property
-    def extremes(self) -> tuple[float, ...]:
+    def distinct_ends(self) -> tuple[float, ...]:
         """The smallest and the largest value, or a single value if they are equal."""
         return tuple(dict.fromkeys((self.low, self.high)))
 
@@ -273,7 +273,7 @@ def make_frontiers(swept: SweepContents) -> tuple[Frontier, ...]:
 
 def format_level(level: BaselineUtility) -> str:
     """Formats the utility of a simple recommender as a number, or as a range of two numbers."""
-    return " to ".join(map(format_short, level.extremes))
+    return " to ".join(map(format_short, level.distinct_ends))
 
 
 def name_unmeasured(swept: SweepContents) -> str:

@@ -359,37 +359,37 @@ class Severity(StrEnum):
 class SeverityAssessment:
     """Severity by the examined parts of a system, with the parts that were not assessed.
 
-    level: severity that follows from the examined parts.
+    known_severity: severity that follows from the examined parts.
     unassessed: parts that were not assessed, and why; empty if everything was assessed.
     """
 
-    level: Severity
+    known_severity: Severity
     unassessed: str = ""
 
     @property
     def gap(self) -> str:
         """Text on the parts that were not assessed; empty if the severity cannot be worse."""
-        return "" if self.level is Severity.CRITICAL else self.unassessed
+        return "" if self.known_severity is Severity.CRITICAL else self.unassessed
 
     @property
     def severity(self) -> Severity:
         """The known severity, but NOT_ASSESSED instead of LOW if some parts were not assessed."""
-        unknown = self.gap and self.level is Severity.LOW
-        return Severity.NOT_ASSESSED if unknown else self.level
+        unknown = self.gap and self.known_severity is Severity.LOW
+        return Severity.NOT_ASSESSED if unknown else self.known_severity
 
     @property
-    def words(self) -> str:
+    def severity_text(self) -> str:
         """Severity as text, followed by "or worse" if some parts were not assessed."""
-        worse = self.gap and self.severity is self.level
+        worse = self.gap and self.severity is self.known_severity
         return f"{self.severity}{' or worse' if worse else ''}"
 
-    def fails(self, worst: Severity) -> bool | None:
+    def is_at_least(self, worst: Severity) -> bool | None:
         """Whether the severity is ``worst`` or worse; None if that is unknown.
 
         The answer is unknown if the examined parts are less severe, but some parts were not
         assessed.
         """
-        if self.level.rank <= worst.rank:
+        if self.known_severity.rank <= worst.rank:
             return True
         return None if self.gap else False
 
@@ -406,8 +406,8 @@ def assess_severity(section: Section, leaks: Sequence[Leak]) -> SeverityAssessme
     gaps = [leak.gap]
     if finding is not None and claim is None:
         gaps.insert(0, "claim (not judged in the scope that it states)")
-    level = min(leak.level, claim or leak.level, key=lambda each: each.rank)
-    if section.violated and leak.level.rank <= Severity.HIGH.rank:
+    level = min(leak.known_severity, claim or leak.known_severity, key=lambda each: each.rank)
+    if section.violated and leak.known_severity.rank <= Severity.HIGH.rank:
         level = Severity.CRITICAL
     return SeverityAssessment(level, say.join_texts(*gaps, by="; "))
 

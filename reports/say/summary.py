@@ -274,13 +274,13 @@ class Summary:
             f"claim: {self.verdict}", say.join_texts(self.claim_phrase, self.scope_phrase), by="; "
         )
         texts = (f"{claim}.", f"{self.full_result}.", self.shortfall, f"To do: {self.advice}")
-        return f"{self.section.target}: {self.assessment.words}; {say.join_texts(*texts, by=' ')}"
+        return f"{self.section.target}: {self.assessment.severity_text}; {say.join_texts(*texts, by=' ')}"
 
     @property
     def severity_line(self) -> str:
         """Line with the severity, the verdict, the attacks' result and the lower bound."""
-        leak = f"leak: {self.leak_assessment.words.lower()}"
-        severity = f"{self.assessment.words}; claim: {self.verdict}; {leak}"
+        leak = f"leak: {self.leak_assessment.severity_text.lower()}"
+        severity = f"{self.assessment.severity_text}; claim: {self.verdict}; {leak}"
         shown = _shown_words(_most_shown(self.section))
         texts = say.join_texts(severity, self.attack_result, shown, by="; ")
         return f"{self.section.target}: {texts}"
@@ -331,7 +331,7 @@ def apply_gate(record: Contents, gate: Gate) -> tuple[tuple[Summary, ...], tuple
     outcomes: dict[bool | None, list[Summary]] = {True: [], None: [], False: []}
     for glance in summarize_systems(record, gate.leak_margin):
         assessment = glance.leak_assessment if gate.fail_on is FailOn.LEAK else glance.assessment
-        outcomes[assessment.fails(worst)].append(glance)
+        outcomes[assessment.is_at_least(worst)].append(glance)
     return tuple(outcomes[True]), tuple(outcomes[None])
 
 

@@ -297,7 +297,7 @@ def _share_text(share: float | None) -> str:
 
 def render_system(record: Contents, glance: Summary, console: Console) -> None:
     """Prints the document of one system: verdict and advice, then claims, attacks and utility."""
-    title = f"{glance.section.target}: {glance.assessment.words}"
+    title = f"{glance.section.target}: {glance.assessment.severity_text}"
     print_line(console, title, style=SEVERITY_STYLES.get(glance.severity, "bold"))
     write_blocks(build_system_document(record, glance), console)
 
@@ -388,9 +388,9 @@ def _render_glances(summaries: Sequence[Summary], console: Console) -> None:
 
     names = [say.make_printable(glance.section.target) for glance in summaries]
     room = min(max(map(cell_len, names), default=0), _NAME)
-    levels = max((len(glance.assessment.words) for glance in summaries), default=0)
+    levels = max((len(glance.assessment.severity_text) for glance in summaries), default=0)
     for glance, name in zip(summaries, names, strict=True):
-        level = glance.assessment.words
+        level = glance.assessment.severity_text
         start = f"{level:<{levels}}  {name}{' ' * (room - cell_len(name))} "
         text = Text(
             wrap_paragraph(glance.headline, get_console_width(console), label=start, hang=_INDENT)

@@ -336,7 +336,7 @@ def test_the_population_of_games_is_that_of_a_plan() -> None:
     users, items = Plan().population
     edges = " ".join(GUARANTEES.split())
     assert f"{users} users and {items} items" in edges
-    assert f"`training` games {crowd_game.MAX_ROUNDS} rounds" in edges
+    assert f"`training` games {crowd_game.MAX_GAME_ROUNDS} rounds" in edges
 
 
 def test_the_largest_bounds_of_so_many_draws() -> None:

@@ -23,12 +23,12 @@ from fedrec_auditor.auditor.worlds.sampler import REPORT_SCOPE, Sampler
 MAX_FALSE_ALARM_PROB = 1e-6
 
 
-def quote_value(value: Any, most: int = 60) -> str:
-    """Returns an input or output as text, shortened to ``most`` characters."""
+def quote_value(value: Any, max_chars: int = 60) -> str:
+    """Returns an input or output as text, shortened to ``max_chars`` characters."""
     if isinstance(value, (np.generic, np.ndarray)):
         value = value.tolist()
     text = " ".join(repr(value).split())
-    return text if len(text) <= most else text[: most - 4] + " ..."
+    return text if len(text) <= max_chars else text[: max_chars - 4] + " ..."
 
 
 @dataclass(frozen=True, slots=True)

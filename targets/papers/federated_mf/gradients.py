@@ -58,11 +58,11 @@ def find_max_gradient_norm(bound: float, *, ratings: int, with_users: bool) -> f
     return float(_lengths(np.repeat(rating, ratings), users, items, ratings, with_users).max())
 
 
-def find_max_gradient_distance(bound: float, *, same: bool) -> float:
+def find_max_gradient_distance(bound: float, *, is_same_item: bool) -> float:
     """Searches a grid for the largest distance between the item gradients of two users.
 
     ``bound``: R, the largest possible rating.
-    ``same``: whether both users rate the same item.
+    ``is_same_item``: whether both users rate the same item.
 
     Each user has one rating, and one user replaces the other. The grid has the angles between the
     item embedding and each user embedding. Each rating is R or 0 (0 stands for an arbitrarily low
@@ -76,7 +76,7 @@ def find_max_gradient_distance(bound: float, *, same: bool) -> float:
         [compute_item_gradients(turn, items, rating) for rating in (ratings, 0.0 * ratings)]
     ).astype(np.float64)
     squares = np.square(rows).sum(axis=1)
-    if not same:
+    if not is_same_item:
         return math.sqrt(2.0 * squares.max())
     apart = squares[:, None] + squares - 2.0 * rows @ rows.T
     return math.sqrt(float(apart.max()))

@@ -297,7 +297,7 @@ def compare_replaced_rating() -> Iterator[ClaimedAndComputed]:
     pair, of different items in the second.
     """
     for said, same in (("of the same item", True), ("of another item", False)):
-        yield 2.0, find_max_gradient_distance(_R, same=same) / _ONE, {"said": said}
+        yield 2.0, find_max_gradient_distance(_R, is_same_item=same) / _ONE, {"said": said}
 
 
 def compare_clear_messages() -> Iterator[ClaimedAndComputed]:

@@ -152,9 +152,11 @@ class RatingGraphSystem(System):
             found = self.make_randomizer(population)
         else:
             return None
-        return self.repeat(found, scope, population)
+        return self.repeat_mechanism(found, scope, population)
 
-    def repeat(self, mechanism: Mechanism, scope: Scope, population: Population) -> Mechanism:
+    def repeat_mechanism(
+        self, mechanism: Mechanism, scope: Scope, population: Population
+    ) -> Mechanism:
         """Returns the ``mechanism`` of one message, repeated for all messages of a user.
 
         The messages are those in the horizon of ``scope``: a round or a training.
@@ -235,9 +237,9 @@ class RatingGraphSystem(System):
         """
         layer = np.asarray(model["gnn.A"], np.float64)
         users = self.average_items(ratings, model, None)[0] @ layer.T + own_vectors
-        return self.average_vectors(ratings, users)
+        return self.average_over_neighbours(ratings, users)
 
-    def average_vectors(self, ratings: sparse.csr_array, users: Floats) -> Floats:
+    def average_over_neighbours(self, ratings: sparse.csr_array, users: Floats) -> Floats:
         """Returns the mean of the user embeddings ``users`` over each user's neighbours.
 
         Neighbours are users with a common item; a neighbour counts once per common item. ``users``

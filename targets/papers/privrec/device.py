@@ -107,13 +107,13 @@ class LocalTrainingSettings:
     """Settings of the local training of devices, whose loss may have a proximal term.
 
     ``n_epochs``: number of epochs, E2 in the paper.
-    ``rate``: learning rate, alpha1 in the paper.
+    ``learning_rate``: learning rate, alpha1 in the paper.
     ``proximal_weight``: weight mu of the proximal term, which keeps the weights close to the
         broadcast.
     """
 
     n_epochs: int
-    rate: float
+    learning_rate: float
     proximal_weight: float = 0.0
 
 
@@ -213,7 +213,7 @@ class Devices:
             return now
         size, width = self.batch_size, self.labels.shape[1]
         batches = -(-self.examples.n_examples // size)
-        pull = local.rate * local.proximal_weight
+        pull = local.learning_rate * local.proximal_weight
         where = self.labels.device
         sizes = torch.as_tensor(self.examples.n_examples, device=where)
         for epoch in range(local.n_epochs):
@@ -237,9 +237,11 @@ class Devices:
                         value[:active].lerp_(start[name][:active], pull)
                 for name, value in slope.items():
                     if name == ITEM:
-                        now[ITEM][device, place] = now[ITEM][device, place] - local.rate * value
+                        now[ITEM][device, place] = (
+                            now[ITEM][device, place] - local.learning_rate * value
+                        )
                     else:
-                        now[name][:active].sub_(value, alpha=local.rate)
+                        now[name][:active].sub_(value, alpha=local.learning_rate)
         diverged = ~has_finite_weights(now)
         for name, value in now.items():
             value[diverged] = start[name][diverged]
@@ -288,7 +290,7 @@ def compute_maml_update(devices: Devices, local: LocalTrainingSettings) -> Weigh
     now = start
     for _ in range(local.n_epochs):
         slope = torch.autograd.grad(total(now, support), list(now.values()), create_graph=True)
-        now = {k: v - local.rate * g for (k, v), g in zip(now.items(), slope, strict=True)}
+        now = {k: v - local.learning_rate * g for (k, v), g in zip(now.items(), slope, strict=True)}
     found = torch.autograd.grad(total(now, query), list(start.values()))
     change = {name: -g for name, g in zip(start, found, strict=True)}
     diverged = ~has_finite_weights(change)

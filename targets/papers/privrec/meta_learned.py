@@ -294,7 +294,7 @@ class MetaLearnedSystem(NoiselessSystem):
         """
         from fedrec_auditor.targets.papers.privrec.device import LocalTrainingSettings
 
-        return LocalTrainingSettings(n_epochs=self.local_epochs, rate=self.local_rate)
+        return LocalTrainingSettings(n_epochs=self.local_epochs, learning_rate=self.local_rate)
 
     def compute_updates(self, devices: Devices) -> Weights:
         """Computes the update that each device uploads, as tensors by name.
@@ -335,7 +335,7 @@ class MetaLearnedSystem(NoiselessSystem):
 
     def init_model(self, interactions: Interactions, rng: Generator) -> dict[str, Any]:
         """Draws the first broadcast: the initial model, as arrays by name."""
-        return dict(self.network.draw(interactions, rng))
+        return dict(self.network.draw_initial_model(interactions, rng))
 
     def count_clients(self, population: Population | Interactions) -> int:
         """Returns the number of clients in a round: ``clients``, or all users if there are

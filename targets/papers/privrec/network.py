@@ -76,7 +76,9 @@ class RecommenderNetwork:
             tables[f"mlp{layer + 1}.bias"] = (sizes[layer + 1],)
         return tables | {"output.weight": (sizes[-1],), "output.bias": ()}
 
-    def draw(self, interactions: Interactions, rng: Generator) -> dict[str, NDArray[np.float32]]:
+    def draw_initial_model(
+        self, interactions: Interactions, rng: Generator
+    ) -> dict[str, NDArray[np.float32]]:
         """Draws the initial model for the users and items of ``interactions``, as arrays by name.
 
         Embeddings are from N(0, 1/d) for dimension d, weights from N(0, 2/inputs), and biases are

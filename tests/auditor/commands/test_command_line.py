@@ -144,7 +144,7 @@ def test_the_same_plan_gives_the_same_bytes_with_one_job_and_after_a_break(
 
     plan = read_plan(done / "plan.toml")
     ran: list[str] = []
-    real = AuditedTarget.run
+    real = AuditedTarget.run_step
 
     def counted(self: AuditedTarget, step: str) -> TaskResult:
         if len(ran) == 5:
@@ -195,7 +195,7 @@ def test_an_interrupt_is_one_line_and_exit_code_3(
 def test_a_fault_in_one_task_loses_no_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = AuditedTarget.run
+    real = AuditedTarget.run_step
 
     def faulty(self: AuditedTarget, step: str) -> TaskResult:
         if step == "utility":
@@ -219,7 +219,7 @@ def test_a_target_that_refuses_its_data_is_named_and_loses_no_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A single such target is bad input; with other targets, their findings are kept."""
-    real = AuditedTarget.run
+    real = AuditedTarget.run_step
 
     def refusing(self: AuditedTarget, step: str) -> TaskResult:
         if self.name == "fcf":

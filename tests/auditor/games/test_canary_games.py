@@ -69,13 +69,13 @@ def bound(
     """At a confidence that no test misses by chance; what is in ``store`` is not run again."""
     first, second = np.random.default_rng(0).spawn(2)
     worlds = RunSampler(
-        simulation=simulation, name="test", chunk_size=20, store=store or MemoryChunkStore()
+        simulation=simulation, game_key="test", chunk_size=20, store=store or MemoryChunkStore()
     ).make_worlds(
         ("in", "out"),
         USER,
         source=str(seen),
         score_description="a rule",
-        pilot=20,
+        n_pilot_runs=20,
         rng=first,
         budget=RuleTestPlan(draws=2 * runs, delta=delta, alpha=0.05),
     )
@@ -113,7 +113,7 @@ def test_worlds_differ_in_the_canary_and_by_what_the_scope_allows(
     found = list(design_extreme_canaries(scope, POPULATION))
     assert found
     for canary in found:
-        one, other = canary.populations
+        one, other = canary.both_populations
         assert one.n_users == other.n_users == POPULATION.n_users + 1
         before, after = one.ratings.toarray(), other.ratings.toarray()
         np.testing.assert_array_equal(before[:-1], after[:-1])
@@ -131,7 +131,7 @@ def test_worlds_differ_in_the_canary_and_by_what_the_scope_allows(
 def test_claims_of_a_round_and_of_a_training_are_asked_at_either_horizon() -> None:
     claims = FmfLdp().get_claims(Population(n_users=9, n_items=9))
     for name, game in CANARY_GAMES.items():
-        found = game.get_scopes(claims)
+        found = game.get_deltas_by_scope(claims)
         assert {scope.horizon for scope in found} == {game.horizon}
         shuffled = {} if name == LOCAL_NAME else {Vantage.SHUFFLED: (1e-6,)}
         assert {scope.vantage: delta for scope, delta in found.items()} == {
@@ -240,11 +240,11 @@ def test_a_server_that_steers_finds_what_the_proof_has_at_worst() -> None:
 
 def test_claims_that_are_formulas_are_judged_where_runs_tell_most() -> None:
     sizes = Population(n_users=9, n_items=9)
-    scopes = CANARY_GAMES["training"].get_scopes(LflSgdmf().get_claims(sizes))
+    scopes = CANARY_GAMES["training"].get_deltas_by_scope(LflSgdmf().get_claims(sizes))
     assert set(scopes.values()) == {(1e-5, CURVE_CLAIM_TEST_DELTA)}
-    assert set(CANARY_GAMES["one-run"].get_scopes(LflSgdmf().get_claims(sizes)).values()) == {
-        (1e-5,)
-    }
+    assert set(
+        CANARY_GAMES["one-run"].get_deltas_by_scope(LflSgdmf().get_claims(sizes)).values()
+    ) == {(1e-5,)}
     at = LflSgdmf().get_claims(sizes)[0].convert_to_delta(0.1)
     assert at is not None
     assert at.delta == at.claim.delta == 0.1
@@ -307,11 +307,11 @@ def test_sums_and_largest_messages_of_a_round_are_those_of_its_uploads() -> None
     broadcast = get_broadcast(run_round(system, POPULATION, rng))
     vantages = (Vantage.SERVER, Vantage.SHUFFLED, Vantage.AGGREGATE)
     rounds = RoundSimulator.learn(system, canary, broadcast, vantages, rng)
-    everybody = canary.populations[0]
+    everybody = canary.both_populations[0]
     sent = system.upload(everybody, broadcast, rng).components["gradient"]
     values = projection.project_messages(sent, rounds.directions["gradient"])
     features = rounds(0, 2, np.random.SeedSequence(0))
-    read = rounds.statistics["gradient"]
+    read = rounds.message_stats["gradient"]
     own = sent.to_dense(np.array([len(values) - 1])).ravel() @ (
         read.mean_difference / read.message_variance
     )
@@ -340,13 +340,13 @@ def test_runs_depend_on_the_generator_alone_and_are_made_once() -> None:
     def backwards(function: Any, arguments: Sequence[tuple[Any, ...]]) -> Any:
         return (function(*each) for each in reversed(arguments))
 
-    draws = RunSampler(simulation=counted, name="one", chunk_size=3, store=store)
+    draws = RunSampler(simulation=counted, game_key="one", chunk_size=3, store=store)
     first = draws.draw_features("it", 0, 10, np.random.default_rng(5))
     again = draws.draw_features("it", 0, 10, np.random.default_rng(5))
     assert counted.runs == 10
     np.testing.assert_array_equal(first, again)
     other = RunSampler(
-        simulation=_Counted(), name="one", chunk_size=3, run_chunks=backwards, store=None
+        simulation=_Counted(), game_key="one", chunk_size=3, run_chunks=backwards, store=None
     )
     np.testing.assert_array_equal(other.draw_features("it", 0, 10, np.random.default_rng(5)), first)
     assert not np.array_equal(draws.draw_features("it", 1, 10, np.random.default_rng(5)), first)

@@ -114,7 +114,7 @@ def bound(target: Target, size: int = SIZE, confidence: float = SURE, delta: flo
 def measured(name: str, settings: dict[str, Any] | None = None, **plan: Any) -> TaskResult:
     chosen = {name: settings} if settings else {}
     made = Plan(targets=(name,), settings=chosen, quick=True, population=(8, 10), runs=SIZE, **plan)
-    return AuditedTarget(Audit.from_plan(made, DATA), name).run(LOCAL_NAME)
+    return AuditedTarget(Audit.from_plan(made, DATA), name).run_step(LOCAL_NAME)
 
 
 @pytest.mark.parametrize("leak", ["wrong tensor", "zeros", "variance"])
@@ -191,7 +191,7 @@ def test_the_search_finds_the_broadcast_that_tells_most() -> None:
     assert steered.n_tried_pairs > kept.n_tried_pairs + 2 * local.N_SEARCH_STEPS
     lengths = []
     for found in (kept, steered):
-        read = reading.learn_stats(system, found.canary.histories, found.broadcast, rng, 64)
+        read = reading.learn_message_stats(system, found.canary.histories, found.broadcast, rng, 64)
         lengths.append(np.linalg.norm(read["update"].mean_difference))
     assert lengths[1] > 1.1 * lengths[0]
 
@@ -207,7 +207,9 @@ def test_a_bit_is_there_or_not_and_no_other_one_in_its_place() -> None:
     """Two bits of epsilon 1 leak twice the claim for one bit, and do not refute it."""
     claims = DplcfSp(epsilon=1.0).get_claims(canaries.count_population(POPULATION))
     for game in CANARY_GAMES.values():
-        found = {s.adjacency for s in game.get_scopes(claims) if s.unit is Unit.INTERACTION}
+        found = {
+            s.adjacency for s in game.get_deltas_by_scope(claims) if s.unit is Unit.INTERACTION
+        }
         assert found == {Adjacency.ADD_REMOVE}
     result = measured("dplcf-sp")
     verdicts = {f.scope.unit: f.verdict for f in result.findings}
@@ -234,7 +236,7 @@ def test_attributes_are_flipped_where_the_claim_is_of_one() -> None:
 
 
 def _asked(target: Target) -> dict[Scope, tuple[float, ...]]:
-    return GAME.get_scopes(target.get_claims(canaries.count_population(POPULATION)))
+    return GAME.get_deltas_by_scope(target.get_claims(canaries.count_population(POPULATION)))
 
 
 @pytest.mark.parametrize("name", ["dp-sgd-mf", "hfl-sgdmf", "vfl-sgdmf"])

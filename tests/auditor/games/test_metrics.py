@@ -16,7 +16,7 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.attacks.parts.supervised import get_macro_f1
 from fedrec_auditor.auditor.games import metrics
 from fedrec_auditor.auditor.games.metrics import (
-    GAIN,
+    GAIN_METRIC,
     KNOWN_CLASS_CODE,
     MACRO_F1,
     Guesses,
@@ -308,10 +308,10 @@ def test_a_gain_is_of_the_same_users_and_draws() -> None:
         Guesses(true_codes=truth, guessed_codes=each, n_classes=2) for each in (better, worse)
     )
     found = estimate_metrics(one, confidence=0.95, rng=rng, baseline=other)
-    gain = found[GAIN]
+    gain = found[GAIN_METRIC]
     assert gain.value == pytest.approx(found[MACRO_F1].value - get_mean_f1(other))
     assert 0.0 < gain.low < gain.high < gain.low + (found[MACRO_F1].high - found[MACRO_F1].low) / 2
-    same = estimate_metrics(one, confidence=0.95, rng=rng, baseline=one)[GAIN]
+    same = estimate_metrics(one, confidence=0.95, rng=rng, baseline=one)[GAIN_METRIC]
     assert same.low < same.value == 0.0 < same.high
 
 

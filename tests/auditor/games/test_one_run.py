@@ -226,7 +226,9 @@ def test_scores_of_steps_are_those_of_a_dense_least_squares(count: int) -> None:
     )
     rounds = tuple(RoundView(broadcast=model) for model in models)
     public = PublicInfo(algorithm="fcf", n_users=100 + count, n_items=canaries.other_users.n_items)
-    found = scorer.score(View(vantage=Vantage.PEERS, public=public, rounds=rounds), Vantage.PEERS)
+    found = scorer.compute_scores(
+        View(vantage=Vantage.PEERS, public=public, rounds=rounds), Vantage.PEERS
+    )
 
     both = Fcf().upload(canaries.histories, models[0], rng).components["gradient"]
     theirs = Fcf().upload(canaries.other_users, models[0], rng).components["gradient"]

@@ -60,7 +60,7 @@ def order_of(
         items=items,
         ratings=Interactions.create(met).ratings,
     )
-    return OrderedRecording.find(Recording.open(folder), GroundTruth(data), None)
+    return OrderedRecording.find_order(Recording.open(folder), GroundTruth(data), None)
 
 
 @pytest.mark.parametrize(
@@ -194,7 +194,7 @@ def test_rows_in_another_order_are_read_as_the_items(
     form: Callable[..., Callable[..., Parts]], rows: NDArray[np.intp], count: int
 ) -> None:
     seen = view(Device(form(rows, count), call_seconds=0.0))
-    found = ClientRowOrder.find(seen)
+    found = ClientRowOrder.find_order(seen)
     ((name, order),) = found.item_rows.items()
     assert order.tolist() == rows.tolist()
     assert f"stand in the rows of {name!r}: {rows[0]}, {rows[1]}, ..." in found.assumption
@@ -217,7 +217,7 @@ def test_items_in_their_order_and_messages_of_none_are_left_as_they_are(
     message: Callable[..., Parts],
 ) -> None:
     """The number of items that a device has met gives no order, and raises no doubt."""
-    assert ClientRowOrder.find(view(Device(message, call_seconds=0.0))) == ClientRowOrder()
+    assert ClientRowOrder.find_order(view(Device(message, call_seconds=0.0))) == ClientRowOrder()
 
 
 def test_devices_hear_and_send_models_in_the_order_of_the_items() -> None:

@@ -14,7 +14,7 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor import utility
 from fedrec_auditor.auditor.plan.families import FAMILIES, list_reproductions
 from fedrec_auditor.auditor.reproductions import reproduction as module
-from fedrec_auditor.auditor.reproductions.reproduction import get_reproduction, reproduce
+from fedrec_auditor.auditor.reproductions.reproduction import get_reproduction, reproduce_papers
 from fedrec_auditor.auditor.reproductions.tables import AttackedSystem, PaperPart, train_and_test
 from fedrec_auditor.auditor.utility import baselines, leave_last_out
 from fedrec_auditor.auditor.utility.leave_last_out import HeldOutItems
@@ -50,8 +50,8 @@ class Counted:
             raise InputError("Expected data, got none.")
 
         return [
-            PaperPart(name="first part", data_set="", measure=one),
-            PaperPart(name="second part", data_set="", measure=other),
+            PaperPart(name="first part", data_set="", compute_rows=one),
+            PaperPart(name="second part", data_set="", compute_rows=other),
         ]
 
     def summarize(self, rows: Sequence[ReproducedRow]) -> Sequence[str]:
@@ -64,7 +64,7 @@ def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., tuple[
         ran: list[str] = []
         monkeypatch.setattr(module, "get_reproduction", lambda name: Counted(ran))
         asked = {"data": {}, "only": (), "quick": False, "jobs": 1, **settings}
-        page = reproduce(["some"], tmp_path, observe=lambda standing: None, **asked)
+        page = reproduce_papers(["some"], tmp_path, observe=lambda standing: None, **asked)
         return page.read_text(), ran
 
     return make
@@ -110,7 +110,7 @@ def test_the_hits_of_every_held_out_item_have_popularity_as_baseline(timed: bool
         hit_cutoff=20,
         printed_hit_rate=("Table VI", 0.08),
     )
-    (row,) = system.make_part().measure(data, np.random.default_rng(0), True)
+    (row,) = system.make_part().compute_rows(data, np.random.default_rng(0), True)
     assert (row.place, row.printed) == ("Table VI", 0.08)
     assert row.what == f"Hit@20, {'latest' if timed else 'random'} of all items, y"
     other = {"random item", "popularity, random item"} if timed else set()
@@ -119,13 +119,15 @@ def test_the_hits_of_every_held_out_item_have_popularity_as_baseline(timed: bool
         return
     drawn = np.random.default_rng(0)
     latest = leave_last_out.hold_out(data, drawn)
-    earlier = replace(latest.train, timestamps=None)
+    earlier = replace(latest.training_data, timestamps=None)
     met = np.zeros(60)
     held = leave_last_out.hold_out(earlier, drawn)
-    np.add.at(met, held.train.ratings.indices, 1.0)
+    np.add.at(met, held.training_data.ratings.indices, 1.0)
     hits = []
     for user, item in enumerate(latest.items):
-        rivals = np.setdiff1d(np.flatnonzero(latest.train.ratings[[user]].toarray()[0] == 0), item)
+        rivals = np.setdiff1d(
+            np.flatnonzero(latest.training_data.ratings[[user]].toarray()[0] == 0), item
+        )
         above, tied = (met[rivals] > met[item]).sum(), (met[rivals] == met[item]).sum()
         hits.append(np.clip((20 - above) / (tied + 1), 0.0, 1.0))
     assert row.beside["popularity"] == pytest.approx(np.mean(hits))
@@ -156,7 +158,7 @@ def test_every_figure_of_utility_has_its_baseline() -> None:
 
 def _popular(split: HeldOutItems, cutoff: int) -> float:
     """HR of the training data's popularity among all items, with ties by expectation, by a loop."""
-    table = split.train.ratings.toarray() != 0
+    table = split.training_data.ratings.toarray() != 0
     met = table.sum(axis=0)
     hits = []
     for user, item in enumerate(split.items):

@@ -52,7 +52,7 @@ def test_bounds_of_an_upload_count_the_features_that_these_data_have() -> None:
     data = Synthetic(n_users=12, n_items=10, profile=4).load()
     data = replace(data, attributes={})
     plan = Plan(targets=("fedrec-apm",), attacks=(), quick=True)
-    found = AuditedTarget(Audit.from_plan(plan, data), "fedrec-apm").run(BOUNDS)
+    found = AuditedTarget(Audit.from_plan(plan, data), "fedrec-apm").run_step(BOUNDS)
     sent = FedRecApm(rounds=1).run(data, np.random.default_rng(0)).transcript.rounds[0].uploads
     budgets = {"user": 30.0, "item": 60.0, "mlp1": 40.0, "mlp2": 50.0}
     spent = sum(
@@ -130,7 +130,7 @@ def test_a_training_that_workers_share_is_made_once_and_mapped(tmp_path: Path) -
 def test_a_linked_attack_names_who_breaks_the_protocol_where_it_hides_the_link(
     target: str, who: str
 ) -> None:
-    found = audited(target, "interaction-membership", users=40).run("interaction-membership")
+    found = audited(target, "interaction-membership", users=40).run_step("interaction-membership")
     linked = [row for row in found.attacks if row.vantage is Vantage.SERVER]
     assert linked
     for row in linked:
@@ -151,7 +151,7 @@ def test_a_linked_attack_names_who_breaks_the_protocol_where_it_hides_the_link(
 )
 def test_an_attack_that_does_not_run_says_why(target: str, attack: str, why: str) -> None:
     settings = {} if target == "mf-np" else {"rounds": 1}
-    found = audited(target, attack, users=40, **settings).run(attack)
+    found = audited(target, attack, users=40, **settings).run_step(attack)
     assert not found.attacks
     (row,) = found.skipped
     assert (row.target, row.attack) == (target, attack)
@@ -163,7 +163,7 @@ def test_what_parties_send_of_every_user_is_not_called_nobodys() -> None:
         ("fmf-vfl", "have a row of every user in users"),
         ("fmf-hfl", "several users"),
     ):
-        (row,) = audited(target, "attribute-rows", users=40).run("attribute-rows").skipped
+        (row,) = audited(target, "attribute-rows", users=40).run_step("attribute-rows").skipped
         assert why in row.reason
 
 
@@ -193,14 +193,14 @@ def test_one_hostile_number_ends_no_attack_on_the_others(target: str, route: str
     run = replace(run, transcript=replace(run.transcript, rounds=rounds))
     played = AuditedTarget(audit, target, (held, run))
     for attack in attacks:
-        found = played.run(attack)
+        found = played.run_step(attack)
         seen = {row.vantage for row in found.attacks if "2 hold numbers above" in row.note}
         assert run.transcript.public.protocol_vantage in seen or attack == "attribute-knn"
         assert Vantage.SERVER in seen or attack == "linkage"
         assert not any("not finite" in row.reason for row in found.skipped)
         (told,) = found.messages
         assert (told.empty, told.oversized) == (0, 2)
-    membership = played.run("interaction-membership").attacks[0]
+    membership = played.run_step("interaction-membership").attacks[0]
     assert membership.value > 0.95
 
 
@@ -240,7 +240,7 @@ def test_an_attack_is_played_from_every_vantage_and_says_once_where_it_is_not() 
     weaker = {Vantage.PEERS, Vantage.RELEASE}
     for target, own in (("fmf-ldp", {Vantage.SHUFFLED}), ("fcf", set())):
         played = audited(target, *attacks)
-        one, two, whole = (played.run(attack) for attack in attacks)
+        one, two, whole = (played.run_step(attack) for attack in attacks)
         assert {row.vantage for row in one.attacks} == {Vantage.SERVER, *own, *weaker}
         assert {row.vantage for row in two.attacks} == {Vantage.SERVER}
         assert {row.vantage for row in whole.attacks} == {*own, *weaker}
@@ -258,17 +258,17 @@ def test_messages_are_read_once_for_all_attacks_on_a_view(monkeypatch: pytest.Mo
     )
     attacks = ("interaction-membership", "interaction-reconstruction")
     played = audited("fcf", *attacks)
-    assert all(played.run(attack).attacks for attack in attacks)
+    assert all(played.run_step(attack).attacks for attack in attacks)
     assert len(asked) == 2, "of users, and of shadows"
 
 
 def test_halves_that_take_too_long_are_not_trained(monkeypatch: pytest.MonkeyPatch) -> None:
     data = Synthetic(n_users=60, n_items=30, profile=8).load()
-    told = QUICK_N_HALVES / 2 * Workload.estimate(Fcf(), data).seconds
+    told = QUICK_N_HALVES / 2 * Workload.estimate(Fcf(), data).training_seconds
     monkeypatch.setattr(workload, "QUICK_MAX_HALVES_SECONDS", 1.01 * told)
-    assert audited("fcf", "user-membership").run("user-membership").attacks
+    assert audited("fcf", "user-membership").run_step("user-membership").attacks
     monkeypatch.setattr(workload, "QUICK_MAX_HALVES_SECONDS", 0.5 * told)
-    found = audited("fcf", "user-membership").run("user-membership")
+    found = audited("fcf", "user-membership").run_step("user-membership")
     assert not found.attacks
     (row,) = found.skipped
     reason = "readers of the released model: No training on halves of the users is made: Expected 4"
@@ -283,7 +283,7 @@ def test_halves_that_a_target_refuses_are_a_row(monkeypatch: pytest.MonkeyPatch)
         raise InputError("Expected everybody, got half.")
 
     monkeypatch.setattr(Fcf, "run", refuse)
-    (row,) = played.run("user-membership").skipped
+    (row,) = played.run_step("user-membership").skipped
     assert "No training on halves of the users is made: Expected everybody" in row.reason
 
 
@@ -300,6 +300,6 @@ def test_what_a_route_hides_is_attacked_as_it_is_seen(
     attacks = ("interaction-membership", "interaction-reconstruction")
     played = audited("fedmf", *attacks, route=route, rounds=2)
     for attack, name in zip(attacks, ("AUC", metric), strict=True):
-        found = played.run(attack)
+        found = played.run_step(attack)
         assert not found.skipped
         assert name in {row.metric for row in found.attacks if row.vantage is vantage}

@@ -32,7 +32,7 @@ Kept = tuple[Checkpoints, Task, Path, TaskResult]
 def audited() -> Audited:
     audit = Audit.from_plan(PLAN)
     target = AuditedTarget(audit, "dplcf-sp")
-    return audit, {task: target.run(task.step) for task in audit.list_tasks()}
+    return audit, {task: target.run_step(task.step) for task in audit.list_tasks()}
 
 
 @pytest.fixture
@@ -173,7 +173,7 @@ def test_a_link_in_place_of_the_folder_is_refused(audited: Audited, tmp_path: Pa
 def test_a_failed_task_is_run_again_and_the_way_to_start_afresh_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = AuditedTarget.run
+    real = AuditedTarget.run_step
     ran: list[str] = []
 
     def faulty(self: AuditedTarget, step: str) -> TaskResult:

@@ -52,7 +52,7 @@ def test_in_one_process_every_target_is_trained_once(monkeypatch: pytest.MonkeyP
         audited = AuditedTarget(audit, job[0].target)
         for task in job:
             if task.step != LOCAL_NAME:  # which trains a small population for its first broadcast
-                audited.run(task.step)
+                audited.run_step(task.step)
     assert trained == {"fcf": 1, "dplcf-sp": 1}
 
 

@@ -108,7 +108,7 @@ def test_some_of_many_users_are_tested_and_rows_give_their_number(
 def test_without_held_out_data_nothing_is_measured() -> None:
     rng = np.random.default_rng(0)
     held = hold_out(UtilityTest(split=HoldOut.NOTHING), DATA, rng)
-    assert held.train is DATA
+    assert held.training_data is DATA
     target = of_a_table(UtilityTest())
     with pytest.raises(NoScoresError, match="Nothing is held out"):
         held.evaluate(target, Model(), confidence=0.95, rng=rng)

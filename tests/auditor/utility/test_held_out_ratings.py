@@ -29,7 +29,7 @@ def test_a_tenth_is_held_out_and_every_user_keeps_a_rating(seed: int) -> None:
     rng = np.random.default_rng(seed)
     dense = ratings(rng)
     split = hold_out(Interactions.create(dense), rng)
-    kept = split.train.ratings.toarray()
+    kept = split.training_data.ratings.toarray()
     assert len(split.ratings) == max(2, round(0.1 * np.count_nonzero(dense)))
     np.testing.assert_array_equal((kept > 0).any(axis=1), (dense > 0).any(axis=1))
     rebuilt = kept.astype(float)
@@ -47,7 +47,7 @@ def test_the_error_is_the_mean_square_over_held_out_ratings(seed: int) -> None:
     paper = ReportedMetric(metric="MSE", protocol=PROTOCOL, value=0.8, note="of a paper")
     target: Any = Scorer(table, reported_metrics=(paper,))
     (row,) = split.evaluate(target, Model(), confidence=0.95, rng=rng)
-    kept = split.train.ratings.toarray()
+    kept = split.training_data.ratings.toarray()
     truth = dense[split.users, split.items]
     slow = [(x - table[u, i]) ** 2 for x, u, i in zip(truth, split.users, split.items, strict=True)]
     assert row.value == pytest.approx(np.mean(slow))

@@ -32,9 +32,11 @@ def test_users_and_then_their_interactions_are_split(seed: int) -> None:
     data = random_data(rng, 23, 12, 0.4)
     split = hold_out(data, rng)
     whole = data.ratings.toarray()
-    assert split.train.n_users == 18
-    assert sorted([*split.train.users, *split.tuning_data.users]) == list(range(23))
-    np.testing.assert_array_equal(split.train.ratings.toarray(), whole[split.train.users])
+    assert split.training_data.n_users == 18
+    assert sorted([*split.training_data.users, *split.tuning_data.users]) == list(range(23))
+    np.testing.assert_array_equal(
+        split.training_data.ratings.toarray(), whole[split.training_data.users]
+    )
     np.testing.assert_array_equal(split.tuning_data.users, split.test_data.users)
     tune, test = split.tuning_data.ratings.toarray(), split.test_data.ratings.toarray()
     np.testing.assert_array_equal(tune + test, whole[split.tuning_data.users])

@@ -36,7 +36,7 @@ def test_the_latest_interaction_is_held_out(seed: int) -> None:
     split = hold_out(interactions(dense, times), rng)
     for user, item in enumerate(split.items):
         held = np.flatnonzero(dense[user])
-        kept = np.flatnonzero(split.train.ratings[[user]].toarray()[0])
+        kept = np.flatnonzero(split.training_data.ratings[[user]].toarray()[0])
         if len(held) < 2:
             assert item == -1
             np.testing.assert_array_equal(kept, held)
@@ -44,7 +44,8 @@ def test_the_latest_interaction_is_held_out(seed: int) -> None:
             assert times[user, item] == times[user, held].max()
             np.testing.assert_array_equal(kept, held[held != item])
     np.testing.assert_array_equal(
-        split.train.ratings.data, split.train.ratings.toarray()[split.train.ratings.toarray() > 0]
+        split.training_data.ratings.data,
+        split.training_data.ratings.toarray()[split.training_data.ratings.toarray() > 0],
     )
 
 

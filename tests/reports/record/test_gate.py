@@ -88,14 +88,17 @@ def test_no_output_calls_low_what_was_not_assessed(
     gaps = json.loads(told)["severity"]["not_assessed"]
     results = json.loads(ci.render_sarif(found))["runs"][0]["results"]
     noted = any(each["ruleId"] == "NOT ASSESSED" for each in results)
-    critical = glance.assessment.words == "Critical"
+    critical = glance.assessment.severity_text == "Critical"
     expected = not critical and (not assessed or verdict is Verdict.INCOMPARABLE)
     assert (bool(gaps), noted) == (expected, expected)
-    worse = " or worse" in glance.assessment.words or glance.assessment.words == "Not assessed"
+    worse = (
+        " or worse" in glance.assessment.severity_text
+        or glance.assessment.severity_text == "Not assessed"
+    )
     assert worse == expected
     if not assessed and leak == 0:
         assert "leak (1 of 2 attacks could not run here)" in glance.assessment.gap or critical
-        assert glance.leak_assessment.words == "Not assessed"
+        assert glance.leak_assessment.severity_text == "Not assessed"
         assert glance.attack_result.startswith("the system was hardly tested: ")
         page = html.render_html(found)
         assert "Leak: not assessed" in page

@@ -109,10 +109,13 @@ def test_what_was_not_looked_at_is_not_low(record: Record) -> None:
     assert seen(record, None, won(record, 0.3), skipped=unread).severity is Severity.HIGH
     upheld, open_ = (judged(record, 1.0, proof, None) for proof in (1.0, None))
     assert seen(record, upheld, skipped=unread).severity is Severity.NOT_ASSESSED
-    assert seen(record, open_, skipped=unread).assessment.words == "Medium or worse"
-    assert seen(record, open_, skipped=unread).leak_assessment.words == "Not assessed"
+    assert seen(record, open_, skipped=unread).assessment.severity_text == "Medium or worse"
+    assert seen(record, open_, skipped=unread).leak_assessment.severity_text == "Not assessed"
     some = seen(record, upheld, won(record, 0.15), skipped=unread)
-    assert (some.severity, some.leak_assessment.words) == (Severity.MEDIUM, "Medium or worse")
+    assert (some.severity, some.leak_assessment.severity_text) == (
+        Severity.MEDIUM,
+        "Medium or worse",
+    )
 
 
 @pytest.mark.parametrize(
@@ -151,7 +154,7 @@ def test_a_distinguisher_and_a_bound_under_an_assumption_do_not_count(record: Re
     assert seen(record, upheld, won(record, 0.9, DISTINGUISHER)).severity is Severity.MEDIUM
     assumed = replace(upheld.measured, epsilon=9.0, assumptions=("luck",))
     doubtful = vary(upheld, measured=assumed)
-    assert seen(record, doubtful).leak_assessment.level is Severity.LOW
+    assert seen(record, doubtful).leak_assessment.known_severity is Severity.LOW
 
 
 def test_all_that_was_read_is_told_each_once(record: Record) -> None:

@@ -293,13 +293,15 @@ class _ItemsSummed(ItemAveraging):
         seeds, indptr, ids, values = [], [0], [], []
         for party in parties:
             descent = mf.make_descent(len(party.member_ids))
-            drawn = descent.sample(party.ratings, party.rng, 1)
+            drawn = descent.sample_ratings(party.ratings, party.rng, 1)
             seeds.append(party.rng.integers(1 << 64, dtype=np.uint64))
             of_users, of_items = sum_gradients(
                 party.own_embeddings, shared, party.ratings, sampled=drawn
             )
             if self.moves_own_table:
-                size = np.float32(descent.get_rates(number, 1)[0] * party.step_scale * party.weight)
+                size = np.float32(
+                    descent.get_learning_rates(number, 1)[0] * party.step_scale * party.weight
+                )
                 rows = np.unique(drawn.user_rows)
                 party.own_embeddings[rows] = project_embeddings(
                     party.own_embeddings[rows] - size * of_users[rows], mf.bound
@@ -341,7 +343,7 @@ class _ItemsSummed(ItemAveraging):
         ratings, streams = check_ratings(calls.interactions, mf.bound), calls.streams
         users = init_user_embeddings(mf, ratings, first, streams)
         ratings = mf.trim_devices(ratings, streams)
-        drawn = mf.make_descent(1).sample_users(ratings, streams.fold_in(_ROWS), 1)
+        drawn = mf.make_descent(1).sample_device_ratings(ratings, streams.fold_in(_ROWS), 1)
         columns = ratings.indices[drawn.data_indices]
         clean = SparseRows(
             indptr=drawn.step_starts,

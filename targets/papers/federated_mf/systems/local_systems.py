@@ -505,7 +505,7 @@ class FmfLfl(NoiselessSystem, LocalMf):
         descent = GradientDescent(
             learning_rate=self.learning_rate,
             n_steps=math.inf,
-            fraction=1.0,
+            sampling_rate=1.0,
             clipping=Clipping.of_embeddings(self.bound),
         )
         n = len(users)

@@ -153,7 +153,7 @@ class FedGnn(RatingGraphSystem):
             return None
         users = scope.unit in (Unit.USER, Unit.REPORT)
         row = Identity() if users else BitFlip(1.0, self.pseudo / population.n_items)
-        return self.repeat(row, scope, population)
+        return self.repeat_mechanism(row, scope, population)
 
     def get_event(self, scope: Scope, population: Population) -> dp.DpEvent:
         """Returns the accounting event of the Laplace noise on the messages.

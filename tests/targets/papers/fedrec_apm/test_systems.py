@@ -29,7 +29,7 @@ def system(name: str) -> FederatedSystem:
     return TARGETS.load_class(name)()
 
 
-SYSTEMS = [name for name in TARGETS.list_names() if "fedrec_apm" in TARGETS.find_module(name)]
+SYSTEMS = [name for name in TARGETS.list_names() if "fedrec_apm" in TARGETS.get_module_name(name)]
 
 
 def test_all_of_them_train_as_the_paper_says() -> None:

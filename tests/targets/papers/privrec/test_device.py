@@ -73,7 +73,7 @@ def test_first_weights_have_their_spread() -> None:
     """Spreads of thousands of normal draws are within 10%, except with probability below 1e-9."""
     network = RecommenderNetwork(embedding_size=64, width=64, has_item_ids=True, has_features=True)
     wide = Interactions.create(np.ones((2, 100)))
-    model = network.draw(wide, np.random.default_rng(0))
+    model = network.draw_initial_model(wide, np.random.default_rng(0))
     assert model["item"].std() == pytest.approx(1 / 8, rel=0.1)
     assert model["mlp1.weight"].std() == pytest.approx(np.sqrt(2 / 64), rel=0.1)
     assert not model["mlp1.bias"].any()
@@ -215,7 +215,7 @@ def plain_training(
                 )
                 slope = torch.autograd.grad(loss, list(live.values()))
                 model = {
-                    k: (v - local.rate * g).detach()
+                    k: (v - local.learning_rate * g).detach()
                     for (k, v), g in zip(live.items(), slope, strict=True)
                 }
         ends.append(model)
@@ -229,7 +229,7 @@ def setup(
     data = some_data(rng)
     reads = {"has_item_ids": ids, "has_features": side, "has_mean_genres": seed % 2 == 1}
     network = RecommenderNetwork(embedding_size=3, width=8, **reads)
-    broadcast = network.draw(data, rng)
+    broadcast = network.draw_initial_model(data, rng)
     for name in broadcast:  # no zeros: every bias must count
         broadcast[name] += rng.normal(size=broadcast[name].shape).astype(np.float32) * 0.3
     streams = Streams.spawn(rng, data.n_users)
@@ -280,7 +280,7 @@ def test_batched_training_is_training_one_by_one(
 ) -> None:
     ids, side = features
     data, examples, streams, devices, start = setup(seed, ids=ids, side=side)
-    local = LocalTrainingSettings(n_epochs=2, rate=0.4, proximal_weight=proximal)
+    local = LocalTrainingSettings(n_epochs=2, learning_rate=0.4, proximal_weight=proximal)
     ends = plain_training(start, data, examples, streams, local)
     agrees(devices.train(local), ends, data, examples)
     agrees(
@@ -295,7 +295,7 @@ def test_batched_training_is_training_one_by_one(
 @given(st.integers(0, 2**32 - 1), st.sampled_from([1, 2]))
 def test_the_meta_gradient_goes_through_the_support_steps(seed: int, steps: int) -> None:
     data, examples, streams, devices, start = setup(seed)
-    local = LocalTrainingSettings(n_epochs=steps, rate=0.4, proximal_weight=0.0)
+    local = LocalTrainingSettings(n_epochs=steps, learning_rate=0.4, proximal_weight=0.0)
     width = -(-examples.item_ids.shape[1] // 4) * 4
     expected = []
     for user in range(data.n_users):
@@ -322,7 +322,7 @@ def test_the_meta_gradient_goes_through_the_support_steps(seed: int, steps: int)
 
 def test_scores_are_those_of_the_trained_table_and_of_the_broadcast_elsewhere() -> None:
     data, examples, streams, devices, start = setup(11)
-    local = LocalTrainingSettings(n_epochs=1, rate=0.4, proximal_weight=0.0)
+    local = LocalTrainingSettings(n_epochs=1, learning_rate=0.4, proximal_weight=0.0)
     ends = plain_training(start, data, examples, streams, local)
     broadcast = {k: v.numpy() for k, v in start.items()}
     flags = torch.from_numpy(make_genre_flags(data)).double()
@@ -340,7 +340,7 @@ def test_a_device_that_diverges_changes_nothing_and_spoils_nobody(
 ) -> None:
     _, examples, _, devices, _ = setup(5)
     assert (examples.n_examples > 0).sum() > 2
-    local = LocalTrainingSettings(n_epochs=1, rate=0.4, proximal_weight=0.0)
+    local = LocalTrainingSettings(n_epochs=1, learning_rate=0.4, proximal_weight=0.0)
     whole = learn(devices, local)
     spoilt = {k: v.clone() for k, v in devices.weights.items()}
     spoilt["mlp1.weight"][1] = 1e200

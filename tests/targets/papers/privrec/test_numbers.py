@@ -50,7 +50,7 @@ def test_a_reproduced_row_has_the_printed_figure_beside_both_bounds(
 ) -> None:
     monkeypatch.setattr(numbers, "printed_epsilons", lambda: [*printed_epsilons()][16:17])
     (part,) = [part for part in get_reproduction("privrec").list_parts() if not part.data_set]
-    (row,) = part.measure(None, np.random.default_rng(0), False)
+    (row,) = part.compute_rows(None, np.random.default_rng(0), False)
     assert (row.place, row.what) == ("Table 3", "epsilon at delta 1e-06, 30 of 4800 clients")
     assert (
         row.printed

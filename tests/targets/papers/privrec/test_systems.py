@@ -187,8 +187,8 @@ def test_a_new_device_fits_its_vector_to_half_of_its_items() -> None:
     data = Synthetic(n_users=120, n_items=60, profile=12.0, tastes=2).load()
     system, rng = FcfMeta(), np.random.default_rng(0)
     held = utility.hold_out(system.evaluation, data, rng)
-    assert held.train.n_users == 96
-    model = system.run(held.train, rng).model
+    assert held.training_data.n_users == 96
+    model = system.run(held.training_data, rng).model
     rows = held.evaluate(system, model, confidence=0.95, rng=rng)
     (hits,) = (row for row in rows if row.metric == "HR@20")
     assert hits.ci_low > hits.random

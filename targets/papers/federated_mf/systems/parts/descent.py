@@ -357,7 +357,7 @@ class GradientDescent:
 
     ``learning_rate``: initial learning rate, which falls over ``n_steps``.
     ``n_steps``: number of steps of the whole training; if infinite, the learning rate is constant.
-    ``fraction``: share of the rows, ratings or users that a step samples.
+    ``sampling_rate``: share of the rows, ratings or users that a step samples.
     ``clipping``: bounds of the gradients and embeddings.
     ``sampling_unit``: "row" for a fixed number of rows (users) per step; "rating" or "user" if each
         rating or user is drawn independently.
@@ -370,7 +370,7 @@ class GradientDescent:
 
     learning_rate: float
     n_steps: float
-    fraction: float
+    sampling_rate: float
     clipping: Clipping = Clipping()
     sampling_unit: str = "row"
     user_sigma: float = 0.0
@@ -410,8 +410,8 @@ class GradientDescent:
         together = max(1, _NUMBERS // max(1, len(users)))
         for begin in range(first, first + count, together):
             steps = min(together, first + count - begin)
-            drawn = self.sample(ratings, rng, steps)
-            sizes = np.array([[user_scale], [item_scale]]) * self.get_rates(begin, steps)
+            drawn = self.sample_ratings(ratings, rng, steps)
+            sizes = np.array([[user_scale], [item_scale]]) * self.get_learning_rates(begin, steps)
             seeds = rng.integers(1 << 64, size=(2, steps), dtype=np.uint64)
             entries = (drawn.step_starts, *drawn.get_rating_triples(ratings))
             run_party_steps(
@@ -423,7 +423,7 @@ class GradientDescent:
         self,
         users: Floats,
         items: Floats,
-        owned: Ints,
+        item_starts: Ints,
         ratings: sparse.csr_array,
         streams: Streams,
         *,
@@ -435,7 +435,7 @@ class GradientDescent:
 
         ``users``: user embeddings, one row per party.
         ``items``: item embeddings of all parties, one below the other.
-        ``owned``: party i has the rows ``owned[i]`` to ``owned[i + 1]`` - 1 of ``items``; the
+        ``item_starts``: party i has the rows ``item_starts[i]`` to ``item_starts[i + 1]`` - 1 of ``items``; the
             columns of its row of ``ratings`` refer to these rows.
         ``ratings``: ratings, one row per party.
         ``streams``: one random stream per party, from which all its randomness comes.
@@ -451,18 +451,18 @@ class GradientDescent:
             run_device_steps,
         )
 
-        drawn = self.sample_users(ratings, streams, count)
+        drawn = self.sample_device_ratings(ratings, streams, count)
         users, items = (np.array(table, np.float32) for table in (users, items))
         scales = np.stack([user_scale, item_scale], axis=1)
         seeds = streams.fold_in(1).draw_bits(2 * count).reshape(-1, 2, count)
-        steps = (seeds, *self._steps(scales[:, :, None] * self.get_rates(0, count)))
+        steps = (seeds, *self._steps(scales[:, :, None] * self.get_learning_rates(0, count)))
         entries = (drawn.step_starts, *drawn.get_rating_triples(ratings))
         run_device_steps(
-            users, items, owned.astype(np.int64), entries, steps, astuple(self.clipping)
+            users, items, item_starts.astype(np.int64), entries, steps, astuple(self.clipping)
         )
         return self._finite(users), self._finite(items)
 
-    def sample(
+    def sample_ratings(
         self, ratings: sparse.csr_array, rng: np.random.Generator, count: int
     ) -> StepRatings:
         """Samples the ratings of ``count`` steps, for a party of several users.
@@ -471,15 +471,15 @@ class GradientDescent:
         """
         n = ratings.shape[0]
         if self.sampling_unit == "rating":
-            sizes = rng.binomial(ratings.nnz, self.fraction, count)
+            sizes = rng.binomial(ratings.nnz, self.sampling_rate, count)
             parts = [np.sort(rng.choice(ratings.nnz, size, replace=False)) for size in sizes]
             places = np.concatenate(parts).astype(np.int64)
             rows = np.searchsorted(ratings.indptr, places, side="right") - 1
             return StepRatings(np.cumsum([0, *sizes]), places, rows)
         if self.sampling_unit == "user":
-            steps, chosen = np.nonzero(rng.random((count, n)) < self.fraction)
+            steps, chosen = np.nonzero(rng.random((count, n)) < self.sampling_rate)
             return StepRatings.from_rows(ratings, steps, chosen, count)
-        size = get_batch_size(n, self.fraction)
+        size = get_batch_size(n, self.sampling_rate)
         if size == 1:
             picked = rng.integers(n, size=(count, 1))
         else:
@@ -487,7 +487,9 @@ class GradientDescent:
         chosen = np.sort(picked, axis=1).ravel()
         return StepRatings.from_rows(ratings, np.repeat(np.arange(count), size), chosen, count)
 
-    def sample_users(self, ratings: sparse.csr_array, streams: Streams, count: int) -> StepRatings:
+    def sample_device_ratings(
+        self, ratings: sparse.csr_array, streams: Streams, count: int
+    ) -> StepRatings:
         """Samples the ratings of ``count`` steps per party, for parties of one user each.
 
         In the result, all steps of one party come before those of the next party.
@@ -498,7 +500,7 @@ class GradientDescent:
             rows = np.repeat(np.arange(n), counts)
             place = np.arange(ratings.nnz) - ratings.indptr[rows]
             spots = np.arange(count)[:, None] * ratings.shape[1] + place
-            kept = randomness.draw_laplace_at(rows, spots) < _quantile(self.fraction)
+            kept = randomness.draw_laplace_at(rows, spots) < _quantile(self.sampling_rate)
             step, places = np.nonzero(kept)
             order = np.argsort(rows[places] * count + step, kind="stable")
             groups = (rows[places] * count + step)[order]
@@ -506,11 +508,11 @@ class GradientDescent:
             return StepRatings(starts, places[order], rows[places[order]])
         chosen, step = np.divmod(np.arange(n * count), count)
         if self.sampling_unit == "user":
-            kept = randomness.draw_uniform(count)[chosen, step] < self.fraction
+            kept = randomness.draw_uniform(count)[chosen, step] < self.sampling_rate
             chosen, step = chosen[kept], step[kept]
         return StepRatings.from_rows(ratings, chosen * count + step, chosen, n * count)
 
-    def get_rates(self, first: int, count: int) -> NDArray[np.float64]:
+    def get_learning_rates(self, first: int, count: int) -> NDArray[np.float64]:
         """Returns the learning rates of ``count`` steps, (count,).
 
         ``first`` is the index of the first of these steps in the whole training.
@@ -524,7 +526,7 @@ class GradientDescent:
         """Returns step lengths and noise deviations, both (..., 2, count): users, then items."""
         sigmas = np.zeros_like(sizes) + np.array([[self.user_sigma], [self.item_sigma]])
         if self.is_langevin:
-            least = np.divide(self.fraction, sizes, out=np.zeros_like(sizes), where=sizes > 0)
+            least = np.divide(self.sampling_rate, sizes, out=np.zeros_like(sizes), where=sizes > 0)
             sigmas = np.maximum(sigmas, np.sqrt(least))
         return sizes.astype(np.float32), sigmas.astype(np.float32)
 

@@ -27,18 +27,18 @@ def add_gradients(
     users: NDArray[Any],
     items: NDArray[Any],
     entries: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[Any]],
-    of_users: NDArray[Any],
-    of_items: NDArray[Any],
+    user_sums: NDArray[Any],
+    item_sums: NDArray[Any],
     clipping: _Clipping,
 ) -> None:
     """Adds the clipped gradients of ratings to two tables, in place.
 
     ``users``, ``items``: embeddings, one row per user or item.
     ``entries``: user (ascending), item and value of each rating.
-    ``of_users``, ``of_items``: tables of the sums, in the shapes of ``users`` and ``items``.
+    ``user_sums``, ``item_sums``: tables of the sums, in the shapes of ``users`` and ``items``.
     ``clipping``: fields of ``Clipping``, in their order.
     """
-    _accumulate(users, items, entries, of_users, of_items, clipping)
+    _accumulate(users, items, entries, user_sums, item_sums, clipping)
 
 
 @_part
@@ -190,7 +190,7 @@ def _advance(
 def run_device_steps(
     users: NDArray[np.float32],
     items: NDArray[np.float32],
-    owned: NDArray[np.int64],
+    item_starts: NDArray[np.int64],
     drawn: _Drawn,
     steps: _Steps,
     clipping: _Clipping,
@@ -199,7 +199,7 @@ def run_device_steps(
 
     ``users``: user embeddings, one row per party.
     ``items``: item embeddings of all parties, one below the other.
-    ``owned``: party i has the rows ``owned[i]`` to ``owned[i + 1]`` - 1 of ``items``.
+    ``item_starts``: party i has the rows ``item_starts[i]`` to ``item_starts[i + 1]`` - 1 of ``items``.
     ``drawn``: sampled ratings: start of each step's ratings, for one party after the other; party,
         item and value of each rating. Item 0 is the party's first row of ``items``.
     ``steps``: noise seeds, step lengths and noise deviations, (n, 2, count) each.
@@ -211,7 +211,7 @@ def run_device_steps(
         begin = starts[i * count : (i + 1) * count + 1]
         _advance(
             users[i : i + 1],
-            items[owned[i] : owned[i + 1]],
+            items[item_starts[i] : item_starts[i + 1]],
             (begin, one, columns, values),
             (seeds[i], sizes[i], sigmas[i]),
             clipping,

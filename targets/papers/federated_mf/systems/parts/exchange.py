@@ -261,7 +261,7 @@ class ItemAveraging(AveragedExchange):
         descent = GradientDescent(
             learning_rate=self.tuning_rate,
             n_steps=self.tuning,
-            fraction=mf.rate,
+            sampling_rate=mf.rate,
             clipping=Clipping.of_embeddings(mf.bound),
         )
         users = fit_user_embeddings(

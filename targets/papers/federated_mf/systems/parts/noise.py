@@ -300,7 +300,11 @@ class ItemNoise(GradientNoise):
         z, alone = (
             self.sigma
             / bound_gradient_change(
-                self.clipping, s, population.n_items, mf.max_ratings, follows=self.has_fitted_users
+                self.clipping,
+                s,
+                population.n_items,
+                mf.max_ratings,
+                has_fitted_users=self.has_fitted_users,
             )
             for s in (scope, drawn)
         )
@@ -359,7 +363,7 @@ class StepNoise:
         # From then on their gradients differ, too, and the proof uses only that a sum has n' rows.
         # A replacing user takes nobody's place, and all other users are unchanged if the samples
         # are visible.
-        sampled, rate = self.descent.sampling_unit, self.descent.fraction
+        sampled, rate = self.descent.sampling_unit, self.descent.sampling_rate
         presence = scope.adjacency is Adjacency.ADD_REMOVE
         replaced = scope.adjacency is Adjacency.REPLACE
         single = scope.unit in RATING_UNITS
@@ -392,22 +396,27 @@ class StepNoise:
 
 
 def bound_gradient_change(
-    clipping: Clipping, scope: Scope, n_items: int, trimmed: int | None, *, follows: bool
+    clipping: Clipping,
+    scope: Scope,
+    n_items: int,
+    max_ratings: int | None,
+    *,
+    has_fitted_users: bool,
 ) -> float:
     """Returns the largest change of a step's sum of item gradients by the protected data.
 
     ``clipping``: bounds of the gradients and embeddings.
     ``scope``: the protected data (unit), and their change (adjacency).
     ``n_items``: number of items.
-    ``trimmed``: maximum number of ratings of a user; None without trimming.
-    ``follows``: whether user embeddings depend on ("follow") the user's ratings.
+    ``max_ratings``: maximum number of ratings of a user; None without trimming.
+    ``has_fitted_users``: whether user embeddings depend on ("follow") the user's ratings.
 
     Let c be the maximum number of ratings of a user, or the number of items without trimming, and R
     the largest rating.
 
     - Adding or removing a user: 2 R^(3/2) sqrt(c), one row per item, which is attained.
     - Replacing a user by another: 1.618 times that (``Clipping.max_user_distance``).
-    - Adding or removing a rating that the user's embedding ``follows`` (depends on), without
+    - Adding or removing a rating that the user's embedding ``has_fitted_users`` (depends on), without
       trimming: 2 R^(3/2) sqrt(2c - 1).
     - Adding, removing or changing a rating that the user's embedding does not follow: 2 R^(3/2).
     - Replacing an interaction by another, if the user's embedding does not follow: twice that.
@@ -418,13 +427,13 @@ def bound_gradient_change(
     # u.v) u and 2 (x - u'.v) u'. If the two errors have the same sign, u.u' >= 0 makes the distance
     # at most 2 R^(3/2) sqrt(2). Otherwise the errors are at most x and R - x, and the distance is
     # at most 2 R^(3/2). The rating itself has one gradient.
-    count = n_items if trimmed is None else min(trimmed, n_items)
+    count = n_items if max_ratings is None else min(max_ratings, n_items)
     presence = scope.adjacency is Adjacency.ADD_REMOVE
-    if scope.unit in RATING_UNITS and not follows:
+    if scope.unit in RATING_UNITS and not has_fitted_users:
         swapped = scope.unit is not Unit.RATING and not presence
         return (2.0 if swapped else 1.0) * clipping.get_sensitivity(1, False)
     if scope.is_user_presence:
         return clipping.get_sensitivity(count, False)
-    if scope.unit in RATING_UNITS and presence and trimmed is None:
+    if scope.unit in RATING_UNITS and presence and max_ratings is None:
         return clipping.get_sensitivity(2 * count - 1, False)
     return clipping.get_sensitivity(count, False) * clipping.max_user_distance

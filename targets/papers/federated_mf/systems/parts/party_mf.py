@@ -239,7 +239,7 @@ class PartyMf(System):
         return GradientDescent(
             learning_rate=self.learning_rate,
             n_steps=self.steps,
-            fraction=self.rate,
+            sampling_rate=self.rate,
             sampling_unit=self.sampling.unit,
         )
 

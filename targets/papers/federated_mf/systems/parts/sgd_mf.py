@@ -190,19 +190,21 @@ def get_theorem_1_epsilon(noise_multiplier: float, rate: float, steps: int, delt
 
 
 def make_gaussian_event(
-    noise_multiplier: float, steps: int, drawn: Callable[[dp.DpEvent], dp.DpEvent] | None = None
+    noise_multiplier: float,
+    steps: int,
+    wrap_sampling: Callable[[dp.DpEvent], dp.DpEvent] | None = None,
 ) -> dp.DpEvent:
     """Returns the accounting event of ``steps`` Gaussian mechanisms.
 
     ``noise_multiplier``: deviation of the noise over the sensitivity.
     ``steps``: number of mechanisms.
-    ``drawn``: function that wraps the event of one step in the event of its sampling; None without
+    ``wrap_sampling``: function that wraps the event of one step in the event of its sampling; None without
         sampling.
     """
     if noise_multiplier == 0.0:
         return dp.NonPrivateDpEvent()
     one = dp.GaussianDpEvent(noise_multiplier)
-    return dp.SelfComposedDpEvent(drawn(one) if drawn else one, steps)
+    return dp.SelfComposedDpEvent(wrap_sampling(one) if wrap_sampling else one, steps)
 
 
 # User embeddings fitted on the device to fixed item embeddings, within the constraints.

@@ -29,7 +29,7 @@ SEEDS = st.integers(0, 2**32 - 1)
 STEPS = GradientDescent(
     learning_rate=0.2,
     n_steps=10,
-    fraction=0.4,
+    sampling_rate=0.4,
     item_sigma=0.7,
     clipping=Clipping.of_embeddings(5.0),
 )
@@ -67,7 +67,7 @@ def test_noise_of_the_stated_size_is_on_every_entry_rated_or_not(langevin: bool)
     ratings: Any = sparse.csr_array(np.zeros((2000, 500), dtype=np.float32))
     sigma = 0.1 if langevin else 3.0
     made = {"user_sigma": sigma, "item_sigma": sigma, "is_langevin": langevin}
-    descent = GradientDescent(learning_rate=0.5, fraction=0.2, n_steps=1, **made)
+    descent = GradientDescent(learning_rate=0.5, sampling_rate=0.2, n_steps=1, **made)
     tables, rng = (np.zeros((n, 10), np.float32) for n in (2000, 500)), np.random.default_rng(3)
     u, v = descent.train(*tables, ratings, rng, user_scale=0.1, item_scale=0.2, count=1)
     for moved, step in ((u, 0.05), (v, 0.1)):
@@ -210,9 +210,9 @@ def test_compiled_steps_are_the_plain_ones(
         count=4,
     )
     again = np.random.default_rng(1)
-    drawn = steps.sample(ratings, again, 4)
+    drawn = steps.sample_ratings(ratings, again, 4)
     seeds = again.integers(1 << 64, size=(2, 4), dtype=np.uint64)
-    sizes = steps.get_rates(2, 4) * 0.3
+    sizes = steps.get_learning_rates(2, 4) * 0.3
     plain = slow(steps, users, items, ratings, drawn, seeds, sizes, weight)
     for one, two in zip(fast, plain, strict=True):
         np.testing.assert_allclose(one, two, rtol=1e-4, atol=1e-4)
@@ -243,7 +243,7 @@ def test_parties_of_one_user_step_as_parties_do(sampled: str) -> None:
         )
 
     fast = trained(np.arange(6))
-    drawn = steps.sample_users(ratings, streams, 3)
+    drawn = steps.sample_device_ratings(ratings, streams, 3)
     for i in range(6):
         part = slice(drawn.step_starts[3 * i], drawn.step_starts[3 * i + 3])
         assert (drawn.user_rows[part] == i).all()
@@ -253,7 +253,7 @@ def test_parties_of_one_user_step_as_parties_do(sampled: str) -> None:
             np.zeros(part.stop - part.start, np.int64),
         )
         seeds = streams.fold_in(1).draw_bits(6)[i].reshape(2, 3)
-        sizes, own = steps.get_rates(0, 3) * step_scale[i], items[8 * i : 8 * i + 8]
+        sizes, own = steps.get_learning_rates(0, 3) * step_scale[i], items[8 * i : 8 * i + 8]
         plain = slow(steps, users[[i]], own, sparse.csr_array(ratings), mine, seeds, sizes, 0.5)
         np.testing.assert_allclose(fast[0][[i]], plain[0], rtol=1e-4, atol=1e-4)
         np.testing.assert_allclose(fast[1][8 * i : 8 * i + 8], plain[1], rtol=1e-4, atol=1e-4)
@@ -266,7 +266,9 @@ def test_a_fixed_number_of_whole_rows_is_drawn_each_as_often() -> None:
     """0.4 of 6 rows are 2; each is in a third of the steps (6 standard errors)."""
     ratings, count = table(np.random.default_rng(0), 6, 8), 20_000
     for size, rate in ((2, 0.4), (1, 0.01)):
-        drawn = replace(STEPS, fraction=rate).sample(ratings, np.random.default_rng(0), count)
+        drawn = replace(STEPS, fraction=rate).sample_ratings(
+            ratings, np.random.default_rng(0), count
+        )
         sizes = np.diff(ratings.indptr)
         step = np.repeat(np.arange(count), np.diff(drawn.step_starts))
         pairs = np.unique(step * 6 + drawn.user_rows)
@@ -292,9 +294,9 @@ def test_units_are_drawn_by_themselves(unit: str) -> None:
     ratings, count = table(np.random.default_rng(0), 6, 8), 4000
     n = ratings.shape[0]
     streams = Streams.spawn(np.random.default_rng(5), n)
-    single = steps.sample_users(ratings, streams, count)
+    single = steps.sample_device_ratings(ratings, streams, count)
     group = np.repeat(np.arange(n * count), np.diff(single.step_starts))
-    drawn = steps.sample(ratings, np.random.default_rng(4), count)
+    drawn = steps.sample_ratings(ratings, np.random.default_rng(4), count)
     steps_drawn = np.repeat(np.arange(count), np.diff(drawn.step_starts))
     for places, step in ((drawn.data_indices, steps_drawn), (single.data_indices, group % count)):
         seen = np.zeros((count, ratings.nnz), bool)
