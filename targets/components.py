@@ -68,7 +68,7 @@ def check_lists(kind: Payload, values: NDArray[Any], n_items: int, name: str, wh
         return
     if values.dtype.kind not in "iu":
         raise InputError(
-            f"Expected integers in the component {name!r} of the kind {kind.value!r} of {where}, got "
+            f"Expected integers in the component {name!r} of the kind '{kind}' of {where}, got "
             f"values of type {values.dtype}. Send a list of integers, or state another kind."
         )
     wrong = values[(values < LIST_PADDING) | (values >= n_items)]

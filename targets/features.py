@@ -114,9 +114,8 @@ def count_user_features(interactions: Interactions) -> int:
     There are 18 columns for the ratings, and one per category of gender, occupation and age group.
     """
     known = _grouped(interactions)
-    return N_RATING_FEATURES + sum(
-        len(known[key].categories) for key in FEATURE_ATTRIBUTES if key in known
-    )
+    counts = (len(known[key].categories) for key in FEATURE_ATTRIBUTES if key in known)
+    return N_RATING_FEATURES + sum(counts)
 
 
 def _grouped(interactions: Interactions) -> dict[str, Attribute]:

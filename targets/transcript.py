@@ -330,14 +330,12 @@ class RoundView:
             return False
         return self.uploads.components.keys() == self.cleartext.components.keys()
 
-    def restrict_rows(
-        self, rows: Ints, *, keep_lists: bool = True, only_part: str = ""
-    ) -> RoundView:
+    def restrict_rows(self, rows: Ints, *, keep_lists: bool = True, name: str = "") -> RoundView:
         """Returns a copy whose tables, in the model and in messages, have only the given rows.
 
         rows: indices of the rows to keep. An array that lacks some of these rows stays unchanged
         keep_lists: whether list messages, such as item lists, stay (unchanged) or are removed
-        only_part: name of the only message part or model array to restrict; "" means all
+        name: name of the only message part or model array to restrict; "" means all
         """
 
         def listed(part: Any) -> bool:
@@ -352,7 +350,7 @@ class RoundView:
             if table is None or (not keep_lists and all(map(listed, table.values()))):
                 return None
             return {
-                n: part if only_part and n != only_part else picked(part)
+                n: part if name and n != name else picked(part)
                 for n, part in table.items()
                 if keep_lists or not listed(part)
             }

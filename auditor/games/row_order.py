@@ -253,7 +253,7 @@ class ClientRowOrder:
         order of the items.
         """
         for name, order in self.item_rows.items():
-            seen = seen.restrict_rows(order, only_part=name)
+            seen = seen.restrict_rows(order, name=name)
         return seen
 
 

@@ -238,7 +238,7 @@ class Deployment:
                 round_event=event,
                 unit=Unit.USER,
                 adjacencies=(Adjacency.ADD_REMOVE,),
-                epsilon_claim=math.inf,
+                claimed_epsilon=math.inf,
                 assumes=(f"no user has more than {interactions:,} interactions",),
             ),
         )
@@ -518,8 +518,8 @@ class AccountRequest:
             changed = {noise.kind.name: f"{value!r}{categories}"}
         return replace(self, **changed)
 
-    def make_deployments(self, epsilon_claim: float = math.inf) -> tuple[Deployment, ...]:
-        """Makes the described system, with a claimed epsilon of ``epsilon_claim``.
+    def make_deployments(self, claimed_epsilon: float = math.inf) -> tuple[Deployment, ...]:
+        """Makes the described system, with a claimed epsilon of ``claimed_epsilon``.
 
         If ``interactions_per_user`` is given, a second system protects whole users with this number
         of interactions.
@@ -540,7 +540,7 @@ class AccountRequest:
             delta=self.delta,
             unit=Unit(self.unit),
             adjacencies=adjacencies,
-            claimed_epsilon=epsilon_claim,
+            claimed_epsilon=claimed_epsilon,
             bit_probs=None if noise is None or self.shuffle is None else noise.bit_probs,
         )
         if self.interactions_per_user is None:

@@ -220,7 +220,7 @@ def select(condition: Any, a: Any, b: Any) -> Any:
     return a if condition else b
 
 
-def to_python_number(value: Any) -> Any:
+def to_scalar(value: Any) -> Any:
     """Converts a NumPy number to a Python number; returns every other value unchanged."""
     return value.item() if isinstance(value, np.generic) else value
 
@@ -414,7 +414,7 @@ _RULES: dict[Callable[..., Any], Callable[..., Any]] = {
         (_multiply, (np.multiply, operator.mul)),
         (_divide, (np.true_divide, operator.truediv)),
         (lambda part, a: -a, (np.negative, operator.neg)),
-        (lambda part, a: a, (np.positive, operator.pos, float, to_python_number, np.float64)),
+        (lambda part, a: a, (np.positive, operator.pos, float, to_scalar, np.float64)),
         (lambda part, a, b: part.is_less(a, b), (np.less, operator.lt)),
         (lambda part, a, b: part.is_less(a, b, strict=False), (np.less_equal, operator.le)),
         (lambda part, a, b: part.is_less(b, a), (np.greater, operator.gt)),
@@ -441,7 +441,7 @@ _RULES: dict[Callable[..., Any], Callable[..., Any]] = {
     )
     for function in functions
 }
-_OF_SEEDS = (int, to_python_number, np.int64, np.add, operator.add, np.multiply, operator.mul)
+_OF_SEEDS = (int, to_scalar, np.int64, np.add, operator.add, np.multiply, operator.mul)
 _KINDS: dict[Callable[..., Any], Any] = {
     **dict.fromkeys((int, math.floor, math.ceil, math.trunc), int),
     **{kind: kind for kind in (np.int64, np.float64, np.bool_)},

@@ -16,12 +16,7 @@ from typing import Any
 import numpy as np
 
 from fedrec_auditor.auditor.tracing import known
-from fedrec_auditor.auditor.tracing.affine_noise import (
-    AffineNoise,
-    make_cast,
-    select,
-    to_python_number,
-)
+from fedrec_auditor.auditor.tracing.affine_noise import AffineNoise, make_cast, select, to_scalar
 from fedrec_auditor.auditor.tracing.paths import NotTraced
 from fedrec_auditor.auditor.tracing.symbols import Symbol, apply_to_values
 
@@ -163,7 +158,7 @@ class TracedArray(np.ndarray):
         """Returns the entries as nested lists of numbers and of symbols (values that depend on
         draws).
         """
-        return _entrywise(to_python_number)(self.objects).tolist()
+        return _entrywise(to_scalar)(self.objects).tolist()
 
     def clip(self, low: Any = None, high: Any = None, **_: Any) -> Any:  # type: ignore[override]
         """Returns the array with its entries clipped to [low, high], as ``numpy.clip`` does."""

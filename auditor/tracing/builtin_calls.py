@@ -20,11 +20,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from fedrec_auditor.auditor.tracing import known
-from fedrec_auditor.auditor.tracing.equivalents import (
-    PYTHON_EQUIVALENTS,
-    python_extreme,
-    python_sorted,
-)
+from fedrec_auditor.auditor.tracing.equivalents import EQUIVALENTS, python_extreme, python_sorted
 from fedrec_auditor.auditor.tracing.gate import (
     ARRAYS,
     ATOMIC_TYPES,
@@ -264,7 +260,7 @@ def _instead(function: Any) -> Callable[..., Any]:
 
 # Replacements, by the id of the built-in function that they replace.
 BUILTIN_REPLACEMENTS: dict[int, Callable[[OperationTracer, Any, Any], Any]] = {
-    **{key: _instead(function) for key, function in PYTHON_EQUIVALENTS.items()},
+    **{key: _instead(function) for key, function in EQUIVALENTS.items()},
     **{id(function): functools.partial(_lazily, function) for function in _LOOPED},
     id(operator.itemgetter): lambda run, args, kwargs: PartialCall(_item, args, {}),
     id(_item): _item,

@@ -49,9 +49,7 @@ _ORDERED |= {kind for kind in SCALAR_TYPES if issubclass(kind, np.number | np.bo
 DICT_VIEW_TYPES: set[Any] = {type({}.keys()), type({}.values()), type({}.items())}
 _SERIES = {tuple, list, set, frozenset, deque}
 DICTS, SET_TYPES, ARRAYS = (dict, defaultdict), (set, frozenset), (np.ndarray, TracedArray)
-DIGEST_TYPES = {
-    kind for kind in known.ALLOWED_ATTRIBUTES if kind.__module__ in ("_hashlib", "_blake2")
-}
+DIGEST_TYPES = {kind for kind in known.ALLOWED_ATTRS if kind.__module__ in ("_hashlib", "_blake2")}
 _MUTABLE: set[Any] = {types.CellType, list, set, deque, bytearray, *DICTS, *ARRAYS, *DIGEST_TYPES}
 
 
@@ -254,11 +252,7 @@ class CallGate(ABC):
         if target is None:
             self.refuse_call(name)
         size = known.RESULT_SIZE_RULES.get(id(function))
-        if (
-            function is known.NUMPY_RANDOM_FUNCTIONS.get("default_rng")
-            and args
-            and args[0] is self.rng
-        ):
+        if function is known.NUMPY_RANDOM.get("default_rng") and args and args[0] is self.rng:
             return self.rng
         if function is known.ARRAY_CONSTRUCTORS["asarray"]:
             return self._as_array(target, args, kwargs, name)

@@ -501,8 +501,8 @@ def make_draw_replacements(rng: TracedGenerator) -> dict[int, Any]:
     replacement of an unsupported function raises NotTraced.
     """
     known_draws = [
-        ("numpy.random", known.NUMPY_RANDOM_FUNCTIONS, _legacy(rng)),
-        ("random", known.PYTHON_RANDOM_FUNCTIONS, _standard_library(rng)),
+        ("numpy.random", known.NUMPY_RANDOM, _legacy(rng)),
+        ("random", known.PYTHON_RANDOM, _standard_library(rng)),
     ]
     return {
         id(function): modelled.get(name) or _refusing(f"{module}.{name}")

@@ -416,7 +416,7 @@ class Interpreter(CallTracer):
     def _new_class(self, name: str, bases: Any, names: dict[str, Any]) -> type:
         for value in names.values():
             kind = type(value)
-            plain = kind in known.ALLOWED_ATTRIBUTES or kind in (
+            plain = kind in known.ALLOWED_ATTRS or kind in (
                 *SYMBOLIC_TYPES,
                 types.CellType,
                 type(None),

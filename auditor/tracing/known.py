@@ -129,7 +129,7 @@ def list_special_functions() -> dict[int, Any]:
     # xxhash computes digests of bytes and a seed; its objects change only by ``update``.
     for name, kind in vars(sys.modules.get("xxhash", math)).items():
         if name in ("xxh32", "xxh64", "xxh3_64", "xxh128"):
-            ALLOWED_ATTRIBUTES[kind] = {"digest", "hexdigest", "intdigest", "seed"}
+            ALLOWED_ATTRS[kind] = {"digest", "hexdigest", "intdigest", "seed"}
             HASH_TYPES.add(kind)
             functions.append(kind)
     return {id(function): function for function in functions}
@@ -156,12 +156,12 @@ WRITING_FUNCTIONS = {
               heapq.heapreplace, heapq.heappushpop, bisect.insort)
 }  # fmt: skip
 # Global random functions, as they were at import, which ``generator`` replaces.
-NUMPY_RANDOM_FUNCTIONS = {
+NUMPY_RANDOM = {
     name: f
     for name, f in vars(np.random).items()
     if name[0].islower() and callable(f) and type(f) is not types.FunctionType
 }
-PYTHON_RANDOM_FUNCTIONS = {
+PYTHON_RANDOM = {
     name: f
     for name, f in vars(random).items()
     if name[0].islower() and type(f) in (types.MethodType, types.BuiltinMethodType)
@@ -190,15 +190,15 @@ _ARRAY = split_names(
     "bit_count conjugate hex kind name char type itemsize str eps tiny smallest_normal bits"
 )
 _DIGEST = {"update", "digest", "hexdigest", "digest_size", "copy", "name"}
-ALLOWED_ATTRIBUTES: dict[Any, set[str]] = {
+ALLOWED_ATTRS: dict[Any, set[str]] = {
     kind: _public(kind) for kind in (str, bytes, dict, set, deque)
 }
-ALLOWED_ATTRIBUTES |= dict.fromkeys((int, float, bool, complex), _NUMBER)
-ALLOWED_ATTRIBUTES |= dict.fromkeys((type(hashlib.sha256()), type(hashlib.blake2b())), _DIGEST)
-ALLOWED_ATTRIBUTES |= dict.fromkeys((np.ndarray, np.iinfo, *set(np.sctypeDict.values())), _ARRAY)
-ALLOWED_ATTRIBUTES |= {
-    list: _LIST, bytearray: _LIST | {"hex", "decode"}, frozenset: ALLOWED_ATTRIBUTES[set],
-    defaultdict: ALLOWED_ATTRIBUTES[dict], tuple: {"index", "count"}, np.errstate: set(),
+ALLOWED_ATTRS |= dict.fromkeys((int, float, bool, complex), _NUMBER)
+ALLOWED_ATTRS |= dict.fromkeys((type(hashlib.sha256()), type(hashlib.blake2b())), _DIGEST)
+ALLOWED_ATTRS |= dict.fromkeys((np.ndarray, np.iinfo, *set(np.sctypeDict.values())), _ARRAY)
+ALLOWED_ATTRS |= {
+    list: _LIST, bytearray: _LIST | {"hex", "decode"}, frozenset: ALLOWED_ATTRS[set],
+    defaultdict: ALLOWED_ATTRS[dict], tuple: {"index", "count"}, np.errstate: set(),
     range: {"start", "stop", "step", "index", "count"}, slice: {"start", "stop", "step"},
     np.finfo: _ARRAY | {"resolution", "precision"},
     fractions.Fraction: {"numerator", "denominator", "limit_denominator"},
@@ -209,9 +209,7 @@ _SET_CHANGES = (
     "add discard remove pop clear update difference_update intersection_update "
     "symmetric_difference_update"
 )
-_CHANGES: dict[Any, set[str]] = {
-    kind: ALLOWED_ATTRIBUTES[kind] - _READING for kind in (list, deque)
-}
+_CHANGES: dict[Any, set[str]] = {kind: ALLOWED_ATTRS[kind] - _READING for kind in (list, deque)}
 _CHANGES |= {
     key: {"pop", "popitem", "setdefault", "update", "clear"} for key in (dict, defaultdict)
 }
@@ -225,7 +223,7 @@ _ABCS = [c for m in (numbers, collections.abc) for c in vars(m).values() if type
 # Whether a type is a subclass of an abstract class, by the ids of both classes.
 SUBCLASS_TABLE = {
     (id(kind), id(part)): issubclass(kind, part)
-    for kind in (*ALLOWED_ATTRIBUTES, type(None), types.FunctionType)
+    for kind in (*ALLOWED_ATTRS, type(None), types.FunctionType)
     for part in _ABCS
 }
 

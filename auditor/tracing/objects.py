@@ -157,10 +157,10 @@ class ObjectReader(CallGate):
             return self.get_attribute(self.mark_own(value.to_concrete()), name)
         if kind is TracedGenerator:
             self.refuse(f"tracing does not support Generator.{name}")
-        if value is np.random.mtrand._rand and name in known.NUMPY_RANDOM_FUNCTIONS:
-            return known.NUMPY_RANDOM_FUNCTIONS[name]
+        if value is np.random.mtrand._rand and name in known.NUMPY_RANDOM:
+            return known.NUMPY_RANDOM[name]
         array = kind is TracedArray or issubclass(kind, np.dtype)
-        allowed = known.ALLOWED_ATTRIBUTES.get(np.ndarray if array else kind)
+        allowed = known.ALLOWED_ATTRS.get(np.ndarray if array else kind)
         if allowed is not None:
             return self._of_plain(value, name, allowed)
         if kind in ALLOWED_METACLASSES:
@@ -252,7 +252,7 @@ class ObjectReader(CallGate):
             return self.fix_value(apply_to_values(_type_of, value))
         kind = _STANDS_FOR.get(kind, kind)
         getter = self.look_up_attribute(kind, "__getattribute__")
-        if kind not in known.ALLOWED_ATTRIBUTES and (
+        if kind not in known.ALLOWED_ATTRS and (
             self.look_up_attribute(kind, "__class__") is not _CLASS
             or all(g is not getter for g in _GETTERS)
         ):

@@ -179,7 +179,7 @@ class OperationTracer(ObjectBuilder):
 
     def _by_identity(self, value: Any) -> bool:
         kind = type(value)
-        plain = kind in known.ALLOWED_ATTRIBUTES or value is None
+        plain = kind in known.ALLOWED_ATTRS or value is None
         return plain or self.look_up_attribute(kind, "__eq__") is object.__eq__
 
     def _is(self, a: Any, b: Any) -> bool:
@@ -191,7 +191,7 @@ class OperationTracer(ObjectBuilder):
         if bool in kinds and (Symbol in kinds or MaskedEntries in kinds):
             self.refuse("the code compares a random draw by identity")
         for kind in kinds:
-            own = self.is_python_class(kind) and kind not in (tuple, *known.ALLOWED_ATTRIBUTES)
+            own = self.is_python_class(kind) and kind not in (tuple, *known.ALLOWED_ATTRS)
             if own or kind in (*_SINGLE, *ALLOWED_METACLASSES, *_IDENTIFIED):
                 return a is b
         self.refuse("the code compares numbers or text by identity, which depends on Python itself")
@@ -360,7 +360,7 @@ class OperationTracer(ObjectBuilder):
         hook = self.find_method(value, "__iter__")
         if hook is not None:
             return self._of_iterator(hook())
-        if kind in known.ALLOWED_ATTRIBUTES:
+        if kind in known.ALLOWED_ATTRS:
             raise TracedCodeError(TypeError(f"{kind.__name__!r} object is not iterable"))
         self.refuse(f"tracing does not support a loop over the type {kind.__name__}")
 
@@ -402,7 +402,7 @@ class OperationTracer(ObjectBuilder):
         """
         self.count_steps(2)
         kind = self.get_safe_class(value)
-        if kind in known.ALLOWED_ATTRIBUTES or kind in SYMBOLIC_TYPES or value is None:
+        if kind in known.ALLOWED_ATTRS or kind in SYMBOLIC_TYPES or value is None:
             return bool(self.run_code(lambda: bool(value)))
         for name in ("__bool__", "__len__"):
             hook = self.find_method(value, name)

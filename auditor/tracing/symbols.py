@@ -23,7 +23,7 @@ from fedrec_auditor.auditor.tracing.affine_noise import (
     ValuesByDraw,
     apply_to_noise,
     make_cast,
-    to_python_number,
+    to_scalar,
 )
 from fedrec_auditor.auditor.tracing.paths import ExecutionPath, NotTraced, PathTooRare
 
@@ -101,7 +101,7 @@ class Symbol:
         if name.startswith("__"):
             raise AttributeError(name)
         if name == "item":
-            return lambda: apply_to_values(to_python_number, self)
+            return lambda: apply_to_values(to_scalar, self)
         if name == "copy":
             return lambda: self
         if name == "astype":

@@ -26,10 +26,11 @@ class DiscreteGaussian(GridNoise):
     """Rounds an entry to a grid and adds discrete Gaussian noise, without floating-point leaks.
 
     ``sigma``: standard deviation of the continuous Gaussian with the same exponent.
+    ``low``, ``high``: ends of the range of an entry.
+    ``step``: step of the grid, a power of two.
 
     The noise is k grid steps with a probability proportional to e^(-(k step)^2/(2 sigma^2)), for
-    integers k. The mean output is the rounded input. ``GridNoise`` describes the grid and the
-    fields ``low``, ``high`` and ``step``.
+    integers k. The mean output is the rounded input (see ``GridNoise``).
 
     The privacy loss is unbounded, so that no epsilon holds at delta 0. Let D be the sensitivity,
     which is the distance of the rounded ends of the range. The mechanism is D^2/(2 sigma^2)-zCDP,
@@ -117,11 +118,12 @@ class DiscreteLaplace(PureDpMixin, GridNoise):
     """Rounds an entry to a grid and adds discrete Laplace noise, without floating-point leaks.
 
     ``scale``: scale of the continuous Laplace noise with the same exponent.
+    ``low``, ``high``: ends of the range of an entry.
+    ``step``: step of the grid, a power of two.
 
     The noise is k grid steps with probability tanh(step/(2 scale)) e^(-|k| step/scale), for
     integers k. The epsilon of an entry is exactly D/scale, where D is the distance of the rounded
-    ends of the range. The mean output is the rounded input. ``GridNoise`` describes the grid and
-    the fields ``low``, ``high`` and ``step``.
+    ends of the range. The mean output is the rounded input (see ``GridNoise``).
 
     This two-sided geometric distribution avoids the leaks of doubles (Mironov 2012): the noise is
     an integer, drawn by comparing integers, and its range has no end that depends on the input.

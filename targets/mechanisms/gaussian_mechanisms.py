@@ -528,8 +528,8 @@ class NoiseReplacement(NoiseProtocol, GaussianDpMechanism):
     The paper accounts for the last sum S + sum of R_i alone, whose variance is at least sigma^2
     (``claimed_variance``), and claims mu = sensitivity/sigma. Theorem 5 is violated, because v is
     1/(2 - omega) < 1 without dropout, where omega is the largest share of users who may drop out. A
-    server that announces too many survivors, and users who reveal their noise, make v smaller. With
-    ``repaired``, v is ``claimed_variance``, which is at least 1 if all are honest.
+    server that announces too many survivors, and users who reveal their noise, make v smaller. In
+    the repaired protocol, v is ``claimed_variance``, which is at least 1 if all are honest.
 
     The input is one user's gradient along the direction in which it can change, in [0,
     sensitivity]. The value 0 stands for a missing rating: the paper's neighbouring inputs add or

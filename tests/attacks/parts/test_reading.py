@@ -147,7 +147,7 @@ def test_evidence_that_is_too_large_by_a_factor_is_scaled_back(factor: float) ->
     np.testing.assert_array_equal(np.sign(after.log_ratio), np.sign(before.log_ratio))
     assert np.abs(before.log_ratio) == pytest.approx(factor)
     assert np.abs(after.log_ratio) == pytest.approx(1.0, abs=0.1)
-    assert how == ("The attack weighs messages by tests with the devices' code.",)
+    assert how == ("The attack is calibrated by simulations of the devices' code.",)
 
 
 def test_activity_without_support_by_evidence_is_scaled_to_nothing() -> None:
@@ -177,7 +177,7 @@ def test_popularity_supports_evidence_against_shadows_unlike_users() -> None:
     assert after.log_ratio is not None
     bent = before.log_ratio / (1 + np.abs(before.log_ratio) / 16)
     np.testing.assert_allclose(after.log_ratio, bent, rtol=1e-6)
-    assert how == ("Item popularity contradicts the tests with the devices' code.",)
+    assert how == ("Item popularity contradicts simulations of the devices' code.",)
 
 
 def test_large_ratios_that_are_often_wrong_are_bent() -> None:

@@ -65,7 +65,7 @@ METHODS = [
     (value, name)
     for value in ("ab", b"ab", 3, 2.5, [1, 2], {1}, {1: 2}, (1, 2), bytearray(2), np.arange(3.0),
                   np.float64(1.5), np.int8(1), range(3), frozenset([1]))
-    for name in sorted(known.ALLOWED_ATTRIBUTES[type(value)])
+    for name in sorted(known.ALLOWED_ATTRS[type(value)])
     if callable(getattr(value, name, None))
 ]  # fmt: skip
 
