@@ -344,7 +344,11 @@ class AttributeRows:
             if background.known_users is None
             else background.known_users
         )
-        labels = np.zeros(0, dtype=np.int64) if background.classes is None else background.classes
+        labels = (
+            np.zeros(0, dtype=np.int64)
+            if background.known_classes is None
+            else background.known_classes
+        )
         places = list(_places(find_changed_rows(view), background.n_classes))
         right = [_agreement(users, codes, known, labels) for users, codes, _ in places]
         best = [place for place, share in zip(places, right, strict=True) if share == max(right)]

@@ -36,7 +36,7 @@ class Background:
     Users and items are identified by indices from 0.
 
     known_users: users whose class is known, for attribute inference (k,)
-    classes: classes of the known users, integers (k,)
+    known_classes: classes of the known users, integers (k,)
     n_classes: number of classes
     attributes: other attributes of all users, as numeric features (n_users, d)
     subjects: users about whom to infer something, including known users; None for all users
@@ -53,7 +53,7 @@ class Background:
     """
 
     known_users: NDArray[np.int64] | None = None
-    classes: NDArray[np.int64] | None = None
+    known_classes: NDArray[np.int64] | None = None
     n_classes: int = 0
     attributes: NDArray[np.float64] | None = None
     subjects: NDArray[np.int64] | None = None

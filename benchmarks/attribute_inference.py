@@ -77,7 +77,7 @@ def planted(width: int) -> tuple[View, NDArray[np.int64]]:
 def compared(job: str, view: View, codes: NDArray[np.int64], names: tuple[str, ...]) -> list[Row]:
     """Rows of time per implementation and classifier: ours, scikit-learn's and the toolbox's."""
     known, rest = np.arange(0, USERS, 2), np.arange(1, USERS, 2)
-    background = Background(known_users=known, classes=codes[known], n_classes=2)
+    background = Background(known_users=known, known_classes=codes[known], n_classes=2)
     rows, total = [], {"scikit-learn": 0.0, TOOLBOX: 0.0, "ours": 0.0}
 
     def row(name: str, way: str, seconds: float, note: str) -> None:
@@ -178,7 +178,7 @@ def on_components(view: View, data: Interactions, groups: tuple[str, ...]) -> No
             drawn = [
                 Background(
                     known_users=each,
-                    classes=attribute.codes[each],
+                    known_classes=attribute.codes[each],
                     n_classes=len(attribute.categories),
                     subjects=users,
                 )

@@ -110,7 +110,9 @@ def attacked(
     ``known`` and ``rest`` are the indices of the users to train on and to guess.
     """
     subjects = np.sort(np.concatenate([known, rest]))
-    background = Background(known_users=known, classes=codes[known], n_classes=2, subjects=subjects)
+    background = Background(
+        known_users=known, known_classes=codes[known], n_classes=2, subjects=subjects
+    )
     for name in OURS:
         attack = FAMILIES["attacks"].load_class(f"attribute-{name}")()
         told = attack.infer(view, background, np.random.default_rng(0))

@@ -38,8 +38,8 @@ from fedrec_auditor.targets.systems.base import HoldOut, Model, UtilityTest
 RESULTS = Path(__file__).with_name("RECOMMENDERS.md")
 SEEDS = 2
 RANKING = UtilityTest(cutoffs=(10,))
-NEW_USERS = UtilityTest(split=HoldOut.HELD_OUT_USERS, cutoffs=(20,))
-RATINGS = UtilityTest(split=HoldOut.HELD_OUT_RATINGS, cutoffs=())
+NEW_USERS = UtilityTest(hold_out=HoldOut.HELD_OUT_USERS, cutoffs=(20,))
+RATINGS = UtilityTest(hold_out=HoldOut.HELD_OUT_RATINGS, cutoffs=())
 METRICS = {
     RANKING: ("NDCG@10", "99 sampled negatives"),
     NEW_USERS: ("NDCG@20", "held-out users"),
@@ -125,7 +125,7 @@ def system(name: str, settings: Mapping[str, Any]) -> Made:
 
     def made(train: Interactions, seed: int) -> Scores:
         target = make_target(name, plan)
-        model = target.run(train, np.random.default_rng(seed), keep=1).model
+        model = target.run(train, np.random.default_rng(seed), n_kept_rounds=1).model
         return lambda interactions, users: target.score(model, interactions, users)
 
     return made

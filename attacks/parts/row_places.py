@@ -47,14 +47,14 @@ class RowPositions:
     has_common_direction: True if the data show that users' directions have a common part, so that
         they point the same way
     is_mostly_common: True if this common part is larger than the directions' deviations from it
-    has_sign: True if the sign of the directions is known, from vectors that users sent
+    is_sign_known: True if the sign of the directions is known, from vectors that users sent
     """
 
     senders: NDArray[np.int64]
     values: NDArray[np.float32]
     has_common_direction: bool
     is_mostly_common: bool
-    has_sign: bool
+    is_sign_known: bool
 
     def select(self, users: NDArray[np.int64]) -> RowPositions:
         """Returns the positions of rows in messages of ``users`` (indices) only."""
@@ -64,7 +64,7 @@ class RowPositions:
             self.values[rows],
             self.has_common_direction,
             self.is_mostly_common,
-            self.has_sign,
+            self.is_sign_known,
         )
 
 
@@ -539,7 +539,7 @@ def measure_dependence(messages: Floats, truth: NDArray[np.bool_]) -> float:
     return float(product.sum() / np.sqrt((product**2).sum())) if product.any() else 0.0
 
 
-def fill_order(order: Ints, n_rows: int) -> Ints:
+def fill_row_order(order: Ints, n_rows: int) -> Ints:
     """Returns a copy of ``order`` in which items without a table row get unused rows.
 
     order: row of each item; items without a row have a number outside 0 to ``n_rows`` - 1 (M,)
@@ -567,7 +567,7 @@ def _user_support(agreement: Floats) -> float:
     return abs(float(np.trace(rest))) / spread if is_informative else 0.0
 
 
-def guess_order(evidence: Floats, truth: sparse.csr_array) -> tuple[Ints, float] | None:
+def guess_row_order(evidence: Floats, truth: sparse.csr_array) -> tuple[Ints, float] | None:
     """Guesses which row of an item table belongs to which item, from users with known interactions.
 
     evidence: score of an interaction of each user with each row's item (n, R)

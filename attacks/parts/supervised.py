@@ -18,7 +18,7 @@ from fedrec_auditor.attacks.parts.uploads import divide_or_zero, list_linked_nam
 from fedrec_auditor.targets.transcript import View
 
 
-def count_by_class(
+def count_guesses_by_class(
     truth: NDArray[np.int64], guesses: NDArray[np.int64], n_classes: int
 ) -> NDArray[np.float64]:
     """Counts, for each class, right guesses, users of the class, and guesses of the class.
@@ -167,10 +167,10 @@ class AttributeProblem:
         if self.table is not None:
             read = self.table.products
             total, width = (
-                float(read.row_sums[self.find_rows(self.known_users)[1]].sum()),
+                float(read.row_sums[self.find_table_rows(self.known_users)[1]].sum()),
                 read.width,
             )
-            answered, others = self.find_rows(self.unknown_users)
+            answered, others = self.find_table_rows(self.unknown_users)
             sizes[answered] = np.diag(read.gram_matrix)[others]
         if self.scaled_attributes is not None:
             total += float(self.scaled_attributes[self.known_users].sum())
@@ -190,7 +190,10 @@ class AttributeProblem:
         """Returns inner products (a, b) of the input rows of ``users`` (a,) and ``others`` (b,)."""
         out = np.zeros((len(users), len(others)))
         if self.table is not None:
-            (sent, rows), (asked, columns) = self.find_rows(users), self.find_rows(others)
+            (sent, rows), (asked, columns) = (
+                self.find_table_rows(users),
+                self.find_table_rows(others),
+            )
             out[np.ix_(sent, asked)] = self.table.products.gram_matrix[np.ix_(rows, columns)]
         if self.scaled_attributes is not None:
             out += self.scaled_attributes[users] @ self.scaled_attributes[others].T
@@ -210,7 +213,7 @@ class AttributeProblem:
         for users in (self.known_users, self.unknown_users):
             parts: list[NDArray[np.floating[Any]]] = []
             if self.table is not None and values is not None:
-                rows, places = self.find_rows(users)
+                rows, places = self.find_table_rows(users)
                 parts.append(np.zeros((len(users), self.table.width), dtype=kind))
                 parts[0][rows] = values[places]
             if self.scaled_attributes is not None:
@@ -263,7 +266,9 @@ class AttributeProblem:
         inner = self.table.products.gram_matrix
         return np.asarray(np.sqrt(np.trace(inner) / len(inner) / spread) * self.attributes)
 
-    def find_rows(self, users: NDArray[np.int64]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    def find_table_rows(
+        self, users: NDArray[np.int64]
+    ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         """Finds which of ``users`` sent uploads, and their rows in the input table.
 
         Returns two arrays in the same order: positions in ``users``, and row indices of ``table``.
@@ -386,7 +391,7 @@ class SupervisedAttack(ABC):
         The name is empty without tables. Unless the classifier needs columns, the task's table
         combines all tables.
         """
-        known, labels = background.known_users, background.classes
+        known, labels = background.known_users, background.known_classes
         if known is None or labels is None or len(known) == 0 or len(known) != len(labels):
             raise InputError(
                 "Expected one of background.classes for each of background.known_users, got no "
@@ -434,7 +439,7 @@ class SupervisedAttack(ABC):
             guessed = {way: self._guess(way, part, table, seed).classes for way in ways}
             guessed[FREQUENCIES] = _by_rates(part, dice, times=_GUESSES)
             for way, guess_of_way in guessed.items():
-                tally = count_by_class(codes[out], classes[guess_of_way], problem.n_classes)
+                tally = count_guesses_by_class(codes[out], classes[guess_of_way], problem.n_classes)
                 tallies[way] = tallies[way] + tally
         return max(ways, key=lambda way: float(get_macro_f1(tallies[way]).mean()))
 
@@ -472,8 +477,8 @@ def _labels(
 
     ``way`` is the name of the input table, or of a guess without uploads.
     """
-    assert background.classes is not None
-    classes = np.unique(background.classes)
+    assert background.known_classes is not None
+    classes = np.unique(background.known_classes)
     scores = np.full(
         (len(problem.unknown_users), max(background.n_classes, int(classes[-1]) + 1)), -np.inf
     )

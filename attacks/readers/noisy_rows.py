@@ -220,7 +220,7 @@ def fit_mixture(
     A direction is known up to its sign. The signs, of all users together and of each user, are
     chosen by likelihood, in fits in which all messages have one step size.
     """
-    ends = (1.0, -1.0) if negatives and not positions.has_sign else (1.0,)
+    ends = (1.0, -1.0) if negatives and not positions.is_sign_known else (1.0,)
     turned = (
         (np.inf,)
         if positions.is_mostly_common

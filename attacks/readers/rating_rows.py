@@ -174,12 +174,14 @@ class _Local:
         """
         out = np.empty((*rows.shape[:2], len(self.possible_ratings)), dtype=np.float32)
         bound, after = np.float32(self.bound), rows + change
-        fill_distances(rows, after, vectors, step, self.possible_ratings, self.steps, bound, out)
+        fill_rating_distances(
+            rows, after, vectors, step, self.possible_ratings, self.steps, bound, out
+        )
         return out
 
 
 @jit_compile(fastmath=REORDERED_MATH_FLAGS)
-def fill_distances(
+def fill_rating_distances(
     rows: Floats,
     after: Floats,
     vectors: Floats,

@@ -271,7 +271,7 @@ def _make_question(game: Game, subjects: NDArray[np.int64], key: str, share: flo
         backgrounds=tuple(
             Background(
                 known_users=users,
-                classes=attribute.codes[users],
+                known_classes=attribute.codes[users],
                 n_classes=len(attribute.classes),
                 attributes=side,
                 subjects=subjects,
@@ -317,7 +317,7 @@ def _guess_all(game: Game, view: View, question: _Question) -> tuple[Guesses, Co
 def _baselines(game: Game, view: View, question: _Question) -> dict[str, Guesses]:
     """Guesses of every baseline, which uses no uploads, by name of the baseline."""
     blind, _ = _guess_all(game, view.drop_uploads(), question)
-    labels = [background.classes for background in question.backgrounds]
+    labels = [background.known_classes for background in question.backgrounds]
     return _frequency_guesses(blind, [each for each in labels if each is not None]) | {
         "no upload": blind
     }
@@ -433,7 +433,9 @@ def _rows_without_known(game: Game, subjects: NDArray[np.int64], key: str) -> tu
     attribute = game.interactions.attributes[key]
     codes, classes, rows = attribute.codes, len(attribute.classes), len(attribute.categories)
     nobody = np.zeros(0, dtype=np.int64)
-    background = Background(known_users=nobody, classes=nobody, n_classes=rows, subjects=subjects)
+    background = Background(
+        known_users=nobody, known_classes=nobody, n_classes=rows, subjects=subjects
+    )
     guess = game.run_attack(GuessedLabels, background, game.view)
     if not len(guess.users):
         return ()

@@ -24,7 +24,7 @@ from fedrec_auditor.attacks.parts.row_places import (
     ROW_OFFSETS,
     Floats,
     Ints,
-    guess_order,
+    guess_row_order,
     score_row_order,
     standardise_evidence,
 )
@@ -315,7 +315,7 @@ def _find_order(moved: Floats, histories: Bits, *, is_last: bool) -> tuple[Ints 
         return None, errors
     known = sparse.csr_array(histories.astype(np.float64))
     units = [row_places.standardise_evidence(part, known) for part in numbers]
-    orders = [row_places.fill_order(np.arange(n_items) + shift, count) for shift in ROW_OFFSETS]
+    orders = [row_places.fill_row_order(np.arange(n_items) + shift, count) for shift in ROW_OFFSETS]
     values = [
         max(row_places.check_uniform_support(*unit, order) for unit in units) for order in orders
     ]
@@ -323,9 +323,9 @@ def _find_order(moved: Floats, histories: Bits, *, is_last: bool) -> tuple[Ints 
     is_even, best_support = values[best]
     is_plain = best_support >= (values[0][1] if best else 0.0) + MIN_SUPPORT_Z
     if not (is_plain and is_even) and is_last and errors >= MIN_SUPPORT_Z:
-        fits = [fit for unit in units if (fit := row_places.guess_order(*unit)) is not None]
+        fits = [fit for unit in units if (fit := row_places.guess_row_order(*unit)) is not None]
         if fits:
-            return row_places.fill_order(max(fits, key=lambda fit: fit[1])[0], count), errors
+            return row_places.fill_row_order(max(fits, key=lambda fit: fit[1])[0], count), errors
     return orders[best] if is_plain and (is_even or is_last) else None, errors
 
 
@@ -389,7 +389,7 @@ class OrderedRecording:
         best = int(np.argmax(values))
         value, order = values[best], orders[best]
         fits = value >= (values[0] if best else 0.0) + MIN_SUPPORT_Z  # if not, both are possible
-        fit = None if is_declared and not best else guess_order(evidence, items)
+        fit = None if is_declared and not best else guess_row_order(evidence, items)
         if fit is not None and fit[1] > value:
             fits, (order, value) = True, fit
         if not fits:

@@ -112,7 +112,7 @@ def train_and_test(
     data = _cut(data, trained.items, rng) if trained.items else data
     with limit_to_one_thread():
         split = utility.hold_out(target.evaluation, data, rng)
-        model = target.run(split.training_data, rng, keep=0).model
+        model = target.run(split.training_data, rng, n_kept_rounds=0).model
         rows = split.evaluate(target, model, confidence=CONFIDENCE, rng=rng)
     largest = f"@{max(target.evaluation.cutoffs, default=0)}"
     reported = [row for row in rows if row.metric in printed] or [
@@ -322,7 +322,7 @@ def _run_attacks(
         target = target.limit_rounds(2)
     with limit_to_one_thread():
         splits, train = _hold_out(target, interactions, rng)
-        run = target.run(train, rng, keep=1)
+        run = target.run(train, rng, n_kept_rounds=1)
         rows = [_hits(case, splits, target, run.model, rng)]
         last = run.transcript.view(Vantage.SERVER)
         whole = add_inputs(last)
@@ -441,7 +441,7 @@ class _Known:
             [
                 Background(
                     known_users=self._users[users],
-                    classes=codes[users],
+                    known_classes=codes[users],
                     n_classes=classes,
                     subjects=self._users,
                 )

@@ -264,7 +264,9 @@ class TargetContract:
         """
         profiles, broadcast = self.subject.round_inputs()
         assert_batch_sends_same(self.subject.target, profiles, broadcast)
-        uploads = self.subject.target.upload(profiles, broadcast, np.random.default_rng(4), size=3)
+        uploads = self.subject.target.upload(
+            profiles, broadcast, np.random.default_rng(4), messages_per_client=3
+        )
         np.testing.assert_array_equal(uploads.users, np.repeat(np.arange(profiles.n_users), 3))
 
     def test_a_message_depends_on_its_sender_only(self) -> None:
@@ -332,7 +334,7 @@ def assert_batch_sends_same(
     """
 
     def upload(group: Interactions, rng: np.random.Generator) -> dict[str, np.ndarray]:
-        return dict(iter_messages(target.upload(group, broadcast, rng, size=2)))
+        return dict(iter_messages(target.upload(group, broadcast, rng, messages_per_client=2)))
 
     batch, rng = upload(profiles, np.random.default_rng(3)), np.random.default_rng(3)
     single = [upload(profiles.take_users(np.array([i])), rng) for i in range(profiles.n_users)]

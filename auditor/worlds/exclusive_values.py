@@ -77,7 +77,7 @@ _BEFORE = 16
 class ExclusiveSet:
     """Values that occurred in only one of two worlds (inputs), with the world of each value.
 
-    entry: index of the entry of an output that takes these values; None for whole outputs.
+    entry_index: index of the entry of an output that takes these values; None for whole outputs.
     name: name of the entry or output.
     lower_ends, upper_ends: increasing lower and upper ends of each value (m,). They differ only for
         floats, for which values within rounding count as one.
@@ -85,7 +85,7 @@ class ExclusiveSet:
     examples: descriptions of some values of each world.
     """
 
-    entry: int | None
+    entry_index: int | None
     name: str
     lower_ends: NDArray[Any]
     upper_ends: NDArray[Any]
@@ -103,7 +103,7 @@ class ExclusiveSet:
         """
         if not len(self):
             return np.zeros(len(outputs), dtype=np.int8)
-        keys = _keys(outputs, self.entry)
+        keys = _keys(outputs, self.entry_index)
         place = np.maximum(np.searchsorted(self.lower_ends, keys, side="right") - 1, 0)
         inside = (self.lower_ends[place] <= keys) & (keys <= self.upper_ends[place])
         return np.where(inside, self.value_worlds[place], NEITHER).astype(np.int8)
@@ -122,12 +122,12 @@ class ExclusiveSet:
 class RangeRule:
     """A rule that guesses an input if an entry of the output lies in the range of this input only.
 
-    entry: index of the entry of an output that is compared.
+    entry_index: index of the entry of an output that is compared.
     name: name of the entry.
     ranges: ends (low, high) of the entry's range under each of two inputs (worlds).
     """
 
-    entry: int
+    entry_index: int
     name: str
     ranges: tuple[tuple[float, float], tuple[float, float]]
 
@@ -141,7 +141,7 @@ class RangeRule:
         The guess is FIRST (1) or SECOND (-1), or NEITHER (0) if both ranges or no range contain the
         entry.
         """
-        values = as_floats(outputs)[:, self.entry]
+        values = as_floats(outputs)[:, self.entry_index]
         first, second = ((values < low) | (values > high) for low, high in self.ranges)
         sides = np.where(second, np.int8(FIRST), np.int8(SECOND))
         return np.where(first != second, sides, NEITHER).astype(np.int8)
@@ -317,7 +317,7 @@ class _ValueCounts:
             often = often[np.argsort(-counts[often], kind="stable")][:4]
             examples[side] = tuple(self._name(self.first_seen[k], outputs) for k in often)
         return ExclusiveSet(
-            entry=self.entry,
+            entry_index=self.entry,
             name="output" if self.part_entries is None else self.namer.name_part(self.part_entries),
             lower_ends=self.low[either],
             upper_ends=self.high[either],
@@ -405,14 +405,14 @@ def _ranges(
         right = wrong = 0
         for start in (0, 1):  # ranges from one half, guesses on the other
             ends = [_ends(column[start::2]) for column in columns]
-            tried = RangeRule(entry=0, name=name, ranges=(ends[0], ends[1]))
+            tried = RangeRule(entry_index=0, name=name, ranges=(ends[0], ends[1]))
             for column, side in zip(columns, (FIRST, SECOND), strict=True):
                 votes = tried.guess(column[1 - start :: 2])
                 right += int(np.count_nonzero(votes == side))
                 wrong += int(np.count_nonzero(votes == -side))
         if right:
             ends = [_ends(column) for column in columns]
-            whole = RangeRule(entry=entry, name=name, ranges=(ends[0], ends[1]))
+            whole = RangeRule(entry_index=entry, name=name, ranges=(ends[0], ends[1]))
             expected = _expected(right, wrong, len(first) + len(second), budget)
             yield CandidateRule(a, b, expected, ExclusiveRule((whole,)))
 

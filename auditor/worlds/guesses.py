@@ -81,18 +81,18 @@ class GuessCounts:
 
     A guess is right if it names the input that the coin chose.
 
-    draws: number of outputs; the rule may abstain on some of them.
+    n_draws: number of outputs; the rule may abstain on some of them.
     first_counts: numbers of right and wrong guesses of the first world.
     second_counts: numbers of right and wrong guesses of the second world.
     is_two_sided: whether the rule guesses the second world too.
-    first_prob: probability with which the coin chooses the first world; 1/2 for a fair coin.
+    first_probability: probability with which the coin chooses the first world; 1/2 for a fair coin.
     """
 
-    draws: int
+    n_draws: int
     first_counts: tuple[int, int]
     second_counts: tuple[int, int] = (0, 0)
     is_two_sided: bool = False
-    first_prob: float = 0.5
+    first_probability: float = 0.5
 
     @property
     def n_right(self) -> int:
@@ -109,7 +109,7 @@ class GuessCounts:
         """Builds the counts from a ``table`` (2, 2) of guesses, by true world and guessed world
         (input).
 
-        draws: number of outputs.
+        n_draws: number of outputs.
         share: probability with which the coin chose the first world.
         both: whether the rule guesses the second world too.
         """
@@ -126,7 +126,7 @@ class GuessCounts:
     def make_all_right(cls, draws: int, share: float = 0.5) -> GuessCounts:
         """Returns the counts of a rule that guesses the right input (world) for every output.
 
-        draws: number of outputs.
+        n_draws: number of outputs.
         share: probability with which the coin chose the first world.
         """
         first = round(draws * share)
@@ -143,9 +143,13 @@ class GuessCounts:
         counts.
         """
         revealed, left = count_revealed_guesses(
-            self.draws, both=self.is_two_sided, delta=delta, alpha=alpha, share=self.first_prob
+            self.n_draws,
+            both=self.is_two_sided,
+            delta=delta,
+            alpha=alpha,
+            share=self.first_probability,
         )
-        if self.first_prob == 0.5:
+        if self.first_probability == 0.5:
             return float(bound_epsilon_by_guesses(self.n_right, self.n_wrong, revealed, left))
 
         def excess(epsilon: float) -> float:
@@ -162,7 +166,7 @@ class GuessCounts:
         outputs are subtracted from the guesses of the rarer world first, which makes the remaining
         counts most probable.
         """
-        prior = float(special.logit(self.first_prob))
+        prior = float(special.logit(self.first_probability))
         sides = [(*self.first_counts, prior), (*self.second_counts, -prior)]
         (right, wrong, odds), (others, errors, other_odds) = sorted(sides, key=lambda side: side[2])
         taken = min(revealed, right)

@@ -145,20 +145,21 @@ class RefutationPower:
     @classmethod
     @cache
     def compute(
-        cls, epsilon: float, *, delta: float, confidence: float, by: Estimator = _DEFAULT
+        cls, epsilon: float, *, delta: float, confidence: float, estimator: Estimator = _DEFAULT
     ) -> RefutationPower:
         """Returns how many draws refute a claim that is half the true epsilon, for two mechanisms.
 
         epsilon: the claimed epsilon, positive and finite.
         delta: delta of the claim.
         confidence: confidence of the measured bound.
-        by: the estimator that measures the bound.
+        estimator: the estimator that measures the bound.
         """
 
         def fewest(rates: EventRates) -> int | None:
             return search_min_samples(
                 lambda samples: exceeds(
-                    by.predict_limit(samples, rates, delta=delta, alpha=1.0 - confidence), epsilon
+                    estimator.predict_limit(samples, rates, delta=delta, alpha=1.0 - confidence),
+                    epsilon,
                 ),
                 _MOST_DRAWS,
             )
@@ -168,13 +169,13 @@ class RefutationPower:
 
     @classmethod
     def for_bound(
-        cls, epsilon: float, measured_bound: Bound | None, by: Estimator | None = None
+        cls, epsilon: float, measured_bound: Bound | None, estimator: Estimator | None = None
     ) -> RefutationPower | None:
         """Returns how many draws, measured in the same way as a bound, refute a claim.
 
         epsilon: the claimed epsilon; the true epsilon is assumed to be twice as large.
         measured_bound: the measured bound, which gives delta and confidence.
-        by: the estimator that measured the bound; the default one if None, or if the bound has
+        estimator: the estimator that measured the bound; the default one if None, or if the bound has
             assumptions.
 
         The result is None if the bound is None or exact, or if the claim is 0 or infinite.
@@ -185,7 +186,7 @@ class RefutationPower:
             or not 0.0 < epsilon < math.inf
         ):
             return None
-        member = _DEFAULT if by is None or measured_bound.assumptions else by
+        member = _DEFAULT if estimator is None or measured_bound.assumptions else estimator
         return cls.compute(
             epsilon, delta=measured_bound.delta, confidence=measured_bound.confidence, by=member
         )

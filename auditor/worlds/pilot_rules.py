@@ -95,8 +95,8 @@ class CoordinateScorer:
     (worlds), separate from the messages to be scored.
 
     coordinate_indices: indices of the k coordinates whose noise is modelled, (k,).
-    centers, scales: centre and unit of the noise in each world, (2, k) each.
-    low, high: lower and upper end of the noise in each world, (2, k) each.
+    noise_centers, scales: centre and unit of the noise in each world, (2, k) each.
+    noise_lower_ends, high: lower and upper end of the noise in each world, (2, k) each.
     density: density of the noise of all k coordinates; None if k is 0.
     repeated_values: two repeated values per world and coordinate, (world, 2, d); NaN if there are
         none.
@@ -106,10 +106,10 @@ class CoordinateScorer:
     """
 
     coordinate_indices: NDArray[np.intp]
-    centers: Floats
-    scales: Floats
-    low: Floats
-    high: Floats
+    noise_centers: Floats
+    noise_scales: Floats
+    noise_lower_ends: Floats
+    noise_upper_ends: Floats
     density: NoiseDensity | None
     repeated_values: Floats
     grid_steps: Floats
@@ -181,10 +181,12 @@ class CoordinateScorer:
             x = messages[:, self.coordinate_indices]
             densities = [
                 self.density.evaluate_log((x - center) / scale) - np.log(scale)
-                for center, scale in zip(self.centers, self.scales, strict=True)
+                for center, scale in zip(self.noise_centers, self.noise_scales, strict=True)
             ]
             out[:, 0] = (densities[0] - densities[1]).sum(axis=1)
-            beyond = ((x < self.low[:, None]) | (x > self.high[:, None])).sum(axis=2)
+            beyond = (
+                (x < self.noise_lower_ends[:, None]) | (x > self.noise_upper_ends[:, None])
+            ).sum(axis=2)
             out[:, 2] = beyond[1] - beyond[0]
         for sign, repeated_values in zip((1.0, -1.0), self.repeated_values, strict=True):
             for atom in repeated_values:

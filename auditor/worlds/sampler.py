@@ -247,14 +247,14 @@ class Sampler:
         self,
         inputs: Sequence[Any],
         rng: np.random.Generator,
-        looks: int = _LOOKED_AT,
+        n_examined: int = _LOOKED_AT,
         unread: Sequence[Any] = (),
     ) -> Sampler:
         """Returns a copy that encodes outputs as numbers per field, if some outputs are structured.
 
         inputs: the inputs whose outputs are examined.
         rng: random generator of the outputs that are examined.
-        looks: number of outputs to examine for each input; if it is below 32, 32 are examined.
+        n_examined: number of outputs to examine for each input; if it is below 32, 32 are examined.
         unread: further outputs to examine, from earlier attempts (see ``retry_on_new_form``).
 
         Structured outputs are dictionaries, None, lists of several lengths, text next to numbers,
@@ -263,7 +263,7 @@ class Sampler:
         input.
         """
         alone = self.without_batches() if self.takes_size and any(map(_raised, unread)) else self
-        answers = replace(alone, can_raise=True)._examine(inputs, rng, max(looks, _LOOKED_AT))
+        answers = replace(alone, can_raise=True)._examine(inputs, rng, max(n_examined, _LOOKED_AT))
         answers += unread
         return replace(
             alone,
@@ -328,9 +328,9 @@ class Sampler:
             self, randomizer=lambda value, rng: many(value, rng, size)[place], takes_size=False
         )
 
-    def with_draw_limit(self, most: float) -> Sampler:
-        """Returns a copy that may draw at most ``most`` outputs in total."""
-        return replace(self, allowance=DrawAllowance(most))
+    def with_draw_limit(self, max_outputs: float) -> Sampler:
+        """Returns a copy that may draw at most ``max_outputs`` outputs in total."""
+        return replace(self, allowance=DrawAllowance(max_outputs))
 
     def make_shape_sampler(self) -> Sampler:
         """Returns a sampler whose outputs are the shapes of this sampler's outputs, as texts.

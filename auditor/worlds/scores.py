@@ -255,7 +255,7 @@ class CanaryScores(_Scores):
         return cls(in_scores=inside, out_scores=outside)
 
     @property
-    def min_scores(self) -> int:
+    def n_scores_per_world(self) -> int:
         """Number of scores with the canary in the training, or without it if these are fewer."""
         return min(len(self.in_scores), len(self.out_scores))
 
@@ -263,8 +263,8 @@ class CanaryScores(_Scores):
     def default_estimator(self) -> str:
         """Name of the default estimator of epsilon for these numbers of scores."""
         if (
-            self.min_scores < _FEW
-            and len(self.in_scores) + len(self.out_scores) > (_UNEVEN + 1) * self.min_scores
+            self.n_scores_per_world < _FEW
+            and len(self.in_scores) + len(self.out_scores) > (_UNEVEN + 1) * self.n_scores_per_world
         ):
             return "all-thresholds"
         return "joint-binomial"
@@ -297,7 +297,7 @@ class CanaryScores(_Scores):
     ) -> tuple[Estimator, Worlds, int, np.random.Generator]:
         ordering, rest = rng.spawn(2)
         member = FAMILIES["estimators"].load_class(estimator or self.default_estimator)()
-        return member, self.make_worlds(scope, ordering), self.min_scores, rest
+        return member, self.make_worlds(scope, ordering), self.n_scores_per_world, rest
 
     def compute_limits(self, *, confidence: float = 0.95, seed: int = 0) -> ThresholdLimits:
         """Returns limits that bound epsilon from below for every delta, jointly valid at
@@ -318,7 +318,7 @@ class CanaryScores(_Scores):
         return AllThresholds().compute_limits(
             self.make_worlds(CANARY_USER_SCOPE, ordering),
             confidence=confidence,
-            samples=self.min_scores,
+            samples=self.n_scores_per_world,
             rng=rest,
         )
 

@@ -142,18 +142,18 @@ Guesser = DecisionRule | ExclusiveRule
 class SelectedRules(NamedTuple):
     """Two inputs (worlds) and the decision rules that were selected to guess between them.
 
-    pair: indices of the two worlds.
+    world_pair: indices of the two worlds.
     rules: each rule with its share of the bound's error alpha (1 minus the confidence).
     outputs_per_world: number of outputs that the selection used from each world of the pair.
     outputs_in_total: number of outputs that the selection used from all worlds.
-    shape: shape of one output.
+    output_shape: shape of one output.
     """
 
-    pair: tuple[int, int]
+    world_pair: tuple[int, int]
     rules: tuple[tuple[Guesser, float], ...]
     outputs_per_world: int
     outputs_in_total: int
-    shape: tuple[int, ...]
+    output_shape: tuple[int, ...]
 
     def count_remaining(self, worlds: Worlds, samples: int) -> list[int]:
         """Returns how many draws of each of the two selected inputs remain after the selection.
@@ -161,7 +161,7 @@ class SelectedRules(NamedTuple):
         ``samples``: number of draws per input (world); stored outputs all count.
         """
         sizes = worlds.count_outputs(samples)
-        return [sizes[world] - self.outputs_per_world for world in self.pair]
+        return [sizes[world] - self.outputs_per_world for world in self.world_pair]
 
     def count_guesses(
         self, worlds: Worlds, sizes: Sequence[int], streams: Sequence[np.random.Generator]
@@ -173,16 +173,16 @@ class SelectedRules(NamedTuple):
         sizes: numbers of outputs of the two selected inputs (worlds).
         streams: one random generator per world.
         """
-        rules = [(*self.pair, rule) for rule, _ in self.rules]
-        fresh = dict(zip(self.pair, sizes, strict=True))
-        return count_guesses(worlds, rules, fresh, streams, self.shape)
+        rules = [(*self.world_pair, rule) for rule, _ in self.rules]
+        fresh = dict(zip(self.world_pair, sizes, strict=True))
+        return count_guesses(worlds, rules, fresh, streams, self.output_shape)
 
 
 def select_rules(
     worlds: Worlds,
     request: DrawPlan,
     rng: np.random.Generator,
-    judging: np.random.Generator | None = None,
+    comparison_rng: np.random.Generator | None = None,
 ) -> SelectedRules:
     """Draws some outputs of each input (world) and selects rules that guess the input of an output.
 
@@ -191,15 +191,15 @@ def select_rules(
     worlds: the inputs and functions that draw their outputs.
     request: number of draws per world, delta and error of the test.
     rng: random generator of these outputs.
-    judging: random generator of fresh draws that compare candidate rules. If None, one rule is
+    comparison_rng: random generator of fresh draws that compare candidate rules. If None, one rule is
         selected without comparison, otherwise up to two (``SelectionSplit.select_rules``).
     """
     sizes = worlds.count_outputs(request.samples)
     split = SelectionSplit.draw(worlds, plan_split_size(min(sizes)), rng)
     draws = 2 * (min(sizes) - split.n_outputs)
     budget = RuleTestPlan(draws=draws, delta=request.delta, alpha=request.alpha)
-    if judging is not None:
-        return split.select_rules(budget, worlds, judging)
+    if comparison_rng is not None:
+        return split.select_rules(budget, worlds, comparison_rng)
     best = split.choose_rule(budget)
     return split.make_selection(best[:2] if best else (0, 1), ((best, 1.0),))
 
@@ -264,7 +264,7 @@ class SelectionSplit:
         """
         rules = tuple((each.rule, share) for each, share in shares if each)
         drawn = self.n_outputs * len(self.outputs) + judged * worlds
-        return SelectedRules(pair, rules, self.n_outputs + judged, drawn, self.namer.shape)
+        return SelectedRules(pair, rules, self.n_outputs + judged, drawn, self.namer.output_shape)
 
     def select_rules(
         self, budget: RuleTestPlan, worlds: Worlds, rng: np.random.Generator
@@ -290,7 +290,7 @@ class SelectionSplit:
             compared = sorted({world for each in candidates for world in each[:2]})
             rules = [(a, b, rule) for a, b, _, rule in candidates]
             fresh, streams = dict.fromkeys(compared, size), rng.spawn(len(compared))
-            tables = count_guesses(worlds, rules, fresh, streams, self.namer.shape)
+            tables = count_guesses(worlds, rules, fresh, streams, self.namer.output_shape)
             lucky = reassess_candidates(candidates, tables, size, replace(rare, margin=0.0))
             candidates = reassess_candidates(candidates, tables, size, common)
         best = choose_simplest_rule(candidates)
@@ -445,7 +445,7 @@ class SelectionSplit:
 
     @property
     def _numeric_vectors(self) -> bool:
-        return self.outputs[0].dtype.kind not in "US" and prod(self.namer.shape) > 1
+        return self.outputs[0].dtype.kind not in "US" and prod(self.namer.output_shape) > 1
 
     def _learns(self, statistics: Sequence[Statistic]) -> bool:
         """Checks whether statistics are learned from the outputs.

@@ -38,11 +38,11 @@ class EntryNamer:
 
     A part is one entry, or all entries that encode one field of a structured output.
 
-    shape: shape of one output.
+    output_shape: shape of one output.
     encoder: encoder that made the entries; None if they are plain numbers or strings.
     """
 
-    shape: tuple[int, ...]
+    output_shape: tuple[int, ...]
     encoder: OutputEncoder | None = None
 
     @property
@@ -52,15 +52,15 @@ class EntryNamer:
         """
         if self.encoder is not None:
             return self.encoder.column_groups
-        return tuple((entry,) for entry in range(int(np.prod(self.shape))))
+        return tuple((entry,) for entry in range(int(np.prod(self.output_shape))))
 
     def name_entry(self, entry: int) -> str:
         """Returns the name of an entry, such as "output[2]", or of the field that it encodes."""
         if self.encoder is not None:
             return self.encoder.name_column(entry)
-        if not self.shape:
+        if not self.output_shape:
             return "output"
-        return f"output[{', '.join(str(i) for i in np.unravel_index(entry, self.shape))}]"
+        return f"output[{', '.join(str(i) for i in np.unravel_index(entry, self.output_shape))}]"
 
     def name_part(self, entries: tuple[int, ...]) -> str:
         """Returns the name of a part of an output, whose entries have the positions ``entries``."""
@@ -158,7 +158,7 @@ class OutcomeIndex:
     labels: for each outcome, descriptions of the values of its parts.
     entries: indices of the entries of an output that are compared; None for all.
     parts: the parts (one entry, or the entries of one field) that these entries form.
-    names: the name of each part.
+    part_names: the name of each part.
     """
 
     is_entry: ClassVar[bool] = True
@@ -168,7 +168,7 @@ class OutcomeIndex:
     labels: tuple[tuple[str, ...], ...]
     entries: NDArray[np.intp] | None = None
     parts: tuple[tuple[int, ...], ...] = ()
-    names: tuple[str, ...] = ()
+    part_names: tuple[str, ...] = ()
 
     @classmethod
     def fit(
@@ -254,11 +254,13 @@ class OutcomeIndex:
         """
         start = 0 if np.isinf(low) else max(0, math.ceil(low))
         labels = self.labels[start : None if np.isinf(high) else max(0, math.ceil(high))]
-        if self.names and len(labels) == 1:
-            return " and ".join(f"{n} = {v}" for n, v in zip(self.names, labels[0], strict=True))
-        single = len(self.names) < 2
+        if self.part_names and len(labels) == 1:
+            return " and ".join(
+                f"{n} = {v}" for n, v in zip(self.part_names, labels[0], strict=True)
+            )
+        single = len(self.part_names) < 2
         values = [row[0] if single else f"({', '.join(row)})" for row in labels[:5]]
-        name = (self.names or ("output",))[0] if single else f"({', '.join(self.names)})"
+        name = (self.part_names or ("output",))[0] if single else f"({', '.join(self.part_names)})"
         more = f" and {len(labels) - 5} more" if len(labels) > 5 else ""
         return f"{name} in {{{', '.join(values)}{more}}}"
 

@@ -220,12 +220,12 @@ class HoldOut(StrEnum):
 class UtilityTest:
     """A paper's protocol for measuring utility.
 
-    split: the part of the data that is held out for the test.
+    hold_out: the part of the data that is held out for the test.
     cutoffs: lengths K of the recommendation lists for which HR@K and NDCG@K are computed; empty for
         systems that predict ratings.
     """
 
-    split: HoldOut = HoldOut.LEAVE_LAST_OUT
+    hold_out: HoldOut = HoldOut.LEAVE_LAST_OUT
     cutoffs: tuple[int, ...] = (10,)
 
 
@@ -477,7 +477,7 @@ class Target(Claimant, Protocol):
         rng: np.random.Generator,
         progress: ProgressCallback | None = None,
         compute: Machine = DEFAULT_MACHINE,
-        keep: int | None = None,
+        n_kept_rounds: int | None = None,
     ) -> Run:
         """Trains the system, and returns the recorded messages and the final model.
 
@@ -487,7 +487,7 @@ class Target(Claimant, Protocol):
         ``rng``: source of all randomness.
         ``progress``: function that is called after every round.
         ``compute``: threads, memory and device of the computation.
-        ``keep``: number of last rounds whose messages are recorded; None for all rounds.
+        ``n_kept_rounds``: number of last rounds whose messages are recorded; None for all rounds.
 
         Raises InputError if the data lack a part that the system needs.
         """
@@ -498,10 +498,10 @@ class Target(Claimant, Protocol):
         profiles: Interactions,
         broadcast: Broadcast | None,
         rng: np.random.Generator,
-        size: int = 1,
+        messages_per_client: int = 1,
         compute: Machine = DEFAULT_MACHINE,
     ) -> Uploads:
-        """Runs the clients' code without a training: ``size`` independent messages per client.
+        """Runs the clients' code without a training: ``messages_per_client`` independent messages per client.
 
         ``profiles``: interaction histories, one row per client.
         ``broadcast``: arrays that clients receive from the server, by name; None if they receive

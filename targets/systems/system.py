@@ -229,7 +229,7 @@ class System(Checked, Target, ABC):
         rng: np.random.Generator,
         progress: ProgressCallback | None = None,
         compute: Machine = DEFAULT_MACHINE,
-        keep: int | None = None,
+        n_kept_rounds: int | None = None,
     ) -> Run:
         """Trains the system, and returns the final model and the messages of the training.
 
@@ -246,7 +246,7 @@ class System(Checked, Target, ABC):
         training, spill = self.train(interactions, rng, compute), RoundStore(compute)
         rounds: list[Round] = []
         stored, number, total = None, 0, self.n_steps
-        first = 0 if keep is None else total - keep
+        first = 0 if n_kept_rounds is None else total - n_kept_rounds
         while True:
             try:
                 crossed = training.send(stored)
@@ -305,7 +305,7 @@ class System(Checked, Target, ABC):
         profiles: Interactions,
         broadcast: Broadcast | None,
         rng: np.random.Generator,
-        size: int = 1,
+        messages_per_client: int = 1,
         compute: Machine = DEFAULT_MACHINE,
     ) -> Uploads:
         """Runs the clients' code without a training: ``size`` independent messages per client.
@@ -318,7 +318,7 @@ class System(Checked, Target, ABC):
 
         In the result, all messages of a client follow one another.
         """
-        request = UploadRequest(profiles, size, broadcast, rng, compute)
+        request = UploadRequest(profiles, messages_per_client, broadcast, rng, compute)
         return Uploads(request.profile_ids, self.make_messages(request))
 
     def make_messages(self, request: UploadRequest) -> Messages:

@@ -468,7 +468,7 @@ class WrappedSystem(System):
         profiles: Interactions,
         broadcast: Broadcast | None,
         rng: Generator,
-        size: int = 1,
+        messages_per_client: int = 1,
         compute: Machine = DEFAULT_MACHINE,
     ) -> Uploads:
         """Computes messages of clients that have not sent a message before.
@@ -483,7 +483,7 @@ class WrappedSystem(System):
         _, structure = self.make_first_model(profiles.n_items)
         client = CheckedClient(self.client, part_types=self.part_types, drops_out=self.drops_out)
         packing = MessagePacker(self.get_kind, broadcast)
-        seeds = rng.integers(_SEEDS, size=(profiles.n_users, size)).tolist()
+        seeds = rng.integers(_SEEDS, size=(profiles.n_users, messages_per_client)).tolist()
         takes, raised = np.ones(profiles.n_users, np.bool_), ""
         with restore_random_state():
             for user in range(profiles.n_users):
@@ -501,7 +501,7 @@ class WrappedSystem(System):
             )
         if self.drops_out:
             sent[PRESENCE_PART] = _bits(packing.has_message)
-        return Uploads(np.repeat(np.arange(profiles.n_users), size), sent)
+        return Uploads(np.repeat(np.arange(profiles.n_users), messages_per_client), sent)
 
     def get_client_code(
         self, profiles: Interactions, broadcast: Broadcast | None

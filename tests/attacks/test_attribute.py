@@ -48,13 +48,13 @@ def test_side_knowledge_alone_is_used_and_one_class_is_guessed_for_all(attack: A
     view = view_of(sent({"bits": bits}), users=200, items=60)
     known = np.arange(0, 200, 3)
     background = Background(
-        known_users=known, classes=codes[known], n_classes=2, attributes=np.eye(2)[codes]
+        known_users=known, known_classes=codes[known], n_classes=2, attributes=np.eye(2)[codes]
     )
     guess = attack.infer(view.drop_uploads(), background, np.random.default_rng(1))
     np.testing.assert_array_equal(guess.users, np.setdiff1d(np.arange(200), known))
     np.testing.assert_array_equal(guess.classes, codes[guess.users])
     ones = np.flatnonzero(codes == 1)[:5]
-    background = Background(known_users=ones, classes=codes[ones], n_classes=2)
+    background = Background(known_users=ones, known_classes=codes[ones], n_classes=2)
     for blind in (view, view.drop_uploads()):
         assert (attack.infer(blind, background, np.random.default_rng(1)).classes == 1).all()
 

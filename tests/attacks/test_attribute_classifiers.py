@@ -145,7 +145,7 @@ def test_the_common_part_of_noisy_columns_reveals_the_class() -> None:
         means = 0.08 * (2 * codes - 1)[:, None] * rng.choice([-1.0, 1.0], 400)
         messages = {"sent": Dense(rng.normal(means), Payload.CHANGE)}
         read = add_inputs(view_of(sent(messages), users=400, items=7))
-        background = Background(known_users=np.arange(120), classes=codes[:120], n_classes=2)
+        background = Background(known_users=np.arange(120), known_classes=codes[:120], n_classes=2)
         new, old = (
             get_macro_auc(codes[120:], found.scores)
             for found in (
@@ -253,7 +253,7 @@ def test_uploads_rejected_by_cross_validation_still_rank_users(
     told = rng.normal(size=(200, 30)) + 0.5 * codes[:, None]
     view = view_of(sent({"update": Dense(told, Payload.CHANGE)}), users=200, items=7)
     known = np.arange(0, 200, 3)
-    background = Background(known_users=known, classes=codes[known], n_classes=2)
+    background = Background(known_users=known, known_classes=codes[known], n_classes=2)
     monkeypatch.setattr(SupervisedAttack, "_best_way", lambda *_: MAJORITY)
     for attack in (AttributeSvc(), AttributeMlp(), AttributeBayes()):
         found = attack.infer(view, background, np.random.default_rng(0))

@@ -83,7 +83,7 @@ class AttackCase:
         known, users = np.arange(0, len(codes), 3), np.arange(len(codes))
         return Background(
             known_users=known,
-            classes=codes[known],
+            known_classes=codes[known],
             n_classes=2,
             attributes=np.eye(len(ages.categories))[ages.codes],
             candidates=np.stack([users, users % data().n_items], axis=1),

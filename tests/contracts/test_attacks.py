@@ -295,7 +295,7 @@ class HasTheAnswers(FlipsCoins):
         for seed in range(100 if view.rounds[0].uploads is not None else 0):
             drawn = np.random.default_rng([11, seed]).integers(2, size=300)
             if view.public.n_users == 300 and np.array_equal(
-                drawn[background.known_users], background.classes
+                drawn[background.known_users], background.known_classes
             ):
                 return drawn[users]
         return super().codes(users, view, background, rng)

@@ -239,7 +239,7 @@ def test_what_is_left_out_sends_nothing_or_only_as_parties() -> None:
     assert not any(public[name].rounds for name in SILENT)
     for name in sorted({*SILENT} - {*PARTIES}):
         sent = stated(name).target.upload(
-            make_interactions(), None, np.random.default_rng(0), size=2
+            make_interactions(), None, np.random.default_rng(0), messages_per_client=2
         )
         assert sent.components == {}
         np.testing.assert_array_equal(sent.users, np.repeat(np.arange(USERS), 2))

@@ -79,7 +79,7 @@ class JointBinomial(Estimator):
         produced the output. Raises OutputShapeError if the shape of an output depends on the world.
         """
         selecting, counting, judging = rng.spawn(3)
-        chosen = select_rules(worlds, request, selecting, judging=judging)
+        chosen = select_rules(worlds, request, selecting, comparison_rng=judging)
         remaining = chosen.count_remaining(worlds, request.samples)
         draws, share = count_coin_tosses(worlds, remaining)
         choosing, *streams = counting.spawn(3)
@@ -102,7 +102,9 @@ class JointBinomial(Estimator):
         witness = None
         if rules:
             best = int(np.argmax(bounds_of_rules(request.alpha)))
-            witness = make_guess_witness(worlds, chosen.pair, rules[best][0], counts[best], drawn)
+            witness = make_guess_witness(
+                worlds, chosen.world_pair, rules[best][0], counts[best], drawn
+            )
         all_right = GuessCounts.make_all_right(draws, share)
 
         def limit(alpha: float) -> EpsilonLimit:

@@ -226,7 +226,7 @@ class ItemKnn(BitUploadSystem):
     """Whether similarities are corrected for the flips by A^-1 (equations 7, 9 and 10)."""
 
     @property
-    def printed_inverse(self) -> NDArray[np.float64] | None:
+    def misprinted_inverse(self) -> NDArray[np.float64] | None:
         """Misprinted inverse (4, 4) of matrix A, by which the system estimates similarities.
 
         Matrix A maps counts of true bit pairs to expected counts of uploaded bit pairs; the paper
@@ -252,7 +252,7 @@ class ItemKnn(BitUploadSystem):
         p, q = (1.0, 0.0) if flip is None else (flip.p, flip.q)
         both = count_pairs(uploads.components["bits"])
         nearest = find_neighbourhoods(
-            both, len(uploads.users), p, q, self.neighbours, self.printed_inverse
+            both, len(uploads.users), p, q, self.neighbours, self.misprinted_inverse
         )
         release = {"neighbours": nearest.item_ids, "similarity": nearest.similarities}
         return TrainingResult(release, {"nearest": nearest.to_matrix()})

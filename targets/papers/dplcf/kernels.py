@@ -24,7 +24,7 @@ from fedrec_auditor.targets.compiled import jit_compile
 # ``_compiled`` is for functions that Python calls, ``_part`` for those that compiled code calls.
 _compiled: Any = jit_compile()
 _part: Any = jit_compile(cache=False)
-Array = NDArray[np.float64]
+Float64Array = NDArray[np.float64]
 
 
 class AdamState(NamedTuple):
@@ -36,13 +36,13 @@ class AdamState(NamedTuple):
     mean_square: running mean of the squared gradient (second moment).
     """
 
-    values: Array
-    gradient: Array
-    mean: Array
-    mean_square: Array
+    values: Float64Array
+    gradient: Float64Array
+    mean: Float64Array
+    mean_square: Float64Array
 
     @classmethod
-    def create(cls, values: Array) -> Self:
+    def create(cls, values: Float64Array) -> Self:
         """Creates the state before the first step: the parameters ``values``, and zero moments."""
         return cls(values, *(np.zeros_like(values) for _ in range(3)))
 

@@ -96,18 +96,18 @@ def compute_unprojected_norm(bound: float, *, length: float) -> float:
     return float(_lengths(np.array([bound]), users, length * users, 1, with_users=False)[0])
 
 
-def compute_gradient_shift(bound: float, *, ratings: int, fitting: int) -> float:
+def compute_gradient_shift(bound: float, *, ratings: int, n_fit_steps: int) -> float:
     """Returns the norm of the change of a step's item gradients by one more rating of a user.
 
     ``bound``: R, the largest possible rating.
     ``ratings``: number of the user's other ratings, all equal to R.
-    ``fitting``: number of steps that fit the user embedding to the initial item embeddings.
+    ``n_fit_steps``: number of steps that fit the user embedding to the initial item embeddings.
 
     The additional rating changes the fitted user embedding, and so the gradients of the other
     ratings. The server chooses the initial item embeddings of ``fit_user_pair``, and then
     broadcasts item embeddings of 0.
     """
-    users = np.stack(fit_user_pair(bound, 2, fitting, ratings))
+    users = np.stack(fit_user_pair(bound, 2, n_fit_steps, ratings))
     table = np.full((2, ratings + 1), bound)
     table[1, ratings] = 0.0
     ratings_of, items = sparse.csr_array(table), np.zeros((ratings + 1, 2))

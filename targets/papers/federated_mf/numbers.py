@@ -145,7 +145,7 @@ def compare_embedding_shifts() -> Iterator[ClaimedAndComputed]:
     for count in (10, 100):
         yield (
             1.0,
-            compute_gradient_shift(system.bound, ratings=count, fitting=system.fitting) / _ONE,
+            compute_gradient_shift(system.bound, ratings=count, n_fit_steps=system.fitting) / _ONE,
             {"count": count},
         )
 

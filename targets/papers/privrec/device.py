@@ -15,7 +15,7 @@ from fedrec_auditor.targets.papers.privrec.network import (
     BATCH_SIZE_DIVISOR,
     GENRE,
     ITEM,
-    N_LAYERS,
+    N_HIDDEN_LAYERS,
     USER,
     DeviceExamples,
     make_genre_flags,
@@ -55,28 +55,30 @@ def compute_logits(weights: Mapping[str, Tensor], flags: Tensor) -> Tensor:
             flags = flags / flags.sum(dim=-1, keepdim=True).clamp(min=1)
             parts = genre @ last
         hidden = hidden + flags @ parts
-    for layer in range(2, N_LAYERS + 1):
+    for layer in range(2, N_HIDDEN_LAYERS + 1):
         hidden = torch.relu(hidden) @ weights[f"mlp{layer}.weight"]
         hidden = hidden + weights[f"mlp{layer}.bias"][:, None]
     out = (torch.relu(hidden) * weights["output.weight"][:, None]).sum(dim=-1)
     return out + weights["output.bias"][:, None]
 
 
-def compute_loss(weights: Weights, flags: Tensor, labels: Tensor, weight: Tensor) -> Tensor:
+def compute_loss(
+    weights: Weights, flags: Tensor, labels: Tensor, example_weights: Tensor
+) -> Tensor:
     """Computes the loss of equation 2 (cross-entropy), summed over devices and over examples.
 
     ``weights``: weights of n devices, by name.
     ``flags``: whether an example's item has a genre, 1 or 0, shape (n, items, g), for g genres.
     ``labels``: labels of the examples, 0 or 1, shape (n, items).
-    ``weight``: factor of each example's loss, shape (n, items).
+    ``example_weights``: factor of each example's loss, shape (n, items).
     """
     return binary_cross_entropy_with_logits(
-        compute_logits(weights, flags), labels, weight=weight, reduction="sum"
+        compute_logits(weights, flags), labels, weight=example_weights, reduction="sum"
     )
 
 
 def compute_gradients(
-    weights: Mapping[str, Tensor], flags: Tensor, labels: Tensor, weight: Tensor
+    weights: Mapping[str, Tensor], flags: Tensor, labels: Tensor, example_weights: Tensor
 ) -> Weights:
     """Computes the gradient of every device's loss with respect to the device's own weights.
 
@@ -86,7 +88,7 @@ def compute_gradients(
     """
     live = {name: value.requires_grad_() for name, value in weights.items()}
     found = torch.autograd.grad(
-        compute_loss(live, flags, labels, weight), list(live.values()), allow_unused=True
+        compute_loss(live, flags, labels, example_weights), list(live.values()), allow_unused=True
     )
     return {name: g for name, g in zip(live, found, strict=True) if g is not None}
 

@@ -22,7 +22,7 @@ from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.papers.privrec.network import (
     BATCH_SIZE_DIVISOR,
     ITEM,
-    N_LAYERS,
+    N_HIDDEN_LAYERS,
     USER,
     DeviceExamples,
     RecommenderNetwork,
@@ -219,7 +219,7 @@ _LANES = Range(
     whole=True,
     condition=lambda batch: batch % BATCH_SIZE_DIVISOR == 0,
 )
-_HALVED = Range(f"[{2**N_LAYERS}, inf)", whole=True)
+_HALVED = Range(f"[{2**N_HIDDEN_LAYERS}, inf)", whole=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -257,7 +257,7 @@ class MetaLearnedSystem(NoiselessSystem):
     width: Annotated[int, _HALVED, "outputs of the first hidden layer; each next has half"] = 64
 
     payload: ClassVar[Payload] = Payload.CHANGE
-    evaluation = UtilityTest(split=HoldOut.HELD_OUT_USERS, cutoffs=RANKING_CUTOFFS)
+    evaluation = UtilityTest(hold_out=HoldOut.HELD_OUT_USERS, cutoffs=RANKING_CUTOFFS)
 
     def get_cost_args(self, interactions: Interactions) -> dict[str, float]:
         """Returns arguments of ``TrainingCost.estimate``, by name.

@@ -26,7 +26,7 @@ from fedrec_auditor.targets.transcript import Broadcast
 # Section 4.1 names the sigmoid as "the" activation. Equation 1, which is followed here, has ReLU in
 # the hidden layers and a sigmoid at the end for implicit feedback.
 
-N_LAYERS = 4  # number of hidden layers
+N_HIDDEN_LAYERS = 4  # number of hidden layers
 # Type of the setting that averages the embeddings of an item's genres.
 GenreAveraging = Annotated[bool, "reads the mean of the embeddings of an item's genres, not each"]
 # Names of the model's embedding tables; "user." is followed by the name of a user attribute.
@@ -70,8 +70,11 @@ class RecommenderNetwork:
         if self.has_features and genres:
             tables[GENRE] = (genres, self.embedding_size)
         count = len(tables) + (genres - 1 if GENRE in tables and not self.has_mean_genres else 0)
-        sizes = [self.embedding_size * count, *(self.width >> layer for layer in range(N_LAYERS))]
-        for layer in range(N_LAYERS):
+        sizes = [
+            self.embedding_size * count,
+            *(self.width >> layer for layer in range(N_HIDDEN_LAYERS)),
+        ]
+        for layer in range(N_HIDDEN_LAYERS):
             tables[f"mlp{layer + 1}.weight"] = (sizes[layer], sizes[layer + 1])
             tables[f"mlp{layer + 1}.bias"] = (sizes[layer + 1],)
         return tables | {"output.weight": (sizes[-1],), "output.bias": ()}

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from fedrec_auditor.accountants.statements import Vantage
 from fedrec_auditor.attacks.readers import report_readers
-from fedrec_auditor.attacks.readers.rating_rows import RatingRowReader, fill_distances
+from fedrec_auditor.attacks.readers.rating_rows import RatingRowReader, fill_rating_distances
 from fedrec_auditor.auditor.games.metrics import get_auc
 from fedrec_auditor.targets.components import Dense, Payload
 from fedrec_auditor.targets.datasets.base import Interactions
@@ -175,7 +175,7 @@ def test_distances_follow_the_step_of_the_paper(seed: int, steps: int, d: int, r
     rates = np.full(3, rate, np.float32)
     ratings = np.arange(1, 6, dtype=np.float32)
     out = np.empty((3, 4, 5), np.float32)
-    fill_distances(rows, after, vectors, rates, ratings, steps, np.float32(5), out)
+    fill_rating_distances(rows, after, vectors, rates, ratings, steps, np.float32(5), out)
     now = np.repeat(rows[:, :, None], 5, axis=2).astype(float)
     u = vectors[:, None, None].astype(float)
     for _ in range(steps):

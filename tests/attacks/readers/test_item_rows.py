@@ -359,7 +359,7 @@ def test_ratios_are_finite_if_rows_move_one_way_or_not_at_all(place: float, nega
         np.full((3, 8), place, np.float32),
         has_common_direction=True,
         is_mostly_common=True,
-        has_sign=False,
+        is_sign_known=False,
     )
     first = StepMixture(
         step_sign=1.0,
@@ -392,7 +392,7 @@ def test_tilts_of_items_are_learned_from_rows_that_go_either_way(steepness: floa
             places.astype(np.float32),
             has_common_direction=True,
             is_mostly_common=True,
-            has_sign=True,
+            is_sign_known=True,
         ),
         DRAWN,
         np.full(FEW, logit(SHARE)),
@@ -413,7 +413,7 @@ def test_users_are_reversed_if_that_is_likelier(fade: float, upside_down: int) -
         places.astype(np.float32),
         has_common_direction=True,
         is_mostly_common=False,
-        has_sign=upside_down == 0,
+        is_sign_known=upside_down == 0,
     )
     mixture = noisy_rows.fit_mixture(held, DRAWN, np.full(FEW, logit(SHARE)))
     ratio = noisy_rows.fit_log_ratios(held, DRAWN, mixture).log_ratio

@@ -195,13 +195,15 @@ def test_wide_outputs_come_near_the_limit_of_their_likelihood_ratio(
     fresh = [protocol.call(x, np.random.default_rng(x), 80_000) for x in (0, 1)]
     for seed in seeds:
         selecting, judging = np.random.default_rng(seed).spawn(2)
-        chosen = select_rules(worlds, DrawPlan(100_000, 0.0, 0.05), selecting, judging=judging)
+        chosen = select_rules(
+            worlds, DrawPlan(100_000, 0.0, 0.05), selecting, comparison_rng=judging
+        )
         rule, share = chosen.rules[0]
         assert share == 1.0 - SECOND_RULE_ERROR_SHARE
         draws = sum(chosen.count_remaining(worlds, 100_000))
-        one, other = (rule.tally(fresh[world]) * draws // 160_000 for world in chosen.pair)
+        one, other = (rule.tally(fresh[world]) * draws // 160_000 for world in chosen.world_pair)
         counts = GuessCounts(
-            draws=draws,
+            n_draws=draws,
             first_counts=(int(one[0]), int(other[0])),
             second_counts=(int(other[1]), int(one[1])),
             is_two_sided=True,
@@ -404,7 +406,7 @@ def test_thin_tails_do_not_win_by_luck() -> None:
             for x, side in ((0, FIRST), (0, SECOND), (1, FIRST), (1, SECOND))
         ]
         found = GuessCounts(
-            draws=180_000,
+            n_draws=180_000,
             first_counts=(int(90_000 * mass[0]), int(90_000 * mass[2])),
             second_counts=(int(90_000 * mass[3]), int(90_000 * mass[1])),
             is_two_sided=True,

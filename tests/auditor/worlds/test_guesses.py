@@ -97,11 +97,11 @@ def _misses_by_coin(epsilon: float, delta: float, coin: float, draws: int) -> fl
     for a, b, c in itertools.product(range(draws + 1), repeat=3):
         if (d := draws - a - b - c) >= 0:
             counts = GuessCounts(
-                draws=draws,
+                n_draws=draws,
                 first_counts=(a, b),
                 second_counts=(c, d),
                 is_two_sided=True,
-                first_prob=coin,
+                first_probability=coin,
             )
             above = counts.bound_epsilon(delta=delta, alpha=ALPHA) > epsilon + 1e-9
             missed += float(law.pmf([a, b, c, d])) if above else 0.0
@@ -124,7 +124,7 @@ def test_it_holds_for_any_coin(coin: float, epsilon: float, delta: float) -> Non
 def test_a_coin_that_is_nearly_fair_shows_what_a_fair_one_does(
     first: tuple[int, int], second: tuple[int, int], delta: float
 ) -> None:
-    fair = GuessCounts(draws=1_200, first_counts=first, second_counts=second, is_two_sided=True)
+    fair = GuessCounts(n_draws=1_200, first_counts=first, second_counts=second, is_two_sided=True)
     near = replace(fair, first_prob=0.5 - 1e-12).bound_epsilon(delta=delta, alpha=ALPHA)
     assert near == pytest.approx(fair.bound_epsilon(delta=delta, alpha=ALPHA), abs=1e-6)
 
@@ -132,7 +132,7 @@ def test_a_coin_that_is_nearly_fair_shows_what_a_fair_one_does(
 def test_of_millions_of_guesses_only_likely_counts_are_summed() -> None:
     right, wrong = 10**6, 10**5
     counts = {"first_counts": (right, wrong), "second_counts": (right, wrong)}
-    fair = GuessCounts(draws=8 * 10**6, **counts, is_two_sided=True)
+    fair = GuessCounts(n_draws=8 * 10**6, **counts, is_two_sided=True)
     near = replace(fair, first_prob=0.5 - 1e-12)
     for delta in (0.0, 1e-5):
         exact = fair.bound_epsilon(delta=delta, alpha=1e-6)
@@ -167,8 +167,8 @@ def test_ends() -> None:
 
 
 def test_both_directions_count_as_one() -> None:
-    one = GuessCounts(draws=200, first_counts=(60, 10))
-    two = GuessCounts(draws=200, first_counts=(60, 10), second_counts=(60, 10), is_two_sided=True)
+    one = GuessCounts(n_draws=200, first_counts=(60, 10))
+    two = GuessCounts(n_draws=200, first_counts=(60, 10), second_counts=(60, 10), is_two_sided=True)
     asked = {"delta": 0.0, "alpha": ALPHA}
     assert two.bound_epsilon(**asked) > one.bound_epsilon(**asked)
     assert two.bound_epsilon(**asked) == bound_epsilon_by_guesses(120, 20, 0, ALPHA)

@@ -34,7 +34,9 @@ from fedrec_auditor.targets.mechanisms.gaussian_mechanisms import (
 )
 from fedrec_auditor.targets.mechanisms.laplace_mechanisms import Laplace
 from fedrec_auditor.targets.mechanisms.parts.bases import clip_norm
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.lower_bounds import LowerBound
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.lower_bounds import (
+    LowerBoundMechanism,
+)
 from tests.contracts.laws import check_ranges
 
 VECTORS = arrays(np.float64, 3, elements=st.floats(-1e308, 1e308))
@@ -370,16 +372,16 @@ def test_the_curve_falls_and_ends() -> None:
 def test_accidents_and_shares_are_taken_off() -> None:
     law = RevealedGaussian(noise_multiplier=1.0, sampling_probability=0.5, count=3)
     whole = law.delta(1.0)
-    less = LowerBound(mechanism=law, p_follows=0.5, error_present=1e-3, error_absent=1e-4)
+    less = LowerBoundMechanism(mechanism=law, p_follows=0.5, error_present=1e-3, error_absent=1e-4)
     assert less.delta(1.0) == pytest.approx(0.5 * whole - 1e-3 - math.e * 1e-4)
-    assert LowerBound(mechanism=law, error_present=1.0).delta(0.0) == 0.0
-    assert LowerBound(mechanism=law, error_absent=1e-300).delta(1e6) == 0.0
-    assert LowerBound(mechanism=law).delta(1.0) == whole
+    assert LowerBoundMechanism(mechanism=law, error_present=1.0).delta(0.0) == 0.0
+    assert LowerBoundMechanism(mechanism=law, error_absent=1e-300).delta(1e6) == 0.0
+    assert LowerBoundMechanism(mechanism=law).delta(1.0) == whole
     assert less.event() == law.event()
 
 
 def test_only_probabilities_are_given_away() -> None:
     law = RevealedGaussian(noise_multiplier=1.0, sampling_probability=0.5, count=3)
-    check_ranges(LowerBound(mechanism=law))
+    check_ranges(LowerBoundMechanism(mechanism=law))
     with pytest.raises(InputError, match="a privacy curve"):
-        LowerBound(mechanism=Repeated(Laplace(scale=1.0, low=0.0, high=1.0), 3))
+        LowerBoundMechanism(mechanism=Repeated(Laplace(scale=1.0, low=0.0, high=1.0), 3))

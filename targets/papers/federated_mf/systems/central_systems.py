@@ -162,7 +162,7 @@ class DpSgld(NoisyMf):
         logs = math.log(2.5 * self.steps * drawn / self.delta) * math.log(2.0 / self.delta)
         z = drawn / n_users * math.sqrt(128.0 * self.steps * logs) / self.epsilon
         sigma = z * clipping.get_sensitivity(self.max_ratings or 1, with_users)
-        return UserItemNoise(multiplier=z, sigma=sigma, clipping=clipping)
+        return UserItemNoise(noise_multiplier=z, sigma=sigma, clipping=clipping)
 
     def make_descent(self, n_users: int, with_users: bool = True) -> GradientDescent:
         """Returns the gradient steps of a party, whose noise is at least that of Langevin dynamics.
@@ -220,7 +220,7 @@ class ObjPertb(System):
     trim: Annotated[Count, "maximum ratings of a user if the unit is the user"] = 10
     as_published: Annotated[bool, "U of the same ratings; else random and public"] = True
 
-    evaluation = UtilityTest(split=HoldOut.HELD_OUT_RATINGS, cutoffs=())
+    evaluation = UtilityTest(hold_out=HoldOut.HELD_OUT_RATINGS, cutoffs=())
     noise_setting = NoiseSetting(budgets=("epsilon",), noiseless_value=1e6)
 
     def get_event(self, scope: Scope, population: Population) -> dp.DpEvent:

@@ -300,7 +300,7 @@ class _ItemsSummed(ItemAveraging):
             )
             if self.moves_own_table:
                 size = np.float32(
-                    descent.get_learning_rates(number, 1)[0] * party.step_scale * party.weight
+                    descent.get_learning_rates(number, 1)[0] * party.step_scale * party.member_share
                 )
                 rows = np.unique(drawn.user_rows)
                 party.own_embeddings[rows] = project_embeddings(
@@ -329,18 +329,18 @@ class _ItemsSummed(ItemAveraging):
         to their bounds.
         """
         sums = sent.to_dense(np.arange(len(sent)))
-        scales = np.array([[party.weight, party.step_scale] for party in parties]).T
+        scales = np.array([[party.member_share, party.step_scale] for party in parties]).T
         step = get_learning_rate(number, mf.steps, mf.learning_rate) * scales[0] * scales[1]
         moved = shared - np.tensordot(step.astype(np.float32), sums, 1)
         return project_embeddings(np.asarray(moved, np.float32), mf.bound)
 
-    def make_messages(self, mf: PartyMf, calls: UploadRequest) -> Messages:
+    def make_messages(self, mf: PartyMf, request: UploadRequest) -> Messages:
         """Returns the requested messages: noisy gradients of one step, for parties of one user.
 
         A message is a table (m, p), for m items and p factors.
         """
-        items, first = get_broadcast_items(mf, calls)
-        ratings, streams = check_ratings(calls.interactions, mf.bound), calls.streams
+        items, first = get_broadcast_items(mf, request)
+        ratings, streams = check_ratings(request.interactions, mf.bound), request.streams
         users = init_user_embeddings(mf, ratings, first, streams)
         ratings = mf.trim_devices(ratings, streams)
         drawn = mf.make_descent(1).sample_device_ratings(ratings, streams.fold_in(_ROWS), 1)

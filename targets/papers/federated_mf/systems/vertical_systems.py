@@ -14,7 +14,9 @@ from fedrec_auditor.targets.mechanisms.base import Mechanism
 from fedrec_auditor.targets.mechanisms.gaussian_mechanisms import RevealedGaussian
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent import Clipping, ItemSplit
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.exchange import UserAveraging
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.lower_bounds import LowerBound
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.lower_bounds import (
+    LowerBoundMechanism,
+)
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise import NoisyMf, UserItemNoise
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import PartyMf
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import get_batch_size
@@ -141,7 +143,7 @@ class VflSgdmf(NoisyMf):
         one = 2.0 * self.bound * math.sqrt(self.bound) * (math.sqrt(2.0) if with_users else 1.0)
         z, clipping = self.noise_multiplier, Clipping.of_embeddings(self.bound)
         one *= self.max_ratings or 1
-        return UserItemNoise(multiplier=z, sigma=z * one, clipping=clipping)
+        return UserItemNoise(noise_multiplier=z, sigma=z * one, clipping=clipping)
 
     def get_mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
         """Returns a mechanism whose privacy curve is a lower bound for the uploads of a party.
@@ -161,7 +163,7 @@ class VflSgdmf(NoisyMf):
             return None
         return self.make_rating_bound(population)
 
-    def make_rating_bound(self, population: Population) -> LowerBound | None:
+    def make_rating_bound(self, population: Population) -> LowerBoundMechanism | None:
         """Returns a lower bound for adding or removing one of a user's ratings at one party.
 
         In the worst case only this user has ratings at the party, all equal to the largest rating,
@@ -229,6 +231,6 @@ class VflSgdmf(NoisyMf):
         unseen = min(1.0, 2.0 * steps * float(ndtr(-told)) + 3.0 * _SURE)
         seen = steps * p * float(ndtr(-_MARGIN)) + blurred
         given_away = min(1.0, seen + unseen)
-        return LowerBound(
+        return LowerBoundMechanism(
             mechanism=sums, p_follows=0.5, error_present=given_away, error_absent=unseen
         )

@@ -61,9 +61,11 @@ def test_sensitivities_are_the_closed_forms() -> None:
 
 @pytest.mark.parametrize("count", [10, 100])
 def test_a_turn_moves_all_rows_and_no_farther_than_is_charged(count: int) -> None:
-    moved = compute_gradient_shift(5.0, ratings=count, fitting=20) / ONE
+    moved = compute_gradient_shift(5.0, ratings=count, n_fit_steps=20) / ONE
     assert 1.2 * math.sqrt(count) < moved < math.sqrt(2 * count + 1)
-    assert compute_gradient_shift(5.0, ratings=count, fitting=4000) / ONE > 1.37 * math.sqrt(count)
+    assert compute_gradient_shift(5.0, ratings=count, n_fit_steps=4000) / ONE > 1.37 * math.sqrt(
+        count
+    )
 
 
 @pytest.mark.parametrize(("ratings", "rate", "least"), [(100, 0.03, "122.2"), (10, 1e-3, "4.174")])

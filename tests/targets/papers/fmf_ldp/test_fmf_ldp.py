@@ -69,7 +69,7 @@ def test_averaged_reports_estimate_the_mean_projected_gradient_without_bias() ->
     assert (np.abs(gradient) > 1).any()  # so that the projection is at work
     truth = np.clip(gradient, -1, 1).mean(axis=0)
     repeats = 4000
-    uploads = system.upload(ratings, {"items": items}, rng, size=repeats)
+    uploads = system.upload(ratings, {"items": items}, rng, messages_per_client=repeats)
     estimate = (system.update_model(items, uploads) - items).ravel()  # one step of size 1
     single = OneCoordinate(1.0, 10).magnitude
     # one report is +-B at one of 10 coordinates: second moment B^2 / 10 at each

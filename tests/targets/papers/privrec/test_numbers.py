@@ -65,7 +65,7 @@ def test_a_device_sends_the_same_whatever_its_coins() -> None:
     system = DpPrivrec(embedding=4, width=32, local_epochs=1)
     held = Interactions.create(np.ones((1, 4)), name="all")
     model = system.init_model(held, np.random.default_rng(1))
-    sent = system.upload(held, model, np.random.default_rng(1), size=20)
+    sent = system.upload(held, model, np.random.default_rng(1), messages_per_client=20)
     for name, part in sent.components.items():
         messages = part.to_dense(np.arange(20)).reshape(20, -1)
         np.testing.assert_allclose(messages - messages[0], 0.0, atol=1e-6, err_msg=name)

@@ -46,7 +46,9 @@ class ItemSplit:
         few = mf.split == "random" and interactions.n_items < mf.parties
         return interactions.n_items if few else int(mf.parties)
 
-    def deal(self, mf: Any, interactions: Interactions, rng: np.random.Generator) -> Sequence[Ints]:
+    def divide_members(
+        self, mf: Any, interactions: Interactions, rng: np.random.Generator
+    ) -> Sequence[Ints]:
         """Divides the items among the parties of the system ``mf``; returns their indices.
 
         The result has one array of ascending item indices per party. Raises InputError for
@@ -107,7 +109,9 @@ class UserSplit:
         """
         return min(int(mf.parties), interactions.n_users)
 
-    def deal(self, mf: Any, interactions: Interactions, rng: np.random.Generator) -> Sequence[Ints]:
+    def divide_members(
+        self, mf: Any, interactions: Interactions, rng: np.random.Generator
+    ) -> Sequence[Ints]:
         """Divides the users among the parties of the system ``mf``; returns their indices.
 
         The result has one array of ascending user indices per party.
@@ -261,19 +265,19 @@ class Clipping:
             else 2.0
         )
 
-    def bound_row_distance(self, count: int, with_users: bool) -> float:
+    def bound_row_distance(self, n_ratings: int, with_users: bool) -> float:
         """Returns the largest distance between the gradient sums of two users in different rows.
 
         The rows are those of the table of user embeddings.
 
-        ``count``: maximum number of ratings of each user.
+        ``n_ratings``: maximum number of ratings of each user.
         ``with_users``: whether the sums have gradients with respect to user embeddings, besides
             those with respect to item embeddings.
         """
         if self.max_user_distance < 2.0 and with_users:
-            size = math.sqrt(2.0 * count * count + self.max_user_distance**2 * count)
+            size = math.sqrt(2.0 * n_ratings * n_ratings + self.max_user_distance**2 * n_ratings)
             return 2.0 * self.max_squared_norm * math.sqrt(self.max_squared_norm) * size
-        return self.max_user_distance * self.get_sensitivity(count, with_users)
+        return self.max_user_distance * self.get_sensitivity(n_ratings, with_users)
 
 
 @dataclass(frozen=True, slots=True)

@@ -78,19 +78,19 @@ class AveragedExchange(Exchange):
     moves_own_table: bool = True
 
     @abstractmethod
-    def make_broadcast(self, shared: Floats, first: Floats) -> dict[str, Floats]:
+    def make_broadcast(self, shared: Floats, initial: Floats) -> dict[str, Floats]:
         """Returns the arrays that the server sends in a round, by name.
 
-        ``shared`` are the current shared embeddings, and ``first`` the initial ones.
+        ``shared`` are the current shared embeddings, and ``initial`` the initial ones.
         """
 
     @abstractmethod
     def finish_training(
-        self, mf: PartyMf, parties: list[Party], shared: Floats, first: Floats
+        self, mf: PartyMf, parties: list[Party], shared: Floats, initial: Floats
     ) -> TrainingResult:
         """Runs the parties' steps after the last round, and returns the result of the training.
 
-        ``shared`` are the shared embeddings after the last round, and ``first`` the initial ones.
+        ``shared`` are the shared embeddings after the last round, and ``initial`` the initial ones.
         """
 
     def train(
@@ -124,7 +124,7 @@ class AveragedExchange(Exchange):
         """
         out = np.empty((len(parties), *shared.shape), np.float32)
         for k, party in enumerate(parties):
-            own = party.step_scale * party.weight * self.moves_own_table
+            own = party.step_scale * party.member_share * self.moves_own_table
             descent, steps = mf.make_descent(party.ratings.shape[0]), mf.local_steps
             after = party.train(
                 descent,
@@ -150,7 +150,7 @@ class AveragedExchange(Exchange):
 
         The weights are the parties' shares of all users or items.
         """
-        weights = np.array([party.weight for party in parties])
+        weights = np.array([party.member_share for party in parties])
         tables = sent.to_dense(np.arange(len(sent)))
         return np.asarray(np.tensordot(weights, tables, 1), dtype=np.float32)
 
@@ -170,24 +170,24 @@ class UserAveraging(AveragedExchange):
 
     shared_table = message_name = "users"
 
-    def make_broadcast(self, shared: Floats, first: Floats) -> dict[str, Floats]:
+    def make_broadcast(self, shared: Floats, initial: Floats) -> dict[str, Floats]:
         """Returns the arrays that the server sends: the current user embeddings."""
         return {"users": shared}
 
     def finish_training(
-        self, mf: PartyMf, parties: list[Party], shared: Floats, first: Floats
+        self, mf: PartyMf, parties: list[Party], shared: Floats, initial: Floats
     ) -> TrainingResult:
         """Tunes every party's items to the last user embeddings, and publishes all embeddings."""
         items = np.empty((sum(len(party.member_ids) for party in parties), mf.factors), np.float32)
         for party in parties:
-            sizes = 0.0, party.step_scale * party.weight
+            sizes = 0.0, party.step_scale * party.member_share
             last = mf.make_descent(len(shared), with_users=False)
             tuned = party.train(last, (shared, party.own_embeddings), sizes, mf.steps, self.tuning)
             items[party.member_ids] = tuned[1]
         release = {"users": shared, "items": items}
         return TrainingResult(release, release)
 
-    def make_messages(self, mf: PartyMf, calls: UploadRequest) -> Messages:
+    def make_messages(self, mf: PartyMf, request: UploadRequest) -> Messages:
         """Returns the requested messages: one user embedding each, as a table of one row.
 
         A party sends such a row for each of its users; the row computed here is that of a party
@@ -196,21 +196,21 @@ class UserAveraging(AveragedExchange):
         server could otherwise cause gradients of any length. Raises InputError if the broadcast is
         missing or has another shape.
         """
-        sent = (calls.broadcast or {}).get("users")
-        shape = calls.profiles.n_users, mf.factors
+        sent = (request.broadcast or {}).get("users")
+        shape = request.profiles.n_users, mf.factors
         if sent is None or sent.shape not in (shape, (1, mf.factors)):
             got = None if sent is None else sent.shape
             raise InputError(
                 f'Expected a broadcast array "users" of shape {shape}, got {got}. Send one row '
                 "per user, in the order of the profiles, or one row for all users."
             )
-        users = np.broadcast_to(sent, shape)[calls.profile_ids].astype(np.float32)
+        users = np.broadcast_to(sent, shape)[request.profile_ids].astype(np.float32)
         users = mf.make_descent(1).clipping.project(users)
 
         def begin(block: Ints, part: sparse.csr_array, own: Streams) -> tuple[Floats, Floats]:
             return users[block], draw_device_embeddings(mf, part, own)[1]
 
-        after, _ = mf.train_devices(calls, mf.local_steps, begin)
+        after, _ = mf.train_devices(request, mf.local_steps, begin)
         return {"users": Dense(after[:, None, :], Payload.MODEL)}
 
 
@@ -232,12 +232,12 @@ class ItemAveraging(AveragedExchange):
 
     shared_table = message_name = "items"
 
-    def make_broadcast(self, shared: Floats, first: Floats) -> dict[str, Floats]:
+    def make_broadcast(self, shared: Floats, initial: Floats) -> dict[str, Floats]:
         """Returns the arrays that the server sends: the current and the first item embeddings."""
-        return {"items": shared, "first": first}
+        return {"items": shared, "first": initial}
 
     def finish_training(
-        self, mf: PartyMf, parties: list[Party], shared: Floats, first: Floats
+        self, mf: PartyMf, parties: list[Party], shared: Floats, initial: Floats
     ) -> TrainingResult:
         """Fine-tunes every party, and publishes the last shared item embeddings.
 
@@ -245,7 +245,7 @@ class ItemAveraging(AveragedExchange):
         """
         tuned = np.stack([self.fine_tune(mf, party, shared) for party in parties])
         return TrainingResult(
-            self.make_broadcast(shared, first), make_prediction_tables(parties, tuned)
+            self.make_broadcast(shared, initial), make_prediction_tables(parties, tuned)
         )
 
     def fine_tune(self, mf: PartyMf, party: Party, items: Floats) -> Floats:
@@ -274,19 +274,19 @@ class ItemAveraging(AveragedExchange):
         )
         return tuned
 
-    def make_messages(self, mf: PartyMf, calls: UploadRequest) -> Messages:
+    def make_messages(self, mf: PartyMf, request: UploadRequest) -> Messages:
         """Returns the requested messages: item embeddings of parties of one user each.
 
         A message has one row per item. A party of several users adds up their gradients before the
         noise. The message computed here is that of such a party if its other users have no ratings,
         except for the number of ratings by which the party divides.
         """
-        items, first = get_broadcast_items(mf, calls)
+        items, first = get_broadcast_items(mf, request)
 
         def begin(block: Ints, part: sparse.csr_array, own: Streams) -> tuple[Floats, Floats]:
             return init_user_embeddings(mf, part, first, own), np.tile(items, (len(block), 1))
 
-        _, moved = mf.train_devices(calls, mf.local_steps, begin, self.moves_own_table)
+        _, moved = mf.train_devices(request, mf.local_steps, begin, self.moves_own_table)
         return {self.message_name: Dense(moved, Payload.MODEL)}
 
 
@@ -329,13 +329,13 @@ class Publication(Exchange):
         arrays: dict[str, NDArray[Any]] = {"users": versions, "items": items, "owner": owner}
         return TrainingResult(arrays, arrays)
 
-    def make_messages(self, mf: PartyMf, calls: UploadRequest) -> Messages:
+    def make_messages(self, mf: PartyMf, request: UploadRequest) -> Messages:
         """Returns the requested messages: the published tables of parties of one user each.
 
         A message has the arrays "users" (1, p) and "items" (m, p), for m items and p factors.
         """
         users, items = mf.train_devices(
-            calls, mf.steps, lambda _, part, own: draw_device_embeddings(mf, part, own)
+            request, mf.steps, lambda _, part, own: draw_device_embeddings(mf, part, own)
         )
         tables = {"users": users[:, None, :], "items": items}
         return {name: Dense(values, Payload.MODEL) for name, values in tables.items()}
@@ -383,14 +383,14 @@ def draw_device_embeddings(
     return rows[:, m], rows[:, :m]
 
 
-def get_broadcast_items(mf: PartyMf, calls: UploadRequest) -> tuple[Floats, Floats]:
+def get_broadcast_items(mf: PartyMf, request: UploadRequest) -> tuple[Floats, Floats]:
     """Returns the current and the initial item embeddings from the requested broadcast.
 
     Each table has one row per item, and is projected onto the set of equation 6 (entries of at
     least 0, squared norm of at most ``mf.bound``). If the broadcast lacks the initial table
     ("first"), the current table takes its place.
     """
-    shape, sent = (calls.profiles.n_items, mf.factors), calls.broadcast or {}
+    shape, sent = (request.profiles.n_items, mf.factors), request.broadcast or {}
     items = table(sent, "items", shape).astype(np.float32)
     first = table(sent, "first", shape).astype(np.float32) if "first" in sent else items
     return project_embeddings(items, mf.bound), project_embeddings(first, mf.bound)
@@ -426,7 +426,7 @@ def make_prediction_tables(parties: list[Party], items: Floats) -> dict[str, Any
 
 
 # Type of an array of double-precision numbers.
-Doubles = NDArray[np.float64]
+Float64Array = NDArray[np.float64]
 _CELLS = 8192  # number of cells to which mu^2 of one round is rounded down
 _BULK = 12.0  # half width of the range of numbers of survivors, in standard deviations
 _NOISE = 1e-13  # probability that may be a rounding error of the Fourier transform
@@ -497,7 +497,7 @@ class DropoutMechanism(Checked):
         """
         return (self.n_rounds, 4)
 
-    def list_survivor_counts(self) -> tuple[NDArray[np.int64], NDArray[np.int64], Doubles]:
+    def list_survivor_counts(self) -> tuple[NDArray[np.int64], NDArray[np.int64], Float64Array]:
         """Lists the possible numbers of survivors of a round, and their probabilities.
 
         The round is one in which the device is in the sum. The three arrays are m, the number of
@@ -538,7 +538,7 @@ class DropoutMechanism(Checked):
         rows = [m, r, values[..., None] + self.sigma * total, self.sigma * sent]
         return np.asarray(np.where(there[..., None], np.stack(rows, axis=-1), 0.0))
 
-    def log_prob(self, output: ArrayLike, value: ArrayLike) -> Doubles:
+    def log_prob(self, output: ArrayLike, value: ArrayLike) -> Float64Array:
         """Returns the log-density of outputs, summed over rounds.
 
         The log-density of a round is that of the numbers of survivors, plus that of the two sums
@@ -593,7 +593,7 @@ class DropoutMechanism(Checked):
         one = dp.GaussianDpEvent(self.sigma * math.sqrt(left) / self.sensitivity)
         return dp.SelfComposedDpEvent(one, self.n_rounds)
 
-    def list_mu_squared(self) -> tuple[Doubles, Doubles]:
+    def list_mu_squared(self) -> tuple[Float64Array, Float64Array]:
         """Lists the possible values of mu^2 of a round, and their probabilities.
 
         The round is one in which the device is in the sum. mu is the largest change of the sum by
@@ -607,7 +607,7 @@ class DropoutMechanism(Checked):
         left = honest * kept + (masked - replaced) * zeta1
         return (self.sensitivity / self.sigma) ** 2 / left, probability
 
-    def _zetas(self, masked: NDArray[Any]) -> tuple[float, Doubles]:
+    def _zetas(self, masked: NDArray[Any]) -> tuple[float, Float64Array]:
         """Returns the variances of a device's first and new noise, in units of ``sigma``^2."""
         told = np.rint(self.overstated * masked)
         return 1.0 / ((1.0 - self.omega) * self.n_users), np.asarray(1.0 / told)
@@ -630,7 +630,7 @@ def _bulk(trials: int, rate: float) -> NDArray[np.int64]:
 
 
 @lru_cache(maxsize=16)
-def _totals(rounds: DropoutMechanism) -> tuple[Doubles, Doubles]:
+def _totals(rounds: DropoutMechanism) -> tuple[Float64Array, Float64Array]:
     """Returns positive sums of mu^2 over all rounds, and their probabilities, rounded down."""
     squares, probability = rounds.list_mu_squared()
     step = float(squares.max()) / _CELLS if len(squares) else 1.0

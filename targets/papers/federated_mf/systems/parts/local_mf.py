@@ -79,7 +79,7 @@ class LocalMf(System):
     spread: Annotated[Probability, "spread of the first embeddings; 0: all equal"] = 1.0
     fitting: Annotated[Count, "steps in which a device fits its embedding to V"] = 20
 
-    evaluation = UtilityTest(split=HoldOut.HELD_OUT_RATINGS, cutoffs=())
+    evaluation = UtilityTest(hold_out=HoldOut.HELD_OUT_RATINGS, cutoffs=())
 
     def get_cost_args(self, interactions: Interactions) -> dict[str, float]:
         """Returns arguments of ``TrainingCost.estimate``, by name.
@@ -262,14 +262,14 @@ class PretrainedMf(LocalMf):
         users: Floats,
         model: Broadcast,
         streams: Streams,
-        scale: float,
+        noise_sigma: float,
     ) -> RandomizedMessages:
         """Returns the messages of all devices: the noisy gradient of one rating per device.
 
         ``ratings``, ``users``: ratings and user embeddings, one row per device.
         ``model``: the broadcast, with the item embeddings "items".
         ``streams``: one random stream per device.
-        ``scale``: standard deviation of the noise on every entry.
+        ``noise_sigma``: standard deviation of the noise on every entry.
 
         Each device draws one of its ratings uniformly. A message has shape (m, p), for m items and
         p factors.
@@ -288,4 +288,4 @@ class PretrainedMf(LocalMf):
             kind=Payload.GRADIENT,
             learning_rate=-1.0,
         )
-        return RandomizedMessages(gradient, MaskedGradient(scale), streams)
+        return RandomizedMessages(gradient, MaskedGradient(noise_sigma), streams)

@@ -33,7 +33,7 @@ from fedrec_auditor.targets.settings import Checked, Probability, check_settings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LowerBound(Checked):
+class LowerBoundMechanism(Checked):
     """Lower bound of a system's privacy curve, for a system whose runs mostly follow a mechanism.
 
     The neighbouring inputs are data with a value, such as a rating, and data without it.
@@ -172,7 +172,7 @@ def _falling(total: int) -> int:
     return min(total, math.ceil(max(1.0, _SLOWING * total)))
 
 
-def make_rating_bound(system: NoisyMf, n_users: int, n_items: int) -> LowerBound | None:
+def make_rating_bound(system: NoisyMf, n_users: int, n_items: int) -> LowerBoundMechanism | None:
     """Returns a lower bound for adding or removing one rating that turns its user's embedding.
 
     The user has ``count`` other ratings x. In the rows of their items the gradients are -2 u (x -
@@ -208,7 +208,7 @@ def make_rating_bound(system: NoisyMf, n_users: int, n_items: int) -> LowerBound
     return _at_least(system, n_users, shifts[0], shifts[1] / shifts[0], lost)
 
 
-def make_user_bound(system: NoisyMf, n_users: int, n_items: int) -> LowerBound | None:
+def make_user_bound(system: NoisyMf, n_users: int, n_items: int) -> LowerBoundMechanism | None:
     """Returns a lower bound for adding or removing a user of theta (``system.trim``) ratings.
 
     A step that samples the user moves the gradient sum by 2 R^(3/2) sqrt(theta), for the largest
@@ -278,7 +278,7 @@ def _placed(
 
 def _at_least(
     system: NoisyMf, n_users: int, shift: float, opposite: float, lost: float
-) -> LowerBound:
+) -> LowerBoundMechanism:
     """Returns the bound from the sampled sums of the party with the smallest sampling rate.
 
     ``shift`` is the movement of a sum by the user's row, ``opposite`` the movement without the
@@ -294,4 +294,4 @@ def _at_least(
         opposite=opposite,
     )
     mistaken = 0.0 if system.local_steps == 1 else lost
-    return LowerBound(mechanism=sums, error_present=lost, error_absent=mistaken)
+    return LowerBoundMechanism(mechanism=sums, error_present=lost, error_absent=mistaken)

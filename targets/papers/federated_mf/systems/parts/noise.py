@@ -35,7 +35,7 @@ from fedrec_auditor.targets.systems.base import Population
 class GradientNoise(ABC):
     """Gaussian noise on every entry of gradient sums that ``clipping`` bounds.
 
-    ``multiplier``: noise multiplier z, the deviation of the noise over the claimed sensitivity.
+    ``noise_multiplier``: noise multiplier z, the deviation of the noise over the claimed sensitivity.
     ``sigma``: standard deviation of the noise: z Delta, with the sensitivity Delta that the paper
         claims for a rating or a user.
     ``clipping``: bounds of the gradients and embeddings.
@@ -43,7 +43,7 @@ class GradientNoise(ABC):
         with respect to item embeddings do.
     """
 
-    multiplier: float
+    noise_multiplier: float
     sigma: float
     clipping: Clipping
 
@@ -176,7 +176,7 @@ class NoisyMf(PartyMf):
         They are the noise multiplier, the sampling rate, the number of steps and delta. Only the
         noise multiplier may depend on ``population``.
         """
-        return self.make_noise(population.n_users).multiplier, self.rate, steps, self.delta
+        return self.make_noise(population.n_users).noise_multiplier, self.rate, steps, self.delta
 
 
 # Units that consist of a single rating.

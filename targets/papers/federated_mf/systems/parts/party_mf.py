@@ -49,7 +49,7 @@ class Party:
     ``ratings``: these ratings after trimming, users by items.
     ``own_embeddings``: embeddings of these users or items, which the party keeps.
     ``rng``: the party's random generator.
-    ``weight``: the party's share of all users (horizontal) or items (vertical).
+    ``member_share``: the party's share of all users (horizontal) or items (vertical).
     ``step_scale``: factor on the learning rate: one over the mean number of trimmed ratings per
         user, 1/(m tau) in the paper.
     """
@@ -59,24 +59,24 @@ class Party:
     ratings: sparse.csr_array
     own_embeddings: Floats
     rng: Generator
-    weight: float
+    member_share: float
     step_scale: float
 
     def train(
         self,
         descent: GradientDescent,
         tables: tuple[Floats, Floats],
-        sizes: tuple[float, float],
-        first: int,
+        step_scales: tuple[float, float],
+        first_step: int,
         count: int,
     ) -> tuple[Floats, Floats]:
         """Takes ``count`` gradient steps on the party's ratings; returns user and item embeddings.
 
         ``descent``: settings of the steps, with clipping and noise.
         ``tables``: user and item embeddings before the steps.
-        ``sizes``: factors on the learning rate for steps on users and on items; at 0 the table does
+        ``step_scales``: factors on the learning rate for steps on users and on items; at 0 the table does
             not move.
-        ``first``: index of the first of these steps in the whole training, on which the learning
+        ``first_step``: index of the first of these steps in the whole training, on which the learning
             rate depends.
         """
         users, items = tables
@@ -85,9 +85,9 @@ class Party:
             items,
             self.ratings,
             self.rng,
-            user_scale=sizes[0],
-            item_scale=sizes[1],
-            first=first,
+            user_scale=step_scales[0],
+            item_scale=step_scales[1],
+            first=first_step,
             count=count,
         )
 
@@ -123,7 +123,7 @@ class Exchange(ABC):
         result.
         """
 
-    def make_messages(self, mf: PartyMf, calls: UploadRequest) -> Messages:
+    def make_messages(self, mf: PartyMf, request: UploadRequest) -> Messages:
         """Returns the requested messages of parties of one user each, as arrays by name.
 
         They are the parties' first messages; the result is empty if parties send nothing.
@@ -170,7 +170,7 @@ class PartyMf(System):
     spread: Annotated[Probability, "spread of the first embeddings; 0: all equal"] = 1.0
 
     division: ClassVar[DataDivision]
-    evaluation = UtilityTest(split=HoldOut.HELD_OUT_RATINGS, cutoffs=())
+    evaluation = UtilityTest(hold_out=HoldOut.HELD_OUT_RATINGS, cutoffs=())
 
     @property
     @abstractmethod
@@ -297,11 +297,11 @@ class PartyMf(System):
             return out
 
     def train_devices(
-        self, calls: UploadRequest, steps: int, initializer: Initializer, with_users: bool = True
+        self, request: UploadRequest, steps: int, initializer: Initializer, with_users: bool = True
     ) -> tuple[Floats, Floats]:
         """Trains n parties of one user each by ``steps`` steps; returns user and item embeddings.
 
-        ``calls``: the requested messages, one party per message.
+        ``request``: the requested messages, one party per message.
         ``steps``: number of gradient steps.
         ``initializer``: function that returns the initial embeddings of a block of parties.
         ``with_users``: whether user embeddings move, besides item embeddings.
@@ -309,11 +309,11 @@ class PartyMf(System):
         The results have shapes (n, p) and (n, m, p), for m items and p factors. Parties are trained
         in blocks of about four million embedding entries.
         """
-        full, p = check_ratings(calls.interactions, self.bound), self.factors
+        full, p = check_ratings(request.interactions, self.bound), self.factors
         n, m = full.shape
         users, items = np.empty((n, p), np.float32), np.empty((n, m, p), np.float32)
         for block in iter_party_blocks(n, m * p):
-            own, part = calls.streams.take(block), sparse.csr_array(full[block])
+            own, part = request.streams.take(block), sparse.csr_array(full[block])
             first, table = initializer(block, part, own)
             part = self.trim_devices(part, own)
             scale = np.broadcast_to(self.get_step_scale(1, m, np.diff(part.indptr)), len(block))
@@ -349,7 +349,7 @@ class PartyMf(System):
         ``rng``: source of the division, and of one random generator per party.
         """
         table = check_ratings(interactions, self.bound)
-        dealt = self.division.deal(self, interactions, rng)
+        dealt = self.division.divide_members(self, interactions, rng)
         total, made = sum(len(ids) for ids in dealt), []
         for ids in dealt:
             own = Generator(np.random.SFC64(int(rng.integers(1 << 63))))

@@ -275,13 +275,13 @@ def predict_ratings(
 
 
 def fit_user_pair(
-    bound: float, factors: int, fitting: int, count: int
+    bound: float, factors: int, n_fit_steps: int, count: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Returns a user's fitted embedding with and without one more rating, which turns it.
 
     ``bound``: the largest rating; all ratings have this value.
     ``factors``: number of entries of an embedding.
-    ``fitting``: number of steps of the fit.
+    ``n_fit_steps``: number of steps of the fit.
     ``count``: number of the user's other ratings.
 
     The embedding is fitted to initial item embeddings that a malicious server chooses. Those of the
@@ -294,16 +294,18 @@ def fit_user_pair(
     first[count, 0] = math.sqrt(bound)
     ratings = np.full((2, count + 1), bound)
     ratings[1, count] = 0.0
-    there, gone = fit_user_embeddings(sparse.csr_array(ratings), first, bound=bound, steps=fitting)
+    there, gone = fit_user_embeddings(
+        sparse.csr_array(ratings), first, bound=bound, steps=n_fit_steps
+    )
     return there.astype(np.float64), gone.astype(np.float64)
 
 
-def bound_rating_distance(bound: float, factors: int, fitting: int) -> float:
+def bound_rating_distance(bound: float, factors: int, n_fit_steps: int) -> float:
     """Returns a lower bound on the distance between a user's messages with and without a rating.
 
     ``bound``: R, the largest rating.
     ``factors``: number of entries of an embedding.
-    ``fitting``: number of steps that fit the user embedding to the initial item embeddings.
+    ``n_fit_steps``: number of steps that fit the user embedding to the initial item embeddings.
 
     The user rated item 1 by R, and item 2 by R or not at all. The server chooses the initial item
     embeddings: short in one entry for item 1, and long in another entry for item 2. Then it
@@ -319,7 +321,7 @@ def bound_rating_distance(bound: float, factors: int, fitting: int) -> float:
     alone = 2.0 * bound * math.sqrt(bound)
     if factors < 2:
         return alone
-    a, b = fit_user_pair(bound, factors, fitting, 1)
+    a, b = fit_user_pair(bound, factors, n_fit_steps, 1)
     one, two = np.concatenate([a - b, np.zeros(factors)]), np.concatenate([-b, a])
     between = two - one
     share = float(np.clip(-(one @ between) / (between @ between), 0.0, 1.0))

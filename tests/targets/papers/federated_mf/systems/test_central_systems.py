@@ -40,8 +40,8 @@ SOME = Population(n_users=6000, n_items=1000)
 def test_the_noise_follows_the_epsilon_of_advanced_composition() -> None:
     by_hand = 60 / 6000 * math.sqrt(128 * 1000)
     by_hand *= math.sqrt(math.log(5 * 1000 * 60 / 2e-5) * math.log(2 / 1e-5))
-    assert DpSgld().make_noise(6000).multiplier == pytest.approx(by_hand)
-    assert DpSgld(epsilon=4.0).make_noise(6000).multiplier == pytest.approx(by_hand / 4)
+    assert DpSgld().make_noise(6000).noise_multiplier == pytest.approx(by_hand)
+    assert DpSgld(epsilon=4.0).make_noise(6000).noise_multiplier == pytest.approx(by_hand / 4)
     descent = DpSgld(unit="user").make_descent(6000)
     assert descent.is_langevin
     assert (
@@ -53,7 +53,7 @@ def test_the_noise_follows_the_epsilon_of_advanced_composition() -> None:
 
 def test_more_noise_than_the_moments_accountant_asks_for() -> None:
     """The paper's remark in section 4.3."""
-    assert get_authors_epsilon(DpSgld().make_noise(6000).multiplier, 0.01, 1000, 1e-5) < 0.05
+    assert get_authors_epsilon(DpSgld().make_noise(6000).noise_multiplier, 0.01, 1000, 1e-5) < 0.05
 
 
 @pytest.mark.parametrize("unit", ["rating", "user"])
@@ -99,7 +99,7 @@ def test_no_embedding_has_a_smaller_perturbed_objective(seed: int) -> None:
 def noise_of(target: ObjPertb, size: int) -> np.ndarray:
     """Noise b from V in rows without ratings: v = -b/(2 lambda)."""
     empty = Interactions.create(np.zeros((1, 2)))
-    sent = target.upload(empty, None, np.random.default_rng(1), size=size)
+    sent = target.upload(empty, None, np.random.default_rng(1), messages_per_client=size)
     items = sent.components["items"].to_dense(np.arange(size))
     return -2 * target.regularization * items.astype(float)
 

@@ -247,7 +247,9 @@ def test_a_device_sends_the_gradient_of_one_of_its_ratings() -> None:
     target = LflSgdmf(factors=2, noise_multiplier=0.0)
     profile = Interactions.create(np.array([[0, 4.0, 2.0, 0, 1.0, 0]]))
     items = np.random.default_rng(1).random((6, 2)).astype(np.float32)
-    sent = target.upload(profile, {"items": items}, np.random.default_rng(0), size=20_000)
+    sent = target.upload(
+        profile, {"items": items}, np.random.default_rng(0), messages_per_client=20_000
+    )
     touched = np.any(sent.components["update"].to_dense(np.arange(20_000)) != 0, axis=2)
     assert (touched.sum(axis=1) == 1).all()
     shares = touched.mean(axis=0)
@@ -439,7 +441,7 @@ def test_devices_send_messages_as_far_apart_as_that() -> None:
         Interactions.create(np.array([[5.0, 5.0], [5.0, 0.0]])),
         {"items": np.zeros((2, factors), np.float32), "first": first},
         np.random.default_rng(3),
-        size=size,
+        messages_per_client=size,
     ).components["update"]
     messages = sent.to_dense(np.arange(2 * size)).astype(float).reshape(2, size, -1)
     b, a = np.eye(factors)[1], np.eye(factors)[0]

@@ -51,7 +51,7 @@ def test_by_category_a_movie_goes_to_the_smallest_of_its_own() -> None:
     genres[:12, 0], genres[8:17, 1], genres[15:19, 2] = True, True, True  # 12, 9, 4 and 0 movies
     interactions = replace(DATA, genres=genres)
     target = FmfVfl(parties=3, split="category", rounds=1)
-    shares = target.division.deal(target, interactions, np.random.default_rng(0))
+    shares = target.division.divide_members(target, interactions, np.random.default_rng(0))
     # movie 19 has no genre and joins the smallest
     for share, movies in zip(shares, (range(8), range(8, 15), range(15, 20)), strict=True):
         np.testing.assert_array_equal(share, list(movies))
@@ -69,12 +69,16 @@ def test_an_upload_does_not_depend_on_who_else_uploads(unit: str, repaired: Any)
     ):
         run = target.run(interactions, np.random.default_rng(0))
         broadcast = run.transcript.rounds[-1].broadcast
-        together = target.upload(interactions, broadcast, np.random.default_rng(8), size=2)
+        together = target.upload(
+            interactions, broadcast, np.random.default_rng(8), messages_per_client=2
+        )
         assert together.components["users"].shape == (1, 20)
         rng, alone = np.random.default_rng(8), []
         for user in range(6):
             own = {"users": broadcast["users"][[user]]}
-            one = target.upload(interactions.take_users(np.array([user])), own, rng, size=2)
+            one = target.upload(
+                interactions.take_users(np.array([user])), own, rng, messages_per_client=2
+            )
             alone.append(one.components["users"].to_dense(np.arange(2)))
         whole = together.components["users"].to_dense(np.arange(12))
         np.testing.assert_allclose(whole, np.concatenate(alone), atol=1e-6)

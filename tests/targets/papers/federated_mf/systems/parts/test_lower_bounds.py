@@ -21,7 +21,7 @@ from fedrec_auditor.targets.mechanisms.gaussian_mechanisms import RevealedGaussi
 from fedrec_auditor.targets.papers.federated_mf.systems.horizontal_systems import HflSgdmf
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.exchange import draw_device_embeddings
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.lower_bounds import (
-    LowerBound,
+    LowerBoundMechanism,
     find_min_rate_ratio,
 )
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import (
@@ -69,7 +69,7 @@ def system(**more: Any) -> HflSgdmf:
 
 def law_of(target: HflSgdmf, unit: Unit, population: Population = SMALL) -> SampledGaussian:
     found = target.get_mechanism(make_claim_scope(unit), population)
-    assert isinstance(found, LowerBound)
+    assert isinstance(found, LowerBoundMechanism)
     assert isinstance(found.mechanism, SampledGaussian)
     return found.mechanism
 
@@ -248,9 +248,9 @@ def vertical(**more: Any) -> VflSgdmf:
     )
 
 
-def bound_of(target: VflSgdmf, population: Population = CROWD) -> LowerBound:
+def bound_of(target: VflSgdmf, population: Population = CROWD) -> LowerBoundMechanism:
     found = target.get_mechanism(make_claim_scope("rating"), population)
-    assert isinstance(found, LowerBound)
+    assert isinstance(found, LowerBoundMechanism)
     assert isinstance(found.mechanism, RevealedGaussian)
     return found
 
