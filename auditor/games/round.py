@@ -111,7 +111,7 @@ class RoundSimulator:
             canary=canary,
             broadcast=broadcast,
             directions=along,
-            statistics=readings,
+            message_stats=readings,
             vantages=vantages,
             n_rounds=n_rounds,
             reducer=reducer,
