@@ -154,7 +154,7 @@ class Passage:
 
     @property
     def heading(self) -> str:
-        """The verdict and the title on one line, joined by a colon."""
+        """Label of the verdict and title of the section on one line, joined by a colon."""
         return ": ".join(filter(None, (self.verdict_label, self.title)))
 
 
@@ -168,7 +168,7 @@ def make_facts(*rows: tuple[str, FactText]) -> Facts:
 
 
 def make_pictures(images: Iterable[Picture]) -> tuple[Pictures, ...]:
-    """Returns the drawings as one block in a tuple; an empty tuple if there are no drawings."""
+    """Returns a tuple with one block that has all drawings; empty if there are no drawings."""
     pictures = tuple(images)
     return (Pictures(pictures),) if pictures else ()
 

@@ -73,7 +73,7 @@ class Leak:
 
     @property
     def clause(self) -> str:
-        """A clause that describes the result and its baseline, without the name of the system."""
+        """Clause that describes the result and its baseline, without the name of the system."""
         row = self.row
         return (
             f"attack {row.attack} ({row.vantage}) reaches {row.metric} = "
