@@ -1,8 +1,8 @@
 """Blocks of a document (paragraphs, lists, facts, tables, drawings), used by every output format.
 
-``system_document`` and other functions build a document from the record of an audit. A writer
+``build_system_document`` and other functions build a document from the record of an audit. A writer
 (``terminal``, ``markdown``, the template ``document.html.j2``) lays a document out without changing
-its text. A writer may omit a whole block, such as a drawing or a section that is marked ``detail``.
+its text. A writer may omit a whole block, such as a drawing or a section for the HTML page only.
 """
 
 from __future__ import annotations
@@ -262,7 +262,7 @@ def _merged(references: re.Match[str]) -> str:
 
 def _texts(part: Passage) -> Iterator[str]:
     """Yields all texts in the ``Facts`` of a section and its subsections."""
-    # Subsections that are marked ``detail`` are skipped.
+    # Subsections that are marked ``is_html_only`` are skipped.
     for block in part.blocks:
         if isinstance(block, Passage) and not block.is_html_only:
             yield from _texts(block)
